@@ -44,7 +44,7 @@ func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, e
 		}
 		*entered = true
 	}
-	note := fmt.Sprintf("%s (%s) wanted it before its time", a.Actor, by)
+	note := fmt.Sprintf("%s (%s) requested it early", a.Actor, by)
 	if a.Note != "" {
 		note += ": " + a.Note
 	}

@@ -45,7 +45,7 @@ func TestDiscard(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
-		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer || last.Actor != "ada" || last.Note != "ada (owner) wanted it before its time: no room" {
+		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer || last.Actor != "ada" || last.Note != "ada (owner) requested it early: no room" {
 			t.Errorf("the history ends with %+v, %v", last, err)
 		}
 		list := w.audited()

@@ -29,11 +29,12 @@ type Options struct {
 	Lost     time.Duration // in Unknown before a job counts as lost. Defaults to 1 h
 	Killing  time.Duration // since its agent last answered before a cancelled job counts as killed. Defaults to 10 min
 	Keep     time.Duration // of files after a job's end (MAX_AGE). Defaults to 48 h; job.Unlimited
-	Poll     time.Duration // between looks at agents that tell nothing by themselves. Defaults to 500 ms
-	Look     time.Duration // between looks at those that do. Defaults to 30 s
+	Poll     time.Duration // between checks of agents that report nothing by themselves. Defaults to 500 ms
+	Recheck  time.Duration // between checks of those that do. Defaults to 30 s
 	Answer   time.Duration // that an executor may take for the answer to a question. Defaults to 10 s
-	Stall    time.Duration // in which nothing of a parcel or of results moves before the transfer is given up. Defaults to 2 min
-	Slots    int           // steps at once. Defaults to 64
+	// in which nothing of a parcel or of results moves before the transfer is abandoned. Defaults to 2 min
+	Stall time.Duration
+	Slots int // steps at once. Defaults to 64
 
 	UserBytes  int64       // of files that one user may have here. Zero: no bound
 	MaxResults int64       // bytes of one job's results. Defaults to 64 GiB
@@ -43,10 +44,14 @@ type Options struct {
 	Source     Source      // of inputs that orders name by URL. Nil: such orders are refused
 	Log        *slog.Logger
 
-	Space func(bytes int64) error                               // refuses as full what does not fit on this server's disk. Nil: nothing is refused
-	Fetch fetch.Policy                                          // of callbacks: what else they may reach. The zero Policy is safe
-	Ended func(service, state, cause string, ran time.Duration) // is told of each job that came to an end; ran is zero for one that never ran. Must not block. Nil: nobody is
-	Moved func(way, service string, n int64)                    // is told of bytes that went to an agent or came from one (ToAgent, FromAgent). Nil: nobody is
+	// refuses as full what does not fit on this server's disk. Nil: nothing is refused
+	Space func(bytes int64) error
+	// of callbacks: what else they may reach. The zero Policy is safe
+	Fetch fetch.Policy
+	// is notified of each job that came to an end; ran is zero for one that never ran. Must not block. Nil: no one is
+	Ended func(service, state, cause string, ran time.Duration)
+	// is notified of bytes that went to an agent or came from one (ToAgent, FromAgent). Nil: no one is
+	Moved func(way, service string, n int64)
 }
 
 func (o *Options) complete() (err error) {
@@ -60,7 +65,7 @@ func (o *Options) complete() (err error) {
 	o.Killing = either(o.Killing, 10*time.Minute)
 	o.Keep = max(either(o.Keep, 48*time.Hour), 0)
 	o.Poll = either(o.Poll, 500*time.Millisecond)
-	o.Look = either(o.Look, 30*time.Second)
+	o.Recheck = either(o.Recheck, 30*time.Second)
 	o.Answer = either(o.Answer, 10*time.Second)
 	o.Stall = either(o.Stall, 2*time.Minute)
 	o.Slots = either(o.Slots, 64)
@@ -74,24 +79,24 @@ func (o *Options) complete() (err error) {
 
 // App is the application: what the engine calls for jobs of kind compute.job, and what the server asks about them.
 type App struct {
-	options  Options
-	log      *slog.Logger
-	services map[string]*Service
-	roster   *roster
-	usage    *usage
-	places   *places
-	queues   *queues
-	loads    *loads
-	callers  map[string]*fetch.Client // by service: the ways out of callbacks
-	root     *os.Root                 // Dir/compute
-	engine   *engine.Engine
-	guard    *clock.Guard
-	sweeping sync.Mutex
-	stage    *os.File  // uploads that are not committed; locked
-	alone    bool      // no other process has the lock
-	opened   time.Time // when it was taken
-	stop     context.CancelFunc
-	wait     sync.WaitGroup
+	options     Options
+	log         *slog.Logger
+	services    map[string]*Service
+	registry    *registry
+	usage       *usage
+	directories *directories
+	queues      *queues
+	loads       *loads
+	callers     map[string]*fetch.Client // by service: the exits of callbacks
+	root        *os.Root                 // Dir/compute
+	engine      *engine.Engine
+	guard       *clock.Guard
+	sweeping    sync.Mutex
+	stage       *os.File  // uploads that are not committed; locked
+	alone       bool      // no other process has the lock
+	opened      time.Time // when it was taken
+	stop        context.CancelFunc
+	wait        sync.WaitGroup
 }
 
 // New opens the application in its data directory, which it makes if there is none.
@@ -112,11 +117,12 @@ func New(o Options) (*App, error) {
 	if err := syncAbove(dir); err != nil {
 		return nil, fmt.Errorf("compute: %w", err)
 	}
-	a := &App{options: o, log: o.Log, services: map[string]*Service{}, callers: map[string]*fetch.Client{}, root: root, stop: func() {}}
+	a := &App{options: o, log: o.Log, services: map[string]*Service{}, callers: map[string]*fetch.Client{}, root: root,
+		stop: func() {}}
 	for i := range o.Services {
 		a.services[o.Services[i].Name] = &o.Services[i]
 	}
-	a.roster, a.usage, a.places = newRoster(a), newUsage(o.UserBytes), newPlaces()
+	a.registry, a.usage, a.directories = newRegistry(a), newUsage(o.UserBytes), newDirectories()
 	a.queues, a.loads = newQueues(), newLoads(a)
 	if err := a.lockStage(); err != nil {
 		return nil, errors.Join(fmt.Errorf("compute: %w", err), root.Close())
@@ -138,21 +144,25 @@ func (a *App) Works() []engine.Work {
 	}
 	w := engine.Work{
 		Life: JobLife, Prefix: "cmp", Slots: a.options.Slots, Keep: a.options.Keep, Limits: limits,
-		Policy: engine.Policy{Backoff: engine.Backoff{First: 200 * time.Millisecond, Max: 10 * time.Second}, MaxAttempts: 10},
+		Policy: engine.Policy{Backoff: engine.Backoff{First: 200 * time.Millisecond, Max: 10 * time.Second},
+			MaxAttempts: 10},
 		Policies: map[lifecycle.State]engine.Policy{
 			Unknown: {Timeout: a.options.Lost}, Killing: {Timeout: a.options.Killing},
 		},
-		Adopts: []string{beforeCancel}, Patience: a.patience, Overdue: overdue, Accompany: a.accompany, Announce: a.announceAll,
-		Explain: a.explain, Owes: a.owes,
+		Adopts: []string{beforeCancel}, Patience: a.patience, Overdue: overdue, Accompany: a.accompany,
+		Announce: a.announceAll,
+		Explain:  a.explain, Owes: a.owes,
 		Steps: map[lifecycle.State]engine.Step{
-			Queued: a.begin, Processing: a.send, Submitted: a.look, Prepared: a.look, Running: a.look, Unknown: a.look,
+			Queued: a.begin, Processing: a.send, Submitted: a.query, Prepared: a.query, Running: a.query,
+			Unknown:    a.query,
 			Retrieving: a.fetch, Killing: a.kill,
 		},
 	}
 	return []engine.Work{w}
 }
 
-// beforeCancel is the hash of the lifecycle of jobs before they could be cancelled in Processing, Retrieving and Unknown. Its states mean the same.
+// beforeCancel is the hash of the lifecycle of jobs before they could be cancelled in Processing, Retrieving and
+// Unknown. Its states mean the same.
 const beforeCancel = "9cb7249b2a9b2064"
 
 // patience is how long a job may run by the server's clock.
@@ -168,25 +178,26 @@ func (a *App) patience(j *job.Job, s lifecycle.State) time.Duration {
 	return service.patience(spec.Limits)
 }
 
-// overdue says what it means that a job's time in a state was up.
+// overdue reports what it means that a job's time in a state was up.
 func overdue(j *job.Job) (cause, sentence string) {
 	switch j.State {
 	case Unknown:
 		return lost(j)
 	case Killing:
 		if d, err := DataOf(j); err == nil {
-			return d.abandoned("has not said that it ended it")
+			return d.abandoned("has not confirmed that it ended it")
 		}
-		return CauseKilled, "its agent has not said that it ended it"
+		return CauseKilled, "its agent has not confirmed that it ended it"
 	}
 	return "", ""
 }
 
-// lost says what is known of a job whose agent was silent for too long: how it ended, if it had said so and only its output is missing (reliability hole J9).
+// lost reports what is known of a job whose agent was silent for too long: how it ended, if it had reported it and only
+// its output is missing (reliability hole J9).
 func lost(j *job.Job) (cause, sentence string) {
 	d, err := DataOf(j)
 	if err != nil || d.Notice == nil || d.Notice.Ending == nil {
-		return CauseLost, "its agent did not answer, and nobody knows what became of it"
+		return CauseLost, "its agent did not answer, and its end is not known"
 	}
 	if e := d.Notice.Ending; e.Cause != "" {
 		return e.Cause, e.Sentence + "; its output could not be fetched, its agent did not answer"
@@ -196,23 +207,24 @@ func lost(j *job.Job) (cause, sentence string) {
 
 // Deliver gives the topics of the outbox that the application delivers, for the engine's options.
 func (a *App) Deliver() map[string]engine.Deliver {
-	return map[string]engine.Deliver{forgetTopic: a.deliverForget, cleanTopic: a.deliverClean, callbackTopic: a.deliverCallback}
+	return map[string]engine.Deliver{forgetTopic: a.deliverForget, cleanTopic: a.deliverClean,
+		callbackTopic: a.deliverCallback}
 }
 
-// Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users have a bound for their files, uploads wait until the files
-// that are here were counted.
+// Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users
+// have a bound for their files, uploads wait until the files that are here were counted.
 func (a *App) Bind(e *engine.Engine) {
 	a.engine, a.guard = e, e.Guard()
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.loads.ctx = ctx
-	e.Store().Watch(ctx, a.usage.hear)
-	e.Store().Watch(ctx, a.loads.hear)
+	e.Store().Watch(ctx, a.usage.observe)
+	e.Store().Watch(ctx, a.loads.observe)
 	if a.options.Ended != nil {
-		e.Store().Watch(ctx, a.hearEnds)
+		e.Store().Watch(ctx, a.observeEnds)
 	}
 	a.wait.Go(func() { a.count(ctx) })
-	a.roster.start(ctx)
+	a.registry.start(ctx)
 	a.wait.Go(func() { a.tidy(ctx) })
 	if a.options.Source != nil {
 		a.wait.Go(a.loads.resume)
@@ -223,7 +235,7 @@ func (a *App) Bind(e *engine.Engine) {
 func (a *App) Close() error {
 	a.stop()
 	a.wait.Wait()
-	a.roster.wait.Wait()
+	a.registry.wait.Wait()
 	for _, c := range a.callers {
 		c.Close()
 	}

@@ -25,7 +25,7 @@ func one(x compute.Executor) map[string]compute.Executor {
 func TestJobGoesThroughItsLife(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
 		if j.State != compute.Completed {
 			t.Fatalf("%s: %s", j.Cause, j.Message)
@@ -40,17 +40,17 @@ func TestJobGoesThroughItsLife(t *testing.T) {
 		defer file.Close()
 		text, _ := io.ReadAll(file)
 		if int64(len(text)) != r.Bytes || r.Bytes == 0 {
-			t.Errorf("results of %d bytes, %d said", len(text), r.Bytes)
+			t.Errorf("results of %d bytes, %d reported", len(text), r.Bytes)
 		}
 	})
 }
 
-// TestEveryStandingIsFollowed: the states that users see are those that the agent tells.
+// TestEveryStandingIsFollowed: the states that users see are those that the agent reports.
 func TestEveryStandingIsFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.upload("ada", hello)
 		w.until(j.ID, compute.Running)
 		f.finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh exited with 3"})
@@ -64,7 +64,8 @@ func TestEveryStandingIsFollowed(t *testing.T) {
 	})
 }
 
-// TestUnreachable: an agent that cannot be reached is tried as often as it may, then the job fails and says why (failure matrix, row 1; ruling of 2.8).
+// TestUnreachable: an agent that cannot be reached is tried as often as it may, then the job fails and reports why
+// (failure matrix, row 1; ruling of 2.8).
 func TestUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -84,17 +85,18 @@ func TestUnreachable(t *testing.T) {
 			}
 			o := quick(t)
 			c.change(&o)
-			w := newWorld(t, o, one(teller{f}))
+			w := newHarness(t, o, one(notifier{f}))
 			j := w.until(w.upload("ada", hello).ID, compute.Failed)
-			if j.Cause != compute.CauseAgents || !strings.Contains(j.Message, c.tries) || !strings.Contains(j.Message, "connection refused") {
+			if j.Cause != compute.CauseAgents || !strings.Contains(j.Message, c.tries) ||
+				!strings.Contains(j.Message, "connection refused") {
 				t.Errorf("%s: %q", j.Cause, j.Message)
 			}
 		})
 	}
 }
 
-// TestFullAgentIsWaitedFor: a refusal for lack of space is no failed attempt, however often it comes. The job states it, and runs once there
-// is space. Control: TestUnreachable, where the same number of attempts fails the job.
+// TestFullAgentIsWaitedFor: a refusal for lack of space is no failed attempt, however often it comes. The job states
+// it, and runs once there is space. Control: TestUnreachable, where the same number of attempts fails the job.
 func TestFullAgentIsWaitedFor(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var full atomic.Bool
@@ -106,12 +108,13 @@ func TestFullAgentIsWaitedFor(t *testing.T) {
 			}
 			return nil
 		}
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		id := w.upload("ada", hello).ID
 		time.Sleep(time.Second) // twenty times RetryFor
 		synctest.Wait()
 		x, err := explain.New(w.eng).Why(t.Context(), id, time.Time{})
-		if err != nil || x.Position.State != compute.Queued || len(x.Blockers) != 1 || x.Blockers[0].Code != "agent-space" || !strings.Contains(x.Blockers[0].Sentence, "disk is full") {
+		if err != nil || x.Position.State != compute.Queued || len(x.Blockers) != 1 ||
+			x.Blockers[0].Code != "agent-space" || !strings.Contains(x.Blockers[0].Sentence, "disk is full") {
 			t.Errorf("%v: %s, %+v", err, x.Position.State, x.Blockers)
 		}
 		full.Store(false)
@@ -130,16 +133,18 @@ func TestOtherAgentTakesIt(t *testing.T) {
 			}
 			return nil
 		}
-		w := newWorld(t, quick(t), map[string]compute.Executor{"bad": teller{bad}, "good": teller{good}})
+		w := newHarness(t, quick(t), map[string]compute.Executor{"bad": notifier{bad}, "good": notifier{good}})
 		j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed)
 		d, err := compute.DataOf(&j)
-		if err != nil || j.State != compute.Completed || d.Agent != "good" || len(d.Attempts) == 0 || d.Attempts[0].Agent != "bad" {
+		if err != nil || j.State != compute.Completed || d.Agent != "good" || len(d.Attempts) == 0 ||
+			d.Attempts[0].Agent != "bad" {
 			t.Errorf("%s at %q after %+v (%v)", j.State, d.Agent, d.Attempts, err)
 		}
 	})
 }
 
-// TestLostAnswerIsUnknown: an answer that does not come is no failure, the agent is asked by the ticket, and nothing runs twice (hole J4).
+// TestLostAnswerIsUnknown: an answer that does not come is no failure, the agent is asked by the ticket, and nothing
+// runs twice (hole J4).
 func TestLostAnswerIsUnknown(t *testing.T) {
 	for _, lost := range []string{"answer", "request"} {
 		runInBubble(t, lost, func(t *testing.T) {
@@ -159,7 +164,7 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 			} else {
 				f.fault = broken
 			}
-			w := newWorld(t, quick(t), one(teller{f}))
+			w := newHarness(t, quick(t), one(notifier{f}))
 			j := w.upload("ada", hello)
 			w.until(j.ID, compute.Running)
 			f.finish(j.ID, nil)
@@ -184,7 +189,7 @@ func TestForgetfulAgent(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.upload("ada", hello)
 		w.until(j.ID, compute.Running)
 		f.mu.Lock()
@@ -198,18 +203,19 @@ func TestForgetfulAgent(t *testing.T) {
 	})
 }
 
-// TestSilentAgent: while it is silent the job is Unknown; when it answers, it goes on; when it never does, the job is lost.
+// TestSilentAgent: while it is silent the job is Unknown; when it answers, it goes on; when it never does, the job is
+// lost.
 func TestSilentAgent(t *testing.T) {
 	for _, back := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("comes back ", back), func(t *testing.T) {
 			f := newFake()
 			f.auto = false
 			o := quick(t)
-			o.Look = 10 * time.Millisecond
+			o.Recheck = 10 * time.Millisecond
 			if !back {
 				o.Lost = 700 * time.Millisecond
 			}
-			w := newWorld(t, o, one(teller{f}))
+			w := newHarness(t, o, one(notifier{f}))
 			j := w.upload("ada", hello)
 			w.until(j.ID, compute.Running)
 			f.mu.Lock()
@@ -242,14 +248,15 @@ func TestCancel(t *testing.T) {
 		f.auto = false
 		o := quick(t)
 		o.Services[0].RunsPerUser = 1
-		w := newWorld(t, o, one(teller{f}))
+		w := newHarness(t, o, one(notifier{f}))
 		running := w.upload("ada", hello)
 		w.until(running.ID, compute.Running)
 		queued := w.upload("ada", hello)
-		if j, err := w.app.Cancel(t.Context(), queued.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Killed {
+		if j, err := w.app.Cancel(t.Context(), queued.ID, compute.Request{By: lifecycle.Owner}); err != nil ||
+			j.State != compute.Killed {
 			t.Errorf("queued: %s, %v", j.State, err)
 		}
-		if _, err := w.app.Cancel(t.Context(), running.ID, compute.Wish{By: lifecycle.Owner}); err != nil {
+		if _, err := w.app.Cancel(t.Context(), running.ID, compute.Request{By: lifecycle.Owner}); err != nil {
 			t.Error(err)
 		}
 		j := w.until(running.ID, compute.Killed)
@@ -260,7 +267,8 @@ func TestCancel(t *testing.T) {
 		w.until(third.ID, compute.Running)
 		f.finish(third.ID, nil)
 		w.until(third.ID, compute.Completed)
-		if j, err := w.app.Cancel(t.Context(), third.ID, compute.Wish{By: lifecycle.Owner}); err != nil || j.State != compute.Completed {
+		if j, err := w.app.Cancel(t.Context(), third.ID, compute.Request{By: lifecycle.Owner}); err != nil ||
+			j.State != compute.Completed {
 			t.Errorf("completed: %s, %v", j.State, err)
 		}
 		if j, _ := w.store.Get(t.Context(), third.ID); j.State != compute.Completed {
@@ -273,23 +281,27 @@ func TestCancel(t *testing.T) {
 func TestForgetfulnessIsAsked(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.until(w.upload("ada", hello).ID, compute.Completed)
-		eventually(t, "it is forgotten", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.forgot) == 1 && f.forgot[0].Job == j.ID })
+		eventually(t, "it is forgotten", func() bool {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return len(f.forgot) == 1 && f.forgot[0].Job == j.ID
+		})
 	})
 }
 
-// TestInvalid: what can never run says why, without an agent.
+// TestInvalid: what can never run reports why, without an agent.
 func TestInvalid(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, quick(t), one(newFake()))
+		w := newHarness(t, quick(t), one(newFake()))
 		j, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{"data.txt": "1"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := w.until(j.ID, compute.Invalid)
 		if !strings.Contains(got.Message, "run.sh") {
-			t.Errorf("it says %q", got.Message)
+			t.Errorf("the message is %q", got.Message)
 		}
 		for _, c := range []struct {
 			order compute.Order

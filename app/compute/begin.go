@@ -19,7 +19,7 @@ import (
 
 // Codes of what jobs wait for ([engine.Blocker]).
 const (
-	blockFull   = "agents-full"     // room at an agent
+	blockFull   = "agents-full"     // capacity at an agent
 	blockDrain  = "agents-drained"  // an operator who drains them
 	blockStart  = "agents-starting" // the first word of agents after the server's start
 	blockSmall  = "agents-small"    // an agent that has as much as the job may use
@@ -27,8 +27,8 @@ const (
 	blockAgent  = "agent"           // the next word of the agent that has it
 	blockSilent = "agent-silent"    // the first word of an agent that does not answer
 	blockBackup = "agent-backoff"   // its time to be handed over again
-	blockDisk   = "disk"            // room on this server's disk
-	blockSpace  = "agent-space"     // room on the disk of its agent
+	blockDisk   = "disk"            // space on this server's disk
+	blockSpace  = "agent-space"     // space on the disk of its agent
 	blockInputs = "inputs"          // inputs that are fetched
 )
 
@@ -38,9 +38,9 @@ const WaitsForInputs = blockInputs
 // atAgent are the states in which an executor has, or may have, a job.
 var atAgent = []lifecycle.State{Processing, Submitted, Prepared, Running, Retrieving, Unknown, Killing}
 
-// begin is the step of Queued: the claim found that the quotas have room; it finds an executor that has.
+// begin is the step of Queued: the claim found that the quotas have space; it finds an executor that has.
 func (a *App) begin(ctx context.Context, r *engine.Run) error {
-	r.Changed() // room that comes while it looks for some is not missed
+	r.Changed() // capacity that is freed during the search is not missed
 	j := r.Job()
 	spec, err := SpecOf(&j)
 	if err != nil {
@@ -66,17 +66,19 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	if err != nil { // the service is another one than a moment ago
 		return engine.Retry(err)
 	}
-	c := a.roster.choose(&j, may, d.Tried)
+	c := a.registry.choose(&j, may, d.Tried)
 	switch {
 	case c.small: // it costs no attempt: an agent that is large enough may come
 		return engine.Wait(engine.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
 	case c.waits != "":
-		waiting := a.roster.line(&j, c.waits) // it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
+		// it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
+		waiting := a.registry.line(&j, c.waits)
 		pause := time.Minute
 		if c.soon {
 			pause = 500 * time.Millisecond
 		}
-		return engine.Wait(engine.Blocker{Code: c.waits, Sentence: c.reason, Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
+		return engine.Wait(engine.Blocker{Code: c.waits, Sentence: c.reason,
+			Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
 	case c.member == nil:
 		return a.again(ctx, r, &d, "", errors.New(c.reason))
 	}
@@ -85,17 +87,17 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	d.Began, d.Over = time.Time{}, time.Time{}
 	r.SetTags(agentTag(d.Agent))
 	if err := r.SetData(d); err != nil {
-		a.roster.settle(ctx, c.member, false)
+		a.registry.settle(ctx, c.member, false)
 		return err
 	}
 	if err := r.Move(ctx, Begin); err != nil {
-		a.roster.settle(ctx, c.member, false)
+		a.registry.settle(ctx, c.member, false)
 		return err
 	}
 	return a.hand(ctx, r, &spec, &d, c.member, true)
 }
 
-// runnable tells why a job can never run, or nothing.
+// runnable reports why a job can never run, or nothing.
 func (a *App) runnable(j *job.Job, spec *Spec) (why string, err error) {
 	service := a.services[spec.Service]
 	if service == nil {
@@ -114,7 +116,7 @@ func (a *App) runnable(j *job.Job, spec *Spec) (why string, err error) {
 	if err != nil {
 		return "", err
 	}
-	verdict, err := a.options.Check.Judge(f)
+	verdict, err := a.options.Check.Check(f)
 	if err = errors.Join(err, f.Close()); err == nil && verdict.Refused {
 		why = Script + " is refused: " + verdict.Reason
 	}
@@ -130,7 +132,8 @@ func Environ(layers ...map[string]string) map[string]string {
 	return all
 }
 
-// parcel makes what an executor gets. A [Refusal] says that nobody may have it; after any other error it is not whole now.
+// parcel makes what an executor gets. A [Refusal] reports that no one may have it; after any other error it is not
+// whole now.
 func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	service := a.services[spec.Service]
 	if service == nil {
@@ -140,7 +143,8 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	if err != nil {
 		return nil, &Refusal{Reason: err.Error()}
 	}
-	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.inputs(d), Limits: limits, Inputs: !service.LeaveInputs, Env: Environ(service.Env, spec.Env)}
+	p := &Parcel{Ticket: d.Ticket, Instance: d.Instance, Service: spec.Service, Owner: j.Owner, Files: spec.inputs(d),
+		Limits: limits, Inputs: !service.LeaveInputs, Env: Environ(service.Env, spec.Env)}
 	if spec.Inputs != nil {
 		p.Inputs = *spec.Inputs
 	}
@@ -149,7 +153,8 @@ func (a *App) parcel(j *job.Job, spec *Spec, d *Data) (*Parcel, error) {
 	return p, nil
 }
 
-// again sends a job back to the queue after nobody took it, or fails it when its attempts are used up. tried is the executor, if there was one.
+// again sends a job back to the queue after no one took it, or fails it when its attempts are used up. tried is the
+// executor, if there was one.
 func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, reason error) error {
 	j, full := r.Job(), job.IsFull(reason)
 	if !full { // the executor may take it once there is space: that is no failed attempt
@@ -161,9 +166,11 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	what := plain(reason)
 	if tried != "" {
 		what = tried + " did not take it: " + what
-		r.Log().Warn("an agent did not take a job", "agent", tried, "attempt", d.Tries, "error", reason) // with its address, for operators
+		// with its address, for operators
+		r.Log().Warn("an agent did not take a job", "agent", tried, "attempt", d.Tries, "error", reason)
 	}
-	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: plain(reason), At: r.Now().UTC().Format(time.RFC3339)})
+	d.Attempts = append(d.Attempts[max(0, len(d.Attempts)-15):], Past{Agent: tried, Error: plain(reason),
+		At: r.Now().UTC().Format(time.RFC3339)})
 	d.Agent, d.Sent = "", false
 	if !full && a.options.Retries > 0 && d.Tries >= a.options.Retries {
 		return a.giveUp(ctx, r, d, what)
@@ -185,7 +192,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	return rest(ctx, r, Again, b)
 }
 
-// rest is Rest for an arrow that stays right whatever somebody else told the job meanwhile.
+// rest is Rest for a transition that stays right whatever somebody else reported the job meanwhile.
 func rest(ctx context.Context, r *engine.Run, e lifecycle.Event, b engine.Blocker) error {
 	for try := 1; ; try++ {
 		err := r.Rest(ctx, e, b)
@@ -205,7 +212,8 @@ func (a *App) attempts() string {
 	return fmt.Sprint(a.options.Retries)
 }
 
-// pause is how long a job waits after its nth attempt to be handed over: all of them together take RetryFor, each twice as long as the one before.
+// pause is how long a job waits after its nth attempt to be handed over: all of them together take RetryFor, each twice
+// as long as the one before.
 func (a *App) pause(n int) time.Duration {
 	if a.options.Retries < 0 {
 		return min(a.options.RetryFor/64<<min(n, 6), a.options.RetryFor)
@@ -214,7 +222,8 @@ func (a *App) pause(n int) time.Duration {
 	return time.Duration(float64(a.options.RetryFor) * float64(int64(1)<<(n-1)) / all)
 }
 
-// giveUp fails a job that nobody took. From Queued it goes by Processing: the table lets no job fail that was never tried.
+// giveUp fails a job that no one took. From Queued it goes by Processing: the table lets no job fail that was never
+// tried.
 func (a *App) giveUp(ctx context.Context, r *engine.Run, d *Data, what string) error {
 	if err := r.SetData(d); err != nil {
 		return err

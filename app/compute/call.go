@@ -14,27 +14,28 @@ import (
 // errStalled ends a transfer in which nothing moves.
 var errStalled = errors.New("nothing moved for too long")
 
-// errCrowded says that enough steps deal with an executor already.
+// errCrowded reports that enough steps deal with an executor already.
 var errCrowded = errors.New("it is busy with other jobs of this server")
 
 // mostCalls is how many steps may deal with one executor at once: one that hangs keeps the others' slots free.
 func (a *App) mostCalls() int { return max(4, a.options.Slots/4) }
 
-// enter begins a step's dealings with an executor, which end with leave. The error says why it is not asked now.
-func (r *roster) enter(m *member) error {
+// enter begins a step's dealings with an executor, which end with leave. The error reports why it is not asked now.
+func (r *registry) enter(m *member) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case m.calls >= r.app.mostCalls():
 		return errCrowded
-	case m.err != nil && time.Since(m.since) > 2*r.app.options.Answer: // it is asked for its room all the time: when it answers, its jobs are looked at
+	case m.err != nil && time.Since(m.since) > 2*r.app.options.Answer:
+		// it is asked for its capacity all the time: when it answers, its jobs are inspected
 		return m.err
 	}
 	m.calls++
 	return nil
 }
 
-func (r *roster) leave(m *member) {
+func (r *registry) leave(m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m.calls--
@@ -42,7 +43,8 @@ func (r *roster) leave(m *member) {
 
 // crowded lets a job wait for its turn with an executor.
 func (a *App) crowded(r *engine.Run, d *Data) error {
-	return engine.Wait(engine.Blocker{Code: blockSilent, Sentence: d.Agent + ": " + errCrowded.Error(), Until: r.Now().Add(a.options.Answer / 2)})
+	return engine.Wait(engine.Blocker{Code: blockSilent, Sentence: d.Agent + ": " + errCrowded.Error(),
+		Until: r.Now().Add(a.options.Answer / 2)})
 }
 
 // moving is the context of a transfer: it ends when nothing moved for as long as it may stand still.
@@ -51,7 +53,7 @@ type moving struct {
 	stop  context.CancelCauseFunc
 	timer *time.Timer
 	after time.Duration
-	count func(n int) // is told of the bytes
+	count func(n int) // is notified of the bytes
 }
 
 func newMoving(ctx context.Context, after time.Duration, count func(n int)) *moving {
@@ -64,7 +66,7 @@ func (m *moving) beat() { m.timer.Reset(m.after) }
 
 func (m *moving) end() { m.timer.Stop(); m.stop(nil) }
 
-// name says of an error that the transfer stood still, if it did.
+// name reports an error that the transfer stood still, if it did.
 func (m *moving) name(err error) error {
 	if err != nil && errors.Is(context.Cause(m), errStalled) && !errors.Is(err, errStalled) {
 		return fmt.Errorf("%w (%s): %w", errStalled, m.after, err)
@@ -86,7 +88,7 @@ func (b *beating) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// body is what comes from an executor. It is closed when its transfer ends, so that nobody reads for ever.
+// body is what comes from an executor. It is closed when its transfer ends, so that no one reads indefinitely.
 type body struct {
 	io.ReadCloser
 	m     *moving
@@ -112,7 +114,7 @@ func (b *body) Read(p []byte) (int, error) {
 // Close is part of io.Closer.
 func (b *body) Close() error { return b.close() }
 
-// submit hands a parcel over. Whatever kept it from being whole here is [ErrNotSent].
+// submit passes a parcel over. Whatever kept it from being whole here is [ErrNotSent].
 func (a *App) submit(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *member, first bool) (Notice, error) {
 	j := r.Job()
 	p, err := a.parcel(&j, spec, d)
@@ -123,7 +125,7 @@ func (a *App) submit(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m 
 	case err != nil:
 		return Notice{}, fmt.Errorf("%w: its files cannot be read: %w", ErrNotSent, bare(err))
 	}
-	if first { // whatever memory it has now: nobody can have run it
+	if first { // whatever memory it has now: no one can have run it
 		p.Instance = ""
 	}
 	way := newMoving(ctx, a.options.Stall, a.counts(ToAgent, spec.Service))

@@ -20,12 +20,14 @@ import (
 // callbackTopic is the outbox's topic for callbacks.
 const callbackTopic = "compute-callback"
 
-// Callbacks says where the ends of a service's jobs may be told, for orders that ask for it ([Order.Callback]). The operator names the hosts: an order alone leads nobody into
-// the network of the server.
+// Callbacks defines where the ends of a service's jobs may be sent, for orders that ask for it ([Order.Callback]). The
+// operator names the hosts: an order alone leads no caller into the network of the server.
 type Callbacks struct {
-	Hosts    []string                         // example.org for its ports 80 and 443, example.org:8443 for that one
-	Networks []netip.Prefix                   // special networks (private, loopback) in which these hosts may lie. Defaults to none
-	Secrets  func() ([]webhook.Secret, error) // that sign, at least one. They are asked for at each try: so they can be exchanged
+	Hosts []string // example.org for its ports 80 and 443, example.org:8443 for that one
+	// special networks (private, loopback) in which these hosts may lie. Defaults to none
+	Networks []netip.Prefix
+	// that sign, at least one. They are asked for at each try: so they can be exchanged
+	Secrets func() ([]webhook.Secret, error)
 }
 
 // Check gives the mistakes in it.
@@ -49,13 +51,15 @@ func (c *Callbacks) Check() error {
 			err = caller(nil, fetch.Policy{}).Check(u.String())
 		}
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("callbacks: %q is no host such as example.org or example.org:8443: %w", host, err))
+			wrong = append(wrong, fmt.Errorf("callbacks: %q is no host such as example.org or example.org:8443: %w",
+				host, err))
 		}
 	}
 	return errors.Join(wrong...)
 }
 
-// caller gives the way out to the hosts, through the guard that judges every address at the moment of the dial. The caller closes it.
+// caller returns the client for the hosts, through the guard that checks every address at the moment of the dial. The
+// caller closes it.
 func caller(c *Callbacks, policy fetch.Policy) *fetch.Client {
 	if c != nil {
 		policy.Allow = append(slices.Clone(c.Networks), policy.Allow...)
@@ -66,13 +70,15 @@ func caller(c *Callbacks, policy fetch.Policy) *fetch.Client {
 // mostCallback is how long the URL of a callback may be, in bytes.
 const mostCallback = 2048
 
-// CheckCallback tells why the end of a job of the service must not be told to a URL, or nothing. The text quotes no more of the URL than its host.
+// CheckCallback reports why the end of a job of the service must not be sent to a URL, or nothing. The text quotes no
+// more of the URL than its host.
 func (s *Service) CheckCallback(target string) error {
 	switch {
 	case target == "":
 		return nil
 	case s.Callbacks == nil:
-		return fmt.Errorf("callback: the service %s sends none; an operator can allow it hosts to which they go (callbacks in the services file)", s.Name)
+		return fmt.Errorf("callback: the service %s sends none; an operator can allow it hosts to which they go "+
+			"(callbacks in the services file)", s.Name)
 	case len(target) > mostCallback:
 		return fmt.Errorf("callback: a URL of %d bytes is too long: %d is the most", len(target), mostCallback)
 	}
@@ -87,12 +93,13 @@ func (s *Service) CheckCallback(target string) error {
 		return errors.New("callback: the URL must hold no user, no password and no fragment")
 	}
 	if !slices.ContainsFunc(s.Callbacks.Hosts, func(host string) bool { return leads(u, host) }) {
-		return fmt.Errorf("callback: the service %s sends them to %s only, not to %s", s.Name, strings.Join(s.Callbacks.Hosts, ", "), u.Host)
+		return fmt.Errorf("callback: the service %s sends them to %s only, not to %s", s.Name,
+			strings.Join(s.Callbacks.Hosts, ", "), u.Host)
 	}
 	return nil
 }
 
-// leads tells whether a URL leads to a host that was named with or without a port.
+// leads reports whether a URL leads to a host that was named with or without a port.
 func leads(u *url.URL, named string) bool {
 	host, err := url.Parse("http://" + named)
 	if err != nil || nameOf(host.Hostname()) != nameOf(u.Hostname()) {
@@ -110,7 +117,7 @@ func leads(u *url.URL, named string) bool {
 
 func nameOf(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// openCallers makes the ways out of the services that have callbacks, and looks whether their secrets can be had.
+// openCallers makes the clients of the services that have callbacks, and checks whether their secrets can be had.
 func (a *App) openCallers() error {
 	var wrong []error
 	for name, s := range a.services {
@@ -132,7 +139,7 @@ type News struct {
 	Data      NewsOfJob `json:"data"`
 }
 
-// NewsOfJob is what a callback tells of a job that has ended.
+// NewsOfJob is what a callback reports of a job that has ended.
 type NewsOfJob struct {
 	ID       job.ID            `json:"id"`
 	Number   int64             `json:"number"`
@@ -154,7 +161,8 @@ type NewsOfJob struct {
 // news makes the body of the callback of a job that has ended.
 func news(j *job.Job, spec *Spec) ([]byte, error) {
 	n := News{Type: "compute." + strings.ToLower(string(j.State)), Timestamp: j.Entered.UTC(), Data: NewsOfJob{
-		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, Name: spec.Name, State: string(j.State), Cause: j.Cause, Message: j.Message, Labels: spec.Labels,
+		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, Name: spec.Name, State: string(j.State),
+		Cause: j.Cause, Message: j.Message, Labels: spec.Labels,
 		Created: j.Created.UTC(), Ended: j.Entered.UTC(),
 	}}
 	d, err := DataOf(j)
@@ -177,7 +185,8 @@ func news(j *job.Job, spec *Spec) ([]byte, error) {
 	return json.Marshal(n)
 }
 
-// called is a callback in the outbox. The address stays in the job's spec, and the secrets in their file: what waits is signed with the secrets of the time when it is tried.
+// called is a callback in the outbox. The address stays in the job's spec, and the secrets in their file: what waits is
+// signed with the secrets of the time when it is tried.
 type called struct {
 	Host string          `json:"host"` // for lists
 	Body json.RawMessage `json:"body"` // what is sent, byte for byte at every try
@@ -188,7 +197,8 @@ func (a *App) announceAll(j *job.Job, c *job.Change) []job.Message {
 	return append(a.announce(j, c), a.announceEnd(j, c)...)
 }
 
-// announceEnd gives the callback of a job that comes to its end, for the outbox of the commit: nobody is told of an end that did not happen, and no end is told of to nobody.
+// announceEnd gives the callback of a job that comes to its end, for the outbox of the commit: no receiver is notified
+// of an end that did not happen, and each end is announced.
 func (a *App) announceEnd(j *job.Job, c *job.Change) []job.Message {
 	if !c.Ended || j.Ended {
 		return nil
@@ -215,19 +225,21 @@ func (a *App) announceEnd(j *job.Job, c *job.Change) []job.Message {
 		a.log.Error("compute: a callback cannot be written", "job", j.ID, "error", err)
 		return nil
 	}
-	return []job.Message{{Key: fmt.Sprintf("%s/callback", j.ID), Job: j.ID, Topic: callbackTopic, Body: text, Created: c.At, Due: c.At}}
+	return []job.Message{{Key: fmt.Sprintf("%s/callback", j.ID), Job: j.ID, Topic: callbackTopic, Body: text,
+		Created: c.At, Due: c.At}}
 }
 
-// Causes for which a callback is given up at once.
+// Causes for which a callback is abandoned at once.
 const (
-	causeCallbackGone    = "callback-gone"    // the receiver answered 410: it wants no more
+	causeCallbackGone    = "callback-gone"    // the receiver answered 410: it accepts no more
 	causeCallbackRefused = "callback-refused" // the service may not send there any more
 )
 
-// callbackTimeout bounds a try. Callbacks leave in handfuls: one receiver that does not answer keeps the others waiting so long, and no job at all.
+// callbackTimeout bounds a try. Callbacks leave in handfuls: one receiver that does not answer keeps the others waiting
+// so long, and no job at all.
 const callbackTimeout = 10 * time.Second
 
-// deliverCallback tells a receiver once of a job's end. Every try has the same id and the same body.
+// deliverCallback sends a job's end to a receiver once. Every try has the same id and the same body.
 func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	var message called
 	if err := json.Unmarshal(m.Body, &message); err != nil {
@@ -253,12 +265,13 @@ func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	if err != nil {
 		return engine.RetryAfter(pause, err)
 	}
-	sender := webhook.NewSender(webhook.Options{Transport: a.callers[spec.Service].Transport(), Timeout: callbackTimeout})
+	sender := webhook.NewSender(webhook.Options{Transport: a.callers[spec.Service].Transport(),
+		Timeout: callbackTimeout})
 	err = sender.Send(ctx, spec.Callback, m.Key, a.engine.Clock().Wall(), message.Body, secrets...)
 	var e *webhook.Error
 	switch {
 	case errors.As(err, &e) && e.Gone():
-		return engine.Fail(causeCallbackGone, fmt.Errorf("%w: the receiver wants no more", err))
+		return engine.Fail(causeCallbackGone, fmt.Errorf("%w: the receiver accepts no more", err))
 	case errors.As(err, &e):
 		return engine.RetryAfter(max(pause, e.RetryAfter), err)
 	}

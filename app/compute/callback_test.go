@@ -41,7 +41,7 @@ func newSecret(t *testing.T) webhook.Secret {
 	return s
 }
 
-// ear is a receiver of callbacks, on a network of its own in which every host is at an address that the test says.
+// ear is a receiver of callbacks, on a network of its own in which every host is at an address that the test states.
 type ear struct {
 	t       *testing.T
 	secrets []webhook.Secret
@@ -49,16 +49,16 @@ type ear struct {
 	at      map[string]string                                     // host: address. Defaults to a public one
 
 	mu    sync.Mutex // guards the rest
-	tries []heard
+	tries []received
 	dials []string
 	conns chan net.Conn
 }
 
-// heard is one try as it came.
-type heard struct {
+// received is one try as it came.
+type received struct {
 	id, body, path string
 	at             time.Time
-	forged         error // what the signature looks like to somebody with another secret
+	forged         error // the signature under another secret
 }
 
 func newEar(t *testing.T) *ear {
@@ -114,7 +114,7 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, forged := webhook.Verify(r.Header, body, time.Now(), newSecret(e.t))
 	e.mu.Lock()
-	e.tries = append(e.tries, heard{id, string(body), r.URL.RequestURI(), time.Now(), forged})
+	e.tries = append(e.tries, received{id, string(body), r.URL.RequestURI(), time.Now(), forged})
 	n := len(e.tries)
 	e.mu.Unlock()
 	if e.answer != nil {
@@ -122,16 +122,18 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (e *ear) heard() []heard {
+func (e *ear) received() []received {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.tries)
 }
 
-// options are those under which the service `example` may call hook.example.org, on a private network if the test says so.
+// options are those under which the service `example` may call hook.example.org, on a private network if the test
+// requests it.
 func (e *ear) options(networks ...string) compute.Options {
 	o := quick(e.t)
-	c := &compute.Callbacks{Hosts: []string{"hook.example.org", "other.example.org:8443"}, Secrets: func() ([]webhook.Secret, error) { return e.secrets, nil }}
+	c := &compute.Callbacks{Hosts: []string{"hook.example.org", "other.example.org:8443"},
+		Secrets: func() ([]webhook.Secret, error) { return e.secrets, nil }}
 	for _, n := range networks {
 		c.Networks = append(c.Networks, netip.MustParsePrefix(n))
 	}
@@ -144,9 +146,10 @@ const hook = "https://hook.example.org/done?token=hush"
 // plainHook is the same without TLS, which the tests' network has not.
 const plainHook = "http://hook.example.org/done?token=hush"
 
-func (w *world) calling(url string) job.Job {
+func (w *harness) calling(url string) job.Job {
 	w.t.Helper()
-	o := compute.Order{Owner: "ada", Service: "example", Name: "sum", Labels: map[string]string{"run": "7"}, Callback: url}
+	o := compute.Order{Owner: "ada", Service: "example", Name: "sum", Labels: map[string]string{"run": "7"},
+		Callback: url}
 	j, err := w.order(o, map[string]string{compute.Script: hello})
 	if err != nil {
 		w.t.Fatal(err)
@@ -158,7 +161,7 @@ func (w *world) calling(url string) job.Job {
 func rarely(o *engine.Options) { o.Sweep = time.Second }
 
 // callbacks gives the messages of a job's callback.
-func (w *world) callbacks(id job.ID) (all []job.Message) {
+func (w *harness) callbacks(id job.ID) (all []job.Message) {
 	w.t.Helper()
 	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
 	if err != nil {
@@ -172,8 +175,8 @@ func (w *world) callbacks(id job.ID) (all []job.Message) {
 	return all
 }
 
-// TestCallbackComesAtLeastOnce to a receiver that fails at first: the same id and body at each try, signed; the pauses are those of Standard Webhooks. The control of the
-// signature is another secret.
+// TestCallbackComesAtLeastOnce to a receiver that fails at first: the same id and body at each try, signed; the pauses
+// are those of Standard Webhooks. The control of the signature is another secret.
 func TestCallbackComesAtLeastOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := newEar(t)
@@ -184,27 +187,29 @@ func TestCallbackComesAtLeastOnce(t *testing.T) {
 		}
 		f := newFake()
 		f.auto = false
-		w := newWorldOn(t, mem.New(), e.options(), one(teller{f}), rarely)
+		w := newHarnessOn(t, mem.New(), e.options(), one(notifier{f}), rarely)
 		j := w.calling(plainHook)
 		w.until(j.ID, compute.Running)
 		synctest.Wait()
-		if len(e.heard()) != 0 || len(w.callbacks(j.ID)) != 0 {
-			t.Error("it was told of before its end")
+		if len(e.received()) != 0 || len(w.callbacks(j.ID)) != 0 {
+			t.Error("it was reported before its end")
 		}
 		f.finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh exited with 3"})
 		j = w.until(j.ID, compute.Failed)
-		eventually(t, "the first try", func() bool { return len(e.heard()) == 1 })
-		if m := w.callbacks(j.ID); len(m) != 1 || m[0].Settled != job.Pending || m[0].Key != string(j.ID)+"/callback" || strings.Contains(string(m[0].Body), "hush") {
+		eventually(t, "the first try", func() bool { return len(e.received()) == 1 })
+		if m := w.callbacks(j.ID); len(m) != 1 || m[0].Settled != job.Pending || m[0].Key != string(j.ID)+"/callback" ||
+			strings.Contains(string(m[0].Body), "hush") {
 			t.Errorf("got %+v", m)
 		}
 		time.Sleep(6 * time.Minute)
 		synctest.Wait()
-		tries := e.heard()
+		tries := e.received()
 		if len(tries) != 3 {
 			t.Fatalf("%d tries", len(tries))
 		}
 		for i, one := range tries {
-			if one.id != string(j.ID)+"/callback" || one.body != tries[0].body || one.path != "/done?token=hush" || !errors.Is(one.forged, webhook.ErrSignature) {
+			if one.id != string(j.ID)+"/callback" || one.body != tries[0].body || one.path != "/done?token=hush" ||
+				!errors.Is(one.forged, webhook.ErrSignature) {
 				t.Errorf("try %d: %+v", i+1, one)
 			}
 			if pause := one.at.Sub(tries[max(i-1, 0)].at); i > 0 && pause < webhook.Pause(i) {
@@ -220,8 +225,10 @@ func TestCallbackComesAtLeastOnce(t *testing.T) {
 		}
 		exit := 3
 		want := compute.News{Type: "compute.failed", Timestamp: j.Entered.UTC(), Data: compute.NewsOfJob{
-			ID: j.ID, Number: j.Number, Service: "example", Owner: "ada", Name: "sum", State: "Failed", Cause: "exit-code", Message: "run.sh exited with 3", ExitCode: &exit,
-			Labels: map[string]string{"run": "7"}, Created: j.Created.UTC(), Started: n.Data.Started, Finished: n.Data.Finished, Ended: j.Entered.UTC(),
+			ID: j.ID, Number: j.Number, Service: "example", Owner: "ada", Name: "sum", State: "Failed",
+			Cause: "exit-code", Message: "run.sh exited with 3", ExitCode: &exit,
+			Labels: map[string]string{"run": "7"}, Created: j.Created.UTC(), Started: n.Data.Started,
+			Finished: n.Data.Finished, Ended: j.Entered.UTC(),
 		}}
 		if diff := cmp.Diff(want, n); diff != "" || n.Data.Started.IsZero() || n.Data.Finished.Before(n.Data.Started) {
 			t.Error(diff, n.Data.Started, n.Data.Finished)
@@ -229,41 +236,45 @@ func TestCallbackComesAtLeastOnce(t *testing.T) {
 	})
 }
 
-// TestCallbackOfEveryEnd: each once, with the commit that ends the job, whoever caused it; none when its files go, and none for an order that asked for none.
+// TestCallbackOfEveryEnd: each once, with the commit that ends the job, whatever caused it; none when its files go, and
+// none for an order that asked for none.
 func TestCallbackOfEveryEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := newEar(t)
 		o := e.options()
 		f := newFake()
 		f.auto, f.slots = false, 2
-		w := newWorldOn(t, mem.New(), o, one(teller{f}), rarely)
+		w := newHarnessOn(t, mem.New(), o, one(notifier{f}), rarely)
 		well, silent := w.calling(plainHook), w.upload("ada", hello)
 		w.until(well.ID, compute.Running)
 		w.until(silent.ID, compute.Running)
 		off := w.calling(plainHook)
-		if _, err := w.app.Cancel(t.Context(), off.ID, compute.Wish{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+		if _, err := w.app.Cancel(t.Context(), off.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if m := w.callbacks(off.ID); len(m) != 1 {
 			t.Errorf("it has ended, and there are %d messages", len(m))
 		}
-		never, err := w.order(compute.Order{Owner: "ada", Service: "example", Callback: plainHook}, map[string]string{"data.txt": "no script"})
+		never, err := w.order(compute.Order{Owner: "ada", Service: "example", Callback: plainHook},
+			map[string]string{"data.txt": "no script"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		f.finish(well.ID, nil)
 		f.finish(silent.ID, nil)
-		for id, state := range map[job.ID]lifecycle.State{well.ID: compute.Completed, silent.ID: compute.Completed, off.ID: compute.Killed, never.ID: compute.Invalid} {
+		for id, state := range map[job.ID]lifecycle.State{well.ID: compute.Completed, silent.ID: compute.Completed,
+			off.ID: compute.Killed, never.ID: compute.Invalid} {
 			w.until(id, state)
 		}
-		eventually(t, "three callbacks", func() bool { return len(e.heard()) == 3 })
-		if _, err := w.eng.Do(t.Context(), engine.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err != nil {
+		eventually(t, "three callbacks", func() bool { return len(e.received()) == 3 })
+		if _, err := w.eng.Do(t.Context(), engine.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
+			nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		got := map[string]string{}
-		for _, one := range e.heard() {
+		for _, one := range e.received() {
 			var n compute.News
 			if err := json.Unmarshal([]byte(one.body), &n); err != nil || got[one.id] != "" {
 				t.Errorf("%s again: %v", one.id, err)
@@ -271,7 +282,8 @@ func TestCallbackOfEveryEnd(t *testing.T) {
 			got[one.id] = n.Type + " " + n.Data.Cause
 		}
 		want := map[string]string{
-			string(well.ID) + "/callback": "compute.completed ", string(off.ID) + "/callback": "compute.killed killed", string(never.ID) + "/callback": "compute.invalid rejected",
+			string(well.ID) + "/callback": "compute.completed ", string(off.ID) + "/callback": "compute.killed killed",
+			string(never.ID) + "/callback": "compute.invalid rejected",
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
@@ -279,7 +291,7 @@ func TestCallbackOfEveryEnd(t *testing.T) {
 	})
 }
 
-// TestEndWaitsForNoReceiver: one that hangs delays neither the job's end nor those of others, and hears of it later.
+// TestEndWaitsForNoReceiver: one that hangs delays neither the job's end nor those of others, and learns of it later.
 func TestEndWaitsForNoReceiver(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := newEar(t)
@@ -292,7 +304,7 @@ func TestEndWaitsForNoReceiver(t *testing.T) {
 		}
 		f := newFake()
 		f.slots = 1000
-		w := newWorldOn(t, mem.New(), e.options(), one(teller{f}), rarely)
+		w := newHarnessOn(t, mem.New(), e.options(), one(notifier{f}), rarely)
 		begun := time.Now()
 		for range 40 { // more than go out at once
 			w.until(w.calling(plainHook).ID, compute.Completed)
@@ -301,11 +313,13 @@ func TestEndWaitsForNoReceiver(t *testing.T) {
 			t.Errorf("the jobs took %s", took)
 		}
 		id := w.calling(plainHook).ID
-		eventually(t, "a try that was given no answer", func() bool { return len(e.heard()) > 0 && w.callbacks(id) != nil })
+		eventually(t, "a try that was given no answer", func() bool {
+			return len(e.received()) > 0 && w.callbacks(id) != nil
+		})
 		time.Sleep(time.Minute) // several handfuls of 10 s
 		synctest.Wait()
 		if m := w.callbacks(id); len(m) != 1 || m[0].Settled != job.Pending || m[0].Attempts == 0 || m[0].Error == "" {
-			t.Errorf("the control: nobody hung: %+v", m)
+			t.Errorf("the control: no receiver hung: %+v", m)
 		}
 		hang.Store(false)
 		time.Sleep(time.Hour)
@@ -316,8 +330,8 @@ func TestEndWaitsForNoReceiver(t *testing.T) {
 	})
 }
 
-// TestCallbackGoesNowhereElse: not to an address within, whatever a named host's name leads to, and not where a redirect leads. The controls are a network that the operator
-// allowed, and a public address.
+// TestCallbackGoesNowhereElse: not to an address within, whatever a named host's name leads to, and not where a
+// redirect leads. The controls are a network that the operator allowed, and a public address.
 func TestCallbackGoesNowhereElse(t *testing.T) {
 	for _, c := range []struct {
 		name, address string
@@ -338,7 +352,7 @@ func TestCallbackGoesNowhereElse(t *testing.T) {
 			e.answer = func(_ int, w http.ResponseWriter, r *http.Request) {
 				http.Redirect(w, r, "http://inner.example.org/secret", http.StatusTemporaryRedirect)
 			}
-			w := newWorldOn(t, mem.New(), e.options(c.networks...), one(teller{newFake()}), rarely)
+			w := newHarnessOn(t, mem.New(), e.options(c.networks...), one(notifier{newFake()}), rarely)
 			j := w.until(w.calling(plainHook).ID, compute.Completed)
 			eventually(t, "a try", func() bool { m := w.callbacks(j.ID); return len(m) == 1 && m[0].Error != "" })
 			e.mu.Lock()
@@ -358,14 +372,14 @@ func TestCallbackGoesNowhereElse(t *testing.T) {
 	}
 }
 
-// TestCallbackIsGivenUp at once when the receiver wants no more, and when the service may not send there any more.
+// TestCallbackIsGivenUp at once when the receiver accepts no more, and when the service may not send there any more.
 func TestCallbackIsGivenUp(t *testing.T) {
 	runInBubble(t, "gone", func(t *testing.T) {
 		e := newEar(t)
 		e.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }
-		w := newWorldOn(t, mem.New(), e.options(), one(teller{newFake()}), rarely)
+		w := newHarnessOn(t, mem.New(), e.options(), one(notifier{newFake()}), rarely)
 		j := w.calling(plainHook)
-		eventually(t, "given up", func() bool {
+		eventually(t, "abandoned", func() bool {
 			m := w.callbacks(j.ID)
 			return len(m) == 1 && m[0].Settled == job.GivenUp && m[0].Attempts == 1
 		})
@@ -374,29 +388,31 @@ func TestCallbackIsGivenUp(t *testing.T) {
 		e := newEar(t)
 		e.answer = func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }
 		store := mem.New()
-		w := newWorldOn(t, store, e.options(), one(teller{newFake()}), rarely)
+		w := newHarnessOn(t, store, e.options(), one(notifier{newFake()}), rarely)
 		j := w.until(w.calling(plainHook).ID, compute.Completed)
-		eventually(t, "a try", func() bool { return len(e.heard()) == 1 && w.callbacks(j.ID)[0].Error != "" })
+		eventually(t, "a try", func() bool { return len(e.received()) == 1 && w.callbacks(j.ID)[0].Error != "" })
 		w.stop()
 		o := e.options()
 		o.Dir, o.Services[0].Callbacks = w.dir, nil
-		w = newWorldOn(t, store, o, one(teller{newFake()}), rarely)
-		eventually(t, "given up", func() bool {
+		w = newHarnessOn(t, store, o, one(notifier{newFake()}), rarely)
+		eventually(t, "abandoned", func() bool {
 			m := w.callbacks(j.ID)
 			return m[0].Settled == job.GivenUp && strings.Contains(m[0].Error, "sends none")
 		})
-		if len(e.heard()) != 1 {
-			t.Errorf("%d tries", len(e.heard()))
+		if len(e.received()) != 1 {
+			t.Errorf("%d tries", len(e.received()))
 		}
 	})
 }
 
-// TestCallbackMayBeNamed tells which URLs an order may name.
+// TestCallbackMayBeNamed reports which URLs an order may name.
 func TestCallbackMayBeNamed(t *testing.T) {
-	named := compute.Service{Name: "example", Callbacks: &compute.Callbacks{Hosts: []string{"hook.example.org", "other.example.org:8443", "10.1.2.3:8080"}}}
+	named := compute.Service{Name: "example",
+		Callbacks: &compute.Callbacks{Hosts: []string{"hook.example.org", "other.example.org:8443", "10.1.2.3:8080"}}}
 	none := compute.Service{Name: "quiet"}
 	for url, want := range map[string]string{
-		"": "", hook: "", plainHook: "", "https://HOOK.example.org./x": "", "https://hook.example.org:443/x": "", "https://other.example.org:8443/x": "", "http://10.1.2.3:8080/": "",
+		"": "", hook: "", plainHook: "", "https://HOOK.example.org./x": "", "https://hook.example.org:443/x": "",
+		"https://other.example.org:8443/x": "", "http://10.1.2.3:8080/": "",
 		"https://hook.example.org:8443/x":                       "only, not to",
 		"https://other.example.org/x":                           "only, not to",
 		"https://evil.example.org/":                             "only, not to",
@@ -415,7 +431,8 @@ func TestCallbackMayBeNamed(t *testing.T) {
 		"https://hook.example.org/" + strings.Repeat("x", 2048): "too long",
 	} {
 		err := named.CheckCallback(url)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) || err != nil && strings.Contains(err.Error(), "hush") {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) ||
+			err != nil && strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: got %v, want %q", url, err, want)
 		}
 		if err := none.CheckCallback(url); (err == nil) != (url == "") {
@@ -428,8 +445,9 @@ func TestCallbackMayBeNamed(t *testing.T) {
 func TestCallbackIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := newEar(t)
-		w := newWorldOn(t, mem.New(), e.options(), one(teller{newFake()}), rarely)
-		_, err := w.order(compute.Order{Owner: "ada", Service: "example", Callback: "http://169.254.169.254/latest"}, map[string]string{compute.Script: hello})
+		w := newHarnessOn(t, mem.New(), e.options(), one(notifier{newFake()}), rarely)
+		_, err := w.order(compute.Order{Owner: "ada", Service: "example", Callback: "http://169.254.169.254/latest"},
+			map[string]string{compute.Script: hello})
 		if job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "hook.example.org") {
 			t.Errorf("got %v", err)
 		}
@@ -439,7 +457,7 @@ func TestCallbackIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.until(again.ID, compute.Completed)
-		eventually(t, "both are told of", func() bool { return len(e.heard()) == 2 })
+		eventually(t, "both are reported", func() bool { return len(e.received()) == 2 })
 	})
 }
 
@@ -452,16 +470,17 @@ func TestCallbacksOfAService(t *testing.T) {
 		callbacks *compute.Callbacks
 		want      string
 	}{
-		"none":           {nil, ""},
-		"as they should": {&compute.Callbacks{Hosts: []string{"example.org", "[2001:db8::1]:8443", "10.1.2.3"}, Secrets: can}, ""},
-		"no hosts":       {&compute.Callbacks{Secrets: can}, "need hosts"},
-		"no secret":      {&compute.Callbacks{Hosts: []string{"example.org"}}, "need a secret"},
-		"lost secret":    {&compute.Callbacks{Hosts: []string{"example.org"}, Secrets: cannot}, "no such file"},
-		"a URL":          {&compute.Callbacks{Hosts: []string{"https://example.org"}, Secrets: can}, "no host such as"},
-		"a path":         {&compute.Callbacks{Hosts: []string{"example.org/x"}, Secrets: can}, "no host such as"},
-		"everything":     {&compute.Callbacks{Hosts: []string{"*"}, Secrets: can}, "no host such as"},
-		"nothing":        {&compute.Callbacks{Hosts: []string{""}, Secrets: can}, "no host such as"},
-		"mail":           {&compute.Callbacks{Hosts: []string{"example.org:25"}, Secrets: can}, "port 25"},
+		"none": {nil, ""},
+		"as they should": {&compute.Callbacks{Hosts: []string{"example.org", "[2001:db8::1]:8443", "10.1.2.3"},
+			Secrets: can}, ""},
+		"no hosts":    {&compute.Callbacks{Secrets: can}, "need hosts"},
+		"no secret":   {&compute.Callbacks{Hosts: []string{"example.org"}}, "need a secret"},
+		"lost secret": {&compute.Callbacks{Hosts: []string{"example.org"}, Secrets: cannot}, "no such file"},
+		"a URL":       {&compute.Callbacks{Hosts: []string{"https://example.org"}, Secrets: can}, "no host such as"},
+		"a path":      {&compute.Callbacks{Hosts: []string{"example.org/x"}, Secrets: can}, "no host such as"},
+		"everything":  {&compute.Callbacks{Hosts: []string{"*"}, Secrets: can}, "no host such as"},
+		"nothing":     {&compute.Callbacks{Hosts: []string{""}, Secrets: can}, "no host such as"},
+		"mail":        {&compute.Callbacks{Hosts: []string{"example.org:25"}, Secrets: can}, "port 25"},
 	} {
 		o := quick(t)
 		o.Services[0].Callbacks = c.callbacks

@@ -10,19 +10,21 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Wish is who wants something of a job, and why.
-type Wish struct {
+// Request is an action that a person requests, and why.
+type Request struct {
 	By      lifecycle.Actor // Owner or Operator
 	Actor   string
 	Note    string
 	Version int64 // of the record that the person saw; 0: whatever it is now
 }
 
-// Cancel cancels a job: a queued one is Killed at once, one at an agent is Killing until the agent has ended it, one that has ended stays as it is, and no error. An agent that
-// does not answer delays nothing: the request is in the record when Cancel returns, and the job ends as Killed when the agent has not answered for Options.Killing. Cancel returns
-// the record afterwards; its message says what happens next. It waits for a moment for a job on its way to an agent that answers. Refused, with what can be done instead: its
-// results are being fetched from an agent that answers, and are not here within one and a half times Options.Answer.
-func (a *App) Cancel(ctx context.Context, id job.ID, w Wish) (job.Job, error) {
+// Cancel cancels a job: a queued one is Killed at once, one at an agent is Killing until the agent has ended it, one
+// that has ended stays as it is, and no error. An agent that does not answer delays nothing: the request is in the
+// record when Cancel returns, and the job ends as Killed when the agent has not answered for Options.Killing. Cancel
+// returns the record afterwards; its message reports what happens next. It waits for a moment for a job on its way to
+// an agent that answers. Refused, with what can be done instead: its results are being fetched from an agent that
+// answers, and are not here within one and a half times Options.Answer.
+func (a *App) Cancel(ctx context.Context, id job.ID, w Request) (job.Job, error) {
 	bounded, stop := context.WithTimeout(ctx, a.options.Answer*3/2)
 	defer stop()
 	for {
@@ -36,9 +38,11 @@ func (a *App) Cancel(ctx context.Context, id job.ID, w Wish) (job.Job, error) {
 			return j, nil
 		case a.passing(&j) > 0:
 			return j, job.Errorf(job.Refused, "cancel", id,
-				"cannot cancel while %s: it has ended at its agent, and its results are being fetched: wait until they are here", j.State)
+				"cannot cancel while %s: it has ended at its agent, and its results are being fetched: wait until "+
+					"they are here", j.State)
 		}
-		next, err := a.engine.Do(ctx, engine.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note, Version: w.Version})
+		next, err := a.engine.Do(ctx, engine.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note,
+			Version: w.Version})
 		switch kind := job.KindOf(err); {
 		case err == nil || kind != job.Conflict && kind != job.Refused || w.Version != 0:
 			return next, err
@@ -74,7 +78,8 @@ func (a *App) passed(ctx, bounded context.Context, id job.ID) (job.Job, error) {
 	}
 }
 
-// passing returns how long a job is expected to stay in a state that it passes by itself; 0: it is in none, or its agent does not answer.
+// passing returns how long a job is expected to stay in a state that it passes by itself; 0: it is in none, or its
+// agent does not answer.
 func (a *App) passing(j *job.Job) time.Duration {
 	if j.State != Processing && j.State != Retrieving {
 		return 0
@@ -91,13 +96,14 @@ func (a *App) passing(j *job.Job) time.Duration {
 
 // answers reports whether the agent that has a job, or is to get it, answered when it was last asked.
 func (a *App) answers(d *Data) bool {
-	a.roster.mu.Lock()
-	defer a.roster.mu.Unlock()
-	m := a.roster.members[d.Agent]
+	a.registry.mu.Lock()
+	defer a.registry.mu.Unlock()
+	m := a.registry.members[d.Agent]
 	return m != nil && m.err == nil && d.Silent == 0 && d.Fetches == 0
 }
 
-// accompany completes the change by which a person cancels a job: it names the cause of one that was sent nowhere, which no step does, and says of another what happens next.
+// accompany completes the change by which a person cancels a job: it names the cause of one that was sent nowhere,
+// which no step does, and completes the message of another with what happens next.
 func (a *App) accompany(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
 	if c.Event != Cancel {
 		return nil
@@ -118,12 +124,14 @@ func (a *App) accompany(_ context.Context, j *job.Job, _ *engine.Act, c *job.Cha
 	return nil
 }
 
-// unanswered says what happens to a cancelled job whose agent does not answer. at is when the job came to Killing.
+// unanswered reports what happens to a cancelled job whose agent does not answer. at is when the job came to Killing.
 func (a *App) unanswered(d *Data, at time.Time) string {
-	return fmt.Sprintf("the agent %s does not answer; if it does not by %s, the job ends as cancelled and its slot is free", d.Agent, a.patienceEnds(d, at).UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the agent %s does not answer; if it does not by %s, the job ends as cancelled and its slot "+
+		"is free", d.Agent, a.patienceEnds(d, at).UTC().Format(time.RFC3339))
 }
 
-// patienceEnds returns when a cancelled job ends although its agent does not answer: Options.Killing after the agent's last answer. at is when the job came to Killing.
+// patienceEnds returns when a cancelled job ends although its agent does not answer: Options.Killing after the agent's
+// last answer. at is when the job came to Killing.
 func (a *App) patienceEnds(d *Data, at time.Time) time.Time {
 	if d.Silent > 0 && d.Heard.Before(at) {
 		return d.Heard.Add(a.options.Killing)

@@ -13,14 +13,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mute is an executor that takes parcels and gives results without an answer while it is told to.
+// mute is an executor that takes parcels and gives results and no answers while the test requires it.
 type mute struct {
-	teller
+	notifier
 	call string // that gets no answer
 }
 
 func (m *mute) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
-	n, err := m.teller.Submit(ctx, p)
+	n, err := m.notifier.Submit(ctx, p)
 	if m.call == "submit" {
 		<-ctx.Done()
 		return compute.Notice{}, ctx.Err()
@@ -33,12 +33,12 @@ func (m *mute) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, er
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	return m.teller.Results(ctx, h)
+	return m.notifier.Results(ctx, h)
 }
 
-// lonely is a world in which a job of ada's is at the agent a1, which goes away, and her next job waits for the slot.
+// lonely is a harness in which a job of ada's is at the agent a1, which goes away, and her next job waits for the slot.
 type lonely struct {
-	*world
+	*harness
 	f           *fake
 	x           compute.Executor
 	first, next job.ID
@@ -60,7 +60,8 @@ func agentsGone() []agentGone {
 		{name: "silent for longer than the patience", state: compute.Unknown, later: 15 * time.Second},
 		{name: "dialled in and left", state: compute.Unknown, left: true},
 		{name: "on its way", state: compute.Processing, call: "submit", later: time.Second},
-		{name: "on its way, dialled in and left", state: compute.Processing, call: "submit", left: true, later: time.Second},
+		{name: "on its way, dialled in and left", state: compute.Processing, call: "submit", left: true,
+			later: time.Second},
 		{name: "results on their way", state: compute.Retrieving, call: "results", later: time.Second},
 		{name: "results on their way, dialled in and left", state: compute.Retrieving, call: "results", left: true, later: time.Second},
 	}
@@ -68,15 +69,15 @@ func agentsGone() []agentGone {
 
 func newLonely(t *testing.T, c agentGone) *lonely {
 	o := quick(t)
-	o.Killing, o.Lost, o.Look = 10*time.Second, time.Hour, time.Second
+	o.Killing, o.Lost, o.Recheck = 10*time.Second, time.Hour, time.Second
 	o.Services[0].RunsPerUser = 1
 	l := &lonely{f: newFake()}
 	l.f.auto = false
-	l.x = teller{l.f}
+	l.x = notifier{l.f}
 	if c.call != "" {
-		l.x = &mute{teller{l.f}, c.call}
+		l.x = &mute{notifier{l.f}, c.call}
 	}
-	l.world = newWorld(t, o, one(l.x))
+	l.harness = newHarness(t, o, one(l.x))
 	l.first = l.upload("ada", hello).ID
 	if c.state == compute.Processing {
 		l.until(l.first, compute.Processing)
@@ -105,7 +106,7 @@ func newLonely(t *testing.T, c agentGone) *lonely {
 	time.Sleep(c.later)
 	other := newFake()
 	other.auto = false
-	l.app.Join("a2", teller{other}) // the slot is all that the next job waits for
+	l.app.Join("a2", notifier{other}) // the slot is all that the next job waits for
 	return l
 }
 
@@ -124,7 +125,7 @@ func (l *lonely) standing() compute.Standing {
 // back lets the agent come back.
 func (l *lonely) back(c agentGone) {
 	if c.left {
-		l.app.Join("a1", teller{l.f})
+		l.app.Join("a1", notifier{l.f})
 		return
 	}
 	l.f.mu.Lock()
@@ -132,21 +133,26 @@ func (l *lonely) back(c agentGone) {
 	l.f.mu.Unlock()
 }
 
-// TestCancelWithoutAgent: a job whose agent does not answer, or is not there, can be cancelled at once in every state. Its slot is free as soon as the patience with the agent is
-// over, and it ends as cancelled and says what is not known. When the agent comes back it is told to end what it still runs, and its results are not taken. In the control nobody
-// cancels: the job keeps its slot, and goes on when the agent comes back.
+// TestCancelWithoutAgent: a job whose agent does not answer, or is not there, can be cancelled at once in every state.
+// Its slot is free as soon as the patience with the agent is over, and it ends as cancelled and reports what is not
+// known. When the agent comes back it is requested to end what it still runs, and its results are not taken. In the
+// control no one cancels: the job keeps its slot, and goes on when the agent comes back.
 func TestCancelWithoutAgent(t *testing.T) {
 	for _, c := range agentsGone() {
 		runInBubble(t, c.name, func(t *testing.T) {
 			l := newLonely(t, c)
 			asked := time.Now()
-			j, err := l.app.Cancel(t.Context(), l.first, compute.Wish{By: lifecycle.Owner, Actor: "ada", Note: "not needed"})
-			if err != nil || j.State != compute.Killing || time.Since(asked) > 0 || !strings.Contains(j.Message, "cancellation requested: the agent a1") {
+			j, err := l.app.Cancel(t.Context(), l.first, compute.Request{By: lifecycle.Owner, Actor: "ada",
+				Note: "not needed"})
+			if err != nil || j.State != compute.Killing || time.Since(asked) > 0 ||
+				!strings.Contains(j.Message, "cancellation requested: the agent a1") {
 				t.Fatalf("%s after %v: %q, %v", j.State, time.Since(asked), j.Message, err)
 			}
 			if c.later < 10*time.Second {
 				time.Sleep(time.Second)
-				if codes, text := l.whyOf(l.first); codes != "agent-silent" || !strings.Contains(text, "ends as cancelled") || !strings.Contains(text, "nothing: it ends by itself") {
+				if codes, text := l.whyOf(l.first); codes != "agent-silent" ||
+					!strings.Contains(text, "ends as cancelled") || !strings.Contains(text,
+					"nothing: it ends by itself") {
 					t.Errorf("why: %s: %s", codes, text)
 				}
 				if next, _ := l.store.Get(t.Context(), l.next); next.State != compute.Queued {
@@ -158,16 +164,18 @@ func TestCancelWithoutAgent(t *testing.T) {
 				want = "it had ended there, and its output was not fetched"
 			}
 			j = l.until(l.first, compute.Killed)
-			if j.Outcome != lifecycle.Cancelled || j.Cause != compute.CauseKilled || !strings.Contains(j.Message, want) {
+			if j.Outcome != lifecycle.Cancelled || j.Cause != compute.CauseKilled ||
+				!strings.Contains(j.Message, want) {
 				t.Errorf("%s, %s: %s", j.Outcome, j.Cause, j.Message)
 			}
-			if took, most := time.Since(asked), 11*time.Second; took > most || c.later > 10*time.Second && took > time.Second {
+			if took, most := time.Since(asked), 11*time.Second; took > most ||
+				c.later > 10*time.Second && took > time.Second {
 				t.Errorf("it ended after %v", took)
 			}
 			l.until(l.next, compute.Running)
 			time.Sleep(2 * time.Minute)
 			l.back(c)
-			eventually(t, "the agent is told to end and forget it", func() bool {
+			eventually(t, "the agent is requested to end and forget it", func() bool {
 				l.f.mu.Lock()
 				defer l.f.mu.Unlock()
 				return len(l.f.forgot) == 1 && l.f.forgot[0].Job == l.first
@@ -193,41 +201,47 @@ func TestCancelWithoutAgent(t *testing.T) {
 	}
 }
 
-// TestCancelInPassing: a job whose agent answers is waited for while its results are fetched, and the refusal says what can be done. Another job is not found.
+// TestCancelInPassing: a job whose agent answers is waited for while its results are fetched, and the refusal reports
+// what can be done. Another job is not found.
 func TestCancelInPassing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
 		o := quick(t)
 		o.Answer = 20 * time.Millisecond
-		w := newWorld(t, o, one(&mute{teller{f}, "results"}))
+		w := newHarness(t, o, one(&mute{notifier{f}, "results"}))
 		j := w.upload("ada", hello)
 		w.until(j.ID, compute.Running)
 		f.finish(j.ID, nil)
 		w.until(j.ID, compute.Retrieving)
-		got, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner})
-		if job.KindOf(err) != job.Refused || got.State != compute.Retrieving || !strings.Contains(err.Error(), "wait until they are here") {
+		got, err := w.app.Cancel(t.Context(), j.ID, compute.Request{By: lifecycle.Owner})
+		if job.KindOf(err) != job.Refused || got.State != compute.Retrieving ||
+			!strings.Contains(err.Error(), "wait until they are here") {
 			t.Errorf("%s: %v", got.State, err)
 		}
-		if _, err := w.app.Cancel(t.Context(), "cmp_nowhere", compute.Wish{By: lifecycle.Owner}); job.KindOf(err) != job.NotFound {
+		if _, err := w.app.Cancel(t.Context(), "cmp_nowhere", compute.Request{By: lifecycle.Owner}); job.KindOf(err) !=
+			job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 	})
 }
 
-// TestCancelOnItsWay: a parcel that does not get through to an agent that answers does not keep a person from cancelling the job.
+// TestCancelOnItsWay: a parcel that does not get through to an agent that answers does not keep a person from
+// cancelling the job.
 func TestCancelOnItsWay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
 		o := quick(t)
-		w := newWorld(t, o, one(&mute{teller{f}, "submit"}))
+		w := newHarness(t, o, one(&mute{notifier{f}, "submit"}))
 		j := w.upload("ada", hello)
 		w.until(j.ID, compute.Processing)
-		if got, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner}); err != nil || got.State != compute.Killing {
+		if got, err := w.app.Cancel(t.Context(), j.ID, compute.Request{By: lifecycle.Owner}); err != nil ||
+			got.State != compute.Killing {
 			t.Fatalf("%s: %v", got.State, err)
 		}
-		if got := w.until(j.ID, compute.Killed); got.Cause != compute.CauseKilled || strings.Contains(got.Message, "may still be running") {
+		if got := w.until(j.ID, compute.Killed); got.Cause != compute.CauseKilled ||
+			strings.Contains(got.Message, "may still be running") {
 			t.Errorf("%s: %s", got.Cause, got.Message)
 		}
 		if a := w.app.Agents()[0]; a.Reserved != 0 {

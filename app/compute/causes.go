@@ -6,17 +6,22 @@ import (
 	"github.com/stagepost/stagepost/engine"
 )
 
-// Causes lists what the cause of a job can be, sorted: how it ended, or what it waits for. Executors of other versions may give others.
+// Causes lists what the cause of a job can be, sorted: how it ended, or what it waits for. Executors of other versions
+// may give others.
 func Causes() []string {
 	all := []string{
-		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseDepth, CauseKilled, CauseRejected, CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults, CauseInputs,
+		CauseExit, CauseSignal, CauseMemory, CauseTimeout, CauseCPU, CauseDisk, CauseDepth, CauseKilled, CauseRejected,
+		CauseAgent, CauseLost, CauseNode, CausePreempt, CauseAgents, CauseResults, CauseInputs,
 		causeStopped,
-		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk, blockSpace, blockInputs,
-		engine.CausePoison, engine.CausePanic, engine.CauseTimeout, engine.CauseError, engine.CauseNetwork, engine.CauseDisk,
+		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk,
+		blockSpace, blockInputs,
+		engine.CausePoison, engine.CausePanic, engine.CauseTimeout, engine.CauseError, engine.CauseNetwork,
+		engine.CauseDisk,
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// causeStopped is what agents say when they were stopped while it ran: CauseStopped of package agent, which imports this one.
+// causeStopped is what agents report when they were stopped while it ran: CauseStopped of package agent, which imports
+// this one.
 const causeStopped = "agent-stopped"

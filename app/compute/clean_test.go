@@ -20,8 +20,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// here tells whether the files of a job lie on the disk.
-func (w *world) here(id job.ID) bool {
+// here reports whether the files of a job lie on the disk.
+func (w *harness) here(id job.ID) bool {
 	w.t.Helper()
 	_, err := os.Stat(filepath.Join(w.dir, "compute", filepath.FromSlash(compute.DirOf(id))))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -30,12 +30,13 @@ func (w *world) here(id job.ID) bool {
 	return err == nil
 }
 
-// TestClean: an owner's files go before their time, the room is free at once, who reads them reads on, and the history tells. Another job's files stay.
+// TestClean: an owner's files go before their time, the space is free at once, who reads them reads on, and the history
+// reports. Another job's files stay.
 func TestClean(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
 		o.UserBytes = 3000
-		w := newWorld(t, o, one(newFake()))
+		w := newHarness(t, o, one(newFake()))
 		big := map[string]string{compute.Script: hello, "data": strings.Repeat("x", 1500)}
 		order := compute.Order{Owner: "ada", Service: "example"}
 		first, err := w.order(order, big)
@@ -46,7 +47,7 @@ func TestClean(t *testing.T) {
 		j := w.until(first.ID, compute.Completed)
 		w.until(kept.ID, compute.Completed)
 		if _, err := w.order(order, big); job.KindOf(err) != job.Refused {
-			t.Fatalf("there is no room for two: %v", err)
+			t.Fatalf("there is no space for two: %v", err)
 		}
 		f, r, err := w.app.Results(&j)
 		if err != nil {
@@ -57,8 +58,8 @@ func TestClean(t *testing.T) {
 		if _, err := io.ReadFull(f, begun); err != nil {
 			t.Fatal(err)
 		}
-		wish := compute.Wish{By: lifecycle.Owner, Actor: "ada", Note: "I have them"}
-		got, err := w.app.Clean(t.Context(), j.ID, wish)
+		request := compute.Request{By: lifecycle.Owner, Actor: "ada", Note: "I have them"}
+		got, err := w.app.Clean(t.Context(), j.ID, request)
 		if err != nil || got.State != compute.Cleaned {
 			t.Fatalf("%s, %v", got.State, err)
 		}
@@ -66,21 +67,22 @@ func TestClean(t *testing.T) {
 			t.Errorf("ada has %d bytes after all her files went", n)
 		}
 		if _, err := w.order(order, big); err != nil {
-			t.Errorf("the room is not free: %v", err)
+			t.Errorf("the space is not free: %v", err)
 		}
 		eventually(t, "the files are gone", func() bool { return !w.here(j.ID) })
 		if rest, err := io.ReadAll(f); err != nil || int64(len(begun)+len(rest)) != r.Bytes {
 			t.Errorf("a download was cut: %d of %d bytes, %v", len(begun)+len(rest), r.Bytes, err)
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
-		if last := history[len(history)-1]; err != nil || last.By != lifecycle.Timer || last.Actor != "ada" || !strings.Contains(last.Note, "ada (owner) wanted it before its time: I have them") {
+		if last := history[len(history)-1]; err != nil || last.By != lifecycle.Timer || last.Actor != "ada" || !strings.Contains(last.Note, "ada (owner) requested it early: I have them") {
 			t.Errorf("the history ends with %+v, %v", last, err)
 		}
-		again, err := w.app.Clean(t.Context(), j.ID, wish)
+		again, err := w.app.Clean(t.Context(), j.ID, request)
 		if err != nil || again.Version != got.Version {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
-		if _, _, err := w.app.Results(&got); job.KindOf(err) != job.Gone || !strings.Contains(err.Error(), got.Entered.UTC().Format(time.RFC3339)) {
+		if _, _, err := w.app.Results(&got); job.KindOf(err) != job.Gone ||
+			!strings.Contains(err.Error(), got.Entered.UTC().Format(time.RFC3339)) {
 			t.Errorf("who asks for results reads %v", err)
 		}
 		if !w.here(kept.ID) || w.until(kept.ID, compute.Completed).Ended != true {
@@ -89,18 +91,19 @@ func TestClean(t *testing.T) {
 	})
 }
 
-// TestCleanRefused: what has not ended keeps its files, and the refusal says what to do; what is no compute job is unknown.
+// TestCleanRefused: what has not ended keeps its files, and the refusal reports what to do; what is no compute job is
+// unknown.
 func TestCleanRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.until(w.upload("ada", hello).ID, compute.Running)
-		wish := compute.Wish{By: lifecycle.Owner, Actor: "ada"}
-		if _, err := w.app.Clean(t.Context(), j.ID, wish); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "cannot clean while Running: it has not ended; cancel it first") {
+		request := compute.Request{By: lifecycle.Owner, Actor: "ada"}
+		if _, err := w.app.Clean(t.Context(), j.ID, request); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "cannot clean while Running: it has not ended; cancel it first") {
 			t.Errorf("one that runs: %v", err)
 		}
-		if _, err := w.app.Clean(t.Context(), "cmp_nowhere", wish); job.KindOf(err) != job.NotFound {
+		if _, err := w.app.Clean(t.Context(), "cmp_nowhere", request); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 		synctest.Wait()
@@ -109,44 +112,46 @@ func TestCleanRefused(t *testing.T) {
 		}
 		f.finish(j.ID, nil)
 		done := w.until(j.ID, compute.Completed)
-		wish.Version = done.Version - 1
-		if _, err := w.app.Clean(t.Context(), j.ID, wish); job.KindOf(err) != job.Conflict || !w.here(j.ID) {
+		request.Version = done.Version - 1
+		if _, err := w.app.Clean(t.Context(), j.ID, request); job.KindOf(err) != job.Conflict || !w.here(j.ID) {
 			t.Errorf("who saw an older record: %v", err)
 		}
-		wish.Version = done.Version
-		if _, err := w.app.Clean(t.Context(), j.ID, wish); err != nil { // the control
+		request.Version = done.Version
+		if _, err := w.app.Clean(t.Context(), j.ID, request); err != nil { // the control
 			t.Error(err)
 		}
 	})
 }
 
-// TestCleanSurvives: the record says first that the files are gone; a server that dies before they are removes them in its next life.
+// TestCleanSurvives: the record states first that the files are gone; a server that ends before they are removes them
+// in its next life.
 func TestCleanSurvives(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store, o := mem.New(), quick(t)
 		deaf := func(options *engine.Options) { delete(options.Deliver, "compute-clean") }
-		w := newWorldOn(t, store, o, one(newFake()), deaf)
+		w := newHarnessOn(t, store, o, one(newFake()), deaf)
 		j := w.until(w.upload("ada", hello).ID, compute.Completed)
-		if _, err := w.app.Clean(t.Context(), j.ID, compute.Wish{By: lifecycle.Operator, Actor: "op"}); err != nil {
+		if _, err := w.app.Clean(t.Context(), j.ID, compute.Request{By: lifecycle.Operator, Actor: "op"}); err != nil {
 			t.Fatal(err)
 		}
 		w.stop()
 		if !w.here(j.ID) {
 			t.Fatal("the files went without the message")
 		}
-		next := newWorldOn(t, store, o, nil)
+		next := newHarnessOn(t, store, o, nil)
 		eventually(t, "the files are gone", func() bool { return !next.here(j.ID) })
 	})
 }
 
-// TestFullSaysWhat: who has no room reads how large the upload is, and what can be done about it.
+// TestFullSaysWhat: an owner without space reads how large the upload is, and what can be done about it.
 func TestFullSaysWhat(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
 		o.UserBytes = 1000
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		sized := func(n int) error {
-			_, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{compute.Script: hello, "data": strings.Repeat("x", n-len(hello))})
+			_, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{compute.Script: hello,
+				"data": strings.Repeat("x", n-len(hello))})
 			return err
 		}
 		says := func(what string, err error, words ...string) {
@@ -161,21 +166,24 @@ func TestFullSaysWhat(t *testing.T) {
 			}
 		}
 		err := sized(2000)
-		says("larger than all of it", err, "this upload has 2000 bytes alone", "may have 1000", "make it smaller", "compute.user.bytes")
+		says("larger than all of it", err, "this upload has 2000 bytes alone", "may have 1000", "make it smaller",
+			"compute.user.bytes")
 		if strings.Contains(err.Error(), "clean") {
 			t.Errorf("it advises what does not help: %v", err)
 		}
 		if err := sized(400); err != nil {
 			t.Fatal(err)
 		}
-		says("larger than the rest", sized(700), "ada has 400 bytes", "may have 1000", "this upload brings 700 bytes more", "stagepost compute clean ID")
+		says("larger than the rest", sized(700), "ada has 400 bytes", "may have 1000",
+			"this upload brings 700 bytes more", "stagepost compute clean ID")
 		u := begin(t, w.app)
 		defer u.Discard()
 		u.For("ada")
 		if err := u.File("a", strings.NewReader(strings.Repeat("x", 100))); err != nil {
 			t.Fatal(err)
 		}
-		says("while it comes", u.File("b", strings.NewReader(strings.Repeat("x", 600))), "ada has 400 bytes", "brings at least 700 bytes more")
+		says("while it comes", u.File("b", strings.NewReader(strings.Repeat("x", 600))), "ada has 400 bytes",
+			"brings at least 700 bytes more")
 	})
 }
 
@@ -192,17 +200,17 @@ func (s unheard) Watch(ctx context.Context, tell func([]job.Hint)) {
 	})
 }
 
-// TestCleanFreesAtOnce: whoever has cleaned a job has its room, even before the store's news of that come.
+// TestCleanFreesAtOnce: an owner who has cleaned a job has its space, even before the store's news of that come.
 func TestCleanFreesAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
 		o.UserBytes = 1 << 20
-		w := newWorldOn(t, unheard{mem.New()}, o, one(newFake()))
+		w := newHarnessOn(t, unheard{mem.New()}, o, one(newFake()))
 		j := w.until(w.upload("ada", hello).ID, compute.Completed)
 		if w.app.Usage("ada") == 0 {
 			t.Fatal("its files do not count")
 		}
-		if _, err := w.app.Clean(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+		if _, err := w.app.Clean(t.Context(), j.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		if n := w.app.Usage("ada"); n != 0 {
@@ -211,7 +219,8 @@ func TestCleanFreesAtOnce(t *testing.T) {
 	})
 }
 
-// TestKeepUnlimited: files that are kept indefinitely have no moment at which they are removed. Control: by default it is after 48 h.
+// TestKeepUnlimited: files that are kept indefinitely have no moment at which they are removed. Control: by default it
+// is after 48 h.
 func TestKeepUnlimited(t *testing.T) {
 	ended := time.Unix(1_000_000, 0)
 	for keep, want := range map[time.Duration]time.Duration{0: 48 * time.Hour, time.Hour: time.Hour, -1: 0} {

@@ -28,8 +28,8 @@ type Records interface {
 	List(ctx context.Context, q job.Query) (job.Page, error)
 }
 
-// Compare checks of each ended job whose files were not cleaned that its results are in the data directory as they are recorded. It reads no content, changes nothing, and work may go
-// on meanwhile.
+// Compare checks of each ended job whose files were not cleaned that its results are in the data directory as they are
+// recorded. It reads no content, changes nothing, and work may go on meanwhile.
 func Compare(ctx context.Context, records Records, data string) (c Comparison, err error) {
 	root, err := os.OpenRoot(filepath.Join(data, "compute"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -24,16 +24,18 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-var onSQLite = flag.Bool("crash-sqlite", false, "stop the world on SQLite instead of in memory")
+var onSQLite = flag.Bool("crash-sqlite", false, "stop the process on SQLite instead of in memory")
 
 // plot is a job's life to be stopped at every change, and what must come of it.
 type plot struct {
-	name  string
-	fake  func() *fake
-	liar  bool                            // the executor says that a parcel whose answer was lost cannot have arrived
-	loses bool                            // files that were there when the record was made are not on the disk after a crash
+	name string
+	fake func() *fake
+	// the executor reports that a parcel whose answer was lost cannot have arrived
+	liar bool
+	// files that were there when the record was made are not on the disk after a crash
+	loses bool
 	act   func(s *scene, j *job.Job)      // is called again and again while the job lives, with its record
-	ends  func(j *job.Job) (wrong string) // judges the end
+	ends  func(j *job.Job) (wrong string) // checks the end
 	lost  time.Duration                   // how long its agent may be silent; zero: long
 	fetch []compute.RemoteFile            // inputs of its order
 	from  func() *origin                  // where they come from
@@ -59,10 +61,11 @@ func (s *scene) current() *compute.App {
 	return s.app
 }
 
-// live plays until the job has ended and its agent has been told, or until the process dies.
-func (s *scene) live(m *mortal) {
+// live plays until the job has ended and its agent was notified, or until the process ends.
+func (s *scene) live(m *killable) {
 	o := quick(s.t)
-	o.Dir, o.Poll, o.Answer, o.Stall, o.Lost, o.Killing = s.dir, 2*time.Millisecond, 200*time.Millisecond, 200*time.Millisecond, cmp.Or(s.plot.lost, 20*time.Second), 20*time.Second
+	o.Dir, o.Poll, o.Answer, o.Stall, o.Lost, o.Killing = s.dir, 2*time.Millisecond, 200*time.Millisecond, 200*
+		time.Millisecond, cmp.Or(s.plot.lost, 20*time.Second), 20*time.Second
 	if s.from != nil {
 		o.Source = s.from
 	}
@@ -71,7 +74,8 @@ func (s *scene) live(m *mortal) {
 		s.t.Error(err)
 		return
 	}
-	e, err := engine.New(m, app.Works(), engine.Options{Deliver: app.Deliver(), Sweep: 20 * time.Millisecond, Lease: 2 * time.Second, Grace: time.Millisecond})
+	e, err := engine.New(m, app.Works(), engine.Options{Deliver: app.Deliver(), Sweep: 20 * time.Millisecond,
+		Lease: 2 * time.Second, Grace: time.Millisecond})
 	if err != nil {
 		s.t.Error(err)
 		return
@@ -113,7 +117,7 @@ func (s *scene) live(m *mortal) {
 }
 
 // play lets people and agents act until the end or the death of the process.
-func (s *scene) play(m *mortal) {
+func (s *scene) play(m *killable) {
 	limit := time.After(patience)
 	for {
 		if j := s.job(); j != nil && s.over(j) {
@@ -142,13 +146,16 @@ func (s *scene) job() *job.Job {
 	return &page.Jobs[0]
 }
 
-// over tells whether a job has ended and its messages are delivered, or taken by somebody who died: they are given to another after two minutes.
+// over reports whether a job has ended and its messages are delivered, or taken by a process that ended: they are given
+// to another after two minutes.
 func (s *scene) over(j *job.Job) bool {
 	if !j.Ended {
 		return false
 	}
 	messages, err := s.store.Outbox(context.Background(), job.OutboxCall{Job: j.ID})
-	return err == nil && !slices.ContainsFunc(messages, func(m job.Message) bool { return m.Settled == job.Pending && m.Due.Before(time.Now()) })
+	return err == nil && !slices.ContainsFunc(messages, func(m job.Message) bool {
+		return m.Settled == job.Pending && m.Due.Before(time.Now())
+	})
 }
 
 // check gives what is wrong with the end.
@@ -200,7 +207,8 @@ func errorsOf(err error) []string {
 	return []string{err.Error()}
 }
 
-// executorOf gives a fake that tells nothing by itself, so that a dead process is not called; a liar says that what it did not answer never arrived.
+// executorOf gives a fake that sends no notifications, so that a dead process is not called; a liar reports that what
+// it did not answer never arrived.
 func executorOf(f *fake, liar bool) compute.Executor {
 	if liar {
 		return lying{f}
@@ -252,7 +260,7 @@ func cancelIn(state lifecycle.State) func(s *scene, j *job.Job) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_, _ = app.Cancel(context.Background(), j.ID, compute.Wish{By: lifecycle.Owner, Actor: "ada"})
+				_, _ = app.Cancel(context.Background(), j.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"})
 			}()
 			<-done
 		}
@@ -268,21 +276,30 @@ func plots() []plot {
 	}
 	return []plot{
 		{name: "normal", fake: newFake, ends: ends(compute.Completed, ""), runs: 1},
-		{name: "failing", fake: manual, runs: 1, ends: ends(compute.Failed, compute.CauseExit), act: func(s *scene, j *job.Job) {
-			if j.State == compute.Running {
-				s.fakes[0].finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "exit 3"})
-			}
-		}},
-		{name: "cancelled while running", fake: manual, runs: 1, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Running)},
-		{name: "cancelled in the queue", fake: func() *fake { f := manual(); f.slots = -1; return f }, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Queued)},
-		{name: "lost answer", fake: func() *fake { return onceAt(manual()) }, runs: 1, ends: ends(compute.Completed, ""), act: finish},
-		{name: "forgetful", fake: manual, runs: 1, ends: ends(compute.Failed, compute.CauseLost), act: func(s *scene, j *job.Job) {
-			if f := s.fakes[0]; j.State == compute.Running {
-				f.mu.Lock()
-				f.payloads, f.instance = map[string]*played{}, "two"
-				f.mu.Unlock()
-			}
-		}},
+		{name: "failing", fake: manual, runs: 1, ends: ends(compute.Failed, compute.CauseExit),
+			act: func(s *scene, j *job.Job) {
+				if j.State == compute.Running {
+					s.fakes[0].finish(j.ID, &compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "exit 3"})
+				}
+			}},
+		{name: "cancelled while running", fake: manual, runs: 1, ends: ends(compute.Killed, compute.CauseKilled),
+			act: cancelIn(compute.Running)},
+		{name: "cancelled in the queue", fake: func() *fake {
+			f := manual()
+			f.slots = -1
+			return f
+		}, ends: ends(compute.Killed, compute.CauseKilled), act: cancelIn(compute.Queued)},
+		{name: "lost answer", fake: func() *fake {
+			return onceAt(manual())
+		}, runs: 1, ends: ends(compute.Completed, ""), act: finish},
+		{name: "forgetful", fake: manual, runs: 1, ends: ends(compute.Failed, compute.CauseLost),
+			act: func(s *scene, j *job.Job) {
+				if f := s.fakes[0]; j.State == compute.Running {
+					f.mu.Lock()
+					f.payloads, f.instance = map[string]*played{}, "two"
+					f.mu.Unlock()
+				}
+			}},
 		{name: "unreachable", lost: 200 * time.Millisecond, fake: func() *fake {
 			f := newFake()
 			f.fault = func(call string, _ compute.Ticket) error {
@@ -292,13 +309,19 @@ func plots() []plot {
 				return nil
 			}
 			return f
-		}, ends: func(j *job.Job) string { // a process that died while it handed it over leaves it open whether it arrived: then the agent is asked until the time is up
+		}, ends: func(j *job.Job) string {
+			// a process that ended while it handed it over leaves it open whether it arrived: then the agent is asked
+			// until the time is up
 			if j.State == compute.Failed && (j.Cause == compute.CauseAgents || j.Cause == compute.CauseLost) {
 				return ""
 			}
 			return ends(compute.Failed, compute.CauseAgents)(j)
 		}},
-		{name: "broken results", fake: func() *fake { f := newFake(); f.broken = cut; return f }, runs: 1, ends: ends(compute.Failed, compute.CauseResults)},
+		{name: "broken results", fake: func() *fake {
+			f := newFake()
+			f.broken = cut
+			return f
+		}, runs: 1, ends: ends(compute.Failed, compute.CauseResults)},
 		{name: "inputs", fake: newFake, from: newOrigin, fetch: inputs, runs: 1, ends: func(j *job.Job) string {
 			if d, err := compute.DataOf(j); err != nil || len(d.Fetched) != 2 {
 				return fmt.Sprintf("fetched %v, %v", d.Fetched, err)
@@ -318,7 +341,8 @@ func plots() []plot {
 	}
 }
 
-// window plays a plot with one death, in a bubble of its own, and gives what is wrong then. died tells whether it came to the death.
+// window plays a plot with one death, in a bubble of its own, and gives what is wrong then. ended reports whether it
+// came to the death.
 func window(t *testing.T, p plot, at int, after bool, agents int) (faults []string, died bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { faults, died = windowOf(t, p, at, after, agents) })
@@ -342,7 +366,7 @@ func windowOf(t *testing.T, p plot, at int, after bool, agents int) (faults []st
 	for range agents {
 		s.fakes = append(s.fakes, p.fake())
 	}
-	m := newMortal(s.store, at, after)
+	m := newKillable(s.store, at, after)
 	s.live(m)
 	m.mu.Lock()
 	died = m.past
@@ -351,13 +375,13 @@ func windowOf(t *testing.T, p plot, at int, after bool, agents int) (faults []st
 		if j := s.job(); j != nil && p.loses {
 			os.RemoveAll(filepath.Join(s.dir, "compute", compute.DirOf(j.ID)))
 		}
-		s.live(newMortal(s.store, 0, false))
+		s.live(newKillable(s.store, 0, false))
 	}
 	return s.check(), died
 }
 
-// TestDeathAtEveryChange kills the server before and after every change of the store in the whole life of a job, and lets another process go on with the same files while the agents
-// live on.
+// TestDeathAtEveryChange kills the server before and after every change of the store in the whole life of a job, and
+// lets another process go on with the same files while the agents live on.
 func TestDeathAtEveryChange(t *testing.T) {
 	for _, p := range plots() {
 		t.Run(p.name, func(t *testing.T) {
@@ -388,17 +412,19 @@ func TestDeathAtEveryChange(t *testing.T) {
 	}
 }
 
-// TestCheckSeesDefects plants defects that the check of the windows must see: handing a job to somebody else after a lost answer, and a record whose files are not on the disk.
+// TestCheckSeesDefects plants defects that the check of the windows must see: handing a job to somebody else after a
+// lost answer, and a record whose files are not on the disk.
 func TestCheckSeesDefects(t *testing.T) {
 	t.Parallel()
 	lied := plots()[4]
 	lied.liar = true
-	if faults, _ := window(t, lied, 0, false, 2); !slices.ContainsFunc(faults, func(f string) bool { return strings.Contains(f, "it was begun") }) {
+	if faults, _ := window(t, lied, 0, false, 2); !slices.ContainsFunc(faults,
+		func(f string) bool { return strings.Contains(f, "it was begun") }) {
 		t.Errorf("a job that ran twice passes: %v", faults)
 	}
 	lost := plots()[0]
 	lost.loses = true
 	if faults, died := window(t, lost, 1, true, 1); !died || len(faults) == 0 {
-		t.Errorf("a job whose files are not on the disk passes (died %t)", died)
+		t.Errorf("a job whose files are not on the disk passes (ended %t)", died)
 	}
 }

@@ -30,10 +30,11 @@ type Drain struct {
 // drainedName is the file that keeps drains over restarts.
 const drainedName = "drained.json"
 
-// Drain has an executor get no new jobs from this server, or get them again; what it has goes on. It holds from here, whatever kind the executor is and however it is reached, over
-// restarts of both sides, until it is taken back. Doing it twice changes nothing. NotFound: there is no executor of the name, and none is drained.
+// Drain has an executor get no new jobs from this server, or get them again; what it has goes on. It holds from here,
+// whatever kind the executor is and however it is reached, over restarts of both sides, until it is reverted. Doing it
+// twice changes nothing. NotFound: there is no executor of the name, and none is drained.
 func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) (Agent, error) {
-	r := a.roster
+	r := a.registry
 	r.mu.Lock()
 	_, drained := r.drained[name]
 	if r.members[name] == nil && !r.expected[name] && !drained {
@@ -47,7 +48,8 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		if !on {
 			event = "agent-resume"
 		}
-		if err := a.engine.Audit(ctx, engine.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name, Note: why}); err != nil {
+		if err := a.engine.Audit(ctx, engine.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name,
+			Note: why}); err != nil {
 			return Agent{}, err
 		}
 		r.mu.Lock()
@@ -75,22 +77,23 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		r.wait.Go(func() { r.recall(ctx); r.call(ctx) })
 	}
 	r.mu.Unlock()
-	one := Agent{Name: name, Error: "it has not come yet", Room: Room{Draining: on}}
+	one := Agent{Name: name, Error: "it has not come yet", Capacity: Capacity{Draining: on}}
 	for _, known := range a.Agents() {
 		if known.Name == name {
 			one = known
 		}
 	}
 	open := false
-	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name), Ended: &open, Limit: 1000})
+	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name),
+		Ended: &open, Limit: 1000})
 	one.Jobs = len(page.Jobs)
 	return one, err
 }
 
-// known names the executors for people. The caller has the roster's lock.
+// known names the executors for people. The caller has the registry's lock.
 func (a *App) known() string {
 	var names []string
-	for name := range a.roster.members {
+	for name := range a.registry.members {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -113,7 +116,8 @@ func (a *App) keepDrained(all map[string]Drain) error {
 	if err != nil {
 		return err
 	}
-	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName)}.Write(durable.Text(append(text, '\n')))
+	return durable.File{Root: a.root, Name: drainedName, Temporary: path.Join(stageName, drainedName)}.Write(
+		durable.Text(append(text, '\n')))
 }
 
 // recallDrained reads who was drained when the server ended.
@@ -123,30 +127,31 @@ func (a *App) recallDrained() error {
 		return nil
 	}
 	if err == nil {
-		err = json.Unmarshal(text, &a.roster.drained)
+		err = json.Unmarshal(text, &a.registry.drained)
 	}
 	if err != nil {
-		return fmt.Errorf("compute: %s in the data directory, which says which agents are drained, cannot be read: %w", drainedName, err)
+		return fmt.Errorf("compute: %s in the data directory, which lists drained agents, cannot be read: %w",
+			drainedName, err)
 	}
 	return nil
 }
 
-// drains tells whether an executor takes nothing new, by its own word or an operator's. The caller has the lock.
-func (r *roster) drains(m *member) bool {
+// drains reports whether an executor takes nothing new, by its own word or an operator's. The caller has the lock.
+func (r *registry) drains(m *member) bool {
 	_, drained := r.drained[m.name]
 	return drained || m.room.Draining
 }
 
-// allDrained says that a service waits for an operator: executors serve it, and he drains them. They may be switched off meanwhile: that is what draining is for. Then a job loses nothing
-// by waiting. The caller has the lock.
-func (r *roster) allDrained(service string) string {
+// allDrained reports that a service waits for an operator: executors serve it, and he drains them. They may be switched
+// off meanwhile: that is what draining is for. Then a job loses nothing by waiting. The caller has the lock.
+func (r *registry) allDrained(service string) string {
 	s := r.app.services[service]
 	var held []string
 	for name, m := range r.members {
 		_, drained := r.drained[name]
 		named := s == nil || len(s.Agents) == 0 || slices.Contains(s.Agents, name)
 		serves := len(m.room.Services) == 0 || slices.Contains(m.room.Services, service)
-		if !m.heard { // it did not say since the start: only who names it may hope for it
+		if !m.heard { // it has not answered since the start: only a service that names it counts on it
 			serves = s != nil && slices.Contains(s.Agents, name)
 		}
 		if drained && named && serves {
@@ -168,12 +173,12 @@ func (r *roster) allDrained(service string) string {
 	return text
 }
 
-// tooSmall tells whether an executor could never run a job that may use so much.
+// tooSmall reports whether an executor could never run a job that may use so much.
 func tooSmall(m *member, may Limits) bool {
 	return m.room.Memory > 0 && may.Memory > m.room.Memory || m.room.Cores > 0 && may.Cores > m.room.Cores
 }
 
-// smallest says why none of some executors could ever run a job.
+// smallest reports why none of some executors could ever run a job.
 func smallest(all []*member, may Limits) string {
 	memory, cores := int64(0), 0.0
 	for _, m := range all {
@@ -189,7 +194,8 @@ func smallest(all []*member, may Limits) string {
 	case may.Cores > cores && cores > 0:
 		return fmt.Sprintf("it may use %g cores, and %s %g for jobs", may.Cores, which, cores)
 	}
-	return fmt.Sprintf("it may use %s of memory and %g cores, and no agent has both for jobs: %s", sizeText(may.Memory), may.Cores, names(all))
+	return fmt.Sprintf("it may use %s of memory and %g cores, and no agent has both for jobs: %s", sizeText(may.Memory),
+		may.Cores, names(all))
 }
 
 // sizeText is a number of bytes for people, a little less than it is rather than more.

@@ -12,20 +12,21 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// sized is an executor that says how much it has.
+// sized is an executor that reports how much it has.
 type sized struct {
 	*fake
 	memory int64
 }
 
-func (s sized) Room(ctx context.Context) (compute.Room, error) {
-	room, err := s.fake.Room(ctx)
+func (s sized) Capacity(ctx context.Context) (compute.Capacity, error) {
+	room, err := s.fake.Capacity(ctx)
 	room.Memory, room.Cores = s.memory, 2
 	return room, err
 }
 
-// TestTooMuchForEveryAgent: a job that no agent could ever run waits without losing attempts, says so and what would move it, and runs when a large enough agent comes. Others pass it.
-// More than the service allows is refused at once. The control wants what there is.
+// TestTooMuchForEveryAgent: a job that no agent could ever run waits without losing attempts, reports it and what would
+// move it, and runs when a large enough agent comes. Others pass it. More than the service allows is refused at once.
+// The control requires what there is.
 func TestTooMuchForEveryAgent(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -39,7 +40,7 @@ func TestTooMuchForEveryAgent(t *testing.T) {
 		runInBubble(t, c.name, func(t *testing.T) {
 			o := quick(t)
 			o.Services[0].Max = compute.Limits{Memory: 1000 << 30}
-			w := newWorld(t, o, one(sized{newFake(), 16 << 30}))
+			w := newHarness(t, o, one(sized{newFake(), 16 << 30}))
 			eventually(t, "the agent is known", func() bool { return w.app.Agents()[0].Up })
 			order := compute.Order{Owner: "ada", Service: "example", Limits: c.want}
 			j, err := w.order(order, map[string]string{compute.Script: hello})
@@ -49,14 +50,15 @@ func TestTooMuchForEveryAgent(t *testing.T) {
 			if c.waits == "" {
 				w.until(j.ID, compute.Completed)
 				order.Limits.Memory = 2000 << 30
-				if _, err := w.order(order, map[string]string{compute.Script: hello}); job.KindOf(err) != job.Invalid && job.KindOf(err) != job.Refused {
+				if _, err := w.order(order, map[string]string{compute.Script: hello}); job.KindOf(err) != job.Invalid &&
+					job.KindOf(err) != job.Refused {
 					t.Errorf("more than the service allows: %v", err)
 				}
 				return
 			}
 			eventually(t, "it waits", func() bool { codes, _ := w.whyOf(j.ID); return codes == "agents-small" })
 			time.Sleep(10 * time.Minute)
-			eventually(t, "it still says why", func() bool {
+			eventually(t, "the reason is still shown", func() bool {
 				codes, text := w.whyOf(j.ID)
 				return codes == "agents-small" && strings.Contains(text, c.waits) && strings.Contains(text, "--limit")
 			})
@@ -74,8 +76,9 @@ func TestTooMuchForEveryAgent(t *testing.T) {
 	}
 }
 
-// TestAgentThatHasNotComeYet costs no attempt while the server is starting, whether the service names it or the site expects it. In the control nobody is expected, and the one attempt is
-// used up; and one that does not come in time costs attempts as any other.
+// TestAgentThatHasNotComeYet costs no attempt while the server is starting, whether the service names it or the service
+// configuration expects it. In the control no one is expected, and the one attempt is used up; and one that does not
+// come in time costs attempts as any other.
 func TestAgentThatHasNotComeYet(t *testing.T) {
 	for _, c := range []struct {
 		name                    string
@@ -99,7 +102,7 @@ func TestAgentThatHasNotComeYet(t *testing.T) {
 			if c.others {
 				executors["other"] = otherService{newFake()}
 			}
-			w := newWorld(t, o, executors)
+			w := newHarness(t, o, executors)
 			if c.expected {
 				w.app.Expect("far")
 			}
@@ -116,14 +119,15 @@ func TestAgentThatHasNotComeYet(t *testing.T) {
 // otherService serves something else.
 type otherService struct{ *fake }
 
-func (o otherService) Room(ctx context.Context) (compute.Room, error) {
-	room, err := o.fake.Room(ctx)
+func (o otherService) Capacity(ctx context.Context) (compute.Capacity, error) {
+	room, err := o.fake.Capacity(ctx)
 	room.Services = []string{"another"}
 	return room, err
 }
 
-// TestDrain: a drained agent gets nothing new, whatever it says itself, and goes on with what it has; who waits for it loses no attempt and sees who drains it; that holds over a restart of
-// the server and when the agent comes anew; after resume those who wait run at once. The control is not drained.
+// TestDrain: a drained agent gets nothing new, whatever it reports itself, and goes on with what it has; who waits for
+// it loses no attempt and sees who drains it; that holds over a restart of the server and when the agent comes anew;
+// after resume those who wait run at once. The control is not drained.
 func TestDrain(t *testing.T) {
 	for _, drains := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("drains ", drains), func(t *testing.T) {
@@ -131,15 +135,18 @@ func TestDrain(t *testing.T) {
 			f.auto = false
 			o, store := quick(t), mem.New()
 			o.Retries = 1
-			w := newWorldOn(t, store, o, one(teller{f}))
+			w := newHarnessOn(t, store, o, one(notifier{f}))
 			has := w.upload("ada", hello)
 			w.until(has.ID, compute.Running)
-			if _, err := w.app.Drain(t.Context(), "nobody", true, "op", ""); job.KindOf(err) != job.NotFound || !strings.Contains(err.Error(), "a1") {
+			if _, err := w.app.Drain(t.Context(), "nobody", true, "op", ""); job.KindOf(err) != job.NotFound ||
+				!strings.Contains(err.Error(), "a1") {
 				t.Errorf("an agent that is not there: %v", err)
 			}
 			if drains {
 				for range 2 {
-					if a, err := w.app.Drain(t.Context(), "a1", true, "op", "new disks"); err != nil || !a.Draining || a.Drain == nil || a.Drain.Who != "op" || a.Jobs != 1 {
+					if a, err := w.app.Drain(t.Context(), "a1", true, "op",
+						"new disks"); err != nil || !a.Draining || a.Drain == nil || a.Drain.Who != "op" ||
+						a.Jobs != 1 {
 						t.Fatalf("drain: %+v, %v", a, err)
 					}
 				}
@@ -153,15 +160,15 @@ func TestDrain(t *testing.T) {
 				codes, text := w.whyOf(j.ID)
 				return codes == "agents-drained" && strings.Contains(text, "a1 takes nothing new: op drains it (new disks)") && strings.Contains(text, "agent resume NAME")
 			}
-			eventually(t, "it says why", says)
+			eventually(t, "the reason is shown", says)
 			f.finish(has.ID, nil)
 			w.until(has.ID, compute.Completed)
 			w.stop()
 
-			w = newWorldOn(t, store, o, one(teller{f}))
-			w.app.Join("a1", teller{f})
+			w = newHarnessOn(t, store, o, one(notifier{f}))
+			w.app.Join("a1", notifier{f})
 			time.Sleep(5 * time.Minute)
-			eventually(t, "it says why after a restart", says)
+			eventually(t, "the reason is shown after a restart", says)
 			f.mu.Lock()
 			f.auto = true
 			f.mu.Unlock()

@@ -14,11 +14,12 @@ import (
 // off is an executor whose machine is switched off.
 type off struct{ *fake }
 
-func (off) Room(context.Context) (compute.Room, error) {
-	return compute.Room{}, errors.New("no route to host")
+func (off) Capacity(context.Context) (compute.Capacity, error) {
+	return compute.Capacity{}, errors.New("no route to host")
 }
 
-// TestDrainedAndOff: a drained agent that is switched off keeps the jobs of services that name it, for it is to come back. It keeps no others: what it served it does not say.
+// TestDrainedAndOff: a drained agent that is switched off keeps the jobs of services that name it, for it is to come
+// back. It keeps no others: what it served it does not report.
 func TestDrainedAndOff(t *testing.T) {
 	for _, c := range []struct {
 		drained, named bool
@@ -30,14 +31,14 @@ func TestDrainedAndOff(t *testing.T) {
 			if c.named {
 				o.Services[0].Agents = []string{"old"}
 			}
-			w := newWorldOn(t, store, o, map[string]compute.Executor{"old": otherService{newFake()}})
+			w := newHarnessOn(t, store, o, map[string]compute.Executor{"old": otherService{newFake()}})
 			if c.drained {
 				if _, err := w.app.Drain(t.Context(), "old", true, "op", ""); err != nil {
 					t.Fatal(err)
 				}
 			}
 			w.stop()
-			w = newWorldOn(t, store, o, map[string]compute.Executor{"old": off{newFake()}, "a1": off{newFake()}})
+			w = newHarnessOn(t, store, o, map[string]compute.Executor{"old": off{newFake()}, "a1": off{newFake()}})
 			j := w.upload("ada", hello)
 			time.Sleep(2 * time.Hour)
 			now, err := store.Get(t.Context(), j.ID)

@@ -11,19 +11,20 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Ticket names one attempt at a job. An executor runs it once and never twice, however often it is handed over: that is what settles a lost answer
-// (reliability holes J3 to J5).
+// Ticket names one attempt at a job. An executor runs it once and never twice, however often it is handed over: that is
+// what settles a lost answer (reliability holes J3 to J5).
 type Ticket struct {
 	Job     job.ID `json:"job"`
 	Attempt int64  `json:"attempt"` // 1 for the first; raised when the job is sent anew
-	Secret  string `json:"secret"`  // random; whoever asks about the payload must know it
+	Secret  string `json:"secret"`  // random; required in each request about the payload
 }
 
-// Handle is what a server knows of a payload: enough to ask about it.
+// Handle identifies a payload to its executor.
 type Handle struct {
 	Ticket
-	Remote   string `json:"remote,omitempty"`   // the executor's own name for it; empty while no answer came
-	Instance string `json:"instance,omitempty"` // of the executor's memory at the time; another one has forgotten everything
+	Remote string `json:"remote,omitempty"` // the executor's own name for it; empty while no answer came
+	// of the executor's memory at the time; another one has forgotten everything
+	Instance string `json:"instance,omitempty"`
 }
 
 // File is a file of a job, in the directory of a [Parcel].
@@ -33,7 +34,8 @@ type File struct {
 	SHA256 string `json:"sha256"` // hexadecimal
 }
 
-// InputModes gives the modes that inputs have in results. They are uploaded without one; scripts that unpack results and run an input rely on
+// InputModes gives the modes that inputs have in results. They are uploaded without one; scripts that unpack results
+// and run an input rely on
 // 0755. What the script made keeps its mode.
 func InputModes(files []File) map[string]fs.FileMode {
 	modes := map[string]fs.FileMode{}
@@ -46,15 +48,18 @@ func InputModes(files []File) map[string]fs.FileMode {
 // Parcel is what an executor gets.
 type Parcel struct {
 	Ticket
-	Instance string            `json:"instance,omitempty"` // from the handle of an earlier try: a memory of another name may have run it, and must not take it
+	// from the handle of an earlier try: a memory of another name may have run it, and must not take it
+	Instance string            `json:"instance,omitempty"`
 	Service  string            `json:"service"`
 	Owner    string            `json:"owner"`
 	Files    []File            `json:"files"`
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   Limits            `json:"limits,omitzero"`
-	Inputs   bool              `json:"inputs,omitempty"`  // the results are to hold the inputs, too, changed or not
-	Binds    []string          `json:"binds,omitempty"`   // paths of the agent's machine that the server counts on, /opt/tool or /opt/tool:/tool: an agent that does not show them refuses
-	Network  string            `json:"network,omitempty"` // host, if the server counts on the machine's network: likewise
+	Inputs   bool              `json:"inputs,omitempty"` // the results are to hold the inputs, too, changed or not
+	// paths of the agent's machine that the server counts on, /opt/tool or /opt/tool:/tool: an agent that does not show
+	// them refuses
+	Binds   []string `json:"binds,omitempty"`
+	Network string   `json:"network,omitempty"` // host, if the server counts on the machine's network: likewise
 
 	// Open opens a file by its name; it is not sent as JSON.
 	Open func(name string) (io.ReadSeekCloser, error) `json:"-"`
@@ -65,14 +70,14 @@ type Standing string
 
 // The standings. The first three and Ended are in the order in which they come.
 const (
-	Waits    Standing = "prepared" // taken, and waits for room there
+	Waits    Standing = "prepared" // taken, and waits for capacity there
 	Works    Standing = "running"
 	Ended    Standing = "ended"
 	Stranger Standing = "stranger" // it never had it, and it remembers everything: the parcel may be handed over again
-	Lost     Standing = "lost"     // it had or may have had it, and knows nothing any more
+	Lost     Standing = "lost"     // it had or may have had it, and has no record any more
 )
 
-// Notice is what an executor says of a payload.
+// Notice is what an executor reports of a payload.
 type Notice struct {
 	Standing Standing  `json:"standing"`
 	Remote   string    `json:"remote,omitempty"`
@@ -101,7 +106,7 @@ const (
 	CauseKilled   = "killed"       // it was ended on request
 	CauseRejected = "rejected"     // it could never run: no run.sh, refused by the script policy
 	CauseAgent    = "agent-died"   // its agent was killed while it ran; nothing of it goes on
-	CauseLost     = "lost"         // nobody knows what became of it
+	CauseLost     = "lost"         // it is unknown what became of it
 	CauseNode     = "node-failed"  // the cluster lost the machine
 	CausePreempt  = "preempted"    // the cluster wanted the machine for others
 	CauseAgents   = "unreachable"  // no agent took it
@@ -126,8 +131,8 @@ type Ending struct {
 	Finished time.Time `json:"finished_at,omitzero"`
 }
 
-// Room is how an executor stands.
-type Room struct {
+// Capacity is how an executor stands.
+type Capacity struct {
 	Instance string   `json:"instance"` // of its memory: another one has forgotten everything
 	Services []string `json:"services"` // that it serves; empty: all
 	Slots    int      `json:"slots"`    // payloads that it runs at once; 0: not known
@@ -140,21 +145,23 @@ type Room struct {
 	Detail   string   `json:"detail,omitempty"` // for people
 	Memory   int64    `json:"memory,omitempty"` // bytes that payloads together may ask for; 0: any amount, or not known
 	Cores    float64  `json:"cores,omitempty"`  // the same of processors
-	Events   bool     `json:"-"`                // it tells by itself when something changes: nobody need poll
+	Events   bool     `json:"-"`                // it notifies when something changes: no polling is needed
 }
 
-// Executor runs payloads somewhere: in an agent, a cluster, another system. All methods may be called by many at once; each may take as long as its
-// context lets it. An error says that there was no answer, and nothing about the payload; what the executor knows is a [Notice].
+// Executor runs payloads somewhere: in an agent, a cluster, another system. All methods may be called by many at once;
+// each may take as long as its context lets it. An error reports that there was no answer, and nothing about the
+// payload; what the executor has is a [Notice].
 type Executor interface {
-	// Room asks how it stands.
-	Room(ctx context.Context) (Room, error)
+	// Capacity asks how it stands.
+	Capacity(ctx context.Context) (Capacity, error)
 
-	// Submit hands a parcel over, once: a second time with the same ticket gives what became of the first. [ErrNotSent] says that it cannot have arrived; a [Refusal] that
-	// it was refused and will not be run; after any other error it may be running.
+	// Submit sends a parcel, once: a second time with the same ticket gives what became of the first. [ErrNotSent]
+	// reports that it cannot have arrived; a [Refusal] that it was refused and will not be run; after any other error
+	// it may be running.
 	Submit(ctx context.Context, p *Parcel) (Notice, error)
 
-	// Look asks how a payload stands.
-	Look(ctx context.Context, h Handle) (Notice, error)
+	// Query asks how a payload stands.
+	Query(ctx context.Context, h Handle) (Notice, error)
 
 	// Kill has a payload ended, if it has not. It may return before it is.
 	Kill(ctx context.Context, h Handle) error
@@ -165,31 +172,35 @@ type Executor interface {
 	// Partial gives what there is now, as a ZIP, in any standing. [ErrNoPayload]: there is nothing.
 	Partial(ctx context.Context, h Handle) (io.ReadCloser, error)
 
-	// Log gives standard output ("stdout") or error ("stderr") from a byte on; with follow until the payload ends. [ErrNoPayload]: there is none here.
+	// Log gives standard output ("stdout") or error ("stderr") from a byte on; with follow until the payload ends.
+	// [ErrNoPayload]: there is none here.
 	Log(ctx context.Context, h Handle, stream string, offset int64, follow bool) (io.ReadCloser, error)
 
-	// Forget says that the server has everything: the payload's files may go. It may be called again.
+	// Forget reports that the server has everything: the payload's files may go. It may be called again.
 	Forget(ctx context.Context, h Handle) error
 }
 
-// Teller is an executor that tells when something changes.
-type Teller interface {
-	// Tell calls changed for each payload that changed and for its room (an empty id), from now until ctx ends or the connection does; then it gives the reason. The caller looks at everything
-	// once after each call has begun: connected is called when nothing can be missed any more.
-	Tell(ctx context.Context, connected func(), changed func(id job.ID)) error
+// Notifier is an executor that reports when something changes.
+type Notifier interface {
+	// Notify calls changed for each payload that changed and for its capacity (an empty id), from now until ctx ends or
+	// the connection does; then it gives the reason. The caller queries everything once after each call has begun:
+	// connected is called when nothing can be missed any more.
+	Notify(ctx context.Context, connected func(), changed func(id job.ID)) error
 }
 
-// Ticketless is the instance in rooms and handles of executors without tickets. Such an executor runs what is submitted twice twice, cannot be asked for a submission whose answer was
-// lost, packs its own control files into results, and reports of an ending no more than whether it was good. The word is the one of records that exist.
+// Ticketless is the instance in capacities and handles of executors without tickets. Such an executor runs what is
+// submitted twice twice, cannot be asked for a submission whose answer was lost, packs its own control files into
+// results, and reports of an ending no more than whether it was good. The word is the one of records that exist.
 const Ticketless = "original"
 
-// Ticketed is an executor that reports before its first answer whether it has tickets. Of others the instance of their room says so.
+// Ticketed is an executor that reports before its first answer whether it has tickets. Of others the instance of their
+// capacity reports it.
 type Ticketed interface {
 	// Ticketless reports whether it has none, as far as it is known.
 	Ticketless() bool
 }
 
-// What executors say.
+// Errors of executors.
 var (
 	ErrNotSent   = errors.New("the parcel cannot have arrived")
 	ErrNoPayload = errors.New("there is no such payload there")

@@ -7,13 +7,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Sweep is one look for what earlier processes left.
+// Sweep is one search for what earlier processes left.
 func (a *App) Sweep(ctx context.Context) error { return a.sweep(ctx) }
 
 // DirOf is where a job's files lie, below the application's directory.
 func DirOf(id job.ID) string { return dirOf(id) }
 
-// Usage tells what an owner has.
+// Usage reports what an owner has.
 func (a *App) Usage(owner string) int64 {
 	a.usage.mu.Lock()
 	defer a.usage.mu.Unlock()
@@ -22,16 +22,16 @@ func (a *App) Usage(owner string) int64 {
 
 // Calls is how many steps deal with an executor.
 func (a *App) Calls(name string) int {
-	a.roster.mu.Lock()
-	defer a.roster.mu.Unlock()
-	return a.roster.members[name].calls
+	a.registry.mu.Lock()
+	defer a.registry.mu.Unlock()
+	return a.registry.members[name].calls
 }
 
 // Waiting is how many jobs are in line for an executor.
 func (a *App) Waiting() int {
-	a.roster.mu.Lock()
-	defer a.roster.mu.Unlock()
-	return len(a.roster.waiting.jobs)
+	a.registry.mu.Lock()
+	defer a.registry.mu.Unlock()
+	return len(a.registry.waiting.jobs)
 }
 
 // Fill pretends that an upload has so many files.
@@ -41,7 +41,7 @@ func (u *Upload) Fill(n int) {
 	}
 }
 
-// Abandoned is after how long what nobody owns is removed.
+// Abandoned is after how long what no one owns is removed.
 const Abandoned = abandoned
 
 // Loads is how many jobs fetch their inputs.

@@ -17,8 +17,9 @@ import (
 // mostFetches is how often a job's results are asked for before its agent counts as silent again.
 const mostFetches = 5
 
-// fetch is the step of Retrieving: the job has ended at its executor, and what it left comes here. How it ended and whether that could be fetched are two things: a job
-// that ran well and whose results are lost is not completed, and a bad ending is not mended by a good transfer (reliability hole J9).
+// fetch is the step of Retrieving: the job has ended at its executor, and what it left comes here. How it ended and
+// whether that could be fetched are two things: a job that ran well and whose results are lost is not completed, and a
+// bad ending is not mended by a good transfer (reliability hole J9).
 func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 	j := r.Job()
 	spec, err := SpecOf(&j)
@@ -33,7 +34,7 @@ func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 		return a.fetchImported(ctx, r, &j, &spec, &d)
 	}
 	if d.Notice == nil || d.Notice.Standing == Lost {
-		reason := "its agent knows nothing of it any more"
+		reason := "its agent has no record of it any more"
 		if d.Notice != nil && d.Notice.Reason != "" {
 			reason = d.Notice.Reason
 		}
@@ -46,7 +47,9 @@ func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 		case errors.Is(err, errCrowded):
 			return a.crowded(r, &d)
 		case job.IsFull(err): // this server's disk, not an executor's
-			return engine.Wait(engine.Blocker{Code: blockDisk, Sentence: "there is no room here for its results: " + shorten(bare(err).Error()), Until: r.Now().Add(time.Minute)})
+			return engine.Wait(engine.Blocker{Code: blockDisk,
+				Sentence: "there is no space here for its results: " + shorten(bare(err).Error()),
+				Until:    r.Now().Add(time.Minute)})
 		case errors.Is(err, collect.ErrTooLarge): // it will not get smaller
 			d.Fetches, d.Failures = mostFetches, mostFetches
 			return a.unfetched(ctx, r, &d, err)
@@ -72,19 +75,21 @@ func before(j *job.Job) int64 {
 	return d.Results.Bytes
 }
 
-// conclude ends a job as it ended at its executor. Results in part complete no job, except from an executor without tickets that cannot pack them whole.
+// conclude ends a job as it ended at its executor. Results in part complete no job, except from an executor without
+// tickets that cannot pack them whole.
 func (a *App) conclude(r *engine.Run, d *Data) error {
 	e := d.Notice.Ending
 	switch {
 	case e == nil:
-		return failed(r, CauseLost, "its agent does not say how it ended")
+		return failed(r, CauseLost, "its agent does not report how it ended")
 	case e.Cause != "":
 		return failed(r, e.Cause, d.Results.note(e.Sentence))
 	case d.Results == nil:
 		return failed(r, CauseResults, "it ended well, and its results could not be had whole")
 	case d.Results.Partial && !a.ticketless(d):
 		return failed(r, CauseResults, "it ended well, and its results are here in part only"+sentence(d.Results))
-	case d.Results.Files == 0 && a.ticketless(d): // run.sh and its control files are among the results of such an executor
+	case d.Results.Files == 0 && a.ticketless(d):
+		// run.sh and its control files are among the results of such an executor
 		return failed(r, CauseResults, "it ended well, and its results came without a single file"+sentence(d.Results))
 	}
 	why, err := lacking(a.root, r.Job().ID, d.Results)
@@ -103,8 +108,8 @@ func (a *App) ticketless(d *Data) bool {
 	if d.Instance != "" {
 		return d.Instance == Ticketless
 	}
-	m, _ := a.roster.get(d.Agent)
-	return m != nil && a.roster.ticketless(m)
+	m, _ := a.registry.get(d.Agent)
+	return m != nil && a.registry.ticketless(m)
 }
 
 func sentence(r *Results) string {
@@ -114,7 +119,7 @@ func sentence(r *Results) string {
 	return ": " + r.Sentence
 }
 
-// failed takes the one failure arrow that a state with several has for bad endings.
+// failed takes the one failure transition that a state with several has for bad endings.
 func failed(r *engine.Run, cause, sentence string) error {
 	r.SetCause(cause)
 	r.SetMessage(sentence)
@@ -123,14 +128,14 @@ func failed(r *engine.Run, cause, sentence string) error {
 
 // take brings the results here: whole, or not at all. An executor that has none leaves d.Results empty.
 func (a *App) take(ctx context.Context, j *job.Job, d *Data) error {
-	m, _ := a.roster.get(d.Agent)
+	m, _ := a.registry.get(d.Agent)
 	if m == nil {
 		return fmt.Errorf("%s is not known to this server any more", d.Agent)
 	}
-	if err := a.roster.enter(m); err != nil {
+	if err := a.registry.enter(m); err != nil {
 		return err
 	}
-	defer a.roster.leave(m)
+	defer a.registry.leave(m)
 	if !d.Notice.HasResult {
 		return a.takePartial(ctx, j, d, m)
 	}
@@ -193,7 +198,8 @@ func (a *App) takePartial(ctx context.Context, j *job.Job, d *Data, m *member) e
 	return err
 }
 
-// receive stores a ZIP as the results of a job: temporary name, sync, check of every entry, rename (reliability hole J11).
+// receive stores a ZIP as the results of a job: temporary name, sync, check of every entry, rename (reliability hole
+// J11).
 func (a *App) receive(ctx context.Context, id job.ID, body *body, want collect.Expect) (*Results, error) {
 	defer body.Close()
 	dir, err := a.root.OpenRoot(dirOf(id))
@@ -240,7 +246,8 @@ func digestOf(text string) (*collect.Digest, error) {
 	return &sum, nil
 }
 
-// unfetched is what becomes of a job whose results did not come: they are asked for again, and after some time its executor counts as silent.
+// unfetched is what becomes of a job whose results did not come: they are asked for again, and after some time its
+// executor counts as silent.
 func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason error) error {
 	d.Fetches++
 	if d.Fetches < mostFetches {
@@ -259,7 +266,8 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 			return err
 		}
 		if d.Notice.Ending != nil && d.Notice.Ending.Cause != "" {
-			return failed(r, d.Notice.Ending.Cause, d.Notice.Ending.Sentence+"; its output could not be fetched: "+plain(reason))
+			return failed(r, d.Notice.Ending.Cause, d.Notice.Ending.Sentence+"; its output could not be fetched: "+
+				plain(reason))
 		}
 		return failed(r, CauseResults, "its results cannot be had whole: "+plain(reason))
 	}
@@ -269,7 +277,8 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5), Sentence: "its results did not come: " + plain(reason)}
+	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5),
+		Sentence: "its results did not come: " + plain(reason)}
 	err := r.Rest(ctx, Lose, b)
 	if errors.Is(err, errConflict) {
 		return engine.Go(Lose)

@@ -30,7 +30,8 @@ func badCRC(text []byte) []byte {
 	return text
 }
 
-// TestBadResults: results that are not whole complete no job, and change no bad ending; what could be had is kept (holes J9, J11). The control is the same job with whole results.
+// TestBadResults: results that are not whole complete no job, and change no bad ending; what could be had is kept
+// (holes J9, J11). The control is the same job with whole results.
 func TestBadResults(t *testing.T) {
 	whole := func(b []byte) []byte { return b }
 	for _, c := range []struct {
@@ -42,7 +43,9 @@ func TestBadResults(t *testing.T) {
 		{"whole", whole, func(*compute.Options) {}, true},
 		{"cut", cut, func(*compute.Options) {}, false},
 		{"bad CRC", badCRC, func(*compute.Options) {}, false},
-		{"no ZIP", func(b []byte) []byte { return bytes.Repeat([]byte("x"), len(b)) }, func(*compute.Options) {}, false},
+		{"no ZIP", func(b []byte) []byte {
+			return bytes.Repeat([]byte("x"), len(b))
+		}, func(*compute.Options) {}, false},
 		{"longer", func(b []byte) []byte { return append(b, 0) }, func(*compute.Options) {}, false},
 		{"too large", whole, func(o *compute.Options) { o.MaxResults = 100 }, false},
 	} {
@@ -50,11 +53,11 @@ func TestBadResults(t *testing.T) {
 			runInBubble(t, c.name, func(t *testing.T) {
 				f := newFake()
 				f.auto, f.broken = false, c.broken
-				f.unsure = c.name == "bad CRC" // the agent gives no digest: only the ZIP itself can tell
+				f.unsure = c.name == "bad CRC" // the agent gives no digest: only the ZIP itself can report
 				o := quick(t)
 				o.Poll = time.Millisecond
 				c.change(&o)
-				w := newWorld(t, o, one(teller{f}))
+				w := newHarness(t, o, one(notifier{f}))
 				j := w.upload("ada", hello)
 				w.until(j.ID, compute.Running)
 				state, cause, ending := compute.Failed, compute.CauseResults, (*compute.Ending)(nil)
@@ -79,7 +82,7 @@ func TestBadResults(t *testing.T) {
 	}
 }
 
-// TestSilentWithResults: an agent that is gone for good with the results leaves the ending that it told.
+// TestSilentWithResults: an agent that is gone for good with the results leaves the ending that it reported.
 func TestSilentWithResults(t *testing.T) {
 	for _, e := range []*compute.Ending{nil, {Exit: 3, Cause: compute.CauseExit, Sentence: "exit 3"}} {
 		runInBubble(t, fmt.Sprint("ended badly ", e != nil), func(t *testing.T) {
@@ -94,7 +97,7 @@ func TestSilentWithResults(t *testing.T) {
 			}
 			o := quick(t)
 			o.Poll, o.Lost = 20*time.Millisecond, 50*time.Millisecond
-			w := newWorld(t, o, one(teller{f}))
+			w := newHarness(t, o, one(notifier{f}))
 			j := w.upload("ada", hello)
 			w.until(j.ID, compute.Running)
 			f.finish(j.ID, e)
@@ -109,15 +112,16 @@ func TestSilentWithResults(t *testing.T) {
 	}
 }
 
-// TestStalledResults: a transfer in which nothing moves is given up, and the next one has the results.
+// TestStalledResults: a transfer in which nothing moves is abandoned, and the next one has the results.
 func TestStalledResults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		o := quick(t)
 		o.Stall, o.Poll = 30*time.Millisecond, time.Millisecond
 		x := &stalling{fake: f, left: 2}
-		w := newWorld(t, o, one(x))
-		if j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed); j.State != compute.Completed || x.left != 0 {
+		w := newHarness(t, o, one(x))
+		if j := w.until(w.upload("ada", hello).ID, compute.Completed, compute.Failed); j.State != compute.Completed ||
+			x.left != 0 {
 			t.Errorf("%s by %s: %s", j.State, j.Cause, j.Message)
 		}
 	})
@@ -139,13 +143,14 @@ func (s *stalling) Results(ctx context.Context, h compute.Handle) (io.ReadCloser
 	return r, nil
 }
 
-// TestRetention: files go after Keep, in two steps, and only those of jobs that ended; records stay; a download that began goes on to its end (holes J13, J14, J16).
+// TestRetention: files go after Keep, in two steps, and only those of jobs that ended; records stay; a download that
+// began goes on to its end (holes J13, J14, J16).
 func TestRetention(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
 		o.Keep = 10 * time.Second
 		f := newFake()
-		w := newWorldOn(t, mem.New(), o, one(f), func(e *engine.Options) { e.Retain.Every = 10 * time.Millisecond })
+		w := newHarnessOn(t, mem.New(), o, one(f), func(e *engine.Options) { e.Retain.Every = 10 * time.Millisecond })
 		j := w.until(w.upload("ada", hello).ID, compute.Completed)
 		f.mu.Lock()
 		f.auto = false
@@ -159,7 +164,7 @@ func TestRetention(t *testing.T) {
 		defer file.Close()
 		time.Sleep(o.Keep - time.Second)
 		if now, err := w.store.Get(t.Context(), j.ID); err != nil || now.State != compute.Completed {
-			t.Errorf("before its time it is %s, %v", now.State, err)
+			t.Errorf("early it is %s, %v", now.State, err)
 		}
 		cleaned := w.until(j.ID, compute.Cleaned)
 		eventually(t, "its files are gone", func() bool {

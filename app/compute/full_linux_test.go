@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestNoRoomOnTheDisk: what cannot be stored is Unavailable, and nothing is left. Who may not mount a small file system has a directory in which nothing can be made.
+// TestNoRoomOnTheDisk: what cannot be stored is Unavailable, and nothing is left. Who may not mount a small file system
+// has a directory in which nothing can be made.
 func TestNoRoomOnTheDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
@@ -24,7 +25,7 @@ func TestNoRoomOnTheDisk(t *testing.T) {
 				}
 			})
 		}
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		u := begin(t, w.app)
 		stage := filepath.Join(o.Dir, "compute", "stage")
 		entries, err := os.ReadDir(stage)
@@ -39,7 +40,8 @@ func TestNoRoomOnTheDisk(t *testing.T) {
 		if !small {
 			chmod(0o500)
 		}
-		if err := u.File("big", bytes.NewReader(make([]byte, 8<<20))); job.KindOf(err) != job.Unavailable || strings.Contains(err.Error(), o.Dir) {
+		if err := u.File("big", bytes.NewReader(make([]byte, 8<<20))); job.KindOf(err) != job.Unavailable ||
+			strings.Contains(err.Error(), o.Dir) {
 			t.Errorf("a full disk: %v", err)
 		}
 		if !small {
@@ -47,7 +49,8 @@ func TestNoRoomOnTheDisk(t *testing.T) {
 		}
 		u.Discard()
 		left(t, o.Dir, "stage", 0)
-		if _, err := w.order(compute.Order{Owner: "ada", Service: "example"}, map[string]string{compute.Script: hello}); err != nil {
+		if _, err := w.order(compute.Order{Owner: "ada", Service: "example"},
+			map[string]string{compute.Script: hello}); err != nil {
 			t.Errorf("a small one afterwards: %v", err)
 		}
 	})

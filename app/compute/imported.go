@@ -9,14 +9,14 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Words under which jobs of another system are taken over that are no news here. Any other says that the job was at work there. They walk through the lifecycle as all do, and no
-// executor ever sees them.
+// Words under which jobs of another system are taken over that are no news here. Any other reports that the job was at
+// work there. They walk through the lifecycle as all do, and no executor ever sees them.
 const (
 	ImportQueued    = "queued"    // its files are gone, or not all here, or it would run
 	ImportCompleted = "completed" // its results lie in its directory
 	ImportFailed    = "failed"
 	ImportInvalid   = "invalid"
-	ImportKilled    = "killed" // waits for whoever imports it to call it off
+	ImportKilled    = "killed" // waits for the import, which cancels it
 )
 
 // beginImported is Queued for a job that is not to run here.
@@ -24,18 +24,22 @@ func (a *App) beginImported(r *engine.Run, spec *Spec) error {
 	switch spec.Imported.Word {
 	case ImportQueued:
 		if !spec.Imported.Missing {
-			return engine.Fail(CauseRejected, errors.New("it was queued where it comes from, and not all of its files could be taken over"))
+			return engine.Fail(CauseRejected,
+				errors.New("it was queued where it comes from, and not all of its files could be taken over"))
 		}
-		return engine.Fail(CauseRejected, errors.New("it was queued where it comes from, and its files were gone when it was taken over"))
+		return engine.Fail(CauseRejected,
+			errors.New("it was queued where it comes from, and its files were gone when it was taken over"))
 	case ImportInvalid:
 		return engine.Fail(CauseRejected, errors.New("it was invalid where it comes from"))
 	case ImportKilled:
-		return engine.Wait(engine.Blocker{Code: "import", Sentence: "the import calls it off, as it was where it comes from", Until: r.Now().Add(time.Minute)})
+		return engine.Wait(engine.Blocker{Code: "import",
+			Sentence: "the import calls it off, as it was where it comes from", Until: r.Now().Add(time.Minute)})
 	}
 	return nil
 }
 
-// fetchImported is Retrieving for a job that ended elsewhere, or was at work there: its results are checked like all others.
+// fetchImported is Retrieving for a job that ended elsewhere, or was at work there: its results are checked like all
+// others.
 func (a *App) fetchImported(ctx context.Context, r *engine.Run, j *job.Job, spec *Spec, d *Data) error {
 	cause, sentence := spec.Imported.ending()
 	if spec.Imported.Results != "" {
@@ -66,9 +70,9 @@ func (a *App) fetchImported(ctx context.Context, r *engine.Run, j *job.Job, spec
 	return failed(r, cause, sentence)
 }
 
-// ending says of a job that was not to run here how it ended, as far as that is known; no cause: well.
+// ending is how a job that was not to run here ended, as far as that is known; no cause: well.
 func (i *Imported) ending() (cause, sentence string) {
-	const unknown = " where it comes from when it was taken over, and nobody knows what became of it"
+	const unknown = " where it comes from when it was taken over, and its end is not known"
 	switch i.Word {
 	case ImportCompleted:
 		return "", ""
@@ -86,7 +90,7 @@ func (i *Imported) ending() (cause, sentence string) {
 
 // calledOff names the cause of a job that is cancelled before it was sent anywhere.
 func calledOff(j *job.Job, c *job.Change) {
-	cause, sentence := CauseKilled, "it was called off before it was sent anywhere"
+	cause, sentence := CauseKilled, "it was cancelled before it was sent anywhere"
 	if spec, err := SpecOf(j); err == nil && spec.Imported != nil && spec.Imported.Word == ImportKilled {
 		sentence = "it had been ended on request where it comes from"
 	}

@@ -18,19 +18,21 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// mostInputTries is how often inputs are fetched before the job fails; the pauses double from inputPause on, up to inputPauseMost.
+// mostInputTries is how often inputs are fetched before the job fails; the pauses double from inputPause on, up to
+// inputPauseMost.
 const (
 	mostInputTries = 8
 	inputPause     = 2 * time.Second
 	inputPauseMost = 2 * time.Minute
-	inputLook      = time.Minute // between looks at a fetch that is under way
+	inputLook      = time.Minute // between checks of a fetch that is under way
 	spaceEvery     = 16 << 20    // bytes after which the space is checked again: others write at the same time
 )
 
 // scratchName is where inputs are that did not come whole, in the directory of a job.
 const scratchName = "fetch"
 
-// load is the part of Queued that sees to the inputs which the order names by URL. nil: they are here and recorded. The job waits without a slot while they come.
+// load is the part of Queued that sees to the inputs which the order names by URL. nil: they are here and recorded. The
+// job waits without a slot while they come.
 func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) error {
 	missing := spec.missing(d)
 	if len(missing) == 0 {
@@ -60,7 +62,8 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 		d.Loads = 0
 		return a.dropScratch(j.ID)
 	case job.IsFull(err):
-		return engine.Wait(engine.Blocker{Code: blockDisk, Sentence: "there is no room here for its inputs: " + plain(err), Until: r.Now().Add(time.Minute)})
+		return engine.Wait(engine.Blocker{Code: blockDisk,
+			Sentence: "there is no space here for its inputs: " + plain(err), Until: r.Now().Add(time.Minute)})
 	case temporary(err) && d.Loads+1 < mostInputTries:
 		d.Loads++
 		if err := r.SetData(d); err != nil {
@@ -68,19 +71,20 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 		}
 		return engine.Wait(engine.Blocker{
 			Code: blockInputs, Until: r.Now().Add(min(inputPause<<(d.Loads-1), inputPauseMost)),
-			Sentence: fmt.Sprintf("its inputs did not come (attempt %d of %d): %s", d.Loads, mostInputTries, shorten(err.Error())),
+			Sentence: fmt.Sprintf("its inputs did not come (attempt %d of %d): %s", d.Loads, mostInputTries,
+				shorten(err.Error())),
 		})
 	}
 	return a.unloaded(ctx, r, d, err)
 }
 
-// temporary tells whether an error says of itself that it may go away.
+// temporary reports whether an error may go away.
 func temporary(err error) bool {
 	var e interface{ Temporary() bool }
 	return errors.As(err, &e) && e.Temporary() || job.KindOf(err) == job.Unavailable
 }
 
-// arrived records the files of a load that is over. The record takes the place of the loan.
+// arrived records the files of a load that is over. The record replaces the loan.
 func (a *App) arrived(ctx context.Context, r *engine.Run, d *Data, l *load, files []File) error {
 	j := r.Job()
 	if len(files) > 0 {
@@ -95,7 +99,7 @@ func (a *App) arrived(ctx context.Context, r *engine.Run, d *Data, l *load, file
 		}
 		r.SetBytes(bytes)
 		l.loan.becomes(j.ID)
-		if err := r.Save(ctx); err != nil { // whoever claims it next takes the load again
+		if err := r.Save(ctx); err != nil { // the next claim takes the load again
 			d.Fetched = before
 			l.loan.stays(j.ID)
 			return err
@@ -108,7 +112,8 @@ func (a *App) arrived(ctx context.Context, r *engine.Run, d *Data, l *load, file
 	return nil
 }
 
-// unloaded fails a job whose inputs cannot be had. It goes by Processing: the table lets no job fail that was never tried.
+// unloaded fails a job whose inputs cannot be had. It goes by Processing: the table lets no job fail that was never
+// tried.
 func (a *App) unloaded(ctx context.Context, r *engine.Run, d *Data, reason error) error {
 	if err := errors.Join(a.dropScratch(r.Job().ID), r.SetData(d)); err != nil {
 		return err
@@ -146,7 +151,8 @@ func (w *arriving) part(have int64) {
 	}
 }
 
-// fetchInputs brings the inputs of a job to its directory, one after the other. Files that an earlier process fetched are taken as they are.
+// fetchInputs brings the inputs of a job to its directory, one after the other. Files that an earlier process fetched
+// are taken as they are.
 func (a *App) fetchInputs(ctx context.Context, id job.ID, files []RemoteFile, w *arriving) error {
 	j, err := a.engine.Store().Get(ctx, id)
 	if err != nil {
@@ -200,7 +206,8 @@ func (a *App) fetchInput(ctx context.Context, root *os.Root, f RemoteFile, w *ar
 		checked = have + spaceEvery
 		return a.options.Space(max(size-have, 0))
 	}
-	if err := a.options.Source.Fetch(ctx, f, Arrival{Root: root, Name: name, Scratch: scratchName, Progress: grow}); err != nil {
+	if err := a.options.Source.Fetch(ctx, f, Arrival{Root: root, Name: name, Scratch: scratchName,
+		Progress: grow}); err != nil {
 		return File{}, err
 	}
 	if one, err = digested(ctx, root, name); err != nil {
@@ -244,7 +251,8 @@ func (a *App) dropScratch(id job.ID) error {
 	return a.root.RemoveAll(path.Join(dirOf(id), scratchName))
 }
 
-// dropInputs removes what a fetch left in the directory of an ended job: parts, and files that its record does not name.
+// dropInputs removes what a fetch left in the directory of an ended job: parts, and files that its record does not
+// name.
 func (a *App) dropInputs(id job.ID) error {
 	j, err := a.engine.Store().Get(context.WithoutCancel(a.loads.ctx), id)
 	if err != nil {

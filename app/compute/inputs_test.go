@@ -131,7 +131,7 @@ type passing struct{ error }
 func (passing) Temporary() bool { return true }
 
 // fetching makes a job with a script and inputs behind URLs, which are called i0, i1, ...
-func (w *world) fetching(o compute.Order, urls ...string) job.Job {
+func (w *harness) fetching(o compute.Order, urls ...string) job.Job {
 	w.t.Helper()
 	o.Owner, o.Service = either(o.Owner, "ada"), "example"
 	for i, url := range urls {
@@ -152,7 +152,7 @@ func either(text, otherwise string) string {
 }
 
 // waitsFor waits until a job waits for something.
-func (w *world) waitsFor(id job.ID, code string) job.Job {
+func (w *harness) waitsFor(id job.ID, code string) job.Job {
 	w.t.Helper()
 	eventually(w.t, "it waits for "+code, func() bool {
 		j, err := w.store.Get(w.t.Context(), id)
@@ -193,18 +193,19 @@ func leftovers(t *testing.T, dir string, j *job.Job) (left []string) {
 	return left
 }
 
-// TestInputsAreFetched: the job is there at once and waits for its inputs without a slot, while another one of the same user runs in the only slot. Then it runs with them.
+// TestInputsAreFetched: the job is there at once and waits for its inputs without a slot, while another one of the same
+// user runs in the only slot. Then it runs with them.
 func TestInputsAreFetched(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o, from, f := quick(t), newOrigin(), manual()
 		o.Services = []compute.Service{{Name: "example", RunsPerUser: 1, MaxRuns: 1}}
 		o.Source, o.UserBytes = from, 1<<20
 		open := from.shut()
-		w := newWorld(t, o, one(f))
+		w := newHarness(t, o, one(f))
 		j := w.fetching(compute.Order{}, "http://a/1", "http://b/22")
 		j = w.waitsFor(j.ID, compute.WaitsForInputs)
 		if !strings.Contains(j.Message, "fetches inputs: 0 of 2") {
-			t.Errorf("it says %q", j.Message)
+			t.Errorf("the message is %q", j.Message)
 		}
 		why, err := explain.New(w.eng).Why(t.Context(), j.ID, time.Time{})
 		if text := fmt.Sprintf("%+v", why); err != nil || !strings.Contains(text, "fetches inputs: 0 of 2, 5 bytes") {
@@ -219,7 +220,8 @@ func TestInputsAreFetched(t *testing.T) {
 		before := j.Bytes
 		open()
 		w.until(j.ID, compute.Running)
-		if got := f.inputs(j.ID); len(got) != 3 || got["i0"] != "http://a/1" || got["i1"] != "http://b/22" || got[compute.Script] != hello {
+		if got := f.inputs(j.ID); len(got) != 3 || got["i0"] != "http://a/1" || got["i1"] != "http://b/22" ||
+			got[compute.Script] != hello {
 			t.Errorf("the agent got %v", got)
 		}
 		f.finish(j.ID, nil)
@@ -246,8 +248,9 @@ func TestInputsFail(t *testing.T) {
 		says   string
 		called int
 	}{
-		"gone":   {fault: always(lasting), state: compute.Failed, says: "inputs[0]: 404 Not Found", called: 1},
-		"silent": {fault: always(passing{errors.New("no answer")}), state: compute.Failed, says: "no answer", called: 8},
+		"gone": {fault: always(lasting), state: compute.Failed, says: "inputs[0]: 404 Not Found", called: 1},
+		"silent": {fault: always(passing{errors.New("no answer")}), state: compute.Failed, says: "no answer",
+			called: 8},
 		"twice": {fault: func(_ string, call int) error {
 			return map[bool]error{true: passing{errors.New("no answer")}}[call < 3]
 		}, state: compute.Completed, called: 3},
@@ -258,14 +261,19 @@ func TestInputsFail(t *testing.T) {
 		runInBubble(t, name, func(t *testing.T) {
 			o, from := quick(t), newOrigin()
 			from.fault, o.Source, o.UserBytes = c.fault, from, c.quota
-			w := newWorld(t, o, one(newFake()))
-			order := compute.Order{Owner: "ada", Service: "example", Fetch: []compute.RemoteFile{{Name: "i0", URL: "http://a/1", SHA256: c.sha}}}
+			w := newHarness(t, o, one(newFake()))
+			order := compute.Order{Owner: "ada", Service: "example",
+				Fetch: []compute.RemoteFile{{Name: "i0", URL: "http://a/1", SHA256: c.sha}}}
 			j, err := w.order(order, map[string]string{compute.Script: hello})
 			if err != nil {
 				t.Fatal(err)
 			}
-			eventuallyLong(t, "it ends", func() bool { j, err = w.store.Get(t.Context(), j.ID); return err != nil || j.Ended })
-			if j.State != c.state || c.state == compute.Failed && j.Cause != compute.CauseInputs || !strings.Contains(j.Message, c.says) {
+			eventuallyLong(t, "it ends", func() bool {
+				j, err = w.store.Get(t.Context(), j.ID)
+				return err != nil || j.Ended
+			})
+			if j.State != c.state || c.state == compute.Failed && j.Cause != compute.CauseInputs ||
+				!strings.Contains(j.Message, c.says) {
 				t.Errorf("%s, cause %q: %s", j.State, j.Cause, j.Message)
 			}
 			if n := from.all(); n != c.called {
@@ -295,7 +303,7 @@ func TestInputsWaitForSpace(t *testing.T) {
 			}
 			return nil
 		}
-		w := newWorld(t, o, one(newFake()))
+		w := newHarness(t, o, one(newFake()))
 		j := w.waitsFor(w.fetching(compute.Order{}, "http://a/1").ID, "disk")
 		if d, err := compute.DataOf(&j); err != nil || d.Loads != 0 {
 			t.Errorf("%+v, %v", d, err)
@@ -303,22 +311,25 @@ func TestInputsWaitForSpace(t *testing.T) {
 		mu.Lock()
 		full = false
 		mu.Unlock()
-		eventuallyLong(t, "it goes on", func() bool { j, _ = w.store.Get(t.Context(), j.ID); return j.State == compute.Completed })
+		eventuallyLong(t, "it goes on", func() bool {
+			j, _ = w.store.Get(t.Context(), j.ID)
+			return j.State == compute.Completed
+		})
 	})
 }
 
-// TestInputsCancelled: a job that is called off while its inputs come leaves nothing, and its owner has the room again.
+// TestInputsCancelled: a job that is cancelled while its inputs come leaves nothing, and its owner has the space again.
 func TestInputsCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o, from := quick(t), newOrigin()
 		o.Source, o.UserBytes = from, 1<<20
 		defer from.shut()()
-		w := newWorld(t, o, one(newFake()))
+		w := newHarness(t, o, one(newFake()))
 		j := w.waitsFor(w.fetching(compute.Order{}, "http://a/1").ID, compute.WaitsForInputs)
 		if left := leftovers(t, o.Dir, &j); len(left) == 0 || w.app.Usage("ada") <= j.Bytes {
 			t.Errorf("control: %v, %d bytes", left, w.app.Usage("ada"))
 		}
-		if _, err := w.app.Cancel(t.Context(), j.ID, compute.Wish{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+		if _, err := w.app.Cancel(t.Context(), j.ID, compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		j = w.until(j.ID, compute.Killed)
@@ -331,14 +342,15 @@ func TestInputsCancelled(t *testing.T) {
 	})
 }
 
-// TestInputsAreShared: one owner, and one host, do not take all places. Whoever waits comes to his turn, also behind a job that was called off.
+// TestInputsAreShared: one owner, and one host, do not take all slots. Each waiting job gets its turn, also behind a
+// job that was cancelled.
 func TestInputsAreShared(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o, from := quick(t), newOrigin()
 		o.Source = from
 		open, f := from.shut(), newFake()
 		f.slots = 100
-		w := newWorld(t, o, one(f))
+		w := newHarness(t, o, one(f))
 		var all []job.ID
 		for i := range 12 {
 			all = append(all, w.fetching(compute.Order{}, fmt.Sprintf("http://h%d/x", i)).ID)
@@ -355,7 +367,7 @@ func TestInputsAreShared(t *testing.T) {
 		}
 		free := w.fetching(compute.Order{Owner: "bob"}, "http://other/x")
 		eventually(t, "another owner's input comes", func() bool { return from.all() == 17 })
-		if _, err := w.app.Cancel(t.Context(), all[8], compute.Wish{By: lifecycle.Owner, Actor: "ada"}); err != nil {
+		if _, err := w.app.Cancel(t.Context(), all[8], compute.Request{By: lifecycle.Owner, Actor: "ada"}); err != nil {
 			t.Fatal(err)
 		}
 		open()
@@ -365,7 +377,8 @@ func TestInputsAreShared(t *testing.T) {
 	})
 }
 
-// TestRepeatFetches: the copy of a job takes what is here, and fetches the rest. One key makes one copy, whether the inputs were here or not.
+// TestRepeatFetches: the copy of a job takes what is here, and fetches the rest. One key makes one copy, whether the
+// inputs were here or not.
 func TestRepeatFetches(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o, from := quick(t), newOrigin()
@@ -374,7 +387,7 @@ func TestRepeatFetches(t *testing.T) {
 			return map[bool]error{true: errors.New("gone")}[broken && url == "http://b/2"]
 		}
 		o.Source = from
-		w := newWorld(t, o, one(newFake()))
+		w := newHarness(t, o, one(newFake()))
 		first := w.until(w.fetching(compute.Order{}, "http://a/1", "http://b/2").ID, compute.Failed)
 		broken = false
 		keyed := func(o *compute.Order) { o.Key = "k" }
@@ -409,20 +422,23 @@ func TestRepeatFetches(t *testing.T) {
 // TestFetchIsRefused: orders whose inputs can never come.
 func TestFetchIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		none := newWorld(t, quick(t), one(newFake()))
+		none := newHarness(t, quick(t), one(newFake()))
 		o := quick(t)
 		o.Source = newOrigin()
-		w := newWorld(t, o, one(newFake()))
+		w := newHarness(t, o, one(newFake()))
 		for name, c := range map[string]struct {
-			w     *world
+			w     *harness
 			fetch []compute.RemoteFile
 			want  job.ErrorKind
 		}{
-			"no source": {none, []compute.RemoteFile{{Name: "a", URL: "u"}}, job.Invalid}, "twice": {w, []compute.RemoteFile{{Name: "a", URL: "u"}, {Name: "a", URL: "v"}}, job.Invalid},
-			"a path": {w, []compute.RemoteFile{{Name: "a/b", URL: "u"}}, job.Invalid}, "run.sh": {w, []compute.RemoteFile{{Name: compute.Script, URL: "u"}}, job.Invalid},
-			"control": {w, []compute.RemoteFile{{Name: "a", URL: "u1"}}, ""},
+			"no source": {none, []compute.RemoteFile{{Name: "a", URL: "u"}}, job.Invalid},
+			"twice":     {w, []compute.RemoteFile{{Name: "a", URL: "u"}, {Name: "a", URL: "v"}}, job.Invalid},
+			"a path":    {w, []compute.RemoteFile{{Name: "a/b", URL: "u"}}, job.Invalid},
+			"run.sh":    {w, []compute.RemoteFile{{Name: compute.Script, URL: "u"}}, job.Invalid},
+			"control":   {w, []compute.RemoteFile{{Name: "a", URL: "u1"}}, ""},
 		} {
-			_, err := c.w.order(compute.Order{Owner: "ada", Service: "example", Fetch: c.fetch}, map[string]string{compute.Script: hello})
+			_, err := c.w.order(compute.Order{Owner: "ada", Service: "example", Fetch: c.fetch},
+				map[string]string{compute.Script: hello})
 			if job.KindOf(err) != c.want {
 				t.Errorf("%s: got %v", name, err)
 			}

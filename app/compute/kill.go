@@ -9,10 +9,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// tellAgain is after how long an executor that still runs a job is told again to end it: it may have lost the word.
+// tellAgain is after how long an executor that still runs a job is requested again to end it: it may have lost the
+// request.
 const tellAgain = 10 * time.Second
 
-// kill is the step of Killing: the executor is told to end the job, and what it left by then comes here. A job that had ended by itself goes the way of the others.
+// kill is the step of Killing: the executor is requested to end the job, and what it left by then comes here. A job
+// that had ended by itself goes the way of the others.
 func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	r.Changed()
 	j := r.Job()
@@ -21,32 +23,32 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 		return engine.Go(KilledEvent)
 	}
 	d.Overtime = d.Overtime || j.Cause == engine.CauseTimeout
-	m, _ := a.roster.get(d.Agent)
+	m, _ := a.registry.get(d.Agent)
 	if m == nil {
 		if d.Agent == "" { // it was going back to the queue
 			return a.ended(r, &d)
 		}
 		return a.unreached(ctx, r, &d, errors.New("it is not known to this server any more"))
 	}
-	switch err := a.roster.enter(m); {
+	switch err := a.registry.enter(m); {
 	case errors.Is(err, errCrowded):
 		return errors.Join(a.crowded(r, &d), r.SetData(d))
 	case err != nil:
 		return a.unreached(ctx, r, &d, err)
 	}
-	defer a.roster.leave(m)
+	defer a.registry.leave(m)
 	call, cancel := context.WithTimeout(ctx, a.options.Answer)
 	defer cancel()
-	if !d.Killed || r.Now().Sub(d.Told) > tellAgain {
+	if !d.Killed || r.Now().Sub(d.Asked) > tellAgain {
 		if err := m.executor.Kill(call, d.Handle); err != nil && !errors.Is(err, ErrNoPayload) {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
 			return a.unreached(ctx, r, &d, err)
 		}
-		d.Killed, d.Told = true, r.Now()
+		d.Killed, d.Asked = true, r.Now()
 	}
-	notice, err := m.executor.Look(call, d.Handle)
+	notice, err := m.executor.Query(call, d.Handle)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -58,11 +60,11 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	switch notice.Standing {
 	case Stranger, Lost:
 		if unanswered && (notice.Standing == Lost || a.ticketless(&d)) { // whether it came to run is not known
-			return a.unconfirmed(r, &d, "cannot say what became of it")
+			return a.unconfirmed(r, &d, "has no record of its end")
 		}
 		return a.ended(r, &d)
 	case Ended:
-		// An executor without tickets may see the signal's exit code before its own note that it was told.
+		// An executor without tickets may see the signal's exit code before its own note that it was reported.
 		if e := notice.Ending; e == nil || e.Cause != CauseKilled && !(e.Cause == CauseExit && a.ticketless(&d)) {
 			if err := r.SetData(d); err != nil {
 				return err
@@ -75,7 +77,7 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 		return err
 	}
 	b := a.awaits(r, d.Agent, &notice)
-	b.Sentence = "its agent was told to end it"
+	b.Sentence = "its agent was requested to end it"
 	return engine.Wait(b)
 }
 
@@ -101,7 +103,7 @@ func (a *App) killed(ctx context.Context, r *engine.Run, d *Data, m *member) err
 	return a.ended(r, d)
 }
 
-// ended ends a job that was called off, and says why it was.
+// ended ends a job that was cancelled, and reports why it was.
 func (a *App) ended(r *engine.Run, d *Data) error {
 	if d.Overtime {
 		r.SetCause(CauseTimeout)
@@ -116,7 +118,8 @@ func (a *App) ended(r *engine.Run, d *Data) error {
 	return engine.Go(KilledEvent)
 }
 
-// unreached is what becomes of a cancelled job whose executor does not answer: it waits, and ends when the patience with the executor is over.
+// unreached is what becomes of a cancelled job whose executor does not answer: it waits, and ends when the patience
+// with the executor is over.
 func (a *App) unreached(ctx context.Context, r *engine.Run, d *Data, reason error) error {
 	if d.Silent == 0 {
 		d.Heard = r.Now()
@@ -128,7 +131,8 @@ func (a *App) unreached(ctx context.Context, r *engine.Run, d *Data, reason erro
 	return a.unconfirmed(r, d, "has not answered since "+d.Heard.UTC().Format(time.RFC3339))
 }
 
-// unconfirmed ends a cancelled job although its executor did not confirm that. The message to the executor that follows has it end the payload whenever it comes back.
+// unconfirmed ends a cancelled job although its executor did not confirm that. The message to the executor that follows
+// has it end the payload whenever it comes back.
 func (a *App) unconfirmed(r *engine.Run, d *Data, how string) error {
 	cause, sentence := d.abandoned(how)
 	r.SetCause(cause)
@@ -146,7 +150,8 @@ func (d *Data) abandoned(how string) (cause, sentence string) {
 		cause, sentence = CauseTimeout, "it ran longer than it may"
 	}
 	if d.Notice != nil && d.Notice.Standing == Ended {
-		return cause, sentence + ", and its agent " + d.Agent + " " + how + ": it had ended there, and its output was not fetched"
+		return cause, sentence + ", and its agent " + d.Agent + " " + how +
+			": it had ended there, and its output was not fetched"
 	}
 	return cause, sentence + ", and its agent " + d.Agent + " " + how + ": the agent may still be running it"
 }

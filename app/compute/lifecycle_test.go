@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// arrowLines writes every arrow of a table but the loops: from, event, target, and who may cause it.
-func arrowLines(t *lifecycle.Table) []string {
+// transitionLines writes every transition of a table but the loops: from, event, target, and who may cause it.
+func transitionLines(t *lifecycle.Table) []string {
 	var lines []string
 	for _, s := range t.Stages() {
 		for _, a := range s.Transitions {
@@ -27,7 +27,7 @@ func arrowLines(t *lifecycle.Table) []string {
 	return lines
 }
 
-const jobLaw = `
+const jobTable = `
 Queued begin Processing worker
 Queued cancel Killed operator,owner
 Queued reject Invalid worker
@@ -65,7 +65,7 @@ Invalid clean Cleaned timer
 Killed clean Cleaned timer
 `
 
-const payloadLaw = `
+const payloadTable = `
 Prepared run Running worker
 Prepared reject Invalid worker
 Prepared kill Killed operator,owner,engine
@@ -78,13 +78,13 @@ Invalid clean Cleaned timer
 Killed clean Cleaned timer
 `
 
-// TestTablesHoldExactlyTheArrowsOfTheLaw compares the tables with a list written down apart from them.
-func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
+// TestTransitionsOfTables compares the tables with a list written down apart from them.
+func TestTransitionsOfTables(t *testing.T) {
 	for _, c := range []struct {
 		table *lifecycle.Table
 		want  string
-	}{{JobLife, jobLaw}, {PayloadLife, payloadLaw}} {
-		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), arrowLines(c.table)); diff != "" {
+	}{{JobLife, jobTable}, {PayloadLife, payloadTable}} {
+		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), transitionLines(c.table)); diff != "" {
 			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
 		}
 	}
@@ -93,8 +93,10 @@ func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
 // TestBorder holds words and slots against the list of the statuses.
 func TestBorder(t *testing.T) {
 	want := map[lifecycle.State]string{
-		Queued: "Queued no", Processing: "Processing yes", Submitted: "Submitted yes", Prepared: "Prepared yes", Running: "Running yes",
-		Retrieving: "Running yes", Unknown: "Unknown yes", Killing: "Locked yes", Completed: "Completed no", Failed: "Failed no",
+		Queued: "Queued no", Processing: "Processing yes", Submitted: "Submitted yes", Prepared: "Prepared yes",
+		Running:    "Running yes",
+		Retrieving: "Running yes", Unknown: "Unknown yes", Killing: "Locked yes", Completed: "Completed no",
+		Failed:  "Failed no",
 		Invalid: "Invalid no", Killed: "Killed no", Cleaned: "Cleaned no",
 	}
 	got := map[lifecycle.State]string{}
@@ -114,7 +116,7 @@ func TestBorder(t *testing.T) {
 	}
 }
 
-// TestLostJobComesBackWhereItWasLost, from each state in which an agent can fall silent.
+// TestLostJobComesBackWhereItWasLost, from each state in which an agent can stop answering.
 func TestLostJobComesBackWhereItWasLost(t *testing.T) {
 	for _, state := range []lifecycle.State{Submitted, Prepared, Running} {
 		p, err := JobLife.Next(lifecycle.Position{State: state}, Lose, lifecycle.Timer)
@@ -137,7 +139,8 @@ func TestLostJobComesBackWhereItWasLost(t *testing.T) {
 // TestJobThatEndedBeforeItWasKilledCompletes: a cancellation that came too late decides nothing.
 func TestJobThatEndedBeforeItWasKilledCompletes(t *testing.T) {
 	p := lifecycle.Position{State: Running}
-	for _, m := range []lifecycle.Taken{{Event: Cancel, By: lifecycle.Owner}, {Event: Fetch, By: lifecycle.Worker}, {Event: Finish, By: lifecycle.Worker}} {
+	for _, m := range []lifecycle.Taken{{Event: Cancel, By: lifecycle.Owner}, {Event: Fetch, By: lifecycle.Worker},
+		{Event: Finish, By: lifecycle.Worker}} {
 		next, err := JobLife.Next(p, m.Event, m.By)
 		if err != nil {
 			t.Fatal(err)

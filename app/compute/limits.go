@@ -10,21 +10,24 @@ import (
 
 // Limits bound what a payload may use. Zero fields: no bound of their own.
 type Limits struct {
-	Wall      time.Duration `json:"wall,omitempty" yaml:"wall"` // nanoseconds in JSON
-	CPU       time.Duration `json:"cpu,omitempty" yaml:"cpu"`
-	Memory    int64         `json:"memory,omitempty" yaml:"memory"`       // bytes, of all its processes
-	Disk      int64         `json:"disk,omitempty" yaml:"disk"`           // bytes, inputs included
-	Output    int64         `json:"output,omitempty" yaml:"output"`       // bytes of standard output and of standard error each; the rest is cut
-	Processes int           `json:"processes,omitempty" yaml:"processes"` // threads count
-	Cores     float64       `json:"cores,omitempty" yaml:"cores"`
-	Files     int           `json:"files,omitempty" yaml:"files"` // open ones, per process
+	Wall   time.Duration `json:"wall,omitempty" yaml:"wall"` // nanoseconds in JSON
+	CPU    time.Duration `json:"cpu,omitempty" yaml:"cpu"`
+	Memory int64         `json:"memory,omitempty" yaml:"memory"` // bytes, of all its processes
+	Disk   int64         `json:"disk,omitempty" yaml:"disk"`     // bytes, inputs included
+	// bytes of standard output and of standard error each; the rest is cut
+	Output    int64   `json:"output,omitempty" yaml:"output"`
+	Processes int     `json:"processes,omitempty" yaml:"processes"` // threads count
+	Cores     float64 `json:"cores,omitempty" yaml:"cores"`
+	Files     int     `json:"files,omitempty" yaml:"files"` // open ones, per process
 }
 
 // Over lays the limits that are set over others.
 func (l Limits) Over(base Limits) Limits {
 	return Limits{
-		Wall: either(l.Wall, base.Wall), CPU: either(l.CPU, base.CPU), Memory: either(l.Memory, base.Memory), Disk: either(l.Disk, base.Disk),
-		Output: either(l.Output, base.Output), Processes: either(l.Processes, base.Processes), Cores: either(l.Cores, base.Cores), Files: either(l.Files, base.Files),
+		Wall: either(l.Wall, base.Wall), CPU: either(l.CPU, base.CPU), Memory: either(l.Memory, base.Memory),
+		Disk:   either(l.Disk, base.Disk),
+		Output: either(l.Output, base.Output), Processes: either(l.Processes, base.Processes),
+		Cores: either(l.Cores, base.Cores), Files: either(l.Files, base.Files),
 	}
 }
 
@@ -36,7 +39,8 @@ func either[T comparable](a, b T) T {
 	return b
 }
 
-// Within tells what of the limits is more than most allows, all of it at once. A zero in most allows all; a zero in l asks for nothing.
+// Within reports what of the limits is more than most allows, all of it at once. A zero in most allows all; a zero in l
+// asks for nothing.
 func (l Limits) Within(most Limits) error {
 	var wrong []error
 	exceeds(&wrong, "wall", l.Wall, most.Wall, spanText)
@@ -50,7 +54,8 @@ func (l Limits) Within(most Limits) error {
 	return errors.Join(wrong...)
 }
 
-// exceeds notes a limit that is more than it may be. Where people's words for both are the same, the plain numbers show the difference.
+// exceeds notes a limit that is more than it may be. Where people's words for both are the same, the plain numbers show
+// the difference.
 func exceeds[T ~int | ~int64 | ~float64](wrong *[]error, name string, l, most T, text func(T) string) {
 	var zero T
 	switch {

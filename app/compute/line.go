@@ -21,7 +21,7 @@ type waiter struct {
 	created  time.Time
 }
 
-// line is who waits for an executor. The roster's lock guards it.
+// line is who waits for an executor. The registry's lock guards it.
 type line struct {
 	jobs  map[job.ID]waiter
 	turns map[string]int64 // when each owner began last, called or not
@@ -43,16 +43,18 @@ func (l *line) take(owner string) {
 func newLine() line { return line{jobs: map[job.ID]waiter{}, turns: map[string]int64{}} }
 
 // line puts a job among those that wait for an executor and gives their number.
-func (r *roster) line(j *job.Job, code string) int {
+func (r *registry) line(j *job.Job, code string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting.jobs[j.ID] = waiter{id: j.ID, code: code, owner: j.Owner, service: j.Group, priority: j.Priority, created: j.Created}
+	r.waiting.jobs[j.ID] = waiter{id: j.ID, code: code, owner: j.Owner, service: j.Group, priority: j.Priority,
+		created: j.Created}
 	return len(r.waiting.jobs)
 }
 
-// next takes whoever is called next out of the line: of the first priority the owner who was not called for longest, as claims do, and of his jobs the oldest. called is how
-// many were called already for each executor. The member is nil when nobody can be called.
-func (r *roster) next(called map[*member]int) (w waiter, m *member) {
+// next removes the next waiting job from the line: of the first priority the owner who was not called for longest, as
+// claims do, and of his jobs the oldest. called is how many were called already for each executor. The member is nil
+// when no one can be called.
+func (r *registry) next(called map[*member]int) (w waiter, m *member) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	room := map[string]*member{} // by service
@@ -78,34 +80,39 @@ func (r *roster) next(called map[*member]int) (w waiter, m *member) {
 }
 
 func (l *line) before(a, b *waiter) bool {
-	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(l.turns[a.owner], l.turns[b.owner]), a.created.Compare(b.created), cmp.Compare(a.id, b.id)) < 0
+	return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(l.turns[a.owner], l.turns[b.owner]),
+		a.created.Compare(b.created), cmp.Compare(a.id, b.id)) < 0
 }
 
-// call wakes as many of those who wait as there is room for.
-func (r *roster) call(ctx context.Context) {
+// call wakes as many of those who wait as there is capacity for.
+func (r *registry) call(ctx context.Context) {
 	called := map[*member]int{}
 	for ctx.Err() == nil {
 		w, m := r.next(called)
 		if m == nil {
 			return
 		}
-		switch err := r.app.engine.Notify(ctx, w.id, w.code); job.KindOf(err) { // a worker that just puts it to rest looks again
+		switch err := r.app.engine.Notify(ctx, w.id, w.code); job.KindOf(err) {
+		// a worker that just rests it checks again
 		case "":
 			called[m]++
 		case job.Refused, job.NotFound: // it has ended: the next one
 		default:
-			r.app.log.Debug("compute: a job that waits for room was not called", "job", w.id, "error", err)
-			return // it looks by itself after some time
+			r.app.log.Debug("compute: a job that waits for capacity was not called", "job", w.id, "error", err)
+			return // it checks by itself after some time
 		}
 	}
 }
 
-// mostRecalled is how many jobs are put in line again for an executor that has come back. The others look by themselves.
+// mostRecalled is how many jobs are put in line again for an executor that has come back. The others check by
+// themselves.
 const mostRecalled = 20_000
 
-// recall puts those in line again who wait for an executor by their records: there is a new one, and a server that was started anew remembers nobody.
-func (r *roster) recall(ctx context.Context) {
-	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockBackup}, Oldest: true, Limit: 1000}
+// recall puts those in line again who wait for an executor by their records: there is a new one, and a server that was
+// started anew has an empty line.
+func (r *registry) recall(ctx context.Context) {
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued},
+		Causes: []string{blockFull, blockDrain, blockStart, blockSmall, blockBackup}, Oldest: true, Limit: 1000}
 	for n := 0; n < mostRecalled; n += 1000 {
 		page, err := r.app.engine.Store().List(ctx, q)
 		if err != nil {
@@ -125,9 +132,9 @@ func (r *roster) recall(ctx context.Context) {
 	}
 }
 
-// remind has an executor that has come back told what it could not be told while it was away, however long that was: that it may forget payloads (reliability hole J17), and is to
-// end those of cancelled jobs that it still runs.
-func (r *roster) remind(ctx context.Context, name string) {
+// remind sends an executor that has come back the messages that could not be sent while it was away, however long that
+// was: that it may forget payloads (reliability hole J17), and is to end those of cancelled jobs that it still runs.
+func (r *registry) remind(ctx context.Context, name string) {
 	store, now := r.app.engine.Store(), r.app.engine.Clock().Now()
 	var keys []string
 	for _, m := range r.untold(ctx, name, job.GivenUp) {
@@ -143,7 +150,7 @@ func (r *roster) remind(ctx context.Context, name string) {
 	tell := func(c job.OutboxCall) {
 		c.Now = now
 		if _, err := store.Outbox(ctx, c); err != nil && ctx.Err() == nil {
-			r.app.log.Warn("compute: an agent cannot be told what it may forget", "agent", name, "error", err)
+			r.app.log.Warn("compute: an agent cannot be notified what it may forget", "agent", name, "error", err)
 		}
 	}
 	for some := range slices.Chunk(keys, 100) {
@@ -155,7 +162,7 @@ func (r *roster) remind(ctx context.Context, name string) {
 }
 
 // untold lists the newest messages to an executor that are settled as given.
-func (r *roster) untold(ctx context.Context, name string, settled job.Settled) (all []job.Message) {
+func (r *registry) untold(ctx context.Context, name string, settled job.Settled) (all []job.Message) {
 	q := job.MessageQuery{Topic: forgetTopic, Settled: &settled, Limit: 1000}
 	for range 10 {
 		page, err := r.app.engine.Store().Outbox(ctx, job.OutboxCall{List: &q, Now: r.app.engine.Clock().Now()})

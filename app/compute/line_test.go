@@ -21,7 +21,7 @@ import (
 )
 
 // whyOf gives what keeps a job.
-func (w *world) whyOf(id job.ID) (codes, text string) {
+func (w *harness) whyOf(id job.ID) (codes, text string) {
 	w.t.Helper()
 	why, err := explain.New(w.eng).Why(w.t.Context(), id, time.Time{})
 	if err != nil {
@@ -37,13 +37,14 @@ func (w *world) whyOf(id job.ID) (codes, text string) {
 	return strings.TrimSpace(codes), text
 }
 
-// TestLine: jobs that wait for room are called when there is some, their owners in turn, and each says why it waits.
+// TestLine: jobs that wait for space are called when there is some, their owners in turn, and each reports why it
+// waits.
 func TestLine(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.slots, f.auto = 1, false
 		store := newCounting(mem.New())
-		w := newWorldOn(t, store, quick(t), one(teller{f}))
+		w := newHarnessOn(t, store, quick(t), one(notifier{f}))
 		first := w.upload("ann", hello)
 		w.until(first.ID, compute.Running)
 		var all []job.Job
@@ -52,8 +53,12 @@ func TestLine(t *testing.T) {
 			all = append(all, w.upload(owner, hello))
 		}
 		eventually(t, "all are in line", func() bool { return w.app.Waiting() == 5 })
-		eventually(t, "they say why", func() bool { codes, _ := w.whyOf(all[4].ID); return codes == "agents-full" })
-		if _, text := w.whyOf(all[4].ID); !strings.Contains(text, "all slots of a1 are taken") || !strings.Contains(text, "start another agent") {
+		eventually(t, "their reason is shown", func() bool {
+			codes, _ := w.whyOf(all[4].ID)
+			return codes == "agents-full"
+		})
+		if _, text := w.whyOf(all[4].ID); !strings.Contains(text, "all slots of a1 are taken") ||
+			!strings.Contains(text, "start another agent") {
 			t.Errorf("why: %s", text)
 		}
 		running := first.ID
@@ -79,12 +84,13 @@ func TestLine(t *testing.T) {
 	})
 }
 
-// TestReservations come back whatever becomes of a parcel: a leak would make an agent look full for ever.
+// TestReservations come back whatever becomes of a parcel: a leak would make an agent seem full indefinitely.
 func TestReservations(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.slots = 40
-		n, answers := 0, []error{compute.ErrNotSent, &compute.Refusal{Reason: "draining", Here: true}, errors.New("reset"), &compute.Refusal{Reason: "no"}}
+		n, answers := 0, []error{compute.ErrNotSent, &compute.Refusal{Reason: "draining", Here: true},
+			errors.New("reset"), &compute.Refusal{Reason: "no"}}
 		f.fault = func(call string, _ compute.Ticket) error {
 			if call == "submit" {
 				if n++; n <= 40 {
@@ -95,7 +101,7 @@ func TestReservations(t *testing.T) {
 		}
 		o := quick(t)
 		o.Retries, o.RetryFor = -1, 64*time.Millisecond
-		w := newWorld(t, o, one(teller{f}))
+		w := newHarness(t, o, one(notifier{f}))
 		var ids []job.ID
 		for range 20 {
 			ids = append(ids, w.upload("ada", hello).ID)
@@ -117,30 +123,31 @@ func TestReservations(t *testing.T) {
 	})
 }
 
-// TestAgentsComeAndGo: drained ones get nothing, one that joins is used at once, jobs of one that left wait for it, and what was told while nobody listened is found.
+// TestAgentsComeAndGo: drained ones get nothing, one that joins is used at once, jobs of one that left wait for it, and
+// what changed while nothing listened is found.
 func TestAgentsComeAndGo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		drained, second := newFake(), newFake()
 		drained.draining, second.auto = true, false
 		o := quick(t)
 		o.RetryFor = time.Hour
-		w := newWorld(t, o, one(teller{drained}))
+		w := newHarness(t, o, one(notifier{drained}))
 		eventually(t, "the agent is known", func() bool { return w.app.Agents()[0].Up })
 		j := w.upload("ada", hello)
-		eventually(t, "it says why", func() bool { codes, _ := w.whyOf(j.ID); return codes == "agent-backoff" })
+		eventually(t, "the reason is shown", func() bool { codes, _ := w.whyOf(j.ID); return codes == "agent-backoff" })
 		if _, text := w.whyOf(j.ID); !strings.Contains(text, "a1 takes nothing new (it drains)") {
 			t.Errorf("why: %s", text)
 		}
-		w.app.Join("a2", teller{second})
+		w.app.Join("a2", notifier{second})
 		w.until(j.ID, compute.Running)
 		w.app.Leave("a2")
 		second.mu.Lock()
 		for _, p := range second.payloads {
-			second.end(p, nil) // nobody hears of it
+			second.end(p, nil) // no one learns of it
 		}
 		second.mu.Unlock()
 		w.until(j.ID, compute.Unknown)
-		w.app.Join("a2", teller{second})
+		w.app.Join("a2", notifier{second})
 		w.until(j.ID, compute.Completed)
 		if len(drained.runs) != 0 {
 			t.Errorf("a drained agent got %v", drained.runs)
@@ -148,12 +155,13 @@ func TestAgentsComeAndGo(t *testing.T) {
 	})
 }
 
-// TestForgetfulButSame: an agent that had a payload and says that it never had it does not get it a second time. The control is one that never had it: it gets it again.
+// TestForgetfulButSame: an agent that had a payload and reports that it never had it does not get it a second time. The
+// control is one that never had it: it gets it again.
 func TestForgetfulButSame(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
 		f.auto = false
-		w := newWorld(t, quick(t), one(teller{f}))
+		w := newHarness(t, quick(t), one(notifier{f}))
 		j := w.upload("ada", hello)
 		w.until(j.ID, compute.Running)
 		f.mu.Lock()
@@ -169,7 +177,8 @@ func TestForgetfulButSame(t *testing.T) {
 	})
 }
 
-// TestLostJobIsEnded: what the server gives up is ended at the agent, not left to run unseen; the control is a job that ended by itself, which is never told to end.
+// TestLostJobIsEnded: what the server abandons is ended at the agent, not left to run unseen; the control is a job that
+// ended by itself, which is never reported to end.
 func TestLostJobIsEnded(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("lost ", lost), func(t *testing.T) {
@@ -190,18 +199,22 @@ func TestLostJobIsEnded(t *testing.T) {
 				return nil
 			}
 			o := quick(t)
-			o.Look, o.Lost = 5*time.Millisecond, 50*time.Millisecond
-			w := newWorld(t, o, one(teller{f}))
+			o.Recheck, o.Lost = 5*time.Millisecond, 50*time.Millisecond
+			w := newHarness(t, o, one(notifier{f}))
 			j := w.upload("ada", hello)
 			if !lost {
 				w.until(j.ID, compute.Running)
 				f.finish(j.ID, nil)
 			}
 			w.until(j.ID, compute.Failed, compute.Completed)
-			eventually(t, "it is forgotten", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.forgot) == 1 })
+			eventually(t, "it is forgotten", func() bool {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				return len(f.forgot) == 1
+			})
 			mu.Lock()
 			if got := len(kills) > 0; got != lost {
-				t.Errorf("lost %t: told to end %v", lost, kills)
+				t.Errorf("lost %t: requested to end %v", lost, kills)
 			}
 			mu.Unlock()
 		})
@@ -210,8 +223,8 @@ func TestLostJobIsEnded(t *testing.T) {
 
 var queued = flag.Int("queued", 10_000, "jobs in the line of TestLongQueue")
 
-// TestLongQueue: a long queue in front of one slow agent is looked at a few times in a second, however long it is, and when there is room it is the next one that is looked at, at once, and
-// no other.
+// TestLongQueue: a long queue in front of one slow agent is inspected a few times in a second, however long it is, and
+// when there is capacity it is the next one that is inspected, at once, and no other.
 func TestLongQueue(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()
@@ -219,7 +232,7 @@ func TestLongQueue(t *testing.T) {
 		o := quick(t)
 		o.Services = []compute.Service{{Name: "example", RunsPerUser: 5, MaxRuns: 10}}
 		store := &claims{Store: mem.New(), in: map[int64]int{}}
-		w := newWorldOn(t, store, o, one(teller{f}), func(e *engine.Options) { e.Sweep = time.Second })
+		w := newHarnessOn(t, store, o, one(notifier{f}), func(e *engine.Options) { e.Sweep = time.Second })
 		running := w.until(w.upload("first", hello).ID, compute.Running)
 		before := store.count()
 		all := w.line(&running, *queued)
@@ -229,7 +242,7 @@ func TestLongQueue(t *testing.T) {
 		}
 		t.Logf("%d claims to put %d jobs in line", store.count()-before, *queued)
 		store.clear()
-		time.Sleep(6 * time.Minute) // each looks for itself, and the first ones once more
+		time.Sleep(6 * time.Minute) // each searches for itself, and the first ones once more
 		synctest.Wait()
 		most := store.most()
 		t.Logf("%d claims in six minutes in which nothing happened, at most %d in a second", store.count(), most)
@@ -252,7 +265,7 @@ func TestLongQueue(t *testing.T) {
 }
 
 // line makes queued jobs of seven owners, all at once, whose files are those of another one.
-func (w *world) line(like *job.Job, n int) []job.ID {
+func (w *harness) line(like *job.Job, n int) []job.ID {
 	w.t.Helper()
 	kind := job.Scope{Kind: like.Kind}
 	if _, err := w.eng.Hold(w.t.Context(), kind, "op", "all come at once", time.Time{}); err != nil {
@@ -260,7 +273,8 @@ func (w *world) line(like *job.Job, n int) []job.ID {
 	}
 	orders := make([]engine.Order, n)
 	for i := range orders {
-		orders[i] = engine.Order{Kind: like.Kind, Priority: new(like.Priority), Group: like.Group, Owner: fmt.Sprint("user", i%7), Spec: like.Spec}
+		orders[i] = engine.Order{Kind: like.Kind, Priority: new(like.Priority), Group: like.Group,
+			Owner: fmt.Sprint("user", i%7), Spec: like.Spec}
 	}
 	jobs, err := w.eng.SubmitAll(w.t.Context(), orders...)
 	if err != nil {
@@ -270,7 +284,8 @@ func (w *world) line(like *job.Job, n int) []job.ID {
 	for i := range jobs {
 		ids[i] = jobs[i].ID
 		to := filepath.Join(w.dir, "compute", compute.DirOf(ids[i]))
-		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700), os.Symlink(filepath.Join("..", "..", compute.DirOf(like.ID)), to)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o700),
+			os.Symlink(filepath.Join("..", "..", compute.DirOf(like.ID)), to)); err != nil {
 			w.t.Fatal(err)
 		}
 	}

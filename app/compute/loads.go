@@ -30,10 +30,10 @@ type loads struct {
 	of   map[job.ID]*load // under way, or over and not yet taken by the step
 	busy map[string]int   // under way, by owner and by host
 	all  int              // under way
-	line []queuer         // who waits for a place, in order of arrival
+	line []queuer         // who waits for a location, in order of arrival
 }
 
-// queuer is a job that waits for a place.
+// queuer is a job that waits for a location.
 type queuer struct {
 	id   job.ID
 	keys []string
@@ -52,10 +52,10 @@ type load struct {
 	bytes int64  // of these and of what came of the next one
 	err   error
 	over  bool
-	ended bool // the job has ended: nobody takes them
+	ended bool // the job has ended: no one takes them
 }
 
-// errEnded says that nobody wants the inputs any more.
+// errEnded reports that no one requires the inputs any more.
 var errEnded = errors.New("the job has ended")
 
 func newLoads(a *App) *loads {
@@ -74,7 +74,7 @@ func (s *loads) keysOf(j *job.Job, files []RemoteFile) []string {
 	return slices.Compact(keys)
 }
 
-// enter gives the load of a job, which it begins if there is a place; else who has the places.
+// enter gives the load of a job, which it begins if there is a location; else who has the locations.
 func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *engine.Blocker) {
 	keys := s.keysOf(j, files)
 	s.mu.Lock()
@@ -86,8 +86,9 @@ func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *engine.Blocker) {
 	if holder := s.full(keys); holder != "" {
 		s.line = append(s.line, queuer{j.ID, keys})
 		return nil, &engine.Blocker{
-			Code: blockInputs, Sentence: "its inputs wait to be fetched: the places for that are taken by " + holder, Holder: holder,
-			Until: s.app.engine.Clock().Now().Add(time.Minute),
+			Code: blockInputs, Sentence: "its inputs wait to be fetched: the slots for that are taken by " + holder,
+			Holder: holder,
+			Until:  s.app.engine.Clock().Now().Add(time.Minute),
 		}
 	}
 	s.all++
@@ -95,14 +96,15 @@ func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *engine.Blocker) {
 		s.busy[key]++
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	l := &load{keys: keys, cancel: cancel, done: make(chan struct{}), want: len(files), loan: loan{usage: s.app.usage, owner: j.Owner}}
+	l := &load{keys: keys, cancel: cancel, done: make(chan struct{}), want: len(files),
+		loan: loan{usage: s.app.usage, owner: j.Owner}}
 	s.of[j.ID] = l
 	id := j.ID
 	s.app.wait.Go(func() { s.run(ctx, id, l, files) })
 	return l, nil
 }
 
-// full tells who has the places that a job needs; "" if there is one for it.
+// full reports who has the locations that a job needs; "" if there is one for it.
 func (s *loads) full(keys []string) string {
 	for _, key := range keys {
 		if s.busy[key] >= mostShared {
@@ -115,7 +117,7 @@ func (s *loads) full(keys []string) string {
 	return ""
 }
 
-// run fetches the inputs of one job, gives the place back and wakes the job.
+// run fetches the inputs of one job, gives the location back and wakes the job.
 func (s *loads) run(ctx context.Context, id job.ID, l *load, files []RemoteFile) {
 	defer close(l.done)
 	err := s.app.fetchInputs(ctx, id, files, &arriving{loads: s, load: l})
@@ -138,7 +140,7 @@ func (s *loads) run(ctx context.Context, id job.ID, l *load, files []RemoteFile)
 	s.wake(next)
 }
 
-// discard forgets a load that is over and that nobody takes, with what it brought.
+// discard forgets a load that is over and that no one takes, with what it brought.
 func (s *loads) discard(id job.ID, l *load) {
 	s.forget(id)
 	l.loan.release("")
@@ -147,7 +149,7 @@ func (s *loads) discard(id job.ID, l *load) {
 	}
 }
 
-// wake has the step of a job look again.
+// wake has the step of a job check again.
 func (s *loads) wake(id job.ID) {
 	if id == "" || s.ctx.Err() != nil {
 		return
@@ -155,11 +157,12 @@ func (s *loads) wake(id job.ID) {
 	switch err := s.app.engine.Notify(s.ctx, id, blockInputs); job.KindOf(err) {
 	case "", job.Refused, job.NotFound, job.Gone: // it ended meanwhile
 	default:
-		s.app.log.Info("compute: a job that waits for its inputs could not be woken, and looks by itself", "job", id, "error", err)
+		s.app.log.Info("compute: a job that waits for its inputs could not be woken, and checks by itself", "job", id,
+			"error", err)
 	}
 }
 
-// next takes the first job that has room now out of the line. The caller has the lock.
+// next takes the first job that has capacity now out of the line. The caller has the lock.
 func (s *loads) next() job.ID {
 	for i, q := range s.line {
 		if s.full(q.keys) == "" {
@@ -175,7 +178,7 @@ func (s *loads) drop(id job.ID) {
 	s.line = slices.DeleteFunc(s.line, func(q queuer) bool { return q.id == id })
 }
 
-// state tells how far a load is. err is that of one that is over.
+// state reports how far a load is. err is that of one that is over.
 func (s *loads) state(l *load) (files []File, sentence string, over bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,8 +192,8 @@ func (s *loads) forget(id job.ID) {
 	delete(s.of, id)
 }
 
-// hear follows the store's commits: a job that ended wants no inputs. It does not block.
-func (s *loads) hear(hints []job.Hint) {
+// observe follows the store's commits: a job that ended requires no inputs. It does not block.
+func (s *loads) observe(hints []job.Hint) {
 	for i := range hints {
 		if h := &hints[i]; h.Kind == JobKind && h.Record != nil && h.Record.Ended {
 			s.stop(h.Job)
@@ -198,9 +201,10 @@ func (s *loads) hear(hints []job.Hint) {
 	}
 }
 
-// resume wakes the jobs whose inputs an earlier process fetched. Without it they would look by themselves, later.
+// resume wakes the jobs whose inputs an earlier process fetched. Without it they would check by themselves, later.
 func (s *loads) resume() {
-	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockInputs}, Oldest: true, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Causes: []string{blockInputs},
+		Oldest: true, Limit: 1000}
 	for {
 		page, err := s.app.engine.Store().List(s.ctx, q)
 		if err != nil {
@@ -232,15 +236,15 @@ func (s *loads) stop(id job.ID) *load {
 	return l
 }
 
-// end is stop for whoever removes the files of the job: it waits until the load touches none of them any more.
+// end is stop for anyone who removes the files of the job: it waits until the load touches none of them any more.
 func (s *loads) end(id job.ID) {
 	if l := s.stop(id); l != nil {
 		<-l.done
 	}
 }
 
-// told gives how far the inputs of a job are, in words; "" if none are under way.
-func (s *loads) told(id job.ID) string {
+// progress returns how far the inputs of a job are, in words; "" if none are under way.
+func (s *loads) progress(id job.ID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.of[id]
@@ -250,7 +254,7 @@ func (s *loads) told(id job.ID) string {
 	return l.sentence()
 }
 
-// sentence tells how far a load is. The caller has the lock.
+// sentence reports how far a load is. The caller has the lock.
 func (l *load) sentence() string {
 	size := fmt.Sprint(l.bytes, " bytes")
 	if l.bytes >= 1<<20 {

@@ -10,9 +10,11 @@ import (
 )
 
 // addresses are what errors of the network name beside what happened: for the operators' log, not for users.
-var addresses = regexp.MustCompile(`(dial |read |write )?\b(tcp|udp|unix)[46]? \S+: |\b(\d{1,3}\.){3}\d{1,3}(:\d+)?\b|\[[0-9a-fA-F:.%a-z]*:[0-9a-fA-F:.%a-z]*\](:\d+)?|https?://\S+`)
+var addresses = regexp.MustCompile(
+	`(dial |read |write )?\b(tcp|udp|unix)[46]? \S+: |\b(\d{1,3}\.){3}\d{1,3}(:\d+)?\b|` +
+		`\[[0-9a-fA-F:.%a-z]*:[0-9a-fA-F:.%a-z]*\](:\d+)?|https?://\S+`)
 
-// plain tells an error of an executor to users: one line, what happened, and no address.
+// plain is an error of an executor for users: one line, what happened, and no address.
 func plain(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError

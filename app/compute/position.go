@@ -11,13 +11,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mostAhead is how far a place in the queue is counted.
+// mostAhead is how far a position in the queue is counted.
 const mostAhead = 1000
 
 // queueAge is for how long a service's queue, once read, answers for everybody: users ask again and again.
 const queueAge = 500 * time.Millisecond
 
-// queues are the places of those who wait, by service.
+// queues are the positions of the waiting jobs, by service.
 type queues struct {
 	mu sync.Mutex // guards by; held while a queue is read, so that many who ask read it once
 	by map[string]queue
@@ -30,7 +30,8 @@ type queue struct {
 
 func newQueues() *queues { return &queues{by: map[string]queue{}} }
 
-// Position tells the place of a job among those of its service that wait, 1 for the next; 0 if it is not among the thousand oldest. Owners take turns, so that a job may come earlier.
+// Position reports the position of a job among those of its service that wait, 1 for the next; 0 if it is not among the
+// thousand oldest. Owners take turns, so that a job may come earlier.
 func (a *App) Position(ctx context.Context, j *job.Job) (int, error) {
 	q := a.queues
 	q.mu.Lock()
@@ -40,7 +41,8 @@ func (a *App) Position(ctx context.Context, j *job.Job) (int, error) {
 		return place, nil
 	}
 	read := time.Now()
-	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued}, Group: j.Group, Oldest: true, Limit: mostAhead})
+	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{JobKind}, States: []lifecycle.State{Queued},
+		Group: j.Group, Oldest: true, Limit: mostAhead})
 	if err != nil {
 		return 0, err
 	}

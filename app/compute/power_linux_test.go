@@ -16,7 +16,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The files of a job whose submission was answered are on the disk, with all directories above them. The control ignores the sync of one of these.
+// The files of a job whose submission was answered are on the disk, with all directories above them. The control
+// ignores the sync of one of these.
 func TestPowerCutOfUpload(t *testing.T) {
 	if lost := uploadLost(t); len(lost) > 0 {
 		t.Errorf("lost: %q", lost)
@@ -33,7 +34,7 @@ func uploadLost(t *testing.T, ignore ...string) []string {
 	d := power.Mount(t, power.Options{Ignore: ignore})
 	o := quick(t)
 	o.Dir = d.Dir
-	w := newWorld(t, o, nil)
+	w := newHarness(t, o, nil)
 	w.upload("ann", "echo hello")
 	jobs := filepath.Join("compute", "jobs")
 	lost := power.Lost(t, filepath.Join(d.Dir, jobs), filepath.Join(d.Image(t), jobs))
@@ -53,7 +54,7 @@ func TestPowerCutOfResults(t *testing.T) {
 	}
 }
 
-// resultsLost cuts the power before the commit that says that the results are here.
+// resultsLost cuts the power before the commit that reports that the results are here.
 func resultsLost(t *testing.T, ignore ...string) (lost []string) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Ignore: ignore})
@@ -66,7 +67,7 @@ func resultsLost(t *testing.T, ignore ...string) (lost []string) {
 			lost = append(lost, power.Lost(t, filepath.Join(d.Dir, jobs), filepath.Join(d.Image(t), jobs))...)
 		}
 	}}
-	w := newWorldOn(t, store, o, one(teller{newFake()}))
+	w := newHarnessOn(t, store, o, one(notifier{newFake()}))
 	w.until(w.upload("ann", hello).ID, compute.Completed)
 	w.stop()
 	if cuts == 0 {

@@ -59,17 +59,19 @@ func (c *counting) Commit(ctx context.Context, changes ...job.Change) ([]job.Res
 // crew is a server on a store that others use, too. It can be killed.
 type crew struct {
 	app   *compute.App
-	store *mortal
+	store *killable
 	stop  func()
 }
 
-func newCrew(t *testing.T, name string, m *mortal, o compute.Options, works func([]engine.Work) []engine.Work, x compute.Executor) *crew {
+func newCrew(t *testing.T, name string, m *killable, o compute.Options, works func([]engine.Work) []engine.Work,
+	x compute.Executor) *crew {
 	t.Helper()
 	app, err := compute.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(m, works(app.Works()), engine.Options{Name: name, Deliver: app.Deliver(), Sweep: 10 * time.Millisecond, Lease: 300 * time.Millisecond, Grace: time.Millisecond})
+	e, err := engine.New(m, works(app.Works()), engine.Options{Name: name, Deliver: app.Deliver(),
+		Sweep: 10 * time.Millisecond, Lease: 300 * time.Millisecond, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +107,9 @@ func (c *crew) kill() { c.store.kill(); c.stop() }
 
 func same(w []engine.Work) []engine.Work { return w }
 
-// TestQuotasHold uploads 200 jobs of several users, many at once, to two servers on one store, one of which dies at one of its changes and is started again, several times: never more than
-// the quotas allow hold a slot, and in the end nobody holds any. Without limits the same uploads overshoot.
+// TestQuotasHold uploads 200 jobs of several users, many at once, to two servers on one store, one of which ends at one
+// of its changes and is started again, several times: never more than the quotas allow hold a slot, and in the end no
+// one holds any. Without limits the same uploads overshoot.
 func TestQuotasHold(t *testing.T) {
 	unlimited := func(w []engine.Work) []engine.Work { w[0].Limits = nil; return w }
 	for _, c := range []struct {
@@ -122,9 +125,10 @@ func TestQuotasHold(t *testing.T) {
 			f := newFake()
 			f.slots, f.auto = 1000, false
 			o := quick(t)
-			o.Poll, o.Services = 2*time.Millisecond, []compute.Service{{Name: "example", RunsPerUser: perUser, MaxRuns: most}}
+			o.Poll, o.Services = 2*time.Millisecond, []compute.Service{{Name: "example", RunsPerUser: perUser,
+				MaxRuns: most}}
 			join := func(name string, at int) *crew {
-				return newCrew(t, name, newMortal(store, at, at%2 == 0), o, c.works, f)
+				return newCrew(t, name, newKillable(store, at, at%2 == 0), o, c.works, f)
 			}
 			lives := join("two", 0)
 			var wg sync.WaitGroup
@@ -161,10 +165,11 @@ func TestQuotasHold(t *testing.T) {
 	}
 }
 
-// tick is between two looks at what may end.
+// tick is between two checks of what may end.
 const tick = 3 * time.Millisecond
 
-// playQuotas lets payloads end by and by until all jobs have. Meanwhile a server joins that dies at its nth change, for each of the deaths, and at last one that lives.
+// playQuotas lets payloads end by and by until all jobs have. Meanwhile a server joins that ends at its nth change, for
+// each of the deaths, and at last one that lives.
 func playQuotas(t *testing.T, store *counting, f *fake, jobs int, deaths []int, join func(dies int) *crew) {
 	t.Helper()
 	one := join(cmp.Or(deaths...))
@@ -190,7 +195,7 @@ func playQuotas(t *testing.T, store *counting, f *fake, jobs int, deaths []int, 
 		}
 	}
 	if len(deaths) != 0 {
-		t.Errorf("all jobs have ended, and no server died at its changes %v", deaths)
+		t.Errorf("all jobs have ended, and no server ended at its changes %v", deaths)
 	}
 }
 
@@ -238,8 +243,8 @@ func TestQueueCases(t *testing.T) {
 			f.slots, f.auto = 100, false
 			o := quick(t)
 			o.Services = []compute.Service{{Name: "example", RunsPerUser: c.perUser, MaxRuns: c.maxRuns}}
-			w := newWorldOn(t, store, o, one(teller{f}))
-			synctest.Wait() // the agent has said how it stands
+			w := newHarnessOn(t, store, o, one(notifier{f}))
+			synctest.Wait() // the agent has reported how it stands
 			for owner, n := range c.before {
 				for range n {
 					w.until(w.upload(owner, hello).ID, compute.Running)
@@ -248,7 +253,9 @@ func TestQueueCases(t *testing.T) {
 			store.mu.Lock()
 			before := len(store.begun)
 			store.mu.Unlock()
-			if _, err := w.store.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}, Who: "op", Why: "all come at once", Since: time.Now()}}); err != nil {
+			if _, err := w.store.Hold(t.Context(),
+				&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}, Who: "op",
+					Why: "all come at once", Since: time.Now()}}); err != nil {
 				t.Fatal(err)
 			}
 			for _, owner := range []string{"1", "2", "3"} {
@@ -256,7 +263,8 @@ func TestQueueCases(t *testing.T) {
 					w.upload(owner, hello)
 				}
 			}
-			if _, err := w.store.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}}, Release: true}); err != nil {
+			if _, err := w.store.Hold(t.Context(),
+				&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}}, Release: true}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(patience) // whatever may begin has begun, and nothing more does

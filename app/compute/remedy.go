@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// remedies returns what people can do about a job that did not end well: fetch what it left, and run it again, with a larger limit if it exceeded one.
+// remedies returns what people can do about a job that did not end well: fetch what it left, and run it again, with a
+// larger limit if it exceeded one.
 func (a *App) remedies(j *job.Job) []job.Remedy {
 	spec, err := SpecOf(j)
 	d, errData := DataOf(j)
@@ -20,7 +21,8 @@ func (a *App) remedies(j *job.Job) []job.Remedy {
 	path := "/api/v1/compute/jobs/" + url.PathEscape(string(j.ID))
 	var all []job.Remedy
 	if d.Results != nil {
-		all = append(all, job.Remedy{Doc: "fetches what it left", Command: "stagepost compute results " + string(j.ID), Method: "GET", Path: path + "/results"})
+		all = append(all, job.Remedy{Doc: "fetches what it left", Command: "stagepost compute results " + string(j.ID),
+			Method: "GET", Path: path + "/results"})
 	}
 	service := a.services[j.Group]
 	name, value := "", ""
@@ -31,21 +33,25 @@ func (a *App) remedies(j *job.Job) []job.Remedy {
 	case value != "":
 		body, _ := json.Marshal(map[string]any{"limits": map[string]string{name: value}}) // words alone
 		return append(all, job.Remedy{
-			Doc: "runs it again as a new job with a larger limit", Command: fmt.Sprintf("stagepost compute clone %s --limit %s=%s", j.ID, name, value),
-			Method: "POST", Path: path + "/clone", Body: body,
+			Doc:     "runs it again as a new job with a larger limit",
+			Command: fmt.Sprintf("stagepost compute clone %s --limit %s=%s", j.ID, name, value),
+			Method:  "POST", Path: path + "/clone", Body: body,
 		})
 	case name != "":
-		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME", "runs it again as a new job of a service that allows a larger limit of "+name))
+		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME",
+			"runs it again as a new job of a service that allows a larger limit of "+name))
 	case j.Cause == CauseRejected:
-		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME", "runs it again as a new job of another service; a retry would be refused again"))
+		return append(all, job.Running("compute clone "+string(j.ID)+" --service NAME",
+			"runs it again as a new job of another service; a retry would be refused again"))
 	}
 	return append(all, job.Remedy{
-		Doc: "runs it again as a new job", Command: "stagepost retry " + string(j.ID), Method: "POST", Path: path + "/retry",
+		Doc: "runs it again as a new job", Command: "stagepost retry " + string(j.ID), Method: "POST",
+		Path: path + "/retry",
 	})
 }
 
-// larger returns the name of the limit whose excess is the cause, and twice its value, or as much as the service allows. Without a name the job had no such
-// limit; without a value the service allows no more.
+// larger returns the name of the limit whose excess is the cause, and twice its value, or as much as the service
+// allows. Without a name the job had no such limit; without a value the service allows no more.
 func larger(cause string, l, most Limits) (name, value string) {
 	switch cause {
 	case CauseMemory:

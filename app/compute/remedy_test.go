@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestLargerLimit: after a limit was exceeded the remedy asks for twice as much, or for as much as the service allows; where that is no more, or there was no
-// limit of the job's own, it asks for nothing.
+// TestLargerLimit: after a limit was exceeded the remedy asks for twice as much, or for as much as the service allows;
+// where that is no more, or there was no limit of the job's own, it asks for nothing.
 func TestLargerLimit(t *testing.T) {
 	for _, c := range []struct {
 		cause       string

@@ -21,7 +21,8 @@ type Arrival struct {
 	Name    string   // below it; the file gets the name when it is complete and on the disk
 	Scratch string   // directory below it for what is not complete; what an earlier call left there may be continued
 
-	// Progress is told of the bytes that are there and of the size, -1 if it is not known. Its error ends the call, and is what the call gives.
+	// Progress is notified of the bytes that are there and of the size, -1 if it is not known. Its error ends the call,
+	// and is what the call gives.
 	Progress func(have, size int64) error
 }
 

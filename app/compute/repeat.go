@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Repeat makes a new job of the files of another one: after a failure, or with changes that change makes to the order. The lifecycle has no way back out of an end, so that what was
-// reported once stays true. Gone: the files were cleaned.
+// Repeat makes a new job of the files of another one: after a failure, or with changes that change makes to the order.
+// The lifecycle has no way back out of an end, so that what was reported once stays true. Gone: the files were cleaned.
 func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.Job, error) {
 	j, err := a.engine.Store().Get(ctx, id)
 	if err != nil {
@@ -44,7 +44,9 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 		return j, job.Errorf(job.Unavailable, "repeat", id, "its files cannot be read: %w", bare(err))
 	}
 	priority := j.Priority
-	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env, Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback, Fetch: spec.Fetch, Priority: &priority}
+	o := Order{Owner: j.Owner, User: spec.User, Service: spec.Service, Name: spec.Name, Env: spec.Env,
+		Limits: spec.Limits, Labels: spec.Labels, Inputs: spec.Inputs, From: id, Callback: spec.Callback,
+		Fetch: spec.Fetch, Priority: &priority}
 	if change != nil {
 		change(&o)
 	}

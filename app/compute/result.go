@@ -51,14 +51,16 @@ func (a *App) Results(j *job.Job) (*os.File, *Results, error) {
 	return f, d.Results, err
 }
 
-// file opens a file of a job. Gone: it was cleaned, perhaps since the record was read. Once open it can be read to its end, whatever becomes of the job (reliability hole J16).
+// file opens a file of a job. Gone: it was cleaned, perhaps since the record was read. Once open it can be read to its
+// end, whatever becomes of the job (reliability hole J16).
 func (a *App) file(j *job.Job, op, name string) (*os.File, error) {
 	if j.State == Cleaned {
 		return nil, removed(op, j.ID, j)
 	}
 	f, err := a.root.Open(name)
 	if errors.Is(err, fs.ErrNotExist) && j.Ended {
-		if now, again := a.engine.Store().Get(context.Background(), j.ID); job.KindOf(again) == job.NotFound || again == nil && now.State == Cleaned {
+		if now, again := a.engine.Store().Get(context.Background(), j.ID); job.KindOf(again) == job.NotFound ||
+			again == nil && now.State == Cleaned {
 			return nil, removed(op, j.ID, &now)
 		}
 	}
@@ -77,7 +79,8 @@ func (a *App) Input(j *job.Job, name string) (*os.File, error) {
 	return f, err
 }
 
-// Partial gives what a job has made so far, as a ZIP: from its agent while that has it, then from here. The caller closes it. Errors: [ErrNoPayload], [ErrNoService], no answer.
+// Partial gives what a job has made so far, as a ZIP: from its agent while that has it, then from here. The caller
+// closes it. Errors: [ErrNoPayload], [ErrNoService], no answer.
 func (a *App) Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error) {
 	if f, _, err := a.Results(j); err == nil {
 		return f, nil
@@ -92,18 +95,18 @@ func (a *App) Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error) {
 	if d.Remote == "" || j.Ended {
 		return nil, ErrNoPayload
 	}
-	m, _ := a.roster.get(d.Agent)
+	m, _ := a.registry.get(d.Agent)
 	if m == nil {
 		return nil, errors.New("the agent that has it is not known to this server any more")
 	}
 	return m.executor.Partial(ctx, d.Handle)
 }
 
-// ErrNoService says that the service of a job is not there any more.
+// ErrNoService reports that the service of a job is not there any more.
 var ErrNoService = errors.New("the service is not there any more")
 
-// Log gives standard output ("stdout") or error ("stderr") of a job from a byte on, with follow until it ends: from its agent while that has it, then from its results. The caller
-// closes it. NotFound: there is none (yet).
+// Log gives standard output ("stdout") or error ("stderr") of a job from a byte on, with follow until it ends: from its
+// agent while that has it, then from its results. The caller closes it. NotFound: there is none (yet).
 func (a *App) Log(ctx context.Context, j *job.Job, stream string, offset int64, follow bool) (io.ReadCloser, error) {
 	if stream != "stdout" && stream != "stderr" {
 		return nil, job.Errorf(job.Invalid, "log", j.ID, "there is no stream %q: stdout and stderr are the two", stream)
@@ -123,7 +126,7 @@ func (a *App) Log(ctx context.Context, j *job.Job, stream string, offset int64, 
 	if err != nil {
 		return nil, err
 	}
-	m, _ := a.roster.get(d.Agent)
+	m, _ := a.registry.get(d.Agent)
 	if m == nil || j.Ended || d.Attempt == 0 {
 		return nil, job.Errorf(job.NotFound, "log", j.ID, "it has written nothing (%s)", j.State)
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/stagepost/stagepost/engine"
 )
 
-// send is the step of Processing for a claim that finds a job there: an earlier one ended in the middle of handing it over, and it may have arrived.
+// send is the step of Processing for a claim that finds a job there: an earlier one ended in the middle of handing it
+// over, and it may have arrived.
 func (a *App) send(ctx context.Context, r *engine.Run) error {
 	j := r.Job()
 	spec, err := SpecOf(&j)
@@ -26,25 +27,26 @@ func (a *App) send(ctx context.Context, r *engine.Run) error {
 	if d.Agent == "" { // again was decided, and its commit did not come through
 		return a.again(ctx, r, &d, "", errors.New("the server was stopped after an attempt that failed"))
 	}
-	m, _ := a.roster.get(d.Agent)
+	m, _ := a.registry.get(d.Agent)
 	if m == nil {
 		return a.doubt(ctx, r, &d, fmt.Errorf("the agent %s is not known to this server any more", d.Agent))
 	}
 	return a.hand(ctx, r, &spec, &d, m, false)
 }
 
-// hand hands a job over to an executor. first says that nobody can have done so before: then a parcel that cannot have arrived may go to another executor. The caller
-// has reserved a slot if it is the first.
+// hand passes a job over to an executor. first means that it was not done before: then a parcel that cannot have
+// arrived may go to another executor. The caller has reserved a slot if it is the first.
 func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *member, first bool) error {
 	r.Changed() // news that come while it is on its way are not missed
 	taken := false
 	defer func() {
 		if first {
-			a.roster.settle(ctx, m, taken)
+			a.registry.settle(ctx, m, taken)
 		}
 	}()
-	if a.roster.ticketless(m) && !first && !a.options.Resend {
-		return a.doubt(ctx, r, d, errors.New("the agent knows no tickets: whether it has the job cannot be found out"))
+	if a.registry.ticketless(m) && !first && !a.options.Resend {
+		return a.doubt(ctx, r, d,
+			errors.New("the agent supports no tickets: whether it has the job cannot be found out"))
 	}
 	notice, err := a.submit(ctx, r, spec, d, m, first)
 	var no *Refusal
@@ -62,7 +64,7 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 	case errors.As(err, &no) && !no.Here:
 		return engine.Fail(CauseRejected, err)
 	case errors.As(err, &no), errors.Is(err, ErrNotSent) && first:
-		if ctx.Err() != nil { // what is known for sure is kept: nobody has it
+		if ctx.Err() != nil { // what is known for sure is kept: no executor has it
 			d.Agent = ""
 			return errors.Join(ctx.Err(), r.SetData(d))
 		}
@@ -73,7 +75,8 @@ func (a *App) hand(ctx context.Context, r *engine.Run, spec *Spec, d *Data, m *m
 	return a.doubt(ctx, r, d, err)
 }
 
-// take remembers what an executor said, and when this server first heard that the job runs, and that it does not any more: some executors do not know.
+// take remembers what an executor reported, and when this server first learned that the job runs, and that it does not
+// any more: some executors do not know.
 func (d *Data) take(n *Notice, now time.Time) {
 	if n.Standing == Works && d.Began.IsZero() {
 		d.Began = now
@@ -91,7 +94,8 @@ func (d *Data) take(n *Notice, now time.Time) {
 	d.Notice, d.Silent = n, 0
 }
 
-// Times are when a job began to run and when it ended: as its executor says, else as this server heard. Zero: it is not known, or not so yet.
+// Times are when a job began to run and when it ended: as its executor reports, else as this server learned. Zero: it
+// is not known, or not so yet.
 func (d *Data) Times() (started, finished time.Time) {
 	if d.Notice == nil {
 		return d.Began, d.Over
@@ -112,7 +116,7 @@ func (a *App) handed(ctx context.Context, r *engine.Run, d *Data, n *Notice) err
 	}
 	select {
 	case <-r.Changed(): // news came before that commit, which a Rest takes for seen now: the notice may be older
-		return a.look(ctx, r)
+		return a.query(ctx, r)
 	default:
 	}
 	return a.follow(ctx, r, d, n)
@@ -121,10 +125,10 @@ func (a *App) handed(ctx context.Context, r *engine.Run, d *Data, n *Notice) err
 // awaits is what a job waits for that an executor has.
 func (a *App) awaits(r *engine.Run, agent string, n *Notice) engine.Blocker {
 	pause := a.options.Poll
-	if _, live := a.roster.get(agent); live {
-		pause = a.options.Look
+	if _, live := a.registry.get(agent); live {
+		pause = a.options.Recheck
 	}
-	sentence := "the agent has it and will tell how it ended"
+	sentence := "the agent has it and will report how it ended"
 	switch {
 	case n.Standing == Waits && n.Reason != "":
 		sentence = "it waits there: " + shorten(n.Reason)
@@ -138,7 +142,8 @@ func (a *App) awaits(r *engine.Run, agent string, n *Notice) engine.Blocker {
 	return engine.Blocker{Code: blockAgent, Sentence: sentence, Until: r.Now().Add(pause)}
 }
 
-// doubt leaves it open whether an executor has a job: it is Unknown until it answers (the law's ruling on lost answers).
+// doubt leaves it open whether an executor has a job: it is Unknown until it answers (a lost answer is an unknown
+// result).
 func (a *App) doubt(ctx context.Context, r *engine.Run, d *Data, reason error) error {
 	if d.Silent == 0 {
 		d.Heard = r.Now()
@@ -167,7 +172,8 @@ func (a *App) silent(ctx context.Context, r *engine.Run, d *Data, reason error) 
 	switch j := r.Job(); j.State {
 	case Killing:
 		b.Sentence = "cancellation requested: " + a.unanswered(d, j.Entered) + " (" + plain(reason) + ")"
-		if end := a.patienceEnds(d, j.Entered).Add(time.Millisecond); end.Before(b.Until) { // records cut times to milliseconds: not before the end
+		if end := a.patienceEnds(d, j.Entered).Add(time.Millisecond); end.Before(b.Until) {
+			// records cut times to milliseconds: not before the end
 			b.Until = end
 		}
 		return engine.Wait(b)

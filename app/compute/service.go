@@ -19,20 +19,22 @@ type Service struct {
 	Name        string
 	RunsPerUser int               // jobs of one user that hold a slot. Defaults to 5
 	MaxRuns     int               // jobs that hold a slot. Defaults to 10
-	Agents      []string          // names of the executors that serve it; none: all that say they do
+	Agents      []string          // names of the executors that serve it; none: all that declare they do
 	Limits      Limits            // of a job that asks for none
 	Max         Limits            // that a job may ask for
 	Env         map[string]string // of every job
 	LeaveInputs bool              // results do not hold unchanged inputs
 	Callbacks   *Callbacks        // nil: an order must name no callback
 
-	// Unlimited names the executors that serve it now if none of them knows limits, as far as is known: a job that asks for some is refused. nil, or "": some know them.
+	// Unlimited names the executors that serve it now if none of them has limits, as far as is known: a job that asks
+	// for some is refused. nil, or "": some enforce them.
 	Unlimited func() string
 }
 
-// NeverRuns says what is wrong with a quota of 0 of a service: whoever asks why nothing runs would have to guess.
+// NeverRuns reports what is wrong with a quota of 0 of a service: the reason why nothing runs would have to be guessed.
 func NeverRuns(service string) string {
-	return "is 0: no job of the service would ever run. Write 1 or more; to keep its jobs waiting for a time: stagepost hold --group " + service + " --note WHY"
+	return "is 0: no job of the service would ever run. Write 1 or more; to keep its jobs waiting for a time: " +
+		"stagepost hold --group " + service + " --note WHY"
 }
 
 // serviceName is what a service may be called: it stands in URLs and in the names of variables.
@@ -46,7 +48,9 @@ func CheckServices(services []Service) ([]Service, error) {
 	for i := range services {
 		s := &services[i]
 		if !serviceName.MatchString(s.Name) {
-			wrong = append(wrong, fmt.Errorf("service %q: a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores", s.Name))
+			wrong = append(wrong,
+				fmt.Errorf("service %q: a name has 1 to 64 lower-case letters, digits, dots, dashes and underscores",
+					s.Name))
 		}
 		if seen[s.Name] {
 			wrong = append(wrong, fmt.Errorf("service %q is there twice", s.Name))
@@ -71,7 +75,8 @@ func CheckServices(services []Service) ([]Service, error) {
 	return services, errors.Join(wrong...)
 }
 
-// Quotas are the limits of a service as claims obey them: they are counted in the commit that lets a job begin, so that no number of servers overshoots.
+// Quotas are the limits of a service as claims obey them: they are counted in the commit that lets a job begin, so that
+// no number of servers overshoots.
 func (s *Service) Quotas() []job.Limit {
 	limit := job.Limit{Kind: JobKind, Guard: []lifecycle.State{Queued}, Occupy: SlotStates(), Group: s.Name}
 	user, all := limit, limit
@@ -80,14 +85,16 @@ func (s *Service) Quotas() []job.Limit {
 	return []job.Limit{user, all}
 }
 
-// Effective gives the limits of a job that asked for some. What the service itself sets is no reason to refuse: `why` tells when nobody enforces it.
+// Effective gives the limits of a job that asked for some. What the service itself sets is no reason to refuse: `why`
+// reports when nothing enforces it.
 func (s *Service) Effective(asked Limits) (Limits, error) {
 	if err := asked.Within(s.Max); err != nil {
 		return Limits{}, err
 	}
 	if names := asked.Names(); len(names) > 0 && s.Unlimited != nil {
 		if only := s.Unlimited(); only != "" {
-			return Limits{}, fmt.Errorf("limits (%s) cannot be had: only %s serve %s, and they know none", strings.Join(names, ", "), only, s.Name)
+			return Limits{}, fmt.Errorf("limits (%s) cannot be had: only %s serve %s, and they know none",
+				strings.Join(names, ", "), only, s.Name)
 		}
 	}
 	return asked.Over(s.Limits), nil

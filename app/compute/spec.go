@@ -13,9 +13,10 @@ const (
 	PayloadKind job.Kind = "compute.payload"
 )
 
-// Spec is what a job was created with. It never changes. The job's group is its service, its owner whoever may see it.
+// Spec is what a job was created with. It never changes. The job's group is its service, its owner the user who may see
+// it.
 type Spec struct {
-	User     string            `json:"user"` // as the system knows them that the order came from; else the owner
+	User     string            `json:"user"` // as in the system that the order came from; else the owner
 	Service  string            `json:"service"`
 	Name     string            `json:"name,omitempty"`  // for people
 	Files    []File            `json:"files"`           // that came with the order
@@ -23,16 +24,17 @@ type Spec struct {
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   Limits            `json:"limits,omitzero"` // that were asked for
 	Labels   map[string]string `json:"labels,omitempty"`
-	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service says
+	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; nil: as the service states
 	From     job.ID            `json:"from,omitempty"`     // the job that it repeats
-	Callback string            `json:"callback,omitempty"` // the URL that is told of its end
-	Upload   string            `json:"upload,omitempty"`   // digest of what was uploaded, to tell a repetition from another upload under the same key
-	Uploads  []string          `json:"uploads,omitempty"`  // resumable uploads that files were
-	Imported *Imported         `json:"imported,omitempty"` // it ended elsewhere
-	TES      json.RawMessage   `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
+	Callback string            `json:"callback,omitempty"` // the URL that is notified of its end
+	// digest of what was uploaded, to distinguish a repetition from another upload under the same key
+	Upload   string          `json:"upload,omitempty"`
+	Uploads  []string        `json:"uploads,omitempty"`  // resumable uploads that files were
+	Imported *Imported       `json:"imported,omitempty"` // it ended elsewhere
+	TES      json.RawMessage `json:"tes,omitempty"`      // the task of GA4GH TES that it was made of
 }
 
-// Imported says how a job stood in another system, from which it was imported.
+// Imported reports how a job stood in another system, from which it was imported.
 type Imported struct {
 	From    string `json:"from"`              // which database
 	Word    string `json:"word"`              // its status there, in lower case
@@ -48,7 +50,7 @@ type Data struct {
 	Tried    []string  `json:"tried,omitempty"`   // executors that did not take it in this round
 	Tries    int       `json:"tries,omitempty"`   // to hand it over, in vain
 	Sent     bool      `json:"sent,omitempty"`    // it may have arrived at the agent: no other may get it
-	Silent   int       `json:"silent,omitempty"`  // looks in vain
+	Silent   int       `json:"silent,omitempty"`  // queries in vain
 	Heard    time.Time `json:"heard,omitzero"`    // of the first of them
 	Notice   *Notice   `json:"notice,omitempty"`  // the last one
 	Results  *Results  `json:"results,omitempty"` // what is here of its results
@@ -56,15 +58,15 @@ type Data struct {
 	Fetched  []File    `json:"fetched,omitempty"`  // inputs that came since
 	Loads    int       `json:"loads,omitempty"`    // of inputs, in vain
 	Fetches  int       `json:"fetches,omitempty"`  // of results, in vain, since they were last begun
-	Failures int       `json:"failures,omitempty"` // times that they were given up
-	Killed   bool      `json:"killed,omitempty"`   // its agent was told to end it
-	Told     time.Time `json:"told,omitzero"`      // so, for the last time
-	Began    time.Time `json:"began,omitzero"`     // when it was first heard here that it runs
+	Failures int       `json:"failures,omitempty"` // times that they were abandoned
+	Killed   bool      `json:"killed,omitempty"`   // its agent was requested to end it
+	Asked    time.Time `json:"told,omitzero"`      // so, for the last time
+	Began    time.Time `json:"began,omitzero"`     // when this server first learned that it runs
 	Over     time.Time `json:"over,omitzero"`      // and that it does not any more
 	Overtime bool      `json:"overtime,omitempty"` // it is ended because it ran for too long
 }
 
-// Past is one attempt to place a job, for those who ask what happened.
+// Past is one attempt to submit a job to an agent.
 type Past struct {
 	Agent string `json:"agent"`
 	Error string `json:"error,omitempty"`

@@ -6,13 +6,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// The ways of bytes that Options.Moved is told of.
+// The ways of bytes that Options.Moved is notified of.
 const (
 	ToAgent   = "to-agent"   // parcels
 	FromAgent = "from-agent" // results, whole or in part
 )
 
-// counts gives what tells whoever counts of bytes that go a way for a service, as they go.
+// counts returns the function that reports bytes of a service in one direction, as they are transferred.
 func (a *App) counts(way, service string) func(n int) {
 	if a.options.Moved == nil {
 		return func(int) {}
@@ -24,8 +24,9 @@ func (a *App) counts(way, service string) func(n int) {
 	}
 }
 
-// hearEnds tells whoever counts of jobs that came to an end, after the commits that ended them. What a store does not tell is not counted.
-func (a *App) hearEnds(hints []job.Hint) {
+// observeEnds reports jobs that came to an end to Options.Ended, after the commits that ended them. What a store does
+// not report is not counted.
+func (a *App) observeEnds(hints []job.Hint) {
 	for i := range hints {
 		j := hints[i].Record
 		if hints[i].Kind != JobKind || j == nil || !j.Ended || j.State == Cleaned || !j.Entered.Equal(j.Changed) {

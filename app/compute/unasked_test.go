@@ -15,16 +15,17 @@ type slowToAnswer struct {
 	ready <-chan struct{}
 }
 
-func (s slowToAnswer) Room(ctx context.Context) (compute.Room, error) {
+func (s slowToAnswer) Capacity(ctx context.Context) (compute.Capacity, error) {
 	select {
 	case <-s.ready:
-		return s.fake.Room(ctx)
+		return s.fake.Capacity(ctx)
 	case <-ctx.Done():
-		return compute.Room{}, ctx.Err()
+		return compute.Capacity{}, ctx.Err()
 	}
 }
 
-// TestAgentThatWasNotAskedYet costs no attempt: a server that has just started does not know how its agents stand. In the control the agent is known not to answer, and the one attempt is used up.
+// TestAgentThatWasNotAskedYet costs no attempt: a server that has just started does not know how its agents stand. In
+// the control the agent is known not to answer, and the one attempt is used up.
 func TestAgentThatWasNotAskedYet(t *testing.T) {
 	for _, answers := range []bool{true, false} {
 		runInBubble(t, fmt.Sprint("answers ", answers), func(t *testing.T) {
@@ -34,7 +35,7 @@ func TestAgentThatWasNotAskedYet(t *testing.T) {
 			if !answers {
 				o.Answer = 20 * time.Millisecond
 			}
-			w := newWorld(t, o, one(slowToAnswer{newFake(), ready}))
+			w := newHarness(t, o, one(slowToAnswer{newFake(), ready}))
 			j := w.upload("ada", hello)
 			if answers {
 				time.AfterFunc(100*time.Millisecond, func() { close(ready) }) // the job is there before the answer

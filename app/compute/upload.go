@@ -31,10 +31,10 @@ const Script = "run.sh"
 // mostFiles is how many files a job may have.
 const mostFiles = 10_000
 
-// Order says what is to be done with uploaded files.
+// Order is what is to be done with uploaded files.
 type Order struct {
 	Owner    string // who may see the job; required
-	User     string // the owner as another system knows them that the order comes from. Defaults to Owner
+	User     string // the owner in the system that the order comes from. Defaults to Owner
 	Service  string
 	Name     string
 	Env      map[string]string
@@ -43,7 +43,7 @@ type Order struct {
 	Inputs   *bool
 	Key      string // idempotency key of the owner: a second order with it gives the first one's job
 	From     job.ID
-	Callback string // the URL that is told of the job's end, if the service allows it ([Service.CheckCallback])
+	Callback string // the URL that is notified of the job's end, if the service allows it ([Service.CheckCallback])
 	Priority *int
 	Number   int64     // of the job; zero: the next
 	Created  time.Time // of a job of another system; zero: now
@@ -63,31 +63,34 @@ type Upload struct {
 	name  string          // below the application's directory
 	files map[string]File
 	bytes int64
-	loan  loan  // of the owner's room, if the owner is known
+	loan  loan  // of the owner's space, if the owner is known
 	over  bool  // committed or discarded
 	wrong error // of a file: what is here is not what was sent
 }
 
-// Begin opens a place for files. Nothing of it is seen before Commit.
+// Begin opens an upload. Nothing of it is seen before Commit.
 func (a *App) Begin(ctx context.Context) (*Upload, error) {
-	u := &Upload{app: a, ctx: ctx, loan: loan{usage: a.usage}, name: path.Join(stageName, strings.ToLower(rand.Text())), files: map[string]File{}}
-	a.places.hold(u.name)
+	u := &Upload{app: a, ctx: ctx, loan: loan{usage: a.usage}, name: path.Join(stageName, strings.ToLower(rand.Text())),
+		files: map[string]File{}}
+	a.directories.hold(u.name)
 	if err := a.root.MkdirAll(path.Join(u.name, inputsName), 0o700); err != nil {
-		a.places.drop(u.name)
-		return nil, job.Errorf(job.Unavailable, "upload", "", "no place for an upload: %w", err)
+		a.directories.drop(u.name)
+		return nil, job.Errorf(job.Unavailable, "upload", "", "no space for an upload: %w", err)
 	}
 	return u, nil
 }
 
-// For tells early whose upload it is: files beyond the owner's room are refused while they come, not only by Commit. Call it before the first file, or not at all.
+// For sets early whose upload it is: files beyond the owner's space are refused while they come, not only by Commit.
+// Call it before the first file, or not at all.
 func (u *Upload) For(owner string) {
 	if len(u.files) == 0 && u.loan.bytes == 0 {
 		u.loan.owner = owner
 	}
 }
 
-// File takes a file as it comes. One with the name of an earlier one replaces it. The name is one path element; it is checked here again. Errors: Invalid for names and numbers, Refused
-// beyond the owner's room, Unavailable when it cannot be stored here; an error of r is given as it is. After an error Commit is refused.
+// File takes a file as it comes. One with the name of an earlier one replaces it. The name is one path element; it is
+// checked here again. Errors: Invalid for names and numbers, Refused beyond the owner's space, Unavailable when it
+// cannot be stored here; an error of r is given as it is. After an error Commit is refused.
 func (u *Upload) File(name string, r io.Reader) error {
 	if err := u.store(name, r); err != nil {
 		u.wrong = err
@@ -110,14 +113,16 @@ func (u *Upload) store(name string, r io.Reader) error {
 	root, full := u.app.root, path.Join(u.name, inputsName, name)
 	if !again {
 		if _, err := root.Lstat(full); err == nil { // the file system takes two names for one
-			return job.Errorf(job.Invalid, "upload", "", "%q differs from another file's name only in case or in how its letters are written", name)
+			return job.Errorf(job.Invalid, "upload", "",
+				"%q differs from another file's name only in case or in how its letters are written", name)
 		}
 	}
 	n, sum, err := u.part(r)
 	if err != nil {
 		return err
 	}
-	if err := root.Rename(path.Join(u.name, partName), full); err != nil { // a new file: an older one may be another job's, too
+	if err := root.Rename(path.Join(u.name, partName), full); err != nil {
+		// a new file: an older one may be another job's, too
 		return job.Errorf(job.Unavailable, "upload", "", "File creation failed: %w", bare(err))
 	}
 	u.bytes += n - before.Size
@@ -154,11 +159,11 @@ func (u *Upload) part(r io.Reader) (n int64, digest string, err error) {
 	return n, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// source is a file as it comes. It takes the room that the file needs, if it is known whose it is.
+// source is a file as it comes. It takes the space that the file needs, if it is known whose it is.
 type source struct {
 	u   *Upload
 	r   io.Reader
-	err error // of the reader or of the room, not of the disk
+	err error // of the reader or of the space, not of the disk
 }
 
 // Read is part of io.Reader.
@@ -175,7 +180,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// grow takes room, if it is known for whom.
+// grow takes space, if its owner is known.
 func (u *Upload) grow(n int64) error {
 	if u.loan.owner == "" {
 		return nil
@@ -183,7 +188,8 @@ func (u *Upload) grow(n int64) error {
 	return u.loan.grow(u.ctx, n)
 }
 
-// Results takes the results of a job that ended elsewhere ([Order.Imported]), as a ZIP. They are checked when the job runs through its life.
+// Results takes the results of a job that ended elsewhere ([Order.Imported]), as a ZIP. They are checked when the job
+// runs through its life.
 func (u *Upload) Results(r io.Reader) error {
 	err := u.open()
 	if err == nil {
@@ -198,7 +204,7 @@ func (u *Upload) Results(r io.Reader) error {
 	return err
 }
 
-// bare gives an error of the file system without the path, which is nobody's business outside.
+// bare gives an error of the file system without the path, which is not for users.
 func bare(err error) error {
 	var e *os.PathError
 	var l *os.LinkError
@@ -225,7 +231,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// adopt takes files over that are on the disk already, by a link where that is possible: nobody changes a stored file in place.
+// adopt takes files over that are on the disk already, by a link where that is possible: a stored file is never changed
+// in place.
 func (u *Upload) adopt(from string, files []File) error {
 	for _, f := range files {
 		if u.app.root.Link(path.Join(from, f.Name), path.Join(u.name, inputsName, f.Name)) == nil {
@@ -258,7 +265,7 @@ func (u *Upload) Adopt(name, from string) error {
 	return errors.Join(err, src.Close())
 }
 
-// digest tells orders apart: the same files, service, limits and environment give the same.
+// digest distinguishes orders: the same files, service, limits and environment give the same.
 func (u *Upload) digest(o *Order) string {
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%q %q\n", o.Service, o.User)
@@ -269,7 +276,8 @@ func (u *Upload) digest(o *Order) string {
 	}{o.Env, o.Limits, o.Inputs})
 	fmt.Fprintf(sum, "%s %v\n", rest, err)
 	for _, f := range u.list() {
-		if !slices.ContainsFunc(o.Fetch, func(one RemoteFile) bool { return one.Name == f.Name }) { // it may be here or not
+		if !slices.ContainsFunc(o.Fetch, func(one RemoteFile) bool { return one.Name == f.Name }) {
+			// it may be here or not
 			fmt.Fprintf(sum, "%q %d %s\n", f.Name, f.Size, f.SHA256)
 		}
 	}
@@ -288,13 +296,14 @@ func (u *Upload) list() []File {
 	return files
 }
 
-// newID makes an id that nobody can guess, not even from others of the same millisecond.
+// newID makes an id that cannot be guessed, not even from others of the same millisecond.
 func newID(e *engine.Engine) job.ID {
 	return job.ID("cmp_" + ulid.MustNew(ulid.Timestamp(e.Clock().Now()), rand.Reader).String())
 }
 
-// Commit makes the job: its files have their place and are on the disk, then its record is. Errors: Invalid (no such service, limits beyond its maximum, a file that did not come
-// whole), Refused (the user's disk quota), Conflict (the key was used for something else), Unavailable.
+// Commit makes the job: its files have their final names and are on the disk, then its record is. Errors: Invalid (no
+// such service, limits beyond its maximum, a file that did not come whole), Refused (the user's disk quota), Conflict
+// (the key was used for something else), Unavailable.
 func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	a := u.app
 	if o.User == "" {
@@ -313,13 +322,15 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	if err := u.loan.grow(ctx, u.bytes-u.loan.bytes); err != nil {
 		return job.Job{}, err
 	}
-	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads, Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
+	spec := Spec{User: o.User, Service: o.Service, Name: o.Name, Files: u.list(), Fetch: o.Fetch, Uploads: o.Uploads,
+		Env: o.Env, Limits: o.Limits, Labels: o.Labels, Inputs: o.Inputs, From: o.From, Callback: o.Callback,
 		Upload: u.digest(&o), Imported: o.Imported, TES: o.TES}
 	dir := dirOf(id)
-	a.places.hold(dir)
-	defer a.places.drop(dir)
+	a.directories.hold(dir)
+	defer a.directories.drop(dir)
 	if err := u.settle(ctx, dir); err != nil {
-		return job.Job{}, errors.Join(job.Errorf(job.Unavailable, "upload", "", "Could not create job directory: %w", bare(err)), u.undo(dir))
+		return job.Job{}, errors.Join(job.Errorf(job.Unavailable, "upload", "", "Could not create job directory: %w",
+			bare(err)), u.undo(dir))
 	}
 	u.loan.becomes(id)
 	j, err := a.record(context.WithoutCancel(ctx), o.order(id, spec, u.bytes))
@@ -341,7 +352,7 @@ func (u *Upload) Commit(ctx context.Context, o Order) (job.Job, error) {
 	return j, nil
 }
 
-// check refuses orders that make no sense.
+// check refuses orders that are invalid.
 func (u *Upload) check(o *Order) error {
 	invalid := func(format string, args ...any) error { return job.Errorf(job.Invalid, "upload", "", format, args...) }
 	if err := u.open(); err != nil {
@@ -380,7 +391,8 @@ func (u *Upload) checkFetch(o *Order) error {
 		}
 		names[f.Name] = true
 		if _, here := u.files[f.Name]; !here && u.app.options.Source == nil {
-			return job.Errorf(job.Invalid, "upload", "", "this server fetches no inputs: %.100q must come with the order", f.Name)
+			return job.Errorf(job.Invalid, "upload", "",
+				"this server fetches no inputs: %.100q must come with the order", f.Name)
 		}
 	}
 	if len(u.files)+len(o.Fetch) > mostFiles {
@@ -389,7 +401,8 @@ func (u *Upload) checkFetch(o *Order) error {
 	return nil
 }
 
-// record creates the record of a job. A store that does not answer is asked again under the same id, which makes no second job.
+// record creates the record of a job. A store that does not answer is asked again under the same id, which makes no
+// second job.
 func (a *App) record(ctx context.Context, o engine.Order) (j job.Job, err error) {
 	ctx, stop := context.WithTimeout(ctx, 10*time.Second)
 	defer stop()
@@ -418,21 +431,25 @@ func (u *Upload) undo(dir string) error {
 func sameUpload(j *job.Job, digest string) error {
 	first, err := SpecOf(j)
 	if err == nil && first.Upload != digest {
-		err = job.Errorf(job.Conflict, "upload", j.ID, "this idempotency key was used for other files or another service")
+		err = job.Errorf(job.Conflict, "upload", j.ID,
+			"this idempotency key was used for other files or another service")
 	}
 	return err
 }
 
-// SameOrder refuses an order under the key of another one. Files that came with it, service, user, environment and limits are compared by [Upload.Commit]; everything else that
-// makes the job is compared here. The priority, which people may change later, is not.
+// SameOrder refuses an order under the key of another one. Files that came with it, service, user, environment and
+// limits are compared by [Upload.Commit]; everything else that makes the job is compared here. The priority, which
+// people may change later, is not.
 func SameOrder(first *job.Job, o *Order) error {
 	spec, err := SpecOf(first)
 	if err != nil {
 		return err
 	}
-	same := spec.Name == o.Name && spec.Limits == o.Limits && maps.Equal(spec.Env, o.Env) && maps.Equal(spec.Labels, o.Labels) && spec.From == o.From &&
+	same := spec.Name == o.Name && spec.Limits == o.Limits && maps.Equal(spec.Env, o.Env) &&
+		maps.Equal(spec.Labels, o.Labels) && spec.From == o.From &&
 		spec.Callback == o.Callback && written(spec.Inputs) == written(o.Inputs) && string(spec.TES) == string(o.TES) &&
-		(len(o.TES) > 0 || slices.Equal(spec.Fetch, o.Fetch)) // a task names its inputs itself; older records of tasks have no such list
+		// a task names its inputs itself; older records of tasks have no such list
+		(len(o.TES) > 0 || slices.Equal(spec.Fetch, o.Fetch))
 	if !same {
 		return job.Errorf(job.Conflict, "upload", first.ID, "this idempotency key was used for another order")
 	}
@@ -449,11 +466,12 @@ func written(b *bool) string {
 
 func (o *Order) order(id job.ID, spec Spec, bytes int64) engine.Order {
 	return engine.Order{
-		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key, Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
+		ID: id, Number: o.Number, Kind: JobKind, Priority: o.Priority, Group: o.Service, Owner: o.Owner, Key: o.Key,
+		Bytes: bytes, Created: o.Created, Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	}
 }
 
-// settle gives the files their last place, on the disk.
+// settle gives the files their final names, on the disk.
 func (u *Upload) settle(ctx context.Context, dir string) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -471,8 +489,9 @@ func (u *Upload) settle(ctx context.Context, dir string) error {
 		return err
 	}
 	u.over = true
-	u.app.places.drop(u.name)
-	return errors.Join(durable.SyncIn(root, path.Dir(dir)), durable.SyncIn(root, path.Dir(path.Dir(dir)))) // the directory above may be new
+	u.app.directories.drop(u.name)
+	// the directory above may be new
+	return errors.Join(durable.SyncIn(root, path.Dir(dir)), durable.SyncIn(root, path.Dir(path.Dir(dir))))
 }
 
 // Discard removes an upload that was not committed.
@@ -483,7 +502,7 @@ func (u *Upload) Discard() {
 	u.over = true
 	u.loan.release("")
 	if err := u.app.root.RemoveAll(u.name); err != nil {
-		u.app.log.Warn("compute: an upload that was given up is still there", "error", err)
+		u.app.log.Warn("compute: an abandoned upload is still there", "error", err)
 	}
-	u.app.places.drop(u.name)
+	u.app.directories.drop(u.name)
 }

@@ -31,18 +31,21 @@ func begin(t *testing.T, a *compute.App) *compute.Upload {
 // TestFileNames: what is no name for a file here is Invalid, and the upload is not committed any more.
 func TestFileNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, quick(t), nil)
+		w := newHarness(t, quick(t), nil)
 		long := strings.Repeat("n", 255)
 		for name, ok := range map[string]bool{
-			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, `back\slash`: true, "stdout": true, "-rf": true,
-			"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false, long + "n": false, "\xff": false,
+			"a": true, "A": true, "文件.txt": true, "e\u0301": true, "\u00e9": true, long: true, `back\slash`: true,
+			"stdout": true, "-rf": true,
+			"": false, ".": false, "..": false, "run.sh/x": false, "/etc/passwd": false, "a\x00b": false,
+			long + "n": false, "\xff": false,
 		} {
 			u := begin(t, w.app)
 			err := u.File(name, strings.NewReader("x"))
 			if (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
 				t.Errorf("%q: %v", name, err)
 			}
-			if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); (err == nil) != ok || !ok && job.KindOf(err) != job.Invalid {
+			if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); (err == nil) != ok ||
+				!ok && job.KindOf(err) != job.Invalid {
 				t.Errorf("%q committed: %v", name, err)
 			}
 			if err := u.File("late", strings.NewReader("x")); ok && job.KindOf(err) != job.Invalid {
@@ -57,17 +60,18 @@ func TestFileNames(t *testing.T) {
 	})
 }
 
-// TestBrokenReader: an error of whoever sends is given as it is, nothing of the file counts, and nothing is left.
+// TestBrokenReader: an error of the sender is returned as it is, nothing of the file counts, and nothing is left.
 func TestBrokenReader(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		u := begin(t, w.app)
 		broken := errors.New("multipart: broken")
 		if err := u.File(compute.Script, iotest.ErrReader(broken)); err != broken {
 			t.Errorf("got %v, want it as it is", err)
 		}
-		if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); !errors.Is(err, broken) || job.KindOf(err) != job.Invalid {
+		if _, err := u.Commit(t.Context(), compute.Order{Owner: "ada", Service: "example"}); !errors.Is(err, broken) ||
+			job.KindOf(err) != job.Invalid {
 			t.Errorf("a file that did not come whole is committed: %v", err)
 		}
 		u.Discard()
@@ -76,7 +80,7 @@ func TestBrokenReader(t *testing.T) {
 	})
 }
 
-// left tells how many entries a directory has.
+// left reports how many entries a directory has.
 func left(t *testing.T, dir, name string, want int) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, "compute", name))
@@ -89,13 +93,14 @@ func left(t *testing.T, dir, name string, want int) {
 func TestKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		var wg sync.WaitGroup
 		var mu sync.Mutex
 		ids := map[job.ID]int{}
 		for range 20 {
 			wg.Go(func() {
-				j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"}, map[string]string{compute.Script: hello})
+				j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"},
+					map[string]string{compute.Script: hello})
 				if err != nil {
 					t.Error(err)
 				}
@@ -137,19 +142,22 @@ func TestKeys(t *testing.T) {
 				t.Errorf("another %s under the key: %v", name, err)
 			}
 		}
-		if j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] == 0 {
+		if j, err := w.order(compute.Order{Owner: "ada", Service: "example", Key: "k"},
+			map[string]string{compute.Script: hello}); err != nil || ids[j.ID] == 0 {
 			t.Errorf("control: the same order gives %s, %v", j.ID, err)
 		}
-		if j, err := w.order(compute.Order{Owner: "bob", Service: "example", Key: "k"}, map[string]string{compute.Script: hello}); err != nil || ids[j.ID] != 0 {
+		if j, err := w.order(compute.Order{Owner: "bob", Service: "example", Key: "k"},
+			map[string]string{compute.Script: hello}); err != nil || ids[j.ID] != 0 {
 			t.Errorf("another owner's key: %s, %v", j.ID, err)
 		}
 	})
 }
 
-// TestReplacedFileIsANewOne: the files of a repeated job are links, and a file that replaces one leaves the first job's as it was.
+// TestReplacedFileIsANewOne: the files of a repeated job are links, and a file that replaces one leaves the first job's
+// as it was.
 func TestReplacedFileIsANewOne(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, quick(t), one(newFake()))
+		w := newHarness(t, quick(t), one(newFake()))
 		first := w.until(w.upload("ada", hello).ID, compute.Completed)
 		again, err := w.app.Repeat(t.Context(), first.ID, nil)
 		if err != nil {
@@ -182,11 +190,12 @@ func TestReplacedFileIsANewOne(t *testing.T) {
 	})
 }
 
-// TestSweep removes what nobody owns and what is old, and nothing else: uploads that are under way and jobs stay (hole J1).
+// TestSweep removes what has no owner and what is old, and nothing else: uploads that are under way and jobs stay (hole
+// J1).
 func TestSweep(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		live := w.upload("ada", hello)
 		synctest.Wait() // the sweep of the start is over
 		under := begin(t, w.app)
@@ -205,7 +214,8 @@ func TestSweep(t *testing.T) {
 			return p
 		}
 		gone := []string{make("stage/old", true), make("jobs/xy/cmp_old", true), make("trash/any", false)}
-		stays := []string{make("stage/new", false), make("jobs/xy/cmp_new", false), filepath.Join(root, compute.DirOf(live.ID))}
+		stays := []string{make("stage/new", false), make("jobs/xy/cmp_new", false),
+			filepath.Join(root, compute.DirOf(live.ID))}
 		if err := os.Chtimes(stays[2], old, old); err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +270,7 @@ func TestStageOfEarlierProcess(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w := newWorld(t, o, nil)
+			w := newHarness(t, o, nil)
 			under := begin(t, w.app)
 			if err := w.app.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
@@ -275,7 +285,8 @@ func TestStageOfEarlierProcess(t *testing.T) {
 	}
 }
 
-// TestDeathDuringUpload: whatever an upload had done when its process died is no job, and goes; once there is a record, its files are there (hole J1).
+// TestDeathDuringUpload: whatever an upload had done when its process ended is no job, and goes; once there is a
+// record, its files are there (hole J1).
 func TestDeathDuringUpload(t *testing.T) {
 	for step, want := range map[string]int{"begun": 0, "file": 0, "before the record": 0, "after the record": 1} {
 		runInBubble(t, strings.ReplaceAll(step, " ", "-"), func(t *testing.T) {
@@ -284,7 +295,7 @@ func TestDeathDuringUpload(t *testing.T) {
 			if want == 1 || step == "before the record" {
 				at, after = 1, want == 1
 			}
-			m := newMortal(store, at, after)
+			m := newKillable(store, at, after)
 			w := newCrew(t, "one", m, o, same, newFake())
 			func() {
 				u, err := w.app.Begin(context.Background())
@@ -298,8 +309,10 @@ func TestDeathDuringUpload(t *testing.T) {
 			}()
 			w.kill()
 			old := time.Now().Add(-compute.Abandoned - time.Hour)
-			_ = filepath.WalkDir(filepath.Join(o.Dir, "compute"), func(p string, _ os.DirEntry, _ error) error { return os.Chtimes(p, old, old) })
-			next := newWorldOn(t, store, o, one(newFake()))
+			_ = filepath.WalkDir(filepath.Join(o.Dir, "compute"), func(p string, _ os.DirEntry, _ error) error {
+				return os.Chtimes(p, old, old)
+			})
+			next := newHarnessOn(t, store, o, one(newFake()))
 			if err := next.app.Sweep(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -315,14 +328,16 @@ func TestDeathDuringUpload(t *testing.T) {
 	}
 }
 
-// TestUserBytes: of many uploads for the last room one is taken (hole S7); results count; what is cleaned is given back; a restart knows it all before the first upload.
+// TestUserBytes: of many uploads for the last space one is taken (hole S7); results count; what is cleaned is given
+// back; a restart has it all before the first upload.
 func TestUserBytes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		store, o := mem.New(), quick(t)
 		o.UserBytes = 1000
-		w := newWorldOn(t, store, o, one(newFake()))
-		sized := func(w *world, owner string, n int) (job.Job, error) {
-			return w.order(compute.Order{Owner: owner, Service: "example"}, map[string]string{compute.Script: hello, "data": strings.Repeat("x", n-len(hello))})
+		w := newHarnessOn(t, store, o, one(newFake()))
+		sized := func(w *harness, owner string, n int) (job.Job, error) {
+			return w.order(compute.Order{Owner: owner, Service: "example"}, map[string]string{compute.Script: hello,
+				"data": strings.Repeat("x", n-len(hello))})
 		}
 		first, err := sized(w, "ada", 400)
 		if err != nil {
@@ -345,21 +360,23 @@ func TestUserBytes(t *testing.T) {
 				kinds[job.KindOf(err)]++
 			})
 		}
-		for range 10 { // in the bounds all together: none is refused, although each is counted as it comes and as it is recorded
+		for range 10 {
+			// in the bounds all together: none is refused, although each is counted as it comes and as it is recorded
 			wg.Go(func() {
-				if _, err := w.order(compute.Order{Owner: "bob", Service: "example"}, map[string]string{"data": strings.Repeat("x", 100)}); err != nil {
+				if _, err := w.order(compute.Order{Owner: "bob", Service: "example"},
+					map[string]string{"data": strings.Repeat("x", 100)}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
 		if kinds[""] != 1 || kinds[job.Refused] != 7 {
-			t.Errorf("for the last room: %v, want one", kinds)
+			t.Errorf("for the last space: %v, want one", kinds)
 		}
 		has := w.app.Usage("bob")
 		w.stop()
 		slow := &slowList{Store: store, open: make(chan struct{})}
-		next := newWorldOn(t, slow, o, nil)
+		next := newHarnessOn(t, slow, o, nil)
 		early := make(chan error, 1)
 		go func() { _, err := sized(next, "bob", 100); early <- err }()
 		synctest.Wait() // nothing is left to do before more is known
@@ -394,7 +411,7 @@ func TestEarlyRefusal(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := quick(t)
 		o.UserBytes = 100
-		w := newWorld(t, o, nil)
+		w := newHarness(t, o, nil)
 		for owner, want := range map[string]job.ErrorKind{"ada": job.Refused, "": ""} {
 			u := begin(t, w.app)
 			u.For(owner)

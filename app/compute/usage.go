@@ -9,16 +9,17 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// usage knows how many bytes each owner has here: what the records say, which it takes from the store's commits, and what is coming in. Without a bound it counts nothing.
+// usage counts how many bytes each owner has here: what the records report, which it takes from the store's commits,
+// and what is coming in. Without a bound it counts nothing.
 type usage struct {
 	most   int64
 	ready  chan struct{} // closed when the records that were there before are counted
-	doubts chan struct{} // has room for one: some records are to be read
+	doubts chan struct{} // buffers one: some records are to be read
 
 	mu     sync.Mutex // guards the rest
 	of     map[job.ID]counted
 	total  map[string]int64 // by owner, with what is coming in
-	clean  []job.ID         // that were cleaned, the last ones: an older record of them may yet be told
+	clean  []job.ID         // that were cleaned, the last ones: an older record of them may still arrive
 	coming map[job.ID]*loan // of jobs whose record is on its way
 	unread map[job.ID]bool  // whose records did not come with the news of them
 }
@@ -34,15 +35,16 @@ type counted struct {
 const mostClean = 4096
 
 func newUsage(most int64) *usage {
-	u := &usage{most: most, ready: make(chan struct{}), doubts: make(chan struct{}, 1), of: map[job.ID]counted{}, total: map[string]int64{}, unread: map[job.ID]bool{}, coming: map[job.ID]*loan{}}
+	u := &usage{most: most, ready: make(chan struct{}), doubts: make(chan struct{}, 1), of: map[job.ID]counted{},
+		total: map[string]int64{}, unread: map[job.ID]bool{}, coming: map[job.ID]*loan{}}
 	if most <= 0 {
 		close(u.ready)
 	}
 	return u
 }
 
-// hear follows the store's commits. It does not block.
-func (u *usage) hear(hints []job.Hint) {
+// observe follows the store's commits. It does not block.
+func (u *usage) observe(hints []job.Hint) {
 	if u.most <= 0 {
 		return
 	}
@@ -100,7 +102,7 @@ func (u *usage) add(owner string, bytes int64) {
 	}
 }
 
-// record counts a record that was just committed: whoever asks after this sees it.
+// record counts a record that was just committed: later calls see it.
 func (u *usage) record(j *job.Job) {
 	if u.most <= 0 {
 		return
@@ -110,7 +112,7 @@ func (u *usage) record(j *job.Job) {
 	u.take(j)
 }
 
-// loan is room that an owner was given for what is coming in.
+// loan is space that an owner was given for what is coming in.
 type loan struct {
 	usage *usage
 	owner string
@@ -118,8 +120,8 @@ type loan struct {
 	whole bool // nothing more comes: what it is to hold is all of the upload
 }
 
-// grow takes more room for the owner, all of it or none: two who want the last room do not both get it (hole S7). Refused: there is not so much. The first call waits until
-// the records are counted.
+// grow takes more space for the owner, all of it or none: two who want the last space do not both get it (hole S7).
+// Refused: there is not so much. The first call waits until the records are counted.
 func (l *loan) grow(ctx context.Context, more int64) error {
 	u := l.usage
 	if u.most <= 0 || more <= 0 {
@@ -140,21 +142,28 @@ func (l *loan) grow(ctx context.Context, more int64) error {
 	return nil
 }
 
-// full refuses an upload of some size to an owner who has so many bytes here besides, and says what can be done about it.
+// full refuses an upload of some size to an owner who has so many bytes here besides, and reports what can be done
+// about it.
 func (l *loan) full(has, size int64) error {
 	alone, least := "this upload has", ""
 	if !l.whole {
 		alone, least = "this upload has at least", "at least "
 	}
 	if size > l.usage.most {
-		return job.Errorf(job.Refused, "upload", "", "%s may have %d bytes of files here, and %s %d bytes alone: make it smaller, or ask an operator for more room (compute.user.bytes)",
+		return job.Errorf(job.Refused, "upload", "",
+			"%s may have %d bytes of files here, and %s %d bytes alone: make it smaller, or ask an operator for more "+
+				"space (compute.user.bytes)",
 			l.owner, l.usage.most, alone, size)
 	}
-	return job.Errorf(job.Refused, "upload", "", "%s has %d bytes of files here and may have %d, and this upload brings %s%d bytes more: remove ended jobs' files that are not needed any more (stagepost compute clean ID, or POST /api/v1/compute/jobs/ID/clean), or wait until they are cleaned",
+	return job.Errorf(job.Refused, "upload", "",
+		"%s has %d bytes of files here and may have %d, and this upload brings %s%d bytes more: remove ended jobs' "+
+			"files that are not needed any more (stagepost compute clean ID, or POST /api/v1/compute/jobs/ID/clean), "+
+			"or wait until they are cleaned",
 		l.owner, has, l.usage.most, least, size)
 }
 
-// becomes has the job's record take the loan's place, whenever it is heard of. The caller releases the loan when it has the answer.
+// becomes has the job's record replace the loan, whenever it arrives. The caller releases the loan when it has the
+// answer.
 func (l *loan) becomes(id job.ID) {
 	l.usage.mu.Lock()
 	defer l.usage.mu.Unlock()
@@ -208,7 +217,7 @@ func (a *App) count(ctx context.Context) {
 	}
 }
 
-// load takes in the records that were there before. What is told meanwhile is newer, and stands.
+// load takes in the records that were there before. What is reported meanwhile is newer, and stands.
 func (u *usage) load(ctx context.Context, store job.Store) error {
 	for q := (job.Query{Kinds: []job.Kind{JobKind}, Oldest: true, Limit: 1000}); ; {
 		page, err := store.List(ctx, q)

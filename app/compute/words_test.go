@@ -15,7 +15,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 )
 
-// TestLimitsInWords has limits beyond what a service allows, in the words of people as long as these show the difference.
+// TestLimitsInWords has limits beyond what a service allows, in the words of people as long as these show the
+// difference.
 func TestLimitsInWords(t *testing.T) {
 	most := compute.Limits{Wall: 2 * time.Hour, Memory: 1 << 30, Processes: 64, Cores: 2}
 	for want, asked := range map[string]compute.Limits{
@@ -42,7 +43,7 @@ func TestLeftNames(t *testing.T) {
 	for n, want := range map[int]string{1: "(a)", 3: "(a, b, c)", 4: "(a, b, c, d)", 5: "(a, b, c, ...)"} {
 		var l compute.LeftOut
 		for _, name := range strings.Split("abcde", "")[:n] {
-			l.Tell("fifo", name, "a pipe")
+			l.Add("fifo", name, "a pipe")
 		}
 		if text := l.Sentence(); !strings.HasSuffix(text, " "+want) {
 			t.Errorf("%d: got %q, want %s", n, text, want)
@@ -50,7 +51,8 @@ func TestLeftNames(t *testing.T) {
 	}
 }
 
-// TestCauses lists every cause that the program has a constant for; those of callbacks are no causes of jobs that people list.
+// TestCauses lists every cause that the program has a constant for; those of callbacks are no causes of jobs that
+// people list.
 func TestCauses(t *testing.T) {
 	known := compute.Causes()
 	if !slices.Contains(known, agent.CauseStopped) || slices.Contains(known, "foo") {
@@ -68,7 +70,8 @@ func TestCauses(t *testing.T) {
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
 			v, ok := n.(*ast.ValueSpec)
-			if !ok || len(v.Names) != 1 || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Cause") && !strings.HasPrefix(v.Names[0].Name, "block") {
+			if !ok || len(v.Names) != 1 || len(v.Values) != 1 || !strings.HasPrefix(v.Names[0].Name, "Cause") &&
+				!strings.HasPrefix(v.Names[0].Name, "block") {
 				return true
 			}
 			value, ok := v.Values[0].(*ast.BasicLit)

@@ -35,11 +35,11 @@ func TestWithoutComputeModule(t *testing.T) {
 	}
 	jobs.Services = filepath.Join(t.TempDir(), "services.yaml")
 	write(t, jobs.Services, "agents: {a1: {legacy: \"http://127.0.0.1:9\"}}")
-	if _, _, err := computeserve.Site(jobs); err == nil || !strings.Contains(err.Error(), "no module") {
+	if _, _, err := computeserve.ServiceConfig(jobs); err == nil || !strings.Contains(err.Error(), "no module") {
 		t.Errorf("an agent of the module: got %v", err)
 	}
 	with := host.NewSettings(computemodule.New(jobs), orchestratormodule.New(jobs)) // the control
-	if found, env, err := computeserve.Site(jobs); err != nil || len(found.Agents) != 2 || len(env.Services) != 1 {
+	if found, env, err := computeserve.ServiceConfig(jobs); err != nil || len(found.Agents) != 2 || len(env.Services) != 1 {
 		t.Errorf("with the module: %+v, %+v, %v", found, env, err)
 	}
 	for _, name := range []string{"compute.listen", "compute.strict", "compute.upload.bytes"} {

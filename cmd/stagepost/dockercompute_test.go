@@ -11,7 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server/listen"
 )
@@ -92,7 +92,7 @@ func TestComposeOfCompute(t *testing.T) {
 			t.Errorf("%s %s: it is not published for this machine alone, or without tokens", name, s.Environment[name])
 		}
 	}
-	services, err := site.Read(filepath.Join(dir, "services.yaml"))
+	services, err := serviceconfig.Read(filepath.Join(dir, "services.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestComposeOfCompute(t *testing.T) {
 		}
 		return ""
 	}
-	if !slices.ContainsFunc(services.Agents, func(one site.Agent) bool { return one.Tunnel && one.Name == flag("--name") }) {
+	if !slices.ContainsFunc(services.Agents, func(one serviceconfig.Agent) bool { return one.Tunnel && one.Name == flag("--name") }) {
 		t.Errorf("the services know no agent %q that comes by itself", flag("--name"))
 	}
 	if _, port, _ := strings.Cut(s.Environment["STAGEPOST_LISTEN"], ":"); flag("--server") != "http://server:"+port || flag("--token-file") == "" {

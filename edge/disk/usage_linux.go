@@ -17,8 +17,9 @@ const (
 // ErrTooDeep is what Usage returns for directories that are nested beyond MaxDepth.
 var ErrTooDeep = errors.New("directories are nested too deeply to be measured")
 
-// Usage gives the bytes that files below a directory take on disk: holes of sparse files take none. No link is followed, and nothing outside the directory is looked at, whatever
-// the command exchanges meanwhile; dir itself must be the agent's, or a name in /proc/self/fd. The walk stops once more than most is found, unless that is zero.
+// Usage gives the bytes that files below a directory take on disk: holes of sparse files take none. No link is
+// followed, and nothing outside the directory is inspected, whatever the command exchanges meanwhile; dir itself must
+// be the agent's, or a name in /proc/self/fd. The walk stops once more than most is found, unless that is zero.
 func Usage(ctx context.Context, dir string, most int64) (int64, error) {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, fs.ErrPermission) { // as in entry
@@ -79,7 +80,8 @@ func (w *walk) entry(root *os.Root, e fs.DirEntry, depth int) error {
 	}
 	sub, err := root.OpenRoot(e.Name())
 	if errors.Is(err, fs.ErrPermission) {
-		// A directory that was closed to its owner must not hide bytes. The name is taken inside of the root only, and it is the command's own.
+		// A directory that was closed to its owner must not hide bytes. The name is taken inside of the root only, and
+		// it is the command's own.
 		_ = root.Chmod(e.Name(), 0o700)
 		sub, err = root.OpenRoot(e.Name())
 	}

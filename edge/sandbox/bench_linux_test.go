@@ -9,7 +9,8 @@ func BenchmarkTrue(b *testing.B) {
 			s := opened(b)
 			dir := b.TempDir()
 			for b.Loop() {
-				if e, err := s.run(b.Context(), tier, &Command{Argv: []string{"/bin/true"}, Dir: dir}); err != nil || e.Exit != 0 {
+				if e, err := s.run(b.Context(), tier, &Command{Argv: []string{"/bin/true"}, Dir: dir}); err != nil ||
+					e.Exit != 0 {
 					b.Fatalf("got %+v, %v", e, err)
 				}
 			}

@@ -15,11 +15,14 @@ type shownPaths struct {
 	binds     []string // in the order of the plan
 }
 
-// bubblewrap gives the arguments that make the same surroundings as buildRoot: see bwrap(1). texts are the files that it reads from descriptors, from first on.
+// bubblewrap gives the arguments that make the same surroundings as buildRoot: see bwrap(1). texts are the files that
+// it reads from descriptors, from first on.
 func bubblewrap(p *plan, shown *shownPaths, first int) (args []string, texts []string) {
 	args = []string{
-		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--as-pid-1",
-		"--uid", strconv.Itoa(workUID), "--gid", strconv.Itoa(workUID), "--hostname", "job", "--cap-drop", "ALL", "--clearenv", "--setenv", "GOMAXPROCS", "1",
+		"--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+		"--die-with-parent", "--as-pid-1",
+		"--uid", strconv.Itoa(workUID), "--gid", strconv.Itoa(workUID), "--hostname", "job", "--cap-drop", "ALL",
+		"--clearenv", "--setenv", "GOMAXPROCS", "1",
 	}
 	if p.Network == networkNone {
 		args = append(args, "--unshare-net")
@@ -36,13 +39,14 @@ func bubblewrap(p *plan, shown *shownPaths, first int) (args []string, texts []s
 		names = append(names, hostNetworkFiles...)
 	}
 	for _, name := range names {
-		// What does not exist is asked here: bubblewrap would give up on a link that leads nowhere.
+		// What does not exist is asked here: bubblewrap would fail on a link that leads nowhere.
 		if full, err := filepath.EvalSymlinks("/etc/" + name); err == nil {
 			args = append(args, "--ro-bind-try", full, "/etc/"+name)
 		}
 	}
 	texts = []string{passwd(jobDir), group()}
-	args = append(args, "--ro-bind-data", strconv.Itoa(first), "/etc/passwd", "--ro-bind-data", strconv.Itoa(first+1), "/etc/group")
+	args = append(args, "--ro-bind-data", strconv.Itoa(first), "/etc/passwd", "--ro-bind-data", strconv.Itoa(first+1),
+		"/etc/group")
 	args = append(args, "--proc", "/proc")
 	for _, name := range masked {
 		if _, err := os.Lstat("/proc/" + name); err == nil {
@@ -66,6 +70,7 @@ func bubblewrap(p *plan, shown *shownPaths, first int) (args []string, texts []s
 	for i, b := range p.Binds {
 		args = append(args, "--ro-bind", shown.binds[i], b.To)
 	}
-	args = append(args, "--ro-bind", shown.self, initPath, "--remount-ro", "/", "--chdir", jobDir, "--", initPath, marker)
+	args = append(args, "--ro-bind", shown.self, initPath, "--remount-ro", "/", "--chdir", jobDir, "--", initPath,
+		marker)
 	return args, texts
 }

@@ -11,7 +11,8 @@ import (
 // defaultPath is the PATH of commands that bring none.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Unacceptable says that a command can never run as it is asked for: the fault is in what was asked, and not in the sandbox or the machine's state.
+// Unacceptable reports that a command can never run as it is asked for: the fault is in what was asked, and not in the
+// sandbox or the machine's state.
 type Unacceptable struct{ Err error }
 
 func (e *Unacceptable) Error() string { return e.Err.Error() }
@@ -45,7 +46,8 @@ func (c *Command) validate() error {
 		all = append(all, fmt.Errorf("the network %q is neither none nor host", c.Network))
 	}
 	l := c.Limits
-	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.Output < 0 || l.Processes < 0 || l.Cores < 0 || l.Files < 0 || c.Grace < 0 {
+	if l.Wall < 0 || l.CPU < 0 || l.Memory < 0 || l.Disk < 0 || l.Output < 0 || l.Processes < 0 || l.Cores < 0 ||
+		l.Files < 0 || c.Grace < 0 {
 		all = append(all, errors.New("a limit is negative"))
 	}
 	if err := errors.Join(all...); err != nil {
@@ -54,10 +56,11 @@ func (c *Command) validate() error {
 	return nil
 }
 
-// taken lists what no bind may cover or lie in: the places that the sandbox makes itself.
+// taken lists what no bind may cover or lie in: the paths that the sandbox makes itself.
 var taken = []string{jobDir, "/proc", "/dev", "/tmp", "/sys", "/etc/passwd", "/etc/group"}
 
-// Check tells why no sandbox can show a bind, as far as its paths say it. Whether there is something to show it does not look.
+// Check reports why no sandbox can show a bind, as far as its paths show it. Whether the path exists it
+// does not check.
 func (b Bind) Check() error {
 	to := b.to()
 	if !filepath.IsAbs(b.From) || !filepath.IsAbs(to) {

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 )
 
-// sentence tells an ending to the user.
+// sentence reports an ending to the user.
 func (e *Ending) sentence(c *Command) string {
 	l := c.Limits
 	switch e.Cause {
@@ -20,7 +20,8 @@ func (e *Ending) sentence(c *Command) string {
 	case Disk:
 		return "the command wrote more than its " + bytesText(l.Disk)
 	case Depth:
-		return fmt.Sprintf("the command nested directories more than %d deep, where nothing can be measured", disk.MaxDepth)
+		return fmt.Sprintf("the command nested directories more than %d deep, where nothing can be measured",
+			disk.MaxDepth)
 	case Processes:
 		return fmt.Sprintf("the command had more than %d processes and threads", l.Processes)
 	case Killed:

@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// pulse is how often the watch looks.
+	// pulse is how often the watch checks.
 	pulse = 250 * time.Millisecond
 	// lastInit bounds how long an init may take to kill what it began, before it is killed itself.
 	lastInit = 2 * time.Second
-	// lastOutput bounds how long a pipe is read after everything has ended; only somebody who fled from tier none can hold it.
+	// lastOutput bounds how long a pipe is read after everything has ended; only somebody who fled from tier none can
+	// hold it.
 	lastOutput = time.Second
 )
 
@@ -49,7 +50,8 @@ func (e *ender) stop(why Cause, gently bool) {
 	e.grace = time.After(e.running.grace())
 }
 
-// follow waits until the init has ended, and ends it when a limit is reached or the context ends. The error says that the command could not be started.
+// follow waits until the init has ended, and ends it when a limit is reached or the context ends. The error reports
+// that the command could not be started.
 func (r *running) follow(ctx context.Context) error {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
@@ -84,7 +86,7 @@ func (r *running) follow(ctx context.Context) error {
 			}
 		case <-done:
 			done = nil
-			e.stop(Killed, r.going.Load()) // what has not begun has nothing to be told
+			e.stop(Killed, r.going.Load()) // what has not begun needs no signal
 		case <-wall:
 			e.stop(Timeout, true)
 		case why := <-full:
@@ -110,7 +112,7 @@ func (r *running) grace() time.Duration {
 	return r.c.Grace
 }
 
-// watch looks at what the command uses now.
+// watch inspects what the command uses now.
 func (r *running) watch() Cause {
 	l := r.c.Limits
 	if r.group != nil {
@@ -138,7 +140,8 @@ func (r *running) watch() Cause {
 		threads += max(1, p.Threads)
 	}
 	rss += r.scratch()
-	if l.Memory > 0 && rss > l.Memory { // forked processes share most of what they have; only now it is worth to look closely
+	if l.Memory > 0 && rss > l.Memory {
+		// forked processes share most of what they have; only only now a closer check is worth its cost
 		rss = proctree.Memory(tree) + r.scratch()
 	}
 	r.peak, r.seenCPU = max(r.peak, rss), max(r.seenCPU, cpu)
@@ -190,7 +193,8 @@ func (r *running) disk(ctx context.Context) (int64, error) {
 	return used + r.scratch(), nil
 }
 
-// scratch gives what /tmp and /dev/shm hold: mounts in a root that the command cannot change, seen through it, as it is nobody else's. Tier none has none.
+// scratch gives what /tmp and /dev/shm hold: mounts in a root that the command cannot change, seen through it, as it is
+// no one else's. Tier none has none.
 func (r *running) scratch() int64 {
 	if r.tier == None {
 		return 0
@@ -213,10 +217,10 @@ func scratchUsed(dir string) int64 {
 
 // whyNot finds the best explanation for a command that was not started.
 func (r *running) whyNot(failed error) error {
-	r.told = <-r.result
+	r.report = <-r.result
 	switch {
-	case r.told != nil && r.told.Error != "" && r.cause != Killed:
-		return errors.New(r.told.Error)
+	case r.report != nil && r.report.Error != "" && r.cause != Killed:
+		return errors.New(r.report.Error)
 	case r.cause == Killed:
 		return nil
 	case errors.Is(failed, errNotThere) && r.tier == Bwrap:
@@ -238,7 +242,7 @@ func (r *running) settle() {
 	if r.group != nil {
 		_ = r.group.Kill()
 	}
-	if r.tier == None && r.told == nil { // the init was killed
+	if r.tier == None && r.report == nil { // the init was killed
 		proctree.KillMarked(r.mark)
 	}
 	late := time.NewTimer(lastOutput)

@@ -8,14 +8,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"github.com/stagepost/stagepost/edge/sandbox/seccomp"
 )
 
-// launch is what a forked child does before it becomes the command: everything it needs lies ready in memory, as it may neither allocate nor grow its stack.
+// launch is what a forked child does before it becomes the command: everything it needs lies ready in memory, as it may
+// neither allocate nor grow its stack.
 type launch struct {
 	path       *byte
 	argv, envv **byte
-	gate       uintptr // the socket where it says that it is there and waits to be let go
+	gate       uintptr // the socket where it reports that it is there and waits to be let go
 	rlimits    []rlimit
 	lastCap    uintptr
 	id         uintptr // user and group that it becomes; zero: none
@@ -55,13 +57,13 @@ func (l *launch) prepare(path string, argv, envv []string, gate int, rlimits []r
 	if f := seccomp.Filter(); len(f) > 0 {
 		l.filter = unix.SockFprog{Len: uint16(len(f)), Filter: &f[0]}
 	}
-	l.scope = scoped()
+	l.scope = landlock.Scope()
 	l.capHeader.Version = unix.LINUX_CAPABILITY_VERSION_3
 	l.word[0] = letterHere
 	return nil
 }
 
-// lastCapability is the highest that this kernel knows; asking beyond it gives an error.
+// lastCapability is the highest that this kernel has; a request beyond it is an error.
 func lastCapability() uintptr {
 	last := uintptr(0)
 	for unix.Prctl(unix.PR_CAPBSET_READ, last+1, 0, 0, 0) == nil {
@@ -76,16 +78,19 @@ const (
 	letterGo   = 'g' // to the child
 )
 
-// fork begins the command's process and returns its number in this namespace. The calling goroutine is wired to the process's first thread, whose end would end the child.
+// fork begins the command's process and returns its number in this namespace. The calling goroutine is wired to the
+// process's first thread, whose end would end the child.
 func (l *launch) fork() (int, error) {
 	var all, before [1]uint64
 	all[0] = ^uint64(0)
 	// No signal may run a handler of Go's in the child.
-	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0); e != 0 {
+	if _, _, e := syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
+		uintptr(unsafe.Pointer(&before)), 8, 0, 0); e != 0 {
 		return 0, fmt.Errorf("block signals: %w", e)
 	}
 	pid, e := l.forkInto()
-	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, 8, 0, 0)
+	_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&before)), 0, 8, 0,
+		0)
 	runtime.KeepAlive(l)
 	if e != 0 {
 		return 0, fmt.Errorf("fork: %w", e)
@@ -93,7 +98,8 @@ func (l *launch) fork() (int, error) {
 	return int(pid), nil
 }
 
-// forkInto forks. The child never returns; it touches nothing but l and its stack, makes raw system calls only, and calls nothing that could grow the stack.
+// forkInto forks. The child never returns; it touches nothing but l and its stack, makes raw system calls only, and
+// calls nothing that could grow the stack.
 //
 //go:norace
 //go:nosplit
@@ -111,7 +117,7 @@ func (l *launch) forkInto() (uintptr, syscall.Errno) {
 	}
 }
 
-// become turns the child into the command, or says why it cannot.
+// become turns the child into the command, or reports why it cannot.
 //
 //go:norace
 //go:nosplit
@@ -138,7 +144,8 @@ func (l *launch) become() (e syscall.Errno) {
 	}
 	for i := range l.rlimits {
 		r := &l.rlimits[i]
-		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, r.Resource, uintptr(unsafe.Pointer(&r.Cur)), 0, 0, 0); e != 0 {
+		if _, _, e = syscall.RawSyscall6(unix.SYS_PRLIMIT64, 0, r.Resource, uintptr(unsafe.Pointer(&r.Cur)), 0, 0,
+			0); e != 0 {
 			return e
 		}
 	}
@@ -153,7 +160,8 @@ func (l *launch) become() (e syscall.Errno) {
 	for sig := uintptr(1); sig <= 64; sig++ { // as they were for a fresh program; two cannot be set
 		_, _, _ = syscall.RawSyscall6(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&l.action)), 0, 8, 0, 0)
 	}
-	if _, _, e = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&l.mask)), 0, 8, 0, 0); e != 0 {
+	if _, _, e = syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&l.mask)), 0, 8,
+		0, 0); e != 0 {
 		return e
 	}
 	_, _, _ = syscall.RawSyscall(unix.SYS_CLOSE_RANGE, 3, ^uintptr(0)>>32, unix.CLOSE_RANGE_CLOEXEC)
@@ -163,11 +171,13 @@ func (l *launch) become() (e syscall.Errno) {
 		}
 	}
 	if l.filter.Len > 0 {
-		if _, _, e = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&l.filter))); e != 0 {
+		if _, _, e = syscall.RawSyscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+			uintptr(unsafe.Pointer(&l.filter))); e != 0 {
 			return e
 		}
 	}
-	_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)), uintptr(unsafe.Pointer(l.envv)))
+	_, _, e = syscall.RawSyscall(unix.SYS_EXECVE, uintptr(unsafe.Pointer(l.path)), uintptr(unsafe.Pointer(l.argv)),
+		uintptr(unsafe.Pointer(l.envv)))
 	return e
 }
 
@@ -190,7 +200,7 @@ func (l *launch) changeUser() (e syscall.Errno) {
 	return e
 }
 
-// dropAll gives up every capability for good, where there are some.
+// dropAll abandons every capability for good, where there are some.
 //
 //go:norace
 //go:nosplit
@@ -199,10 +209,12 @@ func (l *launch) dropAll() (e syscall.Errno) {
 	if _, _, e = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); e != 0 {
 		return e
 	}
-	for c := uintptr(0); c <= l.lastCap; c++ { // refused to whoever lacks CAP_SETPCAP: no_new_privs holds then as well
+	for c := uintptr(0); c <= l.lastCap; c++ {
+		// refused to anyone who lacks CAP_SETPCAP: no_new_privs holds then as well
 		_, _, _ = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c, 0, 0, 0, 0)
 	}
 	_, _, _ = syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, 0)
-	_, _, e = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.capHeader)), uintptr(unsafe.Pointer(&l.capData)), 0)
+	_, _, e = syscall.RawSyscall(unix.SYS_CAPSET, uintptr(unsafe.Pointer(&l.capHeader)),
+		uintptr(unsafe.Pointer(&l.capData)), 0)
 	return e
 }

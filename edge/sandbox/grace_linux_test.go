@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// heedful says when it has begun to listen for SIGTERM, and ends in its own way.
+// heedful writes a line when it has begun to listen for SIGTERM, and ends in its own way.
 const heedful = "trap 'echo bye; exit 6' TERM; echo ready; while :; do sleep 0.1; done"
 
-// TestTermIsHeard is the control for the grace: who listens ends in its own way. Where the time was up before it listened it gets more.
+// TestTermIsHeard is the control for the grace: who listens ends in its own way. Where the time was up before it
+// listened it gets more.
 func TestTermIsHeard(t *testing.T) {
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
 		var g got
@@ -29,17 +30,19 @@ func TestTermIsHeard(t *testing.T) {
 	})
 }
 
-// TestCancelIsHeard calls commands off at their first word: they are told to end, even if the sandbox has not seen yet that they began.
-func TestCancelIsHeard(t *testing.T) {
+// TestCancelSignals cancels commands at their first output: they are signalled to end, even if the sandbox has not seen
+// yet that they began.
+func TestCancelSignals(t *testing.T) {
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			var out strings.Builder
-			begun := told(func(text string) {
+			begun := notify(func(text string) {
 				out.WriteString(text)
 				cancel()
 			})
-			e, err := s.run(ctx, tier, &Command{Argv: []string{"/bin/bash", "-c", heedful}, Dir: t.TempDir(), Stdout: begun, Grace: patience / 2})
+			e, err := s.run(ctx, tier, &Command{Argv: []string{"/bin/bash", "-c", heedful}, Dir: t.TempDir(),
+				Stdout: begun, Grace: patience / 2})
 			cancel()
 			if err != nil || out.String() != "ready\nbye\n" || e.Exit != 6 || e.Cause != Killed {
 				t.Errorf("got %q, %+v, %v, want bye, 6, killed", out.String(), e, err)
@@ -65,7 +68,7 @@ func TestSandboxesOfOneName(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		_, err := one.Run(ctx, &Command{Argv: []string{"/bin/bash", "-c", heedful}, Dir: t.TempDir(),
-			Stdout: told(func(string) { once.Do(func() { close(began) }) }), Grace: patience / 2})
+			Stdout: notify(func(string) { once.Do(func() { close(began) }) }), Grace: patience / 2})
 		end <- err
 	}()
 	<-began

@@ -85,7 +85,8 @@ var calls = []call{
 	{"adjtimex", unix.EPERM, raw(unix.SYS_ADJTIMEX)},
 	{"sethostname", unix.EPERM, func() error { return unix.Sethostname([]byte("mine")) }},
 	{"raw socket", unix.EPERM, openSocket(unix.AF_INET, unix.SOCK_RAW, unix.IPPROTO_ICMP)},
-	{"raw socket with flags", unix.EPERM, openSocket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_ICMPV6)},
+	{"raw socket with flags", unix.EPERM, openSocket(unix.AF_INET6, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
+		unix.IPPROTO_ICMPV6)},
 	{"packet socket", unix.EPERM, openSocket(unix.AF_PACKET, unix.SOCK_DGRAM, 0)},
 	{"audit", unix.EPERM, openSocket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_AUDIT)},
 	{"netfilter", unix.EPERM, openSocket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_NETFILTER)},
@@ -95,11 +96,19 @@ var calls = []call{
 	{"TIOCSTI with a high half", unix.EPERM, raw(unix.SYS_IOCTL, 0, 1<<32|unix.TIOCSTI)},
 	{"TIOCLINUX", unix.EPERM, raw(unix.SYS_IOCTL, 0, unix.TIOCLINUX)},
 	{"device", unix.EPERM, func() error { return unix.Mknod("device", unix.S_IFCHR|0o600, 1<<8|1) }},
-	{"setuid bit", unix.EPERM, func() error { return errors.Join(os.WriteFile("f", nil, 0o600), unix.Chmod("f", 0o4755)) }},
+	{"setuid bit", unix.EPERM, func() error {
+		return errors.Join(os.WriteFile("f", nil, 0o600), unix.Chmod("f", 0o4755))
+	}},
 	{"setgid bit", unix.EPERM, func() error { return unix.Fchmodat(unix.AT_FDCWD, "f", 0o2755, 0) }},
 	{"setuid bit, fchmodat2", unix.EPERM, raw(unix.SYS_FCHMODAT2, 0, 0, 0o4755)},
-	{"setuid bit when created", unix.EPERM, func() error { _, err := unix.Open("g", unix.O_CREAT|unix.O_WRONLY, 0o4755); return err }},
-	{"setuid bit of a nameless file", unix.EPERM, func() error { _, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, 0o4755); return err }},
+	{"setuid bit when created", unix.EPERM, func() error {
+		_, err := unix.Open("g", unix.O_CREAT|unix.O_WRONLY, 0o4755)
+		return err
+	}},
+	{"setuid bit of a nameless file", unix.EPERM, func() error {
+		_, err := unix.Open(".", unix.O_TMPFILE|unix.O_WRONLY, 0o4755)
+		return err
+	}},
 	{"setuid bit of a device", unix.EPERM, func() error { return unix.Mknod("h", unix.S_IFREG|0o4755, 0) }},
 	{"give a file away", unix.EPERM, func() error {
 		err := os.Lchown("f", 4711, 4711)
@@ -118,7 +127,8 @@ var calls = []call{
 	{"unix socket", 0, openSocket(unix.AF_UNIX, unix.SOCK_STREAM, 0)},
 	{"routes", 0, openSocket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)},
 	{"chmod", 0, func() error { return unix.Chmod("f", 0o1755) }},
-	{"open with a mode that means nothing", 0, raw(unix.SYS_OPENAT, ^uintptr(99), uintptr(unsafe.Pointer(&here[0])), unix.O_RDONLY, 0o4755)},
+	{"open with a mode that means nothing", 0, raw(unix.SYS_OPENAT, ^uintptr(99), uintptr(unsafe.Pointer(&here[0])),
+		unix.O_RDONLY, 0o4755)},
 	{"fork", 0, func() error { return exec.Command("/bin/true").Run() }},
 }
 
@@ -178,7 +188,8 @@ func TestCallsAreOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"clone3", "openat2", "take another's descriptor", "add_key", "setuid bit, fchmodat2", "TIOCSTI", "unshare nothing"} {
+	for _, name := range []string{"clone3", "openat2", "take another's descriptor", "add_key", "setuid bit, fchmodat2",
+		"TIOCSTI", "unshare nothing"} {
 		i := slices.IndexFunc(calls, func(c call) bool { return c.name == name })
 		cmd := exec.Command(self, hostileMarker, "call", name)
 		cmd.Dir = t.TempDir()

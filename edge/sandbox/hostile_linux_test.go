@@ -53,7 +53,7 @@ func parentMain(tier, dir, script string) int {
 	return 1
 }
 
-// threads begins as many as it may; the runtime gives up when it gets no more.
+// threads begins as many as it may; the runtime panics when it gets no more.
 func threads() {
 	var all sync.WaitGroup
 	for range 500 {

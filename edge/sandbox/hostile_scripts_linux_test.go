@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"golang.org/x/sys/unix"
 )
 
@@ -15,15 +16,18 @@ import (
 type script struct {
 	name, text string
 	out        string // standard output in the tiers with namespaces
-	none       string // standard output in tier none where that differs: what it cannot contain; "-": it would change the machine there, or shows nothing, and is not tried
-	cause      Cause
-	limits     func(*Limits)
+	// standard output in tier none where that differs: what it cannot contain; "-": it would change the machine there,
+	// or shows nothing, and is not tried
+	none   string
+	cause  Cause
+	limits func(*Limits)
 }
 
 // anything as output: only the cause and the end matter.
 const anything = "*"
 
-// scripts write what they reached to standard output. $OTHER is another command's directory, $AGENT a process of the agent's.
+// scripts write what they reached to standard output. $OTHER is another command's directory, $AGENT a process of the
+// agent's.
 var scripts = []script{
 	{name: "environment of the init", text: `tr '\0' '\n' < /proc/1/environ | grep -c SECRET`, out: "0\n"},
 	{name: "environment of the agent", text: `grep -c hunter2 /proc/$AGENT/environ 2>/dev/null || echo no`, out: "no\n", none: anything},
@@ -70,7 +74,8 @@ var scripts = []script{
 	{name: "memory", text: `{ head -c 256M /dev/zero && sleep 600; } | tail; exit ${PIPESTATUS[1]}`, out: anything, cause: Memory},
 	{name: "memory in shared files", text: `head -c 512M /dev/zero > /dev/shm/x && sleep 600; exit 1`, out: anything, none: "-", cause: Memory, limits: func(l *Limits) { l.Disk = 0 }},
 	{name: "shared files are bounded", text: `head -c 64M /dev/zero > /dev/shm/x; sleep 600`, out: "", none: "-", cause: Disk},
-	{name: "many small files", text: `i=0; while :; do : > f$((i++)); done`, out: "", cause: Disk, limits: func(l *Limits) { l.Disk = 1 << 20 }},
+	{name: "many small files", text: `i=0; while :; do : > f$((i++)); done`, out: "", cause: Disk,
+		limits: func(l *Limits) { l.Disk = 1 << 20 }},
 	{name: "small temporary files", text: `i=0; while [ $i -lt 9000 ]; do : > $TMPDIR/f$((i++)) || break; done; sleep 600`, out: "", cause: Disk, limits: func(l *Limits) { l.Disk = 1 << 20 }},
 	{name: "sparse file", text: `truncate -s 15M s && stat -c %s s`, out: "15728640\n"},
 	{name: "sparse file beyond the limit", text: `truncate -s 1T s; exit $?`, out: "", cause: Disk},
@@ -87,18 +92,19 @@ var scripts = []script{
 	{name: "binary output", text: `head -c 3000000 /dev/urandom`, out: anything},
 	{name: "output without end", text: `cat /dev/zero`, out: anything, cause: Timeout},
 	{name: "stdin", text: `cat; read x || echo end`, out: "end\n"},
-	{name: "busy", text: `while :; do :; done`, out: "", cause: CPU, limits: func(l *Limits) { l.CPU = 300 * time.Millisecond }},
+	{name: "busy", text: `while :; do :; done`, out: "", cause: CPU,
+		limits: func(l *Limits) { l.CPU = 300 * time.Millisecond }},
 	{name: "kills itself", text: `kill -9 $$`, out: "", cause: Signal},
 }
 
-// unsafeInNone tells what tier none would let through to the machine itself.
+// unsafeInNone is what tier none would let through to the machine itself.
 func unsafeInNone(c script) bool {
 	return c.none == "-" || strings.HasPrefix(c.name, "kill the ") && !signalsAreScoped
 }
 
-// signalsAreScoped tells whether this kernel keeps signals inside of tier none.
+// signalsAreScoped reports whether this kernel keeps signals inside of tier none.
 var signalsAreScoped = func() bool {
-	fd := scoped()
+	fd := landlock.Scope()
 	if fd < 0 {
 		return false
 	}
@@ -133,9 +139,11 @@ func TestHostileScripts(t *testing.T) {
 
 func hostile(t *testing.T, s *Sandbox, tier string, c script, other string) {
 	g := shell(t, s, tier, c.text, func(cmd *Command) {
-		cmd.Limits = Limits{Wall: 700 * time.Millisecond, CPU: time.Minute, Memory: 128 << 20, Disk: 16 << 20, Output: 1 << 20, Processes: 64, Files: 64}
+		cmd.Limits = Limits{Wall: 700 * time.Millisecond, CPU: time.Minute, Memory: 128 << 20, Disk: 16 << 20,
+			Output: 1 << 20, Processes: 64, Files: 64}
 		if c.cause != Timeout {
-			cmd.Limits.Wall = patience - time.Minute // another limit is what is shown, and a busy machine must not come to this one first
+			// another limit is what is shown, and a busy machine must not come to this one first
+			cmd.Limits.Wall = patience - time.Minute
 		}
 		if c.limits != nil {
 			c.limits(&cmd.Limits)
@@ -149,14 +157,16 @@ func hostile(t *testing.T, s *Sandbox, tier string, c script, other string) {
 		t.Cleanup(func() { removeTree(dir) })
 	})
 	want, cause := c.out, c.cause
-	foreign := strings.Contains(c.text, "$OTHER") && os.Geteuid() == 0 // commands of root have users of their own in each tier
+	// commands of root have users of their own in each tier
+	foreign := strings.Contains(c.text, "$OTHER") && os.Geteuid() == 0
 	if tier == None && c.none != "" && !foreign {
 		want = c.none
 	}
 	if want != anything && g.out != want {
 		t.Errorf("got %q, want %q (%q, %+v)", g.out, want, g.err, g.Ending)
 	}
-	if (c.name == "fork bomb" || c.name == "threads") && s.groups == nil && (g.Cause == Processes || g.Cause == Memory) {
+	if (c.name == "fork bomb" || c.name == "threads") && s.groups == nil &&
+		(g.Cause == Processes || g.Cause == Memory) {
 		return // the watch saw it
 	}
 	if g.Cause != cause {

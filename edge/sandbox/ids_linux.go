@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ids gives every running command of a caller that is root a user id of its own on the machine, which is also its group.
+// ids gives every running command of a caller that is root a user id of its own on the machine, which is also its
+// group.
 type ids struct {
 	mu    sync.Mutex // guards what follows
 	base  uint32
@@ -29,9 +30,11 @@ type id struct {
 }
 
 // errNoIDs refuses to run a command as root.
-var errNoIDs = errors.New("this program runs as root, and there is no free range of user ids to run commands with: run it as another user, or give its container a range of ids")
+var errNoIDs = errors.New("this program runs as root, and there is no free range of user ids to run commands with: " +
+	"run it as another user, or give its container a range of ids")
 
-// newIDs finds ids that nobody else on the machine should use, or nil: only root may map them, and a container may have none.
+// newIDs finds ids that no one else on the machine should use, or nil: only root may map them, and a container may have
+// none.
 func newIDs() *ids {
 	if os.Geteuid() != 0 {
 		return nil
@@ -41,7 +44,7 @@ func newIDs() *ids {
 	switch {
 	case last >= 2_100_000_000: // above what systemd gives to containers and below what signed numbers hold
 		return &ids{base: 1_900_000_000 + rand.Uint32N(150_000_000), count: 1 << 20}
-	case last > first && last-first >= 1<<14: // the end of a container's range, below the user that stands for nobody
+	case last > first && last-first >= 1<<14: // the end of a container's range, below the user that stands for no one
 		return &ids{base: uint32(last) - 1<<13, count: 1 << 12}
 	}
 	return nil
@@ -100,15 +103,17 @@ func (i *ids) close() {
 	i.all, i.free = nil, nil
 }
 
-// mapping makes a user namespace in which the caller's id is that of a command. Namespaces are made with processes: this one is stopped at its first instruction and killed.
+// mapping makes a user namespace in which the caller's id is that of a command. Namespaces are made with processes:
+// this one is stopped at its first instruction and killed.
 func mapping(host uint32) (*os.File, error) {
-	p, err := os.StartProcess("/proc/self/exe", []string{"stagepost"}, &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{
-		Cloneflags:  unix.CLONE_NEWUSER,
-		UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: int(host), Size: 1}},
-		GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: int(host), Size: 1}},
-		Ptrace:      true,
-		Pdeathsig:   syscall.SIGKILL,
-	}})
+	p, err := os.StartProcess("/proc/self/exe", []string{"stagepost"},
+		&os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{
+			Cloneflags:  unix.CLONE_NEWUSER,
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: os.Geteuid(), HostID: int(host), Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: os.Getegid(), HostID: int(host), Size: 1}},
+			Ptrace:      true,
+			Pdeathsig:   syscall.SIGKILL,
+		}})
 	if err != nil {
 		return nil, fmt.Errorf("make a user namespace: %w", err)
 	}
@@ -118,7 +123,8 @@ func mapping(host uint32) (*os.File, error) {
 	return ns, err
 }
 
-// mountAs gives a detached mount of a directory in which the caller's files are that id's. run starts processes. The id must be taken.
+// mountAs gives a detached mount of a directory in which the caller's files are that id's. run starts processes. The id
+// must be taken.
 func (i *id) mountAs(dir *os.File, run func(func())) (mount *os.File, err error) {
 	if i.ns == nil {
 		run(func() { i.ns, err = mapping(i.host) })

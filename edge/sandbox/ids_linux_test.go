@@ -34,8 +34,9 @@ func hostUser(t *testing.T, pid int) (uid int) {
 	return uid
 }
 
-// TestUserIDs: a command of root runs as a user that owns nothing on the machine, in each tier and however its directory is shown to it. It reads and writes its own files, and
-// none of root's that others may not read, neither by their path nor shown to it. Everybody else's commands have the caller's id.
+// TestUserIDs: a command of root runs as a user that owns nothing on the machine, in each tier and however its
+// directory is shown to it. It reads and writes its own files, and none of root's that others may not read, neither by
+// their path nor shown to it. Everybody else's commands have the caller's id.
 func TestUserIDs(t *testing.T) {
 	dir, err := os.MkdirTemp("", "stagepost-ids-")
 	if err != nil {
@@ -79,7 +80,7 @@ func TestUserIDs(t *testing.T) {
 				var out strings.Builder
 				g := shell(t, s, tier, script, func(c *Command) {
 					c.Dir, c.Stdin, c.Started = work, hold, func(p int) { pid.Store(int64(p)) }
-					c.Stdout = told(func(text string) {
+					c.Stdout = notify(func(text string) {
 						out.WriteString(text)
 						if uid.Load() < 0 && strings.Contains(out.String(), "given") {
 							uid.Store(int64(hostUser(t, int(pid.Load()))))
@@ -117,10 +118,10 @@ func TestUserIDs(t *testing.T) {
 	})
 }
 
-// TestLentFilesOfOthers: what has a second name elsewhere is given to nobody with a directory.
+// TestLentFilesOfOthers: what has a second name elsewhere is given to no one with a directory.
 func TestLentFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // nobody else lends
+		return // no one else lends
 	}
 	dir, outside := t.TempDir(), filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(outside, []byte("hunter2"), 0o600); err != nil {
@@ -154,8 +155,9 @@ func TestNoCommandOfRoot(t *testing.T) {
 	s.ids.close()
 	s.ids = nil
 	for _, tier := range tiers(t) {
-		if _, err := s.run(t.Context(), tier, &Command{Argv: []string{"true"}, Dir: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "another user") {
-			t.Errorf("%s: got %v, want a refusal that says what to do", tier, err)
+		if _, err := s.run(t.Context(), tier, &Command{Argv: []string{"true"}, Dir: t.TempDir()}); err == nil ||
+			!strings.Contains(err.Error(), "another user") {
+			t.Errorf("%s: got %v, want a refusal with a remedy", tier, err)
 		}
 	}
 	if err := s.pick(t.Context(), Auto); err == nil {

@@ -15,19 +15,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"github.com/stagepost/stagepost/edge/sandbox/proctree"
 )
 
 // marker is the only argument of this program when it runs as init.
 const marker = "__stagepost-sandbox-init"
 
-// init makes the init of a sandbox cheap, which every job pays for: it runs before the packages of this program that take longest to initialise (about 12 ms together), and that a
-// call from main has to wait for. Go initialises packages in the order of their import paths as their own imports become ready, and this one imports little; it may not import what
-// is ready late. Nothing is registered here, and in every other process it does nothing. TestInitOfSandbox in cmd/stagepost holds it to its place.
+// init makes the init of a sandbox cheap, which every job pays for: it runs before the packages of this program that
+// take longest to initialise (about 12 ms together), and that a call from main has to wait for. Go initialises packages
+// in the order of their import paths as their own imports become ready, and this one imports little; it may not import
+// what is ready late. Nothing is registered here, and in every other process it does nothing. TestInitOfSandbox in
+// cmd/stagepost checks it.
 func init() { Init() }
 
-// Init does the work of a process that was executed again as the init of a sandbox, and never returns there; else it does nothing. It has been called before main and TestMain
-// begin; their call as the first line says so, and makes sure that this package is linked.
+// Init does the work of a process that was executed again as the init of a sandbox, and never returns there; else it
+// does nothing. It has been called before main and TestMain begin; their call as the first line reports it, and makes
+// sure that this package is linked.
 func Init() {
 	if len(os.Args) == 3 && os.Args[1] == stageMarker {
 		runStage(os.Args[2])
@@ -35,7 +39,7 @@ func Init() {
 	if len(os.Args) != 2 || os.Args[1] != marker {
 		return
 	}
-	runtime.LockOSThread() // the command dies with the thread that forked it
+	runtime.LockOSThread() // the command ends with the thread that forked it
 	p := &process{control: os.NewFile(controlFD, "control"), status: os.NewFile(statusFD, "status")}
 	s, err := p.run()
 	if err != nil {
@@ -56,7 +60,8 @@ type process struct {
 }
 
 func (p *process) run() (*status, error) {
-	signal.Notify(make(chan os.Signal, 1)) // nothing that the command may send ends the init; unlike ignored ones these are as always for the command
+	// nothing that the command may send ends the init; unlike ignored ones these are as always for the command
+	signal.Notify(make(chan os.Signal, 1))
 	plan, err := readPlan(p.control)
 	if err != nil {
 		return nil, fmt.Errorf("read the plan: %w", err)
@@ -65,7 +70,7 @@ func (p *process) run() (*status, error) {
 	if err := p.surround(); err != nil {
 		return nil, err
 	}
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // nobody opens its memory
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil { // no one opens its memory
 		return nil, fmt.Errorf("hide the init: %w", err)
 	}
 	program, err := lookUp(plan.Argv[0], plan.Env)
@@ -121,7 +126,7 @@ func (p *process) surround() error {
 	if p.plan.Tier == None {
 		return nil
 	}
-	return restrict(writable, devicePaths())
+	return landlock.Restrict(writable, devicePaths())
 }
 
 // enter makes the command's directory the current one, if it is still what the agent saw.
@@ -132,7 +137,7 @@ func (p *process) enter(dir string) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("look at the directory of the command: %w", err)
+		return fmt.Errorf("inspect the directory of the command: %w", err)
 	}
 	if uint64(st.Dev) != p.plan.Dev || st.Ino != p.plan.Ino {
 		return errors.New("the directory of the command was exchanged")
@@ -163,14 +168,14 @@ func lookUp(name string, env []string) (string, error) {
 	return "", fmt.Errorf("there is no program %q in %s", name, path)
 }
 
-// obey does what the agent says, and kills everything when it has gone.
+// obey does what the agent requests, and kills everything when it has gone.
 func (p *process) obey() {
 	var letter [1]byte
 	for {
 		n, err := p.control.Read(letter[:])
 		if n == 1 && letter[0] == letterTerm {
 			_ = unix.Kill(-p.command, unix.SIGTERM)
-			_ = unix.Kill(-p.command, unix.SIGCONT) // whoever is stopped hears nothing
+			_ = unix.Kill(-p.command, unix.SIGCONT) // a stopped process handles no signal
 			continue
 		}
 		if n == 1 || err != nil {
@@ -220,6 +225,18 @@ func (p *process) killAll() {
 		_ = unix.Kill(-1, unix.SIGKILL) // that is all of this namespace but PID 1
 		return
 	}
-	_ = unix.Kill(-p.command, unix.SIGKILL) // most of a tree, before anything is counted; nobody else can have the number while the init may still look
+	// most of a tree, before anything is counted; no one else can have the number while the init may still read it
+	_ = unix.Kill(-p.command, unix.SIGKILL)
 	proctree.KillTree(os.Getpid())
+}
+
+// writable are the directories that a command may change.
+var writable = []string{jobDir, "/tmp", "/dev/shm"}
+
+func devicePaths() []string {
+	out := make([]string, len(devices))
+	for i, name := range devices {
+		out[i] = "/dev/" + name
+	}
+	return out
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 )
 
-// judge tells the ending from everything that was seen.
-func (r *running) judge() Ending {
+// ending derives the ending from everything that was observed.
+func (r *running) ending() Ending {
 	e := Ending{Exit: -1, Cause: r.cause, Tier: r.tier, Wall: r.over.Sub(r.began)}
 	if r.began.IsZero() {
 		e.Wall = 0
@@ -25,7 +25,7 @@ func (r *running) judge() Ending {
 		e.CPU, e.PeakMemory = r.seenCPU, r.peak
 	}
 	signal := unix.SIGKILL // what ended the command if its init was ended with it
-	if t := r.told; t != nil {
+	if t := r.report; t != nil {
 		e.Exit, signal = t.Exit, unix.Signal(t.Signal)
 		e.CPU = max(e.CPU, t.CPU)
 		if r.group == nil {
@@ -55,15 +55,16 @@ func (r *running) judge() Ending {
 	return e
 }
 
-// blame finds the limit behind an ending that the command seems to have come to by itself. A command that ended well in spite of a limit ended well, but for the disk: what is too
-// much there stays.
+// blame finds the limit behind an ending that the command seems to have come to by itself. A command that ended well in
+// spite of a limit ended well, but for the disk: what is too much there stays.
 func (r *running) blame(e *Ending, signal unix.Signal, unmeasured bool) Cause {
 	l := r.c.Limits
 	bad := e.Exit != 0
-	died := func(s unix.Signal) bool { return bad && (e.Exit == -1 && signal == s || e.Exit == 128+int(s)) } // a shell ends so when its child did
+	// a shell ends so when its child did
+	died := func(s unix.Signal) bool { return bad && (e.Exit == -1 && signal == s || e.Exit == 128+int(s)) }
 	scratch := int64(0)
-	if r.told != nil {
-		scratch = r.told.Scratch
+	if r.report != nil {
+		scratch = r.report.Scratch
 	}
 	switch {
 	case bad && l.Memory > 0 && r.usage.OOMKills > 0:

@@ -9,24 +9,27 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"golang.org/x/sys/unix"
 )
 
 func TestLandRights(t *testing.T) {
-	for abi, want := range map[int]uint64{0: 0, 1: 0, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1, 6: 1<<16 - 1, 11: 1<<16 - 1} {
-		if got := landRights(abi); got != want {
+	for abi, want := range map[int]uint64{0: 0, 1: 0, 2: 1<<14 - 1, 3: 1<<15 - 1, 4: 1<<15 - 1, 5: 1<<16 - 1,
+		6: 1<<16 - 1, 11: 1<<16 - 1} {
+		if got := landlock.Rights(abi); got != want {
 			t.Errorf("version %d: got %x, want %x", abi, got, want)
 		}
 	}
 }
 
-// restrictedThread runs f on a thread of its own that restrict holds; the thread ends with it, and the test's other threads stay free.
+// restrictedThread runs f on a thread of its own that restrict holds; the thread ends with it, and the test's other
+// threads stay free.
 func restrictedThread(t *testing.T, dirs []string, f func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread()
-		err := restrict(dirs, devicePaths())
+		err := landlock.Restrict(dirs, devicePaths())
 		if err == nil {
 			f()
 		}
@@ -57,7 +60,7 @@ func TestRestrict(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want error // without Landlock nothing is refused
-	if landRights(landlockABI()) != 0 {
+	if landlock.Rights(landlock.ABI()) != 0 {
 		want = fs.ErrPermission
 	}
 	restrictedThread(t, []string{ours}, func() {
@@ -79,9 +82,10 @@ func TestRestrict(t *testing.T) {
 			return
 		}
 		for what, err := range map[string]error{
-			"write": os.WriteFile(theirs+"/a/f", nil, 0o644), "mkdir": os.Mkdir(theirs+"/a/d", 0o755), "remove": os.Remove(kept), "truncate": os.Truncate(kept, 0),
+			"write": os.WriteFile(theirs+"/a/f", nil, 0o644), "mkdir": os.Mkdir(theirs+"/a/d", 0o755),
+			"remove": os.Remove(kept), "truncate": os.Truncate(kept, 0),
 		} {
-			if !errors.Is(err, want) && !(what == "truncate" && landlockABI() < 3) {
+			if !errors.Is(err, want) && !(what == "truncate" && landlock.ABI() < 3) {
 				t.Errorf("%s elsewhere: got %v, want %v", what, err, want)
 			}
 		}
@@ -100,7 +104,8 @@ const mostLayers = 16
 func layersLeft() int {
 	runtime.LockOSThread()
 	for n := 0; ; n++ {
-		ruleset, e := newRuleset(unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR})
+		ruleset, e := landlock.NewRuleset(unix.LandlockRulesetAttr{
+			Handled_access_fs: unix.LANDLOCK_ACCESS_FS_MAKE_CHAR})
 		if e != 0 || unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != nil {
 			return n
 		}
@@ -115,12 +120,12 @@ func layersLeft() int {
 // TestLayers counts the rules that a command is under: those of restrict, and those of scoped.
 func TestLayers(t *testing.T) {
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
-		abi := landlockABI()
+		abi := landlock.ABI()
 		want := 0
 		if abi > 0 {
 			want = mostLayers
 		}
-		if tier != None && landRights(abi) != 0 {
+		if tier != None && landlock.Rights(abi) != 0 {
 			want--
 		}
 		if abi >= 6 {

@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 )
 
-// chownTree gives what one user owns in a directory, and the directory, to another. No process of a command may run. No link is followed, and a file with several names keeps its
-// owner: one of them may lie elsewhere.
+// chownTree gives what one user owns in a directory, and the directory, to another. No process of a command may run. No
+// link is followed, and a file with several names keeps its owner: one of them may lie elsewhere.
 func chownTree(dir string, from, to int) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -77,7 +77,7 @@ func owner(f fs.File) int {
 	return -1
 }
 
-// reachable tells whether every user may pass through all directories above one.
+// reachable reports whether every user may pass through all directories above one.
 func reachable(dir string) bool {
 	for dir != "/" && dir != "." {
 		dir = filepath.Dir(dir)

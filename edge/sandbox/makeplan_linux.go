@@ -19,7 +19,7 @@ import (
 // initThreads is how many threads of the init may count where a limit of processes is one of its user.
 const initThreads = 16
 
-// makePlan finishes what the init is told, and makes the process that it will be.
+// makePlan finishes what the init is reported, and makes the process that it will be.
 func (r *running) makePlan() error {
 	if err := r.showDir(); err != nil {
 		return err
@@ -39,14 +39,17 @@ func (r *running) makePlan() error {
 	}
 	for _, b := range r.plan.Binds {
 		if b.To != filepath.Clean(b.From) {
-			return &Unacceptable{fmt.Errorf("tier none cannot show %s as %s: it has no mounts of its own", b.From, b.To)}
+			return &Unacceptable{fmt.Errorf("tier none cannot show %s as %s: it has no mounts of its own", b.From,
+				b.To)}
 		}
 	}
-	r.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{"stagepost", marker}, Env: initEnv, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	r.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{"stagepost", marker}, Env: initEnv, Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	return nil
 }
 
-// missing tells of what is to be shown and does not exist. Without mounts nothing has to: tier none shows nothing by itself.
+// missing reports what is to be shown and does not exist. Without mounts nothing has to: tier none shows nothing by
+// itself.
 func (r *running) missing() error {
 	if r.tier == None {
 		return nil
@@ -62,7 +65,8 @@ func (r *running) missing() error {
 // initEnv is the environment of the init. One processor is enough for it, and makes fewer threads.
 var initEnv = []string{"GOMAXPROCS=1"}
 
-// takeID takes a user id for the command if the caller is root: no command runs as root. Everybody else's commands have the caller's id.
+// takeID takes a user id for the command if the caller is root: no command runs as root. Everybody else's commands have
+// the caller's id.
 func (r *running) takeID() (err error) {
 	if os.Geteuid() != 0 {
 		return nil
@@ -74,8 +78,8 @@ func (r *running) takeID() (err error) {
 	return err
 }
 
-// showDir makes the command's directory that of the command's own id: by a mount that maps the ids, and where the kernel, the file system or the tier has none, by the owner of
-// the files, until the command has ended.
+// showDir makes the command's directory that of the command's own id: by a mount that maps the ids, and where the
+// kernel, the file system or the tier has none, by the owner of the files, until the command has ended.
 func (r *running) showDir() error {
 	if r.id == nil {
 		return nil
@@ -112,7 +116,8 @@ func (r *running) lendDir() error {
 // native is the init in namespaces of its own.
 func (r *running) native() error {
 	attr := &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP,
+		Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS |
+			unix.CLONE_NEWCGROUP,
 		// Everything that the init does before the command needs one of these. The command has none.
 		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP},
 		Pdeathsig:   syscall.SIGKILL,
@@ -127,14 +132,15 @@ func (r *running) native() error {
 	}
 	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: workUID, HostID: uid, Size: 1}}
 	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: workUID, HostID: gid, Size: 1}}
-	if r.id != nil { // others may not give up their groups
+	if r.id != nil { // others may not abandon their groups
 		attr.GidMappingsEnableSetgroups = true
 		attr.Credential = &syscall.Credential{Uid: workUID, Gid: workUID}
 		if err := r.openBinds(); err != nil {
 			return err
 		}
 	}
-	r.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{"stagepost", marker}, Env: initEnv, Dir: "/", SysProcAttr: attr}
+	r.cmd = &exec.Cmd{Path: "/proc/self/exe", Args: []string{"stagepost", marker}, Env: initEnv, Dir: "/",
+		SysProcAttr: attr}
 	return nil
 }
 
@@ -182,7 +188,8 @@ func (r *running) inBubble() error {
 		}
 	}
 	args = append([]string{"bwrap"}, args...)
-	r.cmd = &exec.Cmd{Path: r.s.bwrap, Args: args, Env: []string{}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}}
+	r.cmd = &exec.Cmd{Path: r.s.bwrap, Args: args, Env: []string{}, Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}}
 	if stage == nil {
 		return nil
 	}
@@ -191,7 +198,8 @@ func (r *running) inBubble() error {
 	if err != nil {
 		return err
 	}
-	r.cmd.Path, r.cmd.Args, r.cmd.Env, r.cmd.SysProcAttr.Cloneflags = "/proc/self/exe", []string{"stagepost", stageMarker, text}, initEnv, unix.CLONE_NEWNS
+	r.cmd.Path, r.cmd.Args, r.cmd.Env, r.cmd.SysProcAttr.Cloneflags = "/proc/self/exe", []string{"stagepost",
+		stageMarker, text}, initEnv, unix.CLONE_NEWNS
 	return nil
 }
 
@@ -219,13 +227,16 @@ func (r *running) rlimits() []rlimit {
 	case l.Processes == 0 || r.group != nil:
 	case r.tier != None || r.id != nil:
 		add(unix.RLIMIT_NPROC, uint64(l.Processes+initThreads))
-	default: // the limit counts everything of the user, so this only keeps a bomb from taking the machine before the watch ends it
+	default:
+		// the limit counts everything of the user, so this only keeps a bomb from taking the machine before the watch
+		// ends it
 		add(unix.RLIMIT_NPROC, uint64(l.Processes+bombSlack+ofUser(os.Geteuid())))
 	}
 	return out
 }
 
-// bombSlack is how many processes the user may begin elsewhere before those of a command in tier none without control groups notice.
+// bombSlack is how many processes the user may begin elsewhere before those of a command in tier none without control
+// groups notice.
 const bombSlack = 512
 
 // ofUser counts the threads of a user.

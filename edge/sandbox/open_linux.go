@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/stagepost/stagepost/edge/sandbox/cgroup"
+	"github.com/stagepost/stagepost/edge/sandbox/landlock"
 	"github.com/stagepost/stagepost/edge/sandbox/seccomp"
 )
 
@@ -35,8 +36,8 @@ type Sandbox struct {
 	runs sync.WaitGroup
 }
 
-// Open tries every tier by running a command in it, and picks the best that Options allow. What earlier processes of the same name left in control groups is ended. The error
-// says why no allowed tier works.
+// Open tries every tier by running a command in it, and picks the best that Options allow. What earlier processes of
+// the same name left in control groups is ended. The error reports why no allowed tier works.
 func Open(ctx context.Context, o Options) (*Sandbox, error) {
 	name := o.Name
 	if name == "" {
@@ -44,7 +45,7 @@ func Open(ctx context.Context, o Options) (*Sandbox, error) {
 	}
 	groups, found, err := cgroup.Open(cgroup.Options{Prefix: name})
 	if err != nil {
-		return nil, fmt.Errorf("look for control groups: %w", err)
+		return nil, fmt.Errorf("search for control groups: %w", err)
 	}
 	return open(ctx, o, groups, found)
 }
@@ -60,7 +61,8 @@ func open(ctx context.Context, o Options, groups *cgroup.Manager, found []cgroup
 	s.bwrap, _ = exec.LookPath("bwrap")
 	if groups != nil {
 		if err := groups.Sweep(s.name); err != nil {
-			s.checks = append(s.checks, Check{"left control groups", false, err.Error(), "end their processes and remove them"})
+			s.checks = append(s.checks, Check{"left control groups", false, err.Error(),
+				"end their processes and remove them"})
 		}
 	}
 	for _, c := range found {
@@ -84,12 +86,14 @@ func open(ctx context.Context, o Options, groups *cgroup.Manager, found []cgroup
 
 // remedies for a tier that does not work.
 var remedies = map[string]string{
-	Native: "allow unprivileged user namespaces (kernel 5.12 or later; sysctl user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare and mount)",
-	Bwrap:  "install bubblewrap",
-	None:   "allow this program to execute itself",
+	Native: "allow unprivileged user namespaces (kernel 5.12 or later; sysctl user.max_user_namespaces, " +
+		"kernel.apparmor_restrict_unprivileged_userns=0; in a container a seccomp profile that allows unshare " +
+		"and mount)",
+	Bwrap: "install bubblewrap",
+	None:  "allow this program to execute itself",
 }
 
-// remedy says what an operator can do for a tier that does not work.
+// remedy reports what an operator can do for a tier that does not work.
 func (s *Sandbox) remedy(tier string) string {
 	if os.Geteuid() != 0 {
 		return remedies[tier]
@@ -105,7 +109,8 @@ func (s *Sandbox) remedy(tier string) string {
 
 // pick tries the tiers and takes the first allowed one that works.
 func (s *Sandbox) pick(ctx context.Context, want string) error {
-	allowed := map[string][]string{"": {Native, Bwrap, None}, Auto: {Native, Bwrap, None}, Require: {Native, Bwrap}, Native: {Native}, Bwrap: {Bwrap}, None: {None}}[want]
+	allowed := map[string][]string{"": {Native, Bwrap, None}, Auto: {Native, Bwrap, None}, Require: {Native, Bwrap},
+		Native: {Native}, Bwrap: {Bwrap}, None: {None}}[want]
 	if allowed == nil {
 		return fmt.Errorf("there is no sandbox tier %q (there are: auto, native, bwrap, none, require)", want)
 	}
@@ -158,7 +163,7 @@ func (s *Sandbox) probe(ctx context.Context, tier string) error {
 	return nil
 }
 
-// checkParts tells which walls there are beside the tier.
+// checkParts reports which walls there are beside the tier.
 func (s *Sandbox) checkParts() {
 	yes := func(name string, ok bool, detail, remedy string) {
 		if ok {
@@ -171,11 +176,13 @@ func (s *Sandbox) checkParts() {
 	} else {
 		yes("system call filter", false, "there is none for this architecture", "use amd64 or arm64")
 	}
-	switch abi := landlockABI(); {
+	switch abi := landlock.ABI(); {
 	case abi == 0:
-		yes("landlock", false, "this kernel has none", "use a kernel with Landlock (5.19 or later, in the list of lsm=)")
-	case landRights(abi) == 0:
-		yes("landlock", false, fmt.Sprintf("version %d refuses every move of a file to another directory", abi), "use a kernel of 5.19 or later")
+		yes("landlock", false, "this kernel has none",
+			"use a kernel with Landlock (5.19 or later, in the list of lsm=)")
+	case landlock.Rights(abi) == 0:
+		yes("landlock", false, fmt.Sprintf("version %d refuses every move of a file to another directory", abi),
+			"use a kernel of 5.19 or later")
 	default:
 		yes("landlock", true, fmt.Sprintf("version %d", abi), "")
 	}
@@ -186,11 +193,12 @@ func (s *Sandbox) checkParts() {
 		yes("own user ids", true, "commands run as this user, who is not root", "")
 	}
 	if s.tier == None {
-		yes("confinement", false, s.open(), "make the tier native or bwrap work, or run this program in a container or a machine of its own")
+		yes("confinement", false, s.open(),
+			"make the tier native or bwrap work, or run this program in a container or a machine of its own")
 	}
 }
 
-// open says what tier none leaves open.
+// open reports what tier none leaves open.
 func (s *Sandbox) open() string {
 	if s.ids != nil {
 		return "commands see the network and the processes of the machine, and the files that everybody may read"
@@ -198,11 +206,12 @@ func (s *Sandbox) open() string {
 	return "commands see the files, the network and the processes that this user sees"
 }
 
-// ShowsAll tells whether commands may read every file of this program's user: in tier none, unless they have ids of their own.
+// ShowsAll reports whether commands may read every file of this program's user: in tier none, unless they have ids of
+// their own.
 func (s *Sandbox) ShowsAll() bool { return s.tier == None && s.ids == nil }
 
-// Hide keeps commands that have this program's id from its memory and its environment, where its secrets are. It holds for the whole program, which then can make no sandbox of
-// another tier.
+// Hide keeps commands that have this program's id from its memory and its environment, where its secrets are. It holds
+// for the whole program, which then can make no sandbox of another tier.
 func (s *Sandbox) Hide() error {
 	if !s.ShowsAll() {
 		return nil
@@ -216,7 +225,7 @@ func (s *Sandbox) Hide() error {
 // Tier is the one that Run uses.
 func (s *Sandbox) Tier() string { return s.tier }
 
-// Checks tells what was found at the start, for an operator.
+// Checks reports what was found at the start, for an operator.
 func (s *Sandbox) Checks() []Check { return s.checks }
 
 // Close ends what runs as if its context ended, and waits for it. Run fails afterwards. It may be called twice.

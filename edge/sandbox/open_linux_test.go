@@ -12,7 +12,8 @@ func TestClose(t *testing.T) {
 	s := ungrouped(t)
 	began, ended := make(chan int, 1), make(chan Ending, 1)
 	go func() {
-		e, _ := s.Run(context.Background(), &Command{Argv: []string{"sleep", "600"}, Dir: t.TempDir(), Started: func(pid int) { began <- pid }})
+		e, _ := s.Run(context.Background(), &Command{Argv: []string{"sleep", "600"}, Dir: t.TempDir(),
+			Started: func(pid int) { began <- pid }})
 		ended <- e
 	}()
 	<-began
@@ -42,10 +43,12 @@ func TestProbeDegrades(t *testing.T) {
 	if !found {
 		t.Error("there is no check of bwrap")
 	}
-	if _, err := open(t.Context(), Options{Tier: Bwrap}, nil, nil); err == nil || !strings.Contains(err.Error(), "there is no bwrap") {
+	if _, err := open(t.Context(), Options{Tier: Bwrap}, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "there is no bwrap") {
 		t.Errorf("got %v, want no other tier", err)
 	}
-	if _, err := open(t.Context(), Options{Tier: "jail"}, nil, nil); err == nil || !regexp.MustCompile(`no sandbox tier "jail".*require`).MatchString(err.Error()) {
+	if _, err := open(t.Context(), Options{Tier: "jail"}, nil, nil); err == nil ||
+		!regexp.MustCompile(`no sandbox tier "jail".*require`).MatchString(err.Error()) {
 		t.Errorf("got %v, want what there is", err)
 	}
 	none, err := open(t.Context(), Options{Tier: None}, nil, nil)

@@ -13,7 +13,7 @@ type output struct {
 	most          int64 // zero: no limit
 	bytes         atomic.Int64
 	cut           atomic.Bool
-	done          chan struct{} // closed when nobody holds the other end any more, or read was closed
+	done          chan struct{} // closed when no one holds the other end any more, or read was closed
 }
 
 // tap makes the pipe; nothing is read before collect.

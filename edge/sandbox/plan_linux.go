@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// plan is what the agent tells the init, once, on the control pipe.
+// plan is what the agent sends to the init, once, on the control pipe.
 type plan struct {
 	Tier    string
 	Argv    []string
@@ -21,18 +21,18 @@ type plan struct {
 	Binds   []planBind
 	Network string
 	Null    bool   // standard input is /dev/null
-	Temp    string // in tier none: the private temporary directory, which the init removes if the agent dies
+	Temp    string // in tier none: the private temporary directory, which the init removes if the agent ends
 	Scratch int64  // size of /tmp and of /dev/shm in bytes; zero: as the kernel thinks best
 	Rlimits []rlimit
 }
 
-// planBind is a Bind whose tree may have been opened by the agent, where the init may not look.
+// planBind is a Bind whose tree may have been opened by the agent, where the init has no access.
 type planBind struct {
 	From, To string
 	Tree     int // descriptor of a detached mount; zero: made from the path
 }
 
-// status is what the init tells at the end.
+// status is what the init reports at the end.
 type status struct {
 	Error   string // the command could not be started
 	Exit    int    // -1: by a signal

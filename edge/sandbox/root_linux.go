@@ -16,7 +16,8 @@ import (
 const (
 	// workUID is the user and group of every command, as it sees itself.
 	workUID = 1000
-	// newRoot is where the new root is put together; nothing of the machine's is touched, as the mounts are this process's alone.
+	// newRoot is where the new root is put together; nothing of the machine's is touched, as the mounts are this
+	// process's alone.
 	newRoot  = "/tmp"
 	readOnly = unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV
 )
@@ -24,11 +25,15 @@ const (
 // systemDirs are shown as they are, or as the links that they are on systems that keep everything in /usr.
 var systemDirs = []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"}
 
-// etcFiles are shown of /etc: what programs need to find libraries, certificates, names and the time. Nothing among them is secret; /etc/ssl and /etc/pki as wholes hold keys.
+// etcFiles are shown of /etc: what programs need to find libraries, certificates, names and the time. Nothing among
+// them is secret; /etc/ssl and /etc/pki as wholes hold keys.
 var etcFiles = []string{
-	"alternatives", "bash.bashrc", "ca-certificates", "crypto-policies", "default/locale", "fonts", "gai.conf", "hosts", "inputrc", "java-17-openjdk", "java-21-openjdk", "ld.so.cache",
-	"ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "magic", "magic.mime", "mime.types", "nsswitch.conf", "papersize", "perl", "pki/ca-trust/extracted",
-	"pki/tls/cert.pem", "pki/tls/certs", "profile", "profile.d", "protocols", "python3", "R", "services", "shells", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
+	"alternatives", "bash.bashrc", "ca-certificates", "crypto-policies", "default/locale", "fonts", "gai.conf", "hosts",
+	"inputrc", "java-17-openjdk", "java-21-openjdk", "ld.so.cache",
+	"ld.so.conf", "ld.so.conf.d", "locale.alias", "locale.conf", "localtime", "magic", "magic.mime", "mime.types",
+	"nsswitch.conf", "papersize", "perl", "pki/ca-trust/extracted",
+	"pki/tls/cert.pem", "pki/tls/certs", "profile", "profile.d", "protocols", "python3", "R", "services", "shells",
+	"ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
 }
 
 // hostNetworkFiles are shown as well when the command has the machine's network.
@@ -37,23 +42,26 @@ var hostNetworkFiles = []string{"resolv.conf"}
 // devices are the only ones.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
-// masked are files of /proc that tell about the machine.
+// masked are files of /proc that report about the machine.
 var masked = []string{"kcore", "keys", "kmsg", "kallsyms", "sysrq-trigger", "timer_list", "sched_debug", "slabinfo"}
 
 func passwd(home string) string {
-	return fmt.Sprintf("root:x:0:0:root:/:/usr/sbin/nologin\njob:x:%d:%d:job:%s:/bin/sh\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", workUID, workUID, home)
+	return fmt.Sprintf("root:x:0:0:root:/:/usr/sbin/nologin\n"+
+		"job:x:%d:%d:job:%s:/bin/sh\n"+
+		"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n", workUID, workUID, home)
 }
 
 func group() string { return fmt.Sprintf("root:x:0:\njob:x:%d:\nnogroup:x:65534:\n", workUID) }
 
-// tree is a detached mount on its way to its place.
+// tree is a detached mount.
 type tree struct {
 	fd    int
 	to    string // absolute, in the new root
 	attrs uint64
 }
 
-// buildRoot makes the root that the command sees and enters it. All that comes from the machine is opened before anything is covered.
+// buildRoot makes the root that the command sees and enters it. All that comes from the machine is opened before
+// anything is covered.
 func buildRoot(p *plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("detach from the machine's mounts: %w", err)
@@ -62,7 +70,8 @@ func buildRoot(p *plan) error {
 	if err != nil {
 		return err
 	}
-	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=4096,mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"size=1m,nr_inodes=4096,mode=755"); err != nil {
 		return fmt.Errorf("mount the root: %w", err)
 	}
 	for _, dir := range []string{"/proc", "/dev", "/tmp", "/run", "/var", "/etc", jobDir} {
@@ -81,7 +90,7 @@ func buildRoot(p *plan) error {
 		}
 	}
 	for _, t := range trees {
-		if err := t.place(); err != nil {
+		if err := t.mountAt(); err != nil {
 			return err
 		}
 	}
@@ -97,7 +106,8 @@ func buildRoot(p *plan) error {
 	return nil
 }
 
-// openTrees opens everything of the machine that is shown. A name that does not exist there is left out, unless the caller asked for it.
+// openTrees opens everything of the machine that is shown. A name that does not exist there is left out, unless the
+// caller asked for it.
 func openTrees(p *plan) (links map[string]string, trees []tree, err error) {
 	links = map[string]string{"/var/tmp": "/tmp"}
 	for _, dir := range systemDirs {
@@ -119,7 +129,8 @@ func openTrees(p *plan) (links map[string]string, trees []tree, err error) {
 		}
 	}
 	for _, name := range devices { // nodev would close them
-		if trees, err = openTree(trees, "/dev/"+name, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, false); err != nil {
+		if trees, err = openTree(trees, "/dev/"+name, "/dev/"+name, unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC,
+			false); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -148,8 +159,8 @@ func openTree(trees []tree, from, to string, attrs uint64, optional bool) ([]tre
 	return append(trees, tree{fd, to, attrs}), nil
 }
 
-// place mounts a tree in the new root and closes it.
-func (t tree) place() error {
+// mountAt mounts a tree in the new root and closes it.
+func (t tree) mountAt() error {
 	defer unix.Close(t.fd)
 	var st unix.Stat_t
 	if err := unix.Fstat(t.fd, &st); err != nil {
@@ -164,7 +175,8 @@ func (t tree) place() error {
 		return fmt.Errorf("show %s: %w", t.to, err)
 	}
 	if t.attrs != 0 {
-		if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &unix.MountAttr{Attr_set: t.attrs}); err != nil {
+		if err := unix.MountSetattr(t.fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE,
+			&unix.MountAttr{Attr_set: t.attrs}); err != nil {
 			return fmt.Errorf("protect %s: %w", t.to, err)
 		}
 	}
@@ -217,7 +229,8 @@ func mountOwn(scratch int64) error {
 		return err
 	}
 	for _, dir := range []string{"/dev/shm", "/tmp"} {
-		if err := unix.Mount("tmpfs", newRoot+dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, scratchOptions(scratch)); err != nil {
+		if err := unix.Mount("tmpfs", newRoot+dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+			scratchOptions(scratch)); err != nil {
 			return fmt.Errorf("mount %s: %w", dir, err)
 		}
 	}
@@ -228,7 +241,8 @@ func mountOwn(scratch int64) error {
 	return nil
 }
 
-var devLinks = map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"}
+var devLinks = map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1",
+	"stderr": "/proc/self/fd/2"}
 
 // enterRoot makes the new root the only one there is, and read-only.
 func enterRoot() error {

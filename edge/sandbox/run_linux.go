@@ -21,8 +21,9 @@ import (
 // errClosed is what Run gives after Close.
 var errClosed = errors.New("the sandbox is closed")
 
-// Run runs a command to its end. An error means that it could not be started at all, and tells why; everything else is an Ending, the end of the context as well. When Run
-// returns no process of the command exists any more. Two commands may not have the same Dir at once.
+// Run runs a command to its end. An error means that it could not be started at all, and reports why; everything else
+// is an Ending, the end of the context as well. When Run returns no process of the command exists any more. Two
+// commands may not have the same Dir at once.
 func (s *Sandbox) Run(ctx context.Context, c *Command) (Ending, error) { return s.run(ctx, s.tier, c) }
 
 func (s *Sandbox) run(ctx context.Context, tier string, c *Command) (Ending, error) {
@@ -41,7 +42,8 @@ func (s *Sandbox) run(ctx context.Context, tier string, c *Command) (Ending, err
 	defer cancel()
 	defer context.AfterFunc(s.ended, cancel)()
 
-	r := &running{s: s, c: c, tier: tier, gate: -1, init: -1, started: make(chan error, 1), exited: make(chan struct{}), result: make(chan *status, 1)}
+	r := &running{s: s, c: c, tier: tier, gate: -1, init: -1, started: make(chan error, 1), exited: make(chan struct{}),
+		result: make(chan *status, 1)}
 	defer r.clear()
 	if err := r.begin(); err != nil {
 		return Ending{}, err
@@ -51,7 +53,7 @@ func (s *Sandbox) run(ctx context.Context, tier string, c *Command) (Ending, err
 	if failed != nil {
 		return Ending{}, failed
 	}
-	return r.judge(), nil
+	return r.ending(), nil
 }
 
 // running is one command while it runs.
@@ -62,7 +64,7 @@ type running struct {
 
 	dir            *os.File // Dir, held so that it cannot be exchanged
 	temp           string   // the private temporary directory of tier none
-	tempLock       *os.File // says that somebody uses it
+	tempLock       *os.File // held while it is in use
 	mark           string   // in the environment, in tier none
 	id             *id      // nil: the caller's own
 	lent           bool     // what Dir holds is the id's until the command has ended
@@ -78,22 +80,23 @@ type running struct {
 
 	started chan error    // nil once the command runs; an error if it could not be started
 	exited  chan struct{} // closed when the init has been waited for
-	result  chan *status  // what the init told, nil if nothing
+	result  chan *status  // what the init reported, nil if nothing
 	command int           // the number of the command's process on the machine; set before started
 	init    int           // a descriptor of the init's process, -1 if not known; set before started
-	going   atomic.Bool   // the command has been let go, a moment before started tells
+	going   atomic.Bool   // the command has been let go, a moment before started is called
 
 	began, over time.Time
 	cause       Cause
 	usage       cgroup.Usage
 	peak        int64 // bytes, seen by the watch
 	seenCPU     time.Duration
-	told        *status
+	report      *status
 }
 
 // begin makes everything that the command needs and starts its init.
 func (r *running) begin() error {
-	for _, step := range []func() error{r.openDir, r.takeID, r.openTemp, r.openGroup, r.openPipes, r.makePlan, r.start} {
+	for _, step := range []func() error{r.openDir, r.takeID, r.openTemp, r.openGroup, r.openPipes, r.makePlan,
+		r.start} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -110,14 +113,15 @@ func (r *running) openDir() error {
 	r.dir = os.NewFile(uintptr(fd), r.c.Dir)
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fmt.Errorf("look at the directory of the command: %w", err)
+		return fmt.Errorf("inspect the directory of the command: %w", err)
 	}
 	if r.c.Same != nil {
 		if now, err := r.dir.Stat(); err != nil || !os.SameFile(now, r.c.Same) {
 			return fmt.Errorf("the directory of the command %s was exchanged", r.c.Dir)
 		}
 	}
-	r.plan = &plan{Tier: r.tier, Argv: r.c.Argv, Dir: r.c.Dir, Dev: uint64(st.Dev), Ino: st.Ino, Network: r.c.Network, Null: r.c.Stdin == nil, Scratch: r.c.Limits.Disk}
+	r.plan = &plan{Tier: r.tier, Argv: r.c.Argv, Dir: r.c.Dir, Dev: uint64(st.Dev), Ino: st.Ino, Network: r.c.Network,
+		Null: r.c.Stdin == nil, Scratch: r.c.Limits.Disk}
 	if r.plan.Network == "" {
 		r.plan.Network = networkNone
 	}
@@ -148,7 +152,8 @@ func (r *running) openTemp() error {
 	}
 	r.plan.Env = environment(r.c.Env, home, temp)
 	if r.tier == None {
-		r.mark = fmt.Sprintf("STAGEPOST_SANDBOX=%s-%d-%d-%d", r.s.name, os.Getpid(), time.Now().UnixNano(), serial.Add(1))
+		r.mark = fmt.Sprintf("STAGEPOST_SANDBOX=%s-%d-%d-%d", r.s.name, os.Getpid(), time.Now().UnixNano(),
+			serial.Add(1))
 		r.plan.Env = append(r.plan.Env, r.mark)
 	}
 	return nil
@@ -164,7 +169,8 @@ func (r *running) openGroup() error {
 	l := r.c.Limits
 	var err error
 	name := fmt.Sprintf("%d-%d", os.Getpid(), serial.Add(1))
-	if r.group, err = r.s.groups.New(name, cgroup.Limits{Memory: l.Memory, Processes: l.Processes, Cores: l.Cores}); err != nil {
+	if r.group, err = r.s.groups.New(name, cgroup.Limits{Memory: l.Memory, Processes: l.Processes,
+		Cores: l.Cores}); err != nil {
 		return fmt.Errorf("make the control group: %w", err)
 	}
 	return nil
@@ -188,12 +194,12 @@ func (r *running) openPipes() error {
 		return err
 	}
 	r.control = ours
-	told, status, err := os.Pipe()
+	reports, status, err := os.Pipe()
 	if err != nil {
 		_, _ = gate.Close(), control.Close()
 		return err
 	}
-	r.status = told
+	r.status = reports
 	r.files = []*os.File{control, status, gate}
 	if r.stdout, err = tap(r.c.Stdout, r.c.Limits.Output); err != nil {
 		return err
@@ -276,7 +282,7 @@ func (r *running) closeTheirs() {
 	}
 }
 
-// listen reads what the init tells at its end.
+// listen reads what the init reports at its end.
 func (r *running) listen() {
 	s := &status{}
 	if err := json.NewDecoder(io.LimitReader(r.status, 1<<20)).Decode(s); err != nil {
@@ -285,10 +291,11 @@ func (r *running) listen() {
 	r.result <- s
 }
 
-// errNotThere says that the init ended before the command was there; its status tells why.
+// errNotThere reports that the init ended before the command was there; its status reports why.
 var errNotThere = errors.New("the init ended early")
 
-// admit waits for the command's process at the gate, puts it into its group, lets it go, and waits until it is the command.
+// admit waits for the command's process at the gate, puts it into its group, lets it go, and waits until it is the
+// command.
 func (r *running) admit() error {
 	word, control := make([]byte, 1), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	n, filled, _, _, err := recvmsg(r.gate, word, control)

@@ -35,7 +35,8 @@ func TestExit(t *testing.T) {
 			{"exec sh -c 'exit 9'", "", 9, Itself, "the command ended with exit code 9"},
 		} {
 			g := shell(t, s, tier, c.script, nil)
-			if g.Exit != c.exit || g.Signal != c.signal || g.Cause != c.cause || g.Sentence != c.sentence || g.Tier != tier {
+			if g.Exit != c.exit || g.Signal != c.signal || g.Cause != c.cause || g.Sentence != c.sentence ||
+				g.Tier != tier {
 				t.Errorf("%s: got %+v, want %+v", c.script, g.Ending, c)
 			}
 		}
@@ -82,7 +83,8 @@ func TestLimitsKept(t *testing.T) {
 	each(t, func(t *testing.T, grouped *Sandbox, tier string) {
 		for name, s := range map[string]*Sandbox{"groups": grouped, "watch": alone} {
 			g := shell(t, s, tier, "head -c 2M /dev/zero > f; head -c 1M /dev/zero > $TMPDIR/f; (exit 0) & wait", func(c *Command) {
-				c.Limits = Limits{Wall: time.Minute, CPU: time.Minute, Memory: 512 << 20, Disk: 8 << 20, Processes: 32, Cores: 1.5, Files: 64}
+				c.Limits = Limits{Wall: time.Minute, CPU: time.Minute, Memory: 512 << 20, Disk: 8 << 20, Processes: 32,
+					Cores: 1.5, Files: 64}
 			})
 			if g.Exit != 0 || g.Cause != Itself {
 				t.Errorf("%s: got %+v (%s), want exit 0", name, g.Ending, g.err)
@@ -94,15 +96,16 @@ func TestLimitsKept(t *testing.T) {
 	})
 }
 
-// told calls a function with every write.
-type told func(text string)
+// notify calls a function with every write.
+type notify func(text string)
 
-func (f told) Write(p []byte) (int, error) {
+func (f notify) Write(p []byte) (int, error) {
 	f(string(p))
 	return len(p), nil
 }
 
-// TestProcesses begins more processes than there may be. bash tells when it gets none, and is called off then: it would go on trying. Without control groups the watch may be faster.
+// TestProcesses begins more processes than there may be. bash writes a line when it gets none, and is cancelled then:
+// it would go on trying. Without control groups the watch may be faster.
 func TestProcesses(t *testing.T) {
 	const bomb = "for i in {1..200}; do sleep 600 & done; wait"
 	alone := ungrouped(t)
@@ -110,12 +113,13 @@ func TestProcesses(t *testing.T) {
 		bombed := func(s *Sandbox) Ending {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			refused := told(func(text string) {
+			refused := notify(func(text string) {
 				if strings.Contains(text, "fork") {
 					cancel()
 				}
 			})
-			e, err := s.run(ctx, tier, &Command{Argv: []string{"/bin/bash", "-c", bomb}, Dir: t.TempDir(), Stderr: refused, Limits: Limits{Processes: 20}, Grace: 100 * time.Millisecond})
+			e, err := s.run(ctx, tier, &Command{Argv: []string{"/bin/bash", "-c", bomb}, Dir: t.TempDir(),
+				Stderr: refused, Limits: Limits{Processes: 20}, Grace: 100 * time.Millisecond})
 			if err != nil || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				t.Fatalf("got %+v, %v, want an end", e, err)
 			}
@@ -148,7 +152,9 @@ func TestOutputIsCut(t *testing.T) {
 		if g.out != "1\n2\n3\n4\n5\n" || g.err != "bad\n" || !g.Cut || g.StdoutBytes != 588895 || g.Exit != 4 {
 			t.Errorf("got %q, %q, %+v, want the first 10 bytes, and exit 4", g.out, g.err, g.Ending)
 		}
-		if g := shell(t, s, tier, "echo 12345678", func(c *Command) { c.Limits.Output = 10 }); g.Cut || g.out != "12345678\n" {
+		if g := shell(t, s, tier, "echo 12345678", func(c *Command) {
+			c.Limits.Output = 10
+		}); g.Cut || g.out != "12345678\n" {
 			t.Errorf("got %q, %+v, want it whole", g.out, g.Ending)
 		}
 	})
@@ -205,7 +211,8 @@ func marked(script string) (mark, full string) {
 
 func TestNothingIsLeft(t *testing.T) {
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
-		for name, end := range map[string]string{"exit": "sleep 0.2; exit 5", "crash": "sleep 0.2; kill -9 $$", "cancel": "echo here; while :; do sleep 1; done"} {
+		for name, end := range map[string]string{"exit": "sleep 0.2; exit 5", "crash": "sleep 0.2; kill -9 $$",
+			"cancel": "echo here; while :; do sleep 1; done"} {
 			mark, script := marked(brood + "\n" + end)
 			ctx, cancel := context.WithCancel(t.Context())
 			out := lines{got: make(chan string, 16)}
@@ -216,7 +223,8 @@ func TestNothingIsLeft(t *testing.T) {
 					cancel()
 				}
 			}()
-			e, err := s.run(ctx, tier, &Command{Argv: []string{"bash", "-c", script}, Dir: t.TempDir(), Stdout: &out, Grace: 100 * time.Millisecond})
+			e, err := s.run(ctx, tier, &Command{Argv: []string{"bash", "-c", script}, Dir: t.TempDir(), Stdout: &out,
+				Grace: 100 * time.Millisecond})
 			cancel()
 			if err != nil {
 				t.Fatal(err)
@@ -231,7 +239,7 @@ func TestNothingIsLeft(t *testing.T) {
 	})
 }
 
-// lines tells every write.
+// lines collects every write.
 type lines struct{ got chan string }
 
 func (l *lines) Write(p []byte) (int, error) {
@@ -278,7 +286,8 @@ func TestParentIsKilled(t *testing.T) {
 		_ = parent.Wait()
 		waitGone(t, mark)
 		for _, fd := range begun {
-			if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(patience.Milliseconds())); n != 1 || err != nil {
+			if n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}},
+				int(patience.Milliseconds())); n != 1 || err != nil {
 				t.Errorf("a process lives on: %d, %v", n, err)
 			}
 			_ = unix.Close(fd)
@@ -301,7 +310,8 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("STAGEPOST_SECRET", "hunter2")
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
 		g := shell(t, s, tier, "env; tr '\\0' '\\n' < /proc/1/environ; tr '\\0' '\\n' < /proc/$PPID/environ", func(c *Command) { c.Env = []string{"JOB_ID=17", "LANG=de_DE.UTF-8"} })
-		for _, want := range []string{"JOB_ID=17\n", "LANG=de_DE.UTF-8\n", "PATH=" + defaultPath + "\n", "HOME=/", "TMPDIR=/"} {
+		for _, want := range []string{"JOB_ID=17\n", "LANG=de_DE.UTF-8\n", "PATH=" + defaultPath + "\n", "HOME=/",
+			"TMPDIR=/"} {
 			if !strings.Contains(g.out, want) {
 				t.Errorf("got %q, want %q in it", g.out, want)
 			}
@@ -375,7 +385,8 @@ func TestBinds(t *testing.T) {
 	}
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
 		if tier == None {
-			_, err := s.run(t.Context(), tier, &Command{Argv: []string{"true"}, Dir: t.TempDir(), Binds: []Bind{{tool, "/opt/tool"}}})
+			_, err := s.run(t.Context(), tier, &Command{Argv: []string{"true"}, Dir: t.TempDir(),
+				Binds: []Bind{{tool, "/opt/tool"}}})
 			if err == nil || !strings.Contains(err.Error(), "no mounts") {
 				t.Errorf("got %v, want a refusal", err)
 			}
@@ -399,7 +410,9 @@ func TestFilesBelongToCaller(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if g := shell(t, s, tier, "bash run.sh", func(c *Command) { c.Dir = dir }); g.Exit != 0 || g.out != "private\n" {
+		if g := shell(t, s, tier, "bash run.sh", func(c *Command) {
+			c.Dir = dir
+		}); g.Exit != 0 || g.out != "private\n" {
 			t.Fatalf("got %+v, %q, %q", g.Ending, g.out, g.err)
 		}
 		var st unix.Stat_t
@@ -431,8 +444,9 @@ func TestNotStarted(t *testing.T) {
 			"there is no program\nthe directory":  {Argv: nil, Dir: "relative", Network: "mine"},
 			"the variable":                        {Argv: []string{"true"}, Dir: dir, Env: []string{"novalue"}},
 			"may not cover /usr":                  {Argv: []string{"true"}, Dir: dir, Binds: []Bind{{"/opt", "/usr"}}},
-			"may not lie in /proc":                {Argv: []string{"true"}, Dir: dir, Binds: []Bind{{"/opt", "/proc/sys"}}},
-			"a limit is negative":                 {Argv: []string{"true"}, Dir: dir, Limits: Limits{Disk: -1}},
+			"may not lie in /proc": {Argv: []string{"true"}, Dir: dir,
+				Binds: []Bind{{"/opt", "/proc/sys"}}},
+			"a limit is negative": {Argv: []string{"true"}, Dir: dir, Limits: Limits{Disk: -1}},
 		} {
 			if want == "run .: permission denied" {
 				want = "permission denied"
@@ -448,7 +462,8 @@ func TestCancelledBefore(t *testing.T) {
 	each(t, func(t *testing.T, s *Sandbox, tier string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if e, err := s.run(ctx, tier, &Command{Argv: []string{"sleep", "60"}, Dir: t.TempDir(), Grace: time.Millisecond}); err != nil || e.Cause != Killed {
+		if e, err := s.run(ctx, tier, &Command{Argv: []string{"sleep", "60"}, Dir: t.TempDir(),
+			Grace: time.Millisecond}); err != nil || e.Cause != Killed {
 			t.Errorf("got %+v, %v, want killed", e, err)
 		}
 	})

@@ -16,10 +16,12 @@ const (
 	Require = "require" // as Auto, but never None
 )
 
-// Options are what Open may be told; the zero value works.
+// Options are what Open may be reported; the zero value works.
 type Options struct {
-	Tier string       // Defaults to Auto.
-	Name string       // Of this agent among those on the machine: part of the names of control groups and of the mark of its commands. Defaults to "stagepost".
+	Tier string // Defaults to Auto.
+	// Of this agent among those on the machine: part of the names of control groups and of the mark of its commands.
+	// Defaults to "stagepost".
+	Name string
 	Log  *slog.Logger // Defaults to none.
 }
 
@@ -28,10 +30,11 @@ type Limits struct {
 	Wall, CPU time.Duration // CPU: of all processes together
 	Memory    int64         // bytes, of all processes together
 	Disk      int64         // bytes below Dir, and in the private temporary directory; an empty file counts as 512
-	Output    int64         // bytes of standard output, and as many of standard error; the rest is cut and the command goes on
-	Processes int           // and threads
-	Cores     float64       // only where there are control groups
-	Files     int           // open, of each process
+	// bytes of standard output, and as many of standard error; the rest is cut and the command goes on
+	Output    int64
+	Processes int     // and threads
+	Cores     float64 // only where there are control groups
+	Files     int     // open, of each process
 }
 
 // Bind shows a file or directory of the machine, to be read only.
@@ -42,10 +45,13 @@ type Bind struct {
 
 // Command is what Run runs.
 type Command struct {
-	Argv    []string    // the first is looked up in the command's PATH
-	Env     []string    // NAME=value; PATH, HOME, TMPDIR and LANG are added where missing; nothing else of the agent's environment is seen
-	Dir     string      // absolute; the command's working directory, its home, and the only place that outlives it; /job in the tiers with namespaces
-	Same    fs.FileInfo // what Dir must be, if the caller has looked at it before. Defaults to anything
+	Argv []string // the first is looked up in the command's PATH
+	// NAME=value; PATH, HOME, TMPDIR and LANG are added where missing; nothing else of the agent's environment is seen
+	Env []string
+	// absolute; the command's working directory, its home, and the only directory that outlives it; /job in the tiers
+	// with namespaces
+	Dir     string
+	Same    fs.FileInfo // what Dir must be, if the caller has inspected it before. Defaults to anything
 	Binds   []Bind
 	Network string        // "none" (the default: a loopback of its own) or "host"
 	Stdin   io.Reader     // Defaults to /dev/null. A Read that never returns does not keep Run, but stays behind.
@@ -61,18 +67,20 @@ type Cause string
 
 // The causes.
 const (
-	Itself    Cause = ""          // it exited, see Ending.Exit
-	Signal    Cause = "signal"    // a signal that was not ours ended it
-	Memory    Cause = "memory"    // more than Limits.Memory
-	CPU       Cause = "cpu"       // more than Limits.CPU
-	Timeout   Cause = "timeout"   // more than Limits.Wall
-	Disk      Cause = "disk"      // more than Limits.Disk
-	Depth     Cause = "depth"     // directories nested more deeply than can be measured, where there is a Limits.Disk
-	Killed    Cause = "killed"    // the context ended
-	Processes Cause = "processes" // more than Limits.Processes where only the watch could see it; elsewhere a fork fails instead, and the sentence notes it
+	Itself  Cause = ""        // it exited, see Ending.Exit
+	Signal  Cause = "signal"  // a signal that was not ours ended it
+	Memory  Cause = "memory"  // more than Limits.Memory
+	CPU     Cause = "cpu"     // more than Limits.CPU
+	Timeout Cause = "timeout" // more than Limits.Wall
+	Disk    Cause = "disk"    // more than Limits.Disk
+	Depth   Cause = "depth"   // directories nested more deeply than can be measured, where there is a Limits.Disk
+	Killed  Cause = "killed"  // the context ended
+	// more than Limits.Processes where only the watch could see it; elsewhere a fork fails instead, and the sentence
+	// notes it
+	Processes Cause = "processes"
 )
 
-// Ending tells how a command ended.
+// Ending is how a command ended.
 type Ending struct {
 	Exit        int    // -1: by a signal
 	Signal      string // as "SIGKILL"; empty if it exited

@@ -88,7 +88,8 @@ const patience = 5 * time.Minute
 func shell(t *testing.T, s *Sandbox, tier, script string, change func(*Command)) got {
 	t.Helper()
 	var out, errs bytes.Buffer
-	c := &Command{Argv: []string{"/bin/bash", "-c", script}, Dir: t.TempDir(), Stdout: &out, Stderr: &errs, Grace: 200 * time.Millisecond}
+	c := &Command{Argv: []string{"/bin/bash", "-c", script}, Dir: t.TempDir(), Stdout: &out, Stderr: &errs,
+		Grace: 200 * time.Millisecond}
 	if err := os.Chmod(filepath.Dir(c.Dir), 0o711); err != nil { // in tier none a user of its own may pass
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 // Sandbox is made by Open, which works on Linux only.
 type Sandbox struct{}
 
-// Open tells that there is no sandbox here.
+// Open returns an error: there is no sandbox here.
 func Open(context.Context, Options) (*Sandbox, error) {
 	return nil, fmt.Errorf("a sandbox needs Linux: %w", errors.ErrUnsupported)
 }

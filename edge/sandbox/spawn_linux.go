@@ -2,8 +2,8 @@ package sandbox
 
 import "runtime"
 
-// spawner starts processes, all from one thread that lives as long as the sandbox: the kernel sends a child its death signal when the thread that began it ends, and Go ends threads
-// as it likes.
+// spawner starts processes, all from one thread that lives as long as the sandbox: the kernel sends a child its death
+// signal when the thread that began it ends, and Go ends threads as it likes.
 type spawner struct {
 	work chan func()
 	done chan struct{}

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageMarker is the first argument of this program when it prepares what bubblewrap shows to the command of a caller that is root.
+// stageMarker is the first argument of this program when it prepares what bubblewrap shows to the command of a caller
+// that is root.
 const stageMarker = "__stagepost-sandbox-stage"
 
-// stage is the last thing that a process of root does for a command in tier bwrap: in a mount namespace of its own it mounts what the command's user could not reach by its path,
-// becomes that user, and executes bubblewrap. So neither bubblewrap nor the command ever has the id of root.
+// stage is the last thing that a process of root does for a command in tier bwrap: in a mount namespace of its own it
+// mounts what the command's user could not reach by its path, becomes that user, and executes bubblewrap. So neither
+// bubblewrap nor the command ever has the id of root.
 type stage struct {
 	ID      uint32
 	Trees   []stageTree
@@ -23,14 +25,14 @@ type stage struct {
 	Args    []string
 }
 
-// stageTree is a detached mount on its way to its place below newRoot.
+// stageTree is a detached mount to be mounted below newRoot.
 type stageTree struct {
 	FD    int
 	To    string
 	Attrs uint64
 }
 
-// openStage opens what is shown to the command, and says where bubblewrap finds it.
+// openStage opens what is shown to the command, and reports where bubblewrap finds it.
 func (r *running) openStage() (*stage, shownPaths, error) {
 	if err := r.openBinds(); err != nil {
 		return nil, shownPaths{}, err
@@ -73,17 +75,18 @@ func (s *stage) run() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("detach from the machine's mounts: %w", err)
 	}
-	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "size=1m,nr_inodes=4096,mode=755"); err != nil {
+	if err := unix.Mount("tmpfs", newRoot, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV,
+		"size=1m,nr_inodes=4096,mode=755"); err != nil {
 		return fmt.Errorf("mount the stage: %w", err)
 	}
 	for _, t := range s.Trees {
-		if err := (tree{t.FD, t.To, t.Attrs}).place(); err != nil {
+		if err := (tree{t.FD, t.To, t.Attrs}).mountAt(); err != nil {
 			return err
 		}
 	}
 	id := int(s.ID)
 	if err := syscall.Setgroups(nil); err != nil {
-		return fmt.Errorf("give up the groups: %w", err)
+		return fmt.Errorf("drop the groups: %w", err)
 	}
 	if err := syscall.Setresgid(id, id, id); err != nil {
 		return fmt.Errorf("become the command's group: %w", err)
@@ -91,7 +94,8 @@ func (s *stage) run() error {
 	if err := syscall.Setresuid(id, id, id); err != nil {
 		return fmt.Errorf("become the command's user: %w", err)
 	}
-	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil { // the kernel forgot it with the user
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		// the kernel forgot it with the user
 		return err
 	}
 	return fmt.Errorf("execute %s: %w", s.Program, syscall.Exec(s.Program, s.Args, []string{}))

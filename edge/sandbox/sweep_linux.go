@@ -28,8 +28,8 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// sweepTemps removes the temporary directories of processes that have ended, whatever their names and wherever they ran.
-// Those of others cannot be opened, and those in use cannot be locked.
+// sweepTemps removes the temporary directories of processes that have ended, whatever their names and wherever they
+// ran. Those of others cannot be opened, and those in use cannot be locked.
 func sweepTemps(in string, now time.Time) {
 	left, _ := filepath.Glob(filepath.Join(in, tempPrefix+"*"))
 	for _, dir := range left {

@@ -40,6 +40,6 @@ func TestTempsAreSwept(t *testing.T) {
 	}
 	sweepTemps(in, time.Now().Add(time.Hour))
 	if _, err := os.Stat(used); err == nil {
-		t.Error("nobody uses it any more, and it is there")
+		t.Error("it is unused, and was not removed")
 	}
 }

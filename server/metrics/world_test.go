@@ -61,7 +61,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
 			}, 0),
 			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {
-				return []compute.Agent{{Name: "node1", Up: true, Room: compute.Room{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}
+				return []compute.Agent{{Name: "node1", Up: true, Capacity: compute.Capacity{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}
 			}),
 		},
 		Disks: func() map[string]string {

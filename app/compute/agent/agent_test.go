@@ -22,7 +22,7 @@ import (
 
 // A payload goes its whole way over each of the two doors: taken, run, results, receipt.
 func TestWholeWay(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	for name, x := range map[string]compute.Executor{"local": w.app.Local(), "remote": remote} {
 		t.Run(name, func(t *testing.T) {
@@ -32,7 +32,8 @@ func TestWholeWay(t *testing.T) {
 				t.Errorf("got %+v", n)
 			}
 			n = w.end(k)
-			if n.Standing != compute.Ended || n.Ending.Exit != 0 || n.Ending.Cause != "" || !n.HasResult || n.Bytes <= 0 || len(n.SHA256) != 64 {
+			if n.Standing != compute.Ended || n.Ending.Exit != 0 || n.Ending.Cause != "" || !n.HasResult ||
+				n.Bytes <= 0 || len(n.SHA256) != 64 {
 				t.Fatalf("got %+v, %+v", n, n.Ending)
 			}
 			r, err := x.Results(t.Context(), handle(k))
@@ -41,7 +42,8 @@ func TestWholeWay(t *testing.T) {
 				t.Error("no exit.json")
 			}
 			delete(got, "exit.json")
-			if diff := cmp.Diff(map[string]string{"stdout": "hello\n", "stderr": "oh\n", "made.txt": "made"}, got); diff != "" {
+			if diff := cmp.Diff(map[string]string{"stdout": "hello\n", "stderr": "oh\n", "made.txt": "made"},
+				got); diff != "" {
 				t.Errorf("inputs are left out, what was made is in: %s", diff)
 			}
 			log, err := x.Log(t.Context(), handle(k), "stdout", 2, true)
@@ -55,7 +57,7 @@ func TestWholeWay(t *testing.T) {
 			if err := x.Forget(t.Context(), handle(k)); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := os.Stat(w.app.place(idOf(k))); !errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Stat(w.app.pathOf(idOf(k))); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the files are still there: %v", err)
 			}
 			if err := x.Forget(t.Context(), handle(k)); err != nil {
@@ -74,7 +76,7 @@ func TestWholeWay(t *testing.T) {
 
 // The results of a payload whose inputs are wanted hold them.
 func TestInputsInResults(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	k := ticket()
 	p := parcel(k, "echo hello", "in.txt", "input")
 	p.Inputs = true
@@ -86,17 +88,18 @@ func TestInputsInResults(t *testing.T) {
 	}
 }
 
-// Failures keep their results, and say why.
+// Failures keep their results, and report why.
 func TestFailureKeepsResults(t *testing.T) {
 	ending := sandbox.Ending{Exit: -1, Signal: "SIGKILL", Cause: sandbox.Memory, Sentence: "the command used more than its 1 MiB of memory"}
-	w := newWorld(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		_, err := io.WriteString(c.Stdout, "half")
 		return ending, err
 	}, nil)
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))
 	n := w.end(k)
-	if n.Ending.Cause != compute.CauseMemory || n.Ending.Signal != "SIGKILL" || n.Ending.Sentence != ending.Sentence || !n.HasResult {
+	if n.Ending.Cause != compute.CauseMemory || n.Ending.Signal != "SIGKILL" || n.Ending.Sentence != ending.Sentence ||
+		!n.HasResult {
 		t.Errorf("got %+v", n.Ending)
 	}
 	r, err := w.app.Results(t.Context(), handle(k))
@@ -113,10 +116,11 @@ func noCurl(script io.Reader) (compute.Verdict, error) {
 
 // What can never run is ended with a sentence, and is not run. The check of a service goes before that of the agent.
 func TestRejected(t *testing.T) {
-	w := newWorld(t, writes(0), func(o *Options) {
+	w := newHarness(t, writes(0), func(o *Options) {
 		o.Services = map[string]Service{"test": {Check: noCurl}}
 	})
-	for script, want := range map[string]string{"": "there is no run.sh", "curl x": "the script policy: it contains curl"} {
+	for script, want := range map[string]string{"": "there is no run.sh",
+		"curl x": "the script policy: it contains curl"} {
 		k := ticket()
 		w.submit(w.app, parcel(k, script, "other.txt", "x"))
 		n := w.end(k)
@@ -136,7 +140,7 @@ func TestRejected(t *testing.T) {
 
 // Many submissions of one ticket at once make one payload, which runs once.
 func TestSubmitOnce(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	k := ticket()
 	remotes := make([]string, 24)
@@ -171,9 +175,9 @@ func TestSubmitOnce(t *testing.T) {
 	}
 }
 
-// Who does not know the secret is told of no payload, whatever is asked.
+// A caller without the secret learns of no payload, whatever it asks.
 func TestWrongSecret(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	k := ticket()
 	w.submit(w.app, parcel(k, "echo"))
@@ -182,13 +186,15 @@ func TestWrongSecret(t *testing.T) {
 	wrong.Secret = strings.Repeat("f", 32)
 	for name, x := range map[string]compute.Executor{"local": w.app.Local(), "remote": remote} {
 		h := handle(wrong)
-		if n, err := x.Look(t.Context(), h); err != nil || n.Standing != compute.Stranger || n.Remote != "" || n.Ending != nil {
-			t.Errorf("%s look: %+v, %v", name, n, err)
+		if n, err := x.Query(t.Context(), h); err != nil || n.Standing != compute.Stranger || n.Remote != "" ||
+			n.Ending != nil {
+			t.Errorf("%s query: %+v, %v", name, n, err)
 		}
 		_, results := x.Results(t.Context(), h)
 		_, partial := x.Partial(t.Context(), h)
 		_, log := x.Log(t.Context(), h, "stdout", 0, false)
-		for what, err := range map[string]error{"results": results, "partial": partial, "log": log, "kill": x.Kill(t.Context(), h), "forget": x.Forget(t.Context(), h)} {
+		for what, err := range map[string]error{"results": results, "partial": partial, "log": log,
+			"kill": x.Kill(t.Context(), h), "forget": x.Forget(t.Context(), h)} {
 			if !errors.Is(err, compute.ErrNoPayload) {
 				t.Errorf("%s %s: got %v", name, what, err)
 			}
@@ -197,7 +203,7 @@ func TestWrongSecret(t *testing.T) {
 		if _, err := x.Submit(t.Context(), parcel(wrong, "echo")); !errors.As(err, &refusal) {
 			t.Errorf("%s submit: got %v", name, err)
 		}
-		if n, err := x.Look(t.Context(), handle(k)); err != nil || n.Standing != compute.Ended {
+		if n, err := x.Query(t.Context(), handle(k)); err != nil || n.Standing != compute.Ended {
 			t.Errorf("%s control: %+v, %v", name, n, err)
 		}
 	}
@@ -205,7 +211,7 @@ func TestWrongSecret(t *testing.T) {
 
 // A file that is not what was announced is not taken, and nothing of it stays.
 func TestBrokenFiles(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	for name, x := range map[string]compute.Executor{"local": w.app.Local(), "remote": remote} {
 		k := ticket()
@@ -219,7 +225,7 @@ func TestBrokenFiles(t *testing.T) {
 				t.Errorf("%s: the name %q was taken", name, bad)
 			}
 		}
-		if n, err := x.Look(t.Context(), handle(k)); err != nil || n.Standing != compute.Stranger {
+		if n, err := x.Query(t.Context(), handle(k)); err != nil || n.Standing != compute.Stranger {
 			t.Errorf("%s: got %+v, %v", name, n, err)
 		}
 		if n := w.submit(x, parcel(k, "echo")); n.Remote == "" {
@@ -232,16 +238,17 @@ func TestBrokenFiles(t *testing.T) {
 	}
 }
 
-// A payload that is killed is at work until it is gone, keeps its results, and counts as killed; one that waits never runs.
+// A payload that is killed is at work until it is gone, keeps its results, and counts as killed; one that waits never
+// runs.
 func TestKill(t *testing.T) {
 	begun := make(chan *sandbox.Command, 8)
-	w := newWorld(t, blocks(begun, nil), func(o *Options) { o.Slots = 1 })
+	w := newHarness(t, blocks(begun, nil), func(o *Options) { o.Slots = 1 })
 	remote, _ := w.remote(HandlerOptions{})
 	first, second := ticket(), ticket()
 	w.submit(remote, parcel(first, "sleep"))
 	<-begun
 	w.submit(remote, parcel(second, "sleep"))
-	if n, err := remote.Look(t.Context(), handle(second)); err != nil || n.Standing != compute.Waits {
+	if n, err := remote.Query(t.Context(), handle(second)); err != nil || n.Standing != compute.Waits {
 		t.Fatalf("got %+v, %v", n, err)
 	}
 	for _, k := range []compute.Ticket{second, first} {
@@ -272,10 +279,10 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// Nobody passes the first in line for memory, and all run in the end.
+// No one passes the first in line for memory, and all run in the end.
 func TestRoom(t *testing.T) {
 	begun, release := make(chan *sandbox.Command, 8), make(chan struct{})
-	w := newWorld(t, blocks(begun, release), func(o *Options) { o.Memory = 100 << 20 })
+	w := newHarness(t, blocks(begun, release), func(o *Options) { o.Memory = 100 << 20 })
 	memory := func(mib int64) compute.Ticket {
 		k := ticket()
 		p := parcel(k, "x")
@@ -304,14 +311,14 @@ func TestRoom(t *testing.T) {
 }
 
 // waits waits until a payload waits for a reason.
-func (w *world) waits(k compute.Ticket, reason string) {
+func (w *harness) waits(k compute.Ticket, reason string) {
 	w.Helper()
 	changes := w.app.hub.listen()
 	defer w.app.hub.leave(changes)
 	ctx, cancel := context.WithTimeout(w.Context(), enough)
 	defer cancel()
 	for {
-		n, err := w.app.Look(ctx, handle(k))
+		n, err := w.app.Query(ctx, handle(k))
 		if err != nil {
 			w.Fatal(err)
 		}
@@ -327,7 +334,7 @@ func (w *world) waits(k compute.Ticket, reason string) {
 // An agent that drains refuses, and what it has goes on.
 func TestDrain(t *testing.T) {
 	begun, release := make(chan *sandbox.Command, 8), make(chan struct{})
-	w := newWorld(t, blocks(begun, release), nil)
+	w := newHarness(t, blocks(begun, release), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	k := ticket()
 	w.submit(remote, parcel(k, "x"))
@@ -355,7 +362,7 @@ func TestDrain(t *testing.T) {
 // Halt ends what does not end within the grace, with a cause of its own; what waits is run after the next start.
 func TestHalt(t *testing.T) {
 	begun := make(chan *sandbox.Command, 8)
-	w := newWorld(t, blocks(begun, nil), func(o *Options) { o.Slots = 1 })
+	w := newHarness(t, blocks(begun, nil), func(o *Options) { o.Slots = 1 })
 	runs, waits := ticket(), ticket()
 	w.submit(w.app, parcel(runs, "x"))
 	<-begun
@@ -375,9 +382,10 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// A parcel that was sent to another memory is not taken, and payloads that another memory had are lost rather than strangers.
+// A parcel that was sent to another memory is not taken, and payloads that another memory had are lost rather than
+// strangers.
 func TestInstance(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, _ := w.remote(HandlerOptions{})
 	old := w.app.Instance()
 	for _, x := range []compute.Executor{w.app, remote} {
@@ -388,11 +396,11 @@ func TestInstance(t *testing.T) {
 		}
 		h := handle(p.Ticket)
 		h.Instance = "another"
-		if n, err := x.Look(t.Context(), h); err != nil || n.Standing != compute.Lost {
+		if n, err := x.Query(t.Context(), h); err != nil || n.Standing != compute.Lost {
 			t.Errorf("got %+v, %v", n, err)
 		}
 		h.Instance = old
-		if n, err := x.Look(t.Context(), h); err != nil || n.Standing != compute.Stranger {
+		if n, err := x.Query(t.Context(), h); err != nil || n.Standing != compute.Stranger {
 			t.Errorf("control: got %+v, %v", n, err)
 		}
 	}
@@ -408,12 +416,12 @@ func TestInstance(t *testing.T) {
 		t.Error("control: a restart is no new memory")
 	}
 	w.stop()
-	fresh := &world{T: t, store: mem.New(), dir: w.dir, runner: w.runner}
+	fresh := &harness{T: t, store: mem.New(), dir: w.dir, runner: w.runner}
 	fresh.start(nil)
 	if fresh.app.Instance() == old {
 		t.Error("a store that was emptied is a new memory")
 	}
-	if _, err := os.Stat(w.app.place(idOf(k))); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(w.app.pathOf(idOf(k))); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a directory without a record stays: %v", err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Service says how payloads of one service are run here.
+// Service reports how payloads of one service are run here.
 type Service struct {
 	Binds   []sandbox.Bind      // files and directories of the machine that they may read
 	Network string              // "none" (the default) or "host"
@@ -37,26 +37,34 @@ type Runner interface {
 
 // Options of the application. Dir is required.
 type Options struct {
-	Dir      string                            // the data directory
-	Name     string                            // of the agent, shown to people. Defaults to the name of the machine
-	Slots    int                               // payloads that run at once. Defaults to the number of processors
-	Cores    float64                           // that payloads together may ask for. Defaults to the number of processors; negative: any number
-	Memory   int64                             // bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
-	Reserve  int64                             // bytes of the disk that no parcel may take. Defaults to 256 MiB
-	Services map[string]Service                // by name. Defaults to any service, with the zero Service
-	Others   bool                              // services that Services does not name are served, too, with the zero Service
-	Runner   Runner                            // what confines payloads
-	Sandbox  string                            // how Runner confines, for people and records
-	Grace    time.Duration                     // between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
-	Keep     time.Duration                     // of files after the end of a payload, if no receipt comes. Defaults to 48 h; job.Unlimited: until one comes
-	Limits   compute.Limits                    // for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in any case
-	Check    compute.ScriptCheck               // for services that set none. nil: every script may run
-	Setting  func(service, path string) string // what in the environment shows a path to jobs of a service. nil: nothing does
-	Log      *slog.Logger                      // never of secrets, headers or content. Defaults to none
-	Disk     DiskSpace                         // defaults to asking the file system of Dir
+	Dir   string // the data directory
+	Name  string // of the agent, shown to people. Defaults to the name of the machine
+	Slots int    // payloads that run at once. Defaults to the number of processors
+	// that payloads together may ask for. Defaults to the number of processors; negative: any number
+	Cores float64
+	// bytes that payloads together may ask for. Defaults to that of the machine; negative: any amount
+	Memory   int64
+	Reserve  int64              // bytes of the disk that no parcel may take. Defaults to 256 MiB
+	Services map[string]Service // by name. Defaults to any service, with the zero Service
+	// services that Services does not name are served, too, with the zero Service
+	Others  bool
+	Runner  Runner // what confines payloads
+	Sandbox string // how Runner confines, for people and records
+	// between SIGTERM and SIGKILL for a payload that is ended. Defaults to 5 s
+	Grace time.Duration
+	// of files after the end of a payload, if no receipt comes. Defaults to 48 h; job.Unlimited: until one comes
+	Keep time.Duration
+	// for services that set none. Defaults to 64 MiB of each output and 4096 processes; memory is bounded by Memory in
+	// any case
+	Limits compute.Limits
+	Check  compute.ScriptCheck // for services that set none. nil: every script may run
+	// what in the environment shows a path to jobs of a service. nil: nothing does
+	Setting func(service, path string) string
+	Log     *slog.Logger // never of secrets, headers or content. Defaults to none
+	Disk    DiskSpace    // defaults to asking the file system of Dir
 }
 
-// DiskSpace tells how many bytes of a directory's file system are free.
+// DiskSpace reports how many bytes of a directory's file system are free.
 type DiskSpace func(dir string) (free int64, err error)
 
 func (o *Options) complete() error {
@@ -113,13 +121,13 @@ type App struct {
 	engine  *engine.Engine
 	memory  *memory
 	fault   error // written by Bind
-	room    *room
+	room    *capacity
 	load    *loadMeter
 	hub     *hub
 	cleaned *hub // of payloads whose files may have to go
 	pack    packer
 	shell   string
-	freed   chan struct{}   // room was given back
+	freed   chan struct{}   // capacity was released
 	life    context.Context // ends with Close
 	stop    context.CancelFunc
 	wait    sync.WaitGroup
@@ -146,7 +154,8 @@ func New(o Options) (*App, error) {
 		return nil, fmt.Errorf("agent: %w", err)
 	}
 	a := &App{
-		options: o, log: o.Log, room: newRoom(need{o.Memory, o.Cores}), load: newLoadMeter(), hub: newHub(), cleaned: newHub(), pack: zipper{}, shell: Shell(),
+		options: o, log: o.Log, room: newCapacity(need{o.Memory, o.Cores}), load: newLoadMeter(), hub: newHub(),
+		cleaned: newHub(), pack: zipper{}, shell: Shell(),
 		freed: make(chan struct{}, 1), busy: map[job.ID]bool{}, awaited: map[job.ID]int{}, trials: map[job.ID]*trial{},
 	}
 	a.life, a.stop = context.WithCancel(context.Background())
@@ -171,7 +180,7 @@ func (a *App) Works() []engine.Work {
 	}}
 }
 
-// explain completes why a payload waits for room.
+// explain completes why a payload waits for capacity.
 func explain(_ *job.Job, b *engine.Blocker) {
 	if b.Code == codeRoom {
 		b.Holder, b.Remedy = "payloads that run", "nothing: it starts when one of them ends"
@@ -181,16 +190,16 @@ func explain(_ *job.Job, b *engine.Blocker) {
 // Deliver gives the topics of the outbox that the application delivers: none.
 func (a *App) Deliver() map[string]engine.Deliver { return nil }
 
-// Bind joins the application to the engine that runs its works. It is called once, before the engine runs. If the data directory or the store cannot be read,
-// [App.Fault] tells, and the agent takes nothing.
+// Bind joins the application to the engine that runs its works. It is called once, before the engine runs. If the data
+// directory or the store cannot be read, [App.Fault] reports, and the agent takes nothing.
 func (a *App) Bind(e *engine.Engine) {
 	a.engine = e
 	ctx := a.life
 	if a.fault = a.recall(ctx); a.fault != nil {
-		a.log.Error("the agent cannot read what it knows: it takes nothing", "error", a.fault)
+		a.log.Error("the agent cannot read its records: it accepts nothing", "error", a.fault)
 		return
 	}
-	e.Store().Watch(ctx, a.hear)
+	e.Store().Watch(ctx, a.observe)
 	a.wait.Go(func() { a.tidies(ctx) })
 	a.wait.Go(func() { a.callNext(ctx) })
 	a.wait.Go(func() { a.sweeps(ctx) })
@@ -209,7 +218,7 @@ func (a *App) recall(ctx context.Context) (err error) {
 	return nil
 }
 
-// Fault tells why the agent takes nothing; nil when all is well. It is known when Bind has returned.
+// Fault reports why the agent takes nothing; nil when all is well. It is known when Bind has returned.
 func (a *App) Fault() error {
 	if a.fault == nil {
 		return nil
@@ -227,7 +236,7 @@ func (a *App) Close() error {
 // Instance names the agent's memory.
 func (a *App) Instance() string { return a.memory.name }
 
-// empty tells whether the store has no payload.
+// empty reports whether the store has no payload.
 func (a *App) empty(ctx context.Context) (bool, error) {
 	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{compute.PayloadKind}, Limit: 1})
 	return len(page.Jobs) == 0, err
@@ -255,7 +264,8 @@ func (a *App) service(name string) (Service, bool) {
 	return s, ok || a.options.Others
 }
 
-// lock keeps others from receiving, packing or removing a payload until the function it gives is called; ok is false if somebody is at it.
+// lock keeps others from receiving, packing or removing a payload until the function it gives is called; ok is false if
+// somebody is at it.
 func (a *App) lock(id job.ID) (free func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -269,12 +279,12 @@ func (a *App) lock(id job.ID) (free func(), ok bool) {
 		awaited := a.awaited[id] > 0
 		a.mu.Unlock()
 		if awaited {
-			a.hub.tell(id)
+			a.hub.notify(id)
 		}
 	}, true
 }
 
-// locked is lock, and waits for it. When it is given free, whoever removes files is told: he may have passed it over.
+// locked is lock, and waits for it. When it is given free, the sweep is notified: it may have skipped the payload.
 func (a *App) locked(ctx context.Context, id job.ID) (free func(), err error) {
 	changes := a.hub.listen()
 	defer a.hub.leave(changes)
@@ -282,7 +292,7 @@ func (a *App) locked(ctx context.Context, id job.ID) (free func(), err error) {
 	defer a.awaits(id, -1)
 	for {
 		if free, ok := a.lock(id); ok {
-			return func() { free(); a.hub.tell(id) }, nil
+			return func() { free(); a.hub.notify(id) }, nil
 		}
 		if _, err := changes.next(ctx, a.life); err != nil {
 			return nil, &job.Error{Op: "agent", Kind: job.Unavailable, ID: id, Err: err}
@@ -299,7 +309,7 @@ func (a *App) awaits(id job.ID, n int) {
 	}
 }
 
-// callNext makes the first payload in line look again when room was given back.
+// callNext makes the first payload in line check again when capacity was given back.
 func (a *App) callNext(ctx context.Context) {
 	for {
 		select {
@@ -323,7 +333,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// sweeps removes, every hour, what retention let go and no hint told of.
+// sweeps removes, every hour, what retention removed without a hint.
 func (a *App) sweeps(ctx context.Context) {
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()

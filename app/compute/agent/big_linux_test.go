@@ -37,7 +37,7 @@ func peak(t *testing.T, pid string) int64 {
 			return n << 10
 		}
 	}
-	t.Fatal("the system does not tell")
+	t.Fatal("the system does not report it")
 	return 0
 }
 
@@ -75,7 +75,8 @@ func (n *noise) Seek(offset int64, whence int) (int64, error) {
 
 func (*noise) Close() error { return nil }
 
-// TestBig sends a file up, has it in the results, and takes these down, from another process than the agent: neither needs more than 64 MiB.
+// TestBig sends a file up, has it in the results, and takes these down, from another process than the agent: neither
+// needs more than 64 MiB.
 func TestBig(t *testing.T) {
 	p := spawn(t, filepath.Join(t.TempDir(), "agent"), sandbox.None)
 	sum := sha256.New()
@@ -87,7 +88,8 @@ func TestBig(t *testing.T) {
 	small := parcel(k, "echo done")
 	big := *small
 	big.Inputs = true
-	big.Files = append(big.Files, compute.File{Name: "big.bin", Size: *bigBytes, SHA256: hex.EncodeToString(sum.Sum(nil))})
+	big.Files = append(big.Files, compute.File{Name: "big.bin", Size: *bigBytes,
+		SHA256: hex.EncodeToString(sum.Sum(nil))})
 	big.Open = func(name string) (io.ReadSeekCloser, error) {
 		if name == "big.bin" {
 			return newNoise(*bigBytes), nil
@@ -120,7 +122,7 @@ func TestBig(t *testing.T) {
 	}
 }
 
-// await waits for the end of a payload by looks that wait.
+// await waits for the end of a payload by checks that wait.
 func (p *process) await(ctx context.Context, k compute.Ticket) (n compute.Notice, err error) {
 	for n.Standing != compute.Ended && err == nil {
 		h := handle(k)

@@ -10,8 +10,9 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// lacks says what of the paths and the network that a server counts on payloads do not get here; empty: nothing. What they may read is for the agent's owner to say: a server's word adds
-// nothing to it, and a payload that would lack something is refused instead of being run without it.
+// lacks reports what of the paths and the network that a server counts on payloads do not get here; empty: nothing.
+// What they may read is for the agent's owner to define: a server's request adds nothing to it, and a payload that
+// would lack something is refused instead of being run without it.
 func (a *App) lacks(p *compute.Parcel, s *Service) string {
 	open := a.options.Sandbox == sandbox.None // they see what the agent's user sees, where it is
 	for _, bind := range p.Binds {
@@ -24,20 +25,23 @@ func (a *App) lacks(p *compute.Parcel, s *Service) string {
 		if from == to && a.options.Setting != nil {
 			setting += ", or " + a.options.Setting(p.Service, from) + " in its environment"
 		}
-		return fmt.Sprintf("the server's settings show %s to jobs of %s, and this agent's do not; its owner can allow it: %s", bind, p.Service, setting)
+		return fmt.Sprintf("the server's settings show %s to jobs of %s, and this agent's do not; its owner can "+
+			"allow it: %s", bind, p.Service, setting)
 	}
 	if p.Network == "host" && s.Network != "host" && !open {
-		return fmt.Sprintf("the server's settings give jobs of %s the machine's network, and this agent's do not; its owner can allow it: network: host for the service in the file of stagepost compute agent --services",
+		return fmt.Sprintf("the server's settings give jobs of %s the machine's network, and this agent's do not; "+
+			"its owner can allow it: network: host for the service in the file of stagepost compute agent --services",
 			p.Service)
 	}
 	return ""
 }
 
-// shows tells whether a path of the machine stands where it is looked for, by itself or within one that does.
+// shows reports whether a path of the machine is shown at that path, by itself or within one that is.
 func shows(binds []sandbox.Bind, from, to string) bool {
 	for _, b := range binds {
 		below, err := filepath.Rel(b.From, from)
-		if err == nil && below != ".." && !strings.HasPrefix(below, "../") && filepath.Join(cmp.Or(b.To, b.From), below) == to {
+		if err == nil && below != ".." && !strings.HasPrefix(below, "../") &&
+			filepath.Join(cmp.Or(b.To, b.From), below) == to {
 			return true
 		}
 	}

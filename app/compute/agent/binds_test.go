@@ -12,7 +12,9 @@ import (
 // What a server counts on and the agent's owner does not allow is refused, with the setting that allows it.
 func TestBinds(t *testing.T) {
 	t.Parallel()
-	own := map[string]Service{"example": {Binds: []sandbox.Bind{{From: "/opt/tool"}, {From: "/data/models", To: "/models"}}}, "open": {Network: "host"}}
+	own := map[string]Service{
+		"example": {Binds: []sandbox.Bind{{From: "/opt/tool"}, {From: "/data/models", To: "/models"}}},
+		"open":    {Network: "host"}}
 	for _, one := range []struct {
 		service, bind, network, want string
 		none                         bool // nothing confines payloads
@@ -40,7 +42,7 @@ func TestBinds(t *testing.T) {
 		if one.none {
 			tier = sandbox.None
 		}
-		w := newWorld(t, writes(0), func(o *Options) {
+		w := newHarness(t, writes(0), func(o *Options) {
 			o.Services, o.Sandbox = own, tier
 			o.Setting = func(service, path string) string { return service + "=" + path }
 		})
@@ -65,8 +67,9 @@ func TestBindsAreTheOwners(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan *sandbox.Command, 1), make(chan struct{})
 	close(release)
-	w := newWorld(t, blocks(begun, release), func(o *Options) {
-		o.Services, o.Sandbox = map[string]Service{"example": {Binds: []sandbox.Bind{{From: "/opt/tool"}}}}, sandbox.Native
+	w := newHarness(t, blocks(begun, release), func(o *Options) {
+		o.Services, o.Sandbox = map[string]Service{"example": {Binds: []sandbox.Bind{{From: "/opt/tool"}}}},
+			sandbox.Native
 	})
 	p := parcel(ticket(), "true")
 	p.Service, p.Binds = "example", []string{"/opt/tool/lib"}
@@ -78,13 +81,14 @@ func TestBindsAreTheOwners(t *testing.T) {
 	}
 }
 
-// An agent that is told of one service by name may serve all the others as well: the named one is that of payloads that come without a name.
+// An agent that has one service by name may serve all the others as well: the named one is that of payloads that come
+// without a name.
 func TestOthers(t *testing.T) {
 	t.Parallel()
 	own := map[string]Service{"example": {Binds: []sandbox.Bind{{From: "/opt/tool"}}}}
 	for _, others := range []bool{true, false} {
-		w := newWorld(t, writes(0), func(o *Options) { o.Services, o.Others = own, others })
-		room, err := w.app.Room(t.Context())
+		w := newHarness(t, writes(0), func(o *Options) { o.Services, o.Others = own, others })
+		room, err := w.app.Capacity(t.Context())
 		if err != nil || (len(room.Services) == 0) != others {
 			t.Errorf("it serves %v, %v", room.Services, err)
 		}
@@ -97,7 +101,7 @@ func TestOthers(t *testing.T) {
 			t.Errorf("payloads without a service are of %q", got)
 		}
 	}
-	two := newWorld(t, writes(0), func(o *Options) {
+	two := newHarness(t, writes(0), func(o *Options) {
 		o.Services, o.Others = map[string]Service{"a": {Network: "host"}, "b": {}}, true
 	})
 	if s, err := two.app.Direct().Begin(); err != nil {

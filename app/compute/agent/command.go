@@ -10,10 +10,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// endingOf says how a command ended in the words of payloads.
+// endingOf reports how a command ended in the words of payloads.
 func endingOf(e *sandbox.Ending) *compute.Ending {
 	ending := &compute.Ending{
-		Exit: e.Exit, Signal: e.Signal, Cause: string(e.Cause), Sentence: e.Sentence, WallMS: e.Wall.Milliseconds(), CPUMS: e.CPU.Milliseconds(),
+		Exit: e.Exit, Signal: e.Signal, Cause: string(e.Cause), Sentence: e.Sentence, WallMS: e.Wall.Milliseconds(),
+		CPUMS:  e.CPU.Milliseconds(),
 		Memory: e.PeakMemory, Disk: e.DiskUsed, LogCut: e.Cut,
 	}
 	if e.Cause == sandbox.Itself && e.Exit != 0 {
@@ -25,7 +26,7 @@ func endingOf(e *sandbox.Ending) *compute.Ending {
 	return ending
 }
 
-// environment makes a payload's environment: the service's, over it its own, over that what tells it who it is.
+// environment makes a payload's environment: the service's, over it its own, over that the variables that identify it.
 func environment(id job.ID, s *Spec, service *Service) []string {
 	identity := map[string]string{"JOB_ID": cmp.Or(string(s.Job), string(id)), "SERVICE": s.Service}
 	all := compute.Environ(service.Env, s.Env, identity)
@@ -37,12 +38,14 @@ func environment(id job.ID, s *Spec, service *Service) []string {
 	return env
 }
 
-// limits are those of one command. Nobody gets more memory than all payloads together may have, so that the machine keeps the rest.
+// limits are those of one command. No one gets more memory than all payloads together may have, so that the machine
+// keeps the rest.
 func (a *App) limits(l compute.Limits) sandbox.Limits {
 	if l.Memory == 0 {
 		l.Memory = max(0, a.options.Memory)
 	}
 	return sandbox.Limits{
-		Wall: l.Wall, CPU: l.CPU, Memory: l.Memory, Disk: l.Disk, Output: l.Output, Processes: l.Processes, Cores: l.Cores, Files: l.Files,
+		Wall: l.Wall, CPU: l.CPU, Memory: l.Memory, Disk: l.Disk, Output: l.Output, Processes: l.Processes,
+		Cores: l.Cores, Files: l.Files,
 	}
 }

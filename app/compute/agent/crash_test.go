@@ -16,9 +16,10 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// mortal is a store at whose n-th call the process dies: every goroutine that calls it from then on ends there and then, as all would in a process that was killed. The call
-// itself happens or not, by side. It says that it is for one process alone, as the store on a disk does.
-type mortal struct {
+// killable is a store at whose n-th call the process ends: every goroutine that calls it from then on ends there and
+// then, as all would in a process that was killed. The call itself happens or not, by side. It declares that it is for
+// one process alone, as the store on a disk does.
+type killable struct {
 	job.Store
 	mu    sync.Mutex // guards the rest
 	at    int        // number of the deadly call, from 1; 0: never
@@ -28,12 +29,12 @@ type mortal struct {
 	dead  chan struct{} // closed at death
 }
 
-func newMortal(inner job.Store, at int, after bool) *mortal {
-	return &mortal{Store: inner, at: at, after: after, dead: make(chan struct{})}
+func newKillable(inner job.Store, at int, after bool) *killable {
+	return &killable{Store: inner, at: at, after: after, dead: make(chan struct{})}
 }
 
-// call counts a call and does it, or dies.
-func (m *mortal) call(do func()) {
+// call counts a call and does it, or ends.
+func (m *killable) call(do func()) {
 	m.mu.Lock()
 	m.calls++
 	n := m.calls
@@ -59,41 +60,42 @@ func (m *mortal) call(do func()) {
 }
 
 // die is called with mu.
-func (m *mortal) die() {
+func (m *killable) die() {
 	if !m.over {
 		m.over = true
 		close(m.dead)
 	}
 }
 
-func (m *mortal) Properties() job.Properties {
+func (m *killable) Properties() job.Properties {
 	p := m.Store.Properties()
 	p.Exclusive = true
 	return p
 }
 
-func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+func (m *killable) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
 	m.call(func() { made, err = m.Store.Create(ctx, jobs...) })
 	return made, err
 }
 
-func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+func (m *killable) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	m.call(func() { jobs, err = m.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
-func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+func (m *killable) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
 	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
 	return r, err
 }
 
-func (m *mortal) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+func (m *killable) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	m.call(func() { j, err = m.Store.Get(ctx, id) })
 	return j, err
 }
 
-// buries waits for all that a process did. An engine that died in a call never gives its slots back; nobody waits long for the dead.
-func (m *mortal) buries(all *sync.WaitGroup) {
+// finish waits for all that a process did. An engine that ended in a call never releases its slots; the wait for them
+// is short.
+func (m *killable) buries(all *sync.WaitGroup) {
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
@@ -107,7 +109,7 @@ func (m *mortal) buries(all *sync.WaitGroup) {
 	}
 }
 
-// way is one life of a payload; what it ends in if nobody dies.
+// way is one life of a payload; what it ends in if no process is killed.
 type way struct {
 	name string
 	play func(context.Context, *sandbox.Command) (sandbox.Ending, error)
@@ -115,8 +117,8 @@ type way struct {
 	want lifecycle.State
 }
 
-// live lets an agent take a payload and bring it to its end, until it dies. runs counts what it began.
-func (y *way) live(t *testing.T, m *mortal, dir string, k compute.Ticket, runs *sync.Map) {
+// live lets an agent take a payload and run it to its end, until the agent is killed. runs counts what it began.
+func (y *way) live(t *testing.T, m *killable, dir string, k compute.Ticket, runs *sync.Map) {
 	t.Helper()
 	begun := make(chan struct{}, 1)
 	runner := &actor{play: func(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error) {
@@ -144,7 +146,7 @@ func (y *way) live(t *testing.T, m *mortal, dir string, k compute.Ticket, runs *
 		e, err := y.play(ctx, c)
 		select {
 		case <-m.dead:
-			runtime.Goexit() // nobody is left to hear how it ended
+			runtime.Goexit() // its result reaches no one
 		default:
 		}
 		return e, err
@@ -195,8 +197,8 @@ func (y *way) live(t *testing.T, m *mortal, dir string, k compute.Ticket, runs *
 	app.stop()
 }
 
-// TestDeathAtEveryCall kills the agent at every call of the store in the life of a payload, before and after the call. The next agent on what is left brings the payload to an end, with its
-// results, and it is never run twice.
+// TestDeathAtEveryCall kills the agent at every call of the store in the life of a payload, before and after the call.
+// The next agent on what is left brings the payload to an end, with its results, and it is never run twice.
 func TestDeathAtEveryCall(t *testing.T) {
 	for _, y := range []way{
 		{name: "ends well", play: writes(0), want: compute.Completed},
@@ -204,7 +206,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 		{name: "is killed", play: blocks(make(chan *sandbox.Command, 1000), nil), kill: true, want: compute.Killed},
 	} {
 		t.Run(y.name, func(t *testing.T) {
-			whole, k := newMortal(mem.New(), 0, false), ticket()
+			whole, k := newKillable(mem.New(), 0, false), ticket()
 			var runs sync.Map
 			y.live(t, whole, t.TempDir(), k, &runs)
 			if j, err := whole.Store.Get(t.Context(), idOf(k)); err != nil || j.State != y.want {
@@ -216,7 +218,8 @@ func TestDeathAtEveryCall(t *testing.T) {
 			t.Logf("the life has %d calls", calls)
 			ran, causes := map[int]int{}, map[string]int{}
 			met := func() bool { return ran[1] > 0 && (causes[compute.CauseAgent] > 0 || y.kill) }
-			for round := 0; round == 0 || round < 10 && !met(); round++ { // which call is the deadly one differs from life to life
+			for round := 0; round == 0 || round < 10 && !met(); round++ {
+				// which call is the deadly one differs from life to life
 				for at := 1; at <= calls; at++ {
 					for _, after := range []bool{false, true} {
 						n, cause := y.die(t, at, after)
@@ -227,7 +230,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 			}
 			t.Logf("runs %v, causes %v", ran, causes)
 			if !met() {
-				t.Errorf("control: it never ran, or never died while it did: %v, %v", ran, causes)
+				t.Errorf("control: it never ran, or was never killed while it did: %v, %v", ran, causes)
 			}
 		})
 	}
@@ -239,8 +242,8 @@ func (y *way) die(t *testing.T, at int, after bool) (ran int, cause string) {
 	name := fmt.Sprintf("death at %d, after=%t", at, after)
 	store, dir, k := mem.New(), t.TempDir(), ticket()
 	var runs sync.Map
-	y.live(t, newMortal(store, at, after), dir, k, &runs)
-	next := newMortal(store, 0, false)
+	y.live(t, newKillable(store, at, after), dir, k, &runs)
+	next := newKillable(store, 0, false)
 	second := way{play: writes(0)}
 	second.live(t, next, dir, k, &runs)
 	j, err := store.Get(t.Context(), idOf(k))
@@ -252,10 +255,10 @@ func (y *way) die(t *testing.T, at int, after bool) (ran int, cause string) {
 	if ran > 1 {
 		t.Errorf("%s: %d runs", name, ran)
 	}
-	w := &world{T: t, store: store, dir: dir, runner: &actor{play: writes(0)}}
+	w := &harness{T: t, store: store, dir: dir, runner: &actor{play: writes(0)}}
 	w.start(nil)
 	defer w.stop()
-	n, err := w.app.Look(t.Context(), handle(k))
+	n, err := w.app.Query(t.Context(), handle(k))
 	if err != nil || n.Standing != compute.Ended {
 		t.Errorf("%s: got %+v, %v", name, n, err)
 	}

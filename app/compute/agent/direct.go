@@ -53,7 +53,7 @@ func (d Direct) Get(ctx context.Context, id job.ID) (job.Job, error) {
 }
 
 // Directory is where the files of a payload are.
-func (d Direct) Directory(id job.ID) string { return d.app.place(id, jobName) }
+func (d Direct) Directory(id job.ID) string { return d.app.pathOf(id, jobName) }
 
 // Notice reports the standing of a payload.
 func (d Direct) Notice(j *job.Job) compute.Notice { return d.app.notice(j) }
@@ -98,7 +98,7 @@ type Delivery struct {
 	files map[string]compute.File
 }
 
-// Begin opens a place for a payload. A [compute.Refusal] that is not Here is final.
+// Begin opens a directory for a payload. A [compute.Refusal] that is not Here is final.
 func (d Direct) Begin() (*Delivery, error) {
 	a := d.app
 	if err := a.Fault(); err != nil {

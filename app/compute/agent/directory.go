@@ -21,14 +21,14 @@ const (
 	resultsName  = "results.json"
 	scriptName   = "run.sh"
 
-	exchangedName = "exchanged" // what lay in the place of the payload's own directory
+	exchangedName = "exchanged" // what lay instead of the payload's own directory
 
 	stdoutName = "stdout"
 	stderrName = "stderr"
 )
 
-// place gives the path of a payload's directory, or of something in it.
-func (a *App) place(id job.ID, names ...string) string {
+// pathOf returns the path of a payload's directory, or of something in it.
+func (a *App) pathOf(id job.ID, names ...string) string {
 	return filepath.Join(append([]string{a.options.Dir, payloadsName, string(id)}, names...)...)
 }
 
@@ -55,8 +55,9 @@ func (a *App) remove(id job.ID) error {
 	return root.RemoveAll(string(id))
 }
 
-// sweep removes what no record needs: parcels that were being received when a process before this one ended, directories without a payload, and those of
-// payloads whose files may go. It runs before anything is received, and again now and then.
+// sweep removes what no record needs: parcels that were being received when a process before this one ended,
+// directories without a payload, and those of payloads whose files may go. It runs before anything is received, and
+// again now and then.
 func (a *App) sweep(ctx context.Context, first bool) error {
 	var mistakes []error
 	if first {

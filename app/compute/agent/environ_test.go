@@ -11,12 +11,16 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// An environment that the system does not take is the job's fault, and not the agent's death; another failure to start is still the agent's.
+// An environment that the system does not take is the job's fault, and not the agent's death; another failure to start
+// is still the agent's.
 func TestLargeEnvironment(t *testing.T) {
 	for want, broken := range map[string]error{
-		compute.CauseRejected: fmt.Errorf("run /bin/bash: %w", syscall.E2BIG), compute.CauseAgent: errors.New("no room for a process"),
+		compute.CauseRejected: fmt.Errorf("run /bin/bash: %w", syscall.E2BIG),
+		compute.CauseAgent:    errors.New("no space for a process"),
 	} {
-		w := newWorld(t, func(context.Context, *sandbox.Command) (sandbox.Ending, error) { return sandbox.Ending{}, broken }, nil)
+		w := newHarness(t, func(context.Context, *sandbox.Command) (sandbox.Ending, error) {
+			return sandbox.Ending{}, broken
+		}, nil)
 		k := ticket()
 		w.submit(w.app, parcel(k, "echo"))
 		if n := w.end(k); n.Ending == nil || n.Ending.Cause != want {

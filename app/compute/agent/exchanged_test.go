@@ -45,7 +45,8 @@ var exchanges = []struct {
 		return both(os.Link(foreign+"/key", own+"/x"), os.Rename(own+"/x", own+"/stdout"), os.Remove(own+"/stderr"))
 	}, true},
 	{"outputs to pipes", func(_, own, _ string) error {
-		return both(os.Remove(own+"/stdout"), syscall.Mkfifo(own+"/stdout", 0o600), os.Remove(own+"/stderr"), os.Mkdir(own+"/stderr", 0o700))
+		return both(os.Remove(own+"/stdout"), syscall.Mkfifo(own+"/stdout", 0o600), os.Remove(own+"/stderr"),
+			os.Mkdir(own+"/stderr", 0o700))
 	}, true},
 	{"the agent's files to links", func(_, own, foreign string) error {
 		var all []error
@@ -72,9 +73,9 @@ func both(all ...error) error {
 	return nil
 }
 
-// TestExchanged: whatever a command puts in the place of its directory, its outputs and the agent's own files, nothing of
-// somebody else is read or written, the payload ends at once, and what it wrote itself comes back. Where it runs and after
-// it has ended, and whether the agent lives on or ends in the middle.
+// TestExchanged: whatever a command puts instead of its directory, its outputs and the agent's own files, nothing of
+// somebody else is read or written, the payload ends at once, and what it wrote itself comes back. Where it runs and
+// after it has ended, and whether the agent lives on or ends in the middle.
 func TestExchanged(t *testing.T) {
 	for _, c := range exchanges {
 		for _, crash := range []bool{false, true} {
@@ -102,10 +103,11 @@ func exchanged(t *testing.T, do func(dir, own, foreign string) error, kept, cras
 	begun, goOn := make(chan error, 1), make(chan struct{})
 	release := sync.OnceFunc(func() { close(goOn) })
 	defer release()
-	w := newWorld(t, func(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+	w := newHarness(t, func(ctx context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		fmt.Fprintln(c.Stdout, "hello")
 		fmt.Fprintln(c.Stderr, "oh")
-		begun <- both(os.WriteFile(filepath.Join(c.Dir, "made.txt"), []byte("made"), 0o600), do(c.Dir, filepath.Dir(c.Dir), foreign))
+		begun <- both(os.WriteFile(filepath.Join(c.Dir, "made.txt"), []byte("made"), 0o600),
+			do(c.Dir, filepath.Dir(c.Dir), foreign))
 		fmt.Fprintln(c.Stdout, "after")
 		<-goOn
 		if crash {
@@ -185,8 +187,8 @@ func exchanged(t *testing.T, do func(dir, own, foreign string) error, kept, cras
 	}
 }
 
-// dataOfPayload reads what the record of a payload says.
-func dataOfPayload(w *world, ticket compute.Ticket) Data {
+// dataOfPayload reads what the record of a payload states.
+func dataOfPayload(w *harness, ticket compute.Ticket) Data {
 	w.Helper()
 	j, err := w.store.Get(w.Context(), idOf(ticket))
 	if err != nil {

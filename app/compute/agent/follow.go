@@ -12,7 +12,8 @@ import (
 )
 
 // Log gives standard output or error from a byte on: see [compute.Executor].
-func (a *App) Log(ctx context.Context, h compute.Handle, name string, offset int64, follow bool) (io.ReadCloser, error) {
+func (a *App) Log(ctx context.Context, h compute.Handle, name string, offset int64, follow bool) (io.ReadCloser,
+	error) {
 	if name != stdoutName && name != stderrName || offset < 0 {
 		return nil, job.Errorf(job.Invalid, "log", h.Job, "the stream is stdout or stderr, and the offset not negative")
 	}
@@ -83,7 +84,7 @@ func (f *follower) Read(p []byte) (int, error) {
 		if f.grows == nil {
 			return f.read(p)
 		}
-		more, ended := f.grows.grows() // before the look at the file: what is written after it wakes us
+		more, ended := f.grows.grows() // before the check of the file: what is written after it wakes us
 		n, err := f.read(p)
 		if n > 0 || err != io.EOF || ended {
 			return n, err

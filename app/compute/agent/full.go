@@ -6,10 +6,11 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// askEvery is after how many bytes of what is being received the disk is asked for its room: what was there when a file began may have gone to others meanwhile.
+// askEvery is after how many bytes of what is being received the disk is asked for its space: what was there when a
+// file began may have gone to others meanwhile.
 const askEvery = 16 << 20
 
-// guarded is a file that is being received. It is refused when the disk has no room but the reserve.
+// guarded is a file that is being received. It is refused when the disk has no space but the reserve.
 type guarded struct {
 	io.Writer
 	app  *App
@@ -29,7 +30,7 @@ func (g *guarded) Write(p []byte) (int, error) {
 	return g.Writer.Write(p)
 }
 
-// full tells whether the disk has no room but the reserve.
+// full reports whether the disk has no space but the reserve.
 func (a *App) full() bool {
 	free, err := a.options.Disk(a.options.Dir)
 	return err == nil && free < a.options.Reserve

@@ -12,10 +12,11 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// A disk that fills up while a parcel is being received ends the reception, whichever way it comes; nothing of it stays.
+// A disk that fills up while a parcel is being received ends the reception, whichever way it comes; nothing of it
+// stays.
 func TestDiskFillsUp(t *testing.T) {
 	var looks, room atomic.Int64
-	w := newWorld(t, writes(0), func(o *Options) {
+	w := newHarness(t, writes(0), func(o *Options) {
 		o.Reserve = 1 << 20
 		o.Disk = func(string) (int64, error) {
 			if looks.Add(1) > room.Load() {
@@ -42,7 +43,8 @@ func TestDiskFillsUp(t *testing.T) {
 		looks.Store(0)
 		room.Store(1) // when it is admitted
 		var refusal *compute.Refusal
-		if _, err := x.Submit(t.Context(), parcel(ticket(), "echo", "large", large)); !errors.As(err, &refusal) || !refusal.Here {
+		if _, err := x.Submit(t.Context(), parcel(ticket(), "echo", "large", large)); !errors.As(err, &refusal) ||
+			!refusal.Here {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -51,7 +53,7 @@ func TestDiskFillsUp(t *testing.T) {
 		room.Store(begun)
 		var refusal *compute.Refusal
 		if err := direct(); !errors.As(err, &refusal) || !refusal.Here || !refusal.Full {
-			t.Errorf("direct, %d looks: got %v", begun, err)
+			t.Errorf("direct, %d checks: got %v", begun, err)
 		}
 	}
 	for _, dir := range []string{stageName, payloadsName} {
@@ -70,13 +72,14 @@ func TestDiskFillsUp(t *testing.T) {
 
 // Sizes whose sum is no number do not pass for little.
 func TestHugeSizes(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	p := parcel(ticket(), "echo", "a", "", "b", "")
 	for i := range p.Files {
 		p.Files[i].Size = math.MaxInt64/2 + 1
 	}
 	var refusal *compute.Refusal
-	if _, err := w.app.Submit(t.Context(), p); err == nil || errors.As(err, &refusal) || !strings.Contains(err.Error(), "too large") {
+	if _, err := w.app.Submit(t.Context(), p); err == nil || errors.As(err, &refusal) ||
+		!strings.Contains(err.Error(), "too large") {
 		t.Errorf("got %v", err)
 	}
 }

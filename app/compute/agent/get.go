@@ -70,7 +70,8 @@ func (h *api) log(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	rest(w, patience)
 	w.WriteHeader(http.StatusOK)
-	if http.NewResponseController(w).Flush() != nil { // who follows knows that there is a log before there is anything in it
+	if http.NewResponseController(w).Flush() != nil {
+		// a follower learns that there is a log before there is anything in it
 		return nil
 	}
 	unbound(w)
@@ -110,11 +111,11 @@ func (p *paced) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 type hint struct {
 	Instance string `json:"instance,omitempty"` // the first line: from now on nothing is missed
 	Job      job.ID `json:"job,omitempty"`      // something changed about it
-	Room     bool   `json:"room,omitempty"`     // the agent stands otherwise
+	Capacity bool   `json:"room,omitempty"`     // the agent stands otherwise
 	Beat     bool   `json:"beat,omitempty"`     // a sign of life
 }
 
-// events tells what changes, a JSON line each, and gives a sign of life every few seconds.
+// events reports what changes, a JSON line each, and gives a sign of life every few seconds.
 func (h *api) events(w http.ResponseWriter, r *http.Request) error {
 	changes := h.app.hub.listen()
 	defer h.app.hub.leave(changes)
@@ -149,7 +150,7 @@ func (h *api) events(w http.ResponseWriter, r *http.Request) error {
 				return nil
 			}
 		}
-		if out.Encode(hint{Room: true}) != nil {
+		if out.Encode(hint{Capacity: true}) != nil {
 			return nil
 		}
 	}

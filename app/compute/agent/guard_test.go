@@ -7,7 +7,7 @@ import (
 
 // A page in a browser cannot have an agent without a token take no payloads any more; a program can.
 func TestStrangersPage(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	_, server := w.remote(HandlerOptions{})
 	ask := func(host string, header http.Header) int {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/v1/drain", nil)
@@ -40,13 +40,14 @@ func TestStrangersPage(t *testing.T) {
 
 // Without a module an agent has its own API and nothing else; with one the rest is the module's.
 func TestOther(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	_, alone := w.remote(HandlerOptions{})
 	_, beside := w.remote(HandlerOptions{Other: http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusTeapot)
 	})})
 	for path, want := range map[string][2]int{
-		"/v1/room": {200, 200}, "/": {404, http.StatusTeapot}, "/submit": {404, http.StatusTeapot}, "/v1/none": {404, 404},
+		"/v1/room": {200, 200}, "/": {404, http.StatusTeapot}, "/submit": {404, http.StatusTeapot},
+		"/v1/none": {404, 404},
 	} {
 		for i, url := range []string{alone.URL, beside.URL} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+path, nil)

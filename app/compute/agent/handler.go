@@ -27,16 +27,18 @@ const (
 const (
 	beatEvery   = 5 * time.Second  // between signs of life in a stream of events
 	patience    = 60 * time.Second // with a peer that neither reads nor writes
-	longestWait = 60 * time.Second // of a look that waits for a change
+	longestWait = 60 * time.Second // of a check that waits for a change
 )
 
 // HandlerOptions of the agent's API. The zero value lets everybody in who reaches it.
 type HandlerOptions struct {
-	Token string       // that callers bring ("Authorization: Bearer ...")
-	Other http.Handler // answers requests that are not for the agent's own API. Its access rules are its own. nil: they are not found
+	Token string // that callers bring ("Authorization: Bearer ...")
+	// answers requests that are not for the agent's own API. Its access rules are its own. nil: they are not found
+	Other http.Handler
 }
 
-// Handler serves the agent's own API under /v1/, and beside it the API of a module that takes payloads from servers of another kind.
+// Handler serves the agent's own API under /v1/, and beside it the API of a module that takes payloads from servers of
+// another kind.
 func (a *App) Handler(o HandlerOptions) http.Handler {
 	h := &api{app: a, allowed: Bearer(o.Token)}
 	mux := http.NewServeMux()
@@ -80,9 +82,10 @@ type problem struct {
 	Full    bool   `json:"full,omitempty"`    // for lack of space: it may later
 }
 
-var errUnauthorized = errors.New("the agent wants its token")
+var errUnauthorized = errors.New("the agent requires its token")
 
-// Bearer gives the check whether a request brings a token, which takes a time that does not depend on it. Without a token everybody is allowed.
+// Bearer gives the check whether a request brings a token, which takes a time that does not depend on it. Without a
+// token everybody is allowed.
 func Bearer(token string) func(*http.Request) error {
 	if token == "" {
 		return func(*http.Request) error { return nil }
@@ -203,7 +206,7 @@ func (h *api) act(w http.ResponseWriter, r *http.Request, do func(context.Contex
 }
 
 func (h *api) room(w http.ResponseWriter, r *http.Request) error {
-	room, err := h.app.Room(r.Context())
+	room, err := h.app.Capacity(r.Context())
 	if err != nil {
 		return err
 	}
@@ -223,7 +226,8 @@ func (h *api) resume(w http.ResponseWriter, r *http.Request) error {
 
 // rest gives an answer so much time from now on.
 func rest(w http.ResponseWriter, d time.Duration) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d)) // a writer without deadlines has no limit either
+	// a writer without deadlines has no limit either
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(d))
 }
 
 // unbound gives an answer all the time there is: each piece that is written sets a limit of its own.
@@ -231,7 +235,8 @@ func unbound(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{})
 }
 
-// Server makes the server for a [App.Handler], with limits against slow peers (check S6) that do not bound how long a transfer takes as a whole.
+// Server makes the server for a [App.Handler], with limits against slow peers (check S6) that do not bound how long a
+// transfer takes as a whole.
 func Server(h http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,

@@ -17,7 +17,7 @@ import (
 )
 
 // held are the descriptors of a payload's directory and of what the agent reads and writes in it. Those of a run are
-// opened before its command begins: what a command puts in the place of its directory, or of its outputs, is not
+// opened before its command begins: what a command puts instead of its directory, or of its outputs, is not
 // followed. Several readers may have one.
 type held struct {
 	mu   sync.Mutex // guards the rest
@@ -28,7 +28,8 @@ type held struct {
 	old  []io.Closer         // of what was replaced, for readers that began before
 }
 
-// Inodes names the files of a payload that began, so that what lies in their places after a crash is not taken for them.
+// Inodes names the files of a payload that began, so that other files under their names after a crash are not taken for
+// them.
 type Inodes struct {
 	Top    uint64 `json:"top"`
 	Job    uint64 `json:"job"`
@@ -136,7 +137,7 @@ func (h *held) output(name string) *os.File {
 	return h.out[name]
 }
 
-// makeOutputs makes the files of the outputs. What lies in their places is removed: nothing has run yet.
+// makeOutputs makes the files of the outputs. What lies under their names is removed: nothing has run yet.
 func (h *held) makeOutputs() error {
 	for _, name := range []string{stdoutName, stderrName} {
 		f, err := create(h.above(), name)
@@ -166,8 +167,8 @@ func (h *held) inodes() *Inodes {
 	return n
 }
 
-// restore puts what is held into its place again, where a command removed or exchanged it: the directory around the
-// command's own, and the outputs. All processes of the command are gone. changed tells that something was not there.
+// restore puts what is held back under its name, where a command removed or exchanged it: the directory around the
+// command's own, and the outputs. All processes of the command are gone. changed reports that something was not there.
 func (a *App) restore(id job.ID, h *held) (changed bool, err error) {
 	payloads, err := os.OpenRoot(filepath.Join(a.options.Dir, payloadsName))
 	if err != nil {
@@ -176,7 +177,8 @@ func (a *App) restore(id job.ID, h *held) (changed bool, err error) {
 	defer payloads.Close()
 	if !isDir(payloads, string(id), h.above()) {
 		changed = true
-		if err := errors.Join(a.remove(id), payloads.Mkdir(string(id), 0o700), payloads.Chmod(string(id), a.wayMode())); err != nil {
+		if err := errors.Join(a.remove(id), payloads.Mkdir(string(id), 0o700),
+			payloads.Chmod(string(id), a.wayMode())); err != nil {
 			return true, err
 		}
 		top, err := payloads.OpenRoot(string(id))
@@ -211,7 +213,7 @@ func (a *App) restore(id job.ID, h *held) (changed bool, err error) {
 	if isDir(h.above(), jobName, h.directory()) {
 		return changed, nil
 	}
-	err = h.above().Rename(jobName, exchangedName) // nobody takes it for the payload's
+	err = h.above().Rename(jobName, exchangedName) // no one takes it for the payload's
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
@@ -256,7 +258,7 @@ func openPlain(in *os.Root, name string) (*os.File, error) {
 	return f, nil
 }
 
-// create makes a file that was not there, in the place of whatever has its name.
+// create makes a file that was not there, instead of whatever has its name.
 func create(in *os.Root, name string) (*os.File, error) {
 	if err := in.RemoveAll(name); err != nil {
 		return nil, err
@@ -264,7 +266,7 @@ func create(in *os.Root, name string) (*os.File, error) {
 	return in.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
 }
 
-// isDir tells whether a name stands for a directory that is open.
+// isDir reports whether a name stands for a directory that is open.
 func isDir(in *os.Root, name string, root *os.Root) bool {
 	if in == nil || root == nil {
 		return false
@@ -274,14 +276,14 @@ func isDir(in *os.Root, name string, root *os.Root) bool {
 	return err == nil && err2 == nil && os.SameFile(info, now)
 }
 
-// isFile tells whether a name stands for a file that is open.
+// isFile reports whether a name stands for a file that is open.
 func isFile(in *os.Root, name string, f *os.File) bool {
 	info, err := in.Lstat(name)
 	now, err2 := f.Stat()
 	return err == nil && err2 == nil && os.SameFile(info, now)
 }
 
-// removed tells whether a directory that is open has no name any more.
+// removed reports whether a directory that is open has no name any more.
 func removed(root *os.Root) bool {
 	info, err := root.Stat(".")
 	if err != nil {

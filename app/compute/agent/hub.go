@@ -9,17 +9,18 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// hub tells who listens which payloads changed. What is not fetched yet is merged, so that a listener that is slow costs no more than a name for each payload.
+// hub notifies listeners which payloads changed. What is not fetched yet is merged, so that a listener that is slow
+// costs no more than a name for each payload.
 type hub struct {
 	mu        sync.Mutex // guards the rest
 	listeners map[*listener]bool
 }
 
-// listener is somebody who wants to know of changes.
+// listener receives the changes.
 type listener struct {
 	mu      sync.Mutex // guards changed
 	changed map[job.ID]bool
-	woken   chan struct{} // has room for one
+	woken   chan struct{} // buffers one
 }
 
 var errClosed = errors.New("the agent is closed")
@@ -40,8 +41,8 @@ func (h *hub) leave(l *listener) {
 	delete(h.listeners, l)
 }
 
-// tell does not wait for anybody.
-func (h *hub) tell(ids ...job.ID) {
+// notify does not block.
+func (h *hub) notify(ids ...job.ID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for l := range h.listeners {
@@ -73,8 +74,8 @@ func (l *listener) next(ctx, life context.Context) ([]job.ID, error) {
 	return ids, nil
 }
 
-// hear takes the store's hints: who listens is told; what ended leaves the line for room.
-func (a *App) hear(hints []job.Hint) {
+// observe takes the store's hints: listeners are notified; what ended leaves the line for capacity.
+func (a *App) observe(hints []job.Hint) {
 	for i := range hints {
 		if h := &hints[i]; h.Kind == compute.PayloadKind {
 			if h.Ended {
@@ -82,14 +83,14 @@ func (a *App) hear(hints []job.Hint) {
 				signal(a.freed)
 			}
 			if h.State == compute.Cleaned {
-				a.cleaned.tell(h.Job)
+				a.cleaned.notify(h.Job)
 			}
-			a.hub.tell(h.Job)
+			a.hub.notify(h.Job)
 		}
 	}
 }
 
-// tidies removes the files of payloads that came to Cleaned, whoever brought them there.
+// tidies removes the files of payloads that came to Cleaned, anyone who brought them there.
 func (a *App) tidies(ctx context.Context) {
 	changes := a.cleaned.listen()
 	defer a.cleaned.leave(changes)

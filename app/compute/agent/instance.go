@@ -14,8 +14,9 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// memory is the name of what the agent remembers: whoever knows payloads of another memory knows that this one has forgotten them. The file says besides
-// whether a payload was ever taken: if one was and the store has none, the store is a new one.
+// memory is the name of what the agent remembers: a server that has payloads of another memory learns that this one has
+// forgotten them. The file states besides whether a payload was ever taken: if one was and the store has none, the
+// store is a new one.
 type memory struct {
 	file string
 	name string

@@ -18,7 +18,7 @@ import (
 // vanishes waits until a file is gone.
 func vanishes(t *testing.T, name string) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond) // the file system tells nobody
+	tick := time.NewTicker(time.Millisecond) // the file system sends no notification
 	defer tick.Stop()
 	for deadline := time.Now().Add(enough); ; <-tick.C {
 		if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
@@ -30,7 +30,8 @@ func vanishes(t *testing.T, name string) {
 	}
 }
 
-// The files of a payload without a receipt go when they were kept long enough, those of one that runs never; what became of it is still told.
+// The files of a payload without a receipt go when they were kept long enough, those of one that runs never; what
+// became of it is still reported.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	runner := &actor{play: writes(3)}
@@ -38,7 +39,8 @@ func TestKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(mem.New(), app.Works(), engine.Options{Name: "agent", Sweep: time.Millisecond, Retain: engine.Retention{Every: time.Millisecond, Clear: app.Clear}})
+	e, err := engine.New(mem.New(), app.Works(), engine.Options{Name: "agent", Sweep: time.Millisecond,
+		Retain: engine.Retention{Every: time.Millisecond, Clear: app.Clear}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,9 +56,10 @@ func TestKeep(t *testing.T) {
 	if _, err := app.await(ctx, handle(k), "", enough); err != nil {
 		t.Fatal(err)
 	}
-	vanishes(t, app.place(idOf(k)))
-	n, err := app.Look(ctx, handle(k))
-	if err != nil || n.Standing != compute.Ended || n.HasResult || n.Ending.Exit != 3 || n.Ending.Cause != compute.CauseExit || n.Reason == "" {
+	vanishes(t, app.pathOf(idOf(k)))
+	n, err := app.Query(ctx, handle(k))
+	if err != nil || n.Standing != compute.Ended || n.HasResult || n.Ending.Exit != 3 ||
+		n.Ending.Cause != compute.CauseExit || n.Reason == "" {
 		t.Errorf("got %+v, %+v, %v", n, n.Ending, err)
 	}
 	if _, err := app.Results(ctx, handle(k)); !errors.Is(err, compute.ErrNoPayload) {
@@ -64,11 +67,11 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Whoever removes files comes to rest when there is nothing to remove.
+// The sweep stops when there is nothing to remove.
 func TestTidiesRests(t *testing.T) { synctest.Test(t, tidiesRests) }
 
 func tidiesRests(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))
 	w.end(k)
@@ -92,12 +95,12 @@ func tidiesRests(t *testing.T) {
 
 // What a crash left in the stage directory, or without a record, is removed at the next start; what has a record stays.
 func TestSweep(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))
 	w.end(k)
 	w.stop()
-	stage, orphan := filepath.Join(w.dir, stageName, "parcel-1"), w.app.place(idOf(ticket()))
+	stage, orphan := filepath.Join(w.dir, stageName, "parcel-1"), w.app.pathOf(idOf(ticket()))
 	for _, dir := range []string{stage, filepath.Join(orphan, jobName, "locked")} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -112,19 +115,19 @@ func TestSweep(t *testing.T) {
 			t.Errorf("%s stays: %v", dir, err)
 		}
 	}
-	if _, err := os.Stat(w.app.place(idOf(k), zipName)); err != nil {
+	if _, err := os.Stat(w.app.pathOf(idOf(k), zipName)); err != nil {
 		t.Error(err)
 	}
 }
 
 // Results of a payload that was killed right before its agent ended are made when they are asked for.
 func TestLateResults(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))
 	n := w.end(k)
 	for _, name := range []string{zipName, resultsName} {
-		if err := os.Remove(w.app.place(idOf(k), name)); err != nil {
+		if err := os.Remove(w.app.pathOf(idOf(k), name)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,8 +139,9 @@ func TestLateResults(t *testing.T) {
 
 // A parcel for a disk that is full, a service that is not here, or beyond the maximum, is one for another agent.
 func TestRefused(t *testing.T) {
-	w := newWorld(t, writes(0), func(o *Options) {
-		o.Services = map[string]Service{"test": {Max: compute.Limits{Memory: 1 << 20}, Limits: compute.Limits{Disk: 1000}}}
+	w := newHarness(t, writes(0), func(o *Options) {
+		o.Services = map[string]Service{"test": {Max: compute.Limits{Memory: 1 << 20},
+			Limits: compute.Limits{Disk: 1000}}}
 		o.Disk = func(string) (int64, error) { return 2000, nil }
 		o.Reserve = 500
 	})
@@ -147,7 +151,8 @@ func TestRefused(t *testing.T) {
 	wide := parcel(ticket(), "x", "a", string(make([]byte, 1200)), "b", string(make([]byte, 600)))
 	wide.Limits.Disk = 1 << 20 // the service sets no maximum for it
 	for name, p := range map[string]*compute.Parcel{
-		"service": elsewhere, "limits": greedy, "disk limit": parcel(ticket(), "x", "a", string(make([]byte, 1001))), "disk": wide,
+		"service": elsewhere, "limits": greedy, "disk limit": parcel(ticket(), "x", "a", string(make([]byte, 1001))),
+		"disk": wide,
 	} {
 		for _, x := range []compute.Executor{w.app, remote} {
 			var refusal *compute.Refusal

@@ -31,9 +31,11 @@ func child(dir string) {
 	fail(os.Unsetenv(childVariable)) // what it starts is no agent
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	fail(err)
-	box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: "agent-test-" + filepath.Base(filepath.Dir(dir))})
+	box, err := sandbox.Open(context.Background(),
+		sandbox.Options{Tier: tier, Name: "agent-test-" + filepath.Base(filepath.Dir(dir))})
 	fail(err)
-	app, err := New(Options{Dir: dir, Name: "child", Slots: 1, Runner: box, Sandbox: box.Tier(), Reserve: 1, Grace: 200 * time.Millisecond})
+	app, err := New(Options{Dir: dir, Name: "child", Slots: 1, Runner: box, Sandbox: box.Tier(), Reserve: 1,
+		Grace: 200 * time.Millisecond})
 	fail(err)
 	e, err := engine.New(store, app.Works(), engine.Options{Name: "agent", Lease: time.Minute})
 	fail(err)
@@ -95,7 +97,7 @@ func (p *process) standing(t *testing.T, k compute.Ticket, want compute.Standing
 	tick := time.NewTicker(10 * time.Millisecond) // another process: asking is the only way
 	defer tick.Stop()
 	for deadline := time.Now().Add(enough); ; <-tick.C {
-		n, err := p.Look(t.Context(), handle(k))
+		n, err := p.Query(t.Context(), handle(k))
 		if err == nil && n.Standing == want {
 			return n
 		}
@@ -105,8 +107,8 @@ func (p *process) standing(t *testing.T, k compute.Ticket, want compute.Standing
 	}
 }
 
-// said waits until a payload has written something to its standard output.
-func (p *process) said(t *testing.T, k compute.Ticket, want string) {
+// wrote waits until a payload has written something to its standard output.
+func (p *process) wrote(t *testing.T, k compute.Ticket, want string) {
 	t.Helper()
 	log, err := p.Log(t.Context(), handle(k), "stdout", 0, true)
 	if err != nil {
@@ -118,7 +120,7 @@ func (p *process) said(t *testing.T, k compute.Ticket, want string) {
 	}
 }
 
-// alive tells whether a process of the machine has a word in its command line.
+// alive reports whether a process of the machine has a word in its command line.
 func alive(t *testing.T, word string) bool {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -133,10 +135,10 @@ func alive(t *testing.T, word string) bool {
 	return false
 }
 
-// comes waits until a process has the word: a shell that has said something has not yet begun what comes next.
+// comes waits until a process has the word: a shell that has reported something has not yet begun what comes next.
 func comes(t *testing.T, word string) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond) // no signal tells of the beginning of a process that is not ours
+	tick := time.NewTicker(10 * time.Millisecond) // no signal reports the beginning of a process that is not ours
 	defer tick.Stop()
 	for deadline := time.Now().Add(enough); !alive(t, word); <-tick.C {
 		if time.Now().After(deadline) {
@@ -148,7 +150,7 @@ func comes(t *testing.T, word string) {
 // gone waits until no process has the word any more.
 func gone(t *testing.T, word string) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond) // no signal tells of the end of a process that is not ours
+	tick := time.NewTicker(10 * time.Millisecond) // no signal reports the end of a process that is not ours
 	defer tick.Stop()
 	for deadline := time.Now().Add(enough); alive(t, word); <-tick.C {
 		if time.Now().After(deadline) {
@@ -157,8 +159,9 @@ func gone(t *testing.T, word string) {
 	}
 }
 
-// TestKilled kills a real agent by SIGKILL while one payload runs, with a daemon besides, and one waits. Nothing of them is left running; the next agent reports the first
-// as dead with what it had written, within a second, runs the second once, and never runs the first again.
+// TestKilled kills a real agent by SIGKILL while one payload runs, with a daemon besides, and one waits. Nothing of
+// them is left running; the next agent reports the first as dead with what it had written, within a second, runs the
+// second once, and never runs the first again.
 func TestKilled(t *testing.T) {
 	for _, tier := range []string{sandbox.None, sandbox.Auto} {
 		t.Run(tier, func(t *testing.T) {
@@ -177,7 +180,7 @@ func TestKilled(t *testing.T) {
 			if _, err := first.Submit(t.Context(), parcel(runs, script)); err != nil {
 				t.Fatal(err)
 			}
-			first.said(t, runs, "begun")
+			first.wrote(t, runs, "begun")
 			comes(t, word) // control
 			if _, err := first.Submit(t.Context(), parcel(waits, "echo run >>runs")); err != nil {
 				t.Fatal(err)
@@ -219,7 +222,7 @@ func TestKillTree(t *testing.T) {
 	if _, err := p.Submit(t.Context(), parcel(k, script)); err != nil {
 		t.Fatal(err)
 	}
-	p.said(t, k, "begun")
+	p.wrote(t, k, "begun")
 	if err := p.Kill(t.Context(), handle(k)); err != nil {
 		t.Fatal(err)
 	}

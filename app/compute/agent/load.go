@@ -6,20 +6,21 @@ import (
 	"time"
 )
 
-// loadMeter knows how busy the processors of the machine were of late.
+// loadMeter measures how busy the processors of the machine were of late.
 type loadMeter struct {
 	last atomic.Int64 // percent times 100
 }
 
-// sample is the time that the processors of the machine have worked and have been there for, since its start, in any unit.
+// sample is the time that the processors of the machine have worked and have been there for, since its start, in any
+// unit.
 type sample struct{ busy, total int64 }
 
-// Between two looks at the processors.
+// sampleEvery is the time between two samples of the processors.
 const loadEvery = 2 * time.Second
 
 func newLoadMeter() *loadMeter { return &loadMeter{} }
 
-// run looks again and again until ctx ends.
+// run checks again and again until ctx ends.
 func (m *loadMeter) run(ctx context.Context) {
 	tick := time.NewTicker(loadEvery)
 	defer tick.Stop()

@@ -10,13 +10,13 @@ import (
 // Local gives the agent to a server in the same process, without HTTP.
 func (a *App) Local() compute.Executor { return local{a} }
 
-// local is the agent as an executor that also tells of changes.
+// local is the agent as an executor that also reports changes.
 type local struct{ *App }
 
-var _ compute.Teller = local{}
+var _ compute.Notifier = local{}
 
-// Tell is part of [compute.Teller].
-func (l local) Tell(ctx context.Context, connected func(), changed func(id job.ID)) error {
+// Notify is part of [compute.Notifier].
+func (l local) Notify(ctx context.Context, connected func(), changed func(id job.ID)) error {
 	changes := l.hub.listen()
 	defer l.hub.leave(changes)
 	connected()

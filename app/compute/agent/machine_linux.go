@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processorTimes reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, in ticks (proc(5)).
+// processorTimes reads the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, in ticks
+// (proc(5)).
 func processorTimes() (s sample, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -37,7 +38,7 @@ func parseTimes(text []byte) (s sample, err error) {
 	return s, nil
 }
 
-// MachineMemory gives the bytes of memory of the machine, 0 if it cannot tell.
+// MachineMemory gives the bytes of memory of the machine, 0 if it cannot report.
 func MachineMemory() int64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {
@@ -46,7 +47,7 @@ func MachineMemory() int64 {
 	return int64(uint64(info.Totalram) * uint64(info.Unit))
 }
 
-// DiskFree tells how many bytes of a directory's file system are free for us.
+// DiskFree reports how many bytes of a directory's file system are free for us.
 func DiskFree(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

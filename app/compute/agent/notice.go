@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// notice says how a payload stands.
+// notice reports how a payload stands.
 func (a *App) notice(j *job.Job) compute.Notice {
 	n := compute.Notice{Remote: string(j.ID), Instance: a.memory.name, Place: a.options.Name}
 	t := a.trial(j.ID)
@@ -26,7 +26,8 @@ func (a *App) notice(j *job.Job) compute.Notice {
 	return n
 }
 
-// ended completes the notice of a payload that ended. The files tell what the record does not: of one that was killed, it knows nothing more.
+// ended completes the notice of a payload that ended. The files report what the record does not: of one that was
+// killed, it has no record any more.
 func (a *App) ended(j *job.Job, n *compute.Notice) {
 	d := dataOf(j)
 	n.Standing = compute.Ended
@@ -37,7 +38,8 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 		}
 	}
 	if d.Ending == nil {
-		d.Ending = &compute.Ending{Exit: -1, Cause: compute.CauseKilled, Sentence: "it was ended on request", Finished: timeOf(j.Entered)}
+		d.Ending = &compute.Ending{Exit: -1, Cause: compute.CauseKilled, Sentence: "it was ended on request",
+			Finished: timeOf(j.Entered)}
 		if j.State == compute.Failed {
 			d.Ending.Cause, d.Ending.Sentence = compute.CauseAgent, j.Message
 		}
@@ -64,9 +66,9 @@ func (a *App) ended(j *job.Job, n *compute.Notice) {
 	}
 }
 
-// ran tells whether there is anything of a payload's run.
+// ran reports whether there is anything of a payload's run.
 func (a *App) ran(id job.ID) bool {
-	_, err := os.Lstat(a.place(id, stdoutName))
+	_, err := os.Lstat(a.pathOf(id, stdoutName))
 	return err == nil
 }
 
@@ -83,11 +85,11 @@ func (a *App) find(ctx context.Context, h compute.Handle) (j job.Job, ok bool, e
 		return j, false, err
 	}
 	s, err := specOf(&j)
-	return j, err == nil && s.knows(h.Secret), err
+	return j, err == nil && s.matches(h.Secret), err
 }
 
-// Look says how a payload stands: see [compute.Executor].
-func (a *App) Look(ctx context.Context, h compute.Handle) (compute.Notice, error) {
+// Query reports how a payload stands: see [compute.Executor].
+func (a *App) Query(ctx context.Context, h compute.Handle) (compute.Notice, error) {
 	j, ok, err := a.find(ctx, h)
 	switch {
 	case err != nil:
@@ -96,24 +98,27 @@ func (a *App) Look(ctx context.Context, h compute.Handle) (compute.Notice, error
 		return a.notice(&j), nil
 	case h.Instance != "" && h.Instance != a.memory.name:
 		return compute.Notice{
-			Standing: compute.Lost, Instance: a.memory.name, Reason: "the agent's memory is another one than when it took the payload: it lost its data directory",
+			Standing: compute.Lost, Instance: a.memory.name,
+			Reason: "the agent's memory is another one than when it took the payload: it lost its data directory",
 		}, nil
 	}
 	return compute.Notice{Standing: compute.Stranger, Instance: a.memory.name}, nil
 }
 
-// await is Look, and waits up to d for the payload to stand otherwise than as was seen, or to end.
-func (a *App) await(ctx context.Context, h compute.Handle, seen compute.Standing, d time.Duration) (compute.Notice, error) {
+// await is Query, and waits up to d for the payload to stand otherwise than as was seen, or to end.
+func (a *App) await(ctx context.Context, h compute.Handle, seen compute.Standing, d time.Duration) (compute.Notice,
+	error) {
 	if d <= 0 {
-		return a.Look(ctx, h)
+		return a.Query(ctx, h)
 	}
 	changes := a.hub.listen()
 	defer a.hub.leave(changes)
 	wait, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	for {
-		n, err := a.Look(ctx, h)
-		if err != nil || n.Standing != compute.Waits && n.Standing != compute.Works || seen != "" && n.Standing != seen {
+		n, err := a.Query(ctx, h)
+		if err != nil || n.Standing != compute.Waits && n.Standing != compute.Works ||
+			seen != "" && n.Standing != seen {
 			return n, err
 		}
 		if _, err := changes.next(wait, a.life); err != nil {
@@ -122,26 +127,26 @@ func (a *App) await(ctx context.Context, h compute.Handle, seen compute.Standing
 	}
 }
 
-// Kill has a payload ended: TERM, then KILL for all its processes. It may return before they are gone; the payload works until they are. One that never came counts as ended:
-// a parcel that comes afterwards is not run.
+// Kill has a payload ended: TERM, then KILL for all its processes. It may return before they are gone; the payload
+// works until they are. One that never came counts as ended: a parcel that comes afterwards is not run.
 func (a *App) Kill(ctx context.Context, h compute.Handle) error {
 	j, ok, err := a.find(ctx, h)
 	if err != nil {
 		return err
 	}
 	if !ok {
-		return a.bury(ctx, h, killNote)
+		return a.voidTicket(ctx, h, killNote)
 	}
 	return a.kill(ctx, &j, killNote)
 }
 
-const killNote = "the server wants it ended"
+const killNote = "the server ends it"
 
-// Room says how the agent stands: see [compute.Executor].
-func (a *App) Room(ctx context.Context) (compute.Room, error) {
+// Capacity reports how the agent stands: see [compute.Executor].
+func (a *App) Capacity(ctx context.Context) (compute.Capacity, error) {
 	tallies, err := a.engine.Store().Count(ctx)
 	if err != nil {
-		return compute.Room{}, err
+		return compute.Capacity{}, err
 	}
 	waiting := 0
 	for _, t := range tallies {
@@ -150,8 +155,11 @@ func (a *App) Room(ctx context.Context) (compute.Room, error) {
 		}
 	}
 	busy := len(a.running())
-	return compute.Room{
-		Instance: a.memory.name, Services: a.services(), Slots: a.options.Slots, Free: max(0, a.options.Slots-busy), Waiting: waiting,
-		Memory: a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(), Kind: "agent", Sandbox: a.options.Sandbox, Events: true,
+	return compute.Capacity{
+		Instance: a.memory.name, Services: a.services(), Slots: a.options.Slots, Free: max(0, a.options.Slots-busy),
+		Waiting: waiting,
+		Memory:  a.options.Memory, Cores: a.options.Cores, Load: a.load.percent(), Draining: a.Draining(),
+		Kind:    "agent",
+		Sandbox: a.options.Sandbox, Events: true,
 	}, nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/crash/power"
 )
 
-// A power cut at any time leaves no payload that ended well and has lost what it wrote: exit.json is on the disk after the output. The control
-// ignores the syncs of the output.
+// A power cut at any time leaves no payload that ended well and has lost what it wrote: exit.json is on the disk after
+// the output. The control ignores the syncs of the output.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if images, lost := outputsLost(t, names); images == 0 || len(lost) > 0 {
@@ -28,7 +28,8 @@ func TestPowerCut(t *testing.T) {
 	}
 }
 
-// outputsLost runs a payload and cuts the power at each sync. It counts the cuts after which exit.json is there, and says what was lost in them.
+// outputsLost runs a payload and cuts the power at each sync. It counts the cuts after which exit.json is there, and
+// reports what was lost in them.
 func outputsLost(t *testing.T, names bool, ignore ...string) (images int, lost []string) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Every: true, Names: names, Ignore: ignore})
@@ -41,7 +42,7 @@ func outputsLost(t *testing.T, names bool, ignore ...string) (images int, lost [
 		err := os.WriteFile(filepath.Join(deep, "made.txt"), []byte("made"), 0o644)
 		return sandbox.Ending{Exit: 0, Tier: "none"}, err
 	}
-	w := newWorld(t, play, func(o *Options) { o.Dir = d.Dir })
+	w := newHarness(t, play, func(o *Options) { o.Dir = d.Dir })
 	k := ticket()
 	n := w.submit(w.app, parcel(k, "echo hello", "in.txt", "input"))
 	if end := w.end(k); end.Ending.Exit != 0 || !end.HasResult {
@@ -58,7 +59,8 @@ func outputsLost(t *testing.T, names bool, ignore ...string) (images int, lost [
 			continue
 		}
 		images++
-		for name, want := range map[string]string{stdoutName: "hello\n", "job/out/deep/made.txt": "made", "job/in.txt": "input", "job/" + scriptName: "echo hello"} {
+		for name, want := range map[string]string{stdoutName: "hello\n", "job/out/deep/made.txt": "made",
+			"job/in.txt": "input", "job/" + scriptName: "echo hello"} {
 			if got := at(name); got != want {
 				lost = append(lost, fmt.Sprintf("%s after sync %d", name, i))
 			}

@@ -14,10 +14,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// parcelPart is the form name of the part that describes a parcel; the files follow in the order of its list, each under its name.
+// parcelPart is the form name of the part that describes a parcel; the files follow in the order of its list, each
+// under its name.
 const parcelPart = "parcel"
 
-// put takes a parcel. A payload that is known is answered before anything of the body is read, so that a client that waits for "100 Continue" sends nothing.
+// put takes a parcel. A payload that is known is answered before anything of the body is read, so that a client that
+// waits for "100 Continue" sends nothing.
 func (h *api) put(w http.ResponseWriter, r *http.Request) error {
 	handle, err := handleOf(r)
 	if err != nil {
@@ -70,7 +72,8 @@ func readParcel(parts *multipart.Reader) (*compute.Parcel, error) {
 		return nil, cutOr(err)
 	}
 	if len(text) > maxParcel {
-		return nil, job.Errorf(job.Invalid, "agent", "", "the description of the parcel is longer than %d bytes", maxParcel)
+		return nil, job.Errorf(job.Invalid, "agent", "", "the description of the parcel is longer than %d bytes",
+			maxParcel)
 	}
 	p := &compute.Parcel{}
 	if err := json.Unmarshal(text, p); err != nil {
@@ -93,13 +96,13 @@ func nextPart(parts *multipart.Reader) source {
 	}
 }
 
-// nameHeader carries the name of a file, quoted: header lines have no room for every byte that a name may have, and readers of forms cut names at what they take for
-// a separator.
+// nameHeader carries the name of a file, quoted: header lines cannot hold every byte that a name may have, and readers
+// of forms cut names at what they take for a separator.
 const nameHeader = "Stagepost-Name"
 
 func quoteName(name string) string { return strconv.QuoteToASCII(name) }
 
-// cutOr tells a body that ended too early from one that makes no sense.
+// cutOr distinguishes a body that ended too early from an invalid one.
 func cutOr(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return unavailable("", fmt.Errorf("the parcel ended too early: %w", io.ErrUnexpectedEOF))

@@ -2,5 +2,5 @@
 
 package agent
 
-// watched tells whether the race detector is on, which needs memory of its own.
+// watched reports whether the race detector is on, which needs memory of its own.
 const watched = true

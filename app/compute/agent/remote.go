@@ -19,14 +19,15 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// DialOptions say where an agent is.
+// DialOptions are the address of an agent and how it is called.
 type DialOptions struct {
 	Name      string            // for people. Defaults to the host of URL
 	URL       string            // of the agent, "http://node7:7434"
-	Token     string            // that it wants; empty: none
+	Token     string            // that it requires; empty: none
 	Transport http.RoundTripper // defaults to one of its own; a tunnel brings another
 	Patience  time.Duration     // with an agent that does not answer, or stops in the middle. Defaults to 30 s
-	Silence   time.Duration     // of the stream of events, after which it counts as cut. Defaults to 15 s, three signs of life
+	// of the stream of events, after which it counts as cut. Defaults to 15 s, three signs of life
+	Silence time.Duration
 }
 
 // Remote is an agent on another machine.
@@ -37,28 +38,35 @@ type Remote struct {
 
 var (
 	_ compute.Executor = (*Remote)(nil)
-	_ compute.Teller   = (*Remote)(nil)
+	_ compute.Notifier = (*Remote)(nil)
 )
 
-// ErrNoAgent says that what answers at an address is not an agent of Stagepost: it does not know what agents are asked.
+// ErrNoAgent reports that what answers at an address is not an agent of Stagepost: it does not answer requests of
+// agents.
 var ErrNoAgent = errors.New("what answers there is no agent of Stagepost")
 
 // Dial makes the executor. Nothing is sent yet.
 func Dial(o DialOptions) (*Remote, error) {
 	u, err := url.Parse(o.URL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, job.Errorf(job.Invalid, "agent", "", "%.200q is not the URL of an agent, such as http://node7:7434", o.URL)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
+		return nil, job.Errorf(job.Invalid, "agent", "", "%.200q is not the URL of an agent, such as http://node7:7434",
+			o.URL)
 	}
 	o.URL = strings.TrimRight(o.URL, "/")
-	o.Name, o.Patience, o.Silence = cmp.Or(o.Name, u.Host), cmp.Or(o.Patience, 30*time.Second), cmp.Or(o.Silence, 3*beatEvery)
+	o.Name, o.Patience, o.Silence = cmp.Or(o.Name, u.Host), cmp.Or(o.Patience, 30*time.Second), cmp.Or(o.Silence,
+		3*beatEvery)
 	if o.Transport == nil {
 		o.Transport = &http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 5 * time.Second, ExpectContinueTimeout: time.Second, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+			TLSHandshakeTimeout: 5 * time.Second, ExpectContinueTimeout: time.Second, MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:    time.Minute,
 			DisableCompression: true,
 		}
 	}
-	client := &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	return &Remote{options: o, client: client}, nil
 }
 
@@ -69,7 +77,8 @@ func (r *Remote) Name() string { return r.options.Name }
 func (r *Remote) Close() { r.client.CloseIdleConnections() }
 
 // request makes a request about a payload, or about the agent if h is nil.
-func (r *Remote) request(ctx context.Context, method, path string, h *compute.Handle, body io.Reader) (*http.Request, error) {
+func (r *Remote) request(ctx context.Context, method, path string, h *compute.Handle, body io.Reader) (*http.Request,
+	error) {
 	if h != nil {
 		path = fmt.Sprintf("/v1/payloads/%s/%d%s", url.PathEscape(string(h.Job)), h.Attempt, path)
 	}
@@ -89,7 +98,7 @@ func (r *Remote) request(ctx context.Context, method, path string, h *compute.Ha
 	return q, nil
 }
 
-// watch ends a call whose peer is silent for longer than the patience; beat says that it was not.
+// watch ends a call whose peer is silent for longer than the patience; beat resets the time.
 type watch struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -97,7 +106,7 @@ type watch struct {
 	after  time.Duration
 }
 
-// silentError says that an agent does not answer.
+// silentError reports that an agent does not answer.
 type silentError struct{ after time.Duration }
 
 func (e *silentError) Error() string {
@@ -162,7 +171,7 @@ func decode[T any](a *http.Response, v *T) error {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if err := d.Decode(v); err != nil {
-		return fmt.Errorf("the agent's answer makes no sense: %w", err)
+		return fmt.Errorf("invalid answer of the agent: %w", err)
 	}
 	return nil
 }
@@ -189,7 +198,7 @@ func failure(status int, text []byte) error {
 	return job.Errorf(kind, "agent", "", "%s (%d)", p.Error, status)
 }
 
-// wrap names the agent in an error that is nobody else's.
+// wrap names the agent in an error of its own.
 func (r *Remote) wrap(err error) error {
 	var refusal *compute.Refusal
 	var known *job.Error
@@ -204,15 +213,15 @@ func (r *Remote) wrap(err error) error {
 	return &job.Error{Op: "agent", Kind: job.Unavailable, Err: fmt.Errorf("agent %s: %w", r.options.Name, err)}
 }
 
-// Room asks how the agent stands.
-func (r *Remote) Room(ctx context.Context) (room compute.Room, err error) {
+// Capacity asks how the agent stands.
+func (r *Remote) Capacity(ctx context.Context) (room compute.Capacity, err error) {
 	err = call(ctx, r, http.MethodGet, "/v1/room", nil, &room)
 	room.Events = true
 	return room, err
 }
 
-// Look asks how a payload stands.
-func (r *Remote) Look(ctx context.Context, h compute.Handle) (n compute.Notice, err error) {
+// Query asks how a payload stands.
+func (r *Remote) Query(ctx context.Context, h compute.Handle) (n compute.Notice, err error) {
 	err = call(ctx, r, http.MethodGet, "", &h, &n)
 	return n, err
 }
@@ -222,13 +231,13 @@ func (r *Remote) Kill(ctx context.Context, h compute.Handle) error {
 	return call[struct{}](ctx, r, http.MethodPost, "/kill", &h, nil)
 }
 
-// Forget says that the server has everything.
+// Forget reports that the server has everything.
 func (r *Remote) Forget(ctx context.Context, h compute.Handle) error {
 	return call[struct{}](ctx, r, http.MethodDelete, "", &h, nil)
 }
 
 // Drain has the agent take no payloads any more, or take them again.
-func (r *Remote) Drain(ctx context.Context, on bool) (room compute.Room, err error) {
+func (r *Remote) Drain(ctx context.Context, on bool) (room compute.Capacity, err error) {
 	path := "/v1/resume"
 	if on {
 		path = "/v1/drain"
@@ -248,7 +257,8 @@ func (r *Remote) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser, 
 }
 
 // Log gives standard output or error from a byte on. One that is followed may be silent for as long as its payload is.
-func (r *Remote) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser, error) {
+func (r *Remote) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser,
+	error) {
 	q := url.Values{"stream": {stream}, "offset": {strconv.FormatInt(offset, 10)}}
 	if follow {
 		q.Set("follow", "1")
@@ -256,7 +266,8 @@ func (r *Remote) Log(ctx context.Context, h compute.Handle, stream string, offse
 	return r.open(ctx, "/log?"+q.Encode(), &h, follow)
 }
 
-// open sends a request whose answer is read by the caller. An agent that stops in the middle ends the reading with an error, unless it may be silent.
+// open sends a request whose answer is read by the caller. An agent that stops in the middle ends the reading with an
+// error, unless it may be silent.
 func (r *Remote) open(ctx context.Context, path string, h *compute.Handle, silent bool) (io.ReadCloser, error) {
 	w := newWatch(ctx, r.options.Patience)
 	q, err := r.request(w, http.MethodGet, path, h, nil)

@@ -22,9 +22,9 @@ import (
 
 // Who does not bring the token is let in nowhere.
 func TestToken(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, s := w.remote(HandlerOptions{Token: "a token of the agent"})
-	if _, err := remote.Room(t.Context()); err != nil {
+	if _, err := remote.Capacity(t.Context()); err != nil {
 		t.Errorf("control: %v", err)
 	}
 	for _, token := range []string{"", "a token of the agenT", "a token"} {
@@ -58,13 +58,14 @@ func TestToken(t *testing.T) {
 
 // Results have a length, a tag, a digest, and ranges.
 func TestRange(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	_, s := w.remote(HandlerOptions{})
 	k := ticket()
 	w.submit(w.app, parcel(k, "x"))
 	n := w.end(k)
 	get := func(header ...string) *http.Response {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("%s/v1/payloads/%s/1/results", s.URL, k.Job), nil)
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodGet, fmt.Sprintf("%s/v1/payloads/%s/1/results",
+			s.URL, k.Job), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +82,8 @@ func TestRange(t *testing.T) {
 	}
 	a := get()
 	sum, _ := hex.DecodeString(n.SHA256)
-	if a.StatusCode != 200 || a.ContentLength != n.Bytes || a.Header.Get("ETag") != `"`+n.SHA256+`"` || a.Header.Get("Repr-Digest") != "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":" {
+	if a.StatusCode != 200 || a.ContentLength != n.Bytes || a.Header.Get("ETag") != `"`+n.SHA256+`"` ||
+		a.Header.Get("Repr-Digest") != "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":" {
 		t.Errorf("got %d, %v", a.StatusCode, a.Header)
 	}
 	whole, err := io.ReadAll(a.Body)
@@ -98,16 +100,16 @@ func TestRange(t *testing.T) {
 	}
 }
 
-// The stream tells of each payload and of the room; a look that waits comes back when something changed.
+// The stream reports each payload and of the capacity; a check that waits comes back when something changed.
 func TestTell(t *testing.T) {
 	begun, release := make(chan *sandbox.Command, 8), make(chan struct{})
-	w := newWorld(t, blocks(begun, release), nil)
+	w := newHarness(t, blocks(begun, release), nil)
 	remote, _ := w.remote(HandlerOptions{})
-	for name, x := range map[string]compute.Teller{"remote": remote, "local": w.app.Local().(compute.Teller)} {
+	for name, x := range map[string]compute.Notifier{"remote": remote, "local": w.app.Local().(compute.Notifier)} {
 		ctx, cancel := context.WithCancel(t.Context())
 		connected, heard, over := make(chan struct{}, 1), make(chan job.ID, 1000), make(chan error, 1)
 		go func() {
-			over <- x.Tell(ctx, func() { connected <- struct{}{} }, func(id job.ID) { heard <- id })
+			over <- x.Notify(ctx, func() { connected <- struct{}{} }, func(id job.ID) { heard <- id })
 		}()
 		<-connected
 		k := ticket()
@@ -118,7 +120,7 @@ func TestTell(t *testing.T) {
 			case id := <-heard:
 				room, payload = room || id == "", payload || id == k.Job
 			case <-time.After(enough):
-				t.Fatalf("%s: nothing was heard", name)
+				t.Fatalf("%s: nothing was received", name)
 			}
 		}
 		cancel()
@@ -142,7 +144,7 @@ func TestTell(t *testing.T) {
 	}
 }
 
-// silentServer is an agent that falls silent in the middle of each answer, but that to a kill.
+// silentServer is an agent that stops answering in the middle of each answer, but that to a kill.
 func silentServer(t *testing.T) *httptest.Server {
 	t.Helper()
 	hung := make(chan struct{})
@@ -170,7 +172,7 @@ func silentServer(t *testing.T) *httptest.Server {
 	return s
 }
 
-// A server whose agent falls silent notices, in each kind of call, and other calls are not harmed.
+// A server whose agent stops answering notices, in each kind of call, and other calls are not harmed.
 func TestSilentAgent(t *testing.T) {
 	s := silentServer(t)
 	r, err := Dial(DialOptions{URL: s.URL, Patience: 2 * time.Second, Silence: 2 * time.Second})
@@ -181,9 +183,9 @@ func TestSilentAgent(t *testing.T) {
 	h := compute.Handle{Ticket: compute.Ticket{Job: "j", Attempt: 1, Secret: secret}}
 	var all sync.WaitGroup
 	for name, do := range map[string]func() error{
-		"look": func() error { _, err := r.Look(t.Context(), h); return err },
-		"room": func() error { _, err := r.Room(t.Context()); return err },
-		"tell": func() error { return r.Tell(t.Context(), func() {}, func(job.ID) {}) },
+		"look": func() error { _, err := r.Query(t.Context(), h); return err },
+		"room": func() error { _, err := r.Capacity(t.Context()); return err },
+		"tell": func() error { return r.Notify(t.Context(), func() {}, func(job.ID) {}) },
 		"results": func() error {
 			body, err := r.Results(t.Context(), h)
 			if err != nil {
@@ -238,7 +240,7 @@ func (c *cutter) Write(p []byte) (int, error) {
 
 // A parcel that was cut was not sent; one whose answer was lost may have been, and the second submission finds it.
 func TestNotSent(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	remote, s := w.remote(HandlerOptions{})
 	k := ticket()
 	p := parcel(k, "x", "big.bin", strings.Repeat("x", 400_000))
@@ -257,7 +259,7 @@ func TestNotSent(t *testing.T) {
 			t.Errorf("cut at %d: got %v", at, err)
 		}
 	}
-	if n, err := remote.Look(t.Context(), handle(k)); err != nil || n.Standing != compute.Stranger {
+	if n, err := remote.Query(t.Context(), handle(k)); err != nil || n.Standing != compute.Stranger {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	lost := &losing{next: &http.Transport{ExpectContinueTimeout: time.Second, DisableKeepAlives: true}}
@@ -280,11 +282,12 @@ func TestNotSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := gone.Submit(t.Context(), p); !errors.Is(err, compute.ErrNotSent) {
-		t.Errorf("nobody there: got %v", err)
+		t.Errorf("no agent there: got %v", err)
 	}
 	broken := parcel(ticket(), "x")
 	broken.Open = func(string) (io.ReadSeekCloser, error) { return nil, errors.New("the disk is broken") }
-	if _, err := remote.Submit(t.Context(), broken); !errors.Is(err, compute.ErrNotSent) || !strings.Contains(err.Error(), "the disk is broken") {
+	if _, err := remote.Submit(t.Context(), broken); !errors.Is(err, compute.ErrNotSent) ||
+		!strings.Contains(err.Error(), "the disk is broken") {
 		t.Errorf("a file that cannot be read: got %v", err)
 	}
 }
@@ -302,9 +305,9 @@ func (l *losing) RoundTrip(q *http.Request) (*http.Response, error) {
 	return nil, io.ErrUnexpectedEOF
 }
 
-// One that reads nothing of what it asked for keeps nobody from the rest.
+// One that reads nothing of what it asked for blocks no other.
 func TestHungReaders(t *testing.T) {
-	w := newWorld(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		big := make([]byte, 1<<20)
 		for range 16 {
 			if _, err := c.Stdout.Write(big); err != nil {
@@ -345,21 +348,21 @@ func TestHungReaders(t *testing.T) {
 	for range most {
 		<-begun
 	}
-	if _, err := remote.Room(t.Context()); err != nil {
+	if _, err := remote.Capacity(t.Context()); err != nil {
 		t.Error(err)
 	}
 	other := ticket()
 	w.submit(remote, parcel(other, "x"))
 	w.end(other)
 	if n := len(ended); n > 0 {
-		t.Errorf("others were served when %d of the %d were given up, or done", n, most)
+		t.Errorf("others were served when %d of the %d were abandoned, or done", n, most)
 	}
 }
 
 // The log of a payload that runs is followed to its end, from its beginning.
 func TestFollow(t *testing.T) {
 	begun, release := make(chan *sandbox.Command, 1), make(chan struct{})
-	w := newWorld(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
+	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		begun <- c
 		<-release
 		_, err := io.WriteString(c.Stdout, "last")
@@ -390,7 +393,8 @@ func TestFollow(t *testing.T) {
 	}
 	for _, path := range []string{"stream=other", "stream=stdout&offset=-1", "stream=stdout&offset=x"} {
 		h := handle(k)
-		if err := call[struct{}](t.Context(), remote, http.MethodGet, "/log?"+path, &h, nil); job.KindOf(err) != job.Invalid {
+		if err := call[struct{}](t.Context(), remote, http.MethodGet, "/log?"+path, &h,
+			nil); job.KindOf(err) != job.Invalid {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}

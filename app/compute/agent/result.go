@@ -49,7 +49,7 @@ func (a *App) results(ctx context.Context, s *Spec, h *held) (*compute.Results, 
 	defer done()
 	o := contents(s, h)
 	var left compute.LeftOut
-	o.Report = left.Tell
+	o.Report = left.Add
 	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return exitAndLeft(h, &left) }}}
 	made, err := a.pack.file(ctx, dir, into, zipName, o)
 	if err != nil {
@@ -75,7 +75,8 @@ func (a *App) contentOf(h *held) (dir *os.Root, done func(), err error) {
 	return dir, func() { _, _ = dir.Close(), os.Remove(name) }, nil
 }
 
-// exitAndLeft gives exit.json as results hold it: how the payload ended, and what is not among the results. One without exit.json was ended before it had one.
+// exitAndLeft gives exit.json as results hold it: how the payload ended, and what is not among the results. One without
+// exit.json was ended before it had one.
 func exitAndLeft(h *held, left *compute.LeftOut) (io.ReadCloser, error) {
 	ending := h.exit()
 	if ending == nil {
@@ -88,11 +89,13 @@ func exitAndLeft(h *held, left *compute.LeftOut) (io.ReadCloser, error) {
 	return io.NopCloser(bytes.NewReader(append(text, '\n'))), err
 }
 
-// contents says what goes into a ZIP besides the directory, which inputs do not, and the mode of the others.
+// contents selects what goes into a ZIP besides the directory, which inputs do not, and the mode of the others.
 func contents(s *Spec, h *held) collect.Options {
 	o := collect.Options{Modes: compute.InputModes(s.Files)}
 	for _, name := range []string{stdoutName, stderrName} {
-		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return steadyOf(h.output(name)) }})
+		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) {
+			return steadyOf(h.output(name))
+		}})
 	}
 	if s.Inputs {
 		return o
@@ -139,7 +142,8 @@ func (a *App) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, err
 	return f, nil
 }
 
-// openResults opens the results of a payload that ended. Those of one that was killed right before the agent ended are made now.
+// openResults opens the results of a payload that ended. Those of one that was killed right before the agent ended are
+// made now.
 func (a *App) openResults(ctx context.Context, h compute.Handle) (*os.File, *compute.Results, error) {
 	j, ok, err := a.find(ctx, h)
 	if err != nil {
@@ -234,6 +238,8 @@ func (a *App) partial(ctx context.Context, j *job.Job, w func() io.Writer) error
 	}
 	defer done()
 	o := contents(&s, h)
-	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) { return openPlain(h.above(), exitName) }}}
+	o.Last = []collect.Extra{{Name: exitName, Open: func() (io.ReadCloser, error) {
+		return openPlain(h.above(), exitName)
+	}}}
 	return a.pack.stream(ctx, dir, w(), o)
 }

@@ -48,7 +48,7 @@ func specOf(j *job.Job) (s Spec, err error) {
 
 func dataOf(j *job.Job) (d Data) {
 	if len(j.Data) > 0 {
-		_ = json.Unmarshal(j.Data, &d) // what cannot be read is as good as nothing: the files tell, too
+		_ = json.Unmarshal(j.Data, &d) // what cannot be read is as good as nothing: the files report, too
 	}
 	return d
 }
@@ -56,7 +56,8 @@ func dataOf(j *job.Job) (d Data) {
 // keyOf names what a ticket is for: a second submission under it gets the first one's payload.
 func keyOf(t compute.Ticket) string { return fmt.Sprintf("%s/%d", t.Job, t.Attempt) }
 
-// idOf makes a payload's id from its ticket: the same one for each submission, so that there cannot be two. It sorts by the time of the job's own id.
+// idOf makes a payload's id from its ticket: the same one for each submission, so that there cannot be two. It sorts by
+// the time of the job's own id.
 func idOf(t compute.Ticket) job.ID {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte("payload "+string(t.Job)+" "), uint64(t.Attempt)))
 	var id ulid.ULID
@@ -74,16 +75,19 @@ func hashed(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// knows tells whether a secret is the payload's, in a time that does not depend on it.
-func (s *Spec) knows(secret string) bool {
+// matches reports whether a secret is the payload's, in a time that does not depend on it.
+func (s *Spec) matches(secret string) bool {
 	return s.Secret != "" && subtle.ConstantTimeCompare([]byte(hashed(secret)), []byte(s.Secret)) == 1
 }
 
-// checkTicket says what is wrong with a ticket.
+// checkTicket reports what is wrong with a ticket.
 func checkTicket(t compute.Ticket) error {
 	switch {
-	case t.Job == "" || len(t.Job) > 100 || strings.ContainsFunc(string(t.Job), func(r rune) bool { return r <= ' ' || r == '/' || r > '~' }):
-		return job.Errorf(job.Invalid, "agent", "", "a ticket names its job by 1 to 100 visible ASCII characters without a slash")
+	case t.Job == "" || len(t.Job) > 100 || strings.ContainsFunc(string(t.Job), func(r rune) bool {
+		return r <= ' ' || r == '/' || r > '~'
+	}):
+		return job.Errorf(job.Invalid, "agent", "",
+			"a ticket names its job by 1 to 100 visible ASCII characters without a slash")
 	case t.Attempt < 1:
 		return job.Errorf(job.Invalid, "agent", t.Job, "the attempt of a ticket is 1 or more")
 	case len(t.Secret) < 16 || len(t.Secret) > 200:
@@ -92,7 +96,7 @@ func checkTicket(t compute.Ticket) error {
 	return nil
 }
 
-// checkParcel says what is wrong with a parcel, whoever it is for.
+// checkParcel reports what is wrong with a parcel.
 func checkParcel(p *compute.Parcel) error {
 	if err := checkTicket(p.Ticket); err != nil {
 		return err
@@ -109,7 +113,8 @@ func checkParcel(p *compute.Parcel) error {
 	seen, size := map[string]bool{}, int64(0)
 	for _, f := range p.Files {
 		switch {
-		case f.Name == "" || f.Name == "." || f.Name == ".." || len(f.Name) > 255 || strings.ContainsAny(f.Name, "/\x00") || !utf8.ValidString(f.Name):
+		case f.Name == "" || f.Name == "." || f.Name == ".." || len(f.Name) > 255 ||
+			strings.ContainsAny(f.Name, "/\x00") || !utf8.ValidString(f.Name):
 			return wrong("%.300q cannot be the name of a file", f.Name)
 		case seen[f.Name]:
 			return wrong("the file %q is there twice", f.Name)

@@ -32,7 +32,7 @@ func (a *App) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, er
 	return n, err
 }
 
-// submit tells besides whether the payload is a new one.
+// submit reports besides whether the payload is a new one.
 func (a *App) submit(ctx context.Context, p *compute.Parcel, files source) (n compute.Notice, fresh bool, err error) {
 	if err := errors.Join(a.Fault(), checkParcel(p)); err != nil {
 		return n, false, err
@@ -49,7 +49,8 @@ func (a *App) submit(ctx context.Context, p *compute.Parcel, files source) (n co
 	}
 	if p.Instance != "" && p.Instance != a.memory.name {
 		return compute.Notice{
-			Standing: compute.Lost, Instance: a.memory.name, Reason: "the agent's memory is another one than when the parcel was first sent: it may have run then",
+			Standing: compute.Lost, Instance: a.memory.name,
+			Reason: "the agent's memory is another one than when the parcel was first sent: it may have run then",
 		}, false, nil
 	}
 	s, refused := a.admit(p)
@@ -72,7 +73,7 @@ func (a *App) submit(ctx context.Context, p *compute.Parcel, files source) (n co
 	return a.notice(&j), true, nil
 }
 
-// known looks for a payload of a ticket. A secret that is not the payload's finds nothing, and the place is taken.
+// known searches for a payload of a ticket. A secret that is not the payload's finds nothing, and the ticket is taken.
 func (a *App) known(ctx context.Context, id job.ID, secret string) (n compute.Notice, known bool, err error) {
 	j, err := a.engine.Store().Get(ctx, id)
 	if job.KindOf(err) == job.NotFound {
@@ -85,13 +86,13 @@ func (a *App) known(ctx context.Context, id job.ID, secret string) (n compute.No
 	if err != nil {
 		return n, false, err
 	}
-	if !s.knows(secret) {
+	if !s.matches(secret) {
 		return n, true, &compute.Refusal{Reason: "the ticket is another payload's", Here: false}
 	}
 	return a.notice(&j), true, nil
 }
 
-// admit says what a parcel becomes here, or why it is refused.
+// admit reports what a parcel becomes here, or why it is refused.
 func (a *App) admit(p *compute.Parcel) (*Spec, error) {
 	here := func(format string, args ...any) error {
 		return &compute.Refusal{Reason: fmt.Sprintf(format, args...), Here: true}
@@ -122,14 +123,17 @@ func (a *App) admit(p *compute.Parcel) (*Spec, error) {
 	}
 	if free, err := a.options.Disk(a.options.Dir); err == nil && free < size+a.options.Reserve {
 		return nil, &compute.Refusal{Here: true, Full: true, Reason: fmt.Sprintf(
-			"its files have %d bytes, and the agent's disk has %d free, of which %d are reserved", size, free, a.options.Reserve)}
+			"its files have %d bytes, and the agent's disk has %d free, of which %d are reserved", size, free,
+			a.options.Reserve)}
 	}
 	return &Spec{
-		Job: p.Job, Attempt: p.Attempt, Secret: hashed(p.Secret), Service: p.Service, Files: p.Files, Env: p.Env, Limits: limits, Inputs: p.Inputs,
+		Job: p.Job, Attempt: p.Attempt, Secret: hashed(p.Secret), Service: p.Service, Files: p.Files, Env: p.Env,
+		Limits: limits, Inputs: p.Inputs,
 	}, nil
 }
 
-// receive stores the files of a payload and then its record: a crash in between leaves a directory that the next start removes. The caller has the lock.
+// receive stores the files of a payload and then its record: a crash in between leaves a directory that the next start
+// removes. The caller has the lock.
 func (a *App) receive(ctx context.Context, o engine.Order, s *Spec, files source) (j job.Job, err error) {
 	stage, err := os.MkdirTemp(filepath.Join(a.options.Dir, stageName), "parcel-")
 	if err != nil {
@@ -152,7 +156,7 @@ func (a *App) receive(ctx context.Context, o engine.Order, s *Spec, files source
 	return a.settle(ctx, o, s, stage)
 }
 
-// settle takes over a stage directory: durable, in its place, then the record.
+// settle takes over a stage directory: durable, under its name, then the record.
 func (a *App) settle(ctx context.Context, o engine.Order, s *Spec, stage string) (j job.Job, err error) {
 	if err := errors.Join(durable.Sync(filepath.Join(stage, jobName)), durable.Sync(stage)); err != nil {
 		return j, unavailable(o.ID, err)
@@ -160,10 +164,10 @@ func (a *App) settle(ctx context.Context, o engine.Order, s *Spec, stage string)
 	if err := a.remove(o.ID); err != nil { // there is no record: a crash left it
 		return j, unavailable(o.ID, err)
 	}
-	if err := errors.Join(os.Chmod(stage, a.wayMode()), os.Rename(stage, a.place(o.ID))); err != nil {
+	if err := errors.Join(os.Chmod(stage, a.wayMode()), os.Rename(stage, a.pathOf(o.ID))); err != nil {
 		return j, unavailable(o.ID, err)
 	}
-	if err := errors.Join(durable.Sync(filepath.Dir(a.place(o.ID))), a.memory.use()); err != nil {
+	if err := errors.Join(durable.Sync(filepath.Dir(a.pathOf(o.ID))), a.memory.use()); err != nil {
 		return j, unavailable(o.ID, err)
 	}
 	if ctx.Err() != nil { // who sent it is gone, and nothing was taken yet
@@ -201,7 +205,9 @@ func (a *App) receiveFile(ctx context.Context, root *os.Root, f *compute.File, f
 		return unavailable("", context.Cause(ctx))
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); n != f.Size || got != f.SHA256 {
-		return job.Errorf(job.Invalid, "agent", "", "the file %q came with %d bytes and digest %.12s..., announced were %d and %.12s...", f.Name, n, got, f.Size, f.SHA256)
+		return job.Errorf(job.Invalid, "agent", "",
+			"the file %q came with %d bytes and digest %.12s..., announced were %d and %.12s...", f.Name, n, got,
+			f.Size, f.SHA256)
 	}
 	return out.Sync()
 }
@@ -220,23 +226,24 @@ func (a *App) drain(on bool) {
 	a.mu.Lock()
 	a.draining = on
 	a.mu.Unlock()
-	a.hub.tell("")
+	a.hub.notify("")
 }
 
-// Draining tells whether payloads are refused.
+// Draining reports whether payloads are refused.
 func (a *App) Draining() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.draining || a.halted
 }
 
-// Halt is for the end of the process: nothing is accepted or started any more; it waits up to grace for payloads that run, then ends them, and they fail with cause
-// [CauseStopped]. It returns when none runs or ctx ends, and tells whether it ended any. Those that wait stay in the store and are run after the next start.
+// Halt is for the end of the process: nothing is accepted or started any more; it waits up to grace for payloads that
+// run, then ends them, and they fail with cause [CauseStopped]. It returns when none runs or ctx ends, and reports
+// whether it ended any. Those that wait stay in the store and are run after the next start.
 func (a *App) Halt(ctx context.Context, grace time.Duration) (ended bool) {
 	a.mu.Lock()
 	a.halted = true
 	a.mu.Unlock()
-	a.hub.tell("")
+	a.hub.notify("")
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	for _, t := range a.running() {

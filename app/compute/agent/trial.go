@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// CauseStopped is the cause of a payload that was running when its agent was stopped in an orderly way and the grace was over.
+// CauseStopped is the cause of a payload that was running when its agent was stopped in an orderly way and the grace
+// was over.
 const CauseStopped = "agent-stopped"
 
 var errHalted = errors.New("the agent stops")
@@ -69,11 +70,12 @@ func (a *App) end(t *trial) {
 	a.room.give(t.id)
 	close(t.done)
 	signal(a.freed)
-	a.cleaned.tell(t.id) // one that was cleaned meanwhile keeps its files up to here
-	a.hub.tell(t.id)
+	a.cleaned.notify(t.id) // one that was cleaned meanwhile keeps its files up to here
+	a.hub.notify(t.id)
 }
 
-// start is the step for Prepared. It moves the payload to Running and runs it in the same call, so that whoever comes to the step for Running knows that it was begun.
+// start is the step for Prepared. It moves the payload to Running and runs it in the same call, so that a later call of
+// the step for Running finds that it was begun.
 func (a *App) start(ctx context.Context, r *engine.Run) error {
 	var s Spec
 	if err := r.Spec(&s); err != nil {
@@ -100,10 +102,11 @@ func (a *App) start(ctx context.Context, r *engine.Run) error {
 	t := &trial{id: j.ID, spec: &s, started: r.Now(), cancel: cancel, done: make(chan struct{}), held: h}
 	if !a.begin(t) {
 		a.room.give(j.ID)
-		return engine.Wait(engine.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start", Until: r.Now().Add(time.Second)})
+		return engine.Wait(engine.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start",
+			Until: r.Now().Add(time.Second)})
 	}
 	defer a.end(t)
-	signal(a.freed) // the next in line may have room besides
+	signal(a.freed) // the next in line may have capacity besides
 	if err := a.moveToRun(ctx, r, h); err != nil {
 		return err
 	}
@@ -123,7 +126,7 @@ func (a *App) moveToRun(ctx context.Context, r *engine.Run, h *held) error {
 		return err
 	}
 	err := r.Move(ctx, compute.Run)
-	if err != nil { // it has not run: nothing tells that it has
+	if err != nil { // it has not run: nothing reports that it has
 		for _, name := range []string{stdoutName, stderrName} {
 			_ = h.above().Remove(name)
 		}
@@ -137,7 +140,7 @@ func (a *App) reject(r *engine.Run, why string) error {
 	return errors.Join(engine.Fail(compute.CauseRejected, errors.New(why)), r.SetData(Data{Ending: ending}))
 }
 
-// unfit says why a payload cannot be run.
+// unfit reports why a payload cannot be run.
 func (a *App) unfit(j *job.Job, h *held, service *Service) (why string) {
 	root := h.directory()
 	if root == nil {
@@ -159,7 +162,7 @@ func (a *App) unfit(j *job.Job, h *held, service *Service) (why string) {
 	if check == nil {
 		check = a.options.Check
 	}
-	verdict, err := check.Judge(script)
+	verdict, err := check.Check(script)
 	if err != nil {
 		return "run.sh cannot be read"
 	}
@@ -179,14 +182,16 @@ func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Ser
 	case err != nil:
 		return nil, engine.Retry(unavailable(t.id, err))
 	case changed:
-		ending.Sentence = strings.TrimPrefix(ending.Sentence+"; it removed or exchanged its directory or its outputs, and what lies in their places was not read", "; ")
+		ending.Sentence = strings.TrimPrefix(ending.Sentence+
+			"; it removed or exchanged its directory or its outputs, and what replaced them was not read", "; ")
 	}
 	if ending.Cause == compute.CauseKilled {
 		a.attribute(ctx, r, ending)
 	}
 	ending.Started, ending.Finished, ending.Sandbox = timeOf(t.started), timeOf(r.Now()), a.options.Sandbox
 	a.log.Info("a payload ended", "payload", t.id, "job", t.spec.Job, "exit", ending.Exit, "cause", ending.Cause)
-	err := collect.Sync(t.held.above()) // before exit.json: after a power cut, one that is there says that the output is, too
+	// before exit.json: after a power cut, one that is there reports that the output is, too
+	err := collect.Sync(t.held.above())
 	if err == nil {
 		err = writeJSON(t.held.above(), exitName, ending)
 	}
@@ -196,10 +201,11 @@ func (a *App) execute(ctx context.Context, r *engine.Run, t *trial, service *Ser
 	return ending, nil
 }
 
-// confine runs run.sh and says how it ended.
+// confine runs run.sh and reports how it ended.
 func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.Ending {
 	failed := func(err error) *compute.Ending {
-		return &compute.Ending{Exit: -1, Cause: compute.CauseAgent, Sentence: "the agent could not run it: " + err.Error()}
+		return &compute.Ending{Exit: -1, Cause: compute.CauseAgent,
+			Sentence: "the agent could not run it: " + err.Error()}
 	}
 	outputs := map[string]*stream{}
 	for _, name := range []string{stdoutName, stderrName} {
@@ -214,10 +220,12 @@ func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.
 	a.mu.Lock()
 	t.outputs = outputs
 	a.mu.Unlock()
-	a.hub.tell(t.id)
+	a.hub.notify(t.id)
 	c := &sandbox.Command{
-		Argv: []string{a.shell, scriptName}, Env: environment(t.id, t.spec, service), Dir: a.place(t.id, jobName), Same: own, Binds: service.Binds, Network: service.Network,
-		Stdout: outputs[stdoutName], Stderr: outputs[stderrName], Limits: a.limits(t.spec.Limits), Grace: a.options.Grace,
+		Argv: []string{a.shell, scriptName}, Env: environment(t.id, t.spec, service), Dir: a.pathOf(t.id, jobName),
+		Same: own, Binds: service.Binds, Network: service.Network,
+		Stdout: outputs[stdoutName], Stderr: outputs[stderrName], Limits: a.limits(t.spec.Limits),
+		Grace: a.options.Grace,
 	}
 	if c.Network == "" {
 		c.Network = "none"
@@ -228,17 +236,21 @@ func (a *App) confine(ctx context.Context, t *trial, service *Service) *compute.
 			return &compute.Ending{Exit: -1, Cause: compute.CauseKilled, Sentence: err.Error()}
 		}
 		if errors.Is(err, syscall.E2BIG) { // its own doing, not the agent's: execve(2)
-			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: "its environment is larger than this machine takes: " + err.Error()}
+			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected,
+				Sentence: "its environment is larger than this machine takes: " + err.Error()}
 		}
-		if _, ok := errors.AsType[*sandbox.Unacceptable](err); ok { // as it and its service are set up, no agent's life would help
-			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected, Sentence: "it cannot be run as it and its service ask: " + err.Error()}
+		if _, ok := errors.AsType[*sandbox.Unacceptable](err); ok {
+			// as it and its service are set up, no agent's life would help
+			return &compute.Ending{Exit: -1, Cause: compute.CauseRejected,
+				Sentence: "it cannot be run as it and its service ask: " + err.Error()}
 		}
 		return failed(err)
 	}
 	return endingOf(&e)
 }
 
-// attribute says in whose name a run was ended from outside: on request, because the agent stops, or because it lost its claim.
+// attribute states in whose name a run was ended from outside: on request, because the agent stops, or because it lost
+// its claim.
 func (a *App) attribute(ctx context.Context, r *engine.Run, ending *compute.Ending) {
 	select {
 	case <-r.Stopping():
@@ -257,11 +269,12 @@ func (a *App) attribute(ctx context.Context, r *engine.Run, ending *compute.Endi
 	ending.Cause, ending.Sentence = compute.CauseAgent, "the agent lost its hold on it while it ran"
 }
 
-// stopped says that a run was ended because the agent stops. A script that ends with 0 when it is told to end was hardly done: its code is not shown as one of success.
+// stopped reports that a run was ended because the agent stops. A script that ends with 0 when it is requested to end
+// was hardly done: its code is not shown as one of success.
 func stopped(ending *compute.Ending) {
 	ending.Cause, ending.Sentence = CauseStopped, "the agent was stopped while it ran"
 	if ending.Exit == 0 && ending.Signal == "" {
-		ending.Exit, ending.Sentence = -1, ending.Sentence+"; told to end, run.sh ended with 0"
+		ending.Exit, ending.Sentence = -1, ending.Sentence+"; signalled to end, run.sh ended with 0"
 	}
 }
 
@@ -294,7 +307,8 @@ func (a *App) resume(ctx context.Context, r *engine.Run) error {
 	ending := h.exit()
 	if ending == nil {
 		ending = &compute.Ending{
-			Exit: -1, Cause: compute.CauseAgent, Started: timeOf(r.Job().Entered), Finished: timeOf(r.Now()), Sandbox: a.options.Sandbox,
+			Exit: -1, Cause: compute.CauseAgent, Started: timeOf(r.Job().Entered), Finished: timeOf(r.Now()),
+			Sandbox:  a.options.Sandbox,
 			Sentence: "the agent ended while it ran; its processes were ended with it, and it is not run again",
 		}
 		if err := writeJSON(h.above(), exitName, ending); err != nil {
@@ -304,7 +318,8 @@ func (a *App) resume(ctx context.Context, r *engine.Run) error {
 	return a.conclude(ctx, r, &s, h, ending)
 }
 
-// conclude keeps the results and says what became of the payload. The results of one whose claim is over (it was killed) are kept all the same.
+// conclude keeps the results and reports what became of the payload. The results of one whose claim is over (it was
+// killed) are kept all the same.
 func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, h *held, ending *compute.Ending) error {
 	if ctx.Err() != nil {
 		select {
@@ -323,7 +338,8 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, s *Spec, h *held, end
 			return engine.Retry(err)
 		}
 		if ending.Cause == "" {
-			ending.Cause, ending.Sentence = compute.CauseResults, "it ended well, but its results cannot be kept: "+err.Error()
+			ending.Cause, ending.Sentence = compute.CauseResults, "it ended well, but its results cannot be kept: "+
+				err.Error()
 		}
 	}
 	if err := r.SetData(Data{Ending: ending, Results: results}); err != nil {

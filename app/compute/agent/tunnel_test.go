@@ -10,10 +10,12 @@ import (
 
 // An agent that dials its server is reached through that, with all that an address gives.
 func TestTunnel(t *testing.T) {
-	w := newWorld(t, writes(0), nil)
+	w := newHarness(t, writes(0), nil)
 	here := make(chan struct{}, 8)
 	pool, err := tunnel.NewPool(tunnel.PoolOptions{
-		Authenticate: func(*http.Request) (string, error) { return "a1", nil }, Changed: func(string, bool) { here <- struct{}{} },
+		Authenticate: func(*http.Request) (string, error) {
+			return "a1", nil
+		}, Changed: func(string, bool) { here <- struct{}{} },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// eventReader prints what the server did with a compute job: the entries of its history in words, and between them what its steps logged.
+// eventReader prints what the server did with a compute job: the entries of its history in words, and between them what
+// its steps logged.
 type eventReader struct {
 	cli    *commands
 	api    *client.Client
@@ -109,18 +110,22 @@ func (c *commands) eventLine(e *client.Event) error {
 		stamp = e.At.Local().Format(time.TimeOnly)
 	}
 	said := strings.TrimSuffix(eventWords(e), ".") + jobs.Because(e.Cause, e.Note)
-	early := e.Actor != "" && e.Event.Event == compute.Clean // a person took the timer's arrow: its sentence is not what happened, and the note names him
+	// a person took the timer's transition: its sentence is not what happened, and the note names him
+	early := e.Actor != "" && e.Event.Event == compute.Clean
 	switch {
 	case early:
 		said = "Its files are removed" + jobs.Because(e.Cause, e.Note)
 	case e.Actor != "":
 		said += fmt.Sprintf(" (%s, %s)", strings.Join(e.By, ", "), e.Actor)
 	}
-	_, err := fmt.Fprintln(c.Out, strings.Join([]string{stamp, cli.Clean(string(e.Event.Event)), cli.Clean(string(e.To)), cli.Clean(strings.TrimSpace(said))}, "\t"))
+	_, err := fmt.Fprintln(c.Out,
+		strings.Join([]string{stamp, cli.Clean(string(e.Event.Event)), cli.Clean(string(e.To)),
+			cli.Clean(strings.TrimSpace(said))}, "\t"))
 	return err
 }
 
-// eventWords gives the sentence of the lifecycle for what happened. A server of another version may have arrows that this program does not know.
+// eventWords gives the sentence of the lifecycle for what happened. A server of another version may have transitions
+// that this program does not know.
 func eventWords(e *client.Event) string {
 	if e.From == "" {
 		return "It was handed in."

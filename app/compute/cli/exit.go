@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Exit codes of run beside that of the script; see its help. They are those of timeout(1), env(1) and container engines where these have one.
+// Exit codes of run beside that of the script; see its help. They are those of timeout(1), env(1) and container engines
+// where these have one.
 const (
 	exitResults  = 121 // it ran well, and its results could not be had whole
 	exitDisk     = 122
@@ -24,16 +25,18 @@ const (
 
 // exitOfCause are the codes of ends that are not the script's own.
 var exitOfCause = map[string]int{
-	"timeout": exitTime, "cpu": exitTime, "memory": exitSignal + 9, "disk": exitDisk, "depth": exitDisk, "killed": exitSignal + 15, "rejected": exitRejected, "results-lost": exitResults,
+	"timeout": exitTime, "cpu": exitTime, "memory": exitSignal + 9, "disk": exitDisk, "depth": exitDisk,
+	"killed": exitSignal + 15, "rejected": exitRejected, "results-lost": exitResults,
 }
 
 // signalNumbers are those that end programs; their numbers are the same on all systems that agents run on.
 var signalNumbers = map[string]int{
-	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12,
+	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
+	"SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12,
 	"SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGXCPU": 24, "SIGXFSZ": 25, "SIGSYS": 31,
 }
 
-// computeEnded says that a compute job did not end well.
+// computeEnded reports that a compute job did not end well.
 type computeEnded struct {
 	job  client.ComputeJob
 	exit int
@@ -100,13 +103,14 @@ func outside(err error) error {
 	var u cli.UsageError
 	var e computeEnded
 	switch {
-	case err == nil, errors.As(err, &u), errors.As(err, &e), errors.Is(err, cli.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
+	case err == nil, errors.As(err, &u), errors.As(err, &e), errors.Is(err, cli.ErrTimeout), errors.Is(err,
+		context.DeadlineExceeded):
 		return err
 	}
 	return outsideError{err}
 }
 
-// resultsLost says that results could not be fetched or unpacked.
+// resultsLost reports that results could not be fetched or unpacked.
 type resultsLost struct{ error }
 
 func (r resultsLost) Unwrap() error { return r.error }
@@ -129,12 +133,13 @@ func computeCode(err error) (n int, known bool) {
 	return 0, false
 }
 
-// changesHelp says what to do about a job that was refused: as it is it would be refused again.
+// changesHelp reports what to do about a job that was refused: as it is it would be refused again.
 func changesHelp(id job.ID) string {
-	return fmt.Sprintf("a retry would be refused again: stagepost compute clone %s with another --service, --limit or --env, or stagepost run with other files", id)
+	return fmt.Sprintf("a retry would be refused again: stagepost compute clone %s with another --service, --limit "+
+		"or --env, or stagepost run with other files", id)
 }
 
-// exitRun prints how a run ended, with where to look.
+// exitRun prints how a run ended, with where to check.
 func (c *commands) exitRun(err error, n int) {
 	var o outsideError
 	var e computeEnded
@@ -160,9 +165,11 @@ func (c *commands) exitRun(err error, n int) {
 	hint := ""
 	switch {
 	case errors.As(err, &e):
-		hint = fmt.Sprintf("stagepost compute results %s fetches what it left; stagepost retry %s runs it again", e.job.ID, e.job.ID)
+		hint = fmt.Sprintf("stagepost compute results %s fetches what it left; stagepost retry %s runs it again",
+			e.job.ID, e.job.ID)
 		var lost resultsLost
-		if e.job.Results == nil || c.FlagGiven("out") && !errors.As(err, &lost) { // there is nothing to fetch, or it was fetched
+		if e.job.Results == nil || c.FlagGiven("out") && !errors.As(err, &lost) {
+			// there is nothing to fetch, or it was fetched
 			hint = fmt.Sprintf("stagepost why %s; stagepost retry %s runs it again", e.job.ID, e.job.ID)
 		}
 		if e.job.Cause == compute.CauseRejected {

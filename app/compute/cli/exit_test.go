@@ -17,21 +17,26 @@ import (
 )
 
 func newTestCall(errs io.Writer) *commands {
-	return &commands{jobs.Commands{Call: cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(errs), cli.NewCommon(), nil, Part)}}
+	return &commands{jobs.Commands{Call: cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(errs), cli.NewCommon(),
+		nil, Part)}}
 }
 
-// TestRejectedHint sends nobody to retry with a job that would be refused again. The control failed in another way.
+// TestRejectedHint sends no one to retry with a job that would be refused again. The control failed in another way.
 func TestRejectedHint(t *testing.T) {
-	for cause, want := range map[string]string{compute.CauseRejected: "stagepost compute clone cmp_1 with", compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
+	for cause, want := range map[string]string{compute.CauseRejected: "stagepost compute clone cmp_1 with",
+		compute.CauseExit: "stagepost retry cmp_1 runs it again"} {
 		var out bytes.Buffer
 		c := newTestCall(&out)
 		c.Root()
 		c.exitRun(computeEnded{client.ComputeJob{ID: "cmp_1", State: "Failed", Cause: cause}, 1}, 1)
-		if !strings.Contains(out.String(), want) || cause == compute.CauseRejected && strings.Contains(out.String(), "stagepost retry") {
-			t.Errorf("%s: it says %q", cause, out.String())
+		if !strings.Contains(out.String(), want) ||
+			cause == compute.CauseRejected && strings.Contains(out.String(), "stagepost retry") {
+			t.Errorf("%s: the output is %q", cause, out.String())
 		}
-		if cause == compute.CauseRejected && !strings.Contains(c.Hint(cli.FailedJob{Job: client.Job{Job: job.Job{ID: "cmp_1", Cause: cause}}}, cli.ExitFailed), want) {
-			t.Error("watch says something else")
+		if cause == compute.CauseRejected &&
+			!strings.Contains(c.Hint(cli.FailedJob{Job: client.Job{Job: job.Job{ID: "cmp_1", Cause: cause}}},
+				cli.ExitFailed), want) {
+			t.Error("the output of watch differs")
 		}
 	}
 }
@@ -83,7 +88,8 @@ func TestComputeExit(t *testing.T) {
 	lost := resultsLost{job.Errorf(job.Unavailable, "results", "", "x")}
 	failed := computeEnded{exit: 3}
 	for want, err := range map[int]error{
-		121: lost, 3: errors.Join(lost, failed), 125: job.Errorf(job.NotFound, "x", "", "x"), 130: errAbandoned, 2: cli.Usagef("x"), 6: fmt.Errorf("y: %w", cli.ErrTimeout),
+		121: lost, 3: errors.Join(lost, failed), 125: job.Errorf(job.NotFound, "x", "", "x"), 130: errAbandoned,
+		2: cli.Usagef("x"), 6: fmt.Errorf("y: %w", cli.ErrTimeout),
 	} {
 		if got := c.Code(outside(err)); got != want {
 			t.Errorf("%v: got %d, want %d", err, got, want)

@@ -21,7 +21,7 @@ const computePrefix = "cmp_"
 
 func isCompute(id string) bool { return strings.HasPrefix(id, computePrefix) }
 
-// isNumber tells whether an argument is the number of a job and no id: ids begin with letters.
+// isNumber reports whether an argument is the number of a job and no id: ids begin with letters.
 func isNumber(arg string) bool {
 	return arg != "" && strings.Trim(arg, "0123456789") == ""
 }
@@ -39,10 +39,11 @@ func (c *commands) jobs() *cobra.Command {
 		Use:   "jobs",
 		Short: "List compute jobs, newest first",
 		Long: `Lists compute jobs, newest first: all that match every filter given. A filter may be repeated, or take a list with commas.
-The columns are number, id, service, user, state, why (in short; stagepost why ID tells more), age, time that it ran or runs, exit code or signal. A queued job shows its
-place in the queue of its service. With --watch the list is drawn again every two seconds until Ctrl-C.`,
-		Example: "  stagepost compute jobs --open\n  stagepost compute jobs --service python --outcome failed --all\n  stagepost compute jobs --label project=x --watch",
-		Args:    cobra.NoArgs,
+The columns are number, id, service, user, state, why (in short; stagepost why ID shows more), age, time that it ran or runs, exit code or signal. A queued job shows its
+position in the queue of its service. With --watch the list is drawn again every two seconds until Ctrl-C.`,
+		Example: "  stagepost compute jobs --open\n  stagepost compute jobs --service python --outcome failed " +
+			"--all\n  stagepost compute jobs --label project=x --watch",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -89,7 +90,7 @@ place in the queue of its service. With --watch the list is drawn again every tw
 	return cmd
 }
 
-// check refuses flags that make no sense, and completes the query.
+// check refuses flags that are invalid, and completes the query.
 func (f *computeFilter) check() error {
 	if f.Limit < 1 || f.Limit > 1000 {
 		return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
@@ -137,7 +138,8 @@ func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	rows := make([][]string, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		rows[i] = []string{strconv.FormatInt(j.Number, 10), string(j.ID), j.Service, j.User, string(j.State), c.whyShort(j), c.Out.When(j.Created), RuntimeOf(j, time.Now()), ExitText(j)}
+		rows[i] = []string{strconv.FormatInt(j.Number, 10), string(j.ID), j.Service, j.User, string(j.State),
+			c.whyShort(j), c.Out.When(j.Created), RuntimeOf(j, time.Now()), ExitText(j)}
 	}
 	err := c.Out.Table([]string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "WHY", "AGE", "RUNTIME", "EXIT"}, rows)
 	if more && c.Out.Mode == cli.ModeTable {
@@ -146,14 +148,14 @@ func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	return err
 }
 
-// whyShort says why a job stands where it stands, in a few words.
+// whyShort reports why a job stands where it stands, in a few words.
 func (c *commands) whyShort(j *client.ComputeJob) string {
 	text := j.Message
 	switch {
 	case j.QueuePosition > 0 && text == "":
-		text = fmt.Sprintf("place %d", j.QueuePosition)
+		text = fmt.Sprintf("position %d", j.QueuePosition)
 	case j.QueuePosition > 0:
-		text = fmt.Sprintf("place %d: %s", j.QueuePosition, text)
+		text = fmt.Sprintf("position %d: %s", j.QueuePosition, text)
 	case j.Ended:
 		text = j.Cause
 	case text == "" && j.Agent != "":
@@ -218,8 +220,8 @@ func (c *commands) watchJobs(ctx context.Context, api *client.Client, f *compute
 	}
 }
 
-// toldCompute prints what became of a compute job, in short; headings only with the first of several.
-func (c *commands) toldCompute(j *client.ComputeJob, headings []string) error {
+// jobLine prints what became of a compute job, in short; headings only with the first of several.
+func (c *commands) jobLine(j *client.ComputeJob, headings []string) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(j)
 	}
@@ -232,7 +234,7 @@ func (c *commands) toldCompute(j *client.ComputeJob, headings []string) error {
 
 // completeCompute offers services and states for the flags of compute commands.
 func (c *commands) completeCompute(cmd *cobra.Command) {
-	// The errors say that a flag does not exist: it does.
+	// The errors report that a flag does not exist: it does.
 	if cmd.Flags().Lookup("service") != nil {
 		_ = cmd.RegisterFlagCompletionFunc("service", c.completeServices)
 	}
@@ -250,17 +252,20 @@ func computeStates() []string {
 	return names
 }
 
-// areComputeStates refuses what is no state of compute jobs, in any case. The server knows the states of all kinds, of which the others' would only give an empty list.
+// areComputeStates refuses what is no state of compute jobs, in any case. The server has the states of all kinds, of
+// which the others' would only give an empty list.
 func areComputeStates(states []string) error {
 	for _, state := range states {
 		if !slices.ContainsFunc(computeStates(), func(name string) bool { return strings.EqualFold(name, state) }) {
-			return cli.Usagef("--state: compute jobs have no state %.40q (known: %s)", state, strings.Join(computeStates(), ", "))
+			return cli.Usagef("--state: compute jobs have no state %.40q (known: %s)", state,
+				strings.Join(computeStates(), ", "))
 		}
 	}
 	return nil
 }
 
-// areComputeCauses refuses what is no cause of compute jobs and stands in no job either: an executor of another version may give causes that this program does not know.
+// areComputeCauses refuses what is no cause of compute jobs and stands in no job either: an executor of another version
+// may give causes that this program does not know.
 func areComputeCauses(ctx context.Context, api *client.Client, causes []string) error {
 	known := compute.Causes()
 	for _, cause := range causes {
@@ -272,26 +277,30 @@ func areComputeCauses(ctx context.Context, api *client.Client, causes []string) 
 			return err
 		}
 		if len(page.Jobs) == 0 && page.Next == "" {
-			return cli.Usagef("--cause: no compute job has the cause %.40q (known: %s)", cause, strings.Join(known, ", "))
+			return cli.Usagef("--cause: no compute job has the cause %.40q (known: %s)", cause,
+				strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
 // completeServices offers the services.
-func (c *commands) completeServices(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completeServices(cmd *cobra.Command, _ []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		all, err := api.ComputeServices(ctx)
 		names := make([]string, len(all))
 		for i := range all {
-			names[i] = fmt.Sprintf("%s\t%d of %d run, %d wait", all[i].Name, all[i].Running, all[i].MaxRuns, all[i].Queued)
+			names[i] = fmt.Sprintf("%s\t%d of %d run, %d wait", all[i].Name, all[i].Running, all[i].MaxRuns,
+				all[i].Queued)
 		}
 		return names, err
 	})
 }
 
 // completeComputeIDs offers the newest compute jobs as the first argument.
-func (c *commands) completeComputeIDs(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completeComputeIDs(cmd *cobra.Command, args []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

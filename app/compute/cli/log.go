@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// readOutput prints what a compute job wrote: standard output to standard output and standard error to standard error, as far as they are wanted. With follow it goes on until the
-// job has ended, by one connection that stays open.
+// readOutput prints what a compute job wrote: standard output to standard output and standard error to standard error,
+// as far as they are wanted. With follow it goes on until the job has ended, by one connection that stays open.
 func (c *commands) readOutput(ctx context.Context, api *client.Client, id job.ID, stream string, follow bool) error {
 	switch stream {
 	case client.Stdout, client.Stderr, client.Both:
@@ -41,7 +41,8 @@ func (c *commands) readOutput(ctx context.Context, api *client.Client, id job.ID
 	return c.tellCut(ctx, api, id)
 }
 
-// tellCut says on standard error that a job wrote more than is kept; with -o json the job says so itself (log_cut).
+// tellCut reports on standard error that a job wrote more than is kept; with -o json the job reports it itself
+// (log_cut).
 func (c *commands) tellCut(ctx context.Context, api *client.Client, id job.ID) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return nil
@@ -61,7 +62,8 @@ func (c *commands) sayCut(j *client.ComputeJob) {
 	if j.Limits != nil && j.Limits.Output > 0 {
 		most = fmt.Sprintf("its limit of %d bytes", j.Limits.Output)
 	}
-	c.Err.Line("stagepost: %s wrote more than is kept: each of standard output and error was cut at %s, and the rest is gone (--limit output=SIZE keeps more)", j.ID, most)
+	c.Err.Line("stagepost: %s wrote more than is kept: each of standard output and error was cut at %s, and the rest "+
+		"is gone (--limit output=SIZE keeps more)", j.ID, most)
 }
 
 // readStream prints one stream as far as it is there.

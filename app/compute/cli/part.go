@@ -32,7 +32,8 @@ func Part(call *cli.Call) cli.Part {
 			"  stagepost compute run run.sh --service python\n  stagepost compute jobs --open",
 			c.run(), c.jobs(), c.services(), c.agents(), c.results(), c.clone(), c.clean())},
 		Daily: []*cobra.Command{cli.Short("compute", c.run())},
-		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error) {
+		Cause: func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job,
+			known bool, err error) {
 			do := computeEvents[e]
 			if do == nil || !isCompute(string(id)) {
 				return j, false, nil
@@ -41,7 +42,8 @@ func Part(call *cli.Call) cli.Part {
 			if err != nil {
 				return j, true, err
 			}
-			if j, err = api.Job(ctx, made.ID); err == nil && j.State == compute.Killing && j.Message != "" && c.Out.Mode != cli.ModeJSON {
+			if j, err = api.Job(ctx, made.ID); err == nil && j.State == compute.Killing && j.Message != "" &&
+				c.Out.Mode != cli.ModeJSON {
 				c.Err.Line("stagepost: %s: %s", j.ID, j.Message)
 			}
 			return j, true, err
@@ -60,7 +62,8 @@ func Part(call *cli.Call) cli.Part {
 }
 
 // output adds to the command logs what a script wrote.
-func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (bool, error) {
+func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID,
+	follow bool) (bool, error) {
 	var events bool
 	var stream string
 	cmd.Flags().BoolVar(&events, "events", false, "of a compute job: what the server did")
@@ -77,23 +80,28 @@ func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *cli
 	}
 }
 
-// ofCompute tells whether the command was about compute jobs: it is for nothing else, or was given an id or a number of one.
+// ofCompute reports whether the command was about compute jobs: it is for nothing else, or was given an id or a number
+// of one.
 func (c *commands) ofCompute() bool {
 	if words := c.CalledWords(); len(words) > 1 && words[0] == "compute" {
 		return words[1] != "agent" && words[1] != "import"
 	}
-	return c.Called != nil && slices.ContainsFunc(c.Called.Flags().Args(), func(arg string) bool { return isCompute(arg) || isNumber(arg) })
+	return c.Called != nil && slices.ContainsFunc(c.Called.Flags().Args(), func(arg string) bool {
+		return isCompute(arg) || isNumber(arg)
+	})
 }
 
 func (c *commands) computeHint(err error, code int) string {
 	var f cli.FailedJob
 	p := client.ProblemOf(err)
 	switch {
-	case code == cli.ExitUsage && p != nil && c.ofCompute() && (strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
+	case code == cli.ExitUsage && p != nil && c.ofCompute() &&
+		(strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
 		return "stagepost compute services shows the services and what they allow"
 	case code == cli.ExitRefused && p != nil && strings.Contains(p.Detail, "confirm that it is to run again"):
 		return fmt.Sprintf("if that is meant: stagepost retry %s --confirm --note WHY", p.Job)
-	case code == cli.ExitFailed && errors.As(err, &f) && isCompute(string(f.Job.ID)) && f.Job.Cause == compute.CauseRejected:
+	case code == cli.ExitFailed && errors.As(err, &f) && isCompute(string(f.Job.ID)) &&
+		f.Job.Cause == compute.CauseRejected:
 		return changesHelp(f.Job.ID)
 	}
 	return ""

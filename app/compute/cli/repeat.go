@@ -27,7 +27,8 @@ func (c *commands) clone() *cobra.Command {
 		Short: "Make a new compute job of the files of another, with changes",
 		Long: `Makes a new compute job of the files of another one, whatever became of that. What is given replaces what the other one had; variables are laid over its own, and
 NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
-		Example:           "  stagepost compute clone cmp_01J9... --limit memory=8GiB\n  stagepost compute clone cmp_01J9... --service large --env SEED=2 --name again",
+		Example: "  stagepost compute clone cmp_01J9... --limit memory=8GiB\n  stagepost compute clone " +
+			"cmp_01J9... --service large --env SEED=2 --name again",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeComputeIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +65,7 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 			if err != nil {
 				return err
 			}
-			return c.toldCompute(&j, []string{"ID", "STATE", "OUTCOME"})
+			return c.jobLine(&j, []string{"ID", "STATE", "OUTCOME"})
 		},
 	}
 	f := cmd.Flags()
@@ -75,18 +76,20 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 	f.StringArrayVar(&labels, "label", nil, "other labels, in place of all: NAME=VALUE; may be given again")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
-	f.StringVar(&callback, "callback", "", "another URL that is told of the job's end; empty: none")
+	f.StringVar(&callback, "callback", "", "another URL that is notified of the job's end; empty: none")
 	f.StringVarP(&a.Note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&a.As, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
+	f.StringVar(&a.As, "as", "",
+		"who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
 	f.StringVar(&a.Actor, "actor", "", "your name in the history; defaults to the login name")
 	c.Complete(cmd, "as", "operator", "owner")
 	c.completeCompute(cmd)
 	return cmd
 }
 
-// computeEvents are the events of people that compute jobs have calls of their own for: a cancellation waits for a job in passing, and a retry makes a new job, for what was
-// reported once stays true.
-var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, job.ID, *client.Act) (client.ComputeJob, error){
+// computeEvents are the events of people that compute jobs have calls of their own for: a cancellation waits for a job
+// in passing, and a retry makes a new job, for what was reported once stays true.
+var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, job.ID, *client.Act) (client.ComputeJob,
+	error){
 	"cancel": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
 		return api.CancelCompute(ctx, id, *a)
 	},
@@ -95,6 +98,7 @@ var computeEvents = map[lifecycle.Event]func(context.Context, *client.Client, jo
 	},
 	"delete": noDelete,
 	"retry": func(ctx context.Context, api *client.Client, id job.ID, a *client.Act) (client.ComputeJob, error) {
-		return api.RetryCompute(ctx, id, client.ComputeRepeat{Confirm: a.Confirm, Note: a.Note, Actor: a.Actor, As: a.As})
+		return api.RetryCompute(ctx, id, client.ComputeRepeat{Confirm: a.Confirm, Note: a.Note, Actor: a.Actor,
+			As: a.As})
 	},
 }

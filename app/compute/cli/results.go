@@ -74,7 +74,8 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&out, "out", "", "a directory, a file that ends in .zip, or - for standard output; defaults to a directory with the job's id")
+	f.StringVar(&out, "out", "",
+		"a directory, a file that ends in .zip, or - for standard output; defaults to a directory with the job's id")
 	f.BoolVar(&partial, "partial", false, "what a job that runs has made so far")
 	f.BoolVar(&list, "list", false, "show the files there are")
 	return cmd
@@ -213,7 +214,8 @@ func sumIs(f *os.File, want string) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != want {
-		return job.Errorf(job.Internal, "results", "", "what arrived has the digest %s, not %s; remove %s and try again", got, want, f.Name())
+		return job.Errorf(job.Internal, "results", "",
+			"what arrived has the digest %s, not %s; remove %s and try again", got, want, f.Name())
 	}
 	return nil
 }
@@ -233,7 +235,8 @@ func (c *commands) unpackResults(ctx context.Context, api *client.Client, j *cli
 	return c.unpackZip(ctx, z, out)
 }
 
-// unpackZip unpacks a ZIP of a stranger into a new directory, and removes it. What cannot be unpacked safely stays packed.
+// unpackZip unpacks a ZIP of a stranger into a new directory, and removes it. What cannot be unpacked safely stays
+// packed.
 func (c *commands) unpackZip(ctx context.Context, name, out string) error {
 	links, err := withoutLinks(name)
 	if err == nil {
@@ -250,7 +253,7 @@ func (c *commands) unpackZip(ctx context.Context, name, out string) error {
 	return os.Remove(name)
 }
 
-// linksKept tells of the symbolic links that stay packed.
+// linksKept reports the symbolic links that stay packed.
 func linksKept(links int, name string) string {
 	if links == 1 {
 		return fmt.Sprintf("1 symbolic link is not unpacked; %s has it", name)
@@ -258,7 +261,7 @@ func linksKept(links int, name string) string {
 	return fmt.Sprintf("%d symbolic links are not unpacked; %s has them", links, name)
 }
 
-// withoutLinks copies a ZIP as it is packed, without its symbolic links, and tells how many those are.
+// withoutLinks copies a ZIP as it is packed, without its symbolic links, and reports how many those are.
 func withoutLinks(name string) (links int, err error) {
 	from, err := zip.OpenReader(name)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -301,7 +304,8 @@ func unpackTo(ctx context.Context, name, out string) error {
 		return err
 	}
 	defer root.Close()
-	_, err = unpack.Unpack(ctx, f, info.Size(), "results.zip", root, filepath.Base(out), unpack.Limits{Files: 2_000_000, Ratio: 1 << 40})
+	_, err = unpack.Unpack(ctx, f, info.Size(), "results.zip", root, filepath.Base(out),
+		unpack.Limits{Files: 2_000_000, Ratio: 1 << 40})
 	return err
 }
 
@@ -374,7 +378,7 @@ func (c *commands) fetchFiles(ctx context.Context, api *client.Client, id job.ID
 	return nil
 }
 
-// fetchFile fetches one file. It appears when it is whole, and never in the place of another.
+// fetchFile fetches one file. It appears when it is whole, and never instead of another.
 func fetchFile(ctx context.Context, api *client.Client, id job.ID, name, dir string) error {
 	base, err := safename.Clean(path.Base(name))
 	if err != nil || base != filepath.Base(base) {

@@ -36,7 +36,8 @@ type computeRun struct {
 	out                 string
 }
 
-// run runs files on a service, as if it were here: what the script writes comes out here as it writes it, and its exit code is that of the command.
+// run runs files on a service, as if it were here: what the script writes comes out here as it writes it, and its exit
+// code is that of the command.
 func (c *commands) run() *cobra.Command {
 	var r computeRun
 	cmd := &cobra.Command{
@@ -45,7 +46,7 @@ func (c *commands) run() *cobra.Command {
 		Long: `Uploads files, has run.sh among them or a command run, and follows it: its standard output comes to standard output and its standard error to standard error as it writes them.
 With --out the results are unpacked into a new directory, also after a failure. A command stands behind --; its words arrive as they are, without a shell between.
 
-Uploads are flat: a file goes by the last part of its name, and a directory is refused, because what is in it could not keep its place. Pack it, and unpack it in run.sh.
+Uploads are flat: a file goes by the last part of its name, and a directory is refused, because its files would lose their paths. Pack it, and unpack it in run.sh.
 Large files are uploaded resumably; with --key the whole order can be sent again after a broken connection, and makes one job.
 
 The first Ctrl-C cancels the job and waits for its end, a second one leaves at once; the cancellation goes on. With -o json each piece of output is a line of JSON, and
@@ -85,14 +86,18 @@ func (r *computeRun) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&r.Service, "service", "", "the service to run on; defaults to the only one there is")
 	f.StringVar(&r.Name, "name", "", "a name for people")
-	f.StringArrayVarP(&r.env, "env", "e", nil, "a variable for the script: NAME=VALUE, or NAME for its value here; may be given again")
-	f.StringArrayVar(&r.limits, "limit", nil, "limits: wall=10m,cpu=5m,memory=2GiB,disk=10GiB,output=1MiB,processes=64,cores=2,files=256")
+	f.StringArrayVarP(&r.env, "env", "e", nil,
+		"a variable for the script: NAME=VALUE, or NAME for its value here; may be given again")
+	f.StringArrayVar(&r.limits, "limit", nil,
+		"limits: wall=10m,cpu=5m,memory=2GiB,disk=10GiB,output=1MiB,processes=64,cores=2,files=256")
 	f.StringArrayVar(&r.labels, "label", nil, "a label for lists: NAME=VALUE; may be given again")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the owner of the token, else to the login name")
 	f.IntVar(&r.priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
-	f.BoolVar(&r.keepInputs, "inputs", false, "the results hold the inputs, too; defaults to what the service says")
-	f.StringVar(&r.Callback, "callback", "", "a URL that is told of the job's end, signed; the service names the hosts to which it may lead")
+	f.BoolVar(&r.keepInputs, "inputs", false,
+		"the results hold the inputs, too; defaults to the setting of the service")
+	f.StringVar(&r.Callback, "callback", "",
+		"a URL that is notified of the job's end, signed; the service names the hosts to which it may lead")
 	f.BoolVar(&r.detach, "detach", false, "print the job and do not follow it")
 	f.StringVar(&r.out, "out", "", "unpack the results into this directory, which must not be there")
 	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
@@ -132,13 +137,15 @@ func (r *computeRun) complete(cmd *cobra.Command, files, words []string) error {
 	}
 	switch {
 	case len(words) > 0 && script:
-		return cli.Usagef("there is %s among the files, and a command as well: which is to run? A command becomes %s", ScriptName, ScriptName)
+		return cli.Usagef("there is %s among the files, and a command as well: which is to run? A command becomes %s",
+			ScriptName, ScriptName)
 	case len(words) > 0:
 		r.Command = &client.ComputeCommand{Words: words}
 	case !script:
 		return cli.Usagef("it needs %s among the files, or a command behind --", ScriptName)
 	case r.detach && r.out != "":
-		return cli.Usagef("--detach does not wait for results: stagepost compute results ID --out %s fetches them later", r.out)
+		return cli.Usagef("--detach does not wait for results: stagepost compute results ID --out %s fetches "+
+			"them later", r.out)
 	}
 	return cli.Free(r.out)
 }
@@ -197,9 +204,11 @@ func sourcesOf(names []string) (files []client.ComputeSource, end func(), err er
 		case err != nil:
 			err = cli.Usage(err)
 		case info.IsDir():
-			err = cli.Usagef("%s is a directory, and uploads are flat: pack it (tar -czf %s.tgz %s), and unpack it in %s", name, filepath.Base(name), name, ScriptName)
+			err = cli.Usagef("%s is a directory, and uploads are flat: pack it (tar -czf %s.tgz %s), and unpack "+
+				"it in %s", name, filepath.Base(name), name, ScriptName)
 		case !info.Mode().IsRegular():
-			err = cli.Usagef("%s is %s and no regular file: what comes out of it cannot be read twice, as an upload may need; copy it into a file first", name, kindOf(info.Mode()))
+			err = cli.Usagef("%s is %s and no regular file: what comes out of it cannot be read twice, as an upload "+
+				"may need; copy it into a file first", name, kindOf(info.Mode()))
 		case seen[filepath.Base(name)] != "":
 			err = cli.Usagef("%s and %s would be one file: uploads are flat", seen[filepath.Base(name)], name)
 		}
@@ -226,7 +235,7 @@ func kindOf(mode fs.FileMode) string {
 	return "something else"
 }
 
-// runFiles hands an order in and follows it to its end.
+// runFiles submits an order and follows it to its end.
 func (c *commands) runFiles(ctx context.Context, api *client.Client, r *computeRun, names []string) error {
 	files, end, err := sourcesOf(names)
 	if err != nil {
@@ -239,19 +248,20 @@ func (c *commands) runFiles(ctx context.Context, api *client.Client, r *computeR
 		}
 	}
 	progress := newUploadBar(c)
-	j, err := api.SubmitCompute(ctx, r.ComputeOrder, files, progress.told)
+	j, err := api.SubmitCompute(ctx, r.ComputeOrder, files, progress.show)
 	progress.end()
 	if err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		if p := client.ProblemOf(err); p != nil && (p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity) {
-			err = cli.Usage(err) // the server judges the order as the flags are judged here
+		if p := client.ProblemOf(err); p != nil &&
+			(p.Status == http.StatusBadRequest || p.Status == http.StatusUnprocessableEntity) {
+			err = cli.Usage(err) // the server checks the order as the flags are checked here
 		}
 		return err
 	}
 	if r.detach {
-		return c.toldCompute(&j, nil)
+		return c.jobLine(&j, nil)
 	}
 	if c.Err.Terminal {
 		c.Err.Line("%s", j.ID)
@@ -308,7 +318,7 @@ func newUploadBar(c *commands) *uploadBar {
 	return &uploadBar{bar: &cli.Bar{Out: out}}
 }
 
-func (u *uploadBar) told(done, total int64) {
+func (u *uploadBar) show(done, total int64) {
 	if u.bar == nil || done != total && time.Since(u.last) < 100*time.Millisecond {
 		return
 	}
@@ -375,7 +385,8 @@ func (f *following) interrupt(ctx context.Context, signals <-chan os.Signal, lea
 	f.mu.Unlock()
 	f.cli.Err.Line("stagepost: cancelling %s; Ctrl-C again leaves it alone", f.id)
 	go func() {
-		if _, err := f.api.CancelCompute(ctx, f.id, client.Act{As: "owner", Actor: cli.Whoami(""), Note: "interrupted"}); err != nil && ctx.Err() == nil {
+		if _, err := f.api.CancelCompute(ctx, f.id, client.Act{As: "owner", Actor: cli.Whoami(""),
+			Note: "interrupted"}); err != nil && ctx.Err() == nil {
 			f.cli.Err.Line("stagepost: %v", err)
 		}
 	}()

@@ -11,7 +11,8 @@ import (
 
 func (c *commands) services() *cobra.Command {
 	return &cobra.Command{
-		Use: "services", Short: "List the services with what they allow", Example: "  stagepost compute services", Args: cobra.NoArgs,
+		Use: "services", Short: "List the services with what they allow", Example: "  stagepost compute services",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -28,7 +29,8 @@ func (c *commands) services() *cobra.Command {
 			}
 			rows := make([][]string, len(all))
 			for i, s := range all {
-				rows[i] = []string{s.Name, strconv.FormatInt(s.Running, 10), strconv.FormatInt(s.Queued, 10), strconv.Itoa(s.RunsPerUser),
+				rows[i] = []string{s.Name, strconv.FormatInt(s.Running, 10), strconv.FormatInt(s.Queued, 10),
+					strconv.Itoa(s.RunsPerUser),
 					strconv.Itoa(s.MaxRuns), strings.Join(s.Agents, ",")}
 			}
 			return c.Out.Table([]string{"SERVICE", "RUNNING", "QUEUED", "PER USER", "AT ONCE", "AGENTS"}, rows)
@@ -38,7 +40,8 @@ func (c *commands) services() *cobra.Command {
 
 func (c *commands) agents() *cobra.Command {
 	return &cobra.Command{
-		Use: "agents", Short: "List the agents and their state", Example: "  stagepost compute agents", Args: cobra.NoArgs,
+		Use: "agents", Short: "List the agents and their state", Example: "  stagepost compute agents",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -63,7 +66,8 @@ func (c *commands) agents() *cobra.Command {
 				case a.Draining:
 					state = "draining"
 				}
-				rows[i] = []string{a.Name, a.Kind, state, strconv.Itoa(a.Free) + "/" + strconv.Itoa(a.Slots), strings.Join(a.Services, ","), a.Error}
+				rows[i] = []string{a.Name, a.Kind, state, strconv.Itoa(a.Free) + "/" + strconv.Itoa(a.Slots),
+					strings.Join(a.Services, ","), a.Error}
 			}
 			return c.Out.Table([]string{"AGENT", "KIND", "STATE", "FREE", "SERVICES", "ERROR"}, rows)
 		},

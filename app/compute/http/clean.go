@@ -15,12 +15,13 @@ func (s *Handlers) cancelCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.endCompute(w, r, compute.Cancel)
 }
 
-// cleanCompute removes the files of a job that has ended before they are kept long enough. One that has not ended is refused. The body is what an event takes.
+// cleanCompute removes the files of a job that has ended before they are kept long enough. One that has not ended is
+// refused. The body is what an event takes.
 func (s *Handlers) cleanCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.endCompute(w, r, compute.Clean)
 }
 
-// endCompute calls a job off, or removes its files, as the body says.
+// endCompute cancels a job, or removes its files, as the body requests.
 func (s *Handlers) endCompute(w http.ResponseWriter, r *http.Request, event lifecycle.Event) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -36,8 +37,9 @@ func (s *Handlers) endCompute(w http.ResponseWriter, r *http.Request, event life
 	return s.dropCompute(w, r, app, &j, &a, event)
 }
 
-// deleteCompute calls a job off. One that has ended keeps its files: a DELETE that is sent again because its answer was lost must not remove what the first one left. version, note, actor
-// and as stand in the query, for not all can send a body with a DELETE.
+// deleteCompute calls a job off. One that has ended keeps its files: a DELETE that is sent again because its answer was
+// lost must not remove what the first one left. version, note, actor and as stand in the query, for not all can send a
+// body with a DELETE.
 func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	a := api.Act{Note: p.Text("note"), Actor: p.Text("actor"), As: p.Text("as"), Version: p.Number("version", 0, 1<<62)}
@@ -52,7 +54,8 @@ func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
 }
 
 // dropCompute does what an act on a job asks for: to call it off, or to remove its files.
-func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, a *api.Act, event lifecycle.Event) error {
+func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, a *api.Act,
+	event lifecycle.Event) error {
 	by, actor, err := server.ActorOf(r, a.As, a.Actor)
 	if err != nil {
 		return err
@@ -67,7 +70,7 @@ func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compu
 	if event == compute.Clean {
 		do = app.Clean
 	}
-	now, err := do(r.Context(), j.ID, compute.Wish{By: by, Actor: actor, Note: a.Note, Version: a.Version})
+	now, err := do(r.Context(), j.ID, compute.Request{By: by, Actor: actor, Note: a.Note, Version: a.Version})
 	if err != nil {
 		return s.ExplainRefusal(r, err, event, by)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TestComputeClean: the files of a job that has ended go on request, and its record stays; one that runs keeps them and the answer says what can be done.
+// TestComputeClean: the files of a job that has ended go on request, and its record stays; one that runs keeps them and
+// the answer reports what can be done.
 func TestComputeClean(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
@@ -24,7 +25,8 @@ func TestComputeClean(t *testing.T) {
 	can := func(want bool) {
 		t.Helper()
 		now, err := c.Client.ComputeJob(t.Context(), j.ID)
-		if err != nil || slices.Contains(now.Can["owner"], compute.Clean) != want || slices.Contains(now.Can["operator"], compute.Clean) != want {
+		if err != nil || slices.Contains(now.Can["owner"], compute.Clean) != want ||
+			slices.Contains(now.Can["operator"], compute.Clean) != want {
 			t.Errorf("it can %v, %v; clean: want %t", now.Can, err, want)
 		}
 	}
@@ -53,7 +55,8 @@ func TestComputeClean(t *testing.T) {
 	}
 }
 
-// TestComputeDelete: DELETE calls a job off and keeps what it left, also when it is sent again; clean removes the files. Another's job is as unknown as none.
+// TestComputeDelete: DELETE calls a job off and keeps what it left, also when it is sent again; clean removes the
+// files. Another's job is as unknown as none.
 func TestComputeDelete(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	secrets := map[string]token.Secret{}
@@ -80,7 +83,8 @@ func TestComputeDelete(t *testing.T) {
 		r.Header.Set("Authorization", "Bearer "+secrets[owner].Reveal())
 		return r
 	}
-	j := c.sent(as("ann", http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
+	j := c.sent(as("ann", http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`),
+		http.StatusCreated)
 	path := "/api/v1/compute/jobs/" + string(j.ID)
 	state := func() job.Job {
 		t.Helper()
@@ -102,21 +106,24 @@ func TestComputeDelete(t *testing.T) {
 	if killed.State != compute.Killed {
 		t.Fatalf("it is %s", killed.State)
 	}
-	for _, try := range []*http.Request{as("bea", http.MethodDelete, path, ""), as("bea", http.MethodPost, path+"/clean", "{}")} {
+	for _, try := range []*http.Request{as("bea", http.MethodDelete, path, ""),
+		as("bea", http.MethodPost, path+"/clean", "{}")} {
 		c.Problem(try, http.StatusNotFound, job.NotFound)
 	}
 	c.Problem(as("ann", http.MethodPost, path+"/clean", `{"version":1}`), http.StatusConflict, job.Conflict)
 	if now := state(); now.Version != killed.Version {
 		t.Errorf("what was refused changed it: %+v", now)
 	}
-	if got := c.sent(as("ann", http.MethodDelete, path, ""), http.StatusOK); got.State != compute.Killed || state().Version != killed.Version {
+	if got := c.sent(as("ann", http.MethodDelete, path, ""), http.StatusOK); got.State != compute.Killed ||
+		state().Version != killed.Version {
 		t.Errorf("sent again it made %+v", got)
 	}
-	if got := c.sent(as("ann", http.MethodPost, path+"/clean", `{"note":"enough"}`), http.StatusOK); got.State != compute.Cleaned {
+	if got := c.sent(as("ann", http.MethodPost, path+"/clean", `{"note":"enough"}`),
+		http.StatusOK); got.State != compute.Cleaned {
 		t.Errorf("got %+v", got)
 	}
 	history, err := c.Store().History(t.Context(), j.ID, 0, 0)
-	if last := history[len(history)-1]; err != nil || last.Note != "ann (owner) wanted it before its time: enough" {
+	if last := history[len(history)-1]; err != nil || last.Note != "ann (owner) requested it early: enough" {
 		t.Errorf("got %+v, %v", last, err)
 	}
 }

@@ -21,8 +21,8 @@ import (
 type Compute interface {
 	Begin(ctx context.Context) (*compute.Upload, error)
 	Repeat(ctx context.Context, id job.ID, change func(*compute.Order)) (job.Job, error)
-	Cancel(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
-	Clean(ctx context.Context, id job.ID, w compute.Wish) (job.Job, error)
+	Cancel(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
+	Clean(ctx context.Context, id job.ID, w compute.Request) (job.Job, error)
 	Results(j *job.Job) (*os.File, *compute.Results, error)
 	Partial(ctx context.Context, j *job.Job) (io.ReadCloser, error)
 	Input(j *job.Job, name string) (*os.File, error)
@@ -43,7 +43,8 @@ func (s *Handlers) compute() (Compute, error) {
 	return s.Compute, nil
 }
 
-// computeJob gives the compute job that a request names. Any other job is as unknown as none. Whose it may be is decided before, in admit.
+// computeJob gives the compute job that a request names. Any other job is as unknown as none. Whose it may be is
+// decided before, in admit.
 func (s *Handlers) computeJob(r *http.Request) (Compute, job.Job, error) {
 	j, err := s.Store.Get(r.Context(), server.JobID(r))
 	if err == nil && j.Kind != compute.JobKind {
@@ -56,7 +57,7 @@ func (s *Handlers) computeJob(r *http.Request) (Compute, job.Job, error) {
 	return app, j, err
 }
 
-// anonymous is whose jobs are that nobody said an owner of.
+// anonymous owns the jobs that came without an owner.
 const anonymous = "anonymous"
 
 // computeOwner gives whose a new job is.
@@ -122,8 +123,10 @@ func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 		return api.ComputeJob{}, err
 	}
 	v := api.ComputeJob{
-		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name, Labels: spec.Labels, Priority: j.Priority, From: spec.From,
-		State: j.State, Status: compute.StatusOf(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause, Message: j.Message, Version: j.Version,
+		ID: j.ID, Number: j.Number, Service: spec.Service, Owner: j.Owner, User: spec.User, Name: spec.Name,
+		Labels: spec.Labels, Priority: j.Priority, From: spec.From,
+		State: j.State, Status: compute.StatusOf(j.State), Outcome: j.Outcome, Ended: j.Ended, Cause: j.Cause,
+		Message: j.Message, Version: j.Version,
 		Agent: d.Agent, Attempt: d.Attempt, Created: j.Created, Changed: j.Changed,
 	}
 	if n := d.Notice; n != nil {
@@ -131,8 +134,9 @@ func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 		v.Started, v.Finished = d.Times()
 		if e := n.Ending; e != nil {
 			v.Ending = &api.ComputeEnding{
-				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Note: e.Note, Sandbox: e.Sandbox,
-				WallMS: e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
+				ExitCode: e.Exit, Signal: e.Signal, Cause: e.Cause, Sentence: e.Sentence, Note: e.Note,
+				Sandbox: e.Sandbox,
+				WallMS:  e.WallMS, CPUMS: e.CPUMS, Memory: e.Memory, Disk: e.Disk, LogCut: e.LogCut,
 			}
 		}
 	}
@@ -150,7 +154,8 @@ func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 
 func viewResults(r *compute.Results) *api.ComputeResults {
 	v := &api.ComputeResults{
-		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped, Reasons: r.Reasons, Renamed: r.Renamed,
+		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped,
+		Reasons: r.Reasons, Renamed: r.Renamed,
 	}
 	for _, f := range r.Names {
 		v.Names = append(v.Names, api.ComputeLeftFile(f))
@@ -193,10 +198,12 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *api.ComputeJob) err
 	}
 	self := computePath(j.ID)
 	v.Links = map[string]string{
-		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files", "results": self + "/results", "partial": self + "/partial", "job": "/api/v1/jobs/" + string(j.ID),
+		"self": self, "events": self + "/events", "logs": self + "/logs", "files": self + "/files",
+		"results": self + "/results", "partial": self + "/partial", "job": "/api/v1/jobs/" + string(j.ID),
 		"why": "/api/v1/jobs/" + string(j.ID) + "/why",
 	}
-	if v.Can = s.View(*j).Can; j.Ended && j.State != compute.Cleaned { // by clean a person has the timer's arrow taken
+	if v.Can = s.View(*j).Can; j.Ended && j.State != compute.Cleaned {
+		// by clean a person has the timer's transition taken
 		for _, by := range []lifecycle.Actor{lifecycle.Owner, lifecycle.Operator} {
 			v.Can[by.String()] = append(v.Can[by.String()], compute.Clean)
 		}
@@ -206,24 +213,28 @@ func (s *Handlers) detailCompute(app Compute, j *job.Job, v *api.ComputeJob) err
 
 func viewLimits(l compute.Limits) api.ComputeLimits {
 	return api.ComputeLimits{
-		Wall: api.Seconds(l.Wall), CPU: api.Seconds(l.CPU), Memory: api.Bytes(l.Memory), Disk: api.Bytes(l.Disk), Output: api.Bytes(l.Output),
+		Wall: api.Seconds(l.Wall), CPU: api.Seconds(l.CPU), Memory: api.Bytes(l.Memory), Disk: api.Bytes(l.Disk),
+		Output:    api.Bytes(l.Output),
 		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
 	}
 }
 
 func limitsOf(l api.ComputeLimits) compute.Limits {
 	return compute.Limits{
-		Wall: time.Duration(l.Wall), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Disk: int64(l.Disk), Output: int64(l.Output),
+		Wall: time.Duration(l.Wall), CPU: time.Duration(l.CPU), Memory: int64(l.Memory), Disk: int64(l.Disk),
+		Output:    int64(l.Output),
 		Processes: l.Processes, Cores: l.Cores, Files: l.Files,
 	}
 }
 
-// mostAhead is how far places in a queue are counted.
+// mostAhead is how far positions in a queue are counted.
 const mostAhead = 1000
 
-// queuePlaces gives the places of the jobs of a service that wait, 1 for the next: by priority, then by age. Fairness between users may let a job pass others.
+// queuePlaces gives the locations of the jobs of a service that wait, 1 for the next: by priority, then by age.
+// Fairness between users may let a job pass others.
 func (s *Handlers) queuePlaces(ctx context.Context, service string) (map[job.ID]int, error) {
-	page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
+	page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind},
+		States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
 	if err != nil {
 		return nil, err
 	}

@@ -17,14 +17,15 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// TestComputeRoundTrip hands in a form, runs it and looks at all there is to see.
+// TestComputeRoundTrip submits a form, runs it and reads all views.
 func TestComputeRoundTrip(t *testing.T) {
 	c := openCompute(t, nil)
 	order := `{"service":"wide","name":"first","env":{"A":"b"},"labels":{"p":"x"},"limits":{"memory":"512MiB","wall":"2h","cpu":90},"owner":"ann","priority":0}`
 	r := c.form(nil, part{"order", "", order}, part{"file", "run.sh", "echo hi"}, part{"any", "data.csv", "1,2"})
 	answer, text := c.Ask(r)
 	var j client.ComputeJob
-	if err := json.Unmarshal([]byte(text), &j); err != nil || answer.StatusCode != http.StatusCreated || answer.Header.Get("Location") != "/api/v1/compute/jobs/"+string(j.ID) {
+	if err := json.Unmarshal([]byte(text), &j); err != nil || answer.StatusCode != http.StatusCreated ||
+		answer.Header.Get("Location") != "/api/v1/compute/jobs/"+string(j.ID) {
 		t.Fatalf("%s %s %v: %s", answer.Status, answer.Header.Get("Location"), err, text)
 	}
 	p := c.runs(j.ID)
@@ -35,15 +36,20 @@ func TestComputeRoundTrip(t *testing.T) {
 		t.Errorf("limits are %+v", l)
 	}
 	p.write("stdout", "hi\n")
-	done := c.finish(j.ID, compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh ended with 3", WallMS: 12, Memory: 4096}, "out.txt", "result")
+	done := c.finish(j.ID, compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "run.sh ended with 3",
+		WallMS: 12, Memory: 4096}, "out.txt", "result")
 	switch {
-	case done.State != compute.Failed, done.Status != "Failed", done.Cause != "exit-code", done.Ending == nil, done.Ending.ExitCode != 3, done.Ending.Memory != 4096:
+	case done.State != compute.Failed, done.Status != "Failed", done.Cause != "exit-code", done.Ending == nil,
+		done.Ending.ExitCode != 3, done.Ending.Memory != 4096:
 		t.Errorf("it ended as %+v, %+v", done, done.Ending)
-	case done.Owner != "ann", done.Name != "first", done.Labels["p"] != "x", done.Priority != 0, done.Agent != "puppet", done.Place != "node1", done.Number == 0:
+	case done.Owner != "ann", done.Name != "first", done.Labels["p"] != "x", done.Priority != 0, done.Agent != "puppet",
+		done.Place != "node1", done.Number == 0:
 		t.Errorf("it is %+v", done)
-	case done.Results == nil, done.Results.Files != 3, len(done.Results.SHA256) != 64, done.Started.IsZero(), done.Finished.IsZero(), done.Expires.IsZero():
+	case done.Results == nil, done.Results.Files != 3, len(done.Results.SHA256) != 64, done.Started.IsZero(),
+		done.Finished.IsZero(), done.Expires.IsZero():
 		t.Errorf("its results are %+v", done.Results)
-	case len(done.Files) != 2, done.Files[0].Name != "data.csv", len(done.Files[0].SHA256) != 64, *done.Asked != *done.Limits:
+	case len(done.Files) != 2, done.Files[0].Name != "data.csv", len(done.Files[0].SHA256) != 64,
+		*done.Asked != *done.Limits:
 		t.Errorf("its files are %+v, its limits %+v", done.Files, done.Limits)
 	}
 	for name, path := range done.Links {
@@ -71,7 +77,8 @@ func TestComputeCommand(t *testing.T) {
 // TestComputeRefused has mistakes in orders. Each has the good order beside it as its control.
 func TestComputeRefused(t *testing.T) {
 	c := openCompute(t, func(_ *compute.Options, so *options) { so.MaxBody, so.MaxUpload = 64<<10, 256<<10 })
-	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`), http.StatusCreated)
+	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"wide","command":["true"]}`),
+		http.StatusCreated)
 	for body, want := range map[string]string{
 		`{"command":["true"]}`:                      "service is missing",
 		`{"service":"other","command":["true"]}`:    `there is no service \"other\" (known: `,
@@ -105,7 +112,8 @@ func TestComputeRefused(t *testing.T) {
 			t.Errorf("%s: got %s %s, want %q", body, answer.Status, text, want)
 		}
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"`+strings.Repeat("x", 64<<10)+`"}`), http.StatusRequestEntityTooLarge, job.Invalid)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", `{"service":"`+strings.Repeat("x", 64<<10)+`"}`),
+		http.StatusRequestEntityTooLarge, job.Invalid)
 	good := part{"order", "", `{"service":"wide"}`}
 	c.sent(c.form(nil, good, part{"file", "run.sh", "x"}), http.StatusCreated)
 	for want, parts := range map[string][]part{
@@ -115,11 +123,13 @@ func TestComputeRefused(t *testing.T) {
 		"two files":        {good, {"file", "run.sh", "x"}, {"file", "run.sh", "y"}},
 		"JSON":             {{"order", "", "{"}},
 	} {
-		if p := c.Problem(c.form(nil, parts...), http.StatusBadRequest, job.Invalid); !strings.Contains(p.Detail, want) {
+		if p := c.Problem(c.form(nil, parts...), http.StatusBadRequest, job.Invalid); !strings.Contains(p.Detail,
+			want) {
 			t.Errorf("got %q, want %q", p.Detail, want)
 		}
 	}
-	c.Problem(c.form(nil, good, part{"file", "run.sh", strings.Repeat("x", 300<<10)}), http.StatusRequestEntityTooLarge, job.Invalid)
+	c.Problem(c.form(nil, good, part{"file", "run.sh", strings.Repeat("x", 300<<10)}), http.StatusRequestEntityTooLarge,
+		job.Invalid)
 	page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{})
 	if err != nil || len(page.Jobs) != 2 {
 		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
@@ -150,17 +160,21 @@ func TestComputeKeys(t *testing.T) {
 		t.Errorf("a second job was made")
 	}
 	for order, script := range map[string]string{
-		`{"service":"wide","env":{"A":"1"}}`: "y", `{"service":"wide","env":{"A":"2"}}`: "x", `{"service":"small","env":{"A":"1"}}`: "x",
+		`{"service":"wide","env":{"A":"1"}}`: "y", `{"service":"wide","env":{"A":"2"}}`: "x",
+		`{"service":"small","env":{"A":"1"}}`:                      "x",
 		`{"service":"wide","env":{"A":"1"},"limits":{"memory":5}}`: "x", `{"service":"wide","env":{"A":"1"},"inputs":true}`: "x",
 		`{"service":"wide","env":{"A":"1"},"name":"n"}`: "x", `{"service":"wide","env":{"A":"1"},"labels":{"l":"v"}}`: "x",
 	} {
-		c.Problem(c.form(key, part{"order", "", order}, part{"file", "run.sh", script}), http.StatusConflict, job.Conflict)
+		c.Problem(c.form(key, part{"order", "", order}, part{"file", "run.sh", script}), http.StatusConflict,
+			job.Conflict)
 	}
 	send(`{"service":"wide","owner":"bea"}`, "x", http.StatusCreated) // another owner's keys are its own
-	c.Problem(c.form(key, part{"order", "", `{"service":"wide","key":"k2"}`}, part{"file", "run.sh", "x"}), http.StatusBadRequest, job.Invalid)
+	c.Problem(c.form(key, part{"order", "", `{"service":"wide","key":"k2"}`}, part{"file", "run.sh", "x"}),
+		http.StatusBadRequest, job.Invalid)
 }
 
-// TestComputeUploads makes jobs of resumable uploads; when the answer was lost, the same order gives the same job although its uploads are gone.
+// TestComputeUploads makes jobs of resumable uploads; when the answer was lost, the same order gives the same job
+// although its uploads are gone.
 func TestComputeUploads(t *testing.T) {
 	c := openCompute(t, nil)
 	id := c.uploaded("big.bin", "large")
@@ -172,9 +186,12 @@ func TestComputeUploads(t *testing.T) {
 	if again := c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs", body), http.StatusCreated); again.ID != j.ID {
 		t.Error("a second job was made")
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)), http.StatusConflict, job.Conflict)
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, "u1", "u2", 1)), http.StatusNotFound, job.NotFound)
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, id, "another", 1)), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, `"cat"`, `"tac"`, 1)),
+		http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, "u1", "u2", 1)),
+		http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", strings.Replace(body, id, "another", 1)),
+		http.StatusConflict, job.Conflict)
 	kept := c.uploaded("a/b", "x")
 	order := `{"service":"wide","command":["true"],"uploads":["` + kept + `"]}`
 	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs", order), http.StatusBadRequest, job.Invalid)
@@ -183,7 +200,8 @@ func TestComputeUploads(t *testing.T) {
 	if answer, _ := c.Ask(r); answer.StatusCode != http.StatusOK {
 		t.Errorf("an upload of an order that was refused is gone: %s", answer.Status)
 	}
-	p := c.Problem(c.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusPreconditionFailed, job.Invalid)
+	p := c.Problem(c.Request(http.MethodPost, "/api/v1/compute/uploads", ""), http.StatusPreconditionFailed,
+		job.Invalid)
 	if !strings.Contains(p.Detail, "Tus-Resumable") || p.Op != "uploads" {
 		t.Errorf("got %+v", p)
 	}
@@ -217,23 +235,25 @@ func TestComputeOnly(t *testing.T) {
 	}
 }
 
-// TestComputeCancel calls off a queued job, a running one and one that has ended.
+// TestComputeCancel cancels a queued job, a running one and one that has ended.
 func TestComputeCancel(t *testing.T) {
 	c := openCompute(t, nil)
 	running := c.order(client.ComputeOrder{Service: "small"})
 	c.runs(running.ID)
 	queued := c.order(client.ComputeOrder{Service: "small"})
 	third := c.order(client.ComputeOrder{Service: "small"})
-	if got, err := c.Client.ComputeJob(t.Context(), third.ID); err != nil || got.QueuePosition != 2 || got.Status != "Queued" {
+	if got, err := c.Client.ComputeJob(t.Context(), third.ID); err != nil || got.QueuePosition != 2 ||
+		got.Status != "Queued" {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(queued.ID)+"/cancel", `{"version":99}`), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(queued.ID)+"/cancel", `{"version":99}`),
+		http.StatusConflict, job.Conflict)
 	got, err := c.Client.CancelCompute(t.Context(), queued.ID, client.Act{Note: "no", Actor: "ann"})
 	if err != nil || got.State != compute.Killed {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if got, _ := c.Client.ComputeJob(t.Context(), third.ID); got.QueuePosition != 1 {
-		t.Errorf("the place of the next is %d", got.QueuePosition)
+		t.Errorf("the position of the next is %d", got.QueuePosition)
 	}
 	h, err := c.Client.History(t.Context(), queued.ID, 0, 0)
 	if last := h[len(h)-1]; err != nil || last.Note != "no" || last.Actor != "ann" {
@@ -244,7 +264,8 @@ func TestComputeCancel(t *testing.T) {
 	if done.State != compute.Killed || done.Ending == nil || done.Ending.Signal != "SIGKILL" {
 		t.Errorf("got %+v", done)
 	}
-	if got, err = c.Client.CancelCompute(t.Context(), running.ID, client.Act{}); err != nil || got.Version != done.Version {
+	if got, err = c.Client.CancelCompute(t.Context(), running.ID, client.Act{}); err != nil ||
+		got.Version != done.Version {
 		t.Errorf("a second cancel: %+v, %v", got, err)
 	}
 }
@@ -252,7 +273,8 @@ func TestComputeCancel(t *testing.T) {
 // TestComputeRepeat retries and clones.
 func TestComputeRepeat(t *testing.T) {
 	c := openCompute(t, nil)
-	bad := c.order(client.ComputeOrder{Service: "small", Env: map[string]string{"A": "1", "B": "2"}, Name: "n", Owner: "ann"}, "run.sh", "x")
+	bad := c.order(client.ComputeOrder{Service: "small", Env: map[string]string{"A": "1", "B": "2"}, Name: "n",
+		Owner: "ann"}, "run.sh", "x")
 	path := "/api/v1/compute/jobs/" + string(bad.ID)
 	c.runs(bad.ID)
 	p := c.Problem(c.Request(http.MethodPost, path+"/retry", `{}`), http.StatusConflict, job.Refused)
@@ -262,26 +284,33 @@ func TestComputeRepeat(t *testing.T) {
 	c.finish(bad.ID, compute.Ending{Exit: 1, Cause: compute.CauseExit})
 	c.Problem(c.Request(http.MethodPost, path+"/retry", `{"service":"wide"}`), http.StatusBadRequest, job.Invalid)
 	again, err := c.Client.RetryCompute(t.Context(), bad.ID, client.ComputeRepeat{Key: "r1"})
-	if err != nil || again.ID == bad.ID || again.From != bad.ID || again.Env["A"] != "1" || again.Owner != "ann" || again.Name != "n" {
+	if err != nil || again.ID == bad.ID || again.From != bad.ID || again.Env["A"] != "1" || again.Owner != "ann" ||
+		again.Name != "n" {
 		t.Fatalf("got %+v, %v", again, err)
 	}
-	if same, err := c.Client.RetryCompute(t.Context(), bad.ID, client.ComputeRepeat{Key: "r1"}); err != nil || same.ID != again.ID {
+	if same, err := c.Client.RetryCompute(t.Context(), bad.ID, client.ComputeRepeat{Key: "r1"}); err != nil ||
+		same.ID != again.ID {
 		t.Errorf("a key made two: %v, %v", same.ID, err)
 	}
 	if got := c.runs(again.ID).inputs["run.sh"]; got != "x" {
 		t.Errorf("the agent got %q", got)
 	}
 	c.finish(again.ID, compute.Ending{})
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{}`), http.StatusConflict, job.Refused)
-	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{"confirm":true}`), http.StatusCreated)
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{"key":"r1","confirm":true}`), http.StatusConflict, job.Conflict)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{}`), http.StatusConflict,
+		job.Refused)
+	c.sent(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry", `{"confirm":true}`),
+		http.StatusCreated)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/jobs/"+string(again.ID)+"/retry",
+		`{"key":"r1","confirm":true}`), http.StatusConflict, job.Conflict)
 	clone, err := c.Client.CloneCompute(t.Context(), again.ID, client.ComputeRepeat{
-		Service: "wide", Name: "m", Env: map[string]string{"A": "", "C": "3"}, Limits: client.ComputeLimits{Memory: 7}, Labels: map[string]string{"l": "v"},
+		Service: "wide", Name: "m", Env: map[string]string{"A": "", "C": "3"}, Limits: client.ComputeLimits{Memory: 7},
+		Labels: map[string]string{"l": "v"},
 	})
 	switch {
 	case err != nil:
 		t.Fatal(err)
-	case clone.Service != "wide", clone.Name != "m", len(clone.Env) != 2, clone.Env["B"] != "2", clone.Env["C"] != "3", clone.Asked.Memory != 7, clone.Labels["l"] != "v":
+	case clone.Service != "wide", clone.Name != "m", len(clone.Env) != 2, clone.Env["B"] != "2", clone.Env["C"] != "3",
+		clone.Asked.Memory != 7, clone.Labels["l"] != "v":
 		t.Errorf("got %+v", clone)
 	}
 	c.Problem(c.Request(http.MethodPost, path+"/clone", `{"service":"none"}`), http.StatusBadRequest, job.Invalid)
@@ -315,10 +344,14 @@ func TestComputeList(t *testing.T) {
 		q    client.ComputeQuery
 		want string
 	}{
-		{client.ComputeQuery{}, "a b c d e"}, {client.ComputeQuery{Labels: []string{"set=even"}}, "a c e"}, {client.ComputeQuery{Labels: []string{"set=even", "n=c"}}, "c"},
-		{client.ComputeQuery{Labels: []string{"missing"}}, ""}, {client.ComputeQuery{Name: "d"}, "d"}, {client.ComputeQuery{Owner: "bea"}, "e"},
-		{client.ComputeQuery{Ended: &yes}, "a b"}, {client.ComputeQuery{Ended: &no, Labels: []string{"n"}}, "c d e"}, {client.ComputeQuery{States: []string{"running"}}, "c d e"},
-		{client.ComputeQuery{Outcomes: []string{"failed"}}, "a"}, {client.ComputeQuery{Causes: []string{"exit-code"}}, "a"}, {client.ComputeQuery{Services: []string{"small"}}, ""},
+		{client.ComputeQuery{}, "a b c d e"}, {client.ComputeQuery{Labels: []string{"set=even"}}, "a c e"},
+		{client.ComputeQuery{Labels: []string{"set=even", "n=c"}}, "c"},
+		{client.ComputeQuery{Labels: []string{"missing"}}, ""}, {client.ComputeQuery{Name: "d"}, "d"},
+		{client.ComputeQuery{Owner: "bea"}, "e"},
+		{client.ComputeQuery{Ended: &yes}, "a b"}, {client.ComputeQuery{Ended: &no, Labels: []string{"n"}}, "c d e"},
+		{client.ComputeQuery{States: []string{"running"}}, "c d e"},
+		{client.ComputeQuery{Outcomes: []string{"failed"}}, "a"}, {client.ComputeQuery{Causes: []string{"exit-code"}},
+			"a"}, {client.ComputeQuery{Services: []string{"small"}}, ""},
 		{client.ComputeQuery{Services: []string{"small", "wide"}}, "a b c d e"},
 	} {
 		for _, limit := range []int{1, 2, 100} {
@@ -343,7 +376,8 @@ func TestComputeList(t *testing.T) {
 			}
 		}
 	}
-	for _, wrong := range []string{"service=nothing", "state=Nowhere", "outcome=great", "limit=0", "after=garbage", "ended=maybe", "name=a&name=b"} {
+	for _, wrong := range []string{"service=nothing", "state=Nowhere", "outcome=great", "limit=0", "after=garbage",
+		"ended=maybe", "name=a&name=b"} {
 		c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs?"+wrong, ""), http.StatusBadRequest, job.Invalid)
 	}
 }
@@ -357,18 +391,21 @@ func TestComputeStanding(t *testing.T) {
 	other := c.order(client.ComputeOrder{Owner: "bea"})
 	c.finish(other.ID, compute.Ending{}, "f", "g")
 	services, err := c.Client.ComputeServices(t.Context())
-	if err != nil || len(services) != 2 || services[0].Name != "small" || services[0].Running != 1 || services[0].Queued != 1 || services[0].MaxRuns != 1 || services[0].Max.Memory != 1<<30 {
+	if err != nil || len(services) != 2 || services[0].Name != "small" || services[0].Running != 1 ||
+		services[0].Queued != 1 || services[0].MaxRuns != 1 || services[0].Max.Memory != 1<<30 {
 		t.Errorf("got %+v, %v", services, err)
 	}
 	agents, err := c.Client.ComputeAgents(t.Context())
-	if err != nil || len(agents) != 1 || !agents[0].Up || agents[0].Slots != 50 || agents[0].Kind != "agent" || agents[0].Services == nil {
+	if err != nil || len(agents) != 1 || !agents[0].Up || agents[0].Slots != 50 || agents[0].Kind != "agent" ||
+		agents[0].Services == nil {
 		t.Errorf("got %+v, %v", agents, err)
 	}
 	usage, err := c.Client.ComputeUsage(t.Context(), "")
 	if err != nil || len(usage.Owners) != 2 {
 		t.Fatalf("got %+v, %v", usage, err)
 	}
-	if a := usage.Owners[0]; a.Owner != "ann" || a.Jobs != 2 || a.Files != 3 || a.Running["small"] != 1 || a.Queued["small"] != 1 || a.Bytes <= 6 {
+	if a := usage.Owners[0]; a.Owner != "ann" || a.Jobs != 2 || a.Files != 3 || a.Running["small"] != 1 ||
+		a.Queued["small"] != 1 || a.Bytes <= 6 {
 		t.Errorf("got %+v", a)
 	}
 	if b := usage.Owners[1]; b.Files != 4 || len(b.Running) != 0 {
@@ -387,7 +424,8 @@ func TestComputeEvents(t *testing.T) {
 	_, all := c.get("/api/v1/compute/jobs/" + string(j.ID) + "/events")
 	_, rest := c.get("/api/v1/compute/jobs/"+string(j.ID)+"/events", "Last-Event-ID", "2")
 	for text, from := range map[string]string{all: "id: 1\n", rest: "id: 3\n"} {
-		if !strings.HasPrefix(text, from) || !strings.Contains(text, `"event":"finish"`) || !strings.Contains(text, "event: job\n") {
+		if !strings.HasPrefix(text, from) || !strings.Contains(text, `"event":"finish"`) ||
+			!strings.Contains(text, "event: job\n") {
 			t.Errorf("got %.200q", text)
 		}
 	}
@@ -403,10 +441,13 @@ func TestComputeEvents(t *testing.T) {
 	}
 }
 
-// TestNoCompute: a server without the application refuses, and says so.
+// TestNoCompute: a server without the application refuses, and reports it.
 func TestNoCompute(t *testing.T) {
-	w := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) })
-	for _, path := range []string{"/api/v1/compute/jobs", "/api/v1/compute/services", "/api/v1/compute/agents", "/api/v1/compute/usage"} {
+	w := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part {
+		return computehttp.Part(w.Server, computehttp.Options{})
+	})
+	for _, path := range []string{"/api/v1/compute/jobs", "/api/v1/compute/services", "/api/v1/compute/agents",
+		"/api/v1/compute/usage"} {
 		w.Problem(w.Request(http.MethodGet, path, ""), http.StatusNotFound, job.NotFound)
 	}
 	w.Problem(w.Request(http.MethodPost, "/api/v1/compute/jobs", `{}`), http.StatusNotFound, job.NotFound)

@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestDrainAgent: an operator drains an agent by its name and takes it back; the list of agents says who did. In the middle a job waits, and says why; before and after, jobs run.
+// TestDrainAgent: an operator drains an agent by its name and takes it back; the list of agents shows who did. In the
+// middle a job waits, and reports why; before and after, jobs run.
 func TestDrainAgent(t *testing.T) {
 	c := openCompute(t, nil)
 	drained := func() *client.ComputeDrain {
@@ -31,11 +32,13 @@ func TestDrainAgent(t *testing.T) {
 	}
 	j := c.order(client.ComputeOrder{})
 	c.await(j.ID, func(j *job.Job) bool { return strings.Contains(j.Message, "op drains it (new disks)") })
-	if now, err = c.Client.DrainComputeAgent(t.Context(), "puppet", false, client.Act{}); err != nil || now.Draining || drained() != nil {
+	if now, err = c.Client.DrainComputeAgent(t.Context(), "puppet", false, client.Act{}); err != nil || now.Draining ||
+		drained() != nil {
 		t.Errorf("resume: %+v, %v", now, err)
 	}
 	c.runs(j.ID)
-	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/agents/nobody/drain", `{}`), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodPost, "/api/v1/compute/agents/nobody/drain", `{}`), http.StatusNotFound,
+		job.NotFound)
 	_, text := c.get("/api/v1/audit")
 	for _, part := range []string{`"agent-drain"`, `"new disks"`, `"agent-resume"`, `"puppet"`} {
 		if strings.Count(text, part) == 0 || strings.Contains(text, "nobody") {
@@ -49,11 +52,13 @@ func TestLeftOutOfResults(t *testing.T) {
 	c := openCompute(t, nil)
 	j := c.order(client.ComputeOrder{})
 	p := c.runs(j.ID)
-	p.leave(compute.LeftOut{Skipped: 2, Reasons: map[string]int{"fifo": 2}, Names: []compute.LeftFile{{Name: "pipe", Why: "a FIFO"}}})
+	p.leave(compute.LeftOut{Skipped: 2, Reasons: map[string]int{"fifo": 2},
+		Names: []compute.LeftFile{{Name: "pipe", Why: "a FIFO"}}})
 	p.end(compute.Ending{})
 	done := c.ended(j.ID)
 	r := done.Results
-	if r == nil || r.Skipped != 2 || r.Reasons["fifo"] != 2 || len(r.Names) != 1 || r.Names[0].Name != "pipe" || !strings.Contains(r.Sentence, "2 pipes") || !strings.Contains(done.Message, "2 pipes") {
+	if r == nil || r.Skipped != 2 || r.Reasons["fifo"] != 2 || len(r.Names) != 1 || r.Names[0].Name != "pipe" ||
+		!strings.Contains(r.Sentence, "2 pipes") || !strings.Contains(done.Message, "2 pipes") {
 		t.Errorf("got %+v, message %q", r, done.Message)
 	}
 	_, text := c.get("/api/v1/compute/jobs/" + string(j.ID))

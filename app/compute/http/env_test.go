@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestComputeLargeVariable has a variable with which the system would run nothing, and beside it the largest with which it does.
+// TestComputeLargeVariable has a variable with which the system would run nothing, and beside it the largest with which
+// it does.
 func TestComputeLargeVariable(t *testing.T) {
 	c := openCompute(t, nil)
 	for bytes, want := range map[int]int{128<<10 - 3: http.StatusCreated, 128<<10 - 2: http.StatusBadRequest} {

@@ -31,7 +31,7 @@ const (
 	fromResults = "results"
 )
 
-// mostEntries is up to how many entries results may have to be looked into here; more can be downloaded whole.
+// mostEntries is up to how many entries results may have to be read here; more can be downloaded whole.
 const mostEntries = 200_000
 
 // filePolicy keeps what a browser shows of strangers' files from doing anything (check S12).
@@ -94,11 +94,14 @@ func filesOf(app Compute, j *job.Job) ([]api.ComputeFile, error) {
 	for _, f := range z.File {
 		if !f.Mode().IsDir() {
 			all = append(all, api.ComputeFile{
-				From: fromResults, Name: f.Name, Size: int64(f.UncompressedSize64), Mode: f.Mode().String(), Modified: f.Modified, Link: f.Mode()&fs.ModeSymlink != 0,
+				From: fromResults, Name: f.Name, Size: int64(f.UncompressedSize64), Mode: f.Mode().String(),
+				Modified: f.Modified, Link: f.Mode()&fs.ModeSymlink != 0,
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b api.ComputeFile) int { return strings.Compare(a.From+"/"+a.Name, b.From+"/"+b.Name) })
+	slices.SortFunc(all, func(a, b api.ComputeFile) int {
+		return strings.Compare(a.From+"/"+a.Name, b.From+"/"+b.Name)
+	})
 	return all, nil
 }
 
@@ -109,18 +112,20 @@ type openedResults struct {
 	about *compute.Results
 }
 
-// openResults opens the results of a job to look into them. The caller closes the file.
+// openResults opens the results of a job to read entries. The caller closes the file.
 func openResults(app Compute, j *job.Job) (*openedResults, error) {
 	f, about, err := app.Results(j)
 	if err != nil {
 		return nil, err
 	}
 	if about.Files > mostEntries {
-		return nil, errors.Join(job.Errorf(job.Refused, "files", j.ID, "its results have %d files, too many to look into: download them whole", about.Files), f.Close())
+		return nil, errors.Join(job.Errorf(job.Refused, "files", j.ID,
+			"its results have %d files, too many to list: download them whole", about.Files), f.Close())
 	}
 	z, err := zip.NewReader(f, about.Bytes)
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
-		return nil, errors.Join(job.Errorf(job.Internal, "files", j.ID, "its results cannot be read: %w", err), f.Close())
+		return nil, errors.Join(job.Errorf(job.Internal, "files", j.ID, "its results cannot be read: %w", err),
+			f.Close())
 	}
 	return &openedResults{z, f, about}, nil
 }
@@ -159,15 +164,18 @@ func (s *Handlers) fileCompute(w http.ResponseWriter, r *http.Request) error {
 	if at < 0 {
 		return nowhere(&j, name)
 	}
-	return s.serveFile(w, r, download{id: j.ID, name: name, etag: `"` + inputs[at].SHA256 + `"`, modified: j.Created, content: f})
+	return s.serveFile(w, r, download{id: j.ID, name: name, etag: `"` + inputs[at].SHA256 + `"`, modified: j.Created,
+		content: f})
 }
 
-// nowhere says that a job has no such file.
+// nowhere reports that a job has no such file.
 func nowhere(j *job.Job, name string) error {
 	if d, err := compute.DataOf(j); err == nil && d.Results == nil {
-		return job.Errorf(job.NotFound, "files", j.ID, "there is no file %.100q: it is not among its inputs, and there are no results (%s)", name, j.State)
+		return job.Errorf(job.NotFound, "files", j.ID,
+			"there is no file %.100q: it is not among its inputs, and there are no results (%s)", name, j.State)
 	}
-	return job.Errorf(job.NotFound, "files", j.ID, "there is no file %.100q: it is neither among its results nor among its inputs", name)
+	return job.Errorf(job.NotFound, "files", j.ID,
+		"there is no file %.100q: it is neither among its results nor among its inputs", name)
 }
 
 // resultFile gives one file out of the results.
@@ -186,7 +194,8 @@ func (s *Handlers) resultFile(w http.ResponseWriter, r *http.Request, app Comput
 	case mode.IsDir():
 		return job.Errorf(job.Refused, "files", j.ID, "%.100q is a directory", name)
 	case mode&fs.ModeSymlink != 0:
-		return job.Errorf(job.Refused, "files", j.ID, "%.100q is a symbolic link, which is not followed: ask for the file that it leads to", name)
+		return job.Errorf(job.Refused, "files", j.ID,
+			"%.100q is a symbolic link, which is not followed: ask for the file that it leads to", name)
 	case !mode.IsRegular():
 		return job.Errorf(job.Refused, "files", j.ID, "%.100q is no file", name)
 	}
@@ -201,7 +210,9 @@ func (s *Handlers) resultFile(w http.ResponseWriter, r *http.Request, app Comput
 		return s.serveFile(w, r, d)
 	}
 	if strings.Contains(r.Header.Get("Range"), ",") {
-		r.Header.Del("Range") // each of several ranges would have all before it unpacked: the whole is cheaper, and allowed (RFC 9110, section 14.2)
+		// each of several ranges would have all before it unpacked: the whole is cheaper, and allowed (RFC 9110,
+		// section 14.2)
+		r.Header.Del("Range")
 	}
 	content := &unpacking{entry: entry}
 	defer content.close()
@@ -233,15 +244,16 @@ func (s *Handlers) serveFile(w http.ResponseWriter, r *http.Request, d download)
 	err := transfer.Serve(w, r, s.Log, d.name, d.modified, d.content)
 	switch {
 	case err != nil && problem.Of(err).Status == http.StatusPreconditionFailed:
-		return problem.Refuse(http.StatusPreconditionFailed, job.Conflict, "the file is another one than the request is for")
+		return problem.Refuse(http.StatusPreconditionFailed, job.Conflict,
+			"the file is another one than the request is for")
 	case job.KindOf(err) == job.Conflict:
 		return job.Errorf(job.Internal, "files", d.id, "%.100q cannot be read: %w", d.name, err)
 	}
 	return err
 }
 
-// unpacking reads a packed entry as if it could be read anywhere: it unpacks from the beginning up to the place that is wanted, and goes on from there. Memory is that of one
-// decompressor, however large the entry.
+// unpacking reads a packed entry as if it could be read anywhere: it unpacks from the beginning up to the requested
+// offset, and goes on from there. Memory is that of one decompressor, however large the entry.
 type unpacking struct {
 	entry *zip.File
 	body  io.ReadCloser
@@ -258,7 +270,7 @@ func (u *unpacking) Seek(offset int64, whence int) (int64, error) {
 		offset += int64(u.entry.UncompressedSize64)
 	}
 	if offset < 0 {
-		return u.want, errors.New("a place before the beginning")
+		return u.want, errors.New("an offset before the beginning")
 	}
 	u.want = offset
 	return offset, nil
@@ -310,7 +322,8 @@ func (s *Handlers) resultsCompute(w http.ResponseWriter, r *http.Request) error 
 	if sum, err := hex.DecodeString(about.SHA256); err == nil {
 		w.Header().Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(sum)+":") // RFC 9530
 	}
-	d := download{id: j.ID, name: string(j.ID) + ".zip", etag: `"` + about.SHA256 + `"`, modified: j.Entered, content: f, media: "application/zip"}
+	d := download{id: j.ID, name: string(j.ID) + ".zip", etag: `"` + about.SHA256 + `"`, modified: j.Entered,
+		content: f, media: "application/zip"}
 	if err := s.serveFile(w, r, d); err != nil {
 		w.Header().Del("Repr-Digest")
 		return err
@@ -343,13 +356,13 @@ func (s *Handlers) partialCompute(w http.ResponseWriter, r *http.Request) error 
 		if r.Context().Err() == nil && !errors.Is(err, context.Canceled) {
 			s.Log.Warn("a partial result broke off", "job", j.ID, "error", err)
 		}
-		panic(http.ErrAbortHandler) // the status may be sent: only a broken connection says that this is not all
+		panic(http.ErrAbortHandler) // the status may be sent: only a broken connection reports that this is not all
 	}
 	_ = control.SetWriteDeadline(time.Now().Add(logWrite))
 	return nil
 }
 
-// partialError makes an answer of what an executor said.
+// partialError makes an answer of what an executor reported.
 func partialError(j *job.Job, err error) error {
 	var e *job.Error
 	switch {

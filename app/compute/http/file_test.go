@@ -36,7 +36,8 @@ func TestComputeFiles(t *testing.T) {
 		t.Errorf("got %+v, %v", list, err)
 	}
 	long := strings.Repeat("0123456789", 20_000)
-	c.finish(j.ID, compute.Ending{}, "deep/er/a b.html", "<script>x</script>", "long", long, "!plain", long, "link=>", "long", "run.sh", "echo", "ü\"\r\n.txt", "odd")
+	c.finish(j.ID, compute.Ending{}, "deep/er/a b.html", "<script>x</script>", "long", long, "!plain", long, "link=>",
+		"long", "run.sh", "echo", "ü\"\r\n.txt", "odd")
 	list, err = c.Client.ComputeFiles(t.Context(), j.ID, "")
 	if err != nil {
 		t.Fatal(err)
@@ -45,13 +46,15 @@ func TestComputeFiles(t *testing.T) {
 	for _, f := range list.Files {
 		names = append(names, fmt.Sprintf("%s/%s %d %v", f.From, f.Name, f.Size, f.Link))
 	}
-	want := []string{"inputs/in.txt 5 false", "inputs/run.sh 4 false", "results/deep/er/a b.html 18 false", "results/link 4 true", "results/long 200000 false", "results/plain 200000 false",
+	want := []string{"inputs/in.txt 5 false", "inputs/run.sh 4 false", "results/deep/er/a b.html 18 false",
+		"results/link 4 true", "results/long 200000 false", "results/plain 200000 false",
 		"results/run.sh 4 false", "results/stderr 0 false", "results/stdout 0 false", "results/ü\"\r\n.txt 3 false"}
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
 	for _, file := range []string{"long", "plain"} {
-		for ranges, part := range map[string]string{"": long, "bytes=0-9": long[:10], "bytes=150001-150005": long[150001:150006], "bytes=-3": long[len(long)-3:], "bytes=199999-": "9"} {
+		for ranges, part := range map[string]string{"": long, "bytes=0-9": long[:10],
+			"bytes=150001-150005": long[150001:150006], "bytes=-3": long[len(long)-3:], "bytes=199999-": "9"} {
 			r := c.Request(http.MethodGet, path+"/"+file, "")
 			if ranges != "" {
 				r.Header.Set("Range", ranges)
@@ -65,15 +68,19 @@ func TestComputeFiles(t *testing.T) {
 		r.Header.Set("Range", "bytes=200000-")
 		c.Problem(r, http.StatusRequestedRangeNotSatisfiable, job.Invalid)
 	}
-	if answer, text := c.get(path+"/long", "Range", "bytes=5-6,1-2"); answer.StatusCode != http.StatusOK || text != long {
+	if answer, text := c.get(path+"/long", "Range", "bytes=5-6,1-2"); answer.StatusCode != http.StatusOK ||
+		text != long {
 		t.Errorf("several ranges of a packed file: %s, %d bytes", answer.Status, len(text))
 	}
 	answer, text := c.get(path + "/deep/er/a%20b.html")
-	if text != "<script>x</script>" || answer.Header.Get("Content-Type") != "application/octet-stream" || answer.Header.Get("X-Content-Type-Options") != "nosniff" ||
-		!strings.HasPrefix(answer.Header.Get("Content-Disposition"), `attachment; filename="a b.html"`) || !strings.Contains(answer.Header.Get("Content-Security-Policy"), "sandbox") {
+	if text != "<script>x</script>" || answer.Header.Get("Content-Type") != "application/octet-stream" ||
+		answer.Header.Get("X-Content-Type-Options") != "nosniff" ||
+		!strings.HasPrefix(answer.Header.Get("Content-Disposition"), `attachment; filename="a b.html"`) ||
+		!strings.Contains(answer.Header.Get("Content-Security-Policy"), "sandbox") {
 		t.Errorf("got %q %v", text, answer.Header)
 	}
-	if answer, _ = c.get(path+"/long", "If-None-Match", c.etag(path+"/long")); answer.StatusCode != http.StatusNotModified {
+	if answer, _ = c.get(path+"/long", "If-None-Match", c.etag(path+"/long")); answer.StatusCode !=
+		http.StatusNotModified {
 		t.Errorf("got %s", answer.Status)
 	}
 	if c.etag(path+"/long") == c.etag(path+"/plain") || c.etag(path+"/run.sh") == c.etag(path+"/run.sh?from=inputs") {
@@ -82,11 +89,14 @@ func TestComputeFiles(t *testing.T) {
 	if _, text = c.get(path + "/in.txt"); text != "input" {
 		t.Errorf("got %q", text)
 	}
-	if p := c.Problem(c.Request(http.MethodGet, path+"/link", ""), http.StatusConflict, job.Refused); !strings.Contains(p.Detail, "symbolic link") {
+	if p := c.Problem(c.Request(http.MethodGet, path+"/link", ""), http.StatusConflict,
+		job.Refused); !strings.Contains(p.Detail, "symbolic link") {
 		t.Errorf("got %q", p.Detail)
 	}
-	for _, none := range []string{"/nothing", "/in.txt?from=results", "/stdout?from=inputs", "/..%2F..%2Frun.sh", "/%2e%2e/run.sh", "/in.txt%00"} {
-		if answer, text := c.Ask(c.Request(http.MethodGet, path+none, "")); answer.StatusCode != http.StatusNotFound && answer.StatusCode/100 != 3 {
+	for _, none := range []string{"/nothing", "/in.txt?from=results", "/stdout?from=inputs", "/..%2F..%2Frun.sh",
+		"/%2e%2e/run.sh", "/in.txt%00"} {
+		if answer, text := c.Ask(c.Request(http.MethodGet, path+none, "")); answer.StatusCode != http.StatusNotFound &&
+			answer.StatusCode/100 != 3 {
 			t.Errorf("%s: got %s %q", none, answer.Status, text)
 		}
 	}
@@ -147,8 +157,10 @@ func TestComputeResults(t *testing.T) {
 	if files := unzipped(t, whole); files["out"] != "made" || files["stdout"] != "hello" {
 		t.Errorf("got %v", files)
 	}
-	if answer.Header.Get("ETag") != `"`+hex.EncodeToString(sum[:])+`"` || done.Results.SHA256 != hex.EncodeToString(sum[:]) || answer.Header.Get("Content-Type") != "application/zip" ||
-		answer.Header.Get("Repr-Digest") != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" || !strings.Contains(answer.Header.Get("Content-Disposition"), string(j.ID)+".zip") {
+	if answer.Header.Get("ETag") != `"`+hex.EncodeToString(sum[:])+`"` ||
+		done.Results.SHA256 != hex.EncodeToString(sum[:]) || answer.Header.Get("Content-Type") != "application/zip" ||
+		answer.Header.Get("Repr-Digest") != "sha-256=:"+base64.StdEncoding.EncodeToString(sum[:])+":" ||
+		!strings.Contains(answer.Header.Get("Content-Disposition"), string(j.ID)+".zip") {
 		t.Errorf("got %v", answer.Header)
 	}
 	d, err := c.Client.ComputeResults(t.Context(), j.ID, answer.Header.Get("ETag"), 10)
@@ -185,7 +197,8 @@ func unzipped(t *testing.T, text string) map[string]string {
 	return all
 }
 
-// TestComputeOwners: with tokens a user sees and makes its own jobs and uploads only; foreign ones are as unknown as none.
+// TestComputeOwners: with tokens a user sees and makes its own jobs and uploads only; foreign ones are as unknown as
+// none.
 func TestComputeOwners(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	secrets := map[string]token.Secret{}
@@ -234,17 +247,21 @@ func TestComputeOwners(t *testing.T) {
 		at := strings.NewReplacer("{id}", string(theirs.ID), "{path...}", "run.sh").Replace(r.Pattern)
 		c.Problem(as("ann", c.Request(r.Method, at, "")), http.StatusNotFound, job.NotFound)
 	}
-	c.sent(as("bea", c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(theirs.ID), "")), http.StatusOK) // the control
+	// the control
+	c.sent(as("bea", c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(theirs.ID), "")), http.StatusOK)
 	for owner, want := range map[string]int{"ann": 2, "bea": 2, "root": 4} {
 		_, text := c.Ask(as(owner, c.Request(http.MethodGet, "/api/v1/compute/jobs", "")))
 		if got := strings.Count(text, `"number"`); got != want {
 			t.Errorf("%s sees %d jobs, want %d", owner, got, want)
 		}
 	}
-	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/jobs?owner=bea", "")), http.StatusForbidden, job.Refused)
-	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage?owner=bea", "")), http.StatusForbidden, job.Refused)
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/jobs?owner=bea", "")), http.StatusForbidden,
+		job.Refused)
+	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage?owner=bea", "")), http.StatusForbidden,
+		job.Refused)
 	c.Problem(as("ann", c.Request(http.MethodGet, "/api/v1/compute/agents", "")), http.StatusForbidden, job.Refused)
-	if _, text := c.Ask(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage", ""))); strings.Contains(text, "bea") {
+	if _, text := c.Ask(as("ann", c.Request(http.MethodGet, "/api/v1/compute/usage", ""))); strings.Contains(text,
+		"bea") {
 		t.Errorf("ann learns of bea: %s", text)
 	}
 	r := as("ann", c.Request(http.MethodPost, "/api/v1/compute/uploads", ""))
@@ -262,14 +279,18 @@ func TestComputeOwners(t *testing.T) {
 	send("ann", body, http.StatusCreated)
 }
 
-// TestFailUpload: the statuses of the protocol stay, and each is a problem of a kind that fits; what the disk says stays in the log.
+// TestFailUpload: the statuses of the protocol stay, and each is a problem of a kind that fits; what the disk states
+// stays in the log.
 func TestFailUpload(t *testing.T) {
 	for status, kind := range map[int]job.ErrorKind{
-		400: job.Invalid, 403: job.Refused, 404: job.NotFound, 409: job.Conflict, 410: job.Gone, 412: job.Invalid, 413: job.Invalid, 423: job.Refused, 460: job.Invalid, 500: job.Internal, 507: job.Unavailable,
+		400: job.Invalid, 403: job.Refused, 404: job.NotFound, 409: job.Conflict, 410: job.Gone, 412: job.Invalid,
+		413: job.Invalid, 423: job.Refused, 460: job.Invalid, 500: job.Internal, 507: job.Unavailable,
 	} {
 		w := httptest.NewRecorder()
-		computehttp.FailUpload(servertest.Discard)(w, httptest.NewRequest(http.MethodPatch, "/x", nil), status, fmt.Errorf("secret %d", status))
-		if text := w.Body.String(); w.Code != status || !strings.Contains(text, fmt.Sprintf(`"kind":%q`, kind)) || strings.Contains(text, "secret") == (status == 500) {
+		computehttp.FailUpload(servertest.Discard)(w, httptest.NewRequest(http.MethodPatch, "/x", nil), status,
+			fmt.Errorf("secret %d", status))
+		if text := w.Body.String(); w.Code != status || !strings.Contains(text, fmt.Sprintf(`"kind":%q`, kind)) ||
+			strings.Contains(text, "secret") == (status == 500) {
 			t.Errorf("%d: got %d %s, want %s", status, w.Code, text, kind)
 		}
 	}

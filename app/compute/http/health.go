@@ -11,7 +11,9 @@ func (s *Handlers) computeHealth(h *api.Health) {
 	}
 	h.Sandbox = s.sandboxed()
 	if h.Sandbox == "none" {
-		h.Warnings = append(h.Warnings, "users' scripts run here without a sandbox: they may do what this server may (stagepost compute agent doctor tells what is missing)")
+		h.Warnings = append(h.Warnings,
+			"users' scripts run here without a sandbox: they may do what this server may (stagepost compute agent "+
+				"doctor shows what is missing)")
 	}
 }
 
@@ -25,5 +27,5 @@ func (s *Handlers) sandboxed() string {
 	return ""
 }
 
-// localAgent is the agent that a server has in itself (package site).
+// localAgent is the agent that a server has in itself (package serviceconfig).
 const localAgent = "local"

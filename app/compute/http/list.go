@@ -29,7 +29,8 @@ type computeFilter struct {
 	labels   []string
 }
 
-// listCompute gives a page of compute jobs. What the store has no index for is found by looking through: the page may then be shorter than asked, and still have a next one.
+// listCompute gives a page of compute jobs. What the store has no index for is found by reading through: the page may
+// then be shorter than asked, and still have a next one.
 func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	f := computeFilter{services: p.All("service"), name: p.Text("name"), labels: p.All("label")}
@@ -60,7 +61,7 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := s.CheckQuery(r.Context(), &f.query); err != nil {
 		return err
 	}
-	jobs, next, err := s.look(r.Context(), &f)
+	jobs, next, err := s.search(r.Context(), &f)
 	if err != nil {
 		return err
 	}
@@ -84,8 +85,9 @@ func serviceNames(app Compute) []string {
 	return all
 }
 
-// look finds the jobs of a page. It never takes more from the store than the page still lacks, so that the store's cursor is that of the page.
-func (s *Handlers) look(ctx context.Context, f *computeFilter) (found []job.Job, next string, err error) {
+// search finds the jobs of a page. It never takes more from the store than the page still lacks, so that the store's
+// cursor is that of the page.
+func (s *Handlers) search(ctx context.Context, f *computeFilter) (found []job.Job, next string, err error) {
 	if len(f.services) == 1 {
 		f.query.Group = f.services[0]
 	}
@@ -109,7 +111,7 @@ func (s *Handlers) look(ctx context.Context, f *computeFilter) (found []job.Job,
 	return found, q.After, nil
 }
 
-// fits tells whether a job is wanted, by what the store cannot ask for.
+// fits reports whether a job is wanted, by what the store cannot ask for.
 func (f *computeFilter) fits(j *job.Job) bool {
 	if len(f.services) > 0 && !slices.Contains(f.services, j.Group) {
 		return false
@@ -130,7 +132,7 @@ func (f *computeFilter) fits(j *job.Job) bool {
 	return true
 }
 
-// placeAll adds their places to those that wait.
+// placeAll adds their locations to those that wait.
 func (s *Handlers) placeAll(ctx context.Context, jobs []api.ComputeJob) error {
 	places := map[string]map[job.ID]int{}
 	for i := range jobs {
@@ -164,7 +166,8 @@ func (s *Handlers) computeServices(w http.ResponseWriter, r *http.Request) error
 	}
 	answer := api.ComputeServices{Services: []api.ComputeService{}}
 	for _, one := range app.Services() {
-		v := api.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents, Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
+		v := api.ComputeService{Name: one.Name, RunsPerUser: one.RunsPerUser, MaxRuns: one.MaxRuns, Agents: one.Agents,
+			Limits: viewLimits(one.Limits), Max: viewLimits(one.Max)}
 		for _, t := range tallies {
 			switch {
 			case t.Kind != compute.JobKind || t.Group != one.Name:
@@ -194,7 +197,7 @@ func (s *Handlers) computeAgents(w http.ResponseWriter, r *http.Request) error {
 	return server.Reply(w, answer)
 }
 
-// computeUsage tells what owners have here and what of theirs runs.
+// computeUsage reports what owners have here and what of theirs runs.
 func (s *Handlers) computeUsage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	owner := p.Text("owner")

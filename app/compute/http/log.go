@@ -31,11 +31,13 @@ type output struct {
 	data   []byte
 }
 
-// logsCompute gives what a job writes: as text, or as server-sent events when Accept asks for them. With follow it goes on until the job has ended, and waits for a job that has not
-// begun. Events are numbered by the place in both streams, so that a reader that comes back with Last-Event-ID misses nothing and gets nothing twice.
+// logsCompute gives what a job writes: as text, or as server-sent events when Accept asks for them. With follow it goes
+// on until the job has ended, and waits for a job that has not begun. Events are numbered by the position in both
+// streams, so that a reader that comes back with Last-Event-ID misses nothing and gets nothing twice.
 func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	stream, offset, follow := p.Choice("stream", "stdout", "stderr", "both"), p.Number("offset", 0, 1<<62), p.Flag("follow")
+	stream, offset, follow := p.Choice("stream", "stdout", "stderr", "both"), p.Number("offset", 0,
+		1<<62), p.Flag("follow")
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -43,8 +45,9 @@ func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l := &outputs{server: s.Server, app: app, id: j.ID, follow: follow != nil && *follow, asEvents: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
-	if err := l.place(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
+	l := &outputs{server: s.Server, app: app, id: j.ID, follow: follow != nil && *follow,
+		asEvents: strings.Contains(r.Header.Get("Accept"), "text/event-stream")}
+	if err := l.start(stream, offset, r.Header.Get("Last-Event-ID")); err != nil {
 		return err
 	}
 	leave, err := s.EnterStream(r)
@@ -60,13 +63,13 @@ func (s *Handlers) logsCompute(w http.ResponseWriter, r *http.Request) error {
 	l.begin(w)
 	if err := l.run(r.Context()); err != nil && r.Context().Err() == nil && !l.asEvents {
 		s.Log.Warn("a log broke off", "job", j.ID, "error", err)
-		panic(http.ErrAbortHandler) // the status is sent: only a broken connection says that this is not all
+		panic(http.ErrAbortHandler) // the status is sent: only a broken connection reports that this is not all
 	}
 	_ = l.control.SetWriteDeadline(time.Now().Add(logWrite))
 	return nil
 }
 
-// logError makes an answer of what an executor said.
+// logError makes an answer of what an executor reported.
 func logError(j *job.Job, err error) error {
 	var e *job.Error
 	switch {
@@ -92,8 +95,8 @@ type outputs struct {
 	control  *http.ResponseController
 }
 
-// place reads which streams are wanted, and from where on.
-func (l *outputs) place(stream string, offset int64, last string) error {
+// start reads which streams are wanted, and from where on.
+func (l *outputs) start(stream string, offset int64, last string) error {
 	switch stream {
 	case "", api.Stdout, api.Stderr:
 		if stream == "" {
@@ -110,15 +113,18 @@ func (l *outputs) place(stream string, offset int64, last string) error {
 		return job.Errorf(job.Invalid, "logs", l.id, "stream must be stdout, stderr or both, not %.40q", stream)
 	}
 	if len(l.streams) == 2 && offset != 0 {
-		return job.Errorf(job.Invalid, "logs", l.id, "an offset is for one stream; a reader of both goes on with Last-Event-ID")
+		return job.Errorf(job.Invalid, "logs", l.id,
+			"an offset is for one stream; a reader of both goes on with Last-Event-ID")
 	}
 	l.offsets = map[string]int64{l.streams[0]: offset}
 	if last == "" || !l.asEvents {
 		return nil
 	}
 	var at api.ComputePlace
-	if n, err := fmt.Sscanf(last, "%d-%d", &at.Stdout, &at.Stderr); err != nil || n != 2 || at.Stdout < 0 || at.Stderr < 0 || at.String() != last {
-		return job.Errorf(job.Invalid, "logs", l.id, "Last-Event-ID must be two numbers of bytes such as 120-0, not %.40q", last)
+	if n, err := fmt.Sscanf(last, "%d-%d", &at.Stdout, &at.Stderr); err != nil || n != 2 || at.Stdout < 0 ||
+		at.Stderr < 0 || at.String() != last {
+		return job.Errorf(job.Invalid, "logs", l.id,
+			"Last-Event-ID must be two numbers of bytes such as 120-0, not %.40q", last)
 	}
 	l.offsets[api.Stdout], l.offsets[api.Stderr] = at.Stdout, at.Stderr
 	return nil
@@ -174,7 +180,7 @@ func (l *outputs) run(ctx context.Context) error {
 	return l.end(ctx)
 }
 
-// end tells a reader of events that there is nothing to come back for.
+// end informs a reader of events that there is nothing to come back for.
 func (l *outputs) end(ctx context.Context) error {
 	if !l.asEvents {
 		return nil
@@ -183,7 +189,8 @@ func (l *outputs) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(map[string]string{"state": string(j.State), "outcome": string(j.Outcome), "cause": j.Cause})
+	text, err := json.Marshal(map[string]string{"state": string(j.State), "outcome": string(j.Outcome),
+		"cause": j.Cause})
 	if err != nil {
 		return err
 	}
@@ -256,7 +263,7 @@ func (l *outputs) read(ctx context.Context, stream string, offset int64, opened 
 	}
 }
 
-// wait waits for a change of the job, or the time; it tells whether the stream is to go on.
+// wait blocks until a change of the job, or the time; it reports whether the stream is to go on.
 func (l *outputs) wait(ctx context.Context, changed <-chan struct{}, pause time.Duration) bool {
 	t := time.NewTimer(pause)
 	defer t.Stop()

@@ -24,13 +24,16 @@ func TestComputeLogs(t *testing.T) {
 	p.write("stderr", "oh\n")
 	check := func(when string) {
 		t.Helper()
-		for query, want := range map[string]string{"": "one\ntwo\n", "?stream=stdout&offset=4": "two\n", "?stream=stderr": "oh\n", "?offset=100": ""} {
+		for query, want := range map[string]string{"": "one\ntwo\n", "?stream=stdout&offset=4": "two\n",
+			"?stream=stderr": "oh\n", "?offset=100": ""} {
 			answer, text := c.get(path + query)
-			if text != want || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || answer.Header.Get("X-Content-Type-Options") != "nosniff" {
+			if text != want || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" ||
+				answer.Header.Get("X-Content-Type-Options") != "nosniff" {
 				t.Errorf("%s: %s: got %q (%s), want %q", when, query, text, answer.Header.Get("Content-Type"), want)
 			}
 		}
-		if _, text := c.get(path + "?stream=both"); len(text) != len("one\ntwo\noh\n") || !strings.Contains(text, "oh\n") {
+		if _, text := c.get(path + "?stream=both"); len(text) != len("one\ntwo\noh\n") ||
+			!strings.Contains(text, "oh\n") {
 			t.Errorf("both: got %q", text)
 		}
 	}
@@ -55,8 +58,10 @@ func TestComputeLogFollow(t *testing.T) {
 	first := c.order(client.ComputeOrder{Service: "small"})
 	blocker := c.runs(first.ID)
 	j := c.order(client.ComputeOrder{Service: "small"})
-	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
-	answer, err := http.DefaultTransport.RoundTrip(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs?follow=1", ""))
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound,
+		job.NotFound)
+	answer, err := http.DefaultTransport.RoundTrip(c.Request(http.MethodGet,
+		"/api/v1/compute/jobs/"+string(j.ID)+"/logs?follow=1", ""))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +137,8 @@ func TestComputeLogResumes(t *testing.T) {
 	}()
 	want := map[string]string{}
 	for i := range 20 {
-		for stream, text := range map[string]string{"stdout": strings.Repeat("é", 10+i) + "\n", "stderr": "\xff\xfe" + strings.Repeat("x", i) + "\n"} {
+		for stream, text := range map[string]string{"stdout": strings.Repeat("é", 10+i) + "\n",
+			"stderr": "\xff\xfe" + strings.Repeat("x", i) + "\n"} {
 			want[stream] += text
 			p.write(stream, text)
 			<-seen
@@ -157,14 +163,15 @@ func TestComputeLogLeft(t *testing.T) {
 	p := c.runs(j.ID)
 	p.write("stdout", "x")
 	ctx, cancel := context.WithCancel(t.Context())
-	err := c.Client.FollowCompute(ctx, j.ID, client.Stdout, &client.ComputePlace{}, func(*client.ComputeOutput) error { cancel(); return nil })
+	err := c.Client.FollowCompute(ctx, j.ID, client.Stdout, &client.ComputePlace{},
+		func(*client.ComputeOutput) error { cancel(); return nil })
 	if err == nil {
 		t.Error("it ended without an error")
 	}
 	c.finish(j.ID, compute.Ending{})
 }
 
-// TestComputeLogNone: a job that was called off before it began has no log, and following it ends.
+// TestComputeLogNone: a job that was cancelled before it began has no log, and following it ends.
 func TestComputeLogNone(t *testing.T) {
 	c := openCompute(t, nil)
 	first := c.order(client.ComputeOrder{Service: "small"})
@@ -172,7 +179,8 @@ func TestComputeLogNone(t *testing.T) {
 	j := c.order(client.ComputeOrder{Service: "small"})
 	done := make(chan error, 1)
 	go func() {
-		done <- c.Client.FollowCompute(t.Context(), j.ID, client.Both, &client.ComputePlace{}, func(*client.ComputeOutput) error { return nil })
+		done <- c.Client.FollowCompute(t.Context(), j.ID, client.Both, &client.ComputePlace{},
+			func(*client.ComputeOutput) error { return nil })
 	}()
 	if _, err := c.Client.CancelCompute(t.Context(), j.ID, client.Act{}); err != nil {
 		t.Fatal(err)
@@ -180,12 +188,14 @@ func TestComputeLogNone(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(j.ID)+"/logs", ""), http.StatusNotFound,
+		job.NotFound)
 	other, err := c.Submit(t.Context(), engine.Order{Kind: "test.letter"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(other.ID)+"/logs?follow=true", ""), http.StatusNotFound, job.NotFound)
+	c.Problem(c.Request(http.MethodGet, "/api/v1/compute/jobs/"+string(other.ID)+"/logs?follow=true", ""),
+		http.StatusNotFound, job.NotFound)
 }
 
 // TestComputeLogCharacters: a character that is written in two pieces comes as one, and as text.
@@ -196,10 +206,11 @@ func TestComputeLogCharacters(t *testing.T) {
 	pieces := make(chan client.ComputeOutput, 10)
 	done := make(chan error, 1)
 	go func() {
-		done <- c.Client.FollowCompute(t.Context(), j.ID, client.Stdout, &client.ComputePlace{}, func(o *client.ComputeOutput) error {
-			pieces <- *o
-			return nil
-		})
+		done <- c.Client.FollowCompute(t.Context(), j.ID, client.Stdout, &client.ComputePlace{},
+			func(o *client.ComputeOutput) error {
+				pieces <- *o
+				return nil
+			})
 	}()
 	p.write("stdout", "a\xe2\x82")
 	if first := <-pieces; first.Text != "a" {

@@ -23,7 +23,7 @@ const (
 
 var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
 
-// checkCompute tells what is wrong with an order as it stands.
+// checkCompute reports what is wrong with an order as it stands.
 func checkCompute(o *api.ComputeOrder) error {
 	if o.Service == "" {
 		return job.Errorf(job.Invalid, "compute", "", "service is missing")
@@ -40,7 +40,8 @@ func checkCompute(o *api.ComputeOrder) error {
 		return err
 	}
 	if p := o.Priority; p != nil && (*p < job.FirstPriority || *p > job.LastPriority) {
-		return job.Errorf(job.Invalid, "compute", "", "priority must be %d to %d, not %d", job.FirstPriority, job.LastPriority, *p)
+		return job.Errorf(job.Invalid, "compute", "", "priority must be %d to %d, not %d", job.FirstPriority,
+			job.LastPriority, *p)
 	}
 	if len(o.Files)+len(o.Uploads) > mostFormFiles {
 		return job.Errorf(job.Invalid, "compute", "", "an order has at most %d files", mostFormFiles)
@@ -71,7 +72,8 @@ func checkEnv(env map[string]string) error {
 			return job.Errorf(job.Invalid, "compute", "", "the variable %s has a NUL in it, or is no text", name)
 		}
 		if len(name)+len(value)+2 > mostVariable {
-			return job.Errorf(job.Invalid, "compute", "", "the variable %s has more than %d bytes, with which no program can be run", name, mostVariable)
+			return job.Errorf(job.Invalid, "compute", "",
+				"the variable %s has more than %d bytes, with which no program can be run", name, mostVariable)
 		}
 	}
 	if len(env) > mostEnv || all > mostEnvAll {
@@ -86,7 +88,8 @@ func checkLabels(labels map[string]string) error {
 	}
 	for name, value := range labels {
 		if name == "" || strings.ContainsAny(name, "=,") {
-			return job.Errorf(job.Invalid, "compute", "", "%.60q is no name of a label: it must have no = and no comma", name)
+			return job.Errorf(job.Invalid, "compute", "", "%.60q is no name of a label: it must have no = and no comma",
+				name)
 		}
 		for _, text := range []string{name, value} {
 			if err := server.CheckName("a label", text); err != nil {
@@ -94,13 +97,15 @@ func checkLabels(labels map[string]string) error {
 			}
 		}
 		if strings.Contains(value, ",") {
-			return job.Errorf(job.Invalid, "compute", "", "the label %s has a comma in it, which stands between labels in a query", name)
+			return job.Errorf(job.Invalid, "compute", "",
+				"the label %s has a comma in it, which stands between labels in a query", name)
 		}
 	}
 	return nil
 }
 
-// mayCall refuses an order whose callback its service does not allow, before its files come. The application judges it again.
+// mayCall refuses an order whose callback its service does not allow, before its files come. The application checks it
+// again.
 func mayCall(app Compute, o *api.ComputeOrder) error {
 	for _, s := range app.Services() {
 		if s.Name == o.Service {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// allowed says by hand which roles may use what lies below a path: see [servertest.CheckRoles].
+// allowed states by hand which roles may use what lies below a path: see [servertest.CheckRoles].
 var allowed = map[string]string{
 	"/api/v1/compute/jobs":     "uoa",
 	"/api/v1/compute/services": "uoa",
@@ -21,7 +21,7 @@ var allowed = map[string]string{
 	"/v1/":                     "uoa",
 }
 
-// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn states by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
 	"DELETE /api/v1/compute/jobs/{id}":          nil,
 	"POST /api/v1/compute/jobs/{id}/cancel":     client.Act{},
@@ -33,7 +33,9 @@ var reasonIn = map[string]any{
 }
 
 func TestEveryRoute(t *testing.T) {
-	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) })
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part {
+		return computehttp.Part(w.Server, computehttp.Options{})
+	})
 }
 
 // TestAbsent: see [servertest.CheckAbsent].

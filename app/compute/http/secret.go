@@ -7,8 +7,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// withoutSecrets gives a record as it may leave the server. The data of a compute job has the secret of its ticket: whoever knows it can ask the agent for the payload, and end it.
-// Data that cannot be read does not leave at all. The bytes of the record, which others may share, stay as they are.
+// withoutSecrets gives a record as it may leave the server. The data of a compute job has the secret of its ticket,
+// which allows its holder to ask the agent for the payload, and end it. Data that cannot be read does not leave at all.
+// The bytes of the record, which others may share, stay as they are.
 func withoutSecrets(j job.Job) job.Job {
 	if j.Kind != compute.JobKind || len(j.Data) == 0 {
 		return j

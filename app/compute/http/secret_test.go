@@ -21,8 +21,10 @@ func TestTicketSecretStays(t *testing.T) {
 	}
 	self := "/api/v1/jobs/" + string(j.ID)
 	for _, path := range []string{
-		self, self + "/history", self + "/why", self + "/log", self + "/tasks", self + "/events", "/api/v1/jobs", "/api/v1/jobs?kind=compute.job", "/api/v1/audit", "/api/v1/outbox", "/api/v1/queue", "/api/v1/stuck",
-		"/api/v1/compute/jobs", "/api/v1/compute/jobs/" + string(j.ID), "/api/v1/compute/jobs/" + string(j.ID) + "/events",
+		self, self + "/history", self + "/why", self + "/log", self + "/tasks", self + "/events", "/api/v1/jobs",
+		"/api/v1/jobs?kind=compute.job", "/api/v1/audit", "/api/v1/outbox", "/api/v1/queue", "/api/v1/stuck",
+		"/api/v1/compute/jobs", "/api/v1/compute/jobs/" + string(j.ID), "/api/v1/compute/jobs/" + string(j.ID) +
+			"/events",
 	} {
 		_, text := c.get(path)
 		if strings.Contains(text, p.parcel.Secret) {
@@ -34,7 +36,8 @@ func TestTicketSecretStays(t *testing.T) {
 	}
 }
 
-// TestNoWorkerTakesCompute: a worker outside gets no compute job, whose record would tell it the ticket, and which it could have run a second time.
+// TestNoWorkerTakesCompute: a worker outside gets no compute job, whose record would give it the ticket, and which it
+// could have run a second time.
 func TestNoWorkerTakesCompute(t *testing.T) {
 	c := openCompute(t, nil)
 	for place, want := range map[string]int{

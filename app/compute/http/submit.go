@@ -22,7 +22,8 @@ import (
 
 // ComputeUploads keeps resumable uploads until an order takes them. A tus.Store does, behind a thin adapter in cmd.
 type ComputeUploads interface {
-	// Handler serves the protocol below a path. Whose an upload is it asks [OwnerOf]; its refusals are written by [FailUpload].
+	// Handler serves the protocol below a path. Whose an upload is it asks [OwnerOf]; its refusals are written by
+	// [FailUpload].
 	Handler(prefix string) http.Handler
 
 	// Take gives a complete upload of an owner to one order. Errors: NotFound, Refused (not complete, in use).
@@ -37,7 +38,8 @@ type ComputeUpload struct {
 	Path string
 }
 
-// submitCompute makes a job of an order with its files: a form with the part `order` first and the files behind it, or JSON alone.
+// submitCompute makes a job of an order with its files: a form with the part `order` first and the files behind it, or
+// JSON alone.
 func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -85,7 +87,8 @@ func (s *Handlers) submitCompute(w http.ResponseWriter, r *http.Request) error {
 func firstPart(form *multipart.Reader) (o api.ComputeOrder, err error) {
 	part, err := form.NextPart()
 	if errors.Is(err, io.EOF) || err == nil && part.FormName() != "order" {
-		return o, job.Errorf(job.Invalid, "compute", "", "the first part of the form must be `order`, which says what is to be done with the files behind it")
+		return o, job.Errorf(job.Invalid, "compute", "",
+			"the first part of the form must be `order`, which describes what is to be done with the files after it")
 	}
 	if err != nil {
 		return o, server.BodyError(err)
@@ -95,7 +98,8 @@ func firstPart(form *multipart.Reader) (o api.ComputeOrder, err error) {
 		return o, server.BodyError(err)
 	}
 	if len(text) > mostOrder {
-		return o, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part order is larger than %d bytes", mostOrder)
+		return o, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,
+			"the part order is larger than %d bytes", mostOrder)
 	}
 	return o, server.Strict(text, &o)
 }
@@ -114,7 +118,7 @@ type gathering struct {
 	lost   int      // uploads that are not there, of an order that was taken already
 }
 
-// gather checks an order and opens a place for its files.
+// gather checks an order and opens an upload for its files.
 func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*gathering, error) {
 	if err := checkCompute(o); err != nil {
 		return nil, err
@@ -128,7 +132,8 @@ func (s *Handlers) gather(r *http.Request, app Compute, o *api.ComputeOrder) (*g
 	}
 	g := &gathering{server: s, app: app, owner: server.OwnerOf(r.Context()), names: map[string]bool{}}
 	g.order = compute.Order{
-		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits), Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
+		Owner: computeOwner(r, o.Owner), Service: o.Service, Name: o.Name, Env: o.Env, Limits: limitsOf(o.Limits),
+		Labels: o.Labels, Inputs: o.Inputs, Priority: o.Priority, Callback: o.Callback,
 		By: by, Actor: actor, Note: o.Note,
 	}
 	if g.order.Key, err = server.KeyOf(r, o.Key); err != nil {
@@ -187,7 +192,8 @@ func (g *gathering) all(ctx context.Context, o *api.ComputeOrder, form *multipar
 		return *g.first, g.sameUploads(o)
 	}
 	if len(g.names) == 0 {
-		return j, job.Errorf(job.Invalid, "compute", "", "there are no files, and no command: one of the files must be %s", compute.Script)
+		return j, job.Errorf(job.Invalid, "compute", "",
+			"there are no files, and no command: one of the files must be %s", compute.Script)
 	}
 	g.order.Uploads = o.Uploads
 	j, err = g.upload.Commit(context.WithoutCancel(ctx), g.order) // what is whole is kept, though its sender goes
@@ -210,7 +216,8 @@ func (g *gathering) sameUploads(o *api.ComputeOrder) error {
 	}
 	known := len(spec.Uploads) == 0 || slices.Equal(spec.Uploads, o.Uploads) // older records do not name them
 	if !known || spec.Service != g.order.Service || len(g.names)+g.lost != len(g.had) {
-		return job.Errorf(job.Conflict, "compute", g.first.ID, "this idempotency key was used for other files or another service")
+		return job.Errorf(job.Conflict, "compute", g.first.ID,
+			"this idempotency key was used for other files or another service")
 	}
 	return compute.SameOrder(g.first, &g.order)
 }
@@ -220,7 +227,8 @@ func (g *gathering) inline(o *api.ComputeOrder) error {
 	for i := range o.Files {
 		f := &o.Files[i]
 		if f.Text != "" && f.Base64 != nil {
-			return job.Errorf(job.Invalid, "compute", "", "the file %.100q has text and base64: one of them is its content", f.Name)
+			return job.Errorf(job.Invalid, "compute", "",
+				"the file %.100q has text and base64: one of them is its content", f.Name)
 		}
 		content := io.Reader(strings.NewReader(f.Text))
 		if f.Base64 != nil {
@@ -309,7 +317,7 @@ func (g *gathering) named(name string) error {
 	return nil
 }
 
-// file takes one file. An error of its sender is told as such, one of the disk is the server's.
+// file takes one file. An error of its sender is reported as such, one of the disk is the server's.
 func (g *gathering) file(name string, r io.Reader) error {
 	if err := g.named(name); err != nil {
 		return err

@@ -21,7 +21,7 @@ func (s *Handlers) tes() (Compute, *tes.Adapter, error) {
 	return app, s.TES, err
 }
 
-// tesInfo says what the service is.
+// tesInfo reports what the service is.
 func (s *Handlers) tesInfo(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *Handlers) tesShow(r *http.Request, app Compute, j *job.Job, v tes.View)
 	})
 }
 
-// tesStands tells how a job stands; of one that was cleaned how it stood before.
+// tesStands reports how a job stands; of one that was cleaned how it stood before.
 func (s *Handlers) tesStands(r *http.Request, j *job.Job) (tes.Standing, error) {
 	stands := tes.Standing{State: j.State, Cause: j.Cause, Sentence: j.Message}
 	if j.State == compute.Cleaned {
@@ -190,7 +190,8 @@ func (s *Handlers) tesAct(w http.ResponseWriter, r *http.Request) error {
 	}
 	id, cancels := strings.CutSuffix(r.PathValue("task"), ":cancel")
 	if !cancels {
-		return job.Errorf(job.NotFound, "tes", "", "a task can be called off by POST to its address with :cancel behind it, and nothing else")
+		return job.Errorf(job.NotFound, "tes", "",
+			"a task can be cancelled by POST to its address with :cancel behind it, and nothing else")
 	}
 	if _, err := server.Decode[struct{}](r, false); err != nil {
 		return err
@@ -203,7 +204,7 @@ func (s *Handlers) tesAct(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if _, err := app.Cancel(r.Context(), j.ID, compute.Wish{By: by, Actor: actor}); err != nil {
+	if _, err := app.Cancel(r.Context(), j.ID, compute.Request{By: by, Actor: actor}); err != nil {
 		return err
 	}
 	return server.Reply(w, struct{}{})

@@ -69,13 +69,13 @@ func command(name string, more string) string {
 	return fmt.Sprintf(`{"name":%q,"executors":[{"image":"ubuntu","command":["true"]}]%s}`, name, more)
 }
 
-// TestTESRoundTrip makes a task with everything, runs it and looks at it in all views.
+// TestTESRoundTrip makes a task with everything, runs it and inspects it in all views.
 func TestTESRoundTrip(t *testing.T) {
 	c := openTES(t, nil)
 	id := c.task(`{"name":"first","description":"d","id":"x","state":"COMPLETE","creation_time":null,"logs":null,
 		"inputs":[{"path":"/data/in.txt","content":"given","type":"FILE","name":"i"}],"outputs":[{"path":"/data/out dir","type":"DIRECTORY","url":""},{"path":"/data/none","url":""},{"path":"/w/*.t","path_prefix":"/w","url":""}],
 		"resources":{"cpu_cores":2,"ram_gb":1.5,"disk_gb":1,"backend_parameters":{"wall":"30m"},"backend_parameters_strict":true},
-		"executors":[{"image":"ubuntu","command":["cat","/data/in.txt"],"stdout":"/data/said","env":{"A":"b"}},{"image":"ubuntu","command":["false"],"ignore_error":true},{"image":"ubuntu","command":["x"]}],
+		"executors":[{"image":"ubuntu","command":["cat","/data/in.txt"],"stdout":"/data/greeting","env":{"A":"b"}},{"image":"ubuntu","command":["false"],"ignore_error":true},{"image":"ubuntu","command":["x"]}],
 		"volumes":["/vol"],"tags":{"w":"1,2"}}`)
 	p := c.runs(id)
 	if l := p.parcel.Limits; p.inputs["tes.in.0"] != "given" || !strings.Contains(p.inputs["run.sh"], `exec env -- A='b' "$nice" -n 0 -- 'cat' "$tes"'/data/in.txt'`) || l.Cores != 2 || l.Memory != 3<<29 || l.Wall.Minutes() != 30 {
@@ -84,11 +84,14 @@ func TestTESRoundTrip(t *testing.T) {
 	if got, text := c.shown(id, ""); got.State != tes.Running || strings.Contains(text, "name") {
 		t.Errorf("got %s", text)
 	}
-	if got, _ := c.shown(id, "FULL"); len(got.Logs) != 1 || len(got.Logs[0].Logs) != 0 || got.Logs[0].Metadata["agent"] != "puppet" || got.Logs[0].Start == "" {
+	if got, _ := c.shown(id, "FULL"); len(got.Logs) != 1 || len(got.Logs[0].Logs) != 0 ||
+		got.Logs[0].Metadata["agent"] != "puppet" || got.Logs[0].Start == "" {
 		t.Errorf("while it runs: %+v", got.Logs)
 	}
 	long := strings.Repeat("x", 20<<10)
-	done := c.finish(id, compute.Ending{}, "tes/data/said", long+"end", "tes.log/0.stderr", "loud", "tes.log/2.stdout", "bye", "tes/data/out dir/a", "12345", "tes/w/1.t", "1", "tes/w/sub/2.t", "2",
+	done := c.finish(id, compute.Ending{}, "tes/data/greeting", long+"end", "tes.log/0.stderr", "loud",
+		"tes.log/2.stdout",
+		"bye", "tes/data/out dir/a", "12345", "tes/w/1.t", "1", "tes/w/sub/2.t", "2",
 		"tes/data/out dir/link=>", "a", "tes.log/executors", "0 0 2026-05-04T12:00:00Z 2026-05-04T12:00:01Z\nrubbish\n1 1 2026-05-04T12:00:01Z 2026-05-04T12:00:02Z\n2 0 2026-05-04T12:00:02Z 2026-05-04T12:00:03Z\n7 0 a b\n")
 	if done.Labels != nil || done.Name != "first" {
 		t.Errorf("the job is %+v", done)
@@ -96,9 +99,12 @@ func TestTESRoundTrip(t *testing.T) {
 	got, _ := c.shown(id, "FULL")
 	log := got.Logs[0]
 	switch {
-	case got.ID != string(id), got.State != tes.Complete, got.Created == "", got.Inputs[0].Content != "given", got.Tags["w"] != "1,2", got.Description != "d", got.Resources.RAM != 1.5, len(got.Executors) != 3, got.Volumes[0] != "/vol":
+	case got.ID != string(id), got.State != tes.Complete, got.Created == "", got.Inputs[0].Content != "given",
+		got.Tags["w"] != "1,2", got.Description != "d", got.Resources.RAM != 1.5, len(got.Executors) != 3,
+		got.Volumes[0] != "/vol":
 		t.Errorf("got %+v", got)
-	case len(log.Logs) != 3, log.Logs[0].Exit != 0, log.Logs[1].Exit != 1, log.Logs[0].Start != "2026-05-04T12:00:00Z", log.Logs[0].End != "2026-05-04T12:00:01Z":
+	case len(log.Logs) != 3, log.Logs[0].Exit != 0, log.Logs[1].Exit != 1, log.Logs[0].Start != "2026-05-04T12:00:00Z",
+		log.Logs[0].End != "2026-05-04T12:00:01Z":
 		t.Errorf("executors: %+v", log.Logs)
 	case log.Logs[0].Stdout != long[:10<<10-3]+"end", log.Logs[0].Stderr != "loud", log.Logs[2].Stdout != "bye":
 		t.Errorf("they wrote %.40q %q %q", log.Logs[0].Stdout, log.Logs[0].Stderr, log.Logs[2].Stdout)
@@ -106,7 +112,8 @@ func TestTESRoundTrip(t *testing.T) {
 		t.Errorf("the log is %+v", log.SystemLogs)
 	}
 	at := c.Web.URL + "/api/v1/compute/jobs/" + string(id) + "/files/tes"
-	want := []tes.OutputLog{{URL: at + "/data/out%20dir/a", Path: "/data/out dir/a", Size: "5"}, {URL: at + "/w/1.t", Path: "/w/1.t", Size: "1"}}
+	want := []tes.OutputLog{{URL: at + "/data/out%20dir/a", Path: "/data/out dir/a", Size: "5"},
+		{URL: at + "/w/1.t", Path: "/w/1.t", Size: "1"}}
 	if diff := cmp.Diff(want, log.Outputs); diff != "" {
 		t.Error(diff)
 	}
@@ -114,7 +121,9 @@ func TestTESRoundTrip(t *testing.T) {
 		t.Errorf("the URL gives %q", text)
 	}
 	got, text := c.shown(id, "BASIC")
-	if len(got.Logs[0].Logs) != 3 || got.Inputs[0].Content != "" || strings.Contains(text, "bye") || strings.Contains(text, "system_logs") || !strings.Contains(text, `"exit_code":1`) || !strings.Contains(text, `"size_bytes":"5"`) {
+	if len(got.Logs[0].Logs) != 3 || got.Inputs[0].Content != "" || strings.Contains(text, "bye") ||
+		strings.Contains(text, "system_logs") || !strings.Contains(text, `"exit_code":1`) || !strings.Contains(text,
+		`"size_bytes":"5"`) {
 		t.Errorf("got %s", text)
 	}
 }
@@ -126,19 +135,26 @@ func TestTESEndings(t *testing.T) {
 		ending compute.Ending
 		want   tes.State
 	}{
-		{compute.Ending{Exit: 0}, tes.Complete}, {compute.Ending{Exit: 3, Cause: compute.CauseExit, Sentence: "it ended with 3"}, tes.ExecutorError},
-		{compute.Ending{Exit: -1, Signal: "SIGKILL", Cause: compute.CauseMemory, Sentence: "too much"}, tes.ExecutorError}, {compute.Ending{Exit: -1, Cause: compute.CauseTimeout, Sentence: "too long"}, tes.ExecutorError},
-		{compute.Ending{Exit: -1, Cause: compute.CauseAgent, Sentence: "its agent died"}, tes.SystemError}, {compute.Ending{Exit: -1, Cause: compute.CausePreempt, Sentence: "others"}, tes.Preempted},
+		{compute.Ending{Exit: 0}, tes.Complete}, {compute.Ending{Exit: 3, Cause: compute.CauseExit,
+			Sentence: "it ended with 3"}, tes.ExecutorError},
+		{compute.Ending{Exit: -1, Signal: "SIGKILL", Cause: compute.CauseMemory, Sentence: "too much"},
+			tes.ExecutorError}, {compute.Ending{Exit: -1, Cause: compute.CauseTimeout, Sentence: "too long"},
+			tes.ExecutorError},
+		{compute.Ending{Exit: -1, Cause: compute.CauseAgent, Sentence: "its agent ended"}, tes.SystemError},
+		{compute.Ending{Exit: -1, Cause: compute.CausePreempt, Sentence: "others"}, tes.Preempted},
 	} {
 		id := c.task(command("x", ""))
 		c.runs(id).write("stdout", "said")
 		c.finish(id, test.ending)
 		got, text := c.shown(id, "FULL")
-		if got.State != test.want || len(got.Logs) != 1 || len(got.Logs[0].Logs) != 1 || got.Logs[0].Logs[0].Exit != test.ending.Exit {
+		if got.State != test.want || len(got.Logs) != 1 || len(got.Logs[0].Logs) != 1 ||
+			got.Logs[0].Logs[0].Exit != test.ending.Exit {
 			t.Errorf("%+v: got %s", test.ending, text)
 			continue
 		}
-		if e := test.ending; e.Cause != "" && (!strings.Contains(strings.Join(got.Logs[0].SystemLogs, "|"), "cause: "+e.Cause+"|"+e.Sentence) || got.Logs[0].Logs[0].Stdout != "said") {
+		if e := test.ending; e.Cause != "" &&
+			(!strings.Contains(strings.Join(got.Logs[0].SystemLogs, "|"), "cause: "+e.Cause+"|"+e.Sentence) ||
+				got.Logs[0].Logs[0].Stdout != "said") {
 			t.Errorf("%+v: got %s", e, text)
 		}
 	}
@@ -157,10 +173,12 @@ func TestTESCleaned(t *testing.T) {
 		c.await(id, func(j *job.Job) bool { return j.State == compute.Cleaned })
 	}
 	got, text := c.shown(bad, "FULL")
-	if got.State != tes.ExecutorError || len(got.Logs[0].Logs) != 1 || got.Logs[0].Logs[0].Exit != 3 || !strings.Contains(text, "three") {
+	if got.State != tes.ExecutorError || len(got.Logs[0].Logs) != 1 || got.Logs[0].Logs[0].Exit != 3 ||
+		!strings.Contains(text, "three") {
 		t.Errorf("got %s", text)
 	}
-	for state, want := range map[string]string{"COMPLETE": string(good), "EXECUTOR_ERROR": string(bad), "CANCELED": "", "SYSTEM_ERROR": ""} {
+	for state, want := range map[string]string{"COMPLETE": string(good), "EXECUTOR_ERROR": string(bad), "CANCELED": "",
+		"SYSTEM_ERROR": ""} {
 		if got := c.list("state=" + state); strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, want %s", state, got, want)
 		}
@@ -213,20 +231,23 @@ func TestTESList(t *testing.T) {
 			}
 		}
 	}
-	if _, text := c.get(tasks + "?page_size=2"); !strings.Contains(text, "next_page_token") || strings.Contains(text, "executors") {
+	if _, text := c.get(tasks + "?page_size=2"); !strings.Contains(text, "next_page_token") ||
+		strings.Contains(text, "executors") {
 		t.Errorf("got %s", text)
 	}
 	for _, view := range []string{"BASIC", "FULL"} {
-		if _, text := c.get(tasks + "?view=" + view); !strings.Contains(text, `"executors"`) || !strings.Contains(text, "alpine") {
+		if _, text := c.get(tasks + "?view=" + view); !strings.Contains(text, `"executors"`) ||
+			!strings.Contains(text, "alpine") {
 			t.Errorf("got %s", text)
 		}
 	}
-	for _, wrong := range []string{"page_size=2048", "page_size=-1", "state=NONE", "view=ALL", "tag_value=x", "page_token=garbage", "x=y"} {
+	for _, wrong := range []string{"page_size=2048", "page_size=-1", "state=NONE", "view=ALL", "tag_value=x",
+		"page_token=garbage", "x=y"} {
 		c.Problem(c.Request(http.MethodGet, tasks+"?"+wrong, ""), http.StatusBadRequest, job.Invalid)
 	}
 }
 
-// TestTESCancel calls off a queued task, a running one, one that has ended, and none.
+// TestTESCancel cancels a queued task, a running one, one that has ended, and none.
 func TestTESCancel(t *testing.T) {
 	c := openTES(t, nil)
 	small := `{"executors":[{"image":"tiny","command":["true"]}]}`
@@ -237,11 +258,13 @@ func TestTESCancel(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	for _, id := range []job.ID{queued, running, running} {
-		if answer, text := c.Ask(c.Request(http.MethodPost, tasks+"/"+string(id)+":cancel", "")); answer.StatusCode != http.StatusOK || strings.TrimSpace(text) != "{}" {
+		if answer, text := c.Ask(c.Request(http.MethodPost, tasks+"/"+string(id)+":cancel",
+			"")); answer.StatusCode != http.StatusOK || strings.TrimSpace(text) != "{}" {
 			t.Errorf("got %s: %s", answer.Status, text)
 		}
 		c.ended(id)
-		if got, text := c.shown(id, "FULL"); got.State != tes.Canceled || len(got.Logs) != 1 || len(got.Logs[0].SystemLogs) == 0 && id == running {
+		if got, text := c.shown(id, "FULL"); got.State != tes.Canceled || len(got.Logs) != 1 ||
+			len(got.Logs[0].SystemLogs) == 0 && id == running {
 			t.Errorf("got %s", text)
 		}
 	}
@@ -254,7 +277,7 @@ func TestTESCancel(t *testing.T) {
 	c.Problem(c.Request(http.MethodPost, tasks+"/"+string(running)+":pause", ""), http.StatusNotFound, job.NotFound)
 }
 
-// TestTESAttempts shows attempts to place a task that failed.
+// TestTESAttempts shows attempts to submit a task that failed.
 func TestTESAttempts(t *testing.T) {
 	c := openTES(t, nil)
 	id := c.task(command("x", ""))
@@ -274,8 +297,10 @@ func TestTESAttempts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for view, want := range map[tes.View]string{tes.Full: "no route", tes.Basic: ""} {
-		got, err := tes.Show(t.Context(), c.app, &j, tes.Standing{State: j.State}, view, func(name string) string { return name })
-		if err != nil || len(got.Logs) != 2 || got.Logs[0].Metadata["agent"] != "gone" || strings.Join(got.Logs[0].SystemLogs, "") != want || got.Logs[1].Metadata["agent"] != "puppet" {
+		got, err := tes.Show(t.Context(), c.app, &j, tes.Standing{State: j.State}, view,
+			func(name string) string { return name })
+		if err != nil || len(got.Logs) != 2 || got.Logs[0].Metadata["agent"] != "gone" ||
+			strings.Join(got.Logs[0].SystemLogs, "") != want || got.Logs[1].Metadata["agent"] != "puppet" {
 			t.Errorf("got %+v, %v", got.Logs, err)
 		}
 	}
@@ -320,7 +345,8 @@ func TestTESRefused(t *testing.T) {
 		`{}`: "at least one", `{"executors":[{"image":"none","command":["x"]}]}`: "known: tiny, ubuntu", command("x", `,"outputs":[{"path":"/a","url":"file:///b"}]`): "the log of the output has the URL",
 		command("x", `,"inputs":[{"path":"/a","url":"http://127.0.0.1:9/"}]`): "inputs[0]", `{"executors":[{"image":"tiny","command":["x"]}],"resources":{"ram_gb":4}}`: "memory", `{"bogus":1}`: "bogus",
 	} {
-		if p := c.Problem(c.Request(http.MethodPost, tasks, body), http.StatusBadRequest, job.Invalid); !strings.Contains(p.Detail, want) {
+		if p := c.Problem(c.Request(http.MethodPost, tasks, body), http.StatusBadRequest,
+			job.Invalid); !strings.Contains(p.Detail, want) {
 			t.Errorf("%s: got %q, want %q", body, p.Detail, want)
 		}
 	}
@@ -340,7 +366,7 @@ func actClean(id job.ID) engine.Act {
 	return engine.Act{Job: id, Event: compute.Clean, By: lifecycle.Timer}
 }
 
-// TestTESOwners: a task is seen, found and called off by its owner alone, and by operators; keys are the owner's own.
+// TestTESOwners: a task is seen, found and cancelled by its owner alone, and by operators; keys are the owner's own.
 func TestTESOwners(t *testing.T) {
 	file, secrets := filepath.Join(t.TempDir(), "tokens"), map[string]token.Secret{}
 	for owner, role := range map[string]token.Role{"ann": token.User, "bea": token.User, "root": token.Operator} {
@@ -364,7 +390,8 @@ func TestTESOwners(t *testing.T) {
 		r.Header.Set("Idempotency-Key", "k")
 		return r
 	}
-	mine, theirs := c.created(as("ann", http.MethodPost, tasks, command("x", ""))), c.created(as("bea", http.MethodPost, tasks, command("y", "")))
+	mine, theirs := c.created(as("ann", http.MethodPost, tasks, command("x", ""))), c.created(as("bea", http.MethodPost,
+		tasks, command("y", "")))
 	if mine == theirs {
 		t.Fatal("a key of ann is one of bea")
 	}
@@ -376,13 +403,15 @@ func TestTESOwners(t *testing.T) {
 		}
 	}
 	for _, owner := range []string{"bea", "root"} { // the controls
-		if answer, text := c.Ask(as(owner, http.MethodPost, tasks+"/"+string(theirs)+":cancel", "")); answer.StatusCode != http.StatusOK {
+		if answer, text := c.Ask(as(owner, http.MethodPost, tasks+"/"+string(theirs)+":cancel",
+			"")); answer.StatusCode != http.StatusOK {
 			t.Errorf("%s: got %s: %s", owner, answer.Status, text)
 		}
 	}
 }
 
-// TestTESHeavyList ends a page early when tasks are large, and has all of them on the pages that follow. The control are small ones, of which a page has all.
+// TestTESHeavyList ends a page early when tasks are large, and has all of them on the pages that follow. The control
+// are small ones, of which a page has all.
 func TestTESHeavyList(t *testing.T) {
 	c := openTES(t, nil)
 	for size, pages := range map[int]int{1: 2, 3 << 20: 3} {

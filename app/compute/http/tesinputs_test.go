@@ -47,7 +47,8 @@ func openFetching(t *testing.T) *computing {
 	t.Helper()
 	return openTES(t, func(o *compute.Options, so *options) {
 		loopback := fetch.Policy{
-			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, OwnAddresses: func() ([]netip.Addr, error) { return nil, nil },
+			Allow:        []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			OwnAddresses: func() ([]netip.Addr, error) { return nil, nil },
 		}
 		a, err := tes.New(tes.Options{Images: map[string]string{"ubuntu": "wide", "tiny": "small"}, Fetch: loopback})
 		if err != nil {
@@ -58,10 +59,12 @@ func openFetching(t *testing.T) *computing {
 	})
 }
 
-// TestTESDoesNotWaitForInputs makes a task whose input's server says nothing. The answer is there at once, the task is being prepared, and others run. Then the input comes, and the task runs with it.
+// TestTESDoesNotWaitForInputs makes a task whose input's server sends nothing. The answer is there at once, the task is
+// being prepared, and others run. Then the input comes, and the task runs with it.
 func TestTESDoesNotWaitForInputs(t *testing.T) {
 	c, web := openFetching(t), newSilent(t)
-	id := c.task(command("x", `,"inputs":[{"path":"/a","url":"`+web.URL+`/one"},{"path":"/b","content":"given"}]`)) // the gate is shut: an answer that waited would not come
+	// the gate is shut: an answer that waited would not come
+	id := c.task(command("x", `,"inputs":[{"path":"/a","url":"`+web.URL+`/one"},{"path":"/b","content":"given"}]`))
 	if path := <-web.asked; path != "/one" {
 		t.Errorf("asked for %s", path)
 	}
@@ -96,16 +99,19 @@ func TestTESDoesNotWaitForInputs(t *testing.T) {
 	}
 }
 
-// TestTESInputIsGone: an input that is not there ends the task as the system's error, with the reason in its log. Nothing of it ran.
+// TestTESInputIsGone: an input that is not there ends the task as the system's error, with the reason in its log.
+// Nothing of it ran.
 func TestTESInputIsGone(t *testing.T) {
 	c, web := openFetching(t), newSilent(t)
 	web.open()
-	id := c.task(command("x", `,"inputs":[{"path":"/a","url":"`+web.URL+`/one"},{"path":"/b","url":"`+web.URL+`/gone"}]`))
+	id := c.task(command("x", `,"inputs":[{"path":"/a","url":"`+web.URL+`/one"},{"path":"/b","url":"`+web.URL+
+		`/gone"}]`))
 	if j := c.ended(id); j.State != compute.Failed || j.Cause != compute.CauseInputs {
 		t.Errorf("%s, cause %q: %s", j.State, j.Cause, j.Message)
 	}
 	got, text := c.shown(id, "FULL")
-	if got.State != tes.SystemError || len(got.Logs) != 1 || len(got.Logs[0].Logs) != 0 || !strings.Contains(strings.Join(got.Logs[0].SystemLogs, "|"), "inputs[1]") || !strings.Contains(text, "404") {
+	if got.State != tes.SystemError || len(got.Logs) != 1 || len(got.Logs[0].Logs) != 0 ||
+		!strings.Contains(strings.Join(got.Logs[0].SystemLogs, "|"), "inputs[1]") || !strings.Contains(text, "404") {
 		t.Errorf("got %s", text)
 	}
 	if p := c.puppet.get(id); p != nil {
@@ -113,13 +119,14 @@ func TestTESInputIsGone(t *testing.T) {
 	}
 }
 
-// TestTESCancelsFetch calls off a task whose inputs do not come.
+// TestTESCancelsFetch cancels a task whose inputs do not come.
 func TestTESCancelsFetch(t *testing.T) {
 	c, web := openFetching(t), newSilent(t)
 	id := c.task(command("x", `,"inputs":[{"path":"/a","url":"`+web.URL+`/one"}]`))
 	<-web.asked
 	c.await(id, func(j *job.Job) bool { return j.Cause == compute.WaitsForInputs })
-	if answer, text := c.Ask(c.Request(http.MethodPost, tasks+"/"+string(id)+":cancel", "")); answer.StatusCode != http.StatusOK {
+	if answer, text := c.Ask(c.Request(http.MethodPost, tasks+"/"+string(id)+":cancel", "")); answer.StatusCode !=
+		http.StatusOK {
 		t.Fatalf("got %s: %s", answer.Status, text)
 	}
 	c.ended(id)
@@ -128,7 +135,8 @@ func TestTESCancelsFetch(t *testing.T) {
 	}
 }
 
-// TestTESKeyWithInputs: the key of a task whose inputs are fetched gives the same task before they came, and is refused for another URL.
+// TestTESKeyWithInputs: the key of a task whose inputs are fetched gives the same task before they came, and is refused
+// for another URL.
 func TestTESKeyWithInputs(t *testing.T) {
 	c, web := openFetching(t), newSilent(t)
 	send := func(path string) *http.Request {

@@ -11,13 +11,14 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// Sizes of a page of tasks. Where each task costs a look into its results, pages are shorter than asked for, as the standard allows.
+// Sizes of a page of tasks. Where each task costs a check into its results, pages are shorter than asked for, as the
+// standard allows.
 const (
 	tesPage      = 256
 	tesPageMost  = 2047
 	tesPageBasic = 500
 	tesPageFull  = 64
-	tesStepFull  = 4       // tasks that are shown whole before their weight is looked at
+	tesStepFull  = 4       // tasks that are shown whole before their weight is inspected
 	tesWeight    = 8 << 20 // bytes of contents and of what executors wrote, beyond which a page ends early
 )
 
@@ -28,7 +29,8 @@ type tesFilter struct {
 	keys, vals []string
 }
 
-// tesTasks gives a page of tasks, the newest first. It is found by looking through, so it may be shorter than asked and still have a next one.
+// tesTasks gives a page of tasks, the newest first. It is found by reading through, so it may be shorter than asked and
+// still have a next one.
 func (s *Handlers) tesTasks(w http.ResponseWriter, r *http.Request) error {
 	q, f, view, err := tesQuery(r)
 	if err != nil {
@@ -118,7 +120,7 @@ func tesQuery(r *http.Request) (q job.Query, f *tesFilter, view tes.View, err er
 	return q, f, view, p.Err()
 }
 
-// tesFits tells whether a job is a task that is wanted.
+// tesFits reports whether a job is a task that is wanted.
 func (s *Handlers) tesFits(r *http.Request, j *job.Job, f *tesFilter) (bool, error) {
 	t, ok, err := tes.TaskOf(j)
 	if err != nil || !ok || !strings.HasPrefix(t.Name, f.prefix) {

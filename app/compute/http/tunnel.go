@@ -9,7 +9,8 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// tunnelCompute gives the connection of an agent to the tunnel, which decides about it. Whoever calls another agent's name is refused there by [AgentOf].
+// tunnelCompute gives the connection of an agent to the tunnel, which decides about it. An agent that uses the name of
+// another is refused there by [AgentOf].
 func (s *Handlers) tunnelCompute(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	p.Text("agent")
@@ -23,7 +24,8 @@ func (s *Handlers) tunnelCompute(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// AgentOf gives the name of the agent that a request of a tunnel comes from: the owner of its token, or without authentication what it says.
+// AgentOf gives the name of the agent that a request of a tunnel comes from: the owner of its token, or without
+// authentication the name in the request.
 func AgentOf(r *http.Request) (name string, err error) {
 	return cmp.Or(server.OwnerOf(r.Context()), r.URL.Query().Get("agent")), nil
 }

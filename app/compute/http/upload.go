@@ -19,7 +19,7 @@ func noUploads() error {
 	return problem.Absent("uploads", "this server takes no resumable uploads", computeSettings)
 }
 
-// resumable hands a request to the store of uploads, which bounds body and time by itself.
+// resumable passes a request to the store of uploads, which bounds body and time by itself.
 func (s *Handlers) resumable(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -33,11 +33,13 @@ func (s *Handlers) resumable(w http.ResponseWriter, r *http.Request) error {
 
 // uploadKinds are the kinds of problems that the protocol's own statuses are; others are by their class.
 var uploadKinds = map[int]job.ErrorKind{
-	http.StatusForbidden: job.Refused, http.StatusNotFound: job.NotFound, http.StatusConflict: job.Conflict, http.StatusGone: job.Gone, http.StatusLocked: job.Refused,
+	http.StatusForbidden: job.Refused, http.StatusNotFound: job.NotFound, http.StatusConflict: job.Conflict,
+	http.StatusGone: job.Gone, http.StatusLocked: job.Refused,
 	http.StatusInsufficientStorage: job.Unavailable, http.StatusServiceUnavailable: job.Unavailable,
 }
 
-// FailUpload makes what a store of uploads answers refusals with: problems, as all routes do. Statuses are the protocol's.
+// FailUpload makes what a store of uploads answers refusals with: problems, as all routes do. Statuses are the
+// protocol's.
 func FailUpload(log *slog.Logger) func(w http.ResponseWriter, r *http.Request, status int, err error) {
 	return func(w http.ResponseWriter, r *http.Request, status int, err error) {
 		kind, known := uploadKinds[status]

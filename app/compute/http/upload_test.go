@@ -63,7 +63,8 @@ func (m *measured) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestComputeSubmitResumes hands in a large file and a small one over a line that breaks: the upload goes on where it was, and one job is made.
+// TestComputeSubmitResumes sends a large file and a small one over a line that breaks: the upload goes on where it was,
+// and one job is made.
 func TestComputeSubmitResumes(t *testing.T) {
 	c := openCompute(t, nil)
 	line := &lossy{RoundTripper: http.DefaultTransport, cuts: 2, lost: 1}
@@ -75,7 +76,8 @@ func TestComputeSubmitResumes(t *testing.T) {
 	const script = "cat large | wc -c"
 	var last, total int64
 	j, err := lame.SubmitCompute(t.Context(), client.ComputeOrder{Service: "wide"}, []client.ComputeSource{
-		{Name: "large", Size: int64(len(large)), Content: bytes.NewReader(large)}, {Name: "run.sh", Size: int64(len(script)), Content: strings.NewReader(script)},
+		{Name: "large", Size: int64(len(large)), Content: bytes.NewReader(large)}, {Name: "run.sh",
+			Size: int64(len(script)), Content: strings.NewReader(script)},
 	}, func(done, all int64) { last, total = done, all })
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,7 @@ func TestComputeSubmitResumes(t *testing.T) {
 		t.Errorf("%d bytes were sent for %d: it began anew", line.sent, len(large))
 	}
 	if last != total || total != int64(len(large)+len(script)) {
-		t.Errorf("it told %d of %d", last, total)
+		t.Errorf("it reported %d of %d", last, total)
 	}
 	if page, err := c.Client.ComputeJobs(t.Context(), client.ComputeQuery{}); err != nil || len(page.Jobs) != 1 {
 		t.Errorf("%d jobs were made, %v", len(page.Jobs), err)
@@ -104,7 +106,8 @@ func TestComputeSubmitResumes(t *testing.T) {
 func TestComputeSubmitWithoutUploads(t *testing.T) {
 	c := openWith(t, false, nil)
 	large := bytes.Repeat([]byte("x"), 17<<20)
-	j, err := c.Client.SubmitCompute(t.Context(), client.ComputeOrder{Service: "wide", Command: &client.ComputeCommand{Shell: "true"}},
+	j, err := c.Client.SubmitCompute(t.Context(), client.ComputeOrder{Service: "wide",
+		Command: &client.ComputeCommand{Shell: "true"}},
 		[]client.ComputeSource{{Name: "large", Size: int64(len(large)), Content: bytes.NewReader(large)}}, nil)
 	if err != nil {
 		t.Fatal(err)

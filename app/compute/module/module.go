@@ -35,7 +35,8 @@ func New(s *computeserve.Settings) module.Module {
 			{Name: "compute", How: backup.Linked, Part: "compute", What: "inputs and results of compute jobs"},
 			{Name: "agent", How: backup.Linked, Part: "compute", What: "payloads of the agent in the server"},
 			{Name: "uploads", How: backup.Linked, Part: "compute", What: "resumable uploads"},
-			{Name: "tes", How: backup.Left, What: "inputs of TES tasks, of older versions", Reason: "removed at each start"},
+			{Name: "tes", How: backup.Left, What: "inputs of TES tasks, of older versions",
+				Reason: "removed at each start"},
 		},
 	}
 }

@@ -8,15 +8,17 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 )
 
 // environment gives the settings that variables have. A setting without its variable stays zero.
-func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environment {
+func environment(c *wire.Config, environ []string, mode wire.Mode) serviceconfig.Environment {
 	is := func(name string) bool {
-		return slices.ContainsFunc(environ, func(v string) bool { return strings.HasPrefix(v, name+"=") && v != name+"=" })
+		return slices.ContainsFunc(environ, func(v string) bool {
+			return strings.HasPrefix(v, name+"=") && v != name+"="
+		})
 	}
-	e := site.Environment{
+	e := serviceconfig.Environment{
 		NeedScript: c.StrictUpload, Resend: c.LegacyRedispatch, Strict: c.Compat == wire.Strict,
 		Check: Check(c.ScriptPolicy), Shown: shown(c), Setting: bindSetting, Dial: dialer(c),
 	}
@@ -45,10 +47,10 @@ func environment(c *wire.Config, environ []string, mode wire.Mode) site.Environm
 }
 
 // shown gives the directories of SERVICE_<NAME>_BIND_RO.
-func shown(c *wire.Config) (all []site.Shown) {
+func shown(c *wire.Config) (all []serviceconfig.Shown) {
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		if dirs := c.Services[name].BindRO; len(dirs) > 0 {
-			all = append(all, site.Shown{Service: name, Dirs: dirs, From: bindVariable(name)})
+			all = append(all, serviceconfig.Shown{Service: name, Dirs: dirs, From: bindVariable(name)})
 		}
 	}
 	return all
@@ -60,11 +62,11 @@ func bindSetting(service, dir string) string { return bindVariable(service) + "=
 func bindVariable(service string) string { return "SERVICE_" + strings.ToUpper(service) + "_BIND_RO" }
 
 // services gives the services that variables name, each with its original clients as agents.
-func services(c *wire.Config) (all []site.Added) {
+func services(c *wire.Config) (all []serviceconfig.Added) {
 	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
 		one := c.Services[name]
-		added := site.Added{
-			Service: site.Service{
+		added := serviceconfig.Added{
+			Service: serviceconfig.Service{
 				Name: one.Name, RunsPerUser: &one.RunsPerUser, MaxRuns: &one.MaxRuns, Binds: one.BindRO,
 			},
 			From: "the environment (SERVICE_" + strings.ToUpper(name) + "_...)",

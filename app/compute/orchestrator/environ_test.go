@@ -40,19 +40,21 @@ func TestEnvironment(t *testing.T) {
 		}
 		if err := s.Add(services(&env)); (err != nil) != c.wrong {
 			t.Errorf("%s: %v", c.variable, err)
-		} else if !c.wrong && (len(s.Services) != 2 || len(s.Agents) != 1 || s.Services[1].Agents[0] != s.Agents[0].Name) {
+		} else if !c.wrong &&
+			(len(s.Services) != 2 || len(s.Agents) != 1 || s.Services[1].Agents[0] != s.Agents[0].Name) {
 			t.Errorf("%s: %+v", c.variable, s)
 		}
 	}
 }
 
-// TestVariablesMistakes: all mistakes of variables are told, each in a line of its own that names the service.
+// TestVariablesMistakes: all mistakes of variables are reported, each in a line of its own that names the service.
 func TestVariablesMistakes(t *testing.T) {
 	s, err := Module(&Settings{}).Parse([]byte("services:\n  one: {}\n  two: {}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	env, err := wire.Environ([]string{"SERVICE_ONE_UPLOAD_URL=http://c:1/x", "SERVICE_TWO_UPLOAD_URL=http://c:1/x", "SERVICE__BAD_UPLOAD_URL=http://c:1/x"}, wire.ServerMode)
+	env, err := wire.Environ([]string{"SERVICE_ONE_UPLOAD_URL=http://c:1/x", "SERVICE_TWO_UPLOAD_URL=http://c:1/x",
+		"SERVICE__BAD_UPLOAD_URL=http://c:1/x"}, wire.ServerMode)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,17 +5,17 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/detect"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 )
 
-// dialer gives [site.Environment.Dial].
-func dialer(c *wire.Config) func(*site.Agent, site.Server) (compute.Executor, error) {
-	return func(a *site.Agent, s site.Server) (compute.Executor, error) { return dial(a, c, s) }
+// dialer gives [serviceconfig.Environment.Dial].
+func dialer(c *wire.Config) func(*serviceconfig.Agent, serviceconfig.Server) (compute.Executor, error) {
+	return func(a *serviceconfig.Agent, s serviceconfig.Server) (compute.Executor, error) { return dial(a, c, s) }
 }
 
 // dial makes the executor of an agent that a file reaches by legacy, or that variables name. Whether an original client
-// is there or an agent of ours is found out where variables give the address; the file says what it means.
-func dial(a *site.Agent, c *wire.Config, s site.Server) (compute.Executor, error) {
+// is there or an agent of ours is found out where variables give the address; the file reports what it means.
+func dial(a *serviceconfig.Agent, c *wire.Config, s serviceconfig.Server) (compute.Executor, error) {
 	o := legacy.Options{
 		Services: a.Services, Resend: c.LegacyRedispatch, Trap: c.LegacyInjectTrap,
 		Record: s.Record, Service: s.Service,

@@ -25,13 +25,13 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/client"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 )
 
 // Module is what a program with compute adds to be compatible.
-func Module(s *Settings) site.Module {
-	return site.Module{
-		Legacy: true, Policies: []site.Policy{
+func Module(s *Settings) serviceconfig.Module {
+	return serviceconfig.Module{
+		Legacy: true, Policies: []serviceconfig.Policy{
 			{Word: string(policy.Warn), Check: Check(policy.Warn)},
 			{Word: string(policy.Legacy), Check: Check(policy.Legacy)},
 		},
@@ -40,24 +40,24 @@ func Module(s *Settings) site.Module {
 }
 
 // environ reads job-orchestrator's variables. A server that does not listen has them if one names a service.
-func environ(all []string, r site.Reader) (site.Environment, error) {
+func environ(all []string, r serviceconfig.Reader) (serviceconfig.Environment, error) {
 	c, mode := wire.Config{}, wire.ServerMode
-	if r == site.ForAgent {
+	if r == serviceconfig.ForAgent {
 		mode = wire.AgentMode
 	}
 	named := slices.ContainsFunc(all, func(v string) bool { return strings.HasPrefix(v, "SERVICE_") })
-	if r == site.ForServer && !named {
-		return site.Environment{Dial: dialer(&c)}, nil
+	if r == serviceconfig.ForServer && !named {
+		return serviceconfig.Environment{Dial: dialer(&c)}, nil
 	}
 	c, err := wire.Environ(all, mode)
 	if err != nil {
-		return site.Environment{}, err
+		return serviceconfig.Environment{}, err
 	}
 	return environment(&c, all, mode), nil
 }
 
 // serveAgent serves an agent to original servers.
-func serveAgent(ctx context.Context, app *agent.App, o site.AgentOptions) (http.Handler, error) {
+func serveAgent(ctx context.Context, app *agent.App, o serviceconfig.AgentOptions) (http.Handler, error) {
 	return client.Handler(ctx, app, o.Token, wire.AgentOptions{Compat: compat(o.Strict), Log: o.Log})
 }
 
@@ -74,7 +74,7 @@ func Check(p policy.Policy) compute.ScriptCheck {
 		return nil
 	}
 	return func(script io.Reader) (compute.Verdict, error) {
-		v, err := p.Judge(script)
+		v, err := p.Check(script)
 		return compute.Verdict(v), err
 	}
 }

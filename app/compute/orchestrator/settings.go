@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -18,10 +18,10 @@ type Settings struct {
 	Strict bool   `name:"compute.strict" for:"serve" default:"false" doc:"answers to users of job-orchestrator have exactly the fields and statuses of the original"`
 }
 
-// Title is part of site.Users.
+// Title is part of serviceconfig.Users.
 func (s *Settings) Title() string { return "users of job-orchestrator" }
 
-// Address is part of site.Users.
+// Address is part of serviceconfig.Users.
 func (s *Settings) Address(port string) string {
 	if port != "" {
 		port = net.JoinHostPort("127.0.0.1", port)
@@ -29,8 +29,8 @@ func (s *Settings) Address(port string) string {
 	return cmp.Or(s.Listen, port)
 }
 
-// Handler is part of site.Users: it serves the user's API.
-func (s *Settings) Handler(app *compute.App, store job.Store, o site.UsersOptions) http.Handler {
+// Handler is part of serviceconfig.Users: it serves the user's API.
+func (s *Settings) Handler(app *compute.App, store job.Store, o serviceconfig.UsersOptions) http.Handler {
 	strict := s.Strict || o.Strict && o.IsDefault("compute.strict")
 	to := wire.Options{Log: o.Log, Limits: wire.Limits{Body: s.Upload}, Compat: compat(strict)}
 	if o.Who != nil {

@@ -189,12 +189,12 @@ func (u users) Terminate(ctx context.Context, id uint32) (already wire.Status, e
 	if err != nil {
 		return "", err
 	}
-	wish := compute.Wish{By: lifecycle.Owner, Actor: j.Owner}
+	request := compute.Request{By: lifecycle.Owner, Actor: j.Owner}
 	if c, known := wire.CallerOf(ctx); known && c.Owner != j.Owner {
-		wish = compute.Wish{By: lifecycle.Operator, Actor: cmp.Or(c.Owner, "operator")}
+		request = compute.Request{By: lifecycle.Operator, Actor: cmp.Or(c.Owner, "operator")}
 	}
 	was := j.Ended // then a Killed one was not ended by this
-	j, err = u.app.Cancel(ctx, j.ID, wish)
+	j, err = u.app.Cancel(ctx, j.ID, request)
 	if err == nil && j.Ended && (was || j.State != compute.Killed) {
 		already = wire.Status(compute.StatusOf(j.State))
 	}

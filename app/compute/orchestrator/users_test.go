@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// An exit code that nobody knows is none; when a job began is the server's own time if its executor does not say.
+// An exit code that is not known is none; when a job began is the server's own time if its executor does not report.
 func TestView(t *testing.T) {
 	began := time.Date(2026, 11, 22, 11, 16, 0, 0, time.UTC)
 	for _, exit := range []int{-1, 0, 3} {
@@ -28,7 +28,7 @@ func TestView(t *testing.T) {
 			t.Errorf("got %+v, %v", v, err)
 		}
 		if known := v.ExitCode != nil; known != (exit >= 0) || known && *v.ExitCode != exit {
-			t.Errorf("the code %d is told as %v", exit, v.ExitCode)
+			t.Errorf("the code %d is reported as %v", exit, v.ExitCode)
 		}
 	}
 }

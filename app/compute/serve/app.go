@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/agent"
 	computehttp "github.com/stagepost/stagepost/app/compute/http"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/app/compute/slurm"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/cli"
@@ -29,38 +29,41 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// App is what brings compute into a server: the application, the agent that the server has in itself, and the listener for users of the module.
+// App is what brings compute into a server: the application, the agent that the server has in itself, and the listener
+// for users of the module.
 type App struct {
 	*compute.App
-	site    *site.Site
+	config  *serviceconfig.Config
 	agents  map[string]compute.Executor
 	local   *agent.App // nil: none
 	Sandbox *sandbox.Sandbox
 	uploads *uploadStore
 	h       *module.Host
 	s       *Settings
-	env     site.Environment
+	env     serviceconfig.Environment
 	tunnels *tunnels // of agents that come by themselves
 	engine  *engine.Engine
 	tes     *tes.Adapter // nil: no tasks of GA4GH TES are taken
 }
 
-// Site reads the services: from the file, and from the variables of the module. All mistakes in both are told.
-func Site(s *Settings) (*site.Site, site.Environment, error) {
-	return ReadSite(s, s.Module.Read)
+// ServiceConfig reads the services: from the file, and from the variables of the module. All mistakes in both are
+// reported.
+func ServiceConfig(s *Settings) (*serviceconfig.Config, serviceconfig.Environment, error) {
+	return ReadServiceConfig(s, s.Module.Read)
 }
 
-func ReadSite(s *Settings, file func(name string) (*site.Site, error)) (*site.Site, site.Environment, error) {
-	all := &site.Site{}
+func ReadServiceConfig(s *Settings, file func(name string) (*serviceconfig.Config, error)) (*serviceconfig.Config,
+	serviceconfig.Environment, error) {
+	all := &serviceconfig.Config{}
 	var wrong error
 	if s.Services != "" {
 		if all, wrong = file(s.Services); wrong != nil {
-			all = &site.Site{}
+			all = &serviceconfig.Config{}
 		}
 	}
-	reader := site.ForServer
+	reader := serviceconfig.ForServer
 	if s.address("") != "" {
-		reader = site.ForListening
+		reader = serviceconfig.ForListening
 	}
 	env, err := s.Module.Environment(os.Environ(), reader)
 	if err == nil && len(env.Services) > 0 {
@@ -70,14 +73,15 @@ func ReadSite(s *Settings, file func(name string) (*site.Site, error)) (*site.Si
 		return nil, env, cli.Usage(wrong)
 	}
 	if len(all.Services) == 0 && (s.Local > 0 || len(all.Agents) > 0) {
-		all.Services = []site.Service{{Name: "default", RunsPerUser: new(max(5, s.Local)), MaxRuns: new(max(10, s.Local))}}
+		all.Services = []serviceconfig.Service{{Name: "default", RunsPerUser: new(max(5, s.Local)),
+			MaxRuns: new(max(10, s.Local))}}
 	}
 	return all, env, nil
 }
 
 // Open makes the application, or gives nil if there is nothing to compute with.
 func Open(h *module.Host, s *Settings) (*App, error) {
-	all, env, err := ReadSite(s, s.Module.ReadServer)
+	all, env, err := ReadServiceConfig(s, s.Module.ReadServer)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +94,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	meters := NewMeters(h.Metrics)
 	o := compute.Options{
-		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost, Keep: cmp.Or(s.Keep, job.Unlimited), UserBytes: s.UserBytes,
+		Dir: h.Dir, Services: all.Compute(), Retries: s.Retries, RetryFor: s.RetryFor, Lost: s.Lost,
+		Keep: cmp.Or(s.Keep, job.Unlimited), UserBytes: s.UserBytes,
 		NeedScript: env.NeedScript, Check: env.Check, Resend: env.Resend, Log: h.Log,
 		Ended: meters.Ended, Moved: meters.Moved,
 	}
@@ -103,7 +108,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if env.Retries > 0 && h.Config.IsDefault("compute.retries") {
 		o.Retries = env.Retries
 	}
-	c := &App{site: all, agents: map[string]compute.Executor{}, h: h, s: s, env: env}
+	c := &App{config: all, agents: map[string]compute.Executor{}, h: h, s: s, env: env}
 	for i := range o.Services {
 		s := &o.Services[i]
 		s.Unlimited = func() string { return c.unlimited(s.Name, s.Agents) }
@@ -129,7 +134,8 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 	if s.Local == 0 {
 		return nil
 	}
-	box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: s.Sandbox, Name: "stagepost-" + site.Local, Log: h.Log})
+	box, err := sandbox.Open(context.Background(),
+		sandbox.Options{Tier: s.Sandbox, Name: "stagepost-" + serviceconfig.Local, Log: h.Log})
 	if err != nil {
 		return err
 	}
@@ -140,12 +146,14 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 	if err := box.Hide(); err != nil {
 		return err
 	}
-	if box.Tier() == sandbox.None && os.Geteuid() == 0 { // jobs have users of their own, who pass through to their directories
+	if box.Tier() == sandbox.None && os.Geteuid() == 0 {
+		// jobs have users of their own, who pass through to their directories
 		if err := os.Chmod(h.Dir, 0o711); err != nil {
 			return err
 		}
 	}
-	o := agent.Options{Dir: filepath.Join(h.Dir, "agent"), Name: site.Local, Slots: s.Local, Services: c.site.Agent(), Runner: box, Sandbox: box.Tier(), Keep: cmp.Or(s.Keep, job.Unlimited), Log: h.Log,
+	o := agent.Options{Dir: filepath.Join(h.Dir, "agent"), Name: serviceconfig.Local, Slots: s.Local,
+		Services: c.config.Agent(), Runner: box, Sandbox: box.Tier(), Keep: cmp.Or(s.Keep, job.Unlimited), Log: h.Log,
 		Cores: max(float64(runtime.NumCPU()), float64(s.Local))}
 	if err := durable.MkdirAll(o.Dir, 0o700); err != nil {
 		return err
@@ -153,23 +161,24 @@ func (c *App) openLocal(h *module.Host, s *Settings) error {
 	if c.local, err = agent.New(o); err != nil {
 		return err
 	}
-	c.agents[site.Local] = c.local.Local()
+	c.agents[serviceconfig.Local] = c.local.Local()
 	return nil
 }
 
-// openAgents makes the executors that the site names.
-func (c *App) openAgents(h *module.Host, env *site.Environment) error {
-	for _, a := range c.site.Agents {
+// openAgents makes the executors that the service configuration names.
+func (c *App) openAgents(h *module.Host, env *serviceconfig.Environment) error {
+	for _, a := range c.config.Agents {
 		var x compute.Executor
 		var err error
 		switch {
 		case a.URL != "":
 			x, err = remoteAgent(a.Name, a.URL, a.TokenFile)
 		case a.Slurm != nil:
-			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition, Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
+			x, err = slurm.New(slurm.Options{Name: a.Name, Dir: a.Slurm.Dir, Partition: a.Slurm.Partition,
+				Account: a.Slurm.Account, QOS: a.Slurm.QOS, Bin: a.Slurm.Bin, Extra: a.Slurm.Extra,
 				Services: a.Services, Poll: a.Slurm.Poll.Duration, Log: h.Log})
 		case a.Legacy != "" || a.Added:
-			x, err = env.Dial(&a, site.Server{Record: c.record, Service: c.service})
+			x, err = env.Dial(&a, serviceconfig.Server{Record: c.record, Service: c.service})
 		case a.Tunnel:
 			c.Expect(a.Name) // it comes by itself
 			continue
@@ -194,7 +203,7 @@ func remoteAgent(name, url, tokenFile string) (compute.Executor, error) {
 	return agent.Dial(o)
 }
 
-// record gives what the server knows of a job.
+// record returns the server's record of a job.
 func (c *App) record(ctx context.Context, id job.ID) (job.Job, error) {
 	return c.engine.Store().Get(ctx, id)
 }
@@ -208,18 +217,22 @@ func (c *App) service(name string) compute.Service {
 	return compute.Service{}
 }
 
-// unlimited names the executors that serve a service if none of them knows limits, as far as they answered: named are its agents, none: all.
+// unlimited names the executors that serve a service if none of them has limits, as far as they answered: named are its
+// agents, none: all.
 func (c *App) unlimited(service string, named []string) (only string) {
 	if c.s.Module.Limitless == nil {
 		return ""
 	}
-	if slices.ContainsFunc(c.site.Agents, func(a site.Agent) bool { // it may be away now: what it could run is not refused for good
-		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) && (len(a.Services) == 0 || slices.Contains(a.Services, service))
+	if slices.ContainsFunc(c.config.Agents, func(a serviceconfig.Agent) bool {
+		// it may be away now: what it could run is not refused for good
+		return a.Tunnel && (len(named) == 0 || slices.Contains(named, a.Name)) &&
+			(len(a.Services) == 0 || slices.Contains(a.Services, service))
 	}) {
 		return ""
 	}
 	for _, a := range c.Agents() {
-		if len(named) > 0 && !slices.Contains(named, a.Name) || len(a.Services) > 0 && !slices.Contains(a.Services, service) {
+		if len(named) > 0 && !slices.Contains(named, a.Name) ||
+			len(a.Services) > 0 && !slices.Contains(a.Services, service) {
 			continue
 		}
 		if only = c.s.Module.Limitless(a.Kind); only == "" {
@@ -229,32 +242,33 @@ func (c *App) unlimited(service string, named []string) (only string) {
 	return only
 }
 
-// Join puts an agent on the roster. With each parcel it hears which paths and which network the server's services count on.
+// Join puts an agent on the registry. With each parcel it learns which paths and which network the server's services
+// count on.
 func (c *App) Join(name string, x compute.Executor) {
 	if t, ok := x.(telling); ok {
 		if _, cluster := x.(*slurm.Slurm); !cluster {
-			x = &asking{t, c.site.Services}
+			x = &asking{t, c.config.Services}
 		}
 	}
 	c.App.Join(name, x)
 }
 
-// telling is an executor that tells when something changes: our agents, and addresses that one may be at.
+// telling is an executor that reports when something changes: our agents, and addresses at which one may be.
 type telling interface {
 	compute.Executor
-	compute.Teller
+	compute.Notifier
 }
 
-// asking tells an agent what the service of a parcel counts on. What the agent's owner does not allow it refuses.
+// asking sends an agent what the service of a parcel counts on. What the agent's owner does not allow it refuses.
 type asking struct {
 	telling
-	services []site.Service
+	services []serviceconfig.Service
 }
 
 // Submit is part of compute.Executor.
 func (x *asking) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
 	q := *p
-	if i := slices.IndexFunc(x.services, func(s site.Service) bool { return s.Name == p.Service }); i >= 0 {
+	if i := slices.IndexFunc(x.services, func(s serviceconfig.Service) bool { return s.Name == p.Service }); i >= 0 {
 		q.Binds = x.services[i].Binds
 		if q.Network = x.services[i].Network; q.Network == "none" {
 			q.Network = ""
@@ -310,11 +324,12 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Door, erro
 		return nil, err
 	}
 	users := c.s.Module.Users
-	handler := users.Handler(c.App, c.engine.Store(), site.UsersOptions{
+	handler := users.Handler(c.App, c.engine.Store(), serviceconfig.UsersOptions{
 		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
 	return &module.Door{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
-		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 64 << 10,
 	}}, nil
 }
 
@@ -360,7 +375,8 @@ func Part(s *server.Server, app module.App) server.Part {
 	if !ok {
 		return computehttp.Part(s, computehttp.Options{})
 	}
-	return computehttp.Part(s, computehttp.Options{Compute: c.App, ComputeUploads: c.uploads, ComputeTunnel: c.tunnels, TES: c.tes})
+	return computehttp.Part(s, computehttp.Options{Compute: c.App, ComputeUploads: c.uploads, ComputeTunnel: c.tunnels,
+		TES: c.tes})
 }
 
 // Measure is part of module.Measurer.
@@ -368,7 +384,7 @@ func (c *App) Measure(from *metrics.Sources) {
 	from.More = append(from.More, AgentGauges(c.h.Metrics, c.Agents))
 }
 
-// Tier tells what confines the jobs that the server runs itself.
+// Tier is the confinement of the jobs that the server runs itself.
 func (c *App) Tier() string { return c.Sandbox.Tier() }
 
 // CheckDir compares the records of jobs with the results in a data directory.

@@ -7,25 +7,27 @@ import (
 	"os"
 	"slices"
 
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always name the agents that serve them, so that none of them runs here.
-func serverBinds(s *Settings, all *site.Site, env *site.Environment) error {
+// serverBinds checks the binds of a server's services: those of the file, and those of the environment, which always
+// name the agents that serve them, so that none of them runs here.
+func serverBinds(s *Settings, all *serviceconfig.Config, env *serviceconfig.Environment) error {
 	agent := ""
 	if s.Local > 0 {
-		agent = site.Local
+		agent = serviceconfig.Local
 	}
 	file := *all
-	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o site.Service) bool {
-		return slices.ContainsFunc(env.Services, func(a site.Added) bool { return a.Service.Name == o.Name })
+	file.Services = slices.DeleteFunc(slices.Clone(all.Services), func(o serviceconfig.Service) bool {
+		return slices.ContainsFunc(env.Services, func(a serviceconfig.Added) bool { return a.Service.Name == o.Name })
 	})
 	return errors.Join(FileBinds(&file, s.Services, agent), ShownBinds(env.Shown, false))
 }
 
-// FileBinds checks the binds in a file of services for the agent of a name; empty: there is none on this machine. What services show that name other agents only is looked for there.
-func FileBinds(all *site.Site, file, agent string) error {
+// FileBinds checks the binds in a file of services for the agent of a name; empty: there is none on this machine. What
+// services show that name other agents only is searched for there.
+func FileBinds(all *serviceconfig.Config, file, agent string) error {
 	var wrong []error
 	binds := all.Agent()
 	for _, s := range all.Services {
@@ -36,7 +38,7 @@ func FileBinds(all *site.Site, file, agent string) error {
 }
 
 // ShownBinds checks the directories that the environment shows.
-func ShownBinds(shown []site.Shown, here bool) error {
+func ShownBinds(shown []serviceconfig.Shown, here bool) error {
 	var wrong []error
 	for _, one := range shown {
 		var binds []sandbox.Bind
@@ -48,7 +50,8 @@ func ShownBinds(shown []site.Shown, here bool) error {
 	return errors.Join(wrong...)
 }
 
-// checkBinds gives all mistakes in what a service shows of a machine to its jobs, each with its place. Only on the machine where they run, here, it has to exist.
+// checkBinds gives all mistakes in what a service shows of a machine to its jobs, each with its position in the file.
+// Only on the machine where they run, here, it has to exist.
 func checkBinds(place string, binds []sandbox.Bind, here bool) error {
 	var wrong []error
 	for _, b := range binds {

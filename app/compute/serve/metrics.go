@@ -24,13 +24,15 @@ type Meters struct {
 func NewMeters(m *metrics.Metrics) *Meters {
 	return &Meters{
 		services: m.Groups(), causes: m.Causes(),
-		ends: m.Counter("compute_ends_total", "Compute jobs that ended, by service, final state and cause; the cause of "+
-			"those that ended well is \"none\".", "service", "state", "cause"),
+		ends: m.Counter("compute_ends_total",
+			"Compute jobs that ended, by service, final state and cause; the cause of "+
+				"those that ended well is \"none\".", "service", "state", "cause"),
 		ran: m.Histogram("compute_run_seconds", "Time that run.sh of a compute job ran, by service and final state. "+
 			"Jobs that never ran are left out.",
 			[]float64{.1, .5, 2, 10, 60, 300, 1800, 7200, 28800, 86400, 259200}, "service", "state"),
-		bytes: m.Counter("compute_bytes_total", "Bytes of compute jobs' files between the server and its agents, by way: "+
-			"to-agent, from-agent. What is sent again is counted again.", "way", "service"),
+		bytes: m.Counter("compute_bytes_total",
+			"Bytes of compute jobs' files between the server and its agents, by way: "+
+				"to-agent, from-agent. What is sent again is counted again.", "way", "service"),
 	}
 }
 
@@ -65,10 +67,12 @@ func AgentGauges(m *metrics.Metrics, list func() []compute.Agent) metrics.Source
 		largest: m.LargestGroups(), list: list,
 		up: metrics.NewGauge("compute_agent_up",
 			"1 if an agent of compute jobs answers, else 0; of \"other\" 1 if all do."+rest, "agent"),
-		slots: metrics.NewGauge("compute_agent_slots", "Compute jobs that an agent runs at once. It is left out, with the "+
-			"rest, for an agent that does not answer, and for one that does not report it."+rest, "agent"),
-		used:    metrics.NewGauge("compute_agent_slots_used", "Slots of an agent that are taken."+rest, "agent"),
-		waiting: metrics.NewGauge("compute_agent_waiting", "Compute jobs that wait for a slot at an agent."+rest, "agent"),
+		slots: metrics.NewGauge("compute_agent_slots",
+			"Compute jobs that an agent runs at once. It is left out, with the "+
+				"rest, for an agent that does not answer, and for one that does not report it."+rest, "agent"),
+		used: metrics.NewGauge("compute_agent_slots_used", "Slots of an agent that are taken."+rest, "agent"),
+		waiting: metrics.NewGauge("compute_agent_waiting", "Compute jobs that wait for a slot at an agent."+rest,
+			"agent"),
 		load: metrics.NewGauge("compute_agent_load_ratio",
 			"Load of an agent's processors, 1 for all of them; of \"other\" the highest."+rest, "agent"),
 		draining: metrics.NewGauge("compute_agent_draining",

@@ -85,7 +85,8 @@ func TestAgentGauges(t *testing.T) {
 	silent.Up = false
 	got := gauges(t, AgentGauges(metrics.New(metrics.Options{}), func() []compute.Agent {
 		return []compute.Agent{
-			agentOf("node1", 4, 1, 2, 75, false), silent, agentOf("node3", 2, -1, 0, 0, true), agentOf("cluster", 0, 0, 0, 0, false),
+			agentOf("node1", 4, 1, 2, 75, false), silent, agentOf("node3", 2, -1, 0, 0, true), agentOf("cluster", 0, 0,
+				0, 0, false),
 		}
 	}))
 	want := map[string]float64{

@@ -4,12 +4,12 @@ package computeserve
 import (
 	"time"
 
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 )
 
 // Settings are those of compute.
 type Settings struct {
-	Module site.Module // completes compute: compatibility with another system; the zero Module is none
+	Module serviceconfig.Module // completes compute: compatibility with another system; the zero Module is none
 
 	Local     int           `name:"compute.local" for:"serve" zero:"0" default:"0" doc:"jobs (users' scripts) that this server runs itself at once, in its sandbox; 0: it runs none, and has agents for them or does not compute"`
 	Sandbox   string        `name:"compute.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the jobs that this server runs itself: auto takes the best that works, require the same but never none"`

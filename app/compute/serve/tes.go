@@ -42,7 +42,8 @@ func openTES(h *module.Host, s *Settings, services []compute.Service) (*tes.Adap
 	return a, nil
 }
 
-// announceTES has the completion of a task's job bring the message that copies its outputs, beside those of the application.
+// announceTES has the completion of a task's job bring the message that copies its outputs, beside those of the
+// application.
 func (c *App) announceTES(works []engine.Work) []engine.Work {
 	if c.tes == nil {
 		return works

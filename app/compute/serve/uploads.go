@@ -40,9 +40,11 @@ func newUploads(s *Settings, h *module.Host) (*uploadStore, error) {
 			n, used := u.Used(owner)
 			switch {
 			case n >= mostUploads:
-				return fmt.Errorf("there are %d uploads already that no order has taken: remove some, or wait until they expire", n)
+				return fmt.Errorf("there are %d uploads already that no order has taken: remove some, or wait until "+
+					"they expire", n)
 			case s.UserBytes > 0 && used+bytes > s.UserBytes:
-				return fmt.Errorf("with this upload of %d bytes there would be more than the %d that a user may have", bytes, s.UserBytes)
+				return fmt.Errorf("with this upload of %d bytes there would be more than the %d that a user may have",
+					bytes, s.UserBytes)
 			}
 			return nil
 		},
@@ -83,7 +85,7 @@ func (u *uploadStore) now() time.Time {
 	return u.engine().Guard().State().Trusted
 }
 
-// Close ends the sweeps and gives up the directory.
+// Close ends the sweeps and abandons the directory.
 func (u *uploadStore) Close() error {
 	close(u.stop)
 	u.wait.Wait()

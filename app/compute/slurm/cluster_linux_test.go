@@ -17,7 +17,8 @@ import (
 
 var realSlurm = flag.Bool("slurm", false, "TestCluster starts a Slurm on this machine (Debian: apt-get install slurmctld slurmd slurm-client)")
 
-// conf is a cluster of one machine. It needs no cgroups, no accounting and no key: its ports are on loopback, and it lives for one test.
+// conf is a cluster of one machine. It needs no cgroups, no accounting and no key: its ports are on loopback, and it
+// lives for one test.
 const conf = `ClusterName=stagepost
 SlurmctldHost=localhost(127.0.0.1)
 SlurmctldPort=%d
@@ -65,7 +66,7 @@ type cluster struct {
 	port [2]int
 }
 
-// The ways in which Slurm finds a job's processes.
+// How Slurm finds a job's processes.
 const (
 	byParents = "proctrack/linuxproc"
 	byCgroup  = "proctrack/cgroup"
@@ -156,7 +157,7 @@ func (c *cluster) try(name string, args ...string) string {
 	return string(out)
 }
 
-// until waits for the cluster, which tells nobody when it changes.
+// until waits for the cluster, which sends no notifications.
 func (c *cluster) until(what string, ok func() bool) {
 	c.t.Helper()
 	deadline := time.Now().Add(enough)

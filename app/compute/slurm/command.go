@@ -22,7 +22,7 @@ const (
 // tools are the commands of Slurm; all but sacct must be there.
 var tools = []string{"sbatch", "squeue", "scontrol", "scancel", "sinfo", "sacct"}
 
-// commandsThere looks for the commands once.
+// commandsThere searches for the commands once.
 func (s *Slurm) commandsThere() error {
 	var missing []string
 	for _, tool := range tools {
@@ -34,13 +34,14 @@ func (s *Slurm) commandsThere() error {
 			}
 			s.commands[tool] = path
 		case tool == "sacct":
-			s.book.absent = true
+			s.accounting.absent = true
 		default:
 			missing = append(missing, tool)
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("slurm: no %s (Debian: apt-get install slurm-client; or say where the commands are)", strings.Join(missing, ", "))
+		return fmt.Errorf("slurm: no %s (Debian: apt-get install slurm-client; or set where the commands are)",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -63,7 +64,8 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.err }
 
-// run gives what a command printed. It has an environment of its own: variables as SBATCH_PARTITION or SQUEUE_FORMAT would change what it does.
+// run gives what a command printed. It has an environment of its own: variables as SBATCH_PARTITION or SQUEUE_FORMAT
+// would change what it does.
 func (s *Slurm) run(ctx context.Context, tool string, args ...string) (string, error) {
 	path, ok := s.commands[tool]
 	if !ok {
@@ -91,7 +93,8 @@ func (s *Slurm) run(ctx context.Context, tool string, args ...string) (string, e
 	return out.String(), nil
 }
 
-// environment is what commands get. sbatch hands it on to the job (--export=ALL): the other choices have Slurm start a login shell on the node to find out the user's.
+// environment is what commands get. sbatch passes it on to the job (--export=ALL): the other choices have Slurm start a
+// login shell on the node to find out the user's.
 func (s *Slurm) environment() []string {
 	path := "/usr/local/bin:/usr/bin:/bin"
 	if s.o.Bin != "" {

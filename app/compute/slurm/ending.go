@@ -12,7 +12,7 @@ import (
 // end is all that is known of an end.
 type end struct {
 	exit    *exited // nil: it wrote nothing down
-	row     row     // what Slurm says; without an id: nothing
+	row     row     // what Slurm reports; without an id: nothing
 	meaning meaning // of its state
 	killed  bool    // on request
 	ran     bool    // a run of it began
@@ -21,7 +21,8 @@ type end struct {
 	dir     string // of the executor
 }
 
-// ending puts it together. How run.sh ended is what it wrote down itself; why, Slurm knows better: whoever was sent TERM for its time limit says no more than that it was sent TERM.
+// ending puts it together. How run.sh ended is what it wrote down itself; why, Slurm has better: a script that was sent
+// TERM for its time limit records no more than that.
 func (e *end) ending() compute.Ending {
 	ending := compute.Ending{Exit: -1, CPUMS: e.row.cpu.Milliseconds(), Memory: e.row.memory}
 	if e.ran {
@@ -31,7 +32,8 @@ func (e *end) ending() compute.Ending {
 		}
 	}
 	if x := e.exit; x != nil {
-		ending.Exit, ending.Started, ending.Finished = x.Exit, time.Unix(x.Started, 0).UTC(), time.Unix(x.Finished, 0).UTC()
+		ending.Exit, ending.Started, ending.Finished = x.Exit, time.Unix(x.Started, 0).UTC(), time.Unix(x.Finished,
+			0).UTC()
 		ending.WallMS, ending.Disk, ending.LogCut = x.WallMS, x.Disk<<10, x.Cut
 		ending.CPUMS = max(ending.CPUMS, x.CPUMS)
 		if x.Signal > 0 {
@@ -54,18 +56,19 @@ func (e *end) own(ending *compute.Ending) {
 		cause, sentence = compute.CauseTimeout, fmt.Sprintf("it ran longer than %s", e.limits.Wall)
 	case x.Cause == "disk":
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("it wrote more than %d bytes", e.limits.Disk)
-	case e.limits.Disk > 0 && x.Disk > kibi(e.limits.Disk): // faster than the watcher looked, or at its very end
+	case e.limits.Disk > 0 && x.Disk > kibi(e.limits.Disk): // faster than the watcher checked, or at its very end
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("it wrote more than %d bytes", e.limits.Disk)
 	case m.cause == compute.CauseMemory, e.hoggish() && !well:
 		cause, sentence = compute.CauseMemory, states["OUT_OF_MEMORY"].sentence
-	case well && !x.Told:
-	case x.Told && e.killed:
+	case well && !x.Notified:
+	case x.Notified && e.killed:
 		cause, sentence = compute.CauseKilled, "it was ended on request"
-	case x.Told && m.cause != "" && m.cause != compute.CauseExit:
+	case x.Notified && m.cause != "" && m.cause != compute.CauseExit:
 		cause, sentence = m.cause, m.sentence
 	case well:
 	case x.Signal == 24 && e.limits.CPU > 0:
-		cause, sentence = compute.CauseCPU, fmt.Sprintf("one of its processes used more than %s of processor time", e.limits.CPU)
+		cause, sentence = compute.CauseCPU, fmt.Sprintf("one of its processes used more than %s of processor time",
+			e.limits.CPU)
 	case (x.Signal == 25 || x.Exit == 128+25) && e.limits.Disk > 0:
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("a file of it grew beyond %d bytes", e.limits.Disk)
 	case x.Signal > 0:
@@ -83,7 +86,7 @@ const (
 	codeFile  = 53  // Slurm's own, as a signal: it cannot write its output file
 )
 
-// theirs is the end of what wrote nothing down, as Slurm tells it.
+// theirs is the end of what wrote nothing down, as Slurm reports it.
 func (e *end) theirs(ending *compute.Ending) {
 	r, m := e.row, e.meaning
 	ending.Cause, ending.Sentence = m.cause, m.sentence
@@ -99,14 +102,15 @@ func (e *end) theirs(ending *compute.Ending) {
 	case e.hoggish():
 		ending.Cause, ending.Sentence = compute.CauseMemory, states["OUT_OF_MEMORY"].sentence
 	case m.cause == "" && r.id != "":
-		ending.Exit, ending.Sentence = 0, "Slurm says that it ended well; it wrote nothing down itself"
+		ending.Exit, ending.Sentence = 0, "according to Slurm it ended well; it recorded nothing itself"
 	case m.cause != compute.CauseExit:
 	case r.exit == codeTaken:
 		ending.Exit, ending.Cause = -1, compute.CauseNode
 		ending.Sentence = "Slurm began it a second time, which is not let happen; of its first run there is no end"
 	case r.exit == codeNoDir || r.signal == codeFile:
 		ending.Exit, ending.Cause = -1, compute.CauseNode
-		ending.Sentence = fmt.Sprintf("its directory cannot be used on %s: is %s shared with the nodes?", cmp.Or(r.node, "its node"), e.dir)
+		ending.Sentence = fmt.Sprintf("its directory cannot be used on %s: is %s shared with the nodes?",
+			cmp.Or(r.node, "its node"), e.dir)
 	case r.signal > 0:
 		ending.Cause, ending.Sentence = compute.CauseSignal, "it was ended by "+ending.Signal
 	case r.known:
@@ -117,10 +121,12 @@ func (e *end) theirs(ending *compute.Ending) {
 	}
 }
 
-// hoggish tells whether Slurm wrote that it ended the job for its memory. With jobacct_gather/linux the state says only that it failed.
+// hoggish reports whether Slurm wrote that it ended the job for its memory. With jobacct_gather/linux the state is only
+// that it failed.
 func (e *end) hoggish() bool {
 	text := strings.ToLower(e.log)
-	return strings.Contains(text, "exceeded memory limit") || strings.Contains(text, "exceeded job memory limit") || strings.Contains(text, "oom-kill") || strings.Contains(text, "oom_kill")
+	return strings.Contains(text, "exceeded memory limit") || strings.Contains(text, "exceeded job memory limit") ||
+		strings.Contains(text, "oom-kill") || strings.Contains(text, "oom_kill")
 }
 
 func lastLine(text string) string {

@@ -17,8 +17,8 @@ import (
 
 const foreignKey = "hunter2"
 
-// exchanges are what a payload does to its directory, own. foreign is a directory of somebody else beside it, with the file
-// key in it.
+// exchanges are what a payload does to its directory, own. foreign is a directory of somebody else beside it, with the
+// file key in it.
 var exchanges = []struct {
 	name string
 	do   func(own, foreign string) error
@@ -68,7 +68,7 @@ var exchanges = []struct {
 	}, false, true},
 }
 
-// replace puts something else in the place of each file that the server reads or writes.
+// replace puts something else instead of each file that the server reads or writes.
 func replace(own string, with func(name string) error) error {
 	for _, name := range []string{outFile, errFile, exitFile, slurmLog, killedFile, endFile} {
 		name = filepath.Join(own, name)
@@ -82,7 +82,7 @@ func replace(own string, with func(name string) error) error {
 	return nil
 }
 
-// TestExchanged: whatever a payload puts in the place of its directory, its files and its output, the server reads, writes
+// TestExchanged: whatever a payload puts instead of its directory, its files and its output, the server reads, writes
 // and removes nothing of somebody else, while the payload runs and when it has ended.
 func TestExchanged(t *testing.T) {
 	for _, c := range exchanges {
@@ -112,7 +112,8 @@ func TestExchanged(t *testing.T) {
 					t.Errorf("the key of somebody else is %q, %v, %v", text, info, err)
 				}
 				if into := strings.HasPrefix(c.name, "files to a directory"); nlink(info) == 0 && !into {
-					t.Error("the key of somebody else was removed") // what a payload moved into its own directory goes with it
+					// what a payload moved into its own directory goes with it
+					t.Error("the key of somebody else was removed")
 				}
 			})
 		}
@@ -125,12 +126,14 @@ func nlink(info os.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t)
 func played(t *testing.T, own, foreign string) {
 	t.Helper()
 	for name, text := range map[string]string{
-		own + "/claim/by": "101\n", own + "/stdout": "hello\n", own + "/stderr": "oh\n", own + "/work/made": "made", own + "/slurm.out": "",
+		own + "/claim/by": "101\n", own + "/stdout": "hello\n", own + "/stderr": "oh\n", own + "/work/made": "made",
+		own + "/slurm.out":     "",
 		own + "/exit.json":     `{"exit":0,"signal":0,"cause":"","started":1700000000,"finished":1700000001,"place":"n1"}`,
 		foreign + "/key":       foreignKey,
 		foreign + "/work/key2": foreignKey,
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err !=
+			nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +151,7 @@ func exchanged(t *testing.T, f *fakeSlurm, s *Slurm, p *compute.Parcel, gone, wo
 			all += fmt.Sprint(string(text), err, r.Close())
 		}
 	}
-	n, err := s.Look(ctx, h)
+	n, err := s.Query(ctx, h)
 	switch {
 	case gone && n.Standing != compute.Lost:
 		t.Errorf("its directory is gone: got %+v, %v", n, err)

@@ -59,7 +59,8 @@ func TestLostAnswerControl(t *testing.T) {
 	}
 }
 
-// TestSecondJob has a lost job appear after a second one was handed over: it is cancelled, and the one that has the claim is the payload's.
+// TestSecondJob has a lost job appear after a second one was handed over: it is cancelled, and the one that has the
+// claim is the payload's.
 func TestSecondJob(t *testing.T) {
 	f, o := newFake(t)
 	s := open(t, o)
@@ -76,7 +77,7 @@ func TestSecondJob(t *testing.T) {
 	}
 }
 
-// TestUnsent has sbatch say no in its ways.
+// TestUnsent has sbatch refuse in its ways.
 func TestUnsent(t *testing.T) {
 	for _, test := range []struct {
 		message       string
@@ -96,7 +97,8 @@ func TestUnsent(t *testing.T) {
 		f.change(func(st *fakeState) { st.Fail["sbatch"] = fakeFailure{Message: test.message} })
 		_, err := s.Submit(context.Background(), p)
 		var no *compute.Refusal
-		if refused := errors.As(err, &no); err == nil || refused != test.refused || refused && !no.Here || errors.Is(err, compute.ErrNotSent) != test.sure {
+		if refused := errors.As(err, &no); err == nil || refused != test.refused || refused && !no.Here ||
+			errors.Is(err, compute.ErrNotSent) != test.sure {
 			t.Errorf("%q: %v", test.message, err)
 		}
 		if there := exists(o.Dir, "unsent_1.1"); there == (test.refused || test.sure) {
@@ -117,25 +119,26 @@ func TestNoAnswer(t *testing.T) {
 	submit(t, s, p)
 	down := fakeFailure{Message: "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"}
 	f.change(func(st *fakeState) { st.Fail["squeue"] = down })
-	s = open(t, o) // it has heard nothing yet
-	if n, err := s.Look(context.Background(), handle(p)); err == nil {
+	s = open(t, o) // it has no reports yet
+	if n, err := s.Query(context.Background(), handle(p)); err == nil {
 		t.Errorf("squeue is down: %+v", n)
 	}
-	if err := s.Tell(context.Background(), func() {}, func(job.ID) {}); err == nil || !strings.Contains(err.Error(), "Unable to contact") {
-		t.Errorf("squeue is down: Tell gives %v", err)
+	if err := s.Notify(context.Background(), func() {}, func(job.ID) {}); err == nil ||
+		!strings.Contains(err.Error(), "Unable to contact") {
+		t.Errorf("squeue is down: Notify gives %v", err)
 	}
 	f.change(func(st *fakeState) { delete(st.Fail, "squeue"); st.Odd = "what|is|this\n" })
 	f.set("silent_1", func(j *fakeJob) { j.Hidden = true })
-	if n, err := s.Look(context.Background(), handle(p)); err == nil {
+	if n, err := s.Query(context.Background(), handle(p)); err == nil {
 		t.Errorf("squeue cannot be read: %+v", n)
 	}
 	f.change(func(st *fakeState) { st.Odd = "" })
-	if n, err := s.Look(context.Background(), handle(p)); err != nil || n.Standing != compute.Lost {
+	if n, err := s.Query(context.Background(), handle(p)); err != nil || n.Standing != compute.Lost {
 		t.Errorf("Slurm has forgotten it: %+v, %v", n, err)
 	}
 }
 
-// TestForgotten has Slurm forget jobs: what was written down, or the accounting, tells how they ended.
+// TestForgotten has Slurm forget jobs: what was written down, or the accounting, reports how they ended.
 func TestForgotten(t *testing.T) {
 	f, o := newFake(t)
 	s := open(t, o)
@@ -148,31 +151,37 @@ func TestForgotten(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(o.Dir, "forgotten_1.1", exitFile), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if n := mustLook(t, s, wrote); n.Standing != compute.Ended || n.Ending.Exit != 5 || n.Place != "n7" || !n.Ending.LogCut || n.Ending.WallMS != 5000 || n.Ending.Disk != 4096 || !n.HasResult {
+	if n := mustLook(t, s,
+		wrote); n.Standing != compute.Ended || n.Ending.Exit != 5 || n.Place != "n7" || !n.Ending.LogCut ||
+		n.Ending.WallMS != 5000 || n.Ending.Disk != 4096 || !n.HasResult {
 		t.Errorf("exit.json: %+v, %+v", n, n.Ending)
 	}
-	if n := follow(t, s, handle(nowhere), "lost", func(n compute.Notice) bool { return n.Standing == compute.Lost }); n.Remote != "103" {
+	if n := follow(t, s, handle(nowhere), "lost", func(n compute.Notice) bool {
+		return n.Standing == compute.Lost
+	}); n.Remote != "103" {
 		t.Errorf("nothing is known: %+v", n)
 	}
 	f.change(func(st *fakeState) { st.Book = true })
-	s = open(t, o) // it has not heard that there is no accounting
+	s = open(t, o) // it has not learned that there is no accounting
 	if n := ended(t, s, booked); n.Ending.Exit != 4 || n.Ending.Memory != 2<<20 || n.Ending.CPUMS != 5000 {
 		t.Errorf("accounting: %+v, %+v", n, n.Ending)
 	}
 	f.change(func(st *fakeState) { st.Book = false })
 	if n := mustLook(t, open(t, o), booked); n.Ending == nil || n.Ending.Exit != 4 {
-		t.Errorf("an end that was told once is not what it was: %+v", n)
+		t.Errorf("an end that was reported once is not what it was: %+v", n)
 	}
 }
 
-// TestUnknownState shows a word that nobody knows, and goes on.
+// TestUnknownState shows an unknown word, and goes on.
 func TestUnknownState(t *testing.T) {
 	f, o := newFake(t)
 	s := open(t, o)
 	p := script("odd_1", "exit 0")
 	submit(t, s, p)
 	f.set("odd_1", func(j *fakeJob) { j.State = "HOVERING" })
-	n := follow(t, s, handle(p), "hovering", func(n compute.Notice) bool { return strings.Contains(n.Reason, "HOVERING") })
+	n := follow(t, s, handle(p), "hovering", func(n compute.Notice) bool {
+		return strings.Contains(n.Reason, "HOVERING")
+	})
 	if n.Standing != compute.Works {
 		t.Errorf("got %+v", n)
 	}
@@ -182,7 +191,7 @@ func TestUnknownState(t *testing.T) {
 	}
 }
 
-// TestOneQuestion looks at many payloads at a time: squeue is asked a few times, not for each.
+// TestOneQuestion inspects many payloads at a time: squeue is asked a few times, not for each.
 func TestOneQuestion(t *testing.T) {
 	f, o := newFake(t)
 	o.Poll = time.Hour
@@ -197,7 +206,7 @@ func TestOneQuestion(t *testing.T) {
 	done := make(chan error)
 	for i := range 60 {
 		go func() {
-			n, err := s.Look(context.Background(), handle(all[i%len(all)]))
+			n, err := s.Query(context.Background(), handle(all[i%len(all)]))
 			if err == nil && n.Standing != compute.Waits {
 				err = errors.New(n.Reason)
 			}
@@ -210,7 +219,7 @@ func TestOneQuestion(t *testing.T) {
 		}
 	}
 	if asks := f.state().Asks["squeue"] - before; asks > 1 {
-		t.Errorf("squeue was asked %d times for 60 looks", asks)
+		t.Errorf("squeue was asked %d times for 60 queries", asks)
 	}
 }
 
@@ -227,18 +236,19 @@ func TestKillUnsent(t *testing.T) {
 	if err := s.Kill(context.Background(), handle(p)); err != nil {
 		t.Fatal(err)
 	}
-	if n := submit(t, s, p); n.Standing != compute.Ended || n.Ending.Cause != compute.CauseKilled || n.HasResult || f.state().Sent != 0 {
+	if n := submit(t, s, p); n.Standing != compute.Ended || n.Ending.Cause != compute.CauseKilled || n.HasResult ||
+		f.state().Sent != 0 {
 		t.Errorf("got %+v, %+v", n, n.Ending)
 	}
 	unknown := handle(script("unknown_1", ""))
 	if err := s.Kill(context.Background(), unknown); !errors.Is(err, compute.ErrNoPayload) {
-		t.Errorf("nobody knows it: %v", err)
+		t.Errorf("an unknown payload: %v", err)
 	}
-	if n, err := s.Look(context.Background(), unknown); err != nil || n.Standing != compute.Stranger {
-		t.Errorf("nobody knows it: %+v, %v", n, err)
+	if n, err := s.Query(context.Background(), unknown); err != nil || n.Standing != compute.Stranger {
+		t.Errorf("an unknown payload: %+v, %v", n, err)
 	}
 	unknown.Instance = "another"
-	if n, err := s.Look(context.Background(), unknown); err != nil || n.Standing != compute.Lost {
+	if n, err := s.Query(context.Background(), unknown); err != nil || n.Standing != compute.Lost {
 		t.Errorf("another memory may know it: %+v, %v", n, err)
 	}
 }
@@ -266,20 +276,23 @@ func TestKillOnlyByName(t *testing.T) {
 	}
 }
 
-// TestRefuses gives what can never run, and what is not what it says.
+// TestRefuses submits what can never run, and what differs from its description.
 func TestRefuses(t *testing.T) {
 	f, o := newFake(t)
 	o.Services = []string{"example"}
 	s := open(t, o)
 	for name, p := range map[string]*compute.Parcel{
-		"no run.sh":  parcel("bad_1", map[string]string{"data": "x"}),
-		"a path":     parcel("bad_2", map[string]string{"run.sh": "x", "../../x": "x"}),
-		"dots":       parcel("bad_3", map[string]string{"run.sh": "x", "..": "x"}),
-		"an id":      script("../bad", "x"),
-		"an option":  script("-bad", "x"),
-		"a variable": {Ticket: compute.Ticket{Job: "bad_4", Attempt: 1}, Service: "example", Files: []compute.File{{Name: "run.sh"}}, Env: map[string]string{"A=B;": "x"}},
-		"a service":  {Ticket: compute.Ticket{Job: "bad_5", Attempt: 1}, Service: "other", Files: []compute.File{{Name: "run.sh"}}},
-		"a limit":    {Ticket: compute.Ticket{Job: "bad_6", Attempt: 1}, Service: "example", Files: []compute.File{{Name: "run.sh"}}, Limits: compute.Limits{Wall: -1}},
+		"no run.sh": parcel("bad_1", map[string]string{"data": "x"}),
+		"a path":    parcel("bad_2", map[string]string{"run.sh": "x", "../../x": "x"}),
+		"dots":      parcel("bad_3", map[string]string{"run.sh": "x", "..": "x"}),
+		"an id":     script("../bad", "x"),
+		"an option": script("-bad", "x"),
+		"a variable": {Ticket: compute.Ticket{Job: "bad_4", Attempt: 1}, Service: "example",
+			Files: []compute.File{{Name: "run.sh"}}, Env: map[string]string{"A=B;": "x"}},
+		"a service": {Ticket: compute.Ticket{Job: "bad_5", Attempt: 1}, Service: "other",
+			Files: []compute.File{{Name: "run.sh"}}},
+		"a limit": {Ticket: compute.Ticket{Job: "bad_6", Attempt: 1}, Service: "example",
+			Files: []compute.File{{Name: "run.sh"}}, Limits: compute.Limits{Wall: -1}},
 	} {
 		_, err := s.Submit(context.Background(), p)
 		var no *compute.Refusal
@@ -325,8 +338,10 @@ func TestArguments(t *testing.T) {
 	args := f.state().Jobs[0].Args
 	dir := filepath.Join(o.Dir, "args_1.1")
 	want := []string{
-		"--parsable", "--job-name=stagepost-args_1-1", "--comment=stagepost " + s.instance, "--no-requeue", "--export=ALL", "--nodes=1", "--ntasks=1", "--chdir=" + dir, "--input=/dev/null",
-		"--output=" + filepath.Join(dir, slurmLog), "--open-mode=append", "--partition=main", "--account=lab", "--qos=normal", "--time=2", "--mem=1025K", "--cpus-per-task=2", "--gres=gpu:1", "--",
+		"--parsable", "--job-name=stagepost-args_1-1", "--comment=stagepost " + s.instance, "--no-requeue",
+		"--export=ALL", "--nodes=1", "--ntasks=1", "--chdir=" + dir, "--input=/dev/null",
+		"--output=" + filepath.Join(dir, slurmLog), "--open-mode=append", "--partition=main", "--account=lab",
+		"--qos=normal", "--time=2", "--mem=1025K", "--cpus-per-task=2", "--gres=gpu:1", "--",
 		filepath.Join(dir, batchFile),
 	}
 	if strings.Join(args, "\n") != strings.Join(want, "\n") {
@@ -336,8 +351,9 @@ func TestArguments(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "wrap") || strings.Contains(string(text), "array") {
 		t.Errorf("the batch file has words of the user: %v", err)
 	}
-	room, err := s.Room(context.Background())
-	if err != nil || room.Slots != 9 || room.Waiting != 1 || room.Free != 6 || room.Kind != "slurm" || !room.Events || !strings.Contains(room.Detail, "1 Priority") {
-		t.Errorf("room: %+v, %v", room, err)
+	room, err := s.Capacity(context.Background())
+	if err != nil || room.Slots != 9 || room.Waiting != 1 || room.Free != 6 || room.Kind != "slurm" || !room.Events ||
+		!strings.Contains(room.Detail, "1 Priority") {
+		t.Errorf("capacity: %+v, %v", room, err)
 	}
 }

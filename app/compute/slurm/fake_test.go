@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// fakeSlurm is a Slurm for what a real one does too rarely: answers that get lost, words that nobody knows. Its commands are links to the test binary; its state is a file.
+// fakeSlurm is a Slurm for what a real one does too rarely: answers that get lost, unknown words. Its commands are
+// links to the test binary; its state is a file.
 type fakeSlurm struct {
 	dir string
 }
@@ -46,7 +47,8 @@ const fakeVariable = "SLURM_CONF" // the only one of the server's that commands 
 
 // TestMain is also each command of the fake.
 func TestMain(m *testing.M) {
-	if dir, ok := strings.CutPrefix(os.Getenv(fakeVariable), "fake:"); ok && filepath.Base(os.Args[0]) != filepath.Base(executable()) {
+	if dir, ok := strings.CutPrefix(os.Getenv(fakeVariable), "fake:"); ok &&
+		filepath.Base(os.Args[0]) != filepath.Base(executable()) {
 		os.Exit((&fakeSlurm{dir}).command(filepath.Base(os.Args[0]), os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -142,7 +144,8 @@ func (f *fakeSlurm) command(name string, args []string) (code int) {
 			s.Next++
 			s.Sent++
 			id := strconv.Itoa(s.Next)
-			s.Jobs = append(s.Jobs, fakeJob{ID: id, Name: argument(args, "--job-name="), State: "PENDING", Reason: "Priority", Exit: "0:0", Args: args})
+			s.Jobs = append(s.Jobs, fakeJob{ID: id, Name: argument(args, "--job-name="), State: "PENDING",
+				Reason: "Priority", Exit: "0:0", Args: args})
 			out = id + "\n"
 		case "squeue":
 			out = s.queue(args) + s.Odd

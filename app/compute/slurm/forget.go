@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// Forget is part of [compute.Executor]. A payload that Slurm may still run is ended. Of the ticket, a name stays for Options.Keep: a late repetition of it is not run.
+// Forget is part of [compute.Executor]. A payload that Slurm may still run is ended. Of the ticket, a name stays for
+// Options.Keep: a late repetition of it is not run.
 func (s *Slurm) Forget(ctx context.Context, h compute.Handle) error {
 	dir, err := dirOf(h.Ticket)
 	if err != nil {
@@ -25,7 +26,7 @@ func (s *Slurm) Forget(ctx context.Context, h compute.Handle) error {
 	}
 	defer release()
 	p, err := s.enter(h.Ticket)
-	if errors.Is(err, fs.ErrNotExist) { // what is in its place is not its own, and stays
+	if errors.Is(err, fs.ErrNotExist) { // what is under its name is not its own, and stays
 		return s.unmark(dir)
 	}
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Slurm) unmark(dir string) error {
 	return s.root.Remove(path.Join(sentDir, dir))
 }
 
-// gone tells whether a ticket was forgotten.
+// gone reports whether a ticket was forgotten.
 func (s *Slurm) gone(dir string) bool {
 	_, err := s.root.Lstat(path.Join(goneDir, dir))
 	return err == nil
@@ -93,7 +94,7 @@ func (s *Slurm) setDone(dir string) {
 	s.done[dir] = true
 }
 
-// settled tells whether an exit.json can come no more for a payload that was seen to have ended.
+// settled reports whether an exit.json can come no more for a payload that was seen to have ended.
 func (s *Slurm) settled(dir string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +102,7 @@ func (s *Slurm) settled(dir string) bool {
 	return ok && s.now().Sub(first) >= s.o.Settle
 }
 
-// sinceEnd tells for how long Slurm has been saying that a payload has ended.
+// sinceEnd reports for how long Slurm has been reporting that a payload has ended.
 func (s *Slurm) sinceEnd(dir string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// Kill is part of [compute.Executor]. Slurm sends TERM, waits for its own KillWait and sends KILL; what is there after Options.Grace gets KILL from here.
+// Kill is part of [compute.Executor]. Slurm sends TERM, waits for its own KillWait and sends KILL; what is there after
+// Options.Grace gets KILL from here.
 func (s *Slurm) Kill(ctx context.Context, h compute.Handle) error {
 	dir, err := dirOf(h.Ticket)
 	if err != nil {
@@ -38,8 +39,9 @@ func (s *Slurm) Kill(ctx context.Context, h compute.Handle) error {
 	return s.end(ctx, p)
 }
 
-// end has a payload ended, wherever it is. The mark comes first: it says to whoever looks later why the job is cancelled, and no server hands it over any more. A payload that no run has
-// taken is taken, so that none will. The caller holds the directory's lock.
+// end has a payload ended, wherever it is. The mark comes first: it records why the job is cancelled, and no server
+// passes it over any more. A payload that no run has taken is taken, so that none will. The caller holds the
+// directory's lock.
 func (s *Slurm) end(ctx context.Context, p *payload) error {
 	if !p.has(killedFile) {
 		if err := writeFile(p.root, killedFile, nil); err != nil {
@@ -117,9 +119,12 @@ func (s *Slurm) finish(ctx context.Context, dir string, ids []string) {
 
 // signals are the names of Linux' signals, on which the nodes run; the server need not.
 var signals = []string{
-	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2",
-	13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT", 17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP", 20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG",
-	24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO", 30: "SIGPWR", 31: "SIGSYS",
+	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2",
+	13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM", 16: "SIGSTKFLT", 17: "SIGCHLD", 18: "SIGCONT", 19: "SIGSTOP",
+	20: "SIGTSTP", 21: "SIGTTIN", 22: "SIGTTOU", 23: "SIGURG",
+	24: "SIGXCPU", 25: "SIGXFSZ", 26: "SIGVTALRM", 27: "SIGPROF", 28: "SIGWINCH", 29: "SIGIO", 30: "SIGPWR",
+	31: "SIGSYS",
 }
 
 // signalName gives "SIGKILL" for 9.

@@ -13,7 +13,8 @@ import (
 )
 
 // Log is part of [compute.Executor]. A payload that waits has empty output.
-func (s *Slurm) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser, error) {
+func (s *Slurm) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser,
+	error) {
 	if stream != outFile && stream != errFile || offset < 0 {
 		return nil, fmt.Errorf("the stream is stdout or stderr, and the offset not negative")
 	}
@@ -79,10 +80,11 @@ func (t *tail) now(b []byte) (int, error) {
 	return n, err
 }
 
-// pause is how often a file that is followed is looked at.
+// pause is how often a file that is followed is inspected.
 const pause = 200 * time.Millisecond
 
-// wait lets some time pass, and finds out whether the payload has ended. When the cluster does not answer, it may go on.
+// wait lets some time pass, and finds out whether the payload has ended. When the cluster does not answer, it may go
+// on.
 func (t *tail) wait() error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -91,7 +93,7 @@ func (t *tail) wait() error {
 	case <-t.ctx.Done():
 		return context.Cause(t.ctx)
 	}
-	n, err := t.s.Look(t.ctx, t.h)
+	n, err := t.s.Query(t.ctx, t.h)
 	switch {
 	case errors.Is(err, compute.ErrNoPayload):
 		t.ended = true

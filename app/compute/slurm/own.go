@@ -11,18 +11,18 @@ import (
 	"syscall"
 )
 
-// mark is a file of sentDir, outside of what a confined payload reaches. It says which directories are the payload's: one
-// that a payload put in their place is neither read nor removed.
+// mark is a file of sentDir, outside of what a confined payload reaches. It reports which directories are the
+// payload's: one that a payload put under their name is neither read nor removed.
 type mark struct {
 	Dir  uint64 `json:"dir"` // inode numbers, which file systems of a cluster give alike to all
 	Work uint64 `json:"work"`
 }
 
-// errSwapped says that something else is in the place of a payload's directory.
+// errSwapped reports that something else has the name of a payload's directory.
 var errSwapped = fmt.Errorf("its directory was replaced: %w", fs.ErrNotExist)
 
 // removed is the end of a payload whose directory went away while Slurm had it.
-const removed = "its directory was removed or replaced while it ran, so that nobody can say how it ended"
+const removed = "its directory was removed or replaced while it ran, so that it is not known how it ended"
 
 // mark writes down which directories are a payload's, before Slurm may have it.
 func (s *Slurm) mark(p *payload) error {
@@ -95,7 +95,7 @@ func inode(info fs.FileInfo) uint64 {
 	return 0
 }
 
-// taken tells whether Slurm was given a payload whose directory is not there any more, or is another one.
+// taken reports whether Slurm was given a payload whose directory is not there any more, or is another one.
 func (s *Slurm) taken(dir string) bool {
 	if s.marked(dir) == nil {
 		return false

@@ -16,7 +16,7 @@ func (s *Slurm) minutes(wall time.Duration) int64 {
 }
 
 // fits refuses a payload whose time limit no partition of it allows: Slurm would take it and never start it. A cluster
-// that does not say refuses nothing here.
+// that reports nothing refuses nothing here.
 func (s *Slurm) fits(ctx context.Context, l compute.Limits) error {
 	if l.Wall == 0 {
 		return nil
@@ -33,12 +33,14 @@ func (s *Slurm) fits(ctx context.Context, l compute.Limits) error {
 	if !bounded || s.minutes(l.Wall) <= most {
 		return nil
 	}
-	return &compute.Refusal{Here: true, Reason: fmt.Sprintf("its wall time of %s needs %d minutes, and the partition %s of %s allows %d",
-		l.Wall, s.minutes(l.Wall), name, s.o.Name, most)}
+	return &compute.Refusal{Here: true,
+		Reason: fmt.Sprintf("its wall time of %s needs %d minutes, and the partition %s of %s allows %d",
+			l.Wall, s.minutes(l.Wall), name, s.o.Name, most)}
 }
 
-// longest gives the partition that allows the most time, in minutes; bounded is false if one has no limit, or sinfo says
-// what cannot be read. Without a name the default partition is meant, which has a star; where none has, all are.
+// longest gives the partition that allows the most time, in minutes; bounded is false if one has no limit, or sinfo
+// reports what cannot be read. Without a name the default partition is meant, which has a star; where none has, all
+// are.
 func longest(out string, byDefault bool) (name string, most int64, bounded bool) {
 	starred := byDefault && strings.Contains(out, "*|")
 	for line := range strings.Lines(out) {

@@ -48,7 +48,8 @@ var (
 // dirOf gives the name of a ticket's directory; an id that could be a path or an option is refused.
 func dirOf(t compute.Ticket) (string, error) {
 	if !jobID.MatchString(string(t.Job)) || t.Attempt < 1 || t.Attempt > 1e17 {
-		return "", fmt.Errorf("slurm: %q, attempt %d, cannot be a payload's name", printable(string(t.Job), 100), t.Attempt)
+		return "", fmt.Errorf("slurm: %q, attempt %d, cannot be a payload's name", printable(string(t.Job), 100),
+			t.Attempt)
 	}
 	return string(t.Job) + "." + strconv.FormatInt(t.Attempt, 10), nil
 }
@@ -156,7 +157,7 @@ func (p *payload) has(name string) bool {
 	return err == nil
 }
 
-// claimed gives the id of the job in Slurm that has the payload; taken tells whether anybody has.
+// claimed gives the id of the job in Slurm that has the payload; taken reports whether anybody has.
 func (p *payload) claimed() (id string, taken bool) {
 	if !p.has(claimDir) {
 		return "", false
@@ -182,7 +183,7 @@ type exited struct {
 	Exit     int    `json:"exit"`
 	Signal   int    `json:"signal"`
 	Cause    string `json:"cause"` // "", wall, disk
-	Told     bool   `json:"told"`  // it was sent TERM before it ended
+	Notified bool   `json:"told"`  // it was sent TERM before it ended
 	Started  int64  `json:"started"`
 	Finished int64  `json:"finished"`
 	WallMS   int64  `json:"wall_ms"`
@@ -192,7 +193,8 @@ type exited struct {
 	Place    string `json:"place"`
 }
 
-// exit reads exit.json; nil: there is none that can be used. The payload runs as the user to whom the file belongs and could write it, too: it says nothing but how it ended itself.
+// exit reads exit.json; nil: there is none that can be used. The payload runs as the user to whom the file belongs and
+// could write it, too: it reports nothing but how it ended itself.
 func (p *payload) exit() *exited {
 	text, err := readFile(p.root, exitFile, 4096)
 	if err != nil {
@@ -203,7 +205,8 @@ func (p *payload) exit() *exited {
 
 func readExit(text []byte) *exited {
 	var e exited
-	if json.Unmarshal(text, &e) != nil || e.Exit < -1 || e.Exit > 255 || e.Signal < 0 || e.Signal > 64 || e.WallMS < 0 || e.CPUMS < 0 || e.Disk < 0 || e.Disk > 1<<50 ||
+	if json.Unmarshal(text, &e) != nil || e.Exit < -1 || e.Exit > 255 || e.Signal < 0 || e.Signal > 64 ||
+		e.WallMS < 0 || e.CPUMS < 0 || e.Disk < 0 || e.Disk > 1<<50 ||
 		e.Started <= 0 || e.Started > 1<<40 || e.Finished < 0 || e.Finished > 1<<40 {
 		return nil
 	}
@@ -216,7 +219,8 @@ func digest(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readFile reads a regular file of bounded size; what a payload may have put in its place (a pipe, a link that leads out) does not stop it.
+// readFile reads a regular file of bounded size; what a payload may have put under its name (a pipe, a link that leads
+// out) does not stop it.
 func readFile(root *os.Root, name string, most int64) ([]byte, error) {
 	f, err := openFile(root, name)
 	if err != nil {
@@ -251,7 +255,8 @@ func openFile(root *os.Root, name string) (*os.File, error) {
 
 // writeFile replaces a file so that after a crash it is there whole or not at all.
 func writeFile(root *os.Root, name string, text []byte) error {
-	return durable.File{Root: root, Name: name, Temporary: name + "." + rand.Text() + ".tmp"}.Write(durable.Text(text)) // two may write the same at a time
+	// two may write the same at a time
+	return durable.File{Root: root, Name: name, Temporary: name + "." + rand.Text() + ".tmp"}.Write(durable.Text(text))
 }
 
 // writeJSON is writeFile of a record.

@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// TestClusterCgroup runs payloads on a real Slurm with proctrack/cgroup, which docs/compute.md advises. Slurm then sends
-// TERM to the batch script and to none of its children.
+// TestClusterCgroup runs payloads on a real Slurm with proctrack/cgroup, which docs/compute.md advises. Slurm then
+// sends TERM to the batch script and to none of its children.
 func TestClusterCgroup(t *testing.T) {
 	if !*realSlurm {
 		t.Log("a real Slurm is used with -slurm only")
@@ -38,7 +38,7 @@ func TestClusterCgroup(t *testing.T) {
 	}
 }
 
-// noCgroups says why slurmd cannot make control groups here. With version 1 it needs the freezer.
+// noCgroups reports why slurmd cannot make control groups here. With version 1 it needs the freezer.
 func noCgroups(t *testing.T) string {
 	if os.Geteuid() != 0 {
 		return "only root makes control groups"
@@ -53,7 +53,7 @@ func noCgroups(t *testing.T) string {
 		}
 		t.Log(err)
 	}
-	return "there is no place where a control group can be made"
+	return "there is no directory where a control group can be made"
 }
 
 func errText(err error) string {
@@ -68,7 +68,7 @@ func realScancel(t *testing.T, c *cluster, _ *Slurm) {
 	dir := t.TempDir()
 	batch := filepath.Join(dir, "batch.sh")
 	text := "#!/bin/bash\ncd " + quote(dir) + "\n" +
-		"bash -c 'trap \"touch told; exit 0\" TERM; touch ready; while :; do sleep 0.05; done'\n"
+		"bash -c 'trap \"touch signalled; exit 0\" TERM; touch ready; while :; do sleep 0.05; done'\n"
 	if err := os.WriteFile(batch, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -78,12 +78,12 @@ func realScancel(t *testing.T, c *cluster, _ *Slurm) {
 	c.until("it has ended", func() bool {
 		return strings.TrimSpace(c.try("squeue", "-h", "-t", "R,CG", "-o", "%i", "--job="+id)) == ""
 	})
-	if exists(dir, "told") {
+	if exists(dir, "signalled") {
 		t.Error("Slurm itself sends TERM to a child of the batch script: the other tests prove nothing here")
 	}
 }
 
-// realTerm cancels payloads that end on TERM in their own way: what they say then, and before KILL, is what comes back.
+// realTerm cancels payloads that end on TERM in their own way: what they write then, before KILL, is what comes back.
 func realTerm(t *testing.T, c *cluster, s *Slurm) {
 	for name, test := range map[string]struct{ script, out string }{
 		"own":   {"trap 'echo got; exit 3' TERM; touch ready; sleep 600 & wait", "got\n"},
@@ -118,7 +118,8 @@ func realPartition(t *testing.T, c *cluster, s *Slurm) {
 	if !ok || !no.Here || !strings.Contains(no.Reason, "partition main") || !strings.Contains(no.Reason, "allows 60") {
 		t.Errorf("got %v, want a refusal that names the partition and its limit", err)
 	}
-	if exists(s.o.Dir, "part_long.1") || c.try("squeue", "-h", "-t", "all", "-o", "%i", "--name=stagepost-part_long-1") != "" {
+	if exists(s.o.Dir, "part_long.1") ||
+		c.try("squeue", "-h", "-t", "all", "-o", "%i", "--name=stagepost-part_long-1") != "" {
 		t.Error("it was handed over")
 	}
 	fits := script("part_fits", "exit 0")
@@ -128,7 +129,8 @@ func realPartition(t *testing.T, c *cluster, s *Slurm) {
 		t.Errorf("one that fits: %+v", n.Ending)
 	}
 	// The control: Slurm takes such a job and never starts it.
-	id := strings.TrimSpace(c.try("sbatch", "--parsable", "--time=122", "--output=/dev/null", "--mem=10M", "--wrap=true"))
+	id := strings.TrimSpace(c.try("sbatch", "--parsable", "--time=122", "--output=/dev/null", "--mem=10M",
+		"--wrap=true"))
 	c.until("the job waits for the limit", func() bool {
 		return strings.TrimSpace(c.try("squeue", "-h", "-o", "%T %r", "--job="+id)) == "PENDING PartitionTimeLimit"
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// row is what squeue, sacct or scontrol say of a job.
+// row is a job in the output of squeue, sacct or scontrol.
 type row struct {
 	id     string
 	name   string
@@ -59,12 +59,14 @@ func readQueue(out string) (rows map[string][]row, odd string) {
 			odd = line
 			continue
 		}
-		rows[f[5]] = append(rows[f[5]], row{id: f[0], state: f[1], start: moment(f[2]), end: moment(f[3]), node: printable(f[4], 200), name: f[5], reason: f[6]})
+		rows[f[5]] = append(rows[f[5]], row{id: f[0], state: f[1], start: moment(f[2]), end: moment(f[3]),
+			node: printable(f[4], 200), name: f[5], reason: f[6]})
 	}
 	return rows, odd
 }
 
-// moment reads a time as Slurm's commands print it here: seconds since 1970 (SLURM_TIME_FORMAT=%s), or, from those that know that variable not, RFC 3339 without a zone, in UTC.
+// moment reads a time as Slurm's commands print it here: seconds since 1970 (SLURM_TIME_FORMAT=%s), or, from those that
+// know that variable not, RFC 3339 without a zone, in UTC.
 func moment(text string) time.Time {
 	text = strings.TrimSpace(text)
 	if number.MatchString(text) {
@@ -161,7 +163,8 @@ func (s *Slurm) askQueue(ctx context.Context) (*view, error) {
 }
 
 func (s *Slurm) ask(ctx context.Context, names []string) (map[string][]row, string, error) {
-	args := append(s.clusters(), "--noheader", "--all", "--states=all", "--user="+strconv.Itoa(os.Getuid()), "--name="+strings.Join(names, ","), "--format="+queueFormat)
+	args := append(s.clusters(), "--noheader", "--all", "--states=all", "--user="+strconv.Itoa(os.Getuid()),
+		"--name="+strings.Join(names, ","), "--format="+queueFormat)
 	out, err := s.run(ctx, "squeue", args...)
 	if err != nil {
 		return nil, "", fmt.Errorf("the cluster does not answer: %w", err)
@@ -190,13 +193,14 @@ func (s *Slurm) named(ctx context.Context, name string) ([]row, error) {
 		return rows[name], err
 	}
 	booked, err := s.booked(ctx, []string{name})
-	if err != nil && !errors.Is(err, errNoBook) {
+	if err != nil && !errors.Is(err, errNoAccounting) {
 		return nil, err
 	}
 	return booked[name], nil
 }
 
-// pick gives the job of a payload out of those of its name: the one that has claimed it, else the oldest of those that have not ended, else the newest.
+// pick gives the job of a payload out of those of its name: the one that has claimed it, else the oldest of those that
+// have not ended, else the newest.
 func pick(rows []row, claimed string) (r row, ok bool) {
 	for _, candidate := range rows {
 		if claimed != "" && candidate.id == claimed {
@@ -211,7 +215,7 @@ func pick(rows []row, claimed string) (r row, ok bool) {
 	return r, ok
 }
 
-// over tells whether a job in the state has come to an end.
+// over reports whether a job in the state has come to an end.
 func over(state string) bool { return meant(state).standing == compute.Ended }
 
 // older compares the numbers of jobs.

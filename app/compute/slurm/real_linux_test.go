@@ -34,9 +34,12 @@ func TestCluster(t *testing.T) {
 		name string
 		run  func(t *testing.T, c *cluster, s *Slurm)
 	}{
-		{"endings", realEndings}, {"results", realResults}, {"environment", realEnvironment}, {"limits", realLimits}, {"waiting", realWaiting}, {"kill", realKill},
-		{"restart", realRestart}, {"step", realSteps}, {"twice", realTwice}, {"confined", realConfined}, {"refusal", realRefusal},
-		{"partition", realPartition}, {"disk", realDisk}, {"time limit of Slurm", timed}, {"controller", realController},
+		{"endings", realEndings}, {"results", realResults}, {"environment", realEnvironment}, {"limits", realLimits},
+		{"waiting", realWaiting}, {"kill", realKill},
+		{"restart", realRestart}, {"step", realSteps}, {"twice", realTwice}, {"confined", realConfined}, {"refusal",
+			realRefusal},
+		{"partition", realPartition}, {"disk", realDisk}, {"time limit of Slurm", timed}, {"controller",
+			realController},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, c, s) })
 	}
@@ -58,7 +61,8 @@ func realEndings(t *testing.T, _ *cluster, s *Slurm) {
 		p := script(fmt.Sprintf("end_%d", i), test.script)
 		submit(t, s, p)
 		n := ended(t, s, p)
-		if n.Ending.Cause != test.cause || n.Ending.Signal != test.signal || n.Ending.Exit != test.exit || n.Place != "localhost" || !n.HasResult {
+		if n.Ending.Cause != test.cause || n.Ending.Signal != test.signal || n.Ending.Exit != test.exit ||
+			n.Place != "localhost" || !n.HasResult {
 			t.Errorf("%q: got %+v, %+v", test.script, n, n.Ending)
 		}
 		if n.Ending.Started.IsZero() || n.Ending.Finished.Before(n.Ending.Started) {
@@ -96,14 +100,16 @@ func realResults(t *testing.T, c *cluster, s *Slurm) {
 	}
 	ended(t, s, p)
 	got := unzip(t, s.Results, p)
-	if i := slices.IndexFunc(got, func(e string) bool { return strings.HasPrefix(e, "exit.json=") }); i < 0 || !strings.Contains(got[i], `"exit_code": 0`) {
+	if i := slices.IndexFunc(got, func(e string) bool {
+		return strings.HasPrefix(e, "exit.json=")
+	}); i < 0 || !strings.Contains(got[i], `"exit_code": 0`) {
 		t.Errorf("no exit.json in %q", got)
 	} else if got = slices.Delete(got, i, i+1); !same(got, append(want, "go=")) {
 		t.Errorf("results: %q", got)
 	}
 	h := handle(p)
 	h.Secret = "another"
-	if _, err := s.Look(context.Background(), h); !errors.Is(err, compute.ErrNoPayload) {
+	if _, err := s.Query(context.Background(), h); !errors.Is(err, compute.ErrNoPayload) {
 		t.Errorf("another secret: %v", err)
 	}
 	for range 2 {
@@ -124,7 +130,8 @@ func same(got, want []string) bool {
 	return slices.Equal(got, want)
 }
 
-func unzip(t *testing.T, from func(context.Context, compute.Handle) (io.ReadCloser, error), p *compute.Parcel) (entries []string) {
+func unzip(t *testing.T, from func(context.Context, compute.Handle) (io.ReadCloser, error),
+	p *compute.Parcel) (entries []string) {
 	t.Helper()
 	r, err := from(context.Background(), handle(p))
 	if err != nil {
@@ -165,7 +172,8 @@ func realEnvironment(t *testing.T, _ *cluster, s *Slurm) {
 	n := ended(t, s, p)
 	got := output(t, s, p, "stdout", false)
 	work := filepath.Join(s.o.Dir, "env_1.1", "work")
-	for _, want := range []string{"ODD=" + odd + "\n", "HOME=" + work + "\n", "\nLC_ALL=C\n", "JOB_ID=env_1\n", "\n" + work + "\n", "\n" + n.Remote + "\n"} {
+	for _, want := range []string{"ODD=" + odd + "\n", "HOME=" + work + "\n", "\nLC_ALL=C\n", "JOB_ID=env_1\n",
+		"\n" + work + "\n", "\n" + n.Remote + "\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in %q", want, got)
 		}
@@ -176,7 +184,7 @@ func realEnvironment(t *testing.T, _ *cluster, s *Slurm) {
 }
 
 func realLimits(t *testing.T, _ *cluster, s *Slurm) {
-	wall := script("lim_wall", "trap 'echo told' TERM; sleep 1000 & while :; do wait; done")
+	wall := script("lim_wall", "trap 'echo signalled' TERM; sleep 1000 & while :; do wait; done")
 	wall.Limits.Wall = 5 * time.Second // it has set its trap by then
 	loud := script("lim_out", "head -c 100000 /dev/zero; echo unharmed >&2; exit 4")
 	loud.Limits.Output = 1000
@@ -190,7 +198,8 @@ func realLimits(t *testing.T, _ *cluster, s *Slurm) {
 		submit(t, s, p)
 	}
 	for p, cause := range map[*compute.Parcel]string{
-		wall: compute.CauseTimeout, loud: compute.CauseExit, cpu: compute.CauseCPU, disk: compute.CauseDisk, hog: compute.CauseMemory,
+		wall: compute.CauseTimeout, loud: compute.CauseExit, cpu: compute.CauseCPU, disk: compute.CauseDisk,
+		hog: compute.CauseMemory,
 	} {
 		if n := ended(t, s, p); n.Ending.Cause != cause {
 			t.Errorf("%s: got %+v", p.Job, n.Ending)
@@ -203,7 +212,7 @@ func realLimits(t *testing.T, _ *cluster, s *Slurm) {
 	if got := output(t, s, loud, "stderr", false); got != "unharmed\n" {
 		t.Errorf("standard error: %q", got)
 	}
-	if got := output(t, s, wall, "stdout", false); !strings.HasPrefix(got, "told\n") {
+	if got := output(t, s, wall, "stdout", false); !strings.HasPrefix(got, "signalled\n") {
 		t.Errorf("TERM did not come before KILL: %q", got)
 	}
 }
@@ -219,7 +228,7 @@ func realWaiting(t *testing.T, c *cluster, s *Slurm) {
 	follow(t, s, handle(big), "waiting for resources", func(n compute.Notice) bool {
 		return n.Standing == compute.Waits && strings.Contains(n.Reason, "(Slurm: Resources)")
 	})
-	n, err := s.Look(context.Background(), handle(big))
+	n, err := s.Query(context.Background(), handle(big))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,12 +237,15 @@ func realWaiting(t *testing.T, c *cluster, s *Slurm) {
 	if n.Standing != compute.Waits || !strings.Contains(n.Reason, "holds it") {
 		t.Errorf("held: %+v", n)
 	}
-	room, err := s.Room(context.Background())
-	if err != nil || room.Slots != 4 || room.Free != 0 || room.Waiting != 1 || room.Load < 75 || room.Draining || !strings.Contains(room.Detail, "1 JobHeld") {
-		t.Errorf("room: %+v, %v", room, err)
+	room, err := s.Capacity(context.Background())
+	if err != nil || room.Slots != 4 || room.Free != 0 || room.Waiting != 1 || room.Load < 75 || room.Draining ||
+		!strings.Contains(room.Detail, "1 JobHeld") {
+		t.Errorf("capacity: %+v, %v", room, err)
 	}
 	c.try("scontrol", "suspend", mustLook(t, s, holder).Remote)
-	n = follow(t, s, handle(holder), "suspended", func(n compute.Notice) bool { return strings.Contains(n.Reason, "suspended") })
+	n = follow(t, s, handle(holder), "suspended", func(n compute.Notice) bool {
+		return strings.Contains(n.Reason, "suspended")
+	})
 	if n.Standing != compute.Works {
 		t.Errorf("suspended: %+v", n)
 	}
@@ -296,7 +308,7 @@ func realRestart(t *testing.T, _ *cluster, s *Slurm) {
 	}
 }
 
-// steps are the places at which a server may be killed in Submit.
+// steps are the points at which a server may be killed in Submit.
 var steps = []string{"staged", "recorded", "asked", "sent", "received"}
 
 const dieVariable = "STAGEPOST_SLURM_TEST_DIES_AT"
@@ -332,7 +344,8 @@ func die(t *testing.T, o Options, step, count string) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe, "-test.run=^TestDies$")
-	cmd.Env = append(os.Environ(), dieVariable+"="+step, "STAGEPOST_SLURM_TEST_DIR="+o.Dir, "STAGEPOST_SLURM_TEST_BIN="+o.Bin, "STAGEPOST_SLURM_TEST_CONF="+o.Conf,
+	cmd.Env = append(os.Environ(), dieVariable+"="+step, "STAGEPOST_SLURM_TEST_DIR="+o.Dir,
+		"STAGEPOST_SLURM_TEST_BIN="+o.Bin, "STAGEPOST_SLURM_TEST_CONF="+o.Conf,
 		"STAGEPOST_SLURM_TEST_COUNT="+count)
 	out, err := cmd.CombinedOutput()
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGKILL {
@@ -345,8 +358,9 @@ func realSteps(t *testing.T, c *cluster, s *Slurm) {
 		count := filepath.Join(t.TempDir(), "count")
 		die(t, s.o, step, count)
 		p := counting(step, count)
-		n, err := s.Look(context.Background(), handle(p))
-		if was := n.Standing == compute.Stranger; err != nil || was != (step == "staged" || step == "recorded" || step == "asked") {
+		n, err := s.Query(context.Background(), handle(p))
+		if was := n.Standing == compute.Stranger; err != nil ||
+			was != (step == "staged" || step == "recorded" || step == "asked") {
 			t.Errorf("killed at %s: %+v, %v", step, n, err)
 		}
 		submit(t, s, p)
@@ -357,20 +371,22 @@ func realSteps(t *testing.T, c *cluster, s *Slurm) {
 		if got := counted(t, count); got != 1 {
 			t.Errorf("killed at %s: it ran %d times", step, got)
 		}
-		if jobs := strings.Fields(c.try("squeue", "-h", "-t", "all", "-o", "%i", "--name=stagepost-count_"+step+"-1")); len(jobs) != 1 {
+		if jobs := strings.Fields(c.try("squeue", "-h", "-t", "all", "-o", "%i",
+			"--name=stagepost-count_"+step+"-1")); len(jobs) != 1 {
 			t.Errorf("killed at %s: Slurm had %d jobs of it", step, len(jobs))
 		}
 	}
 }
 
-// realTwice hands the same batch file to Slurm behind the executor's back: it must not run a second time, whatever happened.
+// realTwice passes the same batch file to Slurm beside the executor: it must not run a second time, whatever happened.
 func realTwice(t *testing.T, c *cluster, s *Slurm) {
 	count := filepath.Join(t.TempDir(), "count")
 	p := counting("twice", count)
 	submit(t, s, p)
 	first := ended(t, s, p)
 	dir := filepath.Join(s.o.Dir, "count_twice.1")
-	second := strings.TrimSpace(c.try("sbatch", "--parsable", "--job-name=stagepost-count_twice-1", "--output=/dev/null", "--mem=10M", filepath.Join(dir, "batch.sh")))
+	second := strings.TrimSpace(c.try("sbatch", "--parsable", "--job-name=stagepost-count_twice-1",
+		"--output=/dev/null", "--mem=10M", filepath.Join(dir, "batch.sh")))
 	c.until("the second has ended", func() bool {
 		return strings.Contains(c.try("scontrol", "-o", "show", "job", second), "ExitCode=126:0")
 	})
@@ -388,7 +404,8 @@ func realTwice(t *testing.T, c *cluster, s *Slurm) {
 	c.until("it has run again", func() bool { return counted(t, count) == 2 })
 }
 
-// realTimeLimit has Slurm itself end a payload for its time: an administrator moves the limit, which Slurm counts in minutes and looks at each half minute, into the past.
+// realTimeLimit has Slurm itself end a payload for its time: an administrator moves the limit, which Slurm counts in
+// minutes and checks each half minute, into the past.
 func realTimeLimit(t *testing.T, c *cluster, s *Slurm) func(*testing.T, *cluster, *Slurm) {
 	p := script("time_1", "touch ready; sleep 1000")
 	submit(t, s, p)
@@ -412,7 +429,8 @@ func realConfined(t *testing.T, _ *cluster, s *Slurm) {
 		t.Errorf("got %+v", n.Ending)
 	}
 	got := output(t, confined, p, "stdout", false) + output(t, confined, p, "stderr", false)
-	if strings.Contains(got, "root:") || strings.Contains(got, "ticket.json") || !strings.Contains(got, "No such file") || !exists(o.Dir, "box_1.1", "work", "made") {
+	if strings.Contains(got, "root:") || strings.Contains(got, "ticket.json") ||
+		!strings.Contains(got, "No such file") || !exists(o.Dir, "box_1.1", "work", "made") {
 		t.Errorf("it sees %q", got)
 	}
 }
@@ -430,8 +448,8 @@ func realRefusal(t *testing.T, _ *cluster, s *Slurm) {
 	if exists(o.Dir, "refused_1.1") {
 		t.Error("its directory is there")
 	}
-	if _, err := other.Room(context.Background()); err == nil {
-		t.Error("a partition that does not exist has room")
+	if _, err := other.Capacity(context.Background()); err == nil {
+		t.Error("a partition that does not exist has capacity")
 	}
 	big := script("refused_2", "exit 0")
 	big.Limits.Memory = 1 << 50
@@ -449,7 +467,7 @@ func realController(t *testing.T, c *cluster, s *Slurm) {
 	o := s.o
 	o.Timeout = 500 * time.Millisecond
 	hasty := open(t, o)
-	if n, err := hasty.Look(context.Background(), handle(p)); err == nil {
+	if n, err := hasty.Query(context.Background(), handle(p)); err == nil {
 		t.Errorf("without slurmctld: %+v", n)
 	}
 	late := script("ctl_2", "exit 6")
@@ -457,7 +475,9 @@ func realController(t *testing.T, c *cluster, s *Slurm) {
 		t.Error("it was handed over without slurmctld")
 	}
 	c.startController()
-	c.until("slurmctld answers", func() bool { return strings.TrimSpace(c.try("squeue", "-h", "-t", "R", "-o", "%T")) == "RUNNING" })
+	c.until("slurmctld answers", func() bool {
+		return strings.TrimSpace(c.try("squeue", "-h", "-t", "R", "-o", "%T")) == "RUNNING"
+	})
 	if err := os.WriteFile(filepath.Join(s.o.Dir, "ctl_1.1", "work", "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

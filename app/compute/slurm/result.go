@@ -17,7 +17,7 @@ import (
 
 // Results is part of [compute.Executor]. The ZIP is made as it is read; its digest is not known before.
 func (s *Slurm) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
-	n, err := s.Look(ctx, h)
+	n, err := s.Query(ctx, h)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,9 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 	}
 	o := collect.Options{Modes: compute.InputModes(p.ticket.Files), MaxFiles: s.o.Files, MaxBytes: s.o.Bytes}
 	for _, name := range []string{outFile, errFile} {
-		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) { return p.upToNow(name) }})
+		o.Extra = append(o.Extra, collect.Extra{Name: name, Open: func() (io.ReadCloser, error) {
+			return p.upToNow(name)
+		}})
 	}
 	if ending != nil {
 		text, err := json.MarshalIndent(ending, "", "  ")
@@ -56,7 +58,9 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 			release()
 			return nil, err
 		}
-		o.Extra = append(o.Extra, collect.Extra{Name: exitFile, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(append(text, '\n'))), nil }})
+		o.Extra = append(o.Extra, collect.Extra{Name: exitFile, Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(append(text, '\n'))), nil
+		}})
 	}
 	if !p.ticket.Inputs {
 		o.Leave = leave(p.ticket.Files)
@@ -67,14 +71,16 @@ func (s *Slurm) zip(ctx context.Context, h compute.Handle, ending *compute.Endin
 		defer release()
 		m, err := collect.Zip(ctx, work, in, o)
 		if len(m.Skipped) > 0 {
-			s.log.Info("results are not all", "payload", p.dir, "left_out", len(m.Skipped)+m.SkippedMore, "first", m.Skipped[0].Name, "why", m.Skipped[0].Why)
+			s.log.Info("results are not all", "payload", p.dir, "left_out", len(m.Skipped)+m.SkippedMore, "first",
+				m.Skipped[0].Name, "why", m.Skipped[0].Why)
 		}
 		in.CloseWithError(err)
 	}()
 	return out, nil
 }
 
-// work opens the payload's files. What a payload removed or replaced is empty: its output and its end are had all the same.
+// work opens the payload's files. What a payload removed or replaced is empty: its output and its end are had all the
+// same.
 func (s *Slurm) work(p *payload) (work *os.Root, release func(), err error) {
 	want := uint64(0)
 	if m := s.marked(p.dir); m != nil {
@@ -84,7 +90,8 @@ func (s *Slurm) work(p *payload) (work *os.Root, release func(), err error) {
 	if err == nil {
 		return work, func() { work.Close() }, nil
 	}
-	s.log.Warn("a payload removed or replaced the directory of its files; none are fetched", "payload", p.dir, "error", err)
+	s.log.Warn("a payload removed or replaced the directory of its files; none are fetched", "payload", p.dir, "error",
+		err)
 	dir, err := os.MkdirTemp("", "stagepost-empty-")
 	if err != nil {
 		return nil, nil, err
@@ -110,7 +117,7 @@ func leave(files []compute.File) map[string]collect.Digest {
 // upToNow opens a file that may grow: no more of it than there is now is read.
 func (p *payload) upToNow(name string) (io.ReadCloser, error) {
 	f, err := openFile(p.root, name)
-	if err != nil { // the payload put something else in its place: it is left out
+	if err != nil { // the payload put something else under its name: it is left out
 		return nil, fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	}
 	info, err := f.Stat()

@@ -22,7 +22,7 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// Options say where a cluster is and what payloads may be given there. Dir is required.
+// Options are the cluster and what payloads may get there. Dir is required.
 type Options struct {
 	Name      string   // for people and logs. Defaults to "slurm"
 	Dir       string   // absolute; shared with the nodes under the same path. Payload directories live below
@@ -31,28 +31,37 @@ type Options struct {
 	QOS       string   // Defaults to Slurm's
 	Extra     []string // more options of sbatch, "--name=value" each; only those of [Allowed]
 	Services  []string // that it serves. Defaults to all
-	Slots     int      // payloads here at once; 0: as many as the partition has CPUs; -1: as many as come, and Slurm queues them
+	// payloads here at once; 0: as many as the partition has CPUs; -1: as many as come, and Slurm queues them
+	Slots int
 
-	Bin     string        // folder of Slurm's commands. Defaults to looking along PATH
-	Conf    string        // value of SLURM_CONF for the commands. Defaults to Slurm's own place
+	Bin     string        // folder of Slurm's commands. Defaults to those in PATH
+	Conf    string        // value of SLURM_CONF for the commands. Defaults to Slurm's own path
 	Timeout time.Duration // of one command. Defaults to a minute
-	Poll    time.Duration // how old an answer of squeue may be that serves a question, and how often Tell asks. Defaults to 5 s
-	Settle  time.Duration // how long after an end in Slurm exit.json may still appear (network file systems). Defaults to 5 s
-	Grace   time.Duration // between TERM and KILL. Defaults to 30 s
-	Keep    time.Duration // how long a forgotten ticket is remembered, so that a late repetition does not run it. Defaults to 30 days
+	// how old an answer of squeue may be that serves a question, and how often Notify asks. Defaults to 5 s
+	Poll time.Duration
+	// how long after an end in Slurm exit.json may still appear (network file systems). Defaults to 5 s
+	Settle time.Duration
+	Grace  time.Duration // between TERM and KILL. Defaults to 30 s
+	// how long a forgotten ticket is remembered, so that a late repetition does not run it. Defaults to 30 days
+	Keep time.Duration
 
-	Env   map[string]string // for all payloads; the payload's own win
-	Bwrap string            // bubblewrap on the nodes: payloads run confined by it, without network. Defaults to none: Slurm alone confines them
-	Binds []string          // absolute paths that confined payloads see, read-only, besides /usr
-	Files int               // most files in results. Defaults to 100,000
-	Bytes int64             // most bytes of the files in results. Defaults to 64 GiB
-	Log   *slog.Logger      // Defaults to slog.Default()
+	Env map[string]string // for all payloads; the payload's own win
+	// bubblewrap on the nodes: payloads run confined by it, without network. Defaults to none: Slurm alone confines
+	// them
+	Bwrap string
+	Binds []string     // absolute paths that confined payloads see, read-only, besides /usr
+	Files int          // most files in results. Defaults to 100,000
+	Bytes int64        // most bytes of the files in results. Defaults to 64 GiB
+	Log   *slog.Logger // Defaults to slog.Default()
 }
 
-// Allowed lists the options of sbatch that Options.Extra may hold: what chooses resources. Those that say what runs, where output goes, under whose name or how often are ours.
+// Allowed lists the options of sbatch that Options.Extra may hold: what chooses resources. Those that define what runs,
+// where output goes, under whose name or how often are ours.
 var Allowed = []string{
-	"--clusters", "--constraint", "--prefer", "--nodelist", "--exclude", "--reservation", "--nice", "--licenses", "--gres", "--gpus", "--gpus-per-node", "--gpus-per-task",
-	"--tmp", "--wckey", "--exclusive", "--hint", "--threads-per-core", "--core-spec", "--mem-per-gpu", "--cpus-per-gpu", "--begin", "--deadline", "--switches", "--bb", "--power",
+	"--clusters", "--constraint", "--prefer", "--nodelist", "--exclude", "--reservation", "--nice", "--licenses",
+	"--gres", "--gpus", "--gpus-per-node", "--gpus-per-task",
+	"--tmp", "--wckey", "--exclusive", "--hint", "--threads-per-core", "--core-spec", "--mem-per-gpu", "--cpus-per-gpu",
+	"--begin", "--deadline", "--switches", "--bb", "--power",
 }
 
 // Validate gives all mistakes at once.
@@ -63,7 +72,9 @@ func (o Options) Validate() error {
 		bad("slurm: the directory %q is not absolute", o.Dir)
 	}
 	for _, path := range slices.Concat([]string{o.Dir, o.Bin, o.Conf, o.Bwrap}, o.Binds) {
-		if strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(path, "%") {
+		if strings.ContainsFunc(path, func(r rune) bool {
+			return r < ' ' || r == 0x7f
+		}) || strings.Contains(path, "%") {
 			bad("slurm: the path %q has a percent sign or control characters, which sbatch would read otherwise", path)
 		}
 	}
@@ -94,24 +105,24 @@ func (o Options) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// words is what names in Slurm look like; a list of partitions has commas.
+// words matches names in Slurm; a list of partitions has commas.
 var words = regexp.MustCompile(`^[A-Za-z0-9_.,@+-]*$`)
 
 // Slurm is an executor of one cluster.
 type Slurm struct {
-	o        Options
-	log      *slog.Logger
-	root     *os.Root // Dir
-	instance string
-	commands map[string]string // path by name
-	queue    queue
-	book     book
-	poke     chan struct{} // an early poll is wanted
+	o          Options
+	log        *slog.Logger
+	root       *os.Root // Dir
+	instance   string
+	commands   map[string]string // path by name
+	queue      queue
+	accounting accounting
+	poke       chan struct{} // an early poll is wanted
 
 	mu    sync.Mutex
 	locks map[string]*lock     // of payload directories by name
-	done  map[string]bool      // directories of payloads that have ended: nobody need ask for them any more
-	ended map[string]time.Time // directories of payloads that Slurm said have ended, and when it was first seen
+	done  map[string]bool      // directories of payloads that have ended: they are not queried any more
+	ended map[string]time.Time // directories of payloads that have ended according to Slurm, and when it was first seen
 
 	now  func() time.Time
 	step func(name string) // tests end the process in it
@@ -119,10 +130,11 @@ type Slurm struct {
 
 var (
 	_ compute.Executor = (*Slurm)(nil)
-	_ compute.Teller   = (*Slurm)(nil)
+	_ compute.Notifier = (*Slurm)(nil)
 )
 
-// New opens the directory, making it where it is missing, and looks for the commands; sacct may be missing. It does not talk to the cluster.
+// New opens the directory, making it where it is missing, and searches for the commands; sacct may be missing. It does
+// not talk to the cluster.
 func New(o Options) (*Slurm, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -140,7 +152,8 @@ func New(o Options) (*Slurm, error) {
 	}
 	s := &Slurm{
 		o: o, log: o.Log.With("executor", o.Name), commands: map[string]string{}, poke: make(chan struct{}, 1),
-		locks: map[string]*lock{}, done: map[string]bool{}, ended: map[string]time.Time{}, now: time.Now, step: func(string) {},
+		locks: map[string]*lock{}, done: map[string]bool{}, ended: map[string]time.Time{}, now: time.Now,
+		step: func(string) {},
 	}
 	if err := s.commandsThere(); err != nil {
 		return nil, err
@@ -161,7 +174,7 @@ func New(o Options) (*Slurm, error) {
 	return s, nil
 }
 
-// Close gives up the directory. Payloads go on.
+// Close closes the directory. Payloads go on.
 func (s *Slurm) Close() error { return s.root.Close() }
 
 // The folders beside the payloads'.
@@ -194,7 +207,7 @@ func (s *Slurm) open() error {
 	return s.sweep()
 }
 
-// stale is the age at which a stage or trash folder belongs to nobody any more: another server may be writing a younger one.
+// stale is the age at which a stage or trash folder has no owner any more: another server may be writing a younger one.
 const stale = 24 * time.Hour
 
 func (s *Slurm) sweep() error {
@@ -218,7 +231,7 @@ func (s *Slurm) sweep() error {
 	return nil
 }
 
-// lock is held by whoever changes a payload's directory, in this process.
+// lock is held while a payload's directory is changed, in this process.
 type lock struct {
 	held chan struct{}
 	uses int
@@ -250,7 +263,7 @@ func (s *Slurm) hold(ctx context.Context, name string) (func(), error) {
 	}
 }
 
-// hurry has Tell ask now.
+// hurry has Notify ask now.
 func (s *Slurm) hurry() {
 	select {
 	case s.poke <- struct{}{}:

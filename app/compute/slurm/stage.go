@@ -23,7 +23,8 @@ import (
 func (s *Slurm) check(p *compute.Parcel) error {
 	names := map[string]bool{}
 	for _, f := range p.Files {
-		if f.Name == "" || f.Name == "." || f.Name == ".." || strings.ContainsAny(f.Name, "/\x00") || len(f.Name) > 255 {
+		if f.Name == "" || f.Name == "." || f.Name == ".." || strings.ContainsAny(f.Name, "/\x00") ||
+			len(f.Name) > 255 {
 			return &compute.Refusal{Reason: fmt.Sprintf("%q is no name for a file", printable(f.Name, 100))}
 		}
 		if names[f.Name] {
@@ -35,7 +36,8 @@ func (s *Slurm) check(p *compute.Parcel) error {
 		return &compute.Refusal{Reason: "there is no " + compute.Script + " among its files"}
 	}
 	if len(s.o.Services) > 0 && !slices.Contains(s.o.Services, p.Service) {
-		return &compute.Refusal{Reason: fmt.Sprintf("%s does not serve %q", s.o.Name, printable(p.Service, 100)), Here: true}
+		return &compute.Refusal{Reason: fmt.Sprintf("%s does not serve %q", s.o.Name, printable(p.Service, 100)),
+			Here: true}
 	}
 	if _, err := s.environ(p); err != nil {
 		return &compute.Refusal{Reason: err.Error()}
@@ -46,7 +48,7 @@ func (s *Slurm) check(p *compute.Parcel) error {
 	return nil
 }
 
-// stage writes a payload's directory and puts it in its place. fs.ErrExist: another server was faster.
+// stage writes a payload's directory and puts it under its name. fs.ErrExist: another server was faster.
 func (s *Slurm) stage(ctx context.Context, dir string, p *compute.Parcel) (err error) {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:])
@@ -74,10 +76,12 @@ func (s *Slurm) stage(ctx context.Context, dir string, p *compute.Parcel) (err e
 		return err
 	}
 	t := ticket{
-		Job: p.Job, Attempt: p.Attempt, Secret: digest(p.Secret), Service: p.Service, Owner: p.Owner, Files: p.Files, Inputs: p.Inputs, Limits: p.Limits,
+		Job: p.Job, Attempt: p.Attempt, Secret: digest(p.Secret), Service: p.Service, Owner: p.Owner, Files: p.Files,
+		Inputs: p.Inputs, Limits: p.Limits,
 		Sandbox: s.sandbox(), Received: s.now().UTC(),
 	}
-	err = errors.Join(durable.SyncIn(root, workDir), writeFile(root, envFile, []byte(env)), writeFile(root, batchFile, []byte(s.wrapper(dir, p.Limits))), writeJSON(root, ticketFile, t))
+	err = errors.Join(durable.SyncIn(root, workDir), writeFile(root, envFile, []byte(env)),
+		writeFile(root, batchFile, []byte(s.wrapper(dir, p.Limits))), writeJSON(root, ticketFile, t))
 	if err != nil {
 		return err
 	}
@@ -91,8 +95,9 @@ func (s *Slurm) stage(ctx context.Context, dir string, p *compute.Parcel) (err e
 	return durable.SyncIn(s.root, ".")
 }
 
-// bring copies a file of the parcel. It must be what the parcel says.
-func bring(ctx context.Context, root *os.Root, name string, f compute.File, open func(string) (io.ReadSeekCloser, error)) (err error) {
+// bring copies a file of the parcel. It must match the parcel.
+func bring(ctx context.Context, root *os.Root, name string, f compute.File,
+	open func(string) (io.ReadSeekCloser, error)) (err error) {
 	in, err := open(f.Name)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ type meaning struct {
 	sentence string // for people: of an end, and of what else needs a word
 }
 
-// states has each base state and flag of Slurm (slurm.h, enum job_states and JOB_*; squeue(1), "JOB STATE CODES"). A job is in one base state and may have flags, which squeue shows
-// instead of it.
+// states has each base state and flag of Slurm (slurm.h, enum job_states and JOB_*; squeue(1), "JOB STATE CODES"). A
+// job is in one base state and may have flags, which squeue shows instead of it.
 var states = map[string]meaning{
 	"PENDING":   {standing: compute.Waits},
 	"RUNNING":   {standing: compute.Works},
@@ -50,8 +50,9 @@ var states = map[string]meaning{
 	"REVOKED":       {standing: compute.Lost, sentence: "another cluster of the federation has taken it over"},
 }
 
-// meant reads a state as a command prints it: "RUNNING", "CANCELLED by 0", "OUT_OF_ME+", "COMPLETED+COMPLETING", "RUNNING,STOPPED". It is total: a word that nobody knows leaves the
-// job where it may still end, with the word shown. A job whose flags say that it is not over is not over.
+// meant reads a state as a command prints it: "RUNNING", "CANCELLED by 0", "OUT_OF_ME+", "COMPLETED+COMPLETING",
+// "RUNNING,STOPPED". It is total: an unknown word leaves the job where it may still end, with the word shown. A job is
+// not over while its flags show that it goes on.
 func meant(text string) meaning {
 	words, by, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(text)), " BY ")
 	var all []meaning
@@ -81,7 +82,8 @@ func meant(text string) meaning {
 }
 
 func unknown(text string) meaning {
-	return meaning{standing: compute.Works, sentence: fmt.Sprintf("Slurm says %q, a state that is not known here", printable(text, 60))}
+	return meaning{standing: compute.Works,
+		sentence: fmt.Sprintf("Slurm reports %q, a state that is not known here", printable(text, 60))}
 }
 
 // completed finds the state of which a word is the beginning, if there is one.

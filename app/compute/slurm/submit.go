@@ -21,7 +21,8 @@ func (s *Slurm) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, 
 		return compute.Notice{}, &compute.Refusal{Reason: err.Error()}
 	}
 	if p.Instance != "" && p.Instance != s.instance {
-		return s.lost("the directory of " + s.o.Name + " is another one than when the parcel was first sent: it may have run then"), nil
+		return s.lost("the directory of " + s.o.Name +
+			" is another one than when the parcel was first sent: it may have run then"), nil
 	}
 	if s.gone(dir) {
 		return s.lost(tombstone), nil
@@ -43,7 +44,7 @@ func (s *Slurm) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, 
 		return compute.Notice{}, err
 	}
 	defer s.hurry()
-	return s.Look(ctx, compute.Handle{Ticket: p.Ticket, Instance: s.instance})
+	return s.Query(ctx, compute.Handle{Ticket: p.Ticket, Instance: s.instance})
 }
 
 const tombstone = "it ended, the server had its results, and its files were removed"
@@ -70,11 +71,13 @@ func (s *Slurm) take(ctx context.Context, dir string, p *compute.Parcel) error {
 	return nil
 }
 
-// start has Slurm run a payload that it has not been given, or settles whether it has. The caller holds the directory's lock.
+// start has Slurm run a payload that it has not been given, or settles whether it has. The caller holds the directory's
+// lock.
 func (s *Slurm) start(ctx context.Context, dir string, parcel *compute.Parcel) error {
 	p, err := s.enter(parcel.Ticket)
 	if errors.Is(err, compute.ErrNoPayload) {
-		return &compute.Refusal{Reason: "another parcel has the same job and attempt here, with another secret", Here: true}
+		return &compute.Refusal{Reason: "another parcel has the same job and attempt here, with another secret",
+			Here: true}
 	}
 	if err != nil {
 		return err
@@ -103,7 +106,8 @@ func (s *Slurm) start(ctx context.Context, dir string, parcel *compute.Parcel) e
 	return s.receive(p, id)
 }
 
-// settle asks what Slurm has of a payload that an earlier try may have handed over. A new one has no file sent, and need not be asked for.
+// settle asks what Slurm has of a payload that an earlier try may have handed over. A new one has no file sent, and
+// need not be asked for.
 func (s *Slurm) settle(ctx context.Context, p *payload) ([]row, error) {
 	if !p.has(sentFile) {
 		if err := s.mark(p); err != nil {
@@ -128,7 +132,8 @@ func (s *Slurm) receive(p *payload, id string) error {
 func (s *Slurm) arguments(dir string, l compute.Limits) []string {
 	here := path.Join(s.o.Dir, dir)
 	args := []string{
-		"--parsable", "--job-name=" + nameOf(dir), "--comment=stagepost " + s.instance, "--no-requeue", "--export=ALL", "--nodes=1", "--ntasks=1",
+		"--parsable", "--job-name=" + nameOf(dir), "--comment=stagepost " + s.instance, "--no-requeue", "--export=ALL",
+		"--nodes=1", "--ntasks=1",
 		"--chdir=" + here, "--input=/dev/null", "--output=" + path.Join(here, slurmLog), "--open-mode=append",
 	}
 	add := func(name, value string) {
@@ -152,21 +157,29 @@ func (s *Slurm) arguments(dir string, l compute.Limits) []string {
 	return append(args, "--", path.Join(here, batchFile))
 }
 
-// What sbatch says when it will never take a job as it is, and when Slurm cannot have got it (slurm_errno.h; both in small letters).
+// What sbatch prints when it will never take a job as it is, and when Slurm cannot have got it (slurm_errno.h; both in
+// small letters).
 var (
 	refused = []string{
-		"invalid partition", "invalid account", "invalid qos", "invalid job array", "invalid wckey", "invalid feature", "invalid constraint", "invalid generic resource",
-		"invalid reservation", "invalid node name", "invalid license", "invalid --", "invalid argument", "unrecognized option", "node configuration is not available",
-		"memory specification", "node count specification", "cpu count specification", "requested time limit is invalid", "time limit specification", "more processors requested",
-		"violates accounting/qos policy", "access/permission denied", "group not permitted", "access denied", "required partition not available",
+		"invalid partition", "invalid account", "invalid qos", "invalid job array", "invalid wckey", "invalid feature",
+		"invalid constraint", "invalid generic resource",
+		"invalid reservation", "invalid node name", "invalid license", "invalid --", "invalid argument",
+		"unrecognized option", "node configuration is not available",
+		"memory specification", "node count specification", "cpu count specification",
+		"requested time limit is invalid", "time limit specification", "more processors requested",
+		"violates accounting/qos policy", "access/permission denied", "group not permitted", "access denied",
+		"required partition not available",
 	}
 	unreached = []string{
-		"unable to contact slurm controller (connect failure)", "connection refused", "no address associated", "unable to resolve", "could not establish a configuration source",
-		"munge", "authentication", "slurmctld is in standby", "temporarily unable to accept job", "maxjobcount", "submitjoblimit", "maxsubmitjob", "submit limit has been reached",
+		"unable to contact slurm controller (connect failure)", "connection refused", "no address associated",
+		"unable to resolve", "could not establish a configuration source",
+		"munge", "authentication", "slurmctld is in standby", "temporarily unable to accept job", "maxjobcount",
+		"submitjoblimit", "maxsubmitjob", "submit limit has been reached",
 	}
 )
 
-// unsent judges a failure of sbatch. Where it cannot be in the queue, the payload is withdrawn, so that another executor may have it: even a job that appears late finds nothing to run.
+// unsent checks a failure of sbatch. Where it cannot be in the queue, the payload is withdrawn, so that another
+// executor may have it: even a job that appears late finds nothing to run.
 func (s *Slurm) unsent(p *payload, err error) error {
 	var f *failure
 	if !errors.As(err, &f) {
@@ -187,7 +200,7 @@ func (s *Slurm) unsent(p *payload, err error) error {
 	}
 	withdrawn, failed := s.withdraw(p)
 	if failed != nil || !withdrawn {
-		return errors.Join(err, failed) // it runs after all, or may: Look tells
+		return errors.Join(err, failed) // it runs after all, or may: Check reports
 	}
 	return judged
 }

@@ -47,7 +47,8 @@ func TestStates(t *testing.T) {
 		{"COMPLETED\x1b[2J", compute.Works, "", "not known"},
 	} {
 		m := meant(test.text)
-		if m.standing != test.standing || m.cause != test.cause || !strings.Contains(m.sentence, test.says) || strings.Contains(m.sentence, "\x1b") {
+		if m.standing != test.standing || m.cause != test.cause || !strings.Contains(m.sentence, test.says) ||
+			strings.Contains(m.sentence, "\x1b") {
 			t.Errorf("%q: got %+v", test.text, m)
 		}
 	}
@@ -82,13 +83,16 @@ func TestReasons(t *testing.T) {
 func TestReadQueue(t *testing.T) {
 	rows, odd := readQueue("12|RUNNING|1767225600|N/A|n1|stagepost-cmp_1-2|None\nCLUSTER: x\n13|PENDING|N/A|2026-01-01T00:00:00||stagepost-cmp_2-1|odd|one\n")
 	want := map[string][]row{
-		"stagepost-cmp_1-2": {{id: "12", state: "RUNNING", start: time.Unix(1767225600, 0).UTC(), node: "n1", name: "stagepost-cmp_1-2", reason: "None"}},
-		"stagepost-cmp_2-1": {{id: "13", state: "PENDING", end: time.Unix(1767225600, 0).UTC(), name: "stagepost-cmp_2-1", reason: "odd|one"}},
+		"stagepost-cmp_1-2": {{id: "12", state: "RUNNING", start: time.Unix(1767225600, 0).UTC(), node: "n1",
+			name: "stagepost-cmp_1-2", reason: "None"}},
+		"stagepost-cmp_2-1": {{id: "13", state: "PENDING", end: time.Unix(1767225600, 0).UTC(),
+			name: "stagepost-cmp_2-1", reason: "odd|one"}},
 	}
 	if diff := cmp.Diff(want, rows, cmp.AllowUnexported(row{})); diff != "" || odd != "" {
 		t.Errorf("odd line %q; (-want +got)\n%s", odd, diff)
 	}
-	for _, line := range []string{"x", "1|2|3", "1_2|RUNNING|||n|stagepost-a-1|x", "12|RUNNING|||n|other|x", "|||||stagepost-a-1|"} {
+	for _, line := range []string{"x", "1|2|3", "1_2|RUNNING|||n|stagepost-a-1|x", "12|RUNNING|||n|other|x",
+		"|||||stagepost-a-1|"} {
 		if rows, odd := readQueue(line + "\n"); len(rows) != 0 || odd != line {
 			t.Errorf("%q: %v, %q", line, rows, odd)
 		}
@@ -96,7 +100,8 @@ func TestReadQueue(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	rows := []row{{id: "99", state: "FAILED"}, {id: "101", state: "PENDING"}, {id: "100", state: "RUNNING"}, {id: "98", state: "COMPLETED"}}
+	rows := []row{{id: "99", state: "FAILED"}, {id: "101", state: "PENDING"}, {id: "100", state: "RUNNING"},
+		{id: "98", state: "COMPLETED"}}
 	for claimed, want := range map[string]string{"": "100", "98": "98", "101": "101", "7": "100"} {
 		if got, ok := pick(rows, claimed); !ok || got.id != want {
 			t.Errorf("claimed by %q: got %q, want %q", claimed, got.id, want)
@@ -115,7 +120,8 @@ func TestReadBook(t *testing.T) {
 		"13|COMPLETED|0:0|Unknown|Unknown|n1|||others|name\nrubbish\n.batch|||||||\n99.batch|COMPLETED|0:0|||n1|9|9G|batch\n"
 	got := readBook(out)["stagepost-a-1"]
 	want := []row{{
-		id: "12", name: "stagepost-a-1", state: "CANCELLED by 0", node: "n1", start: time.Unix(1767225600, 0).UTC(), end: time.Unix(1767225660, 0).UTC(),
+		id: "12", name: "stagepost-a-1", state: "CANCELLED by 0", node: "n1", start: time.Unix(1767225600, 0).UTC(),
+		end:    time.Unix(1767225660, 0).UTC(),
 		signal: 15, known: true, cpu: 24*time.Hour + 2*time.Second, memory: 3 << 19,
 	}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(row{})); diff != "" || len(readBook(out)) != 1 {
@@ -153,8 +159,8 @@ func TestReadRoom(t *testing.T) {
 }
 
 func TestEnding(t *testing.T) {
-	wrote := func(exit, signal int, cause string, told bool) *exited {
-		return &exited{Exit: exit, Signal: signal, Cause: cause, Told: told, Started: 1, Finished: 2}
+	wrote := func(exit, signal int, cause string, notified bool) *exited {
+		return &exited{Exit: exit, Signal: signal, Cause: cause, Notified: notified, Started: 1, Finished: 2}
 	}
 	failed := func(exit, signal int) row { return row{id: "1", exit: exit, signal: signal, known: true} }
 	for _, test := range []struct {
@@ -166,54 +172,80 @@ func TestEnding(t *testing.T) {
 		{"good", end{exit: wrote(0, 0, "", false), meaning: states["COMPLETED"]}, 0, "", ""},
 		{"good, and Slurm has forgotten it", end{exit: wrote(0, 0, "", false)}, 0, "", ""},
 		{"good, before its node failed", end{exit: wrote(0, 0, "", false), meaning: states["NODE_FAIL"]}, 0, "", ""},
-		{"good, before the wish to end it arrived", end{exit: wrote(0, 0, "", false), meaning: states["CANCELLED"], killed: true}, 0, "", ""},
-		{"ended on request, well-behaved", end{exit: wrote(0, 0, "", true), meaning: states["CANCELLED"], killed: true}, 0, "", compute.CauseKilled},
-		{"ended on request", end{exit: wrote(-1, 15, "", true), meaning: states["CANCELLED"], killed: true}, -1, "SIGTERM", compute.CauseKilled},
-		{"cancelled by another", end{exit: wrote(-1, 15, "", true), meaning: states["CANCELLED"]}, -1, "SIGTERM", compute.CauseKilled},
-		{"time limit of Slurm", end{exit: wrote(-1, 15, "", true), meaning: states["TIMEOUT"]}, -1, "SIGTERM", compute.CauseTimeout},
+		{"good, before the request to end it arrived", end{exit: wrote(0, 0, "", false), meaning: states["CANCELLED"], killed: true}, 0, "", ""},
+		{"ended on request, well-behaved", end{exit: wrote(0, 0, "", true), meaning: states["CANCELLED"], killed: true},
+			0, "", compute.CauseKilled},
+		{"ended on request", end{exit: wrote(-1, 15, "", true), meaning: states["CANCELLED"], killed: true}, -1,
+			"SIGTERM", compute.CauseKilled},
+		{"cancelled by another", end{exit: wrote(-1, 15, "", true), meaning: states["CANCELLED"]}, -1, "SIGTERM",
+			compute.CauseKilled},
+		{"time limit of Slurm", end{exit: wrote(-1, 15, "", true), meaning: states["TIMEOUT"]}, -1, "SIGTERM",
+			compute.CauseTimeout},
 		{"preempted", end{exit: wrote(143, 0, "", true), meaning: states["PREEMPTED"]}, 143, "", compute.CausePreempt},
-		{"time limit of ours", end{exit: wrote(-1, 9, "wall", true), meaning: states["FAILED"]}, -1, "SIGKILL", compute.CauseTimeout},
+		{"time limit of ours", end{exit: wrote(-1, 9, "wall", true), meaning: states["FAILED"]}, -1, "SIGKILL",
+			compute.CauseTimeout},
 		{"disk", end{exit: wrote(1, 0, "disk", true), meaning: states["FAILED"]}, 1, "", compute.CauseDisk},
-		{"memory by cgroups", end{exit: wrote(137, 0, "", false), meaning: states["OUT_OF_MEMORY"]}, 137, "", compute.CauseMemory},
-		{"memory by a look at it", end{row: failed(0, 9), meaning: states["FAILED"], log: "slurmstepd: error: Exceeded job memory limit\n", ran: true}, -1, "SIGKILL", compute.CauseMemory},
+		{"memory by cgroups", end{exit: wrote(137, 0, "", false), meaning: states["OUT_OF_MEMORY"]}, 137, "",
+			compute.CauseMemory},
+		{"memory by polling", end{row: failed(0, 9), meaning: states["FAILED"], log: "slurmstepd: error: Exceeded job memory limit\n", ran: true}, -1, "SIGKILL", compute.CauseMemory},
 		{"exit code", end{exit: wrote(3, 0, "", false), meaning: states["FAILED"]}, 3, "", compute.CauseExit},
 		{"signal", end{exit: wrote(-1, 11, "", false), meaning: states["FAILED"]}, -1, "SIGSEGV", compute.CauseSignal},
-		{"processor time", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"], limits: compute.Limits{CPU: 1}}, -1, "SIGXCPU", compute.CauseCPU},
-		{"SIGXCPU for fun", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"]}, -1, "SIGXCPU", compute.CauseSignal},
-		{"beyond disk, and ended well", end{exit: &exited{Disk: 2, Started: 1, Finished: 2}, meaning: states["COMPLETED"], limits: compute.Limits{Disk: 1 << 10}}, 0, "", compute.CauseDisk},
-		{"beyond disk, and ended badly", end{exit: &exited{Exit: 1, Disk: 2, Started: 1, Finished: 2}, meaning: states["FAILED"], limits: compute.Limits{Disk: 1 << 10}}, 1, "", compute.CauseDisk},
-		{"below disk", end{exit: &exited{Disk: 1, Started: 1, Finished: 2}, meaning: states["COMPLETED"], limits: compute.Limits{Disk: 1 << 10}}, 0, "", ""},
-		{"a child's file too large", end{exit: wrote(153, 0, "", false), meaning: states["FAILED"], limits: compute.Limits{Disk: 1}}, 153, "", compute.CauseDisk},
-		{"a file too large", end{exit: wrote(-1, 25, "", false), meaning: states["FAILED"], limits: compute.Limits{Disk: 1}}, -1, "SIGXFSZ", compute.CauseDisk},
+		{"processor time", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"],
+			limits: compute.Limits{CPU: 1}}, -1, "SIGXCPU", compute.CauseCPU},
+		{"SIGXCPU for fun", end{exit: wrote(-1, 24, "", false), meaning: states["FAILED"]}, -1, "SIGXCPU",
+			compute.CauseSignal},
+		{"beyond disk, and ended well", end{exit: &exited{Disk: 2, Started: 1, Finished: 2},
+			meaning: states["COMPLETED"], limits: compute.Limits{Disk: 1 << 10}}, 0, "", compute.CauseDisk},
+		{"beyond disk, and ended badly", end{exit: &exited{Exit: 1, Disk: 2, Started: 1, Finished: 2},
+			meaning: states["FAILED"], limits: compute.Limits{Disk: 1 << 10}}, 1, "", compute.CauseDisk},
+		{"below disk", end{exit: &exited{Disk: 1, Started: 1, Finished: 2}, meaning: states["COMPLETED"],
+			limits: compute.Limits{Disk: 1 << 10}}, 0, "", ""},
+		{"a child's file too large", end{exit: wrote(153, 0, "", false), meaning: states["FAILED"],
+			limits: compute.Limits{Disk: 1}}, 153, "", compute.CauseDisk},
+		{"a file too large", end{exit: wrote(-1, 25, "", false), meaning: states["FAILED"],
+			limits: compute.Limits{Disk: 1}}, -1, "SIGXFSZ", compute.CauseDisk},
 
 		{"nothing written, good", end{row: failed(0, 0), meaning: states["COMPLETED"], ran: true}, 0, "", ""},
-		{"nothing written, exit code", end{row: failed(3, 0), meaning: states["FAILED"], ran: true}, 3, "", compute.CauseExit},
-		{"nothing written, killed by KILL", end{row: failed(0, 9), meaning: states["CANCELLED"], ran: true, killed: true}, -1, "SIGKILL", compute.CauseKilled},
-		{"nothing written, a signal", end{row: failed(0, 11), meaning: states["FAILED"], ran: true}, -1, "SIGSEGV", compute.CauseSignal},
-		{"cancelled before it ran", end{row: failed(0, 0), meaning: states["CANCELLED"], killed: true}, -1, "", compute.CauseKilled},
+		{"nothing written, exit code", end{row: failed(3, 0), meaning: states["FAILED"], ran: true}, 3, "",
+			compute.CauseExit},
+		{"nothing written, killed by KILL", end{row: failed(0, 9), meaning: states["CANCELLED"], ran: true,
+			killed: true}, -1, "SIGKILL", compute.CauseKilled},
+		{"nothing written, a signal", end{row: failed(0, 11), meaning: states["FAILED"], ran: true}, -1, "SIGSEGV",
+			compute.CauseSignal},
+		{"cancelled before it ran", end{row: failed(0, 0), meaning: states["CANCELLED"], killed: true}, -1, "",
+			compute.CauseKilled},
 		{"node failed", end{row: failed(0, 0), meaning: states["NODE_FAIL"], ran: true}, -1, "", compute.CauseNode},
-		{"time limit, KILL", end{row: failed(0, 9), meaning: states["TIMEOUT"], ran: true}, -1, "SIGKILL", compute.CauseTimeout},
-		{"begun twice", end{row: failed(codeTaken, 0), meaning: states["FAILED"], ran: true}, -1, "", compute.CauseNode},
+		{"time limit, KILL", end{row: failed(0, 9), meaning: states["TIMEOUT"], ran: true}, -1, "SIGKILL",
+			compute.CauseTimeout},
+		{"begun twice", end{row: failed(codeTaken, 0), meaning: states["FAILED"], ran: true}, -1, "",
+			compute.CauseNode},
 		{"no shared directory", end{row: failed(0, codeFile), meaning: states["FAILED"]}, -1, "", compute.CauseNode},
 		{"no directory", end{row: failed(codeNoDir, 0), meaning: states["FAILED"]}, -1, "", compute.CauseNode},
-		{"Slurm says nothing", end{meaning: meaning{standing: compute.Ended, cause: compute.CauseLost}, killed: true}, -1, "", compute.CauseKilled},
+		{"Slurm reports nothing", end{meaning: meaning{standing: compute.Ended, cause: compute.CauseLost},
+			killed: true},
+			-1, "", compute.CauseKilled},
 	} {
 		got := test.end.ending()
-		if got.Exit != test.exit || got.Signal != test.signal || got.Cause != test.why || (got.Cause != "") && got.Sentence == "" {
+		if got.Exit != test.exit || got.Signal != test.signal || got.Cause != test.why ||
+			(got.Cause != "") && got.Sentence == "" {
 			t.Errorf("%s: got %+v", test.name, got)
 		}
 	}
 }
 
 func TestValidate(t *testing.T) {
-	good := Options{Dir: "/shared", Partition: "a,b", Account: "x", Extra: []string{"--gres=gpu:1", "--exclusive"}, Slots: -1, Env: map[string]string{"A": "b\nc"}, Binds: []string{"/opt"}}
+	good := Options{Dir: "/shared", Partition: "a,b", Account: "x", Extra: []string{"--gres=gpu:1", "--exclusive"},
+		Slots: -1, Env: map[string]string{"A": "b\nc"}, Binds: []string{"/opt"}}
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
 	for name, o := range map[string]Options{
-		"no directory": {}, "relative": {Dir: "shared"}, "a pattern": {Dir: "/shared/%j"}, "an option": {Dir: "/s", Partition: "x --wrap"}, "not allowed": {Dir: "/s", Extra: []string{"--wrap=id"}},
-		"requeue": {Dir: "/s", Extra: []string{"--requeue"}}, "two words": {Dir: "/s", Extra: []string{"--nice 5"}}, "variable": {Dir: "/s", Env: map[string]string{"A B": ""}},
-		"bind": {Dir: "/s", Binds: []string{"opt"}}, "negative": {Dir: "/s", Poll: -1}, "a line": {Dir: "/s", Extra: []string{"--gres=a\n#SBATCH"}},
+		"no directory": {}, "relative": {Dir: "shared"}, "a pattern": {Dir: "/shared/%j"},
+		"an option": {Dir: "/s", Partition: "x --wrap"}, "not allowed": {Dir: "/s", Extra: []string{"--wrap=id"}},
+		"requeue": {Dir: "/s", Extra: []string{"--requeue"}}, "two words": {Dir: "/s", Extra: []string{"--nice 5"}},
+		"variable": {Dir: "/s", Env: map[string]string{"A B": ""}},
+		"bind":     {Dir: "/s", Binds: []string{"opt"}}, "negative": {Dir: "/s", Poll: -1},
+		"a line": {Dir: "/s", Extra: []string{"--gres=a\n#SBATCH"}},
 	} {
 		if err := o.Validate(); err == nil {
 			t.Errorf("%s is taken", name)

@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 )
 
-// TestTermToScriptAlone: with proctrack/cgroup Slurm sends TERM to the batch script and to nobody else. run.sh gets it, and
-// how it ends then is what is written down; so does what is deep below it.
+// TestTermToScriptAlone: with proctrack/cgroup Slurm sends TERM to the batch script and to no one else. run.sh gets it,
+// and how it ends then is what is written down; so does what is deep below it.
 func TestTermToScriptAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		script string
@@ -34,14 +34,14 @@ func TestTermToScriptAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e, out := batch(t, c.script, compute.Limits{}, func(p *os.Process) { _ = p.Signal(syscall.SIGTERM) })
-			if e.Exit != c.exit || e.Signal != c.signal || !e.Told || out != c.out {
+			if e.Exit != c.exit || e.Signal != c.signal || !e.Notified || out != c.out {
 				t.Errorf("got %+v, %q, want %+v", e, out, c)
 			}
 		})
 	}
-	t.Run("control", func(t *testing.T) { // nobody sends anything
+	t.Run("control", func(t *testing.T) { // no one sends anything
 		e, out := batch(t, "echo ready; exit 7", compute.Limits{}, func(*os.Process) {})
-		if e.Exit != 7 || e.Told || out != "ready\n" {
+		if e.Exit != 7 || e.Notified || out != "ready\n" {
 			t.Errorf("got %+v, %q", e, out)
 		}
 	})
@@ -59,7 +59,8 @@ func batch(t *testing.T, text string, l compute.Limits, ready func(*os.Process))
 	if err := os.MkdirAll(filepath.Join(dir, workDir), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{batchFile: s.wrapper("job.1", l), envFile: "", workDir + "/run.sh": text} {
+	for name, text := range map[string]string{batchFile: s.wrapper("job.1", l), envFile: "",
+		workDir + "/run.sh": text} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -22,17 +22,20 @@ var body string
 // quote makes one word of the shell of any text without NUL.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// wrapper writes batch.sh: first what differs, all of it numbers and paths that an administrator chose, then the body. Nothing in it comes from a user.
+// wrapper writes batch.sh: first what differs, all of it numbers and paths that an administrator chose, then the body.
+// Nothing in it comes from a user.
 func (s *Slurm) wrapper(dir string, l compute.Limits) string {
 	var b strings.Builder
-	b.WriteString("#!/bin/bash -p\n# Written by Stagepost for one payload. Its parts are explained in the package app/compute/slurm.\n")
+	b.WriteString("#!/bin/bash -p\n# Written by Stagepost for one payload. Its parts are explained in the package " +
+		"app/compute/slurm.\n")
 	set := func(name, value string) { fmt.Fprintf(&b, "%s=%s\n", name, quote(value)) }
 	set("dir", path.Join(s.o.Dir, dir))
 	for _, n := range []struct {
 		name  string
 		value int64
 	}{
-		{"wall", seconds(l.Wall)}, {"grace", max(1, seconds(s.o.Grace))}, {"output", l.Output}, {"disk", kibi(l.Disk)}, {"files", int64(l.Files)}, {"cpu", seconds(l.CPU)},
+		{"wall", seconds(l.Wall)}, {"grace", max(1, seconds(s.o.Grace))}, {"output", l.Output}, {"disk", kibi(l.Disk)},
+		{"files", int64(l.Files)}, {"cpu", seconds(l.CPU)},
 	} {
 		set(n.name, fmt.Sprint(n.value))
 	}
@@ -48,20 +51,23 @@ func (s *Slurm) wrapper(dir string, l compute.Limits) string {
 	return b.String()
 }
 
-// confined gives the command line of bubblewrap: the payload's directory, /usr and the binds, and nothing else of the node; no network; all processes end with the first.
+// confined gives the command line of bubblewrap: the payload's directory, /usr and the binds, and nothing else of the
+// node; no network; all processes end with the first.
 func (s *Slurm) confined(dir string) []string {
 	work := path.Join(s.o.Dir, dir, workDir)
 	words := []string{s.o.Bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/usr", "/usr"}
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		words = append(words, "--symlink", "usr/"+name, "/"+name)
 	}
-	for _, name := range []string{"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/localtime"} {
+	for _, name := range []string{"/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d",
+		"/etc/localtime"} {
 		words = append(words, "--ro-bind-try", name, name)
 	}
 	for _, name := range s.o.Binds {
 		words = append(words, "--ro-bind", name, name)
 	}
-	return append(words, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", work, work, "--chdir", work, "--")
+	return append(words, "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--bind", work, work, "--chdir", work,
+		"--")
 }
 
 // seconds rounds up.

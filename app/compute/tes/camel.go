@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// shape says which fields of an object of the standard clients write in camel case, and what lies below it. Keys of
+// shape lists which fields of an object of the standard clients write in camel case, and what lies below it. Keys of
 // maps (env, tags, parameters) are a user's own and are left alone.
 type shape struct {
 	fields map[string]string
@@ -24,7 +24,8 @@ var taskShape = &shape{
 		"logs": {
 			fields: map[string]string{"startTime": "start_time", "endTime": "end_time", "systemLogs": "system_logs"},
 			below: map[string]*shape{
-				"logs":    {fields: map[string]string{"startTime": "start_time", "endTime": "end_time", "exitCode": "exit_code"}},
+				"logs": {fields: map[string]string{"startTime": "start_time", "endTime": "end_time",
+					"exitCode": "exit_code"}},
 				"outputs": {fields: map[string]string{"sizeBytes": "size_bytes"}},
 			},
 		},
@@ -47,8 +48,8 @@ func Standard(text []byte) []byte {
 	return out
 }
 
-// rename changes the names in a value and tells whether there were any. A field that is there under both names stays, and
-// is refused as unknown.
+// rename changes the names in a value and reports whether there were any. A field that is there under both names stays,
+// and is refused as unknown.
 func (s *shape) rename(v any) (changed bool) {
 	switch v := v.(type) {
 	case []any:

@@ -17,9 +17,12 @@ func TestStandard(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Task{
-		Name: "x", Resources: &Resources{Cores: 2, RAM: 1.5, Disk: 10, Parameters: map[string]string{"cpuCores": "kept"}, Strict: true},
-		Outputs: []Output{{Path: "/a*", PathPrefix: "/a", URL: "file:///o"}}, Tags: map[string]string{"diskGb": "kept"}, Volumes: []string{"ramGb"},
-		Executors: []Executor{{Image: "i", Command: []string{"pathPrefix"}, IgnoreError: true, Env: map[string]string{"ignoreError": "kept"}}},
+		Name: "x", Resources: &Resources{Cores: 2, RAM: 1.5, Disk: 10,
+			Parameters: map[string]string{"cpuCores": "kept"}, Strict: true},
+		Outputs: []Output{{Path: "/a*", PathPrefix: "/a", URL: "file:///o"}}, Tags: map[string]string{"diskGb": "kept"},
+		Volumes: []string{"ramGb"},
+		Executors: []Executor{{Image: "i", Command: []string{"pathPrefix"}, IgnoreError: true,
+			Env: map[string]string{"ignoreError": "kept"}}},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

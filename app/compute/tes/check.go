@@ -42,12 +42,15 @@ func invalid(format string, args ...any) error {
 // check gives a task in which everything is as the script needs it. The task itself is not changed.
 func check(t Task) (*checked, error) {
 	c := &checked{Task: t}
-	c.Inputs, c.Outputs, c.Executors, c.Volumes = slices.Clone(t.Inputs), slices.Clone(t.Outputs), slices.Clone(t.Executors), slices.Clone(t.Volumes)
+	c.Inputs, c.Outputs, c.Executors, c.Volumes = slices.Clone(t.Inputs), slices.Clone(t.Outputs),
+		slices.Clone(t.Executors), slices.Clone(t.Volumes)
 	switch {
 	case len(c.Executors) == 0:
 		return nil, invalid("executors is empty: a task has at least one")
-	case len(c.Executors) > mostExecutors || len(c.Inputs) > mostInputs || len(c.Outputs) > mostInputs || len(c.Volumes) > mostInputs:
-		return nil, invalid("a task has at most %d executors and %d inputs, outputs and volumes each", mostExecutors, mostInputs)
+	case len(c.Executors) > mostExecutors || len(c.Inputs) > mostInputs || len(c.Outputs) > mostInputs ||
+		len(c.Volumes) > mostInputs:
+		return nil, invalid("a task has at most %d executors and %d inputs, outputs and volumes each", mostExecutors,
+			mostInputs)
 	}
 	for _, part := range []func() error{c.checkInputs, c.checkOutputs, c.checkVolumes, c.checkExecutors} {
 		if err := part(); err != nil {
@@ -58,7 +61,7 @@ func check(t Task) (*checked, error) {
 	return c, nil
 }
 
-// path checks a path in its place and declares it.
+// path checks a path where it stands and declares it.
 func (c *checked) path(where *string, format string, args ...any) error {
 	name, err := cleaned(fmt.Sprintf(format, args...), *where)
 	if err != nil {
@@ -78,7 +81,8 @@ func (c *checked) checkInputs() error {
 		}
 		switch {
 		case in.Type == TypeDirectory:
-			return fmt.Errorf("inputs[%d] is a DIRECTORY, which this server does not take: give its files one by one, or as one archive", i)
+			return fmt.Errorf("inputs[%d] is a DIRECTORY, which this server does not take: give its files one by "+
+				"one, or as one archive", i)
 		case in.Type != "" && in.Type != TypeFile:
 			return fmt.Errorf("inputs[%d].type must be FILE, not %.40q", i, in.Type)
 		case in.Content == "" && in.URL == "":
@@ -153,10 +157,12 @@ func (c *checked) checkExecutors() error {
 		}
 		for name, value := range e.Env {
 			if !variable.MatchString(name) || strings.ContainsRune(value, 0) || !utf8.ValidString(value) {
-				return fmt.Errorf("executors[%d].env: %.60q is no name of a variable, or its value has a NUL in it", i, name)
+				return fmt.Errorf("executors[%d].env: %.60q is no name of a variable, or its value has a NUL in it", i,
+					name)
 			}
 		}
-		for field, where := range map[string]*string{"workdir": &e.Workdir, "stdin": &e.Stdin, "stdout": &e.Stdout, "stderr": &e.Stderr} {
+		for field, where := range map[string]*string{"workdir": &e.Workdir, "stdin": &e.Stdin, "stdout": &e.Stdout,
+			"stderr": &e.Stderr} {
 			if *where == "" {
 				continue
 			}
@@ -202,7 +208,8 @@ func (r *Resources) limits() (l compute.Limits, err error) {
 	return l, nil
 }
 
-// parameter takes one backend parameter; one that is not known is a mistake if the task is strict, and nothing else (the standard says so).
+// parameter takes one backend parameter; one that is not known is a mistake if the task is strict, and nothing else
+// (the standard reports it).
 func parameter(l *compute.Limits, name, value string, strict bool) (err error) {
 	switch name {
 	case "wall":
@@ -226,12 +233,14 @@ func parameter(l *compute.Limits, name, value string, strict bool) (err error) {
 	return err
 }
 
-// labels gives the tags that can be labels: a name without = and comma, a value without comma, both short and printable.
+// labels gives the tags that can be labels: a name without = and comma, a value without comma, both short and
+// printable.
 func labels(tags map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		value := tags[name]
-		fits := name != "" && !strings.ContainsAny(name, "=,") && !strings.Contains(value, ",") && len(name) <= mostLabel && len(value) <= mostLabel
+		fits := name != "" && !strings.ContainsAny(name, "=,") && !strings.Contains(value, ",") &&
+			len(name) <= mostLabel && len(value) <= mostLabel
 		if fits && !strings.ContainsFunc(name+value, unicode.IsControl) && len(all) < mostLabels {
 			all[name] = value
 		}

@@ -18,11 +18,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Topic is that of the messages by which outputs are copied to where the task wants them. The message is part of the commit that completes the job: no crash loses it, and what was copied
-// already is copied again.
+// Topic is that of the messages by which outputs are copied to where the task names them. The message is part of the
+// commit that completes the job: no crash loses it, and what was copied already is copied again.
 const Topic = "compute-tes-outputs"
 
-// Copies tells whether outputs of a task are to be copied.
+// Copies reports whether outputs of a task are to be copied.
 func (t *Task) Copies() bool {
 	for i := range t.Outputs {
 		if t.Outputs[i].URL != "" {
@@ -66,7 +66,7 @@ func (a *Adapter) Deliver(get func(context.Context, job.ID) (job.Job, error), fi
 	}
 }
 
-// copyAll copies what the outputs of a task name. An output that was not made is told when all others are copied.
+// copyAll copies what the outputs of a task name. An output that was not made is reported when all others are copied.
 func (a *Adapter) copyAll(ctx context.Context, t *Task, zip *os.File, size int64) error {
 	all, more, err := collect.Entries(ctx, zip, size, mostEntries)
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *Output) target(name string) string {
 	return strings.TrimSuffix(o.URL, "/") + u.EscapedPath()
 }
 
-// copyOne copies one file below its root: under another name first, so that nobody sees half of it.
+// copyOne copies one file below its root: under another name first, so that it is never seen in part.
 func (a *Adapter) copyOne(ctx context.Context, zip *os.File, size int64, f *collect.File, to string) error {
 	name, _ := local(to)
 	dir, rest, err := rooted(a.options.Outputs, name)
@@ -164,13 +164,15 @@ func drop(root *os.Root, name string) error {
 	return nil
 }
 
-// Settle tells how a completed task stands whose outputs are to be copied: it still runs until they are, and failed if they cannot be.
+// Settle reports how a completed task stands whose outputs are to be copied: it still runs until they are, and failed
+// if they cannot be.
 func Settle(s Standing, messages []job.Message) Standing {
 	for i := range messages {
 		switch m := &messages[i]; m.Settled {
 		case job.Delivered:
 		case job.GivenUp:
-			return Standing{State: compute.Failed, Cause: compute.CauseResults, Sentence: "its outputs could not be copied: " + m.Error}
+			return Standing{State: compute.Failed, Cause: compute.CauseResults,
+				Sentence: "its outputs could not be copied: " + m.Error}
 		default:
 			s.State, s.Sentence = compute.Retrieving, "its outputs are being copied"
 			if m.Error != "" {

@@ -18,7 +18,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// made are the results of a job: names and contents in turns; a name that ends in "=>" is a link, one that ends in "!" can be executed.
+// made are the results of a job: names and contents in turns; a name that ends in "=>" is a link, one that ends in "!"
+// can be executed.
 type made []string
 
 func (m made) Results(*job.Job) (*os.File, *compute.Results, error) {
@@ -96,9 +97,12 @@ func TestDeliver(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "one"), []byte("older and longer"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	files := made{"tes/out/a", "A", "tes/out/sub/b c%", "B", "tes/out/link=>", "/etc/passwd", "tes/x/1.t!", "1", "tes/x/2.u", "2", "stdout", "said", "tes.log/executors", "x"}
-	got, err := delivered(t, a, dir, files, Output{Path: "/out/a", URL: "file://" + dir + "/one"}, Output{Path: "/out", Type: TypeDirectory, URL: "file://" + dir + "/all/"},
-		Output{Path: "/x/*.t", PathPrefix: "/x", URL: dir + "/t"}, Output{Path: "/not/made", Type: TypeDirectory, URL: dir + "/n"}, Output{Path: "/not/copied"})
+	files := made{"tes/out/a", "A", "tes/out/sub/b c%", "B", "tes/out/link=>", "/etc/passwd", "tes/x/1.t!", "1",
+		"tes/x/2.u", "2", "stdout", "said", "tes.log/executors", "x"}
+	got, err := delivered(t, a, dir, files, Output{Path: "/out/a", URL: "file://" + dir + "/one"},
+		Output{Path: "/out", Type: TypeDirectory, URL: "file://" + dir + "/all/"},
+		Output{Path: "/x/*.t", PathPrefix: "/x", URL: dir + "/t"}, Output{Path: "/not/made", Type: TypeDirectory,
+			URL: dir + "/n"}, Output{Path: "/not/copied"})
 	want := map[string]string{"one": "A", "all/a": "A", "all/sub/b c%": "B", "t/1.t": "1"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
@@ -108,14 +112,16 @@ func TestDeliver(t *testing.T) {
 	}
 }
 
-// TestDeliverRefused has outputs that cannot be copied: what can be is copied all the same, and nothing is written beyond the roots. The control is TestDeliver.
+// TestDeliverRefused has outputs that cannot be copied: what can be is copied all the same, and nothing is written
+// beyond the roots. The control is TestDeliver.
 func TestDeliverRefused(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	a, root := adapter(t, func(o *Options) { o.Outputs = []string{dir} })
 	if err := os.Symlink(outside, filepath.Join(dir, "way-out")); err != nil {
 		t.Fatal(err)
 	}
-	got, err := delivered(t, a, dir, made{"tes/a", "A"}, Output{Path: "/none", URL: dir + "/none"}, Output{Path: "/a", URL: dir + "/a"})
+	got, err := delivered(t, a, dir, made{"tes/a", "A"}, Output{Path: "/none", URL: dir + "/none"},
+		Output{Path: "/a", URL: dir + "/a"})
 	if got["a"] != "A" || len(got) != 1 || err == nil || !strings.Contains(err.Error(), "/none was not made") {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -128,7 +134,8 @@ func TestDeliverRefused(t *testing.T) {
 	if _, err := delivered(t, a, dir, nil, Output{Path: "/a", URL: dir + "/b"}); err == nil {
 		t.Error("results that are gone were copied")
 	}
-	for _, url := range []string{"file://" + root + "/x", "file://" + dir, "file://" + dir + "/../x", "s3://b/c", "http://example.org/", "file://other" + dir + "/x"} {
+	for _, url := range []string{"file://" + root + "/x", "file://" + dir, "file://" + dir + "/../x", "s3://b/c",
+		"http://example.org/", "file://other" + dir + "/x"} {
 		task := simple()
 		task.Outputs = []Output{{Path: "/a", URL: url}}
 		if _, err := a.Plan(task); job.KindOf(err) != job.Invalid {
@@ -156,14 +163,18 @@ func TestAnnounce(t *testing.T) {
 		from, to lifecycle.State
 		want     int
 	}{
-		{compute.Spec{TES: copies.Order.TES}, compute.Retrieving, compute.Completed, 1}, {compute.Spec{TES: copies.Order.TES}, compute.Retrieving, compute.Failed, 0},
-		{compute.Spec{TES: copies.Order.TES}, compute.Completed, compute.Completed, 0}, {compute.Spec{TES: plain.Order.TES}, compute.Retrieving, compute.Completed, 0}, {compute.Spec{}, compute.Retrieving, compute.Completed, 0},
+		{compute.Spec{TES: copies.Order.TES}, compute.Retrieving, compute.Completed, 1},
+		{compute.Spec{TES: copies.Order.TES}, compute.Retrieving, compute.Failed, 0},
+		{compute.Spec{TES: copies.Order.TES}, compute.Completed, compute.Completed, 0},
+		{compute.Spec{TES: plain.Order.TES}, compute.Retrieving, compute.Completed, 0}, {compute.Spec{},
+			compute.Retrieving, compute.Completed, 0},
 	} {
 		j := asJob(t, test.spec)
 		j.ID, j.State = "cmp_1", test.from
 		c := &job.Change{}
 		c.To.State = test.to
-		if got := a.Announce(j, c); len(got) != test.want || test.want > 0 && (got[0].Key != "cmp_1/tes-outputs" || got[0].Topic != Topic || got[0].Job != "cmp_1") {
+		if got := a.Announce(j, c); len(got) != test.want ||
+			test.want > 0 && (got[0].Key != "cmp_1/tes-outputs" || got[0].Topic != Topic || got[0].Job != "cmp_1") {
 			t.Errorf("%s to %s: got %v", test.from, test.to, got)
 		}
 	}
@@ -172,8 +183,9 @@ func TestAnnounce(t *testing.T) {
 // TestSettle: a task runs until its outputs are copied, and has failed if they cannot be.
 func TestSettle(t *testing.T) {
 	for settled, want := range map[job.Settled]State{job.Delivered: Complete, job.GivenUp: SystemError, "": Running} {
-		s := Settle(Standing{State: compute.Completed}, []job.Message{{Settled: settled, Error: "no room"}})
-		if got := StateOf(s.State, s.Cause); got != want || want != Complete && !strings.Contains(s.Sentence, "no room") {
+		s := Settle(Standing{State: compute.Completed}, []job.Message{{Settled: settled, Error: "no space"}})
+		if got := StateOf(s.State, s.Cause); got != want ||
+			want != Complete && !strings.Contains(s.Sentence, "no space") {
 			t.Errorf("%q: got %s, %q", settled, got, s.Sentence)
 		}
 		if !has(Where(want), compute.Completed) {

@@ -2,7 +2,7 @@ package tes
 
 import "slices"
 
-// Info is what the service says of itself: the GA4GH service-info 1.0, with what TES adds.
+// Info describes the service: the GA4GH service-info 1.0, with what TES adds.
 type Info struct {
 	ID            string       `json:"id"`
 	Name          string       `json:"name"`
@@ -28,11 +28,13 @@ type Organization struct {
 	URL  string `json:"url"`
 }
 
-// Info says what the service is. url is where it is reached.
+// Info reports what the service is. url is where it is reached.
 func (a *Adapter) Info(version, url string) Info {
 	i := Info{
-		ID: "org.stagepost.tes", Name: "Stagepost", Type: InfoType{Group: "org.ga4gh", Artifact: "tes", Version: "1.1.0"},
-		Description: "Tasks run as jobs of services, not in containers. Outputs are downloaded from the URLs in their logs.", Organization: Organization{Name: "Stagepost", URL: url},
+		ID: "org.stagepost.tes", Name: "Stagepost", Type: InfoType{Group: "org.ga4gh", Artifact: "tes",
+			Version: "1.1.0"},
+		Description: "Tasks run as jobs of services, not in containers. Outputs are downloaded from the URLs in " +
+			"their logs.", Organization: Organization{Name: "Stagepost", URL: url},
 		Version: version, Storage: []string{}, Parameters: Parameters,
 	}
 	for _, root := range slices.Concat(a.options.Roots, a.options.Outputs) { // the same directory may be both

@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// checkURL judges where an input is to come from, without looking.
+// checkURL checks where an input is to come from, without a request.
 func (a *Adapter) checkURL(text string) error {
 	if name, ok := local(text); ok {
 		_, _, err := rooted(a.options.Roots, name)
@@ -32,7 +32,7 @@ func (a *Adapter) checkURL(text string) error {
 	}
 }
 
-// checkTarget judges where an output is to go. None: it is only shown.
+// checkTarget checks where an output is to go. None: it is only shown.
 func (a *Adapter) checkTarget(text string) error {
 	if text == "" {
 		return nil
@@ -79,8 +79,9 @@ func rooted(roots []string, name string) (root, rest string, err error) {
 	return "", "", fmt.Errorf("%.100q lies below none of the directories that this server allows for that", name)
 }
 
-// Fill brings to the job that is being made what stands in its task. Inputs behind URLs are fetched when it exists ([Adapter.Fetch]); of files of this machine it is looked whether they
-// can be read. Errors: Invalid for what a client can mend, Unavailable, and those of [compute.Upload.File].
+// Fill brings to the job that is being made what stands in its task. Inputs behind URLs are fetched when it exists
+// ([Adapter.Fetch]); of files of this machine it is checked whether they can be read. Errors: Invalid for what a client
+// can mend, Unavailable, and those of [compute.Upload.File].
 func (a *Adapter) Fill(u *compute.Upload, p *Plan) error {
 	if err := u.File(compute.Script, strings.NewReader(p.Script)); err != nil {
 		return err
@@ -135,13 +136,14 @@ func (a *Adapter) Fetch(ctx context.Context, f compute.RemoteFile, to compute.Ar
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var full error
-	want := fetch.Want{Size: fetch.UnknownSize, Digest: f.SHA256, Scratch: to.Scratch, Progress: func(have, size int64) {
-		if full == nil {
-			if full = to.Progress(have, size); full != nil {
-				stop(full)
+	want := fetch.Want{Size: fetch.UnknownSize, Digest: f.SHA256, Scratch: to.Scratch,
+		Progress: func(have, size int64) {
+			if full == nil {
+				if full = to.Progress(have, size); full != nil {
+					stop(full)
+				}
 			}
-		}
-	}}
+		}}
 	if f.SHA256 != "" {
 		want.Algorithm = "sha256"
 	}
@@ -155,7 +157,7 @@ func (a *Adapter) Fetch(ctx context.Context, f compute.RemoteFile, to compute.Ar
 	return err
 }
 
-// look tells whether a file of this machine can be taken.
+// check reports whether a file of this machine can be taken.
 func (a *Adapter) look(from string) error {
 	f, _, err := a.open(from)
 	if err != nil {
@@ -164,7 +166,8 @@ func (a *Adapter) look(from string) error {
 	return f.Close()
 }
 
-// open opens a file of this machine. Links are followed as long as they stay below the root; nothing but a regular file is opened, and a FIFO is not waited for.
+// open opens a file of this machine. Links are followed as long as they stay below the root; nothing but a regular file
+// is opened, and a FIFO is not waited for.
 func (a *Adapter) open(from string) (f *os.File, size int64, err error) {
 	dir, rest, err := rooted(a.options.Roots, from)
 	if err != nil {

@@ -21,11 +21,12 @@ const AnyImage = "*"
 
 // Options of an adapter. Images are required.
 type Options struct {
-	Images  map[string]string // image and its service
-	Roots   []string          // directories from which inputs may be taken by file://. Defaults to none
-	Outputs []string          // directories to which outputs may be copied by file://, over what is there. Defaults to none
-	Fetch   fetch.Policy      // for http and https
-	Log     *slog.Logger      // defaults to none
+	Images map[string]string // image and its service
+	Roots  []string          // directories from which inputs may be taken by file://. Defaults to none
+	// directories to which outputs may be copied by file://, over what is there. Defaults to none
+	Outputs []string
+	Fetch   fetch.Policy // for http and https
+	Log     *slog.Logger // defaults to none
 }
 
 // Adapter makes orders of tasks, and tasks of jobs. It may be used by many at once.
@@ -86,13 +87,14 @@ type Plan struct {
 
 // kept is what the spec of a job keeps of its task.
 type kept struct {
-	Task     Task           `json:"task"`               // without contents
-	Contents map[int]string `json:"contents,omitempty"` // SHA-256 of those that were left out, by the number of the input
+	Task Task `json:"task"` // without contents
+	// SHA-256 of those that were left out, by the number of the input
+	Contents map[int]string `json:"contents,omitempty"`
 }
 
-// Plan checks a task and says what it comes to. All mistakes are of kind Invalid.
+// Plan checks a task and returns what it amounts to. All mistakes are of kind Invalid.
 func (a *Adapter) Plan(t Task) (*Plan, error) {
-	t.ID, t.State, t.Logs, t.Created = "", "", nil, "" // the server's, whatever a client says
+	t.ID, t.State, t.Logs, t.Created = "", "", nil, "" // the server's, whatever a client sends
 	c, err := check(t)
 	if err != nil {
 		return nil, err
@@ -146,10 +148,12 @@ func (a *Adapter) service(t *Task) (string, error) {
 			one, ok = a.options.Images[AnyImage]
 		}
 		if !ok {
-			return "", invalid("executors[%d].image: %.100q is not known here (known: %s)", i, image, strings.Join(slices.Sorted(maps.Keys(a.options.Images)), ", "))
+			return "", invalid("executors[%d].image: %.100q is not known here (known: %s)", i, image,
+				strings.Join(slices.Sorted(maps.Keys(a.options.Images)), ", "))
 		}
 		if service != "" && one != service {
-			return "", invalid("executors[%d].image: %.100q runs in the service %s, and the executors before it in %s: a task runs in one", i, image, one, service)
+			return "", invalid("executors[%d].image: %.100q runs in the service %s, and the executors before it in "+
+				"%s: a task runs in one", i, image, one, service)
 		}
 		service = one
 	}

@@ -25,7 +25,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// adapter opens one that knows two images and one root.
+// adapter opens one that has two images and one root.
 func adapter(t *testing.T, change func(*Options)) (a *Adapter, root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -47,27 +47,32 @@ func simple() Task { return Task{Executors: []Executor{{Image: "blast", Command:
 func TestPlan(t *testing.T) {
 	a, _ := adapter(t, nil)
 	task := simple()
-	task.ID, task.State, task.Created = "mine", Complete, "yesterday" // not for clients to say
+	task.ID, task.State, task.Created = "mine", Complete, "yesterday" // not for clients to set
 	task.Name = strings.Repeat("é", 150) + "\n"
 	task.Tags = map[string]string{"w": "1", "with,comma": "x", "v": "a,b", "eq=": "x", "": "x"}
 	task.Inputs = []Input{{Path: "/a", Content: "text"}}
-	task.Resources = &Resources{Cores: 2, RAM: 0.5, Disk: 3, Zones: []string{"z"}, Preemptible: true, Parameters: map[string]string{"Wall": "2h", "cpu": "90s", "output": "1MiB", "processes": "7", "files": "9", "vm": "x"}}
+	task.Resources = &Resources{Cores: 2, RAM: 0.5, Disk: 3, Zones: []string{"z"}, Preemptible: true,
+		Parameters: map[string]string{"Wall": "2h", "cpu": "90s", "output": "1MiB", "processes": "7", "files": "9",
+			"vm": "x"}}
 	p, err := a.Plan(task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := compute.Limits{Wall: 2 * time.Hour, CPU: 90 * time.Second, Memory: 1 << 29, Disk: 3 << 30, Output: 1 << 20, Processes: 7, Cores: 2, Files: 9}
+	want := compute.Limits{Wall: 2 * time.Hour, CPU: 90 * time.Second, Memory: 1 << 29, Disk: 3 << 30, Output: 1 << 20,
+		Processes: 7, Cores: 2, Files: 9}
 	if diff := cmp.Diff(want, p.Order.Limits); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(map[string]string{"w": "1"}, p.Order.Labels); diff != "" {
 		t.Error(diff)
 	}
-	if p.Order.Service != "wide" || p.Order.Name != strings.Repeat("é", 100) || p.Order.Inputs == nil || *p.Order.Inputs {
+	if p.Order.Service != "wide" || p.Order.Name != strings.Repeat("é", 100) || p.Order.Inputs == nil ||
+		*p.Order.Inputs {
 		t.Errorf("got %+v", p.Order)
 	}
 	k, ok, err := read(asJob(t, compute.Spec{TES: p.Order.TES}))
-	if err != nil || !ok || k.Task.ID != "" || k.Task.State != "" || k.Task.Inputs[0].Content != "" || len(k.Contents[0]) != 64 || k.Task.Tags["v"] != "a,b" || k.Task.Name != task.Name {
+	if err != nil || !ok || k.Task.ID != "" || k.Task.State != "" || k.Task.Inputs[0].Content != "" ||
+		len(k.Contents[0]) != 64 || k.Task.Tags["v"] != "a,b" || k.Task.Name != task.Name {
 		t.Errorf("it keeps %+v, %v", k, err)
 	}
 	if task.Inputs[0].Content != "text" || task.ID != "mine" {
@@ -103,15 +108,16 @@ func TestRefused(t *testing.T) {
 		"a task runs in one": func(t *Task) {
 			t.Executors = append(t.Executors, Executor{Image: "ubuntu:24.04", Command: []string{"x"}})
 		},
-		"workdir \"rel\" must be":             executor(func(e *Executor) { e.Workdir = "rel" }),
-		"stdin \"/a/../b\" must have no ..":   executor(func(e *Executor) { e.Stdin = "/a/../b" }),
-		"stdout must not be the root":         executor(func(e *Executor) { e.Stdout = "//" }),
-		"path is missing":                     input(Input{Content: "x"}),
-		"is a DIRECTORY":                      input(Input{Path: "/a", URL: "file:///x", Type: TypeDirectory}),
-		"must be FILE, not":                   input(Input{Path: "/a", Content: "x", Type: "SOCKET"}),
-		"neither content nor url":             input(Input{Path: "/a"}),
-		"two inputs":                          input(Input{Path: "/a", Content: "x"}, Input{Path: "/a/", Content: "y"}),
-		"would lie in it":                     input(Input{Path: "/a", Content: "x"}, Input{Path: "/a/b/c", Content: "y"}),
+		"workdir \"rel\" must be":           executor(func(e *Executor) { e.Workdir = "rel" }),
+		"stdin \"/a/../b\" must have no ..": executor(func(e *Executor) { e.Stdin = "/a/../b" }),
+		"stdout must not be the root":       executor(func(e *Executor) { e.Stdout = "//" }),
+		"path is missing":                   input(Input{Content: "x"}),
+		"is a DIRECTORY":                    input(Input{Path: "/a", URL: "file:///x", Type: TypeDirectory}),
+		"must be FILE, not":                 input(Input{Path: "/a", Content: "x", Type: "SOCKET"}),
+		"neither content nor url":           input(Input{Path: "/a"}),
+		"two inputs":                        input(Input{Path: "/a", Content: "x"}, Input{Path: "/a/", Content: "y"}),
+		"would lie in it": input(Input{Path: "/a", Content: "x"},
+			Input{Path: "/a/b/c", Content: "y"}),
 		"inputs come by":                      input(Input{Path: "/a", URL: "s3://b/c"}),
 		"none of the directories":             input(Input{Path: "/a", URL: "file:///etc/passwd"}),
 		"/x\" lies below none":                input(Input{Path: "/a", URL: "file://" + root + "/../x"}),
@@ -124,10 +130,16 @@ func TestRefused(t *testing.T) {
 		"volumes[0] \"v\"":                    func(t *Task) { t.Volumes = []string{"v"} },
 		"cpu_cores":                           func(t *Task) { t.Resources = &Resources{Cores: -1} },
 		"ram_gb":                              func(t *Task) { t.Resources = &Resources{RAM: 1e300} },
-		"there is no such parameter":          func(t *Task) { t.Resources = &Resources{Parameters: map[string]string{"vm": "x"}, Strict: true} },
-		"backend_parameters.wall":             func(t *Task) { t.Resources = &Resources{Parameters: map[string]string{"wall": "soon"}} },
-		"is negative":                         func(t *Task) { t.Resources = &Resources{Parameters: map[string]string{"files": "-1"}} },
-		"beside the contents":                 func(t *Task) { t.Description = strings.Repeat("x", mostTask) },
+		"there is no such parameter": func(t *Task) {
+			t.Resources = &Resources{Parameters: map[string]string{"vm": "x"}, Strict: true}
+		},
+		"backend_parameters.wall": func(t *Task) {
+			t.Resources = &Resources{Parameters: map[string]string{"wall": "soon"}}
+		},
+		"is negative": func(t *Task) {
+			t.Resources = &Resources{Parameters: map[string]string{"files": "-1"}}
+		},
+		"beside the contents": func(t *Task) { t.Description = strings.Repeat("x", mostTask) },
 	} {
 		task := simple()
 		change(&task)
@@ -158,8 +170,10 @@ func TestParseImages(t *testing.T) {
 // TestStates goes through every state and cause; what a list of a state asks the store for has all its jobs.
 func TestStates(t *testing.T) {
 	want := map[lifecycle.State]State{
-		compute.Queued: Queued, compute.Processing: Initializing, compute.Submitted: Initializing, compute.Prepared: Initializing, compute.Running: Running, compute.Retrieving: Running,
-		compute.Unknown: Unknown, compute.Killing: Canceling, compute.Completed: Complete, compute.Invalid: SystemError, compute.Killed: Canceled, compute.Failed: SystemError, compute.Cleaned: Unknown,
+		compute.Queued: Queued, compute.Processing: Initializing, compute.Submitted: Initializing,
+		compute.Prepared: Initializing, compute.Running: Running, compute.Retrieving: Running,
+		compute.Unknown: Unknown, compute.Killing: Canceling, compute.Completed: Complete, compute.Invalid: SystemError,
+		compute.Killed: Canceled, compute.Failed: SystemError, compute.Cleaned: Unknown,
 	}
 	for _, stage := range compute.JobLife.Stages() {
 		if got, there := want[stage.State]; !there || StateOf(stage.State, "") != got {
@@ -167,9 +181,12 @@ func TestStates(t *testing.T) {
 		}
 	}
 	failed := map[string]State{
-		compute.CauseExit: ExecutorError, compute.CauseSignal: ExecutorError, compute.CauseMemory: ExecutorError, compute.CauseTimeout: ExecutorError, compute.CauseCPU: ExecutorError,
-		compute.CauseDisk: ExecutorError, compute.CauseRejected: SystemError, compute.CauseAgent: SystemError, compute.CauseLost: SystemError, compute.CauseNode: SystemError,
-		compute.CausePreempt: Preempted, compute.CauseAgents: SystemError, compute.CauseResults: SystemError, "something new": SystemError,
+		compute.CauseExit: ExecutorError, compute.CauseSignal: ExecutorError, compute.CauseMemory: ExecutorError,
+		compute.CauseTimeout: ExecutorError, compute.CauseCPU: ExecutorError,
+		compute.CauseDisk: ExecutorError, compute.CauseRejected: SystemError, compute.CauseAgent: SystemError,
+		compute.CauseLost: SystemError, compute.CauseNode: SystemError,
+		compute.CausePreempt: Preempted, compute.CauseAgents: SystemError, compute.CauseResults: SystemError,
+		"something new": SystemError,
 	}
 	for cause, want := range failed {
 		if got := StateOf(compute.Failed, cause); got != want {
@@ -186,7 +203,8 @@ func TestStates(t *testing.T) {
 			}
 		}
 	}
-	history := []job.Event{{To: compute.Queued}, {From: compute.Running, To: compute.Failed, Cause: compute.CauseExit, Note: "3"}, {From: compute.Failed, To: compute.Cleaned}}
+	history := []job.Event{{To: compute.Queued}, {From: compute.Running, To: compute.Failed, Cause: compute.CauseExit,
+		Note: "3"}, {From: compute.Failed, To: compute.Cleaned}}
 	if s, cause, sentence := Last(history); s != compute.Failed || cause != compute.CauseExit || sentence != "3" {
 		t.Errorf("got %s %s %s", s, cause, sentence)
 	}
@@ -201,7 +219,8 @@ func has(all []lifecycle.State, s lifecycle.State) bool {
 	return false
 }
 
-// filled brings the inputs of a task to an upload, fetches the others, and gives what went wrong, and what the files hold.
+// filled brings the inputs of a task to an upload, fetches the others, and gives what went wrong, and what the files
+// hold.
 func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -214,7 +233,7 @@ func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error
 		t.Fatal(err)
 	}
 	app.Bind(e)
-	t.Cleanup(func() { _ = app.Close() }) // nothing of it is looked at any more
+	t.Cleanup(func() { _ = app.Close() }) // nothing of it is read any more
 	u, err := app.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -247,18 +266,19 @@ func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error
 	defer to.Close()
 	for _, f := range p.Order.Fetch {
 		least := int64(0)
-		arrival := compute.Arrival{Root: to, Name: "in/" + f.Name, Scratch: "scratch", Progress: func(have, size int64) error {
-			if least = max(least, have); size >= 0 && size < have {
-				t.Errorf("%d bytes of %d", have, size)
-			}
-			return nil
-		}}
+		arrival := compute.Arrival{Root: to, Name: "in/" + f.Name, Scratch: "scratch",
+			Progress: func(have, size int64) error {
+				if least = max(least, have); size >= 0 && size < have {
+					t.Errorf("%d bytes of %d", have, size)
+				}
+				return nil
+			}}
 		if err := a.Fetch(t.Context(), f, arrival); err != nil {
 			return nil, err
 		}
 		text, err := to.ReadFile(arrival.Name)
 		if err != nil || int64(len(text)) != least {
-			t.Errorf("%d bytes of %d were told: %v", least, len(text), err)
+			t.Errorf("%d bytes of %d were reported: %v", least, len(text), err)
 		}
 		number, _ := strconv.Atoi(strings.TrimPrefix(f.Name, inputName))
 		got[inputs[number].Path] = string(text)
@@ -269,10 +289,12 @@ func filled(t *testing.T, a *Adapter, inputs ...Input) (map[string]string, error
 	return got, nil
 }
 
-// TestInputs takes inputs from everywhere, and refuses what lies beyond the roots. The controls are the files beside them.
+// TestInputs takes inputs from everywhere, and refuses what lies beyond the roots. The controls are the files beside
+// them.
 func TestInputs(t *testing.T) {
 	a, root := adapter(t, func(o *Options) {
-		o.Fetch = fetch.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Retries: -1, OwnAddresses: func() ([]netip.Addr, error) { return nil, nil }}
+		o.Fetch = fetch.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Retries: -1,
+			OwnAddresses: func() ([]netip.Addr, error) { return nil, nil }}
 	})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/there" {
@@ -299,13 +321,16 @@ func TestInputs(t *testing.T) {
 	if err := syscall.Mkfifo(filepath.Join(root, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := filled(t, a, Input{Path: "/1", Content: "given", URL: "s3://ignored"}, Input{Path: "/2", URL: "file://" + root + "/plain"}, Input{Path: "/3", URL: root + "/inside"},
+	got, err := filled(t, a, Input{Path: "/1", Content: "given", URL: "s3://ignored"},
+		Input{Path: "/2", URL: "file://" + root + "/plain"}, Input{Path: "/3", URL: root + "/inside"},
 		Input{Path: "/4", URL: web.URL + "/there"}, Input{Path: "/5", URL: "file://" + root + "/a%20b%25c"})
-	want := map[string]string{"/1": "given", "/2": "from the disk", "/3": "from the disk", "/4": "from the web", "/5": "odd"}
+	want := map[string]string{"/1": "given", "/2": "from the disk", "/3": "from the disk", "/4": "from the web",
+		"/5": "odd"}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, url := range []string{"file://" + root + "/outside", "file://" + root + "/none", "file://" + root + "/fifo"} {
+	for _, url := range []string{"file://" + root + "/outside", "file://" + root + "/none",
+		"file://" + root + "/fifo"} {
 		if got, err := filled(t, a, Input{Path: "/x", URL: url}); job.KindOf(err) != job.Invalid {
 			t.Errorf("%s: got %v, %v", url, got, err)
 		}
@@ -320,12 +345,15 @@ func TestInputs(t *testing.T) {
 	}
 }
 
-// TestProgressStopsFetch: an error of whoever follows a fetch ends it, from the web and from the disk.
+// TestProgressStopsFetch: an error of a follower of a fetch ends it, from the web and from the disk.
 func TestProgressStopsFetch(t *testing.T) {
 	a, root := adapter(t, func(o *Options) {
-		o.Fetch = fetch.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, OwnAddresses: func() ([]netip.Addr, error) { return nil, nil }}
+		o.Fetch = fetch.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			OwnAddresses: func() ([]netip.Addr, error) { return nil, nil }}
 	})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, 1<<20)) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(make([]byte, 1<<20))
+	}))
 	defer web.Close()
 	file := filepath.Join(root, "file")
 	if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
@@ -338,7 +366,8 @@ func TestProgressStopsFetch(t *testing.T) {
 			if err = errors.Join(err, to.Mkdir("scratch", 0o700)); err != nil {
 				t.Fatal(err)
 			}
-			arrival := compute.Arrival{Root: to, Name: "x", Scratch: "scratch", Progress: func(int64, int64) error { return refused }}
+			arrival := compute.Arrival{Root: to, Name: "x", Scratch: "scratch",
+				Progress: func(int64, int64) error { return refused }}
 			err = a.Fetch(t.Context(), compute.RemoteFile{Name: "x", URL: url}, arrival)
 			_, there := to.Stat("x")
 			if !errors.Is(err, refused) || (there == nil) != (refused == nil) {
@@ -349,7 +378,8 @@ func TestProgressStopsFetch(t *testing.T) {
 	}
 }
 
-// TestPrivateAddress refuses servers of this machine and its network by the policy that the server has. The control is TestInputs, where one is allowed.
+// TestPrivateAddress refuses servers of this machine and its network by the policy that the server has. The control is
+// TestInputs, where one is allowed.
 func TestPrivateAddress(t *testing.T) {
 	a, _ := adapter(t, func(o *Options) {
 		o.Fetch.Lookup = nil
@@ -357,7 +387,8 @@ func TestPrivateAddress(t *testing.T) {
 	})
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
-	for _, url := range []string{web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1), "http://169.254.169.254/latest", "http://[::1]/"} {
+	for _, url := range []string{web.URL, strings.Replace(web.URL, "127.0.0.1", "localhost", 1),
+		"http://169.254.169.254/latest", "http://[::1]/"} {
 		task := simple()
 		task.Inputs = []Input{{Path: "/x", URL: url}}
 		p, err := a.Plan(task)

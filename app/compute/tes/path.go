@@ -16,7 +16,8 @@ const (
 )
 
 // system are directories that no task takes for its own because a file of it lies there.
-var system = []string{"/", "/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root", "/home", "/run", "/sbin", "/sys", "/usr", "/var"}
+var system = []string{"/", "/bin", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/proc", "/root",
+	"/home", "/run", "/sbin", "/sys", "/usr", "/var"}
 
 // cleaned checks a path of a task and gives it in its shortest form.
 func cleaned(what, name string) (string, error) {
@@ -64,7 +65,7 @@ func (p paths) sort() {
 	slices.SortFunc(p, func(a, b string) int { return len(b) - len(a) })
 }
 
-// at tells how long the path is that stands in a text from a place on; 0: none.
+// at reports how long the path is that begins at an offset of a text; 0: none.
 func (p paths) at(text string, i int) int {
 	if text[i] != '/' || i > 0 && within(text[i-1]) {
 		return 0
@@ -77,15 +78,17 @@ func (p paths) at(text string, i int) int {
 	return 0
 }
 
-// name tells whether a byte goes on with a name.
+// name reports whether a byte continues a name.
 func name(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 || strings.IndexByte("_.~-", c) >= 0
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c >= 0x80 ||
+		strings.IndexByte("_.~-", c) >= 0
 }
 
-// within tells whether a slash behind a byte goes on with a path that began before.
+// within reports whether a slash behind a byte goes on with a path that began before.
 func within(c byte) bool { return name(c) || strings.IndexByte("/})]*?$@%+#\\", c) >= 0 }
 
-// word writes a text as one word of bash. Paths of the task in it are led below $tes. Only what stands here as "$tes" is ever expanded.
+// word writes a text as one word of bash. Paths of the task in it are led below $tes. Only what stands here as "$tes"
+// is ever expanded.
 func (p paths) word(text string) string {
 	var b strings.Builder
 	from := 0
@@ -105,7 +108,7 @@ func (p paths) word(text string) string {
 	return b.String()
 }
 
-// below writes the place of a path of the task as one word of bash.
+// below writes where a path of the task lies as one word of bash.
 func below(name string) string { return `"$tes"` + quoted(name) }
 
 // quoted quotes a text for bash, whatever it holds but a NUL.

@@ -28,7 +28,8 @@ func lostOutputs(t *testing.T, ignore ...string) []string {
 	t.Helper()
 	d := power.Mount(t, power.Options{Ignore: ignore})
 	a, _ := adapter(t, func(o *Options) { o.Outputs = []string{d.Dir} })
-	if _, err := delivered(t, a, d.Dir, made{"tes/a", "A"}, Output{Path: "/a", URL: d.Dir + "/sub/deep/a"}); err != nil {
+	if _, err := delivered(t, a, d.Dir, made{"tes/a", "A"}, Output{Path: "/a", URL: d.Dir + "/sub/deep/a"}); err !=
+		nil {
 		t.Fatal(err)
 	}
 	return power.Lost(t, d.Dir, d.Image(t))

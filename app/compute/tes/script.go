@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// preamble makes the places of the task. A directory of a strange name would change what a shell's -c reads once a path is led there, so it is refused.
+// preamble makes the directories of the task. A directory of a strange name would change what a shell's -c reads once a
+// path is led there, so it is refused.
 const preamble = `#!/bin/bash
 # Made of a task of GA4GH TES. Its absolute paths lie below $tes.
 tes=$PWD/` + rootName + `
@@ -16,7 +17,7 @@ log=$PWD/` + logName + `
 (LC_ALL=C; case $PWD in *[!A-Za-z0-9_./+,:=@-]*) exit 1 ;; esac) || { echo "tasks of TES cannot run in a directory of this name: $PWD" >&2; exit 125; }
 nice=$(command -v nice) || { echo "the command nice is missing" >&2; exit 125; }
 stamp() { date -u +%Y-%m-%dT%H:%M:%SZ; }
-fail() { echo "the places of the task cannot be made" >&2; exit 125; }
+fail() { echo "the directories of the task cannot be made" >&2; exit 125; }
 mkdir -p -- "$tes" "$log" || fail
 `
 
@@ -33,7 +34,8 @@ func (t *checked) script() string {
 			fmt.Fprintf(&b, "cp -- %s%d %s || fail\n", inputName, i, below(name))
 			continue
 		}
-		fmt.Fprintf(&b, "ln -s -- %s%s%d %s || fail\n", strings.Repeat("../", strings.Count(name, "/")), inputName, i, below(name))
+		fmt.Fprintf(&b, "ln -s -- %s%s%d %s || fail\n", strings.Repeat("../", strings.Count(name, "/")), inputName, i,
+			below(name))
 	}
 	for i := range t.Executors {
 		t.run(&b, i)
@@ -74,7 +76,7 @@ func (t *checked) directories() []string {
 	return slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool { return dir == "/" })
 }
 
-// covered tells whether an input is an output as well: then it must be a file of its own, not a link.
+// covered reports whether an input is an output as well: then it must be a file of its own, not a link.
 func (t *checked) covered(name string) bool {
 	for i := range t.Outputs {
 		o := &t.Outputs[i]
@@ -85,7 +87,8 @@ func (t *checked) covered(name string) bool {
 	return false
 }
 
-// run writes what runs one executor. It works in a process of its own, so that nothing of it reaches the next but files.
+// run writes what runs one executor. It works in a process of its own, so that nothing of it reaches the next but
+// files.
 func (t *checked) run(b *strings.Builder, i int) {
 	e := &t.Executors[i]
 	fmt.Fprintf(b, "\nbegan=$(stamp)\n(\n  cd -- %s || exit 125\n  exec ", "\"$tes\""+quotedIf(e.Workdir))
@@ -120,7 +123,8 @@ func (t *checked) run(b *strings.Builder, i int) {
 	}
 }
 
-// target gives where an executor writes to: a path of the task, a log of its own if there are several, or "": what the job writes.
+// target gives where an executor writes to: a path of the task, a log of its own if there are several, or "": what the
+// job writes.
 func (t *checked) target(i int, name, stream string) string {
 	switch {
 	case name != "":

@@ -68,20 +68,23 @@ func playIn(t *testing.T, dir string, c *checked) *ran {
 	cmd := exec.Command("bash", "run.sh")
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &wrong
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	_ = cmd.Run() // the code is looked at
+	_ = cmd.Run() // the code is checked
 	return &ran{dir: dir, code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: wrong.String()}
 }
 
 // hostile are texts that a shell would make something else of.
 var hostile = []string{
-	"", " ", "a b", "it's", "''", `"`, `\`, `\\'`, "$(touch pwned)", "`touch pwned`", "${HOME}", "$tes", `"$tes"`, "'; touch pwned; '", "\n", "a\nb\n", "\r", "\t", "*", "?", "[a]", "~", "!x", "-n", "--", "#",
+	"", " ", "a b", "it's", "''", `"`, `\`, `\\'`, "$(touch pwned)", "`touch pwned`", "${HOME}", "$tes", `"$tes"`,
+	"'; touch pwned; '", "\n", "a\nb\n", "\r", "\t", "*", "?", "[a]", "~", "!x", "-n", "--", "#",
 	"a=b", "&", "|", ">x", "<(x)", "{a,b}", "é", "\u2028", "EOF", "$'\\n'", "%s", "\x01\x7f",
 }
 
-// TestArgv has every word arrive as it was sent, with and without variables. The control is that the same words, unquoted, do something else.
+// TestArgv has every word arrive as it was sent, with and without variables. The control is that the same words,
+// unquoted, do something else.
 func TestArgv(t *testing.T) {
 	for _, env := range []map[string]string{nil, {"A": "b"}} {
-		r := play(t, Task{Executors: []Executor{{Image: "x", Command: append([]string{"printf", `%s\0`}, hostile...), Env: env}}})
+		r := play(t, Task{Executors: []Executor{{Image: "x", Command: append([]string{"printf", `%s\0`}, hostile...),
+			Env: env}}})
 		got := strings.Split(strings.TrimSuffix(r.stdout, "\x00"), "\x00")
 		if diff := cmp.Diff(hostile, got); diff != "" || r.code != 0 {
 			t.Errorf("code %d, %s: %s", r.code, r.stderr, diff)
@@ -112,12 +115,14 @@ func TestHostileNames(t *testing.T) {
 			Inputs:  []Input{{Path: "/data/" + name + "/in", Content: "given"}},
 			Outputs: []Output{{Path: "/out/" + name + "/o"}},
 			Executors: []Executor{{
-				Image: "x", Command: []string{"sh", "-c", `cat; printf '%s' "$V" >&2; pwd`}, Env: map[string]string{"V": h}, Workdir: "/work/" + name,
+				Image: "x", Command: []string{"sh", "-c", `cat; printf '%s' "$V" >&2; pwd`},
+				Env: map[string]string{"V": h}, Workdir: "/work/" + name,
 				Stdin: "/data/" + name + "/in", Stdout: "/out/" + name + "/o", Stderr: "/err/" + name,
 			}},
 		}
 		r := play(t, task)
-		if got := r.file(t, "tes/out/"+name+"/o"); r.code != 0 || !strings.HasPrefix(got, "given") || !strings.Contains(got, "/tes/work/"+name) {
+		if got := r.file(t, "tes/out/"+name+"/o"); r.code != 0 || !strings.HasPrefix(got, "given") ||
+			!strings.Contains(got, "/tes/work/"+name) {
 			t.Errorf("%q: code %d, wrote %q, %s", h, r.code, got, r.stderr)
 		}
 		if got := r.file(t, "tes/err/"+name); got != h {
@@ -132,8 +137,9 @@ func FuzzScript(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, word, value, name, work string) {
 		task := Task{
-			Inputs:    []Input{{Path: name, Content: "x"}},
-			Executors: []Executor{{Image: "x", Command: []string{"printf", `%s\0`, word, "|", value}, Env: map[string]string{"V": value}, Workdir: "/w/" + work}},
+			Inputs: []Input{{Path: name, Content: "x"}},
+			Executors: []Executor{{Image: "x", Command: []string{"printf", `%s\0`, word, "|", value},
+				Env: map[string]string{"V": value}, Workdir: "/w/" + work}},
 		}
 		c, err := check(task)
 		if err != nil {
@@ -154,7 +160,7 @@ func FuzzScript(f *testing.F) {
 	})
 }
 
-// led says what a text is once its paths are led below a root, by another way than word.
+// led is what a text is once its paths are led below a root, by another way than word.
 func (c *checked) led(text, root string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -177,10 +183,14 @@ func TestPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]string{
-		"/data/in.txt": "R/data/in.txt", "/data": "R/data", "/data/": "R/data/", "/data/other": "R/data/other", "/data/in.txt.bak": "R/data/in.txt.bak", "--in=/data/in.txt": "--in=R/data/in.txt",
+		"/data/in.txt": "R/data/in.txt", "/data": "R/data", "/data/": "R/data/", "/data/other": "R/data/other",
+		"/data/in.txt.bak": "R/data/in.txt.bak", "--in=/data/in.txt": "--in=R/data/in.txt",
 		"cat '/data/in.txt' >/data/x;ls /data": "cat 'R/data/in.txt' >R/data/x;ls R/data", "a:/data:/vol/A": "a:R/data:R/vol/A", "/vol/A/b": "R/vol/A/b", "/vol": "R/vol", "/work/run/x": "R/work/run/x",
-		"/database": "/database", "/data-1": "/data-1", "x/data": "x/data", "$HOME/data": "$HOME/data", "${X}/data": "${X}/data", "file:///data/in.txt": "file:///data/in.txt", "../data": "../data", "~/data": "~/data",
-		"/usr/bin/python": "/usr/bin/python", "/usr/bin/own.py": "R/usr/bin/own.py", "/bin/sh": "/bin/sh", "/": "/", "": "", "/dev/null": "/dev/null",
+		"/database": "/database", "/data-1": "/data-1", "x/data": "x/data", "$HOME/data": "$HOME/data",
+		"${X}/data": "${X}/data", "file:///data/in.txt": "file:///data/in.txt", "../data": "../data",
+		"~/data":          "~/data",
+		"/usr/bin/python": "/usr/bin/python", "/usr/bin/own.py": "R/usr/bin/own.py", "/bin/sh": "/bin/sh", "/": "/",
+		"": "", "/dev/null": "/dev/null",
 	} {
 		if got := c.led(text, "R"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
@@ -199,9 +209,10 @@ func TestSequence(t *testing.T) {
 		Outputs: []Output{{Path: "/data/both.txt"}, {Path: "/out/made", Type: TypeDirectory}},
 		Volumes: []string{"/vol"},
 		Executors: []Executor{
-			{Image: "x", Command: []string{"sh", "-c", "cat /data/in.txt >/vol/a; echo said; echo loud >&2; echo more >>/data/both.txt"}},
+			{Image: "x", Command: []string{"sh", "-c", "cat /data/in.txt >/vol/a; echo hello; echo loud >&2; echo more >>/data/both.txt"}},
 			{Image: "x", Command: []string{"sh", "-c", "exit 3"}, IgnoreError: true},
-			{Image: "x", Command: []string{"cat", "a"}, Workdir: "/vol", Stdout: "/out/made/both", Stderr: "/out/made/both"},
+			{Image: "x", Command: []string{"cat", "a"}, Workdir: "/vol", Stdout: "/out/made/both",
+				Stderr: "/out/made/both"},
 			{Image: "x", Command: []string{"sh", "-c", "kill -9 $$"}},
 			{Image: "x", Command: []string{"touch", "/vol/never"}},
 		},
@@ -210,7 +221,9 @@ func TestSequence(t *testing.T) {
 	if r.code != 137 || r.stdout != "" {
 		t.Errorf("code %d, %q, %q", r.code, r.stdout, r.stderr)
 	}
-	for name, want := range map[string]string{"tes/vol/a": "one\n", "tes/out/made/both": "one\n", "tes.log/0.stdout": "said\n", "tes.log/0.stderr": "loud\n", "tes/data/both.txt": "before\nmore\n", "tes.in.1": "before\n"} {
+	for name, want := range map[string]string{"tes/vol/a": "one\n", "tes/out/made/both": "one\n",
+		"tes.log/0.stdout": "hello\n", "tes.log/0.stderr": "loud\n", "tes/data/both.txt": "before\nmore\n",
+		"tes.in.1": "before\n"} {
 		if got := r.file(t, name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
@@ -230,9 +243,11 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-// TestUnsafeDirectory refuses to run where a path in a shell's text would mean something else; the control is any other directory.
+// TestUnsafeDirectory refuses to run where a path in a shell's text would mean something else; the control is any other
+// directory.
 func TestUnsafeDirectory(t *testing.T) {
-	c, err := check(Task{Inputs: []Input{{Path: "/d/x", Content: "x"}}, Executors: []Executor{{Image: "x", Command: []string{"sh", "-c", "cat /d/x"}}}})
+	c, err := check(Task{Inputs: []Input{{Path: "/d/x", Content: "x"}},
+		Executors: []Executor{{Image: "x", Command: []string{"sh", "-c", "cat /d/x"}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

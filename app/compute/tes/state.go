@@ -28,7 +28,8 @@ const (
 	Canceling     State = "CANCELING"
 )
 
-var states = []State{Unknown, Queued, Initializing, Running, Paused, Complete, ExecutorError, SystemError, Canceled, Preempted, Canceling}
+var states = []State{Unknown, Queued, Initializing, Running, Paused, Complete, ExecutorError, SystemError, Canceled,
+	Preempted, Canceling}
 
 // ParseState reads a state.
 func ParseState(text string) (State, error) {
@@ -39,7 +40,8 @@ func ParseState(text string) (State, error) {
 }
 
 // own are the causes that lie in what the executors did; every other one lies in the system.
-var own = []string{compute.CauseExit, compute.CauseSignal, compute.CauseMemory, compute.CauseTimeout, compute.CauseCPU, compute.CauseDisk, compute.CauseDepth}
+var own = []string{compute.CauseExit, compute.CauseSignal, compute.CauseMemory, compute.CauseTimeout, compute.CauseCPU,
+	compute.CauseDisk, compute.CauseDepth}
 
 // StateOf gives the state of a task whose job is in a state for a cause. For one that was cleaned ask with [Last].
 func StateOf(s lifecycle.State, cause string) State {
@@ -58,7 +60,7 @@ func StateOf(s lifecycle.State, cause string) State {
 	case compute.Completed:
 		return Complete
 	case compute.Killed:
-		if cause == compute.CauseTimeout { // its time limit ended it, nobody called it off
+		if cause == compute.CauseTimeout { // its time limit ended it, no user cancelled it
 			return ExecutorError
 		}
 		return Canceled
@@ -82,9 +84,11 @@ func Where(s State) []lifecycle.State {
 	case Queued:
 		return []lifecycle.State{compute.Queued}
 	case Initializing:
-		return []lifecycle.State{compute.Queued, compute.Processing, compute.Submitted, compute.Prepared} // queued, and its inputs are fetched
+		// queued, and its inputs are fetched
+		return []lifecycle.State{compute.Queued, compute.Processing, compute.Submitted, compute.Prepared}
 	case Running:
-		return []lifecycle.State{compute.Running, compute.Retrieving, compute.Completed} // completed, and its outputs are being copied
+		// completed, and its outputs are being copied
+		return []lifecycle.State{compute.Running, compute.Retrieving, compute.Completed}
 	case Canceling:
 		return []lifecycle.State{compute.Killing}
 	case Complete:

@@ -32,13 +32,15 @@ type Standing struct {
 
 // Bounds of a view.
 const (
-	mostTail    = 10 << 10 // bytes of what an executor wrote
-	mostUnpack  = 1 << 20  // bytes of a file up to which its end is looked for; of a longer one the beginning is shown
-	mostEntries = 100_000  // of results that are looked through for outputs
+	mostTail = 10 << 10 // bytes of what an executor wrote
+	// bytes of a file up to which its end is searched for; of a longer one the beginning is shown
+	mostUnpack  = 1 << 20
+	mostEntries = 100_000 // of results that are read for outputs
 )
 
 // Show gives a task as a view has it. link makes a URL of the name of a file in the results.
-func Show(ctx context.Context, files Files, j *job.Job, s Standing, v View, link func(name string) string) (Task, error) {
+func Show(ctx context.Context, files Files, j *job.Job, s Standing, v View, link func(name string) string) (Task,
+	error) {
 	if v == Minimal {
 		return Task{ID: string(j.ID), State: StateOf(s.State, s.Cause)}, nil
 	}
@@ -57,7 +59,7 @@ func Show(ctx context.Context, files Files, j *job.Job, s Standing, v View, link
 			}
 		}
 	}
-	l := &looking{ctx: ctx, files: files, job: j, standing: s, task: &k.Task, full: v == Full, link: link}
+	l := &inquiry{ctx: ctx, files: files, job: j, standing: s, task: &k.Task, full: v == Full, link: link}
 	t.Logs, err = l.logs()
 	return t, err
 }
@@ -76,8 +78,8 @@ func content(files Files, j *job.Job, name string) (string, error) {
 	return string(text), err
 }
 
-// looking finds out what happened to a task.
-type looking struct {
+// inquiry finds out what happened to a task.
+type inquiry struct {
 	ctx      context.Context
 	files    Files
 	job      *job.Job
@@ -90,8 +92,8 @@ type looking struct {
 	size int64
 }
 
-// logs gives one log for each attempt to place the job that failed, and one for the attempt that stands.
-func (l *looking) logs() ([]TaskLog, error) {
+// logs gives one log for each failed attempt to submit the job, and one for the attempt that stands.
+func (l *inquiry) logs() ([]TaskLog, error) {
 	d, err := compute.DataOf(l.job)
 	if err != nil {
 		return nil, err
@@ -101,7 +103,8 @@ func (l *looking) logs() ([]TaskLog, error) {
 		if a.Error == "" {
 			continue
 		}
-		one := TaskLog{Logs: []ExecutorLog{}, Outputs: []OutputLog{}, Start: a.At, End: a.At, Metadata: metadata("agent", a.Agent)}
+		one := TaskLog{Logs: []ExecutorLog{}, Outputs: []OutputLog{}, Start: a.At, End: a.At,
+			Metadata: metadata("agent", a.Agent)}
 		if l.full {
 			one.SystemLogs = []string{a.Error}
 		}
@@ -110,7 +113,8 @@ func (l *looking) logs() ([]TaskLog, error) {
 	if d.Attempt == 0 && !l.job.Ended {
 		return all, nil
 	}
-	now := TaskLog{Logs: []ExecutorLog{}, Outputs: []OutputLog{}, Metadata: metadata("agent", d.Agent, "service", l.job.Group, "attempt", strconv.FormatInt(d.Attempt, 10))}
+	now := TaskLog{Logs: []ExecutorLog{}, Outputs: []OutputLog{},
+		Metadata: metadata("agent", d.Agent, "service", l.job.Group, "attempt", strconv.FormatInt(d.Attempt, 10))}
 	if n := d.Notice; n != nil {
 		now.Start, now.End = stamp(n.Started), stamp(n.Finished)
 		if n.Place != "" {
@@ -141,8 +145,8 @@ func metadata(pairs ...string) map[string]string {
 	return m
 }
 
-// system says what is known of how it stands, beside what its executors say.
-func (l *looking) system(d *compute.Data) []string {
+// system lists what is known of how it stands, beside what its executors report.
+func (l *inquiry) system(d *compute.Data) []string {
 	var all []string
 	if l.standing.Cause != "" {
 		all = append(all, "cause: "+l.standing.Cause)
@@ -159,8 +163,8 @@ func (l *looking) system(d *compute.Data) []string {
 	return all
 }
 
-// results adds what the results tell: the executors and the outputs.
-func (l *looking) results(log *TaskLog, d *compute.Data) error {
+// results adds what the results have: the executors and the outputs.
+func (l *inquiry) results(log *TaskLog, d *compute.Data) error {
 	f, about, err := l.files.Results(l.job)
 	switch kind := job.KindOf(err); {
 	case err == nil:
@@ -187,8 +191,8 @@ func (l *looking) results(log *TaskLog, d *compute.Data) error {
 	return nil
 }
 
-// open tells whether another executor was to run after those that noted their end.
-func (l *looking) open(logs []ExecutorLog) bool {
+// open reports whether another executor was to run after those that noted their end.
+func (l *inquiry) open(logs []ExecutorLog) bool {
 	n := len(logs)
 	return n == 0 || n < len(l.task.Executors) && (logs[n-1].Exit == 0 || l.task.Executors[n-1].IgnoreError)
 }
@@ -201,12 +205,13 @@ func ending(d *compute.Data) *compute.Ending {
 }
 
 // executors reads what run.sh noted. The job may have written anything there: what is no line of run.sh is left out.
-func (l *looking) executors() []ExecutorLog {
+func (l *inquiry) executors() []ExecutorLog {
 	logs := []ExecutorLog{}
 	for line := range strings.SplitSeq(l.text(logName+"/executors", 64<<10), "\n") {
 		var n int
 		var one ExecutorLog
-		if _, err := fmt.Sscanf(line, "%d %d %s %s", &n, &one.Exit, &one.Start, &one.End); err != nil || n != len(logs) || n >= len(l.task.Executors) {
+		if _, err := fmt.Sscanf(line, "%d %d %s %s", &n, &one.Exit, &one.Start, &one.End); err != nil ||
+			n != len(logs) || n >= len(l.task.Executors) {
 			continue
 		}
 		if !isTime(one.Start) || !isTime(one.End) {
@@ -224,16 +229,18 @@ func isTime(text string) bool {
 }
 
 // wrote adds what an executor wrote.
-func (l *looking) wrote(log *ExecutorLog, n int) {
+func (l *inquiry) wrote(log *ExecutorLog, n int) {
 	if !l.full || n >= len(l.task.Executors) {
 		return
 	}
 	e := &l.task.Executors[n]
-	log.Stdout, log.Stderr = l.text(l.place(n, e.Stdout, "stdout"), mostTail), l.text(l.place(n, e.Stderr, "stderr"), mostTail)
+	log.Stdout, log.Stderr = l.text(l.streamFile(n, e.Stdout, "stdout"), mostTail), l.text(l.streamFile(n, e.Stderr,
+		"stderr"),
+		mostTail)
 }
 
-// place tells where in the results a stream of an executor is, as target wrote it there.
-func (l *looking) place(n int, name, stream string) string {
+// streamFile is where in the results a stream of an executor is, as target wrote it there.
+func (l *inquiry) streamFile(n int, name, stream string) string {
 	switch {
 	case name != "":
 		return rootName + path.Clean(name)
@@ -244,7 +251,7 @@ func (l *looking) place(n int, name, stream string) string {
 }
 
 // text gives the end of a file in the results, or the beginning of a very long one; "" if it cannot be had.
-func (l *looking) text(name string, most int) string {
+func (l *inquiry) text(name string, most int) string {
 	if l.zip == nil {
 		return ""
 	}
@@ -266,7 +273,7 @@ func (l *looking) text(name string, most int) string {
 }
 
 // outputs finds the outputs of the task among the results.
-func (l *looking) outputs(log *TaskLog) error {
+func (l *inquiry) outputs(log *TaskLog) error {
 	if len(l.task.Outputs) == 0 {
 		return nil
 	}
@@ -275,7 +282,8 @@ func (l *looking) outputs(log *TaskLog) error {
 		return job.Errorf(job.Internal, "tes", l.job.ID, "its results cannot be read: %w", err)
 	}
 	if more {
-		log.SystemLogs = append(log.SystemLogs, fmt.Sprintf("its results have more than %d files: outputs behind these are not listed", mostEntries))
+		log.SystemLogs = append(log.SystemLogs,
+			fmt.Sprintf("its results have more than %d files: outputs behind these are not listed", mostEntries))
 	}
 	for i := range l.task.Outputs {
 		o, found := &l.task.Outputs[i], false
@@ -287,7 +295,8 @@ func (l *looking) outputs(log *TaskLog) error {
 				if o.URL != "" {
 					at = o.target("/" + name)
 				}
-				log.Outputs = append(log.Outputs, OutputLog{URL: at, Path: "/" + name, Size: strconv.FormatInt(f.Size, 10)})
+				log.Outputs = append(log.Outputs, OutputLog{URL: at, Path: "/" + name,
+					Size: strconv.FormatInt(f.Size, 10)})
 			}
 		}
 		if !found && o.Type != TypeDirectory {
@@ -297,7 +306,7 @@ func (l *looking) outputs(log *TaskLog) error {
 	return nil
 }
 
-// names tells whether a file is what an output means.
+// names reports whether a file is what an output means.
 func (o *Output) names(name string) bool {
 	want := path.Clean(o.Path)
 	if o.PathPrefix != "" {

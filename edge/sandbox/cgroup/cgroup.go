@@ -1,10 +1,10 @@
 // Package cgroup bounds the memory, the processes and the processor time of a group of processes, counts what they used
-// and kills all of them, with the control groups of Linux: version 2 where a subtree is delegated to us, version 1 where
-// its controllers may be written, or both at once ("hybrid": the limits of version 1, cgroup.kill of version 2).
+// and kills all of them, with the control groups of Linux: version 2 where a subtree is delegated to us, version 1
+// where its controllers may be written, or both at once ("hybrid": the limits of version 1, cgroup.kill of version 2).
 //
-// A Group is one directory in version 2 and one in each hierarchy in version 1; nobody above sees the difference.
+// A Group is one directory in version 2 and one in each hierarchy in version 1; no one above sees the difference.
 // Our groups lie below the group we run in ourselves, so what bounds us bounds them too. The process that made a group
-// holds a lock (flock) on its directories: Sweep takes a group for left behind when nobody holds that lock any more, so
+// holds a lock (flock) on its directories: Sweep takes a group for left behind when no one holds that lock any more, so
 // it never touches the groups of another process that lives, not even of one in another container.
 //
 // Sources: Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/ of the kernel.
@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// Options say how groups are named.
+// Options define how groups are named.
 type Options struct {
 	Prefix string // begins the names of our groups. Defaults to "stagepost"
 }
 
-// Check is one thing that Open tried. Name is "cgroup v2" or "cgroup v1 memory" and the like; Detail says what was
+// Check is one thing that Open tried. Name is "cgroup v2" or "cgroup v1 memory" and the like; Detail reports what was
 // found; Remedy, for a check that is not OK, what an operator can do about it.
 type Check struct {
 	Name   string
@@ -31,7 +31,7 @@ type Check struct {
 }
 
 // Limits of one group; zero means none. A limit whose controller the machine does not give (only cpu may be missing
-// from a Manager; its check says so) is not enforced.
+// from a Manager; its check reports it) is not enforced.
 type Limits struct {
 	Memory    int64   // bytes, page cache and kernel memory included; the group gets no swap beyond it
 	Processes int     // processes and threads at one time, unreaped ones included
@@ -60,7 +60,8 @@ func checkName(what, name string) error {
 	case len(name) > 120:
 		return fmt.Errorf("cgroup: the %s has %d bytes (at most 120)", what, len(name))
 	case strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) || name[0] == '.':
-		return fmt.Errorf("cgroup: the %s %q has other characters than letters, digits, '.', '_' and '-', or begins with '.'", what, name)
+		return fmt.Errorf("cgroup: the %s %q has other characters than letters, digits, '.', '_' and '-', or begins "+
+			"with '.'", what, name)
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // real opens the machine's own control groups. Where there are none the tests of the kernel's part have nothing to try:
-// then the checks must say so, and the fake kernel's tests remain.
+// then the checks must report it, and the fake kernel's tests remain.
 func real(t *testing.T) *Manager {
 	t.Helper()
 	m, checks, err := Open(Options{Prefix: fmt.Sprintf("stagepost-test%d", os.Getpid())})
@@ -68,7 +68,7 @@ func (s *script) line(t *testing.T) string {
 	t.Helper()
 	line, err := s.out.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the script said nothing more: %v", err)
+		t.Fatalf("the script wrote nothing more: %v", err)
 	}
 	return strings.TrimSpace(line)
 }
@@ -162,7 +162,7 @@ func TestKillFindsDaemons(t *testing.T) {
 			}
 			for _, pid := range []int{one, two} {
 				if syscall.Kill(pid, 0) != nil {
-					t.Fatalf("%d died with its parent: the control has failed", pid)
+					t.Fatalf("%d ended with its parent: the control has failed", pid)
 				}
 			}
 			if err := g.Kill(); err != nil {
@@ -194,10 +194,11 @@ func ways(m *Manager) (all []struct {
 	add(m.version, m)
 	if m.version == "hybrid" {
 		one := &Manager{kernel: m.kernel, prefix: m.prefix, version: "v1", cpu: m.cpu, patience: m.patience}
-		one.places = slices.DeleteFunc(slices.Clone(m.places), func(p place) bool { return p.v2 })
+		one.hierarchies = slices.DeleteFunc(slices.Clone(m.hierarchies), func(p hierarchy) bool { return p.v2 })
 		add("v1", one)
 		bare := *one
-		bare.places = slices.DeleteFunc(slices.Clone(one.places), func(p place) bool { return p.has("freezer") })
+		bare.hierarchies = slices.DeleteFunc(slices.Clone(one.hierarchies),
+			func(p hierarchy) bool { return p.has("freezer") })
 		add("v1 without freezer", &bare)
 	}
 	return all
@@ -220,7 +221,7 @@ func TestKillForkBomb(t *testing.T) {
 	}
 }
 
-// TestKillFrozen: a group that was left frozen still dies.
+// TestKillFrozen: a group that was left frozen still ends.
 func TestKillFrozen(t *testing.T) {
 	m := real(t)
 	if m == nil {
@@ -245,9 +246,9 @@ func TestKillRefusesItself(t *testing.T) {
 		return
 	}
 	g := &Group{m: m, name: "own"}
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		if pids, _ := readPids(filepath.Join(p.dir, "cgroup.procs")); slices.Contains(pids, os.Getpid()) {
-			g.spots = []spot{{place: p, path: p.dir}}
+			g.spots = []spot{{hierarchy: p, path: p.dir}}
 		}
 	}
 	if len(g.spots) == 0 {
@@ -299,7 +300,7 @@ func TestSweep(t *testing.T) {
 	earlier.Process.Kill()
 	earlier.Wait()
 	if s := procState(pid); s == "" || s == "Z" {
-		t.Fatal("the process died with its owner: the control has failed")
+		t.Fatal("the process ended with its owner: the control has failed")
 	}
 	if err := m.Sweep(""); err != nil {
 		t.Fatal(err)
@@ -307,7 +308,7 @@ func TestSweep(t *testing.T) {
 	if s := procState(pid); s != "" && s != "Z" {
 		t.Errorf("the process of the dead owner is in state %s", s)
 	}
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		if isDir(filepath.Join(p.dir, m.prefix+"-orphan")) {
 			t.Errorf("%s has the group still", p.dir)
 		}
@@ -347,13 +348,13 @@ func TestSweepElsewhere(t *testing.T) {
 	if m == nil {
 		return
 	}
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		path := filepath.Join(p.top, m.prefix+"-elsewhere")
 		must(t, m.mkdir(path))
 		t.Cleanup(func() { m.rmdir(path) })
 	}
 	must(t, m.Sweep(""))
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		if isDir(filepath.Join(p.top, m.prefix+"-elsewhere")) {
 			t.Errorf("%s has the group still", p.top)
 		}

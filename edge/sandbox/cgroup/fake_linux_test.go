@@ -72,10 +72,14 @@ func (f *fake) mk(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	files := map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "", "cgroup.controllers": f.controllers, "cgroup.kill": "",
-		"cgroup.freeze": "0", "cgroup.events": "populated 0\nfrozen 0\n", "cpu.stat": "usage_usec 1500000\nuser_usec 1\n",
-		"memory.max": "max\n", "memory.swap.max": "max\n", "memory.oom.group": "0\n", "memory.current": "4096\n", "memory.peak": "8192\n",
-		"memory.events": "low 0\noom 1\noom_kill 2\n", "pids.max": "max\n", "pids.events": "max 3\n", "cpu.max": "max 100000\n"}
+	files := map[string]string{"cgroup.procs": "", "cgroup.subtree_control": "", "cgroup.controllers": f.controllers,
+		"cgroup.kill":   "",
+		"cgroup.freeze": "0", "cgroup.events": "populated 0\nfrozen 0\n",
+		"cpu.stat":   "usage_usec 1500000\nuser_usec 1\n",
+		"memory.max": "max\n", "memory.swap.max": "max\n", "memory.oom.group": "0\n", "memory.current": "4096\n",
+		"memory.peak":   "8192\n",
+		"memory.events": "low 0\noom 1\noom_kill 2\n", "pids.max": "max\n", "pids.events": "max 3\n",
+		"cpu.max": "max 100000\n"}
 	for name, text := range files {
 		if err := f.put(filepath.Join(dir, name), text); err != nil {
 			return err
@@ -141,19 +145,21 @@ func TestV2Delegated(t *testing.T) {
 	for _, file := range []string{"memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max"} {
 		got[file] = f.get(own, "stagepost-job-1", file)
 	}
-	want := map[string]string{"memory.max": "1073741824", "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "17", "cpu.max": "150000 100000"}
+	want := map[string]string{"memory.max": "1073741824", "memory.swap.max": "0", "memory.oom.group": "1",
+		"pids.max": "17", "cpu.max": "150000 100000"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	u, err := g.Usage()
 	must(t, err)
-	if d := cmp.Diff(Usage{CPU: 1500 * time.Millisecond, PeakMemory: 8192, Memory: 4096, OOMKills: 2, ProcessLimitHits: 3}, u); d != "" {
+	if d := cmp.Diff(Usage{CPU: 1500 * time.Millisecond, PeakMemory: 8192, Memory: 4096, OOMKills: 2,
+		ProcessLimitHits: 3}, u); d != "" {
 		t.Error(d)
 	}
 	if fd, ok := g.FD(); !ok || fd <= 0 {
 		t.Errorf("FD %d, %v", fd, ok)
 	}
-	// A kernel before 5.19: no memory.peak. The most that was seen is told.
+	// A kernel before 5.19: no memory.peak. The largest value seen is reported.
 	dir := filepath.Join(f.top, own, "stagepost-job-1")
 	must(t, os.Remove(filepath.Join(dir, "memory.peak")))
 	must(t, f.put(filepath.Join(dir, "memory.current"), "100\n"))
@@ -173,12 +179,12 @@ func TestV2Delegated(t *testing.T) {
 	// A second process of the same service starts in the leaf: its groups go beside it.
 	must(t, f.put(filepath.Join(f.self, "cgroup"), "0::/"+own+"/stagepost.leaf\n"))
 	again, checks, err := open(Options{}, f.kernel)
-	if err != nil || again == nil || again.places[0].dir != filepath.Join(f.top, own) {
+	if err != nil || again == nil || again.hierarchies[0].dir != filepath.Join(f.top, own) {
 		t.Errorf("%+v, %v, %v", again, checks, err)
 	}
 }
 
-// TestV2Container: at the root of a cgroup namespace all processes of the container make room.
+// TestV2Container: at the root of a cgroup namespace all processes of the container move out of it.
 func TestV2Container(t *testing.T) {
 	f := newFake(t, "/", "cpu memory pids")
 	other := start(t, nil, "exec sleep 1000")
@@ -199,7 +205,7 @@ func TestV2Container(t *testing.T) {
 	}
 }
 
-// TestV2Neighbours: somebody else's processes in our group are left alone; we go back and say what is wrong.
+// TestV2Neighbours: somebody else's processes in our group are left alone; we go back and report what is wrong.
 func TestV2Neighbours(t *testing.T) {
 	f := newFake(t, "/user.slice/session-1.scope", "cpu memory pids")
 	procs := filepath.Join(f.top, "user.slice/session-1.scope/cgroup.procs")
@@ -223,9 +229,13 @@ func TestDegrades(t *testing.T) {
 	}{
 		"nothing writable": {func(f *fake) { f.deny = f.top }, "permission denied"},
 		"no mkdir":         {func(f *fake) { f.deny = filepath.Join(f.top, "a/stagepost") }, "permission denied"},
-		"no controllers":   {func(f *fake) { must(f.t, f.put(filepath.Join(f.top, "a/cgroup.controllers"), "hugetlb\n")) }, "hugetlb"},
-		"no mounts":        {func(f *fake) { must(f.t, f.put(filepath.Join(f.self, "mountinfo"), "garbage\n1 2 - \n")) }, "no control groups"},
-		"no proc":          {func(f *fake) { must(f.t, os.RemoveAll(f.self)) }, "mounts"},
+		"no controllers": {func(f *fake) {
+			must(f.t, f.put(filepath.Join(f.top, "a/cgroup.controllers"), "hugetlb\n"))
+		}, "hugetlb"},
+		"no mounts": {func(f *fake) {
+			must(f.t, f.put(filepath.Join(f.self, "mountinfo"), "garbage\n1 2 - \n"))
+		}, "no control groups"},
+		"no proc": {func(f *fake) { must(f.t, os.RemoveAll(f.self)) }, "mounts"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +255,7 @@ func TestDegrades(t *testing.T) {
 	}
 }
 
-// TestV2WithoutCPU: limits on memory and processes hold, and a check says that those on cores do not.
+// TestV2WithoutCPU: limits on memory and processes hold, and a check reports that those on cores do not.
 func TestV2WithoutCPU(t *testing.T) {
 	f := newFake(t, "/a", "memory pids")
 	m, checks, err := open(Options{}, f.kernel)
@@ -280,14 +290,15 @@ func TestV1Unwritable(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	// The container's part of the path is what the mount shows; a group that is not there falls back to the mount point.
+	// The container's part of the path is what the mount shows; a group that is not there falls back to the mount
+	// point.
 	want := []string{dir + "/memory", dir + "/pids/y", dir + "/cpu,cpuacct", dir + "/cpu,cpuacct"}
 	if d := cmp.Diff(want, tried); d != "" {
 		t.Error(d)
 	}
 }
 
-// TestKillGivesUp: what cannot be killed is told after a bounded time.
+// TestKillGivesUp: what cannot be killed is reported after a bounded time.
 func TestKillGivesUp(t *testing.T) {
 	f := newFake(t, "/a", "memory pids cpu")
 	m, _, err := open(Options{}, f.kernel)

@@ -22,9 +22,9 @@ type Group struct {
 	peak  atomic.Int64
 }
 
-// spot is the directory of a group in one hierarchy; lock holds the flock that says we live.
+// spot is the directory of a group in one hierarchy; lock holds the flock of a live process.
 type spot struct {
-	place
+	hierarchy
 	path string
 	lock *os.File
 }
@@ -40,7 +40,7 @@ func (m *Manager) New(name string, l Limits) (*Group, error) {
 		return nil, fmt.Errorf("cgroup: negative limit: %+v", l)
 	}
 	g := &Group{m: m, name: m.prefix + "-" + name}
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		s, err := m.make(p, g.name)
 		if err == nil {
 			g.spots = append(g.spots, s)
@@ -60,7 +60,7 @@ const mostSweeps = 100
 
 // make makes the directory of a group and locks it. Between the two, a sweep of another process may remove it: it is
 // made again then. The pauses, about 1.5 s in all, are for sweeps on a loaded machine.
-func (m *Manager) make(p place, name string) (spot, error) {
+func (m *Manager) make(p hierarchy, name string) (spot, error) {
 	path := filepath.Join(p.dir, name)
 	fresh := false // this call has made it: only a sweep can hold it
 	for n := range mostSweeps {
@@ -89,7 +89,7 @@ func (m *Manager) make(p place, name string) (spot, error) {
 }
 
 // take opens and locks the directory of a group, or gives errInUse.
-func take(p place, path string) (spot, error) {
+func take(p hierarchy, path string) (spot, error) {
 	lock, err := os.Open(path)
 	if err != nil {
 		return spot{}, err
@@ -115,7 +115,7 @@ func take(p place, path string) (spot, error) {
 		lock.Close()
 		return spot{}, err
 	}
-	return spot{place: p, path: path, lock: lock}, nil
+	return spot{hierarchy: p, path: path, lock: lock}, nil
 }
 
 // limit writes the limits that the hierarchy of s has controllers for.
@@ -127,10 +127,12 @@ func (m *Manager) limit(s spot, l Limits) error {
 	unified := m.version == "v2"
 	var errs []error
 	if l.Memory > 0 && unified {
-		errs = append(errs, set("memory.max", bytes), optional(set("memory.swap.max", "0")), optional(set("memory.oom.group", "1")))
+		errs = append(errs, set("memory.max", bytes), optional(set("memory.swap.max", "0")),
+			optional(set("memory.oom.group", "1")))
 	} else if l.Memory > 0 && s.has("memory") {
 		errs = append(errs, set("memory.limit_in_bytes", bytes))
-		if err := set("memory.memsw.limit_in_bytes", bytes); err != nil { // no accounting of swap: keep what it has in memory
+		if err := set("memory.memsw.limit_in_bytes", bytes); err != nil {
+			// no accounting of swap: keep what it has in memory
 			errs = append(errs, optional(set("memory.swappiness", "0")))
 		}
 	}
@@ -140,7 +142,8 @@ func (m *Manager) limit(s spot, l Limits) error {
 	if l.Cores > 0 && unified && m.cpu {
 		errs = append(errs, set("cpu.max", fmt.Sprintf("%d %d", quota, period)))
 	} else if l.Cores > 0 && s.has("cpu") {
-		errs = append(errs, set("cpu.cfs_period_us", strconv.Itoa(period)), set("cpu.cfs_quota_us", strconv.FormatInt(quota, 10)))
+		errs = append(errs, set("cpu.cfs_period_us", strconv.Itoa(period)),
+			set("cpu.cfs_quota_us", strconv.FormatInt(quota, 10)))
 	}
 	return errors.Join(errs...)
 }

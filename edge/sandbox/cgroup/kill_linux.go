@@ -16,8 +16,8 @@ import (
 // An error means that one was still there after ten seconds (in an uninterruptible sleep, perhaps). It may be called
 // again, also on an empty group.
 //
-// With cgroup.kill (version 2 since Linux 5.14, also in hybrid) the kernel does it at one stroke. Otherwise the group is
-// frozen first, so that nothing can fork away while the processes are killed one by one.
+// With cgroup.kill (version 2 since Linux 5.14, also in hybrid) the kernel does it at one stroke. Otherwise the group
+// is frozen first, so that nothing can fork away while the processes are killed one by one.
 func (g *Group) Kill() error {
 	wait := newPatience(g.m.patience)
 	stroke := g.stroke()
@@ -42,7 +42,8 @@ func (g *Group) Kill() error {
 			g.freeze(false)
 		}
 		if !wait.more() {
-			return fmt.Errorf("cgroup: kill %s: %d processes (%v) are still there after %v", g.name, len(pids), pids[:min(len(pids), 5)], g.m.patience)
+			return fmt.Errorf("cgroup: kill %s: %d processes (%v) are still there after %v", g.name, len(pids),
+				pids[:min(len(pids), 5)], g.m.patience)
 		}
 		if stroke {
 			g.stroke()
@@ -50,8 +51,8 @@ func (g *Group) Kill() error {
 	}
 }
 
-// stroke writes cgroup.kill and says whether there is one. A group that version 1 left frozen is let go first: frozen
-// processes of version 1 do not even die.
+// stroke writes cgroup.kill and reports whether there is one. A group that version 1 left frozen is let go first:
+// frozen processes of version 1 do not even die.
 func (g *Group) stroke() bool {
 	for _, s := range g.spots {
 		if !s.v2 {
@@ -69,8 +70,8 @@ func (g *Group) stroke() bool {
 	return false
 }
 
-// freeze stops or continues the whole group. It waits only shortly for the kernel's word that all stand still: a process
-// in an uninterruptible sleep would hold it up, and Kill looks again anyway.
+// freeze stops or continues the whole group. It waits only shortly for the kernel's word that all stand still: a
+// process in an uninterruptible sleep would hold it up, and Kill checks again anyway.
 func (g *Group) freeze(on bool) {
 	for _, s := range g.spots {
 		control, state, value, want := "freezer.state", "freezer.state", "THAWED", "FROZEN"
@@ -90,15 +91,16 @@ func (g *Group) freeze(on bool) {
 			g.m.write(filepath.Join(dir, control), value)
 		}
 		for wait := newPatience(200 * time.Millisecond); on; {
-			if b, err := os.ReadFile(filepath.Join(s.path, state)); err != nil || strings.Contains(string(b), want) || !wait.more() {
+			if b, err := os.ReadFile(filepath.Join(s.path, state)); err != nil || strings.Contains(string(b), want) ||
+				!wait.more() {
 				break
 			}
 		}
 	}
 }
 
-// Remove removes the group, which must be empty: it tries for up to ten seconds while the kernel calls it busy (a process
-// that is being reaped). It may be called again; a group that is gone is no error.
+// Remove removes the group, which must be empty: it tries for up to ten seconds while the kernel calls it busy (a
+// process that is being reaped). It may be called again; a group that is gone is no error.
 func (g *Group) Remove() error {
 	var errs []error
 	for i, s := range g.spots {
@@ -128,7 +130,7 @@ func (m *Manager) removeAll(path string) error {
 }
 
 // Sweep kills and removes the groups with the given prefix (empty: that of this manager) whose process is no more: the
-// groups that nobody holds a lock on. They may lie below other groups than ours, where the earlier process ran, so all
+// groups that no one holds a lock on. They may lie below other groups than ours, where the earlier process ran, so all
 // that is mounted is searched. Groups of living processes, our own too, stay. Call it at start, before the first job.
 func (m *Manager) Sweep(prefix string) error {
 	if prefix == "" {
@@ -138,7 +140,7 @@ func (m *Manager) Sweep(prefix string) error {
 		return err
 	}
 	old := map[string]*Group{}
-	for _, p := range m.places {
+	for _, p := range m.hierarchies {
 		for _, path := range m.find(p, prefix+"-") {
 			s, err := take(p, path)
 			if err != nil {
@@ -162,8 +164,8 @@ func (m *Manager) Sweep(prefix string) error {
 	return errors.Join(errs...)
 }
 
-// find searches a hierarchy for groups by the beginning of their name; it looks at so many groups at most.
-func (m *Manager) find(p place, start string) []string {
+// find searches a hierarchy for groups by the beginning of their name; it inspects so many groups at most.
+func (m *Manager) find(p hierarchy, start string) []string {
 	const most = 50_000
 	seen := 0
 	var found []string
@@ -183,7 +185,7 @@ func (m *Manager) find(p place, start string) []string {
 	return found
 }
 
-// patience is a bounded wait with growing steps: the kernel tells of none of these events on version 1.
+// patience is a bounded wait with growing steps: the kernel reports none of these events on version 1.
 type patience struct {
 	until time.Time
 	step  time.Duration
@@ -194,7 +196,7 @@ func newPatience(d time.Duration) *patience {
 	return &patience{until: time.Now().Add(d), step: 200 * time.Microsecond}
 }
 
-// more waits a step and says whether there is time for another try.
+// more waits a step and reports whether there is time for another try.
 func (p *patience) more() bool {
 	if time.Now().After(p.until) {
 		return false

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// place is one hierarchy: where our groups go in it, and what it controls.
-type place struct {
+// hierarchy is one mounted hierarchy: where our groups go in it, and what it controls.
+type hierarchy struct {
 	top         string   // the mount point
 	dir         string   // the group we run in; our groups are made below it
 	v2          bool     // the unified hierarchy
 	controllers []string // of version 1: those mounted here
 }
 
-func (p place) has(controller string) bool { return slices.Contains(p.controllers, controller) }
+func (p hierarchy) has(controller string) bool { return slices.Contains(p.controllers, controller) }
 
 // kernel is what the file system does of itself, so that tests can play it in a plain directory.
 type kernel struct {
@@ -27,9 +27,9 @@ type kernel struct {
 	write func(file, text string) error
 }
 
-// places lists the mounted hierarchies with the group of this process in each, from mountinfo and cgroup below
+// hierarchies lists the mounted hierarchies with the group of this process in each, from mountinfo and cgroup below
 // k.self (proc_pid_mountinfo(5), cgroups(7)).
-func (k kernel) places() ([]place, error) {
+func (k kernel) hierarchies() ([]hierarchy, error) {
 	mounts, err := os.ReadFile(filepath.Join(k.self, "mountinfo"))
 	if err != nil {
 		return nil, fmt.Errorf("cgroup: read the mounts: %w", err)
@@ -39,14 +39,14 @@ func (k kernel) places() ([]place, error) {
 		return nil, fmt.Errorf("cgroup: read our own groups: %w", err)
 	}
 	paths := ownPaths(string(own))
-	var found []place
+	var found []hierarchy
 	for line := range strings.Lines(string(mounts)) {
 		before, after, ok := strings.Cut(line, " - ")
 		left, right := strings.Fields(before), strings.Fields(after)
 		if !ok || len(left) < 5 || len(right) < 3 {
 			continue
 		}
-		p := place{top: unescape(left[4]), v2: right[0] == "cgroup2"}
+		p := hierarchy{top: unescape(left[4]), v2: right[0] == "cgroup2"}
 		switch right[0] {
 		case "cgroup2":
 			p.dir = below(p.top, unescape(left[3]), paths[""])
@@ -65,8 +65,10 @@ func (k kernel) places() ([]place, error) {
 	return found, nil
 }
 
-// same tells a hierarchy that is mounted twice.
-func (p place) same(q place) bool { return p.v2 == q.v2 && slices.Equal(p.controllers, q.controllers) }
+// same reports a hierarchy that is mounted twice.
+func (p hierarchy) same(q hierarchy) bool {
+	return p.v2 == q.v2 && slices.Equal(p.controllers, q.controllers)
+}
 
 // ownPaths gives the path of our group for each controller of version 1, and for "" that of version 2.
 func ownPaths(text string) map[string]string {
@@ -82,7 +84,7 @@ func ownPaths(text string) map[string]string {
 }
 
 // below finds the directory of a group. In a container the mount may show only a part (root) of the hierarchy while the
-// path is told from the top of it; a path outside of what is mounted falls back to the mount point.
+// path is relative to its top; a path outside of what is mounted falls back to the mount point.
 func below(top, root, path string) string {
 	if rel, err := filepath.Rel(root, path); err == nil && filepath.IsLocal(rel) {
 		if dir := filepath.Join(top, rel); isDir(dir) {

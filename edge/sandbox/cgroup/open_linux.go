@@ -16,21 +16,22 @@ import (
 // Manager makes groups. Its methods may be called from many goroutines.
 type Manager struct {
 	kernel
-	prefix   string
-	version  string
-	places   []place
-	cpu      bool          // Limits.Cores is enforced
-	patience time.Duration // how long Kill and Remove wait for the kernel
+	prefix      string
+	version     string
+	hierarchies []hierarchy
+	cpu         bool          // Limits.Cores is enforced
+	patience    time.Duration // how long Kill and Remove wait for the kernel
 }
 
 // leaf is the group that we move into when the group we were started in must become a parent: in version 2 a group has
 // either processes or children with limits (cgroup-v2.rst, "No Internal Process Constraint").
 const leaf = "stagepost.leaf"
 
-const delegate = "run Stagepost in a systemd unit with Delegate=yes, or as root, or in a container with its own writable cgroup namespace"
+const delegate = "run Stagepost in a systemd unit with Delegate=yes, or as root, or in a container with its own " +
+	"writable cgroup namespace"
 
-// Open looks for control groups that this process may use, by making a group with limits, putting a process into it,
-// killing and removing it. Without any it gives no manager and no error: the checks say why. An error means that the
+// Open searches for control groups that this process may use, by making a group with limits, putting a process into it,
+// killing and removing it. Without any it gives no manager and no error: the checks report why. An error means that the
 // options are wrong.
 //
 // With version 2, Open may move this process into the leaf "stagepost.leaf" of its group (in a container, where the
@@ -53,18 +54,19 @@ func open(o Options, k kernel) (*Manager, []Check, error) {
 		return nil, nil, err
 	}
 	m := &Manager{kernel: k, prefix: o.Prefix, patience: 10 * time.Second}
-	places, err := k.places()
+	hierarchies, err := k.hierarchies()
 	if err != nil {
 		return nil, []Check{{Name: "cgroup", Detail: err.Error(), Remedy: "mount /proc and /sys/fs/cgroup"}}, nil
 	}
-	if len(places) == 0 {
-		return nil, []Check{{Name: "cgroup", Detail: "no control groups are mounted", Remedy: "mount /sys/fs/cgroup"}}, nil
+	if len(hierarchies) == 0 {
+		return nil, []Check{{Name: "cgroup", Detail: "no control groups are mounted", Remedy: "mount /sys/fs/cgroup"}},
+			nil
 	}
-	two, checks := m.tryV2(places)
+	two, checks := m.tryV2(hierarchies)
 	if two {
 		return m, checks, nil
 	}
-	one, more := m.tryV1(places)
+	one, more := m.tryV1(hierarchies)
 	if checks = append(checks, more...); one {
 		return m, checks, nil
 	}
@@ -74,14 +76,15 @@ func open(o Options, k kernel) (*Manager, []Check, error) {
 // Version is "v2", "v1" or "hybrid".
 func (m *Manager) Version() string { return m.version }
 
-// tryV2 makes m a manager of version 2, or says why it cannot.
-func (m *Manager) tryV2(places []place) (bool, []Check) {
+// tryV2 makes m a manager of version 2, or reports why it cannot.
+func (m *Manager) tryV2(hierarchies []hierarchy) (bool, []Check) {
 	const name = "cgroup v2"
-	at := slices.IndexFunc(places, func(p place) bool { return p.v2 })
+	at := slices.IndexFunc(hierarchies, func(p hierarchy) bool { return p.v2 })
 	if at < 0 {
-		return false, []Check{{Name: name, Detail: "not mounted", Remedy: "boot with systemd.unified_cgroup_hierarchy=1"}}
+		return false, []Check{{Name: name, Detail: "not mounted",
+			Remedy: "boot with systemd.unified_cgroup_hierarchy=1"}}
 	}
-	p := places[at]
+	p := hierarchies[at]
 	if filepath.Base(p.dir) == leaf {
 		p.dir = filepath.Dir(p.dir)
 	}
@@ -96,7 +99,7 @@ func (m *Manager) tryV2(places []place) (bool, []Check) {
 	}
 	undo, err := m.makeParent(p.dir, want)
 	if err == nil {
-		m.version, m.places, m.cpu = "v2", []place{p}, slices.Contains(want, "cpu")
+		m.version, m.hierarchies, m.cpu = "v2", []hierarchy{p}, slices.Contains(want, "cpu")
 		err = m.probe()
 	}
 	if err != nil {
@@ -105,12 +108,14 @@ func (m *Manager) tryV2(places []place) (bool, []Check) {
 	}
 	checks := []Check{{Name: name, OK: true, Detail: "groups with limits are made below " + p.dir}}
 	if !m.cpu {
-		checks = append(checks, Check{Name: "cgroup v2 cpu", Detail: "the controller is not delegated: limits on cores are not enforced", Remedy: delegate})
+		checks = append(checks,
+			Check{Name: "cgroup v2 cpu", Detail: "the controller is not delegated: limits on cores are not enforced",
+				Remedy: delegate})
 	}
 	return true, checks
 }
 
-// makeParent lets the children of dir have limits; undo takes back what was done.
+// makeParent lets the children of dir have limits; undo reverts what was done.
 func (m *Manager) makeParent(dir string, want []string) (undo func(), err error) {
 	undo = func() {}
 	control := filepath.Join(dir, "cgroup.subtree_control")
@@ -150,21 +155,22 @@ func (m *Manager) makeParent(dir string, want []string) (undo func(), err error)
 }
 
 // tryV1 makes m a manager of version 1, with the kill file of version 2 where that is mounted without controllers.
-func (m *Manager) tryV1(places []place) (bool, []Check) {
+func (m *Manager) tryV1(hierarchies []hierarchy) (bool, []Check) {
 	var checks []Check
-	var use []place
+	var use []hierarchy
 	var missing []string
 	for _, c := range []string{"memory", "pids", "cpu", "cpuacct", "freezer"} {
 		check := Check{Name: "cgroup v1 " + c}
-		at := slices.IndexFunc(places, func(p place) bool { return p.has(c) })
+		at := slices.IndexFunc(hierarchies, func(p hierarchy) bool { return p.has(c) })
 		if at < 0 {
 			check.Detail, check.Remedy = "not mounted", "mount the controller below /sys/fs/cgroup/"+c
-		} else if err := m.tryPlace(places[at]); err != nil {
-			check.Detail, check.Remedy = err.Error(), "run Stagepost as root, or let its user write "+places[at].dir
+		} else if err := m.tryHierarchy(hierarchies[at]); err != nil {
+			check.Detail, check.Remedy = err.Error(), "run Stagepost as root, or let its user write "+
+				hierarchies[at].dir
 		} else {
-			check.OK, check.Detail = true, "groups are made below "+places[at].dir
-			if !slices.ContainsFunc(use, places[at].same) {
-				use = append(use, places[at])
+			check.OK, check.Detail = true, "groups are made below "+hierarchies[at].dir
+			if !slices.ContainsFunc(use, hierarchies[at].same) {
+				use = append(use, hierarchies[at])
 			}
 		}
 		if !check.OK {
@@ -176,20 +182,21 @@ func (m *Manager) tryV1(places []place) (bool, []Check) {
 		return false, checks
 	}
 	m.version, m.cpu = "v1", !slices.Contains(missing, "cpu")
-	at := slices.IndexFunc(places, func(p place) bool { return p.v2 })
-	if at >= 0 && m.tryPlace(places[at]) == nil {
+	at := slices.IndexFunc(hierarchies, func(p hierarchy) bool { return p.v2 })
+	if at >= 0 && m.tryHierarchy(hierarchies[at]) == nil {
 		m.version = "hybrid"
-		use = append(use, places[at])
+		use = append(use, hierarchies[at])
 	}
-	m.places = use
+	m.hierarchies = use
 	if err := m.probe(); err != nil {
 		return false, append(checks, Check{Name: "cgroup v1", Detail: err.Error(), Remedy: delegate})
 	}
-	return true, append(checks, Check{Name: "cgroup " + m.version, OK: true, Detail: "a process was bounded and killed"})
+	return true, append(checks, Check{Name: "cgroup " + m.version, OK: true,
+		Detail: "a process was bounded and killed"})
 }
 
-// tryPlace makes and removes a directory.
-func (m *Manager) tryPlace(p place) error {
+// tryHierarchy makes and removes a directory.
+func (m *Manager) tryHierarchy(p hierarchy) error {
 	dir := filepath.Join(p.dir, fmt.Sprintf("%s-try-%d", m.prefix, m.pid))
 	if err := m.mkdir(dir); err != nil {
 		return err

@@ -15,7 +15,8 @@ type Group struct{}
 
 // Open gives no manager here: only Linux has control groups.
 func Open(Options) (*Manager, []Check, error) {
-	return nil, []Check{{Name: "cgroup", Detail: runtime.GOOS + " has no control groups", Remedy: "run jobs on Linux"}}, nil
+	return nil, []Check{{Name: "cgroup", Detail: runtime.GOOS + " has no control groups", Remedy: "run jobs on Linux"}},
+		nil
 }
 
 func (m *Manager) Version() string                    { return "" }

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestCoresAreAShare has the kernel say that it held a group back, which does not depend on what else the machine does.
+// TestCoresAreAShare reads from the kernel that it held a group back, which does not depend on what else the machine
+// does.
 func TestCoresAreAShare(t *testing.T) {
 	m := real(t)
 	if m == nil || !m.cpu {
@@ -32,7 +33,7 @@ func TestCoresAreAShare(t *testing.T) {
 	}
 }
 
-// heldBack tells in how many periods a group has used up its share of the processors.
+// heldBack reports in how many periods a group has used up its share of the processors.
 func heldBack(t *testing.T, g *Group) int {
 	t.Helper()
 	for _, s := range g.spots {
@@ -42,6 +43,6 @@ func heldBack(t *testing.T, g *Group) int {
 			return atoi(t, n)
 		}
 	}
-	t.Fatal("nobody tells how often a group was held back")
+	t.Fatal("it is not reported how often a group was held back")
 	return 0
 }

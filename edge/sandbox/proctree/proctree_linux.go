@@ -37,9 +37,11 @@ func Find(pid int) (Process, bool) {
 	if len(f) < 22 {
 		return Process{}, false
 	}
-	n := func(i int) int64 { v, _ := strconv.ParseInt(f[i-3], 10, 64); return v } // the manual counts from 1, with pid and name
+	// the manual counts from 1, with pid and name
+	n := func(i int) int64 { v, _ := strconv.ParseInt(f[i-3], 10, 64); return v }
 	return Process{
-		PID: pid, Parent: int(n(4)), group: int(n(5)), zombie: f[0] == "Z", Threads: int(n(20)), RSS: n(24) * int64(os.Getpagesize()),
+		PID: pid, Parent: int(n(4)), group: int(n(5)), zombie: f[0] == "Z", Threads: int(n(20)),
+		RSS: n(24) * int64(os.Getpagesize()),
 		CPU: time.Duration(n(14)+n(15)+n(16)+n(17)) * clockTick, began: uint64(n(22)),
 	}, true
 }
@@ -82,8 +84,8 @@ func Descendants(of int) []Process {
 	return out
 }
 
-// Memory returns the bytes of memory of processes (proportional set size): shared memory counts once. A process whose share cannot be
-// read counts in full.
+// Memory returns the bytes of memory of processes (proportional set size): shared memory counts once. A process whose
+// share cannot be read counts in full.
 func Memory(tree []Process) (total int64) {
 	for _, s := range tree {
 		share := s.RSS
@@ -100,8 +102,9 @@ func Memory(tree []Process) (total int64) {
 	return total
 }
 
-// KillTree kills all descendants of a process that takes in orphans (a subreaper), until there are none but zombies. Whole process groups go first, each at one blow: a tree that
-// forks faster than its members can be counted loses so. What is begun while it looks is found by the next look.
+// KillTree kills all descendants of a process that takes in orphans (a subreaper), until there are none but zombies.
+// Whole process groups go first, each at one blow: a tree that forks faster than its members can be counted loses so.
+// What is begun during one pass is found by the next.
 func KillTree(of int) {
 	for until := time.Now().Add(KillTimeout); time.Now().Before(until); {
 		living := 0
@@ -111,7 +114,8 @@ func KillTree(of int) {
 				continue
 			}
 			living++
-			if !groups[s.group] && s.group > 1 { // the command began with a session of its own, so every group in the tree is of the tree
+			if !groups[s.group] && s.group > 1 {
+				// the command began with a session of its own, so every group in the tree is of the tree
 				groups[s.group] = true
 				_ = unix.Kill(-s.group, unix.SIGKILL)
 			}
@@ -138,7 +142,8 @@ func (s Process) kill() {
 	}
 }
 
-// KillMarked kills every process whose environment has a mark, and all that these began, until none is left: what a tree in tier none left when its init was killed.
+// KillMarked kills every process whose environment has a mark, and all that these began, until none is left: what a
+// tree in tier none left when its init was killed.
 func KillMarked(mark string) {
 	want := []byte("\x00" + mark + "\x00")
 	for until := time.Now().Add(KillTimeout); time.Now().Before(until); {

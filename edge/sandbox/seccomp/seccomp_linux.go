@@ -2,10 +2,12 @@ package seccomp
 
 import "golang.org/x/sys/unix"
 
-// denied are the system calls that fail with EPERM. They reach parts of the kernel that no computation needs and that escapes were made of: mounts, namespaces, other
-// processes' memory, keyrings, programs in the kernel, modules, clocks, handles of files. Calls that one architecture lacks are in its own file.
+// denied are the system calls that fail with EPERM. They reach parts of the kernel that no computation needs and that
+// escapes were made of: mounts, namespaces, other processes' memory, keyrings, programs in the kernel, modules, clocks,
+// handles of files. Calls that one architecture lacks are in its own file.
 var denied = []uint32{
-	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE, unix.SYS_OPEN_TREE_ATTR,
+	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
+	unix.SYS_OPEN_TREE_ATTR,
 	unix.SYS_FSOPEN, unix.SYS_FSCONFIG, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
 	unix.SYS_UNSHARE, unix.SYS_SETNS,
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
@@ -13,26 +15,31 @@ var denied = []uint32{
 	unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	unix.SYS_KEXEC_LOAD, unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
-	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD, unix.SYS_SYSLOG, unix.SYS_VHANGUP,
+	unix.SYS_REBOOT, unix.SYS_SWAPON, unix.SYS_SWAPOFF, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+	unix.SYS_SYSLOG, unix.SYS_VHANGUP,
 	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_NAME_TO_HANDLE_AT, unix.SYS_FANOTIFY_INIT,
-	unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETTIMEOFDAY, unix.SYS_SETHOSTNAME, unix.SYS_SETDOMAINNAME,
+	unix.SYS_CLOCK_SETTIME, unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_SETTIMEOFDAY, unix.SYS_SETHOSTNAME,
+	unix.SYS_SETDOMAINNAME,
 	unix.SYS_NFSSERVCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_MOVE_PAGES, unix.SYS_MIGRATE_PAGES,
 }
 
-// absent are calls that fail with ENOSYS: what they do is told by a structure in memory that a filter cannot read, and libraries fall back to an older call that it can.
+// absent are calls that fail with ENOSYS: what they do is reported by a structure in memory that a filter cannot read,
+// and libraries fall back to an older call that it can.
 var absent = []uint32{unix.SYS_CLONE3, unix.SYS_OPENAT2}
 
 // setIDs are the bits of a mode that would make files in Dir run as their owner on the machine.
 const setIDs = unix.S_ISUID | unix.S_ISGID
 
-const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
+const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC |
+	unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWTIME
 
 const (
 	eperm  = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	enosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// program is a seccomp filter while it is built; see seccomp(2) and the kernel's Documentation/userspace-api/seccomp_filter.rst.
+// program is a seccomp filter while it is built; see seccomp(2) and the kernel's
+// Documentation/userspace-api/seccomp_filter.rst.
 type program []unix.SockFilter
 
 // offsets in struct seccomp_data
@@ -63,10 +70,11 @@ func (p *program) refuse(number, what uint32) {
 	p.answer(what)
 }
 
-// on puts the judgement of a call's arguments behind its number; what falls through is allowed. The number is loaded before and not needed after.
-func (p *program) on(number uint32, judge func(*program)) {
+// on puts the judgement of a call's arguments behind its number; what falls through is allowed. The number is loaded
+// before and not needed after.
+func (p *program) on(number uint32, check func(*program)) {
 	var inner program
-	judge(&inner)
+	check(&inner)
 	inner.answer(unix.SECCOMP_RET_ALLOW)
 	p.ifEqual(number, uint8(len(inner)))
 	*p = append(*p, inner...)
@@ -81,7 +89,8 @@ func (p *program) bits(number, arg, mask uint32) {
 	})
 }
 
-// creates refuses to create a file with the bits of setIDs; without O_CREAT and O_TMPFILE the mode means nothing and may be anything.
+// creates refuses to create a file with the bits of setIDs; without O_CREAT and O_TMPFILE the mode means nothing and
+// may be anything.
 func (p *program) creates(number, flags, mode uint32) {
 	p.on(number, func(p *program) {
 		p.arg(flags)
@@ -110,7 +119,7 @@ func Filter() []unix.SockFilter {
 		p.refuse(n, enosys)
 	}
 	p.bits(unix.SYS_CLONE, 0, namespaces)
-	p.on(unix.SYS_SOCKET, judgeSocket)
+	p.on(unix.SYS_SOCKET, checkSocket)
 	p.on(unix.SYS_IOCTL, func(p *program) {
 		p.arg(1)
 		p.ifEqual(unix.TIOCSTI, 1)
@@ -128,8 +137,9 @@ func Filter() []unix.SockFilter {
 	return p
 }
 
-// judgeSocket allows AF_UNIX, AF_INET and AF_INET6 but no raw sockets, and of netlink the routes, which libraries read to list interfaces.
-func judgeSocket(p *program) {
+// checkSocket allows AF_UNIX, AF_INET and AF_INET6 but no raw sockets, and of netlink the routes, which libraries read
+// to list interfaces.
+func checkSocket(p *program) {
 	p.arg(0)
 	p.ifEqual(unix.AF_UNIX, 1)
 	p.answer(unix.SECCOMP_RET_ALLOW)

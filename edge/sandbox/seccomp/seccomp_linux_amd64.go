@@ -15,7 +15,8 @@ func (p *program) foreign() {
 
 // own refuses what only this architecture has.
 func (p *program) own() {
-	for _, n := range []uint32{unix.SYS_KEXEC_FILE_LOAD, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT, unix.SYS_USELIB, unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE} {
+	for _, n := range []uint32{unix.SYS_KEXEC_FILE_LOAD, unix.SYS_IOPL, unix.SYS_IOPERM, unix.SYS_MODIFY_LDT,
+		unix.SYS_USELIB, unix.SYS__SYSCTL, unix.SYS_CREATE_MODULE} {
 		p.refuse(n, eperm)
 	}
 	p.bits(unix.SYS_CHMOD, 1, setIDs)

@@ -2,7 +2,7 @@
 
 package seccomp
 
-// auditArch: there is no filter for this architecture; a check says so.
+// auditArch: there is no filter for this architecture; a check reports it.
 const auditArch = 0
 
 func (p *program) foreign() {}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute/agent"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/job"
@@ -23,7 +23,7 @@ import (
 
 // agentSettings are the flags of stagepost compute agent, completed by the environment variables of the module.
 type agentSettings struct {
-	module                       site.Module
+	module                       serviceconfig.Module
 	data, listen, server, name   string
 	store                        string // directory of the database
 	tokenFile, services, sandbox string
@@ -32,7 +32,7 @@ type agentSettings struct {
 	cores                        float64
 	grace, keep, records         time.Duration
 	anyone                       bool
-	env                          site.Environment
+	env                          serviceconfig.Environment
 }
 
 func (c *commands) agent() *cobra.Command {
@@ -49,9 +49,11 @@ It prints one line with its address and its data directory when it is ready. On 
 ends them: they fail with the cause agent-stopped and keep their output. Those that wait are run after the next start. A second signal ends it at once; then, as after
 kill -9, payloads that ran end with it, are never run again, and fail with the cause agent-died.
 
-The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY, COMPAT and SERVICE_<NAME>_BIND_RO of job-orchestrator are honoured where no flag says otherwise.`,
-		Example: "  stagepost compute agent --server https://jobs.example.org --data /srv/agent --token-file /etc/stagepost/agent.token\n" +
-			"  stagepost compute agent --listen 127.0.0.1:9000 --data /srv/agent --services /etc/stagepost/services.yaml",
+The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POLICY, COMPAT and SERVICE_<NAME>_BIND_RO of job-orchestrator are used where no flag is given.`,
+		Example: "  stagepost compute agent --server https://jobs.example.org --data /srv/agent --token-file " +
+			"/etc/stagepost/agent.token\n" +
+			"  stagepost compute agent --listen 127.0.0.1:9000 --data /srv/agent --services " +
+			"/etc/stagepost/services.yaml",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := a.complete(c.Settings, cmd.Flags().Changed); err != nil {
@@ -61,26 +63,39 @@ The environment variables PORT, DB_PATH, DATA_PATH, MAX_AGE, SANDBOX, SCRIPT_POL
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&a.listen, "listen", "", "the address to listen on; port 0 takes a free one; defaults to none with --server, else to PORT if that is set: of all addresses with --agent-token-file or --anyone, otherwise of 127.0.0.1")
+	f.StringVar(&a.listen, "listen", "",
+		"the address to listen on; port 0 takes a free one; defaults to none with --server, else to PORT if that is "+
+			"set: of all addresses with --agent-token-file or --anyone, otherwise of 127.0.0.1")
 	f.StringVar(&a.name, "name", "", "the name of this agent; defaults to that of the machine")
 	f.IntVar(&a.slots, "slots", 0, "payloads that run at once; defaults to the number of processors")
-	f.Float64Var(&a.cores, "cores", 0, "processors that payloads together may ask for; defaults to all, negative: any number")
+	f.Float64Var(&a.cores, "cores", 0,
+		"processors that payloads together may ask for; defaults to all, negative: any number")
 	f.StringVar(&a.memory, "memory", "", "memory that payloads together may ask for; defaults to that of the machine")
-	f.StringVar(&a.tokenFile, "agent-token-file", "", "file with the token that callers of --listen must bring; defaults to none")
-	f.StringVar(&a.services, "services", "", "file of services (YAML), the same as the server's; defaults to none: any service")
-	f.StringVar(&a.sandbox, "sandbox", "", "how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to require")
-	cli.DurationFlag(f, &a.grace, "grace", 30*time.Second, "off", "that running payloads get when the agent stops; off: they are ended at once")
-	cli.DurationFlag(f, &a.keep, "keep", 48*time.Hour, "unlimited", "how long results are kept after a payload's end if no server says that it has them; unlimited: until one does")
-	cli.DurationFlag(f, &a.records, "records", 30*24*time.Hour, "unlimited", "how long it is remembered that a payload was here; unlimited: as long as the agent's data is")
-	f.BoolVar(&a.anyone, "anyone", false, "listen beyond loopback without a token: whoever reaches the address can run commands on this machine")
+	f.StringVar(&a.tokenFile, "agent-token-file", "",
+		"file with the token that callers of --listen must bring; defaults to none")
+	f.StringVar(&a.services, "services", "",
+		"file of services (YAML), the same as the server's; defaults to none: any service")
+	f.StringVar(&a.sandbox, "sandbox", "",
+		"how payloads are confined: auto, native, bwrap, none, or require: whatever works but none; defaults to "+
+			"require")
+	cli.DurationFlag(f, &a.grace, "grace", 30*time.Second, "off",
+		"that running payloads get when the agent stops; off: they are ended at once")
+	cli.DurationFlag(f, &a.keep, "keep", 48*time.Hour, "unlimited",
+		"how long results are kept after a payload's end if no server confirms that it has them; unlimited: until "+
+			"one does")
+	cli.DurationFlag(f, &a.records, "records", 30*24*time.Hour, "unlimited",
+		"how long it is remembered that a payload was here; unlimited: as long as the agent's data is")
+	f.BoolVar(&a.anyone, "anyone", false,
+		"listen beyond loopback without a token: every caller that reaches the address can run commands on this "+
+			"machine")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
 	cmd.AddCommand(c.agentDoctor(), c.agentDrain(), c.agentResume())
 	return cmd
 }
 
-// complete takes what no flag says from the environment, and checks.
+// complete takes what no flag sets from the environment, and checks it.
 func (a *agentSettings) complete(s *cli.Common, flag func(string) bool) error {
-	env, err := a.module.Environment(os.Environ(), site.ForAgent)
+	env, err := a.module.Environment(os.Environ(), serviceconfig.ForAgent)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -96,7 +111,7 @@ func (a *agentSettings) complete(s *cli.Common, flag func(string) bool) error {
 		a.sandbox = cmp.Or(env.Sandbox, sandbox.Require)
 	}
 	if a.listen == "" && a.server == "" && env.Port != "" {
-		host := "127.0.0.1" // whoever reaches it could run commands: it is opened to others on purpose only
+		host := "127.0.0.1" // every caller that reaches it can run commands: other addresses are opened on purpose only
 		if a.anyone || a.tokenFile != "" {
 			host = ""
 		}
@@ -121,8 +136,10 @@ func (a *agentSettings) checkListen() error {
 	if err != nil {
 		return cli.Usagef("--listen %q: it must be HOST:PORT", a.listen)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.tokenFile == "" && !a.anyone {
-		return cli.Usagef("--listen %q is not a loopback address: whoever reaches it could run commands here; give --agent-token-file FILE, or --anyone if that is meant", a.listen)
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) && a.tokenFile == "" &&
+		!a.anyone {
+		return cli.Usagef("--listen %q is not a loopback address: every caller that reaches it could run commands "+
+			"here; give --agent-token-file FILE, or --anyone if that is meant", a.listen)
 	}
 	return nil
 }
@@ -130,14 +147,14 @@ func (a *agentSettings) checkListen() error {
 // token reads the token of callers, or gives none.
 func (a *agentSettings) token() (string, error) { return readAgentToken(a.tokenFile) }
 
-// confined is the part of a sandbox that says what its commands may read.
+// confined is the part of a sandbox that defines what its commands may read.
 type confined interface {
 	ShowsAll() bool
 	Hide() error
 }
 
-// keepToken keeps the agent's tokens from its jobs. Jobs that run as the agent's user, unconfined, could read every file of it, so that such an agent has its token from the
-// environment, which is closed to them, or none.
+// keepToken keeps the agent's tokens from its jobs. Jobs that run as the agent's user, unconfined, could read every
+// file of it, so that such an agent has its token from the environment, which is closed to them, or none.
 func (a *agentSettings) keepToken(box confined, server string) error {
 	if !box.ShowsAll() {
 		return nil
@@ -147,7 +164,8 @@ func (a *agentSettings) keepToken(box confined, server string) error {
 	}
 	for _, name := range []string{a.tokenFile, server} {
 		if name != "" {
-			return cli.Usagef("jobs without confinement could read the token in %s: use --sandbox require, run the agent as root (its jobs then have user ids of their own), or give the token of --server as %s",
+			return cli.Usagef("jobs without confinement could read the token in %s: use --sandbox require, run the "+
+				"agent as root (its jobs then have user ids of their own), or give the token of --server as %s",
 				name, cli.TokenVariable)
 		}
 	}
@@ -164,7 +182,7 @@ func readAgentToken(name string) (string, error) {
 		return "", cli.Usage(err)
 	}
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return "", cli.Usagef("%s has the mode %#o: nobody but its owner may read it (chmod 600)", name, info.Mode().Perm())
+		return "", cli.Usagef("%s has the mode %#o: only its owner may read it (chmod 600)", name, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -179,7 +197,9 @@ func readAgentToken(name string) (string, error) {
 
 // options makes the agent's options.
 func (a *agentSettings) options(log *slog.Logger) (agent.Options, error) {
-	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: cmp.Or(a.keep, job.Unlimited), Log: log, Check: a.env.Check, Setting: a.env.Setting}
+	o := agent.Options{Dir: a.data, Name: a.name, Slots: a.slots, Cores: a.cores, Keep: cmp.Or(a.keep, job.Unlimited),
+		Log:   log,
+		Check: a.env.Check, Setting: a.env.Setting}
 	var mistakes []error
 	if a.memory != "" {
 		n, err := quantity.ParseBytes(a.memory)
@@ -231,7 +251,8 @@ func (a *agentSettings) exposed(services map[string]agent.Service) error {
 	}
 	for name, s := range services {
 		if s.Network == "host" {
-			return fmt.Errorf("the service %s has network: host: its scripts could order this agent about; give it --agent-token-file, or --server in place of --listen", name)
+			return fmt.Errorf("the service %s has network: host: its scripts could order this agent about; give it "+
+				"--agent-token-file, or --server in place of --listen", name)
 		}
 	}
 	return nil

@@ -10,11 +10,12 @@ import (
 	"testing"
 
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/cli"
 )
 
-// bindServices has each kind of bind that no sandbox shows, one of nothing, good ones, and one that is on another agent's machine.
+// bindServices has each kind of bind that no sandbox shows, one of nothing, good ones, and one that is on another
+// agent's machine.
 const bindServices = `services:
   t: {binds: [/tmp/x, "/usr/share:/job", "/var/lib:/tmp/y", "/usr/share:/opt/share", /usr/share]}
   u: {binds: [/nonexistent/u]}
@@ -30,8 +31,8 @@ var bindForms = []string{
 
 const bindOfNothing = `service "u": binds: the bind of "/nonexistent/u" cannot be shown on this machine: no such file or directory`
 
-// tells checks that an error is one of usage with exactly these lines.
-func tells(t *testing.T, err error, want ...string) {
+// reports checks that an error is one of usage with exactly these lines.
+func reports(t *testing.T, err error, want ...string) {
 	t.Helper()
 	if len(want) == 0 {
 		if err != nil {
@@ -48,7 +49,7 @@ func tells(t *testing.T, err error, want ...string) {
 	}
 	for _, line := range want {
 		if !strings.Contains(err.Error(), line) {
-			t.Errorf("it does not say %s:\n%v", line, err)
+			t.Errorf("it does not report %s:\n%v", line, err)
 		}
 	}
 }
@@ -62,11 +63,13 @@ func bindFile(t *testing.T, text string) string {
 	return name
 }
 
-// An agent whose settings show what no sandbox can show does not start, and tells all of it.
+// An agent whose settings show what no sandbox can show does not start, and reports all of it.
 func TestAgentBinds(t *testing.T) {
 	t.Parallel()
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	env := site.Environment{Shown: []site.Shown{{Service: "t", Dirs: []string{"/tmp/z", "/nonexistent/z", "/usr/share"}, From: "SERVICE_T_BIND_RO"}}}
+	env := serviceconfig.Environment{
+		Shown: []serviceconfig.Shown{{Service: "t", Dirs: []string{"/tmp/z", "/nonexistent/z", "/usr/share"},
+			From: "SERVICE_T_BIND_RO"}}}
 	variables := []string{
 		`SERVICE_T_BIND_RO: the bind of "/tmp/z" may not lie in /tmp`, `SERVICE_T_BIND_RO: the bind of "/nonexistent/z" cannot be shown on this machine: no such file or directory`,
 	}
@@ -76,30 +79,31 @@ func TestAgentBinds(t *testing.T) {
 		a    agentSettings
 		want []string
 	}{
-		"file":               {agentSettings{services: name, name: "a"}, file},
-		"variables":          {agentSettings{env: env, name: "a"}, variables},
-		"both":               {agentSettings{services: name, env: env, name: "a"}, append(variables, file...)},
-		"the other agent":    {agentSettings{services: name, name: "other"}, append([]string{`the bind of "/nonexistent/v" cannot`}, file...)},
+		"file":      {agentSettings{services: name, name: "a"}, file},
+		"variables": {agentSettings{env: env, name: "a"}, variables},
+		"both":      {agentSettings{services: name, env: env, name: "a"}, append(variables, file...)},
+		"the other agent": {agentSettings{services: name, name: "other"},
+			append([]string{`the bind of "/nonexistent/v" cannot`}, file...)},
 		"control: good ones": {agentSettings{services: bindFile(t, `services: {t: {binds: [/usr/share, "/usr/share:/opt/share", /etc/passwd:/opt/users]}}`), name: "a"}, nil},
 	} {
 		t.Run(who, func(t *testing.T) {
 			_, err := one.a.options(log)
-			tells(t, err, one.want...)
+			reports(t, err, one.want...)
 		})
 	}
 }
 
-// A server looks for what is shown only where it runs jobs itself; what no sandbox shows it refuses in any case.
+// A server searches for what is shown only where it runs jobs itself; what no sandbox shows it refuses in any case.
 func TestServerBinds(t *testing.T) {
 	name := bindFile(t, bindServices)
 	check := func(s *computeserve.Settings, want ...string) {
 		t.Helper()
-		_, _, err := computeserve.Site(s)
-		tells(t, err, want...)
+		_, _, err := computeserve.ServiceConfig(s)
+		reports(t, err, want...)
 	}
 	check(&computeserve.Settings{Services: name, Local: 1}, append([]string{bindOfNothing}, bindForms...)...)
 	check(&computeserve.Settings{Services: name}, bindForms...)
-	good := bindFile(t, "services: {u: {binds: [/nonexistent/u]}, v: {binds: [/usr/share], agents: ["+site.Local+"]}}")
+	good := bindFile(t, "services: {u: {binds: [/nonexistent/u]}, v: {binds: [/usr/share], agents: ["+serviceconfig.Local+"]}}")
 	check(&computeserve.Settings{Services: good})
 	check(&computeserve.Settings{Services: good, Local: 1}, bindOfNothing)
 }

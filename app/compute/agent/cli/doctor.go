@@ -29,11 +29,12 @@ func (c *commands) agentDoctor() *cobra.Command {
 	tier := sandbox.Require
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Tell whether this machine can run payloads, and what would make it better",
-		Long: `Tries every kind of sandbox by running a command in it, looks at control groups, disk, memory and clock, and prints what it found with what an operator can do about it.
+		Short: "Check whether this machine can run payloads, and what would make it better",
+		Long: `Tries every kind of sandbox by running a command in it, checks control groups, disk, memory and clock, and prints what it found with what an operator can do about it.
 The exit code is 0 if an agent with this --sandbox could run payloads here, and 1 if not.`,
-		Example: "  stagepost compute agent doctor --data /srv/agent --sandbox require\n  stagepost compute agent doctor -o json",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost compute agent doctor --data /srv/agent --sandbox require\n  stagepost compute agent " +
+			"doctor -o json",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -79,7 +80,8 @@ func (c *commands) printFindings(found []finding) error {
 func examineSandbox(ctx context.Context, tier string) []finding {
 	s, err := sandbox.Open(ctx, sandbox.Options{Tier: tier, Name: fmt.Sprintf("stagepost-doctor-%d", os.Getpid())})
 	if err != nil {
-		return []finding{{Name: "sandbox " + tier, Needed: true, Detail: err.Error(), Remedy: "see --sandbox; stagepost compute agent doctor --sandbox auto shows what works"}}
+		return []finding{{Name: "sandbox " + tier, Needed: true, Detail: err.Error(),
+			Remedy: "see --sandbox; stagepost compute agent doctor --sandbox auto shows what works"}}
 	}
 	defer s.Close()
 	found := []finding{{Name: "sandbox", OK: true, Needed: true, Detail: "tier " + s.Tier()}}
@@ -88,18 +90,21 @@ func examineSandbox(ctx context.Context, tier string) []finding {
 	}
 	dir, err := os.MkdirTemp("", "stagepost-doctor-")
 	if err != nil {
-		return append(found, finding{Name: "a payload", Needed: true, Detail: err.Error(), Remedy: "make the directory for temporary files writable"})
+		return append(found, finding{Name: "a payload", Needed: true, Detail: err.Error(),
+			Remedy: "make the directory for temporary files writable"})
 	}
 	defer os.RemoveAll(dir)
 	began := time.Now()
-	e, err := s.Run(ctx, &sandbox.Command{Argv: []string{agent.Shell(), "-c", "true"}, Dir: dir, Limits: sandbox.Limits{Wall: 30 * time.Second}})
+	e, err := s.Run(ctx, &sandbox.Command{Argv: []string{agent.Shell(), "-c", "true"}, Dir: dir,
+		Limits: sandbox.Limits{Wall: 30 * time.Second}})
 	switch {
 	case err != nil:
 		found = append(found, finding{Name: "a payload", Needed: true, Detail: err.Error()})
 	case e.Exit != 0 || e.Cause != sandbox.Itself:
 		found = append(found, finding{Name: "a payload", Needed: true, Detail: e.Sentence})
 	default:
-		found = append(found, finding{Name: "a payload", OK: true, Needed: true, Detail: fmt.Sprintf("%s ran in %s", agent.Shell(), time.Since(began).Round(time.Millisecond))})
+		found = append(found, finding{Name: "a payload", OK: true, Needed: true,
+			Detail: fmt.Sprintf("%s ran in %s", agent.Shell(), time.Since(began).Round(time.Millisecond))})
 	}
 	return found
 }
@@ -107,11 +112,12 @@ func examineSandbox(ctx context.Context, tier string) []finding {
 // leastDisk is the free space below which a machine is not fit for payloads.
 const leastDisk = 512 << 20
 
-// examineMachine looks at disk, memory, processors and clock.
+// examineMachine inspects disk, memory, processors and clock.
 func examineMachine(data string) []finding {
 	found := []finding{{Name: "processors", OK: true, Detail: fmt.Sprint(runtime.NumCPU())}}
 	memory := agent.MachineMemory()
-	found = append(found, finding{Name: "memory", OK: memory > 0, Detail: cli.Size(memory), Remedy: remedyIf(memory <= 0, "give --memory: the system does not tell")})
+	found = append(found, finding{Name: "memory", OK: memory > 0, Detail: cli.Size(memory),
+		Remedy: remedyIf(memory <= 0, "give --memory: the system does not report it")})
 	for data != "" { // the nearest directory that there is
 		if _, err := os.Stat(data); err == nil {
 			break
@@ -123,13 +129,15 @@ func examineMachine(data string) []finding {
 		}
 	}
 	free, err := agent.DiskFree(data)
-	disk := finding{Name: "disk", OK: err == nil && free >= leastDisk, Needed: true, Detail: cli.Size(free) + " free in " + data}
+	disk := finding{Name: "disk", OK: err == nil && free >= leastDisk, Needed: true,
+		Detail: cli.Size(free) + " free in " + data}
 	if err != nil {
 		disk.Detail = err.Error()
 	}
 	disk.Remedy = remedyIf(!disk.OK, "give --data on a larger file system")
 	year := time.Now().Year()
-	clock := finding{Name: "clock", OK: year >= 2026 && year < 2100, Needed: true, Detail: time.Now().UTC().Format(time.RFC3339)}
+	clock := finding{Name: "clock", OK: year >= 2026 && year < 2100, Needed: true,
+		Detail: time.Now().UTC().Format(time.RFC3339)}
 	clock.Remedy = remedyIf(!clock.OK, "set the clock: results are kept by it")
 	return append(found, disk, clock)
 }

@@ -38,8 +38,9 @@ With the NAME of an agent the server is asked (--server), which sends it nothing
 client, a cluster. That holds over restarts of the server and of the agent, until stagepost compute agent resume NAME. Jobs for which there is no other agent wait, and lose no attempt.
 
 With its URL the agent itself is asked, and takes nothing from any server. A restart of the agent or stagepost compute agent resume URL ends that.`,
-		Example: "  stagepost compute agent drain node7 --note 'new disks'\n  stagepost compute agent drain http://127.0.0.1:9000",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost compute agent drain node7 --note 'new disks'\n  stagepost compute agent drain " +
+			"http://127.0.0.1:9000",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -55,10 +56,11 @@ With its URL the agent itself is asked, and takes nothing from any server. A res
 			if err != nil || f.noWait {
 				return c.printRoom(room, noAgentAt(args[0], err))
 			}
-			return c.agentDrained(ctx, room, unfinished(room), func(ctx context.Context) (compute.Room, int, error) {
-				room, err := remote.Room(ctx)
-				return room, unfinished(room), err
-			})
+			return c.agentDrained(ctx, room, unfinished(room),
+				func(ctx context.Context) (compute.Capacity, int, error) {
+					room, err := remote.Capacity(ctx)
+					return room, unfinished(room), err
+				})
 		},
 	}
 	f.add(cmd)
@@ -66,15 +68,16 @@ With its URL the agent itself is asked, and takes nothing from any server. A res
 	return cmd
 }
 
-// isURL tells whether an argument is an address and no name.
+// isURL reports whether an argument is an address and no name.
 func isURL(arg string) bool { return strings.ContainsAny(arg, ":/") }
 
-// noAgentAt says what to do when what answers at a URL is something else than an agent, most likely the server.
+// noAgentAt reports what to do when what answers at a URL is something else than an agent, most likely the server.
 func noAgentAt(url string, err error) error {
 	if !errors.Is(err, agent.ErrNoAgent) {
 		return err
 	}
-	return cli.Usagef("%s is not the address of an agent; if it is that of the server, name the agent: stagepost compute agent drain NAME --server %s", url, url)
+	return cli.Usagef("%s is not the address of an agent; if it is that of the server, name the agent: stagepost "+
+		"compute agent drain NAME --server %s", url, url)
 }
 
 // drainNamed asks the server, and waits for a drained agent.
@@ -90,34 +93,37 @@ func (c *commands) drainNamed(ctx context.Context, name string, on bool, f *drai
 	if err != nil || !on || f.noWait {
 		return c.printRoom(roomOf(&now), err)
 	}
-	return c.agentDrained(ctx, roomOf(&now), now.Jobs, func(ctx context.Context) (compute.Room, int, error) {
-		now, err := api.DrainComputeAgent(ctx, name, true, client.Act{Actor: cli.Whoami(f.actor), Note: f.note}) // a second time it only tells
+	return c.agentDrained(ctx, roomOf(&now), now.Jobs, func(ctx context.Context) (compute.Capacity, int, error) {
+		// a second time it only reports
+		now, err := api.DrainComputeAgent(ctx, name, true, client.Act{Actor: cli.Whoami(f.actor), Note: f.note})
 		return roomOf(&now), now.Jobs, err
 	})
 }
 
 // unfinished is how many payloads an agent has that have not ended.
-func unfinished(room compute.Room) int { return room.Slots - room.Free + room.Waiting }
+func unfinished(room compute.Capacity) int { return room.Slots - room.Free + room.Waiting }
 
-// roomOf makes of what the server says of an agent what the agent would.
-func roomOf(a *client.ComputeAgent) compute.Room {
-	return compute.Room{
-		Kind: a.Kind, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting + a.Reserved, Load: a.Load, Draining: a.Draining, Sandbox: a.Sandbox, Memory: a.Memory, Cores: a.Cores,
+// roomOf makes of what the server reports an agent what the agent would.
+func roomOf(a *client.ComputeAgent) compute.Capacity {
+	return compute.Capacity{
+		Kind: a.Kind, Services: a.Services, Slots: a.Slots, Free: a.Free, Waiting: a.Waiting + a.Reserved, Load: a.Load,
+		Draining: a.Draining, Sandbox: a.Sandbox, Memory: a.Memory, Cores: a.Cores,
 		Detail: a.Detail,
 	}
 }
 
 // agentDrained waits until an agent has no payload that has not ended.
-func (c *commands) agentDrained(ctx context.Context, room compute.Room, left int, look func(context.Context) (compute.Room, int, error)) (err error) {
+func (c *commands) agentDrained(ctx context.Context, room compute.Capacity, left int,
+	look func(context.Context) (compute.Capacity, int, error)) (err error) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for told := -1; ; {
+	for reported := -1; ; {
 		if left == 0 {
 			return c.printRoom(room, nil)
 		}
-		if left != told && c.Out.Mode != cli.ModeJSON {
+		if left != reported && c.Out.Mode != cli.ModeJSON {
 			c.Note("%d %s not done", left, cli.Plural(int64(left), "payload is", "payloads are"))
-			told = left
+			reported = left
 		}
 		select {
 		case <-ctx.Done():
@@ -135,7 +141,7 @@ func (c *commands) agentResume() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "resume NAME|URL",
 		Short:   "Have a drained agent take payloads again",
-		Long:    `Ends what stagepost compute agent drain began: with a NAME at the server, with a URL at the agent itself.`,
+		Long:    `Ends stagepost compute agent drain: with a NAME at the server, with a URL at the agent itself.`,
 		Example: "  stagepost compute agent resume node7\n  stagepost compute agent resume http://127.0.0.1:9000",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -170,7 +176,7 @@ func dialAgent(url, tokenFile string) (*agent.Remote, error) {
 }
 
 // printRoom prints how an agent stands.
-func (c *commands) printRoom(room compute.Room, err error) error {
+func (c *commands) printRoom(room compute.Capacity, err error) error {
 	if err != nil {
 		return err
 	}
@@ -182,6 +188,7 @@ func (c *commands) printRoom(room compute.Room, err error) error {
 		state = "draining"
 	}
 	return c.Out.Sheet([][2]string{
-		{"state", state}, {"slots", fmt.Sprintf("%d of %d free", room.Free, room.Slots)}, {"waiting", fmt.Sprint(room.Waiting)}, {"sandbox", room.Sandbox}, {"instance", room.Instance},
+		{"state", state}, {"slots", fmt.Sprintf("%d of %d free", room.Free, room.Slots)}, {"waiting",
+			fmt.Sprint(room.Waiting)}, {"sandbox", room.Sandbox}, {"instance", room.Instance},
 	})
 }

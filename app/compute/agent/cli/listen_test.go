@@ -8,7 +8,8 @@ import (
 	"github.com/stagepost/stagepost/module"
 )
 
-// TestAgentPort: many platforms set PORT for whatever they start. It opens an agent to other machines only if that was asked for.
+// TestAgentPort: many platforms set PORT for whatever they start. It opens an agent to other machines only if that was
+// asked for.
 func TestAgentPort(t *testing.T) {
 	t.Setenv("PORT", "5998")
 	none := func(string) bool { return false }
@@ -33,7 +34,8 @@ func TestAgentPort(t *testing.T) {
 
 // TestURLOfAllAddresses: what listens everywhere is reached on this machine by the loopback.
 func TestURLOfAllAddresses(t *testing.T) {
-	for text, want := range map[string]string{"0.0.0.0:80": "http://127.0.0.1:80", "[::]:80": "http://127.0.0.1:80", "[::1]:80": "http://[::1]:80", "127.0.0.2:80": "http://127.0.0.2:80"} {
+	for text, want := range map[string]string{"0.0.0.0:80": "http://127.0.0.1:80", "[::]:80": "http://127.0.0.1:80",
+		"[::1]:80": "http://[::1]:80", "127.0.0.2:80": "http://127.0.0.2:80"} {
 		a, err := net.ResolveTCPAddr("tcp", text)
 		if err != nil || module.URLOf(a) != want {
 			t.Errorf("%s: got %s, %v", text, module.URLOf(a), err)

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/edge/tunnel"
@@ -39,10 +39,10 @@ type runningAgent struct {
 	address string             // file with url
 	stop    context.CancelFunc // of the engine
 	stopped sync.WaitGroup
-	failed  chan error // has room for all who fail
+	failed  chan error // has capacity for all failures
 }
 
-// door is a way in, with the server of its connections.
+// door is an entry, with the server of its connections.
 type door struct {
 	net.Listener
 	server *http.Server
@@ -62,13 +62,15 @@ func (c *commands) runAgent(cmd *cobra.Command, a *agentSettings) error {
 		return err
 	}
 	if c.Out.Mode == cli.ModeJSON {
-		err = c.Out.JSON(map[string]string{"name": a.name, "address": r.url, "server": a.server, "data": a.data, "sandbox": r.sandbox.Tier()})
+		err = c.Out.JSON(map[string]string{"name": a.name, "address": r.url, "server": a.server, "data": a.data,
+			"sandbox": r.sandbox.Tier()})
 	} else {
 		where := r.url
 		if where == "" {
 			where = "reached through " + a.server
 		}
-		_, err = fmt.Fprintf(c.Out, "stagepost agent %s: %s, sandbox %s, data in %s\n", a.name, where, r.sandbox.Tier(), a.data)
+		_, err = fmt.Fprintf(c.Out, "stagepost agent %s: %s, sandbox %s, data in %s\n", a.name, where, r.sandbox.Tier(),
+			a.data)
 	}
 	select {
 	case <-ctx.Done():
@@ -104,10 +106,12 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 			return r, err
 		}
 	}
-	if r.store, err = sqlite.Open(a.store, sqlite.Options{Address: a.listen}); err != nil { // first: it is also the lock of the directory
+	if r.store, err = sqlite.Open(a.store, sqlite.Options{Address: a.listen}); err != nil {
+		// first: it is also the lock of the directory
 		return r, err
 	}
-	if r.sandbox, err = sandbox.Open(ctx, sandbox.Options{Tier: a.sandbox, Name: "stagepost-" + a.name, Log: log}); err != nil {
+	if r.sandbox, err = sandbox.Open(ctx, sandbox.Options{Tier: a.sandbox, Name: "stagepost-" + a.name,
+		Log: log}); err != nil {
 		return r, fmt.Errorf("sandbox: %w", err)
 	}
 	if err := a.keepToken(r.sandbox, c.Settings.Token); err != nil {
@@ -118,7 +122,8 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 		return r, err
 	}
 	e, err := engine.New(r.store, r.app.Works(), engine.Options{
-		Name: "agent", Lease: time.Minute, Grace: 5 * time.Second, Log: log, Retain: engine.Retention{Records: a.records, Clear: r.app.Clear, Unattended: true},
+		Name: "agent", Lease: time.Minute, Grace: 5 * time.Second, Log: log,
+		Retain: engine.Retention{Records: a.records, Clear: r.app.Clear, Unattended: true},
 	})
 	if err != nil {
 		return r, err
@@ -128,7 +133,8 @@ func (c *commands) startAgent(ctx context.Context, a *agentSettings, log *slog.L
 	}
 	served := agent.HandlerOptions{Token: token}
 	if a.module.Agent != nil {
-		served.Other, err = a.module.Agent(ctx, r.app, site.AgentOptions{Token: token, Strict: a.env.Strict, Log: log})
+		served.Other, err = a.module.Agent(ctx, r.app, serviceconfig.AgentOptions{Token: token, Strict: a.env.Strict,
+			Log: log})
 		if err != nil {
 			return r, err
 		}
@@ -151,7 +157,8 @@ func (c *commands) openDoors(ctx context.Context, a *agentSettings, r *runningAg
 		r.doors = append(r.doors, door{l, agent.Server(r.http, r.log)})
 		r.url = "http://" + l.Addr().String()
 		if a.anyone && a.tokenFile == "" {
-			r.log.Warn("the agent has no token: whoever reaches it can run commands on this machine", "address", r.url)
+			r.log.Warn("the agent has no token: every caller that reaches it can run commands on this machine",
+				"address", r.url)
 		}
 		r.address = filepath.Join(a.data, "address")
 		if err := host.WriteAddress(r.address, r.url); err != nil {
@@ -172,7 +179,8 @@ func (c *commands) openDoors(ctx context.Context, a *agentSettings, r *runningAg
 	if text != "" {
 		header.Set("Authorization", "Bearer "+text)
 	}
-	l, err := tunnel.Listen(context.WithoutCancel(ctx), tunnel.Options{URL: a.server, Header: header, Name: a.name, Log: r.log})
+	l, err := tunnel.Listen(context.WithoutCancel(ctx), tunnel.Options{URL: a.server, Header: header, Name: a.name,
+		Log: r.log})
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -205,15 +213,15 @@ func (r *runningAgent) run(e *engine.Engine) {
 	})
 }
 
-// lastWords is how long servers have to hear of payloads that ended because the agent stops.
+// lastWords is how long servers have to learn of payloads that ended because the agent stops.
 const lastWords = 2 * time.Second
 
-// close ends the agent: payloads get their grace and then their end, servers hear of it, then all is closed.
+// close ends the agent: payloads get their grace and then their end, servers learn of it, then all is closed.
 func (r *runningAgent) close(grace time.Duration) error {
 	var mistakes []error
 	if r.app != nil && r.app.Fault() == nil && len(r.doors) > 0 {
 		if r.app.Halt(context.Background(), grace) {
-			time.Sleep(lastWords) // no signal tells that a server has asked
+			time.Sleep(lastWords) // no signal reports that a server has asked
 		}
 	}
 	r.stop()

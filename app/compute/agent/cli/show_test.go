@@ -5,18 +5,23 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/compute/agent"
-	"github.com/stagepost/stagepost/app/compute/site"
+	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 )
 
-// The directories of an agent's own environment are shown to the jobs of their service, and all others are served as before.
+// The directories of an agent's own environment are shown to the jobs of their service, and all others are served as
+// before.
 func TestAgentShows(t *testing.T) {
-	env := site.Environment{Shown: []site.Shown{{Service: "example", Dirs: []string{"/opt/a", "/opt/b"}, From: "SERVICE_EXAMPLE_BIND_RO"}}}
+	env := serviceconfig.Environment{
+		Shown: []serviceconfig.Shown{{Service: "example", Dirs: []string{"/opt/a", "/opt/b"},
+			From: "SERVICE_EXAMPLE_BIND_RO"}}}
 	var o agent.Options
-	if err := (&agentSettings{env: env}).show(&o); err != nil || !o.Others || len(o.Services) != 1 || len(o.Services["example"].Binds) != 2 || o.Services["example"].Binds[1].From != "/opt/b" {
+	if err := (&agentSettings{env: env}).show(&o); err != nil || !o.Others || len(o.Services) != 1 ||
+		len(o.Services["example"].Binds) != 2 || o.Services["example"].Binds[1].From != "/opt/b" {
 		t.Errorf("got %+v, %v", o.Services, err)
 	}
 	o = agent.Options{Services: map[string]agent.Service{"example": {Network: "host"}}}
-	if err := (&agentSettings{env: env, services: "s.yaml"}).show(&o); err != nil || o.Others || o.Services["example"].Network != "host" || len(o.Services["example"].Binds) != 2 {
+	if err := (&agentSettings{env: env, services: "s.yaml"}).show(&o); err != nil || o.Others ||
+		o.Services["example"].Network != "host" || len(o.Services["example"].Binds) != 2 {
 		t.Errorf("beside a file: %+v, %v", o.Services, err)
 	}
 	o = agent.Options{Services: map[string]agent.Service{"another": {}}}

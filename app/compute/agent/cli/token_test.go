@@ -19,7 +19,8 @@ type box struct {
 func (b *box) ShowsAll() bool { return b.shows }
 func (b *box) Hide() error    { b.hidden++; return nil }
 
-// TestTokenIsKeptFromJobs: an agent whose jobs could read its token's file does not start; the environment is closed to them.
+// TestTokenIsKeptFromJobs: an agent whose jobs could read its token's file does not start; the environment is closed to
+// them.
 func TestTokenIsKeptFromJobs(t *testing.T) {
 	for _, c := range []struct {
 		name, caller, server, variable string
@@ -47,10 +48,12 @@ func TestTokenIsKeptFromJobs(t *testing.T) {
 	}
 }
 
-// TestAgentsAreConfined: an agent without settings has a sandbox, or does not start. SANDBOX and --sandbox say otherwise.
+// TestAgentsAreConfined: an agent without settings has a sandbox, or does not start. SANDBOX and --sandbox report
+// otherwise.
 func TestAgentsAreConfined(t *testing.T) {
 	for want, c := range map[string]struct{ variable, flag string }{
-		sandbox.Require: {}, sandbox.None: {variable: sandbox.None}, sandbox.Bwrap: {variable: sandbox.None, flag: sandbox.Bwrap},
+		sandbox.Require: {}, sandbox.None: {variable: sandbox.None}, sandbox.Bwrap: {variable: sandbox.None,
+			flag: sandbox.Bwrap},
 	} {
 		t.Setenv("SANDBOX", c.variable)
 		a := &agentSettings{module: twoVariables, listen: "127.0.0.1:0", sandbox: c.flag}
@@ -63,7 +66,8 @@ func TestAgentsAreConfined(t *testing.T) {
 		}
 	}
 	s := cli.NewCommon()
-	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s, nil, Part(&computeserve.Settings{Module: twoVariables})).Root().Find([]string{"compute", "agent", "doctor"})
+	cmd, _, err := cli.New(nil, cli.NewPrinter(io.Discard), cli.NewPrinter(io.Discard), s, nil,
+		Part(&computeserve.Settings{Module: twoVariables})).Root().Find([]string{"compute", "agent", "doctor"})
 	if err != nil || cmd.Flags().Lookup("sandbox").DefValue != sandbox.Require {
 		t.Errorf("the examination is of another sandbox than the agent's, %v", err)
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestAgentThatIsAwayCounts: a queued job with limits is not refused for good because the only one who answers after a start is an original client, which knows none: the agent that
-// dials in is yet to come. With nobody else to come it is refused: the control.
+// TestAgentThatIsAwayCounts: a queued job with limits is not refused for good because the only one who answers after a
+// start is an original client, which has none: the agent that dials in is yet to come. With no one else to come it is
+// refused: the control.
 func TestAgentThatIsAwayCounts(t *testing.T) {
 	original := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/load") {
@@ -54,7 +55,9 @@ func TestAgentThatIsAwayCounts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := api.SubmitCompute(t.Context(), client.ComputeOrder{Service: "example", Command: &client.ComputeCommand{Words: []string{"true"}}, Limits: client.ComputeLimits{Wall: client.Seconds(time.Hour)}}, nil, nil)
+		j, err := api.SubmitCompute(t.Context(), client.ComputeOrder{Service: "example",
+			Command: &client.ComputeCommand{Words: []string{"true"}},
+			Limits:  client.ComputeLimits{Wall: client.Seconds(time.Hour)}}, nil, nil)
 		if (job.KindOf(err) == job.Invalid) != refused {
 			t.Errorf("refused %t: %+v, %v", refused, j, err)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// TestWireKeepsPagesOut has what browsers send to the listener of job-orchestrator for a stranger's page, and beside it the same from a program.
+// TestWireKeepsPagesOut has what browsers send to the listener of job-orchestrator for a stranger's page, and beside it
+// the same from a program.
 func TestWireKeepsPagesOut(t *testing.T) {
 	s, jobs, users := newSettings()
 	s.Data, s.Listen, s.Store = t.TempDir(), "127.0.0.1:0", "mem"
@@ -29,13 +30,14 @@ func TestWireKeepsPagesOut(t *testing.T) {
 		host, origin string
 		want         int
 	}{
-		"a program":                {"", "", http.StatusBadRequest}, // it is heard: the form is empty
+		"a program":                {"", "", http.StatusBadRequest}, // it is received: the form is empty
 		"a page of another origin": {"", "http://evil.example", http.StatusForbidden},
 		"a name made to lead here": {"evil.example", "http://evil.example", http.StatusMisdirectedRequest},
 		"through a proxy":          {"jobs.example.org", "", http.StatusBadRequest},
 		"with a port":              {"other.example.org:8443", "https://other.example.org:8443", http.StatusBadRequest},
 	} {
-		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Address("compute")+"/upload", strings.NewReader("--x--\r\n"))
+		q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.Address("compute")+"/upload",
+			strings.NewReader("--x--\r\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,14 +30,15 @@ func (c *commands) importJobs() *cobra.Command {
 		Long: `Takes over the jobs in the database of a job-orchestrator server (db.sqlite), with their files and results, into a data directory on which no
 server runs. Jobs keep their ids, so that the users' scripts find them. Completed jobs can be downloaded as before; queued ones run when the server starts.
 
-What a job's original client had not told by then is not known here: jobs that were at a client become Failed with the cause lost, and their users submit them again.
+What a job's original client had not reported by then is not known here: jobs that were at a client become Failed with the cause lost, and their users submit them again.
 Queued jobs whose files are gone become Invalid, completed ones whose results are gone or damaged Failed. Cleaned jobs are left out: there is nothing of them but the word.
-Jobs keep the time of their creation; when one ended the original does not say. Files are kept for compute.keep from the server's next start on.
+Jobs keep the time of their creation; when one ended is not recorded by the original. Files are kept for compute.keep from the server's next start on.
 
-May be repeated: a job that is here already is left as it is, and counted as such. The original's files are only read. With --dry-run they are looked at in the same way, and
+May be repeated: a job that is here already is left as it is, and counted as such. The original's files are only read. With --dry-run they are read in the same way, and
 the numbers are those of the import.`,
-		Example: "  stagepost compute import --data /srv/stagepost --database /srv/orchestrator/db.sqlite --compute-services services.yaml --dry-run",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost compute import --data /srv/stagepost --database /srv/orchestrator/db.sqlite " +
+			"--compute-services services.yaml --dry-run",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.settings.Services = services
 			done, err := c.takeOver(cmd.Context(), database, dry)
@@ -47,9 +48,11 @@ the numbers are those of the import.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&database, "database", "", "the original's database, DB_PATH; its files are found by the paths in it")
-	cmd.Flags().StringVar(&services, "compute-services", "", "file of the services that the server will have (see serve)")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only tell what would be taken over")
+	cmd.Flags().StringVar(&database, "database", "",
+		"the original's database, DB_PATH; its files are found by the paths in it")
+	cmd.Flags().StringVar(&services, "compute-services", "",
+		"file of the services that the server will have (see serve)")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only show what would be taken over")
 	_ = cmd.MarkFlagRequired("database")
 	return cmd
 }
@@ -63,19 +66,21 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := computeserve.Site(c.settings)
+	all, _, err := computeserve.ServiceConfig(c.settings)
 	if err != nil {
 		return nil, err
 	}
 	known := all.Compute()
 	if missing := old.Unserved(known); len(missing) > 0 {
-		return nil, cli.Usagef("services that the jobs name and --compute-services does not: %s", strings.Join(missing, ", "))
+		return nil, cli.Usagef("services that the jobs name and --compute-services does not: %s",
+			strings.Join(missing, ", "))
 	}
 	dir, err := filepath.Abs(c.Settings.Data)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) { // nothing is here, and nothing is to be
+	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); dry && errors.Is(err, fs.ErrNotExist) {
+		// nothing is here, and nothing is to be
 		return old.Into(ctx, &takeover.Target{})
 	}
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
@@ -116,7 +121,8 @@ func (c *commands) printTakeover(t *takeover.Report, dry bool) error {
 		taken = "would be taken over"
 	}
 	rows := [][2]string{
-		{taken, strconv.Itoa(t.Taken)}, {"  lost, or without files", strconv.Itoa(t.Failed)}, {"here already", strconv.Itoa(t.There)}, {"left out (cleaned)", strconv.Itoa(t.Left)},
+		{taken, strconv.Itoa(t.Taken)}, {"  lost, or without files", strconv.Itoa(t.Failed)}, {"here already",
+			strconv.Itoa(t.There)}, {"left out (cleaned)", strconv.Itoa(t.Left)},
 	}
 	for _, s := range wire.Statuses() {
 		if n := t.ByWord[string(s)]; n > 0 {

@@ -49,7 +49,8 @@ func oldSite(t *testing.T, words ...string) (database string) {
 		if err := os.MkdirAll(loc, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(loc, "run.sh"), []byte("#!/bin/bash\necho again > again.txt\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(loc, "run.sh"), []byte("#!/bin/bash\necho again > again.txt\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if word == "completed" {
@@ -97,11 +98,12 @@ func newImporting(t *testing.T, database string) *importing {
 func (i *importing) command(args ...string) (code int, out string) {
 	var b bytes.Buffer
 	s, jobs, _ := newSettings()
-	code = cli.New(nil, cli.NewPrinter(&b), cli.NewPrinter(&b), s.Common, docs.All(), Part(jobs)).Run(append([]string{"compute", "import", "--data", i.dir, "--database", i.database}, args...))
+	code = cli.New(nil, cli.NewPrinter(&b), cli.NewPrinter(&b), s.Common, docs.All(), Part(jobs)).Run(
+		append([]string{"compute", "import", "--data", i.dir, "--database", i.database}, args...))
 	return code, b.String()
 }
 
-// counts imports, which must succeed, and gives what it says.
+// counts imports, which must succeed, and returns its output.
 func (i *importing) counts(args ...string) (done takeover.Report) {
 	i.t.Helper()
 	code, out := i.command(append([]string{"--compute-services", i.services, "-o", "json"}, args...)...)
@@ -132,7 +134,9 @@ func (i *importing) serve(look func(r *host.Server)) map[int64]job.Job {
 	}
 	all := map[int64]job.Job{}
 	for _, j := range page.Jobs {
-		if all[j.Number], err = r.Engine.Await(i.t.Context(), j.ID, func(j *job.Job) bool { return j.Ended }); err != nil {
+		if all[j.Number], err = r.Engine.Await(i.t.Context(), j.ID, func(j *job.Job) bool {
+			return j.Ended
+		}); err != nil {
 			i.t.Fatal(err)
 		}
 	}
@@ -140,7 +144,8 @@ func (i *importing) serve(look func(r *host.Server)) map[int64]job.Job {
 	return all
 }
 
-// TestImport: jobs of the original are found under their ids, with the words and results that they had there; queued ones run here; a second import changes nothing.
+// TestImport: jobs of the original are found under their ids, with the words and results that they had there; queued
+// ones run here; a second import changes nothing.
 func TestImport(t *testing.T) {
 	i := newImporting(t, oldSite(t, "completed", "failed", "killed", "invalid", "cleaned", "running", "queued"))
 	if code, out := i.command(); code == 0 || !strings.Contains(out, "example") {
@@ -152,7 +157,8 @@ func TestImport(t *testing.T) {
 		}
 	}
 	jobs := i.serve(func(r *host.Server) {
-		for id, want := range map[int]string{10: "application/zip", 20: `"status":"Failed"`, 30: `"status":"Killed"`, 40: `"status":"Invalid"`, 50: "not found", 60: `"status":"Failed"`, 70: "application/zip"} {
+		for id, want := range map[int]string{10: "application/zip", 20: `"status":"Failed"`, 30: `"status":"Killed"`,
+			40: `"status":"Invalid"`, 50: "not found", 60: `"status":"Failed"`, 70: "application/zip"} {
 			if got := oldAnswer(t, r.Address("compute"), id); !strings.Contains(got, want) {
 				t.Errorf("job %d: %.300q, want %s", id, got, want)
 			}
@@ -160,7 +166,8 @@ func TestImport(t *testing.T) {
 		if got := oldAnswer(t, r.Address("compute"), 10); !strings.Contains(got, string(oldResults(t))) {
 			t.Error("the results of job 10 are not those that it had")
 		}
-		if got := oldAnswer(t, r.Address("compute"), 20); !strings.Contains(got, `"created_at":"2025-03-02T04:05:06Z"`) || strings.Contains(got, "finished_at") {
+		if got := oldAnswer(t, r.Address("compute"),
+			20); !strings.Contains(got, `"created_at":"2025-03-02T04:05:06Z"`) || strings.Contains(got, "finished_at") {
 			t.Errorf("the times of job 20: %s", got)
 		}
 	})
@@ -169,9 +176,10 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestImportTellsTheTruth: how a job ended is what is known of it, and no more; it was created when the original says. A dry run, the import and the server's start agree
-// about how many end badly, and a second import says that they were there.
-func TestImportTellsTheTruth(t *testing.T) {
+// TestImportReportsTheTruth: how a job ended is what is known of it, and no more; it was created at the time of the
+// original. A dry run, the import and the server's start agree about how many end badly, and a second import reports
+// that they were there.
+func TestImportReportsTheTruth(t *testing.T) {
 	words := []string{
 		"completed", "failed", "killed", "invalid", "cleaned", "queued", // as they were
 		"processing", "submitted", "prepared", "running", "unknown", "locked", // at a client
@@ -191,24 +199,30 @@ func TestImportTellsTheTruth(t *testing.T) {
 		zip := oldResults(t)
 		wrong = append(wrong, os.WriteFile(place(n, "output.zip"), zip[:len(zip)/2], 0o600))
 	}
-	if err := errors.Join(append(wrong, os.Remove(place(19, "run.sh")), os.Remove(place(20, "output.zip")))...); err != nil {
+	if err := errors.Join(append(wrong, os.Remove(place(19, "run.sh")), os.Remove(place(20, "output.zip")))...); err !=
+		nil {
 		t.Fatal(err)
 	}
-	const lost, nobody = compute.CauseLost, " where it comes from when it was taken over, and nobody knows what became of it"
+	const lost, unknown = compute.CauseLost, " where it comes from when it was taken over, and its end is not known"
 	wants := map[int64]struct {
 		state           lifecycle.State
 		cause, sentence string
 		fails           bool // it had not failed there
 	}{
-		10: {compute.Completed, "", "", false}, 20: {compute.Failed, compute.CauseExit, "it had failed where it comes from", false},
+		10: {compute.Completed, "", "", false}, 20: {compute.Failed, compute.CauseExit,
+			"it had failed where it comes from", false},
 		30: {compute.Killed, compute.CauseKilled, "it had been ended on request where it comes from", false}, 40: {compute.Invalid, compute.CauseRejected, "it was invalid where it comes from", false},
-		60: {compute.Completed, "", "", false},
-		70: {compute.Failed, lost, "it was being sent to its client" + nobody, true}, 80: {compute.Failed, lost, "it was submitted" + nobody, true}, 90: {compute.Failed, lost, "it was prepared" + nobody, true},
-		100: {compute.Failed, lost, "it was running" + nobody, true}, 110: {compute.Failed, lost, "its status was not known" + nobody, true}, 120: {compute.Failed, lost, "it was being ended" + nobody, true},
+		60:  {compute.Completed, "", "", false},
+		70:  {compute.Failed, lost, "it was being sent to its client" + unknown, true},
+		80:  {compute.Failed, lost, "it was submitted" + unknown, true},
+		90:  {compute.Failed, lost, "it was prepared" + unknown, true},
+		100: {compute.Failed, lost, "it was running" + unknown, true},
+		110: {compute.Failed, lost, "its status was not known" + unknown, true},
+		120: {compute.Failed, lost, "it was being ended" + unknown, true},
 		130: {compute.Invalid, compute.CauseRejected, "it was queued where it comes from, and its files were gone when it was taken over", true},
 		140: {compute.Failed, compute.CauseResults, "it had ended well where it comes from, and its results did not come with it", true},
 		150: {compute.Failed, compute.CauseExit, "it had failed where it comes from; its files were gone when it was taken over", false},
-		160: {compute.Failed, lost, "it was running" + nobody + "; its files were gone when it was taken over", true},
+		160: {compute.Failed, lost, "it was running" + unknown + "; its files were gone when it was taken over", true},
 		170: {compute.Failed, compute.CauseResults, "its results are damaged: ", true}, 180: {compute.Failed, compute.CauseExit, "it had failed where it comes from; its results are damaged: ", false},
 		190: {compute.Invalid, compute.CauseRejected, "there is no run.sh among its files", true},
 		200: {compute.Failed, compute.CauseResults, "it had ended well where it comes from, and its results did not come with it", true},
@@ -223,7 +237,8 @@ func TestImportTellsTheTruth(t *testing.T) {
 		t.Errorf("the dry run and the import do not agree:\n%s", diff)
 	}
 	again, dryAgain := i.counts(), i.counts("--dry-run")
-	if again.Taken != 0 || again.There != len(wants) || again.Failed != 0 || again.Left != 1 || len(again.Notices) != 0 {
+	if again.Taken != 0 || again.There != len(wants) || again.Failed != 0 || again.Left != 1 ||
+		len(again.Notices) != 0 {
 		t.Errorf("a second import: %+v", again)
 	}
 	if diff := cmp.Diff(dryAgain, again); diff != "" {
@@ -233,7 +248,8 @@ func TestImportTellsTheTruth(t *testing.T) {
 	badly := 0
 	for n, want := range wants {
 		j := jobs[n]
-		if j.State != want.state || j.Cause != want.cause || !strings.HasPrefix(j.Message, want.sentence) || want.sentence == "" && j.Message != "" {
+		if j.State != want.state || j.Cause != want.cause || !strings.HasPrefix(j.Message, want.sentence) ||
+			want.sentence == "" && j.Message != "" {
 			t.Errorf("job %d is %s, %s, %q; want %+v", n, j.State, j.Cause, j.Message, want)
 		}
 		if created := time.Date(2025, 3, int(n/10), 4, 5, 6, 0, time.UTC); !j.Created.Equal(created) {
@@ -248,7 +264,7 @@ func TestImportTellsTheTruth(t *testing.T) {
 	}
 }
 
-// TestImportTimes: a time that cannot be is told, and does not stand in the record.
+// TestImportTimes: a time that cannot be is reported, and does not stand in the record.
 func TestImportTimes(t *testing.T) {
 	database := oldSite(t, "failed", "failed", "failed")
 	db, err := conn.Open(database, conn.ReadWrite, "")
@@ -265,11 +281,12 @@ func TestImportTimes(t *testing.T) {
 	}
 	i := newImporting(t, database)
 	before := time.Now().Truncate(time.Microsecond)
-	if done := i.counts(); len(done.Notices) != 2 || !strings.Contains(done.Notices[0], "2999") || !strings.Contains(done.Notices[1], "yesterday") || done.Failed != 0 {
+	if done := i.counts(); len(done.Notices) != 2 || !strings.Contains(done.Notices[0], "2999") ||
+		!strings.Contains(done.Notices[1], "yesterday") || done.Failed != 0 {
 		t.Errorf("%+v", done)
 	}
 	for n, j := range i.serve(func(*host.Server) {}) {
-		if told := n == 10; j.Created.Before(before) != told {
+		if early := n == 10; j.Created.Before(before) != early {
 			t.Errorf("job %d was created at %s", n, j.Created)
 		}
 	}

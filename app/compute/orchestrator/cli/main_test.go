@@ -12,5 +12,6 @@ import (
 func newSettings() (*host.Settings, *computeserve.Settings, *orchestrator.Settings) {
 	jobs, users := &computeserve.Settings{}, &orchestrator.Settings{}
 	jobs.Module = orchestrator.Module(users)
-	return host.NewSettings(computemodule.New(jobs), module.Module{Name: "job-orchestrator", Settings: users}), jobs, users
+	return host.NewSettings(computemodule.New(jobs), module.Module{Name: "job-orchestrator", Settings: users}), jobs,
+		users
 }

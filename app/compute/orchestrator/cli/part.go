@@ -1,4 +1,5 @@
-// Package orchestratorcli has what is for users of job-orchestrator: its command line, and the command that imports its jobs.
+// Package orchestratorcli has what is for users of job-orchestrator: its command line, and the command that imports its
+// jobs.
 package orchestratorcli
 
 import (

@@ -24,8 +24,8 @@ import (
 const wireTag = "wire="
 
 // Handler serves an agent of ours to servers of job-orchestrator, for [agent.HandlerOptions]. The agent is bound.
-// If token is not empty, requests must bring it; servers of the original have none. Handler sets Who and Features of the
-// options.
+// If token is not empty, requests must bring it; servers of the original have none. Handler sets Who and Features of
+// the options.
 func Handler(ctx context.Context, a *agent.App, token string, o wire.AgentOptions) (http.Handler, error) {
 	c, err := newClient(ctx, a)
 	if err != nil {
@@ -38,8 +38,8 @@ func Handler(ctx context.Context, a *agent.App, token string, o wire.AgentOption
 	return wire.Guard(wire.Agent(c, o), wire.GuardOptions{Token: token != "", Compat: o.Compat}), nil
 }
 
-// client is the agent for servers of job-orchestrator. They have no tickets, so every submission is a new payload; ids are
-// random; files are kept for the agent's time, because such a server never confirms that it has the results.
+// client is the agent for servers of job-orchestrator. They have no tickets, so every submission is a new payload; ids
+// are random; files are kept for the agent's time, because such a server never confirms that it has the results.
 type client struct {
 	direct   agent.Direct
 	instance string

@@ -73,7 +73,8 @@ func send(t *testing.T, url string, files map[string]string) original {
 
 func payloadOf(t *testing.T, text []byte) (p original) {
 	t.Helper()
-	if err := json.Unmarshal(text, &p); err != nil || p.Status == "" || string(p.Input) != "{}" || p.PID == nil || p.Killed == nil {
+	if err := json.Unmarshal(text, &p); err != nil || p.Status == "" || string(p.Input) != "{}" || p.PID == nil ||
+		p.Killed == nil {
 		t.Fatalf("got %s, %v", text, err)
 	}
 	return p
@@ -102,36 +103,44 @@ func TestOriginalServer(t *testing.T) {
 	if modes["run.sh"] != "-rwxr-xr-x" || modes["test.txt"] != "-rwxr-xr-x" || modes["made.txt"] != "-rw-r--r--" {
 		t.Errorf("the modes are %v", modes)
 	}
-	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/zip" || got["test.txt"] != "partial data" || got["made.txt"] != "made" || got["run.sh"] == "" {
+	if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/zip" || got["test.txt"] != "partial data" ||
+		got["made.txt"] != "made" || got["run.sh"] == "" {
 		t.Errorf("got %d %v %v", a.StatusCode, a.Header, got)
 	}
 	for _, path := range []string{"GET /retrieve/9999", "GET /retrieve_partial/9999", "POST /kill/9999"} {
 		method, path, _ := strings.Cut(path, " ")
-		if a, text := ask(t, method, s.URL+path, "", nil); a.StatusCode != http.StatusNotFound || payloadOf(t, text).ID != 0 {
+		if a, text := ask(t, method, s.URL+path, "", nil); a.StatusCode != http.StatusNotFound ||
+			payloadOf(t, text).ID != 0 {
 			t.Errorf("%s: got %d %s", path, a.StatusCode, text)
 		}
 	}
-	if a, text := ask(t, http.MethodPost, fmt.Sprintf("%s/kill/%d", s.URL, p.ID), "", nil); a.StatusCode != 200 || len(text) != 0 {
+	if a, text := ask(t, http.MethodPost, fmt.Sprintf("%s/kill/%d", s.URL, p.ID), "", nil); a.StatusCode != 200 ||
+		len(text) != 0 {
 		t.Errorf("kill of one that ended: got %d %s", a.StatusCode, text)
 	}
-	if a, _ := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, p.ID), "", nil); a.Header.Get("Content-Type") != "application/zip" {
+	if a, _ := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, p.ID), "",
+		nil); a.Header.Get("Content-Type") != "application/zip" {
 		t.Error("one that is killed after its end keeps its results")
 	}
-	if a, text := ask(t, http.MethodGet, s.URL+"/load", "", nil); a.StatusCode != 200 || json.Unmarshal(text, new(float64)) != nil {
+	if a, text := ask(t, http.MethodGet, s.URL+"/load", "", nil); a.StatusCode != 200 ||
+		json.Unmarshal(text, new(float64)) != nil {
 		t.Errorf("load: got %d %s", a.StatusCode, text)
 	}
-	if a, text := ask(t, http.MethodGet, s.URL+"/health", "", nil); a.StatusCode != 200 || !bytes.Contains(text, []byte(`"status":"ok","database":"ok"`)) {
+	if a, text := ask(t, http.MethodGet, s.URL+"/health", "", nil); a.StatusCode != 200 ||
+		!bytes.Contains(text, []byte(`"status":"ok","database":"ok"`)) {
 		t.Errorf("health: got %d %s", a.StatusCode, text)
 	}
 	if err := os.RemoveAll(p.Loc); err != nil {
 		t.Fatal(err)
 	}
-	if a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve_partial/%d", s.URL, p.ID), "", nil); a.StatusCode != 500 || payloadOf(t, text).ID != 0 {
+	if a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve_partial/%d", s.URL, p.ID), "",
+		nil); a.StatusCode != 500 || payloadOf(t, text).ID != 0 {
 		t.Errorf("partial of a missing directory: got %d %s", a.StatusCode, text)
 	}
 }
 
-// Failed, Invalid and Killed are told in JSON with words that a server polls for, and partial results are there in every state.
+// Failed, Invalid and Killed are reported in JSON with words that a server polls for, and partial results are there in
+// every state.
 func TestOriginalStates(t *testing.T) {
 	begun := make(chan *sandbox.Command, 8)
 	w := newHarness(t, blocks(begun), func(o *agent.Options) { o.Slots = 1 })
@@ -167,7 +176,8 @@ func TestOriginalStates(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	for _, n := range []uint32{waits, runs} {
-		if a, text := ask(t, http.MethodPost, fmt.Sprintf("%s/kill/%d", s.URL, n), "", nil); a.StatusCode != 200 || len(text) != 0 {
+		if a, text := ask(t, http.MethodPost, fmt.Sprintf("%s/kill/%d", s.URL, n), "", nil); a.StatusCode != 200 ||
+			len(text) != 0 {
 			t.Errorf("got %d %s", a.StatusCode, text)
 		}
 		w.until(s.URL, n)
@@ -183,12 +193,13 @@ func TestOriginalStates(t *testing.T) {
 		t.Errorf("a payload that was killed keeps what it made: %v", got)
 	}
 	w.app.Drain()
-	if a, _ := ask(t, http.MethodPost, s.URL+"/submit", "multipart/form-data; boundary=x", strings.NewReader("--x--\r\n")); a.StatusCode != http.StatusServiceUnavailable {
+	if a, _ := ask(t, http.MethodPost, s.URL+"/submit", "multipart/form-data; boundary=x",
+		strings.NewReader("--x--\r\n")); a.StatusCode != http.StatusServiceUnavailable {
 		t.Errorf("drained: got %d", a.StatusCode)
 	}
 }
 
-// Small ids outlive a restart, are never given twice, and lead to nobody else's payload.
+// Small ids outlive a restart, are never given twice, and lead to no one else's payload.
 func TestOriginalIDs(t *testing.T) {
 	w := newHarness(t, writes(3), nil)
 	s := w.serve("")
@@ -219,8 +230,10 @@ func TestOriginalIDs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, x := range []compute.Handle{{Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("1", 32)}}, {Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("0", 64)}}} {
-			if notice, err := w.app.Look(t.Context(), x); err != nil || notice.Standing != compute.Stranger {
+		for _, x := range []compute.Handle{
+			{Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("1", 32)}},
+			{Ticket: compute.Ticket{Job: j.ID, Attempt: 1, Secret: strings.Repeat("0", 64)}}} {
+			if notice, err := w.app.Query(t.Context(), x); err != nil || notice.Standing != compute.Stranger {
 				t.Errorf("a payload without a ticket answers to one: %+v, %v", notice, err)
 			}
 		}
@@ -228,7 +241,8 @@ func TestOriginalIDs(t *testing.T) {
 	}
 }
 
-// A server of job-orchestrator drives the agent: jobs go through with the words that it polls for, and their ZIPs arrive.
+// A server of job-orchestrator drives the agent: jobs go through with the words that it polls for, and their ZIPs
+// arrive.
 func TestFakeOriginalServer(t *testing.T) {
 	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		exit := 0
@@ -238,8 +252,10 @@ func TestFakeOriginalServer(t *testing.T) {
 		return sandbox.Ending{Exit: exit}, nil
 	}, nil)
 	s := w.serve("")
-	server := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(s.URL)}})
-	good, bad := server.Submit(1, "example", map[string]string{"run.sh": "echo"}), server.Submit(1, "example", map[string]string{"run.sh": "exit 3"})
+	server := wiretest.Server(t,
+		wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(s.URL)}})
+	good, bad := server.Submit(1, "example", map[string]string{"run.sh": "echo"}), server.Submit(1, "example",
+		map[string]string{"run.sh": "exit 3"})
 	invalid := server.Submit(2, "example", map[string]string{"other": "x"})
 	server.Await(good, "Completed")
 	server.Await(bad, "Failed")
@@ -254,7 +270,7 @@ func TestFakeOriginalServer(t *testing.T) {
 	for _, id := range []uint32{good, bad, invalid} {
 		for _, word := range server.Words(id) {
 			if word == "Unknown" || word == "Locked" {
-				t.Errorf("%d was told %s: %v", id, word, server.Words(id))
+				t.Errorf("%d received %s: %v", id, word, server.Words(id))
 			}
 		}
 	}
@@ -269,7 +285,8 @@ func TestStrangers(t *testing.T) {
 	s := w.serve("a token of the agent")
 	for _, path := range []string{"GET /load", "POST /submit", "POST /kill/1"} {
 		method, path, _ := strings.Cut(path, " ")
-		if a, _ := ask(t, method, s.URL+path, "multipart/form-data; boundary=x", nil); a.StatusCode != http.StatusUnauthorized {
+		if a, _ := ask(t, method, s.URL+path, "multipart/form-data; boundary=x",
+			nil); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s: got %d", path, a.StatusCode)
 		}
 	}
@@ -298,7 +315,8 @@ func TestStrangers(t *testing.T) {
 		}
 		text, err := io.ReadAll(a.Body)
 		a.Body.Close()
-		if err != nil || a.StatusCode != c.want || c.want != http.StatusOK && !bytes.Contains(text, []byte(`"status":"Unknown"`)) {
+		if err != nil || a.StatusCode != c.want ||
+			c.want != http.StatusOK && !bytes.Contains(text, []byte(`"status":"Unknown"`)) {
 			t.Errorf("%s: got %d %s, %v", name, a.StatusCode, text, err)
 		}
 	}

@@ -1,13 +1,16 @@
-// Package detect drives whoever is at an address that job-orchestrator's variables name: an original client by the original's protocol, an agent of ours by our own, at the same host.
-// It asks for /health each time that it asks for room, and before each parcel: the machine behind an address can be replaced.
+// Package detect drives whichever agent is at an address that job-orchestrator's variables name: an original client by
+// the original's protocol, an agent of ours by our own, at the same host. It asks for /health each time that it asks
+// for capacity, and before each parcel: the machine behind an address can be replaced.
 //
-// A job stays with the protocol by which it was handed over. The server's record says before anything is sent by which one that is to be: the job's handle names the memory of an agent,
-// or [legacy.Instance]. If somebody else is found at the address by then, nothing is sent, and the job goes back to the queue. So a lost answer never makes a job run twice: whoever may
-// have it is known, and nobody else is asked or sent it.
+// A job stays with the protocol by which it was handed over. The server's record states before anything is sent by
+// which one that is to be: the job's handle names the memory of an agent, or [legacy.Instance]. If somebody else is
+// found at the address by then, nothing is sent, and the job goes back to the queue. So a lost answer never makes a job
+// run twice: the agent that may have it is known, and no other is asked or sent it.
 //
 //	found \ to be asked by   the original's protocol                          our own
-//	an original client       it is asked                                      no answer: Unknown until the agent is back
-//	an agent of ours         it does not know the id: the job is lost         it is asked, and knows its memory's name
+//	an original client       it is asked                                      no answer: Unknown until the agent is
+//	                         back
+//	an agent of ours         it does not know the id: the job is lost         it is asked, and has its memory's name
 package detect
 
 import (
@@ -30,22 +33,23 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// feature is what our agents tell in /health if they have the API that [agent.Dial] speaks.
+// feature is what our agents report in /health if they have the API that [agent.Dial] speaks.
 const feature = "stagepost-agent-v1"
 
-// kindOurs is the kind of our agents, as they tell it themselves.
+// kindOurs is the kind of our agents, as they report it themselves.
 const kindOurs = "agent"
 
-// patience is how long an address may take to tell who is there.
+// patience is how long an address may take to identify itself.
 const patience = 10 * time.Second
 
 // Options of an executor. Original.Endpoints and Original.Record are required.
 type Options struct {
-	Name     string         // for people
-	Original legacy.Options // for an original client. Its Services are those that the address is for, of an agent of ours, too
+	Name string // for people
+	// for an original client. Its Services are those that the address is for, of an agent of ours, too
+	Original legacy.Options
 }
 
-// Executor is whoever is at an address.
+// Executor is the agent at an address, of either kind.
 type Executor struct {
 	options  Options
 	original *legacy.Client
@@ -53,13 +57,13 @@ type Executor struct {
 	wire     *wire.Client
 
 	mu      sync.Mutex    // guards the rest
-	kind    string        // of whoever was found last; empty: nobody yet
+	kind    string        // of the agent that was found last; empty: none yet
 	changed chan struct{} // closed when that changes
 }
 
 var (
 	_ compute.Executor = (*Executor)(nil)
-	_ compute.Teller   = (*Executor)(nil)
+	_ compute.Notifier = (*Executor)(nil)
 )
 
 // New makes an executor. No connection is made.
@@ -83,7 +87,8 @@ func New(o Options) (*Executor, error) {
 	return x, nil
 }
 
-// base gives the address below which an agent of ours has its own API, beside the upload address. One with a password or a query has none.
+// base gives the address below which an agent of ours has its own API, beside the upload address. One with a password
+// or a query has none.
 func base(upload string) (string, bool) {
 	u, err := url.Parse(upload)
 	if err != nil || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
@@ -127,28 +132,29 @@ func (x *Executor) find(ctx context.Context) (kind string, err error) {
 	return kind, nil
 }
 
-// Kind tells who was found last: "legacy", "agent", or nothing before that.
+// Kind is that of the agent that was found last: "legacy", "agent", or nothing before that.
 func (x *Executor) Kind() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.kind
 }
 
-// Ticketless is part of compute.Ticketed: of whoever was found last.
+// Ticketless is part of compute.Ticketed: of the agent that was found last.
 func (x *Executor) Ticketless() bool { return x.Kind() == legacy.Kind }
 
-// Room is part of compute.Executor.
-func (x *Executor) Room(ctx context.Context) (compute.Room, error) {
+// Capacity is part of compute.Executor.
+func (x *Executor) Capacity(ctx context.Context) (compute.Capacity, error) {
 	kind, err := x.find(ctx)
 	if err != nil {
-		return compute.Room{}, err
+		return compute.Capacity{}, err
 	}
 	if kind == legacy.Kind {
-		return x.original.Room(ctx)
+		return x.original.Capacity(ctx)
 	}
-	room, err := x.ours.Room(ctx)
+	room, err := x.ours.Capacity(ctx)
 	if job.KindOf(err) == job.Refused {
-		return room, fmt.Errorf("it wants a token, which no variable gives: name it by url and token_file in the services file (%w)", err)
+		return room, fmt.Errorf("it requires a token, which no variable gives: name it by url and token_file in the "+
+			"services file (%w)", err)
 	}
 	if err != nil {
 		return room, err
@@ -157,14 +163,17 @@ func (x *Executor) Room(ctx context.Context) (compute.Room, error) {
 	if len(all) == 0 {
 		return room, nil
 	}
-	room.Services = slices.DeleteFunc(slices.Clone(all), func(s string) bool { return len(served) > 0 && !slices.Contains(served, s) })
+	room.Services = slices.DeleteFunc(slices.Clone(all), func(s string) bool {
+		return len(served) > 0 && !slices.Contains(served, s)
+	})
 	if len(room.Services) == 0 {
-		return room, fmt.Errorf("it is an agent that serves %s, and not %s", strings.Join(served, ", "), strings.Join(all, ", "))
+		return room, fmt.Errorf("it is an agent that serves %s, and not %s", strings.Join(served, ", "),
+			strings.Join(all, ", "))
 	}
 	return room, nil
 }
 
-// Submit is part of compute.Executor. Whoever is there now must be who the job's record names.
+// Submit is part of compute.Executor. The agent there must be of the kind that the job's record names.
 func (x *Executor) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice, error) {
 	h, err := x.record(ctx, p)
 	if err != nil {
@@ -178,18 +187,22 @@ func (x *Executor) Submit(ctx context.Context, p *compute.Parcel) (compute.Notic
 	if x.originals(h) {
 		promised = legacy.Kind
 	}
-	first := p.Instance == "" && h.Instance != "" // records from before executors told the two apart name none, and were handed over then
+	// records from before executors reported the two apart name none, and were handed over then
+	first := p.Instance == "" && h.Instance != ""
 	switch {
 	case promised == now && now == kindOurs:
 		return x.ours.Submit(ctx, p)
 	case promised == now && first:
 		return x.original.Submit(ctx, p)
 	case first:
-		return compute.Notice{}, fmt.Errorf("%w: the machine at the address was replaced since it was chosen", compute.ErrNotSent)
+		return compute.Notice{}, fmt.Errorf("%w: the machine at the address was replaced since it was chosen",
+			compute.ErrNotSent)
 	case promised == kindOurs:
-		return compute.Notice{}, errors.New("the agent that may have it was replaced by an original client of job-orchestrator")
+		return compute.Notice{},
+			errors.New("the agent that may have it was replaced by an original client of job-orchestrator")
 	case !x.options.Original.Resend:
-		return compute.Notice{Standing: compute.Lost, Reason: "an original client of job-orchestrator may have it, and cannot be asked whether it does"}, nil
+		return compute.Notice{Standing: compute.Lost,
+			Reason: "an original client of job-orchestrator may have it, and cannot be asked whether it does"}, nil
 	case now == kindOurs: // it may run twice, as was wanted; here it will not
 		q := *p
 		q.Instance = ""
@@ -198,7 +211,7 @@ func (x *Executor) Submit(ctx context.Context, p *compute.Parcel) (compute.Notic
 	return x.original.Submit(ctx, p)
 }
 
-// record gives what the server's record says of the attempt that a parcel is.
+// record returns the attempt in the server's record that a parcel is.
 func (x *Executor) record(ctx context.Context, p *compute.Parcel) (h compute.Handle, err error) {
 	j, err := x.options.Original.Record(ctx, p.Job)
 	if err != nil {
@@ -214,7 +227,7 @@ func (x *Executor) record(ctx context.Context, p *compute.Parcel) (h compute.Han
 	return d.Handle, nil
 }
 
-// originals tells whether a handle is of the original's protocol, whose ids are numbers.
+// originals reports whether a handle is of the original's protocol, whose ids are numbers.
 func (x *Executor) originals(h compute.Handle) bool {
 	if x.ours == nil {
 		return true
@@ -234,9 +247,9 @@ func (x *Executor) of(h compute.Handle) compute.Executor {
 	return x.ours
 }
 
-// Look is part of compute.Executor.
-func (x *Executor) Look(ctx context.Context, h compute.Handle) (compute.Notice, error) {
-	return x.of(h).Look(ctx, h)
+// Query is part of compute.Executor.
+func (x *Executor) Query(ctx context.Context, h compute.Handle) (compute.Notice, error) {
+	return x.of(h).Query(ctx, h)
 }
 
 // Kill is part of compute.Executor.
@@ -253,21 +266,23 @@ func (x *Executor) Partial(ctx context.Context, h compute.Handle) (io.ReadCloser
 }
 
 // Log is part of compute.Executor.
-func (x *Executor) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser, error) {
+func (x *Executor) Log(ctx context.Context, h compute.Handle, stream string, offset int64, follow bool) (io.ReadCloser,
+	error) {
 	return x.of(h).Log(ctx, h, stream, offset, follow)
 }
 
 // Forget is part of compute.Executor.
 func (x *Executor) Forget(ctx context.Context, h compute.Handle) error { return x.of(h).Forget(ctx, h) }
 
-// Tell is part of compute.Teller. An original client tells nothing: it waits until an agent of ours is found in its place, and ends when that one goes.
-func (x *Executor) Tell(ctx context.Context, connected func(), changed func(id job.ID)) error {
+// Notify is part of compute.Notifier. An original client reports nothing: it waits until an agent of ours is found at
+// the address, and ends when that one goes.
+func (x *Executor) Notify(ctx context.Context, connected func(), changed func(id job.ID)) error {
 	for {
 		x.mu.Lock()
 		kind, other := x.kind, x.changed
 		x.mu.Unlock()
 		if kind == kindOurs {
-			return x.tell(ctx, other, connected, changed)
+			return x.forward(ctx, other, connected, changed)
 		}
 		select {
 		case <-ctx.Done():
@@ -277,8 +292,9 @@ func (x *Executor) Tell(ctx context.Context, connected func(), changed func(id j
 	}
 }
 
-// tell hears what an agent of ours tells, until somebody else is found.
-func (x *Executor) tell(ctx context.Context, other <-chan struct{}, connected func(), changed func(id job.ID)) error {
+// forward receives what an agent of ours reports, until another agent is found.
+func (x *Executor) forward(ctx context.Context, other <-chan struct{}, connected func(),
+	changed func(id job.ID)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -288,5 +304,5 @@ func (x *Executor) tell(ctx context.Context, other <-chan struct{}, connected fu
 			cancel()
 		}
 	}()
-	return x.ours.Tell(ctx, connected, changed)
+	return x.ours.Notify(ctx, connected, changed)
 }

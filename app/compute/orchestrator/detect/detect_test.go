@@ -45,7 +45,8 @@ type ours struct {
 func employ(t *testing.T, token string, services map[string]agent.Service) *ours {
 	t.Helper()
 	o := &ours{runs: &actor{}, store: mem.New()}
-	app, err := agent.New(agent.Options{Dir: t.TempDir(), Name: "a1", Slots: 4, Cores: -1, Memory: -1, Runner: o.runs, Sandbox: sandbox.Native, Reserve: 1, Services: services})
+	app, err := agent.New(agent.Options{Dir: t.TempDir(), Name: "a1", Slots: 4, Cores: -1, Memory: -1, Runner: o.runs,
+		Sandbox: sandbox.Native, Reserve: 1, Services: services})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,8 @@ func at(t *testing.T, address string, l *ledger, set func(*legacy.Options)) *Exe
 // parcel makes a parcel of a ticket.
 func parcel(ticket compute.Ticket, instance string) *compute.Parcel {
 	const script = "#!/bin/bash\ntrap 'echo $? > .orchestrator.exit' EXIT\ntrue\n"
-	p := &compute.Parcel{Ticket: ticket, Instance: instance, Service: "example", Owner: "ann", Files: []compute.File{{Name: compute.Script, Size: int64(len(script)), SHA256: digest(script)}}}
+	p := &compute.Parcel{Ticket: ticket, Instance: instance, Service: "example", Owner: "ann",
+		Files: []compute.File{{Name: compute.Script, Size: int64(len(script)), SHA256: digest(script)}}}
 	p.Open = func(string) (io.ReadSeekCloser, error) { return file{strings.NewReader(script)}, nil }
 	return p
 }
@@ -170,7 +172,7 @@ type file struct{ *strings.Reader }
 
 func (file) Close() error { return nil }
 
-// Whoever is at the address is found out, told truly, and again when the machine was replaced.
+// The agent at the address is detected and reported, again when the machine was replaced.
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	original, agent := wiretest.Client(t, wiretest.ClientOptions{}), employ(t, "", nil)
@@ -179,42 +181,47 @@ func TestRoom(t *testing.T) {
 	if x.Kind() != "" {
 		t.Errorf("unasked it is %q", x.Kind())
 	}
-	told := make(chan struct{})
+	notified := make(chan struct{})
 	go func() {
-		_ = x.Tell(t.Context(), func() { close(told) }, func(job.ID) {})
+		_ = x.Notify(t.Context(), func() { close(notified) }, func(job.ID) {})
 	}()
-	for _, want := range []struct{ house, kind, sandbox string }{{original.URL, "legacy", "none"}, {agent.url, "agent", "native"}, {original.URL, "legacy", "none"}} {
+	for _, want := range []struct{ house, kind, sandbox string }{{original.URL, "legacy", "none"},
+		{agent.url, "agent", "native"}, {original.URL, "legacy", "none"}} {
 		s.move(t, want.house)
-		room, err := x.Room(t.Context())
-		if err != nil || room.Kind != want.kind || room.Sandbox != want.sandbox || x.Kind() != want.kind || len(room.Services) != 1 || room.Services[0] != "example" {
+		room, err := x.Capacity(t.Context())
+		if err != nil || room.Kind != want.kind || room.Sandbox != want.sandbox || x.Kind() != want.kind ||
+			len(room.Services) != 1 || room.Services[0] != "example" {
 			t.Errorf("got %+v, %v, want %s", room, err, want.kind)
 		}
 		if (room.Instance == legacy.Instance) != (want.kind == "legacy") || room.Instance == "" {
 			t.Errorf("%s names its memory %q", want.kind, room.Instance)
 		}
 		if want.kind == "agent" {
-			<-told // an original has nobody who would
+			<-notified // an original client sends no notifications
 		}
 	}
 }
 
-// What cannot be used says why.
+// What cannot be used reports why.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		name, url, want string
 	}{
-		{"an agent that wants a token", employ(t, "a token of some length", nil).url, "token_file in the services file"},
-		{"an agent of another service", employ(t, "", map[string]agent.Service{"other": {}}).url, "serves other, and not example"},
+		{"an agent that requires a token", employ(t, "a token of some length", nil).url,
+			"token_file in the services file"},
+		{"an agent of another service", employ(t, "", map[string]agent.Service{"other": {}}).url,
+			"serves other, and not example"},
 		{"our server", serve(t, `{"status":"ok","database":"ok","impl":"stagepost","features":["range"]}`), "it is no agent"},
 		{"what is no JSON", serve(t, `hello`), "invalid character"},
 	} {
 		x := at(t, one.url, newLedger(), func(o *legacy.Options) { o.Services = []string{"example"} })
-		if _, err := x.Room(t.Context()); err == nil || !strings.Contains(err.Error(), one.want) {
+		if _, err := x.Capacity(t.Context()); err == nil || !strings.Contains(err.Error(), one.want) {
 			t.Errorf("%s: got %v", one.name, err)
 		}
 	}
-	x := at(t, serve(t, `{"status":"ok","database":"ok","version":"3"}`), newLedger(), nil) // control: another original is no agent of ours
+	// control: another original is no agent of ours
+	x := at(t, serve(t, `{"status":"ok","database":"ok","version":"3"}`), newLedger(), nil)
 	if kind, err := x.find(t.Context()); err != nil || kind != legacy.Kind {
 		t.Errorf("got %q, %v", kind, err)
 	}
@@ -235,17 +242,20 @@ func TestSubmit(t *testing.T) {
 		ours     bool // an agent of ours is there now
 		want     result
 	}{
-		"an original client":                             {recorded: legacy.Instance, want: result{original: 1, standing: compute.Waits}},
-		"an agent of ours":                               {recorded: "its", ours: true, want: result{ours: 1, standing: compute.Waits}},
-		"ours, once more under the ticket":               {recorded: "its", ours: true, again: true, want: result{ours: 1, standing: compute.Waits}},
-		"the original was replaced before":               {recorded: legacy.Instance, ours: true, want: result{err: "replaced"}},
-		"ours was replaced before":                       {recorded: "its", want: result{err: "replaced"}},
-		"an original may have it":                        {recorded: legacy.Instance, again: true, want: result{standing: compute.Lost}},
-		"an original may have it, and ours is there":     {recorded: legacy.Instance, again: true, ours: true, want: result{standing: compute.Lost}},
-		"ours may have it, and an original is there":     {recorded: "its", again: true, want: result{err: "replaced"}},
-		"a record from before they were told apart":      {recorded: "", again: true, ours: true, want: result{standing: compute.Lost}},
-		"LEGACY_REDISPATCH, an original may have it":     {recorded: legacy.Instance, again: true, resend: true, want: result{original: 1, standing: compute.Waits}},
-		"LEGACY_REDISPATCH, and ours is there":           {recorded: legacy.Instance, again: true, resend: true, ours: true, want: result{ours: 1, standing: compute.Waits}},
+		"an original client": {recorded: legacy.Instance, want: result{original: 1, standing: compute.Waits}},
+		"an agent of ours":   {recorded: "its", ours: true, want: result{ours: 1, standing: compute.Waits}},
+		"ours, once more under the ticket": {recorded: "its", ours: true, again: true,
+			want: result{ours: 1, standing: compute.Waits}},
+		"the original was replaced before": {recorded: legacy.Instance, ours: true, want: result{err: "replaced"}},
+		"ours was replaced before":         {recorded: "its", want: result{err: "replaced"}},
+		"an original may have it": {recorded: legacy.Instance, again: true,
+			want: result{standing: compute.Lost}},
+		"an original may have it, and ours is there":   {recorded: legacy.Instance, again: true, ours: true, want: result{standing: compute.Lost}},
+		"ours may have it, and an original is there":   {recorded: "its", again: true, want: result{err: "replaced"}},
+		"a record from before they were distinguished": {recorded: "", again: true, ours: true, want: result{standing: compute.Lost}},
+		"LEGACY_REDISPATCH, an original may have it":   {recorded: legacy.Instance, again: true, resend: true, want: result{original: 1, standing: compute.Waits}},
+		"LEGACY_REDISPATCH, and ours is there": {recorded: legacy.Instance, again: true, resend: true,
+			ours: true, want: result{ours: 1, standing: compute.Waits}},
 		"LEGACY_REDISPATCH, ours may have it, and is no": {recorded: "its", again: true, resend: true, want: result{err: "replaced"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -257,13 +267,14 @@ func TestSubmit(t *testing.T) {
 			}
 			x := at(t, house, l, func(o *legacy.Options) { o.Resend = one.resend })
 			if one.recorded == "its" {
-				room, err := at(t, mine.url, l, nil).Room(t.Context())
+				room, err := at(t, mine.url, l, nil).Capacity(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				one.recorded = room.Instance
 			}
-			h := compute.Handle{Ticket: compute.Ticket{Job: "cmp_1", Attempt: 1, Secret: "a secret of some length"}, Instance: one.recorded}
+			h := compute.Handle{Ticket: compute.Ticket{Job: "cmp_1", Attempt: 1, Secret: "a secret of some length"},
+				Instance: one.recorded}
 			l.put(compute.Data{Handle: h})
 			instance := ""
 			if one.again {
@@ -281,10 +292,11 @@ func TestSubmit(t *testing.T) {
 					t.Errorf("got %+v", n)
 				}
 				if x.Kind() == legacy.Kind {
-					break // it knows no tickets
+					break // it has no tickets
 				}
 			}
-			if got := (result{len(original.Submissions()), mine.taken(t), one.want.err, one.want.standing}); got != one.want {
+			if got := (result{len(original.Submissions()), mine.taken(t), one.want.err, one.want.standing}); got !=
+				one.want {
 				t.Errorf("got %+v, want %+v", got, one.want)
 			}
 		})
@@ -314,18 +326,19 @@ func TestNoRecord(t *testing.T) {
 	}
 }
 
-// A payload is asked for by the protocol by which it was handed over, whoever is there now.
+// A payload is asked for by the protocol by which it was handed over, whatever is there now.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	original, mine, l := wiretest.Client(t, wiretest.ClientOptions{}), employ(t, "", nil), newLedger()
 	s := newStreet(t, original.URL)
 	x := at(t, s.url, l, nil)
 	handed := func(id job.ID) compute.Handle {
-		room, err := x.Room(t.Context())
+		room, err := x.Capacity(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := compute.Handle{Ticket: compute.Ticket{Job: id, Attempt: 1, Secret: "a secret of some length"}, Instance: room.Instance}
+		h := compute.Handle{Ticket: compute.Ticket{Job: id, Attempt: 1, Secret: "a secret of some length"},
+			Instance: room.Instance}
 		l.put(compute.Data{Handle: h})
 		n, err := x.Submit(t.Context(), parcel(h.Ticket, ""))
 		if err != nil || n.Remote == "" || n.Instance != room.Instance {
@@ -336,33 +349,33 @@ func TestLook(t *testing.T) {
 	}
 	there := handed("cmp_1")
 	original.Await("its end", func() bool { return original.Status(1) == "Completed" })
-	if n, err := x.Look(t.Context(), there); err != nil || n.Standing != compute.Ended || !n.HasResult {
+	if n, err := x.Query(t.Context(), there); err != nil || n.Standing != compute.Ended || !n.HasResult {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	s.move(t, mine.url)
-	if zip, err := x.Results(t.Context(), there); err != nil { // the look has asked for them, and they were held
+	if zip, err := x.Results(t.Context(), there); err != nil { // the query has asked for them, and they were held
 		t.Error(err)
 	} else if err := zip.Close(); err != nil {
 		t.Error(err)
 	}
-	if n, err := x.Look(t.Context(), there); err != nil || n.Standing != compute.Lost {
+	if n, err := x.Query(t.Context(), there); err != nil || n.Standing != compute.Lost {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	here := handed("cmp_2")
-	if n, err := x.Look(t.Context(), here); err != nil || n.Standing == compute.Lost {
+	if n, err := x.Query(t.Context(), here); err != nil || n.Standing == compute.Lost {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	s.move(t, original.URL)
-	if n, err := x.Look(t.Context(), here); err == nil {
-		t.Errorf("an original client says %+v of a payload of ours", n)
+	if n, err := x.Query(t.Context(), here); err == nil {
+		t.Errorf("an original client reports %+v of a payload of ours", n)
 	}
 	unanswered := there
 	unanswered.Remote = ""
-	if n, err := x.Look(t.Context(), unanswered); err != nil || n.Standing != compute.Lost {
+	if n, err := x.Query(t.Context(), unanswered); err != nil || n.Standing != compute.Lost {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	s.move(t, mine.url)
-	if n, err := x.Look(t.Context(), here); err != nil || n.Standing == compute.Lost { // control
+	if n, err := x.Query(t.Context(), here); err != nil || n.Standing == compute.Lost { // control
 		t.Errorf("got %+v, %v", n, err)
 	}
 	if len(original.Submissions()) != 1 || mine.taken(t) != 1 {
@@ -370,11 +383,12 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// The addresses of variables tell where our own API would be.
+// The addresses of variables are where our own API would be.
 func TestBase(t *testing.T) {
 	for upload, want := range map[string]string{
-		"http://c1:9000/submit": "http://c1:9000", "http://c1:9000/submit/": "http://c1:9000", "https://c1/a/b/submit": "https://c1/a/b",
-		"http://u:p@c1/submit": "", "http://c1/submit?x=1": "",
+		"http://c1:9000/submit": "http://c1:9000", "http://c1:9000/submit/": "http://c1:9000",
+		"https://c1/a/b/submit": "https://c1/a/b",
+		"http://u:p@c1/submit":  "", "http://c1/submit?x=1": "",
 	} {
 		if got, ok := base(upload); got != want || ok != (want != "") {
 			t.Errorf("%s: got %q", upload, got)

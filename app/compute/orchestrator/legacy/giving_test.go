@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 )
 
-// secret is a client that has lost its database: it gives id 1 a second time and has results for it before its answer to the submission is read.
+// secret is a client that has lost its database: it gives id 1 a second time and has results for it before its answer
+// to the submission is read.
 func secret(t *testing.T, submitted chan<- struct{}, answer <-chan struct{}) *Client {
 	t.Helper()
 	var results bytes.Buffer
@@ -57,7 +58,8 @@ type script struct{ io.ReadSeeker }
 
 func (script) Close() error { return nil }
 
-// While a submission has no answer, the client may have given any id to it: what is under an id goes to nobody until the answer is known (W24).
+// While a submission has no answer, the client may have given any id to it: what is under an id goes to no one until
+// the answer is known (W24).
 func TestIDGivenMeanwhile(t *testing.T) {
 	submitted, answer := make(chan struct{}, 1), make(chan struct{})
 	c := secret(t, submitted, answer)
@@ -67,21 +69,23 @@ func TestIDGivenMeanwhile(t *testing.T) {
 		t.Cleanup(stop)
 		return ctx
 	}
-	if said, err := c.Look(t.Context(), old); err != nil || said.Standing != compute.Ended || !said.HasResult {
+	if said, err := c.Query(t.Context(), old); err != nil || said.Standing != compute.Ended || !said.HasResult {
 		t.Fatalf("control: before the submission: %+v, %v", said, err)
 	}
 	done := make(chan error, 1)
 	go func() {
-		p := &compute.Parcel{Ticket: compute.Ticket{Job: "cmp_new", Attempt: 1}, Files: []compute.File{{Name: "run.sh", Size: 4}}}
+		p := &compute.Parcel{Ticket: compute.Ticket{Job: "cmp_new", Attempt: 1},
+			Files: []compute.File{{Name: "run.sh", Size: 4}}}
 		p.Open = func(string) (io.ReadSeekCloser, error) { return script{strings.NewReader("true")}, nil }
 		_, err := c.Submit(t.Context(), p)
 		done <- err
 	}()
 	<-submitted
-	if said, err := c.Look(briefly(), old); err != nil || said.Standing != compute.Works {
-		t.Errorf("Look while the id is not known: %+v, %v", said, err)
+	if said, err := c.Query(briefly(), old); err != nil || said.Standing != compute.Works {
+		t.Errorf("Query while the id is not known: %+v, %v", said, err)
 	}
-	for name, get := range map[string]func(context.Context, compute.Handle) (io.ReadCloser, error){"Results": c.Results, "Partial": c.Partial} {
+	for name, get := range map[string]func(context.Context, compute.Handle) (io.ReadCloser, error){"Results": c.Results,
+		"Partial": c.Partial} {
 		if r, err := get(briefly(), old); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s while the id is not known: %v, %v", name, r, err)
 		}
@@ -90,8 +94,8 @@ func TestIDGivenMeanwhile(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if said, err := c.Look(t.Context(), old); err != nil || said.Standing != compute.Lost {
-		t.Errorf("Look when the id is known: %+v, %v", said, err)
+	if said, err := c.Query(t.Context(), old); err != nil || said.Standing != compute.Lost {
+		t.Errorf("Query when the id is known: %+v, %v", said, err)
 	}
 	if _, err := c.Results(t.Context(), old); !errors.Is(err, compute.ErrNoPayload) {
 		t.Errorf("Results when the id is known: %v", err)

@@ -1,5 +1,5 @@
-// Package legacy drives original clients of job-orchestrator, which run payloads as our agents do but know no tickets: what was sent twice runs twice, and what was forgotten is not
-// told from what never came.
+// Package legacy drives original clients of job-orchestrator, which run payloads as our agents do but know no tickets:
+// what was sent twice runs twice, and what was forgotten is not distinguished from what never came.
 package legacy
 
 import (
@@ -23,10 +23,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Kind is what [compute.Room] says of these executors.
+// Kind is that of these executors in [compute.Capacity].
 const Kind = "legacy"
 
-// Instance stands in their rooms and handles where an agent names its memory, which an original client does not: it says by which protocol a job was to be handed over.
+// Instance stands in their capacity and handles where an agent names its memory, which an original client does not: it
+// defines by which protocol a job was to be handed over.
 const Instance = compute.Ticketless
 
 // Limitless names these executors where only they serve a service ([compute.Service.Unlimited]).
@@ -37,13 +38,16 @@ type Options struct {
 	Endpoints wire.Endpoints
 	Services  []string // that it serves; none: all
 	Temp      string   // directory for results that are packed anew. Defaults to the system's
-	Most      int64    // bytes of one payload's results: who sends more, without end perhaps, is cut off. Defaults to 64 GiB, as compute.Options.MaxResults
-	Resend    bool     // a payload whose fate is unknown is sent once more: it may run twice (LEGACY_REDISPATCH)
-	Trap      bool     // the trap that an original client demands is put into run.sh (LEGACY_INJECT_TRAP)
-	Calls     wire.ClientOptions
+	// bytes of one payload's results: who sends more, without end perhaps, is cut off. Defaults to 64 GiB, as
+	// compute.Options.MaxResults
+	Most   int64
+	Resend bool // a payload whose fate is unknown is sent once more: it may run twice (LEGACY_REDISPATCH)
+	Trap   bool // the trap that an original client demands is put into run.sh (LEGACY_INJECT_TRAP)
+	Calls  wire.ClientOptions
 
-	Record  func(ctx context.Context, id job.ID) (job.Job, error) // the server's record of a job. nil: what its user asked for is not looked at
-	Service func(name string) compute.Service                     // of the server. nil: what services set is not looked at
+	// the server's record of a job. nil: what its user asked for is not inspected
+	Record  func(ctx context.Context, id job.ID) (job.Job, error)
+	Service func(name string) compute.Service // of the server. nil: what services set is not inspected
 }
 
 // Client is an original client as an executor.
@@ -51,10 +55,11 @@ type Client struct {
 	options Options
 	wire    *wire.Client
 
-	mu     sync.Mutex // guards the rest
-	asked  map[uint32]*asked
-	owners map[uint32]uint64 // whose payload an id is, by the hash of its ticket, for all that were given since this process began
-	places map[job.ID]string // what is said of where a job runs
+	mu    sync.Mutex // guards the rest
+	asked map[uint32]*asked
+	// whose payload an id is, by the hash of its ticket, for all that were given since this process began
+	owners map[uint32]uint64
+	places map[job.ID]string // what is reported of where a job runs
 	giving []chan struct{}   // closed when a submission ends that the client may have given an id that is not known yet
 	seed   maphash.Seed
 }
@@ -65,10 +70,10 @@ type asked struct {
 	begun time.Time
 	reply wire.Reply
 	err   error
-	keep  *time.Timer // gives up the ZIP
+	keep  *time.Timer // abandons the ZIP
 }
 
-// patience is how long a ZIP is held for whoever comes for it.
+// patience is how long a ZIP is held for a caller that fetches it.
 const patience = time.Minute
 
 // New makes an executor of an original client. No connection is made.
@@ -78,22 +83,24 @@ func New(o Options) (*Client, error) {
 		return nil, err
 	}
 	o.Most = cmp.Or(o.Most, 64<<30)
-	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{}, places: map[job.ID]string{}, seed: maphash.MakeSeed()}, nil
+	return &Client{options: o, wire: c, asked: map[uint32]*asked{}, owners: map[uint32]uint64{},
+		places: map[job.ID]string{}, seed: maphash.MakeSeed()}, nil
 }
 
 // Ticketless is part of compute.Ticketed.
 func (*Client) Ticketless() bool { return true }
 
-// Room is part of compute.Executor. Slots stay unknown: an original client starts everything it gets.
-func (c *Client) Room(ctx context.Context) (compute.Room, error) {
+// Capacity is part of compute.Executor. Slots stay unknown: an original client starts everything it gets.
+func (c *Client) Capacity(ctx context.Context) (compute.Capacity, error) {
 	if _, err := c.wire.Health(ctx); err != nil {
-		return compute.Room{}, err
+		return compute.Capacity{}, err
 	}
 	load, err := c.wire.Load(ctx)
 	if err != nil {
-		return compute.Room{}, err
+		return compute.Capacity{}, err
 	}
-	return compute.Room{Instance: Instance, Services: c.options.Services, Load: load, Kind: Kind, Sandbox: "none", Detail: "an original client of job-orchestrator: no limits, no variables, no exit codes"}, nil
+	return compute.Capacity{Instance: Instance, Services: c.options.Services, Load: load, Kind: Kind, Sandbox: "none",
+		Detail: "an original client of job-orchestrator: no limits, no variables, no exit codes"}, nil
 }
 
 // Submit is part of compute.Executor. It is not repeatable: the caller does so only if it means it.
@@ -123,7 +130,8 @@ func (c *Client) Submit(ctx context.Context, p *compute.Parcel) (compute.Notice,
 	switch {
 	case err == nil:
 		c.own(got.ID, p.Ticket)
-		return compute.Notice{Standing: compute.Waits, Remote: strconv.FormatUint(uint64(got.ID), 10), Instance: Instance}, nil
+		return compute.Notice{Standing: compute.Waits, Remote: strconv.FormatUint(uint64(got.ID), 10),
+			Instance: Instance}, nil
 	case errors.Is(err, wire.ErrNotSent):
 		return compute.Notice{}, fmt.Errorf("%w: %w", compute.ErrNotSent, err)
 	case errors.As(err, &status) && !errors.Is(err, wire.ErrLost):
@@ -138,8 +146,8 @@ func id(h compute.Handle) (uint32, bool) {
 	return uint32(n), err == nil && n != 0
 }
 
-// own notes whose payload an id is. An id that is given anew was another job's before: the client has lost its database, and begins at 1 again (W6). What is held under it
-// belongs to nobody.
+// own notes whose payload an id is. An id that is given anew was another job's before: the client has lost its
+// database, and begins at 1 again (W6). What is held under it has no owner.
 func (c *Client) own(n uint32, t compute.Ticket) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,7 +158,8 @@ func (c *Client) own(n uint32, t compute.Ticket) {
 	}
 }
 
-// give notes that the client gives an id from now on: the last file of a submission is sent, and the client answers when it has all of them.
+// give notes that the client gives an id from now on: the last file of a submission is sent, and the client answers
+// when it has all of them.
 func (c *Client) give(given chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,8 +174,9 @@ func (c *Client) gave(given chan struct{}) {
 	close(given)
 }
 
-// settle waits until every id that the client has given so far is known. An answer is checked after it: the client may have lost its database, given the id of the payload to a
-// submission, and have run that one before its answer to the submission was read.
+// settle waits until every id that the client has given so far is known. An answer is checked after it: the client may
+// have lost its database, given the id of the payload to a submission, and have run that one before its answer to the
+// submission was read.
 func (c *Client) settle(ctx context.Context) error {
 	c.mu.Lock()
 	giving := slices.Clone(c.giving)
@@ -181,7 +191,7 @@ func (c *Client) settle(ctx context.Context) error {
 	return nil
 }
 
-// anothers tells whether an id was given to another payload since.
+// anothers reports whether an id was given to another payload since.
 func (c *Client) anothers(n uint32, h compute.Handle) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,10 +199,10 @@ func (c *Client) anothers(n uint32, h compute.Handle) bool {
 	return known && owner != c.hash(h.Ticket)
 }
 
-// hash keeps the table small: an id stays in it when its payload is forgotten, since whoever had it before may still ask.
+// hash keeps the table small: an id stays in it when its payload is forgotten, since its earlier owner may still ask.
 func (c *Client) hash(t compute.Ticket) uint64 { return maphash.Comparable(c.seed, t) }
 
-// discard closes an answer that nobody will come for.
+// discard closes an answer that will not be fetched.
 func (a *asked) discard() {
 	<-a.done
 	if a.reply.ZIP != nil {
@@ -201,26 +211,30 @@ func (a *asked) discard() {
 	}
 }
 
-// forgotten is what is said of a payload whose id another one has.
+// forgotten is what is reported of a payload whose id another one has.
 func forgotten(h compute.Handle) compute.Notice {
-	return compute.Notice{Standing: compute.Lost, Remote: h.Remote, Reason: "the agent has given the payload's id to another one: it has lost its database"}
+	return compute.Notice{Standing: compute.Lost, Remote: h.Remote,
+		Reason: "the agent has given the payload's id to another one: it has lost its database"}
 }
 
-// Look is part of compute.Executor. The only question that an original client answers packs and sends the results, if there are any: they are held for [Client.Results].
-func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, error) {
+// Query is part of compute.Executor. The only question that an original client answers packs and sends the results, if
+// there are any: they are held for [Client.Results].
+func (c *Client) Query(ctx context.Context, h compute.Handle) (compute.Notice, error) {
 	n, ok := id(h)
 	if !ok {
 		if c.options.Resend {
 			return compute.Notice{Standing: compute.Stranger}, nil
 		}
-		return compute.Notice{Standing: compute.Lost, Reason: "the agent's answer to the submission was lost, and an original client cannot be asked for it"}, nil
+		return compute.Notice{Standing: compute.Lost,
+			Reason: "the agent's answer to the submission was lost, and an original client cannot be asked for it"}, nil
 	}
 	if c.anothers(n, h) {
 		return forgotten(h), nil
 	}
 	a := c.ask(n)
 	silent := func() (compute.Notice, error) {
-		return compute.Notice{Standing: compute.Works, Remote: h.Remote, Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
+		return compute.Notice{Standing: compute.Works, Remote: h.Remote,
+			Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
 	}
 	select {
 	case <-a.done:
@@ -238,7 +252,7 @@ func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, er
 	}
 	said, err := notice(h, a.reply, a.err)
 	if err == nil && said.Standing == compute.Works {
-		said.Place = c.place(ctx, h.Job)
+		said.Place = c.placement(ctx, h.Job)
 	}
 	return said, err
 }
@@ -247,7 +261,8 @@ func (c *Client) Look(ctx context.Context, h compute.Handle) (compute.Notice, er
 func notice(h compute.Handle, r wire.Reply, err error) (compute.Notice, error) {
 	said := compute.Notice{Remote: h.Remote, Bytes: -1}
 	bad := func(cause, sentence string) (compute.Notice, error) {
-		said.Standing, said.Ending = compute.Ended, &compute.Ending{Exit: -1, Cause: cause, Sentence: sentence, Sandbox: "none"}
+		said.Standing, said.Ending = compute.Ended, &compute.Ending{Exit: -1, Cause: cause, Sentence: sentence,
+			Sandbox: "none"}
 		return said, nil
 	}
 	switch {
@@ -273,16 +288,16 @@ func notice(h compute.Handle, r wire.Reply, err error) (compute.Notice, error) {
 		said.Standing = compute.Works
 		return said, nil
 	case wire.Failed:
-		return bad(compute.CauseExit, "run.sh failed; an original client does not tell how")
+		return bad(compute.CauseExit, "run.sh failed; an original client does not report how")
 	case wire.Invalid:
-		return bad(compute.CauseRejected, "the agent refused run.sh; an original client does not tell why")
+		return bad(compute.CauseRejected, "the agent refused run.sh; an original client does not report why")
 	case wire.Killed:
 		return bad(compute.CauseKilled, "it was ended at the agent")
 	case wire.Cleaned:
 		said.Standing, said.Reason = compute.Lost, "the agent has removed the payload's files"
 		return said, nil
 	}
-	return said, fmt.Errorf("the agent says %q", r.Payload.Status)
+	return said, fmt.Errorf("the agent reports %q", r.Payload.Status)
 }
 
 // ask asks for a payload, unless that is under way.
@@ -308,7 +323,7 @@ func (c *Client) ask(n uint32) *asked {
 	return a
 }
 
-// drop forgets an answer. mine tells whether the caller has it now.
+// drop forgets an answer. mine reports whether the caller has it now.
 func (c *Client) drop(n uint32, a *asked) (mine bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -319,7 +334,8 @@ func (c *Client) drop(n uint32, a *asked) (mine bool) {
 	return true
 }
 
-// Results is part of compute.Executor. The useless copy of itself that an original client packs is left out (rule 4 of section 1.6).
+// Results is part of compute.Executor. The useless copy of itself that an original client packs is left out (rule 4 of
+// section 1.6).
 func (c *Client) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
 	n, ok := id(h)
 	if !ok || c.anothers(n, h) {
@@ -454,7 +470,7 @@ func (c *Client) Log(context.Context, compute.Handle, string, int64, bool) (io.R
 	return nil, compute.ErrNoPayload
 }
 
-// Forget is part of compute.Executor: an original client knows no receipts, and clears away by itself.
+// Forget is part of compute.Executor: an original client has no receipts, and clears away by itself.
 func (c *Client) Forget(_ context.Context, h compute.Handle) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

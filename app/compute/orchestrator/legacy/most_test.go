@@ -33,7 +33,8 @@ func TestMostResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	endless := &zeros{}
-	if _, err := c.packed(t.Context(), io.LimitReader(endless, 64<<20)); !errors.Is(err, collect.ErrTooLarge) || endless.given > 4<<20 {
+	if _, err := c.packed(t.Context(), io.LimitReader(endless, 64<<20)); !errors.Is(err, collect.ErrTooLarge) ||
+		endless.given > 4<<20 {
 		t.Errorf("got %v after %d bytes", err, endless.given)
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {

@@ -11,8 +11,9 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// unable refuses a parcel for which its user asked what an original client does not know: a job that runs without it is another one than was ordered. Agents of ours that serve it, too,
-// may take it. What only the service sets is left away, and told while the job runs.
+// unable refuses a parcel for which its user asked what an original client does not know: a job that runs without it is
+// another one than was ordered. Agents of ours that serve it, too, may take it. What only the service sets is left
+// away, and reported while the job runs.
 func (c *Client) unable(ctx context.Context, p *compute.Parcel) error {
 	if c.options.Record == nil {
 		return nil
@@ -30,11 +31,12 @@ func (c *Client) unable(ctx context.Context, p *compute.Parcel) error {
 		return nil
 	}
 	service := c.service(p.Service)
-	return &compute.Refusal{Reason: "an original client of job-orchestrator does not know " + asked + ", which were asked for", Here: service.Unlimited == nil || service.Unlimited() == ""}
+	return &compute.Refusal{Reason: "an original client of job-orchestrator does not know " + asked +
+		", which were asked for", Here: service.Unlimited == nil || service.Unlimited() == ""}
 }
 
-// place says where a job runs, if that is not all that its service sets.
-func (c *Client) place(ctx context.Context, id job.ID) string {
+// placement names where a job runs, if that is not all that its service sets.
+func (c *Client) placement(ctx context.Context, id job.ID) string {
 	c.mu.Lock()
 	place, known := c.places[id]
 	c.mu.Unlock()
@@ -43,7 +45,7 @@ func (c *Client) place(ctx context.Context, id job.ID) string {
 	}
 	j, err := c.options.Record(ctx, id)
 	if err != nil {
-		return "" // the next look asks again
+		return "" // the next check asks again
 	}
 	s := c.service(j.Group)
 	if lacks := unknown(s.Limits, s.Env); lacks != "" {

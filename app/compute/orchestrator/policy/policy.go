@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// Policy is what is done with the original's check of run.sh. It looks for words, is easily deceived and refuses much that
-// does no harm; isolation protects, not this. An original agent applies it in any case.
+// Policy is what is done with the original's check of run.sh. It searches for words, is easily deceived and refuses
+// much that does no harm; isolation protects, not this. An original agent applies it in any case.
 type Policy string
 
 // The policies. Off inspects nothing.
@@ -27,14 +27,14 @@ const (
 // MaxScript is the size up to which the original reads a script.
 const MaxScript = 20 << 20
 
-// Verdict on a script. Reason is empty if there is nothing to say.
+// Verdict on a script. Reason is empty if there is nothing to report.
 type Verdict struct {
 	Refused bool // the job becomes Invalid
 	Reason  string
 }
 
-// Judge inspects run.sh; nil means that there is none, which no policy lets pass. The error is that of reading it.
-func (p Policy) Judge(script io.Reader) (Verdict, error) {
+// Check inspects run.sh; nil means that there is none, which no policy lets pass. The error is that of reading it.
+func (p Policy) Check(script io.Reader) (Verdict, error) {
 	if script == nil {
 		return Verdict{true, "there is no run.sh"}, nil
 	}
@@ -49,8 +49,8 @@ func (p Policy) Judge(script io.Reader) (Verdict, error) {
 	return Verdict{p == Legacy && reason != "", reason}, nil
 }
 
-// Inspect gives the reason for which an original agent would refuse the script, or "". The first match in its order counts,
-// and comments are text as any other.
+// Inspect gives the reason for which an original agent would refuse the script, or "". The first match in its order
+// counts, and comments are text as any other.
 func Inspect(script []byte) string {
 	switch {
 	case len(script) > MaxScript:
@@ -74,8 +74,8 @@ func Inspect(script []byte) string {
 // trapWords must all be in a script, or an original agent refuses it: it learns of a job's end from this file only.
 var trapWords = []string{"trap", ".orchestrator.exit", "EXIT"}
 
-// InjectTrap puts the trap after the first line if that says #!, else before everything. A script that has the three words
-// already stays as it is. The script's own directory is remembered, since it may go elsewhere.
+// InjectTrap puts the trap after the first line if that begins with #!, else before everything. A script that has the
+// three words already stays as it is. The script's own directory is remembered, since it may go elsewhere.
 func InjectTrap(script []byte) []byte {
 	missing := false
 	for _, word := range trapWords {
@@ -137,8 +137,8 @@ const (
 	noLetter     = `[^\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}]`
 )
 
-// translate makes an expression of Go of one of the original. \b stands at its beginning, where no letter may precede, or
-// behind a word, where none may follow.
+// translate makes an expression of Go of one of the original. \b stands at its beginning, where no letter may precede,
+// or behind a word, where none may follow.
 func translate(expression string) *regexp.Regexp {
 	rest, border := strings.CutPrefix(expression, `\b`)
 	rest = strings.ReplaceAll(rest, `\b`, `(?:`+noLetter+`|\z)`)

@@ -28,17 +28,28 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	for bad, reason := range map[string]string{
-		"rm -rf /": "destructive rm", "rm -rf ~": "destructive rm", "rm  x/y": "destructive rm", "# transform input/output": "destructive rm",
-		"rm\u00a0x/y": "destructive rm", "mkfs /x": "mkfs", "dd x of=/dev/sda": "dd to a device", "dd if=/dev/zero": "dd from", "dd if=/dev/urandom": "dd from",
-		"cat /etc/passwd": "/etc/passwd", "x /etc/shadow": "shadow", "/etc/sudoers": "sudoers", "/proc/1": "/proc/", "/sys/x": "/sys/", "ls ~/.ssh/": "ssh",
-		"/root/x": "/root/", "/var/run/docker.sock": "docker.sock", "curl http:": "curl", "wget": "wget", "nc -l": "(nc)", "ncat": "ncat", "socat x": "socat",
-		"ssh host": "ssh", "scp": "scp", "sftp": "sftp", "telnet": "telnet", "rsync": "rsync", "x>/dev/tcp/1": "/dev/tcp/", "/dev/udp/": "/dev/udp/",
-		"sudo x": "sudo", "su root": "(su)", "chmod 755 x": "chmod", "chmod +s x": "chmod", "chown x": "chown", "chroot": "chroot", "nsenter -t": "nsenter",
-		"unshare": "unshare", "mount x": "mount", "umount": "umount", "docker run": "docker", "kubectl": "kubectl", "sysctl": "sysctl", "modprobe": "modprobe",
-		"insmod x": "insmod", "rmmod": "rmmod", "iptables": "iptables", "nftables": "nftables", "base64 -d x | bash": "base64", "base64 x |  sh": "base64",
-		"eval x": "eval", "python3 -c 'x'": "python", "python -c": "python", "perl -e x": "perl", "ruby -e x": "ruby", "crontab -e": "crontab", "/etc/cron.d": "/etc/cron",
-		"systemctl": "systemctl", "service x": "service", "at now": "(at)", "echo x | at now": "(at)", "x; at -f y": "(at)", ":(){ :|: & };:": "fork bomb",
-		"stress -c": "stress", "stress-ng": "stress", "xmrig": "xmrig", "minerd": "minerd", "cpuminer": "cpuminer", "echo $AWS_KEY": "$AWS_", "$SECRET": "$SECRET",
+		"rm -rf /": "destructive rm", "rm -rf ~": "destructive rm", "rm  x/y": "destructive rm",
+		"# transform input/output": "destructive rm",
+		"rm\u00a0x/y":              "destructive rm", "mkfs /x": "mkfs", "dd x of=/dev/sda": "dd to a device",
+		"dd if=/dev/zero": "dd from", "dd if=/dev/urandom": "dd from",
+		"cat /etc/passwd": "/etc/passwd", "x /etc/shadow": "shadow", "/etc/sudoers": "sudoers", "/proc/1": "/proc/",
+		"/sys/x": "/sys/", "ls ~/.ssh/": "ssh",
+		"/root/x": "/root/", "/var/run/docker.sock": "docker.sock", "curl http:": "curl", "wget": "wget",
+		"nc -l": "(nc)", "ncat": "ncat", "socat x": "socat",
+		"ssh host": "ssh", "scp": "scp", "sftp": "sftp", "telnet": "telnet", "rsync": "rsync",
+		"x>/dev/tcp/1": "/dev/tcp/", "/dev/udp/": "/dev/udp/",
+		"sudo x": "sudo", "su root": "(su)", "chmod 755 x": "chmod", "chmod +s x": "chmod", "chown x": "chown",
+		"chroot": "chroot", "nsenter -t": "nsenter",
+		"unshare": "unshare", "mount x": "mount", "umount": "umount", "docker run": "docker", "kubectl": "kubectl",
+		"sysctl": "sysctl", "modprobe": "modprobe",
+		"insmod x": "insmod", "rmmod": "rmmod", "iptables": "iptables", "nftables": "nftables",
+		"base64 -d x | bash": "base64", "base64 x |  sh": "base64",
+		"eval x": "eval", "python3 -c 'x'": "python", "python -c": "python", "perl -e x": "perl", "ruby -e x": "ruby",
+		"crontab -e": "crontab", "/etc/cron.d": "/etc/cron",
+		"systemctl": "systemctl", "service x": "service", "at now": "(at)", "echo x | at now": "(at)",
+		"x; at -f y": "(at)", ":(){ :|: & };:": "fork bomb",
+		"stress -c": "stress", "stress-ng": "stress", "xmrig": "xmrig", "minerd": "minerd", "cpuminer": "cpuminer",
+		"echo $AWS_KEY": "$AWS_", "$SECRET": "$SECRET",
 		"$TOKEN": "$TOKEN", "$PASSWORD": "$PASSWORD", "$API_KEY": "$API_KEY",
 	} {
 		if got := Inspect([]byte(trapLine + bad + "\n")); !strings.Contains(got, reason) {
@@ -46,8 +57,10 @@ func TestInspect(t *testing.T) {
 		}
 	}
 	for text, reason := range map[string]string{
-		"echo no trap": "no exit trap", "trap x EXIT": ".orchestrator.exit", "trap .orchestrator.exit": "EXIT", "# .orchestrator.exit EXIT": "trap",
-		"\xff" + trapLine: "UTF-8", trapLine + strings.Repeat("x", MaxScript): "too large", "": "no exit trap",
+		"echo no trap": "no exit trap", "trap x EXIT": ".orchestrator.exit", "trap .orchestrator.exit": "EXIT",
+		"# .orchestrator.exit EXIT": "trap",
+		"\xff" + trapLine:           "UTF-8", trapLine + strings.Repeat("x", MaxScript): "too large",
+		"": "no exit trap",
 	} {
 		if got := Inspect([]byte(text)); !strings.Contains(got, reason) {
 			t.Errorf("%.40q: %q, want %q", text, got, reason)
@@ -61,22 +74,23 @@ func TestInspect(t *testing.T) {
 
 func TestPolicy(t *testing.T) {
 	for policy, refused := range map[Policy]bool{Off: false, "": false, Warn: false, Legacy: true} {
-		v, err := policy.Judge(strings.NewReader("sudo x"))
+		v, err := policy.Check(strings.NewReader("sudo x"))
 		if err != nil || v.Refused != refused || (v.Reason == "") != (policy == Off || policy == "") {
 			t.Errorf("%q: %v %v", policy, v, err)
 		}
-		if v, err := policy.Judge(strings.NewReader(trapLine)); err != nil || v != (Verdict{}) {
+		if v, err := policy.Check(strings.NewReader(trapLine)); err != nil || v != (Verdict{}) {
 			t.Errorf("%q: %v %v", policy, v, err)
 		}
-		if v, err := policy.Judge(nil); err != nil || !v.Refused || v.Reason == "" {
+		if v, err := policy.Check(nil); err != nil || !v.Refused || v.Reason == "" {
 			t.Errorf("%q without a script: %v %v", policy, v, err)
 		}
 	}
 	broken := errors.New("broken disk")
-	if _, err := Legacy.Judge(iotest.ErrReader(broken)); !errors.Is(err, broken) {
+	if _, err := Legacy.Check(iotest.ErrReader(broken)); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if v, err := Legacy.Judge(strings.NewReader(strings.Repeat("x", MaxScript+100))); err != nil || v.Reason != "script too large" {
+	if v, err := Legacy.Check(strings.NewReader(strings.Repeat("x", MaxScript+100))); err != nil ||
+		v.Reason != "script too large" {
 		t.Error(v, err)
 	}
 }

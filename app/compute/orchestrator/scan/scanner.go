@@ -16,8 +16,9 @@ const MaxField = 64 << 10
 // ErrTooLong is the error of an object that is longer than its limit.
 var ErrTooLong = errors.New("more bytes than such an answer can have")
 
-// Scanner walks over one JSON object without holding more of it than the values that are asked for. encoding/json would make
-// a token of each of the numbers that an original agent sends, a hundred nanoseconds and an allocation for a byte of a file.
+// Scanner walks over one JSON object without holding more of it than the values that are asked for. encoding/json would
+// make a token of each of the numbers that an original agent sends, a hundred nanoseconds and an allocation for a byte
+// of a file.
 type Scanner struct {
 	r *bufio.Reader
 }
@@ -27,7 +28,7 @@ func New(r io.Reader, limit int64) *Scanner {
 	return &Scanner{r: bufio.NewReaderSize(&bounded{r: r, left: limit}, 64<<10)}
 }
 
-// bounded is an io.LimitedReader that tells a limit from an end.
+// bounded is an io.LimitedReader that distinguishes a limit from an end.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -124,7 +125,7 @@ func (s *Scanner) Object(each func(key string) error) error {
 	}
 }
 
-// end wants nothing but white space to follow.
+// end needs nothing but white space to follow.
 func (s *Scanner) end() error {
 	if c, err := s.Peek(); err == nil {
 		return fmt.Errorf("%q after the object", c)
@@ -134,8 +135,8 @@ func (s *Scanner) end() error {
 	return nil
 }
 
-// Value passes over one value and appends it to keep, if that is not nil and it is not too long. Brackets are counted and
-// strings are closed; what is kept is judged by whoever parses it.
+// Value passes over one value and appends it to keep, if that is not nil and it is not too long. Brackets are counted
+// and strings are closed; what is kept is checked by its parser.
 func (s *Scanner) Value(keep *[]byte) error {
 	if _, err := s.Peek(); err != nil {
 		return err
@@ -213,7 +214,7 @@ func (w *walk) over(chunk []byte) (int, error) {
 	return len(chunk), nil
 }
 
-// inText moves over a string's characters and gives the offset of the last one that it looked at.
+// inText moves over a string's characters and gives the offset of the last one that it inspected.
 func (w *walk) inText(chunk []byte) int {
 	i := 0
 	for i < len(chunk) {

@@ -53,15 +53,17 @@ func Read(database string) (Jobs, error) {
 		}
 		id := rows.GetInt(0)
 		if id < 1 || id > math.MaxUint32 {
-			return nil, fmt.Errorf("%s: a job has the id %d: the original gives 1 to %d", database, id, uint32(math.MaxUint32))
+			return nil, fmt.Errorf("%s: a job has the id %d: the original gives 1 to %d", database, id,
+				uint32(math.MaxUint32))
 		}
 		old = append(old, oldJob{
-			id: id, user: rows.GetInt(1), service: rows.GetText(2), word: rows.GetText(3), dir: rows.GetText(4), created: rows.GetText(5),
+			id: id, user: rows.GetInt(1), service: rows.GetText(2), word: rows.GetText(3), dir: rows.GetText(4),
+			created: rows.GetText(5),
 		})
 	}
 }
 
-// will is what a row becomes here. It follows from the row and the look at its files, the same in a dry run.
+// will is what a row becomes here. It follows from the row and the check of its files, the same in a dry run.
 type will struct {
 	as      *compute.Imported // nil: it runs here
 	files   bool              // there are some to copy
@@ -78,7 +80,8 @@ func (o *oldJob) will(f *oldFiles, now time.Time) (w will) {
 	bad := func(format string, args ...any) { w.fails = true; note(format, args...) }
 	word := wire.ParseStored(o.word)
 	w.files = !f.gone
-	w.as = &compute.Imported{From: "job-orchestrator", Word: strings.ToLower(string(word)), Missing: f.gone, Created: o.created}
+	w.as = &compute.Imported{From: "job-orchestrator", Word: strings.ToLower(string(word)), Missing: f.gone,
+		Created: o.created}
 	if f.results {
 		w.as.Results = oldResult
 	}
@@ -109,7 +112,8 @@ func (o *oldJob) will(f *oldFiles, now time.Time) (w will) {
 			note("its results are damaged (%s)", f.damage)
 		}
 	default:
-		bad("it was %s, and what its client made of it is not known here: it becomes Failed with the cause lost", strings.ToLower(o.word))
+		bad("it was %s, and what its client made of it is not known here: it becomes Failed with the cause lost",
+			strings.ToLower(o.word))
 	}
 	return w
 }
@@ -129,10 +133,11 @@ func (o *oldJob) waits(f *oldFiles, w *will, bad func(format string, args ...any
 	}
 }
 
-// oldTimes are the forms in which SQLite and the original's libraries write times, all of them in UTC unless they say otherwise.
+// oldTimes are the forms in which SQLite and the original's libraries write times, all of them in UTC unless they have
+// another zone.
 var oldTimes = []string{time.DateTime, time.RFC3339, "2006-01-02 15:04:05Z07:00"}
 
-// time reads when the row was made. ok is false if it does not say, or says what cannot be.
+// time reads when the row was made. ok is false if there is no time, or an impossible one.
 func (o *oldJob) time(now time.Time) (at time.Time, ok bool) {
 	for _, form := range oldTimes {
 		if t, err := time.Parse(form, o.created); err == nil && t.Before(now) && t.Year() > 1970 {
@@ -151,8 +156,8 @@ type oldFiles struct {
 	damage  error // of the results
 }
 
-// look looks at the files of a row. Errors are such that they could not be copied either.
-func (o *oldJob) look(ctx context.Context) (f oldFiles, err error) {
+// inspect checks the files of a row. Errors are such that they could not be copied either.
+func (o *oldJob) inspect(ctx context.Context) (f oldFiles, err error) {
 	err = o.each(func(name string, file *os.File) error {
 		if name != oldResult {
 			f.names = append(f.names, name)
@@ -185,8 +190,8 @@ func (o *oldJob) copy(u *compute.Upload, ran bool) error {
 	}, func(string) {})
 }
 
-// each opens the files of a row one after the other. Only regular files of the directory itself are taken: the original has no others. odd is told the names of those whose name no
-// job here can have.
+// each opens the files of a row one after the other. Only regular files of the directory itself are taken: the original
+// has no others. odd receives the names of those whose name no job here can have.
 func (o *oldJob) each(do func(name string, file *os.File) error, odd func(name string)) error {
 	root, err := os.OpenRoot(o.dir)
 	if err != nil {

@@ -21,10 +21,12 @@ type Jobs []oldJob
 
 // Report counts what became of the original's jobs.
 type Report struct {
-	Taken   int            `json:"taken"`     // that were not here before
-	There   int            `json:"there"`     // that were
-	Left    int            `json:"left_out"`  // cleaned ones
-	Failed  int            `json:"failed"`    // of the taken ones, those that had not failed there: nobody knows how they ended, or their files are gone or damaged
+	Taken int `json:"taken"`    // that were not here before
+	There int `json:"there"`    // that were
+	Left  int `json:"left_out"` // cleaned ones
+	// of the taken ones, those that had not failed there: it is unknown how they ended, or their files are gone or
+	// damaged
+	Failed  int            `json:"failed"`
 	ByWord  map[string]int `json:"by_status"` // of all
 	Notices []string       `json:"notices,omitempty"`
 	Unsaid  int            `json:"notices_left_out,omitempty"`
@@ -52,8 +54,8 @@ func (all Jobs) Unserved(known []compute.Service) (missing []string) {
 	return missing
 }
 
-// Target is where jobs are taken over to: a store, and an application that is bound to the engine on it. Without an engine
-// nothing is taken, and without a store nothing is there yet.
+// Target is where jobs are taken over to: a store, and an application that is bound to the engine on it. Without an
+// engine nothing is taken, and without a store there are no jobs yet.
 type Target struct {
 	Store  job.Store
 	App    *compute.App
@@ -89,7 +91,7 @@ func (t *Report) one(ctx context.Context, o *oldJob, to *Target) error {
 		t.Left++
 		return nil
 	}
-	f, err := o.look(ctx)
+	f, err := o.inspect(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,8 @@ func (to *Target) find(ctx context.Context, o *oldJob) (j job.Job, there bool, e
 		return j, false, err
 	}
 	if j = page.Jobs[0]; j.Key != o.key() || j.Owner != o.owner() {
-		return j, false, job.Errorf(job.Conflict, "import", j.ID, "the id %d is another job's here: import into a data directory without compute jobs of its own", o.id)
+		return j, false, job.Errorf(job.Conflict, "import", j.ID,
+			"the id %d is another job's here: import into a data directory without compute jobs of its own", o.id)
 	}
 	return j, true, nil
 }
@@ -138,7 +141,8 @@ func (to *Target) take(ctx context.Context, o *oldJob, w *will) error {
 		}
 	}
 	j, err := u.Commit(ctx, compute.Order{
-		Owner: o.owner(), User: strconv.FormatInt(o.user, 10), Service: o.service, Key: o.key(), Number: o.id, Created: w.created, Imported: w.as, By: lifecycle.Operator, Actor: "import",
+		Owner: o.owner(), User: strconv.FormatInt(o.user, 10), Service: o.service, Key: o.key(), Number: o.id,
+		Created: w.created, Imported: w.as, By: lifecycle.Operator, Actor: "import",
 		Note: "it was " + strings.ToLower(string(wire.ParseStored(o.word))) + " at job-orchestrator",
 	})
 	if err != nil {
@@ -156,6 +160,7 @@ func (to *Target) callOff(ctx context.Context, j *job.Job) error {
 	if err != nil || to.Engine == nil || j.Ended || spec.Imported == nil || spec.Imported.Word != compute.ImportKilled {
 		return err
 	}
-	_, err = to.Engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import", Note: "it was killed at the original"})
+	_, err = to.Engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import",
+		Note: "it was killed at the original"})
 	return err
 }

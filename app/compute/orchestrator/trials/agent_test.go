@@ -56,7 +56,7 @@ type ours struct {
 	stop  func()
 }
 
-// employ starts an agent without namespaces, or as set says.
+// employ starts an agent without namespaces, or as set defines.
 func employ(t *testing.T, set func(*agent.Options)) *ours {
 	t.Helper()
 	return employOn(t, mem.New(), agent.HandlerOptions{}, set)
@@ -68,10 +68,12 @@ func employOn(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*a
 }
 
 // employWith sets its engine's options besides.
-func employWith(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*agent.Options), tune func(*engine.Options)) *ours {
+func employWith(t *testing.T, store job.Store, h agent.HandlerOptions, set func(*agent.Options),
+	tune func(*engine.Options)) *ours {
 	t.Helper()
 	runs := &counted{Runner: box(t, sandbox.None)}
-	o := agent.Options{Dir: t.TempDir(), Name: "a1", Slots: 16, Cores: -1, Memory: -1, Runner: runs, Sandbox: sandbox.None, Reserve: 1, Grace: 200 * time.Millisecond}
+	o := agent.Options{Dir: t.TempDir(), Name: "a1", Slots: 16, Cores: -1, Memory: -1, Runner: runs,
+		Sandbox: sandbox.None, Reserve: 1, Grace: 200 * time.Millisecond}
 	if set != nil {
 		set(&o)
 	}
@@ -79,7 +81,8 @@ func employWith(t *testing.T, store job.Store, h agent.HandlerOptions, set func(
 	if err != nil {
 		t.Fatal(err)
 	}
-	eo := engine.Options{Name: "agent", Sweep: 20 * time.Millisecond, Grace: 50 * time.Millisecond, Lease: patience, Retain: engine.Retention{Every: 50 * time.Millisecond}}
+	eo := engine.Options{Name: "agent", Sweep: 20 * time.Millisecond, Grace: 50 * time.Millisecond, Lease: patience,
+		Retain: engine.Retention{Every: 50 * time.Millisecond}}
 	if tune != nil {
 		tune(&eo)
 	}
@@ -126,7 +129,9 @@ func (a *ours) payloads() []job.Job {
 // gone waits until the agent has no payload's files any more: the server gave its receipts.
 func (a *ours) gone() {
 	a.Helper()
-	eventually(a.T, "the agent clears its payloads away", func() bool { return len(inside(a.T, filepath.Join(a.dir, "payloads"))) == 0 })
+	eventually(a.T, "the agent clears its payloads away", func() bool {
+		return len(inside(a.T, filepath.Join(a.dir, "payloads"))) == 0
+	})
 }
 
 // inside lists a directory.

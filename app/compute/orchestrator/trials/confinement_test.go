@@ -20,23 +20,27 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 )
 
-// Words in a script are no crime, unless the site wants the original's list; then the reason reaches the user.
+// Words in a script are no crime, unless the service configuration requires the original's list; then the reason
+// reaches the user.
 func blocklist(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	their := theirs(t, example(c))
 	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "echo run docker later"} {
-		if s := their.until(their.upload(script(body)), "Invalid", "Completed"); s.Status != "Invalid" || s.Message != "" {
+		if s := their.until(their.upload(script(body)), "Invalid", "Completed"); s.Status != "Invalid" ||
+			s.Message != "" {
 			t.Errorf("control: %q is %+v", body, s)
 		}
 	}
 	x := dial(t, employ(t, nil).url)
-	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Check = orchestrator.Check(policy.Legacy) })
-	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "chmod 755 run.sh", "# transform input/output", "service= true", "echo mount stress"} {
+	s, strict := open(t, with(x), nil), open(t, with(dial(t, employ(t, nil).url)),
+		func(s *setting) { s.compute.Check = orchestrator.Check(policy.Legacy) })
+	for _, body := range []string{"# see /proc/ for more", "echo curl is a word", "chmod 755 run.sh",
+		"# transform input/output", "service= true", "echo mount stress"} {
 		s.ends(s.upload(body), compute.Completed, "")
 	}
 	id := strict.upload(script("curl http://example.org"))
 	strict.ends(id, compute.Invalid, compute.CauseRejected)
-	if now := strict.status(id); now.Status != "Invalid" || !says(now.Message, "curl") {
+	if now := strict.status(id); now.Status != "Invalid" || !contains(now.Message, "curl") {
 		t.Errorf("got %+v", now)
 	}
 }
@@ -57,9 +61,11 @@ func zombies(t *testing.T, parent int) (n int) {
 	return n
 }
 
-// The original leaves a zombie for each job. Ours waits for its children: those of the fake beside it are the only ones.
+// The original leaves a zombie for each job. Ours waits for its children: those of the fake beside it are the only
+// ones.
 func reaped(t *testing.T) {
-	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "4", "--compute-sandbox", "none", "--log-level", "error")
+	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "4",
+		"--compute-sandbox", "none", "--log-level", "error")
 	d := &death{T: t, server: p, latch: newLatch(t), mark: "86400.0", service: "default"}
 	d.latch.lift()
 	for range 10 {
@@ -73,7 +79,8 @@ func reaped(t *testing.T) {
 	eventually(t, "control: the original's zombie", func() bool { return zombies(t, os.Getpid()) > 0 })
 }
 
-// A job that ignores the signal, with a child and a daemon, is gone as a whole before it is called Killed. The original ends its shell.
+// A job that ignores the signal, with a child and a daemon, is gone as a whole before it is called Killed. The original
+// ends its shell.
 func wholeTree(t *testing.T) {
 	body := func(mark string, l *latch) string {
 		return "sleep " + mark + " &\n(setsid bash -c \"trap '' TERM; sleep " + mark + "\" &)\n" + l.wait()
@@ -102,7 +109,7 @@ func wholeTree(t *testing.T) {
 	}
 }
 
-// Whoever is first decides, and a job that is Completed has its results.
+// The first decides, and a job that is Completed has its results.
 func guarded(t *testing.T) {
 	s := open(t, with(dial(t, employ(t, nil).url)), nil)
 	var all sync.WaitGroup
@@ -136,7 +143,8 @@ func quota(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{Interval: time.Hour}) // all stay Prepared
 	o := wiretest.ServiceAt(c.URL)
 	o.RunsPerUser = most
-	their := user{T: t, url: wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": o}}).URL}
+	their := user{T: t, url: wiretest.Server(t,
+		wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": o}}).URL}
 	for range jobs {
 		their.upload(script("true"))
 	}
@@ -171,7 +179,8 @@ func quota(t *testing.T) {
 	}
 }
 
-// An answer that is lost costs the original's job at once. Ours asks our agent, which ran it once; with an original client it says that it is lost, or sends again if that is wanted.
+// An answer that is lost costs the original's job at once. Ours asks our agent, which ran it once; with an original
+// client it reports that it is lost, or sends again if that is wanted.
 func lostAnswer(t *testing.T) {
 	lose := wiretest.Fault{Path: "/submit", Lose: true, Times: 1}
 	c := wiretest.Client(t, wiretest.ClientOptions{})
@@ -181,14 +190,16 @@ func lostAnswer(t *testing.T) {
 	for _, resend := range []bool{false, true} {
 		c := wiretest.Client(t, wiretest.ClientOptions{})
 		c.Break(lose)
-		s := open(t, with(original(t, c, func(o *legacy.Options) { o.Resend = resend })), func(s *setting) { s.compute.Resend = resend })
+		s := open(t, with(original(t, c, func(o *legacy.Options) {
+			o.Resend = resend
+		})), func(s *setting) { s.compute.Resend = resend })
 		id := s.upload(script("true"))
 		if resend {
 			s.ends(id, compute.Completed, "")
 			continue
 		}
 		s.ends(id, compute.Failed, compute.CauseLost)
-		if now := s.status(id); !says(now.Message, "lost") || len(c.Submissions()) != 1 {
+		if now := s.status(id); !contains(now.Message, "lost") || len(c.Submissions()) != 1 {
 			t.Errorf("%+v, submitted %d times", now, len(c.Submissions()))
 		}
 	}
@@ -216,7 +227,9 @@ func limited(t *testing.T) {
 	} {
 		t.Run(one.cause, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.compute.Services[0].Limits = one.limits })
+			s := open(t, with(dial(t, employ(t, nil).url)), func(s *setting) {
+				s.compute.Services[0].Limits = one.limits
+			})
 			id := s.upload("echo begun >begun.txt\n" + one.body)
 			s.ends(id, compute.Failed, one.cause)
 			if now := s.status(id); now.Reason != one.cause || now.Message == "" {

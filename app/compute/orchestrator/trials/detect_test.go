@@ -74,7 +74,8 @@ func (s *server) agent() compute.Agent {
 	return s.app.Agents()[0]
 }
 
-// An agent of ours that a variable names is used as one: limits hold, variables arrive, the exit code comes back, what is written is seen as it is written.
+// An agent of ours that a variable names is used as one: limits hold, variables arrive, the exit code comes back, what
+// is written is seen as it is written.
 func TestVariablesNameOurs(t *testing.T) {
 	t.Parallel()
 	const text = "echo \"[$FOO]\"\nexit 3\n"
@@ -83,7 +84,7 @@ func TestVariablesNameOurs(t *testing.T) {
 		store, a := mem.New(), employ(t, nil)
 		s := openOn(t, store, found(t, a.url, store, nil), compute.Service{})
 		if got := s.agent(); got.Kind != "agent" || got.Sandbox != "none" || got.Slots != 16 {
-			t.Errorf("it is told as %+v", got)
+			t.Errorf("it is reported as %+v", got)
 		}
 		j, err := s.order(compute.Order{Env: map[string]string{"FOO": "bar"}}, text)
 		if err != nil {
@@ -115,7 +116,8 @@ func TestVariablesNameOurs(t *testing.T) {
 		}
 		l.lift()
 		s.ends(int(j.Number), compute.Completed, "")
-		j, err = s.order(compute.Order{Limits: compute.Limits{Wall: 50 * time.Millisecond}}, "until false; do sleep 0.02; done\n")
+		j, err = s.order(compute.Order{Limits: compute.Limits{Wall: 50 * time.Millisecond}},
+			"until false; do sleep 0.02; done\n")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +127,7 @@ func TestVariablesNameOurs(t *testing.T) {
 		t.Parallel()
 		s := open(t, with(originalAt(t, employ(t, nil).url, nil)), nil)
 		if got := s.agent(); got.Kind != legacy.Kind {
-			t.Errorf("it is told as %+v", got)
+			t.Errorf("it is reported as %+v", got)
 		}
 		j, err := s.order(compute.Order{Env: map[string]string{"FOO": "bar"}}, text)
 		if err != nil {
@@ -141,16 +143,19 @@ func TestVariablesNameOurs(t *testing.T) {
 	})
 }
 
-// What an original client cannot do is refused if somebody asked for it, and told if only the service sets it.
+// What an original client cannot do is refused if somebody asked for it, and named if only the service sets it.
 func TestOriginalCannot(t *testing.T) {
 	t.Parallel()
 	c, store := wiretest.Client(t, wiretest.ClientOptions{}), mem.New()
 	service := compute.Service{Limits: compute.Limits{Memory: 1 << 30}, Env: map[string]string{"HOME_OF": "x"}}
 	var s *server
 	service.Unlimited = func() string { return orchestrator.Limitless(s.app.Agents()[0].Kind) }
-	s = openOn(t, store, found(t, c.URL, store, func(o *legacy.Options) { o.Service = func(string) compute.Service { return service } }), service)
-	if got := s.agent(); got.Kind != legacy.Kind || got.Sandbox != "none" || !strings.Contains(got.Detail, "no limits") {
-		t.Errorf("it is told as %+v", got)
+	s = openOn(t, store, found(t, c.URL, store, func(o *legacy.Options) {
+		o.Service = func(string) compute.Service { return service }
+	}), service)
+	if got := s.agent(); got.Kind != legacy.Kind || got.Sandbox != "none" ||
+		!strings.Contains(got.Detail, "no limits") {
+		t.Errorf("it is reported as %+v", got)
 	}
 	_, err := s.order(compute.Order{Limits: compute.Limits{Wall: time.Minute, Cores: 2}}, script("true"))
 	if job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), "limits (wall, cores) cannot be had") {
@@ -161,17 +166,17 @@ func TestOriginalCannot(t *testing.T) {
 		t.Fatal(err)
 	}
 	if j = s.ends(int(j.Number), compute.Failed, compute.CauseRejected); !strings.Contains(j.Message, "does not know variables (FOO), which were asked for") {
-		t.Errorf("it says %q", j.Message)
+		t.Errorf("the message is %q", j.Message)
 	}
 	if got := c.Submissions(); len(got) != 0 {
 		t.Errorf("it got %v", got)
 	}
-	l := newLatch(t) // control: nobody asked
+	l := newLatch(t) // control: no one asked
 	j, err = s.order(compute.Order{}, script(l.wait()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is told what is left away", func() bool {
+	eventually(t, "it is reported what is left away", func() bool {
 		now := s.job(int(j.Number))
 		return now.State == compute.Running && strings.Contains(now.Message, "limits (memory) and variables (HOME_OF)")
 	})
@@ -234,7 +239,8 @@ func (s *street) move(t *testing.T, machine string) {
 	s.at.Store(u)
 }
 
-// A job that an original client has stays its own when the machine is replaced by an agent of ours: it is lost, and never handed over a second time. What comes later goes to ours.
+// A job that an original client has stays its own when the machine is replaced by an agent of ours: it is lost, and
+// never handed over a second time. What comes later goes to ours.
 func TestOriginalReplaced(t *testing.T) {
 	t.Parallel()
 	c, a, store := wiretest.Client(t, wiretest.ClientOptions{}), employ(t, nil), mem.New()
@@ -249,18 +255,22 @@ func TestOriginalReplaced(t *testing.T) {
 	eventually(t, "ours is found", func() bool { return s.app.Agents()[0].Kind == "agent" })
 	next := s.upload(script("exit 3"))
 	s.ends(next, compute.Failed, compute.CauseExit)
-	if d := s.data(next); d.Notice.Ending.Exit != 3 || len(c.Submissions()) != 1 || a.runs.count() != 1 || l.runs() != 1 {
+	if d := s.data(next); d.Notice.Ending.Exit != 3 || len(c.Submissions()) != 1 || a.runs.count() != 1 ||
+		l.runs() != 1 {
 		t.Errorf("got %+v; the original got %d, ours ran %d", d.Notice.Ending, len(c.Submissions()), a.runs.count())
 	}
 }
 
-// A job whose answer an original client gave in vain runs nowhere else, whoever is there afterwards: unless that is wanted.
+// A job whose answer an original client gave in vain runs nowhere else, whatever is there afterwards: unless that is
+// wanted.
 func TestLostAnswerReplaced(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
 		c, a, store := wiretest.Client(t, wiretest.ClientOptions{}), employ(t, nil), mem.New()
 		way := newStreet(t, c.URL)
-		s := open(t, with(found(t, way.url, store, func(o *legacy.Options) { o.Resend = again })), func(s *setting) { s.store, s.compute.Resend = store, again })
+		s := open(t, with(found(t, way.url, store, func(o *legacy.Options) {
+			o.Resend = again
+		})), func(s *setting) { s.store, s.compute.Resend = store, again })
 		s.agent()
 		way.lose.Store(true)
 		id := s.upload(script("true"))
@@ -278,7 +288,8 @@ func TestLostAnswerReplaced(t *testing.T) {
 	}
 }
 
-// A job that our agent has is not asked of an original client in its place, and goes on when the agent is back; so it is when the server is another one by then.
+// A job that our agent has is not asked of an original client at its address, and goes on when the agent is back; so it
+// is when the server is another one by then.
 func TestOursReplaced(t *testing.T) {
 	t.Parallel()
 	c, a, store := wiretest.Client(t, wiretest.ClientOptions{}), employ(t, nil), mem.New()
@@ -298,12 +309,14 @@ func TestOursReplaced(t *testing.T) {
 	l.lift()
 	s.ends(id, compute.Completed, "")
 	asked := c.Requests()
-	if len(c.Submissions()) != 0 || a.runs.count() != 1 || slices.ContainsFunc(asked, func(q string) bool { return strings.Contains(q, "/retrieve") }) {
+	if len(c.Submissions()) != 0 || a.runs.count() != 1 ||
+		slices.ContainsFunc(asked, func(q string) bool { return strings.Contains(q, "/retrieve") }) {
 		t.Errorf("the original was asked %v, ours ran it %d times", asked, a.runs.count())
 	}
 }
 
-// A job that an original client has is asked of it by a server that was started anew, before anybody told what is at the address, and by then.
+// A job that an original client has is asked of it by a server that was started anew, before it was detected what is at
+// the address, and by then.
 func TestServerRestarted(t *testing.T) {
 	t.Parallel()
 	c, store := wiretest.Client(t, wiretest.ClientOptions{}), mem.New()

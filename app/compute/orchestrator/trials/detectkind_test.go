@@ -19,7 +19,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// A job of an original client that is handed over again after a restart (LEGACY_REDISPATCH) has the trap in its run.sh (LEGACY_INJECT_TRAP), also when nobody has told yet who is there.
+// A job of an original client that is handed over again after a restart (LEGACY_REDISPATCH) has the trap in its run.sh
+// (LEGACY_INJECT_TRAP), also when it was not detected yet which agent is there.
 func TestTrapAfterRestart(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c, store, dir := wiretest.Client(t, wiretest.ClientOptions{}), mem.New(), t.TempDir()
@@ -58,11 +59,11 @@ func TestTrapAfterRestart(t *testing.T) {
 		lose.Store(false)
 		x := found(t, web.URL, store, again)
 		if known {
-			if _, err := x.Room(t.Context()); err != nil {
+			if _, err := x.Capacity(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// nobody else asks who is there
+		// no one else asks who is there
 		s := open(t, map[string]compute.Executor{"a1": &slowRoom{Executor: x, ticketless: x.Ticketless}}, set)
 		eventually(t, "it ends", func() bool { return s.job(id).Ended })
 		if j := s.job(id); j.State != compute.Completed {
@@ -77,14 +78,15 @@ type slowRoom struct {
 	ticketless func() bool
 }
 
-func (s *slowRoom) Room(ctx context.Context) (compute.Room, error) {
+func (s *slowRoom) Capacity(ctx context.Context) (compute.Capacity, error) {
 	<-ctx.Done()
-	return compute.Room{}, ctx.Err()
+	return compute.Capacity{}, ctx.Err()
 }
 
 func (s *slowRoom) Ticketless() bool { return s.ticketless() }
 
-// Results in part complete a job of an original client that cannot pack them (rule 3), also after a restart of the server before anybody was found at the address.
+// Results in part complete a job of an original client that cannot pack them (rule 3), also after a restart of the
+// server before anybody was found at the address.
 func TestPartialAfterRestart(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		c, store, dir := wiretest.Client(t, wiretest.ClientOptions{}), mem.New(), t.TempDir()
@@ -110,12 +112,14 @@ func TestPartialAfterRestart(t *testing.T) {
 			s := open(t, with(found(t, web.URL, store, nil)), set)
 			s.agent()
 			id = s.upload(script("echo done >out.txt"))
-			eventually(t, "the client has it", func() bool { return s.data(id).Remote != "" && len(c.Submissions()) > 0 })
+			eventually(t, "the client has it", func() bool {
+				return s.data(id).Remote != "" && len(c.Submissions()) > 0
+			})
 		})
 		away.Store(true)
 		x := found(t, web.URL, store, nil)
 		if known {
-			if _, err := x.Room(t.Context()); err != nil {
+			if _, err := x.Capacity(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -134,7 +138,9 @@ type cutOnce struct {
 	n atomic.Int64
 }
 
-func (c *cutOnce) Room(ctx context.Context) (compute.Room, error) { return c.Executor.Room(ctx) }
+func (c *cutOnce) Capacity(ctx context.Context) (compute.Capacity, error) {
+	return c.Executor.Capacity(ctx)
+}
 
 func (c *cutOnce) Results(ctx context.Context, h compute.Handle) (io.ReadCloser, error) {
 	if c.n.Add(1) == 1 {
@@ -143,7 +149,8 @@ func (c *cutOnce) Results(ctx context.Context, h compute.Handle) (io.ReadCloser,
 	return c.Executor.Results(ctx, h)
 }
 
-// A job of ours has its results whole after a transfer broke once, also while the last one found at its address was an original client.
+// A job of ours has its results whole after a transfer broke once, also while the last one found at its address was an
+// original client.
 func TestOursWhereAnOriginalWas(t *testing.T) {
 	for _, kind := range []string{"agent", "legacy"} {
 		store, a := mem.New(), employ(t, nil)

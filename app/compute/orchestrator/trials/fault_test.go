@@ -16,13 +16,16 @@ var calls = []string{"submit", "look", "results", "partial", "kill", "forget", "
 
 // harms are what the network does to each.
 var harms = map[string]harm{
-	"request lost": requestHangs, "answer lost": answerLost, "answer cut": answerCut, "reset": reset, "never answered": answerHangs, "late": answerDelayed, "doubled": doubled,
+	"request lost": requestHangs, "answer lost": answerLost, "answer cut": answerCut, "reset": reset,
+	"never answered": answerHangs, "late": answerDelayed, "doubled": doubled,
 }
 
-// hurry is how long the server waits for an agent here. A slow machine may take longer: that is a fault like the others, and changes no end.
+// hurry is how long the server waits for an agent here. A slow machine may take longer: that is a fault like the
+// others, and changes no end.
 const hurry = time.Second
 
-// TestFaults has each call go wrong in each way, twice and then no more, while a job goes through its life: it ends rightly, and ran once.
+// TestFaults has each call go wrong in each way, twice and then no more, while a job goes through its life: it ends
+// rightly, and ran once.
 func TestFaults(t *testing.T) {
 	for _, call := range calls {
 		for name, h := range harms {
@@ -41,7 +44,8 @@ func fault(t *testing.T, call string, h harm) {
 	t.Cleanup(x.Close)
 	g.harm(call, h, 0, 2)
 	s := open(t, with(x), func(s *setting) {
-		s.compute.Answer, s.compute.Stall, s.compute.Silence, s.compute.Look = hurry, hurry, 200*time.Millisecond, 500*time.Millisecond
+		s.compute.Answer, s.compute.Stall, s.compute.Silence, s.compute.Recheck = hurry, hurry, 200*time.Millisecond,
+			500*time.Millisecond
 	})
 	l := newLatch(t)
 	id := s.upload(script("echo begun; echo first >first.txt\n" + l.wait() + "echo made >made.txt"))
@@ -60,7 +64,7 @@ func fault(t *testing.T, call string, h harm) {
 		eventually(t, "the log", func() bool { return s.log(id) == "begun\n" })
 	case "kill":
 		want, cause = compute.Killed, compute.CauseKilled
-		eventually(t, "the job is called off", func() bool { code, _ := s.terminate(id); return code == 200 })
+		eventually(t, "the job is cancelled", func() bool { code, _ := s.terminate(id); return code == 200 })
 	}
 	if call != "kill" {
 		l.lift()

@@ -25,17 +25,24 @@ type harm string
 
 // What may happen to a call. All but doubled is the work of toxiproxy.
 const (
-	none          harm = ""
-	requestHangs  harm = `{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`      // it never arrives, and the connection stays open
-	answerHangs   harm = `{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`    // it arrives, and its answer never does
-	answerLost    harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":25}}`  // it arrives, and the connection ends before the answer; 25 bytes are "100 Continue"
-	answerCut     harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":400}}` // the connection ends within the answer
-	reset         harm = `{"type":"reset_peer","stream":"downstream","attributes":{"timeout":0}}` // the connection is reset
-	answerDelayed harm = `{"type":"latency","stream":"downstream","attributes":{"latency":2500}}` // the answer comes after whoever asked has given up
-	doubled       harm = "doubled"                                                                // it arrives twice, and the second answer counts
+	none harm = ""
+	// it never arrives, and the connection stays open
+	requestHangs harm = `{"type":"timeout","stream":"upstream","attributes":{"timeout":0}}`
+	// it arrives, and its answer never does
+	answerHangs harm = `{"type":"timeout","stream":"downstream","attributes":{"timeout":0}}`
+	// it arrives, and the connection ends before the answer; 25 bytes are "100 Continue"
+	answerLost harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":25}}`
+	// the connection ends within the answer
+	answerCut harm = `{"type":"limit_data","stream":"downstream","attributes":{"bytes":400}}`
+	// the connection is reset
+	reset harm = `{"type":"reset_peer","stream":"downstream","attributes":{"timeout":0}}`
+	// the answer comes after its caller has timed out
+	answerDelayed harm = `{"type":"latency","stream":"downstream","attributes":{"latency":2500}}`
+	doubled       harm = "doubled" // it arrives twice, and the second answer counts
 )
 
-// gate is the network between a server and its agent. It tells the calls apart and sends each on its way: straight, or through a proxy of its own that does it harm.
+// gate is the network between a server and its agent. It distinguishes the calls and sends each on its way: straight,
+// or through a proxy of its own that does it harm.
 type gate struct {
 	t   *testing.T
 	url string
@@ -111,7 +118,8 @@ func (g *gate) harm(call string, h harm, pass, times int) {
 
 // proxy starts a toxiproxy with one toxic. The caller has the lock.
 func (g *gate) proxy(call string, h harm) *toxiproxy.Proxy {
-	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), call, "127.0.0.1:0", g.target.Host)
+	p := toxiproxy.NewProxy(toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop()), call, "127.0.0.1:0",
+		g.target.Host)
 	err := p.Start()
 	if err == nil {
 		_, err = p.Toxics.AddToxicJson(strings.NewReader(string(h)))
@@ -187,7 +195,8 @@ func (g *gate) route(call, path string) (target string, h harm) {
 
 func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
 	target, h := g.route(callOf(r), r.URL.Path)
-	// Where an answer is to hang, the server must not close the connection behind it: toxiproxy passes that on, and the answer is lost instead.
+	// Where an answer is to hang, the server must not close the connection behind it: toxiproxy passes that on, and the
+	// answer is lost instead.
 	transport := &http.Transport{DisableKeepAlives: h != answerHangs, DisableCompression: true}
 	if h == doubled {
 		g.twice(r, target, transport)
@@ -198,8 +207,9 @@ func (g *gate) serve(w http.ResponseWriter, r *http.Request) {
 		},
 		Transport:     transport,
 		FlushInterval: -1,
-		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }, // a network has no words
-		ErrorLog:      log.New(io.Discard, "", 0),
+		// a network has no words
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0),
 	}
 	p.ServeHTTP(w, r)
 }

@@ -29,14 +29,19 @@ func TestGolden(t *testing.T) {
 	})
 	t.Run("an original server and our agent", func(t *testing.T) {
 		t.Parallel()
-		f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(employ(t, nil).url)}})
-		golden(t, user{T: t, url: f.URL}, []string{".orchestrator.exit", "exit.json", "progress.txt", "run.sh", "stderr", "stdout"})
+		f := wiretest.Server(t,
+			wiretest.ServerOptions{
+				Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(employ(t, nil).url)}})
+		golden(t, user{T: t, url: f.URL}, []string{".orchestrator.exit", "exit.json", "progress.txt", "run.sh",
+			"stderr", "stdout"})
 		t.Run("words", func(t *testing.T) { words(t, f) })
 	})
-	t.Run("the original's own pairing", func(t *testing.T) { // control: the self-copy is there, and nothing of what the agent says
+	t.Run("the original's own pairing", func(t *testing.T) {
+		// control: the self-copy is there, and nothing of what the agent reports
 		t.Parallel()
 		c := wiretest.Client(t, wiretest.ClientOptions{})
-		f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(c.URL)}})
+		f := wiretest.Server(t,
+			wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(c.URL)}})
 		golden(t, user{T: t, url: f.URL}, []string{".orchestrator.exit", "output.zip", "progress.txt", "run.sh"})
 	})
 }
@@ -49,14 +54,14 @@ func golden(t *testing.T, u user, names []string) {
 	whole, cancelled := u.upload(text), u.uploadTo("example", 2, map[string]string{"run.sh": text})
 	l.arrived(2)
 	u.until(whole, "Running")
-	u.until(cancelled, "Running") // an original server knows only then what it has to end
+	u.until(cancelled, "Running") // an original server has only then what it has to end
 	if code, files := u.partial(whole); code != 200 || files["progress.txt"] != "step 1\n" || files["run.sh"] != text {
 		t.Errorf("partial: %d %v", code, files)
 	}
 	if code, message := u.terminate(cancelled); code != 200 || message != "job terminated" {
 		t.Errorf("terminate: %d %q", code, message)
 	}
-	u.until(cancelled, "Killed") // by the word itself: no look at an agent of ours comes so soon
+	u.until(cancelled, "Killed") // by the word itself: no query of an agent of ours comes so soon
 	l.lift()
 	u.until(whole, "Completed")
 	files := u.results(whole)
@@ -83,7 +88,8 @@ func golden(t *testing.T, u user, names []string) {
 	}
 }
 
-// words holds what our agent tells an original server against rule 2: nothing that it would dispatch again or never poll again.
+// words compares what our agent reports to an original server against rule 2: nothing that it would dispatch again or
+// never poll again.
 func words(t *testing.T, f *wiretest.FakeServer) {
 	t.Helper()
 	for body, want := range map[string]string{"true": "Completed", "exit 1": "Failed", "kill -9 $$": "Failed"} {
@@ -91,7 +97,7 @@ func words(t *testing.T, f *wiretest.FakeServer) {
 		f.Await(id, want)
 		for _, word := range f.Words(id) {
 			if !slices.Contains([]string{"Processing", "Submitted", "Prepared", "Running", want}, word) {
-				t.Errorf("%s: the server heard %v", body, f.Words(id))
+				t.Errorf("%s: the server received %v", body, f.Words(id))
 			}
 		}
 	}
@@ -109,7 +115,8 @@ func words(t *testing.T, f *wiretest.FakeServer) {
 	}
 }
 
-// TestGoldenClient shows what our server does besides with an original client: it gives scripts the trap, keeps a user's own output.zip and mends a ZIP that is cut.
+// TestGoldenClient shows what our server does besides with an original client: it gives scripts the trap, keeps a
+// user's own output.zip and mends a ZIP that is cut.
 func TestGoldenClient(t *testing.T) {
 	const bare = "#!/bin/bash\necho made >made.txt\n"
 	t.Run("trap", func(t *testing.T) {
@@ -119,7 +126,8 @@ func TestGoldenClient(t *testing.T) {
 		id := s.upload(bare)
 		s.ends(id, compute.Completed, "")
 		files := s.results(id)
-		if has(t, files, "made.txt"); !says(files["run.sh"], "trap") || !says(files["run.sh"], "#!/bin/bash\n__orch") {
+		if has(t, files, "made.txt"); !contains(files["run.sh"], "trap") ||
+			!contains(files["run.sh"], "#!/bin/bash\n__orch") {
 			t.Errorf("got %q", files["run.sh"])
 		}
 		without := open(t, with(original(t, c, nil)), nil) // control
@@ -129,7 +137,8 @@ func TestGoldenClient(t *testing.T) {
 		t.Parallel()
 		c := wiretest.Client(t, wiretest.ClientOptions{})
 		s := open(t, with(original(t, c, nil)), nil)
-		id := s.uploadTo("example", 1, map[string]string{"run.sh": script("true"), "output.zip": string(zipped(t, "mine.txt", "mine"))})
+		id := s.uploadTo("example", 1, map[string]string{"run.sh": script("true"),
+			"output.zip": string(zipped(t, "mine.txt", "mine"))})
 		s.ends(id, compute.Completed, "")
 		if files := s.results(id); len(files) != 1 || files["mine.txt"] != "mine" {
 			t.Errorf("got %v", files)
@@ -153,7 +162,10 @@ func TestGoldenClient(t *testing.T) {
 // Rule 6: a 404 is the end.
 func lostPayload(t *testing.T) {
 	t.Parallel()
-	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int { <-ctx.Done(); return 1 }})
+	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int {
+		<-ctx.Done()
+		return 1
+	}})
 	s := open(t, with(original(t, c, nil)), nil)
 	for range 2 {
 		s.await(s.upload(script("true")), compute.Running)

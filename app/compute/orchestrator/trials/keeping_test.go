@@ -60,7 +60,7 @@ func nothingStays(t *testing.T) {
 	}
 }
 
-// broken is a body whose sender dies.
+// broken is a body whose sender ends.
 type broken struct{}
 
 // Read is part of io.Reader.
@@ -104,7 +104,8 @@ func (j *journal) Write(p []byte) (int, error) {
 func noSecretsInLogs(t *testing.T) {
 	j := &journal{}
 	log := slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	a := employOn(t, mem.New(), agent.HandlerOptions{Token: "agents-token-sesame"}, func(o *agent.Options) { o.Log = log })
+	a := employOn(t, mem.New(), agent.HandlerOptions{Token: "agents-token-sesame"},
+		func(o *agent.Options) { o.Log = log })
 	x, err := agent.Dial(agent.DialOptions{URL: a.url, Token: "agents-token-sesame"})
 	if err != nil {
 		t.Fatal(err)
@@ -129,9 +130,9 @@ func noSecretsInLogs(t *testing.T) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if text := j.text.String(); strings.Contains(text, "sesame") || strings.Contains(text, secret) || len(secret) < 20 {
-		t.Errorf("the log tells secrets: %.2000s", text)
+		t.Errorf("the log has secrets: %.2000s", text)
 	} else if !strings.Contains(text, string(s.job(id).ID)) {
-		t.Error("control: the log tells nothing")
+		t.Error("control: the log has nothing")
 	}
 }
 
@@ -143,7 +144,8 @@ func longNames(t *testing.T) {
 	if code, got := s.ask("POST", "/upload", media, bytes.NewReader(body.Bytes())); code != 500 || got.Message != "Could not save file: File creation failed: File name too long (os error 36)" {
 		t.Errorf("%d %+v", code, got)
 	}
-	if code, _, text := (user{T: t, url: a.url}).do("POST", "/submit", media, body); code != 400 && code != 500 || !bytes.HasPrefix(text, []byte(`{"id":0,"input":{}`)) {
+	if code, _, text := (user{T: t, url: a.url}).do("POST", "/submit", media, body); code != 400 && code != 500 ||
+		!bytes.HasPrefix(text, []byte(`{"id":0,"input":{}`)) {
 		t.Errorf("%d %s", code, text)
 	}
 	if n := len(a.payloads()); n != 0 {
@@ -152,7 +154,7 @@ func longNames(t *testing.T) {
 	s.ends(s.upload("true"), compute.Completed, "")
 }
 
-// What a job says is there while it runs, and in its results.
+// The output of a job is there while it runs, and in its results.
 func output(t *testing.T) {
 	l := newLatch(t)
 	s := open(t, with(dial(t, employ(t, nil).url)), nil)
@@ -161,22 +163,24 @@ func output(t *testing.T) {
 	eventually(t, "the log of a job that runs", func() bool { return s.log(id) == "out\n" })
 	l.lift()
 	s.ends(id, compute.Completed, "")
-	if files := s.results(id); files["stdout"] != "out\n" || files["stderr"] != "err\n" || !says(files["exit.json"], `"exit_code": 0`) && !says(files["exit.json"], `"exit_code":0`) {
+	if files := s.results(id); files["stdout"] != "out\n" || files["stderr"] != "err\n" ||
+		!contains(files["exit.json"], `"exit_code": 0`) && !contains(files["exit.json"], `"exit_code":0`) {
 		t.Errorf("got %q", files)
 	}
 	c := theirs(t, example(wiretest.Client(t, wiretest.ClientOptions{})))
 	id = c.upload(script("echo out; echo err >&2"))
 	c.until(id, "Completed")
 	for name, text := range c.results(id) {
-		if name != "run.sh" && says(text, "out\n") {
+		if name != "run.sh" && contains(text, "out\n") {
 			t.Errorf("control: the original keeps the output in %s", name)
 		}
 	}
 }
 
-// Jobs are listed with filters and a cursor, those that wait with their place; and there are metrics.
+// Jobs are listed with filters and a cursor, those that wait with their position; and there are metrics.
 func listed(t *testing.T) {
-	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "2", "--compute-sandbox", "none", "--log-level", "error")
+	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "2",
+		"--compute-sandbox", "none", "--log-level", "error")
 	d := &death{T: t, server: p, latch: newLatch(t), mark: "86400.0", service: "default"}
 	for range 5 {
 		d.submit()
@@ -190,7 +194,8 @@ func listed(t *testing.T) {
 		}
 		return len(page.Jobs)
 	}
-	eventually(t, "two run, and the last has the last place of those that wait", func() bool { // one may wait at the agent already
+	eventually(t, "two run, and the last has the last position of those that wait", func() bool {
+		// one may wait at the agent already
 		j, err := api.ComputeJob(t.Context(), last)
 		waiting := in("Queued")
 		return err == nil && in("Running") == 2 && waiting >= 2 && j.QueuePosition == waiting
@@ -213,18 +218,19 @@ func listed(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("%d jobs on all pages", len(seen))
 	}
-	eventually(t, "the metrics tell of the agent, and of the jobs and bytes of the service", func() bool {
+	eventually(t, "the metrics show the agent, and the jobs and bytes of the service", func() bool {
 		_, _, text := (user{T: t, url: p.url}).do("GET", "/metrics", "", nil)
-		return says(string(text), `stagepost_compute_agent_up{agent="local"} 1`) && says(string(text), `stagepost_compute_run_seconds_count{service="default",state="Completed"} 5`) &&
-			says(string(text), `stagepost_compute_bytes_total{service="default",way="from-agent"}`)
+		return contains(string(text), `stagepost_compute_agent_up{agent="local"} 1`) && contains(string(text), `stagepost_compute_run_seconds_count{service="default",state="Completed"} 5`) &&
+			contains(string(text), `stagepost_compute_bytes_total{service="default",way="from-agent"}`)
 	})
 }
 
-// An upload that was cut goes on where it was, and one that is too large is told so.
+// An upload that was cut goes on where it was, and one that is too large is refused.
 func resumed(t *testing.T) {
 	s := open(t, with(dial(t, employ(t, nil).url)), func(s *setting) { s.wire.Limits.Body = 1000 })
 	media, body := form("example", 1, map[string]string{"run.sh": strings.Repeat("#", 2000)})
-	if code, got := s.ask("POST", "/upload", media, bytes.NewReader(body.Bytes())); code != http.StatusRequestEntityTooLarge {
+	if code, got := s.ask("POST", "/upload", media,
+		bytes.NewReader(body.Bytes())); code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %+v", code, got)
 	}
 	strict := open(t, nil, func(s *setting) { s.wire.Limits.Body, s.wire.Compat = 1000, wire.Strict })
@@ -236,7 +242,8 @@ func resumed(t *testing.T) {
 
 // What of an upload has arrived is still there when the server was killed in the middle, and an order takes the whole.
 func resumedAfterKill(t *testing.T) {
-	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "2", "--compute-sandbox", "none", "--log-level", "error")
+	p := launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-local", "2",
+		"--compute-sandbox", "none", "--log-level", "error")
 	text := "echo made >made.txt\n" + strings.Repeat("#", 10_000)
 	tus := func(method, path string, header map[string]string, part string) *http.Response {
 		q, err := http.NewRequest(method, path, strings.NewReader(part))
@@ -254,13 +261,15 @@ func resumedAfterKill(t *testing.T) {
 		a.Body.Close()
 		return a
 	}
-	a := tus("POST", p.url+"/api/v1/compute/uploads", map[string]string{"Upload-Length": fmt.Sprint(len(text)), "Upload-Metadata": "filename " + base64.StdEncoding.EncodeToString([]byte("run.sh"))}, "")
+	a := tus("POST", p.url+"/api/v1/compute/uploads", map[string]string{"Upload-Length": fmt.Sprint(len(text)),
+		"Upload-Metadata": "filename " + base64.StdEncoding.EncodeToString([]byte("run.sh"))}, "")
 	at, err := a.Location()
 	if err != nil {
 		t.Fatalf("%s, %v", a.Status, err)
 	}
 	send := func(from, to int) int {
-		return tus("PATCH", at.String(), map[string]string{"Upload-Offset": fmt.Sprint(from), "Content-Type": "application/offset+octet-stream"}, text[from:to]).StatusCode
+		return tus("PATCH", at.String(), map[string]string{"Upload-Offset": fmt.Sprint(from),
+			"Content-Type": "application/offset+octet-stream"}, text[from:to]).StatusCode
 	}
 	if code := send(0, 4000); code != 204 {
 		t.Errorf("the first part: %d", code)
@@ -277,12 +286,14 @@ func resumedAfterKill(t *testing.T) {
 	if code := send(4000, len(text)); code != 204 {
 		t.Errorf("the rest: %d", code)
 	}
-	order, err := json.Marshal(map[string]any{"service": "default", "uploads": []string{at.Path[strings.LastIndexByte(at.Path, '/')+1:]}})
+	order, err := json.Marshal(map[string]any{"service": "default",
+		"uploads": []string{at.Path[strings.LastIndexByte(at.Path, '/')+1:]}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &death{T: t, server: p}
-	code, _, answer := (user{T: t, url: p.url}).do("POST", "/api/v1/compute/jobs", "application/json", bytes.NewReader(order))
+	code, _, answer := (user{T: t, url: p.url}).do("POST", "/api/v1/compute/jobs", "application/json",
+		bytes.NewReader(order))
 	if err := json.Unmarshal(answer, &d.id); err != nil || code/100 != 2 {
 		t.Fatalf("%d %s", code, answer)
 	}
@@ -290,7 +301,7 @@ func resumedAfterKill(t *testing.T) {
 	d.made(d.id)
 }
 
-// Names with underscores are services, paths become absolute, and what makes no sense is refused with words.
+// Names with underscores are services, paths become absolute, and what is invalid is refused with words.
 func configured(t *testing.T) {
 	c, err := wire.Environ([]string{"SERVICE_MY_TOOL_UPLOAD_URL=http://c:9000/submit", "SERVICE_MY_TOOL_RUNS_PER_USER=3", "DATA_PATH=data"}, wire.ServerMode)
 	if err != nil {
@@ -308,7 +319,8 @@ func configured(t *testing.T) {
 		}
 	}
 	address := wiretest.Address(t)
-	relative := launch(t, []string{"DATA_PATH=data"}, "compute", "agent", "--listen", address, "--sandbox", "none") // in a directory of its own
+	// in a directory of its own
+	relative := launch(t, []string{"DATA_PATH=data"}, "compute", "agent", "--listen", address, "--sandbox", "none")
 	s := open(t, with(dial(t, relative.url)), nil)
 	s.ends(s.upload("echo made >made.txt"), compute.Completed, "")
 }

@@ -30,7 +30,7 @@ type stand struct {
 	pass  int             // calls that are left alone before
 	also  [2]string       // another call that is harmed first: its name and harm, once
 	lift  bool            // the script may go on before the kill
-	after lifecycle.State // of the agent's death; of the server's death it is Completed, unless that is said here
+	after lifecycle.State // of the agent's death; of the server's death it is Completed, unless it is set here
 	cause string
 }
 
@@ -38,13 +38,16 @@ type stand struct {
 var stands = []stand{
 	{state: compute.Queued, call: "room", harm: reset, after: compute.Completed},
 	{state: compute.Processing, call: "submit", harm: requestHangs, after: compute.Completed},
-	{state: compute.Processing, name: "arrived", call: "submit", harm: answerHangs, after: compute.Failed, cause: compute.CauseAgent},
-	{state: compute.Submitted, call: "look", harm: requestHangs, pass: 1, also: [2]string{"submit", string(answerLost)}, after: compute.Failed, cause: compute.CauseAgent},
+	{state: compute.Processing, name: "arrived", call: "submit", harm: answerHangs, after: compute.Failed,
+		cause: compute.CauseAgent},
+	{state: compute.Submitted, call: "look", harm: requestHangs, pass: 1, also: [2]string{"submit", string(answerLost)},
+		after: compute.Failed, cause: compute.CauseAgent},
 	{state: compute.Prepared, call: "look", harm: requestHangs, after: compute.Failed, cause: compute.CauseAgent},
 	{state: compute.Running, after: compute.Failed, cause: compute.CauseAgent},
 	{state: compute.Retrieving, call: "results", harm: answerHangs, lift: true, after: compute.Completed},
 	{state: compute.Killing, call: "kill", harm: requestHangs, after: compute.Failed, cause: compute.CauseAgent},
-	{state: compute.Completed, name: "not forgotten", call: "forget", harm: requestHangs, lift: true, after: compute.Completed},
+	{state: compute.Completed, name: "not forgotten", call: "forget", harm: requestHangs, lift: true,
+		after: compute.Completed},
 }
 
 // scarce is the memory that the agent has where a job waits for some.
@@ -53,13 +56,14 @@ const scarce = 1 << 30
 // marks numbers the marks of the jobs' processes.
 var marks atomic.Int64
 
-// TestKills kills the real server and the real agent by SIGKILL in each state, starts them again on what they left, and sees that the job ends rightly, ran at most once, and left no
-// process and no files with the agent.
+// TestKills kills the real server and the real agent by SIGKILL in each state, starts them again on what they left, and
+// sees that the job ends rightly, ran at most once, and left no process and no files with the agent.
 func TestKills(t *testing.T) {
 	for round := range *kills {
 		for _, s := range stands {
 			for _, who := range []string{"server", "agent"} {
-				t.Run(fmt.Sprintf("%s/%s/%d", who, strings.TrimSpace(string(s.state)+" "+s.name), round), func(t *testing.T) { t.Parallel(); newDeath(t, s).strike(who) })
+				t.Run(fmt.Sprintf("%s/%s/%d", who, strings.TrimSpace(string(s.state)+" "+s.name), round),
+					func(t *testing.T) { t.Parallel(); newDeath(t, s).strike(who) })
 			}
 		}
 	}
@@ -80,19 +84,22 @@ type death struct {
 
 func newDeath(t *testing.T, s stand) *death {
 	t.Helper()
-	d := &death{T: t, stand: s, latch: newLatch(t), dir: t.TempDir(), mark: fmt.Sprintf("86400.%d%d", os.Getpid(), marks.Add(1))}
+	d := &death{T: t, stand: s, latch: newLatch(t), dir: t.TempDir(),
+		mark: fmt.Sprintf("86400.%d%d", os.Getpid(), marks.Add(1))}
 	address := wiretest.Address(t)
-	args := []string{"compute", "agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2", "--name", fmt.Sprintf("a%d", marks.Load())}
+	args := []string{"compute", "agent", "--listen", address, "--data", d.dir, "--sandbox", "none", "--slots", "2",
+		"--name", fmt.Sprintf("a%d", marks.Load())}
 	if s.state == compute.Prepared {
 		args = append(args, "--memory", fmt.Sprint(scarce))
 	}
 	d.agent = launch(t, nil, args...)
 	d.gate = newGate(t, "http://"+address)
 	if s.state == compute.Prepared {
-		d.gate.lose("events", reset) // what the agent tells would take the job on at once
+		d.gate.lose("events", reset) // what the agent reports would take the job on at once
 	}
 	services := written(t, "services.yaml", "services: {example: {}}\nagents: {a1: {url: '"+d.gate.url+"'}}\n")
-	d.server = launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-services", services, "--compute-retries", "16", "--compute-retry-for", "4m", "--log-level", "error")
+	d.server = launch(t, nil, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-services", services,
+		"--compute-retries", "16", "--compute-retry-for", "4m", "--log-level", "error")
 	return d
 }
 
@@ -124,20 +131,22 @@ func (d *death) until(states ...lifecycle.State) client.ComputeJob {
 	}
 }
 
-// submit hands the job in. It starts a process with the mark, and one that wants to outlive it.
+// submit submits the job. It starts a process with the mark, and one that is to outlive it.
 func (d *death) submit() {
 	d.Helper()
 	d.hand("sleep " + d.mark + " &\n(setsid sleep " + d.mark + " &)\n" + d.latch.wait() + "echo made >made.txt\n")
 }
 
-// hand hands in a script. Two that are handed in have no room at the agent together where that has a memory of its own.
+// hand submits a script. Two that are submitted have no capacity at the agent together where that has a memory of its
+// own.
 func (d *death) hand(body string) {
 	d.Helper()
 	text, o := []byte("#!/bin/bash\n"+body), client.ComputeOrder{Service: cmp.Or(d.service, "example")}
 	if d.state == compute.Prepared {
 		o.Limits.Memory = scarce * 2 / 3
 	}
-	j, err := d.api().SubmitCompute(d.Context(), o, []client.ComputeSource{{Name: "run.sh", Size: int64(len(text)), Content: bytes.NewReader(text)}}, nil)
+	j, err := d.api().SubmitCompute(d.Context(), o,
+		[]client.ComputeSource{{Name: "run.sh", Size: int64(len(text)), Content: bytes.NewReader(text)}}, nil)
 	if err != nil {
 		d.Fatal(err)
 	}
@@ -171,7 +180,7 @@ func (d *death) reach() {
 		d.gate.lose("events", reset)
 		d.gate.struck("room")
 		api := d.api()
-		eventually(d.T, "the server knows that nobody is there", func() bool {
+		eventually(d.T, "the server has noticed that no agent is there", func() bool {
 			all, err := api.ComputeAgents(d.Context())
 			return err == nil && len(all) == 1 && !all[0].Up
 		})
@@ -198,7 +207,8 @@ func (d *death) reach() {
 	if d.call != "" {
 		d.gate.struck(d.call)
 	}
-	if d.name == "arrived" || d.state == compute.Submitted || d.state == compute.Prepared || d.state == compute.Running || d.state == compute.Killing {
+	if d.name == "arrived" || d.state == compute.Submitted || d.state == compute.Prepared ||
+		d.state == compute.Running || d.state == compute.Killing {
 		d.latch.arrived(1)
 		eventually(d.T, "control: its process is seen", func() bool { return alive(d.T, d.mark) })
 	}
@@ -228,7 +238,8 @@ func (d *death) strike(who string) {
 		d.latch.lift()
 	}
 	j := d.until(compute.Completed, compute.Failed, compute.Killed, compute.Invalid)
-	if who == "agent" && d.state == compute.Killing && j.State == compute.Killed { // the held request reached the new agent before it had settled the payload
+	if who == "agent" && d.state == compute.Killing && j.State == compute.Killed {
+		// the held request reached the new agent before it had settled the payload
 		want, cause = compute.Killed, compute.CauseKilled
 	}
 	if j.State != want || j.Cause != cause {
@@ -242,7 +253,8 @@ func (d *death) strike(who string) {
 	}
 	eventually(d.T, "no process is left", func() bool { return !alive(d.T, d.mark) })
 	if who == "server" && d.state == compute.Completed && *kills == 1 {
-		return // a receipt that was under way is given again after its lease, two minutes: waited for with more rounds only
+		// a receipt that was under way is given again after its lease, two minutes: waited for with more rounds only
+		return
 	}
 	within(d.T, 3*time.Minute, "the agent has forgotten it", func() bool {
 		left, err := filepath.Glob(filepath.Join(d.dir, "payloads", "*"))
@@ -250,7 +262,7 @@ func (d *death) strike(who string) {
 	})
 }
 
-// made looks for the job's file in its results.
+// made searches for the job's file in its results.
 func (d *death) made(j client.ComputeJob) {
 	d.Helper()
 	f, err := d.api().ComputeFile(d.Context(), j.ID, "results", "made.txt", "", 0)

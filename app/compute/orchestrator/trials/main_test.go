@@ -61,7 +61,8 @@ func box(t *testing.T, tier string) *sandbox.Sandbox {
 	if b := boxes.open[tier]; b != nil {
 		return b
 	}
-	b, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: fmt.Sprintf("trials-%d-%s", os.Getpid(), tier)})
+	b, err := sandbox.Open(context.Background(),
+		sandbox.Options{Tier: tier, Name: fmt.Sprintf("trials-%d-%s", os.Getpid(), tier)})
 	if err != nil {
 		t.Fatal(err)
 	}

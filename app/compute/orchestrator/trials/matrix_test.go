@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// rows is the failure matrix of the original, with what must come of each event instead. Those in which the server is killed are in [restarts].
+// rows is the failure matrix of the original, with what must come of each event instead. Those in which the server is
+// killed are in [restarts].
 var rows = []struct {
 	event string
 	trial func(t *testing.T)
@@ -61,7 +62,8 @@ func example(c *wiretest.FakeClient) map[string]*wiretest.FakeClient {
 	return map[string]*wiretest.FakeClient{"example": c}
 }
 
-// The original loses the job at once. Ours waits in the queue and says why; with the original's setting it fails, and says why, too.
+// The original loses the job at once. Ours waits in the queue and reports why; with the original's setting it fails,
+// and reports why, too.
 func clientDown(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	c.Down()
@@ -69,7 +71,8 @@ func clientDown(t *testing.T) {
 	if s := their.until(their.upload(script("true")), "Failed"); s.Message != "" {
 		t.Errorf("control: got %+v", s)
 	}
-	s := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.RetryFor = 3 * time.Second }) // so long between two attempts at most
+	// so long between two attempts at most
+	s := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.RetryFor = 3 * time.Second })
 	id := s.upload(script("true"))
 	eventually(t, "the first attempt", func() bool { return s.data(id).Tries > 0 })
 	if now := s.status(id); now.Status != "Queued" {
@@ -81,7 +84,8 @@ func clientDown(t *testing.T) {
 	once := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.Retries = 1 })
 	id = once.upload(script("true"))
 	once.ends(id, compute.Failed, compute.CauseAgents)
-	if now := once.status(id); now.Status != "Failed" || !says(now.Message, "cannot be reached") || now.Reason != compute.CauseAgents {
+	if now := once.status(id); now.Status != "Failed" || !contains(now.Message, "cannot be reached") ||
+		now.Reason != compute.CauseAgents {
 		t.Errorf("got %+v", now)
 	}
 }
@@ -91,12 +95,14 @@ func services(t *testing.T) (bad, good *wiretest.FakeClient, s *server, their us
 	bad, good = wiretest.Client(t, wiretest.ClientOptions{}), wiretest.Client(t, wiretest.ClientOptions{})
 	agents := map[string]compute.Executor{"bad": original(t, bad, nil), "good": original(t, good, nil)}
 	s = open(t, agents, func(s *setting) {
-		s.compute.Services = []compute.Service{{Name: "bad", Agents: []string{"bad"}}, {Name: "good", Agents: []string{"good"}}}
+		s.compute.Services = []compute.Service{{Name: "bad", Agents: []string{"bad"}},
+			{Name: "good", Agents: []string{"good"}}}
 	})
 	return bad, good, s, theirs(t, map[string]*wiretest.FakeClient{"bad": bad, "good": good})
 }
 
-// The original dispatches nothing any more, for any service. With ours the hung client harms itself alone, and its job is settled when it answers.
+// The original dispatches nothing any more, for any service. With ours the hung client harms itself alone, and its job
+// is settled when it answers.
 func hangsAtSubmit(t *testing.T) {
 	bad, _, s, their := services(t)
 	bad.Break(wiretest.Fault{Path: "/submit", Hang: true})
@@ -123,7 +129,7 @@ func hangsAtSubmit(t *testing.T) {
 	}
 }
 
-// The original hears of no completion any more. With ours only the job whose question hangs waits.
+// The original learns of no completion any more. With ours only the job whose question hangs waits.
 func hangsAtRetrieve(t *testing.T) {
 	bad, _, s, their := services(t)
 	bad.Break(wiretest.Fault{Path: "/retrieve/1", Hang: true})
@@ -146,7 +152,7 @@ func hangsAtRetrieve(t *testing.T) {
 	waits := their.uploadTo("good", 2, files)
 	s.ends(s.uploadTo("good", 2, files), compute.Completed, "")
 	if now := their.status(waits); now.Status == "Completed" {
-		t.Errorf("control: the original hears of completions while a client hangs: %+v", now)
+		t.Errorf("control: the original learns of completions while a client hangs: %+v", now)
 	}
 	bad.Heal()
 	s.ends(mine, compute.Completed, "")
@@ -174,8 +180,8 @@ func clientRestarted(t *testing.T) {
 	}
 }
 
-// A job whose process died with its container is Running for ever at the original. Ours ends it when its time is up, and gives the slot back; with our agent that is known at
-// once (see TestKills).
+// A job whose process ended with its container is Running indefinitely at the original. Ours ends it when its time is
+// up, and gives the slot back; with our agent that is known at once (see TestKills).
 func containerRestarted(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(context.Context, string) int { return wiretest.Dead }})
 	their := theirs(t, example(c))
@@ -198,17 +204,19 @@ func containerRestarted(t *testing.T) {
 	}
 }
 
-// The original gives user 1 what user 2's job made. Ours gives it to nobody, with an original client and with our agent.
+// The original gives user 1 what user 2's job made. Ours gives it to no one, with an original client and with our
+// agent.
 func wiped(t *testing.T) {
 	t.Run("original client", func(t *testing.T) {
 		l := newLatch(t)
 		runs := 0
 		run := func(c *wiretest.FakeClient, u user) (first, second int) {
-			c.Break(wiretest.Fault{Path: "/retrieve/", Code: 503}) // nobody asks between the loss and the next submission
+			// there is no query between the loss and the next submission
+			c.Break(wiretest.Fault{Path: "/retrieve/", Code: 503})
 			first = u.uploadTo("example", 1, map[string]string{"run.sh": script(l.wait())})
 			runs++
 			l.arrived(runs)
-			u.until(first, "Submitted", "Prepared", "Unknown") // its server knows the id
+			u.until(first, "Submitted", "Prepared", "Unknown") // its server has the id
 			c.Wipe()
 			second = u.uploadTo("example", 2, map[string]string{"run.sh": script("echo secret >secret.txt")})
 			c.Await("the second", func() bool { return c.Status(1) == "Completed" })
@@ -216,7 +224,8 @@ func wiped(t *testing.T) {
 			return first, second
 		}
 		mixed := false
-		for tries := 0; tries < 5 && !mixed; tries++ { // who asks the original client first after its loss is left to chance
+		for tries := 0; tries < 5 && !mixed; tries++ {
+			// who asks the original client first after its loss is left to chance
 			c := wiretest.Client(t, wiretest.ClientOptions{})
 			their := theirs(t, example(c))
 			runs = 0
@@ -243,7 +252,8 @@ func wiped(t *testing.T) {
 	t.Run("our agent", func(t *testing.T) {
 		l := newLatch(t)
 		a := employ(t, nil)
-		f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}})
+		f := wiretest.Server(t,
+			wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}})
 		one := f.Submit(1, "example", map[string]string{"run.sh": script("true")})
 		f.Await(one, "Completed")
 		s := open(t, with(dial(t, a.url)), nil)
@@ -253,7 +263,8 @@ func wiped(t *testing.T) {
 		_, dest := f.Job(one)
 		a.stop()
 		next := employOn(t, mem.New(), agent.HandlerOptions{}, func(o *agent.Options) { o.Dir = t.TempDir() })
-		if code, _, _ := (user{T: t, url: next.url}).do("GET", fmt.Sprintf("/retrieve/%d", dest), "", nil); code != http.StatusNotFound || dest < 2 {
+		if code, _, _ := (user{T: t, url: next.url}).do("GET", fmt.Sprintf("/retrieve/%d", dest), "",
+			nil); code != http.StatusNotFound || dest < 2 {
 			t.Errorf("payload %d of an agent that forgot everything: %d", dest, code)
 		}
 		s.app.Join("a1", dial(t, next.url)) // the same agent, without its memory
@@ -264,7 +275,7 @@ func wiped(t *testing.T) {
 	})
 }
 
-// The original asks for ever. Ours ends the job: it is lost, or its results are; the slot is free.
+// The original asks indefinitely. Ours ends the job: it is lost, or its results are; the slot is free.
 func refusesRetrieve(t *testing.T) {
 	for _, one := range []struct {
 		fault []wiretest.Fault
@@ -313,7 +324,8 @@ func zipFailsOnce(t *testing.T) {
 	if has(t, s.results(id), fiveNames...); !s.data(id).Results.Partial {
 		t.Error("the results are not marked as taken from the directory")
 	}
-	mine := open(t, with(dial(t, employ(t, nil).url)), nil) // what makes it fail at the original: with our agent nothing does
+	// what makes it fail at the original: with our agent nothing does
+	mine := open(t, with(dial(t, employ(t, nil).url)), nil)
 	id = mine.upload(script(five + "; ln -s /nowhere dangling; echo >a..b; mkfifo pipe; mkdir shut; chmod 0 shut"))
 	mine.ends(id, compute.Completed, "")
 	has(t, mine.results(id), append(fiveNames, "a..b")...)
@@ -345,14 +357,18 @@ func halfZipped(t *testing.T) {
 // The original removes the directory of a job that runs. With ours the time is counted from the end.
 func agedWhileRunning(t *testing.T) {
 	l, clock := newLatch(t), newSkewed()
-	a := employWith(t, mem.New(), agent.HandlerOptions{}, func(o *agent.Options) { o.Keep = 10 * patience }, func(o *engine.Options) {
-		o.Clock, o.Lease = clock, 100*patience // nobody has to hurry by the clock that is put forward
+	a := employWith(t, mem.New(), agent.HandlerOptions{}, func(o *agent.Options) {
+		o.Keep = 10 * patience
+	}, func(o *engine.Options) {
+		o.Clock, o.Lease = clock, 100*patience // nothing has to hurry by the clock that is put forward
 	})
 	s := open(t, with(dial(t, a.url)), func(s *setting) {
 		s.compute.Keep = 50 * time.Millisecond
 		s.engine.Retain = engine.Retention{Every: 20 * time.Millisecond}
 	})
-	f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}}) // gives no receipts
+	// gives no receipts
+	f := wiretest.Server(t,
+		wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}})
 	f.Await(f.Submit(1, "example", map[string]string{"run.sh": "true"}), "Completed")
 	long := s.upload(script("echo first >first.txt\n" + l.wait() + "cat first.txt >second.txt"))
 	l.arrived(1)
@@ -389,7 +405,7 @@ func agedWhileRunning(t *testing.T) {
 	})
 }
 
-// The original takes the results away. Ours says that it is over, and leaves them.
+// The original takes the results away. Ours reports that it is over, and leaves them.
 func terminateCompleted(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	their := theirs(t, example(c))
@@ -398,7 +414,8 @@ func terminateCompleted(t *testing.T) {
 	if code, _ := their.terminate(id); code != 200 || their.status(id).Status != "Killed" {
 		t.Error("control: the original keeps the results")
 	}
-	for name, x := range map[string]compute.Executor{"original": original(t, c, nil), "ours": dial(t, employ(t, nil).url)} {
+	for name, x := range map[string]compute.Executor{"original": original(t, c, nil),
+		"ours": dial(t, employ(t, nil).url)} {
 		s := open(t, with(x), nil)
 		id = s.upload(script("echo made >made.txt"))
 		s.ends(id, compute.Completed, "")
@@ -413,10 +430,17 @@ func terminateCompleted(t *testing.T) {
 
 // The original answers 500. Ours calls it off before it is sent anywhere.
 func terminateQueued(t *testing.T) {
-	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int { <-ctx.Done(); return 0 }})
-	f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": {Upload: "http://127.0.0.1:1/submit", Terminate: "http://127.0.0.1:1/kill", Download: "http://127.0.0.1:1/retrieve", MaxRuns: -1}}})
+	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int {
+		<-ctx.Done()
+		return 0
+	}})
+	f := wiretest.Server(t,
+		wiretest.ServerOptions{
+			Services: map[string]wiretest.Service{"example": {Upload: "http://127.0.0.1:1/submit",
+				Terminate: "http://127.0.0.1:1/kill", Download: "http://127.0.0.1:1/retrieve", MaxRuns: -1}}})
 	their := user{T: t, url: f.URL}
-	if code, message := their.terminate(their.upload(script("true"))); code != 500 || message != "could not terminate job" {
+	if code, message := their.terminate(their.upload(script("true"))); code != 500 ||
+		message != "could not terminate job" {
 		t.Errorf("control: %d %q", code, message)
 	}
 	s := open(t, with(original(t, c, nil)), func(s *setting) { s.compute.Services[0].MaxRuns = 1 })
@@ -426,7 +450,8 @@ func terminateQueued(t *testing.T) {
 	if now := s.status(second); now.Status != "Queued" || now.Position != 1 {
 		t.Errorf("got %+v", now)
 	}
-	if code, message := s.terminate(second); code != 200 || message != "job terminated" || s.status(second).Status != "Killed" {
+	if code, message := s.terminate(second); code != 200 || message != "job terminated" ||
+		s.status(second).Status != "Killed" {
 		t.Errorf("%d %q", code, message)
 	}
 	if n := len(c.Submissions()); n != 1 {
@@ -434,7 +459,7 @@ func terminateQueued(t *testing.T) {
 	}
 }
 
-// The original leaves the output with the client. Ours has it, and says how the job ended.
+// The original leaves the output with the client. Ours has it, and reports how the job ended.
 func nonZero(t *testing.T) {
 	files := map[string]string{"run.sh": script("echo made >made.txt; echo oh >&2; exit 3")}
 	c := wiretest.Client(t, wiretest.ClientOptions{})
@@ -457,7 +482,8 @@ func nonZero(t *testing.T) {
 	mine = s.uploadTo("example", 1, files)
 	s.ends(mine, compute.Failed, compute.CauseExit)
 	a.gone()
-	if now := s.status(mine); now.Status != "Failed" || now.ExitCode == nil || *now.ExitCode != 3 || !says(now.Message, "exit code 3") {
+	if now := s.status(mine); now.Status != "Failed" || now.ExitCode == nil || *now.ExitCode != 3 ||
+		!contains(now.Message, "exit code 3") {
 		t.Errorf("got %+v", now)
 	}
 	if code, got := s.partial(mine); code != 200 || got["made.txt"] != "made\n" || got["stderr"] != "oh\n" {

@@ -22,9 +22,11 @@ func newRestarts(t *testing.T, env ...string) *restarts {
 	c := wiretest.Client(t, wiretest.ClientOptions{})
 	g := newGate(t, c.URL)
 	listen := wiretest.Address(t)
-	env = append(env, "SERVICE_EXAMPLE_UPLOAD_URL="+g.url+"/submit", "SERVICE_EXAMPLE_DOWNLOAD_URL="+g.url+"/retrieve", "SERVICE_EXAMPLE_TERMINATE_URL="+g.url+"/kill",
+	env = append(env, "SERVICE_EXAMPLE_UPLOAD_URL="+g.url+"/submit", "SERVICE_EXAMPLE_DOWNLOAD_URL="+g.url+"/retrieve",
+		"SERVICE_EXAMPLE_TERMINATE_URL="+g.url+"/kill",
 		"SERVICE_EXAMPLE_RUNS_PER_USER=1")
-	p := launch(t, env, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-listen", listen, "--log-level", "error")
+	p := launch(t, env, "serve", "--data", t.TempDir(), "--listen", "127.0.0.1:0", "--compute-listen", listen,
+		"--log-level", "error")
 	return &restarts{user: user{T: t, url: "http://" + listen}, server: p, client: c, gate: g}
 }
 
@@ -42,9 +44,11 @@ func (r *restarts) free() {
 	r.until(r.upload(script("true")), "Completed")
 }
 
-// The original leaves the job Processing for ever, and a slot with it. Ours says that it may have been sent and is lost; where the operator has said so it is sent again.
+// The original leaves the job Processing indefinitely, and a slot with it. Ours reports that it may have been sent and
+// is lost; where the operator has configured it it is sent again.
 func killedInProcessing(t *testing.T) {
-	for env, want := range map[string]string{"LEGACY_REDISPATCH=false": "Failed", "LEGACY_REDISPATCH=true": "Completed"} {
+	for env, want := range map[string]string{"LEGACY_REDISPATCH=false": "Failed",
+		"LEGACY_REDISPATCH=true": "Completed"} {
 		r := newRestarts(t, env)
 		r.gate.lose("submit", requestHangs)
 		id := r.upload(script("true"))
@@ -59,7 +63,8 @@ func killedInProcessing(t *testing.T) {
 	}
 }
 
-// The original asks for payload 0 for ever. With ours the id is lost with the answer: the job is told lost, never sent twice, and its slot is free.
+// The original asks for payload 0 indefinitely. With ours the id is lost with the answer: the job is reported lost,
+// never sent twice, and its slot is free.
 func killedBetween(t *testing.T) {
 	r := newRestarts(t)
 	r.gate.lose("submit", answerHangs)
@@ -76,7 +81,7 @@ func killedBetween(t *testing.T) {
 	}
 }
 
-// The original leaves the job Locked for ever. Ours says the word once more.
+// The original leaves the job Locked indefinitely. Ours sends the word once more.
 func killedInTerminate(t *testing.T) {
 	r := newRestarts(t)
 	l := newLatch(t)

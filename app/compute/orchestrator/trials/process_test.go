@@ -24,7 +24,7 @@ type process struct {
 	dir  string // in which it runs
 }
 
-// launch starts the program and waits until it says that it is ready. It ends with the test.
+// launch starts the program and waits until it reports that it is ready. It ends with the test.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, args: args, env: env, dir: t.TempDir()}
@@ -58,7 +58,7 @@ func (p *process) start() {
 	p.url = "http://" + address
 }
 
-// fails starts it when it must refuse to, and gives its exit code and what it says.
+// fails starts it when it must refuse to, and returns its exit code and its output.
 func (p *process) fails(env []string, args ...string) (code int, text string) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), program, args...)
@@ -75,11 +75,12 @@ func (p *process) fails(env []string, args ...string) (code int, text string) {
 func (p *process) kill() {
 	if p.cmd.ProcessState == nil {
 		_ = p.cmd.Process.Kill()
-		_ = p.cmd.Wait() // says that it was killed
+		_ = p.cmd.Wait() // returns that it was killed
 	}
 }
 
-// alive tells whether a process of the machine has a word in its command line. The word is made so that no other has it.
+// alive reports whether a process of the machine has a word in its command line. The word is made so that no other has
+// it.
 func alive(t *testing.T, word string) bool {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

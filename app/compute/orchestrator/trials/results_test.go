@@ -10,8 +10,8 @@ import (
 )
 
 // TestEmptyResults: an original client that answers 500 for the results and then gives a ZIP without a file, or gives
-// such a ZIP at once, has lost them: the job has not completed, and what came is kept. One whose results come in another
-// way, which is the control, has completed.
+// such a ZIP at once, has lost them: the job has not completed, and what came is kept. One whose results come in
+// another way, which is the control, has completed.
 func TestEmptyResults(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -19,7 +19,8 @@ func TestEmptyResults(t *testing.T) {
 		state  string
 		cause  string
 	}{
-		{"500, then empty", []wiretest.Fault{{Path: "/retrieve/", Code: 500}, {Path: "/retrieve_partial/", Empty: true}}, "Failed", compute.CauseResults},
+		{"500, then empty", []wiretest.Fault{{Path: "/retrieve/", Code: 500},
+			{Path: "/retrieve_partial/", Empty: true}}, "Failed", compute.CauseResults},
 		{"empty", []wiretest.Fault{{Path: "/retrieve/", Empty: true}}, "Failed", compute.CauseResults},
 		{"500, then all there is", []wiretest.Fault{{Path: "/retrieve/", Code: 500}}, "Completed", ""},
 	} {

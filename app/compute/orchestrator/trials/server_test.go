@@ -45,14 +45,15 @@ type server struct {
 	dir    string
 }
 
-// open starts a server with the service example, which all agents serve, under options that let nothing take long: but no trial fails by them alone because the machine is slow. No look
-// comes within the patience but for news.
+// open starts a server with the service example, which all agents serve, under options that let nothing take long: but
+// no trial fails by them alone because the machine is slow. No check comes within the patience but for news.
 func open(t *testing.T, agents map[string]compute.Executor, set func(*setting)) *server {
 	t.Helper()
 	s := setting{
 		compute: compute.Options{
-			Dir: t.TempDir(), Services: []compute.Service{{Name: "example", RunsPerUser: 100, MaxRuns: 200}}, Retries: -1, RetryFor: 5 * time.Second, Silence: 100 * time.Millisecond,
-			Poll: 5 * time.Millisecond, Look: 10 * patience, Lost: 10 * patience,
+			Dir: t.TempDir(), Services: []compute.Service{{Name: "example", RunsPerUser: 100, MaxRuns: 200}},
+			Retries: -1, RetryFor: 5 * time.Second, Silence: 100 * time.Millisecond,
+			Poll: 5 * time.Millisecond, Recheck: 10 * patience, Lost: 10 * patience,
 		},
 		engine: engine.Options{Sweep: 20 * time.Millisecond, Lease: patience, Grace: 100 * time.Millisecond},
 		store:  mem.New(), agents: agents,
@@ -139,7 +140,8 @@ func (s *server) ends(id int, state lifecycle.State, cause string) job.Job {
 // holding is how many jobs hold a slot.
 func (s *server) holding() int {
 	s.Helper()
-	page, err := s.store.List(s.Context(), job.Query{Kinds: []job.Kind{compute.JobKind}, States: compute.SlotStates(), Limit: 100})
+	page, err := s.store.List(s.Context(), job.Query{Kinds: []job.Kind{compute.JobKind}, States: compute.SlotStates(),
+		Limit: 100})
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -199,8 +201,8 @@ func (c *skewed) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.by.L
 // Wall is part of clock.Clock.
 func (c *skewed) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.by.Load())) }
 
-// says tells whether a text has a part, whatever its case.
-func says(text, part string) bool {
+// contains reports whether a text has a part, whatever its case.
+func contains(text, part string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(part))
 }
 

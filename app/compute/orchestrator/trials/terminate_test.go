@@ -24,7 +24,7 @@ func TestTerminateTwice(t *testing.T) {
 	id := waits.upload("true")
 	terminate(waits, id, "")
 	if j := waits.ends(id, compute.Killed, compute.CauseKilled); j.Message == "" {
-		t.Error("it does not say why it ended")
+		t.Error("it does not report why it ended")
 	}
 	terminate(waits, id, wire.Killed)
 	ran := open(t, with(dial(t, employ(t, nil).url)), nil)

@@ -152,7 +152,7 @@ func (u user) partial(id int) (code int, files map[string]string) {
 	return code, unzip(u.T, text)
 }
 
-// terminate calls a job off.
+// terminate cancels a job.
 func (u user) terminate(id int) (code int, message string) {
 	u.Helper()
 	code, s := u.ask("POST", fmt.Sprintf("/terminate/%d", id), "", nil)

@@ -32,10 +32,14 @@ var weaknesses = []struct {
 	name  string
 	trial func(t *testing.T)
 }{
-	{"W1 polling", promptness}, {"W2 no timeouts", isolation}, {"W4 silent data loss", oddResults}, {"W5 results contain themselves", noSelfCopy},
-	{"W6 ids reused", idsNotReused}, {"W7 no auth", foreigners}, {"W8 no sandbox", confined}, {"W9 blocklist", blocklist}, {"W10 zombies", reaped}, {"W11 kill", wholeTree},
-	{"W12 terminate", guarded}, {"W13 quota overshoot", quota}, {"W14 no retry", lostAnswer}, {"W15 no limits", limited}, {"W16 rejected uploads", nothingStays},
-	{"W17 cleaner", agedWhileRunning}, {"W18 table grows", purged}, {"W19 headers logged", noSecretsInLogs}, {"W20 panics", longNames}, {"W21 output lost", output},
+	{"W1 polling", promptness}, {"W2 no timeouts", isolation}, {"W4 silent data loss", oddResults},
+	{"W5 results contain themselves", noSelfCopy},
+	{"W6 ids reused", idsNotReused}, {"W7 no auth", foreigners}, {"W8 no sandbox", confined}, {"W9 blocklist",
+		blocklist}, {"W10 zombies", reaped}, {"W11 kill", wholeTree},
+	{"W12 terminate", guarded}, {"W13 quota overshoot", quota}, {"W14 no retry", lostAnswer}, {"W15 no limits",
+		limited}, {"W16 rejected uploads", nothingStays},
+	{"W17 cleaner", agedWhileRunning}, {"W18 table grows", purged}, {"W19 headers logged", noSecretsInLogs},
+	{"W20 panics", longNames}, {"W21 output lost", output},
 	{"W22 no list", listed}, {"W23 upload restarts", resumed}, {"W24 configuration", configured},
 }
 
@@ -47,16 +51,18 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
-// A job that does nothing is back before the original has looked once, however fast the machine is: with ours nobody polls, neither the server nor the agent nor an engine.
+// A job that does nothing is back before the original has checked once, however fast the machine is: with ours nothing
+// polls, neither the server nor the agent nor an engine.
 func promptness(t *testing.T) {
 	const interval = time.Hour
 	c := wiretest.Client(t, wiretest.ClientOptions{Interval: interval})
-	f := wiretest.Server(t, wiretest.ServerOptions{Interval: interval, Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(c.URL)}})
+	f := wiretest.Server(t, wiretest.ServerOptions{Interval: interval,
+		Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(c.URL)}})
 	theirs := user{T: t, url: f.URL}
 	waits := theirs.upload(script("true"))
 	a := employWith(t, mem.New(), agent.HandlerOptions{}, nil, func(o *engine.Options) { o.Sweep = interval })
 	s := open(t, with(dial(t, a.url)), func(s *setting) {
-		s.compute.Poll, s.compute.Look, s.engine.Sweep = interval, interval, interval
+		s.compute.Poll, s.compute.Recheck, s.engine.Sweep = interval, interval, interval
 	})
 	var took []time.Duration
 	for range 7 {
@@ -71,7 +77,7 @@ func promptness(t *testing.T) {
 	}
 }
 
-// A job that leaves a pipe stops nobody, and one that hangs neither (see the matrix).
+// A job that leaves a pipe blocks none, and one that hangs neither (see the matrix).
 func isolation(t *testing.T) {
 	s := open(t, with(dial(t, employ(t, nil).url)), nil)
 	pipe := s.upload(script("mkfifo pipe; echo made >made.txt"))
@@ -169,7 +175,8 @@ func through(u user, size int64) {
 	}
 }
 
-// 64 MiB go up, through a job and down in little memory. The original's own pairing takes several times the size of what it carries.
+// 64 MiB go up, through a job and down in little memory. The original's own pairing takes several times the size of
+// what it carries.
 func memory(t *testing.T) {
 	const size = 64 << 20
 	s := open(t, with(dial(t, employ(t, nil).url)), nil)
@@ -193,26 +200,28 @@ func oddResults(t *testing.T) {
 	s.ends(id, compute.Completed, "")
 	files := s.results(id)
 	has(t, files, append(fiveNames, "a..b", "d/e/f")...)
-	if says(files["out"], "root:") {
+	if contains(files["out"], "root:") {
 		t.Error("a link led outside")
 	}
-	left := s.data(id).Results.LeftOut // and what is not there is told
+	left := s.data(id).Results.LeftOut // and what is not there is reported
 	want := map[string]int{"link": 1, "fifo": 1}
 	for why, n := range left.Reasons { // who runs this may read whatever its mode is
 		if why == "unreadable" && n == 1 {
 			want[why] = 1
 		}
 	}
-	if !maps.Equal(left.Reasons, want) || left.Skipped != len(want) || left.Renamed != 1 || len(left.Names) != len(want)+1 {
-		t.Errorf("of what was left out it is told %+v", left)
+	if !maps.Equal(left.Reasons, want) || left.Skipped != len(want) || left.Renamed != 1 ||
+		len(left.Names) != len(want)+1 {
+		t.Errorf("what was left out is reported as %+v", left)
 	}
-	if !says(files["exit.json"], `"fifo":1`) || !says(files["exit.json"], `{"name":"out","why":"a link to /etc/passwd, which leads out of the directory"}`) {
-		t.Errorf("exit.json says %s", files["exit.json"])
+	if !contains(files["exit.json"], `"fifo":1`) || !contains(files["exit.json"], `{"name":"out","why":"a link to /etc/passwd, which leads out of the directory"}`) {
+		t.Errorf("exit.json has %s", files["exit.json"])
 	}
 	plain := s.upload(script(five))
 	s.ends(plain, compute.Completed, "")
-	if left := s.data(plain).Results.LeftOut; left.Skipped+left.Renamed+len(left.Names) > 0 || says(s.results(plain)["exit.json"], "skipped") {
-		t.Errorf("control: of a job that left nothing odd it is told %+v", left)
+	if left := s.data(plain).Results.LeftOut; left.Skipped+left.Renamed+len(left.Names) > 0 ||
+		contains(s.results(plain)["exit.json"], "skipped") {
+		t.Errorf("control: a job that left nothing odd is reported as %+v", left)
 	}
 	t.Run("zip fails once", zipFailsOnce)
 }
@@ -236,11 +245,12 @@ func noSelfCopy(t *testing.T) {
 	}
 }
 
-// Ids of our agent are no small numbers, come from chance, and are nobody's without the ticket's secret.
+// Ids of our agent are no small numbers, come from chance, and are no one's without the ticket's secret.
 func idsNotReused(t *testing.T) {
 	store := mem.New()
 	a := employOn(t, store, agent.HandlerOptions{}, nil)
-	f := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}})
+	f := wiretest.Server(t,
+		wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(a.url)}})
 	var ids []uint32
 	for range 5 {
 		id := f.Submit(1, "example", map[string]string{"run.sh": "true"})
@@ -261,7 +271,7 @@ func idsNotReused(t *testing.T) {
 	d := s.data(id)
 	d.Handle.Secret = "another secret of the same length"
 	x := dial(t, a.url)
-	if n, err := x.Look(t.Context(), d.Handle); err == nil && n.Standing != compute.Stranger {
+	if n, err := x.Query(t.Context(), d.Handle); err == nil && n.Standing != compute.Stranger {
 		t.Errorf("a stranger sees %+v", n)
 	}
 	if r, err := x.Partial(t.Context(), d.Handle); err == nil {
@@ -287,7 +297,7 @@ func foreigners(t *testing.T) {
 			return wire.Caller{Owner: owner}, nil
 		}
 	})
-	ann, bob, nobody := s.user, s.user, s.user
+	ann, bob, other := s.user, s.user, s.user
 	ann.token, bob.token = "ann", "bob"
 	id := ann.uploadTo("example", 7, map[string]string{"run.sh": "echo secret >secret.txt"})
 	s.ends(id, compute.Completed, "")
@@ -300,16 +310,17 @@ func foreigners(t *testing.T) {
 			method = "POST"
 		}
 		path = fmt.Sprintf(path, id)
-		if code, s := bob.ask(method, path, "", nil); code != 404 || s.Message != fmt.Sprintf("Job %d not found in the database", id) {
+		if code, s := bob.ask(method, path, "", nil); code != 404 ||
+			s.Message != fmt.Sprintf("Job %d not found in the database", id) {
 			t.Errorf("%s: %d %+v", path, code, s)
 		}
-		if code, _, _ := nobody.do(method, path, "", nil); code != 401 {
+		if code, _, _ := other.do(method, path, "", nil); code != 401 {
 			t.Errorf("%s without a token: %d", path, code)
 		}
 	}
 	has(t, ann.results(id), "secret.txt")
 	media, body := form("example", 7, map[string]string{"run.sh": "true"})
-	if code, _, _ := nobody.do("POST", "/upload", media, body); code != 401 {
+	if code, _, _ := other.do("POST", "/upload", media, body); code != 401 {
 		t.Errorf("upload without a token: %d", code)
 	}
 	if public := string(s.job(id).ID); len(public) < 26 {
@@ -337,11 +348,12 @@ func confined(t *testing.T) {
 		t.Errorf("it sees %q", files["got.txt"])
 	}
 	for _, line := range os.Environ() {
-		if name, _, _ := strings.Cut(line, "="); !slices.Contains([]string{"PATH", "HOME", "TMPDIR", "LANG", "PWD", "SHLVL", "_", "OLDPWD", "TZ"}, name) && strings.Contains("\n"+files["env.txt"], "\n"+name+"=") {
+		if name, _, _ := strings.Cut(line, "="); !slices.Contains([]string{"PATH", "HOME", "TMPDIR", "LANG", "PWD",
+			"SHLVL", "_", "OLDPWD", "TZ"}, name) && strings.Contains("\n"+files["env.txt"], "\n"+name+"=") {
 			t.Errorf("it sees %s of the agent's environment", name)
 		}
 	}
-	if !says(files["env.txt"], "JOB_ID=cmp_") {
+	if !contains(files["env.txt"], "JOB_ID=cmp_") {
 		t.Errorf("control: its environment is %q", files["env.txt"])
 	}
 	c := wiretest.Client(t, wiretest.ClientOptions{Trust: true})

@@ -27,8 +27,9 @@ type agent struct {
 	o AgentOptions
 }
 
-// Agent serves the API for servers over b. What it reports is safe behind an original server, which copies words blindly:
-// only [Status.Report] leaves it, and the ZIP of a Completed payload with status 200 (206 only if a range was asked for).
+// Agent serves the API for servers over b. What it reports is safe behind an original server, which copies words
+// blindly: only [Status.Report] leaves it, and the ZIP of a Completed payload with status 200 (206 only if a range was
+// asked for).
 func Agent(b AgentBackend, o AgentOptions) http.Handler {
 	o.Limits = o.Limits.or(0, 10_000)
 	if o.Features == nil {
@@ -70,7 +71,8 @@ func (a *agent) known(then payload) func(http.ResponseWriter, *http.Request, uin
 	return func(w http.ResponseWriter, r *http.Request, id uint32) {
 		a.allowed(func(w http.ResponseWriter, r *http.Request) {
 			p, err := a.b.Payload(r.Context(), id)
-			if err == nil && p.Token != "" && subtle.ConstantTimeCompare([]byte(p.Token), []byte(r.Header.Get(TokenHeader))) == 0 {
+			if err == nil && p.Token != "" &&
+				subtle.ConstantTimeCompare([]byte(p.Token), []byte(r.Header.Get(TokenHeader))) == 0 {
 				err = ErrNotFound
 			}
 			switch {

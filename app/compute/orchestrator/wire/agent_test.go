@@ -46,7 +46,8 @@ type deskPayload struct {
 
 func newDesk(t testing.TB, run bool) *desk {
 	ctx, stop := context.WithCancel(context.Background())
-	d := &desk{t: t, data: t.TempDir(), run: run, ctx: ctx, payloads: map[uint32]*deskPayload{}, next: 1_700_000_000, keys: map[string]uint32{}}
+	d := &desk{t: t, data: t.TempDir(), run: run, ctx: ctx, payloads: map[uint32]*deskPayload{}, next: 1_700_000_000,
+		keys: map[string]uint32{}}
 	t.Cleanup(func() {
 		stop()
 		d.wg.Wait()
@@ -91,7 +92,8 @@ func (s *deskSubmission) Commit(context.Context) (Payload, error) {
 		return s.d.payloads[id].Payload, nil
 	}
 	s.d.next++
-	s.p.Payload = Payload{ID: s.d.next, Status: Prepared, Loc: filepath.Join(s.d.data, fmt.Sprint(s.d.next)), Instance: "i1", Token: s.token}
+	s.p.Payload = Payload{ID: s.d.next, Status: Prepared, Loc: filepath.Join(s.d.data, fmt.Sprint(s.d.next)),
+		Instance: "i1", Token: s.token}
 	s.d.payloads[s.d.next] = s.p
 	if s.key != "" {
 		s.d.keys[s.key] = s.d.next
@@ -205,7 +207,8 @@ const emptyPayload = `{"id":0,"input":{},"status":"Unknown","loc":"","pid":0,"ki
 func TestAgentRows(t *testing.T) {
 	d := newDesk(t, false)
 	for i, s := range Statuses() {
-		d.add(Payload{ID: uint32(i + 1), Status: s, Loc: "/d/<1>", PID: 7, Killed: s == Killed, Reason: "hidden in strict"})
+		d.add(Payload{ID: uint32(i + 1), Status: s, Loc: "/d/<1>", PID: 7, Killed: s == Killed,
+			Reason: "hidden in strict"})
 	}
 	addr := listen(t, Agent(d, AgentOptions{Compat: Strict}))
 	rows := []want{
@@ -229,7 +232,8 @@ func TestAgentRows(t *testing.T) {
 		{"GET", "/submit", 405, "", "", "Allow: POST"},
 	}
 	// Only words that a server of the original can live with.
-	for i, said := range []Status{Prepared, Running, Running, Prepared, Running, Cleaned, "", Failed, Invalid, Running, Running, Killed} {
+	for i, said := range []Status{Prepared, Running, Running, Prepared, Running, Cleaned, "", Failed, Invalid, Running,
+		Running, Killed} {
 		if said != "" {
 			body := fmt.Sprintf(`{"id":%d,"input":{},"status":"%s","loc":"/d/<1>","pid":7,"killed":%t}`, i+1, said, said == Killed)
 			rows = append(rows, want{"GET", fmt.Sprintf("/retrieve/%d", i+1), 200, jsonMedia, body, ""})
@@ -248,10 +252,11 @@ func TestAgentRows(t *testing.T) {
 	want{"GET", "/retrieve/7", 500, jsonMedia, emptyPayload, ""}.check(t, ask(t, addr, "GET", "/retrieve/7"))
 }
 
-func TestAgentTellsMoreToOurs(t *testing.T) {
+func TestAgentReportsMoreToOurs(t *testing.T) {
 	d := newDesk(t, false)
 	code := 3
-	d.add(Payload{ID: 1, Status: Failed, Loc: "/d", Reason: "exit", Message: "it ended with 3", ExitCode: &code, Signal: "TERM", Instance: "i"})
+	d.add(Payload{ID: 1, Status: Failed, Loc: "/d", Reason: "exit", Message: "it ended with 3", ExitCode: &code,
+		Signal: "TERM", Instance: "i"})
 	addr := listen(t, Agent(d, AgentOptions{Features: []string{"f"}}))
 	want{"GET", "/retrieve/1", 200, jsonMedia, `{"id":1,"input":{},"status":"Failed","loc":"/d","pid":0,"killed":false,"reason":"exit",` +
 		`"message":"it ended with 3","exit_code":3,"signal":"TERM","instance":"i"}`, ""}.check(t, ask(t, addr, "GET", "/retrieve/1"))
@@ -259,7 +264,8 @@ func TestAgentTellsMoreToOurs(t *testing.T) {
 }
 
 func TestSubmitRows(t *testing.T) {
-	file := form(`name="run.sh"; filename="run.sh"`, "echo", `name="text"`, "ignored", `name*=utf-8''a%20b; filename="d/a b"`, "x")
+	file := form(`name="run.sh"; filename="run.sh"`, "echo", `name="text"`, "ignored",
+		`name*=utf-8''a%20b; filename="d/a b"`, "x")
 	d := newDesk(t, false)
 	addr := listen(t, Agent(d, AgentOptions{Compat: Strict, Limits: Limits{Body: 5000, Name: 20}}))
 	loc := filepath.Join(d.data, "1700000001")
@@ -269,8 +275,10 @@ func TestSubmitRows(t *testing.T) {
 		t.Error(diff)
 	}
 	bad := want{"POST", "/submit", 400, jsonMedia, emptyPayload, ""}
-	for _, broken := range []string{"", "--BB--\r\n", form(`name="text"`, "only"), strings.TrimSuffix(file, "--BB--\r\n")[:120],
-		form(`name="f"; filename="`+strings.Repeat("n", 21)+`"`, "x"), form(`name="f"; filename="f"`, strings.Repeat("x", 5000))} {
+	for _, broken := range []string{"", "--BB--\r\n", form(`name="text"`, "only"),
+		strings.TrimSuffix(file, "--BB--\r\n")[:120],
+		form(`name="f"; filename="`+strings.Repeat("n", 21)+`"`, "x"), form(`name="f"; filename="f"`,
+			strings.Repeat("x", 5000))} {
 		bad.check(t, post(t, addr, "/submit", broken))
 	}
 	want{"POST", "/submit", 400, textMedia, "Invalid `boundary` for `multipart/form-data` request", ""}.check(t, ask(t, addr, "POST", "/submit"))
@@ -286,7 +294,8 @@ func TestSubmitRows(t *testing.T) {
 func TestPayloadToken(t *testing.T) {
 	d := newDesk(t, false)
 	addr := listen(t, Agent(d, AgentOptions{}))
-	g := post(t, addr, "/submit", form(`name="run.sh"; filename="run.sh"`, "echo"), TokenHeader+": secret", "Idempotency-Key: k")
+	g := post(t, addr, "/submit", form(`name="run.sh"; filename="run.sh"`, "echo"), TokenHeader+": secret",
+		"Idempotency-Key: k")
 	if g.Code != 200 || strings.Contains(g.Body, "secret") {
 		t.Fatal(g)
 	}
@@ -311,7 +320,8 @@ func TestAgentAsksWho(t *testing.T) {
 		}
 		return nil
 	}}))
-	for _, call := range [][2]string{{"GET", "/retrieve/1"}, {"GET", "/retrieve/2"}, {"POST", "/kill/1"}, {"POST", "/submit"}, {"GET", "/load"}, {"GET", "/retrieve_partial/1"}} {
+	for _, call := range [][2]string{{"GET", "/retrieve/1"}, {"GET", "/retrieve/2"}, {"POST", "/kill/1"},
+		{"POST", "/submit"}, {"GET", "/load"}, {"GET", "/retrieve_partial/1"}} {
 		want{call[0], call[1], 401, jsonMedia, emptyPayload, ""}.check(t, ask(t, addr, call[0], call[1]))
 	}
 	if g := ask(t, addr, "GET", "/retrieve/1", "Authorization: Bearer ok"); g.Code != 200 {

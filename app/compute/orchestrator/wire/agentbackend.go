@@ -5,12 +5,12 @@ import (
 	"io"
 )
 
-// AgentBackend is what [Agent] needs of an agent. Its methods are called by many requests at once. Ids fit 32 bits, and an
-// agent that lost its database must not use them again: they start at random or at the time, never at 1.
+// AgentBackend is what [Agent] needs of an agent. Its methods are called by many requests at once. Ids fit 32 bits, and
+// an agent that lost its database must not use them again: they start at random or at the time, never at 1.
 type AgentBackend interface {
-	// Begin opens a place for a payload; nothing of it is seen before Commit.
+	// Begin opens a payload; nothing of it is seen before Commit.
 	Begin(ctx context.Context) (Submission, error)
-	// Payload gives what the agent knows, or ErrNotFound.
+	// Payload gives what the agent has, or ErrNotFound.
 	Payload(ctx context.Context, id uint32) (Payload, error)
 	// Result opens the ZIP of a Completed payload. The caller closes it.
 	Result(ctx context.Context, id uint32) (Result, error)
@@ -24,8 +24,8 @@ type AgentBackend interface {
 	Health(ctx context.Context) error
 }
 
-// Submission is a payload that is coming in. One that is [Keyed] is told the server's idempotency key before the first file,
-// one that is [Guarded] the server's token.
+// Submission is a payload that is coming in. One that is [Keyed] receives the server's idempotency key before the first
+// file, one that is [Guarded] the server's token.
 type Submission interface {
 	// File stores one file; a later one of the same name wins. Reading r may fail, and the error is passed on then.
 	File(name string, r io.Reader) error

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// What backends say that has an answer of its own. They may be wrapped; any other error is the server's own fault and its
-// text stays there.
+// Errors of backends that have an answer of their own. They may be wrapped; any other error is the server's own fault
+// and its text stays there.
 var (
 	// ErrNotFound: there is no such job or payload, or not for this caller.
 	ErrNotFound = errors.New("no such job")
-	// ErrNoPayload: the job is not at an agent yet, or its agent knows it no longer.
+	// ErrNoPayload: the job is not at an agent yet, or its agent has it no longer.
 	ErrNoPayload = errors.New("job payload not found on client")
 	// ErrNoService: the job's service is not configured any more.
 	ErrNoService = errors.New("invalid service configuration")
@@ -20,8 +20,8 @@ var (
 	ErrService = errors.New("invalid service")
 )
 
-// Refusal is a backend's error whose sentence the user should read. [Quota], [Unsafe] and [Busy] make one; errors of other
-// packages may have a method Quota, Unsafe or Busy that gives the sentence.
+// Refusal is a backend's error whose sentence the user should read. [Quota], [Unsafe] and [Busy] make one; errors of
+// other packages may have a method Quota, Unsafe or Busy that gives the sentence.
 type Refusal struct {
 	Sentence string
 	Code     int // 429, 400 or 503
@@ -66,15 +66,15 @@ func refusal(err error) (code int, sentence string, ok bool) {
 
 // Backend is what [Users] needs of a server. Its methods are called by many requests at once.
 type Backend interface {
-	// Begin opens a place for an upload; nothing of it is seen before Commit.
+	// Begin opens an upload; nothing of it is seen before Commit.
 	Begin(ctx context.Context) (Upload, error)
 	// Job gives the state of a job or ErrNotFound.
 	Job(ctx context.Context, id uint32) (View, error)
 	// Result opens the ZIP of a Completed job. The caller closes it.
 	Result(ctx context.Context, id uint32) (Result, error)
-	// Partial writes a ZIP of what the job has made so far. It calls w once, when the ZIP begins and nothing but the network can
-	// fail any more; before, it may give ErrNotFound, ErrNoPayload, ErrNoService or another error. An error afterwards cuts the
-	// connection, so that nobody takes the part for the whole.
+	// Partial writes a ZIP of what the job has made so far. It calls w once, when the ZIP begins and nothing but the
+	// network can fail any more; before, it may give ErrNotFound, ErrNoPayload, ErrNoService or another error. An error
+	// afterwards cuts the connection, so that the part is not taken for the whole.
 	Partial(ctx context.Context, id uint32, w func() io.Writer) error
 	// Terminate calls a job off. already is the word of a job that had ended before; it stays as it is.
 	Terminate(ctx context.Context, id uint32) (already Status, err error)
@@ -86,20 +86,20 @@ type Backend interface {
 type Upload interface {
 	// File stores one file; a later one of the same name wins. Reading r may fail, and the error is passed on then.
 	File(name string, r io.Reader) error
-	// Commit makes a job of it that outlives a crash. ErrService when the service is unknown, a Refusal (also one of another
-	// package) when it may not be; a job without run.sh or with an unsafe one is taken, and is Invalid at once.
+	// Commit makes a job of it that outlives a crash. ErrService when the service is unknown, a Refusal (also one of
+	// another package) when it may not be; a job without run.sh or with an unsafe one is taken, and is Invalid at once.
 	Commit(ctx context.Context, user int32, service string) (id uint32, err error)
 	// Discard removes what Commit has not taken. It is always called, and does nothing after Commit.
 	Discard()
 }
 
-// Keyed is an [Upload] or [Submission] that takes an idempotency key. Key is called at most once, before the first file.
-// Commit then gives the job that was made under the same key before, if there is one.
+// Keyed is an [Upload] or [Submission] that takes an idempotency key. Key is called at most once, before the first
+// file. Commit then gives the job that was made under the same key before, if there is one.
 type Keyed interface {
 	Key(key string) error
 }
 
-// View is what a user may know of a job. Zero fields are not told.
+// View is what a user may know of a job. Zero fields are not reported.
 type View struct {
 	Status          Status
 	Reason, Message string // a word for programs, a sentence for people

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// sent are the headers that the original sends, and the one that a refused token needs (RFC 9110, 11.6.1); it knows no tokens.
+// sent are the headers that the original sends, and the one that a refused token needs (RFC 9110, 11.6.1); it has no
+// tokens.
 var sent = []string{"Allow", "Content-Length", "Content-Type", "Date", "Location", "Www-Authenticate"}
 
 // bare gives a handler that sends no other headers in Strict.
@@ -14,7 +15,9 @@ func (c Compat) bare(h http.Handler) http.Handler {
 	if c != Strict {
 		return h
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(&bareWriter{ResponseWriter: w}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(&bareWriter{ResponseWriter: w}, r)
+	})
 }
 
 type bareWriter struct {

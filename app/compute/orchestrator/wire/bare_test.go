@@ -14,8 +14,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// TestStrictHeaders: in strict mode users and servers get no header that the original does not send, whatever they ask for. Each answer
-// has headers of ours in the full mode, which is the control.
+// TestStrictHeaders: in strict mode users and servers get no header that the original does not send, whatever they ask
+// for. Each answer has headers of ours in the full mode, which is the control.
 func TestStrictHeaders(t *testing.T) {
 	b := newBoard()
 	b.add(View{Status: Completed})
@@ -30,11 +30,16 @@ func TestStrictHeaders(t *testing.T) {
 		header             string // of the request
 		busy               bool
 	}{
-		{path: "/"}, {path: "/health"}, {path: "/download/1"}, {path: "/download/1", header: "Range: bytes=1-2"}, {path: "/download/2"}, {path: "/download/9"}, {path: "/swagger/"},
-		{path: "/swagger"}, {path: "/nothing"}, {method: "HEAD", path: "/download/1"}, {method: "PUT", path: "/download/1"}, {path: "/download/1", header: "Host: evil.example"},
-		{method: "POST", path: "/terminate/2", header: "Origin: http://evil.example"}, {method: "POST", path: "/upload", form: file}, {method: "POST", path: "/upload", form: file, busy: true},
-		{agent: true, path: "/"}, {agent: true, path: "/load"}, {agent: true, path: "/retrieve/1"}, {agent: true, path: "/retrieve/2"}, {agent: true, path: "/retrieve/9"},
-		{agent: true, path: "/retrieve/1", header: "Range: bytes=1-2"}, {agent: true, method: "POST", path: "/kill/2"}, {agent: true, path: "/retrieve_partial/1"},
+		{path: "/"}, {path: "/health"}, {path: "/download/1"}, {path: "/download/1", header: "Range: bytes=1-2"},
+		{path: "/download/2"}, {path: "/download/9"}, {path: "/swagger/"},
+		{path: "/swagger"}, {path: "/nothing"}, {method: "HEAD", path: "/download/1"}, {method: "PUT",
+			path: "/download/1"}, {path: "/download/1", header: "Host: evil.example"},
+		{method: "POST", path: "/terminate/2", header: "Origin: http://evil.example"}, {method: "POST", path: "/upload",
+			form: file}, {method: "POST", path: "/upload", form: file, busy: true},
+		{agent: true, path: "/"}, {agent: true, path: "/load"}, {agent: true, path: "/retrieve/1"}, {agent: true,
+			path: "/retrieve/2"}, {agent: true, path: "/retrieve/9"},
+		{agent: true, path: "/retrieve/1", header: "Range: bytes=1-2"}, {agent: true, method: "POST", path: "/kill/2"},
+		{agent: true, path: "/retrieve_partial/1"},
 	} {
 		ours := func(compat Compat) []string {
 			b.commitErr = nil
@@ -61,7 +66,8 @@ func TestStrictHeaders(t *testing.T) {
 			if compat == Strict && g.Code == http.StatusPartialContent {
 				t.Errorf("%+v: a part of it", c)
 			}
-			for _, name := range []string{"Content-Length", "Content-Type", "Date", "Allow", "Location", "Connection"} { // RFC 9110, and the original's
+			for _, name := range []string{"Content-Length", "Content-Type", "Date", "Allow", "Location", "Connection"} {
+				// RFC 9110, and the original's
 				g.Header.Del(name)
 			}
 			return slices.Sorted(maps.Keys(g.Header))
@@ -79,7 +85,8 @@ func TestStrictHeaders(t *testing.T) {
 func TestBareKeepsControl(t *testing.T) {
 	addr := listen(t, Strict.bare(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		c := http.NewResponseController(w)
-		if err := errors.Join(c.SetReadDeadline(time.Now().Add(time.Hour)), c.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
+		if err := errors.Join(c.SetReadDeadline(time.Now().Add(time.Hour)),
+			c.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
 			w.WriteHeader(http.StatusTeapot)
 		}
 		w.Header().Set("X-Ours", "1")

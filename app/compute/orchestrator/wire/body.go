@@ -15,7 +15,8 @@ type StatusBody struct {
 	Message string `json:"message"`
 }
 
-// fullBody is a StatusBody with the keys that the original lacks. They follow its own, and what is not known is left out.
+// fullBody is a StatusBody with the keys that the original lacks. They follow its own, and what is not known is left
+// out.
 type fullBody struct {
 	StatusBody
 	Reason        string     `json:"reason,omitempty"`

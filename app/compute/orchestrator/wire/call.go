@@ -34,13 +34,13 @@ func (d *dog) away() {
 	d.stop(context.Canceled)
 }
 
-// sending tells how much of a request can have reached the agent.
+// sending is how much of a request can have reached the agent.
 type sending struct {
 	wrote, broke atomic.Bool // all was written; writing failed
 }
 
-// kind judges a call without an answer. Between the last byte of the body and the report that it was written the agent may
-// already have acted, so that doubt counts as sent.
+// kind checks a call without an answer. Between the last byte of the body and the report that it was written the agent
+// may already have acted, so that doubt counts as sent.
 func (s *sending) kind(connected bool, body *formBody) error {
 	switch {
 	case s.wrote.Load():
@@ -89,7 +89,8 @@ func (c *Client) call(ctx context.Context, cl call) (*incomingAnswer, error) {
 		return nil, &CallError{cl.op, kind, err}
 	}
 	d.feed(d.idle)
-	a := &incomingAnswer{op: cl.op, code: res.StatusCode, media: res.Header.Get("Content-Type"), res: res, ctx: ctx, d: d}
+	a := &incomingAnswer{op: cl.op, code: res.StatusCode, media: res.Header.Get("Content-Type"), res: res, ctx: ctx,
+		d: d}
 	if a.code < 200 || a.code > 299 {
 		defer a.Close()
 		said, _ := io.ReadAll(io.LimitReader(a, 4<<10))
@@ -124,8 +125,8 @@ func (c *Client) request(ctx context.Context, cl call, d *dog) (*http.Request, e
 
 type tokenKey struct{}
 
-// WithToken has a [Client] send the token of a payload with its calls under the context. Our agents keep the one that came
-// with the submission and then tell others that there is no such payload.
+// WithToken has a [Client] send the token of a payload with its calls under the context. Our agents keep the one that
+// came with the submission and then answer others that there is no such payload.
 func WithToken(ctx context.Context, token string) context.Context {
 	return context.WithValue(ctx, tokenKey{}, token)
 }

@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// How a call to an agent failed. A job may be sent again after ErrNotSent and after a [StatusError]; after ErrLost the agent
-// may have it, and only asking there tells.
+// How a call to an agent failed. A job may be sent again after ErrNotSent and after a [StatusError]; after ErrLost the
+// agent may have it, and only a query there shows it.
 var (
 	// ErrNotSent: the agent cannot have taken the request, because not all of it was written.
 	ErrNotSent = errors.New("the request did not reach the agent")
@@ -28,7 +28,7 @@ type CallError struct {
 func (e *CallError) Error() string   { return fmt.Sprintf("%s: %v: %v", e.Op, e.Kind, e.Err) }
 func (e *CallError) Unwrap() []error { return []error{e.Kind, e.Err} }
 
-// StatusError is an answer with another status than the call expects. Body is the beginning of what it said.
+// StatusError is an answer with another status than the call expects. Body is the beginning of its body.
 type StatusError struct {
 	Op   string
 	Code int
@@ -39,8 +39,8 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s: the agent answered %d: %.200q", e.Op, e.Code, e.Body)
 }
 
-// Is takes 404 as ErrNotFound. A gateway's 502 and 504 say nothing of the agent behind it, which may have taken the request:
-// ErrLost.
+// Is takes 404 as ErrNotFound. A gateway's 502 and 504 report nothing of the agent behind it, which may have taken the
+// request: ErrLost.
 func (e *StatusError) Is(target error) bool {
 	switch target {
 	case ErrNotFound:
@@ -51,8 +51,8 @@ func (e *StatusError) Is(target error) bool {
 	return false
 }
 
-// AnswerError is an answer with a good status that cannot be understood. The request was carried out all the same, so it is
-// an ErrLost.
+// AnswerError is an answer with a good status that cannot be understood. The request was carried out all the same, so
+// it is an ErrLost.
 type AnswerError struct {
 	Op   string
 	Code int

@@ -33,8 +33,8 @@ type ClientOptions struct {
 	Authorize func(*http.Request)
 }
 
-// Client calls one agent, an original one or ours. It follows no redirects, uses no proxy, and never sends a request twice
-// by itself. It is safe for use by many callers.
+// Client calls one agent, an original one or ours. It follows no redirects, uses no proxy, and never sends a request
+// twice by itself. It is safe for use by many callers.
 type Client struct {
 	upload, download, terminate *url.URL
 
@@ -57,7 +57,8 @@ func NewClient(e Endpoints, o ClientOptions) (*Client, error) {
 	for _, one := range []struct {
 		name, text string
 		into       **url.URL
-	}{{"upload", e.Upload, &c.upload}, {"download", e.Download, &c.download}, {"terminate", e.Terminate, &c.terminate}} {
+	}{{"upload", e.Upload, &c.upload}, {"download", e.Download, &c.download}, {"terminate", e.Terminate,
+		&c.terminate}} {
 		u, err := parseURL(one.text)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("the agent's %s address %w", one.name, err))
@@ -85,21 +86,23 @@ func orDefault(d *time.Duration, v time.Duration) {
 // Close lets idle connections go. The client may still be used.
 func (c *Client) Close() { c.kept.CloseIdleConnections() }
 
-// Archive is a ZIP that is on its way. Reading it ends with io.ErrUnexpectedEOF if the connection breaks and with an error
-// if nothing comes for too long; an original agent may still send a ZIP that is cut short inside, so it must be verified.
+// Archive is a ZIP that is on its way. Reading it ends with io.ErrUnexpectedEOF if the connection breaks and with an
+// error if nothing comes for too long; an original agent may still send a ZIP that is cut short inside, so it must be
+// verified.
 type Archive struct {
 	io.ReadCloser
-	Size int64  // -1: not told
+	Size int64  // -1: not reported
 	ETag string // our agents
 }
 
-// Reply is what an agent says of a payload: its ZIP, which the caller closes, or its state.
+// Reply is an agent's answer about a payload: its ZIP, which the caller closes, or its state.
 type Reply struct {
 	ZIP     *Archive
 	Payload Payload
 }
 
-// Retrieve asks for a payload. A ZIP means Completed; any other state comes as a payload whose status is one of the words.
+// Retrieve asks for a payload. A ZIP means Completed; any other state comes as a payload whose status is one of the
+// words.
 func (c *Client) Retrieve(ctx context.Context, id uint32) (Reply, error) {
 	a, err := c.call(ctx, call{op: "retrieve", method: http.MethodGet, url: item(c.download, id), wait: c.o.Pack})
 	if err != nil {
@@ -152,7 +155,7 @@ func (c *Client) Load(ctx context.Context) (float64, error) {
 	return use, nil
 }
 
-// Health is what an agent says of itself.
+// Health is an agent's report about itself.
 type Health struct {
 	// Legacy: it has exactly the original's keys.
 	Legacy   bool
@@ -180,7 +183,8 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 }
 
 func (c *Client) small(ctx context.Context, name string) ([]byte, *incomingAnswer, error) {
-	a, err := c.call(ctx, call{op: name, method: http.MethodGet, url: sibling(c.upload, name).String(), wait: c.o.Header})
+	a, err := c.call(ctx, call{op: name, method: http.MethodGet, url: sibling(c.upload, name).String(),
+		wait: c.o.Header})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -35,27 +35,36 @@ func caller(t testing.TB, base string, o wire.ClientOptions) *wire.Client {
 }
 
 func file(name, data string) wire.File {
-	return wire.File{Name: name, Size: int64(len(data)), Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil }}
+	return wire.File{Name: name, Size: int64(len(data)), Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader(data)), nil
+	}}
 }
 
 const script = "#!/bin/bash\ntrap 'echo $? > .orchestrator.exit' EXIT\n"
 
 func TestSubmitToAnOriginal(t *testing.T) {
-	fake := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int { <-ctx.Done(); return wiretest.Dead }})
+	fake := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int {
+		<-ctx.Done()
+		return wiretest.Dead
+	}})
 	c := caller(t, fake.URL, wire.ClientOptions{})
 	big := strings.Repeat("0123456789\r\n", 50_000)
-	p, err := c.Submit(t.Context(), []wire.File{file("run.sh", script), file("a b%22c.txt", ""), file("big", big), file(`q"\`, "q")}, "key")
+	p, err := c.Submit(t.Context(), []wire.File{file("run.sh", script), file("a b%22c.txt", ""), file("big", big),
+		file(`q"\`, "q")}, "key")
 	if err != nil || p.ID != 1 || p.Status != wire.Prepared || p.Loc == "" {
 		t.Fatal(p, err)
 	}
 	sub := fake.Submissions()[0]
-	if diff := cmp.Diff(map[string]string{"run.sh": script, "a b%22c.txt": "", "big": big, `q"\`: "q"}, sub.Files); diff != "" {
+	if diff := cmp.Diff(map[string]string{"run.sh": script, "a b%22c.txt": "", "big": big, `q"\`: "q"},
+		sub.Files); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"run.sh", "", "big", ""}, sub.Fields); diff != "" { // the others have name* in place of name
+	if diff := cmp.Diff([]string{"run.sh", "", "big", ""}, sub.Fields); diff != "" {
+		// the others have name* in place of name
 		t.Error(diff)
 	}
-	if sub.Length < 600_000 || sub.Header.Get("Accept") != "*/*" || sub.Header.Get("User-Agent") != "" || sub.Header.Get("Accept-Encoding") != "" {
+	if sub.Length < 600_000 || sub.Header.Get("Accept") != "*/*" || sub.Header.Get("User-Agent") != "" ||
+		sub.Header.Get("Accept-Encoding") != "" {
 		t.Errorf("length %d, headers %v", sub.Length, sub.Header)
 	}
 }
@@ -70,7 +79,8 @@ func TestSubmitBytes(t *testing.T) {
 		io.WriteString(w, `{"id":42,"input":{},"status":"Prepared","loc":"/d/42","pid":0,"killed":false}`)
 	}))
 	defer s.Close()
-	p, err := caller(t, s.URL, wire.ClientOptions{}).Submit(t.Context(), []wire.File{file("run.sh", "echo\n"), file("a b%22c.txt", "x")}, "")
+	p, err := caller(t, s.URL, wire.ClientOptions{}).Submit(t.Context(), []wire.File{file("run.sh", "echo\n"),
+		file("a b%22c.txt", "x")}, "")
 	if err != nil || p.ID != 42 {
 		t.Fatal(p, err)
 	}
@@ -108,7 +118,8 @@ func TestCallsToAnOriginal(t *testing.T) {
 	if load, err := c.Load(ctx); err != nil || load != 2.5 {
 		t.Error(load, err)
 	}
-	for name, err := range map[string]error{"retrieve": second(c.Retrieve(ctx, 9999)), "partial": second(c.Partial(ctx, 9999)), "kill": c.Kill(ctx, 9999)} {
+	for name, err := range map[string]error{"retrieve": second(c.Retrieve(ctx, 9999)),
+		"partial": second(c.Partial(ctx, 9999)), "kill": c.Kill(ctx, 9999)} {
 		if !errors.Is(err, wire.ErrNotFound) || errors.Is(err, wire.ErrLost) {
 			t.Errorf("%s of what there is not: %v", name, err)
 		}
@@ -118,14 +129,16 @@ func TestCallsToAnOriginal(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake.Await("it runs", func() bool { return fake.Status(p.ID) == "Running" })
-	if r, err := c.Retrieve(ctx, p.ID); err != nil || r.ZIP != nil || r.Payload.Status != wire.Running || r.Payload.ID != p.ID {
+	if r, err := c.Retrieve(ctx, p.ID); err != nil || r.ZIP != nil || r.Payload.Status != wire.Running ||
+		r.Payload.ID != p.ID {
 		t.Error(r, err)
 	}
 	part, err := c.Partial(ctx, p.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err := io.ReadAll(part); err != nil || !bytes.HasPrefix(data, []byte("PK")) || part.Size != int64(len(data)) || part.Close() != nil {
+	if data, err := io.ReadAll(part); err != nil || !bytes.HasPrefix(data, []byte("PK")) ||
+		part.Size != int64(len(data)) || part.Close() != nil {
 		t.Errorf("%d bytes of %d: %v", len(data), part.Size, err)
 	}
 	finish <- 0
@@ -156,12 +169,17 @@ func TestHealthOfOurs(t *testing.T) {
 	}
 }
 
-// Each way in which a submission fails says whether the agent may have the job.
+// Each way of failing of a submission reports whether the agent may have the job.
 func TestSubmitFailures(t *testing.T) {
-	short := wire.ClientOptions{Header: time.Second, Idle: time.Second} // what is sent at all is sent by then, on slow machines too
+	// what is sent at all is sent by then, on slow machines too
+	short := wire.ClientOptions{Header: time.Second, Idle: time.Second}
 	files := []wire.File{file("run.sh", script)}
-	shrunk := wire.File{Name: "shrunk", Size: 100, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("x")), nil }}
-	grown := wire.File{Name: "grown", Size: 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("xyz")), nil }}
+	shrunk := wire.File{Name: "shrunk", Size: 100, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader("x")), nil
+	}}
+	grown := wire.File{Name: "grown", Size: 1, Open: func() (io.ReadCloser, error) {
+		return io.NopCloser(strings.NewReader("xyz")), nil
+	}}
 	gone := wire.File{Name: "gone", Size: 1, Open: func() (io.ReadCloser, error) { return nil, os.ErrNotExist }}
 	for _, c := range []struct {
 		name    string
@@ -176,8 +194,12 @@ func TestSubmitFailures(t *testing.T) {
 		{"a file shrinks", nil, []wire.File{shrunk}, wire.ErrNotSent, 0},
 		{"a file grows", nil, []wire.File{grown, file("z", strings.Repeat("z", 1<<20))}, wire.ErrNotSent, 0},
 		{"a file is gone", nil, []wire.File{gone}, wire.ErrNotSent, 0},
-		{"the answer is lost", func(f *wiretest.FakeClient) { f.Break(wiretest.Fault{Path: "/submit", Lose: true}) }, files, wire.ErrLost, 1},
-		{"no answer", func(f *wiretest.FakeClient) { f.Break(wiretest.Fault{Path: "/submit", Hang: true}) }, files, wire.ErrLost, 0},
+		{"the answer is lost", func(f *wiretest.FakeClient) {
+			f.Break(wiretest.Fault{Path: "/submit", Lose: true})
+		}, files, wire.ErrLost, 1},
+		{"no answer", func(f *wiretest.FakeClient) {
+			f.Break(wiretest.Fault{Path: "/submit", Hang: true})
+		}, files, wire.ErrLost, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			fake := wiretest.Client(t, wiretest.ClientOptions{})
@@ -208,7 +230,7 @@ func TestSubmitFailures(t *testing.T) {
 	}
 }
 
-// A refusal is neither lost nor unsent; a gateway's is, since it says nothing of the agent.
+// A refusal is neither lost nor unsent; a gateway's is, since it implies nothing about the agent.
 func TestSubmitRefused(t *testing.T) {
 	answer := func(code int, body string) error {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -224,7 +246,8 @@ func TestSubmitRefused(t *testing.T) {
 	for _, code := range []int{302, 400, 404, 500, 503} {
 		err := answer(code, "Internal Server Error")
 		refused, ok := errors.AsType[*wire.StatusError](err)
-		if !ok || refused.Code != code || refused.Body != "Internal Server Error" || errors.Is(err, wire.ErrLost) || errors.Is(err, wire.ErrNotSent) {
+		if !ok || refused.Code != code || refused.Body != "Internal Server Error" || errors.Is(err, wire.ErrLost) ||
+			errors.Is(err, wire.ErrNotSent) {
 			t.Errorf("%d: %v", code, err)
 		}
 	}
@@ -255,7 +278,8 @@ func TestSubmitBreaksOff(t *testing.T) {
 		conn.(*net.TCPConn).SetLinger(0)
 		conn.Close()
 	}()
-	_, err = caller(t, "http://"+l.Addr().String(), wire.ClientOptions{}).Submit(t.Context(), []wire.File{file("big", strings.Repeat("x", 50<<20))}, "")
+	_, err = caller(t, "http://"+l.Addr().String(), wire.ClientOptions{}).Submit(t.Context(),
+		[]wire.File{file("big", strings.Repeat("x", 50<<20))}, "")
 	if !errors.Is(err, wire.ErrNotSent) || errors.Is(err, wire.ErrLost) {
 		t.Error(err)
 	}
@@ -263,14 +287,15 @@ func TestSubmitBreaksOff(t *testing.T) {
 
 // An agent that stops reading is left after a while, and so is a context that ends.
 func TestSubmitToADeafAgent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nobody reads
+	l, err := net.Listen("tcp", "127.0.0.1:0") // the kernel takes connections, nothing reads
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	big := []wire.File{file("big", strings.Repeat("x", 50<<20))}
 	c := caller(t, "http://"+l.Addr().String(), wire.ClientOptions{Idle: 100 * time.Millisecond})
-	if _, err := c.Submit(t.Context(), big, ""); !errors.Is(err, wire.ErrNotSent) || !strings.Contains(err.Error(), "silent for too long") {
+	if _, err := c.Submit(t.Context(), big, ""); !errors.Is(err, wire.ErrNotSent) ||
+		!strings.Contains(err.Error(), "silent for too long") {
 		t.Error(err)
 	}
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -300,7 +325,8 @@ func TestRetrieveFailures(t *testing.T) {
 		data, err := io.ReadAll(r.ZIP)
 		return len(data), err
 	}
-	if _, err := read(wiretest.Fault{Path: "/retrieve/", Hang: true}); !errors.Is(err, wire.ErrLost) || !strings.Contains(err.Error(), "silent") {
+	if _, err := read(wiretest.Fault{Path: "/retrieve/", Hang: true}); !errors.Is(err, wire.ErrLost) ||
+		!strings.Contains(err.Error(), "silent") {
 		t.Errorf("hang: %v", err)
 	}
 	if _, err := read(wiretest.Fault{Path: "/retrieve/", Code: 500}); err == nil || errors.Is(err, wire.ErrLost) {
@@ -310,7 +336,7 @@ func TestRetrieveFailures(t *testing.T) {
 		t.Errorf("a connection that breaks: %d bytes, %v", n, err)
 	}
 	if n, err := read(wiretest.Fault{Path: "/retrieve/", Cut: 40}); err != nil || n != 40 {
-		t.Errorf("a ZIP that is cut inside looks whole here: %d bytes, %v", n, err)
+		t.Errorf("a ZIP that is cut inside seems whole here: %d bytes, %v", n, err)
 	}
 	if n, err := read(wiretest.Fault{Path: "/elsewhere", Code: 500}); err != nil || n < 100 {
 		t.Errorf("the control: %d bytes, %v", n, err)
@@ -346,14 +372,15 @@ func TestRetrieveMisread(t *testing.T) {
 		if r.ZIP != nil {
 			r.ZIP.Close()
 		}
-		if _, err := caller(t, s.URL, wire.ClientOptions{}).Partial(t.Context(), 1); (err == nil) != (c.ok && strings.Contains(strings.ToLower(c.media), "zip")) {
+		if _, err := caller(t, s.URL, wire.ClientOptions{}).Partial(t.Context(),
+			1); (err == nil) != (c.ok && strings.Contains(strings.ToLower(c.media), "zip")) {
 			t.Errorf("partial %d %s: %v", c.code, c.media, err)
 		}
 		s.Close()
 	}
 }
 
-// A result whose sender falls silent is left; one that comes slowly but steadily is not.
+// A result whose sender stops answering is left; one that comes slowly but steadily is not.
 func TestRetrieveIdle(t *testing.T) {
 	quiet := make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -384,7 +411,8 @@ func TestClientAddresses(t *testing.T) {
 	defer s.Close()
 	for _, slash := range []string{"", "/"} {
 		paths = nil
-		c, err := wire.NewClient(wire.Endpoints{Upload: s.URL + "/x/submit" + slash, Download: s.URL + "/y/retrieve" + slash, Terminate: s.URL + "/z/kill" + slash},
+		c, err := wire.NewClient(wire.Endpoints{Upload: s.URL + "/x/submit" + slash,
+			Download: s.URL + "/y/retrieve" + slash, Terminate: s.URL + "/z/kill" + slash},
 			wire.ClientOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -397,18 +425,21 @@ func TestClientAddresses(t *testing.T) {
 		c.Load(ctx)
 		c.Health(ctx)
 		c.Close()
-		want := []string{"POST /x/submit" + slash, "GET /y/retrieve/42", "GET /y/retrieve_partial/42", "POST /z/kill/42", "GET /x/load", "GET /x/health"}
+		want := []string{"POST /x/submit" + slash, "GET /y/retrieve/42", "GET /y/retrieve_partial/42",
+			"POST /z/kill/42", "GET /x/load", "GET /x/health"}
 		if diff := cmp.Diff(want, paths); diff != "" {
 			t.Error(diff)
 		}
 	}
 	for _, bad := range []string{"", "host:9000", "ftp://h/", "http://", "http://h/#x", "http://user:secret@h:x/"} {
-		_, err := wire.NewClient(wire.Endpoints{Upload: bad, Download: "http://h/r", Terminate: "http://h/k"}, wire.ClientOptions{})
+		_, err := wire.NewClient(wire.Endpoints{Upload: bad, Download: "http://h/r", Terminate: "http://h/k"},
+			wire.ClientOptions{})
 		if err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if _, err := wire.NewClient(wire.Endpoints{}, wire.ClientOptions{}); err == nil || strings.Count(err.Error(), "address") != 3 {
+	if _, err := wire.NewClient(wire.Endpoints{}, wire.ClientOptions{}); err == nil ||
+		strings.Count(err.Error(), "address") != 3 {
 		t.Errorf("all mistakes at once: %v", err)
 	}
 }

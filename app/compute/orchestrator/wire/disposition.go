@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// disposition is what the Content-Disposition of a part says. A part with a file name is a file, even if that is empty.
+// disposition is the Content-Disposition of a part. A part with a file name is a file, even if that is empty.
 type disposition struct {
 	name    string
 	file    string
@@ -15,9 +15,9 @@ type disposition struct {
 	garbled bool // a name is not UTF-8
 }
 
-// parseDisposition reads the header as the original does, which is more lenient than mime.ParseMediaType: names may be bare
-// and percent-encoded, in a quoted name only \" is an escape (so that C:\dir\file.txt stays as it is), and name*= and
-// filename*= of RFC 5987 are read as UTF-8.
+// parseDisposition reads the header as the original does, which is more lenient than mime.ParseMediaType: names may be
+// bare and percent-encoded, in a quoted name only \" is an escape (so that C:\dir\file.txt stays as it is), and name*=
+// and filename*= of RFC 5987 are read as UTF-8.
 func parseDisposition(header string) disposition {
 	var d disposition
 	var ok bool
@@ -91,9 +91,9 @@ func quoted(text string) (value, rest string) {
 	}
 }
 
-// Basename flattens the name of an uploaded file to its last component, and gives "file" for a name without one. Only "/"
-// separates, backslashes do not; any other character is kept. Both sides of the original do so; [Users] and [Agent] have done
-// it before they hand out a name.
+// Basename flattens the name of an uploaded file to its last component, and gives "file" for a name without one. Only
+// "/" separates, backslashes do not; any other character is kept. Both sides of the original do so; [Users] and [Agent]
+// have done it before they hand out a name.
 func Basename(name string) string {
 	parts := strings.Split(name, "/")
 	for i := len(parts) - 1; i >= 0; i-- {
@@ -108,9 +108,9 @@ func Basename(name string) string {
 	return "file"
 }
 
-// formHeader is the head of a part as the original's server writes it for a file: no content type, the name of the field that
-// of the file. Names with special characters become name*, and the file name is quoted. A name that ends in a backslash would
-// escape its own quote; it is sent bare and percent-encoded, which the original's reader understands.
+// formHeader is the head of a part as the original's server writes it for a file: no content type, the name of the
+// field that of the file. Names with special characters become name*, and the file name is quoted. A name that ends in
+// a backslash would escape its own quote; it is sent bare and percent-encoded, which the original's reader understands.
 func formHeader(file string) []byte {
 	var b bytes.Buffer
 	b.WriteString("Content-Disposition: form-data; ")
@@ -127,8 +127,8 @@ func formHeader(file string) []byte {
 	return b.Bytes()
 }
 
-// escapeSegment percent-encodes what the original does in a field's name: controls, non-ASCII, and the characters that have a
-// meaning in a path; the semicolon and the backslash too, which would end or bend a bare name.
+// escapeSegment percent-encodes what the original does in a field's name: controls, non-ASCII, and the characters that
+// have a meaning in a path; the semicolon and the backslash too, which would end or bend a bare name.
 func escapeSegment(text string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -47,14 +47,16 @@ func (u *users) state(w http.ResponseWriter, id uint32, v View) {
 	}
 	answer(w, http.StatusOK, jsonMedia, encode(fullBody{
 		StatusBody: StatusBody{id, v.Status, message},
-		Reason:     v.Reason, ExitCode: v.ExitCode, Signal: v.Signal, QueuePosition: v.QueuePosition, Attempt: v.Attempt,
-		Created: instant(v.Created), Started: instant(v.Started), Finished: instant(v.Finished), Expires: instant(v.Expires),
-		Public: v.Public,
+		Reason:     v.Reason, ExitCode: v.ExitCode, Signal: v.Signal, QueuePosition: v.QueuePosition,
+		Attempt: v.Attempt,
+		Created: instant(v.Created), Started: instant(v.Started), Finished: instant(v.Finished),
+		Expires: instant(v.Expires),
+		Public:  v.Public,
 	}))
 }
 
-// serveZIP answers 200 with the length and no content disposition; 206 only if a range was asked for, and never in Strict,
-// which knows no ranges.
+// serveZIP answers 200 with the length and no content disposition; 206 only if a range was asked for, and never in
+// Strict, which has no ranges.
 func serveZIP(w http.ResponseWriter, r *http.Request, res Result, c Compat) {
 	h := w.Header()
 	h.Set("Content-Type", zipMedia)
@@ -66,7 +68,8 @@ func serveZIP(w http.ResponseWriter, r *http.Request, res Result, c Compat) {
 	}
 	if c == Strict {
 		r = r.Clone(r.Context())
-		for _, name := range []string{"Range", "If-Range", "If-None-Match", "If-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		for _, name := range []string{"Range", "If-Range", "If-None-Match", "If-Match", "If-Modified-Since",
+			"If-Unmodified-Since"} {
 			r.Header.Del(name)
 		}
 	}
@@ -90,10 +93,10 @@ func (u *users) partial(w http.ResponseWriter, r *http.Request, id uint32, _ Vie
 	}
 }
 
-var errNoBody = errors.New("the request wants no body")
+var errNoBody = errors.New("the request has no answer body")
 
 // streamZIP lets make write a ZIP of unknown length. The error is one from before the ZIP began; a later one cuts the
-// connection, which is the only way to say so. HEAD gets the headers as soon as a ZIP would begin.
+// connection, which is the only way to report it. HEAD gets the headers as soon as a ZIP would begin.
 func streamZIP(w http.ResponseWriter, r *http.Request, make func(begin func() io.Writer) error) error {
 	begun := false
 	err := make(func() io.Writer {
@@ -122,7 +125,7 @@ type refusing struct{}
 
 func (refusing) Write([]byte) (int, error) { return 0, errNoBody }
 
-// terminate calls a job off. The status in its bodies is always Unknown; scripts look at /download for Killed.
+// terminate cancels a job. The status in its bodies is always Unknown; scripts inspect /download for Killed.
 func (u *users) terminate(w http.ResponseWriter, r *http.Request, id uint32, _ View) {
 	already, err := u.b.Terminate(r.Context(), id)
 	switch {

@@ -43,8 +43,8 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// sibling gives u with the last segment of its path replaced, as the original makes /retrieve_partial of /retrieve. A slash
-// at the end does not count.
+// sibling gives u with the last segment of its path replaced, as the original makes /retrieve_partial of /retrieve. A
+// slash at the end does not count.
 func sibling(u *url.URL, name string) *url.URL {
 	path := strings.TrimRight(u.Path, "/")
 	path = path[:strings.LastIndexByte(path, '/')+1]

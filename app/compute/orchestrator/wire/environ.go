@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/policy"
 )
 
-// Mode says for whom the environment is read. The original has one loader for both.
+// Mode is for whom the environment is read. The original has one loader for both.
 type Mode string
 
 // The two modes.
@@ -24,7 +24,7 @@ const (
 	AgentMode  Mode = "agent"
 )
 
-// Config is what the environment of a process says, in the original's variables and the ones beside them.
+// Config is the environment of a process, in the original's variables and the ones beside them.
 type Config struct {
 	Port     uint16
 	DBPath   string // absolute
@@ -55,7 +55,7 @@ type Service struct {
 	BindRO      []string // directories that its jobs may read
 }
 
-// Service gives a service by the name that an upload says, which must be exactly the lower-case key.
+// Service gives a service by the name in an upload, which must be exactly the lower-case key.
 func (c Config) Service(name string) (Service, bool) {
 	s, ok := c.Services[name]
 	return s, ok
@@ -82,12 +82,13 @@ func (d *draft) wrong(name, format string, args ...any) {
 	d.mistakes = append(d.mistakes, &Mistake{name, fmt.Sprintf(format, args...)})
 }
 
-// Environ reads variables in the form of os.Environ. Empty ones count as not set; of two with one name the last counts. The
-// error joins a *Mistake for each thing that is wrong; nothing is used then.
+// Environ reads variables in the form of os.Environ. Empty ones count as not set; of two with one name the last counts.
+// The error joins a *Mistake for each thing that is wrong; nothing is used then.
 func Environ(env []string, mode Mode) (Config, error) {
 	d := &draft{
-		Config: Config{Services: map[string]Service{}}, mode: mode, triples: map[string]*Endpoints{}, clients: map[string][]Endpoints{},
-		from: map[string]string{},
+		Config: Config{Services: map[string]Service{}}, mode: mode, triples: map[string]*Endpoints{},
+		clients: map[string][]Endpoints{},
+		from:    map[string]string{},
 	}
 	if mode != ServerMode && mode != AgentMode {
 		return Config{}, fmt.Errorf("mode %q is neither server nor agent", mode)
@@ -116,7 +117,8 @@ func Environ(env []string, mode Mode) (Config, error) {
 	return d.Config, nil
 }
 
-// service reads one SERVICE_<NAME>_<KEY>. The key is looked for at the end, so that names may have underscores in them.
+// service reads one SERVICE_<NAME>_<KEY>. The key is searched for at the end, so that names may have underscores in
+// them.
 func (d *draft) service(variable, rest, value string) {
 	for _, v := range perService {
 		name, ok := strings.CutSuffix(rest, "_"+v.Name)
@@ -129,7 +131,7 @@ func (d *draft) service(variable, rest, value string) {
 			return
 		}
 		if other, twice := d.from[key+" "+v.Name]; twice {
-			d.wrong(variable, "says the same as %s: both are for the service %s", other, key)
+			d.wrong(variable, "has the same meaning as %s: both are for the service %s", other, key)
 			return
 		}
 		d.from[key+" "+v.Name] = variable
@@ -139,7 +141,8 @@ func (d *draft) service(variable, rest, value string) {
 		}
 		if err := v.set(d, &s, value); err != nil {
 			d.wrong(variable, "%v", err)
-		} else if d.mode == ServerMode && (v.Name == "RUNS_PER_USER" && s.RunsPerUser == 0 || v.Name == "MAX_RUNS" && s.MaxRuns == 0) {
+		} else if d.mode == ServerMode &&
+			(v.Name == "RUNS_PER_USER" && s.RunsPerUser == 0 || v.Name == "MAX_RUNS" && s.MaxRuns == 0) {
 			d.wrong(variable, "%s", compute.NeverRuns(key))
 		}
 		d.Services[key] = s
@@ -182,7 +185,7 @@ func (d *draft) finish() {
 func (d *draft) complete(prefix string, e *Endpoints) {
 	u, err := parseURL(e.Upload)
 	if err != nil {
-		return // told already
+		return // reported already
 	}
 	if e.Download == "" {
 		e.Download = sibling(u, "retrieve").String()
@@ -210,7 +213,7 @@ func number(text string, least, most uint64) (uint64, error) {
 	return n, nil
 }
 
-// seconds reads a number of them. More than a Duration can hold means for ever, which is as much as it can hold.
+// seconds reads a number of them. More than a Duration can hold means indefinitely, which is as much as it can hold.
 func seconds(text string) (time.Duration, error) {
 	n, err := number(text, 1, math.MaxUint64)
 	if err != nil {

@@ -18,7 +18,8 @@ func TestEnvironDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Config{Port: 5000, DBPath: filepath.Join(here, "db.sqlite"), DataPath: filepath.Join(here, "data"), MaxAge: 48 * time.Hour,
+	want := Config{Port: 5000, DBPath: filepath.Join(here, "db.sqlite"), DataPath: filepath.Join(here, "data"),
+		MaxAge:   48 * time.Hour,
 		Services: map[string]Service{}, DispatchRetries: 5, ScriptPolicy: policy.Off, Sandbox: "require"}
 	for _, mode := range []Mode{ServerMode, AgentMode} {
 		got, err := Environ([]string{"PATH=/bin", "PORT=", "=odd", "nothing"}, mode)
@@ -30,7 +31,8 @@ func TestEnvironDefaults(t *testing.T) {
 
 func TestEnviron(t *testing.T) {
 	got, err := Environ([]string{
-		"PORT=1", "PORT=8080", "MAX_AGE=3600", "DB_PATH=/var/db", "DATA_PATH=/srv/data/../files", "DISPATCH_RETRIES=0", "LEGACY_INJECT_TRAP=true",
+		"PORT=1", "PORT=8080", "MAX_AGE=3600", "DB_PATH=/var/db", "DATA_PATH=/srv/data/../files", "DISPATCH_RETRIES=0",
+		"LEGACY_INJECT_TRAP=true",
 		"LEGACY_REDISPATCH=1", "STRICT_UPLOAD=yes", "SCRIPT_POLICY=legacy", "COMPAT=strict", "SANDBOX=require",
 		"SERVICE_FOO_UPLOAD_URL=http://foo:9000/submit", "SERVICE_FOO_DOWNLOAD_URL=http://foo:9000/retrieve",
 		"SERVICE_FOO_TERMINATE_URL=http://foo:9000/kill", "SERVICE_FOO_RUNS_PER_USER=3", "SERVICE_FOO_MAX_RUNS=2",
@@ -40,13 +42,16 @@ func TestEnviron(t *testing.T) {
 		"SERVICE_X_SERVICE_HOST=10.0.0.1", "SERVICE_=x", "SERVICE_EMPTY_UPLOAD_URL=",
 	}, ServerMode)
 	at := func(base string) Endpoints { return Endpoints{base + "/submit", base + "/retrieve", base + "/kill"} }
-	want := Config{Port: 8080, DBPath: "/var/db", DataPath: "/srv/files", MaxAge: time.Hour, LegacyInjectTrap: true, LegacyRedispatch: true,
-		StrictUpload: true, ScriptPolicy: policy.Legacy, Compat: Strict, Sandbox: "require",
+	want := Config{Port: 8080, DBPath: "/var/db", DataPath: "/srv/files", MaxAge: time.Hour, LegacyInjectTrap: true,
+		LegacyRedispatch: true,
+		StrictUpload:     true, ScriptPolicy: policy.Legacy, Compat: Strict, Sandbox: "require",
 		Services: map[string]Service{
-			"foo":       {Name: "foo", Agents: []Endpoints{at("http://foo:9000")}, RunsPerUser: 3, MaxRuns: 2},
-			"my_tool":   {Name: "my_tool", Agents: []Endpoints{at("http://tool")}, RunsPerUser: 5, MaxRuns: 10},
-			"uppercase": {Name: "uppercase", Agents: []Endpoints{at("http://c1:9000"), at("http://c2:9000")}, RunsPerUser: 5, MaxRuns: 10, BindRO: []string{"/opt/haddock", "/opt/x"}},
-			"both":      {Name: "both", Agents: []Endpoints{{"http://c0/submit", "http://c0/r", "http://c0/k"}, at("http://c3")}, RunsPerUser: 5, MaxRuns: 10},
+			"foo":     {Name: "foo", Agents: []Endpoints{at("http://foo:9000")}, RunsPerUser: 3, MaxRuns: 2},
+			"my_tool": {Name: "my_tool", Agents: []Endpoints{at("http://tool")}, RunsPerUser: 5, MaxRuns: 10},
+			"uppercase": {Name: "uppercase", Agents: []Endpoints{at("http://c1:9000"), at("http://c2:9000")},
+				RunsPerUser: 5, MaxRuns: 10, BindRO: []string{"/opt/haddock", "/opt/x"}},
+			"both": {Name: "both", Agents: []Endpoints{{"http://c0/submit", "http://c0/r", "http://c0/k"},
+				at("http://c3")}, RunsPerUser: 5, MaxRuns: 10},
 		},
 		Warnings: []string{
 			"SERVICE_ ends in none of the words that are known for a service, and is ignored",
@@ -65,12 +70,15 @@ func TestEnviron(t *testing.T) {
 	}
 }
 
-func TestEnvironTellsAllMistakes(t *testing.T) {
+func TestEnvironReportsAllMistakes(t *testing.T) {
 	bad := map[string]string{
-		"PORT": "65536", "MAX_AGE": "2d", "DISPATCH_RETRIES": "-1", "LEGACY_INJECT_TRAP": "maybe", "LEGACY_REDISPATCH": "2", "STRICT_UPLOAD": "x",
+		"PORT": "65536", "MAX_AGE": "2d", "DISPATCH_RETRIES": "-1", "LEGACY_INJECT_TRAP": "maybe",
+		"LEGACY_REDISPATCH": "2", "STRICT_UPLOAD": "x",
 		"SCRIPT_POLICY": "strict", "COMPAT": "original", "SANDBOX": "docker",
-		"SERVICE_A_UPLOAD_URL": "a:9000", "SERVICE_A_RUNS_PER_USER": "70000", "SERVICE_A_MAX_RUNS": "ten", "SERVICE_A_BIND_RO": "opt",
-		"SERVICE_B_DOWNLOAD_URL": "http://user:secret@b b/", "SERVICE_C_CLIENTS": "http://c,http://c,c", "SERVICE_D_MAX_RUNS": "3",
+		"SERVICE_A_UPLOAD_URL": "a:9000", "SERVICE_A_RUNS_PER_USER": "70000", "SERVICE_A_MAX_RUNS": "ten",
+		"SERVICE_A_BIND_RO":      "opt",
+		"SERVICE_B_DOWNLOAD_URL": "http://user:secret@b b/", "SERVICE_C_CLIENTS": "http://c,http://c,c",
+		"SERVICE_D_MAX_RUNS":  "3",
 		"SERVICE__UPLOAD_URL": "http://x", "SERVICE_e.f_UPLOAD_URL": "http://x",
 	}
 	var env []string
@@ -86,19 +94,19 @@ func TestEnvironTellsAllMistakes(t *testing.T) {
 		t.Error(diff)
 	}
 	for name := range bad {
-		told := name == "SERVICE_D_MAX_RUNS" || strings.Contains(err.Error(), name+" ")
-		if !told {
+		reported := name == "SERVICE_D_MAX_RUNS" || strings.Contains(err.Error(), name+" ")
+		if !reported {
 			t.Errorf("%s is not among the mistakes", name)
 		}
 	}
 	for _, part := range []string{"SERVICE_D_UPLOAD_URL is missing, and SERVICE_D_CLIENTS too", "SERVICE_B_UPLOAD_URL is missing, while another",
-		"SERVICE_g_MAX_RUNS says the same as SERVICE_G_MAX_RUNS", "(number 2) is there twice", "(number 3) must begin with http"} {
+		"SERVICE_g_MAX_RUNS has the same meaning as SERVICE_G_MAX_RUNS", "(number 2) is there twice", "(number 3) must begin with http"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("%q is not among the mistakes", part)
 		}
 	}
 	if strings.Contains(err.Error(), "secret") {
-		t.Errorf("a password is told: %v", err)
+		t.Errorf("a password is shown: %v", err)
 	}
 	if _, err := Environ([]string{"SERVICE_D_MAX_RUNS=3"}, AgentMode); err != nil {
 		t.Errorf("an agent needs no agent: %v", err)
@@ -108,7 +116,8 @@ func TestEnvironTellsAllMistakes(t *testing.T) {
 	}
 }
 
-// TestEnvironQuotaOfZero: a server's quota of 0 is told once, with all other mistakes; what is no number is not called 0.
+// TestEnvironQuotaOfZero: a server's quota of 0 is reported once, with all other mistakes; what is no number is not
+// called 0.
 func TestEnvironQuotaOfZero(t *testing.T) {
 	_, err := Environ([]string{"PORT=abc", "SERVICE_EXAMPLE_RUNS_PER_USER=0", "SERVICE_x_MAX_RUNS=+00", "SERVICE_X_UPLOAD_URL=http://127.0.0.1:1/submit", "SERVICE_X_RUNS_PER_USER=many"}, ServerMode)
 	want := []string{

@@ -44,7 +44,8 @@ func output(t testing.TB, s *wiretest.FakeServer, id uint32) []string {
 }
 
 func fakeServer(t testing.TB, base string) *wiretest.FakeServer {
-	return wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(base)}})
+	return wiretest.Server(t,
+		wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt(base)}})
 }
 
 const progress = "#!/bin/bash\n" + trapLine + "echo 1 > progress.txt\nwhile [ ! -e go ]; do sleep 0.01; done\necho 2 >> progress.txt\n"
@@ -84,7 +85,7 @@ func TestOriginalServerWithOurAgent(t *testing.T) {
 	for _, id := range []uint32{good, bad, long} {
 		for _, word := range s.Words(id) {
 			if word == "Queued" || word == "Unknown" {
-				t.Errorf("job %d was told to be %s", id, word)
+				t.Errorf("job %d was reported to be %s", id, word)
 			}
 		}
 		if _, dest := s.Job(id); dest < 1_700_000_000 {
@@ -122,7 +123,9 @@ func (u bridgeUpload) Commit(ctx context.Context, user int32, service string) (u
 		if name == "run.sh" {
 			data = string(policy.InjectTrap([]byte(data)))
 		}
-		files = append(files, File{name, int64(len(data)), func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(data)), nil }})
+		files = append(files, File{name, int64(len(data)), func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(data)), nil
+		}})
 	}
 	p, err := u.b.c.Submit(ctx, files, "")
 	u.b.mu.Lock()
@@ -187,7 +190,8 @@ func TestOurServerWithAnOriginalAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	addr := listen(t, Users(&bridge{board: newBoard(), c: c, dest: map[uint32]uint32{}, zips: map[uint32][]byte{}}, Options{Compat: Strict}))
+	addr := listen(t, Users(&bridge{board: newBoard(), c: c, dest: map[uint32]uint32{}, zips: map[uint32][]byte{}},
+		Options{Compat: Strict}))
 	upload := func(id int, script string) {
 		t.Helper()
 		var b bytes.Buffer
@@ -202,7 +206,8 @@ func TestOurServerWithAnOriginalAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer res.Body.Close()
-		if body, _ := io.ReadAll(res.Body); res.StatusCode != 201 || string(body) != statusBody(id, "Queued", uploaded) {
+		if body, _ := io.ReadAll(res.Body); res.StatusCode != 201 ||
+			string(body) != statusBody(id, "Queued", uploaded) {
 			t.Fatalf("%d %s", res.StatusCode, body)
 		}
 	}
@@ -213,23 +218,28 @@ func TestOurServerWithAnOriginalAgent(t *testing.T) {
 	upload(1, "#!/bin/bash\ncd /tmp\nexit 0\n") // without the trap of its own
 	until("Completed", 1)
 	g := ask(t, addr, "GET", "/download/1")
-	if diff := cmp.Diff([]string{".orchestrator.exit", "output.zip", "run.sh"}, entries(t, []byte(g.Body))); g.Code != 200 || diff != "" {
+	if diff := cmp.Diff([]string{".orchestrator.exit", "output.zip", "run.sh"},
+		entries(t, []byte(g.Body))); g.Code != 200 || diff != "" {
 		t.Error(g.Code, diff)
 	}
 	upload(2, "exit 5")
 	until("Failed", 2)
-	want{"GET", "/download/2", 200, jsonMedia, statusBody(2, "Failed", ""), ""}.check(t, ask(t, addr, "GET", "/download/2"))
+	want{"GET", "/download/2", 200, jsonMedia, statusBody(2, "Failed", ""), ""}.check(t,
+		ask(t, addr, "GET", "/download/2"))
 	upload(3, "sudo true")
 	until("Invalid", 3)
-	want{"GET", "/download/3", 200, jsonMedia, statusBody(3, "Invalid", ""), ""}.check(t, ask(t, addr, "GET", "/download/3"))
+	want{"GET", "/download/3", 200, jsonMedia, statusBody(3, "Invalid", ""), ""}.check(t,
+		ask(t, addr, "GET", "/download/3"))
 	upload(4, progress)
 	until("Running", 4)
 	for names := []string{}; !slices.Contains(names, "progress.txt"); {
 		names = entries(t, []byte(ask(t, addr, "GET", "/download_partial/4").Body))
 	}
-	want{"POST", "/terminate/4", 200, jsonMedia, statusBody(4, "Unknown", "job terminated"), ""}.check(t, ask(t, addr, "POST", "/terminate/4"))
+	want{"POST", "/terminate/4", 200, jsonMedia, statusBody(4, "Unknown", "job terminated"), ""}.check(t,
+		ask(t, addr, "POST", "/terminate/4"))
 	until("Killed", 4)
-	want{"GET", "/download/4", 200, jsonMedia, statusBody(4, "Killed", ""), ""}.check(t, ask(t, addr, "GET", "/download/4"))
+	want{"GET", "/download/4", 200, jsonMedia, statusBody(4, "Killed", ""), ""}.check(t,
+		ask(t, addr, "GET", "/download/4"))
 }
 
 // The fakes keep the original's faults.
@@ -250,7 +260,8 @@ func TestFakesAreFaithful(t *testing.T) {
 
 	first := job("one")
 	s.Await(first, "Completed")
-	if diff := cmp.Diff([]string{".orchestrator.exit", "out.txt", "output.zip", "run.sh"}, output(t, s, first)); diff != "" {
+	if diff := cmp.Diff([]string{".orchestrator.exit", "out.txt", "output.zip", "run.sh"},
+		output(t, s, first)); diff != "" {
 		t.Error(diff)
 	}
 	s.Await(job("bad"), "Failed")
@@ -317,14 +328,20 @@ func TestFakesAreFaithful(t *testing.T) {
 	}
 }
 
-// The same requests to the fakes and to our strict handlers have the same answers, so that two readings of the description agree.
+// The same requests to the fakes and to our strict handlers have the same answers, so that two readings of the
+// description agree.
 func TestSameAsTheFakes(t *testing.T) {
-	s := wiretest.Server(t, wiretest.ServerOptions{Services: map[string]wiretest.Service{"example": wiretest.ServiceAt("http://127.0.0.1:1")}})
+	s := wiretest.Server(t,
+		wiretest.ServerOptions{
+			Services: map[string]wiretest.Service{"example": wiretest.ServiceAt("http://127.0.0.1:1")}})
 	fake := strings.TrimPrefix(s.URL, "http://")
 	for _, c := range []struct{ method, path, form string }{
-		{"GET", "/", ""}, {"GET", "/health", ""}, {"GET", "/download/9", ""}, {"GET", "/download/abc", ""}, {"GET", "/download/4294967296", ""},
-		{"POST", "/terminate/9", ""}, {"GET", "/download_partial/9", ""}, {"POST", "/upload", withFile(fields...)}, {"POST", "/upload", withFile()},
-		{"POST", "/upload", withFile(`name="user_id"`, "x")}, {"POST", "/upload", withFile(`name="user_id"`, "1")}, {"POST", "/upload", "broken"},
+		{"GET", "/", ""}, {"GET", "/health", ""}, {"GET", "/download/9", ""}, {"GET", "/download/abc", ""}, {"GET",
+			"/download/4294967296", ""},
+		{"POST", "/terminate/9", ""}, {"GET", "/download_partial/9", ""}, {"POST", "/upload", withFile(fields...)},
+		{"POST", "/upload", withFile()},
+		{"POST", "/upload", withFile(`name="user_id"`, "x")}, {"POST", "/upload", withFile(`name="user_id"`, "1")},
+		{"POST", "/upload", "broken"},
 		{"POST", "/upload", withFile(`name="user_id"`, "1", `name="service"`, "other")},
 	} {
 		send := func(addr string) got {
@@ -342,8 +359,10 @@ func TestSameAsTheFakes(t *testing.T) {
 	}
 	agent := strings.TrimPrefix(wiretest.Client(t, wiretest.ClientOptions{Trust: true}).URL, "http://")
 	for _, c := range []struct{ method, path, form string }{
-		{"GET", "/", ""}, {"GET", "/health", ""}, {"GET", "/retrieve/9", ""}, {"GET", "/retrieve/abc", ""}, {"GET", "/retrieve_partial/9", ""},
-		{"POST", "/kill/9", ""}, {"POST", "/submit", form()}, {"POST", "/submit", "broken"}, {"POST", "/submit", form(`name="x"`, "y")},
+		{"GET", "/", ""}, {"GET", "/health", ""}, {"GET", "/retrieve/9", ""}, {"GET", "/retrieve/abc", ""}, {"GET",
+			"/retrieve_partial/9", ""},
+		{"POST", "/kill/9", ""}, {"POST", "/submit", form()}, {"POST", "/submit", "broken"}, {"POST", "/submit",
+			form(`name="x"`, "y")},
 	} {
 		send := func(addr string) got {
 			if c.form != "" {

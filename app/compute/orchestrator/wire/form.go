@@ -13,7 +13,8 @@ import (
 
 // Limits bound what an upload may be. They are checked while it comes in.
 type Limits struct {
-	// Body is the most bytes of the whole request. Defaults to 400 MiB for users, and to no limit for a server's submission.
+	// Body is the most bytes of the whole request. Defaults to 400 MiB for users, and to no limit for a server's
+	// submission.
 	Body int64
 	// Parts is the most parts of a form, files and fields. Defaults to 1000 for users, 10,000 for a server.
 	Parts int
@@ -52,7 +53,7 @@ func (l Limits) or(body int64, parts int) Limits {
 	return l
 }
 
-// The ways in which an upload goes wrong, in the order in which they are looked for.
+// The faults of an upload, in the order in which they are searched for.
 var (
 	errBoundary = errors.New("no multipart/form-data with a boundary")
 	errTooLarge = errors.New("the body is larger than allowed")
@@ -84,8 +85,8 @@ type receiver interface {
 	field(name, value string)
 }
 
-// receive reads a form to its end and hands on each file as it comes, under its flattened name. Every part with a file name
-// is a file. The errors are those above, or a *storeError.
+// receive reads a form to its end and passes on each file as it comes, under its flattened name. Every part with a file
+// name is a file. The errors are those above, or a *storeError.
 func receive(w http.ResponseWriter, r *http.Request, boundary string, l Limits, to receiver) error {
 	if l.Body > 0 && r.ContentLength > l.Body {
 		return errTooLarge
@@ -160,7 +161,7 @@ func because(kind, cause error) error {
 	return fmt.Errorf("%w: %w", kind, cause)
 }
 
-// watched remembers how its reader failed, so that a failure of the network is told from one of the disk.
+// watched remembers how its reader failed, so that a failure of the network is distinguished from one of the disk.
 type watched struct {
 	r   io.Reader
 	err error
@@ -179,8 +180,8 @@ func (w *watched) Read(p []byte) (int, error) {
 
 // meter bounds the headers of parts, which multipart.Reader holds in memory, and the silence of the other side.
 //
-// The end of the body is io.ErrUnexpectedEOF: multipart.Reader gives io.EOF both for the end of a form and for a body that
-// breaks off inside a part's header. A line end comes before it, since the last line of a form need not have one.
+// The end of the body is io.ErrUnexpectedEOF: multipart.Reader gives io.EOF both for the end of a form and for a body
+// that breaks off inside a part's header. A line end comes before it, since the last line of a form need not have one.
 type meter struct {
 	r     io.Reader
 	left  int64 // -1: no bound
@@ -191,8 +192,8 @@ type meter struct {
 	ended bool
 }
 
-// finish reads what may follow the form and lifts the deadline at the end of the body. After a failure, or if there is more
-// than anybody needs, it stays: net/http reads on before it answers.
+// finish reads what may follow the form and lifts the deadline at the end of the body. After a failure, or if there is
+// more than anybody needs, it stays: net/http reads on before it answers.
 func (m *meter) finish() {
 	m.allow(-1)
 	if _, _ = io.CopyN(io.Discard, m, 64<<10); m.ended {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// parseID reads an id as Rust parses a u32: digits with leading zeros and one plus sign if need be. The error is the text
-// that the original answers with; segment is as it stands in the request line.
+// parseID reads an id as Rust parses a u32: digits with leading zeros and one plus sign if need be. The error is the
+// text that the original answers with; segment is as it stands in the request line.
 func parseID(segment string) (id uint32, wrong string) {
 	text, err := url.PathUnescape(segment)
 	if err != nil {
@@ -39,8 +39,8 @@ type route struct {
 	byID    func(w http.ResponseWriter, r *http.Request, id uint32)
 }
 
-// router answers 404 and 405 with empty bodies and redirects nothing, unlike http.ServeMux. Paths are compared as they stand
-// in the request line.
+// router answers 404 and 405 with empty bodies and redirects nothing, unlike http.ServeMux. Paths are compared as they
+// stand in the request line.
 type router []route
 
 func (rs router) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -8,7 +8,8 @@ import (
 	"net/http"
 )
 
-// description is the API in OpenAPI's terms, with the paths and schemas that the original's has: /terminate is not among them.
+// description is the API in OpenAPI's terms, with the paths and schemas that the original's has: /terminate is not
+// among them.
 //
 //go:embed openapi.json
 var description []byte

@@ -9,11 +9,11 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/scan"
 )
 
-// Payload is a job as its agent knows it. The first six keys are mandatory for a server of the original, which takes a
+// Payload is a job as its agent has it. The first six keys are mandatory for a server of the original, which takes a
 // payload without one of them as a failure; the others it ignores.
 type Payload struct {
 	ID uint32
-	// Status is what a server is told; [Agent] puts [Status.Report] on the wire and a ZIP in place of Completed.
+	// Status is what is reported to a server; [Agent] puts [Status.Report] on the wire and a ZIP in place of Completed.
 	Status Status
 	Loc    string
 	PID    uint32
@@ -24,17 +24,17 @@ type Payload struct {
 	Message  string
 	ExitCode *int
 	Signal   string
-	// Instance names this database of the agent. A server that remembers it notices an agent that lost its database, whose
-	// small ids may mean other users' jobs by now.
+	// Instance names this database of the agent. A server that remembers it notices an agent that lost its database,
+	// whose small ids may mean other users' jobs by now.
 	Instance string
 
-	// Token guards the payload: it is never written. A request that brings another one is told that there is no such payload.
-	// Empty: the server that submitted it has none (the original).
+	// Token guards the payload: it is never written. A request that brings another one is answered that there is no
+	// such payload. Empty: the server that submitted it has none (the original).
 	Token string
 }
 
-// payloadBody has the order of keys of the original. Input is always empty: the original echoes the whole upload as decimal
-// numbers, nobody reads them, and an empty object is legal.
+// payloadBody has the order of keys of the original. Input is always empty: the original echoes the whole upload as
+// decimal numbers, nothing reads them, and an empty object is legal.
 type payloadBody struct {
 	ID     uint32   `json:"id"`
 	Input  struct{} `json:"input"`
@@ -68,9 +68,9 @@ func (p Payload) Encode(extra bool) []byte {
 // noPayload is the body for errors of an agent.
 var noPayload = Payload{Status: Unknown}.Encode(false)
 
-// DecodePayload reads a payload of at most limit bytes as a server of the original does: the six keys must be there, others
-// may be. The echoed input of an original agent, four characters for each byte of the upload, is passed over as it comes and
-// never held. What follows the object must be white space.
+// DecodePayload reads a payload of at most limit bytes as a server of the original does: the six keys must be there,
+// others may be. The echoed input of an original agent, four characters for each byte of the upload, is passed over as
+// it comes and never held. What follows the object must be white space.
 func DecodePayload(r io.Reader, limit int64) (Payload, error) {
 	s := scan.New(r, limit)
 	fields := map[string][]byte{}

@@ -23,10 +23,11 @@ const (
 
 // Statuses gives the twelve words in the original's order.
 func Statuses() []Status {
-	return []Status{Queued, Processing, Submitted, Prepared, Running, Cleaned, Completed, Failed, Invalid, Unknown, Locked, Killed}
+	return []Status{Queued, Processing, Submitted, Prepared, Running, Cleaned, Completed, Failed, Invalid, Unknown,
+		Locked, Killed}
 }
 
-// Known tells whether s is one of the twelve words, exactly as written in JSON.
+// Known reports whether s is one of the twelve words, exactly as written in JSON.
 func (s Status) Known() bool {
 	for _, one := range Statuses() {
 		if s == one {
@@ -39,7 +40,7 @@ func (s Status) Known() bool {
 // Stored is the word as the original's database has it: in lower case.
 func (s Status) Stored() string { return strings.ToLower(string(s)) }
 
-// Ended tells whether a job with this word changes no more, except that it is cleaned.
+// Ended reports whether a job with this word changes no more, except that it is cleaned.
 func (s Status) Ended() bool {
 	switch s {
 	case Completed, Failed, Invalid, Killed, Cleaned:
@@ -48,8 +49,8 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// ParseStored reads a word of the original's database. Case does not matter; blanks are not trimmed, and whatever is no word
-// is Unknown.
+// ParseStored reads a word of the original's database. Case does not matter; blanks are not trimmed, and whatever is no
+// word is Unknown.
 func ParseStored(word string) Status {
 	for _, one := range Statuses() {
 		if strings.EqualFold(word, string(one)) {
@@ -59,9 +60,9 @@ func ParseStored(word string) Status {
 	return Unknown
 }
 
-// Report is the word that an agent may tell a server. A server of the original copies it blindly: "Queued" would make it send
-// the job again, and words that it does not poll for would leave the job where it is for ever. What has not ended is
-// therefore Prepared or Running.
+// Report is the word that an agent may report to a server. A server of the original copies it blindly: "Queued" would
+// make it send the job again, and words that it does not poll for would leave the job where it is indefinitely. What
+// has not ended is therefore Prepared or Running.
 func (s Status) Report() Status {
 	switch s {
 	case Prepared, Running, Failed, Invalid, Killed, Cleaned:

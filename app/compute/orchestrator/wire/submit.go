@@ -12,17 +12,18 @@ import (
 	"sync/atomic"
 )
 
-// File is a file to submit. Its size is known before, since the original wants a content length.
+// File is a file to submit. Its size is known before, since the original requires a content length.
 type File struct {
 	Name string // without directories
 	Size int64
 	Open func() (io.ReadCloser, error)
 }
 
-// Submit sends files to an agent, one after the other from where they are, and gives the payload that it made of them. key,
-// if any, is an idempotency key for our agents: a second submission under it gives the payload of the first.
+// Submit sends files to an agent, one after the other from where they are, and gives the payload that it made of them.
+// key, if any, is an idempotency key for our agents: a second submission under it gives the payload of the first.
 //
-// The files must be of the size that they are said to have, and at least one: an original agent refuses an empty form.
+// The files must be of the size that they are declared to have, and at least one: an original agent refuses an empty
+// form.
 func (c *Client) Submit(ctx context.Context, files []File, key string) (Payload, error) {
 	body, err := newFormBody(files)
 	if err != nil {
@@ -32,7 +33,8 @@ func (c *Client) Submit(ctx context.Context, files []File, key string) (Payload,
 	if key != "" {
 		head.Set("Idempotency-Key", key)
 	}
-	a, err := c.call(ctx, call{op: "submit", method: http.MethodPost, url: c.upload.String(), body: body, head: head, wait: c.o.Header})
+	a, err := c.call(ctx, call{op: "submit", method: http.MethodPost, url: c.upload.String(), body: body, head: head,
+		wait: c.o.Header})
 	if err != nil {
 		return Payload{}, err
 	}
@@ -45,8 +47,8 @@ func (c *Client) Submit(ctx context.Context, files []File, key string) (Payload,
 	return p, nil
 }
 
-// formBody is a form of files with a known length, read as it is sent. It cannot be rewound, so that no transport sends it
-// a second time.
+// formBody is a form of files with a known length, read as it is sent. It cannot be rewound, so that no transport sends
+// it a second time.
 type formBody struct {
 	boundary string
 	length   int64

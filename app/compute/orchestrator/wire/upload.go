@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// incoming is an upload with what its form said.
+// incoming is an upload with its form's fields.
 type incoming struct {
 	Upload
 	user, service       string
@@ -30,7 +30,7 @@ func (in *incoming) field(name, value string) {
 	}
 }
 
-// upload stores the whole form before it looks at the fields, as the original does: they usually come last.
+// upload stores the whole form before it inspects the fields, as the original does: they usually come last.
 func (u *users) upload(w http.ResponseWriter, r *http.Request) {
 	r, ok := u.identify(w, r)
 	if !ok {
@@ -124,7 +124,8 @@ func (u *users) refuseForm(w http.ResponseWriter, err error) {
 	case errors.Is(err, errParts):
 		message = "Multipart error: more than " + strconv.Itoa(u.o.Limits.Parts) + " parts"
 	case errors.Is(err, errNameLong):
-		code, message = http.StatusInternalServerError, "Could not save file: File creation failed: File name too long (os error 36)"
+		code, message = http.StatusInternalServerError, "Could not save file: File creation failed: File name too "+
+			"long (os error 36)"
 	case errors.Is(err, errNameBad):
 		code = http.StatusInternalServerError
 		message = "Could not save file: File creation failed: file name contained an unexpected NUL byte"
@@ -135,7 +136,7 @@ func (u *users) refuseForm(w http.ResponseWriter, err error) {
 	answerStatus(w, code, 0, Unknown, message)
 }
 
-// validKey tells whether an idempotency key is absent or short and printable.
+// validKey reports whether an idempotency key is absent or short and printable.
 func validKey(key string) bool {
 	for _, c := range []byte(key) {
 		if c < 0x20 || c > 0x7e {

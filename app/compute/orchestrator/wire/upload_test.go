@@ -62,7 +62,8 @@ func TestUploadRows(t *testing.T) {
 	code, body = bad("Invalid service")
 	row(withFile(`name="user_id"`, "1", `name="service"`, "other"), code, body)
 	row(withFile(`name="user_id"`, "1", `name="service"`, "EXAMPLE"), code, body)
-	row(withFile(`name="service"`, "example", `name="user_id"`, "1", `name="service"`, "other"), code, body) // the last one wins
+	// the last one wins
+	row(withFile(`name="service"`, "example", `name="user_id"`, "1", `name="service"`, "other"), code, body)
 	row(withFile(`name="service"`, "other", `name="user_id"`, "1", `name="service"`, "example"), 201, ok)
 	code, body = bad("Multipart error: Error parsing `multipart/form-data` request")
 	row("", code, body)
@@ -98,7 +99,8 @@ func TestUploadNeedsABoundary(t *testing.T) {
 	b := newBoard()
 	addr := listen(t, Users(b, Options{}))
 	body := withFile(fields...)
-	for _, media := range []string{"", "text/plain", "application/json", "multipart/form-data", "multipart/form-data; boundary=", "multipart/mixed; boundary=BB",
+	for _, media := range []string{"", "text/plain", "application/json", "multipart/form-data",
+		"multipart/form-data; boundary=", "multipart/mixed; boundary=BB",
 		"multipart/form-data; boundary=\"", ";;;"} {
 		header := ""
 		if media != "" {
@@ -168,13 +170,16 @@ func TestUploadKeepsFiles(t *testing.T) {
 	b := newBoard()
 	addr := listen(t, Users(b, Options{}))
 	odd := "line\r\n--B\r\n--BBx\r\nContent-Disposition: form-data; name=\"user_id\"\r\n\r\n\x00\xff"
-	g := post(t, addr, "/upload", form(`name="file"; filename="a/same"`, "first", `name="file"; filename="b/same"`, "last",
-		`name="user_id"`, "-7", `name="other"`, "ignored", `name="z"; filename="odd"`, odd, `name="service"`, "example", `name="e"; filename="empty"`, ""))
+	g := post(t, addr, "/upload", form(`name="file"; filename="a/same"`, "first", `name="file"; filename="b/same"`,
+		"last",
+		`name="user_id"`, "-7", `name="other"`, "ignored", `name="z"; filename="odd"`, odd, `name="service"`, "example",
+		`name="e"; filename="empty"`, ""))
 	if g.Code != 201 {
 		t.Fatal(g)
 	}
 	j := b.jobs[1]
-	if diff := cmp.Diff(map[string]string{"same": "last", "odd": odd, "empty": ""}, j.files); diff != "" || j.user != -7 || j.service != "example" {
+	if diff := cmp.Diff(map[string]string{"same": "last", "odd": odd, "empty": ""}, j.files); diff != "" ||
+		j.user != -7 || j.service != "example" {
 		t.Errorf("user %d, service %q: %s", j.user, j.service, diff)
 	}
 }
@@ -194,10 +199,12 @@ func TestUploadLimits(t *testing.T) {
 		body string
 	}{
 		{"just fits", Options{Limits: Limits{Body: int64(len(big))}}, big, 201, statusBody(1, "Queued", uploaded)},
-		{"announced", Options{Limits: Limits{Body: 4000}}, big, 413, statusBody(0, "Unknown", "Upload is larger than 4000 bytes")},
+		{"announced", Options{Limits: Limits{Body: 4000}}, big, 413,
+			statusBody(0, "Unknown", "Upload is larger than 4000 bytes")},
 		{"announced, strict", Options{Limits: Limits{Body: 4000}, Compat: Strict}, big, 400, chunk},
 		{"parts fit", Options{Limits: Limits{Parts: 5}}, many, 201, statusBody(1, "Queued", uploaded)},
-		{"parts", Options{Limits: Limits{Parts: 4}}, many, 400, statusBody(0, "Unknown", "Multipart error: more than 4 parts")},
+		{"parts", Options{Limits: Limits{Parts: 4}}, many, 400,
+			statusBody(0, "Unknown", "Multipart error: more than 4 parts")},
 		{"header", Options{}, header, 400, multi},
 		{"field", Options{Limits: Limits{Field: 6}}, file, 400, multi},
 		{"field fits", Options{Limits: Limits{Field: 7}}, file, 201, statusBody(1, "Queued", uploaded)},
@@ -361,7 +368,8 @@ func (u slowUpload) File(_ string, r io.Reader) error {
 }
 
 func FuzzName(f *testing.F) {
-	for _, s := range []string{`form-data; name="a"; filename="b"`, `filename*=utf-8''%41`, `;;;filename="\"`, "filename=%zz", `name="x`, `form-data; filename="a\\"`} {
+	for _, s := range []string{`form-data; name="a"; filename="b"`, `filename*=utf-8''%41`, `;;;filename="\"`,
+		"filename=%zz", `name="x`, `form-data; filename="a\\"`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, header string) {
@@ -375,7 +383,8 @@ func FuzzName(f *testing.F) {
 
 // What is written for a name is read as the same name, by our reader.
 func FuzzNameRoundTrip(f *testing.F) {
-	for _, s := range []string{"run.sh", `a"b`, `a\`, `a\"`, "文", "a b%22c.txt", "x;y=z", "a\tb", `\`, `"`, "'", "a\nb"} {
+	for _, s := range []string{"run.sh", `a"b`, `a\`, `a\"`, "文", "a b%22c.txt", "x;y=z", "a\tb", `\`, `"`, "'",
+		"a\nb"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

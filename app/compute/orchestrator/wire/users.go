@@ -7,11 +7,11 @@ import (
 	"net/http"
 )
 
-// Compat says how close to the original answers are.
+// Compat reports how close to the original answers are.
 type Compat string
 
-// Full gives what the original gives and more, in keys and headers that its clients ignore. Strict gives exactly its bodies, and no
-// headers that it does not send.
+// Full gives what the original gives and more, in keys and headers that its clients ignore. Strict gives exactly its
+// bodies, and no headers that it does not send.
 const (
 	Full   Compat = ""
 	Strict Compat = "strict"
@@ -27,9 +27,9 @@ type Options struct {
 	NeedScript bool
 	// Features stand in /health beside the program's name. Default to what this package brings.
 	Features []string
-	// Who gives whom a request's token belongs to, or an error for 401. With it an upload belongs to that owner, for whom
-	// user_id may be missing, and a job of somebody else is as one that does not exist. nil: no authentication, as in the
-	// original.
+	// Who gives whom a request's token belongs to, or an error for 401. With it an upload belongs to that owner, for
+	// whom user_id may be missing, and a job of somebody else is as one that does not exist. nil: no authentication, as
+	// in the original.
 	Who func(*http.Request) (Caller, error)
 	// Log gets the errors that users do not. Defaults to none.
 	Log *slog.Logger
@@ -41,8 +41,8 @@ type users struct {
 	page []byte
 }
 
-// Users serves the API for users over b: uploads, downloads, partial downloads, termination, health and its own description.
-// It answers every path; unknown ones with an empty 404.
+// Users serves the API for users over b: uploads, downloads, partial downloads, termination, health and its own
+// description. It answers every path; unknown ones with an empty 404.
 func Users(b Backend, o Options) http.Handler {
 	o.Limits = o.Limits.or(MaxUpload, 1000)
 	if o.Features == nil {

@@ -22,7 +22,8 @@ type want struct {
 func (c want) check(t *testing.T, g got) {
 	t.Helper()
 	if g.Code != c.code || g.Body != c.body || g.Header.Get("Content-Type") != c.media {
-		t.Errorf("%s %s:\ngot  %d %q %q\nwant %d %q %q", c.method, c.path, g.Code, g.Header.Get("Content-Type"), g.Body, c.code, c.media, c.body)
+		t.Errorf("%s %s:\ngot  %d %q %q\nwant %d %q %q", c.method, c.path, g.Code, g.Header.Get("Content-Type"), g.Body,
+			c.code, c.media, c.body)
 	}
 	if name, value, ok := strings.Cut(c.header, ": "); ok && g.Header.Get(name) != value {
 		t.Errorf("%s %s: %s is %q, want %q", c.method, c.path, name, g.Header.Get(name), value)
@@ -36,7 +37,8 @@ func TestUsersRows(t *testing.T) {
 	b := newBoard()
 	b.add(View{Status: Queued})    // 1
 	b.add(View{Status: Completed}) // 2
-	for _, s := range []Status{Processing, Submitted, Prepared, Running, Cleaned, Failed, Invalid, Unknown, Locked, Killed} {
+	for _, s := range []Status{Processing, Submitted, Prepared, Running, Cleaned, Failed, Invalid, Unknown, Locked,
+		Killed} {
 		b.add(View{Status: s}) // 3 to 12
 	}
 	zip := string(b.jobs[2].zip)
@@ -67,7 +69,8 @@ func TestUsersRows(t *testing.T) {
 		{"GET", "/download/a%2Fb", 400, textMedia, cannot("a/b"), ""},
 		{"GET", "/download_partial/x", 400, textMedia, cannot("x"), ""},
 		{"POST", "/terminate/x", 400, textMedia, cannot("x"), ""},
-		{"GET", "/download_partial/9999", 404, jsonMedia, statusBody(0, "Unknown", "Job 9999 not found in the database"), ""},
+		{"GET", "/download_partial/9999", 404, jsonMedia,
+			statusBody(0, "Unknown", "Job 9999 not found in the database"), ""},
 		{"POST", "/terminate/9999", 404, jsonMedia, statusBody(0, "Unknown", "Job 9999 not found in the database"), ""},
 		{"GET", "/download/", 404, "", "", "Content-Length: 0"},
 		{"GET", "/download/1/", 404, "", "", ""},
@@ -89,8 +92,10 @@ func TestUsersRows(t *testing.T) {
 		{"OPTIONS", "/health", 405, "", "", "Allow: GET,HEAD"},
 		{"PUT", "/", 405, "", "", "Allow: GET,HEAD"},
 	}
-	for i, s := range []Status{Processing, Submitted, Prepared, Running, Cleaned, Failed, Invalid, Unknown, Locked, Killed} {
-		rows = append(rows, want{"GET", fmt.Sprintf("/download/%d", i+3), 200, jsonMedia, statusBody(i+3, string(s), ""), ""})
+	for i, s := range []Status{Processing, Submitted, Prepared, Running, Cleaned, Failed, Invalid, Unknown, Locked,
+		Killed} {
+		rows = append(rows, want{"GET", fmt.Sprintf("/download/%d", i+3), 200, jsonMedia,
+			statusBody(i+3, string(s), ""), ""})
 	}
 	for _, row := range rows {
 		row.check(t, ask(t, addr, row.method, row.path))
@@ -108,16 +113,23 @@ func TestUsersFaults(t *testing.T) {
 		*set = nil
 	}
 	check(&b.healthErr, errDisk, want{"GET", "/health", 503, "", "", "Content-Length: 0"})
-	check(&b.jobErr, errDisk, want{"GET", "/download/1", 500, jsonMedia, statusBody(0, "Unknown", "Internal server error"), ""})
-	check(&b.resultErr, errDisk, want{"GET", "/download/1", 500, jsonMedia, statusBody(1, "Completed", "Error reading output file"), ""})
-	check(&b.terminateErr, errDisk, want{"POST", "/terminate/1", 500, jsonMedia, statusBody(1, "Unknown", "could not terminate job"), ""})
+	check(&b.jobErr, errDisk, want{"GET", "/download/1", 500, jsonMedia,
+		statusBody(0, "Unknown", "Internal server error"), ""})
+	check(&b.resultErr, errDisk, want{"GET", "/download/1", 500, jsonMedia,
+		statusBody(1, "Completed", "Error reading output file"), ""})
+	check(&b.terminateErr, errDisk, want{"POST", "/terminate/1", 500, jsonMedia,
+		statusBody(1, "Unknown", "could not terminate job"), ""})
 	for err, row := range map[error]want{
-		ErrNotFound:                        {"GET", "/download_partial/1", 404, jsonMedia, statusBody(0, "Unknown", "Job 1 not found in the database"), ""},
-		fmt.Errorf("x: %w", ErrNoPayload):  {"GET", "/download_partial/1", 404, jsonMedia, statusBody(1, "Unknown", "Job payload not found on client"), ""},
-		ErrNoService:                       {"GET", "/download_partial/1", 400, jsonMedia, statusBody(1, "Unknown", "Invalid service configuration"), ""},
-		errDisk:                            {"GET", "/download_partial/1", 500, jsonMedia, statusBody(1, "Unknown", "Error retrieving partial data from client"), ""},
-		error(nil):                         {"GET", "/download_partial/1", 500, jsonMedia, statusBody(1, "Unknown", "Error retrieving partial data from client"), ""},
-		&StatusError{"x", 404, "no trace"}: {"GET", "/download_partial/1", 404, jsonMedia, statusBody(0, "Unknown", "Job 1 not found in the database"), ""},
+		ErrNotFound: {"GET", "/download_partial/1", 404, jsonMedia,
+			statusBody(0, "Unknown", "Job 1 not found in the database"), ""},
+		fmt.Errorf("x: %w", ErrNoPayload): {"GET", "/download_partial/1", 404, jsonMedia,
+			statusBody(1, "Unknown", "Job payload not found on client"), ""},
+		ErrNoService: {"GET", "/download_partial/1", 400, jsonMedia,
+			statusBody(1, "Unknown", "Invalid service configuration"), ""},
+		errDisk:    {"GET", "/download_partial/1", 500, jsonMedia, statusBody(1, "Unknown", "Error retrieving partial data from client"), ""},
+		error(nil): {"GET", "/download_partial/1", 500, jsonMedia, statusBody(1, "Unknown", "Error retrieving partial data from client"), ""},
+		&StatusError{"x", 404, "no trace"}: {"GET", "/download_partial/1", 404, jsonMedia,
+			statusBody(0, "Unknown", "Job 1 not found in the database"), ""},
 	} {
 		b.partial = func(func() io.Writer) error { return err }
 		row.check(t, ask(t, addr, row.method, row.path))
@@ -129,7 +141,8 @@ func TestDownloadOfAJobThatIsCleaned(t *testing.T) {
 	b := &cleaning{board: newBoard()}
 	b.add(View{Status: Completed})
 	addr := listen(t, Users(b, Options{Compat: Strict}))
-	want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Cleaned", ""), ""}.check(t, ask(t, addr, "GET", "/download/1"))
+	want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Cleaned", ""), ""}.check(t,
+		ask(t, addr, "GET", "/download/1"))
 }
 
 type cleaning struct{ *board }
@@ -152,12 +165,13 @@ func TestPartial(t *testing.T) {
 	want{"GET", "/download_partial/1", 200, zipMedia, "PK zip", ""}.check(t, ask(t, addr, "GET", "/download_partial/1"))
 	want{"HEAD", "/download_partial/1", 200, zipMedia, "", ""}.check(t, ask(t, addr, "HEAD", "/download_partial/1"))
 
-	// A fault in the middle must not look like an end.
+	// A fault in the middle must not appear as an end.
 	b.partial = func(w func() io.Writer) error {
 		io.WriteString(w(), strings.Repeat("x", 10_000))
 		return errDisk
 	}
-	if g := ask(t, addr, "GET", "/download_partial/1"); g.Code != 200 || !strings.HasSuffix(g.Body, "<unexpected EOF>") {
+	if g := ask(t, addr, "GET", "/download_partial/1"); g.Code != 200 ||
+		!strings.HasSuffix(g.Body, "<unexpected EOF>") {
 		t.Errorf("a ZIP that broke off ends with %.40q (%d)", g.Body[max(0, len(g.Body)-40):], g.Code)
 	}
 }
@@ -168,9 +182,12 @@ func TestTerminate(t *testing.T) {
 		b.add(View{Status: Running})
 		b.add(View{Status: Completed})
 		addr := listen(t, Users(b, Options{Compat: compat}))
-		want{"POST", "/terminate/1", 200, jsonMedia, statusBody(1, "Unknown", "job terminated"), ""}.check(t, ask(t, addr, "POST", "/terminate/1"))
-		want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Killed", ""), ""}.check(t, ask(t, addr, "GET", "/download/1"))
-		want{"POST", "/terminate/2", 200, jsonMedia, statusBody(2, "Unknown", already), ""}.check(t, ask(t, addr, "POST", "/terminate/2"))
+		want{"POST", "/terminate/1", 200, jsonMedia, statusBody(1, "Unknown", "job terminated"), ""}.check(t,
+			ask(t, addr, "POST", "/terminate/1"))
+		want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Killed", ""), ""}.check(t,
+			ask(t, addr, "GET", "/download/1"))
+		want{"POST", "/terminate/2", 200, jsonMedia, statusBody(2, "Unknown", already), ""}.check(t,
+			ask(t, addr, "POST", "/terminate/2"))
 		if g := ask(t, addr, "GET", "/download/2"); g.Header.Get("Content-Type") != zipMedia {
 			t.Errorf("%q: a completed job has lost its results: %v", compat, g)
 		}
@@ -193,7 +210,8 @@ func TestExtraKeys(t *testing.T) {
 	want{"GET", "/download/2", 200, jsonMedia, `{"id":2,"status":"Queued","message":"user_quota","reason":"user_quota","exit_code":0}`, ""}.
 		check(t, ask(t, addr, "GET", "/download/2"))
 	for _, o := range []Options{{Compat: Strict}, {NoExtra: true}} {
-		want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Failed", ""), ""}.check(t, ask(t, listen(t, Users(b, o)), "GET", "/download/1"))
+		want{"GET", "/download/1", 200, jsonMedia, statusBody(1, "Failed", ""), ""}.check(t,
+			ask(t, listen(t, Users(b, o)), "GET", "/download/1"))
 	}
 }
 
@@ -203,7 +221,8 @@ func TestRange(t *testing.T) {
 	b.jobs[1].zip = []byte("0123456789")
 	addr := listen(t, Users(b, Options{}))
 	want{"GET", "/download/1", 200, zipMedia, "0123456789", `ETag: "abc"`}.check(t, ask(t, addr, "GET", "/download/1"))
-	want{"GET", "/download/1", 206, zipMedia, "345", "Content-Range: bytes 3-5/10"}.check(t, ask(t, addr, "GET", "/download/1", "Range: bytes=3-5"))
+	want{"GET", "/download/1", 206, zipMedia, "345", "Content-Range: bytes 3-5/10"}.check(t,
+		ask(t, addr, "GET", "/download/1", "Range: bytes=3-5"))
 	want{"GET", "/download/1", 200, zipMedia, "0123456789", ""}.
 		check(t, ask(t, addr, "GET", "/download/1", "Range: bytes=3-5", `If-Range: "other"`))
 	want{"GET", "/download/1", 304, "", "", ""}.check(t, ask(t, addr, "GET", "/download/1", `If-None-Match: "abc"`))
@@ -212,10 +231,11 @@ func TestRange(t *testing.T) {
 		check(t, ask(t, strict, "GET", "/download/1", "Range: bytes=3-5", `If-None-Match: "abc"`))
 }
 
-func TestHealthTellsWhoItIs(t *testing.T) {
+func TestHealthIdentifies(t *testing.T) {
 	b := newBoard()
 	body := `{"status":"ok","database":"ok","impl":"stagepost","features":["a"]}`
-	want{"GET", "/health", 200, jsonMedia, body, ""}.check(t, ask(t, listen(t, Users(b, Options{Features: []string{"a"}})), "GET", "/health"))
+	want{"GET", "/health", 200, jsonMedia, body, ""}.check(t,
+		ask(t, listen(t, Users(b, Options{Features: []string{"a"}})), "GET", "/health"))
 }
 
 func TestOwners(t *testing.T) {
@@ -232,19 +252,22 @@ func TestOwners(t *testing.T) {
 	}
 	addr := listen(t, Users(b, Options{Who: who, Compat: Strict}))
 	upload := form(`name="file"; filename="run.sh"`, "x", `name="service"`, "example")
-	want{"POST", "/upload", 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), "Www-Authenticate: Bearer"}.
+	want{"POST", "/upload", 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"),
+		"Www-Authenticate: Bearer"}.
 		check(t, post(t, addr, "/upload", upload))
 	want{"POST", "/upload", 201, jsonMedia, statusBody(1, "Queued", "Job successfully uploaded"), ""}.
 		check(t, post(t, addr, "/upload", upload, "X-Name: ann"))
 	if b.jobs[1].owner != "ann" {
 		t.Errorf("the job belongs to %q", b.jobs[1].owner)
 	}
-	want{"POST", "/upload", 400, jsonMedia, statusBody(0, "Unknown", "Missing user_id field"), ""}.check(t, post(t, addr, "/upload", upload, "X-Name: operator"))
+	want{"POST", "/upload", 400, jsonMedia, statusBody(0, "Unknown", "Missing user_id field"), ""}.check(t,
+		post(t, addr, "/upload", upload, "X-Name: operator"))
 	b.partial = func(w func() io.Writer) error { w(); return nil }
 	missing := statusBody(0, "Unknown", "Job 1 not found in the database")
 	for _, call := range [][2]string{{"GET", "/download/1"}, {"GET", "/download_partial/1"}, {"POST", "/terminate/1"}} {
 		want{call[0], call[1], 404, jsonMedia, missing, ""}.check(t, ask(t, addr, call[0], call[1], "X-Name: bob"))
-		want{call[0], call[1], 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), ""}.check(t, ask(t, addr, call[0], call[1]))
+		want{call[0], call[1], 401, jsonMedia, statusBody(0, "Unknown", "Missing or invalid token"), ""}.check(t,
+			ask(t, addr, call[0], call[1]))
 		for _, name := range []string{"ann", "admin", "operator"} { // the control: it is there
 			if g := ask(t, addr, call[0], call[1], "X-Name: "+name); g.Code != 200 {
 				t.Errorf("%v for %s: %v", call, name, g)
@@ -259,7 +282,8 @@ func TestOwners(t *testing.T) {
 func TestSwagger(t *testing.T) {
 	addr := listen(t, Users(newBoard(), Options{}))
 	doc := ask(t, addr, "GET", "/api-docs/openapi.json")
-	for _, part := range []string{`"openapi": "3.1.0"`, `"title": "job-orchestrator"`, `"/download/{id}"`, `"/download_partial/{id}"`, `"/health"`, `"/upload"`,
+	for _, part := range []string{`"openapi": "3.1.0"`, `"title": "job-orchestrator"`, `"/download/{id}"`,
+		`"/download_partial/{id}"`, `"/health"`, `"/upload"`,
 		`"Health"`, `"Job"`, `"Status"`, `"StatusBody"`, `"Locked"`} {
 		if !strings.Contains(doc.Body, part) {
 			t.Errorf("openapi.json lacks %s", part)
@@ -269,7 +293,8 @@ func TestSwagger(t *testing.T) {
 		t.Error("openapi.json is not as the original's")
 	}
 	page := ask(t, addr, "GET", "/swagger/")
-	if page.Header.Get("Content-Type") != "text/html; charset=utf-8" || strings.Contains(page.Body, "<script") || strings.Contains(page.Body, "http://") {
+	if page.Header.Get("Content-Type") != "text/html; charset=utf-8" || strings.Contains(page.Body, "<script") ||
+		strings.Contains(page.Body, "http://") {
 		t.Error("the page is no page, or needs something from elsewhere")
 	}
 	for _, part := range []string{"/download_partial/{id}", "StatusBody", "The job waits in the queue."} {

@@ -59,29 +59,36 @@ func VariablesTable() string {
 }
 
 var plain = []plainVariable{
-	{Variable{"PORT", "5000", false, "The port to listen on, for servers and agents alike."}, func(c *Config, v string) error {
-		n, err := number(v, 0, 65535)
-		c.Port = uint16(n)
-		return err
-	}},
-	{Variable{"DB_PATH", "db.sqlite", false, "The database file. A relative path begins where the process was started."}, func(c *Config, v string) error {
+	{Variable{"PORT", "5000", false, "The port to listen on, for servers and agents alike."},
+		func(c *Config, v string) error {
+			n, err := number(v, 0, 65535)
+			c.Port = uint16(n)
+			return err
+		}},
+	{Variable{"DB_PATH", "db.sqlite", false,
+		"The database file. A relative path begins where the process was started."}, func(c *Config, v string) error {
 		return absolute(&c.DBPath, v)
 	}},
-	{Variable{"DATA_PATH", "data", false, "The directory for the files of jobs. A relative path begins where the process was started."},
+	{Variable{"DATA_PATH", "data", false,
+		"The directory for the files of jobs. A relative path begins where the process was started."},
 		func(c *Config, v string) error { return absolute(&c.DataPath, v) }},
 	{Variable{"MAX_AGE", "172800", false,
-		"Seconds from the end of a job until its files are removed. The original's program has 864000, and counts from their last change."},
+		"Seconds from the end of a job until its files are removed. The original's program has 864000, and counts " +
+			"from their last change."},
 		func(c *Config, v string) (err error) {
 			c.MaxAge, err = seconds(v)
 			return err
 		}},
-	{Variable{"DISPATCH_RETRIES", "5", true, "How often a job goes back to the queue when no agent can be reached; 0: it fails at once, as in the original."},
+	{Variable{"DISPATCH_RETRIES", "5", true,
+		"How often a job goes back to the queue when no agent can be reached; 0: it fails at once, as in the " +
+			"original."},
 		func(c *Config, v string) error {
 			n, err := number(v, 0, 1000)
 			c.DispatchRetries = int(n)
 			return err
 		}},
-	{Variable{"LEGACY_INJECT_TRAP", "false", true, "Put the trap that an original agent requires into run.sh on the way there."},
+	{Variable{"LEGACY_INJECT_TRAP", "false", true,
+		"Put the trap that an original agent requires into run.sh on the way there."},
 		func(c *Config, v string) (err error) {
 			c.LegacyInjectTrap, err = flag(v)
 			return err
@@ -92,25 +99,30 @@ var plain = []plainVariable{
 			c.LegacyRedispatch, err = flag(v)
 			return err
 		}},
-	{Variable{"STRICT_UPLOAD", "false", true, "Refuse an upload without run.sh instead of taking it as an Invalid job."},
+	{Variable{"STRICT_UPLOAD", "false", true,
+		"Refuse an upload without run.sh instead of taking it as an Invalid job."},
 		func(c *Config, v string) (err error) {
 			c.StrictUpload, err = flag(v)
 			return err
 		}},
-	{Variable{"SCRIPT_POLICY", "off", true, "What the original's list of forbidden words does: off (nothing), warn, or legacy (the job is Invalid)."},
+	{Variable{"SCRIPT_POLICY", "off", true,
+		"What the original's list of forbidden words does: off (nothing), warn, or legacy (the job is Invalid)."},
 		func(c *Config, v string) error {
 			word, err := oneOf(v, string(policy.Off), string(policy.Warn), string(policy.Legacy))
 			c.ScriptPolicy = policy.Policy(word)
 			return err
 		}},
-	{Variable{"COMPAT", "full", true, "strict: answers are exactly the original's, without keys and headers of our own."}, func(c *Config, v string) error {
+	{Variable{"COMPAT", "full", true,
+		"strict: answers are exactly the original's, without keys and headers of our own."}, func(c *Config,
+		v string) error {
 		word, err := oneOf(v, "full", string(Strict))
 		if word == string(Strict) {
 			c.Compat = Strict
 		}
 		return err
 	}},
-	{Variable{"SANDBOX", "require", true, "How run.sh is confined: auto (the best that works), native, bwrap, none, or require (auto, but never none)."},
+	{Variable{"SANDBOX", "require", true,
+		"How run.sh is confined: auto (the best that works), native, bwrap, none, or require (auto, but never none)."},
 		func(c *Config, v string) (err error) {
 			c.Sandbox, err = oneOf(v, "auto", "native", "bwrap", "none", "require")
 			return err
@@ -120,22 +132,30 @@ var plain = []plainVariable{
 // perService are the words at the end of SERVICE_<NAME>_..., the longest first, so that none hides another.
 var perService = func() []serviceVariable {
 	all := []serviceVariable{
-		{Variable{"UPLOAD_URL", "", false, "Where the service's agent takes jobs, used as it is."}, func(d *draft, s *Service, v string) error {
-			return d.address(&d.triple(s.Name).Upload, v)
-		}},
-		{Variable{"DOWNLOAD_URL", "", false, "Where results are; a slash and the id are added. Missing: retrieve beside the upload address."},
+		{Variable{"UPLOAD_URL", "", false, "Where the service's agent takes jobs, used as it is."},
+			func(d *draft, s *Service, v string) error {
+				return d.address(&d.triple(s.Name).Upload, v)
+			}},
+		{Variable{"DOWNLOAD_URL", "", false,
+			"Where results are; a slash and the id are added. Missing: retrieve beside the upload address."},
 			func(d *draft, s *Service, v string) error { return d.address(&d.triple(s.Name).Download, v) }},
-		{Variable{"TERMINATE_URL", "", false, "Where jobs are ended; a slash and the id are added. Missing: kill beside the upload address."},
+		{Variable{"TERMINATE_URL", "", false,
+			"Where jobs are ended; a slash and the id are added. Missing: kill beside the upload address."},
 			func(d *draft, s *Service, v string) error { return d.address(&d.triple(s.Name).Terminate, v) }},
-		{Variable{"RUNS_PER_USER", "5", false, "How many jobs of one user may be with the service's agents at once."}, func(_ *draft, s *Service, v string) error {
-			return runs(&s.RunsPerUser, v)
-		}},
-		{Variable{"MAX_RUNS", "10", false, "How many jobs may be with the service's agents at once."}, func(_ *draft, s *Service, v string) error {
-			return runs(&s.MaxRuns, v)
-		}},
-		{Variable{"CLIENTS", "", true, "Base addresses of agents with commas between them, beside the three addresses: http://c1:9000,http://c2:9000."},
+		{Variable{"RUNS_PER_USER", "5", false, "How many jobs of one user may be with the service's agents at once."},
+			func(_ *draft, s *Service, v string) error {
+				return runs(&s.RunsPerUser, v)
+			}},
+		{Variable{"MAX_RUNS", "10", false, "How many jobs may be with the service's agents at once."},
+			func(_ *draft, s *Service, v string) error {
+				return runs(&s.MaxRuns, v)
+			}},
+		{Variable{"CLIENTS", "", true,
+			"Base addresses of agents with commas between them, beside the three addresses: " +
+				"http://c1:9000,http://c2:9000."},
 			func(d *draft, s *Service, v string) error { return d.addClients(s.Name, v) }},
-		{Variable{"BIND_RO", "", true, "Absolute directories with colons between them that jobs of the service may read inside the sandbox."},
+		{Variable{"BIND_RO", "", true,
+			"Absolute directories with colons between them that jobs of the service may read inside the sandbox."},
 			func(_ *draft, s *Service, v string) error { return directories(&s.BindRO, v) }},
 	}
 	slices.SortStableFunc(all, func(a, b serviceVariable) int { return len(b.Name) - len(a.Name) })

@@ -14,9 +14,11 @@ import (
 )
 
 func TestStatus(t *testing.T) {
-	stored := []string{"queued", "processing", "submitted", "prepared", "running", "cleaned", "completed", "failed", "invalid", "unknown", "locked", "killed"}
+	stored := []string{"queued", "processing", "submitted", "prepared", "running", "cleaned", "completed", "failed",
+		"invalid", "unknown", "locked", "killed"}
 	for i, s := range Statuses() {
-		if s.Stored() != stored[i] || !s.Known() || ParseStored(stored[i]) != s || ParseStored(strings.ToUpper(stored[i])) != s || ParseStored(string(s)) != s {
+		if s.Stored() != stored[i] || !s.Known() || ParseStored(stored[i]) != s ||
+			ParseStored(strings.ToUpper(stored[i])) != s || ParseStored(string(s)) != s {
 			t.Errorf("%s is not %s", s, stored[i])
 		}
 	}
@@ -33,7 +35,8 @@ func TestStatus(t *testing.T) {
 func TestPayloadDecode(t *testing.T) {
 	good := `{"id":7,"input":{"run.sh":[1,2,255],"a\"]}":[]},"status":"Running","loc":"/d/7","pid":3,"killed":true}`
 	p, err := DecodePayload(strings.NewReader(good), 1000)
-	if diff := cmp.Diff(Payload{ID: 7, Status: Running, Loc: "/d/7", PID: 3, Killed: true}, p); err != nil || diff != "" {
+	if diff := cmp.Diff(Payload{ID: 7, Status: Running, Loc: "/d/7", PID: 3, Killed: true}, p); err != nil ||
+		diff != "" {
 		t.Error(err, diff)
 	}
 	code := 4
@@ -57,10 +60,14 @@ func TestPayloadDecode(t *testing.T) {
 			t.Errorf("%q: %v", good[:i], err)
 		}
 	}
-	for _, bad := range []string{`null`, `[]`, `not valid json`, `<html>`, `{}`, good + "x", good + good, strings.Replace(good, "Running", "Sleeping", 1),
-		strings.Replace(good, "Running", "running", 1), strings.Replace(good, `"id":7`, `"id":-7`, 1), strings.Replace(good, `"id":7`, `"id":4294967296`, 1),
-		strings.Replace(good, `"id":7`, `"id":null`, 1), strings.Replace(good, `"pid":3`, `"pid":"3"`, 1), strings.Replace(good, `{"run`, `["run`, 1),
-		strings.Replace(good, `"killed":true`, `"killed":1`, 1), strings.Replace(good, ",", "", 1), strings.Replace(good, ":", "", 1), `{,}`, `{"id":}`} {
+	for _, bad := range []string{`null`, `[]`, `not valid json`, `<html>`, `{}`, good + "x", good + good,
+		strings.Replace(good, "Running", "Sleeping", 1),
+		strings.Replace(good, "Running", "running", 1), strings.Replace(good, `"id":7`, `"id":-7`, 1),
+		strings.Replace(good, `"id":7`, `"id":4294967296`, 1),
+		strings.Replace(good, `"id":7`, `"id":null`, 1), strings.Replace(good, `"pid":3`, `"pid":"3"`, 1),
+		strings.Replace(good, `{"run`, `["run`, 1),
+		strings.Replace(good, `"killed":true`, `"killed":1`, 1), strings.Replace(good, ",", "", 1),
+		strings.Replace(good, ":", "", 1), `{,}`, `{"id":}`} {
 		if p, err := DecodePayload(strings.NewReader(bad), 1000); err == nil {
 			t.Errorf("%s is taken as %v", bad, p)
 		}
@@ -71,7 +78,8 @@ func TestPayloadDecode(t *testing.T) {
 	if _, err := DecodePayload(strings.NewReader(good), int64(len(good))); err != nil {
 		t.Errorf("at the limit: %v", err)
 	}
-	if _, err := DecodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", scan.MaxField), 1)), 1<<20); err == nil {
+	if _, err := DecodePayload(strings.NewReader(strings.Replace(good, "/d/7", strings.Repeat("x", scan.MaxField), 1)),
+		1<<20); err == nil {
 		t.Error("a value is as long as it likes")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The ports of Address lie below those that systems give by themselves (32768 and up on Linux, 49152 and up elsewhere): whoever comes back to such an address later finds that no
-// other test has got its port meanwhile.
+// The ports of Address lie below those that systems give by themselves (32768 and up on Linux, 49152 and up elsewhere):
+// a process that returns to such an address later finds that no other test has got its port meanwhile.
 const (
 	firstPort = 20_000
 	ports     = 10_000
@@ -23,8 +23,8 @@ var (
 	given atomic.Uint32
 )
 
-// Address gives an address of this machine that nobody listens on, and that stays free until the caller listens on it. No other process
-// that tests gets it until the test has ended.
+// Address returns an address of this machine that nothing listens on, and that stays free until the caller listens on
+// it. No other process that tests gets it until the test has ended.
 func Address(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(os.TempDir(), "stagepost-test-ports")

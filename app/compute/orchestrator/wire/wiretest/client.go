@@ -21,14 +21,14 @@ import (
 type ClientOptions struct {
 	// Interval of the runner and the updater. Defaults to 5 ms; the original's is 500 ms.
 	Interval time.Duration
-	// Run plays a payload instead of bash: it may write into its directory and gives the exit code, or Dead for a process that
-	// vanishes without a word. It must come back when ctx ends.
+	// Run plays a payload instead of bash: it may write into its directory and gives the exit code, or Dead for a
+	// process that vanishes without a word. It must come back when ctx ends.
 	Run func(ctx context.Context, dir string) int
 	// Trust takes any script; otherwise one without the trap and with some of the forbidden words is Invalid.
 	Trust bool
 }
 
-// Dead is the exit code of a process that left no exit file: its payload is Running for ever.
+// Dead is the exit code of a process that left no exit file: its payload is Running indefinitely.
 const Dead = -1 << 20
 
 // Submission is what a fake client was sent.
@@ -59,10 +59,11 @@ type FakeClient struct {
 	subs     []Submission
 	requests []string
 	leftover int
-	packing  sync.Mutex  // held while a ZIP is made: one that is half made is served by a Fault, not by chance
-	spawned  []*exec.Cmd // none is waited for before the end, as in the original: the zombies keep their ids from being used again
-	running  sync.WaitGroup
-	ctx      context.Context
+	packing  sync.Mutex // held while a ZIP is made: one that is half made is served by a Fault, not by chance
+	// none is waited for before the end, as in the original: the zombies keep their ids from being used again
+	spawned []*exec.Cmd
+	running sync.WaitGroup
+	ctx     context.Context
 }
 
 type payload struct {
@@ -126,7 +127,9 @@ func (c *FakeClient) listen(addr string) {
 		c.t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, isJSON, `{"message":"pong"}`) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 200, isJSON, `{"message":"pong"}`)
+	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, isJSON, `{"status":"ok","database":"ok"}`)
 	})
@@ -173,8 +176,8 @@ func (c *FakeClient) Wipe() {
 	c.payloads, c.last = map[uint32]*payload{}, 0
 }
 
-// Leftover has the next ZIP fail with 500 after that many entries. What was written is a proper ZIP, and is served from then
-// on as if it were the whole.
+// Leftover has the next ZIP fail with 500 after that many entries. What was written is a proper ZIP, and is served from
+// then on as if it were the whole.
 func (c *FakeClient) Leftover(entries int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -195,7 +198,8 @@ func (c *FakeClient) Requests() []string {
 	return slices.Clone(c.requests)
 }
 
-// Await waits until cond holds; it is asked after every request and every change of a payload. It fails the test after a minute.
+// Await waits until cond holds; it is asked after every request and every change of a payload. It fails the test after
+// a minute.
 func (c *FakeClient) Await(what string, cond func() bool) {
 	c.t.Helper()
 	await(c.t, what, &c.mu, c.changed, cond)
@@ -204,7 +208,7 @@ func (c *FakeClient) Await(what string, cond func() bool) {
 // patience is how long anything may take that must come: long, since machines are slow and busy.
 const patience = time.Minute
 
-// await wants cond to lock for itself.
+// await requires cond to lock for itself.
 func await(t testing.TB, what string, mu *sync.Mutex, changed *sync.Cond, cond func() bool) {
 	t.Helper()
 	late := false
@@ -288,7 +292,7 @@ func (c *FakeClient) spawn(p *payload) {
 	c.spawned = append(c.spawned, cmd)
 }
 
-// unsafe is some of the original's list, enough to tell a script with the trap from one without.
+// unsafe is some of the original's list, enough to distinguish a script with the trap from one without.
 func unsafe(script string) bool {
 	for _, word := range []string{"trap", ".orchestrator.exit", "EXIT"} {
 		if !strings.Contains(script, word) {
@@ -303,7 +307,7 @@ func unsafe(script string) bool {
 	return false
 }
 
-// updater looks for killed payloads and exit files. A process without one is as if it were running.
+// updater searches for killed payloads and exit files. A process without one is as if it were running.
 func (c *FakeClient) updater() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -99,7 +99,7 @@ func (c *FakeClient) retrieve(w http.ResponseWriter, r *http.Request) {
 	defer c.packing.Unlock()
 	kept := filepath.Join(p.loc, "output.zip")
 	if data, err := os.ReadFile(kept); err == nil {
-		reply(w, 200, isZIP, string(data)) // whoever made it
+		reply(w, 200, isZIP, string(data)) // whichever process made it
 		return
 	}
 	c.mu.Lock()
@@ -128,7 +128,7 @@ func (c *FakeClient) partial(w http.ResponseWriter, r *http.Request) {
 	reply(w, 200, isZIP, string(data))
 }
 
-// kill sends SIGTERM to bash alone. It looks at no state.
+// kill sends SIGTERM to bash alone. It inspects no state.
 func (c *FakeClient) kill(w http.ResponseWriter, r *http.Request) {
 	p, ok := c.find(w, r)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 type Fault struct {
 	// Path is the beginning of the paths that it strikes: "/submit", "/retrieve/", ...
 	Path string
-	// Times it strikes; 0 is for ever.
+	// Times it strikes; 0 is indefinitely.
 	Times int
 
 	// Hang never answers, until [FakeClient.Heal] or the end of the test.
@@ -67,8 +67,8 @@ func (f *faults) heal() {
 	f.healed = make(chan struct{})
 }
 
-// strike serves a request with the fault that is due. note is called when that is settled, so that whoever has noticed a
-// request may heal what hangs.
+// strike serves a request with the fault that is due. note is called when that is settled, so that a caller that has
+// noticed a request may heal what hangs.
 func (f *faults) strike(w http.ResponseWriter, r *http.Request, note func(), serve http.Handler) {
 	fault, healed := f.next(r.URL.Path)
 	note()

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 )
 
-// pack makes the ZIP of a directory as the original's client does: everything, with the inputs; a link to a file inside as a
-// copy; and a fault as soon as one entry cannot be read. With self the archive has a copy of its own beginning, since the
-// original makes it inside the directory. A fault comes after that many entries, if it is not 0; the archive is closed
-// properly even then, which is how the original comes to serve it later.
+// pack makes the ZIP of a directory as the original's client does: everything, with the inputs; a link to a file inside
+// as a copy; and a fault as soon as one entry cannot be read. With self the archive has a copy of its own beginning,
+// since the original makes it inside the directory. A fault comes after that many entries, if it is not 0; the archive
+// is closed properly even then, which is how the original comes to serve it later.
 func pack(dir string, self bool, fault int) ([]byte, error) {
 	var out bytes.Buffer
 	entries := 0

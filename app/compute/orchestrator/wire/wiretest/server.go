@@ -21,7 +21,7 @@ type ServerOptions struct {
 	Services map[string]Service
 }
 
-// Service is what SERVICE_<NAME>_... says.
+// Service is what SERVICE_<NAME>_... defines.
 type Service struct {
 	Upload, Download, Terminate string
 
@@ -69,7 +69,9 @@ func Server(t testing.TB, o ServerOptions) *FakeServer {
 	ctx, stop := context.WithCancel(context.Background())
 	s.ctx = ctx
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, isJSON, `{"message":"pong"}`) })
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 200, isJSON, `{"message":"pong"}`)
+	})
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, isJSON, `{"status":"ok","database":"ok"}`)
 	})
@@ -109,7 +111,8 @@ func (s *FakeServer) insert(user int, service string, parts []part) (uint32, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last++
-	j := &job{id: s.last, user: user, service: service, status: "Queued", loc: filepath.Join(s.data, fmt.Sprint(s.last))}
+	j := &job{id: s.last, user: user, service: service, status: "Queued",
+		loc: filepath.Join(s.data, fmt.Sprint(s.last))}
 	if _, err := store(j.loc, parts); err != nil {
 		return 0, err
 	}
@@ -191,7 +194,8 @@ func (s *FakeServer) due() []job {
 			if !ok || j.status != "Queued" || turn[who] {
 				continue
 			}
-			if active(j.service, j.user) >= orElse(sv.RunsPerUser, 5) || active(j.service, -1) >= orElse(sv.MaxRuns, 10) {
+			if active(j.service, j.user) >= orElse(sv.RunsPerUser, 5) ||
+				active(j.service, -1) >= orElse(sv.MaxRuns, 10) {
 				continue
 			}
 			turn[who], again = true, true
@@ -229,7 +233,7 @@ func (s *FakeServer) sender() {
 	all.Wait()
 }
 
-// getter asks for every job in three words and copies whatever it is told. It polls no others.
+// getter asks for every job in three words and copies whatever it receives. It polls no others.
 func (s *FakeServer) getter() {
 	s.mu.Lock()
 	var polled []job

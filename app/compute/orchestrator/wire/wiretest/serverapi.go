@@ -15,7 +15,8 @@ import (
 
 const statusForm = `{"id":%d,"status":"%s","message":"%s"}`
 
-var words = []string{"Queued", "Processing", "Submitted", "Prepared", "Running", "Cleaned", "Completed", "Failed", "Invalid", "Unknown",
+var words = []string{"Queued", "Processing", "Submitted", "Prepared", "Running", "Cleaned", "Completed", "Failed",
+	"Invalid", "Unknown",
 	"Locked", "Killed"}
 
 // push sends the files of a directory as the original does, and gives the id.
@@ -80,7 +81,7 @@ func (s *FakeServer) do(req *http.Request) (code int, media string, body []byte,
 	return res.StatusCode, res.Header.Get("Content-Type"), body, err
 }
 
-// strictPayload wants all six keys with their types and a word that it knows; others may follow.
+// strictPayload requires all six keys with their types and a known word; others may follow.
 func strictPayload(text []byte) (id uint32, status string, err error) {
 	var p struct {
 		ID     *uint32              `json:"id"`
@@ -172,7 +173,8 @@ func (s *FakeServer) find(w http.ResponseWriter, r *http.Request) (job, bool) {
 	defer s.mu.Unlock()
 	j := s.jobs[uint32(id)]
 	if j == nil {
-		reply(w, 404, isJSON, fmt.Sprintf(statusForm, 0, "Unknown", fmt.Sprintf("Job %d not found in the database", id)))
+		reply(w, 404, isJSON, fmt.Sprintf(statusForm, 0, "Unknown", fmt.Sprintf("Job %d not found in the database",
+			id)))
 		return job{}, false
 	}
 	return *j, true
@@ -218,14 +220,15 @@ func (s *FakeServer) partial(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// terminate looks at no state: a Completed job becomes Killed too.
+// terminate inspects no state: a Completed job becomes Killed too.
 func (s *FakeServer) terminate(w http.ResponseWriter, r *http.Request) {
 	j, ok := s.find(w, r)
 	if !ok {
 		return
 	}
 	s.set(j.id, "Locked")
-	req, err := http.NewRequestWithContext(s.ctx, "POST", fmt.Sprintf("%s/%d", s.o.Services[j.service].Terminate, j.dest), nil)
+	req, err := http.NewRequestWithContext(s.ctx, "POST", fmt.Sprintf("%s/%d", s.o.Services[j.service].Terminate,
+		j.dest), nil)
 	var code int
 	if err == nil {
 		code, _, _, err = s.do(req)

@@ -1,0 +1,132 @@
+package compute_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// killable is a store at whose n-th change the process ends: every goroutine that calls it from then on ends there and
+// then, as all would in a process that was killed. The change itself happens or not, by side. Who creates jobs gets no
+// answer instead: the engine holds slots for them that somebody has to give back, so that it comes to its end.
+type killable struct {
+	job.Store
+	mu    sync.Mutex // guards the rest
+	at    int        // number of the deadly change, from 1; 0 never
+	after bool       // die after the change rather than before
+	calls int
+	past  bool
+	dead  chan struct{} // closed at death
+}
+
+func newKillable(inner job.Store, at int, after bool) *killable {
+	return &killable{Store: inner, at: at, after: after, dead: make(chan struct{})}
+}
+
+// kill has the process die now.
+func (m *killable) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.die()
+}
+
+// isDead reports whether the process has ended.
+func (m *killable) isDead() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.past
+}
+
+// die needs the lock.
+func (m *killable) die() {
+	if !m.past {
+		m.past = true
+		close(m.dead)
+	}
+}
+
+// read passes a call through that changes nothing, unless the process is dead.
+func (m *killable) read() {
+	m.mu.Lock()
+	past := m.past
+	m.mu.Unlock()
+	if past {
+		runtime.Goexit()
+	}
+}
+
+// change counts a call and does it, or ends. It reports whether the process lives.
+func (m *killable) change(do func()) (lives bool) {
+	m.mu.Lock()
+	m.calls++
+	last := m.at > 0 && m.calls == m.at
+	if last && !m.after {
+		m.die()
+	}
+	past := m.past
+	m.mu.Unlock()
+	if past {
+		return false
+	}
+	do()
+	if last {
+		m.kill()
+	}
+	return !last
+}
+
+// must is change for a caller that ends with the process.
+func (m *killable) must(do func()) {
+	if !m.change(do) {
+		runtime.Goexit()
+	}
+}
+
+func (m *killable) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+	if !m.change(func() { made, err = m.Store.Create(ctx, jobs...) }) {
+		return nil, job.Errorf(job.Unavailable, "create", "", "the process is dead")
+	}
+	return made, err
+}
+
+func (m *killable) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+	m.must(func() { r, err = m.Store.Commit(ctx, changes...) })
+	return r, err
+}
+
+func (m *killable) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+	m.read()
+	if free, err := m.Store.Claim(ctx, dry(c)); err != nil || len(free) == 0 || c.Dry { // it would change nothing
+		return free, err
+	}
+	m.must(func() { jobs, err = m.Store.Claim(ctx, c) })
+	return jobs, err
+}
+
+func dry(c job.Claim) job.Claim { c.Dry = true; return c }
+
+func (m *killable) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+	m.read()
+	if len(c.Settle) == 0 && len(c.Replay) == 0 {
+		return m.Store.Outbox(ctx, c)
+	}
+	m.must(func() { all, err = m.Store.Outbox(ctx, c) })
+	return all, err
+}
+
+func (m *killable) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	m.read()
+	return m.Store.Get(ctx, id)
+}
+
+func (m *killable) List(ctx context.Context, q job.Query) (job.Page, error) {
+	m.read()
+	return m.Store.List(ctx, q)
+}
+
+func (m *killable) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
+	m.read()
+	return m.Store.Renew(ctx, r)
+}

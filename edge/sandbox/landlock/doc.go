@@ -1,0 +1,2 @@
+// Package landlock restricts the file access of a process with Landlock, on Linux.
+package landlock
