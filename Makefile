@@ -43,7 +43,7 @@ export SOAK
 # The systems of the release binaries.
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
-.PHONY: help build demo check targets lint tests typescript race shows cluster soak fuzz generate bench tools
+.PHONY: help build demo check darwin targets lint tests typescript race shows cluster soak fuzz generate bench tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
@@ -61,7 +61,7 @@ tools:
 	@scripts/tools
 
 # Fast things first: what fails should fail soon. The counts are small; make soak has the long ones.
-check: tools lint targets tests typescript race shows cluster fuzz
+check: tools lint darwin tests typescript race shows cluster fuzz
 	@echo "everything passed"
 
 lint: build
@@ -73,6 +73,10 @@ lint: build
 	$(GO) test . ./docs ./lifecycle/... ./job/...
 
 # The program compiles for each of them. The first time takes minutes; later ones use the build cache.
+# The system that differs most from linux/amd64: make soak builds for all.
+darwin:
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/stagepost
+
 targets:
 	@for t in $(TARGETS); do echo "build for $$t"; GOOS=$${t%/*} GOARCH=$${t#*/} CGO_ENABLED=0 $(GO) build -trimpath -o /dev/null ./cmd/stagepost || exit 1; done
 
@@ -98,7 +102,7 @@ shows: build
 cluster: tools
 	scripts/test ./app/compute/slurm -run Cluster -slurm
 
-soak: check
+soak: check targets
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
 	@echo "everything passed"
