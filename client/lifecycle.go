@@ -27,6 +27,12 @@ func (c *Client) Drawing(ctx context.Context, name, format string) ([]byte, erro
 	return c.text(r)
 }
 
+// RemoveLifecycle removes a kind of jobs that was added.
+func (c *Client) RemoveLifecycle(ctx context.Context, name, actor, note string) (api.Lifecycle, error) {
+	v := url.Values{"note": {note}, "actor": {actor}}
+	return call[api.Lifecycle](ctx, c, http.MethodDelete, "/api/v1/lifecycles/"+url.PathEscape(name), v, nil)
+}
+
 // AddLifecycle adds a kind of jobs, or replaces one that was added before.
 func (c *Client) AddLifecycle(ctx context.Context, l api.NewLifecycle) (api.Lifecycle, error) {
 	return send[api.Lifecycle](ctx, c, http.MethodPost, "/api/v1/lifecycles", nil, l)

@@ -61,6 +61,63 @@ func (e *Engine) Register(ctx context.Context, w Work) error {
 	return nil
 }
 
+// Unregister removes a kind that has slots of its own. It is Refused while jobs of the kind exist that are no tombstones:
+// their records and histories need the lifecycle. Errors: NotFound, Invalid, Refused.
+func (e *Engine) Unregister(ctx context.Context, k job.Kind) error {
+	e.defining.Lock()
+	defer e.defining.Unlock()
+	w := e.workOf(k)
+	switch {
+	case w == nil:
+		return job.Errorf(job.NotFound, "unregister", "", "there is no kind %q (known: %s)", k, e.kindNames())
+	case w.Slots <= 0:
+		return job.Errorf(job.Invalid, "unregister", "", "%s has no slots of its own", k)
+	}
+	if err := e.unused(ctx, w); err != nil {
+		return err
+	}
+	e.uninstall(k)
+	err := e.unused(ctx, w) // a job may have been created concurrently
+	if err != nil {
+		e.install(w)
+	}
+	e.stir()
+	return err
+}
+
+// unused refuses a kind with jobs that are no tombstones.
+func (e *Engine) unused(ctx context.Context, w *Work) error {
+	tallies, err := e.store.Count(ctx)
+	if err != nil {
+		return err
+	}
+	n := int64(0)
+	for _, t := range tallies {
+		if t.Kind == w.kind() && !w.Life.Tombstone(t.State) {
+			n += t.Jobs
+		}
+	}
+	if n > 0 {
+		return job.Errorf(job.Refused, "unregister", "", "jobs of the kind %s: %d; their records need the lifecycle. "+
+			"Delete these jobs first (stagepost list --kind %s)", w.kind(), n, w.kind())
+	}
+	return nil
+}
+
+// uninstall removes what is registered for a kind with slots of its own.
+func (e *Engine) uninstall(k job.Kind) {
+	was := e.kindsNow()
+	next := &kinds{works: maps.Clone(was.works), own: maps.Clone(was.own)}
+	p := next.own[k]
+	delete(next.works, k)
+	delete(next.own, k)
+	next.pools = slices.DeleteFunc(slices.Clone(was.pools), func(other *pool) bool { return other == p })
+	next.limits = slices.DeleteFunc(slices.Clone(was.limits), func(l job.Limit) bool { return l.Kind == k })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.kinds.Store(next)
+}
+
 // contradicts refuses a work that does not know the definition of an open job. All open jobs of a kind have definitions
 // that its last work knew, so that the newest report.
 func (e *Engine) contradicts(ctx context.Context, w *Work) error {

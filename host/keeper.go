@@ -31,7 +31,11 @@ const mostFaults = 1000
 // Verify checks histories against records.
 func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) {
 	c := client.Checkup{Faults: []string{}}
-	n, err := k.Store.Verify(ctx, id, k.Settings.LifeOf, func(id job.ID, err error) {
+	lifeOf, err := k.lives()
+	if err != nil {
+		return c, err
+	}
+	n, err := k.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
 			text := err.Error()
 			if id != "" { // else it is about the audit list, and says so
@@ -44,6 +48,29 @@ func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 	return c, err
 }
 
+// lives finds lifecycles: those of the program, and those in files of the data directory.
+func (k *Keeper) lives() (func(job.Kind) *lifecycle.Table, error) {
+	added := map[job.Kind]*lifecycle.Table{}
+	for _, m := range k.Settings.Modules {
+		if m.LivesIn == nil {
+			continue
+		}
+		tables, err := m.LivesIn(k.Dir)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range tables {
+			added[job.Kind(t.Name())] = t
+		}
+	}
+	return func(kind job.Kind) *lifecycle.Table {
+		if t := k.Settings.LifeOf(kind); t != nil {
+			return t
+		}
+		return added[kind]
+	}, nil
+}
+
 // Fsck checks what the store derives from records, and compares these with the files of the applications. Only the first can be
 // made anew here, which is entered in the audit list.
 func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
@@ -52,7 +79,11 @@ func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error
 			return client.Checkup{Faults: []string{}}, err
 		}
 	}
-	r, err := k.Store.Fsck(ctx, k.Settings.LifeOf, f.Repair)
+	lifeOf, err := k.lives()
+	if err != nil {
+		return client.Checkup{Faults: []string{}}, err
+	}
+	r, err := k.Store.Fsck(ctx, lifeOf, f.Repair)
 	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
 	for _, f := range r.Faults {
 		c.Faults = append(c.Faults, f.String())

@@ -403,3 +403,13 @@ func (a Actor) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(names)
 }
+
+// UnmarshalJSON reads a list of names.
+func (a *Actor) UnmarshalJSON(text []byte) error {
+	var names []string
+	err := json.Unmarshal(text, &names)
+	if err == nil {
+		*a, err = ParseActor(strings.Join(names, ","))
+	}
+	return err
+}

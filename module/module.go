@@ -32,6 +32,7 @@ type Module struct {
 	// Part gives its routes and pages. app is what Open returned; nil: the routes refuse every request. A nil server is enough to list the routes.
 	Part func(s *server.Server, app App) server.Part
 
+	LivesIn   func(dir string) ([]*lifecycle.Table, error)             // its lifecycles in the files of a data directory
 	Data      []backup.Entry                                           // its entries of the data directory
 	Omissible []string                                                 // parts of a backup that may be left out ([backup.Entry.Part])
 	Storage   func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries

@@ -81,4 +81,18 @@ func TestContract(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "ETag") {
 		t.Errorf("a job without its ETag: %v", err)
 	}
+	stream, err := http.NewRequest(http.MethodGet, "http://localhost/api/v1/jobs/let_1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const entry = `{"job":"let_1","prev":"","seq":1,"at":"2026-01-02T03:04:05Z","event":"create","to":"Posted","by":["owner"],"epoch":0,"hash":"x"}`
+	for _, one := range []struct {
+		name, data string
+		ok         bool
+	}{{"history", entry, true}, {"history", `{"seq":"1"}`, false}, {"news", entry, false}} {
+		err := servertest.ContractOf(server.Routes()).CheckMessage(stream, one.name, []byte(one.data))
+		if (err == nil) != one.ok {
+			t.Errorf("the message %s %s: %v", one.name, one.data, err)
+		}
+	}
 }

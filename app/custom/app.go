@@ -155,6 +155,51 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	return f.Table, nil
 }
 
+// Remove removes a lifecycle that was added, with its file. It is refused while jobs of the kind exist that are not
+// deleted. Errors: NotFound, Refused.
+func (a *App) Remove(ctx context.Context, name, actor, note string) (*lifecycle.Table, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	f := a.files[name]
+	switch {
+	case f == nil:
+		return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no added lifecycle %.100q (added: %s)", name,
+			strings.Join(slices.Sorted(maps.Keys(a.files)), ", "))
+	case filepath.Dir(f.path) != a.options.Dir:
+		return nil, job.Errorf(job.Refused, "lifecycle", "",
+			"the lifecycle %s is in the file %s of the server: remove it there and restart the server", name, f.path)
+	}
+	if err := a.engine.Unregister(ctx, job.Kind(name)); err != nil {
+		return nil, err
+	}
+	delete(a.files, name)
+	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "remove-lifecycle",
+		Object: name + " " + f.Table.Hash(), Note: note}
+	return f.Table, errors.Join(a.engine.Audit(ctx, entry), os.Remove(f.path), durable.Sync(a.options.Dir))
+}
+
+// Tables reads the lifecycles in the files of directories.
+func Tables(dirs ...string) (all []*lifecycle.Table, err error) {
+	for _, dir := range dirs {
+		paths, err := yamlFiles(dir)
+		if err != nil {
+			return all, err
+		}
+		for _, path := range paths {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return all, err
+			}
+			f, err := Parse(path, text)
+			if err != nil {
+				return all, located(path, err)
+			}
+			all = append(all, f.Table)
+		}
+	}
+	return all, nil
+}
+
 // free refuses the name of a kind of another application, and commands where there is no sandbox for them.
 func (a *App) free(f *File) error {
 	name := f.Table.Name()

@@ -1,10 +1,12 @@
 package custom_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -210,6 +213,54 @@ func TestLifecyclesAreKept(t *testing.T) {
 	}
 	if _, e, err = open(t, store, dir, exits(0, ""), ""); err != nil || e.Life("lab.check") == nil {
 		t.Errorf("a restart when no job is open: got %v", err)
+	}
+}
+
+// TestRemove: a lifecycle is removed with its file when its jobs are deleted, and refused before. It can be added again.
+func TestRemove(t *testing.T) {
+	text := []byte(strings.Replace(check, "doc: Checked.}", `doc: Checked., arrows: [{event: delete, to: Deleted, by: operator, doc: x.}]}
+  - {state: Deleted, kind: end, doc: Deleted.}`, 1))
+	dir, site := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(site, "own.yaml"), bytes.ReplaceAll(text, []byte("lab.check"), []byte("lab.own")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	app, e, err := open(t, mem.New(), dir, exits(0, ""), site)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "lifecycles", "lab.check.yaml")
+	for range 2 {
+		if _, err := app.Add(t.Context(), text, "ann", ""); err != nil {
+			t.Fatal(err)
+		}
+		j, err := e.Complete(t.Context(), engine.Order{Kind: "lab.check"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = app.Remove(t.Context(), "lab.check", "ann", "")
+		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "jobs of the kind lab.check: 1") || e.Life("lab.check") == nil {
+			t.Errorf("while a job exists: %v", err)
+		}
+		if all, err := custom.Tables(site, filepath.Join(dir, "lifecycles")); err != nil || len(all) != 2 {
+			t.Errorf("the lifecycles in files: %v, %v", all, err)
+		}
+		if _, err := e.Do(t.Context(), engine.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := app.Remove(t.Context(), "lab.check", "ann", ""); err != nil || e.Life("lab.check") != nil {
+			t.Errorf("when the job is deleted: %v", err)
+		}
+		if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the file: %v", err)
+		}
+	}
+	if _, err := e.Submit(t.Context(), engine.Order{Kind: "lab.check"}); job.KindOf(err) != job.Invalid {
+		t.Errorf("a job of a removed kind: %v", err)
+	}
+	for name, kind := range map[string]job.ErrorKind{"lab.check": job.NotFound, "lab.own": job.Refused} {
+		if _, err := app.Remove(t.Context(), name, "ann", ""); job.KindOf(err) != kind {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 

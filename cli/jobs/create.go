@@ -106,6 +106,36 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 	return cmd
 }
 
+// lifecycleRemove removes a lifecycle from the server.
+func (c *Commands) lifecycleRemove() *cobra.Command {
+	var note, actor string
+	cmd := &cobra.Command{
+		Use: "remove NAME", Short: "Remove a kind of jobs that was added to the server",
+		Long: `Removes a kind of jobs that stagepost lifecycle add brought to the server, with its file. It is refused while jobs of the kind exist, unless they are
+deleted: records and histories need their lifecycle.`,
+		Example: "  stagepost lifecycle remove lab.book --note 'the project ended'",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			server, err := c.API()
+			if err != nil {
+				return err
+			}
+			gone, err := server.RemoveLifecycle(cmd.Context(), args[0], cli.Whoami(actor), note)
+			if err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeJSON {
+				return c.Out.JSON(gone)
+			}
+			_, err = fmt.Fprintf(c.Out, "removed %s, definition %s\n", gone.Name, gone.Hash)
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&note, "note", "m", "", "why; is in the audit list")
+	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	return cmd
+}
+
 // drawOfServer draws a lifecycle that the program does not have, as the server does. unknown is the error if there is
 // no server.
 func (c *Commands) drawOfServer(ctx context.Context, name, format string, unknown error) error {

@@ -1,9 +1,12 @@
 package jobs
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,21 +19,25 @@ import (
 )
 
 func (c *Commands) lifecycle() *cobra.Command {
-	return cli.Group("lifecycle", "List, show, draw, check and add lifecycles",
-		"Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server.",
+	return cli.Group("lifecycle", "List, show, draw, check, add and remove lifecycles",
+		"Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server or removes them.",
 		"  stagepost lifecycle list\n  stagepost lifecycle show ingest.job",
-		c.lifecycleAdd(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
+		c.lifecycleAdd(), c.lifecycleRemove(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
 }
 
 func (c *Commands) lifecycleList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the lifecycles", Example: "  stagepost lifecycle list", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := c.allLives(cmd.Context())
+			if err != nil {
+				return err
+			}
 			if c.Out.Mode == cli.ModeJSON {
-				return c.Out.JSON(c.Lives)
+				return c.Out.JSON(all)
 			}
 			var rows [][]string
-			for _, t := range c.Lives {
+			for _, t := range all {
 				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())), string(t.Start().State)})
 			}
 			return c.Out.Table([]string{"NAME", "DEFINITION", "STATES", "START"}, rows)
@@ -38,13 +45,62 @@ func (c *Commands) lifecycleList() *cobra.Command {
 	}
 }
 
+// allLives lists the lifecycles of the program, and those that were added to the server if one runs.
+func (c *Commands) allLives(ctx context.Context) ([]*lifecycle.Table, error) {
+	all := slices.Clone(c.Lives)
+	if !c.Served(ctx) {
+		return all, nil
+	}
+	server, err := c.API()
+	if err != nil {
+		return nil, err
+	}
+	known, err := server.Lifecycles(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range known {
+		if !slices.ContainsFunc(all, func(t *lifecycle.Table) bool { return t.Name() == l.Name }) {
+			added, err := c.addedLife(ctx, l.Name)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, added)
+		}
+	}
+	return all, nil
+}
+
+// addedLife gets a lifecycle from the server.
+func (c *Commands) addedLife(ctx context.Context, name string) (*lifecycle.Table, error) {
+	server, err := c.API()
+	if err != nil {
+		return nil, err
+	}
+	text, err := server.Drawing(ctx, name, "json")
+	if err != nil {
+		return nil, err
+	}
+	var of struct {
+		Name   string
+		Stages []lifecycle.Stage
+	}
+	if err := json.Unmarshal(text, &of); err != nil {
+		return nil, err
+	}
+	return lifecycle.New(of.Name, of.Stages...)
+}
+
 func (c *Commands) lifecycleShow() *cobra.Command {
 	return &cobra.Command{
 		Example: "  stagepost lifecycle show flow",
 		Use:     "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
 		Args: cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := c.FindLife(args[0])
+			if added, _ := c.addedLife(cmd.Context(), args[0]); err != nil && added != nil {
+				t, err = added, nil
+			}
 			if err != nil {
 				return err
 			}

@@ -114,6 +114,64 @@ func (c *Contract) check(method, path string, head bool, answer *http.Response, 
 	return c.valid(of.Schema.Ref, text)
 }
 
+// CheckMessage returns an error if a message of a stream is not one that the description has for the request: its event,
+// its data. Requests without an operation are not checked.
+func (c *Contract) CheckMessage(r *http.Request, name string, data []byte) error {
+	_, pattern := c.mux.Handler(r)
+	_, path, _ := strings.Cut(pattern, " ")
+	if pattern == "" {
+		return nil
+	}
+	stream := c.doc.Paths[strings.ReplaceAll(path, "...}", "}")].Get.Responses["200"].Content["text/event-stream"]
+	if stream == nil {
+		return fmt.Errorf("%s: the description has no stream", pattern)
+	}
+	event, ok := stream.Extensions["x-events"].(map[string]any)[name].(map[string]any)
+	if !ok {
+		return fmt.Errorf("%s: the description has no event %q: %.200s", pattern, name, data)
+	}
+	schema, ok := event["schema"].(*huma.Schema)
+	if !ok {
+		return nil // the message has no data
+	}
+	if err := c.valid(schema.Ref, data); err != nil {
+		return fmt.Errorf("%s: event %s: %w", pattern, name, err)
+	}
+	return nil
+}
+
+// messages checks each message of a stream when its last line was read.
+type messages struct {
+	io.ReadCloser
+	check func(name string, data []byte)
+	text  []byte // that no message had yet
+}
+
+// Read is part of io.Reader.
+func (m *messages) Read(p []byte) (int, error) {
+	n, err := m.ReadCloser.Read(p)
+	m.text = append(m.text, p[:n]...)
+	for {
+		one, rest, whole := bytes.Cut(m.text, []byte("\n\n"))
+		if !whole {
+			return n, err
+		}
+		m.text = rest
+		name, data := "", []byte(nil)
+		for line := range bytes.Lines(one) {
+			if text, ok := bytes.CutPrefix(line, []byte("event: ")); ok {
+				name = string(bytes.TrimSpace(text))
+			}
+			if text, ok := bytes.CutPrefix(line, []byte("data: ")); ok {
+				data = append(data, text...)
+			}
+		}
+		if name != "" { // else a sign of life
+			m.check(name, data)
+		}
+	}
+}
+
 // hasPage reports whether an operation answers with a page, which it does for errors, too.
 func (c *Contract) hasPage(h *huma.Operation) bool {
 	return h.Responses["200"] != nil && h.Responses["200"].Content["text/html"] != nil
@@ -152,6 +210,14 @@ type checked struct {
 // RoundTrip is part of http.RoundTripper.
 func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.RoundTripper.RoundTrip(r)
+	if err == nil && answer.Header.Get("Content-Type") == "text/event-stream" {
+		answer.Body = &messages{ReadCloser: answer.Body, check: func(name string, data []byte) {
+			if err := c.world.contract().CheckMessage(r, name, data); err != nil {
+				c.world.T.Error(err)
+			}
+		}}
+		return answer, nil
+	}
 	if err != nil || !slices.Contains(jsonTypes, answer.Header.Get("Content-Type")) {
 		return answer, err
 	}

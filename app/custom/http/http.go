@@ -6,15 +6,16 @@ import (
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/server/problem"
 )
 
-// Lifecycles adds lifecycles. *custom.App is one.
+// Lifecycles adds and removes lifecycles. *custom.App is one.
 type Lifecycles interface {
 	Add(ctx context.Context, text []byte, actor, note string) (*lifecycle.Table, error)
+	Remove(ctx context.Context, name, actor, note string) (*lifecycle.Table, error)
 }
 
 // Handlers handle the requests.
@@ -31,6 +32,10 @@ func Part(s *server.Server, app Lifecycles) server.Part {
 			Doc:    "Adds a kind of jobs, or replaces one that was added: file (the text of a YAML file), note, actor.",
 			Handle: h.add,
 			IO:     openapi.IO{In: api.NewLifecycle{}, Out: api.Lifecycle{}, Status: http.StatusCreated}},
+		{Method: http.MethodDelete, Pattern: "/api/v1/lifecycles/{name}", Who: server.Admin,
+			Doc:    "Removes a kind of jobs that was added; refused while jobs of it exist that are not deleted: note, actor.",
+			Handle: h.remove,
+			IO:     openapi.IO{Out: api.Lifecycle{}, Query: openapi.Single("note", "actor")}},
 	}}
 }
 
@@ -39,7 +44,7 @@ func (h *Handlers) add(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if h.Lifecycles == nil {
-		return job.Errorf(job.Refused, "lifecycle", "", "this server takes no lifecycles")
+		return absent()
 	}
 	b, err := server.Decode[api.NewLifecycle](r, true)
 	if err != nil {
@@ -56,9 +61,41 @@ func (h *Handlers) add(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: true}
+	return server.ReplyAs(w, http.StatusCreated, viewOf(t, true))
+}
+
+func (h *Handlers) remove(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	note, actor := p.Text("note"), p.Text("actor")
+	if err := p.Err(); err != nil {
+		return err
+	}
+	if h.Lifecycles == nil {
+		return absent()
+	}
+	_, actor, err := server.ActorOf(r, "", actor)
+	if err != nil {
+		return err
+	}
+	if err := server.CheckText("note", note, server.MostNote); err != nil {
+		return err
+	}
+	t, err := h.Lifecycles.Remove(r.Context(), r.PathValue("name"), actor, note)
+	if err != nil {
+		return err
+	}
+	return server.Reply(w, viewOf(t, false))
+}
+
+func absent() error {
+	return problem.Absent("lifecycle", "this server accepts no lifecycles", "module lifecycle")
+}
+
+// viewOf describes a lifecycle; jobs says whether the server has jobs of it.
+func viewOf(t *lifecycle.Table, jobs bool) api.Lifecycle {
+	l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: jobs}
 	for _, st := range t.Stages() {
 		l.States = append(l.States, st.State)
 	}
-	return server.ReplyAs(w, http.StatusCreated, l)
+	return l
 }
