@@ -66,21 +66,15 @@ is refused for good, or too often, is given up.`,
 
 // printOutbox prints messages. Columns: key, topic, attempts, status, created, next try, error.
 func (c *Commands) printOutbox(messages []job.Message, more bool) error {
-	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(messages)
-	}
-	rows := make([][]string, len(messages))
-	for i := range messages {
-		m := &messages[i]
+	err := cli.List(c.Out, messages, "no message matches", "KEY|TOPIC|TRIES|STATUS|AGE|NEXT|ERROR", func(m *job.Message) []string {
 		status, due := string(m.Settled), ""
 		if m.Settled == job.Pending {
 			status, due = "pending", c.Out.When(m.Due)
 		}
-		rows[i] = []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
-	}
-	err := c.Out.Table([]string{"KEY", "TOPIC", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
+		return []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
+	})
 	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(rows)))
+		c.Out.Line("%s", cli.ShownOf(len(messages)))
 	}
 	return err
 }

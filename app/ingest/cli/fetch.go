@@ -28,13 +28,7 @@ func (c *commands) fetch() *cobra.Command {
 With --status it only tells how far the package is.`,
 		Example: "  stagepost ingest fetch 01jb3...q7 --out map.zip\n  stagepost ingest fetch 01jb3...q7 --status",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			a, err := api.Access(ctx, args[0])
 			if err != nil {
 				return err
@@ -54,7 +48,7 @@ With --status it only tells how far the package is.`,
 				return err
 			}
 			return c.fetchTo(ctx, api, &a, out)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file; - is standard output. Defaults to the package's own name, here")
 	cmd.Flags().BoolVar(&status, "status", false, "only tell how far it is")

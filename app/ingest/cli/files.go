@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strconv"
@@ -23,15 +24,9 @@ func (c *commands) files() *cobra.Command {
 		Example:           "  stagepost ingest files ing_01J9...\n  stagepost ingest files ing_01J9... --all -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, args []string) error {
 			if limit < 1 || limit > 1000 {
 				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			if all = all || c.WantsAll(cmd); all {
 				limit = 1000
@@ -51,7 +46,7 @@ func (c *commands) files() *cobra.Command {
 				return err
 			}
 			return c.printFiles(&list)
-		},
+		}),
 	}
 	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get all")
 	cmd.Flags().BoolVar(&all, "all", false, "all of them, page by page")

@@ -35,13 +35,7 @@ restart of the server, and when this command is interrupted.
 The exit code is 5 if stored files have faults, and 1 if a location could not be read: that says nothing about its files.`,
 		Example: "  stagepost ingest fixity run --note 'the disk array was rebuilt'\n  stagepost ingest fixity run /mnt/archive",
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				ask.Location = args[0]
 			}
@@ -54,10 +48,9 @@ The exit code is 5 if stored files have faults, and 1 if a location could not be
 				return err
 			}
 			return c.printFixity(f)
-		},
+		}),
 	}
-	cmd.Flags().StringVarP(&ask.Note, "note", "m", "", "why; stands in the audit list")
-	cmd.Flags().StringVar(&ask.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &ask.Note, &ask.Actor)
 	return cmd
 }
 
@@ -95,19 +88,13 @@ read. Nothing is read for it.
 The exit code is 5 if stored files have faults, and 1 if a location cannot be read.`,
 		Example: "  stagepost ingest fixity status\n  stagepost ingest fixity status -o json",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			f, err := api.Fixity(ctx)
 			if err != nil {
 				return err
 			}
 			return c.printFixity(f)
-		},
+		}),
 	}
 }
 

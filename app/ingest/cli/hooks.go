@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 
@@ -23,15 +24,9 @@ at most setting attempts times; an answer 410 ends it at once. Every try has the
 notifications in any order.`,
 		Example: "  stagepost ingest hooks --status given-up\n  stagepost ingest hooks --job bat_01J9...\n  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			q.Job = job.ID(of)
 			if err := c.Resolve(ctx, api, &q.Job); err != nil {
@@ -52,7 +47,7 @@ notifications in any order.`,
 				}
 				q.After = page.Next
 			}
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
@@ -67,20 +62,13 @@ notifications in any order.`,
 
 // printHooks prints a list of notifications. Columns: key, type, host, attempts, status, created, next try, error.
 func (c *commands) printHooks(hooks []client.Hook, more bool) error {
-	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(hooks)
-	}
-	rows := make([][]string, len(hooks))
-	for i := range hooks {
-		h := &hooks[i]
-		rows[i] = []string{h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.Out.When(h.Created), c.Out.When(h.Due), h.Error}
-	}
-	if len(rows) == 0 {
-		return c.Out.None("no notification matches")
-	}
-	err := c.Out.Table([]string{"KEY", "TYPE", "HOST", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows)
+	err := cli.List(c.Out, hooks, "no notification matches", "KEY|TYPE|HOST|TRIES|STATUS|AGE|NEXT|ERROR", func(h *client.Hook) []string {
+		return []string{
+			h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.Out.When(h.Created), c.Out.When(h.Due), h.Error,
+		}
+	})
 	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(rows)))
+		c.Out.Line("%s", cli.ShownOf(len(hooks)))
 	}
 	return err
 }
@@ -91,13 +79,7 @@ func (c *commands) hooksShow() *cobra.Command {
 		Short:   "Show a notification: its tries and what is sent",
 		Example: "  stagepost ingest hooks show bat_01J9.../5/batch-completed/library",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			h, err := api.Hook(ctx, args[0])
 			if err != nil {
 				return err
@@ -118,7 +100,7 @@ func (c *commands) hooksShow() *cobra.Command {
 				pairs = append(pairs, [2]string{"try", fmt.Sprintf("%s, %d ms: %s", c.Out.Moment(t.At), t.Took, text)})
 			}
 			return c.Out.Sheet(append(pairs, [2]string{"payload", string(h.Payload)}))
-		},
+		}),
 	}
 }
 
@@ -133,7 +115,7 @@ It prints their keys. The reason stands in the audit list.`,
 		Example: "  stagepost ingest hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
 			"  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			b.Keys, b.Actor = args, cli.Whoami(b.Actor)
 			switch {
 			case b.Note == "":
@@ -148,12 +130,6 @@ It prints their keys. The reason stands in the audit list.`,
 				if b.Since, err = cli.Past(since); err != nil {
 					return cli.Usagef("--since: %w", err)
 				}
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			keys, err := api.ReplayHooks(ctx, b)
 			if err != nil {
@@ -170,13 +146,12 @@ It prints their keys. The reason stands in the audit list.`,
 				return c.Out.None("none was given up: nothing is sent again")
 			}
 			return c.Out.Table([]string{"KEY"}, rows)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&b.Failed, "failed", false, "all that were given up")
 	f.StringVar(&since, "since", "", "with --failed: only those written at this time or later")
-	f.StringVarP(&b.Note, "note", "m", "", "why; stands in the audit list")
-	f.StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &b.Note, &b.Actor)
 	return cmd
 }
 
@@ -190,13 +165,7 @@ notifications.`,
 		ValidArgsFunction: c.completeProfiles,
 		Example:           "  stagepost ingest hooks ping maps\n  stagepost ingest hooks ping maps --hook library",
 		Args:              cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			b.Profile, b.Actor = args[0], cli.Whoami(b.Actor)
 			pings, err := api.PingHooks(ctx, b)
 			if err != nil {
@@ -220,10 +189,9 @@ notifications.`,
 				err = fmt.Errorf("not taken: %d of %d", failed, len(pings))
 			}
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&b.Hook, "hook", "", "only the webhook of this name")
-	cmd.Flags().StringVarP(&b.Note, "note", "m", "", "why; is entered in the audit list")
-	cmd.Flags().StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &b.Note, &b.Actor)
 	return cmd
 }

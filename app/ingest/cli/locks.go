@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -20,38 +21,25 @@ STATE is held, with the state of the job that has it, or "left by an ended job":
 sweep removes it. TOKEN rises with every acquisition. WAITING tells how many jobs wait for it; -o json names them, the next one first.`,
 		Example: "  stagepost ingest locks\n  stagepost ingest locks break object ark:/99999/fk4abc --note 'its worker hangs'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := api.Locks(ctx)
 			if err != nil {
 				return err
 			}
-			if c.Out.Mode == cli.ModeJSON {
-				return c.Out.JSON(all)
-			}
-			rows := make([][]string, len(all))
-			for i, l := range all {
-				rows[i] = []string{
-					l.Kind, l.Name, string(l.Holder), lockState(l), c.Out.When(l.Since), strconv.FormatInt(l.Token, 10), strconv.Itoa(len(l.Waiting)),
+			return cli.List(c.Out, all, "there are no locks", "KIND|NAME|HOLDER|STATE|AGE|TOKEN|WAITING", func(l *client.Lock) []string {
+				return []string{
+					l.Kind, l.Name, string(l.Holder), lockState(l), c.Out.When(l.Since), strconv.FormatInt(l.Token, 10),
+					strconv.Itoa(len(l.Waiting)),
 				}
-			}
-			if len(rows) == 0 {
-				return c.Out.None("nobody has a lock")
-			}
-			return c.Out.Table([]string{"KIND", "NAME", "HOLDER", "STATE", "AGE", "TOKEN", "WAITING"}, rows)
-		},
+			})
+		}),
 	}
 	cmd.AddCommand(c.breakLock())
 	return cmd
 }
 
 // lockState says in words how a lock is held.
-func lockState(l client.Lock) string {
+func lockState(l *client.Lock) string {
 	text := "held"
 	if l.State == ingest.LockLeft {
 		text = "left by an ended job"
@@ -78,15 +66,9 @@ Break a lock only if its holder will never release it. A job that has ended hold
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			if note == "" {
 				return cli.Usagef("a lock is broken for a reason: --note WHY")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			was, err := api.BreakLock(ctx, args[0], args[1], cli.Whoami(actor), note)
 			if err != nil {
@@ -95,12 +77,11 @@ Break a lock only if its holder will never release it. A job that has ended hold
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(was)
 			}
-			c.Out.Line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(was), was.Holder,
+			c.Out.Line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(&was), was.Holder,
 				c.Out.Moment(was.Since), was.Token, len(was.Waiting), cli.Plural(int64(len(was.Waiting)), "job waits", "jobs wait"))
 			return nil
-		},
+		}),
 	}
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &note, &actor)
 	return cmd
 }

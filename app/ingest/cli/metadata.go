@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,13 +21,7 @@ func (c *commands) metadata() *cobra.Command {
 Of a batch it shows what was handed in.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
@@ -43,7 +38,7 @@ Of a batch it shows what was handed in.`,
 				return err
 			}
 			return c.printMetadata(&m)
-		},
+		}),
 	}
 }
 

@@ -2,6 +2,7 @@ package ingestcli
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -30,7 +31,7 @@ a younger one a WARN: it may belong to work that is under way.
 Each stands in the audit list. Files and directories go to the trash of the data directory. What is not deletable is for a person to look at.`,
 		Example: "  stagepost ingest orphans\n  stagepost ingest orphans --rules\n  stagepost ingest orphans --fix --expect 3 --note 'after the power cut'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if rules {
 				return c.printOrphanRules()
 			}
@@ -39,12 +40,6 @@ Each stands in the audit list. Files and directories go to the trash of the data
 			}
 			if !fix && cmd.Flags().Lookup("expect").Changed {
 				return cli.Usagef("--expect is for --fix")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			if !fix {
 				o, err := api.Orphans(ctx)
@@ -62,7 +57,7 @@ Each stands in the audit list. Files and directories go to the trash of the data
 			}
 			done, err := api.FixOrphans(ctx, client.FixOrphans{Expect: &expect, Actor: cli.Whoami(actor), Note: note})
 			return c.printFixed(&done, err)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&fix, "fix", false, "remove the deletable ones that are a FAIL")
@@ -147,12 +142,7 @@ func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
 
 // printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be none.
 func (c *commands) printOrphanRules() error {
-	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(orphans.Rules())
-	}
-	rows := [][]string{}
-	for _, r := range orphans.Rules() {
-		rows = append(rows, []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never})
-	}
-	return c.Out.Table([]string{"RULE", "MERRITT", "DELETABLE", "WHAT", "NEVER, BECAUSE"}, rows)
+	return cli.List(c.Out, orphans.Rules(), "", "RULE|MERRITT|DELETABLE|WHAT|NEVER, BECAUSE", func(r *orphans.Rule) []string {
+		return []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never}
+	})
 }

@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -144,13 +145,7 @@ func (c *commands) profileList() *cobra.Command {
 		Short:   "List the profiles of the server",
 		Example: "  stagepost ingest profile list",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := api.Profiles(ctx)
 			if err != nil {
 				return err
@@ -172,7 +167,7 @@ func (c *commands) profileList() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 }
 
@@ -184,13 +179,7 @@ func (c *commands) profileShow() *cobra.Command {
 		Example:           "  stagepost ingest profile show maps",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeProfiles,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			p, err := api.Profile(ctx, args[0])
 			if err != nil {
 				return err
@@ -203,7 +192,7 @@ func (c *commands) profileShow() *cobra.Command {
 				rows[i] = []string{v.Key, v.Value, v.Origin}
 			}
 			return c.Out.Table([]string{"KEY", "VALUE", "ORIGIN"}, rows)
-		},
+		}),
 	}
 }
 
@@ -216,13 +205,7 @@ func (c *commands) profileReload() *cobra.Command {
 tells what came of it. A directory with mistakes changes nothing.`,
 		Example: "  stagepost ingest profile reload --note 'new receiver'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			change, err := api.ReloadProfiles(ctx, client.ReloadProfiles{Actor: cli.Whoami(actor), Note: note})
 			if err != nil {
 				return err
@@ -243,9 +226,8 @@ tells what came of it. A directory with mistakes changes nothing.`,
 				return c.Out.None("the profiles are as they were")
 			}
 			return c.Out.Table([]string{"CHANGE", "PROFILE"}, rows)
-		},
+		}),
 	}
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &note, &actor)
 	return cmd
 }

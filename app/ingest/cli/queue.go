@@ -26,18 +26,12 @@ concern, and jobs that were put aside.
 In a pipe a line of the summary begins with jobs, state (the total of a state) or total, one of --holds with hold or held.`,
 		Example: "  stagepost ingest queue --open\n  stagepost ingest queue --batches\n  stagepost ingest queue --holds",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			if batches && holds {
 				return cli.Usagef("either --batches or --holds")
 			}
 			if (batches || holds) && (len(kinds) > 0 || open) || holds && q.Group != "" {
 				return cli.Usagef("--kind and --open are for the summary, --group is not for --holds")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			for _, k := range kinds {
 				q.Kinds = append(q.Kinds, job.Kind(k))
@@ -56,7 +50,7 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 				return err
 			}
 			return c.printQueue(&sum)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.BoolVar(&batches, "batches", false, "list batches by age")
@@ -107,25 +101,16 @@ func (c *commands) queueBatches(ctx context.Context, api *client.Client, q clien
 		}
 		q.After = page.Next
 	}
-	if c.Out.Mode == cli.ModeJSON {
-		return c.Out.JSON(batches)
-	}
-	rows := make([][]string, len(batches))
-	for i, b := range batches {
-		n := b.Children
-		rows[i] = []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
-			strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
-	}
-	if len(rows) == 0 {
-		return c.Out.None("no batch is open or failed; --all lists those that ended well, too")
-	}
-	if err := c.Out.Table([]string{"LEVEL", "ID", "STATE", "GROUP", "AGE", "JOBS", "OPEN", "OK", "FAILED", "DELETED", "BYTES", "MESSAGE"}, rows); err != nil {
-		return err
-	}
-	if more {
+	err := cli.List(c.Out, batches, "no batch is open or failed; --all lists those that ended well, too",
+		"LEVEL|ID|STATE|GROUP|AGE|JOBS|OPEN|OK|FAILED|DELETED|BYTES|MESSAGE", func(b *client.QueueBatch) []string {
+			n := b.Children
+			return []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
+				strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
+		})
+	if err == nil && more {
 		c.Note("... and more; --all gives everything")
 	}
-	return nil
+	return err
 }
 
 // queueHolds prints what is held. Columns: what, scope or collection, jobs, who, since, until, why.

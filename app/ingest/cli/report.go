@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
 )
 
 // report prints what a depositor is told about a batch.
@@ -21,7 +23,7 @@ last report that went out. As text it is the body of the mail; csv-completed and
 		Example:           "  stagepost ingest report bat_01J9...\n  stagepost ingest report bat_01J9... --format csv-failed > failed.csv",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, remote *client.Client, _ *cobra.Command, args []string) error {
 			if format == "" {
 				format = "text"
 				if c.Out.Mode == cli.ModeJSON {
@@ -31,17 +33,11 @@ last report that went out. As text it is the body of the mail; csv-completed and
 			if !slices.Contains(api.ReportFormats(), format) {
 				return cli.Usagef("--format must be one of %s, not %q", strings.Join(api.ReportFormats(), ", "), format)
 			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
+			id, err := c.JobID(ctx, remote, args[0])
 			if err != nil {
 				return err
 			}
-			id, err := c.JobID(ctx, api, args[0])
-			if err != nil {
-				return err
-			}
-			text, err := api.BatchReportAs(ctx, id, format)
+			text, err := remote.BatchReportAs(ctx, id, format)
 			if err != nil {
 				return err
 			}
@@ -53,7 +49,7 @@ last report that went out. As text it is the body of the mail; csv-completed and
 			}
 			_, err = c.Out.Write(text)
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&format, "format", "", "text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
 	c.Complete(cmd, "format", api.ReportFormats()...)

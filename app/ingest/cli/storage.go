@@ -1,6 +1,7 @@
 package ingestcli
 
 import (
+	"context"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,29 +19,16 @@ owns it. STATE is usable, unused (nothing was stored there yet) or refused: the 
 location or another installation. Jobs that need a refused location wait, and go on when it is usable.`,
 		Example: "  stagepost ingest storage\n  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := api.StorageLocations(ctx)
 			if err != nil {
 				return err
 			}
-			if c.Out.Mode == cli.ModeJSON {
-				return c.Out.JSON(all)
-			}
-			rows := make([][]string, len(all))
-			for i, l := range all {
-				rows[i] = []string{l.Dir, l.State, strings.Join(l.Profiles, ","), l.Location, l.Reason}
-			}
-			if len(rows) == 0 {
-				return c.Out.None("no profile names a storage location")
-			}
-			return c.Out.Table([]string{"LOCATION", "STATE", "PROFILES", "ID", "REASON"}, rows)
-		},
+			return cli.List(c.Out, all, "no profile names a storage location", "LOCATION|STATE|PROFILES|ID|REASON",
+				func(l *client.StorageLocation) []string {
+					return []string{l.Dir, l.State, strings.Join(l.Profiles, ","), l.Location, l.Reason}
+				})
+		}),
 	}
 	cmd.AddCommand(c.adoptStorage())
 	return cmd
@@ -58,15 +46,9 @@ Objects in it that the inventory does not know stay as they are, and get no new 
 audit list and in the location's file.`,
 		Example: "  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
 		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			if note == "" {
 				return cli.Usagef("a storage location is adopted for a reason: --note WHY")
-			}
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
 			}
 			l, err := api.AdoptLocation(ctx, client.Adoption{Dir: args[0], Note: note, Actor: cli.Whoami(actor)})
 			if err != nil {
@@ -77,9 +59,8 @@ audit list and in the location's file.`,
 			}
 			c.Out.Line("%s is %s", l.Dir, l.State)
 			return nil
-		},
+		}),
 	}
-	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the audit list")
-	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &note, &actor)
 	return cmd
 }
