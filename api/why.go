@@ -11,6 +11,8 @@ import (
 type Explanation struct {
 	Job      job.ID             `json:"job"`
 	Kind     job.Kind           `json:"kind"`
+	Title    string             `json:"title,omitempty"`  // as in the record
+	Object   string             `json:"object,omitempty"` // as in the record
 	At       time.Time          `json:"at"`
 	Position lifecycle.Position `json:"position"`
 	Blockers []Blocker          `json:"blockers"`

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -32,6 +33,18 @@ func moment(text string, now time.Time, sign time.Duration) (time.Time, error) {
 		return now.Add(sign * d), nil
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time (%s, %s or %s)", text, "2026-11-22 11:16", "2026-11-22T11:16:00Z", "2h")
+}
+
+// shortID is how many of the last characters of an id a terminal shows: enough to tell a million jobs apart. Each
+// command accepts them.
+const shortID = 8
+
+// ID writes the id of a job: its end on a terminal, the whole in a pipe.
+func (p *Printer) ID(id job.ID) string {
+	if p.Terminal && p.Mode == ModeTable && len(id) > shortID {
+		return string(id[len(id)-shortID:])
+	}
+	return string(id)
 }
 
 // localTime is how times are shown to people.

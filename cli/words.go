@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,16 @@ func Plural(n int64, one, many string) string {
 		return one
 	}
 	return many
+}
+
+// Page prints on a terminal the address of a page of the server.
+func (c *Call) Page(path string) {
+	if path == "" || c.Out.Mode != ModeTable || !c.Out.Terminal {
+		return
+	}
+	if base, err := c.Settings.findServer(); err == nil && strings.HasPrefix(base, "http") {
+		c.Out.Line("page: %s%s", strings.TrimSuffix(base, "/"), path)
+	}
 }
 
 // Whoami gives the name that stands in the history.

@@ -35,6 +35,7 @@ type Server struct {
 	MetricsURL string // where the metrics are, if they have an address of their own
 	Data       string // absolute path of the data directory
 	Engine     *engine.Engine
+	Open       int64 // jobs that had not ended when it started
 
 	Log      *slog.Logger
 	grace    time.Duration
@@ -54,6 +55,17 @@ type Server struct {
 	failed   chan struct{}  // closed when it cannot go on
 	failOnce sync.Once
 	failure  error // read it after failed is closed
+}
+
+// countOpen counts the jobs that have not ended, whose work this server continues.
+func (r *Server) countOpen(store job.Store) (n int64, err error) {
+	counts, err := store.Count(context.Background())
+	for _, t := range counts {
+		if life := r.Engine.Life(t.Kind); life == nil || !life.Ended(t.State) {
+			n += t.Jobs
+		}
+	}
+	return n, err
 }
 
 // Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end of ctx only
@@ -173,6 +185,9 @@ func (r *Server) assemble(s *Settings) (err error) {
 		}
 	}
 	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
+		return err
+	}
+	if r.Open, err = r.countOpen(store); err != nil {
 		return err
 	}
 	for _, a := range r.apps {

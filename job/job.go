@@ -75,6 +75,8 @@ type Job struct {
 	Spec       json.RawMessage `json:"spec,omitempty"`
 	Data       json.RawMessage `json:"data,omitempty"`
 	Message    string          `json:"message,omitempty"` // status for the user
+	Title      string          `json:"title,omitempty"`   // for people: a title or a file name. The server fills it in from the application; stores have none
+	Object     string          `json:"object,omitempty"`  // for people: the public name of what it is about, such as an ARK. As Title
 	Cause      string          `json:"cause,omitempty"`   // word or code for why it failed or waits
 
 	Children Children `json:"children,omitzero"`

@@ -81,10 +81,14 @@ func (s *Server) job(w http.ResponseWriter, r *http.Request) error {
 // View is a record with what can be done about it.
 func (s *Server) View(j job.Job) api.Job {
 	self := "/api/v1/jobs/" + url.PathEscape(string(j.ID))
-	v := api.Job{Job: s.redact(j), Can: map[string][]lifecycle.Event{}, Links: map[string]string{
+	record, page := s.presented(j)
+	v := api.Job{Job: record, Can: map[string][]lifecycle.Event{}, Links: map[string]string{
 		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}
+	if page != "" {
+		v.Links["page"] = page
+	}
 	if j.Parent != "" {
 		v.Links["parent"] = "/api/v1/jobs/" + url.PathEscape(string(j.Parent))
 	}
@@ -179,6 +183,10 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		if err := errors.Join(s.explainParts(r.Context(), &x), s.whyUndelivered(r.Context(), &x)); err != nil {
 			return err
 		}
+	}
+	if j, err := s.Store.Get(r.Context(), x.Job); err == nil {
+		j = s.redact(j)
+		x.Title, x.Object = j.Title, j.Object
 	}
 	if x.Blockers == nil {
 		x.Blockers = []engine.Blocker{}

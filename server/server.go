@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io/fs"
@@ -221,6 +222,7 @@ type Part struct {
 	Routes  []Route
 	Redact  func(job.Job) job.Job                                    // removes from a record what must not leave the server
 	Explain func(context.Context, *explain.Explanation) error        // adds to the answer of why what the engine does not know
+	About   func(*job.Job) (title, object, page string)              // what a job is about, and the path of its page; empty: not known
 	Numbers []job.Kind                                               // kinds whose jobs people call by their number alone
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
 	Health  func(*api.Health)                                        // adds warnings and facts to the answer of /healthz
@@ -231,14 +233,24 @@ type Part struct {
 // All lists the routes of the server and its parts.
 func (s *Server) All() []Route { return s.all }
 
-// redact gives a record as it may leave the server.
+// redact gives a record as it may leave the server, with its title.
 func (s *Server) redact(j job.Job) job.Job {
+	j, _ = s.presented(j)
+	return j
+}
+
+// presented gives a record as it may leave the server, with its title, and the path of its page if it has one.
+func (s *Server) presented(j job.Job) (of job.Job, page string) {
 	for _, p := range s.parts {
+		if p.About != nil {
+			title, object, path := p.About(&j)
+			j.Title, j.Object, page = cmp.Or(j.Title, title), cmp.Or(j.Object, object), cmp.Or(page, path)
+		}
 		if p.Redact != nil {
 			j = p.Redact(j)
 		}
 	}
-	return j
+	return j, page
 }
 
 // explainParts adds to an explanation what the applications know.

@@ -93,7 +93,7 @@ func (c *Commands) resume() *cobra.Command {
 				return err
 			}
 			holds, err := api.Release(ctx, job.Scope{}, cli.Whoami(actor), note)
-			return c.printHolds(holds, err)
+			return c.released(job.Scope{}, holds, err)
 		},
 	}
 	f := cmd.Flags()

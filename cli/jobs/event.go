@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -79,12 +80,24 @@ func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string,
 	one := func(id job.ID) (client.Job, error) {
 		return c.Cause(ctx, api, id, e, &a)
 	}
-	return c.Each(ids, one, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+	return c.Each(ids, one, Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 }
 
-// Each does something to every job and prints id, state and what came of it; errors of all but the last to fail are told at once.
-func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), heading string, what func(*client.Job) string) error {
+// Done gives what an event did, as its summary says it.
+func Done(e lifecycle.Event) string {
+	words := map[lifecycle.Event]string{
+		"retry": "sent back", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted",
+		"update": "reported again", "suspend": "suspended", "resume": "resumed", "reset": "reset", "clean": "cleaned", "run": "resumed",
+	}
+	return cmp.Or(words[e], string(e))
+}
+
+// Each does something to every job and prints id, state and what came of it, and on a terminal how many it was done to.
+// Errors of all but the last to fail are printed at once.
+func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did, heading string,
+	what func(*client.Job) string) error {
 	var failed error
+	n := 0
 	headings := []string{"ID", "STATE", heading}
 	for _, id := range ids {
 		j, err := do(job.ID(id))
@@ -95,10 +108,18 @@ func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), headi
 			failed = err
 			continue
 		}
+		n++
 		if err := c.tell(&j, headings, what(&j)); err != nil {
 			return err
 		}
 		headings = nil
+	}
+	if n > 0 && c.Out.Mode == cli.ModeTable {
+		refused := ""
+		if n < len(ids) {
+			refused = fmt.Sprintf("; not: %d", len(ids)-n)
+		}
+		c.Out.Line("%s: %d%s", did, n, refused)
 	}
 	return failed
 }

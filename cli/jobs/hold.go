@@ -155,7 +155,7 @@ func (c *Commands) printHolds(holds []job.Hold, err error) error {
 		return c.Out.JSON(holds)
 	}
 	if len(holds) == 0 {
-		return c.Out.None("no hold is on")
+		return c.Out.None("nothing is held")
 	}
 	rows := make([][]string, len(holds))
 	for i, h := range holds {

@@ -121,37 +121,77 @@ func (f *Filter) Query() (job.Query, error) {
 	return q, nil
 }
 
-// printJobs prints a list of jobs. Columns: id, kind, state, outcome, priority, group, owner, created, changed, message.
+// printJobs prints a list of jobs. Columns in a pipe: id, kind, state, outcome, priority, group, owner, created, changed,
+// message, title, object, cause.
 func (c *Commands) printJobs(jobs []job.Job, more bool) error {
-	if c.Out.Mode == cli.ModeJSON {
+	switch {
+	case c.Out.Mode == cli.ModeJSON:
 		return c.Out.JSON(jobs)
+	case len(jobs) == 0:
+		return c.Out.None("no job matches")
+	case c.Out.Mode == cli.ModePlain:
+		rows := make([][]string, len(jobs))
+		for i := range jobs {
+			j := &jobs[i]
+			rows[i] = []string{string(j.ID), string(j.Kind), string(j.State), string(j.Outcome), strconv.Itoa(j.Priority),
+				j.Group, j.Owner, c.Out.When(j.Created), c.Out.When(j.Changed), withCounts(j), j.Title, j.Object, j.Cause}
+		}
+		return c.Out.Table(nil, rows)
 	}
-	rows := make([][]string, len(jobs))
+	rows, kinds := make([][]string, len(jobs)), map[job.Kind]bool{}
 	for i := range jobs {
 		j := &jobs[i]
-		rows[i] = []string{string(j.ID), string(j.Kind), string(j.State), string(j.Outcome), strconv.Itoa(j.Priority), j.Group, j.Owner,
-			c.Out.When(j.Created), c.Out.When(j.Changed), c.short(j)}
+		kinds[j.Kind] = true
+		rows[i] = []string{c.Out.ID(j.ID), string(j.Kind), string(j.State), c.Out.When(j.Created),
+			strings.TrimSpace(j.Title + " " + j.Object), reasonOf(j)}
 	}
-	if len(rows) == 0 {
-		return c.Out.None("no job matches")
+	for i := range rows {
+		if len(kinds) == 1 {
+			rows[i][1] = "" // each line would have the same
+		}
 	}
-	err := c.Out.Table([]string{"ID", "KIND", "STATE", "OUTCOME", "PRIO", "GROUP", "OWNER", "AGE", "CHANGED", "MESSAGE"}, rows)
-	if more && c.Out.Mode == cli.ModeTable {
+	err := c.Out.Rows([]string{"ID", "KIND", "STATE", "AGE", "TITLE", "REASON"}, rows, 2, func(row, column int) string {
+		if column != 2 {
+			return ""
+		}
+		return StateColor(&jobs[row])
+	})
+	if more {
 		c.Out.Line("%s", cli.ShownOf(len(rows)))
 	}
 	return err
 }
 
-// short gives what fits a list: the counts of a batch, and the message.
-func (c *Commands) short(j *job.Job) string {
-	text := j.Message
-	if j.Children.Expected > 0 {
-		text = strings.TrimSpace(counts(j.Children) + " " + text)
+// StateColor gives the color of a job's state on a terminal.
+func StateColor(j *job.Job) string {
+	switch {
+	case j.Outcome == lifecycle.OK:
+		return cli.Green
+	case j.Outcome == lifecycle.Failed || j.Outcome == lifecycle.TimedOut:
+		return cli.Red
+	case j.Ended:
+		return cli.Faint
+	case j.Cause != "":
+		return cli.Yellow
 	}
-	if runes := []rune(text); c.Out.Mode == cli.ModeTable && len(runes) > 60 {
-		text = string(runes[:57]) + "..."
+	return ""
+}
+
+// reasonOf gives what a list for people says of a job: the counts of a batch, the message, and the cause.
+func reasonOf(j *job.Job) string {
+	text := withCounts(j)
+	if text == "" {
+		return j.Cause
 	}
 	return text
+}
+
+// withCounts gives the counts of a batch and the message.
+func withCounts(j *job.Job) string {
+	if j.Children.Expected > 0 {
+		return strings.TrimSpace(counts(j.Children) + " " + j.Message)
+	}
+	return j.Message
 }
 
 // counts writes how the jobs of a batch stand: "3/10 done, 1 failed".

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,8 @@ priority --parent.`,
 				}
 				return api.SetPriority(ctx, id, p)
 			}
-			return c.Each(args[1:], set, "PRIO", func(j *client.Job) string { return strconv.Itoa(j.Priority) })
+			return c.Each(args[1:], set, fmt.Sprintf("moved to priority %d", n), "PRIO",
+				func(j *client.Job) string { return strconv.Itoa(j.Priority) })
 		},
 	}
 	f := cmd.Flags()

@@ -45,7 +45,7 @@ stagepost bulk release.`,
 				return err
 			}
 			holds, err := api.Release(ctx, of, cli.Whoami(a.Actor), a.Note)
-			if err := c.printHolds(holds, err); err != nil {
+			if err := c.released(of, holds, err); err != nil {
 				return err
 			}
 			return c.tellHeld(ctx, api, of)
@@ -55,6 +55,20 @@ stagepost bulk release.`,
 	s.bind(cmd)
 	c.CompleteNames(cmd)
 	return cmd
+}
+
+// released prints that a hold ended, and the holds that remain.
+func (c *Commands) released(of job.Scope, holds []job.Hold, err error) error {
+	if err != nil {
+		return err
+	}
+	if c.Out.Mode == cli.ModeTable {
+		c.Out.Line("released %s; %d %s", of, len(holds), cli.Plural(int64(len(holds)), "hold remains", "holds remain"))
+		if len(holds) == 0 {
+			return nil
+		}
+	}
+	return c.printHolds(holds, nil)
 }
 
 // tellHeld says how many jobs are still put aside after a hold ended, and how to let them go.

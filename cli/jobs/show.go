@@ -1,7 +1,10 @@
 package jobs
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,9 +53,66 @@ func (c *Commands) show() *cobra.Command {
 
 // printJob prints one job.
 func (c *Commands) printJob(j *client.Job) error {
-	if c.Out.Mode == cli.ModeJSON {
+	switch c.Out.Mode {
+	case cli.ModeJSON:
 		return c.Out.JSON(j)
+	case cli.ModePlain:
+		var pairs [][2]string
+		for _, s := range c.sections(j) {
+			pairs = append(pairs, s.pairs...)
+		}
+		pairs = append(pairs, [2]string{"spec", string(j.Spec)}, [2]string{"data", string(j.Data)})
+		return c.Out.Sheet(pairs)
 	}
+	heading := string(j.State)
+	if j.Outcome != "" {
+		heading += " (" + string(j.Outcome) + ")"
+	}
+	c.Out.Line("%s", strings.TrimPrefix(strings.TrimSpace(j.Title+" "+j.Object)+": "+heading, ": "))
+	all := append(c.sections(j), section{"as submitted", fields("", j.Spec)}, section{"found out", fields("", j.Data)})
+	width := 0
+	for _, s := range all {
+		for _, pair := range s.pairs {
+			if pair[1] != "" {
+				width = max(width, len(pair[0]))
+			}
+		}
+	}
+	for _, s := range all {
+		if err := c.printSection(&s, width); err != nil {
+			return err
+		}
+	}
+	if page := j.Links["page"]; page != "" {
+		c.Page(page)
+	}
+	return nil
+}
+
+// section is a part of what show prints.
+type section struct {
+	name  string
+	pairs [][2]string
+}
+
+func (c *Commands) printSection(s *section, width int) error {
+	var pairs [][2]string
+	for _, pair := range s.pairs {
+		if pair[1] != "" {
+			pairs = append(pairs, [2]string{fmt.Sprintf("  %-*s", width+1, pair[0]+":"), c.Out.Local(pair[1])})
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	if s.name != "" {
+		c.Out.Line("%s", s.name)
+	}
+	return c.Out.Sheet(pairs)
+}
+
+// sections gives what is known of a job, but for what was submitted and found out.
+func (c *Commands) sections(j *client.Job) []section {
 	number := func(n int) string {
 		if n == 0 {
 			return ""
@@ -80,18 +140,57 @@ func (c *Commands) printJob(j *client.Job) error {
 		}
 		late = append(late, fmt.Sprintf("%s (%s, %s: %s)", m.Key, m.Topic, status, m.Error))
 	}
-	return c.Out.Sheet([][2]string{
-		{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"state", string(j.State)}, {"outcome", string(j.Outcome)},
-		{"message", j.Message}, {"cause", j.Cause}, {"undelivered", strings.Join(late, "; ")}, {"progress", progress}, {"children", children},
-		{"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
-		{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner}, {"key", j.Key},
-		{"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
-		{"due", c.Out.Moment(j.Due)}, {"deadline", c.Out.Moment(j.Deadline)}, {"expires", c.Out.Moment(j.Expires)},
-		{"created", c.Out.Moment(j.Created)}, {"entered", c.Out.Moment(j.Entered)}, {"changed", c.Out.Moment(j.Changed)},
-		{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
-		{"spec", string(j.Spec)}, {"data", string(j.Data)},
-		{"operator can", Events(j.Can["operator"])}, {"owner can", Events(j.Can["owner"])},
-	})
+	return []section{
+		{"", [][2]string{
+			{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"title", j.Title}, {"object", j.Object}, {"state", string(j.State)},
+			{"outcome", string(j.Outcome)}, {"message", j.Message}, {"cause", j.Cause}, {"undelivered", strings.Join(late, "; ")},
+			{"progress", progress}, {"children", children}, {"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
+		}},
+		{"work", [][2]string{
+			{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner},
+			{"key", j.Key}, {"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
+			{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
+			{"operator can", Events(j.Can["operator"])}, {"owner can", Events(j.Can["owner"])},
+		}},
+		{"times", [][2]string{
+			{"due", c.Out.Moment(j.Due)}, {"deadline", c.Out.Moment(j.Deadline)}, {"expires", c.Out.Moment(j.Expires)},
+			{"created", c.Out.Moment(j.Created)}, {"entered", c.Out.Moment(j.Entered)}, {"changed", c.Out.Moment(j.Changed)},
+		}},
+	}
+}
+
+// fields gives the values of a JSON object by their path, in the order of their names; a list of plain values is one.
+func fields(path string, text json.RawMessage) [][2]string {
+	var object map[string]json.RawMessage
+	var list []json.RawMessage
+	var word string
+	switch {
+	case len(text) == 0 || string(text) == "null":
+		return nil
+	case json.Unmarshal(text, &object) == nil:
+		var all [][2]string
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			all = append(all, fields(strings.TrimPrefix(path+"."+name, "."), object[name])...)
+		}
+		return all
+	case json.Unmarshal(text, &list) == nil:
+		var all [][2]string
+		var plain []string
+		for i, one := range list {
+			inner := fields(path+"."+strconv.Itoa(i+1), one)
+			all = append(all, inner...)
+			if len(one) > 0 && one[0] != '{' && one[0] != '[' && len(inner) == 1 {
+				plain = append(plain, inner[0][1])
+			}
+		}
+		if len(plain) == len(list) {
+			return [][2]string{{path, strings.Join(plain, ", ")}}
+		}
+		return all
+	case json.Unmarshal(text, &word) == nil:
+		return [][2]string{{path, word}}
+	}
+	return [][2]string{{path, string(text)}}
 }
 
 // Events joins event names.

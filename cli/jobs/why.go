@@ -63,7 +63,11 @@ func (c *Commands) Explain(x *client.Explanation) error {
 	if x.Position.Outcome != "" && !strings.EqualFold(state, string(x.Position.Outcome)) {
 		state += " (" + string(x.Position.Outcome) + ")"
 	}
-	c.Out.Line("%s is %s", x.Job, state)
+	what := string(x.Job)
+	if name := strings.TrimSpace(x.Title + " " + x.Object); name != "" {
+		what = name + " (" + what + ")"
+	}
+	c.Out.Line("%s is %s", what, state)
 	if len(x.Blockers) == 0 && len(x.Chain) == 0 {
 		c.Out.Line("  nothing keeps it: it moves in a moment")
 	}

@@ -40,6 +40,8 @@ func New(e *engine.Engine) *Explainer { return &Explainer{engine: e, store: e.St
 type Explanation struct {
 	Job      job.ID             `json:"job"`
 	Kind     job.Kind           `json:"kind"`
+	Title    string             `json:"title,omitempty"`  // the server fills it in
+	Object   string             `json:"object,omitempty"` // as Title
 	At       time.Time          `json:"at"`
 	Position lifecycle.Position `json:"position"`
 	Blockers []engine.Blocker   `json:"blockers"`        // empty exactly when the job moves in the next tick

@@ -71,6 +71,9 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 		err = c.Out.JSON(ready)
 	} else {
 		_, err = fmt.Fprintf(c.Out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
+		if err == nil && r.Open > 0 {
+			_, err = fmt.Fprintf(c.Out, "%d open %s recovered\n", r.Open, cli.Plural(r.Open, "job", "jobs"))
+		}
 		for _, door := range r.Doors() {
 			if err == nil {
 				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, door.URL())

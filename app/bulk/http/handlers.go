@@ -2,6 +2,7 @@
 package bulkhttp
 
 import (
+	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -15,5 +16,5 @@ type Handlers struct {
 // requests.
 func Part(s *server.Server, app Bulk) server.Part {
 	h := &Handlers{s, app}
-	return server.Part{Routes: h.routes()}
+	return server.Part{Routes: h.routes(), About: bulk.About}
 }

@@ -1,9 +1,13 @@
 package computecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/cli"
@@ -139,6 +143,26 @@ func changesHelp(id job.ID) string {
 		"or --env, or stagepost run with other files", id)
 }
 
+// largerLimit returns how to run a job again that exceeded a limit. The server knows what its service allows.
+func (c *commands) largerLimit(j *client.ComputeJob) string {
+	limits := []string{compute.CauseMemory, compute.CauseTimeout, compute.CauseCPU, compute.CauseDisk}
+	if c.Server == nil || !slices.Contains(limits, j.Cause) {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	x, err := c.Server.Why(ctx, j.ID, time.Time{})
+	if err != nil || len(x.Blockers) == 0 {
+		return ""
+	}
+	for _, r := range x.Blockers[0].Remedies {
+		if strings.HasPrefix(r.Command, "stagepost compute clone ") {
+			return r.Command + " " + r.Doc
+		}
+	}
+	return ""
+}
+
 // exitRun prints how a run ended, with where to check.
 func (c *commands) exitRun(err error, n int) {
 	var o outsideError
@@ -175,6 +199,7 @@ func (c *commands) exitRun(err error, n int) {
 		if e.job.Cause == compute.CauseRejected {
 			hint = changesHelp(e.job.ID)
 		}
+		hint = cmp.Or(c.largerLimit(&e.job), hint)
 	case !errors.Is(err, errAbandoned):
 		hint = c.Hint(inner, c.Code(inner))
 	}

@@ -28,8 +28,10 @@ type Handlers struct {
 // Part gives what compute adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{s, o}
-	part := server.Part{Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets,
-		Health: h.computeHealth}
+	part := server.Part{
+		Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets, About: compute.About,
+		Health: h.computeHealth,
+	}
 	if o.Compute != nil {
 		part.Numbers = []job.Kind{compute.JobKind}
 	}

@@ -215,6 +215,8 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				body := a.Body()
+				e := choose(&body)
 				do := func(id job.ID) (client.Job, error) {
 					id, err := c.JobOf(ctx, api, client.FlowKind, string(id))
 					if err != nil {
@@ -223,11 +225,9 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 					if _, err := isFlow(ctx, api, id); err != nil {
 						return client.Job{}, err
 					}
-					body := a.Body()
-					e := choose(&body)
 					return api.Do(ctx, id, e, body)
 				}
-				return c.Each(args, do, "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+				return c.Each(args, do, jobs.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 			})
 		},
 	}

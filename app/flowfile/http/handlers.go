@@ -13,5 +13,5 @@ type Handlers struct {
 // Part gives what flows add to a server. A nil server is enough to list the routes, a nil application refuses requests.
 func Part(s *server.Server, app Flows) server.Part {
 	h := &Handlers{Server: s, Flows: app, looks: newLooks()}
-	return server.Part{Routes: h.routes(), Explain: h.whyFlow, Assets: pages, Close: h.looks.close}
+	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: pages, Close: h.looks.close}
 }

@@ -73,11 +73,17 @@ func (f *Confined) Run(ctx context.Context, c *Command) (*Output, error) {
 		return nil, errors.New("the command was ended because the sandbox was closed")
 	}
 	out := &Output{Stdout: stdout.text, Stderr: stderr.text(), Exit: e.Exit, Signal: e.Signal}
+	if e.Exit != 0 && bytes.Contains(out.Stderr, []byte(readOnly)) {
+		out.Stderr = append(bytes.TrimRight(out.Stderr, "\n"), "; commands are confined; see flow.dirs"...)
+	}
 	if e.Cause != sandbox.Itself && e.Cause != sandbox.Signal {
 		out.Limit = e.Sentence
 	}
 	return out, nil
 }
+
+// readOnly is what a command reports that writes outside its directory.
+const readOnly = "Read-only file system"
 
 // errTooMuch ends a command that writes too much.
 var errTooMuch = errors.New("too much output")

@@ -5,6 +5,7 @@ package ingesthttp
 import (
 	"slices"
 
+	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -27,7 +28,7 @@ type Handlers struct {
 // Part gives what ingest adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
-	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), Health: h.profileHealth}
+	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth}
 	if o.Sight != nil {
 		part.Named = o.Sight.Named
 	}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"unicode/utf8"
+)
+
+// Colors of text on a terminal.
+const (
+	Red    = "31"
+	Green  = "32"
+	Yellow = "33"
+	Faint  = "2"
+	Bold   = "1"
+)
+
+// Paint colors clean text on a terminal (no-color.org).
+func (p *Printer) Paint(color, text string) string {
+	if !p.Terminal || p.Mode != ModeTable || color == "" || strings.TrimSpace(text) == "" ||
+		os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+		return text
+	}
+	return "\x1b[" + color + "m" + text + "\x1b[0m"
+}
+
+// Rows prints a table with one line a row: on a terminal that is too narrow the last columns, as many as give, are cut.
+// color gives the color of a cell; nil: none has one. Elsewhere nothing is cut.
+func (p *Printer) Rows(heading []string, rows [][]string, give int, color func(row, column int) string) error {
+	if p.Mode != ModeTable || !p.Terminal {
+		return p.Table(heading, rows)
+	}
+	all := [][]string{heading}
+	for _, row := range rows {
+		clean := make([]string, len(row))
+		for i := range row {
+			clean[i] = Clean(row[i])
+		}
+		all = append(all, clean)
+	}
+	widths := narrowed(all, give, p.Width)
+	lines := make([]string, len(all))
+	for n, row := range all {
+		var b strings.Builder
+		for i, cell := range row {
+			if widths[i] == 0 {
+				continue
+			}
+			text := Cut(cell, widths[i])
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap)
+			switch {
+			case n == 0:
+				text = p.Paint(Bold, text)
+			case color != nil:
+				text = p.Paint(color(n-1, i), text)
+			}
+			b.WriteString(text + pad)
+		}
+		lines[n] = strings.TrimRight(b.String(), " ")
+	}
+	return p.Lines(lines)
+}
+
+// narrowed gives the widths of columns so that a row fits a line. A column without any text has none; the last columns
+// that give share what the others leave.
+func narrowed(rows [][]string, give, width int) []int {
+	widths := make([]int, len(rows[0]))
+	for _, row := range rows[1:] {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	first := len(widths) - give
+	room, open := width, 0
+	for i := range widths {
+		if widths[i] == 0 {
+			continue
+		}
+		widths[i] = max(widths[i], utf8.RuneCountInString(rows[0][i]))
+		if i < first {
+			room -= widths[i] + gap
+		} else {
+			room -= gap
+			open++
+		}
+	}
+	room += gap // none stands behind the last
+	for i := first; i < len(widths); i++ {
+		if widths[i] == 0 {
+			continue
+		}
+		later := 0 // what the columns behind it need
+		for _, w := range widths[i+1:] {
+			later += w
+		}
+		widths[i] = max(min(widths[i], max(room/open, room-later)), 1)
+		room -= widths[i]
+		open--
+	}
+	return widths
+}
+
+// Cut shortens text to a number of characters, with dots where it was cut.
+func Cut(text string, n int) string {
+	runes := []rune(text)
+	switch {
+	case len(runes) <= n:
+		return text
+	case n <= 3:
+		return string(runes[:n])
+	}
+	return string(runes[:n-3]) + "..."
+}
