@@ -143,7 +143,7 @@ func changesHelp(id job.ID) string {
 		"or --env, or stagepost run with other files", id)
 }
 
-// largerLimit returns how to run a job again that exceeded a limit. The server knows what its service allows.
+// largerLimit returns how to run a job again that exceeded a limit. The server has the limits of its service.
 func (c *commands) largerLimit(j *client.ComputeJob) string {
 	limits := []string{compute.CauseMemory, compute.CauseTimeout, compute.CauseCPU, compute.CauseDisk}
 	if c.Server == nil || !slices.Contains(limits, j.Cause) {
