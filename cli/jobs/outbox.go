@@ -16,7 +16,7 @@ func (c *Commands) outbox() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "outbox",
-		Short: "List mails and notifications that leave or have left, newest first",
+		Short: "List mails and notifications of the outbox, newest first",
 		Long: `Whatever leaves the system is written with the commit that it tells of, and delivered until it is taken: at least once, always under the same key. What
 is refused for good, or too often, is given up.`,
 		Example: "  stagepost admin outbox --status given-up\n  stagepost admin outbox --topic mail --job bat_01J9...\n  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",

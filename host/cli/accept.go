@@ -14,7 +14,7 @@ func (c *commands) accept() *cobra.Command {
 	var note, actor string
 	cmd := &cobra.Command{
 		Use:   "accept --note REASON [ID...]",
-		Short: "Go on with a store that misses commits, or with damaged records as they are",
+		Short: "Open a store that lacks commits or has damaged records",
 		Long: `Makes a store usable that is refused because commits are missing: its log was removed or damaged, an older database was put in its place, entries
 of the audit list were deleted, or the file head is missing. The store goes on without them. It prints what is missing; the audit list keeps that, the reason and who gave it.
 

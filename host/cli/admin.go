@@ -15,7 +15,7 @@ func (c *commands) clock() *cobra.Command {
 	var actor, note string
 	cmd := &cobra.Command{
 		Use:   "clock [--confirm --note WHY]",
-		Short: "Show whether the server trusts the clock of its machine, or confirm it",
+		Short: "Show whether the server accepts its machine's clock, or confirm it",
 		Long: `Shows what the machine's clock says, which time records get, and the last time that the server trusted. While the clock is in doubt nothing is removed by
 its age: it was set while the server ran, it is behind, or it is ahead of the time at which the server worked last by more than clock.away.
 

@@ -16,7 +16,7 @@ func (c *commands) fsck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "fsck",
 		Example: "  stagepost admin fsck --data /srv/stagepost",
-		Short:   "Compare records, inventory and storage with each other, and repair what is derived from the records",
+		Short:   "Compare records, what is derived from them, and storage",
 		Long: `Checks that everything derived from records (queue, counts, parents' counts, keys) agrees with them. With --repair it is made anew from the
 records, which are the only truth. The exit code is 1 if faults are left.
 ` + c.checksOfModules() + `

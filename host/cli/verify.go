@@ -14,7 +14,7 @@ func (c *commands) verify() *cobra.Command {
 	return &cobra.Command{
 		Use:     "verify [ID]",
 		Example: "  stagepost admin verify --data /srv/stagepost",
-		Short:   "Check histories against records: nothing changed, nothing missing, the replay ends where the record says",
+		Short:   "Compare the history of every job with its record",
 		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends where the record
 says; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
 

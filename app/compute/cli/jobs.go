@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // computePrefix begins the ids of compute jobs.
@@ -39,7 +40,7 @@ func (c *commands) jobs() *cobra.Command {
 		Use:   "jobs",
 		Short: "List compute jobs, newest first",
 		Long: `Lists compute jobs, newest first: all that match every filter given. A filter may be repeated, or take a list with commas.
-The columns are number, id, service, user, state, why (in short; stagepost why ID shows more), age, time that it ran or runs, exit code or signal. A queued job shows its
+The columns in a pipe are number, id, service, user, state, why (in short; stagepost why ID shows more), age, time that it ran or runs, exit code or signal. A queued job shows its
 position in the queue of its service. With --watch the list is drawn again every two seconds until Ctrl-C.`,
 		Example: "  stagepost compute jobs --open\n  stagepost compute jobs --service python --outcome failed " +
 			"--all\n  stagepost compute jobs --label project=x --watch",
@@ -127,7 +128,8 @@ func (f *computeFilter) find(ctx context.Context, api *client.Client) (jobs []cl
 	}
 }
 
-// printCompute prints a list of compute jobs. Columns: number, id, service, user, state, why, age, runtime, exit.
+// printCompute prints a list of compute jobs. Columns in a pipe: number, id, service, user, state, why, age, runtime,
+// exit. On a terminal a row is one line, and why is the last column, which is cut.
 func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(jobs)
@@ -138,10 +140,16 @@ func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	rows := make([][]string, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		rows[i] = []string{strconv.FormatInt(j.Number, 10), string(j.ID), j.Service, j.User, string(j.State),
-			c.whyShort(j), c.Out.When(j.Created), RuntimeOf(j, time.Now()), ExitText(j)}
+		number, why := strconv.FormatInt(j.Number, 10), c.whyShort(j)
+		age, runtime := c.Out.When(j.Created), RuntimeOf(j, time.Now())
+		if c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{number, string(j.ID), j.Service, j.User, string(j.State), why, age, runtime, ExitText(j)}
+			continue
+		}
+		rows[i] = []string{number, c.Out.ID(j.ID), j.Service, j.User, string(j.State), age, runtime, ExitText(j), why}
 	}
-	err := c.Out.Table([]string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "WHY", "AGE", "RUNTIME", "EXIT"}, rows)
+	heading := []string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "AGE", "RUNTIME", "EXIT", "WHY"}
+	err := c.Out.Rows(heading, rows, 1, nil)
 	if more && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%s", cli.ShownOf(len(rows)))
 	}
@@ -161,9 +169,6 @@ func (c *commands) whyShort(j *client.ComputeJob) string {
 	case text == "" && j.Agent != "":
 		text = "on " + j.Agent
 	}
-	if runes := []rune(text); c.Out.Mode == cli.ModeTable && len(runes) > 40 {
-		text = string(runes[:37]) + "..."
-	}
 	return text
 }
 
@@ -171,13 +176,13 @@ func (c *commands) whyShort(j *client.ComputeJob) string {
 func RuntimeOf(j *client.ComputeJob, now time.Time) string {
 	switch {
 	case j.Ending != nil && j.Ended && j.Ending.WallMS > 0:
-		return (time.Duration(j.Ending.WallMS) * time.Millisecond).String()
+		return quantity.FormatDuration(time.Duration(j.Ending.WallMS) * time.Millisecond)
 	case j.Started.IsZero():
 		return ""
 	case j.Ended:
-		return max(0, j.Finished.Sub(j.Started)).Round(time.Millisecond).String()
+		return quantity.FormatDuration(max(0, j.Finished.Sub(j.Started)).Round(time.Millisecond))
 	}
-	return max(0, now.Sub(j.Started)).Round(time.Second).String()
+	return quantity.FormatDuration(max(0, now.Sub(j.Started)).Round(time.Second))
 }
 
 // ExitText gives how a script ended: its code or the signal.

@@ -18,7 +18,7 @@ func (c *commands) hooks() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "hooks",
-		Short: "List notifications that were sent to webhooks, or are to be, newest first",
+		Short: "List notifications to webhooks, newest first",
 		Long: `Profiles name webhooks, which are told of what happens to batches and jobs. Each notification is sent until it is taken, with longer and longer pauses,
 at most setting attempts times; an answer 410 ends it at once. Every try has the same id, and so has a replay. Receivers must take the same id twice, and
 notifications in any order.`,

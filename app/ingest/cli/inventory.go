@@ -30,7 +30,7 @@ func (c *commands) rebuildInventory() *cobra.Command {
 	var actor string
 	cmd := &cobra.Command{
 		Use:   "rebuild",
-		Short: "Make the inventory anew of the storage locations and the records of jobs",
+		Short: "Rebuild the inventory from the storage locations and the records",
 		Long: `Reads every object in the storage locations, and all records of jobs, and makes a new inventory. Stop the server first. The old inventory is kept beside the
 new one, which takes its place when it is whole: the command can be stopped at any time, and repeated.
 

@@ -14,7 +14,7 @@ import (
 func (c *commands) locks() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "locks",
-		Short: "List who has the lock of an object, of its entry in the inventory, or of a local id",
+		Short: "List the locks of objects, inventory entries and local ids",
 		Long: `A lock lets one job at a time add a version to an object, enter it in the inventory, or get an identifier for a local id.
 
 STATE is held, with the state of the job that has it, or "left by an ended job": such a lock is taken over by whoever asks next, and the
@@ -54,7 +54,7 @@ func (c *commands) breakLock() *cobra.Command {
 	var actor, note string
 	cmd := &cobra.Command{
 		Use:   "break KIND NAME --note WHY",
-		Short: "Take a lock from its holder: what that job writes under it afterwards is refused",
+		Short: "Release a lock; later writes of its holder are refused",
 		Long: `The job that had the lock goes on, asks for it again and waits for its turn. The reason stands in the audit list.
 
 Break a lock only if its holder will never release it. A job that has ended holds nothing up: its locks are taken over.`,

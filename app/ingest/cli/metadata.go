@@ -16,7 +16,7 @@ func (c *commands) metadata() *cobra.Command {
 	return &cobra.Command{
 		Use:     "metadata ID",
 		Example: "  stagepost ingest metadata ing_01J9...",
-		Short:   "Show the metadata of an ingest job's object, or what was handed in with a batch",
+		Short:   "Show the metadata of an object, or what was submitted with a batch",
 		Long: `Of an ingest job it shows ERC and Dublin Core: as they are stored; before that as they were made of the object; at first what the submission says.
 Of a batch it shows what was handed in.`,
 		Args:              cobra.ExactArgs(1),

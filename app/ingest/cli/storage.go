@@ -13,7 +13,7 @@ import (
 func (c *commands) storage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "storage",
-		Short: "List the storage locations: which directories objects are stored in, and whether they may be used",
+		Short: "List the storage locations, their directories and states",
 		Long: `A storage location is a directory with an OCFL storage root. Its file stagepost-location.json says which location it is and which installation
 owns it. STATE is usable, unused (nothing was stored there yet) or refused: the file is missing, so that its file system is not mounted, or it names another
 location or another installation. Jobs that need a refused location wait, and go on when it is usable.`,

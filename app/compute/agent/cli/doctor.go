@@ -29,7 +29,7 @@ func (c *commands) agentDoctor() *cobra.Command {
 	tier := sandbox.Require
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether this machine can run payloads, and what would make it better",
+		Short: "Check whether this machine can run payloads, with remedies",
 		Long: `Tries every kind of sandbox by running a command in it, checks control groups, disk, memory and clock, and prints what it found with what an operator can do about it.
 The exit code is 0 if an agent with this --sandbox could run payloads here, and 1 if not.`,
 		Example: "  stagepost compute agent doctor --data /srv/agent --sandbox require\n  stagepost compute agent " +
