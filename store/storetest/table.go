@@ -1,9 +1,9 @@
 package storetest
 
 import (
+	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -167,7 +167,8 @@ func forge(w *harness, life *lifecycle.Table, s lifecycle.State, illegal []Move)
 	var want []job.ErrorKind
 	for _, a := range illegal {
 		_, err := life.Next(j.Position, a.Event, a.By)
-		if err == nil || !strings.Contains(err.Error(), string(a.Event)) {
+		var refused *lifecycle.Illegal
+		if !errors.As(err, &refused) || refused.Event != a.Event || refused.By != a.By || refused.Position != j.Position {
 			w.Errorf("%v: %v, want a refusal that names the event", a, err)
 		}
 		for _, f := range forgeries(life, j, a) {
