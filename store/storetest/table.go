@@ -168,7 +168,8 @@ func forge(w *harness, life *lifecycle.Table, s lifecycle.State, illegal []Move)
 	for _, a := range illegal {
 		_, err := life.Next(j.Position, a.Event, a.By)
 		var refused *lifecycle.Illegal
-		if !errors.As(err, &refused) || refused.Event != a.Event || refused.By != a.By || refused.Position != j.Position {
+		if !errors.As(err, &refused) || refused.Event != a.Event || refused.By != a.By ||
+			refused.Position != j.Position {
 			w.Errorf("%v: %v, want a refusal that names the event", a, err)
 		}
 		for _, f := range forgeries(life, j, a) {
