@@ -214,10 +214,12 @@ func (a *App) Bind(e *engine.Engine) {
 	a.bound(e)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	a.wait.Go(func() { a.sweeps(ctx) })
+	// Registered here: the engine may run, and end jobs, before a goroutine begins.
+	ended, gone := a.endsOf(ctx, failed), a.endsOf(ctx, deleted)
+	a.wait.Go(func() { a.sweeps(ctx, gone) })
 	a.wait.Go(func() { a.watchProfiles(ctx) })
 	a.wait.Go(func() { a.latecomers(ctx) })
-	a.wait.Go(func() { a.keepLocks(ctx) })
+	a.wait.Go(func() { a.keepLocks(ctx, ended) })
 	a.wait.Go(func() { a.checker.Run(ctx) })
 }
 

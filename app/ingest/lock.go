@@ -140,13 +140,13 @@ func (a *App) lockGate(ctx context.Context, j *job.Job) *engine.Blocker {
 	return nil
 }
 
-// keepLocks gives back the locks of jobs that ended, and wakes who waits for a lock, until ctx ends. All of it is to be quick rather than safe:
-// locks of ended jobs are taken over anyway, and who waits looks again.
-func (a *App) keepLocks(ctx context.Context) {
+// endsOf registers for the ends of jobs that match, until ctx ends. When 1,024 of them wait, further ones are dropped: the
+// next sweep finds what they left.
+func (a *App) endsOf(ctx context.Context, match func(*job.Hint) bool) <-chan job.ID {
 	ended := make(chan job.ID, 1024)
 	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
 		for i := range hints {
-			if h := &hints[i]; h.Ended && h.Kind == record.JobKind && h.State != record.Completed {
+			if h := &hints[i]; h.Ended && match(h) {
 				select {
 				case ended <- h.Job:
 				default:
@@ -154,6 +154,20 @@ func (a *App) keepLocks(ctx context.Context) {
 			}
 		}
 	})
+	return ended
+}
+
+// failed reports whether a hint is about a job that ended without success.
+func failed(h *job.Hint) bool { return h.Kind == record.JobKind && h.State != record.Completed }
+
+// deleted reports whether a hint is about a batch or a job that is no longer in the store.
+func deleted(h *job.Hint) bool {
+	return (h.Kind == record.BatchKind || h.Kind == record.JobKind) && (h.Record == nil || h.Record.Gone)
+}
+
+// keepLocks releases the locks of jobs that ended, and wakes the jobs that wait for a lock, until ctx ends. It is quick
+// rather than safe: locks of ended jobs are taken over in any case, and jobs that wait check again.
+func (a *App) keepLocks(ctx context.Context, ended <-chan job.ID) {
 	for {
 		select {
 		case <-ctx.Done():

@@ -23,20 +23,8 @@ const (
 	youngest   = time.Hour
 )
 
-// sweeps clears away what crashes and deletions leave, now and then again, until ctx ends. What belongs to a job that was deleted goes as soon as
-// the store tells of it.
-func (a *App) sweeps(ctx context.Context) {
-	gone := make(chan job.ID, 1024)
-	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
-		for i := range hints {
-			if h := &hints[i]; h.Ended && (h.Kind == record.BatchKind || h.Kind == record.JobKind) && (h.Record == nil || h.Record.Gone) {
-				select {
-				case gone <- h.Job:
-				default: // the next sweep finds it
-				}
-			}
-		}
-	})
+// sweeps runs a sweep at the start and every hour, until ctx ends. The files of a deleted job are removed at once.
+func (a *App) sweeps(ctx context.Context, gone <-chan job.ID) {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
 	if err := a.Sweep(ctx); err != nil && ctx.Err() == nil {

@@ -232,6 +232,7 @@ func TestDemoKilled(t *testing.T) {
 				t.Errorf("%s, %v", text, err)
 			}
 			_ = cmd.Wait() // returns that it was killed
+			untilReleased(t, dir)
 			site, err := demo.RestoreDemo(dir)
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
@@ -257,6 +258,22 @@ func TestDemoKilled(t *testing.T) {
 			defer c.Close()
 			endOfDemo(t, c)
 		})
+	}
+}
+
+// untilReleased waits until the data directory has no owner: a process closes its standard error before its other
+// files.
+func untilReleased(t *testing.T, dir string) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "owner"))
+	if errors.Is(err, os.ErrNotExist) {
+		return
+	}
+	if err == nil {
+		err = errors.Join(syscall.Flock(int(f.Fd()), syscall.LOCK_EX), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

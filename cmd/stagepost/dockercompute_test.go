@@ -121,7 +121,8 @@ func checkComposed(t *testing.T, name string, s composed, volumes map[string]str
 	t.Helper()
 	c := newCall(nil, os.Stdout, os.Stderr)
 	cmd, rest, err := c.Root().Find(s.Command)
-	if err != nil || cmd.Name() != s.Command[0] {
+	if words := strings.Fields(cmd.CommandPath())[1:]; err != nil || len(words) == 0 ||
+		!slices.Equal(words, s.Command[:len(words)]) {
 		t.Errorf("%s: there is no command %q", name, s.Command)
 	} else if err := cmd.ParseFlags(rest); err != nil {
 		t.Errorf("%s: %v", name, err)
