@@ -34,9 +34,10 @@ type ObjectQuery struct {
 	Limit   int
 }
 
-// Objects is the answer about stored objects.
+// Objects is a page of stored objects, in order of their ARKs.
 type Objects struct {
 	Objects []Object `json:"objects"`
+	Next    string   `json:"next,omitempty"` // after for the next page
 }
 
 // Object is a stored object with all its versions.

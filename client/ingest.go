@@ -120,13 +120,13 @@ func (c *Client) BatchReport(ctx context.Context, id job.ID, text bool) ([]byte,
 	return c.text(r)
 }
 
-// Objects lists stored objects as JSON, by ark, local id or digest.
-func (c *Client) Objects(ctx context.Context, q ObjectQuery) (json.RawMessage, error) {
+// Objects lists stored objects by ARK, local id, owner or digest, one page for each call.
+func (c *Client) Objects(ctx context.Context, q ObjectQuery) (Objects, error) {
 	v := url.Values{}
 	for name, value := range map[string]string{"ark": q.ARK, "local_id": q.LocalID, "owner": q.Owner, "digest": q.Digest, "after": q.After} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	return get[json.RawMessage](ctx, c, "/api/v1/ingest/objects", number(v, "limit", int64(q.Limit)))
+	return get[Objects](ctx, c, "/api/v1/ingest/objects", number(v, "limit", int64(q.Limit)))
 }

@@ -107,6 +107,9 @@ type (
 	Metadata         = api.Metadata
 	Move             = api.Move
 	ObjectQuery      = api.ObjectQuery
+	Object           = api.Object
+	Objects          = api.Objects
+	ObjectVersion    = api.ObjectVersion
 	Orphan           = api.Orphan
 	Orphans          = api.Orphans
 	Outbox           = api.Outbox

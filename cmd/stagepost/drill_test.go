@@ -395,23 +395,14 @@ func arks(t *testing.T, c *client.Client) (all []string) {
 	t.Helper()
 	q := client.ObjectQuery{Limit: 100}
 	for {
-		text, err := c.Objects(t.Context(), q)
+		page, err := c.Objects(t.Context(), q)
 		if err != nil {
-			t.Fatal(err)
-		}
-		var page struct {
-			Objects []struct {
-				ARK string `json:"ark"`
-			} `json:"objects"`
-		}
-		if err := json.Unmarshal(text, &page); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range page.Objects {
 			all = append(all, o.ARK)
-			q.After = o.ARK
 		}
-		if len(page.Objects) < q.Limit {
+		if q.After = page.Next; q.After == "" {
 			return all
 		}
 	}

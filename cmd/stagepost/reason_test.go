@@ -12,7 +12,7 @@ import (
 // noteless are the commands without --note, with groups of commands by their name: most only read.
 var noteless = map[string][]string{
 	"they only read": {
-		"list", "ingest list", "compute jobs", "compute services", "compute agents", "compute results", "show", "why", "history", "logs", "watch", "ingest report", "ingest locks", "stuck", "ingest queue", "ingest orphans", "ingest storage", "ingest files", "ingest manifest", "ingest metadata", "ingest bag",
+		"list", "ingest list", "ingest objects", "compute jobs", "compute services", "compute agents", "compute results", "show", "why", "history", "logs", "watch", "ingest report", "ingest locks", "stuck", "ingest queue", "ingest orphans", "ingest storage", "ingest files", "ingest manifest", "ingest metadata", "ingest bag",
 		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema", "ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "ingest fixity status", "admin verify", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 	},

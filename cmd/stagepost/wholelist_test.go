@@ -27,7 +27,7 @@ func rowsOf(name string) http.HandlerFunc {
 		rows := []map[string]any{}
 		for i := at; i < min(at+limit, all); i++ {
 			id := fmt.Sprintf("row-%03d", i)
-			row := map[string]any{"id": id, "key": id, "path": id, "batch": map[string]any{"id": id}}
+			row := map[string]any{"id": id, "key": id, "path": id, "ark": id, "batch": map[string]any{"id": id}}
 			if name == "stuck" || name == "entries" {
 				row["job"] = id
 			}
@@ -69,14 +69,15 @@ func auditOf(w http.ResponseWriter, r *http.Request) {
 var listing = map[string]struct {
 	args, route, name string
 }{
-	"stagepost ingest list":  {"ingest list", "/api/v1/jobs", "jobs"},
-	"stagepost list":         {"list", "/api/v1/jobs", "jobs"},
-	"stagepost flow list":    {"flow list", "/api/v1/jobs", "jobs"},
-	"stagepost compute jobs": {"compute jobs", "/api/v1/compute/jobs", "jobs"},
-	"stagepost ingest hooks": {"ingest hooks", "/api/v1/hooks", "hooks"},
-	"stagepost admin outbox": {"admin outbox", "/api/v1/outbox", "messages"},
-	"stagepost ingest files": {"ingest files ing_00000000000000000000000001", "/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
-	"stagepost admin audit":  {"admin audit", "/api/v1/audit", ""},
+	"stagepost ingest list":    {"ingest list", "/api/v1/jobs", "jobs"},
+	"stagepost list":           {"list", "/api/v1/jobs", "jobs"},
+	"stagepost ingest objects": {"ingest objects", "/api/v1/ingest/objects", "objects"},
+	"stagepost flow list":      {"flow list", "/api/v1/jobs", "jobs"},
+	"stagepost compute jobs":   {"compute jobs", "/api/v1/compute/jobs", "jobs"},
+	"stagepost ingest hooks":   {"ingest hooks", "/api/v1/hooks", "hooks"},
+	"stagepost admin outbox":   {"admin outbox", "/api/v1/outbox", "messages"},
+	"stagepost ingest files":   {"ingest files ing_00000000000000000000000001", "/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
+	"stagepost admin audit":    {"admin audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a

@@ -27,7 +27,7 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 			Groups: []*cobra.Command{cli.Group("ingest", "Submit content to the archive; list, fetch and check it",
 				"Submits content to the archive, lists its batches, jobs and objects, fetches packages and checks what is stored.",
 				"  stagepost ingest submit map.tif --wait\n  stagepost ingest list --open\n  stagepost ingest report bat_01J9...",
-				c.submit(), c.list(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(), c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
+				c.submit(), c.list(), c.objects(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(), c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
 				c.queue(), c.locks(), c.orphans(), c.storage(), c.fixity(), c.inventory())},
 			Daily: []*cobra.Command{cli.Short("ingest", c.submit())},
 			Code: func(err error) (int, bool) {

@@ -26,7 +26,7 @@ type Ingest interface {
 	Submit(ctx context.Context, user string, s api.Submission, payload io.Reader) (job.Job, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
 	// Objects lists those that the user may use.
-	Objects(ctx context.Context, user string, q api.ObjectQuery) (json.RawMessage, error)
+	Objects(ctx context.Context, user string, q api.ObjectQuery) (api.Objects, error)
 }
 
 // Report is what is told about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones, and may be missing.

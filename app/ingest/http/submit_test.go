@@ -34,8 +34,8 @@ func TestSubmission(t *testing.T) {
 	if report, err = w.Client.BatchReport(t.Context(), j.ID, false); err != nil || !strings.HasPrefix(string(report), `{"batch":`) {
 		t.Errorf("got %q, %v", report, err)
 	}
-	if list, err := w.Client.Objects(t.Context(), client.ObjectQuery{ARK: "ark:/1/2", Limit: 3}); err != nil || string(list) != `{"objects":[]}` {
-		t.Errorf("got %s, %v", list, err)
+	if list, err := w.Client.Objects(t.Context(), client.ObjectQuery{ARK: "ark:/1/2", Limit: 3}); err != nil || list.Objects == nil || len(list.Objects) > 0 {
+		t.Errorf("got %+v, %v", list, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 
 	"context"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -37,8 +36,8 @@ func (*receiver) Report(context.Context, job.ID) (ingesthttp.Report, error) {
 	return ingesthttp.Report{}, nil
 }
 
-func (*receiver) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
-	return nil, nil
+func (*receiver) Objects(context.Context, string, client.ObjectQuery) (client.Objects, error) {
+	return client.Objects{}, nil
 }
 
 // TestUploadIsCut refuses a payload whose sender is not done when the server's grace is over: with an answer that says so, though the sender sends

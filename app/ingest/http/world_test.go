@@ -83,6 +83,6 @@ func (i *inbox) Report(ctx context.Context, id job.ID) (ingesthttp.Report, error
 	return ingesthttp.Report{JSON: text, Text: "report on " + string(id) + "\n"}, err
 }
 
-func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (json.RawMessage, error) {
-	return json.RawMessage(`{"objects":[]}`), nil
+func (i *inbox) Objects(context.Context, string, client.ObjectQuery) (client.Objects, error) {
+	return client.Objects{Objects: []client.Object{}}, nil
 }

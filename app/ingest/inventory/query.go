@@ -27,7 +27,7 @@ type Query struct {
 	Owner   string
 	Digest  string // of one of its files, in any version: sha256 or sha512 in hex
 	After   string // the ARK after which to go on
-	Limit   int    // 0 means 50, at most 1000
+	Limit   int    // 0 means 50, at most 1001: a page and the first object of the next
 	Permit  Permit // only these
 }
 
@@ -66,7 +66,7 @@ func (i *Inventory) Objects(ctx context.Context, q Query) ([]Object, error) {
 	if limit <= 0 {
 		limit = 50
 	}
-	args = append(args, min(limit, 1000))
+	args = append(args, min(limit, 1001))
 	found, err := i.objects(ctx, "WHERE "+strings.Join(where, " AND ")+" ORDER BY ark LIMIT ?", args...)
 	if err != nil {
 		return nil, fmt.Errorf("objects: %w", err)

@@ -1,10 +1,12 @@
 package ingestserve
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
@@ -31,17 +33,19 @@ func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Repor
 	return ingesthttp.Report{JSON: text, Text: report.Text(), HTML: report.HTML, CSV: report.CSV}, err
 }
 
-func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (json.RawMessage, error) {
+func (i submissions) Objects(ctx context.Context, user string, q client.ObjectQuery) (api.Objects, error) {
+	page, limit := api.Objects{Objects: []api.Object{}}, cmp.Or(q.Limit, 50)
 	objects, err := i.app.Objects(ctx, ingest.ObjectQuery{
-		ARK: q.ARK, LocalID: q.LocalID, Owner: q.Owner, Digest: q.Digest, After: q.After, Limit: q.Limit, Permit: i.app.Permit(user),
+		ARK: q.ARK, LocalID: q.LocalID, Owner: q.Owner, Digest: q.Digest, After: q.After, Limit: limit + 1,
+		Permit: i.app.Permit(user),
 	})
 	if err != nil {
-		return nil, err
+		return page, err
 	}
-	if objects == nil {
-		objects = []ingest.Object{}
+	if len(objects) > limit {
+		objects = objects[:limit]
+		page.Next = objects[limit-1].ARK
 	}
-	return json.Marshal(struct {
-		Objects []ingest.Object `json:"objects"`
-	}{objects})
+	page.Objects = append(page.Objects, objects...)
+	return page, nil
 }

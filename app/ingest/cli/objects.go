@@ -1,0 +1,84 @@
+package ingestcli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+)
+
+func (c *commands) objects() *cobra.Command {
+	var q client.ObjectQuery
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "objects",
+		Short: "List stored objects, by ARK",
+		Long: `Lists stored objects in the order of their ARKs: all that match every filter given. A user sees the objects that
+the user may update. The columns in a pipe are ARK, newest version, owner, collection, files and bytes of that version,
+time of the last change, local ids with commas, and title.`,
+		Example: "  stagepost ingest objects --owner ann\n  stagepost ingest objects --local-id map-17 -o json\n" +
+			"  stagepost ingest objects --digest 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
+		Args: cobra.NoArgs,
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
+			if q.Limit < 1 || q.Limit > 1000 {
+				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			}
+			if all = all || c.WantsAll(cmd); all {
+				q.Limit = 1000
+			}
+			objects := []client.Object{}
+			for {
+				page, err := api.Objects(ctx, q)
+				if err != nil {
+					return err
+				}
+				objects = append(objects, page.Objects...)
+				if q.After = page.Next; q.After == "" || !all {
+					return c.printObjects(objects, q.After != "")
+				}
+			}
+		}),
+	}
+	f := cmd.Flags()
+	f.StringVar(&q.ARK, "ark", "", "only this object")
+	f.StringVar(&q.LocalID, "local-id", "", "only with this local id")
+	f.StringVar(&q.Owner, "owner", "", "only of this owner")
+	f.StringVar(&q.Digest, "digest", "", "only with a file of this SHA-256 or SHA-512, in any version")
+	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
+	f.BoolVar(&all, "all", false, "all of them, page by page")
+	return cmd
+}
+
+// printObjects prints a list of objects. On a terminal a row is one line, and the last columns are cut.
+func (c *commands) printObjects(objects []client.Object, more bool) error {
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(objects)
+	}
+	if len(objects) == 0 {
+		return c.Out.None("no object matches")
+	}
+	rows := make([][]string, len(objects))
+	for i := range objects {
+		o := &objects[i]
+		var newest client.ObjectVersion
+		if n := len(o.Versions); n > 0 {
+			newest = o.Versions[n-1]
+		}
+		ids, version := strings.Join(o.LocalIDs, ","), strconv.Itoa(o.Head)
+		bytes, changed := c.Bytes(newest.Bytes), c.Out.When(o.Changed)
+		if c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{o.ARK, version, o.Owner, o.Collection, strconv.Itoa(newest.Files), bytes, changed, ids, o.Title}
+			continue
+		}
+		rows[i] = []string{o.ARK, version, o.Owner, bytes, changed, ids, o.Title}
+	}
+	err := c.Out.Rows([]string{"ARK", "VERSION", "OWNER", "BYTES", "CHANGED", "LOCAL ID", "TITLE"}, rows, 2, nil)
+	if more && c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%s", cli.ShownOf(len(rows)))
+	}
+	return err
+}
