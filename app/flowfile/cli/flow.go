@@ -49,8 +49,9 @@ func (c *commands) bindSandbox(cmd *cobra.Command, o *flowFlags) {
 
 func (c *commands) flow() *cobra.Command {
 	var o flowFlags
-	cmd := cli.Group("flow", "Run task graphs with rollback, suspend and resume", `A flow is a graph of tasks that hand on values. When a task fails, what was done is taken back, or tried again by a retry controller. A flow can be suspended
-and resumed, and goes on after a crash with what was not done.
+	cmd := cli.Group("flow", "Run task graphs with rollback, suspend and resume", `A flow is a graph of tasks that pass values on. When a task fails, the tasks before it are rolled back, or a retry
+controller tries them again. A flow can be suspended and resumed, and continues after a crash with the tasks that are
+left.
 
 Flows are jobs: list, show, why, history, logs, watch, priority and hold work on them as on all others. In the API and in histories resuming a flow is the event run,
 because that is also what makes one that failed go on.

@@ -23,7 +23,7 @@ func (c *commands) orphans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "orphans",
 		Short: "List orphaned files, locks and messages; --fix removes them",
-		Long: `Shows what belongs to nothing: work directories, staged payloads and reports without a batch, locks of jobs that have ended, logs without a job, batches
+		Long: `Lists orphans: work directories, staged payloads and reports without a batch, locks of jobs that have ended, logs without a job, batches
 whose jobs never came, versions that a storage location lacks or the inventory does not know, unfinished files. A finding older than an hour is a FAIL,
 a younger one a WARN: it may belong to work that is under way.
 

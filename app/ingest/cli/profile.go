@@ -18,9 +18,10 @@ import (
 
 func (c *commands) profile() *cobra.Command {
 	return cli.Group("profile", "List and check profiles, and read them again",
-		`A profile is a YAML file that says what holds for a collection: who owns it, where its objects are kept, who is told. The server reads the profile
-directory (setting ingest.profiles) when it starts and whenever it changes. A set that is valid replaces the one before as a whole; one with mistakes
-changes nothing, and stagepost ingest profile list, /healthz and the log tell of it.`,
+		`A profile is a YAML file with the rules of a collection: its owner, its storage locations, its notifications. The server
+reads the profile directory (setting ingest.profiles) when it starts and whenever it changes. A valid set replaces the
+one before as a whole. A set with mistakes changes nothing, and stagepost ingest profile list, /healthz and the log
+report it.`,
 		"  stagepost ingest profile check ./profiles\n  stagepost ingest profile list",
 		c.profileCheck(), c.profileList(), c.profileShow(), c.profileReload(), c.profileSchema())
 }
