@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -131,11 +132,14 @@ func TestPatienceOfAChainedClaim(t *testing.T) {
 func TestPatienceSeesTheRecordBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type question struct{ in, to lc.State }
-		var asked []question
+		var mu sync.Mutex
+		seen := map[question]bool{}
 		work := patient(takes(9*time.Hour), "Sorting")
 		answer := work.Patience
-		work.Patience = func(j *job.Job, to lc.State) time.Duration {
-			asked = append(asked, question{j.State, to})
+		work.Patience = func(j *job.Job, to lc.State) time.Duration { // at the deadline the sweep and the step ask at once
+			mu.Lock()
+			defer mu.Unlock()
+			seen[question{j.State, to}] = true
 			return answer(j, to)
 		}
 		w := start(t, mem.New(), engine.Options{}, work)
@@ -144,15 +148,13 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 		if j.Origin != "Sorting" || time.Now().Before(j.Deadline) {
 			t.Fatalf("got %s from %s, deadline %s", j.State, j.Origin, j.Deadline)
 		}
-		seen := map[question]bool{}
-		for _, q := range asked {
-			seen[q] = true
-		}
+		mu.Lock()
 		for _, q := range []question{{"Posted", "Posted"}, {"Posted", "Sorting"}, {"Sorting", "Lost"}} {
 			if !seen[q] {
-				t.Errorf("nobody asked for a job in %s that comes to %s: %v", q.in, q.to, asked)
+				t.Errorf("nobody asked for a job in %s that comes to %s: %v", q.in, q.to, seen)
 			}
 		}
+		mu.Unlock()
 		j, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator})
 		if err != nil || j.State != "Sorting" || !j.Deadline.IsZero() || !j.Expires.Equal(time.Now().Add(3*time.Hour)) {
 			t.Errorf("got %s until %s, deadline %s, %v", j.State, j.Expires, j.Deadline, err)

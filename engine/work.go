@@ -40,8 +40,8 @@ type Work struct {
 	Limits   []job.Limit
 
 	// Patience gives how long a job may stay in a state, waiting included, where that is not the same for all jobs;
-	// zero: as Policy.Timeout states. It is asked when a job comes into the state, with the record before, and must be
-	// quick and change nothing.
+	// zero: as Policy.Timeout states. It is asked when a job comes into the state, with the record before. It must be
+	// quick and change nothing, and several goroutines call it at once.
 	Patience func(j *job.Job, s lifecycle.State) time.Duration
 
 	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its
