@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Call is what a task or retry controller is called with. It belongs to the one call; Progress and Log may be used from
@@ -133,7 +135,8 @@ func waitFor(signal string, within time.Duration, from func(*Call) (any, bool, e
 			return v, err
 		}
 		if !until.IsZero() && !c.Now().Before(until) {
-			return nil, failed(TypeTimeout, "the signal %s did not come within %s", signal, within)
+			return nil, failed(TypeTimeout, "the signal %s did not come within %s", signal,
+				quantity.FormatDuration(within))
 		}
 		return nil, Await(signal, until)
 	})

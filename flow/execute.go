@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // lastYear is the last one that a time can have in JSON (RFC 3339).
@@ -176,10 +178,11 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 		}
 	}
 	if got.err != nil && errors.Is(timed.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		text := quantity.FormatDuration(limit)
 		if errors.Is(got.err, context.DeadlineExceeded) {
-			return nil, failed(TypeTimeout, "%s took longer than %s", c.Atom, limit)
+			return nil, failed(TypeTimeout, "%s took longer than %s", c.Atom, text)
 		}
-		return nil, failed(TypeTimeout, "%s took longer than %s: %w", c.Atom, limit, got.err)
+		return nil, failed(TypeTimeout, "%s took longer than %s: %w", c.Atom, text, got.err)
 	}
 	return got.v, got.err
 }

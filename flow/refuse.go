@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // path gives the names of the flows around a node, from the outside, with slashes between them.
@@ -73,7 +75,7 @@ func (t *Task) contradiction() string {
 		is    time.Duration
 	}{{"the time that it waits", t.span}, {"Attempts.First", t.Attempts.First}, {"Attempts.Longest", t.Attempts.Longest}, {"Timeout", t.Timeout}} {
 		if one.is < 0 {
-			return fmt.Sprintf("%s is %s; it must not be negative", one.field, one.is)
+			return fmt.Sprintf("%s is %s; it must not be negative", one.field, quantity.FormatDuration(one.is))
 		}
 	}
 	return ""

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Timing measures how long flows and their atoms are in their states. The zero Timing works; give its Listen to
@@ -94,7 +95,8 @@ func (t *Timing) Table(to io.Writer) error {
 		if atom == "" {
 			atom = "-"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", s.ID, atom, s.State, s.Times, s.Took.Round(time.Microsecond))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", s.ID, atom, s.State, s.Times,
+			quantity.FormatDuration(s.Took.Round(time.Microsecond)))
 	}
 	return w.Flush()
 }

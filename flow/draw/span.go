@@ -3,11 +3,10 @@ package draw
 import (
 	"cmp"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/flow"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Doing is what an atom does during a [Span].
@@ -236,20 +235,8 @@ func (c *chart) ticks(most int) []time.Duration {
 
 // tick writes a time since the beginning in the unit that fits: "0", "500ms", "20s", "1m30s", "2h", "3d".
 func tick(d time.Duration) string {
-	switch {
-	case d == 0:
+	if d == 0 {
 		return "0"
-	case d < time.Second:
-		return d.String()
-	case d%(24*time.Hour) == 0:
-		return strconv.Itoa(int(d/(24*time.Hour))) + "d"
 	}
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
+	return quantity.FormatDuration(d)
 }

@@ -219,14 +219,11 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 				body := a.Body()
 				e := choose(&body)
 				do := func(id job.ID) (client.Job, error) {
-					id, err := c.JobOf(ctx, api, client.FlowKind, string(id))
+					j, err := c.flowOf(ctx, api, string(id))
 					if err != nil {
-						return client.Job{}, err
+						return j, err
 					}
-					if _, err := isFlow(ctx, api, id); err != nil {
-						return client.Job{}, err
-					}
-					return api.Do(ctx, id, e, body)
+					return api.Do(ctx, j.ID, e, body)
 				}
 				return c.Each(args, do, jobs.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 			})
@@ -237,8 +234,13 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 	return cmd
 }
 
-// isFlow gives the record of a flow and refuses other jobs: an event of the same name may mean something else to them.
-func isFlow(ctx context.Context, api *client.Client, id job.ID) (client.Job, error) {
+// flowOf returns the record of the flow that a person names and refuses other jobs: an event of the same name may have
+// another meaning for them.
+func (c *commands) flowOf(ctx context.Context, api *client.Client, name string) (client.Job, error) {
+	id, err := c.JobOf(ctx, api, client.FlowKind, name)
+	if err != nil {
+		return client.Job{}, err
+	}
 	j, err := api.Job(ctx, id)
 	if err == nil && j.Kind != client.FlowKind {
 		err = job.Errorf(job.NotFound, "flow", id, "it is no flow but of kind %s", j.Kind)
@@ -265,17 +267,13 @@ With --local it runs the flow in this process until it ends or is suspended, als
 				return cli.Usage(err)
 			}
 			if o.local {
-				return c.resumeLocal(cmd, job.ID(args[0]), a.Body(), workers)
+				return c.resumeLocal(cmd, args[0], a.Body(), workers)
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
-				if err != nil {
-					return err
+				j, err := c.flowOf(ctx, api, args[0])
+				if err == nil {
+					j, err = api.Do(ctx, j.ID, flow.Run, a.Body())
 				}
-				if _, err := isFlow(ctx, api, id); err != nil {
-					return err
-				}
-				j, err := api.Do(ctx, id, flow.Run, a.Body())
 				if err != nil {
 					return err
 				}
@@ -335,7 +333,7 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 			case 0:
 				return c.completeFlows("RUNNING", "SUSPENDED", "PENDING")(cmd, args, word)
 			case 1:
-				return c.completeSignals(cmd, job.ID(args[0]), word)
+				return c.completeSignals(cmd, args[0], word)
 			}
 			return nil, cobra.ShellCompDirectiveDefault
 		},
@@ -375,8 +373,12 @@ func (c *commands) completeFlows(states ...lifecycle.State) cobra.CompletionFunc
 }
 
 // completeSignals offers the signals that a flow waits for now, and then those that its tasks declare.
-func (c *commands) completeSignals(cmd *cobra.Command, id job.ID, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completeSignals(cmd *cobra.Command, name, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
+		id, err := c.JobOf(ctx, api, client.FlowKind, name)
+		if err != nil {
+			return nil, err
+		}
 		v, err := api.Flow(ctx, id, false)
 		if v.Outline == nil {
 			return v.Awaits, err

@@ -182,7 +182,7 @@ func (c *commands) runLocal(cmd *cobra.Command, o client.FlowOrder, detach bool)
 }
 
 // resumeLocal lets a flow go on in this process. One that a killed process left needs no event: the engine finds it.
-func (c *commands) resumeLocal(cmd *cobra.Command, id job.ID, a client.Act, workers int) error {
+func (c *commands) resumeLocal(cmd *cobra.Command, name string, a client.Act, workers int) error {
 	if workers > 0 {
 		c.settings.Workers = workers
 	}
@@ -192,9 +192,9 @@ func (c *commands) resumeLocal(cmd *cobra.Command, id job.ID, a client.Act, work
 	if err != nil {
 		return err
 	}
-	j, err := isFlow(ctx, l.client, id)
+	j, err := c.flowOf(ctx, l.client, name)
 	if err == nil && (j.Ended || j.State == flow.Suspended) {
-		j, err = l.client.Do(ctx, id, flow.Run, a)
+		j, err = l.client.Do(ctx, j.ID, flow.Run, a)
 	}
 	if err != nil {
 		return errors.Join(err, l.stop())

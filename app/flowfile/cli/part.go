@@ -3,6 +3,7 @@ package flowcli
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,10 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 			Hint: func(err error, code int) string {
 				var f cli.FailedJob
 				var e *job.Error
+				p := client.ProblemOf(err)
 				switch {
+				case code == cli.ExitRefused && c.Local != "" && p != nil && p.Job != "" && !strings.Contains(p.Detail, "confirm"):
+					return fmt.Sprintf("stagepost flow show %s%s shows its state", p.Job, c.Local)
 				case code == cli.ExitFailed && errors.As(err, &f) && f.Job.Kind == client.FlowKind:
 					return c.afterFlow(&f.Job)
 				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &e) && e.Kind == job.Unavailable && e.Op == "open" &&

@@ -65,7 +65,9 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 					return err
 				}
 				if r.detach {
-					return c.Told(&j)
+					err := c.Told(&j)
+					c.pageOf(&j)
+					return err
 				}
 				if err := c.begunFlow(&j); err != nil {
 					return err
@@ -92,7 +94,15 @@ func (c *commands) begunFlow(j *client.Job) error {
 		return c.Out.Table(nil, [][]string{{"id", string(j.ID)}})
 	}
 	c.Out.Line("%s", j.ID)
+	c.pageOf(j)
 	return nil
+}
+
+// pageOf prints the address of a flow's page. A flow that only this process works on has none.
+func (c *commands) pageOf(j *client.Job) {
+	if c.Local == "" {
+		c.Page(j.Links["page"])
+	}
 }
 
 func (r *flowOrder) bind(cmd *cobra.Command) {

@@ -28,16 +28,16 @@ retry, await (a signal that somebody waits for), signal (one that was sent), val
 				return cli.Usagef("--local shows a flow that nobody works on: there is nothing to --watch")
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
-				if err != nil {
-					return err
-				}
 				if watch {
-					j, err := isFlow(ctx, api, id)
+					j, err := c.flowOf(ctx, api, args[0])
 					if err != nil {
 						return err
 					}
 					return c.followed(ctx, api, &j)
+				}
+				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
+				if err != nil {
+					return err
 				}
 				v, err := api.Flow(ctx, id, values)
 				if err != nil {
@@ -84,13 +84,14 @@ func (c *commands) printFlow(v *client.Flow) error {
 		c.Out.Line("%s", v.Job.Message)
 	}
 	if len(rows) > 0 {
-		if err := c.Out.Table(nil, rows); err != nil {
+		if err := c.Out.Rows([]string{"KIND", "NAME", "VALUE"}, rows, 2, nil); err != nil {
 			return err
 		}
 	}
 	if can := jobs.Events(v.Job.Can["operator"]); can != "" {
 		c.Out.Line("an operator can: %s", can)
 	}
+	c.pageOf(&v.Job)
 	return nil
 }
 

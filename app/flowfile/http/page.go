@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/problem"
 )
@@ -122,9 +123,9 @@ func took(a *api.FlowAtom, now time.Time) string {
 		d = a.Ended.Sub(a.Began)
 	}
 	if d < time.Second {
-		return max(d, 0).Round(time.Millisecond).String()
+		return quantity.FormatDuration(max(d, 0).Round(time.Millisecond))
 	}
-	return d.Round(100 * time.Millisecond).String()
+	return quantity.FormatDuration(d.Round(100 * time.Millisecond))
 }
 
 // Class is how the page appears.

@@ -25,6 +25,16 @@ func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
 }
 
+// TestFilters: see [servertest.CheckFilters].
+func TestFilters(t *testing.T) {
+	w := openFlows(t, nil)
+	j := w.submit(client.FlowOrder{File: waits})
+	w.until(j.ID, waiting)
+	servertest.CheckFilters(t, w.World, flowhttp.Part(w.Server, nil).Routes, map[string]string{
+		"GET /api/v1/flows/{id}": "/api/v1/flows/" + string(j.ID),
+	}, nil)
+}
+
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
 	absent := func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) }
