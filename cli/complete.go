@@ -85,18 +85,23 @@ func (c *Call) Ask(cmd *cobra.Command, toComplete string, from func(context.Cont
 	return slices.Compact(words), only
 }
 
-// CompleteIDs offers the newest jobs with what they are.
+// CompleteIDs offers the newest jobs by short ids, or by whole ids after a beginning such as ing_.
 func (c *Call) CompleteIDs(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.CompleteJobs(cmd, toComplete, job.Query{Limit: 200})
 }
 
+// CompleteJobs offers the jobs of a query.
 func (c *Call) CompleteJobs(cmd *cobra.Command, toComplete string, q job.Query) ([]string, cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		page, err := api.Jobs(ctx, q)
+		part := ShortID
+		if strings.Contains(toComplete, "_") {
+			part = func(id job.ID) string { return string(id) }
+		}
 		ids := make([]string, len(page.Jobs))
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			ids[i] = fmt.Sprintf("%s\t%s %s", j.ID, j.Kind, j.State)
+			ids[i] = strings.TrimSpace(fmt.Sprintf("%s\t%s %s %s", part(j.ID), j.Kind, j.State, j.Title))
 		}
 		return ids, err
 	})

@@ -134,16 +134,16 @@ func (c *Call) Exit(err error) int {
 			text = strings.TrimSuffix(text, " (can: "+can+")")
 		}
 		text, excerpt, _ := strings.Cut(text, "\n")
-		c.Err.Line("stagepost: %s", text)
+		c.Err.Line("stagepost: %s", c.Err.Local(text))
 		for line := range strings.Lines(excerpt) {
 			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
 		}
 	}
 	if known {
-		fmt.Fprintf(c.Err, "  can: %s\n", can)
+		c.Err.Line("  can: %s", can)
 	}
 	if hint := c.Hint(err, n); hint != "" {
-		fmt.Fprintf(c.Err, "  hint: %s\n", hint)
+		c.Err.Line("  hint: %s", hint)
 	}
 	return n
 }

@@ -14,17 +14,25 @@ import (
 // wholeID matches ids as the engine makes them.
 var wholeID = regexp.MustCompile(`^[a-z]+_[0-9A-Z]{26}$`)
 
-// JobID gives the id of the job that a person means: a whole id as it is; else the server looks up the beginning or end
-// of an id, a number, KIND/NUMBER, or a name that an application knows. A name of several jobs is a usage error.
+// JobID returns the id of the job that has a name: a whole id as it is. The server looks up other names: the beginning or
+// end of an id, a number, KIND/NUMBER, or a name of an application. A name of several jobs is a usage error.
 func (c *Call) JobID(ctx context.Context, api *client.Client, name string) (job.ID, error) {
 	if wholeID.MatchString(name) || name == "" {
 		return job.ID(name), nil
 	}
 	found, err := api.Lookup(ctx, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", err
-	case len(found) == 1:
+	}
+	return onlyJob(name, found)
+}
+
+// onlyJob returns the only job that a name may mean.
+func onlyJob(name string, found []job.Job) (job.ID, error) {
+	switch len(found) {
+	case 0:
+		return "", job.Errorf(job.NotFound, "lookup", "", "there is no job %s", name)
+	case 1:
 		return found[0].ID, nil
 	}
 	var texts []string
@@ -33,9 +41,58 @@ func (c *Call) JobID(ctx context.Context, api *client.Client, name string) (job.
 			texts = append(texts, "and more")
 			break
 		}
-		texts = append(texts, fmt.Sprintf("%s (%s/%d, %s)", j.ID, j.Kind, j.Number, j.State))
+		text := string(j.ID)
+		if j.Kind != "" {
+			text += fmt.Sprintf(" (%s/%d, %s)", j.Kind, j.Number, j.State)
+		}
+		texts = append(texts, text)
 	}
 	return "", Usagef("%s means several jobs: %s", name, strings.Join(texts, ", "))
+}
+
+// JobStore is a store that no server works on.
+type JobStore interface {
+	List(context.Context, job.Query) (job.Page, error)
+	IDs(ctx context.Context, part string) ([]job.ID, error)
+}
+
+// StoredID is [Call.JobID] for a store that no server works on. It has no names of applications.
+func (c *Call) StoredID(ctx context.Context, store JobStore, name string) (job.ID, error) {
+	if wholeID.MatchString(name) || name == "" {
+		return job.ID(name), nil
+	}
+	var found []job.Job
+	kind, digits, given := strings.Cut(name, "/")
+	kinds := []string{kind}
+	if !given {
+		digits, kinds = name, c.LifeNames()
+	}
+	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n > 0 {
+		for _, kind := range kinds {
+			page, err := store.List(ctx, job.Query{Kinds: []job.Kind{job.Kind(kind)}, Number: n})
+			if err != nil {
+				return "", err
+			}
+			found = append(found, page.Jobs...)
+		}
+		if len(found) > 0 {
+			return onlyJob(name, found)
+		}
+	}
+	part := strings.ToUpper(name)
+	if kind, rest, known := strings.Cut(name, "_"); known {
+		part = strings.ToLower(kind) + "_" + strings.ToUpper(rest)
+	} else if len(part) < 4 {
+		return onlyJob(name, nil)
+	}
+	ids, err := store.IDs(ctx, part)
+	if err != nil {
+		return "", err
+	}
+	for _, id := range ids {
+		found = append(found, job.Job{ID: id})
+	}
+	return onlyJob(name, found)
 }
 
 // JobOf is JobID for a command about jobs of one kind: a number is that of a job of the kind.

@@ -100,6 +100,39 @@ func band(row []string, widths []int, first, end, width int) []string {
 	return []string{strings.TrimRight(b.String(), " ")}
 }
 
+// mostName is the width of the column of names in a sheet. A longer name, and a word that does not fit beside its name, has
+// a line of its own.
+const mostName = 24
+
+// sheet gives the lines of names and values. Values are wrapped in their column.
+func sheet(rows [][]string, width int) (lines []string) {
+	column := 0
+	for _, row := range rows {
+		if n := utf8.RuneCountInString(row[0]); n <= mostName {
+			column = max(column, n)
+		}
+	}
+	for _, row := range rows {
+		name, value := Clean(row[0]), Clean(row[1])
+		n := max(column, utf8.RuneCountInString(name))
+		fits := n+gap+utf8.RuneCountInString(value) <= width
+		if !fits && (n > column || !strings.Contains(value, " ")) {
+			lead := len(name) - len(strings.TrimLeft(name, " ")) + 2*gap
+			lines = append(lines, name)
+			lines = append(lines, wrap(strings.Repeat(" ", lead)+value, width, lead)...)
+			continue
+		}
+		pad := strings.Repeat(" ", n+gap-utf8.RuneCountInString(name))
+		for i, line := range wrap(value, width-n-gap, 0) {
+			if i > 0 {
+				name, pad = "", strings.Repeat(" ", n+gap)
+			}
+			lines = append(lines, name+pad+line)
+		}
+	}
+	return lines
+}
+
 // wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay. A word that is longer (an address, a
 // token) stays in one piece, so that it can be copied: the terminal breaks it.
 func wrap(text string, width, indent int) []string {
@@ -146,8 +179,7 @@ func wrapHelp(text string, width int) string {
 		case line == "", line[0] == ' ':
 			end()
 			out = append(out, wrap(line, width, min(description(line), width/2))...)
-		case strings.HasSuffix(line, ":"):
-			end()
+		case strings.HasSuffix(line, ":") && paragraph == "" && len(line) < width:
 			out = append(out, line)
 		default:
 			paragraph = strings.TrimSpace(paragraph + " " + line)

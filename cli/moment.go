@@ -39,12 +39,23 @@ func moment(text string, now time.Time, sign time.Duration) (time.Time, error) {
 // command accepts them.
 const shortID = 8
 
-// ID writes the id of a job: its end on a terminal, the whole in a pipe.
+// ShortID returns the short form of an id.
+func ShortID(id job.ID) string { return string(id[max(0, len(id)-shortID):]) }
+
+// ID writes the id of a job: the short form on a terminal, the whole in a pipe.
 func (p *Printer) ID(id job.ID) string {
-	if p.Terminal && p.Mode == ModeTable && len(id) > shortID {
-		return string(id[len(id)-shortID:])
+	if p.Terminal && p.Mode == ModeTable {
+		return ShortID(id)
 	}
 	return string(id)
+}
+
+// ids are the ids of jobs in a text.
+var ids = regexp.MustCompile(`\b[a-z]+_[0-9A-Z]{26}\b`)
+
+// Short returns a text with the ids of jobs as [Printer.ID] writes them.
+func (p *Printer) Short(text string) string {
+	return ids.ReplaceAllStringFunc(text, func(id string) string { return p.ID(job.ID(id)) })
 }
 
 // localTime is how times are shown to people.

@@ -27,6 +27,9 @@ type Part struct {
 	// Cause causes an event by the application's own operation. known is false if the event takes the common one.
 	Cause func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error)
 
+	// Done returns what an event did to a job, for the summary of a command; empty: as for other jobs.
+	Done func(e lifecycle.Event, j *client.Job) string
+
 	// Logs adds flags to the command logs. The function that it returns shows the log of a job; known is false if the job is of another application.
 	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (known bool, err error)
 
@@ -47,9 +50,21 @@ type Part struct {
 	// Ready is called when all parts are there.
 	Ready func()
 
+	// Scopes are flags of the commands hold and release that name jobs of the application.
+	Scopes []Scope
+
 	// Words are the values of flags, and Ask asks the server for them.
 	Words map[string][]string
 	Ask   map[string]cobra.CompletionFunc
+}
+
+// Scope is a flag that names jobs of an application for a hold. A flag with a tag takes a value: it names the jobs that have
+// TAG=VALUE, by default those of a kind and in a state. A flag without a tag names the jobs of a kind.
+type Scope struct {
+	Flag, Doc string
+	Tag       string
+	Kind      job.Kind
+	State     lifecycle.State
 }
 
 // hintOf gives the first hint of an application.

@@ -141,7 +141,10 @@ func (p *Printer) Sheet(pairs [][2]string) error {
 		}
 		rows = append(rows, []string{pair[0], pair[1]})
 	}
-	return p.Table(nil, rows)
+	if p.Columns() == 0 || p.Mode == ModePlain {
+		return p.Table(nil, rows)
+	}
+	return p.Lines(sheet(rows, p.Width))
 }
 
 // Line prints a sentence.

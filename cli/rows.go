@@ -42,12 +42,18 @@ func (p *Printer) Rows(heading []string, rows [][]string, give int, color func(r
 	lines := make([]string, len(all))
 	for n, row := range all {
 		var b strings.Builder
+		left := p.Width
 		for i, cell := range row {
 			if widths[i] == 0 {
 				continue
 			}
-			text := Cut(cell, widths[i])
-			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text)+gap)
+			width := widths[i]
+			if strings.Join(row[i+1:], "") == "" { // the rest of the line is free
+				width = max(width, left)
+			}
+			text := Cut(cell, width)
+			pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(text))+gap)
+			left -= widths[i] + gap
 			switch {
 			case n == 0:
 				text = p.Paint(Bold, text)

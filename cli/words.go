@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 )
 
-// Note tells the user something beside the answer.
-func (c *Call) Note(format string, args ...any) { fmt.Fprintf(c.Err, format+"\n", args...) }
+// Note prints a remark on standard error.
+func (c *Call) Note(format string, args ...any) { c.Err.Line(format, args...) }
 
 func Plural(n int64, one, many string) string {
 	if n == 1 {

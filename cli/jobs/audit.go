@@ -20,8 +20,8 @@ func (c *Commands) audit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit",
 		Short: "Show what people did: when, who, what, to what, why",
-		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. SAW is the version of the record
-that the person saw. Entries outlive the jobs they tell of. In a pipe and with -o json all entries are listed unless --last is given.`,
+		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. The columns in
+a pipe are number, time, who, as what, what, on what, from, to, why, and the version of the record that the person saw. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
 		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n  stagepost admin audit --job ing_01J9...",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,7 +84,7 @@ func (c *Commands) auditNewest(ctx context.Context, api *client.Client, q client
 	return c.printAudit(&a, more)
 }
 
-// printAudit prints entries. Columns: number, when, who, as what, what, on what, from, to, why, saw.
+// printAudit prints entries. Columns in a pipe: number, when, who, as what, what, on what, from, to, why, saw.
 func (c *Commands) printAudit(a *client.Audits, more bool) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(a)
@@ -96,14 +96,18 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 		if e.Seen > 0 {
 			saw = strconv.FormatInt(e.Seen, 10)
 		}
-		on := strings.TrimSpace(string(e.Job) + " " + e.Object)
+		on := strings.TrimSpace(c.Out.ID(e.Job) + " " + c.Out.Short(e.Object))
+		if c.Out.Mode == cli.ModeTable {
+			rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, string(e.Event), string(e.To), on, e.Note}
+			continue
+		}
 		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, strings.Join(e.By, ","), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
 	}
 	if len(rows) == 0 {
 		if err := c.Out.None("no entry matches"); err != nil {
 			return err
 		}
-	} else if err := c.Out.Table([]string{"#", "WHEN", "WHO", "AS", "WHAT", "ON WHAT", "FROM", "TO", "WHY", "SAW"}, rows); err != nil {
+	} else if err := c.Out.Rows([]string{"#", "AGE", "WHO", "WHAT", "TO", "ON WHAT", "WHY"}, rows, 2, nil); err != nil {
 		return err
 	}
 	if more && c.Out.Mode == cli.ModeTable {

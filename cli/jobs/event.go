@@ -3,6 +3,7 @@ package jobs
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,7 +70,7 @@ func (c *Commands) EventCommand(e lifecycle.Event, short, long, example string) 
 	return cmd
 }
 
-// causeAll causes an event on each job and tells what came of it. It goes on after a job that refuses, and ends with the first error.
+// causeAll causes an event on each job and prints the results. It continues after a job that refuses the event.
 func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string, a client.Act) error {
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()
@@ -78,59 +79,83 @@ func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string,
 		return err
 	}
 	one := func(id job.ID) (client.Job, error) {
+		if err := c.Resolve(ctx, api, &id); err != nil {
+			return client.Job{}, err
+		}
 		return c.Cause(ctx, api, id, e, &a)
 	}
-	return c.Each(ids, one, Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+	return c.Each(ids, one, c.Done(e), "OUTCOME",
+		func(j *client.Job) string { return string(j.Outcome) })
 }
 
-// Done gives what an event did, as its summary says it.
-func Done(e lifecycle.Event) string {
+// Done returns what an event did to a job, for a summary.
+func (c *Commands) Done(e lifecycle.Event) func(*client.Job) string {
 	words := map[lifecycle.Event]string{
 		"retry": "sent back", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted",
 		"update": "reported again", "suspend": "suspended", "resume": "resumed", "reset": "reset", "clean": "cleaned", "run": "resumed",
+		"priority": "moved",
 	}
-	return cmp.Or(words[e], string(e))
+	return func(j *client.Job) string {
+		for _, p := range c.Parts {
+			if p.Done != nil {
+				if text := p.Done(e, j); text != "" {
+					return text
+				}
+			}
+		}
+		return cmp.Or(words[e], string(e))
+	}
 }
 
-// Each does something to every job and prints id, state and what came of it, and on a terminal how many it was done to.
-// Errors of all but the last to fail are printed at once.
-func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did, heading string,
-	what func(*client.Job) string) error {
+// Each calls do for each job, and prints its id, its state and a column. On a terminal a summary follows: for each result of
+// did, the number of jobs; nil: none. Errors are printed at once, except the last one, which is returned.
+func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did func(*client.Job) string, heading string,
+	column func(*client.Job) string) error {
 	var failed error
-	n := 0
-	headings := []string{"ID", "STATE", heading}
+	var results []string
+	headings, done, refused := []string{"ID", "STATE", heading}, map[string]int{}, 0
 	for _, id := range ids {
 		j, err := do(job.ID(id))
 		if err != nil {
 			if failed != nil {
 				c.Exit(failed)
 			}
-			failed = err
+			failed, refused = err, refused+1
 			continue
 		}
-		n++
-		if err := c.tell(&j, headings, what(&j)); err != nil {
+		if did != nil {
+			result := did(&j)
+			if done[result]++; done[result] == 1 {
+				results = append(results, result)
+			}
+		}
+		if err := c.outcome(&j, headings, column(&j)); err != nil {
 			return err
 		}
 		headings = nil
 	}
-	if n > 0 && c.Out.Mode == cli.ModeTable {
-		refused := ""
-		if n < len(ids) {
-			refused = fmt.Sprintf("; not: %d", len(ids)-n)
-		}
-		c.Out.Line("%s: %d%s", did, n, refused)
+	if len(results) == 0 || c.Out.Mode != cli.ModeTable {
+		return failed
 	}
+	for i, result := range results {
+		results[i] = fmt.Sprintf("%s: %d", result, done[result])
+	}
+	if refused > 0 {
+		results = append(results, fmt.Sprintf("refused: %d", refused))
+	}
+	c.Out.Line("%s", strings.Join(results, "; "))
 	return failed
 }
 
-// Told prints what became of a job, in short.
+// Told prints a job in short, and on a terminal the address of its page.
 func (c *Commands) Told(j *client.Job) error {
-	return c.tell(j, []string{"ID", "STATE", "OUTCOME"}, string(j.Outcome))
+	err := c.outcome(j, []string{"ID", "STATE", "OUTCOME"}, string(j.Outcome))
+	c.Page(j.Links["page"])
+	return err
 }
 
-// tell is told for several jobs one after the other, of which the first has headings: ids are of one length, states of up to 15 letters.
-func (c *Commands) tell(j *client.Job, headings []string, what string) error {
+// outcome prints one of several jobs in short. The first one has headings: ids have one length, states up to 15 letters.
+func (c *Commands) outcome(j *client.Job, headings []string, column string) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(j)
 	}
@@ -138,5 +163,5 @@ func (c *Commands) tell(j *client.Job, headings []string, what string) error {
 	if c.Out.Mode == cli.ModeTable {
 		state = fmt.Sprintf("%-15s", state)
 	}
-	return c.Out.Table(headings, [][]string{{string(j.ID), state, what}})
+	return c.Out.Table(headings, [][]string{{string(j.ID), state, column}})
 }

@@ -42,13 +42,28 @@ func (c *Commands) history() *cobra.Command {
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(entries)
 			}
-			rows := make([][]string, len(entries))
-			for i, e := range entries {
-				rows[i] = c.entry(&e)
-			}
-			return c.Out.Table([]string{"#", "WHEN", "EVENT", "FROM", "TO", "OUTCOME", "BY", "WHO", "CAUSE", "NOTE"}, rows)
+			return c.printHistory(entries)
 		},
 	}
+}
+
+// printHistory prints entries. Columns in a pipe: see entry. On a terminal FROM is the TO of the line above.
+func (c *Commands) printHistory(entries []client.Event) error {
+	rows := make([][]string, len(entries))
+	for i := range entries {
+		e := &entries[i]
+		if c.Out.Mode == cli.ModePlain {
+			rows[i] = c.entry(e)
+			continue
+		}
+		who := e.Actor
+		if who == "" || strings.HasPrefix(who, "engine/") {
+			who = strings.Join(e.By, ",")
+		}
+		rows[i] = []string{c.Out.When(e.At), string(e.Event.Event), string(e.To), who,
+			strings.TrimPrefix(Because(e.Cause, e.Note), ": ")}
+	}
+	return c.Out.Table([]string{"AGE", "EVENT", "TO", "BY", "NOTE"}, rows)
 }
 
 // entry gives the columns of an entry.

@@ -10,48 +10,50 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // scope are the flags that name what a hold concerns.
 type scope struct {
-	kind, state, group, owner, job string
-	queue, place, tag              string
-	submissions, all               bool
+	job.Scope
+	all  bool
+	more map[string]*string // values of the flags of applications, by name
 }
 
 func (s *scope) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.kind, "kind", "", "all jobs of this kind")
-	f.StringVar(&s.state, "state", "", "all jobs in this state")
-	f.StringVar(&s.group, "group", "", "all jobs of this group (collection, course, service)")
-	f.StringVar(&s.owner, "owner", "", "all jobs of this owner")
-	f.StringVar(&s.job, "job", "", "this job, or the jobs of this batch, whatever their state")
-	f.StringVar(&s.queue, "queue", "", "a whole queue: ingest, access-small or access-large")
-	f.StringVar(&s.place, "place", "", "jobs that are to write to this storage location, as their profile calls it")
-	f.StringVar(&s.tag, "tag", "", "all jobs with this tag, such as queue=ingest")
-	f.BoolVar(&s.submissions, "submissions", false, "all new submissions: batches wait, the jobs of earlier ones go on")
+	f.StringVar((*string)(&s.Kind), "kind", "", "all jobs of this kind")
+	f.StringVar((*string)(&s.State), "state", "", "all jobs in this state")
+	f.StringVar(&s.Group, "group", "", "all jobs of this group (collection, course, service)")
+	f.StringVar(&s.Owner, "owner", "", "all jobs of this owner")
+	f.StringVar((*string)(&s.Job), "job", "", "this job, or the jobs of this batch, whatever their state")
+	f.StringVar(&s.Tag, "tag", "", "all jobs with this tag, such as queue=ingest")
 	f.BoolVar(&s.all, "all", false, "everything")
 }
 
-// scope gives what the flags name; given is false if they name nothing.
-func (s *scope) scope() (of job.Scope, given bool, err error) {
-	of = job.Scope{Kind: job.Kind(s.kind), State: lifecycle.State(s.state), Group: s.group, Owner: s.owner, Job: job.ID(s.job), Tag: s.tag}
-	switch {
-	case s.queue != "" && s.place != "", s.tag != "" && s.queue+s.place != "":
-		return of, true, cli.Usagef("one of --queue, --place and --tag")
-	case s.submissions && of.Kind != "":
-		return of, true, cli.Usagef("either --submissions or --kind")
-	case s.submissions:
-		of.Kind = "ingest.batch"
+// bindMore adds the flags of applications, when all parts are there.
+func (s *scope) bindMore(c *Commands, cmd *cobra.Command) {
+	s.more = map[string]*string{}
+	for _, p := range c.Parts {
+		for _, one := range p.Scopes {
+			if one.Tag != "" {
+				s.more[one.Flag] = cmd.Flags().String(one.Flag, "", one.Doc)
+			} else {
+				cmd.Flags().Bool(one.Flag, false, one.Doc)
+			}
+		}
 	}
-	if s.queue != "" {
-		of.Tag = "queue=" + s.queue
-	}
-	if s.place != "" {
-		of.Tag = "place=" + s.place
-		if of.Kind == "" && of.State == "" { // only what writes: earlier stages go on
-			of.Kind, of.State = "ingest.job", "Storing"
+}
+
+// read returns the scope of the flags; given is false if they name nothing.
+func (s *scope) read(c *Commands, cmd *cobra.Command) (of job.Scope, given bool, err error) {
+	of = s.Scope
+	for _, p := range c.Parts {
+		for _, one := range p.Scopes {
+			if cmd.Flags().Changed(one.Flag) {
+				if err := s.narrow(c, &of, &one); err != nil {
+					return of, true, err
+				}
+			}
 		}
 	}
 	if s.all && of != (job.Scope{}) {
@@ -60,28 +62,50 @@ func (s *scope) scope() (of job.Scope, given bool, err error) {
 	return of, s.all || of != job.Scope{}, nil
 }
 
-func (c *Commands) hold() *cobra.Command {
+// narrow restricts a scope to what the flag of an application names.
+func (s *scope) narrow(c *Commands, of *job.Scope, one *cli.Scope) error {
+	switch {
+	case one.Tag == "" && of.Kind != "":
+		return cli.Usagef("either --%s or --kind", one.Flag)
+	case one.Tag == "":
+		of.Kind, of.State = one.Kind, one.State
+		return nil
+	case of.Tag != "":
+		return cli.Usagef("--%s adds a tag, and a scope has one: %s", one.Flag, of.Tag)
+	}
+	value := *s.more[one.Flag]
+	if values := c.Words(one.Flag); len(values) > 0 && !slices.Contains(values, value) {
+		return cli.Usagef("there is no %s %q (known: %s)", one.Flag, value, strings.Join(values, ", "))
+	}
+	of.Tag = one.Tag + "=" + value
+	if of.Kind == "" && of.State == "" {
+		of.Kind, of.State = one.Kind, one.State
+	}
+	return nil
+}
+
+func (c *Commands) hold() (cmd *cobra.Command, ready func()) {
 	var a Act
 	var s scope
 	var until string
-	cmd := &cobra.Command{
+	cmd = &cobra.Command{
 		Use:   "hold [ID...]",
 		Short: "Keep jobs from being worked on: single ones, or all of a scope",
 		Long: `Without ids and scope it lists all holds.
 
 With ids it causes the event hold on these jobs, if their lifecycle has it in the state they are in.
-With a scope (--group, --queue, --place, --tag, --submissions, --kind, --state, --owner, --job, --all) it puts a hold on that: nothing of it is begun until
-it is released, jobs that come later included, and what is at work stops at the end of its stage. Flags together mean jobs that match all of them. A
-hold needs a reason (--note): those who wait will read it.
+With flags that name a scope, such as --group, --kind or --all, it puts a hold on the scope: no job of it begins its next
+stage until the hold is released, later jobs included. Jobs must match all the flags. A hold needs a reason (--note), which
+why shows for each job that waits.
 
-A hold on a collection (--group) or on one batch or job (--job) also takes the Pending ones out of the queue: they are Held, and after the hold
-was released somebody has to release them too. A hold that ends by itself (--until) leaves them where they are, and so do the others.`,
+A hold on a group (--group) or on one batch or job (--job) also moves Pending jobs to the state Held. After the release of
+the hold they need a release of their own. A hold with an end (--until) and other scopes do not move jobs.`,
 		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2h --note 'maintenance'\n" +
 			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
 		ValidArgsFunction: c.CompleteIDs,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, given, err := s.scope()
+			of, given, err := s.read(c, cmd)
 			if err != nil {
 				return err
 			}
@@ -104,9 +128,6 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 				holds, err := api.Holds(ctx)
 				return c.printHolds(holds, err)
 			}
-			if queues := c.Words("queue"); s.queue != "" && !slices.Contains(queues, s.queue) {
-				return cli.Usagef("there is no queue %q (known: %s)", s.queue, strings.Join(queues, ", "))
-			}
 			h := client.Hold{Scope: of, Everything: s.all, Who: cli.Whoami(a.Actor), Why: a.Note}
 			if until != "" {
 				if h.Until, err = cli.Future(until); err != nil {
@@ -124,7 +145,7 @@ was released somebody has to release them too. A hold that ends by itself (--unt
 	s.bind(cmd)
 	cmd.Flags().StringVar(&until, "until", "", "the hold ends by itself at this time: 2h, or 2026-11-22 11:16")
 	c.CompleteNames(cmd)
-	return cmd
+	return cmd, func() { s.bindMore(c, cmd) }
 }
 
 // tellConcerned says on a terminal how many jobs a new hold keeps, so that one which keeps none is noticed.

@@ -94,7 +94,7 @@ func (c *Commands) addedLife(ctx context.Context, name string) (*lifecycle.Table
 func (c *Commands) lifecycleShow() *cobra.Command {
 	return &cobra.Command{
 		Example: "  stagepost lifecycle show flow",
-		Use:     "show NAME", Short: "Show a lifecycle: its states and arrows with a sentence each",
+		Use:     "show NAME", Short: "Show a lifecycle: its states and transitions with a sentence each",
 		Args: cobra.ExactArgs(1), ValidArgs: c.LifeNames(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t, err := c.FindLife(args[0])
@@ -107,18 +107,33 @@ func (c *Commands) lifecycleShow() *cobra.Command {
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(t)
 			}
-			var rows [][]string
-			for _, s := range t.Stages() {
-				rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
-				for _, a := range s.Transitions {
-					if a.Class != lifecycle.Loop {
-						rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
-					}
-				}
-			}
-			return c.Out.Table([]string{"STATE", "IS", "EVENT", "TO", "BY", "WHAT IT MEANS"}, rows)
+			return c.printLife(t)
 		},
 	}
+}
+
+// printLife prints a lifecycle. Columns in a pipe: state, class, event, targets, actors, sentence.
+func (c *Commands) printLife(t *lifecycle.Table) error {
+	var rows [][]string
+	for _, s := range t.Stages() {
+		rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
+		for _, a := range s.Transitions {
+			if a.Class != lifecycle.Loop {
+				rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
+			}
+		}
+	}
+	if c.Out.Mode != cli.ModeTable {
+		return c.Out.Table(nil, rows)
+	}
+	for _, row := range rows {
+		if row[2] == "" {
+			c.Out.Line("%s (%s): %s", row[0], row[1], row[5])
+			continue
+		}
+		c.Out.Line("  %s to %s (%s): %s", row[2], row[3], row[4], row[5])
+	}
+	return nil
 }
 
 func targets(a lifecycle.Transition) string {

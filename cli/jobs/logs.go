@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,14 +96,23 @@ func (c *Commands) readLog(ctx context.Context, api *client.Client, id job.ID, f
 	}
 }
 
+// LogLine prints a line of a log. A terminal gets local time, and attributes as name=value.
 func (c *Commands) LogLine(l *client.Line) error {
-	if c.Out.Mode == cli.ModeJSON {
+	switch c.Out.Mode {
+	case cli.ModeJSON:
 		return c.Message(l)
+	case cli.ModeTable:
+		text := fmt.Sprintf("%s  %-5s %-12s  %s", l.Time.Local().Format(time.TimeOnly), l.Level, l.State, l.Msg)
+		for _, pair := range fields("", l.Attrs) {
+			if strings.Contains(pair[1], " ") {
+				pair[1] = strconv.Quote(pair[1])
+			}
+			text += " " + pair[0] + "=" + c.Out.Short(pair[1])
+		}
+		c.Out.Line("%s", text)
+		return nil
 	}
 	stamp := l.Time.UTC().Format("2006-01-02T15:04:05.000Z")
-	if c.Out.Mode == cli.ModeTable {
-		stamp = l.Time.Local().Format("15:04:05")
-	}
 	_, err := fmt.Fprintln(c.Out, strings.TrimRight(strings.Join([]string{stamp, l.Level, cli.Clean(string(l.State)), cli.Clean(l.Msg), cli.Clean(string(l.Attrs))}, "\t"), "\t"))
 	return err
 }

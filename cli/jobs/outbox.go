@@ -66,13 +66,22 @@ is refused for good, or too often, is given up.`,
 
 // printOutbox prints messages. Columns: key, topic, attempts, status, created, next try, error.
 func (c *Commands) printOutbox(messages []job.Message, more bool) error {
-	err := cli.List(c.Out, messages, "no message matches", "KEY|TOPIC|TRIES|STATUS|AGE|NEXT|ERROR", func(m *job.Message) []string {
+	switch {
+	case c.Out.Mode == cli.ModeJSON:
+		return c.Out.JSON(messages)
+	case len(messages) == 0:
+		return c.Out.None("no message matches")
+	}
+	rows := make([][]string, len(messages))
+	for i := range messages {
+		m := &messages[i]
 		status, due := string(m.Settled), ""
 		if m.Settled == job.Pending {
 			status, due = "pending", c.Out.When(m.Due)
 		}
-		return []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
-	})
+		rows[i] = []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
+	}
+	err := c.Out.Rows([]string{"KEY", "TOPIC", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows, 1, nil)
 	if more && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%s", cli.ShownOf(len(messages)))
 	}

@@ -18,15 +18,21 @@ type Commands struct {
 // Part adds the commands for jobs of every kind.
 func Part(call *cli.Call) cli.Part {
 	c := &Commands{call}
-	logs, ready := c.logs()
+	logs, logsReady := c.logs()
+	hold, holdReady := c.hold()
+	release, releaseReady := c.release()
 	return cli.Part{
-		Ready: ready,
+		Ready: func() {
+			logsReady()
+			holdReady()
+			releaseReady()
+		},
 		Groups: []*cobra.Command{
 			c.lifecycle(), cli.InGroup("admin", c.audit(), c.outbox(), c.drain(), c.resume()),
 		},
 		Daily: []*cobra.Command{c.list(), c.show(), c.why(), logs, c.watch(), c.retry()},
 		More: []*cobra.Command{
-			c.history(), c.stuck(), c.create(), c.cancel(), c.stop(), c.hold(), c.release(), c.delete(), c.priority(), c.event(),
+			c.history(), c.stuck(), c.create(), c.cancel(), c.stop(), hold, release, c.delete(), c.priority(), c.event(),
 		},
 		Missing: func(path []string, _ *job.Error) string {
 			scoped := c.Called.Flags().NArg() == 0

@@ -40,7 +40,7 @@ priority --parent.`,
 				}
 				return api.SetPriority(ctx, id, p)
 			}
-			return c.Each(args[1:], set, fmt.Sprintf("moved to priority %d", n), "PRIO",
+			return c.Each(args[1:], set, func(*client.Job) string { return fmt.Sprintf("moved to priority %d", n) }, "PRIO",
 				func(j *client.Job) string { return strconv.Itoa(j.Priority) })
 		},
 	}

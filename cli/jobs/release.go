@@ -10,23 +10,22 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-func (c *Commands) release() *cobra.Command {
+func (c *Commands) release() (cmd *cobra.Command, ready func()) {
 	var a Act
 	var s scope
-	cmd := &cobra.Command{
+	cmd = &cobra.Command{
 		Use:   "release [ID...]",
 		Short: "Let held jobs go on: single ones, or all of a scope",
-		Long: `With ids it causes the event release on these jobs; it is refused while a hold is still on. With a scope it ends the hold that was put on
-exactly that scope, and prints the holds that are left.
+		Long: `With ids it causes the event release on these jobs, which is refused while a hold applies to them. With a scope it ends the
+hold on exactly that scope, and prints the holds that remain.
 
-Jobs that the hold took out of their queue (state Held) stay there until each is released: by id, or all of a collection, or all there are, with
-stagepost bulk release.`,
+Jobs that the hold moved to the state Held stay there until they are released: by id, or many with stagepost bulk release.`,
 		Example: "  stagepost release --group maps\n  stagepost release bat_01J9...\n" +
 			"  stagepost bulk release --state Held --group maps --note 'storage is back'",
 		ValidArgsFunction: c.CompleteIDs,
 		Args:              cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			of, given, err := s.scope()
+			of, given, err := s.read(c, cmd)
 			switch {
 			case err != nil:
 				return err
@@ -54,7 +53,7 @@ stagepost bulk release.`,
 	a.Bind(cmd)
 	s.bind(cmd)
 	c.CompleteNames(cmd)
-	return cmd
+	return cmd, func() { s.bindMore(c, cmd) }
 }
 
 // released prints that a hold ended, and the holds that remain.

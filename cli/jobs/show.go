@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -69,24 +70,23 @@ func (c *Commands) printJob(j *client.Job) error {
 		heading += " (" + string(j.Outcome) + ")"
 	}
 	c.Out.Line("%s", strings.TrimPrefix(strings.TrimSpace(j.Title+" "+j.Object)+": "+heading, ": "))
-	all := append(c.sections(j), section{"as submitted", fields("", j.Spec)}, section{"found out", fields("", j.Data)})
-	width := 0
-	for _, s := range all {
-		for _, pair := range s.pairs {
-			if pair[1] != "" {
-				width = max(width, len(pair[0]))
-			}
-		}
-	}
-	for _, s := range all {
-		if err := c.printSection(&s, width); err != nil {
+	for _, s := range append(c.sections(j), section{"as submitted", fields("", j.Spec)}, section{"found out", fields("", j.Data)}) {
+		if err := c.printSection(&s); err != nil {
 			return err
 		}
 	}
-	if page := j.Links["page"]; page != "" {
-		c.Page(page)
-	}
+	c.Page(j.Links["page"])
 	return nil
+}
+
+// pageOf prints the address of a job's page.
+func (c *Commands) pageOf(ctx context.Context, api *client.Client, id job.ID) error {
+	if !c.Out.Terminal {
+		return nil
+	}
+	j, err := api.Job(ctx, id)
+	c.Page(j.Links["page"])
+	return err
 }
 
 // section is a part of what show prints.
@@ -95,17 +95,19 @@ type section struct {
 	pairs [][2]string
 }
 
-func (c *Commands) printSection(s *section, width int) error {
+// printSection prints the fields that have a value, below the name of the section.
+func (c *Commands) printSection(s *section) error {
 	var pairs [][2]string
 	for _, pair := range s.pairs {
-		if pair[1] != "" {
-			pairs = append(pairs, [2]string{fmt.Sprintf("  %-*s", width+1, pair[0]+":"), c.Out.Local(pair[1])})
+		value := c.Out.Local(pair[1])
+		if first, rest, many := strings.Cut(strings.TrimSpace(value), "\n"); many {
+			value = fmt.Sprintf("%s ... (%d lines; -o json has all)", first, 2+strings.Count(rest, "\n"))
+		}
+		if value != "" {
+			pairs = append(pairs, [2]string{fmt.Sprintf("  %-20s", pair[0]+":"), value})
 		}
 	}
-	if len(pairs) == 0 {
-		return nil
-	}
-	if s.name != "" {
+	if len(pairs) > 0 && s.name != "" {
 		c.Out.Line("%s", s.name)
 	}
 	return c.Out.Sheet(pairs)

@@ -47,7 +47,10 @@ For a job that has ended it tells how it came to its end. With --at it tells abo
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(x)
 			}
-			return c.Explain(&x)
+			if err := c.Explain(&x); err != nil || c.Out.Mode != cli.ModeTable {
+				return err
+			}
+			return c.pageOf(ctx, api, id)
 		},
 	}
 	cmd.Flags().StringVar(&at, "at", "", "about this moment instead of now: 2h ago is 2h, or 2026-11-22 11:16")
@@ -80,7 +83,7 @@ func (c *Commands) Explain(x *client.Explanation) error {
 	if len(x.Not) > 0 {
 		c.Out.Line("Not the reason: %s", strings.Join(x.Not, "; "))
 	}
-	if x.Attempts != "" {
+	if x.Attempts != "" && x.Position.Outcome == "" {
 		c.Out.Line("%s", x.Attempts)
 	}
 	return nil

@@ -1,6 +1,8 @@
 package hostcli
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -32,7 +34,14 @@ First try to put back what is missing, or restore a backup into an empty directo
 				return err
 			}
 			if len(args) > 0 {
-				return sqlite.AcceptRecords(cmd.Context(), dir, cli.Whoami(actor), note, jobIDs(args)...)
+				ids, err := c.storedIDs(cmd.Context(), dir, args)
+				if err != nil {
+					return err
+				}
+				if err := sqlite.AcceptRecords(cmd.Context(), dir, cli.Whoami(actor), note, ids...); err != nil {
+					return err
+				}
+				return cli.List(c.Out, ids, "", "ACCEPTED", func(id *job.ID) []string { return []string{string(*id)} })
 			}
 			missing, err := sqlite.Accept(cmd.Context(), dir, cli.Whoami(actor), note)
 			if err != nil {
@@ -49,9 +58,19 @@ First try to put back what is missing, or restore a backup into an empty directo
 	return cmd
 }
 
-func jobIDs(args []string) (ids []job.ID) {
-	for _, id := range args {
-		ids = append(ids, job.ID(id))
+// storedIDs returns the ids of jobs in a data directory that no server works on.
+func (c *commands) storedIDs(ctx context.Context, dir string, names []string) (ids []job.ID, err error) {
+	store, err := sqlite.Open(dir, sqlite.Options{})
+	if err != nil {
+		return nil, err
 	}
-	return ids
+	defer func() { err = errors.Join(err, store.Close()) }()
+	for _, name := range names {
+		id, err := c.StoredID(ctx, store, name)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
 }

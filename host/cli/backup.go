@@ -83,7 +83,7 @@ func (c *commands) printBackup(b *client.BackedUp) error {
 	}
 	pairs := [][2]string{
 		{"backup", b.Dir}, {"installation", b.Installation}, {"moment", c.Out.Moment(b.Moment)}, {"files", strconv.FormatInt(b.Files, 10)},
-		{"bytes", strconv.FormatInt(b.Bytes, 10)}, {"left out", strings.Join(b.Without, ", ")}, {"not known", strings.Join(b.Unknown, ", ")},
+		{"bytes", c.Bytes(b.Bytes)}, {"left out", strings.Join(b.Without, ", ")}, {"not known", strings.Join(b.Unknown, ", ")},
 	}
 	for _, l := range b.Outside {
 		pairs = append(pairs, [2]string{"outside", l.Path + " (" + l.What + ")"})

@@ -2,12 +2,12 @@ package hostcli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/host"
-	"github.com/stagepost/stagepost/job"
 )
 
 func (c *commands) verify() *cobra.Command {
@@ -22,15 +22,22 @@ On a running server the check goes through its API. On a data directory without 
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var id job.ID
-			if len(args) == 1 {
-				id = job.ID(args[0])
-			}
+			name := strings.Join(args, "")
 			return c.checkup(cmd,
-				func(ctx context.Context, api *client.Client) (client.Checkup, error) {
+				func(ctx context.Context, api *client.Client) (found client.Checkup, err error) {
+					id, err := c.JobID(ctx, api, name)
+					if err != nil {
+						return found, err
+					}
 					return api.Verify(ctx, client.Verify{Job: id})
 				},
-				func(ctx context.Context, k *host.Keeper) (client.Checkup, error) { return k.Verify(ctx, id) })
+				func(ctx context.Context, k *host.Keeper) (found client.Checkup, err error) {
+					id, err := c.StoredID(ctx, k.Store, name)
+					if err != nil {
+						return found, err
+					}
+					return k.Verify(ctx, id)
+				})
 		},
 	}
 }

@@ -34,14 +34,15 @@ func (c *commands) bulk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bulk EVENT",
 		Short: "Do one thing to all jobs that match, such as retry, release or delete",
-		Long: `Causes an event on every job that matches all filters given, the oldest first, as if you did it to each by hand: lifecycle and rules judge each
-job, and each history says who, why and in which bulk.
+		Long: `Causes an event on every job that matches all filters, the oldest first, as a command for each job would: the lifecycle
+and the rules of its application apply, and each history has the actor, the reason and the id of the bulk.
 
-How many jobs match must be said, so that a wrong filter does no harm. On a terminal it shows what it would meet and asks for the number; in a pipe
-it wants --expect, and without it shows the same and ends with exit code 4. If another number matches when it begins, nothing is done.
+The number of matching jobs is required, so that a wrong filter does no harm. On a terminal the command shows the jobs and
+asks for the number. A pipe needs --expect: without it the command shows the jobs and ends with exit code 4. If another
+number of jobs matches when the bulk begins, nothing is done.
 
-A bulk is a job of kind bulk: watch, show, why and cancel work on it. It goes on if the server is restarted, and acts on no job twice. A job that
-changes meanwhile and then does not match any more is left alone. The exit code is 5 if not one job could be done.`,
+A bulk is a job of the kind bulk, for watch, show, why and cancel. It continues after a restart of the server, and acts on
+no job twice. A job that changes meanwhile and no longer matches is left as it is. The exit code is 5 if no job was changed.`,
 		Example: "  stagepost bulk retry --state Failed --cause disk-full --note 'disk replaced'\n" +
 			"  stagepost bulk release --state Held --group maps --note 'storage is back' --expect 40\n" +
 			"  stagepost bulk priority --priority 10 --parent bat_01J9... --note 'exhibition' --expect 200",
@@ -135,7 +136,7 @@ func (c *commands) runBulk(ctx context.Context, b *bulkFlags, r client.Bulk) err
 	if b.later {
 		return c.Told(&j)
 	}
-	return c.awaitBulk(ctx, api, &j)
+	return c.awaitBulk(ctx, api, &j, r.Event)
 }
 
 // agree makes sure that the number of jobs is meant. Nobody can be asked in a pipe.
@@ -168,7 +169,7 @@ func (c *commands) askNumber(p *client.BulkPreview) error {
 }
 
 // awaitBulk shows how far a bulk is until it has ended, then what it did.
-func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.Job) error {
+func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.Job, e lifecycle.Event) error {
 	if c.Out.Mode != cli.ModeJSON {
 		if err := c.Told(j); err != nil {
 			return err
@@ -197,7 +198,7 @@ func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.
 	if err != nil {
 		return err
 	}
-	err = c.printResult(&last, &result)
+	err = c.printResult(&last, &result, e)
 	if last.Outcome != lifecycle.OK {
 		err = errors.Join(err, cli.FailedJob{Job: last})
 	}
@@ -210,7 +211,8 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		return c.Out.JSON(p)
 	}
 	if c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%d %s, %s; the lifecycle lets %s be done to %d of them.", p.Count, cli.Plural(int64(p.Count), "job matches", "jobs match"), cli.Size(p.Bytes), p.Event, p.Legal)
+		c.Out.Line("%d %s, %s; %s is legal for %d of them.", p.Count,
+			cli.Plural(int64(p.Count), "job matches", "jobs match"), cli.Size(p.Bytes), p.Event, p.Legal)
 	}
 	rows := [][]string{{"count", strconv.Itoa(p.Count), strconv.FormatInt(p.Bytes, 10), strconv.Itoa(p.Legal)}}
 	states := make([][]string, len(p.States))
@@ -223,7 +225,7 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 	}
 	sample := make([][]string, len(p.Sample))
 	for i, j := range p.Sample {
-		sample[i] = []string{"sample", string(j.ID), string(j.State), j.Group, j.Owner, j.Cause, cmp.Or(j.Refused, j.Message)}
+		sample[i] = []string{"sample", c.Out.ID(j.ID), string(j.State), j.Group, j.Owner, j.Cause, cmp.Or(j.Refused, j.Message)}
 	}
 	groups, causes := c.named("group", p.Groups), c.named("cause", p.Causes)
 	if c.Out.Mode == cli.ModePlain {
@@ -234,7 +236,7 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		rows    [][]string
 	}{
 		{[]string{"", "KIND", "STATE", "JOBS", "BYTES", "LEGAL", "AN OPERATOR CAN"}, states}, {[]string{"", "GROUP", "JOBS", "BYTES"}, groups},
-		{[]string{"", "CAUSE", "JOBS", "BYTES"}, causes}, {[]string{"", "ID", "STATE", "GROUP", "OWNER", "CAUSE", "REFUSES BECAUSE, OR MESSAGE"}, sample},
+		{[]string{"", "CAUSE", "JOBS", "BYTES"}, causes}, {[]string{"", "ID", "STATE", "GROUP", "OWNER", "CAUSE", "REFUSED BECAUSE, OR MESSAGE"}, sample},
 	} {
 		if len(part.rows) == 0 {
 			continue
@@ -242,7 +244,7 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		for i := range part.rows {
 			part.rows[i] = part.rows[i][1:]
 		}
-		if err := c.Out.Table(part.heading[1:], part.rows); err != nil {
+		if err := c.Out.Rows(part.heading[1:], part.rows, 1, nil); err != nil {
 			return err
 		}
 	}
@@ -258,12 +260,16 @@ func (c *commands) named(what string, counts []client.BulkCount) [][]string {
 }
 
 // printResult prints what a bulk did. In a pipe each line begins with what it is: done, changed, gone, refused.
-func (c *commands) printResult(j *client.Job, r *client.BulkResult) error {
+func (c *commands) printResult(j *client.Job, r *client.BulkResult, e lifecycle.Event) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(struct {
 			Job    *client.Job        `json:"job"`
 			Result *client.BulkResult `json:"result"`
 		}{j, r})
+	}
+	if c.Out.Mode == cli.ModeTable {
+		c.summary(r, e)
+		return nil
 	}
 	rows := [][]string{
 		{"matches", strconv.Itoa(r.Matches), ""}, {"done", strconv.Itoa(r.Done), ""}, {"changed", strconv.Itoa(r.Changed), ""},
@@ -276,8 +282,29 @@ func (c *commands) printResult(j *client.Job, r *client.BulkResult) error {
 		}
 		rows = append(rows, []string{"refused because", strconv.Itoa(one.Jobs), one.Reason + " (such as " + strings.Join(ids, ", ") + ")"})
 	}
-	if r.Matches == 0 && c.Out.Mode == cli.ModeTable {
-		return nil // it did not begin: its message says why
+	return c.Out.Table(nil, rows)
+}
+
+// summary prints on a terminal what a bulk did, and why jobs refused.
+func (c *commands) summary(r *client.BulkResult, e lifecycle.Event) {
+	if r.Matches == 0 {
+		return // it did not begin: its message has the reason
 	}
-	return c.Out.Table([]string{"WHAT", "JOBS", "WHY"}, rows)
+	texts := []string{fmt.Sprintf("%s: %d", c.Done(e)(&client.Job{}), r.Done)}
+	for _, part := range []struct {
+		n    int
+		text string
+	}{{r.Changed, "changed meanwhile"}, {r.Skipped, "gone meanwhile"}, {r.Refused, "refused"}} {
+		if part.n > 0 {
+			texts = append(texts, fmt.Sprintf("%s: %d", part.text, part.n))
+		}
+	}
+	c.Out.Line("%s", strings.Join(texts, "; "))
+	for _, one := range r.Refusals {
+		ids := make([]string, min(3, len(one.Sample)))
+		for i := range ids {
+			ids[i] = c.Out.ID(one.Sample[i])
+		}
+		c.Out.Line("  %d refused: %s (such as %s)", one.Jobs, one.Reason, strings.Join(ids, ", "))
+	}
 }

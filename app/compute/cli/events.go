@@ -105,10 +105,6 @@ func (c *commands) eventLine(e *client.Event) error {
 			Event *client.Event `json:"event"`
 		}{e})
 	}
-	stamp := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
-	if c.Out.Mode == cli.ModeTable {
-		stamp = e.At.Local().Format(time.TimeOnly)
-	}
 	said := strings.TrimSuffix(eventWords(e), ".") + jobs.Because(e.Cause, e.Note)
 	// a person took the timer's transition: its sentence is not what happened, and the note names him
 	early := e.Actor != "" && e.Event.Event == compute.Clean
@@ -118,6 +114,12 @@ func (c *commands) eventLine(e *client.Event) error {
 	case e.Actor != "":
 		said += fmt.Sprintf(" (%s, %s)", strings.Join(e.By, ", "), e.Actor)
 	}
+	if c.Out.Mode == cli.ModeTable {
+		c.Out.Line("%s  %-8s  %-10s  %s", e.At.Local().Format(time.TimeOnly), e.Event.Event, e.To,
+			strings.TrimSpace(said))
+		return nil
+	}
+	stamp := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
 	_, err := fmt.Fprintln(c.Out,
 		strings.Join([]string{stamp, cli.Clean(string(e.Event.Event)), cli.Clean(string(e.To)),
 			cli.Clean(strings.TrimSpace(said))}, "\t"))

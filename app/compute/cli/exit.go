@@ -204,6 +204,6 @@ func (c *commands) exitRun(err error, n int) {
 		hint = c.Hint(inner, c.Code(inner))
 	}
 	if hint != "" {
-		fmt.Fprintf(c.Err, "  hint: %s\n", hint)
+		c.Err.Line("  hint: %s", hint)
 	}
 }

@@ -48,6 +48,16 @@ func Part(call *cli.Call) cli.Part {
 			}
 			return j, true, err
 		},
+		Done: func(e lifecycle.Event, j *client.Job) string {
+			switch {
+			case j.Kind != compute.JobKind:
+			case e == "retry":
+				return "new jobs made of their files"
+			case e == "cancel" && j.Ended && j.State != compute.Killed:
+				return "had ended already"
+			}
+			return ""
+		},
 		Logs:   c.output,
 		Code:   computeCode,
 		Report: c.exitRun,
@@ -95,7 +105,7 @@ func (c *commands) computeHint(err error, code int) string {
 	var f cli.FailedJob
 	p := client.ProblemOf(err)
 	switch {
-	case code == cli.ExitUsage && p != nil && c.ofCompute() &&
+	case code == cli.ExitUsage && p != nil &&
 		(strings.Contains(p.Detail, "there is no service") || strings.Contains(p.Detail, "that its service allows")):
 		return "stagepost compute services shows the services and what they allow"
 	case code == cli.ExitRefused && p != nil && strings.Contains(p.Detail, "confirm that it is to run again"):

@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -99,7 +98,7 @@ func (c *commands) listFiles(ctx context.Context, api *client.Client, id job.ID)
 	}
 	rows := make([][]string, len(all))
 	for i, f := range all {
-		rows[i] = []string{f.From, f.Name, strconv.FormatInt(f.Size, 10), f.Mode, c.Out.When(f.Modified)}
+		rows[i] = []string{f.From, f.Name, c.Bytes(f.Size), f.Mode, c.Out.When(f.Modified)}
 	}
 	if j, err := api.ComputeJob(ctx, id); err == nil { // the list is right without it
 		c.sayLeft(&j)

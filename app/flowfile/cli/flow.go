@@ -225,7 +225,7 @@ func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.E
 					}
 					return api.Do(ctx, j.ID, e, body)
 				}
-				return c.Each(args, do, jobs.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
+				return c.Each(args, do, c.Done(e), "OUTCOME", func(j *client.Job) string { return string(j.Outcome) })
 			})
 		},
 	}

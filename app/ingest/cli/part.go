@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
@@ -55,6 +56,12 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 					return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an ingest job the ARK of its object"
 				}
 				return ""
+			},
+			Scopes: []cli.Scope{
+				{Flag: "queue", Tag: "queue", Doc: "a whole queue: ingest, access-small or access-large"},
+				{Flag: "place", Tag: "place", Kind: record.JobKind, State: record.Storing,
+					Doc: "jobs that will write to this storage location, as their profile names it; earlier stages continue"},
+				{Flag: "submissions", Kind: record.BatchKind, Doc: "all new submissions: batches wait, the jobs of earlier ones go on"},
 			},
 			Words: map[string][]string{
 				"queue": {"ingest", "access-small", "access-large"}, "tag": {"queue=ingest", "queue=access-small", "queue=access-large", "place="},
