@@ -41,6 +41,9 @@ var rules = []rule{
 	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
 	{"engine/meter", []string{"job", "lifecycle"}, "words for those who count; the engine imports them"},
+	{"engine/remote", []string{"job", "lifecycle"}, "what remote workers exchange with the engine, which imports it"},
+	{"engine/status", []string{"job"}, "the state of an engine, which imports it"},
+	{"engine/cause", []string{"job"}, "causes that the engine records; applications import it"},
 	{"engine/explain", []string{"job", "lifecycle", "engine", "api"}, "it reads the engine and the store, and stands above both; its answers are those of the API"},
 	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
 	{"flow/draw", []string{"lifecycle", "flow", "internal/layered", "quantity"}, "pictures of flows need no engine"},
@@ -203,7 +206,7 @@ func together(dir, path string) string {
 var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
 // nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/metrics", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "cli", "config", "host", "host/cli",
+var nameless = []string{"server", "server/metrics", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "engine/remote", "engine/status", "engine/cause", "cli", "config", "host", "host/cli",
 	"module", "backup"}
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.

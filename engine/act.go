@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -46,7 +47,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	}
 	if !w.knows(&j) {
-		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.CheckDefinition(&j).Sentence)
+		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.foreign(&j).Sentence)
 	}
 	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
 	if err != nil {
@@ -85,7 +86,7 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 
 // SetPriority moves a job in its queue at once, the one who works on it. It stands in the history like any event. A job
 // that waits for a person because its attempts or its starts are used up where there is no failure exit
-// ([CauseAttempts], [CausePoison]) has them again and is due. version is that of the record the person saw; 0: whatever
+// (its cause is attempts or poison) has them again and is due. version is that of the record the person saw; 0: whatever
 // it is now.
 func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
@@ -117,7 +118,7 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 	}
 	c.Version, c.Seen, c.Actor, c.Note, c.Keep = j.Version, version, actor, note, true
 	c.Set.Priority = &p
-	if Exhausted(&j) {
+	if block.Exhausted(&j) {
 		zero, empty := 0, ""
 		c.Set.Due, c.Set.Attempts, c.Set.Starts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &zero, &empty, &empty
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -69,7 +70,7 @@ func TestEveryTransitionIsAnnounced(t *testing.T) {
 		"retries": {riding: func(context.Context, *engine.Run) error { return errBroken }, want: "begin next backoff backoff fail"},
 		"panic":   {sorting: func(context.Context, *engine.Run) error { panic("no") }, want: "begin backoff fail"},
 		"timeout": {riding: func(context.Context, *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "x", Sentence: "x", Until: time.Now().Add(24 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "x", Sentence: "x", Until: time.Now().Add(24 * time.Hour)})
 		}, want: "begin next wait fail"},
 		"a person": {sorting: takes(time.Hour), want: "begin stop retry next finish", then: func(w *world, id job.ID) {
 			time.Sleep(time.Minute)
@@ -129,7 +130,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := e.Acquire(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
+		if jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 		w := start(t, store, (&postbox{}).options(), announcing(nil))
@@ -149,11 +150,11 @@ func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	}
 	w := &world{Engine: e, t: t, store: e.Store()}
 	j := w.post(engine.Order{})
-	jobs, err := e.Acquire(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
+	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("got %v, %v", jobs, err)
 	}
-	results, err := e.Conclude(t.Context(), "outside", jobs, []engine.Report{{Job: j.ID, Epoch: jobs[0].Epoch}})
+	results, err := e.Remote().Report(t.Context(), "outside", jobs, []remote.Report{{Job: j.ID, Epoch: jobs[0].Epoch}})
 	if err != nil || results[0].Err != nil {
 		t.Fatalf("got %v, %v", results, err)
 	}

@@ -83,7 +83,7 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 			case "Camp":
 				return engine.Go("go")
 			case "Walking":
-				return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+				return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
 			}
 			return r.Move(ctx, "arrive")
 		}))
@@ -107,7 +107,7 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 	for name, last := range map[string]func(ctx context.Context, r *engine.Run) error{
 		"success": func(context.Context, *engine.Run) error { return engine.Go("arrive") },
 		"wait": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+			return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
 		},
 		"save": func(ctx context.Context, r *engine.Run) error {
 			r.PutTask(job.Task{Name: "boots", Kind: "test", State: "On"})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -171,7 +172,7 @@ func TestWaitIsNoAttempt(t *testing.T) {
 		tries := 0
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
 			if tries++; tries <= 40 {
-				return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Minute)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Minute)})
 			}
 			return nil
 		}}))
@@ -196,7 +197,7 @@ func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 			if tries++; tries == 1000 {
 				return engine.Fail("spins", errBroken)
 			}
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut"})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut"})
 		}}))
 		defer w.stop()
 		j := w.post(engine.Order{})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -58,7 +59,7 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 				}
 				return answered
 			})
-			waiting := func(j *job.Job) bool { return j.Cause == engine.CauseChildren && !j.Claimed() }
+			waiting := func(j *job.Job) bool { return j.Cause == cause.Children && !j.Claimed() }
 			bag, err := first.Submit(t.Context(), engine.Order{Kind: "test.bag", Key: "one"})
 			synctest.Wait()
 			if err == nil {

@@ -114,7 +114,7 @@ func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 		}
 	case "wait":
 		if !tr.is(&tr.here) {
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(3 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(3 * time.Hour)})
 		}
 	case "long":
 		look := time.NewTicker(10 * time.Minute)
@@ -164,7 +164,7 @@ func (tr *trial) fill() []job.Job {
 	return all
 }
 
-func (tr *trial) status() clock.State { return tr.e.Guard().State() }
+func (tr *trial) status() clock.State { return tr.e.Clock().State() }
 
 // check holds deletions against the true time, and appears that every job ends.
 func (tr *trial) check() {
@@ -241,7 +241,7 @@ func wrongAtStart(tr *trial, off time.Duration) {
 		tr.begin()
 		tr.fill()
 		time.Sleep(30 * time.Hour)
-		if s := tr.status(); s.Doubt == "" || tr.count(tr.deleted) > 0 || tr.e.Guard().State().Doubt == "" {
+		if s := tr.status(); s.Doubt == "" || tr.count(tr.deleted) > 0 || tr.e.Clock().State().Doubt == "" {
 			tr.Errorf("%d deleted, clock %+v", tr.count(tr.deleted), s)
 		}
 		tr.end()
@@ -491,7 +491,7 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" || left < c.least || left > c.most {
 					t.Errorf("%q has it for %v, want from %v to %v; %v", got.Worker, left, c.least, c.most, err)
 				}
-				if lost, err := tr.e.Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}}, time.Hour); err != nil || len(lost) > 0 {
+				if lost, err := tr.e.Remote().Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}}, time.Hour); err != nil || len(lost) > 0 {
 					t.Errorf("its worker cannot renew: %v, %v", lost, err)
 				}
 				if c.withoutClock {

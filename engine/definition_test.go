@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -106,7 +107,7 @@ func TestOutsideWorkersAndTimersKeepToTheDefinition(t *testing.T) {
 		first := outside(t, store, outward(old))
 		first.post(engine.Order{})
 		late := first.post(engine.Order{Deadline: time.Now().Add(time.Minute)})
-		w := start(t, store, engine.Options{Name: "new"}, remote())
+		w := start(t, store, engine.Options{Name: "new"}, remoteLetters())
 		time.Sleep(2 * time.Minute)
 		w.stop()
 		if j := w.get(late.ID); j.State != "Posted" {
@@ -114,7 +115,7 @@ func TestOutsideWorkersAndTimersKeepToTheDefinition(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		for _, j := range w.acquire("ann", 9) {
-			if r := w.report("ann", j, engine.Report{}); r.Err == nil {
+			if r := w.report("ann", j, remote.Report{}); r.Err == nil {
 				t.Errorf("an outside worker moved a job of another definition to %s", r.Job.State)
 			}
 		}

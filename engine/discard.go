@@ -77,7 +77,7 @@ func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *Act) (
 	case w == nil:
 		return "", nil, refuse("this engine does not know the kind %s", j.Kind)
 	case !w.knows(j):
-		return "", nil, refuse("%s", w.CheckDefinition(j).Sentence)
+		return "", nil, refuse("%s", w.foreign(j).Sentence)
 	case !j.Ended:
 		return "", nil, refuse("it has not ended (%s): only what has ended can be cleared away", j.State)
 	case j.Children.Open > 0:

@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -146,7 +148,7 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	r.term = newTerm(ctx, e.clock, j.Expires)
 	r.hands.serve(j.Version, r.term)
 	defer r.term.end()
-	if b := r.work.CheckDefinition(j); b != nil {
+	if b := r.work.foreign(j); b != nil {
 		b.Until = e.clock.Now().Add(time.Minute)
 		return judge(Wait(*b))
 	}
@@ -155,13 +157,13 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	}
 	err := e.step(r.term, r)
 	if err != nil && r.term.Err() != nil {
-		switch cause := context.Cause(r.term); {
-		case errors.Is(cause, errLost):
+		switch ended := context.Cause(r.term); {
+		case errors.Is(ended, errLost):
 			return nil
-		case errors.Is(cause, errStopping):
+		case errors.Is(ended, errStopping):
 			return &outcome{verdict: yields}
-		case errors.Is(cause, errExpired):
-			return &outcome{verdict: fails, cause: CauseTimeout, err: errExpired}
+		case errors.Is(ended, errExpired):
+			return &outcome{verdict: fails, cause: cause.Timeout, err: errExpired}
 		}
 	}
 	return judge(err)
@@ -174,9 +176,9 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 		if p := recover(); p != nil {
 			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack", string(debug.Stack()))
 			r.Log().Error("the step is defective", "panic", fmt.Sprint(p))
-			err = &outcome{verdict: retries, cause: CausePanic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
-			if r.job.Attempts > 0 && r.job.Cause == CausePanic {
-				err = Fail(CausePanic, errors.Unwrap(err))
+			err = &outcome{verdict: retries, cause: cause.Panic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
+			if r.job.Attempts > 0 && r.job.Cause == cause.Panic {
+				err = Fail(cause.Panic, errors.Unwrap(err))
 			}
 		}
 	}()
@@ -220,7 +222,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	if o.verdict == waits && r.hands.listening() {
 		c.Version = r.job.Version // what it waits for may have been reported since it appeared
 	}
-	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(never) {
+	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(block.Never) {
 		defer e.alarm(*c.Set.Due)
 	}
 	j, err := e.commit(context.WithoutCancel(ctx), r, c)
@@ -260,7 +262,7 @@ func merge(c *job.Change, set job.Change) {
 
 // goesOn reports whether a change brings its job to a state that may be worked on right after the one before.
 func goesOn(c *job.Change, w *Work) bool {
-	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.PolicyFor(c.To.State).Serial
+	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.policyFor(c.To.State).Serial
 }
 
 // chain asks to go straight on if this engine has a step for what comes next.
@@ -328,7 +330,7 @@ func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Chan
 
 // giveUp sends a job back whose outcome the store refused, as a counted error.
 func (e *Engine) giveUp(ctx context.Context, r *Run, refusal error) {
-	o := &outcome{verdict: retries, cause: cause(refusal), err: refusal}
+	o := &outcome{verdict: retries, cause: cause.Of(refusal), err: refusal}
 	c, err := settle(r.work, &r.job, o, e.clock.Now(), e.chance())
 	if err != nil {
 		return // the claim runs out and the job is found by the sweep

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/meter"
+	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -40,7 +41,7 @@ type Options struct {
 
 	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not
 	// ended. It may be called concurrently. Defaults to none.
-	Impaired func() *Impairment
+	Impaired func() *status.Impairment
 	Meter    meter.Meter // is notified of claims, attempts and deliveries; defaults to none
 	// defaults to one claim in ten for the one that waited longest, after ten minutes; a negative Share: none
 	Ageing job.Ageing
@@ -155,7 +156,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
 	e.suspects.look, e.company = true, company{}
-	e.progress.now = map[job.ID]Progress{}
+	e.progress.now = map[job.ID]job.Progress{}
 	if err := e.guardClock(context.Background(), &o); err != nil {
 		return nil, err
 	}
@@ -198,17 +199,14 @@ func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 	return nil
 }
 
-// Work returns the registration of a kind, for reading, or nil.
+// Work returns the registration of a kind, for reading, or nil. Its Policies have every state, with the defaults.
 func (e *Engine) Work(k job.Kind) *Work { return e.workOf(k) }
 
 // Store gives the store, for reading.
 func (e *Engine) Store() job.Store { return e.store }
 
-// Clock gives the engine's clock.
-func (e *Engine) Clock() clock.Clock { return e.clock }
-
-// Name is the worker name under which this engine claims.
-func (e *Engine) Name() string { return e.name }
+// Clock returns the engine's clock, which also decides whether ages can be computed.
+func (e *Engine) Clock() *clock.Guard { return e.guard }
 
 // begin does what comes before the first claim. On a full disk it waits until there is space.
 func (e *Engine) begin(ctx context.Context) error {

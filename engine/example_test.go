@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -137,7 +138,7 @@ func ExampleWait() {
 	visits := 0
 	e, stop := shop(engine.Options{}, orders(func(_ context.Context, r *engine.Run) error {
 		if visits++; visits == 1 {
-			return engine.Wait(engine.Blocker{Code: "delivery", Sentence: "the goods arrive soon", Until: r.Now().Add(time.Millisecond)})
+			return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the goods arrive soon", Until: r.Now().Add(time.Millisecond)})
 		}
 		return nil
 	}))
@@ -250,7 +251,7 @@ func ExampleRun_Send() {
 }
 
 // Workers in other processes acquire jobs of states without a step here, and report how their work ended.
-func ExampleEngine_Acquire() {
+func ExampleEngine_Remote() {
 	ctx := context.Background()
 	e, stop := shop(engine.Options{}, engine.Work{Life: shopOrder, Prefix: "ord", Outside: true})
 	defer stop()
@@ -259,12 +260,12 @@ func ExampleEngine_Acquire() {
 	}
 	places := []job.KindState{{Kind: "order", State: "Placed"}, {Kind: "order", State: "Packed"}}
 	for range 2 {
-		claimed, err := e.Acquire(ctx, "packer-1", places, 1, time.Minute)
+		claimed, err := e.Remote().Claim(ctx, "packer-1", places, 1, time.Minute)
 		if err != nil || len(claimed) != 1 {
 			log.Fatal(claimed, err)
 		}
 		j := claimed[0]
-		results, err := e.Conclude(ctx, "packer-1", claimed, []engine.Report{
+		results, err := e.Remote().Report(ctx, "packer-1", claimed, []remote.Report{
 			{Job: j.ID, Epoch: j.Epoch, Data: json.RawMessage(`{"weight": 20}`)},
 		})
 		if err != nil || results[0].Err != nil {

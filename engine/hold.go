@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -73,7 +74,7 @@ func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string,
 	if err != nil {
 		return *j, err
 	}
-	code, text := BlockHold, job.Reason(refusal)
+	code, text := cause.Hold, job.Reason(refusal)
 	c.Epoch, c.Actor, c.Note = j.Epoch, actor, text
 	c.Set.Cause, c.Set.Message = &code, &text
 	return commit(c)
@@ -189,7 +190,7 @@ func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (job.Change, error) 
 	if err != nil {
 		return c, err
 	}
-	code, text := BlockHold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who)
+	code, text := cause.Hold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who)
 	c.Version, c.Require.Held = j.Version, true
 	c.Set.Cause, c.Set.Message, c.Note = &code, &text, text
 	return c, nil

@@ -24,7 +24,7 @@ func TestLostWorkersJobComesBack(t *testing.T) {
 		second := start(t, store, engine.Options{Name: "second"}, letters(nil))
 		defer second.stop()
 		time.Sleep(20 * time.Second)
-		if j := second.get(id); j.Worker != m.Name() {
+		if j := second.get(id); j.Worker != m.Status().Worker {
 			t.Fatalf("a live worker was robbed: %+v", j)
 		}
 		m.kill()
@@ -277,7 +277,7 @@ func TestWorkerLostInAWaitState(t *testing.T) {
 		s := start(t, store, engine.Options{Name: "second"}, letters(map[lc.State]engine.Step{"Held": func(context.Context, *engine.Run) error { return errBroken }}))
 		defer s.stop()
 		time.Sleep(time.Hour)
-		if j := s.get(id); j.Worker == m.Name() {
+		if j := s.get(id); j.Worker == m.Status().Worker {
 			t.Errorf("an hour later the dead worker %s still has it in %s", j.Worker, j.State)
 		}
 	})

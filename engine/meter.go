@@ -55,13 +55,3 @@ func (o *outcome) ending(c *job.Change) meter.Ending {
 
 // moved notes that the sweep gets on.
 func (e *Engine) moved() { e.headway.Store(e.clock.Now().UnixNano()) }
-
-// Stalled reports how long the sweep has got nothing done, for those who watch over the process: it stands still when
-// the store does. Zero while Run is not under way or stops.
-func (e *Engine) Stalled() time.Duration {
-	last := e.headway.Load()
-	if last == 0 {
-		return 0
-	}
-	return max(time.Duration(e.clock.Now().UnixNano()-last), 0)
-}

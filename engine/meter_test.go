@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/meter"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -75,7 +76,7 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 		}},
 		{"waits", func(_ context.Context, r *engine.Run) error {
 			if r.Now().Sub(r.Job().Entered) < 5*time.Second {
-				return engine.Wait(engine.Blocker{Code: "rain", Sentence: "it rains"})
+				return engine.Wait(job.Blocker{Code: "rain", Sentence: "it rains"})
 			}
 			return engine.Fail("flood", errBroken)
 		}, engine.Policy{}, []string{
@@ -112,8 +113,8 @@ func TestMeterIsToldOfTheQueue(t *testing.T) {
 		first := w.post(engine.Order{})
 		second := w.post(engine.Order{})
 		w.end(first.ID)
-		if used, slots := w.Slots(); used > slots || slots != 1 {
-			t.Errorf("%d of %d slots", used, slots)
+		if s := w.Status(); s.Running > s.Slots || s.Slots != 1 {
+			t.Errorf("%d of %d slots", s.Running, s.Slots)
 		}
 		synctest.Wait()
 		b.take()
@@ -156,7 +157,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 			if n == 0 {
 				id = m.post(engine.Order{}).ID
 			}
-			m.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Worker == m.Name() })
+			m.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Worker == m.Status().Worker })
 			m.kill()
 		}
 		time.Sleep(time.Minute)
@@ -175,16 +176,16 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
-		w := start(t, mem.New(), engine.Options{Meter: b}, remote())
+		w := start(t, mem.New(), engine.Options{Meter: b}, remoteLetters())
 		w.stop()
 		w.post(engine.Order{})
 		time.Sleep(time.Second)
 		j := w.acquire("far", 1)[0]
 		time.Sleep(time.Second)
-		j = w.report("far", j, engine.Report{Again: true}).Job
-		w.report("far", j, engine.Report{Wait: &engine.Blocker{Code: "rain", Sentence: "it rains"}})
+		j = w.report("far", j, remote.Report{Again: true}).Job
+		w.report("far", j, remote.Report{Wait: &job.Blocker{Code: "rain", Sentence: "it rains"}})
 		j.Epoch = 99
-		w.report("far", j, engine.Report{Fail: "too late", Cause: "late"}) // refused: it is not reported
+		w.report("far", j, remote.Report{Fail: "too late", Cause: "late"}) // refused: it is not reported
 		if diff := cmp.Diff([]string{
 			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
 		}, b.take()); diff != "" {
@@ -229,19 +230,19 @@ func TestStalled(t *testing.T) {
 				store := &hanging{Store: mem.New(), free: make(chan struct{})}
 				w := start(t, store, engine.Options{}, letters(nil))
 				time.Sleep(time.Minute)
-				if got := w.Stalled(); got > time.Second {
+				if got := w.Status().Stalled; got > time.Second {
 					t.Errorf("it stands still for %s", got)
 				}
 				store.mu.Lock()
 				store.hangs = hangs
 				store.mu.Unlock()
 				time.Sleep(time.Minute)
-				if got := w.Stalled(); (got > 50*time.Second) != hangs {
+				if got := w.Status().Stalled; (got > 50*time.Second) != hangs {
 					t.Errorf("it stands still for %s", got)
 				}
 				close(store.free)
 				w.stop()
-				if got := w.Stalled(); got != 0 {
+				if got := w.Status().Stalled; got != 0 {
 					t.Errorf("an engine that does not run stands still for %s", got)
 				}
 			})

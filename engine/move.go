@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// never is when a job is due that waits for a person.
-var never = time.Date(9999, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Move takes a transition of the table in a commit of its own, together with everything set so far, and goes on under
 // the same claim in the state it leads to; Job is then the new record, and the new state's time counts. If that state
@@ -31,12 +30,12 @@ func (r *Run) Unchanged() { r.exact = true }
 // not claimed before b.Until (zero: not before a person moves it, which makes it claimable at once); b is what `why`
 // answers meanwhile. To a step that listens for changes ([Run.Changed]) any change that it has not seen is a Conflict:
 // it may be what the job would wait for.
-func (r *Run) Rest(ctx context.Context, e lifecycle.Event, b Blocker) error {
+func (r *Run) Rest(ctx context.Context, e lifecycle.Event, b job.Blocker) error {
 	return r.takes(ctx, e, &b)
 }
 
 // takes is Move, or Rest if there is a blocker.
-func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *Blocker) error {
+func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) error {
 	switch {
 	case r.over:
 		return job.Errorf(job.Stale, string(e), r.job.ID, "the claim ended when the step moved it to %s", r.job.State)
@@ -92,10 +91,10 @@ func (r *Run) owes(ctx context.Context, c job.Change) error {
 }
 
 // rests makes a change one after which no one works on the job.
-func (r *Run) rests(c *job.Change, b *Blocker) {
+func (r *Run) rests(c *job.Change, b *job.Blocker) {
 	due := b.Until
 	if due.IsZero() {
-		due = never
+		due = block.Never
 	} else {
 		defer r.engine.alarm(due)
 	}
@@ -132,7 +131,7 @@ func refusal(c *job.Change, err error, now time.Time) error {
 	case job.KindOf(err) != job.Refused:
 		return err
 	case c.Require.Unheld:
-		b := Blocker{Code: BlockHold, Sentence: job.Reason(err), Until: now.Add(time.Second)}
+		b := job.Blocker{Code: cause.Hold, Sentence: job.Reason(err), Until: now.Add(time.Second)}
 		return &outcome{verdict: waits, blocker: b, err: err}
 	case c.Require.Settled:
 		return job.Errorf(job.Conflict, "commit", c.Job, "%s", job.Reason(err)) // check again

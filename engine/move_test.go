@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -72,7 +73,7 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 		var illegal, after error
 		m := &counts{}
 		work := treks(func(ctx context.Context, r *engine.Run) error {
-			look := func() { seen = append(seen, fmt.Sprint(r.Job().State, r.Epoch(), r.Job().Epoch, r.Job().Worker != "")) }
+			look := func() { seen = append(seen, fmt.Sprint(r.Job().State, r.Job().Epoch, r.Job().Worker != "")) }
 			look()
 			r.PutTask(job.Task{Name: "boots", Kind: "test", State: "On"})
 			if err := errors.Join(r.SetData("north"), r.Send("mail", r.Key(), "off")); err != nil {
@@ -104,7 +105,7 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(aTrek).ID)
 		synctest.Wait()
-		want := []string{"Camp1 1 true", "Walking1 1 true", "Walking1 1 true", "Home1 1 false"}
+		want := []string{"Camp1 true", "Walking1 true", "Walking1 true", "Home1 false"}
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("seen (-want +got):\n%s", diff)
 		}
@@ -124,7 +125,7 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 		if m.attempts != 5 || m.lost != 0 || m.claims != 1 {
 			t.Errorf("metered %+v", m)
 		}
-		if used, _ := w.Slots(); used != 0 {
+		if used := w.Status().Running; used != 0 {
 			t.Errorf("%d slots are used", used)
 		}
 		w.verify(j.ID)
@@ -251,7 +252,7 @@ func TestTimeOfTheStateAfterAMove(t *testing.T) {
 				if took := time.Since(began); j.State != c.state || took < c.after || took > c.after+time.Second {
 					t.Errorf("got %s (%s) after %s, want %s after %s", j.State, j.Message, took, c.state, c.after)
 				}
-				if j.State == "Fallen" && j.Cause != engine.CauseTimeout {
+				if j.State == "Fallen" && j.Cause != cause.Timeout {
 					t.Errorf("got cause %q", j.Cause)
 				}
 				if ends[0] != (c.policies["Camp"] == minute || c.deadline > 0) || ends[1] && c.deadline == 0 {
@@ -284,7 +285,7 @@ func TestMoveUnderAHold(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		time.Sleep(time.Hour)
-		if j := w.get(id); j.State != "Camp" || j.Claimed() || j.Cause != engine.BlockHold || j.Attempts != 0 {
+		if j := w.get(id); j.State != "Camp" || j.Claimed() || j.Cause != cause.Hold || j.Attempts != 0 {
 			t.Errorf("got %+v", j)
 		}
 		if _, err := w.Release(t.Context(), job.Scope{Kind: "test.trek"}, "ann", "over"); err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -53,7 +54,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 					t.Errorf("%d failed attempts are logged, want %d:\n%s", n, c.tries, log.String())
 				}
 				x, err := w.why(t.Context(), id, time.Time{})
-				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CauseAttempts ||
+				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Attempts ||
 					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) ||
 					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
@@ -84,7 +85,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 			id := w.post(engine.Order{Kind: "test.vault"}).ID
 			time.Sleep(time.Hour)
 			synctest.Wait()
-			if j := w.get(id); tries < 10 || j.Ended || j.Cause == engine.CauseAttempts {
+			if j := w.get(id); tries < 10 || j.Ended || j.Cause == cause.Attempts {
 				t.Errorf("%d tries, %s, cause %q", tries, j.State, j.Cause)
 			}
 		})
@@ -92,7 +93,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 	t.Run("control: a priority releases no other wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
-				return engine.Wait(engine.Blocker{Code: "snow", Until: time.Now().Add(time.Hour), Sentence: "the road is shut"})
+				return engine.Wait(job.Blocker{Code: "snow", Until: time.Now().Add(time.Hour), Sentence: "the road is shut"})
 			}}))
 			defer w.stop()
 			id := w.post(engine.Order{}).ID
@@ -131,14 +132,14 @@ func testPoisonWithoutExit(t *testing.T) {
 			return nil
 		}))
 		defer w.stop()
-		held := w.until(id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == engine.CausePoison })
+		held := w.until(id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == cause.Poison })
 		time.Sleep(24 * time.Hour)
 		synctest.Wait()
 		if begun > 0 || held.State != "Shut" {
 			t.Errorf("it was begun %d times more, in %s", begun, held.State)
 		}
 		x, err := w.why(t.Context(), id, time.Time{})
-		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != engine.CausePoison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
+		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
 			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}

@@ -36,7 +36,7 @@ func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
 		}
 		n++
 		look(n, r)
-		return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+		return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -57,5 +58,5 @@ func TestNudge(t *testing.T) {
 }
 
 func ferry(r *engine.Run) error {
-	return engine.Wait(engine.Blocker{Code: "ferry", Sentence: "the ferry is on the other side", Until: r.Now().Add(time.Hour)})
+	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side", Until: r.Now().Add(time.Hour)})
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the
-// same key. An error that is not worth a retry ([Classify]), or [Fail], gives the message up at once; [RetryAfter] asks
+// same key. An error that is not worth a retry ([cause.Temporary]), or [Fail], gives the message up at once; [RetryAfter] asks
 // for a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 

@@ -1,14 +1,12 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"syscall"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -29,7 +27,7 @@ const (
 type outcome struct {
 	verdict verdict
 	event   lifecycle.Event
-	blocker Blocker
+	blocker job.Blocker
 	after   time.Duration // retries: at least this pause
 	cause   string
 	err     error
@@ -52,68 +50,18 @@ func Go(e lifecycle.Event) error { return &outcome{verdict: chose, event: e} }
 
 // Wait lets the job stay where it is until b.Until (5 s if that is not to come), without counting an attempt. The
 // blocker is what `why` answers meanwhile.
-func Wait(b Blocker) error { return &outcome{verdict: waits, blocker: b} }
+func Wait(b job.Blocker) error { return &outcome{verdict: waits, blocker: b} }
 
 // Retry lets the job stay and try again after the state's backoff, or fail when its attempts are used up.
-func Retry(err error) error { return &outcome{verdict: retries, cause: cause(err), err: err} }
+func Retry(err error) error { return &outcome{verdict: retries, cause: cause.Of(err), err: err} }
 
 // RetryAfter is Retry with a pause of at least d, as a server may ask for.
 func RetryAfter(d time.Duration, err error) error {
-	return &outcome{verdict: retries, after: d, cause: cause(err), err: err}
+	return &outcome{verdict: retries, after: d, cause: cause.Of(err), err: err}
 }
 
 // Fail lets the job fail at once. The cause is one word for programs and filters, the error a sentence for people.
 func Fail(cause string, err error) error { return &outcome{verdict: fails, cause: cause, err: err} }
-
-// Causes that the engine itself gives.
-const (
-	CausePoison   = "poison"    // its workers crashed without a word, again and again
-	CausePanic    = "panic"     // the step is defective
-	CauseTimeout  = "timeout"   // the state or the job took too long
-	CauseAttempts = "attempts"  // its attempts failed where there is no failure exit: it waits for a person
-	CauseChildren = "children"  // waits for the jobs of the batch
-	CauseError    = "error"     // an error that states no more of itself
-	CauseNetwork  = "network"   //
-	CauseDisk     = "disk-full" //
-)
-
-// caused is an error that names its cause in one word.
-type caused interface{ Cause() string }
-
-// temporary is an error that can determine whether a later attempt may succeed.
-type temporary interface{ Temporary() bool }
-
-func cause(err error) string {
-	var c caused
-	var n net.Error
-	switch {
-	case errors.As(err, &c):
-		return c.Cause()
-	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
-		return CauseDisk
-	case errors.As(err, &n):
-		return CauseNetwork
-	}
-	return CauseError
-}
-
-// Classify reports whether a later attempt may succeed where this one failed. Errors that know it themselves (a method
-// Temporary) are asked; the network, a full disk, an end of time and errors of unknown kind may pass; what states that
-// the request was wrong stays wrong.
-func Classify(err error) (again bool) {
-	var t temporary
-	var e *job.Error
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, context.DeadlineExceeded),
-		errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):
-		return true
-	case errors.As(err, &t):
-		return t.Temporary()
-	case errors.As(err, &e):
-		return e.Kind.Retryable() || e.Kind == job.Internal
-	}
-	return true
-}
 
 // success is the outcome of a step that returned nil. It is never changed.
 var success = &outcome{verdict: passed}
@@ -127,8 +75,8 @@ func judge(err error) *outcome {
 	if errors.As(err, &o) {
 		return o
 	}
-	o = &outcome{verdict: fails, cause: cause(err), err: err}
-	if Classify(err) {
+	o = &outcome{verdict: fails, cause: cause.Of(err), err: err}
+	if cause.Temporary(err) {
 		o.verdict = retries
 	}
 	return o
@@ -159,7 +107,7 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	case yields:
 		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
 	case retries:
-		n, p := j.Attempts+1, w.PolicyFor(j.State)
+		n, p := j.Attempts+1, w.policyFor(j.State)
 		if stage, _ := w.Life.Stage(j.State); n < p.MaxAttempts || stage.Endures != "" {
 			c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(max(o.after, p.Backoff.Pause(n, chance))))
 			c.Set.Attempts = &n
@@ -183,10 +131,10 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 	}
 	n := j.Attempts + 1 // there is no exit to take
 	stage, _ := w.Life.Stage(j.State)
-	due := now.Add(w.PolicyFor(j.State).Backoff.Pause(n, 0.5))
+	due := now.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
 	if stage.Endures == "" { // a person ends that: see [Engine.SetPriority]
-		due = never
-		o = &outcome{verdict: o.verdict, cause: CauseAttempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.PolicyFor(j.State).MaxAttempts, j.State, o.Error())}
+		due = block.Never
+		o = &outcome{verdict: o.verdict, cause: cause.Attempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}
 	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
 	c.Set.Attempts = &n
@@ -234,7 +182,7 @@ func stay(w *Work, j *job.Job, e lifecycle.Event, o *outcome, now, due time.Time
 		if j.Cause == o.cause {
 			c.Event = "" // the history need not repeat the reason
 		}
-		if o.cause == CauseChildren {
+		if o.cause == cause.Children {
 			c.Require.Unsettled = true
 		}
 	}

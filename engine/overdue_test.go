@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -24,9 +25,9 @@ func TestOverdueNamesTheCause(t *testing.T) {
 	}{
 		{"at work", true, func(ctx context.Context, r *engine.Run) error { <-ctx.Done(); return ctx.Err() }, "swallowed"},
 		{"waiting", true, func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "fog", Sentence: "fog", Until: r.Now().Add(time.Hour)})
+			return engine.Wait(job.Blocker{Code: "fog", Sentence: "fog", Until: r.Now().Add(time.Hour)})
 		}, "swallowed"},
-		{"control", false, func(ctx context.Context, r *engine.Run) error { <-ctx.Done(); return ctx.Err() }, engine.CauseTimeout},
+		{"control", false, func(ctx context.Context, r *engine.Run) error { <-ctx.Done(); return ctx.Err() }, cause.Timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -17,21 +18,21 @@ import (
 // report on it, not even in the name of the engine. States without a step are the control.
 func TestServerOnlyStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := remote()
+		work := remoteLetters()
 		work.Steps = map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error { return nil }}
 		w := outside(t, mem.New(), work)
 		id := w.post(engine.Order{}).ID
 		at := func(s lc.State) []job.KindState { return []job.KindState{{Kind: "test.letter", State: s}} }
 		for _, s := range []lc.State{"Sorting", "Held", "Delivered", "Nowhere"} {
-			if _, err := w.Acquire(t.Context(), "ann", at(s), 1, 0); job.KindOf(err) != job.Refused {
+			if _, err := w.Remote().Claim(t.Context(), "ann", at(s), 1, 0); job.KindOf(err) != job.Refused {
 				t.Errorf("%s: got %v", s, err)
 			}
 		}
-		jobs, err := w.Acquire(t.Context(), "ann", at("Posted"), 1, 0)
+		jobs, err := w.Remote().Claim(t.Context(), "ann", at("Posted"), 1, 0)
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("control: got %v, %v", jobs, err)
 		}
-		if r := w.report("ann", jobs[0], engine.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
+		if r := w.report("ann", jobs[0], remote.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
 			t.Fatalf("ann goes on in %s, %v", r.Job.State, r.Err)
 		}
 		now := w.Clock().Now()
@@ -39,7 +40,7 @@ func TestServerOnlyStates(t *testing.T) {
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
-		if r := w.report("host", jobs[0], engine.Report{}); job.KindOf(r.Err) != job.Refused {
+		if r := w.report("host", jobs[0], remote.Report{}); job.KindOf(r.Err) != job.Refused {
 			t.Errorf("a report on the engine's own claim: got %v", r.Err)
 		}
 		if j := w.get(id); j.State != "Sorting" {
@@ -63,19 +64,19 @@ func owing(w engine.Work) engine.Work {
 // taken.
 func TestPostconditionOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := outside(t, mem.New(), owing(remote()))
+		w := outside(t, mem.New(), owing(remoteLetters()))
 		for _, c := range []struct {
-			report engine.Report
+			report remote.Report
 			kind   job.ErrorKind
 			state  lc.State
 		}{
-			{engine.Report{}, job.Refused, "Riding"}, {engine.Report{Event: "finish", Data: []byte(`"empty"`)}, job.Refused, "Riding"},
-			{engine.Report{Retry: "axle"}, "", "Riding"}, {engine.Report{Fail: "bridge"}, "", "Lost"}, {engine.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
+			{remote.Report{}, job.Refused, "Riding"}, {remote.Report{Event: "finish", Data: []byte(`"empty"`)}, job.Refused, "Riding"},
+			{remote.Report{Retry: "axle"}, "", "Riding"}, {remote.Report{Fail: "bridge"}, "", "Lost"}, {remote.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
 		} {
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
 			for range 2 {
-				r := w.report("ann", j, engine.Report{Again: true})
+				r := w.report("ann", j, remote.Report{Again: true})
 				if r.Err != nil {
 					t.Fatal(r.Err)
 				}
@@ -100,7 +101,7 @@ func TestPostconditionOfSteps(t *testing.T) {
 		"signed":  func(_ context.Context, r *engine.Run) error { return r.SetData("signed") },
 		"waits once": func(_ context.Context, r *engine.Run) error {
 			if r.Job().Cause != "snow" {
-				return engine.Wait(engine.Blocker{Code: "snow", Sentence: "shut"})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "shut"})
 			}
 			return r.SetData("signed")
 		},

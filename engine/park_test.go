@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -46,7 +47,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != engine.BlockHold || j.Message != "group=maps is on hold: flood (by ann)" {
+		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold || j.Message != "group=maps is on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
 		if _, err := w.Do(t.Context(), engine.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
@@ -58,7 +59,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		if j := w.get(first.ID); j.State != "Riding" || j.Claimed() {
 			t.Errorf("the one at work is %s, claimed %t; it must wait in the next stage", j.State, j.Claimed())
 		}
-		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != engine.BlockHold || x.Blockers[0].Holder != "ann" {
+		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != cause.Hold || x.Blockers[0].Holder != "ann" {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		goOn <- struct{}{}
@@ -279,7 +280,7 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 			}
 			got := 0
 			for _, b := range x.Blockers {
-				if b.Code == engine.BlockHold && b.Holder == "ann" {
+				if b.Code == cause.Hold && b.Holder == "ann" {
 					got++
 				}
 			}

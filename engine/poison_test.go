@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -26,7 +27,7 @@ func massacre(t *testing.T, store job.Store, id job.ID, state lc.State, n int, w
 	t.Helper()
 	for deaths < n {
 		m := startMortal(t, store, named("victim", deaths), work())
-		j := m.until(id, func(j *job.Job) bool { return j.Ended || (j.State == state && j.Worker == m.Name()) })
+		j := m.until(id, func(j *job.Job) bool { return j.Ended || (j.State == state && j.Worker == m.Status().Worker) })
 		if j.Ended {
 			m.stop()
 			break
@@ -64,7 +65,7 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 				if deaths != c.deaths || j.State != c.state {
 					t.Fatalf("got %s after %d deaths, want %s after %d", j.State, deaths, c.state, c.deaths)
 				}
-				if j.State == "Lost" && (j.Cause != engine.CausePoison || j.Outcome != lc.Failed || j.Origin != "Sorting") {
+				if j.State == "Lost" && (j.Cause != cause.Poison || j.Outcome != lc.Failed || j.Origin != "Sorting") {
 					t.Errorf("got cause %q, %+v", j.Cause, j.Position)
 				}
 				if j.State == "Lost" && !strings.Contains(j.Message, "workers in turn fell silent while Sorting") {
@@ -94,7 +95,7 @@ func TestPoisonNeedsSilence(t *testing.T) {
 			}
 			talking := start(t, store, engine.Options{Name: "talker"}, letters(map[lc.State]engine.Step{
 				"Sorting": func(_ context.Context, r *engine.Run) error {
-					return engine.Wait(engine.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(time.Hour)})
+					return engine.Wait(job.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(time.Hour)})
 				},
 			}))
 			talking.until(id, func(j *job.Job) bool { return j.Starts == 0 })
@@ -172,7 +173,7 @@ func TestPoisonOfATableWithATimeout(t *testing.T) {
 		sender := outside(t, store, runs(blocked, engine.Policy{}))
 		id := sender.post(engine.Order{Kind: "test.race"}).ID
 		massacre(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
-		if j := sender.get(id); j.Outcome != lc.Failed || j.Cause != engine.CausePoison {
+		if j := sender.get(id); j.Outcome != lc.Failed || j.Cause != cause.Poison {
 			t.Errorf("got %s, outcome %s, cause %s, %v", j.State, j.Outcome, j.Cause, sender.events(id))
 		}
 	})

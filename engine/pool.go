@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"context"
-
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -62,43 +60,4 @@ func (e *Engine) vacate(p *pool) {
 	p.busy--
 	e.mu.Unlock()
 	e.unreserve(p)
-}
-
-// Slots reports how many steps run in this engine and how many may.
-func (e *Engine) Slots() (used, total int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.kindsNow().pools {
-		total += p.total
-	}
-	return len(e.running), total // not what is not free: a search for jobs takes slots for a moment
-}
-
-// Capacity describes the slots in which jobs of one kind run.
-type Capacity struct {
-	Slots, Busy int
-	Open        bool // the engine takes jobs: Run is under way and not stopping
-	// runs with nothing beside it, because the last workers that had it ended without a report; empty: none
-	Alone    job.ID
-	Draining bool // no job is begun until such a job can run alone
-}
-
-// Capacity returns the slots of a kind as they are now.
-func (e *Engine) Capacity(k job.Kind) Capacity {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	p := e.poolOf(k)
-	c := Capacity{Slots: p.total, Busy: p.busy, Open: e.open, Alone: e.suspects.alone}
-	if c.Alone == claiming {
-		c.Alone = ""
-	}
-	c.Draining = c.Alone == "" && e.suspects.closed()
-	return c
-}
-
-// Peek returns up to n jobs that the engine would claim next into the slots of a kind. It claims none.
-func (e *Engine) Peek(ctx context.Context, k job.Kind, n int) ([]job.Job, error) {
-	return e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.placesOf(e.poolOf(k)), N: n, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Dry: true,
-	})
 }

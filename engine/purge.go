@@ -64,7 +64,7 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 			return err
 		}
 	}
-	if logs, ok := e.options.JobLogs.(LogFiles); ok {
+	if logs, ok := e.options.JobLogs.(logFiles); ok {
 		if err := logs.Remove(j.ID); err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 
 // clearLogs removes the logs of ended jobs that are kept long enough, and those of jobs that are no more.
 func (r *retention) clearLogs(ctx context.Context, e *Engine) error {
-	logs, ok := e.options.JobLogs.(LogFiles)
+	logs, ok := e.options.JobLogs.(logFiles)
 	before, known := r.guard.Before(r.Logs)
 	if !ok || !known || r.Logs <= 0 {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -81,7 +82,7 @@ func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	}
 	c := job.Change{Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name}
 	if !j.Ended {
-		paused := j.Epoch > 0 && j.Due.After(now) && !j.Due.Equal(never)
+		paused := j.Epoch > 0 && j.Due.After(now) && !j.Due.Equal(block.Never)
 		if paused {
 			c.Set.Due = back(j.Due)
 		}

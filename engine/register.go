@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // kinds is what is registered with an engine. It is never changed: [Engine.Register] replaces it.
@@ -20,17 +21,6 @@ func (e *Engine) kindsNow() *kinds { return e.kinds.Load() }
 
 // workOf gives what is registered for a kind, or nil.
 func (e *Engine) workOf(k job.Kind) *Work { return e.kindsNow().works[k] }
-
-// Orderable refuses a kind that does not exist, and one whose jobs only an operation of its application may create.
-func (e *Engine) Orderable(k job.Kind) error {
-	switch w := e.workOf(k); {
-	case w == nil:
-		return job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", k, e.kindNames())
-	case !w.Orders:
-		return job.Errorf(job.Refused, "create", "", "jobs of the kind %s are created by the operations of their application", k)
-	}
-	return nil
-}
 
 // placesOf gives the states from which jobs are claimed for a pool.
 func (e *Engine) placesOf(p *pool) []job.KindState {
@@ -149,7 +139,12 @@ func (e *Engine) register(w *Work) error {
 
 // install replaces what is registered by the same with the work.
 func (e *Engine) install(w *Work) {
-	was := e.kindsNow()
+	was, policies := e.kindsNow(), map[lifecycle.State]Policy{}
+	for _, s := range w.Life.Stages() {
+		policies[s.State] = w.policyFor(s.State)
+	}
+	own := *w
+	w, own.Policies = &own, policies
 	next := &kinds{works: maps.Clone(was.works), own: maps.Clone(was.own), pools: slices.Clone(was.pools)}
 	if next.works == nil {
 		next.works, next.own = map[job.Kind]*Work{}, map[job.Kind]*pool{}

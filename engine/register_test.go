@@ -37,7 +37,7 @@ func TestRegisterWhileRunning(t *testing.T) {
 			t.Errorf("got %+v", j)
 		}
 		work.Steps["Riding"] = func(context.Context, *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "shut", Until: later})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "shut", Until: later})
 		}
 		if err := w.Register(t.Context(), work); err != nil {
 			t.Fatal(err)

@@ -3,48 +3,22 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Report is what a worker outside this process reports of a job that it claimed: the same outcomes that a step returns,
-// and what a step sets by the methods of [Run]. Event, Wait, Retry and Fail exclude each other; none of them means
-// success.
-type Report struct {
-	Job   job.ID
-	Epoch int64
-	Event lifecycle.Event // a named event; empty: the state's success event, or one of the below
-	Wait  *Blocker
-	Retry string        // the error
-	After time.Duration // Retry: at least this pause
-	Fail  string        // the error
-	Cause string        // of Retry or Fail
-	// the job waits until all its children have ended; only then the rest of the report holds ([Run.WaitChildren])
-	Children bool
-	Again    bool // the worker claims the next state in the same commit, where a claim would be granted
-	Keep     bool // the worker continues under its claim: the report has no outcome ([Run.Save])
+// Remote returns the side of the engine for workers in other processes.
+func (e *Engine) Remote() remote.Workers { return workers{e} }
 
-	Data     json.RawMessage // replaces the job's data
-	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data
-	Message  *string         // for the user
-	Priority *int
-	Tags     []string // as in [Run.SetTags]; nil: unchanged
-	Bytes    *int64
-	Advanced bool // see [Run.Advanced]
-	Tasks    []job.Task
-	Messages []Letter
-	Log      []LogLine
-	Progress *Progress
-	Spawn    *Spawn
-}
+// workers implements remote.Workers.
+type workers struct{ *Engine }
 
-// Acquire claims jobs for a worker outside this process, in the states it names. It has the same limits as the engine's
-// own claims.
-func (e *Engine) Acquire(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
+// Claim is part of remote.Workers.
+func (e workers) Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
 	if worker == "" || len(from) == 0 || n <= 0 {
 		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
 	}
@@ -83,18 +57,17 @@ func serverOnly(op string, id job.ID, p job.KindState) error {
 	return job.Errorf(job.Refused, op, id, "%s in %s is worked on by the server alone", p.Kind, p.State)
 }
 
-// Renew prolongs the claims of a worker outside this process and gives those that are over.
-func (e *Engine) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error) {
+// Renew is part of remote.Workers.
+func (e workers) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error) {
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
 	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Until: e.clock.Now().Add(lease)})
 }
 
-// Conclude commits what a worker outside this process reports. Each report succeeds or fails alone. A report that is
-// repeated because its answer was lost succeeds again and changes nothing. records are the jobs as the caller read
-// them, in the order of the reports.
-func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error) {
+// Report is part of remote.Workers.
+func (e workers) Report(ctx context.Context, worker string, records []job.Job, reports []remote.Report) (
+	[]job.Result, error) {
 	e.defining.RLock() // reports may create jobs
 	defer e.defining.RUnlock()
 	results := make([]job.Result, len(reports))
@@ -102,7 +75,7 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 	places := make([]int, 0, len(reports))
 	for i := range reports {
 		c, err := e.reported(ctx, worker, &records[i], &reports[i])
-		if err != nil || !reports[i].changes() {
+		if err != nil || !changesRecord(&reports[i]) {
 			results[i] = job.Result{Job: records[i], Err: err}
 			continue
 		}
@@ -128,7 +101,7 @@ func (e *Engine) Conclude(ctx context.Context, worker string, records []job.Job,
 
 // concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that
 // came under a hold goes back.
-func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *Report, c *job.Change, done job.Result) job.Result {
+func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change, done job.Result) job.Result {
 	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
 		now, err := e.store.Get(ctx, j.ID)
 		if err == nil {
@@ -141,7 +114,7 @@ func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *Re
 		done.Job, done.Err = e.one(ctx, *c)
 	}
 	if done.Err == nil && !r.Keep {
-		o := r.outcome()
+		o := outcomeOf(r)
 		if c.Require.Unsettled {
 			o.verdict = waits
 		}
@@ -156,9 +129,9 @@ func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *Re
 	return done
 }
 
-// outcome gives the report as the outcome of a step.
-func (r *Report) outcome() *outcome {
-	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, CauseError)}
+// outcomeOf returns the outcome of a report as that of a step.
+func outcomeOf(r *remote.Report) *outcome {
+	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, cause.Error)}
 	switch {
 	case r.Event != "":
 		o.verdict, o.event = chose, r.Event
@@ -174,14 +147,14 @@ func (r *Report) outcome() *outcome {
 
 // reported makes the change of one report for the record as the caller read it. What a step's methods set and what its
 // outcome does is assembled by the same code as for a step in this process.
-func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Report) (job.Change, error) {
+func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *remote.Report) (job.Change, error) {
 	w, err := e.reportable(worker, j, r)
 	if err != nil {
 		return job.Change{}, err
 	}
 	// first the children: what the rest requires is checked against a record that has them
 	if r.Spawn != nil && !r.Keep {
-		first, rest := &Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
+		first, rest := &remote.Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
 		c, err := e.reported(ctx, worker, j, first)
 		if err == nil {
 			*j, err = e.one(ctx, c)
@@ -197,15 +170,15 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 		return job.Change{}, err
 	}
 	if r.Keep {
-		if !r.changes() {
+		if !changesRecord(r) {
 			return job.Change{}, e.current(ctx, worker, j)
 		}
 		c := run.take()
 		c.Keep, c.Spawn = true, spawn
-		c.Version = r.expects(j)
+		c.Version = expects(r, j)
 		return c, nil
 	}
-	o := r.outcome()
+	o := outcomeOf(r)
 	if r.Children {
 		if err := run.WaitChildren(); err != nil {
 			o = judge(err)
@@ -222,15 +195,15 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *Rep
 		return c, err
 	}
 	run.fill(&c)
-	c.Version = r.expects(j)
-	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.PolicyFor(c.To.State).Serial {
+	c.Version = expects(r, j)
+	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.policyFor(c.To.State).Serial {
 		c.Chain = &job.Chain{Worker: worker, Until: c.At.Add(e.options.Lease), Limits: e.kindsNow().limits}
 	}
 	return c, nil
 }
 
 // reportable gives the work of a job on which the worker may report under the epoch of the report.
-func (e *Engine) reportable(worker string, j *job.Job, r *Report) (*Work, error) {
+func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work, error) {
 	w := e.workOf(j.Kind)
 	switch {
 	case w == nil:
@@ -240,7 +213,7 @@ func (e *Engine) reportable(worker string, j *job.Job, r *Report) (*Work, error)
 	case r.Epoch != j.Epoch || j.Worker != worker:
 		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", r.Epoch, worker, j.Epoch)
 	case !w.knows(j):
-		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.CheckDefinition(j).Sentence)
+		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.foreign(j).Sentence)
 	case !w.handsOut(j.State):
 		return nil, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})
 	}

@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -19,15 +21,15 @@ import (
 func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
 	t.Helper()
 	if len(works) == 0 {
-		works = []engine.Work{remote()}
+		works = []engine.Work{remoteLetters()}
 	}
 	w := start(t, store, engine.Options{Name: "host"}, works...)
 	w.stop()
 	return w
 }
 
-// remote is a work whose states are all for workers outside.
-func remote() engine.Work { return outward(letters(nil)) }
+// remoteLetters is a work whose states are all for workers outside.
+func remoteLetters() engine.Work { return outward(letters(nil)) }
 
 // outward leaves all states of a work to workers outside.
 func outward(w engine.Work) engine.Work {
@@ -41,17 +43,17 @@ var everywhere = []job.KindState{
 
 func (w *world) acquire(worker string, n int) []job.Job {
 	w.t.Helper()
-	jobs, err := w.Acquire(w.t.Context(), worker, everywhere, n, 0)
+	jobs, err := w.Remote().Claim(w.t.Context(), worker, everywhere, n, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return jobs
 }
 
-func (w *world) report(worker string, j job.Job, r engine.Report) job.Result {
+func (w *world) report(worker string, j job.Job, r remote.Report) job.Result {
 	w.t.Helper()
 	r.Job, r.Epoch = j.ID, j.Epoch
-	results, err := w.Conclude(w.t.Context(), worker, []job.Job{j}, []engine.Report{r})
+	results, err := w.Remote().Report(w.t.Context(), worker, []job.Job{j}, []remote.Report{r})
 	if err != nil || len(results) != 1 {
 		w.t.Fatalf("%d results, %v", len(results), err)
 	}
@@ -63,7 +65,7 @@ func TestReportMovesAJob(t *testing.T) {
 	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name     string
-		report   engine.Report
+		report   remote.Report
 		state    lc.State
 		event    lc.Event
 		attempts int
@@ -71,16 +73,16 @@ func TestReportMovesAJob(t *testing.T) {
 		says     string
 		due      [2]time.Duration
 	}{
-		{"success", engine.Report{}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
-		{"event", engine.Report{Event: "hold"}, "Held", "hold", 0, "", "", [2]time.Duration{}},
-		{"data", engine.Report{Data: json.RawMessage(`{"n":1}`)}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
-		{"wait", engine.Report{Wait: &engine.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"success", remote.Report{}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
+		{"event", remote.Report{Event: "hold"}, "Held", "hold", 0, "", "", [2]time.Duration{}},
+		{"data", remote.Report{Data: json.RawMessage(`{"n":1}`)}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
+		{"wait", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}, "Posted", lc.Waiting, 0, "snow", "shut",
 			[2]time.Duration{time.Hour, time.Hour}},
-		{"wait without an end", engine.Report{Wait: &engine.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"wait without an end", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting, 0, "snow", "shut",
 			[2]time.Duration{time.Second, time.Minute}},
-		{"retry", engine.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle", [2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
-		{"fail without a cause", engine.Report{Fail: "bridge"}, "Lost", "fail", 0, engine.CauseError, "bridge", [2]time.Duration{}},
-		{"fail", engine.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge", [2]time.Duration{}},
+		{"retry", remote.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle", [2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
+		{"fail without a cause", remote.Report{Fail: "bridge"}, "Lost", "fail", 0, cause.Error, "bridge", [2]time.Duration{}},
+		{"fail", remote.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge", [2]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -119,15 +121,15 @@ func TestReportsStandAlone(t *testing.T) {
 			w.post(engine.Order{})
 		}
 		jobs := w.acquire("ann", 5)
-		reports := make([]engine.Report, len(jobs))
+		reports := make([]remote.Report, len(jobs))
 		for i := range jobs {
-			reports[i] = engine.Report{Job: jobs[i].ID, Epoch: jobs[i].Epoch}
+			reports[i] = remote.Report{Job: jobs[i].ID, Epoch: jobs[i].Epoch}
 		}
 		reports[1].Event = "explode"
 		reports[2].Epoch = 99
 		reports[3].Epoch = 0
 		jobs[4].Kind = "test.unknown"
-		results, err := w.Conclude(t.Context(), "ann", jobs, reports)
+		results, err := w.Remote().Report(t.Context(), "ann", jobs, reports)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,13 +167,13 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			for range 12 {
 				time.Sleep(5 * time.Second)
 				if renews {
-					lost, err := w.Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
+					lost, err := w.Remote().Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
 					if err != nil || len(lost) != 1 || lost[0].Job != "let_none" {
 						t.Errorf("renewed %v, %v", lost, err)
 					}
 				}
 			}
-			r := w.report("ann", mine, engine.Report{})
+			r := w.report("ann", mine, remote.Report{})
 			if renews && (r.Err != nil || r.Job.State != "Sorting") {
 				t.Errorf("renewed: got %s, %v", r.Job.State, r.Err)
 			}
@@ -181,7 +183,7 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			if job.KindOf(r.Err) != job.Stale {
 				t.Errorf("not renewed: got %s, %v", r.Job.State, r.Err)
 			}
-			lost, err := w.Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}}, 0)
+			lost, err := w.Remote().Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}}, 0)
 			if err != nil || len(lost) != 1 {
 				t.Errorf("a renewal of what is lost gave %v, %v", lost, err)
 			}
@@ -189,10 +191,10 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			if len(bens) != 1 || bens[0].Epoch <= mine.Epoch {
 				t.Fatalf("got %+v", bens)
 			}
-			if r := w.report("ann", mine, engine.Report{}); job.KindOf(r.Err) != job.Stale {
+			if r := w.report("ann", mine, remote.Report{}); job.KindOf(r.Err) != job.Stale {
 				t.Errorf("while ben has it: got %v", r.Err)
 			}
-			if r := w.report("ben", bens[0], engine.Report{}); r.Err != nil {
+			if r := w.report("ben", bens[0], remote.Report{}); r.Err != nil {
 				t.Errorf("ben: %v", r.Err)
 			}
 			w.verify(j.ID)
@@ -204,17 +206,17 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 func TestReportGoesStraightOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		report engine.Report
+		report remote.Report
 		hold   bool
 		keeps  bool
 		state  lc.State
 	}{
-		{"asks", engine.Report{Again: true}, false, true, "Sorting"},
-		{"control: does not ask", engine.Report{}, false, false, "Sorting"},
-		{"held", engine.Report{Again: true}, true, false, "Posted"},
-		{"stays", engine.Report{Again: true, Retry: "axle"}, false, false, "Posted"},
-		{"ends", engine.Report{Again: true, Fail: "axle"}, false, false, "Lost"},
-		{"comes to a person", engine.Report{Again: true, Event: "hold"}, false, false, "Held"},
+		{"asks", remote.Report{Again: true}, false, true, "Sorting"},
+		{"control: does not ask", remote.Report{}, false, false, "Sorting"},
+		{"held", remote.Report{Again: true}, true, false, "Posted"},
+		{"stays", remote.Report{Again: true, Retry: "axle"}, false, false, "Posted"},
+		{"ends", remote.Report{Again: true, Fail: "axle"}, false, false, "Lost"},
+		{"comes to a person", remote.Report{Again: true, Event: "hold"}, false, false, "Held"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -235,7 +237,7 @@ func TestReportGoesStraightOn(t *testing.T) {
 				}
 				if c.keeps {
 					for range 2 {
-						if r = w.report("ann", r.Job, engine.Report{Again: true}); r.Err != nil {
+						if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil {
 							t.Fatal(r.Err)
 						}
 					}
@@ -252,15 +254,15 @@ func TestReportGoesStraightOn(t *testing.T) {
 // TestReportDoesNotGoStraightOnIntoASerialState.
 func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := remote()
+		work := remoteLetters()
 		work.Policies = map[lc.State]engine.Policy{"Riding": {Serial: true}}
 		w := outside(t, mem.New(), work)
 		w.post(engine.Order{})
-		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Again: true})
+		r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Again: true})
 		if r.Err != nil || !r.Job.Claimed() {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
-		if r = w.report("ann", r.Job, engine.Report{Again: true}); r.Err != nil || r.Job.Claimed() || r.Job.State != "Riding" {
+		if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil || r.Job.Claimed() || r.Job.State != "Riding" {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
 	})
@@ -269,7 +271,7 @@ func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 // TestAcquireAsksForSomething, within the same limits as everybody.
 func TestAcquireAsksForSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := remote()
+		work := remoteLetters()
 		work.Limits = []job.Limit{{Name: "two", Kind: "test.letter", Guard: []lc.State{"Posted"}, Max: 2}}
 		w := outside(t, mem.New(), work)
 		for range 5 {
@@ -280,14 +282,14 @@ func TestAcquireAsksForSomething(t *testing.T) {
 			from   []job.KindState
 			n      int
 		}{{"", everywhere, 1}, {"ann", nil, 1}, {"ann", everywhere, 0}, {"ann", everywhere, -1}} {
-			if _, err := w.Acquire(t.Context(), c.worker, c.from, c.n, 0); job.KindOf(err) != job.Invalid {
+			if _, err := w.Remote().Claim(t.Context(), c.worker, c.from, c.n, 0); job.KindOf(err) != job.Invalid {
 				t.Errorf("%+v: got %v", c, err)
 			}
 		}
 		if a, b := w.acquire("ann", 1), w.acquire("ben", 9); len(a) != 1 || len(b) != 1 || a[0].ID == b[0].ID {
 			t.Errorf("ann got %d, ben %d of a limit of two", len(a), len(b))
 		}
-		jobs, err := w.Acquire(t.Context(), "cid", []job.KindState{{Kind: "test.none", State: "Posted"}}, 1, 0)
+		jobs, err := w.Remote().Claim(t.Context(), "cid", []job.KindState{{Kind: "test.none", State: "Posted"}}, 1, 0)
 		if err != nil || len(jobs) != 0 {
 			t.Errorf("of no kind: %d jobs, %v", len(jobs), err)
 		}
@@ -302,7 +304,7 @@ func TestConcludeTellsThatTheStoreIsDown(t *testing.T) {
 		w.post(engine.Order{})
 		jobs := w.acquire("ann", 1)
 		line.cut()
-		_, err := w.Conclude(t.Context(), "ann", jobs, []engine.Report{{Job: jobs[0].ID, Epoch: jobs[0].Epoch}})
+		_, err := w.Remote().Report(t.Context(), "ann", jobs, []remote.Report{{Job: jobs[0].ID, Epoch: jobs[0].Epoch}})
 		if job.KindOf(err) != job.Unavailable {
 			t.Errorf("got %v", err)
 		}
@@ -314,7 +316,7 @@ func TestAgainNotIntoAPersonsState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New())
 		w.post(engine.Order{})
-		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Event: "hold", Again: true})
+		r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Event: "hold", Again: true})
 		if r.Err != nil || r.Job.Claimed() {
 			t.Errorf("ann holds a job in %s, which nobody works on (%v)", r.Job.State, r.Err)
 		}
@@ -323,11 +325,11 @@ func TestAgainNotIntoAPersonsState(t *testing.T) {
 
 func TestAgainNotIntoASerialState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := remote()
+		work := remoteLetters()
 		work.Policy.Serial = true
 		w := outside(t, mem.New(), work)
 		w.post(engine.Order{})
-		r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Again: true})
+		r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Again: true})
 		if r.Err != nil || r.Job.Claimed() {
 			t.Errorf("ann went straight on into %s, which is serial", r.Job.State)
 		}
@@ -339,7 +341,7 @@ func TestReportWithoutACause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New())
 		w.post(engine.Order{})
-		if r := w.report("ann", w.acquire("ann", 1)[0], engine.Report{Fail: "axle"}); r.Job.Cause == "" {
+		if r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Fail: "axle"}); r.Job.Cause == "" {
 			t.Error("it failed without a cause")
 		}
 	})

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -41,20 +43,20 @@ type stored struct {
 var same = []struct {
 	name   string
 	step   func(context.Context, *engine.Run) error
-	report []engine.Report // in one claim; all but the last have Keep
+	report []remote.Report // in one claim; all but the last have Keep
 	event  lc.Event        // that the control expects in the history
 }{
-	{"success", func(context.Context, *engine.Run) error { return nil }, []engine.Report{{}}, "begin"},
-	{"event", func(context.Context, *engine.Run) error { return engine.Go("hold") }, []engine.Report{{Event: "hold"}}, "hold"},
+	{"success", func(context.Context, *engine.Run) error { return nil }, []remote.Report{{}}, "begin"},
+	{"event", func(context.Context, *engine.Run) error { return engine.Go("hold") }, []remote.Report{{Event: "hold"}}, "hold"},
 	{"data replaced", func(_ context.Context, r *engine.Run) error { return r.SetData(map[string]int{"n": 2}) },
-		[]engine.Report{{Data: json.RawMessage(`{"n":2}`)}}, "begin"},
+		[]remote.Report{{Data: json.RawMessage(`{"n":2}`)}}, "begin"},
 	{"data merged", func(ctx context.Context, r *engine.Run) error {
 		data := map[string]any{"a": 1, "b": map[string]any{"c": 2, "d": 3}}
 		if err := errors.Join(r.SetData(data), r.Save(ctx)); err != nil {
 			return err
 		}
 		return r.SetData(map[string]any{"b": map[string]any{"d": 4}, "e": []int{5}})
-	}, []engine.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)}, {Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
+	}, []remote.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)}, {Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
 	{"tasks", func(ctx context.Context, r *engine.Run) error {
 		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Running", Total: 10})
 		r.PutTask(job.Task{Name: "spine", Kind: "test.part", State: "Waiting"})
@@ -63,18 +65,18 @@ var same = []struct {
 		}
 		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)})
 		return nil
-	}, []engine.Report{
+	}, []remote.Report{
 		{Keep: true, Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Running", Total: 10}, {Name: "spine", Kind: "test.part", State: "Waiting"}}},
 		{Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)}}},
 	}, "begin"},
 	{"message to the outbox", func(_ context.Context, r *engine.Run) error {
 		return r.Send("test.news", string(r.Job().ID)+"/read", map[string]string{"to": "ann"})
-	}, []engine.Report{{Messages: []engine.Letter{{Topic: "test.news", Key: "read", Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
+	}, []remote.Report{{Messages: []remote.Message{{Topic: "test.news", Key: "read", Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
 	{"log", func(_ context.Context, r *engine.Run) error {
 		r.Log().Info("looked", "page", 3)
 		r.Log().Warn("torn")
 		return nil
-	}, []engine.Report{{Keep: true, Log: []engine.LogLine{{Text: "looked", Attrs: map[string]any{"page": 3}}}}, {Log: []engine.LogLine{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
+	}, []remote.Report{{Keep: true, Log: []remote.Line{{Text: "looked", Attrs: map[string]any{"page": 3}}}}, {Log: []remote.Line{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
 	{"fields", func(_ context.Context, r *engine.Run) error {
 		r.SetMessage("it is long")
 		r.SetPriority(7)
@@ -82,7 +84,7 @@ var same = []struct {
 		r.SetBytes(12)
 		r.Advanced()
 		return nil
-	}, []engine.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12), Advanced: true}}, "begin"},
+	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12), Advanced: true}}, "begin"},
 	{"children", func(ctx context.Context, r *engine.Run) error {
 		err := r.Spawn(ctx, 2, func(i int) (engine.Order, error) {
 			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i}, Owner: "ann"}, nil
@@ -91,19 +93,19 @@ var same = []struct {
 			return err
 		}
 		return r.WaitChildren()
-	}, []engine.Report{
-		{Keep: true, Spawn: &engine.Spawn{Expected: 2, From: 1, Jobs: []engine.Order{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
-		{Spawn: &engine.Spawn{Expected: 2, From: 2, Jobs: []engine.Order{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 1}}}}, Children: true},
+	}, []remote.Report{
+		{Keep: true, Spawn: &remote.Spawn{Expected: 2, From: 1, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
+		{Spawn: &remote.Spawn{Expected: 2, From: 2, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 1}}}}, Children: true},
 	}, lc.Waiting},
 	{"wait", func(_ context.Context, r *engine.Run) error {
-		return engine.Wait(engine.Blocker{Code: "snow", Sentence: "shut", Until: r.Now().Add(time.Hour)})
-	}, []engine.Report{{Wait: &engine.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}}, lc.Waiting},
+		return engine.Wait(job.Blocker{Code: "snow", Sentence: "shut", Until: r.Now().Add(time.Hour)})
+	}, []remote.Report{{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}}, lc.Waiting},
 	{"retry", func(context.Context, *engine.Run) error {
 		return engine.RetryAfter(time.Hour, wooden{errors.New("axle")})
 	},
-		[]engine.Report{{Retry: "axle", Cause: "wood", After: time.Hour}}, lc.Backoff},
+		[]remote.Report{{Retry: "axle", Cause: "wood", After: time.Hour}}, lc.Backoff},
 	{"fail", func(context.Context, *engine.Run) error { return engine.Fail("water", errors.New("bridge")) },
-		[]engine.Report{{Fail: "bridge", Cause: "water"}}, "fail"},
+		[]remote.Report{{Fail: "bridge", Cause: "water"}}, "fail"},
 }
 
 var (
@@ -157,7 +159,7 @@ func doneLocally(t *testing.T, step engine.Step) (s stored) {
 	return s
 }
 
-func doneRemotely(t *testing.T, reports []engine.Report) (s stored) {
+func doneRemotely(t *testing.T, reports []remote.Report) (s stored) {
 	synctest.Test(t, func(t *testing.T) {
 		w, logs := sameWorld(t, nil)
 		id := w.post(engine.Order{Owner: "ann"}).ID
@@ -170,7 +172,7 @@ func doneRemotely(t *testing.T, reports []engine.Report) (s stored) {
 				}
 				numbered(r.Log, i)
 				r.Job, r.Epoch = j.ID, j.Epoch
-				results, err := w.Conclude(t.Context(), "ann", []job.Job{record}, []engine.Report{r})
+				results, err := w.Remote().Report(t.Context(), "ann", []job.Job{record}, []remote.Report{r})
 				if err != nil || results[0].Err != nil {
 					t.Fatalf("report %d, try %d: %v, %v", i, try, err, results[0].Err)
 				}
@@ -186,7 +188,7 @@ func doneRemotely(t *testing.T, reports []engine.Report) (s stored) {
 }
 
 // numbered gives the lines of report i numbers, so that a repetition is noticed.
-func numbered(lines []engine.LogLine, i int) {
+func numbered(lines []remote.Line, i int) {
 	for k := range lines {
 		lines[k].Number = int64(100*i + k + 1)
 	}
@@ -260,33 +262,33 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 // the same report as it should be.
 func TestRefusedReportsChangeNothing(t *testing.T) {
 	task := []job.Task{{Name: "cover", Kind: "test.part", State: "Done"}}
-	child := func(o engine.Order) *engine.Spawn {
+	child := func(o remote.Child) *remote.Spawn {
 		o.Due = later
-		return &engine.Spawn{Expected: 1, From: 1, Jobs: []engine.Order{o}}
+		return &remote.Spawn{Expected: 1, From: 1, Jobs: []remote.Child{o}}
 	}
-	line := []engine.LogLine{{Text: "too late"}}
+	line := []remote.Line{{Text: "too late"}}
 	for _, c := range []struct {
 		name    string
-		bad     engine.Report
+		bad     remote.Report
 		worker  string
 		kind    job.ErrorKind
-		control engine.Report
+		control remote.Report
 	}{
-		{"an older epoch", engine.Report{Epoch: -1, Tasks: task}, "ann", job.Stale, engine.Report{Tasks: task}},
-		{"an older epoch that only logs", engine.Report{Epoch: -1, Log: line}, "ann", job.Stale, engine.Report{Log: line}},
-		{"another worker", engine.Report{Tasks: task}, "bob", job.Stale, engine.Report{Tasks: task}},
-		{"data and merge", engine.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid, engine.Report{Merge: json.RawMessage(`{"a":2}`)}},
-		{"a merge that is no JSON", engine.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid, engine.Report{Merge: json.RawMessage(`{}`)}},
-		{"a task without a name", engine.Report{Tasks: []job.Task{{}}}, "ann", job.Invalid, engine.Report{Tasks: task}},
-		{"a topic", engine.Report{Messages: []engine.Letter{{Topic: "mail", Key: "k"}}}, "ann", job.Refused,
-			engine.Report{Messages: []engine.Letter{{Topic: "test.news", Key: "k"}}}},
-		{"a message without a key", engine.Report{Messages: []engine.Letter{{Topic: "test.news"}}}, "ann", job.Invalid,
-			engine.Report{Messages: []engine.Letter{{Topic: "test.news", Key: "k"}}}},
-		{"a child of the server's", engine.Report{Spawn: child(engine.Order{Kind: "test.bag"})}, "ann", job.Refused, engine.Report{Spawn: child(engine.Order{Kind: "test.letter"})}},
-		{"a child of another owner", engine.Report{Spawn: child(engine.Order{Kind: "test.letter", Owner: "eve"})}, "ann", job.Refused,
-			engine.Report{Spawn: child(engine.Order{Kind: "test.letter", Owner: "ann"})}},
-		{"more children than expected", engine.Report{Spawn: &engine.Spawn{From: 1, Jobs: []engine.Order{{Kind: "test.letter"}}}}, "ann", job.Invalid,
-			engine.Report{Spawn: &engine.Spawn{Expected: 1}}},
+		{"an older epoch", remote.Report{Epoch: -1, Tasks: task}, "ann", job.Stale, remote.Report{Tasks: task}},
+		{"an older epoch that only logs", remote.Report{Epoch: -1, Log: line}, "ann", job.Stale, remote.Report{Log: line}},
+		{"another worker", remote.Report{Tasks: task}, "bob", job.Stale, remote.Report{Tasks: task}},
+		{"data and merge", remote.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{"a":2}`)}},
+		{"a merge that is no JSON", remote.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{}`)}},
+		{"a task without a name", remote.Report{Tasks: []job.Task{{}}}, "ann", job.Invalid, remote.Report{Tasks: task}},
+		{"a topic", remote.Report{Messages: []remote.Message{{Topic: "mail", Key: "k"}}}, "ann", job.Refused,
+			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
+		{"a message without a key", remote.Report{Messages: []remote.Message{{Topic: "test.news"}}}, "ann", job.Invalid,
+			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
+		{"a child of the server's", remote.Report{Spawn: child(remote.Child{Kind: "test.bag"})}, "ann", job.Refused, remote.Report{Spawn: child(remote.Child{Kind: "test.letter"})}},
+		{"a child of another owner", remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "eve"})}, "ann", job.Refused,
+			remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "ann"})}},
+		{"more children than expected", remote.Report{Spawn: &remote.Spawn{From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}, "ann", job.Invalid,
+			remote.Report{Spawn: &remote.Spawn{Expected: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -300,9 +302,9 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 				}
 				j := w.get(id)
 				before := w.stored(id, logs)
-				conclude := func(worker string, r engine.Report) error {
+				conclude := func(worker string, r remote.Report) error {
 					r.Job, r.Epoch, r.Keep = id, r.Epoch+j.Epoch, true
-					results, err := w.Conclude(t.Context(), worker, []job.Job{j}, []engine.Report{r})
+					results, err := w.Remote().Report(t.Context(), worker, []job.Job{j}, []remote.Report{r})
 					return errors.Join(err, results[0].Err)
 				}
 				if err := conclude(c.worker, c.bad); job.KindOf(err) != c.kind {
@@ -327,12 +329,12 @@ func TestProgressOfARemoteWorker(t *testing.T) {
 			w, _ := sameWorld(t, nil)
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
-			w.report("ann", j, engine.Report{Keep: true, Progress: &engine.Progress{Done: 3, Total: 9, Unit: "pages"}})
+			w.report("ann", j, remote.Report{Keep: true, Progress: &job.Progress{Done: 3, Total: 9, Unit: "pages"}})
 			if p, ok := w.Progress(id); !ok || p.Done != 3 || p.Total != 9 || p.Unit != "pages" || p.State != "Posted" {
 				t.Errorf("got %+v, %v", p, ok)
 			}
 			if how == "report" {
-				w.report("ann", j, engine.Report{})
+				w.report("ann", j, remote.Report{})
 			} else {
 				time.Sleep(2 * time.Hour)
 			}
@@ -355,15 +357,15 @@ func TestRepeatedReport(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer logs.Close()
-		first := start(t, store, engine.Options{JobLogs: logs}, remote())
+		first := start(t, store, engine.Options{JobLogs: logs}, remoteLetters())
 		id := first.post(engine.Order{}).ID
 		j := first.acquire("ann", 1)[0]
-		report := engine.Report{Log: []engine.LogLine{{Number: 1, Text: "read"}, {Number: 2, Text: "sorted"}}}
+		report := remote.Report{Log: []remote.Line{{Number: 1, Text: "read"}, {Number: 2, Text: "sorted"}}}
 		if r := first.report("ann", j, report); r.Err != nil || r.Job.State != "Sorting" {
 			t.Fatalf("got %+v", r)
 		}
 		first.stop()
-		w := start(t, store, engine.Options{JobLogs: logs}, remote())
+		w := start(t, store, engine.Options{JobLogs: logs}, remoteLetters())
 		defer w.stop()
 		w.acquire("ann", 1)
 		if r := w.report("ann", j, report); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
@@ -372,7 +374,7 @@ func TestRepeatedReport(t *testing.T) {
 		if c, err := logs.Read(id, 0, 0); err != nil || len(c.Lines) != 2 {
 			t.Errorf("got %+v, %v, want each line once", c.Lines, err)
 		}
-		for name, other := range map[string]engine.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"}, "wait": {Wait: &engine.Blocker{Code: "x"}}} {
+		for name, other := range map[string]remote.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"}, "wait": {Wait: &job.Blocker{Code: "x"}}} {
 			if r := w.report("ann", j, other); job.KindOf(r.Err) != job.Stale {
 				t.Errorf("%s after success: got %v", name, r.Err)
 			}
@@ -390,15 +392,15 @@ func TestChildrenAreWaitedFor(t *testing.T) {
 		defer w.stop()
 		id := w.post(engine.Order{}).ID
 		j := w.acquire("ann", 1)[0]
-		report := engine.Report{Children: true, Spawn: &engine.Spawn{Expected: 1, From: 1, Jobs: []engine.Order{{Kind: "test.letter"}}}}
-		if r := w.report("ann", j, report); r.Err != nil || r.Job.State != "Posted" || r.Job.Cause != engine.CauseChildren {
+		report := remote.Report{Children: true, Spawn: &remote.Spawn{Expected: 1, From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}
+		if r := w.report("ann", j, report); r.Err != nil || r.Job.State != "Posted" || r.Job.Cause != cause.Children {
 			t.Fatalf("got %+v", r)
 		}
 		child := w.acquire("ann", 1)
 		if len(child) != 1 || child[0].Parent != id {
 			t.Fatalf("got %+v", child)
 		}
-		if r := w.report("ann", child[0], engine.Report{Fail: "torn"}); r.Err != nil {
+		if r := w.report("ann", child[0], remote.Report{Fail: "torn"}); r.Err != nil {
 			t.Fatal(r.Err)
 		}
 		synctest.Wait()

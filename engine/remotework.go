@@ -3,50 +3,26 @@ package engine
 import (
 	"context"
 	"encoding/json"
-	"log/slog"
 	"strings"
 	"sync"
 
 	"github.com/stagepost/stagepost/engine/internal/lines"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Letter is a message for the outbox. Key must follow from the work alone; the id of the job is put in front of it.
-type Letter struct {
-	Topic string
-	Key   string
-	Body  json.RawMessage
-}
-
-// LogLine is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the
-// claim is a repetition and is left out.
-type LogLine struct {
-	Number int64 // from 1; 0: the line is written however often it comes
-	Level  slog.Level
-	Text   string
-	Attrs  map[string]any
-}
-
-// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only
-// those that are missing ([Run.Spawn]). Jobs may be given in several reports.
-type Spawn struct {
-	Expected int // children in all
-	From     int // number of the first of Jobs, from 1
-	Jobs     []Order
-}
-
 // mostSpawned is how many children one report may create.
 const mostSpawned = 500
 
-// changes reports whether the report changes the record; a report that only logs or shows progress does not.
-func (r *Report) changes() bool {
+// changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
+func changesRecord(r *remote.Report) bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil || r.Bytes != nil || r.Advanced || r.Cause != "" ||
 		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
 // expects gives the version that the record must still have: data is merged into what was read. Zero: any.
-func (r *Report) expects(j *job.Job) int64 {
+func expects(r *remote.Report, j *job.Job) int64 {
 	if r.Merge == nil {
 		return 0
 	}
@@ -54,7 +30,7 @@ func (r *Report) expects(j *job.Job) int64 {
 }
 
 // apply sets on a run what the report states besides its outcome, and gives the children to create.
-func (r *Run) apply(p *Report) ([]job.Created, error) {
+func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	if p.Data != nil && p.Merge != nil {
 		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
 	}
@@ -96,7 +72,7 @@ func (r *Run) apply(p *Report) ([]job.Created, error) {
 }
 
 // post puts the message of a worker outside into the outbox, if the work allows its topic.
-func (r *Run) post(m Letter) error {
+func (r *Run) post(m remote.Message) error {
 	if !r.work.sends(m.Topic) {
 		return job.Errorf(job.Refused, "report", r.id, "workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
 			strings.Join(r.work.Topics, ", "))
@@ -110,7 +86,7 @@ func (r *Run) post(m Letter) error {
 
 // children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers
 // outside.
-func (r *Run) children(s *Spawn) ([]job.Created, error) {
+func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 	was := r.job.Children.Expected
 	switch {
 	case s.Expected < was:
@@ -132,8 +108,10 @@ func (r *Run) children(s *Spawn) ([]job.Created, error) {
 		if one.Owner != "" && one.Owner != r.job.Owner {
 			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s", one.Owner, r.job.Owner)
 		}
-		one.Parent, one.ID, one.Owner = r.id, "", r.job.Owner
-		made, err := r.engine.prepare(one, s.From+i, r.job.Created)
+		made, err := r.engine.prepare(Order{
+			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id, Tags: one.Tags,
+			Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline, Spec: one.Spec, Actor: one.Actor, Note: one.Note,
+		}, s.From+i, r.job.Created)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +156,7 @@ func patched(to, by any) any {
 // repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then
 // it succeeds, with the record as it is now and without a claim. The answer to an earlier repetition may have been
 // lost, too.
-func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale job.Result) job.Result {
+func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, stale job.Result) job.Result {
 	j, err := e.store.Get(ctx, r.Job)
 	w := e.workOf(j.Kind)
 	if err != nil || w == nil || r.Keep || j.Epoch < r.Epoch {
@@ -191,7 +169,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale j
 			return stale
 		}
 		for i := range history {
-			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker && h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && r.causes(w.Life, h) {
+			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker && h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
 				j.Worker = "" // a claim that came later is not this report's
 				return job.Result{Job: j}
 			}
@@ -202,8 +180,8 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *Report, stale j
 	}
 }
 
-// causes reports whether an entry of the history can be what the report did.
-func (r *Report) causes(life *lifecycle.Table, h *job.Event) bool {
+// mayCause reports whether an entry of the history can be what a report did.
+func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 	transition, _ := life.Transition(h.From, h.Event)
 	switch {
 	case r.Children && h.Event == lifecycle.Waiting:
@@ -225,7 +203,7 @@ type lineNumbers struct {
 }
 
 // note writes the log lines of a report that was accepted and shows its progress.
-func (e *Engine) note(j *job.Job, r *Report) {
+func (e *Engine) note(j *job.Job, r *remote.Report) {
 	switch {
 	case !r.Keep:
 		e.progress.drop(r.Job)
@@ -242,7 +220,7 @@ func (e *Engine) note(j *job.Job, r *Report) {
 	}
 }
 
-func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *Report) {
+func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *remote.Report) {
 	const most = 100_000 // claims remembered
 	lease := job.Lease{Job: r.Job, Epoch: r.Epoch}
 	n.mu.Lock()
@@ -258,7 +236,7 @@ func (n *lineNumbers) write(logs JobLogs, j *job.Job, r *Report) {
 			continue
 		}
 		last = max(last, line.Number)
-		out.Log(context.Background(), line.Level, line.Text, line.attrs()...)
+		out.Log(context.Background(), line.Level, line.Text, attrs(line)...)
 	}
 	if n.last == nil || len(n.last) >= most {
 		n.last = map[job.Lease]int64{}
@@ -274,7 +252,7 @@ func (n *lineNumbers) drop(l job.Lease) {
 
 // Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children
 // are committed at once. Job, Epoch, Keep and Again of the report are not read.
-func (r *Run) Report(ctx context.Context, p *Report) error {
+func (r *Run) Report(ctx context.Context, p *remote.Report) error {
 	r.engine.defining.RLock()
 	defer r.engine.defining.RUnlock()
 	spawn, err := r.apply(p)
@@ -289,21 +267,21 @@ func (r *Run) Report(ctx context.Context, p *Report) error {
 		}
 	}
 	for i := range p.Log {
-		r.Log().Log(ctx, p.Log[i].Level, p.Log[i].Text, p.Log[i].attrs()...)
+		r.Log().Log(ctx, p.Log[i].Level, p.Log[i].Text, attrs(&p.Log[i])...)
 	}
 	if p.Children {
 		if err := r.WaitChildren(); err != nil {
 			return err
 		}
 	}
-	if o := p.outcome(); o.verdict != passed {
+	if o := outcomeOf(p); o.verdict != passed {
 		return o
 	}
 	return nil
 }
 
-// attrs gives the attributes of a line for its logger.
-func (l *LogLine) attrs() []any {
+// attrs returns the attributes of a line for its logger.
+func attrs(l *remote.Line) []any {
 	var all []any
 	if l.Number != 0 {
 		all = append(all, lines.Number, l.Number)

@@ -14,10 +14,10 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-var tired = engine.Blocker{Code: "tired", Sentence: "their feet hurt"}
+var tired = job.Blocker{Code: "tired", Sentence: "their feet hurt"}
 
 // rests is a step that rests once and then goes home.
-func rests(b engine.Blocker) engine.Step {
+func rests(b job.Blocker) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		switch r.Job().State {
 		case "Camp":
@@ -59,7 +59,7 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 					t.Fatalf("got %+v", j)
 				}
 				why, err := w.why(t.Context(), id, time.Time{})
-				want := []engine.Blocker{{
+				want := []job.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
 					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"), job.Causing("reset", id, false, "all over again")},
 				}}

@@ -25,7 +25,7 @@ type Retention struct {
 	Unattended bool
 
 	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: indefinitely
-	// how long the logs of ended jobs are kept, if they are files ([LogFiles]). Zero: as long as the record
+	// how long the logs of ended jobs are kept, if they are files (package joblog). Zero: as long as the record
 	Logs time.Duration
 
 	// Clear removes what else belongs to a job whose record is about to be purged: directories, references. After an
@@ -33,8 +33,8 @@ type Retention struct {
 	Clear func(ctx context.Context, j *job.Job) error
 }
 
-// LogFiles is what job logs can do whose files retention may remove; package joblog can.
-type LogFiles interface {
+// logFiles is implemented by job logs whose files retention may remove, such as those of package joblog.
+type logFiles interface {
 	// Remove deletes the log of a job; there may be none.
 	Remove(id job.ID) error
 	// Each gives the jobs that have logs and when these were last written, in no order, until do states that it is

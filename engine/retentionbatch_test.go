@@ -118,7 +118,7 @@ func TestTimeRunsWhileRetentionClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
 			if r.Job().Group == "late" {
-				return engine.Wait(engine.Blocker{Code: "snow", Sentence: "it snows", Until: r.Now().Add(1000 * time.Hour)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "it snows", Until: r.Now().Add(1000 * time.Hour)})
 			}
 			return nil
 		}})
@@ -146,7 +146,7 @@ func TestTimeRunsWhileRetentionClears(t *testing.T) {
 		if j := w.get(late.ID); !j.Ended {
 			t.Errorf("its time was up an hour ago and it is %s", j.State)
 		}
-		if s := w.Stalled(); s > 2*time.Minute {
+		if s := w.Status().Stalled; s > 2*time.Minute {
 			t.Errorf("the sweep has stood still for %s", s)
 		}
 	})

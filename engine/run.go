@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -61,14 +62,11 @@ func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) 
 // earlier attempt carry it.
 func (r *Run) Fence() string { return fmt.Sprintf("%s-e%d", r.job.ID, r.job.Epoch) }
 
-// Epoch is the fencing token of the claim.
-func (r *Run) Epoch() int64 { return r.job.Epoch }
-
 // Now is the engine's time.
 func (r *Run) Now() time.Time { return r.engine.clock.Now() }
 
 // Last reports whether a retry of this attempt would be refused because the attempts are used up.
-func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.PolicyFor(r.job.State).MaxAttempts }
+func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.policyFor(r.job.State).MaxAttempts }
 
 // Spec decodes what the job was created with.
 func (r *Run) Spec(into any) error { return decode(r.job, r.job.Spec, "spec", into) }
@@ -247,8 +245,8 @@ func (r *Run) WaitChildren() error {
 		return nil
 	}
 	r.settled = false
-	return Wait(Blocker{
-		Code: CauseChildren, Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
+	return Wait(job.Blocker{
+		Code: cause.Children, Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
 		Until: r.Now().Add(24 * time.Hour), Remedy: "nothing: it goes on by itself when they have ended",
 	})
 }
@@ -283,5 +281,5 @@ func (r *Run) Log() *slog.Logger {
 
 // Progress reports how far the work of this state has come. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {
-	r.engine.progress.set(r.id, Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
+	r.engine.progress.set(r.id, job.Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
 }

@@ -128,7 +128,7 @@ func troubled(d *dice, double *sync.Map) engine.Work {
 		case n < 9:
 			panic("the horse bolted")
 		case n < 12:
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(d.upTo(10 * time.Minute))})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(d.upTo(10 * time.Minute))})
 		case n < 13:
 			return engine.Fail("address", errors.New("no such place"))
 		}

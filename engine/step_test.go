@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -40,18 +41,18 @@ func TestOutcomeOfAStep(t *testing.T) {
 		{"nil", nil, 1, "Delivered", "", ""},
 		{"a named event", engine.Go("finish"), 1, "Delivered", "", ""},
 		{"the failure by name", engine.Go("fail"), 1, "Lost", "", ""},
-		{"an unknown event", engine.Go("explode"), 5, "Lost", engine.CauseError, "a Riding job does not take the event explode (can: finish, fail)"},
-		{"an event of another state", engine.Go("begin"), 5, "Lost", engine.CauseError, "a Riding job does not take the event begin"},
-		{"a person's event", engine.Go("retry"), 5, "Lost", engine.CauseError, "a Riding job cannot be retried"},
-		{"retry", engine.Retry(errBroken), 5, "Lost", engine.CauseError, "the axle broke"},
+		{"an unknown event", engine.Go("explode"), 5, "Lost", cause.Error, "a Riding job does not take the event explode (can: finish, fail)"},
+		{"an event of another state", engine.Go("begin"), 5, "Lost", cause.Error, "a Riding job does not take the event begin"},
+		{"a person's event", engine.Go("retry"), 5, "Lost", cause.Error, "a Riding job cannot be retried"},
+		{"retry", engine.Retry(errBroken), 5, "Lost", cause.Error, "the axle broke"},
 		{"fail", engine.Fail("axle", errBroken), 1, "Lost", "axle", "the axle broke"},
 		{"fail, wrapped", fmt.Errorf("riding: %w", engine.Fail("axle", errBroken)), 1, "Lost", "axle", "the axle broke"},
 		{"an error that knows it passes", unusual{"later", true}, 5, "Lost", "later", "unusual later"},
 		{"an error that knows it stays", unusual{"never", false}, 1, "Lost", "never", "unusual never"},
-		{"a full disk", &wrapped{syscall.ENOSPC}, 5, "Lost", engine.CauseDisk, "no space left"},
-		{"a bad request", job.Errorf(job.Invalid, "x", "", "no such street"), 1, "Lost", engine.CauseError, "no such street"},
-		{"a conflict", job.Errorf(job.Conflict, "x", "", "somebody was faster"), 5, "Lost", engine.CauseError, "somebody was faster"},
-		{"a deadline of its own", context.DeadlineExceeded, 5, "Lost", engine.CauseNetwork, "deadline exceeded"},
+		{"a full disk", &wrapped{syscall.ENOSPC}, 5, "Lost", cause.Disk, "no space left"},
+		{"a bad request", job.Errorf(job.Invalid, "x", "", "no such street"), 1, "Lost", cause.Error, "no such street"},
+		{"a conflict", job.Errorf(job.Conflict, "x", "", "somebody was faster"), 5, "Lost", cause.Error, "somebody was faster"},
+		{"a deadline of its own", context.DeadlineExceeded, 5, "Lost", cause.Network, "deadline exceeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestPanicDoesNotSpread(t *testing.T) {
 			}
 			return nil
 		}})
-		w.Gates = map[lc.State]engine.Gate{"Riding": func(_ context.Context, j *job.Job) *engine.Blocker {
+		w.Gates = map[lc.State]engine.Gate{"Riding": func(_ context.Context, j *job.Job) *job.Blocker {
 			if j.Group == "gate" {
 				panic("no such gate")
 			}
@@ -126,8 +127,8 @@ func TestPanicDoesNotSpread(t *testing.T) {
 		cause string
 		says  string
 	}{
-		{"step", "Lost", engine.CausePanic, "panicked: no such letter"},
-		{"gate", "Lost", engine.CausePanic, "panicked: no such gate"},
+		{"step", "Lost", cause.Panic, "panicked: no such letter"},
+		{"gate", "Lost", cause.Panic, "panicked: no such gate"},
 		{"neither", "Delivered", "", ""},
 	} {
 		t.Run(c.group, func(t *testing.T) {
@@ -154,12 +155,12 @@ func TestGateIsAskedBeforeEachStep(t *testing.T) {
 		var asked []time.Time
 		open := time.Now().Add(time.Minute)
 		work := letters(nil)
-		work.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *engine.Blocker {
+		work.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *job.Blocker {
 			mu.Lock()
 			defer mu.Unlock()
 			asked = append(asked, time.Now())
 			if time.Now().Before(open) {
-				return &engine.Blocker{Code: "space", Sentence: "3 GB are missing"}
+				return &job.Blocker{Code: "space", Sentence: "3 GB are missing"}
 			}
 			return nil
 		}}
@@ -186,7 +187,7 @@ func TestSaveKeepsTheClaim(t *testing.T) {
 			}
 		}
 		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-			epoch := r.Epoch()
+			epoch := r.Job().Epoch
 			if err := r.SetData(map[string]int{"bytes": 3}); err != nil {
 				return err
 			}

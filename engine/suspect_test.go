@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -135,7 +136,7 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 				}
 				for _, j := range page.Jobs {
 					poison := j.Group == "poison"
-					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want || poison && j.Cause != engine.CausePoison {
+					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want || poison && j.Cause != cause.Poison {
 						t.Errorf("%s %q is %s (%s %s) after %d crashes, want %s", j.ID, j.Group, j.State, j.Cause, j.Message, n, want)
 					}
 					sender.verify(j.ID)
@@ -172,7 +173,7 @@ func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 		time.Sleep(70 * time.Second)
 		late := w.post(engine.Order{})
 		why, err := w.why(t.Context(), late.ID, time.Time{})
-		if err != nil || !slices.ContainsFunc(why.Blockers, func(b engine.Blocker) bool { return b.Code == explain.BlockAlone }) {
+		if err != nil || !slices.ContainsFunc(why.Blockers, func(b job.Blocker) bool { return b.Code == explain.BlockAlone }) {
 			t.Errorf("got %+v, %v", why.Blockers, err)
 		}
 		time.Sleep(time.Minute)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -203,17 +205,17 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 			e.meter.Lost(meter.Lost{Kind: j.Kind, State: j.State, Silent: true})
 		}
 	}()
-	p, starts := w.PolicyFor(j.State), j.Starts
+	p, starts := w.policyFor(j.State), j.Starts
 	if !alone {
 		starts = uncounted(starts, p.MaxStarts)
 	}
 	stage, _ := w.Life.Stage(j.State)
 	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.knows(j)
-	o := &outcome{cause: CausePoison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
+	o := &outcome{cause: cause.Poison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
 	if poison {
 		if ev, by, ok := w.poisoned(j.Position); ok {
 			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
-				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: CausePoison})
+				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
 			}
 			return err
 		}
@@ -221,7 +223,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	due := now
 	switch {
 	case poison: // there is no exit to take: a person ends the wait, see [Engine.SetPriority]
-		due = never
+		due = block.Never
 		o.err = fmt.Errorf("%w, and %s has no failure exit", o.err, j.State)
 		defer func() {
 			if err == nil {
@@ -231,7 +233,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	case j.Starts > 1 && !at.IsZero(): // it runs alone
 		due = at
 	case j.Starts > 1: // do not let a job that kills its workers take them all
-		due = now.Add(w.PolicyFor(j.State).Backoff.Pause(j.Starts-1, e.chance()))
+		due = now.Add(w.policyFor(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
 	}
 	fill := func(c *job.Change) {
@@ -253,7 +255,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 // poisonHeld reports a job that waits for a person because its workers crashed where there is no failure exit.
 func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
 	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error", o.err)
-	e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: CausePoison})
+	e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
 }
 
 // expire takes a job out of a state whose time is up.
@@ -280,7 +282,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	o := w.late(j, why)
 	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut || o.cause != CauseTimeout {
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut || o.cause != cause.Timeout {
 			explain(c, o)
 		}
 	})

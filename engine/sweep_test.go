@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -38,7 +39,7 @@ func TestSweepPassesByABadRecord(t *testing.T) {
 			s := start(t, store, engine.Options{Name: name}, notes(), letters(nil))
 			defer s.stop()
 			time.Sleep(31 * time.Second)
-			if j := s.get(good); j.State != "Lost" || j.Cause != engine.CauseTimeout {
+			if j := s.get(good); j.State != "Lost" || j.Cause != cause.Timeout {
 				t.Errorf("the good job is %s a second after its deadline", j.State)
 			}
 		})
@@ -61,7 +62,7 @@ func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 		if n := again.line.count("List"); n > 62 {
 			t.Errorf("%d lists in 60 sweeps", n)
 		}
-		if j := again.get(id); j.Worker != first.Name() {
+		if j := again.get(id); j.Worker != first.Status().Worker {
 			t.Errorf("it touched a job of a kind that it does not know: %+v", j)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -79,7 +80,7 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 				if j.State != c.state || took < c.after || took > c.after+slack {
 					t.Errorf("got %s after %s, want %s after %s", j.State, took, c.state, c.after)
 				}
-				if j.State == "Lost" && (j.Cause != engine.CauseTimeout || j.Origin != "Sorting" || j.Attempts != 0) {
+				if j.State == "Lost" && (j.Cause != cause.Timeout || j.Origin != "Sorting" || j.Attempts != 0) {
 					t.Errorf("got cause %q, origin %s, %d attempts", j.Cause, j.Origin, j.Attempts)
 				}
 				time.Sleep(2 * time.Hour) // what the deaf one brings in the end is refused
@@ -102,7 +103,7 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 	}{
 		{"backoff", func(context.Context, *engine.Run) error { return engine.RetryAfter(25*time.Minute, errBroken) }, false},
 		{"reason", func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(7 * time.Minute)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(7 * time.Minute)})
 		}, false},
 		{"hold", takes(0), true},
 	} {
@@ -119,7 +120,7 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 				}
 				began := time.Now()
 				j := w.end(w.post(engine.Order{}).ID)
-				if took := time.Since(began); j.State != "Lost" || j.Cause != engine.CauseTimeout || took < time.Hour || took > time.Hour+time.Second {
+				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour || took > time.Hour+time.Second {
 					t.Errorf("got %s (%s) after %s", j.State, j.Cause, took)
 				}
 				if !strings.Contains(j.Message, "more than 1h0m") || !strings.Contains(j.Message, "Posted") {
@@ -222,7 +223,7 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 				if j.State != c.want {
 					t.Errorf("got %s", j.State)
 				}
-				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != engine.CauseTimeout || w.times(j.ID, "timeout") != 1) {
+				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != cause.Timeout || w.times(j.ID, "timeout") != 1) {
 					t.Errorf("got outcome %s, cause %s, %v", j.Outcome, j.Cause, w.events(j.ID))
 				}
 				w.verify(j.ID)

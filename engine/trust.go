@@ -53,9 +53,6 @@ func (e *Engine) keepClock(ctx context.Context) error {
 	return nil
 }
 
-// Guard returns what decides whether ages can be computed.
-func (e *Engine) Guard() *clock.Guard { return e.guard }
-
 // frozen reports whether retention removes nothing because the clock is in doubt.
 func (e *Engine) frozen() bool {
 	_, jumped := e.guard.Jumped()

@@ -32,7 +32,7 @@ func TestUnknownFateOfACommit(t *testing.T) {
 			if err := r.Save(ctx); err != nil {
 				return err
 			}
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(time.Minute)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(time.Minute)})
 		},
 	}
 	riding := mailing(takes(time.Second)).Steps["Riding"]

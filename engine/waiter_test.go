@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -27,7 +28,7 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 		j := w.post(engine.Order{Due: w.Clock().Now().Add(time.Minute)})
 		var seen []string
 		ended, err := w.Await(t.Context(), j.ID, func(j *job.Job) bool {
-			w.Slots()
+			w.Status()
 			if _, err := w.Store().Get(t.Context(), j.ID); err != nil {
 				t.Error(err)
 			}
@@ -46,7 +47,7 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 		still := w.post(engine.Order{})
 		moved := make(chan job.Job, 1)
 		go func() {
-			j, err := w.Await(t.Context(), still.ID, func(j *job.Job) bool { w.Slots(); return j.State == "Held" })
+			j, err := w.Await(t.Context(), still.ID, func(j *job.Job) bool { w.Status(); return j.State == "Held" })
 			if err != nil {
 				t.Error(err)
 			}
@@ -145,14 +146,14 @@ func TestOverdueStrangersStopNobody(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		work := letters(map[lc.State]engine.Step{"Sorting": blocked, "Posted": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(24 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(24 * time.Hour)})
 		}})
 		work.Policy.Timeout = time.Hour
 		w := start(t, store, engine.Options{}, work)
 		defer w.stop()
 		j := w.post(engine.Order{})
 		time.Sleep(time.Hour + time.Minute)
-		if j = w.get(j.ID); j.State != "Lost" || j.Cause != engine.CauseTimeout {
+		if j = w.get(j.ID); j.State != "Lost" || j.Cause != cause.Timeout {
 			t.Errorf("after an hour it is %s (%s)", j.State, j.Cause)
 		}
 	})

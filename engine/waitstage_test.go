@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -85,7 +86,7 @@ func TestStepOfAWaitingState(t *testing.T) {
 			case "Resting":
 				switch n++; n {
 				case 1:
-					return engine.Wait(engine.Blocker{Code: "rain", Sentence: "it rains", Until: r.Now().Add(time.Hour)})
+					return engine.Wait(job.Blocker{Code: "rain", Sentence: "it rains", Until: r.Now().Add(time.Hour)})
 				case 2:
 					return errBroken
 				}

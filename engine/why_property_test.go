@@ -47,9 +47,9 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 		step := func(context.Context, *engine.Run) error { return nil }
 		w := engine.Work{
 			Life: errand, Prefix: "err", Steps: map[lc.State]engine.Step{"Asked": step, "Running": step},
-			Gates: map[lc.State]engine.Gate{"Running": func(_ context.Context, j *job.Job) *engine.Blocker {
+			Gates: map[lc.State]engine.Gate{"Running": func(_ context.Context, j *job.Job) *job.Blocker {
 				if shut[j.Group] {
-					return &engine.Blocker{Code: "shut", Sentence: "the gate is shut"}
+					return &job.Blocker{Code: "shut", Sentence: "the gate is shut"}
 				}
 				return nil
 			}},

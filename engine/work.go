@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -18,7 +20,7 @@ import (
 //	[Wait](blocker)       stays; no attempt is counted
 //	[Retry](err)          tried again after a backoff; counted
 //	[Fail](cause, err)    fails at once
-//	any other error       as [Classify] states
+//	any other error       as [cause.Temporary] states
 //
 // A panic is a retry once, then a failure. The context ends when the claim is lost, the state's time is up or the
 // engine stops.
@@ -27,7 +29,7 @@ type Step func(ctx context.Context, r *Run) error
 // Gate is a condition outside the lifecycle that can keep a job from being worked on, such as space on the disk. It is
 // asked before each step and when a job is explained; nil means that nothing keeps it. It must be quick and must change
 // nothing.
-type Gate func(ctx context.Context, j *job.Job) *Blocker
+type Gate func(ctx context.Context, j *job.Job) *job.Blocker
 
 // Work is what an application registers for one kind of job.
 type Work struct {
@@ -52,7 +54,7 @@ type Work struct {
 	// kind for them. Zero: its jobs share Options.Slots with the rest.
 	Slots int
 
-	// Outside states that workers in other processes take states without a step here, by Acquire and Conclude. States
+	// Outside states that workers in other processes take states without a step here, by [Engine.Remote]. States
 	// with a step are never handed out.
 	Outside bool
 
@@ -92,7 +94,7 @@ type Work struct {
 
 	// Explain completes what package explain states of a job that a step left waiting or at rest: of that blocker the
 	// record keeps code, sentence and time, not who can end it and how. Nil: a timer ends it, or a move.
-	Explain func(j *job.Job, b *Blocker)
+	Explain func(j *job.Job, b *job.Blocker)
 
 	// Keep is how long an ended job stays before the timer's transition out of its end is taken (delete, clean).
 	// Defaults to job.Unlimited.
@@ -135,8 +137,8 @@ func (b Backoff) Pause(n int, chance float64) time.Duration {
 	return time.Duration(float64(pause) * (0.8 + 0.4*chance))
 }
 
-// PolicyFor returns the policy of a state with its defaults.
-func (w *Work) PolicyFor(s lifecycle.State) Policy {
+// policyFor returns the policy of a state with its defaults.
+func (w *Work) policyFor(s lifecycle.State) Policy {
 	p, ok := w.Policies[s]
 	if !ok {
 		p = w.Policy
@@ -173,10 +175,11 @@ func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
 	return w.Owes(ctx, j, c)
 }
 
-// has reports whether the job was created under a definition that the work can go on with.
-func (w *Work) knows(j *job.Job) bool {
-	return j.Definition == w.Life.Hash() || slices.Contains(w.Adopts, j.Definition)
-}
+// foreign returns what keeps the work from continuing a job that was created under another definition, or nil.
+func (w *Work) foreign(j *job.Job) *job.Blocker { return block.Definition(j, w.Life.Hash(), w.Adopts) }
+
+// knows reports whether the job was created under a definition that the work can continue.
+func (w *Work) knows(j *job.Job) bool { return w.foreign(j) == nil }
 
 // validate gives all mistakes of a registration at once.
 func (w *Work) validate() error {
@@ -253,7 +256,7 @@ func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time
 	if w.OwnEnds {
 		return time.Time{}
 	}
-	at, d := deadline, w.PolicyFor(p.State).Timeout
+	at, d := deadline, w.policyFor(p.State).Timeout
 	if w.Patience != nil {
 		if own := w.Patience(j, p.State); own > 0 {
 			d = own
@@ -275,7 +278,7 @@ func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time
 
 // late is the outcome of a job whose time in a state is up.
 func (w *Work) late(j *job.Job, why string) *outcome {
-	o := &outcome{verdict: fails, cause: CauseTimeout, err: errors.New(why)}
+	o := &outcome{verdict: fails, cause: cause.Timeout, err: errors.New(why)}
 	if w.Overdue != nil {
 		if cause, sentence := w.Overdue(j); cause != "" {
 			o.cause, o.err = cause, errors.New(sentence+": "+why)

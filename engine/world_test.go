@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -186,7 +187,7 @@ func TestPanicIsTriedOnceMore(t *testing.T) {
 			"Sorting": func(context.Context, *engine.Run) error { tries++; panic("no such letter") },
 		}))
 		defer w.stop()
-		if j := w.end(w.post(engine.Order{}).ID); tries != 2 || j.Cause != engine.CausePanic {
+		if j := w.end(w.post(engine.Order{}).ID); tries != 2 || j.Cause != cause.Panic {
 			t.Errorf("got %d tries and cause %q", tries, j.Cause)
 		}
 	})
@@ -253,7 +254,7 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		j := w.post(engine.Order{Group: "maps"})
 		time.Sleep(time.Minute)
 		why, err := w.why(t.Context(), j.ID, time.Time{})
-		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != engine.BlockHold || why.Blockers[0].Holder != "ann" {
+		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold || why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}
 		if _, err := w.Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	jobengine "github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -20,8 +21,8 @@ import (
 // trashes. They map on ours so:
 //
 //	post      engine.Submit of a job; TaskFlow's five priorities are 10, 30, 50, 70, 90 of ours
-//	claim     engine.Acquire by an outside worker; what it grants besides is given back at once. Nothing granted: the job has ended or is no one's (NotFound), or has an owner
-//	consume   engine.Conclude with the event that ends the job well, under the epoch with which it was claimed
+//	claim     remote.Workers.Claim by an outside worker; what it grants besides is given back at once. Nothing granted: the job has ended or is no one's (NotFound), or has an owner
+//	consume   remote.Workers.Report with the event that ends the job well, under the epoch with which it was claimed
 //	trash     the same with the event that ends it badly
 //	abandon   a change without a transition, under the epoch: the claim ends, and the job is due again
 //	lose_owner, elapse   time passes, and the running engine takes claims away that no one renews
@@ -199,7 +200,7 @@ func (b *board) claim(c *jobCall) error {
 	if c.Expiry > 0 {
 		lease = time.Duration(c.Expiry * float64(time.Second))
 	}
-	got, err := b.engine.Acquire(b.t.Context(), c.Who, onBoards, 1000, lease)
+	got, err := b.engine.Remote().Claim(b.t.Context(), c.Who, onBoards, 1000, lease)
 	if job.KindOf(err) == job.Invalid {
 		return boardError("ValueError")
 	} else if err != nil {
@@ -267,7 +268,7 @@ func (b *board) conclude(c *jobCall, e lifecycle.Event) error {
 	if record.Ended { // TaskFlow removes it from the board; here a repeated report would succeed again
 		return b.whose(c, job.Errorf(job.Stale, "report", record.ID, "it has ended"))
 	}
-	results, err := b.engine.Conclude(b.t.Context(), c.Who, []job.Job{record}, []jobengine.Report{{Job: record.ID, Epoch: b.epoch(c), Event: e}})
+	results, err := b.engine.Remote().Report(b.t.Context(), c.Who, []job.Job{record}, []remote.Report{{Job: record.ID, Epoch: b.epoch(c), Event: e}})
 	if err != nil {
 		return err
 	}
@@ -345,7 +346,7 @@ func (b *board) expect(e *jobExpect) error {
 // order lists the jobs in the order in which they are granted, one by one.
 func (b *board) order() (names []string, err error) {
 	for {
-		got, err := b.engine.Acquire(b.t.Context(), "looker", onBoards, 1, time.Hour)
+		got, err := b.engine.Remote().Claim(b.t.Context(), "looker", onBoards, 1, time.Hour)
 		if err != nil || len(got) == 0 {
 			return names, err
 		}

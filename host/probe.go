@@ -15,7 +15,7 @@ func (r *Server) healthy() error {
 	if err := r.alive(); err != nil {
 		return err
 	}
-	if d := r.Engine.Stalled(); d > r.stalls {
+	if d := r.Engine.Status().Stalled; d > r.stalls {
 		return fmt.Errorf("the engine's sweep has got nothing done for %s", d.Round(time.Second))
 	}
 	return nil
@@ -34,6 +34,6 @@ func (r *Server) Probe(ctx context.Context) error {
 
 // Status is a sentence for the service manager.
 func (r *Server) Status() string {
-	used, slots := r.Engine.Slots()
-	return fmt.Sprintf("%d of %d steps at work, %s", used, slots, r.URL)
+	s := r.Engine.Status()
+	return fmt.Sprintf("%d of %d steps at work, %s", s.Running, s.Slots, r.URL)
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/edge/disk"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
@@ -84,13 +84,13 @@ func (s *space) Admit(bytes int64) error {
 }
 
 // impaired is what `why` states for every job while storage accepts no writes.
-func (s *space) impaired() *engine.Impairment {
+func (s *space) impaired() *status.Impairment {
 	s.mu.Lock()
 	broken, fault := s.broken, s.fault
 	s.mu.Unlock()
 	if s.store != nil {
 		if since := s.store.Full(); !since.IsZero() {
-			return &engine.Impairment{Since: since, Err: s.full()}
+			return &status.Impairment{Since: since, Err: s.full()}
 		}
 	}
 	if fault != nil {
@@ -98,7 +98,7 @@ func (s *space) impaired() *engine.Impairment {
 		if errors.As(fault, &full) {
 			fault = s.full()
 		}
-		return &engine.Impairment{Since: broken, Err: fault}
+		return &status.Impairment{Since: broken, Err: fault}
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ func (s *Server) clock(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	return Reply(w, clockOf(s.Engine.Guard().State()))
+	return Reply(w, clockOf(s.Engine.Clock().State()))
 }
 
 func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
@@ -123,7 +123,7 @@ func clockOf(s clock.State) api.Clock {
 
 // clockWarnings say that nothing is removed by its age, and how that ends.
 func (s *Server) clockWarnings() []string {
-	c := s.Engine.Guard().State()
+	c := s.Engine.Clock().State()
 	if c.Doubt == "" {
 		return nil
 	}

@@ -51,7 +51,7 @@ func (s *Server) apiDocs(w http.ResponseWriter, r *http.Request) error {
 // health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else 503.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	p := s.Store.Properties()
-	h := api.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Name(), Kinds: []string{}}
+	h := api.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Status().Worker, Kinds: []string{}}
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
 	}

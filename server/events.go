@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -61,7 +60,7 @@ type stream struct {
 	id       job.ID
 	seq      int64 // of the last entry sent
 	version  int64 // of the last record sent
-	progress engine.Progress
+	progress job.Progress
 	control  *http.ResponseController
 	w        http.ResponseWriter
 	buffer   bytes.Buffer

@@ -7,7 +7,6 @@ import (
 	"net/url"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -189,7 +188,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		x.Title, x.Object = j.Title, j.Object
 	}
 	if x.Blockers == nil {
-		x.Blockers = []engine.Blocker{}
+		x.Blockers = []job.Blocker{}
 	}
 	if x.Not == nil {
 		x.Not = []string{}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
@@ -121,8 +120,8 @@ func (s *Server) whyUndelivered(ctx context.Context, x *explain.Explanation) err
 	return err
 }
 
-func whyLate(m *job.Message) engine.Blocker {
-	b := engine.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
+func whyLate(m *job.Message) job.Blocker {
+	b := job.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
 	if m.Settled == job.GivenUp {
 		b.Sentence = fmt.Sprintf("the %s message %s was given up (attempts: %d): %s", m.Topic, m.Key, m.Attempts, m.Error)
 		b.Remedy = "correct the receiver, then have the message delivered again"

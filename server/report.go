@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/lean"
 )
@@ -39,7 +40,7 @@ func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) err
 	if len(b.Reports) < 1 || len(b.Reports) > maxBatch {
 		return job.Errorf(job.Invalid, "report", "", "1 to %d reports at once", maxBatch)
 	}
-	reports := make([]engine.Report, len(b.Reports))
+	reports := make([]remote.Report, len(b.Reports))
 	for i := range b.Reports {
 		if err := checkReport(&b.Reports[i], keep); err != nil {
 			return err
@@ -87,14 +88,14 @@ func checkReport(r *api.Report, keep bool) error {
 }
 
 // reportOf gives a report to the engine.
-func reportOf(r *api.Report, keep bool) (engine.Report, error) {
-	to := engine.Report{
-		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: (*engine.Blocker)(r.Wait), Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
+func reportOf(r *api.Report, keep bool) (remote.Report, error) {
+	to := remote.Report{
+		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: (*job.Blocker)(r.Wait), Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
 		Children: r.Children, Again: r.Again, Keep: keep,
 		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes, Advanced: r.Advanced, Tasks: r.Tasks,
 	}
 	for _, m := range r.Messages {
-		to.Messages = append(to.Messages, engine.Letter(m))
+		to.Messages = append(to.Messages, remote.Message(m))
 	}
 	for _, l := range r.Log {
 		var level slog.Level
@@ -103,34 +104,41 @@ func reportOf(r *api.Report, keep bool) (engine.Report, error) {
 				return to, job.Errorf(job.Invalid, "report", r.Job, "the level of a log line is debug, info, warn or error, not %.40q", l.Level)
 			}
 		}
-		to.Log = append(to.Log, engine.LogLine{Number: l.N, Level: level, Text: l.Text, Attrs: l.Attrs})
+		to.Log = append(to.Log, remote.Line{Number: l.N, Level: level, Text: l.Text, Attrs: l.Attrs})
 	}
 	if p := r.Progress; p != nil {
-		to.Progress = &engine.Progress{Done: p.Done, Total: p.Total, Unit: p.Unit}
+		to.Progress = &job.Progress{Done: p.Done, Total: p.Total, Unit: p.Unit}
 	}
 	if r.Spawn != nil {
-		to.Spawn = &engine.Spawn{Expected: r.Spawn.Expected, From: r.Spawn.From}
+		to.Spawn = &remote.Spawn{Expected: r.Spawn.Expected, From: r.Spawn.From}
 		for i := range r.Spawn.Jobs {
-			to.Spawn.Jobs = append(to.Spawn.Jobs, orderOf(&r.Spawn.Jobs[i]))
+			to.Spawn.Jobs = append(to.Spawn.Jobs, childOf(&r.Spawn.Jobs[i]))
 		}
 	}
 	return to, nil
 }
 
 // ParseReport reads the report of a command that works on a job under a claim: the members of a remote worker's report except job and epoch.
-func ParseReport(text []byte, id job.ID, epoch int64) (engine.Report, error) {
+func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 	var r api.Report
 	if err := Strict(text, &r); err != nil {
-		return engine.Report{}, err
+		return remote.Report{}, err
 	}
 	if r.Job != "" && r.Job != id || r.Epoch != 0 && r.Epoch != epoch || r.Again {
-		return engine.Report{}, job.Errorf(job.Invalid, "report", id, "the report of a command has no job, epoch or again")
+		return remote.Report{}, job.Errorf(job.Invalid, "report", id, "the report of a command has no job, epoch or again")
 	}
 	r.Job, r.Epoch = id, epoch
 	if err := checkReport(&r, false); err != nil {
-		return engine.Report{}, err
+		return remote.Report{}, err
 	}
 	return reportOf(&r, false)
+}
+
+func childOf(o *api.Order) remote.Child {
+	return remote.Child{
+		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes, Due: o.Due,
+		Deadline: o.Deadline, Spec: o.Spec, Note: o.Note, Actor: o.Actor,
+	}
 }
 
 func orderOf(o *api.Order) engine.Order {
@@ -165,8 +173,10 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	if err := CheckText("note", o.Note, MostNote); err != nil {
 		return err
 	}
-	if err := s.Engine.Orderable(o.Kind); err != nil {
-		return err
+	switch work := s.Engine.Work(o.Kind); {
+	case work == nil: // Submit refuses it
+	case !work.Orders:
+		return job.Errorf(job.Refused, "create", "", "jobs of the kind %s are created by the operations of their application", o.Kind)
 	}
 	j, err := s.Engine.Submit(r.Context(), order)
 	if err != nil {

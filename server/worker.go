@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server/lean"
 	"github.com/stagepost/stagepost/server/problem"
@@ -81,7 +81,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
 		}
 	}
-	jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+	jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
 	if err == nil && len(jobs) == 0 && c.Wait > 0 {
 		jobs, err = s.poll(w, r, &c)
 	}
@@ -103,7 +103,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 	again := time.NewTicker(pollAgain)
 	defer again.Stop()
 	for {
-		jobs, err := s.Engine.Acquire(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+		jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
 		if err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
@@ -130,7 +130,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if len(n.Leases) > 10*maxBatch {
 		return job.Errorf(job.Invalid, "renew", "", "at most %d leases at once", 10*maxBatch)
 	}
-	lost, err := s.Engine.Renew(r.Context(), n.Worker, n.Leases, seconds(n.Lease))
+	lost, err := s.Engine.Remote().Renew(r.Context(), n.Worker, n.Leases, seconds(n.Lease))
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 }
 
 // conclude finds the records that the reports are about and hands both to the engine.
-func (s *Server) conclude(ctx context.Context, worker string, reports []engine.Report) ([]job.Result, error) {
+func (s *Server) conclude(ctx context.Context, worker string, reports []remote.Report) ([]job.Result, error) {
 	asked := make([]job.Lease, len(reports))
 	for i := range reports {
 		asked[i] = job.Lease{Job: reports[i].Job, Epoch: reports[i].Epoch}
@@ -165,11 +165,11 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 		}
 	}
 	if bad == 0 {
-		return s.Engine.Conclude(ctx, worker, records, reports)
+		return s.Engine.Remote().Report(ctx, worker, records, reports)
 	}
 	var good []int
 	var goodRecords []job.Job
-	var goodReports []engine.Report
+	var goodReports []remote.Report
 	for i := range reports {
 		if results[i].Err == nil {
 			good, goodRecords, goodReports = append(good, i), append(goodRecords, records[i]), append(goodReports, reports[i])
@@ -178,7 +178,7 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []engine.R
 	if len(good) == 0 {
 		return results, nil
 	}
-	done, err := s.Engine.Conclude(ctx, worker, goodRecords, goodReports)
+	done, err := s.Engine.Remote().Report(ctx, worker, goodRecords, goodReports)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (s *Server) held(ctx context.Context, worker string, j *job.Job, l job.Leas
 }
 
 // maySpawn refuses children of kinds whose start the worker's token does not name.
-func (s *Server) maySpawn(ctx context.Context, r *engine.Report) error {
+func (s *Server) maySpawn(ctx context.Context, r *remote.Report) error {
 	if r.Spawn == nil {
 		return nil
 	}

@@ -214,7 +214,7 @@ func (a *App) Deliver() map[string]engine.Deliver {
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs. Where users
 // have a bound for their files, uploads wait until the files that are here were counted.
 func (a *App) Bind(e *engine.Engine) {
-	a.engine, a.guard = e, e.Guard()
+	a.engine, a.guard = e, e.Clock()
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.loads.ctx = ctx

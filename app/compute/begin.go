@@ -69,7 +69,7 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	c := a.registry.choose(&j, may, d.Tried)
 	switch {
 	case c.small: // it costs no attempt: an agent that is large enough may come
-		return engine.Wait(engine.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
+		return engine.Wait(job.Blocker{Code: blockSmall, Sentence: c.reason, Until: r.Now().Add(30 * time.Second)})
 	case c.waits != "":
 		// it is called; the time is for calls that are lost, and such that a long line does not keep the store busy
 		waiting := a.registry.line(&j, c.waits)
@@ -77,7 +77,7 @@ func (a *App) begin(ctx context.Context, r *engine.Run) error {
 		if c.soon {
 			pause = 500 * time.Millisecond
 		}
-		return engine.Wait(engine.Blocker{Code: c.waits, Sentence: c.reason,
+		return engine.Wait(job.Blocker{Code: c.waits, Sentence: c.reason,
 			Until: r.Now().Add(pause + time.Duration(waiting)*20*time.Millisecond)})
 	case c.member == nil:
 		return a.again(ctx, r, &d, "", errors.New(c.reason))
@@ -179,7 +179,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	b := engine.Blocker{
+	b := job.Blocker{
 		Code: blockBackup, Until: r.Now().Add(a.pause(d.Tries)),
 		Sentence: fmt.Sprintf("%s (attempt %d of %s)", what, d.Tries, a.attempts()),
 	}
@@ -193,7 +193,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 }
 
 // rest is Rest for a transition that stays right whatever somebody else reported the job meanwhile.
-func rest(ctx context.Context, r *engine.Run, e lifecycle.Event, b engine.Blocker) error {
+func rest(ctx context.Context, r *engine.Run, e lifecycle.Event, b job.Blocker) error {
 	for try := 1; ; try++ {
 		err := r.Rest(ctx, e, b)
 		if !errors.Is(err, errConflict) || try == 5 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 )
 
 // errStalled ends a transfer in which nothing moves.
@@ -43,7 +44,7 @@ func (r *registry) leave(m *member) {
 
 // crowded lets a job wait for its turn with an executor.
 func (a *App) crowded(r *engine.Run, d *Data) error {
-	return engine.Wait(engine.Blocker{Code: blockSilent, Sentence: d.Agent + ": " + errCrowded.Error(),
+	return engine.Wait(job.Blocker{Code: blockSilent, Sentence: d.Agent + ": " + errCrowded.Error(),
 		Until: r.Now().Add(a.options.Answer / 2)})
 }
 

@@ -3,7 +3,7 @@ package compute
 import (
 	"slices"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 )
 
 // Causes lists what the cause of a job can be, sorted: how it ended, or what it waits for. Executors of other versions
@@ -15,8 +15,8 @@ func Causes() []string {
 		causeStopped,
 		blockFull, blockDrain, blockStart, blockSmall, blockAbsent, blockAgent, blockSilent, blockBackup, blockDisk,
 		blockSpace, blockInputs,
-		engine.CausePoison, engine.CausePanic, engine.CauseTimeout, engine.CauseError, engine.CauseNetwork,
-		engine.CauseDisk,
+		cause.Poison, cause.Panic, cause.Timeout, cause.Error, cause.Network,
+		cause.Disk,
 	}
 	slices.Sort(all)
 	return slices.Compact(all)

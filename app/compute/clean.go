@@ -133,7 +133,7 @@ func (a *App) Clear(_ context.Context, j *job.Job) error {
 }
 
 // explain completes what `why` reports of a job that waits at an executor.
-func (a *App) explain(j *job.Job, b *engine.Blocker) {
+func (a *App) explain(j *job.Job, b *job.Blocker) {
 	cancel := job.Causing("cancel", j.ID, false, "withdraws it")
 	if b.Code == explain.BlockEnded {
 		b.Remedies = append(a.remedies(j), b.Remedies...)

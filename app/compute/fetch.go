@@ -47,7 +47,7 @@ func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 		case errors.Is(err, errCrowded):
 			return a.crowded(r, &d)
 		case job.IsFull(err): // this server's disk, not an executor's
-			return engine.Wait(engine.Blocker{Code: blockDisk,
+			return engine.Wait(job.Blocker{Code: blockDisk,
 				Sentence: "there is no space here for its results: " + shorten(bare(err).Error()),
 				Until:    r.Now().Add(time.Minute)})
 		case errors.Is(err, collect.ErrTooLarge): // it will not get smaller
@@ -254,7 +254,7 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 		if err := r.SetData(d); err != nil {
 			return err
 		}
-		return engine.Wait(engine.Blocker{
+		return engine.Wait(job.Blocker{
 			Code: blockSilent, Until: r.Now().Add(a.options.Poll << d.Fetches),
 			Sentence: "its results did not come: " + plain(reason),
 		})
@@ -277,7 +277,7 @@ func (a *App) unfetched(ctx context.Context, r *engine.Run, d *Data, reason erro
 	if err := r.SetData(d); err != nil {
 		return err
 	}
-	b := engine.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5),
+	b := job.Blocker{Code: blockSilent, Until: r.Now().Add(a.options.Poll << 5),
 		Sentence: "its results did not come: " + plain(reason)}
 	err := r.Rest(ctx, Lose, b)
 	if errors.Is(err, errConflict) {

@@ -32,7 +32,7 @@ func (a *App) beginImported(r *engine.Run, spec *Spec) error {
 	case ImportInvalid:
 		return engine.Fail(CauseRejected, errors.New("it was invalid where it comes from"))
 	case ImportKilled:
-		return engine.Wait(engine.Blocker{Code: "import",
+		return engine.Wait(job.Blocker{Code: "import",
 			Sentence: "the import calls it off, as it was where it comes from", Until: r.Now().Add(time.Minute)})
 	}
 	return nil

@@ -48,7 +48,7 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 	}
 	files, sentence, over, err := a.loads.state(l)
 	if !over { // it is woken; the time is for calls that are lost
-		return engine.Wait(engine.Blocker{Code: blockInputs, Sentence: sentence, Until: r.Now().Add(inputLook)})
+		return engine.Wait(job.Blocker{Code: blockInputs, Sentence: sentence, Until: r.Now().Add(inputLook)})
 	}
 	if errors.Is(err, context.Canceled) { // the server stops; the next one goes on
 		a.loads.forget(j.ID)
@@ -62,14 +62,14 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 		d.Loads = 0
 		return a.dropScratch(j.ID)
 	case job.IsFull(err):
-		return engine.Wait(engine.Blocker{Code: blockDisk,
+		return engine.Wait(job.Blocker{Code: blockDisk,
 			Sentence: "there is no space here for its inputs: " + plain(err), Until: r.Now().Add(time.Minute)})
 	case temporary(err) && d.Loads+1 < mostInputTries:
 		d.Loads++
 		if err := r.SetData(d); err != nil {
 			return err
 		}
-		return engine.Wait(engine.Blocker{
+		return engine.Wait(job.Blocker{
 			Code: blockInputs, Until: r.Now().Add(min(inputPause<<(d.Loads-1), inputPauseMost)),
 			Sentence: fmt.Sprintf("its inputs did not come (attempt %d of %d): %s", d.Loads, mostInputTries,
 				shorten(err.Error())),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -22,7 +23,7 @@ func (a *App) kill(ctx context.Context, r *engine.Run) error {
 	if err != nil {
 		return engine.Go(KilledEvent)
 	}
-	d.Overtime = d.Overtime || j.Cause == engine.CauseTimeout
+	d.Overtime = d.Overtime || j.Cause == cause.Timeout
 	m, _ := a.registry.get(d.Agent)
 	if m == nil {
 		if d.Agent == "" { // it was going back to the queue

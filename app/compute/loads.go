@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/quantity"
@@ -75,7 +74,7 @@ func (s *loads) keysOf(j *job.Job, files []RemoteFile) []string {
 }
 
 // enter gives the load of a job, which it begins if there is a location; else who has the locations.
-func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *engine.Blocker) {
+func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *job.Blocker) {
 	keys := s.keysOf(j, files)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +84,7 @@ func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *engine.Blocker) {
 	s.drop(j.ID)
 	if holder := s.full(keys); holder != "" {
 		s.line = append(s.line, queuer{j.ID, keys})
-		return nil, &engine.Blocker{
+		return nil, &job.Blocker{
 			Code: blockInputs, Sentence: "its inputs wait to be fetched: the slots for that are taken by " + holder,
 			Holder: holder,
 			Until:  s.app.engine.Clock().Now().Add(time.Minute),

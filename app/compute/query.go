@@ -63,7 +63,7 @@ func (a *App) unheard(ctx context.Context, r *engine.Run, d *Data, reason error)
 		if err := r.SetData(d); err != nil {
 			return err
 		}
-		return engine.Wait(engine.Blocker{
+		return engine.Wait(job.Blocker{
 			Code: blockSilent, Until: r.Now().Add(min(250*time.Millisecond<<min(d.Silent, 5), a.options.Silence/2)),
 			Sentence: d.Agent + " does not answer: " + plain(reason),
 		})

@@ -107,7 +107,7 @@ func TestCompletedIsOwed(t *testing.T) {
 			t.Errorf("control: %v", err)
 		}
 		at := []job.KindState{{Kind: compute.JobKind, State: compute.Retrieving}}
-		if _, err := w.eng.Acquire(t.Context(), "ann", at, 1, 0); job.KindOf(err) != job.Refused {
+		if _, err := w.eng.Remote().Claim(t.Context(), "ann", at, 1, 0); job.KindOf(err) != job.Refused {
 			t.Errorf("a worker elsewhere: got %v", err)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 )
 
 // send is the step of Processing for a claim that finds a job there: an earlier one ended in the middle of handing it
@@ -123,7 +124,7 @@ func (a *App) handed(ctx context.Context, r *engine.Run, d *Data, n *Notice) err
 }
 
 // awaits is what a job waits for that an executor has.
-func (a *App) awaits(r *engine.Run, agent string, n *Notice) engine.Blocker {
+func (a *App) awaits(r *engine.Run, agent string, n *Notice) job.Blocker {
 	pause := a.options.Poll
 	if _, live := a.registry.get(agent); live {
 		pause = a.options.Recheck
@@ -139,7 +140,7 @@ func (a *App) awaits(r *engine.Run, agent string, n *Notice) engine.Blocker {
 	case n.Standing == Works:
 		sentence = "it runs there"
 	}
-	return engine.Blocker{Code: blockAgent, Sentence: sentence, Until: r.Now().Add(pause)}
+	return job.Blocker{Code: blockAgent, Sentence: sentence, Until: r.Now().Add(pause)}
 }
 
 // doubt leaves it open whether an executor has a job: it is Unknown until it answers (a lost answer is an unknown
@@ -162,7 +163,7 @@ func (a *App) doubt(ctx context.Context, r *engine.Run, d *Data, reason error) e
 
 // silent is what becomes of a job whose executor does not answer.
 func (a *App) silent(ctx context.Context, r *engine.Run, d *Data, reason error) error {
-	b := engine.Blocker{
+	b := job.Blocker{
 		Code: blockSilent, Until: r.Now().Add(min(a.options.Poll<<min(d.Silent, 6), 30*time.Second)),
 		Sentence: fmt.Sprintf("%s does not answer: %s", d.Agent, plain(reason)),
 	}

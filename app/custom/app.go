@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -30,7 +31,7 @@ type Options struct {
 	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
 
 	// Report reads the report of a command, as the server reads that of a remote worker.
-	Report func(text []byte, id job.ID, epoch int64) (engine.Report, error)
+	Report func(text []byte, id job.ID, epoch int64) (remote.Report, error)
 }
 
 // App is the application.

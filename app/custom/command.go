@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -118,7 +119,7 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table
 }
 
 // report reads what the command left in report.json, as a remote worker would report it. Without the file it is empty.
-func (a *App) report(dir string, r *engine.Run) (*engine.Report, error) {
+func (a *App) report(dir string, r *engine.Run) (*remote.Report, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ func (a *App) report(dir string, r *engine.Run) (*engine.Report, error) {
 	info, err := root.Lstat(reportFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &engine.Report{}, nil
+		return &remote.Report{}, nil
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular() || info.Size() > mostReport:
@@ -142,7 +143,7 @@ func (a *App) report(dir string, r *engine.Run) (*engine.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report, err := a.options.Report(text, r.Job().ID, r.Epoch())
+	report, err := a.options.Report(text, r.Job().ID, r.Job().Epoch)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", reportFile, err)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -225,8 +226,8 @@ func (a *App) Bind(e *engine.Engine) {
 
 // bound gives the engine to those that work with it.
 func (a *App) bound(e *engine.Engine) {
-	a.engine, a.guard = e, e.Guard()
-	a.tree.Now, a.tree.Before = e.Clock().Now, e.Guard().Before
+	a.engine, a.guard = e, e.Clock()
+	a.tree.Now, a.tree.Before = e.Clock().Now, e.Clock().Before
 }
 
 // Close ends background work and closes inventory and storage. The engine must have stopped.
@@ -249,7 +250,7 @@ func (a *App) profile(id string) (*profile.Profile, error) {
 	if p, ok := a.options.Profiles.Get(id); ok {
 		return p, nil
 	}
-	return nil, engine.Wait(engine.Blocker{
+	return nil, engine.Wait(job.Blocker{
 		Code: causeProfile, Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
 	})
 }

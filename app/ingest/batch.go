@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -163,7 +164,7 @@ func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 	if err = named(a.spawn(ctx, r, p, &s, &d)); err == nil {
 		return r.WaitChildren()
 	}
-	if ctx.Err() != nil || job.KindOf(err) == job.Stale || !final(err) && engine.Classify(err) && !r.Last() {
+	if ctx.Err() != nil || job.KindOf(err) == job.Stale || !final(err) && cause.Temporary(err) && !r.Last() {
 		return err
 	}
 	if fresh := r.Fresh(ctx); fresh != nil {

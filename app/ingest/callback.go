@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -159,7 +160,7 @@ func (a *App) announceEnd(p *profile.Profile, before *job.Job, c *job.Change, af
 func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	var call called
 	if err := json.Unmarshal(m.Body, &call); err != nil {
-		return engine.Fail(engine.CauseError, fmt.Errorf("callback %s: %w", m.Key, err))
+		return engine.Fail(cause.Error, fmt.Errorf("callback %s: %w", m.Key, err))
 	}
 	pause := webhook.Pause(m.Attempts)
 	p, ok := a.options.Profiles.Get(call.Profile)

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/edge/safename"
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -77,7 +78,7 @@ func causeOf(err error) string {
 	case errors.As(err, &e):
 		return e.cause
 	}
-	return engine.CauseError
+	return cause.Error
 }
 
 // final tells whether an error ends the job.

@@ -5,14 +5,14 @@ import (
 	"fmt"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // explain completes why a job waits, rests or ended: of a wait the record keeps code, sentence and time alone.
-func (a *App) explain(j *job.Job, b *engine.Blocker) {
+func (a *App) explain(j *job.Job, b *job.Blocker) {
 	switch b.Code {
 	case causeLocation:
 		b.Holder = "the storage location"
@@ -34,7 +34,7 @@ func (a *App) explain(j *job.Job, b *engine.Blocker) {
 }
 
 // explainEnd completes how a job ended: what was stored, or what to correct before a retry can help.
-func (a *App) explainEnd(j *job.Job, b *engine.Blocker) {
+func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 	switch {
 	case j.Kind == record.BatchKind && j.Children.Failed > 0:
 		failed := job.Running("list --outcome failed --parent "+string(j.ID), "lists the jobs that failed, with the reason")
@@ -76,7 +76,7 @@ var corrections = map[string]string{
 	CauseStorage:         "repair the storage location",
 	CauseMinter:          "correct the minter of the profile",
 	CauseCallback:        "correct the receiver of the callback",
-	engine.CauseDisk:     "free space on the disk",
+	cause.Disk:           "free space on the disk",
 	CausePayloadDigest:   newSubmission,
 	CauseCorruptManifest: newSubmission,
 	CausePayloadMissing:  newSubmission,

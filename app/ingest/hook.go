@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -127,7 +128,7 @@ const (
 func (a *App) deliverHook(ctx context.Context, m job.Message) error {
 	var env posted
 	if err := json.Unmarshal(m.Body, &env); err != nil {
-		return engine.Fail(engine.CauseError, fmt.Errorf("notification %s: %w", m.Key, err))
+		return engine.Fail(cause.Error, fmt.Errorf("notification %s: %w", m.Key, err))
 	}
 	pause := webhook.Pause(m.Attempts)
 	p, ok := a.options.Profiles.Get(env.Profile)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 )
 
 // causeLocation is the code of the wait for a storage location that may not be used as it is.
@@ -28,7 +29,7 @@ func (t *task) waitFor(err error) error {
 		return err
 	}
 	t.Log().Warn("storage location refused", "error", err)
-	return engine.Wait(engine.Blocker{ // the record keeps no remedy: the sentence has it
+	return engine.Wait(job.Blocker{ // the record keeps no remedy: the sentence has it
 		Code: causeLocation, Sentence: e.Error(), Until: t.Now().Add(6 * t.app.options.Look), Holder: "storage location " + e.Dir,
 	})
 }

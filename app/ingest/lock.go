@@ -99,8 +99,8 @@ var lockSentences = map[inventory.LockKind]string{
 }
 
 // blocked says what a job waits for whose lock another one has.
-func (a *App) blocked(l inventory.Lock) engine.Blocker {
-	return engine.Blocker{
+func (a *App) blocked(l inventory.Lock) job.Blocker {
+	return job.Blocker{
 		Code: string(l.Kind), Sentence: fmt.Sprintf(lockSentences[l.Kind], l.Job, l.Name), Since: l.Since,
 		Until: a.engine.Clock().Now().Add(a.pause()), Holder: l.Job,
 		Remedy: "nothing: it goes on when that job releases the lock or ends",
@@ -117,13 +117,13 @@ func (t *task) again(err error) error {
 		return err
 	}
 	t.Log().Warn("lock lost", "error", err)
-	return engine.Wait(engine.Blocker{
+	return engine.Wait(job.Blocker{
 		Code: "lock-lost", Sentence: err.Error(), Until: t.Now().Add(t.app.pause()),
 	})
 }
 
 // lockGate tells package explain who has the lock that a job waits for. It keeps no job from its step: that takes locks over.
-func (a *App) lockGate(ctx context.Context, j *job.Job) *engine.Blocker {
+func (a *App) lockGate(ctx context.Context, j *job.Job) *job.Blocker {
 	if j.Claimed() {
 		return nil
 	}

@@ -160,7 +160,7 @@ func TestWhoeverFailsHasNoLocks(t *testing.T) {
 				came := make(chan job.ID, 1)
 				w = begin(t, options(t, t.TempDir()), clock.System(), nil, map[lifecycle.State]engine.Step{state: func(ctx context.Context, r *engine.Run) error {
 					<-ready
-					by := inventory.Taker{Job: string(r.Job().ID), Epoch: r.Epoch(), At: r.Now()}
+					by := inventory.Taker{Job: string(r.Job().ID), Epoch: r.Job().Epoch, At: r.Now()}
 					for _, kind := range inventory.LockKinds() {
 						if _, err := w.inventory.Take(ctx, by, inventory.Want{Kind: kind, Name: "x"}); err != nil {
 							return err
@@ -253,7 +253,7 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(x.Blockers, func(b engine.Blocker) bool {
+	if !slices.ContainsFunc(x.Blockers, func(b job.Blocker) bool {
 		return b.Code == "object" && b.Holder == string(jobs[0]) && b.Since.Equal(all[1].Since) && strings.Contains(b.Sentence, ark)
 	}) {
 		t.Errorf("why: got %+v", x.Blockers)

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -407,7 +408,7 @@ func TestMailOfAReportThatIsGone(t *testing.T) {
 	w := start(t)
 	body := []byte(`{"to":["a@example.org"],"subject":"s","message_id":"m@localhost","batch":"bat_gone","generation":3}`)
 	err := w.deliverMail(t.Context(), job.Message{Key: "k", Body: body})
-	if err == nil || engine.Classify(err) || !strings.Contains(err.Error(), "report 3 of bat_gone is gone") {
+	if err == nil || cause.Temporary(err) || !strings.Contains(err.Error(), "report 3 of bat_gone is gone") {
 		t.Errorf("got %v", err)
 	}
 	if names := w.workDirs(); len(names) > 0 {

@@ -62,7 +62,7 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 			until = sent.Due.Add(t.app.pause())
 		}
 	}
-	return engine.Wait(engine.Blocker{
+	return engine.Wait(job.Blocker{
 		Code: CauseCallback, Sentence: sentence, Since: since, Until: until, Holder: host,
 	})
 }

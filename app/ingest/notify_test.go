@@ -218,7 +218,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	w.awaitCallback(id, nil, triedTimes(1))
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "404 Not Found") })
 	x, err := explain.New(w.e).Why(t.Context(), id, time.Time{})
-	if err != nil || x.Position.State != record.Notify || !slices.ContainsFunc(x.Blockers, func(b engine.Blocker) bool {
+	if err != nil || x.Position.State != record.Notify || !slices.ContainsFunc(x.Blockers, func(b job.Blocker) bool {
 		return b.Code == CauseCallback && strings.Contains(b.Sentence, "was not delivered yet") && strings.Contains(b.Sentence, "404 Not Found")
 	}) {
 		t.Errorf("got %+v, %v", x, err)

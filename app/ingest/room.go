@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -29,14 +28,14 @@ func newRoom(a *App) *room { return &room{app: a, promised: map[job.ID]int64{}} 
 var spending = []lifecycle.State{record.Downloading, record.Processing, record.Storing}
 
 // gate keeps a job in Provisioning while there is no room for it. It only looks: the step promises.
-func (r *room) gate(ctx context.Context, j *job.Job) *engine.Blocker {
+func (r *room) gate(ctx context.Context, j *job.Job) *job.Blocker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.look(ctx, j)
 }
 
 // promise takes the room for a job, or says why not. Asking again changes nothing.
-func (r *room) promise(ctx context.Context, j *job.Job, bytes int64) *engine.Blocker {
+func (r *room) promise(ctx context.Context, j *job.Job, bytes int64) *job.Blocker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if b := r.look(ctx, j); b != nil {
@@ -63,7 +62,7 @@ func (r *room) tooLarge(need int64) (total int64, too bool, err error) {
 	return total, err == nil && need > total-r.app.options.Reserve, err
 }
 
-func (r *room) look(ctx context.Context, j *job.Job) *engine.Blocker {
+func (r *room) look(ctx context.Context, j *job.Job) *job.Blocker {
 	need := needs(j)
 	free, total, err := r.app.options.Disk(r.app.options.Dir)
 	if err != nil {
@@ -93,8 +92,8 @@ func (r *room) look(ctx context.Context, j *job.Job) *engine.Blocker {
 	return nil
 }
 
-func (r *room) blocked(j *job.Job, sentence string) *engine.Blocker {
-	return &engine.Blocker{
+func (r *room) blocked(j *job.Job, sentence string) *job.Blocker {
+	return &job.Blocker{
 		Code: "room", Sentence: sentence, Since: j.Entered, Until: r.app.engine.Clock().Now().Add(r.app.options.Look),
 		Holder: "the disk of the data directory", Remedy: "wait for jobs to end, or free space on the disk",
 		Remedies: []job.Remedy{job.Running("admin health", "shows how much space is free")},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
@@ -36,7 +35,7 @@ func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *volum
 }
 
 // waits waits until the job stands in Provisioning because of room.
-func (w *world) waits(id job.ID) engine.Blocker {
+func (w *world) waits(id job.ID) job.Blocker {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()

@@ -96,7 +96,7 @@ func (t *task) sources() ([]string, error) {
 }
 
 // enter takes a share for a job, or says who uses it.
-func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
+func (s *sources) enter(j *job.Job, keys []string) *job.Blocker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(j.ID)
@@ -108,7 +108,7 @@ func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
 		return nil
 	}
 	s.line = append(s.line, queuer{j.ID, keys})
-	return &engine.Blocker{
+	return &job.Blocker{
 		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots", s.busy[key], key),
 		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key,
 	}
@@ -116,7 +116,7 @@ func (s *sources) enter(j *job.Job, keys []string) *engine.Blocker {
 
 // full returns the first key whose share is used up.
 func (s *sources) full(keys []string) (key string, full bool) {
-	slots := s.app.engine.Capacity(record.JobKind).Slots
+	slots := s.app.engine.Status().Pool(record.JobKind).Slots
 	now := s.app.engine.Clock().Now()
 	for _, key := range keys {
 		last, silent := s.silent[key]

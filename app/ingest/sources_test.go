@@ -72,8 +72,8 @@ func TestSilentServerLeavesSlotsToOthers(t *testing.T) {
 				}
 				return
 			}
-			if used, total := w.e.Slots(); used != total {
-				t.Errorf("control: %d of %d slots are used", used, total)
+			if s := w.e.Status(); s.Running != s.Slots {
+				t.Errorf("control: %d of %d slots are used", s.Running, s.Slots)
 			}
 		})
 	}

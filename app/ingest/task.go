@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
 )
 
 // task is one attempt at a phase of a job with everything at hand.
@@ -30,7 +31,7 @@ func (a *App) phase(directory bool, do func(*task, context.Context) error) engin
 			j := r.Job()
 			t.dir, err = a.tree.Open(j.Parent, j.ID, j.Epoch)
 			if errors.Is(err, workdir.ErrLocked) {
-				return engine.Wait(engine.Blocker{
+				return engine.Wait(job.Blocker{
 					Code: "directory", Sentence: "an earlier attempt still has its work directory", Until: r.Now().Add(a.pause()),
 					Holder: "the earlier attempt",
 				})

@@ -51,6 +51,12 @@ func NewGuard(c Clock, most time.Duration) *Guard {
 	return &Guard{clock: c, most: most, apart: c.Wall().Sub(now), trusted: now, began: now}
 }
 
+// Now is part of Clock.
+func (g *Guard) Now() time.Time { return g.clock.Now() }
+
+// Wall is part of Clock.
+func (g *Guard) Wall() time.Time { return g.clock.Wall() }
+
 // Jumped reports whether the wall clock is further off than it may be, and by how much it is.
 func (g *Guard) Jumped() (by time.Duration, jumped bool) {
 	s := g.State()

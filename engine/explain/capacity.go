@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -23,7 +25,7 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 		}
 		if n >= l.Max {
 			full = true
-			x.Blockers = append(x.Blockers, engine.Blocker{
+			x.Blockers = append(x.Blockers, job.Blocker{
 				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
 				Remedy:   "wait for one of them to end, or raise the limit",
 				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)), "lists the jobs of its kind that have not ended")},
@@ -33,46 +35,51 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 	if !full {
 		x.Not = append(x.Not, "no limit is reached")
 	}
-	c := e.engine.Capacity(j.Kind)
-	for _, b := range []*engine.Blocker{e.whyStopped(c), e.whyAlone(c)} {
+	now := e.engine.Status()
+	slots := now.Pool(j.Kind)
+	for _, b := range []*job.Blocker{whyStopped(now), whyAlone(now)} {
 		if b != nil {
 			x.Blockers = append(x.Blockers, *b)
 			return nil
 		}
 	}
-	free := c.Slots - c.Busy
+	free := slots.Slots - slots.Busy
 	if free == 0 {
-		x.Blockers = append(x.Blockers, engine.Blocker{
-			Code: BlockBusy, Holder: e.engine.Name(), Remedy: "wait, or give the server more slots",
-			Sentence: fmt.Sprintf("all %d slots are taken", c.Slots), Remedies: []job.Remedy{goesFirst(j)},
+		x.Blockers = append(x.Blockers, job.Blocker{
+			Code: BlockBusy, Holder: now.Worker, Remedy: "wait, or give the server more slots",
+			Sentence: fmt.Sprintf("all %d slots are taken", slots.Slots), Remedies: []job.Remedy{goesFirst(j)},
 		})
 		return nil
 	}
-	x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, c.Slots))
-	return e.whyBehind(ctx, j, x, free)
+	x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, slots.Slots))
+	if len(x.Blockers) > 0 {
+		return nil
+	}
+	slots.Next.N = free
+	return e.whyBehind(ctx, j, x, slots.Next)
 }
 
-func (e *Explainer) whyStopped(c engine.Capacity) *engine.Blocker {
+func whyStopped(c *status.Engine) *job.Blocker {
 	if c.Open {
 		return nil
 	}
-	return &engine.Blocker{Code: engine.BlockStopped, Holder: e.engine.Name(), Sentence: "no worker takes jobs here", Remedy: "start the engine",
+	return &job.Blocker{Code: cause.Stopped, Holder: c.Worker, Sentence: "no worker takes jobs here", Remedy: "start the engine",
 		Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")}}
 }
 
 // whyAlone states that a suspect runs alone, or is to.
-func (e *Explainer) whyAlone(c engine.Capacity) *engine.Blocker {
+func whyAlone(c *status.Engine) *job.Blocker {
 	switch {
 	case c.Alone != "":
-		return &engine.Blocker{
+		return &job.Blocker{
 			Code: BlockAlone, Holder: string(c.Alone),
 			Sentence: fmt.Sprintf("%s runs alone: the last workers that had it ended without a report", c.Alone),
 			Remedy:   "nothing: it goes on by itself when that job reports, or after a while",
 			Remedies: []job.Remedy{job.Running("why "+string(c.Alone), "explains that job")},
 		}
 	case c.Draining:
-		return &engine.Blocker{
-			Code: BlockAlone, Holder: e.engine.Name(),
+		return &job.Blocker{
+			Code: BlockAlone, Holder: c.Worker,
 			Sentence: "nothing is begun until a job can run alone whose last workers ended without a report",
 			Remedy:   "nothing: it goes on by itself within a minute",
 		}
@@ -80,12 +87,10 @@ func (e *Explainer) whyAlone(c engine.Capacity) *engine.Blocker {
 	return nil
 }
 
-// whyBehind asks the store who would be next, if nothing else was found to keep the job.
-func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, free int) error {
-	if len(x.Blockers) > 0 {
-		return nil
-	}
-	next, err := e.engine.Peek(ctx, j.Kind, free)
+// whyBehind asks the store whether the job is among those that a claim would give.
+func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, claim job.Claim) error {
+	claim.Dry = true
+	next, err := e.store.Claim(ctx, claim)
 	if err != nil {
 		return err
 	}
@@ -93,8 +98,8 @@ func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, f
 		x.Not = append(x.Not, "it is among the next that are taken")
 		return nil
 	}
-	x.Blockers = append(x.Blockers, engine.Blocker{
-		Code: BlockBehind, Holder: e.engine.Name(), Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
+	x.Blockers = append(x.Blockers, job.Blocker{
+		Code: BlockBehind, Holder: claim.Worker, Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
 		Remedy: "wait, or let it go before others", Remedies: []job.Remedy{goesFirst(j)},
 	})
 	return nil

@@ -17,7 +17,7 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 		return err
 	}
 	x.Chain = causes(w.Life, history)
-	b := engine.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
+	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
 	if len(history) > 0 {
 		b.Sentence = happened(j, &history[len(history)-1])
 	}

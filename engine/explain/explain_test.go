@@ -18,9 +18,9 @@ import (
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
 		}})
-		work.Explain = func(_ *job.Job, b *engine.Blocker) {
+		work.Explain = func(_ *job.Job, b *job.Blocker) {
 			if b.Code == "snow" {
 				b.Holder, b.Remedy = "the plough", "send the plough"
 			}

@@ -82,7 +82,7 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 	if w.Life.Ended(p.State) {
 		x.Chain = causes(w.Life, history[:n])
 	}
-	b := engine.Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	b := job.Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
 	if last.Note != "" {
 		b.Sentence += " (" + last.Note + ")"
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -18,19 +20,19 @@ func movers(w *engine.Work, j *job.Job) lifecycle.Actor {
 	return people
 }
 
-func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *engine.Blocker {
-	b := &engine.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
+func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
+	b := &job.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
 	if b.Sentence == "" {
 		stage, _ := w.Life.Stage(j.State)
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
 	}
 	b.Remedies = can
-	if engine.Exhausted(j) {
+	if block.Exhausted(j) {
 		b.Holder = lifecycle.Operator.String()
 		b.Remedy = "correct what the reason names, then let it be tried again"
 		again := job.Reordering(j.ID, j.Priority, "lets it be tried again, in the same place of the queue")
 		b.Remedies = append([]job.Remedy{again}, can...)
-		if j.Cause == engine.CausePoison {
+		if j.Cause == cause.Poison {
 			b.Remedy = "find out what ended its workers, correct that, then let it be tried again"
 			b.Remedies = append([]job.Remedy{job.Running("logs "+string(j.ID), "shows what it did last")}, b.Remedies...)
 		}

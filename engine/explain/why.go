@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/internal/block"
+	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -44,7 +47,7 @@ type Explanation struct {
 	Object   string             `json:"object,omitempty"` // as Title
 	At       time.Time          `json:"at"`
 	Position lifecycle.Position `json:"position"`
-	Blockers []engine.Blocker   `json:"blockers"`        // empty exactly when the job moves in the next tick
+	Blockers []job.Blocker      `json:"blockers"`        // empty exactly when the job moves in the next tick
 	Not      []string           `json:"not"`             // what was examined and is no reason
 	Moves    []Exit             `json:"moves"`           // what would move it, and who may
 	Chain    []job.Event        `json:"chain,omitempty"` // of an ended job: how it came to its end
@@ -80,18 +83,19 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
-	p := w.PolicyFor(j.State)
+	p := w.Policies[j.State]
 	x.Attempts = fmt.Sprintf("%d of %d attempts and %d of %d starts used in this state, %d retries",
 		j.Attempts, p.MaxAttempts, j.Starts, p.MaxStarts, j.Retries)
 	if j.Ended {
 		return x, e.whyEnded(ctx, w, &j, &x)
 	}
-	e.whyImpaired(&x)
+	now := e.engine.Status()
+	whyImpaired(now, &x)
 	if !j.Expires.IsZero() && !j.Expires.After(x.At) || j.Claimed() && !j.Until.After(x.At) {
-		x.ask(e.whyStopped(e.engine.Capacity(j.Kind)), "its time is up: the next sweep moves it, whatever else keeps it")
+		x.ask(whyStopped(now), "its time is up: the next sweep moves it, whatever else keeps it")
 		return x, nil
 	}
-	x.ask(w.CheckDefinition(&j), "its definition is current")
+	x.ask(block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
 	x.ask(e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
 	if err := e.whyHeld(ctx, &j, &x); err != nil {
 		return x, err
@@ -101,7 +105,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 	if err != nil {
 		return x, err
 	}
-	if !engine.Rests(&j) {
+	if !block.Rests(&j) {
 		x.ask(due, "it is due")
 	}
 	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
@@ -114,7 +118,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 }
 
 // ask adds a blocker, or what was no reason.
-func (x *Explanation) ask(b *engine.Blocker, not string) {
+func (x *Explanation) ask(b *job.Blocker, not string) {
 	if b != nil {
 		x.Blockers = append(x.Blockers, *b)
 	} else {
@@ -221,14 +225,14 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []Exit {
 }
 
 // whyOutside explains states that no worker takes: somebody or something else has to act.
-func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *engine.Blocker {
-	if engine.Rests(j) {
+func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
+	if block.Rests(j) {
 		return whyRests(w, j, can)
 	}
 	if w.Steps[j.State] != nil {
 		return nil
 	}
-	b := &engine.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
+	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
 	people := movers(w, j)
 	stage, _ := w.Life.Stage(j.State)
 	switch {
@@ -248,15 +252,15 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *en
 }
 
 // whyImpaired adds what keeps every job of the server from moving.
-func (e *Explainer) whyImpaired(x *Explanation) {
-	in, checked := e.engine.Impairment()
+func whyImpaired(now *status.Engine, x *Explanation) {
+	in := now.Impairment
 	switch {
 	case in != nil:
-		x.Blockers = append(x.Blockers, engine.Blocker{
+		x.Blockers = append(x.Blockers, job.Blocker{
 			Code: BlockStorage, Since: in.Since, Holder: "the storage of the server", Sentence: in.Err.Error(),
 			Remedy: "free or repair the storage of the server", Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")},
 		})
-	case checked:
+	case now.Checked:
 		x.Not = append(x.Not, "the server's storage accepts writes")
 	}
 }
@@ -279,18 +283,18 @@ func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *Explanation) err
 	return nil
 }
 
-func heldBy(h *job.Hold) engine.Blocker {
-	return engine.Blocker{
-		Code: engine.BlockHold, Since: h.Since, Until: h.Until, Holder: h.Who,
+func heldBy(h *job.Hold) job.Blocker {
+	return job.Blocker{
+		Code: cause.Hold, Since: h.Since, Until: h.Until, Holder: h.Who,
 		Sentence: fmt.Sprintf("%s is on hold: %s", h.Scope, h.Why), Remedies: []job.Remedy{job.Releasing(h.Scope)},
 	}
 }
 
-func (e *Explainer) whyClaimed(j *job.Job) *engine.Blocker {
+func (e *Explainer) whyClaimed(j *job.Job) *job.Blocker {
 	if !j.Claimed() {
 		return nil
 	}
-	b := &engine.Blocker{
+	b := &job.Blocker{
 		Code: BlockClaim, Since: j.Changed, Until: j.Until, Holder: j.Worker,
 		Sentence: fmt.Sprintf("worker %s is at work on %s", j.Worker, j.State),
 		Remedy:   "nothing: another worker takes over if the lease expires",
@@ -302,7 +306,7 @@ func (e *Explainer) whyClaimed(j *job.Job) *engine.Blocker {
 	return b
 }
 
-func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now time.Time) (*engine.Blocker, error) {
+func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now time.Time) (*job.Blocker, error) {
 	if j.Claimed() || !j.Due.After(now) {
 		return nil, nil
 	}
@@ -311,11 +315,11 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 		return nil, err
 	}
 	waits := len(last) == 1 && last[0].Event == lifecycle.Waiting
-	b := &engine.Blocker{Code: BlockDue, Since: j.Changed, Until: j.Due, Holder: "a timer"}
+	b := &job.Blocker{Code: BlockDue, Since: j.Changed, Until: j.Due, Holder: "a timer"}
 	b.Sentence = "it is not due before " + j.Due.UTC().Format(time.RFC3339)
 	switch {
-	case j.Cause == engine.CauseChildren:
-		b.Code, b.Sentence, b.Holder = engine.CauseChildren, j.Message, "the jobs of the batch"
+	case j.Cause == cause.Children:
+		b.Code, b.Sentence, b.Holder = cause.Children, j.Message, "the jobs of the batch"
 		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID), "lists the jobs that have not ended")}
 	case j.Attempts > 0 && !waits:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)

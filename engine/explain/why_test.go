@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -28,7 +30,7 @@ func (w *world) why(id job.ID) explain.Explanation {
 }
 
 // blocker gives the only blocker of a job, which must have the code.
-func (w *world) blocker(id job.ID, code string) engine.Blocker {
+func (w *world) blocker(id job.ID, code string) job.Blocker {
 	w.t.Helper()
 	x := w.why(id)
 	if len(x.Blockers) != 1 || x.Blockers[0].Code != code {
@@ -38,7 +40,7 @@ func (w *world) blocker(id job.ID, code string) engine.Blocker {
 }
 
 // states checks a blocker's parts. since and until are times after began; -1 stands for no time.
-func says(t *testing.T, b engine.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
+func says(t *testing.T, b job.Blocker, began time.Time, since, until time.Duration, holder, sentence, remedy string) {
 	t.Helper()
 	at := func(d time.Duration) time.Time {
 		if d < 0 {
@@ -80,9 +82,9 @@ func TestWhyHold(t *testing.T) {
 		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
-		w.blocker(j.ID, engine.BlockHold)
+		w.blocker(j.ID, cause.Hold)
 		time.Sleep(time.Hour)
-		if x := w.why(j.ID); blocks(x, engine.BlockHold) {
+		if x := w.why(j.ID); blocks(x, cause.Hold) {
 			t.Errorf("the hold is over: %+v", x.Blockers)
 		}
 	})
@@ -94,7 +96,7 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 			if r.Job().Group == "failing" {
 				return engine.RetryAfter(time.Hour, errBroken)
 			}
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
 		}}))
 		defer w.stop()
 		began := time.Now()
@@ -121,7 +123,7 @@ func TestWhyClaim(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
 		b := w.blocker(j.ID, explain.BlockClaim)
-		says(t, b, began, 0, 25*time.Second, w.Name(), "is at work on Sorting, 3 of 10 letters done", "another worker takes over")
+		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done", "another worker takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
@@ -149,22 +151,22 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 		w.post(engine.Order{Owner: "ben"})
 		synctest.Wait()
 		third := w.post(engine.Order{Owner: "cid"})
-		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Name(), "all 2 slots are taken", "more slots")
+		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken", "more slots")
 		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) || !blocks(x, explain.BlockBusy) {
 			t.Errorf("every reason, not the first: got %+v", x.Blockers)
 		}
 		w.stop()
-		b := w.blocker(third.ID, engine.BlockStopped)
-		says(t, b, began, -1, -1, w.Name(), "no worker takes jobs", "stagepost admin health")
+		b := w.blocker(third.ID, cause.Stopped)
+		says(t, b, began, -1, -1, w.Status().Worker, "no worker takes jobs", "stagepost admin health")
 	})
 }
 
 // TestWhyImpaired: what keeps the whole server from working is a reason of every job that has not ended.
 func TestWhyImpaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var in *engine.Impairment
+		var in *status.Impairment
 		work := letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)})
-		w := start(t, mem.New(), engine.Options{Impaired: func() *engine.Impairment { return in }}, work)
+		w := start(t, mem.New(), engine.Options{Impaired: func() *status.Impairment { return in }}, work)
 		defer w.stop()
 		j := w.post(engine.Order{})
 		synctest.Wait()
@@ -172,9 +174,9 @@ func TestWhyImpaired(t *testing.T) {
 			t.Errorf("control: got %+v", x)
 		}
 		since := time.Now()
-		in = &engine.Impairment{Since: since, Err: &job.Full{Dir: "/srv", Free: 0}}
+		in = &status.Impairment{Since: since, Err: &job.Full{Dir: "/srv", Free: 0}}
 		x := w.why(j.ID)
-		i := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool { return b.Code == explain.BlockStorage })
+		i := slices.IndexFunc(x.Blockers, func(b job.Blocker) bool { return b.Code == explain.BlockStorage })
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
@@ -196,7 +198,7 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Name(), "2 others go first", "stagepost priority 0 "+string(last.ID))
+		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first", "stagepost priority 0 "+string(last.ID))
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
 				t.Errorf("it is next, and yet %+v", x.Blockers)
@@ -237,15 +239,15 @@ func TestWhyChildrenAndGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		gated := letters(nil)
-		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *engine.Blocker {
-			return &engine.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk", Remedy: "make room"}
+		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *job.Blocker {
+			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk", Remedy: "make room"}
 		}}
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
 		batch := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(time.Minute + 2*time.Second) // between two checks of the gate
 		synctest.Wait()
-		says(t, w.blocker(batch.ID, engine.CauseChildren), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
+		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {
 			t.Fatal(err)
@@ -304,7 +306,7 @@ func TestWhyThen(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
 			"Sorting": func(ctx context.Context, r *engine.Run) error {
 				if r.Job().Cause == "" {
-					return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+					return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
 				}
 				return takes(10*time.Minute)(ctx, r)
 			},
@@ -322,8 +324,8 @@ func TestWhyThen(t *testing.T) {
 			holder   string
 			moves    int
 		}{
-			{5 * time.Minute, "Posted", "create", "begin by worker moved it to Sorting", w.Name(), 3},
-			{30 * time.Minute, "Sorting", "snow", "the pass is shut", w.Name(), 3},
+			{5 * time.Minute, "Posted", "create", "begin by worker moved it to Sorting", w.Status().Worker, 3},
+			{30 * time.Minute, "Sorting", "snow", "the pass is shut", w.Status().Worker, 3},
 			{2 * time.Hour, "Lost", "axle", "the axle broke", "", 2},
 		} {
 			x, err := w.Why(t.Context(), j.ID, began.Add(c.after))
@@ -396,7 +398,7 @@ func TestWhyWaitAfterAttempts(t *testing.T) {
 			if r.Job().Attempts == 0 {
 				return errBroken
 			}
-			return engine.Wait(engine.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
 		}}))
 		defer w.stop()
 		j := w.post(engine.Order{})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -474,7 +475,7 @@ func TestPoison(t *testing.T) {
 			w := &world{t: t, store: store}
 			w.flows, _ = durable.New(durable.Options{})
 			j := w.verify(id)
-			if j.Cause != engine.CausePoison || deaths < 5 || deaths > c.deaths || len(l.lines) > 13 {
+			if j.Cause != cause.Poison || deaths < 5 || deaths > c.deaths || len(l.lines) > 13 {
 				t.Errorf("%s: after %d deaths and %d executions: %s, %s: %s", where, deaths, len(l.lines), j.State, j.Cause, j.Message)
 			}
 			if got := fmt.Sprint(j.State, " ", w.states(id)); !strings.HasPrefix(c.want, got) {

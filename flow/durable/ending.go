@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -148,7 +149,7 @@ func (s *session) expire() {
 	if at.Equal(s.run.Job().Deadline) {
 		what = "its deadline passed at"
 	}
-	s.ownEnd(&Ending{Keep: s.spec.Settings.KeepAtDeadline, Now: true, Cause: engine.CauseTimeout, Text: what + " " + at.UTC().Format(time.RFC3339)})
+	s.ownEnd(&Ending{Keep: s.spec.Settings.KeepAtDeadline, Now: true, Cause: cause.Timeout, Text: what + " " + at.UTC().Format(time.RFC3339)})
 }
 
 // poison ends a flow whose workers crashed too often: it is rolled back, with a budget of starts of its own. It gives
@@ -171,7 +172,7 @@ func (s *session) poison(ctx context.Context, tasks []job.Task) error {
 	if s.end != nil && s.end.Poisoned {
 		return errors.New(text)
 	}
-	e := Ending{Cause: engine.CausePoison, Text: text}
+	e := Ending{Cause: cause.Poison, Text: text}
 	if s.end != nil {
 		e.Keep, e.Now = s.end.Keep, s.end.Now
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -89,7 +90,7 @@ func (f *Flows) step(ctx context.Context, r *engine.Run) error {
 	if err := s.poison(ctx, tasks); isJobError(err) {
 		return err
 	} else if err != nil {
-		return s.fail(ctx, engine.CausePoison, err)
+		return s.fail(ctx, cause.Poison, err)
 	}
 	s.expire()
 	return s.begin(ctx, tasks)
@@ -102,7 +103,7 @@ func (s *session) begin(ctx context.Context, tasks []job.Task) error {
 		if s.end != nil && s.end.Keep {
 			return s.fail(ctx, CauseFactory, fmt.Errorf("this worker has no factory %q", s.spec.Factory))
 		}
-		return engine.Wait(engine.Blocker{
+		return engine.Wait(job.Blocker{
 			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory, f.known()),
 			Until: r.Now().Add(elsewhere),
 		})
@@ -350,14 +351,14 @@ func (s *session) yield() error {
 	if _, ok := flow.Life.Transition(s.run.Job().State, lifecycle.Yield); ok {
 		return engine.Go(lifecycle.Yield)
 	}
-	return engine.Wait(engine.Blocker{Code: engine.BlockStopped, Sentence: "its worker stopped", Until: s.run.Now().Add(time.Millisecond)})
+	return engine.Wait(job.Blocker{Code: cause.Stopped, Sentence: "its worker stopped", Until: s.run.Now().Add(time.Millisecond)})
 }
 
 // fail ends the flow in FAILURE from wherever it stands.
-func (s *session) fail(ctx context.Context, cause string, why error) error {
+func (s *session) fail(ctx context.Context, word string, why error) error {
 	if s.end != nil {
-		if cause != engine.CausePoison {
-			cause, why = s.end.Cause, fmt.Errorf("%s; it could not be loaded: %w", s.end.Text, why)
+		if word != cause.Poison {
+			word, why = s.end.Cause, fmt.Errorf("%s; it could not be loaded: %w", s.end.Text, why)
 		}
 		tasks, err := s.run.Tasks(ctx)
 		if err != nil {
@@ -365,7 +366,7 @@ func (s *session) fail(ctx context.Context, cause string, why error) error {
 		}
 		remains, err := s.settle(tasks)
 		if err != nil {
-			cause, why = CauseDamaged, err
+			word, why = CauseDamaged, err
 		} else if len(remains) > 0 {
 			why = fmt.Errorf("%w; not rolled back: %s", why, someOf(remains))
 		}
@@ -381,10 +382,10 @@ func (s *session) fail(ctx context.Context, cause string, why error) error {
 		s.data.Again = ""
 		if e == flow.Fail {
 			s.data.Suspend = nil
-			s.run.SetCause(cause)
+			s.run.SetCause(word)
 			s.run.SetMessage(sentence(why))
 		}
-		if cause != CauseDamaged {
+		if word != CauseDamaged {
 			if err := s.run.SetData(&s.data); err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -278,7 +279,7 @@ func (s *session) write(ctx context.Context, c *flow.Commit) error {
 	case c.Move.To == flow.Suspending:
 		return job.Errorf(job.Internal, "save", s.id, "the flow is being suspended, and nobody asked for it")
 	case c.Move.To == flow.Suspended && s.end == nil && (at == flow.Suspending || s.data.Suspend != nil):
-		return s.run.Rest(ctx, c.Move.Event, engine.Blocker{Code: BlockSuspended, Sentence: s.data.Suspend.sentence()})
+		return s.run.Rest(ctx, c.Move.Event, job.Blocker{Code: BlockSuspended, Sentence: s.data.Suspend.sentence()})
 	}
 	if flow.Life.Ended(c.Move.To) {
 		s.run.Unchanged()
@@ -373,5 +374,5 @@ func (s *session) causeOf(to lifecycle.State, err error) string {
 	case errors.As(err, &one):
 		return strings.ToLower(one.FailureType())
 	}
-	return engine.CauseError
+	return cause.Error
 }

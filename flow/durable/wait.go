@@ -16,7 +16,7 @@ const soon = 100 * time.Millisecond
 
 // wait gives the claim back until something happens.
 func (s *session) wait(rest *flow.Rest) error {
-	b := engine.Blocker{Code: BlockTime, Until: rest.Until} // explain states the rest of it
+	b := job.Blocker{Code: BlockTime, Until: rest.Until} // explain states the rest of it
 	var signals, times waiters
 	var names []string // of signals
 	for _, name := range rest.Atoms {
@@ -61,7 +61,7 @@ func (s *session) wait(rest *flow.Rest) error {
 }
 
 // explain states who ends what a flow waits for, and how.
-func explain(j *job.Job, b *engine.Blocker) {
+func explain(j *job.Job, b *job.Blocker) {
 	switch b.Code {
 	case BlockSignal:
 		b.Holder, b.Remedy = "whoever sends the signal", "send the signal"

@@ -139,11 +139,11 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 			s.log.Warn("metrics", "source", source.Name, "error", err)
 		}
 	}
-	used, slots := from.Engine.Slots()
-	put(s.slots, float64(slots))
-	put(s.used, float64(used))
-	put(s.stalled, from.Engine.Stalled().Seconds())
-	put(s.frozen, map[bool]float64{true: 1}[from.Engine.Guard().State().Doubt != ""])
+	now := from.Engine.Status()
+	put(s.slots, float64(now.Slots))
+	put(s.used, float64(now.Running))
+	put(s.stalled, now.Stalled.Seconds())
+	put(s.frozen, map[bool]float64{true: 1}[from.Engine.Clock().State().Doubt != ""])
 	if from.Backups != nil {
 		last, every := from.Backups()
 		put(s.backup, max(0, float64(last.UnixMilli())/1000))

@@ -181,7 +181,7 @@ func (a *App) Works() []engine.Work {
 }
 
 // explain completes why a payload waits for capacity.
-func explain(_ *job.Job, b *engine.Blocker) {
+func explain(_ *job.Job, b *job.Blocker) {
 	if b.Code == codeRoom {
 		b.Holder, b.Remedy = "payloads that run", "nothing: it starts when one of them ends"
 	}

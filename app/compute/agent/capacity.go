@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -50,7 +49,7 @@ type waiter struct {
 func newCapacity(total need) *capacity { return &capacity{total: total, held: map[job.ID]need{}} }
 
 // take promises n to a payload, or puts it into the line and reports what it waits for.
-func (r *capacity) take(j *job.Job, n need, now time.Time) *engine.Blocker {
+func (r *capacity) take(j *job.Job, n need, now time.Time) *job.Blocker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leave(j.ID)
@@ -73,7 +72,7 @@ func (r *capacity) take(j *job.Job, n need, now time.Time) *engine.Blocker {
 	}
 	if sentence != "" {
 		r.line = slices.Insert(r.line, at, w)
-		return &engine.Blocker{
+		return &job.Blocker{
 			Code: codeRoom, Sentence: sentence, Until: now.Add(lookEvery), Holder: "payloads that run",
 			Remedy: "nothing: it starts when one of them ends",
 		}

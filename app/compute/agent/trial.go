@@ -102,7 +102,7 @@ func (a *App) start(ctx context.Context, r *engine.Run) error {
 	t := &trial{id: j.ID, spec: &s, started: r.Now(), cancel: cancel, done: make(chan struct{}), held: h}
 	if !a.begin(t) {
 		a.room.give(j.ID)
-		return engine.Wait(engine.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start",
+		return engine.Wait(job.Blocker{Code: "stopping", Sentence: "the agent stops: it is run after its next start",
 			Until: r.Now().Add(time.Second)})
 	}
 	defer a.end(t)

@@ -67,7 +67,7 @@ func (u *uploadStore) sweep() {
 			return
 		case <-tick.C:
 			now := u.now()
-			if u.engine().Guard().State().Doubt != "" {
+			if u.engine().Clock().State().Doubt != "" {
 				continue
 			}
 			if n, err := u.Sweep(now); err != nil || n > 0 {
@@ -82,7 +82,7 @@ func (u *uploadStore) now() time.Time {
 	if u.engine() == nil {
 		return time.Now()
 	}
-	return u.engine().Guard().State().Trusted
+	return u.engine().Clock().State().Trusted
 }
 
 // Close ends the sweeps and abandons the directory.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
@@ -15,7 +14,7 @@ import (
 // whyFlow reports each task of a flow what it waits for and how that is ended, in place of the one sentence that the
 // engine has for the flow.
 func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
-	at := slices.IndexFunc(x.Blockers, func(b engine.Blocker) bool {
+	at := slices.IndexFunc(x.Blockers, func(b job.Blocker) bool {
 		return b.Code == durable.BlockSignal || b.Code == durable.BlockTime || b.Code == durable.BlockSuspended
 	})
 	if x.Kind != durable.Kind || at < 0 || s.Flows == nil {
@@ -31,7 +30,7 @@ func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 	if err != nil {
 		return err
 	}
-	var waiting []engine.Blocker
+	var waiting []job.Blocker
 	for i := range v.Atoms {
 		if a := &v.Atoms[i]; a.Waits && a.State == flow.Running && !a.Removed {
 			waiting = append(waiting, whyAtom(v, a))
@@ -44,9 +43,9 @@ func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
 }
 
 // whyAtom states what a task waits for.
-func whyAtom(v *durable.View, rec *durable.Atom) engine.Blocker {
+func whyAtom(v *durable.View, rec *durable.Atom) job.Blocker {
 	a := viewAtom(rec, false)
-	b := engine.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Says(), Since: a.Began, Until: a.Due, Holder: "a timer"}
+	b := job.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Says(), Since: a.Began, Until: a.Due, Holder: "a timer"}
 	switch {
 	case a.Awaits != "":
 		b.Code, b.Holder = durable.BlockSignal, "whoever sends the signal"

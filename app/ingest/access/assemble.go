@@ -110,7 +110,7 @@ func readAbout(home *os.Root) (*data, error) {
 // make makes the plan in a directory of this attempt's own and gives it its name when it is whole and on disk; the caller brings the name there. If another attempt was faster,
 // its plan stands: it is the same.
 func (t *task) make(ctx context.Context, home *os.Root) (err error) {
-	name := fmt.Sprintf("%s-e%d%s", planName, t.Epoch(), newSuffix)
+	name := fmt.Sprintf("%s-e%d%s", planName, t.Job().Epoch, newSuffix)
 	if err := home.RemoveAll(name); err != nil {
 		return err
 	}

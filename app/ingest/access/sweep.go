@@ -55,7 +55,7 @@ func (a *App) sweeps(ctx context.Context) {
 
 // Sweep removes the packages of deleted jobs, and what attempts that died have left. It may be called at any time.
 func (a *App) Sweep(ctx context.Context) error {
-	if a.engine.Guard().State().Doubt != "" {
+	if a.engine.Clock().State().Doubt != "" {
 		return nil
 	}
 	entries, err := fs.ReadDir(a.root.FS(), ".")

@@ -17,7 +17,12 @@ import (
 )
 
 // Logs are the logs of jobs as files; package joblog has them.
-type Logs = engine.LogFiles
+type Logs interface {
+	// Remove deletes the log of a job; there may be none.
+	Remove(id job.ID) error
+	// Each calls do with each job that has a log and the time of its last line, until do returns false.
+	Each(do func(id job.ID, written time.Time) (goOn bool)) error
+}
 
 // Levels of an orphan.
 const (

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -34,7 +34,7 @@ func TestStatesAreThoseOfTheTables(t *testing.T) {
 
 // TestEveryCauseHasItsWords: what a job of ingest can fail with, and nothing else, is said in plain words.
 func TestEveryCauseHasItsWords(t *testing.T) {
-	want := []string{engine.CauseTimeout, engine.CauseDisk}
+	want := []string{cause.Timeout, cause.Disk}
 	for _, cause := range constants(t, "../cause.go", "Cause") {
 		if cause != ingest.CauseJobs { // of batches
 			want = append(want, cause)

@@ -1,0 +1,95 @@
+// Package remote has what workers in other processes exchange with an engine: they claim jobs, renew their claims and
+// report. A report can do what a step does by its return value and by the methods of its run.
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Workers is the side of an engine that remote workers use. A zero lease is that of the engine.
+type Workers interface {
+	// Claim claims up to n jobs for a worker in the states it names, under the same limits as the engine's own claims.
+	Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error)
+	// Renew prolongs claims of a worker and returns those that are over.
+	Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error)
+	// Report commits what a worker reports. Each report succeeds or fails alone. A report that is repeated because its
+	// answer was lost succeeds again and changes nothing. records are the jobs as the caller read them, in the order of
+	// the reports.
+	Report(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error)
+}
+
+// Report is what a worker reports of a job that it claimed: the same outcomes that a step returns, and what a step sets
+// by the methods of its run. Event, Wait, Retry and Fail exclude each other; none of them means success.
+type Report struct {
+	Job   job.ID
+	Epoch int64
+	Event lifecycle.Event // a named event; empty: the state's success event, or one of the below
+	Wait  *job.Blocker
+	Retry string        // the error
+	After time.Duration // Retry: at least this pause
+	Fail  string        // the error
+	Cause string        // of Retry or Fail
+	// the job waits until all its children have ended; the rest of the report applies after that
+	Children bool
+	Again    bool // the worker claims the next state in the same commit, where a claim would be granted
+	Keep     bool // the worker continues under its claim: the report has no outcome
+
+	Data     json.RawMessage // replaces the job's data
+	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data
+	Message  *string         // for the user
+	Priority *int
+	Tags     []string // what holds and limits name the job by, besides its group; nil: unchanged
+	Bytes    *int64
+	Advanced bool // earlier claims without a report no longer count towards poison
+	Tasks    []job.Task
+	Messages []Message
+	Log      []Line
+	Progress *job.Progress
+	Spawn    *Spawn
+}
+
+// Message is a message for the outbox. Key must follow from the work alone; the id of the job is put in front of it.
+type Message struct {
+	Topic string
+	Key   string
+	Body  json.RawMessage
+}
+
+// Line is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the
+// claim is a repetition and is left out.
+type Line struct {
+	Number int64 // from 1; 0: the line is written however often it comes
+	Level  slog.Level
+	Text   string
+	Attrs  map[string]any
+}
+
+// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only
+// those that are missing. Jobs may be given in several reports.
+type Spawn struct {
+	Expected int // children in all
+	From     int // number of the first of Jobs, from 1
+	Jobs     []Child
+}
+
+// Child asks for a child to be created. It has the owner of its parent.
+type Child struct {
+	Kind     job.Kind
+	Priority *int // nil: job.DefaultPriority
+	Group    string
+	Owner    string // empty, or that of the parent
+	Key      string // idempotency key
+	Tags     []string
+	Bytes    int64
+	Due      time.Time
+	Deadline time.Time
+	Spec     any // encoded as JSON
+	Actor    string
+	Note     string // why; stands in the history's first entry
+}
