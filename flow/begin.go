@@ -63,7 +63,7 @@ func (r *Runner) load(ctx context.Context) error {
 	}
 	r.loaded = true
 	if (snap.State == Running || snap.State == Suspending) && !snap.Live {
-		err = r.move(ctx, Resume, Resuming, nil)
+		err = r.move(ctx, eventResume, Resuming, nil)
 	}
 	if err == nil && r.state == Resuming {
 		err = r.move(ctx, Park, Suspended, nil)
@@ -204,8 +204,8 @@ func (r *Runner) begin(ctx context.Context) error {
 // move changes the flow's state, stores that with all that is dirty, and reports it.
 func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
 	from := r.state
-	change := Change{From: from, To: to}
-	if change.Ignored() {
+	change := statePair{From: from, To: to}
+	if change.ignored() {
 		return nil
 	}
 	if a, legal := Life.Transition(from, e); !legal || a.To != to {
@@ -256,7 +256,6 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 // save passes a commit to the storage, also when the run's context has ended: whether the claim is over is the
 // storage's to state.
 func (r *Runner) save(ctx context.Context, c *Commit) error {
-	r.reported.Commits++
 	if r.o.Storage == nil {
 		return nil
 	}

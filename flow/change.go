@@ -40,21 +40,21 @@ func (r *Runner) set(i int32, to lifecycle.State) bool {
 }
 
 // moves are the changes that the tables have.
-var moves = map[*lifecycle.Table]map[Change]bool{TaskLife: movesOf(TaskLife), RetryLife: movesOf(RetryLife)}
+var moves = map[*lifecycle.Table]map[statePair]bool{TaskLife: movesOf(TaskLife), RetryLife: movesOf(RetryLife)}
 
-func movesOf(t *lifecycle.Table) map[Change]bool {
-	all := map[Change]bool{}
+func movesOf(t *lifecycle.Table) map[statePair]bool {
+	all := map[statePair]bool{}
 	for _, s := range t.Stages() {
 		for _, a := range s.Transitions {
 			if a.Class != lifecycle.Loop {
-				all[Change{s.State, a.To}] = true
+				all[statePair{s.State, a.To}] = true
 			}
 		}
 	}
 	return all
 }
 
-func leads(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][Change{from, to}] }
+func leads(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][statePair{from, to}] }
 
 // intend changes what is to become of an atom. It is not reported.
 func (r *Runner) intend(i int32, to Intention) {

@@ -61,7 +61,7 @@
 //	requires, rebind, inject      Args{Requires, Rebind, Inject}; nothing is inferred from a signature: see Func0
 //	optional arguments            Args.Optional, with what they are otherwise; [Key.Or]
 //	revert_requires, _rebind      Task.Undo
-//	provides                      Task.Result: [One], [Positions], [Keys]
+//	provides                      Task.Result: a [Result] with Name ([One]), Names or Keys
 //	pre_execute, post_execute     Task.BeforeExecute, AfterExecute, and so for revert
 //	flow_failures, result         Call.Failures, Call.Result and Call.Failure
 //	on_failure                    Retry.Decide
@@ -78,7 +78,7 @@
 //	store=, storage.inject        Options.Inject, [Runner.Inject]
 //	FunctorTask, MapFunctorTask   a Task with Execute; [Func1] and its kin
 //	flow factory, load_from_factory     a Factory of package durable, by name
-//	LoggingListener, DynamicLoggingListener, CaptureListener, DurationListener   [Logging], [Capture], [Timing]
+//	LoggingListener, DynamicLoggingListener, CaptureListener, DurationListener   [Logging]; Capture and Timing of package flowtest
 //	jobboard, conductor, claim    package durable on an engine: jobs, workers, leases
 //	worker-based engine           workers of an engine share a store; one flow's tasks run in one process
 //

@@ -35,6 +35,14 @@ const (
 	Waits      Within = "wait"     // it waits for Due or a signal
 )
 
+// Subject returns the name of the atom that the event is about, or of the flow.
+func (e *Event) Subject() string {
+	if e.Atom == "" {
+		return e.Flow
+	}
+	return e.Atom
+}
+
 // Listener is notified what happens, in the goroutine that runs the flow: it must be quick. It may call
 // [Runner.Suspend] and [Runner.Stop]. A panic in it is logged and changes nothing.
 type Listener func(Event)

@@ -9,14 +9,14 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// states makes a task that states its name when it is executed and when it is reverted.
-func says(name string, err error) *flow.Task {
+// prints makes a task that prints its name when it is executed and when it is reverted.
+func prints(name string, err error) *flow.Task {
 	return flow.Proc0(name,
 		func(context.Context) error { fmt.Println("do", name); return err },
 		func(context.Context) error { fmt.Println("undo", name); return nil })
 }
 
-// run runs a flow and states how it ended.
+// run runs a flow and prints how it ended.
 func run(item flow.Item, o flow.Options) *flow.Runner {
 	r, err := flow.New(item, o)
 	if err != nil {
@@ -34,7 +34,7 @@ func finish(r *flow.Runner) {
 
 // What is done before a failure is reverted, the last first.
 func ExampleLinear() {
-	run(flow.Linear("trip", says("flight", nil), says("hotel", nil), says("car", errors.New("no cars left"))), flow.Options{})
+	run(flow.Linear("trip", prints("flight", nil), prints("hotel", nil), prints("car", errors.New("no cars left"))), flow.Options{})
 	// Output:
 	// do flight
 	// do hotel
@@ -65,7 +65,7 @@ func ExampleGraph() {
 	total := flow.Name[int]("total")
 	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
 	report := flow.Proc1("report", total, func(_ context.Context, n int) error { fmt.Println("total", n); return nil }, nil)
-	alarm := says("alarm", nil)
+	alarm := prints("alarm", nil)
 	g := flow.Graph("stock")
 	if err := g.Add(report, count, alarm); err != nil { // in any order
 		fmt.Println(err)
@@ -126,7 +126,7 @@ func ExampleFunc1() {
 // A flow that was suspended goes on where it was, in another Runner and with the flow built anew.
 func ExampleRunner_Suspend() {
 	storage := flow.NewMemory()
-	build := func() *flow.Flow { return flow.Linear("f", says("a", nil), says("b", nil)) }
+	build := func() *flow.Flow { return flow.Linear("f", prints("a", nil), prints("b", nil)) }
 	var first *flow.Runner
 	pause := func(e flow.Event) {
 		if e.Atom == "a" && e.New == flow.Success {
@@ -151,7 +151,7 @@ func ExampleRunner_Suspend() {
 func ExampleWait() {
 	approval := flow.Wait("approval", "approved", 0)
 	approval.Result = flow.One("by")
-	r, err := flow.New(flow.Linear("f", approval, says("publish", nil)), flow.Options{})
+	r, err := flow.New(flow.Linear("f", approval, prints("publish", nil)), flow.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -185,14 +185,20 @@ func ExampleAttempts() {
 	// attempts 3
 }
 
-// Timing, Capture and the like are listeners.
-func ExampleCapture() {
-	var c flow.Capture
-	run(flow.Linear("f", flow.Sleep("nap", 0)), flow.Options{Listeners: []flow.Listener{c.Listen}})
-	fmt.Println(&c)
+// A listener is notified of each change after it is stored.
+func ExampleListener() {
+	listen := func(e flow.Event) {
+		if e.Within == "" {
+			fmt.Println(e.Subject(), e.Old, "to", e.New)
+		}
+	}
+	run(flow.Linear("f", flow.Sleep("nap", 0)), flow.Options{Listeners: []flow.Listener{listen}})
 	// Output:
+	// f PENDING to RUNNING
+	// nap PENDING to RUNNING
+	// nap RUNNING to SUCCESS
+	// f RUNNING to SUCCESS
 	// SUCCESS <nil>
-	// f RUNNING, nap RUNNING, nap SUCCESS, f SUCCESS
 }
 
 // A controller runs its part again; what the attempt did is reverted first.
@@ -204,7 +210,7 @@ func ExampleTimes() {
 		}
 		return nil
 	}, nil)
-	run(flow.Linear("send", says("pack", nil), upload).With(flow.Times(3)), flow.Options{})
+	run(flow.Linear("send", prints("pack", nil), upload).With(flow.Times(3)), flow.Options{})
 	// Output:
 	// do pack
 	// undo pack
@@ -232,4 +238,158 @@ func ExampleSignal() {
 	// <nil>
 	// SUCCESS <nil>
 	// true
+}
+
+// A controller of one's own decides after each failure from the attempts so far: here it tries again as long as the
+// failure is of one type.
+func ExampleRetry() {
+	patient := &flow.Retry{
+		Execute: func(_ context.Context, c *flow.Call) (any, error) { return len(c.History), nil },
+		Decide: func(_ context.Context, c *flow.Call) (flow.Decision, error) {
+			if c.History.CausedBy(flow.TypeTimeout, -1) {
+				return flow.DecideRetry, nil
+			}
+			return flow.DecideRevertAll, nil
+		},
+	}
+	n := 0
+	slow := flow.Proc0("slow", func(ctx context.Context) error {
+		if n++; n == 1 {
+			<-ctx.Done() // the time is up
+			return ctx.Err()
+		}
+		return errors.New("no disk")
+	}, nil)
+	slow.Timeout = time.Millisecond
+	run(flow.Linear("f", prints("mount", nil), slow).With(patient), flow.Options{})
+	fmt.Println("attempts", n)
+	// Output:
+	// do mount
+	// undo mount
+	// do mount
+	// undo mount
+	// REVERTED no disk
+	// attempts 2
+}
+
+// A flow is an item of another one. A controller of the inner flow has only that reverted and done again.
+func ExampleFlow() {
+	n := 0
+	send := flow.Proc0("send", func(context.Context) error {
+		if n++; n < 2 {
+			return errors.New("connection lost")
+		}
+		return nil
+	}, nil)
+	upload := flow.Linear("upload", prints("connect", nil), send).With(flow.Times(2))
+	run(flow.Linear("all", prints("pack", nil), upload, prints("announce", nil)), flow.Options{})
+	// Output:
+	// do pack
+	// do connect
+	// undo connect
+	// do connect
+	// do announce
+	// SUCCESS <nil>
+}
+
+// Fan-out: a task for each part, all at once, and one that takes all their results.
+func ExampleCall_Into() {
+	sum := &flow.Task{Name: "sum", Execute: func(_ context.Context, c *flow.Call) (any, error) {
+		total := 0
+		for arg := range c.Args() {
+			var n int
+			if err := c.Into(arg, &n); err != nil {
+				return nil, err
+			}
+			total += n
+		}
+		fmt.Println("sum", total)
+		return nil, nil
+	}}
+	var counts []flow.Item
+	for i, text := range []string{"one", "three", "five"} {
+		length := flow.Name[int](fmt.Sprint("length", i))
+		count := func(context.Context) (int, error) { return len(text), nil }
+		counts = append(counts, flow.Func0(fmt.Sprint("count", i), length, count, nil))
+		sum.Args.Requires = append(sum.Args.Requires, length.String())
+	}
+	run(flow.Linear("f", flow.Unordered("counts", counts...), sum), flow.Options{Workers: flow.NewPool(3)})
+	// Output:
+	// sum 12
+	// SUCCESS <nil>
+}
+
+// Cancel ends a flow and reverts what it has done; with Keep nothing is reverted.
+func ExampleRunner_Cancel() {
+	var r *flow.Runner
+	cancel := func(e flow.Event) {
+		if e.Atom == "a" && e.New == flow.Success {
+			r.Cancel(flow.Ending{Text: "the wrong image"})
+		}
+	}
+	r, err := flow.New(flow.Linear("f", prints("a", nil), prints("b", nil)), flow.Options{Listeners: []flow.Listener{cancel}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	finish(r)
+	// Output:
+	// do a
+	// undo a
+	// REVERTED the wrong image
+}
+
+// A task has a time of its own. Its context ends when that is over.
+func ExampleTask() {
+	copying := &flow.Task{
+		Name: "copy", Timeout: time.Millisecond,
+		Execute: func(ctx context.Context, _ *flow.Call) (any, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		},
+		Revert: func(_ context.Context, c *flow.Call) (any, error) {
+			fmt.Println("revert after", c.Failure.Type)
+			return nil, nil
+		},
+	}
+	run(flow.Linear("f", copying), flow.Options{})
+	// Output:
+	// revert after Timeout
+	// REVERTED copy took longer than 1ms
+}
+
+// A flow that has changed while it was suspended is refused, unless Upgrade accepts the difference.
+func ExampleOptions_upgrade() {
+	storage := flow.NewMemory()
+	var r *flow.Runner
+	pause := func(e flow.Event) {
+		if e.Atom == "a" && e.New == flow.Success {
+			r.Suspend()
+		}
+	}
+	r, err := flow.New(flow.Linear("f", prints("a", nil), prints("b", nil)),
+		flow.Options{Storage: storage, Listeners: []flow.Listener{pause}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	finish(r)
+	run(flow.Linear("f", prints("b", nil)), flow.Options{Storage: storage, Upgrade: func(d *flow.Difference) error {
+		fmt.Println(d.Meaning())
+		return nil
+	}})
+	// Output:
+	// do a
+	// SUSPENDED <nil>
+	// [a is gone, and is SUCCESS]
+	// do b
+	// SUCCESS <nil>
+}
+
+// An outline has the structure of a flow, for drawings and checks.
+func ExampleOutlineOf() {
+	o, err := flow.OutlineOf(flow.Linear("f", prints("a", nil), flow.Unordered("g", prints("b", nil), prints("c", nil))))
+	fmt.Println(o.Pattern, o.Items[1].Pattern, o.Atoms(), err)
+	// Output:
+	// linear unordered [a b c] <nil>
 }

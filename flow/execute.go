@@ -345,13 +345,13 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 		r.set(o.atom, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, rec.RevertFailure})
 	case o.undo:
-		r.reported.Reverted++
+		r.counts.reverted++
 		rec.Reverted, rec.History, rec.Progress = &o.value, nil, 1
 		r.set(o.atom, Reverted)
 	case o.err != nil:
 		r.failedTo(ctx, o)
 	default:
-		r.reported.Executed++
+		r.counts.executed++
 		if rec.Kind == KindRetry {
 			rec.History = append(rec.History[:len(rec.History):len(rec.History)], Attempt{Value: o.value})
 		} else {
@@ -373,7 +373,6 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "", Event{Within: TriedAgain, Failure: f})
 		return
 	}
-	r.reported.Failed++
 	r.set(o.atom, FailureState)
 	if r.ends() {
 		return // no one is asked what is to become of it

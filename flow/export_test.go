@@ -2,11 +2,46 @@ package flow
 
 import (
 	"context"
+	"strings"
 
+	"github.com/stagepost/stagepost/flow/internal/recorder"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What tests outside the package need of its inside.
+// Allowed reports whether a flow may be asked to change so.
+func Allowed(from, to lifecycle.State) bool { return statePair{from, to}.allowed() }
+
+// Ignored reports whether a flow that is asked to change so stays as it is, without an error.
+func Ignored(from, to lifecycle.State) bool { return statePair{from, to}.ignored() }
+
+// Change changes what is stored, concurrently with the Runner of the flow.
+func (m *Memory) Change(change func(*Snapshot)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.snap)
+	clear(m.at)
+	for i := range m.snap.Atoms {
+		m.at[m.snap.Atoms[i].Name] = i
+	}
+}
+
+// capture is flowtest.Capture, which tests of this package cannot import.
+type capture struct{ recorder.Recorder[Event] }
+
+func (c *capture) Changes() (all []string) {
+	for _, e := range c.Events() {
+		if e.Within == "" {
+			all = append(all, e.Subject()+" "+string(e.New))
+		}
+	}
+	return all
+}
+
+func (c *capture) String() string { return strings.Join(c.Changes(), ", ") }
+
+func reached(name string, s lifecycle.State) func(Event) bool {
+	return func(e Event) bool { return e.Within == "" && e.Subject() == name && e.New == s }
+}
 
 // Watching gives options with which a test is notified when the machine enters a state.
 func (o Options) Watching(machine func(string)) Options {

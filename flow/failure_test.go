@@ -161,7 +161,7 @@ func TestErrorsOfTheFlow(t *testing.T) {
 		kind error
 	}{
 		{"a value that was promised is not there", func(bad *bool) Item {
-			a := &Task{Name: "a", Result: Keys("x"), Execute: func(context.Context, *Call) (any, error) { return map[string]int{"x": 1}, nil }}
+			a := &Task{Name: "a", Result: Result{Keys: []string{"x"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]int{"x": 1}, nil }}
 			if *bad {
 				a.Execute = func(context.Context, *Call) (any, error) { return map[string]int{}, nil }
 			}

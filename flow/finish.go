@@ -36,7 +36,7 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	}
 	switch {
 	case good && len(r.extra) == 0:
-		return nil, r.end(ctx, Finish, Success, nil)
+		return nil, r.end(ctx, eventFinish, Success, nil)
 	case bad:
 		return nil, r.end(ctx, Fail, FailureState, r.blame())
 	}
@@ -46,7 +46,7 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	if err := r.orphaned(); err != nil {
 		return nil, r.end(ctx, Fail, FailureState, err)
 	}
-	return nil, r.end(ctx, Revert, Reverted, r.blame())
+	return nil, r.end(ctx, eventRevert, Reverted, r.blame())
 }
 
 // untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that

@@ -13,28 +13,28 @@ import (
 )
 
 // Form is what a value resembles as JSON: the part of a type in Go that can be stored and sent.
-type Form struct {
+type jsonForm struct {
 	JSON     string `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
 	Go       string `json:"go,omitempty"`   // the type in Go
 	Null     bool   `json:"null,omitempty"` // null is a value of it
 	Bits     int    `json:"bits,omitempty"` // of an integer
 	Unsigned bool   `json:"unsigned,omitempty"`
 	// of the elements of a list and the entries of an object; nil: anything
-	Of     *Form            `json:"of,omitempty"`
-	Fields map[string]*Form `json:"fields,omitempty"` // of an object, by name; others are ignored
+	Of     *jsonForm            `json:"of,omitempty"`
+	Fields map[string]*jsonForm `json:"fields,omitempty"` // of an object, by name; others are ignored
 }
 
 // deepest is how many types within each other a Form shows; deeper down it is anything.
 const deepest = 6
 
 // formOf gives the form of the values that can be decoded into a type; nil: all can.
-func formOf(t reflect.Type) *Form { return formAt(t, 0) }
+func formOf(t reflect.Type) *jsonForm { return formAt(t, 0) }
 
-func formAt(t reflect.Type, depth int) *Form {
+func formAt(t reflect.Type, depth int) *jsonForm {
 	if t.Kind() == reflect.Interface || depth > deepest {
 		return nil
 	}
-	f := &Form{Go: t.String(), Null: nullable(t)}
+	f := &jsonForm{Go: t.String(), Null: nullable(t)}
 	pointer := reflect.PointerTo(t)
 	switch {
 	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
@@ -67,14 +67,14 @@ func formAt(t reflect.Type, depth int) *Form {
 	case reflect.Map:
 		f.JSON, f.Of = "object", formAt(t.Elem(), depth+1)
 	case reflect.Struct:
-		f.JSON, f.Fields = "object", map[string]*Form{}
+		f.JSON, f.Fields = "object", map[string]*jsonForm{}
 		f.fields(t, depth+1)
 	}
 	return f
 }
 
 // fields adds those of a struct and of the structs that are embedded in it.
-func (f *Form) fields(t reflect.Type, depth int) {
+func (f *jsonForm) fields(t reflect.Type, depth int) {
 	for i := range t.NumField() {
 		field := t.Field(i)
 		tag := field.Tag.Get("json")
@@ -102,7 +102,7 @@ func (f *Form) fields(t reflect.Type, depth int) {
 }
 
 // Check states what of a value does not have the form, or nil.
-func (f *Form) Check(v Value) error {
+func (f *jsonForm) Check(v Value) error {
 	text, err := v.MarshalJSON()
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (f *Form) Check(v Value) error {
 }
 
 // check checks a part of a value; null within a value leaves what it stands for as it is.
-func (f *Form) check(path string, v any) error {
+func (f *jsonForm) check(path string, v any) error {
 	if f == nil || v == nil || f.JSON == "" {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (f *Form) check(path string, v any) error {
 }
 
 // inside checks the elements of a list and the entries of an object.
-func (f *Form) inside(path string, v any) error {
+func (f *jsonForm) inside(path string, v any) error {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
@@ -170,7 +170,7 @@ func (f *Form) inside(path string, v any) error {
 }
 
 // field gives the form of a field as encoding/json finds it: exactly, or whatever the case of its letters.
-func (f *Form) field(name string) *Form {
+func (f *jsonForm) field(name string) *jsonForm {
 	if one, there := f.Fields[name]; there {
 		return one
 	}
@@ -183,7 +183,7 @@ func (f *Form) field(name string) *Form {
 }
 
 // holds reports whether an integer has space.
-func (f *Form) holds(number string) bool {
+func (f *jsonForm) holds(number string) bool {
 	var err error
 	if f.Unsigned {
 		_, err = strconv.ParseUint(number, 10, f.Bits)
@@ -194,7 +194,7 @@ func (f *Form) holds(number string) bool {
 }
 
 // String names the form for messages: "an integer (int8)", "a list of strings".
-func (f *Form) String() string {
+func (f *jsonForm) String() string {
 	if f == nil || f.JSON == "" {
 		return "anything"
 	}
@@ -215,6 +215,6 @@ func (f *Form) String() string {
 }
 
 // plain is the type in Go that states no more than the word of JSON.
-func (f *Form) plain() string {
+func (f *jsonForm) plain() string {
 	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string", "list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
 }

@@ -83,7 +83,7 @@ func TestBigFlowsTakeLinearTime(t *testing.T) {
 		if err := r.Run(t.Context()); !errors.Is(err, errWoot) || r.State() != Reverted {
 			t.Fatalf("%s: %v", r.State(), err)
 		}
-		if s := r.Stats(); s.Executed < n || s.Reverted != s.Executed+1 {
+		if s := r.counts; s.executed < n || s.reverted != s.executed+1 {
 			t.Fatalf("stats %+v of %d tasks", s, n)
 		}
 		return time.Since(began)
@@ -119,7 +119,7 @@ func TestDeepNesting(t *testing.T) {
 	if err := r.run(t, Reverted); !errors.Is(err, errWoot) || asked != deep {
 		t.Errorf("asked %d controllers: %v", asked, err)
 	}
-	if s := r.Stats(); s.Reverted != 2*deep+1 {
+	if s := r.counts; s.reverted != 2*deep+1 {
 		t.Errorf("stats %+v", s)
 	}
 }

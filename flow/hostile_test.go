@@ -296,7 +296,7 @@ func TestKeysDiffer(t *testing.T) {
 // TestRevertIsNotLeftOutSilently: a task that failed for want of something it searched for itself is reverted, or the
 // flow states why not.
 func TestRevertIsNotLeftOutSilently(t *testing.T) {
-	promises := &Task{Name: "p", Result: Keys("v"), Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
+	promises := &Task{Name: "p", Result: Result{Keys: []string{"v"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
 	a := &Task{Name: "a", Undo: &Args{Requires: []string{"v"}},
 		Execute: func(_ context.Context, c *Call) (any, error) { return nil, c.Into("other", new(int)) },
 		Revert:  func(context.Context, *Call) (any, error) { return nil, nil }}

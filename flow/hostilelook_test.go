@@ -35,7 +35,6 @@ func TestListenersCallBack(t *testing.T) {
 			r.Atom("t1")
 			r.Values()
 			r.Value("v")
-			r.Stats()
 			r.ExecuteFailures()
 			r.RevertFailures()
 		}
@@ -50,7 +49,7 @@ func TestListenersCallBack(t *testing.T) {
 			if err := errors.Join(r.Load(context.Background()), r.Inject(context.Background(), Values{"v": 1})); err != nil {
 				t.Error(err)
 			}
-			_ = r.SignalEarly("s", e.Atom)
+			_ = r.signal("s", e.Atom, true)
 			if e.Atom == "t3" && e.New == Running {
 				r.Suspend()
 			}

@@ -16,12 +16,12 @@ import (
 // rig is a runner under test and what its listener received.
 type rig struct {
 	*Runner
-	heard *Capture
+	heard *capture
 }
 
 func rigged(t *testing.T, item Item, o Options) *rig {
 	t.Helper()
-	c := &Capture{}
+	c := &capture{}
 	o.Listeners = append(slices.Clone(o.Listeners), c.Listen)
 	r, err := New(item, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r *rig) changes(t *testing.T, want string) {
 // await waits until the flow or an atom came into a state.
 func (r *rig) await(t *testing.T, name string, s lifecycle.State) {
 	t.Helper()
-	if _, err := r.heard.Await(t.Context(), Reached(name, s)); err != nil {
+	if _, err := r.heard.Await(t.Context(), reached(name, s)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -26,23 +26,23 @@ const (
 // The events of the three lifecycles. Where a state or a type has the same word, the constant ends in Event, that of a
 // state in State.
 const (
-	Run     lifecycle.Event = "run"
-	Finish  lifecycle.Event = "finish"
-	Fail    lifecycle.Event = "fail"
-	Revert  lifecycle.Event = "revert"
-	Suspend lifecycle.Event = "suspend"
-	Park    lifecycle.Event = "park"
-	Resume  lifecycle.Event = "resume"
-	Reset   lifecycle.Event = "reset"
+	Run         lifecycle.Event = "run"
+	eventFinish lifecycle.Event = "finish"
+	Fail        lifecycle.Event = "fail"
+	eventRevert lifecycle.Event = "revert"
+	Suspend     lifecycle.Event = "suspend"
+	Park        lifecycle.Event = "park"
+	eventResume lifecycle.Event = "resume"
+	Reset       lifecycle.Event = "reset"
 
 	Cancel lifecycle.Event = "cancel" // ends a flow and rolls back what it did
 	Halt   lifecycle.Event = "stop"   // ends a flow and keeps what it did
 	Delete lifecycle.Event = "delete"
 
-	Start         lifecycle.Event = "start"
-	IgnoreEvent   lifecycle.Event = "ignore"
-	RevertedEvent lifecycle.Event = "reverted"
-	RetryEvent    lifecycle.Event = "retry"
+	eventStart    lifecycle.Event = "start"
+	eventIgnore   lifecycle.Event = "ignore"
+	eventReverted lifecycle.Event = "reverted"
+	eventRetry    lifecycle.Event = "retry"
 )
 
 // Short words for the tables below.
@@ -73,13 +73,13 @@ var Life = lifecycle.Must("flow",
 		onFail(Halt, FailureState, byPerson, "It is stopped before it began; it can be run again."),
 	).Bounded("TaskFlow's table lets no flow fail before it runs; after max_attempts it waits for a person"),
 	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
-		onPass(Finish, Success, byWorker, "Every task succeeded or was ignored."),
+		onPass(eventFinish, Success, byWorker, "Every task succeeded or was ignored."),
 		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or it was stopped."),
-		on(Revert, Reverted, byWorker, "A task failed, it was cancelled or its deadline passed, and what had to be reverted was."),
+		on(eventRevert, Reverted, byWorker, "A task failed, it was cancelled or its deadline passed, and what had to be reverted was."),
 		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
 		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started.").Asks(),
-		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
+		on(eventResume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run from the beginning.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
@@ -97,13 +97,13 @@ var Life = lifecycle.Must("flow",
 		onDelete(),
 	).Again(),
 	lifecycle.OnWork(Suspending, "A request to pause brings it here; its worker waits for the tasks that are active.",
-		onPass(Finish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
+		onPass(eventFinish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
 		onFail(Fail, FailureState, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
-		on(Revert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
+		on(eventRevert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
 		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
 		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		onPass(Park, Suspended, byWorker, "Nothing is active any more and every result is saved."),
-		on(Resume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
+		on(eventResume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
 	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just loaded it goes on.",
 		onPass(Run, Running, byWorker|byPerson, "It goes on from where it stands."),
@@ -120,10 +120,10 @@ var Life = lifecycle.Must("flow",
 )
 
 // Change is a change of state, whatever the event.
-type Change struct{ From, To lifecycle.State }
+type statePair struct{ From, To lifecycle.State }
 
 // ignored are the changes of a flow that are asked for by late or repeated requests and change nothing.
-var ignored = []Change{
+var ignored = []statePair{
 	{Pending, Suspending}, {Pending, Suspended}, {Pending, Resuming},
 	{FailureState, Suspending}, {FailureState, Suspended}, {FailureState, Resuming},
 	{Success, Suspending}, {Success, Suspended}, {Success, Resuming},
@@ -137,14 +137,14 @@ func onDelete() lifecycle.Transition {
 
 // additions are the changes that TaskFlow's table does not have: two that only a reset makes, in one commit with its
 // tasks, the end of a flow that never began, and the deletion of one that has ended.
-var additions = []Change{
+var additions = []statePair{
 	{FailureState, Pending}, {Suspended, Pending}, {Pending, Reverted}, {Pending, FailureState},
 	{Success, Deleted}, {FailureState, Deleted}, {Reverted, Deleted},
 }
 
 // Allowed reports whether a flow may be asked to change so: one of the 17 changes of TaskFlow's table. [Life] has seven
 // more, for events of people and of time.
-func (c Change) Allowed() bool {
+func (c statePair) allowed() bool {
 	if slices.Contains(additions, c) {
 		return false
 	}
@@ -154,7 +154,7 @@ func (c Change) Allowed() bool {
 
 // Ignored reports whether a flow asked to change so quietly stays as it is: no error, nothing saved, no one notified. A
 // change to the same state is always one. Every other change that is not [Change.Allowed] is an error.
-func (c Change) Ignored() bool {
+func (c statePair) ignored() bool {
 	if c.From == c.To {
 		_, known := Life.Stage(c.From)
 		return known
@@ -174,7 +174,7 @@ var TaskLife = lifecycle.Must("flow.task", atom()...)
 // RetryLife is the life of a retry controller: a task's, with RETRYING between one attempt and the next; 12 changes.
 var RetryLife = lifecycle.Must("flow.retry", atom(
 	lifecycle.OnQueue(Retrying, "Its part of the flow was reverted; the controller is about to be run again.",
-		onPass(Start, Running, byWorker, "Everything it governs is ready for another attempt."),
+		onPass(eventStart, Running, byWorker, "Everything it governs is ready for another attempt."),
 	).Bounded(ofFlow),
 )...)
 
@@ -184,28 +184,28 @@ const ofFlow = "the step that starts it is its flow's, whose attempts are bounde
 // atom makes the stages of a task, or of a retry when it is given the stage that only retries have.
 func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 	succeeded := []lifecycle.Transition{
-		on(Revert, Reverting, byEngine, "Something in the flow failed, and this is to be taken back.").Restarts(),
+		on(eventRevert, Reverting, byEngine, "Something in the flow failed, and this is to be taken back.").Restarts(),
 	}
 	if len(retrying) > 0 {
 		succeeded = append(succeeded,
-			on(RetryEvent, Retrying, byEngine, "Its part of the flow failed, was reverted and is to run again.").
+			on(eventRetry, Retrying, byEngine, "Its part of the flow failed, was reverted and is to run again.").
 				Restarts().Within(controllerAttempts))
 	}
 	return append([]lifecycle.Stage{
 		lifecycle.OnQueue(Pending, "The flow brings it here and starts it once everything before it is done.",
-			onPass(Start, Running, byWorker, "All that it depends on has succeeded or is ignored."),
-			on(IgnoreEvent, Ignore, byWorker|byEngine, "A decider before it says that it is not needed."),
+			onPass(eventStart, Running, byWorker, "All that it depends on has succeeded or is ignored."),
+			on(eventIgnore, Ignore, byWorker|byEngine, "A decider before it says that it is not needed."),
 		).Bounded(ofFlow),
 		lifecycle.OnWork(Running, "A worker executes it; after a crash it is executed once more.",
-			onPass(Finish, Success, byWorker, "It returned, and its result is saved."),
+			onPass(eventFinish, Success, byWorker, "It returned, and its result is saved."),
 			onFail(Fail, FailureState, byWorker|byTimer, "It failed or took too long; the failure is saved."),
 		),
 		lifecycle.OnEnd(Success, lifecycle.OK, "Executed; reverted only if something else in the flow fails.", succeeded...).Again(),
 		lifecycle.OnEnd(FailureState, lifecycle.Failed, "Execution failed; the flow reverts it to tidy up.",
-			on(Revert, Reverting, byEngine, "What it did before it failed is to be taken back.").Restarts(),
+			on(eventRevert, Reverting, byEngine, "What it did before it failed is to be taken back.").Restarts(),
 		).Again(),
 		lifecycle.OnWork(Reverting, "A worker takes its effects back; after a crash once more.",
-			onPass(RevertedEvent, Reverted, byWorker, "Its effects are taken back."),
+			onPass(eventReverted, Reverted, byWorker, "Its effects are taken back."),
 			onFail(Fail, RevertFailure, byWorker|byTimer, "Its effects could not be taken back, or that took too long."),
 		),
 		lifecycle.OnEnd(Reverted, lifecycle.Failed, "Taken back; done again only when the flow is run again or its part retried.", onReset()).Again(),

@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -49,12 +48,12 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	for _, row := range rows[1:] {
 		cells := strings.Fields(row)
 		for i, want := range cells[1:] {
-			got, c := "err", Change{lifecycle.State(cells[0]), lifecycle.State(names[i])}
+			got, c := "err", statePair{lifecycle.State(cells[0]), lifecycle.State(names[i])}
 			switch {
-			case c.Allowed():
+			case c.allowed():
 				got = "ok"
 				asked++
-			case c.Ignored():
+			case c.ignored():
 				got = "ign"
 			}
 			if got != want {
@@ -74,7 +73,7 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	if len(ignored) != 14 {
 		t.Errorf("%d ignored changes, want 14", len(ignored))
 	}
-	if (Change{"ELSEWHERE", "ELSEWHERE"}).Ignored() {
+	if (statePair{"ELSEWHERE", "ELSEWHERE"}).ignored() {
 		t.Error("a state that no flow has is ignored")
 	}
 }
@@ -126,8 +125,8 @@ func TestEndsRunAgain(t *testing.T) {
 		by    lifecycle.Actor
 	}{
 		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner}, {Life, FailureState, Run, lifecycle.Owner},
-		{Life, Reverted, Reset, lifecycle.Owner}, {Life, FailureState, Reset, lifecycle.Owner}, {TaskLife, Success, Revert, lifecycle.Engine}, {TaskLife, FailureState, Revert, lifecycle.Engine},
-		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, RetryEvent, lifecycle.Engine},
+		{Life, Reverted, Reset, lifecycle.Owner}, {Life, FailureState, Reset, lifecycle.Owner}, {TaskLife, Success, eventRevert, lifecycle.Engine}, {TaskLife, FailureState, eventRevert, lifecycle.Engine},
+		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, eventRetry, lifecycle.Engine},
 	} {
 		stage, _ := c.table.Stage(c.state)
 		p, err := c.table.Next(lifecycle.Position{State: c.state, Outcome: stage.Outcome}, c.event, c.by)
@@ -140,9 +139,4 @@ func TestEndsRunAgain(t *testing.T) {
 			t.Errorf("%s: REVERT_FAILURE is %+v", table.Name(), s)
 		}
 	}
-}
-
-func ExampleChange_Ignored() {
-	fmt.Println(Change{Success, Suspending}.Ignored(), Change{Running, Suspending}.Ignored())
-	// Output: true false
 }

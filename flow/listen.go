@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
-
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // LogOptions of [Logging]. The zero LogOptions work.
@@ -195,85 +192,3 @@ func (l *logger) chain(e Event) []string {
 	}
 	return all
 }
-
-// Capture keeps what happens, for tests. The zero Capture works; give its Listen to [Options.Listeners].
-type Capture struct {
-	mu     sync.Mutex // guards the rest
-	events []Event
-	more   chan struct{} // closed when an event comes; nil: no one waits
-}
-
-// Listen is a [Listener].
-func (c *Capture) Listen(e Event) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.events = append(c.events, e)
-	if c.more != nil {
-		close(c.more)
-		c.more = nil
-	}
-}
-
-// Events gives what has come, in order.
-func (c *Capture) Events() []Event {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.events)
-}
-
-// Changes gives the changes of state as "name STATE", in order: of atoms, and of the flow itself by its name.
-func (c *Capture) Changes() []string {
-	var all []string
-	for _, e := range c.Events() {
-		if e.Within == "" {
-			all = append(all, e.title()+" "+string(e.New))
-		}
-	}
-	return all
-}
-
-// Await waits until an event has come of which is reports true, and gives the first. Error: the context's cause.
-func (c *Capture) Await(ctx context.Context, is func(Event) bool) (Event, error) {
-	for from := 0; ; {
-		c.mu.Lock()
-		for ; from < len(c.events); from++ {
-			if e := c.events[from]; is(e) {
-				c.mu.Unlock()
-				return e, nil
-			}
-		}
-		if c.more == nil {
-			c.more = make(chan struct{})
-		}
-		more := c.more
-		c.mu.Unlock()
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return Event{}, context.Cause(ctx)
-		}
-	}
-}
-
-// Reached is for [Capture.Await]: the named atom, or the flow of that name, came into a state.
-func Reached(name string, s lifecycle.State) func(Event) bool {
-	return func(e Event) bool { return e.Within == "" && e.title() == name && e.New == s }
-}
-
-// title names whom an event is about.
-func (e *Event) title() string {
-	if e.Atom == "" {
-		return e.Flow
-	}
-	return e.Atom
-}
-
-// Reset forgets everything.
-func (c *Capture) Reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.events = nil
-}
-
-// String lists the changes.
-func (c *Capture) String() string { return strings.Join(c.Changes(), ", ") }

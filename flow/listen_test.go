@@ -20,7 +20,7 @@ func TestLoggingMasks(t *testing.T) {
 	make := func() Item {
 		a := gives("a", "hunter2")
 		a.Result = One("password")
-		b := &Task{Name: "b", Result: Positions("user", "password"), Execute: func(context.Context, *Call) (any, error) { return []any{"ada", "hunter3"}, nil }}
+		b := &Task{Name: "b", Result: Result{Names: []string{"user", "password"}}, Execute: func(context.Context, *Call) (any, error) { return []any{"ada", "hunter3"}, nil }}
 		c := &Task{Name: "c", Result: One("account"), Execute: func(_ context.Context, c *Call) (any, error) {
 			c.ProgressDetails(0.5, map[string]any{"password": "hunter4"})
 			return map[string]any{"in": []any{map[string]any{"password": "hunter5", "name": "ada"}}}, nil
@@ -93,48 +93,6 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// TestTiming measures in the flow's time, retries included.
-func TestTiming(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var timing Timing
-		n := 0
-		a := does("a", func(context.Context) error {
-			time.Sleep(3 * time.Second)
-			if n++; n == 1 {
-				return errWoot
-			}
-			return nil
-		})
-		r := rigged(t, Linear("f", Sleep("s", time.Second), a).With(Times(2)), Options{Listeners: []Listener{timing.Listen}})
-		r.run(t, Success)
-		var out strings.Builder
-		if err := timing.Table(&out); err != nil {
-			t.Fatal(err)
-		}
-		want := `FLOW  ATOM     STATE      TIMES  TOOK
-f     -        PENDING    1      0s
-f     -        RUNNING    1      8s
-f     f_retry  PENDING    1      0s
-f     f_retry  RETRYING   1      0s
-f     f_retry  RUNNING    2      0s
-f     f_retry  SUCCESS    1      4s
-f     s        PENDING    2      0s
-f     s        REVERTED   1      0s
-f     s        REVERTING  1      0s
-f     s        RUNNING    2      2s
-f     s        SUCCESS    1      3s
-f     a        FAILURE    1      0s
-f     a        PENDING    2      2s
-f     a        REVERTED   1      0s
-f     a        REVERTING  1      0s
-f     a        RUNNING    2      6s
-`
-		if diff := cmp.Diff(want, out.String()); diff != "" {
-			t.Errorf("table (-want +got):\n%s", diff)
-		}
-	})
-}
-
 // tally is a Meter that writes down what it is reported.
 type tally struct{ lines []string }
 
@@ -172,7 +130,7 @@ func TestCaptureAwaits(t *testing.T) {
 		<-done
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := r.heard.Await(ctx, Reached("a", Reverted)); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := r.heard.Await(ctx, reached("a", Reverted)); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -171,7 +171,6 @@ func (r *Runner) shift(w work) {
 		if !r.set(w.atom, Retrying) {
 			return
 		}
-		r.reported.Retried++
 		r.retrySubflow(w.atom)
 		r.start(w.atom, Running)
 	case w.undo:
@@ -280,7 +279,6 @@ func (r *Runner) decided(ctx context.Context, i int32) bool {
 	}
 	for _, k := range r.plan.ignored(i, depth) {
 		if r.recs[k].State == Pending {
-			r.reported.Ignored++
 			r.set(k, Ignore)
 			r.intend(k, ToIgnore)
 		}

@@ -68,24 +68,22 @@ func outline(item Item) *Outline {
 	return o
 }
 
-// Walk calls visit with the outline and all that is in it, in the order in which flows are compiled: a flow, its retry
-// controller, its items. within is the flow that something stands in, nil for the root.
-func (o *Outline) Walk(visit func(part, within *Outline)) { o.walk(nil, visit) }
-
-func (o *Outline) walk(within *Outline, visit func(part, within *Outline)) {
-	visit(o, within)
+// walk calls visit with the outline and its parts, in the order in which flows are compiled: a flow, its retry
+// controller, its items.
+func (o *Outline) walk(visit func(part *Outline)) {
+	visit(o)
 	if o.Retry != nil {
-		o.Retry.walk(o, visit)
+		o.Retry.walk(visit)
 	}
 	for _, item := range o.Items {
-		item.walk(o, visit)
+		item.walk(visit)
 	}
 }
 
 // Declared gives the signals that tasks of the flow declare.
 func (o *Outline) Declared() Declared {
 	all := Declared{}
-	o.Walk(func(part, _ *Outline) {
+	o.walk(func(part *Outline) {
 		for name, form := range part.Signals {
 			if has, there := all[name]; !there || has == nil {
 				all[name] = form
@@ -98,7 +96,7 @@ func (o *Outline) Declared() Declared {
 // Atoms lists the names of the tasks and retry controllers in the order of Walk.
 func (o *Outline) Atoms() []string {
 	var names []string
-	o.Walk(func(part, _ *Outline) {
+	o.walk(func(part *Outline) {
 		if part.Kind != KindFlow {
 			names = append(names, part.Name)
 		}

@@ -65,9 +65,6 @@ func title(item Item) string {
 	return item.Title()
 }
 
-// Pattern gives the flow's pattern.
-func (f *Flow) Pattern() Pattern { return f.pattern }
-
 // Title is part of [Item].
 func (f *Flow) Title() string { return f.Name }
 

@@ -150,14 +150,3 @@ func (m *Memory) Save(_ context.Context, c *Commit) error {
 	}
 	return nil
 }
-
-// Change changes what is stored, concurrently with the one who runs the flow.
-func (m *Memory) Change(change func(*Snapshot)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	change(&m.snap)
-	clear(m.at)
-	for i := range m.snap.Atoms {
-		m.at[m.snap.Atoms[i].Name] = i
-	}
-}

@@ -111,7 +111,7 @@ func TestTasksLeftBehindAreNobodys(t *testing.T) {
 
 // lacking is a flow of which b lacks what a promised, and c does not.
 func lacking() *Flow {
-	a := &Task{Name: "a", Result: Keys("v"), Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
+	a := &Task{Name: "a", Result: Result{Keys: []string{"v"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
 	return Linear("f", a, Unordered("u", fine("b", "v"), fine("c")))
 }
 

@@ -67,7 +67,7 @@ type Runner struct {
 	extra    []*Failure         // errors of the flow itself for which it is reverted
 	limits   map[int32]*Failure // controllers that wanted another attempt and had none left
 	quitting *Ending            // the request to end that was taken in
-	reported Stats
+	counts   struct{ executed, reverted int }
 }
 
 // requests of others.
@@ -81,12 +81,6 @@ const (
 type fault struct {
 	atom    string
 	failure *Failure
-}
-
-// Stats counts what a Runner did.
-type Stats struct {
-	Executed, Reverted, Failed, Ignored, Retried, Commits int
-	Active                                                time.Duration // in Advance
 }
 
 // New compiles a flow. Errors: [ErrDuplicate], [ErrInvalid].
@@ -180,8 +174,6 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	defer func() { r.reins.release() }()
 	// nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
 	defer giveUp()
-	began := r.o.Now()
-	defer func() { r.reported.Active += r.o.Now().Sub(began) }()
 	r.quitting = nil
 	if err := r.begin(ctx); err != nil {
 		r.wish.Store(noWish)
@@ -240,10 +232,7 @@ func (r *Runner) want(wish int32) {
 // signals. Error: [ErrInvalid] if no task declares the signal, or with another type.
 func (r *Runner) Signal(name string, value any) error { return r.signal(name, value, false) }
 
-// SignalEarly is Signal that accepts a name that no task declares yet: a later version of the flow may. The type of one
-// that is declared is checked.
-func (r *Runner) SignalEarly(name string, value any) error { return r.signal(name, value, true) }
-
+// signal is Signal; early accepts a name that no task declares yet.
 func (r *Runner) signal(name string, value any, early bool) error {
 	if err := r.plan.signals.Check(name, ValueOf(value), early); err != nil {
 		return err
@@ -302,9 +291,6 @@ func (r *Runner) State() lifecycle.State {
 	return r.state
 }
 
-// Name gives the flow's name.
-func (r *Runner) Name() string { return r.plan.name }
-
 // Load reads what is stored, if it was not read yet, so that the flow can be examined before it is run.
 func (r *Runner) Load(ctx context.Context) error {
 	r.mu.Lock()
@@ -339,13 +325,6 @@ func (r *Runner) Atom(name string) (Record, bool) {
 	rec := r.recs[i]
 	rec.History = slices.Clone(rec.History)
 	return rec, true
-}
-
-// Stats counts what was done since New.
-func (r *Runner) Stats() Stats {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.reported
 }
 
 // Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a typed task takes one as

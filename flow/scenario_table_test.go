@@ -46,9 +46,9 @@ func TestFlowTableScenarios(t *testing.T) {
 		for _, pair := range all {
 			from, to := lifecycle.State(pair[0]), lifecycle.State(pair[1])
 			pairs++
-			c := flow.Change{From: from, To: to}
-			if c.Allowed() != (kind == "allowed") || c.Ignored() != (kind == "ignored") {
-				t.Errorf("%s to %s is allowed: %v, ignored: %v, want %s", from, to, c.Allowed(), c.Ignored(), kind)
+			allowed, ignored := flow.Allowed(from, to), flow.Ignored(from, to)
+			if allowed != (kind == "allowed") || ignored != (kind == "ignored") {
+				t.Errorf("%s to %s is allowed: %v, ignored: %v, want %s", from, to, allowed, ignored, kind)
 			}
 			for _, e := range leading[to] {
 				check(t, from, to, e)

@@ -127,7 +127,7 @@ func (r *Runner) reshaped(stored, now *Outline, diff *Difference) []string {
 		}
 		return Pending
 	}}
-	now.Walk(func(part, _ *Outline) {
+	now.walk(func(part *Outline) {
 		if part.Kind != KindFlow {
 			c.atom(part)
 		}

@@ -56,7 +56,7 @@ func (s Signal[T]) From(c *Call) (v T, ok bool, err error) {
 func (s Signal[T]) Send(r *Runner, v T) error { return r.Signal(string(s), v) }
 
 // Declared are the signals that the tasks of a flow declare, by name.
-type Declared map[string]*Form
+type Declared map[string]*jsonForm
 
 // Check states why a signal cannot be sent, or nil. early lets a name pass that no task declares. Error: [ErrInvalid].
 func (d Declared) Check(name string, v Value, early bool) error {

@@ -34,11 +34,7 @@ func TestSignalsAreDeclared(t *testing.T) {
 		{"config", nil, false, ""},
 	} {
 		r := runner(t, item, Options{})
-		send := r.Signal
-		if c.early {
-			send = r.SignalEarly
-		}
-		err := send(c.name, c.value)
+		err := r.signal(c.name, c.value, c.early)
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrInvalid) || err.Error() != c.want) {
 			t.Errorf("%s with %v, early %t: got %v, want %q", c.name, c.value, c.early, err, c.want)
 		}

@@ -73,12 +73,6 @@ type Result struct {
 // One is a result under one name.
 func One(name string) Result { return Result{Name: name} }
 
-// Positions is a list whose elements have names.
-func Positions(names ...string) Result { return Result{Names: names} }
-
-// Keys is a map some of whose entries are handed on under their keys.
-func Keys(keys ...string) Result { return Result{Keys: keys} }
-
 // Attempts lets one task be tried again without its flow noticing. While it waits nothing else does.
 type Attempts struct {
 	Max     int           // executions in all; 0 and 1: no second one

@@ -60,9 +60,9 @@ func Join(all ...Values) Values {
 func Get[T any](r *Runner, k Key[T]) (v T, err error) {
 	found, ok := r.Value(k.name)
 	if !ok {
-		return v, wrong(ErrNotFound, nil, "the flow %s has no value %q", r.Name(), k.name)
+		return v, wrong(ErrNotFound, nil, "the flow %s has no value %q", r.plan.name, k.name)
 	}
-	return decode[T](found, "the value %q of the flow %s", k.name, r.Name())
+	return decode[T](found, "the value %q of the flow %s", k.name, r.plan.name)
 }
 
 // When is a [Decider] by the result of one task: the first of the tasks that the deciding links come from and that

@@ -37,7 +37,7 @@ func TestValuesSurviveStorage(t *testing.T) {
 
 // TestResultsArePicked by position, by key, and whole, live and stored.
 func TestResultsArePicked(t *testing.T) {
-	list, entries := Positions("x", "", "z"), Keys("x", "y")
+	list, entries := Result{Names: []string{"x", "", "z"}}, Result{Keys: []string{"x", "y"}}
 	for _, c := range []struct {
 		r    Result
 		name string

@@ -39,7 +39,7 @@ func TestSignalWheneverItComes(t *testing.T) {
 					synctest.Wait()
 					if when == "while it is awaited" {
 						r.atoms(t, "a SUCCESS, w RUNNING, b PENDING")
-						_ = r.SignalEarly("something else", 1)
+						_ = r.signal("something else", 1, true)
 						synctest.Wait()
 						r.atoms(t, "a SUCCESS, w RUNNING, b PENDING") // control: only its own signal
 						r.Signal("go", "yes")

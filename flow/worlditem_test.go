@@ -126,7 +126,7 @@ func (p *play) job(f *part) *Task {
 		t.Args.Optional = Values{f.round: 1}
 	}
 	if t.Result = One(f.gives); f.short {
-		t.Result = Keys(f.gives)
+		t.Result = Result{Keys: []string{f.gives}}
 	}
 	var ends sync.Map // *Call: how Execute ended
 	t.BeforeExecute = func(ctx context.Context, call *Call) (err error) {

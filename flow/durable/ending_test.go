@@ -273,7 +273,7 @@ func TestRequestBeforeTheLastCommit(t *testing.T) {
 			w := start(t, store, o, engine.Options{})
 			asked := false
 			store.commit = func(changes []job.Change) {
-				if changes[0].Event == flow.Finish && !asked {
+				if changes[0].Event == "finish" && !asked {
 					asked = true
 					w.do(changes[0].Job, e)
 				}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow"
@@ -44,6 +45,29 @@ func ExampleFlows_Submit() {
 	// Output:
 	// hello Ada
 	// SUCCESS
+}
+
+// A flow that has not ended by the deadline of its order is rolled back. This one can only end by its deadline.
+func ExampleOrder() {
+	approval := func(json.RawMessage) (flow.Item, error) { return flow.Wait("approval", "approved", 0), nil }
+	flows, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"approval": approval}})
+	check(err)
+	e, err := engine.New(mem.New(), []engine.Work{flows.Work()}, engine.Options{})
+	check(err)
+	flows.Bind(e)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- e.Run(ctx) }()
+
+	j, err := flows.Submit(ctx, e, durable.Order{Factory: "approval", Deadline: time.Now().Add(50 * time.Millisecond)})
+	check(err)
+	j, err = e.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended })
+	check(err)
+	fmt.Println(j.State, j.Cause)
+	stop()
+	check(<-ended)
+	// Output:
+	// REVERTED timeout
 }
 
 func check(err error) {

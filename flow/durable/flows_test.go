@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/flow/flowtest"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -19,7 +20,7 @@ import (
 // TestSuccess is K01, with what stands in the records afterwards.
 func TestSuccess(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, seen := &book{}, &flow.Capture{}
+		b, seen := &book{}, &flowtest.Capture{}
 		o := one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Unordered("middle", b.task("b", needs("a")), b.task("c")), b.task("d", needs("b")))
 		})
@@ -40,7 +41,7 @@ func TestSuccess(t *testing.T) {
 			t.Errorf("view %+v", v)
 		}
 		// notified after it is stored
-		if _, err := seen.Await(t.Context(), flow.Reached("deploy", flow.Success)); err != nil {
+		if _, err := seen.Await(t.Context(), flowtest.Reached("deploy", flow.Success)); err != nil {
 			t.Fatal(err)
 		}
 		if changes := seen.Changes(); len(changes) != 10 || changes[0] != "deploy RUNNING" || changes[9] != "deploy SUCCESS" {
@@ -216,7 +217,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 func TestSignalWhileRunning(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
-		seen := &flow.Capture{}
+		seen := &flowtest.Capture{}
 		o := one(func() flow.Item {
 			return flow.Unordered("deploy", flow.Wait("approval", "approved", 0), b.task("b", b.held(began, may)))
 		})
@@ -225,7 +226,7 @@ func TestSignalWhileRunning(t *testing.T) {
 		id := w.submit(order)
 		<-began
 		w.signal(id, "approved", true)
-		if _, err := seen.Await(t.Context(), flow.Reached("approval", flow.Success)); err != nil {
+		if _, err := seen.Await(t.Context(), flowtest.Reached("approval", flow.Success)); err != nil {
 			t.Fatal(err)
 		}
 		close(may)

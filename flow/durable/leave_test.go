@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/flow/flowtest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -55,7 +56,7 @@ func TestMissingAtRun(t *testing.T) {
 func TestSettings(t *testing.T) {
 	b := &book{}
 	o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b", b.failing(always))) })
-	attached := &flow.Capture{}
+	attached := &flowtest.Capture{}
 	o.Attach = func(_ job.ID, item flow.Item) []flow.Listener { return []flow.Listener{attached.Listen} }
 	w := start(t, mem.New(), o, engine.Options{})
 	asIs := order
@@ -64,7 +65,7 @@ func TestSettings(t *testing.T) {
 	eq(t, "state", w.end(id).State, flow.FailureState)
 	eq(t, "did", b.text(), "+a +b")
 	eq(t, "remains", w.view(id).Remains, []string{"a", "b"})
-	if _, err := attached.Await(t.Context(), flow.Reached("deploy", flow.FailureState)); err != nil {
+	if _, err := attached.Await(t.Context(), flowtest.Reached("deploy", flow.FailureState)); err != nil {
 		t.Error(err)
 	}
 	if _, err := durable.Open(t.Context(), w.store, "flw_none"); job.KindOf(err) != job.NotFound {

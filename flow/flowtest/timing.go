@@ -1,4 +1,4 @@
-package flow
+package flowtest
 
 import (
 	"cmp"
@@ -9,12 +9,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/quantity"
 )
 
 // Timing measures how long flows and their atoms are in their states. The zero Timing works; give its Listen to
-// [Options.Listeners] of any number of flows.
+// [flow.Options.Listeners] of any number of flows.
 type Timing struct {
 	mu    sync.Mutex // guards the rest
 	since map[who]time.Time
@@ -34,16 +35,16 @@ type spanOf struct {
 
 // Span is how long, and how often, somebody was in a state that has ended.
 type Span struct {
-	ID    string // of the flow
-	Atom  string // empty: the flow itself
-	Kind  Kind   // of the atom
+	ID    string    // of the flow
+	Atom  string    // empty: the flow itself
+	Kind  flow.Kind // of the atom
 	State lifecycle.State
 	Times int
 	Took  time.Duration // in all
 }
 
-// Listen is a [Listener].
-func (t *Timing) Listen(e Event) {
+// Listen is a [flow.Listener].
+func (t *Timing) Listen(e flow.Event) {
 	if e.Within != "" {
 		return
 	}
@@ -99,55 +100,4 @@ func (t *Timing) Table(to io.Writer) error {
 			quantity.FormatDuration(s.Took.Round(time.Microsecond)))
 	}
 	return w.Flush()
-}
-
-// Meter is notified what flows do, for those who count it. Its methods are called in the goroutines that run flows, by
-// many at once: they must be quick and must not block.
-type Meter interface {
-	Changed(c Changed)
-	TriedAgain(f Again)
-}
-
-// Changed is a change of state of a flow or an atom.
-type Changed struct {
-	Flow     string // the flow's name; there are few of those, and many ids
-	Atom     string // empty: the flow itself
-	Kind     Kind   // of the atom
-	From, To lifecycle.State
-	Took     time.Duration // in From; zero if that began before anybody listened
-	Cause    string        // the type of the failure; empty: none
-}
-
-// Again is an attempt of a task that failed and will be followed by another.
-type Again struct {
-	Flow, Atom string
-	Cause      string // the type of the failure
-	Pause      time.Duration
-}
-
-// Metering is a listener that reports a meter. One of them is for one flow: it remembers when its atoms came into their
-// states.
-func Metering(m Meter) Listener {
-	since := map[string]time.Time{}
-	var mu sync.Mutex // guards since
-	return func(e Event) {
-		cause := ""
-		if e.Failure != nil {
-			cause = e.Failure.Type
-		}
-		switch e.Within {
-		case "":
-			mu.Lock()
-			from, there := since[e.Atom]
-			since[e.Atom] = e.At
-			mu.Unlock()
-			c := Changed{Flow: e.Flow, Atom: e.Atom, Kind: e.Kind, From: e.Old, To: e.New, Cause: cause}
-			if there {
-				c.Took = max(e.At.Sub(from), 0)
-			}
-			m.Changed(c)
-		case TriedAgain:
-			m.TriedAgain(Again{Flow: e.Flow, Atom: e.Atom, Cause: cause, Pause: max(e.Due.Sub(e.At), 0)})
-		}
-	}
 }
