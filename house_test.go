@@ -35,6 +35,7 @@ var rules = []rule{
 	{"internal/layered", nil, "one layout for the drawings of lifecycles and flows; it knows neither"},
 	{"internal/systemd", nil, "the protocol of systemd"},
 	{"internal/nearest", nil, "words alone"},
+	{"internal/secretfile", nil, "files alone"},
 	{"internal/durable", nil, "files alone"},
 	{"internal/build", nil, "the version of the program"},
 	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
@@ -107,7 +108,7 @@ var rules = []rule{
 }
 
 // everywhere are internal packages of the standard library alone, which all may import.
-var everywhere = []string{"internal/nearest", "internal/durable"}
+var everywhere = []string{"internal/nearest", "internal/durable", "internal/secretfile"}
 
 // apart are modules that a program can be built without: beside them only the wiring imports them, tests included.
 var apart = []rule{

@@ -33,7 +33,7 @@ type Profiles struct {
 // ProfileValue is one value of a profile as it counts.
 type ProfileValue struct {
 	Key    string `json:"key"`
-	Value  string `json:"value"`  // secrets are ***
+	Value  string `json:"value"`  // queries of URLs are ***
 	Origin string `json:"origin"` // "maps.yaml:3", "default", or "built in"
 	Doc    string `json:"doc"`
 }

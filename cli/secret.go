@@ -2,11 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -22,23 +21,11 @@ func (s *Common) secret(env func(string) (string, bool)) (client.Secret, error) 
 	if s.Token == "" {
 		return client.Secret{}, nil
 	}
-	f, err := os.Open(s.Token)
+	text, err := secretfile.Read(s.Token)
 	if err != nil {
 		return client.Secret{}, fmt.Errorf("token_file: %w", err)
 	}
-	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return client.Secret{}, fmt.Errorf("token_file: %w", err)
-	}
-	if stat.Mode().IsRegular() && stat.Mode().Perm()&0o077 != 0 {
-		return client.Secret{}, fmt.Errorf("token_file: %s has the mode %#o: nobody but its owner may read it (chmod 600)", s.Token, stat.Mode().Perm())
-	}
-	text, err := io.ReadAll(io.LimitReader(f, 4096))
-	if err != nil {
-		return client.Secret{}, fmt.Errorf("token_file: %w", err)
-	}
-	return parseSecret("token_file "+s.Token, string(text))
+	return parseSecret("token_file "+s.Token, text)
 }
 
 func parseSecret(where, text string) (client.Secret, error) {

@@ -170,12 +170,20 @@ func (a *App) deliverCallback(ctx context.Context, m job.Message) error {
 	if p.Callback == nil {
 		return engine.Fail(CauseHookRemoved, fmt.Errorf("profile %s has no callback any more", call.Profile))
 	}
-	target, err := call.target(p.Callback.URL, m.Job)
+	address, err := p.Callback.Address()
+	if err != nil {
+		return engine.RetryAfter(pause, fmt.Errorf("the callback of profile %s: %w", p.ID, err))
+	}
+	keys, err := p.Callback.Keys()
+	if err != nil {
+		return engine.RetryAfter(pause, fmt.Errorf("the callback of profile %s: %w", p.ID, err))
+	}
+	target, err := call.target(address, m.Job)
 	if err != nil { // its text may hold a secret
 		return engine.RetryAfter(pause, fmt.Errorf("the URL of the callback of profile %s cannot be used", p.ID))
 	}
 	s := webhook.NewSender(webhook.Options{Transport: keyed{a.client(p).Transport()}, Timeout: callbackTimeout})
-	err = s.Send(ctx, target, m.Key, a.engine.Clock().Wall(), call.Body, callbackKeys(p.Callback)...)
+	err = s.Send(ctx, target, m.Key, a.engine.Clock().Wall(), call.Body, keys...)
 	var e *webhook.Error
 	switch {
 	case err == nil:
@@ -199,18 +207,6 @@ func (c *called) target(text string, id job.ID) (string, error) {
 		return "", err
 	}
 	return u.JoinPath("mc", string(id)).String(), nil
-}
-
-// callbackKeys gives the secret that signs, if there is one.
-func callbackKeys(c *profile.Callback) []webhook.Secret {
-	if c.Secret == "" {
-		return nil
-	}
-	secret, err := webhook.ParseSecret(string(c.Secret))
-	if err != nil { // any other text is the key itself
-		secret = webhook.RawSecret(string(c.Secret))
-	}
-	return []webhook.Secret{secret}
 }
 
 // keyed sends the id of a notification as its Idempotency-Key too, which receivers of callbacks may know.

@@ -154,8 +154,16 @@ func (a *App) deliverHook(ctx context.Context, m job.Message) error {
 
 // post sends to a hook of a profile, through the guard that judges addresses: private networks only where the profile allows them.
 func (a *App) post(ctx context.Context, p *profile.Profile, w *profile.Webhook, id string, body []byte) error {
+	address, err := w.Address()
+	if err != nil {
+		return &webhook.Error{Err: err}
+	}
+	keys, err := w.Keys()
+	if err != nil {
+		return &webhook.Error{Err: err}
+	}
 	s := webhook.NewSender(webhook.Options{Transport: a.client(p).Transport(), Timeout: hookTimeout})
-	return s.Send(ctx, w.URL, id, a.engine.Clock().Wall(), body, w.Keys()...)
+	return s.Send(ctx, address, id, a.engine.Clock().Wall(), body, keys...)
 }
 
 // hookTimeout bounds a try. Notifications leave in handfuls: one receiver that does not answer keeps the others waiting so long.

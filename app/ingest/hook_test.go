@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -104,11 +106,21 @@ func newSecret(t *testing.T) string {
 	return s
 }
 
+// secretFile writes a secret to a file.
+func secretFile(t *testing.T, secret string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(name, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
 // hooked is the test's profile with a hook at the ear, without mails.
-func hooked(e *ear, secret string, events ...string) profile.Profile {
+func hooked(t *testing.T, e *ear, secret string, events ...string) profile.Profile {
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
-	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", Secrets: []profile.Secret{profile.Secret(secret)}, Events: events}}
+	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", SecretFile: secretFile(t, secret), Events: events}}
 	return p
 }
 
@@ -120,7 +132,7 @@ func TestHooksTellOfBatches(t *testing.T) {
 	s.put("one.checkm", s.manifest("a.txt"))
 	s.put("two.checkm", s.manifest("late.txt"))
 	s.answer("late.txt", http.NotFound)
-	w := start(t, hooked(e, secret))
+	w := start(t, hooked(t, e, secret))
 	r := w.ingest(Submission{Filename: "b.checkm"}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
 	e.await(4)
 	want := map[string]int{"batch.queued": 1, "job.completed": 1, "job.failed": 1, "batch.failed": 1}
@@ -173,7 +185,7 @@ func TestHooksTellOfBatches(t *testing.T) {
 func TestHooksTellWhatNoStepCaused(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
-	w := start(t, hooked(e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
+	w := start(t, hooked(t, e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
 	hold := job.Scope{Kind: record.JobKind, Group: "maps"}
 	if _, err := w.e.Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
@@ -311,8 +323,8 @@ func TestHookIsTriedAgain(t *testing.T) {
 			w.WriteHeader(503)
 		}
 	}
-	p := hooked(e, secret, "batch.completed")
-	p.Webhooks[0].Secrets = append(p.Webhooks[0].Secrets, profile.Secret(second)) // the receiver knows the new one already
+	p := hooked(t, e, secret, "batch.completed")
+	p.Webhooks[0].SecretFile = secretFile(t, secret+"\n"+second+"\n") // the receiver has the new one already
 	w, clock := startLeaping(t, options(t, t.TempDir(), p))
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
 	w.tried(b.ID, 1)
@@ -347,7 +359,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	status := atomic.Int64{}
 	status.Store(410)
 	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
-	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(e, secret, "batch.completed")))
+	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(t, e, secret, "batch.completed")))
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
 	d := w.settled(b.ID, HookGivenUp)[0]
 	if d.Attempts != 1 || !strings.Contains(d.Error, "410") || !strings.Contains(d.Error, "take the hook out of profile test") {
@@ -419,7 +431,7 @@ func (w *world) audit() []job.Audit {
 func TestHookIsGuarded(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
-	p := hooked(e, secret)
+	p := hooked(t, e, secret)
 	p.Networks = nil
 	w := start(t, p)
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
@@ -445,8 +457,8 @@ func TestHookIsGuarded(t *testing.T) {
 func TestPing(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
-	p := hooked(e, secret, "job.failed")
-	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/", Secrets: []profile.Secret{profile.Secret(secret)}})
+	p := hooked(t, e, secret, "job.failed")
+	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/", SecretFile: secretFile(t, secret)})
 	w := start(t, p)
 	pings, err := w.Ping(t.Context(), "test", "", "op", "")
 	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
@@ -472,7 +484,7 @@ func TestDeathTellsOnce(t *testing.T) {
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Filename: "f.txt"}
 	whole := newMortal(mem.New(), 0, false)
 	e := newEar(t, secret)
-	o := options(t, t.TempDir(), hooked(e, secret))
+	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
 	calls := whole.calls + 4 // its last notifications were perhaps not settled
 	t.Logf("the life of the batch has %d calls", calls)
@@ -482,7 +494,7 @@ func TestDeathTellsOnce(t *testing.T) {
 			t.Parallel()
 			e := newEar(t, secret)
 			m := newMortal(mem.New(), at, true)
-			o := options(t, t.TempDir(), hooked(e, secret))
+			o := options(t, t.TempDir(), hooked(t, e, secret))
 			live(t, m, o, sub, "text")
 			w := startOn(t, m.Store, o)
 			b := w.end(w.submit(sub, "text").ID)

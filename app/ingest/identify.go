@@ -48,7 +48,11 @@ func (t *task) mintOutside(ctx context.Context, p *profile.Profile) (string, err
 	if err != nil {
 		return "", err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.Minter.URL, bytes.NewReader(body))
+	address, err := p.Minter.Address()
+	if err != nil {
+		return "", &errCaused{cause: CauseMinter, again: true, err: err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return "", fail(CauseMinter, "%w", err)
 	}

@@ -83,7 +83,7 @@ func calling(t *testing.T, in http.Handler, required bool) profile.Profile {
 	t.Cleanup(s.Close)
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
-	p.Callback = &profile.Callback{URL: s.URL + "/told", Secret: "s3cret", Required: required}
+	p.Callback = &profile.Callback{URL: s.URL + "/told", SecretFile: secretFile(t, "s3cret"), Required: required}
 	return p
 }
 

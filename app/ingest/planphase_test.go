@@ -38,7 +38,7 @@ func openWorkshop(t *testing.T) *workshop {
 	p := newMinter(t, k.minter)
 	receiver := httptest.NewServer(k.told)
 	t.Cleanup(receiver.Close)
-	p.Callback = &profile.Callback{URL: receiver.URL + "/told", Secret: "s3cret", Required: true}
+	p.Callback = &profile.Callback{URL: receiver.URL + "/told", SecretFile: secretFile(t, "s3cret"), Required: true}
 	o := options(t, t.TempDir(), p)
 	k.room(1 << 40)
 	o.Disk, o.Reserve = k.disk.space, 1

@@ -56,7 +56,7 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 	return server.Reply(w, answer)
 }
 
-// profile shows every value of one with its origin; secrets are stars already.
+// profile shows every value of one with its origin.
 func (s *Handlers) profile(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err

@@ -26,7 +26,7 @@ type shelf struct {
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	s := &shelf{dir: t.TempDir()}
-	s.put(t, "id: maps\nowner: library\ncallback:\n  url: https://ann:hush@example.org/x?token=hush\n  secret: hush\n")
+	s.put(t, "id: maps\nowner: library\ncallback:\n  url: https://ann@example.org/x?token=hush\n")
 	var err error
 	if s.Live, err = profile.Open(s.dir, time.Now); err != nil {
 		t.Fatal(err)

@@ -52,7 +52,7 @@ func (s *Handlers) routes() []server.Route {
 			IO: openapi.IO{Out: api.Profiles{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/schema", Who: server.Anyone, Doc: "The JSON Schema of profile files.", Handle: s.profileSchema,
 			IO: openapi.IO{Media: []string{"application/schema+json"}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/{id}", Who: server.Operator, Doc: "Every value of a profile, defaults included, and where it came from; secrets are stars.", Handle: s.profile,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/{id}", Who: server.Operator, Doc: "Every value of a profile, defaults included, and where it came from; queries of URLs are ***.", Handle: s.profile,
 			IO: openapi.IO{Out: api.ProfileValues{}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/profiles/reload", Who: server.Operator, Doc: "Reads the profile directory again: actor, note. A broken one changes nothing.", Handle: s.reloadProfiles,
 			IO: openapi.IO{In: api.ReloadProfiles{}, Out: api.ProfileChange{}}},

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/format/noid"
 )
 
@@ -77,6 +76,7 @@ func (p *Profile) complete() faults {
 		}
 	}
 	p.completeWebhooks(&f)
+	p.completeSecrets(&f)
 	p.completePlaces(&f)
 	p.completeLimits(&f)
 	return f
@@ -125,17 +125,8 @@ func (p *Profile) completeWebhooks(f *faults) {
 		if host != "" && !hookText.MatchString(w.Name) {
 			f.add(key+".name", "%q is no name: small letters, digits and hyphens, at most 64", w.Name)
 		}
-		w.keys = nil
-		for k, text := range w.Secrets {
-			secret, err := webhook.ParseSecret(string(text))
-			if err != nil {
-				f.add(at(key+".secrets", k), "%s", err)
-				continue
-			}
-			w.keys = append(w.keys, secret)
-		}
-		if len(w.Secrets) == 0 {
-			f.add(key+".secrets", "there is none: receivers could not verify the caller")
+		if w.SecretFile == "" {
+			f.add(key+".secret_file", "there is none: receivers could not verify the caller")
 		}
 		for k, event := range w.Events {
 			if !slices.Contains(Events(), event) {

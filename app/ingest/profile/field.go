@@ -47,12 +47,7 @@ func fieldsOf(t reflect.Type) []field {
 	return all
 }
 
-var (
-	profileType = reflect.TypeFor[Profile]()
-	secretType  = reflect.TypeFor[Secret]()
-)
-
-func (f *field) secret() bool { return f.kind == secretType }
+var profileType = reflect.TypeFor[Profile]()
 
 func (f *field) branch() bool { return f.kind.Kind() == reflect.Struct }
 

@@ -21,6 +21,7 @@ func Lint(s *Set, dir string) Mistakes {
 			l.owner(p)
 			l.places(p)
 			l.hosts(p)
+			l.found = append(l.found, p.unreadable()...)
 		}
 	}
 	return l.found.sorted()
@@ -40,12 +41,16 @@ type spelling struct {
 }
 
 func (l *linter) warn(p *Profile, key, format string, args ...any) {
+	l.found = append(l.found, p.mistake(key, format, args...))
+}
+
+// mistake is one about a key of the profile.
+func (p *Profile) mistake(key, format string, args ...any) *Mistake {
 	at, ok := p.given[key]
 	if !ok {
 		at = tree.Position{Line: 1, Column: 1}
 	}
-	l.found = append(l.found,
-		&Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)})
+	return &Mistake{File: p.file, Line: at.Line, Column: at.Column, Key: key, Text: fmt.Sprintf(format, args...)}
 }
 
 // owner finds a collection whose local ids belong to two owners: the same local id then names two objects.
@@ -136,15 +141,9 @@ func resolved(dir string) string {
 
 // hosts finds what is called without TLS outside the networks that the profile allows.
 func (l *linter) hosts(p *Profile) {
-	urls := map[string]string{"minter.url": p.Minter.URL}
-	if p.Callback != nil {
-		urls["callback.url"] = p.Callback.URL
-	}
-	for i := range p.Webhooks {
-		urls[at("webhooks", i)+".url"] = p.Webhooks[i].URL
-	}
-	for key, text := range urls {
-		u, err := url.Parse(text)
+	for _, r := range p.receivers() {
+		key := r.key + ".url"
+		u, err := url.Parse(r.url)
 		if err != nil {
 			continue
 		}

@@ -97,6 +97,9 @@ func (l *Live) read(force bool) (c Change, news bool, err error) {
 	if err == nil {
 		after, err = load(files, before)
 	}
+	if err == nil {
+		err = after.CheckSecrets()
+	}
 	if err != nil {
 		if l.status.Fault == "" {
 			l.status.Since = l.now()

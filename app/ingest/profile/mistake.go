@@ -107,15 +107,15 @@ func hidden(key string, part *tree.Node) bool {
 	if part.Kind == tree.Leaf {
 		return !public(key, part)
 	}
-	f, _, ok := lookup(key)
-	return key != "" && (!ok || f.secret())
+	_, _, ok := lookup(key)
+	return key != "" && !ok
 }
 
-// public reports whether the value of a key may be shown: it is one of the schema's, no secret, and no URL that may
-// hold one.
+// public reports whether the value of a key may be shown: it is one of the schema's, and no URL that may hold a
+// secret.
 func public(key string, part *tree.Node) bool {
 	f, item, ok := lookup(key)
-	if !ok || f.secret() || f.branch() || f.list != item {
+	if !ok || f.branch() || f.list != item {
 		return false
 	}
 	text, _ := part.Value.(string)
@@ -173,7 +173,7 @@ func blindly(line []rune) (from int, hide bool) {
 var shown = func() map[string]bool {
 	all := map[string]bool{}
 	for _, f := range fieldsOf(profileType) {
-		all[f.name] = !f.branch() && !f.secret() && f.format != "uri"
+		all[f.name] = !f.branch() && f.format != "uri"
 	}
 	return all
 }()

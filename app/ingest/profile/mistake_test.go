@@ -99,9 +99,8 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 func TestEffective(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "maps.yaml")
-	text := strings.Replace(maps, "https://example.org/hook", "https://ann:s3cret@example.org/hook?token=s3cret", 1) +
-		"webhooks:\n  - url: https://hooks.example.org:8443/x\n    secrets: " +
-		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n"
+	text := strings.Replace(maps, "https://example.org/hook", "https://ann@example.org/hook?token=s3cret", 1) +
+		"webhooks:\n  - url: https://hooks.example.org:8443/x\n    secret_file: /keys/x\n    events: [job.failed]\n"
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +118,14 @@ func TestEffective(t *testing.T) {
 	}
 	for key, want := range map[string]string{
 		"id": "maps | maps.yaml:1", "owner": "library | maps.yaml:2", "collection": "maps | default",
-		"storage":         "main, ../copy | maps.yaml:7",
-		"minter.template": "ark:/12345/m5.zek | maps.yaml:6",
-		"callback.url":    "https://example.org/hook?*** | maps.yaml:9",
-		"callback.secret": "*** | maps.yaml:10", "limits.files": "10 | maps.yaml:12",
+		"storage":              "main, ../copy | maps.yaml:7",
+		"minter.template":      "ark:/12345/m5.zek | maps.yaml:6",
+		"callback.url":         "https://example.org/hook?*** | maps.yaml:9",
+		"callback.secret_file": dir + "/hook.secret | maps.yaml:10", "limits.files": "10 | maps.yaml:12",
 		"limits.bytes": "1099511627776 | default",
 		"priority":     " | default", "webhooks.0.name": "hooks-example-org-8443 | default",
-		"webhooks.0.secrets": "*** | maps.yaml:15",
-		"webhooks.0.events":  "job.failed | maps.yaml:16", "suppress": "none | default",
+		"webhooks.0.secret_file": "/keys/x | maps.yaml:15",
+		"webhooks.0.events":      "job.failed | maps.yaml:16", "suppress": "none | default",
 	} {
 		if got[key] != want {
 			t.Errorf("%s: got %q, want %q", key, got[key], want)
@@ -139,26 +138,23 @@ func TestEffective(t *testing.T) {
 }
 
 func TestWebhook(t *testing.T) {
-	p, err := Parse([]byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secrets: " +
-		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]\n    events: [job.failed]\n" +
-		"  - name: second\n    url: https://x.org/2\n    secrets: [whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw, " +
-		"whsec_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA]\n"))
+	p, err := Parse([]byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secret_file: one\n    events: [job.failed]\n" +
+		"  - name: second\n    url: https://x.org/2\n    secret_file: two\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, ok := p.Webhook("x-org")
-	if !ok || !first.Selects("job.failed") || first.Selects("job.completed") || len(first.Keys()) != 1 {
+	if !ok || !first.Selects("job.failed") || first.Selects("job.completed") {
 		t.Errorf("got %+v", first)
 	}
 	second, ok := p.Webhook("second")
-	if !ok || !second.Selects("job.completed") || len(second.Keys()) != 2 {
+	if !ok || !second.Selects("job.completed") {
 		t.Errorf("got %+v", second)
 	}
 	if _, ok := p.Webhook("third"); ok {
 		t.Error("there is no third")
 	}
-	_, err = Parse([]byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secrets: " +
-		"[whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw]}\n  - *w\n"))
+	_, err = Parse([]byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secret_file: x}\n  - *w\n"))
 	if err == nil || !strings.Contains(err.Error(), "4:5: webhooks.1: it is called x-org, as webhook 0 is") {
 		t.Errorf("got %v", err)
 	}

@@ -76,7 +76,11 @@ func located(root *tree.Node, f fault) *Mistake {
 func check(root *tree.Node) Mistakes {
 	var all Mistakes
 	for _, f := range compiled().Check(root) {
-		all = append(all, &Mistake{Line: f.Line, Column: f.Column, Key: f.Key(), Text: f.Text})
+		m := &Mistake{Line: f.Line, Column: f.Column, Key: f.Key(), Text: f.Text}
+		if text, ok := inlineText(m.Key); ok {
+			m.Text = text
+		}
+		all = append(all, m)
 	}
 	return all
 }

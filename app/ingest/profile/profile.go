@@ -11,7 +11,6 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/edge/safename"
-	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/format/tree"
 )
@@ -59,15 +58,19 @@ type Minter struct {
 	Template string `yaml:"template" doc:"NOID template of the ARKs that the server mints, such as ark:/99999/fk4.reedeedk, which is the default. Not together with url."`
 	URL      string `yaml:"url" format:"uri" doc:"A service that mints; it gets a POST with the job as Idempotency-Key."`
 
+	PasswordFile string `yaml:"password_file" doc:"File with the password for Basic authentication at url, which has the user: https://USER@HOST. Its mode is 600; relative to the profile."`
+
 	noid *noid.Template
 }
 
 // Callback is notified of the end of each job.
 type Callback struct {
-	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called, with user and password for Basic authentication if it needs them."`
+	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called, with the user for Basic authentication if it needs one: https://USER@HOST."`
 	Form     Form   `yaml:"form" enum:"stagepost,merritt" default:"stagepost" doc:"Address and body of a call: merritt posts job:jobState to the url with /mc/ and the id of the job behind it, as Merritt does."`
-	Secret   Secret `yaml:"secret" doc:"Signs each call: a secret of Standard Webhooks (whsec_...), or any text, whose bytes are the key then."`
 	Required bool   `yaml:"required" doc:"A job waits in Notify until its callback was delivered, and fails when the callback is abandoned. Defaults to false: the job completes, and the outbox delivers."`
+
+	PasswordFile string `yaml:"password_file" doc:"File with the password of the user in url. Its mode is 600; relative to the profile. Read for each call."`
+	SecretFile   string `yaml:"secret_file" doc:"File with the secrets that sign each call, one on a line: whsec_ and base64 as in Standard Webhooks, or any text, whose bytes are the key then. Its mode is 600; relative to the profile. Read for each call."`
 }
 
 // Form is the form of a callback.
@@ -81,16 +84,13 @@ const (
 
 // Webhook is a receiver of notifications.
 type Webhook struct {
-	Name    string   `yaml:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"Its name in the list of deliveries: small letters, digits and hyphens. Defaults to the host. Waiting deliveries go to the hook of their name, so an address can be corrected."`
-	URL     string   `yaml:"url" need:"true" format:"uri" doc:"Where notifications are sent."`
-	Secrets []Secret `yaml:"secrets" need:"true" doc:"Each is whsec_ and the base64 of 24 to 64 bytes. Every one signs: to exchange one, list both until the receiver has the new one."`
-	Events  []string `yaml:"events" enum:"batch.queued,batch.held,batch.released,batch.completed,batch.failed,batch.updated,batch.deleted,job.held,job.released,job.completed,job.failed,job.retried,job.deleted" doc:"The events that are sent. Defaults to all."`
+	Name   string   `yaml:"name" pattern:"^[a-z0-9][a-z0-9-]{0,63}$" doc:"Its name in the list of deliveries: small letters, digits and hyphens. Defaults to the host. Waiting deliveries go to the hook of their name, so an address can be corrected."`
+	URL    string   `yaml:"url" need:"true" format:"uri" doc:"Where notifications are sent."`
+	Events []string `yaml:"events" enum:"batch.queued,batch.held,batch.released,batch.completed,batch.failed,batch.updated,batch.deleted,job.held,job.released,job.completed,job.failed,job.retried,job.deleted" doc:"The events that are sent. Defaults to all."`
 
-	keys []webhook.Secret
+	PasswordFile string `yaml:"password_file" doc:"File with the password of the user in url, if it has one. Its mode is 600; relative to the profile."`
+	SecretFile   string `yaml:"secret_file" need:"true" doc:"File with the secrets, one on a line: whsec_ and the base64 of 24 to 64 bytes. Its mode is 600; relative to the profile. Every one signs: to exchange one, list both until the receiver has the new one. Read for each notification."`
 }
-
-// Keys gives the secrets that sign.
-func (w *Webhook) Keys() []webhook.Secret { return w.keys }
 
 // Selects reports whether the hook is notified of a type of event.
 func (w *Webhook) Selects(event string) bool {
@@ -105,18 +105,6 @@ func (p *Profile) Webhook(name string) (*Webhook, bool) {
 	}
 	return &p.Webhooks[i], true
 }
-
-// Secret prints as three stars.
-type Secret string
-
-// String hides the secret.
-func (Secret) String() string { return "***" }
-
-// GoString hides the secret.
-func (Secret) GoString() string { return "***" }
-
-// MarshalText hides the secret.
-func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
 // Suppress defines which mails are not sent.
 type Suppress string

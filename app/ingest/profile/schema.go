@@ -89,9 +89,6 @@ func (f *field) schema() entries {
 	if f.enum != nil {
 		s["enum"] = f.enum
 	}
-	if f.secret() {
-		s["writeOnly"] = true
-	}
 	if f.list {
 		s = entries{"type": "array", "items": s}
 		if f.need {

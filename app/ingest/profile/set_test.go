@@ -20,7 +20,7 @@ minter:
 storage: [main, ../copy/]
 callback:
   url: https://example.org/hook
-  secret: s3cret
+  secret_file: hook.secret
 limits:
   files: 10
 `
@@ -36,7 +36,7 @@ func TestParse(t *testing.T) {
 	if n := p.AllowNetworks(); len(n) != 1 || n[0].String() != "10.1.0.0/16" {
 		t.Errorf("networks: got %v", n)
 	}
-	if p.Storage[1] != "../copy" || p.Callback.Secret != "s3cret" || p.Callback.Secret.String() != "***" {
+	if p.Storage[1] != "../copy" || p.Callback.SecretFile != "hook.secret" {
 		t.Errorf("got %v and %v", p.Storage, p.Callback)
 	}
 }
@@ -57,8 +57,8 @@ func TestCallbackForms(t *testing.T) {
 		callback any
 		want     *Callback
 	}{
-		"text": {"https://ann:x@example.org/hook",
-			&Callback{URL: "https://ann:x@example.org/hook", Form: FormStagepost}},
+		"text": {"https://ann@example.org/hook",
+			&Callback{URL: "https://ann@example.org/hook", Form: FormStagepost}},
 		"mapping": {map[string]any{"url": "https://example.org"},
 			&Callback{URL: "https://example.org", Form: FormStagepost}},
 		"merritt": {map[string]any{"url": "https://example.org", "form": "merritt", "required": true},
@@ -115,11 +115,20 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"two documents":  {"id: a\n---\nid: b\n", "3:1: a second document"},
 		"not yaml":       {"id: a\nstorage: [x\n", ": not YAML"},
 		"too large":      {"id: a\nlimits:\n  bytes: 9223372036854775808\n", "3:10: limits.bytes: it is too large"},
-		"no hook url":    {"id: a\nwebhooks:\n  - secrets: [x]\n", "3:5: webhooks.0.url: it is missing"},
-		"no secret":      {"id: a\nwebhooks:\n  - url: https://x.org\n", "3:5: webhooks.0.secrets: it is missing"},
-		"empty secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: []\n",
-			"webhooks.0.secrets: it must have at least 1"},
-		"event": {"id: a\nwebhooks:\n  - {url: https://x.org, secrets: [a], events: [job.eaten]}\n",
+		"no hook url":    {"id: a\nwebhooks:\n  - secret_file: x\n", "3:5: webhooks.0.url: it is missing"},
+		"no secret":      {"id: a\nwebhooks:\n  - url: https://x.org\n", "3:5: webhooks.0.secret_file: it is missing"},
+		"empty name": {"id: a\nwebhooks:\n  - url: https://x.org\n    secret_file: ''\n",
+			"4:18: webhooks.0.secret_file: there is none"},
+		"password": {"id: a\ncallback: https://ann:x@x.org\n",
+			"2:11: callback.url: a profile holds no secrets: write it to a file with the mode 600, and name the file as password_file"},
+		"password of a minter": {"id: a\nminter: {url: \"https://ann:x@x.org\"}\n", "2:15: minter.url: a profile holds no secrets"},
+		"no user": {"id: a\ncallback: {url: https://x.org, password_file: x}\n",
+			"2:47: callback.password_file: the url has no user: https://USER@x.org"},
+		"inline secret": {"id: a\ncallback:\n  url: https://x.org\n  secret: x\n",
+			"4:3: callback.secret: a profile holds no secrets: write it to a file with the mode 600, and name the file as secret_file"},
+		"inline secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: [x]\n",
+			"4:5: webhooks.0.secrets: a profile holds no secrets"},
+		"event": {"id: a\nwebhooks:\n  - {url: https://x.org, secret_file: a, events: [job.eaten]}\n",
 			"webhooks.0.events.0: \"job.eaten\": it is none of batch.queued"},
 		"scalar":   {"hello\n", "1:1: it must be keys with values"},
 		"no alias": {"id: *a\n", "1:5: there is no anchor"},

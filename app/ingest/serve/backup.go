@@ -35,6 +35,13 @@ func Data() []backup.Entry {
 func (s *Settings) Storage(ctx context.Context, dir string) (module.Storage, error) {
 	locations, err := storagePlaces(ctx, s, dir)
 	all := module.Storage{Locations: locations, Files: map[string]string{"profiles": s.Profiles}}
+	if profiles, err := s.OpenProfiles(dir); err == nil {
+		for _, file := range profiles.Set().SecretFiles() {
+			if inner, err := filepath.Rel(s.ProfileDir(dir), file); err != nil || !filepath.IsLocal(inner) {
+				all.Outside = append(all.Outside, backup.Location{Path: file, What: "secrets of a profile"})
+			}
+		}
+	}
 	if s.MailPassword != "" {
 		all.Outside = append(all.Outside, backup.Location{Path: s.MailPassword, What: "password of the mail server"})
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest"
@@ -20,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
@@ -37,6 +36,9 @@ type App struct {
 func Open(h *module.Host, s *Settings) (*App, error) {
 	profiles, err := s.OpenProfiles(h.Dir)
 	if err != nil {
+		return nil, err
+	}
+	if err := profiles.Set().CheckSecrets(); err != nil {
 		return nil, err
 	}
 	sender, err := mailSender(s, h.Log)
@@ -142,11 +144,11 @@ func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
 	}
 	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost, Log: log}
 	if s.MailPassword != "" {
-		text, err := os.ReadFile(s.MailPassword)
+		text, err := secretfile.Read(s.MailPassword)
 		if err != nil {
 			return nil, cli.Usagef("mail.password_file: %v", err)
 		}
-		o.Password = mail.Secret(strings.TrimRight(string(text), "\r\n"))
+		o.Password = mail.Secret(text)
 	}
 	sender, err := mail.SMTP(o)
 	if err != nil {

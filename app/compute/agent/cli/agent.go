@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/serviceconfig"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
@@ -177,18 +178,11 @@ func readAgentToken(name string) (string, error) {
 	if name == "" {
 		return "", nil
 	}
-	info, err := os.Stat(name)
+	text, err := secretfile.Read(name)
 	if err != nil {
 		return "", cli.Usage(err)
 	}
-	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return "", cli.Usagef("%s has the mode %#o: only its owner may read it (chmod 600)", name, info.Mode().Perm())
-	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		return "", cli.Usage(err)
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
+	line, _, _ := strings.Cut(text, "\n")
 	if line = strings.TrimSpace(line); len(line) < 16 {
 		return "", cli.Usagef("%s: a token has 16 characters or more", name)
 	}
