@@ -340,7 +340,8 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 	s.put("late.checkm", s.manifest("late.txt"))
 	s.answer("late.txt", http.NotFound)
 	p := testProfile()
-	p.Callback = &profile.Callback{URL: strings.Replace(in.URL, "http://", "http://ann:s3cret@", 1) + "/base/?dept=maps", Form: profile.FormMerritt}
+	p.Callback = &profile.Callback{URL: strings.Replace(in.URL, "http://", "http://ann@", 1) + "/base/?dept=maps",
+		PasswordFile: secretFile(t, "s3cret"), Form: profile.FormMerritt}
 	w := start(t, p)
 	rows := map[string]string{
 		"COMPLETED": s.row("a.checkm", "l1; l2", "One"), "FAILED": s.row("late.checkm", "l3", "Two"),
@@ -377,7 +378,8 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 func TestCallbackIsGuarded(t *testing.T) {
 	in := &told{statuses: []int{200}}
 	p := calling(t, in, false)
-	p.Networks, p.Callback.URL = nil, strings.Replace(p.Callback.URL, "http://", "http://ann:hush4711@", 1)
+	p.Networks, p.Callback.URL = nil, strings.Replace(p.Callback.URL, "http://", "http://ann@", 1)
+	p.Callback.PasswordFile = secretFile(t, "hush4711")
 	w := start(t, p)
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
 	m := w.awaitCallback(j.ID, nil, triedTimes(1))

@@ -15,8 +15,9 @@ import (
 type BatchSpec struct {
 	api.Submission
 	Payload Payload `json:"payload"`
-	User    bool    `json:"user,omitempty"`  // a user handed it in, see AsUser
-	Bound   string  `json:"bound,omitempty"` // owner of the user token that it came with: it adds versions only to objects that this user may update
+	User    bool    `json:"user,omitempty"` // a user handed it in, see AsUser
+	// owner of the user token that it came with: it adds versions only to objects that this user may update
+	Bound string `json:"bound,omitempty"`
 }
 
 // Payload is the file that was handed in, at work/<batch>/payload.
@@ -65,26 +66,32 @@ type Digest struct {
 
 // JobData is what the phases of a job find out. Lists of files are not in it: they may be long and lie in system/.
 type JobData struct {
-	Files     int               `json:"files,omitempty"`   // to be fetched
-	Size      int64             `json:"size,omitempty"`    // of what is fetched, as far as it is known; after Processing of the object
-	Unknown   int               `json:"unknown,omitempty"` // files of unknown size
-	Space     int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
-	Identity  *Identity         `json:"identity,omitempty"`
-	Places    []inventory.Place `json:"places,omitempty"`
-	Version   int               `json:"version,omitempty"`
-	Unchanged bool              `json:"unchanged,omitempty"` // between Storing and Recording: Version is an earlier job's, see Same
-	Same      *SameObject       `json:"same,omitempty"`      // instead of Identity, Version and Places, of a job that added no version
-	List      string            `json:"list,omitempty"`      // of the files of the version that was stored
-	Warnings  []string          `json:"warnings,omitempty"`  // what is odd in what was handed in, and no reason to refuse it
+	Files int `json:"files,omitempty"` // to be fetched
+	// of what is fetched, as far as it is known; after Processing of the object
+	Size     int64             `json:"size,omitempty"`
+	Unknown  int               `json:"unknown,omitempty"` // files of unknown size
+	Space    int64             `json:"space,omitempty"`   // needed on the working disk; 0: not known
+	Identity *Identity         `json:"identity,omitempty"`
+	Places   []inventory.Place `json:"places,omitempty"`
+	Version  int               `json:"version,omitempty"`
+	// between Storing and Recording: Version is an earlier job's, see Same
+	Unchanged bool `json:"unchanged,omitempty"`
+	// instead of Identity, Version and Places, of a job that added no version
+	Same *SameObject `json:"same,omitempty"`
+	List string      `json:"list,omitempty"` // of the files of the version that was stored
+	// what is odd in what was handed in, and no reason to refuse it
+	Warnings []string `json:"warnings,omitempty"`
 }
 
-// SameObject is an object that was stored already as the job brought it. The job has no version, so its record names none as its own.
+// SameObject is an object that was stored already as the job brought it. The job has no version, so its record names
+// none as its own.
 type SameObject struct {
 	Identity
 	Version int `json:"version"`
 }
 
-// Object gives who the object is and its version, whether the job added that or found it; nil and 0 before they are known.
+// Object gives who the object is and its version, whether the job added that or found it; nil and 0 before they are
+// known.
 func (d *JobData) Object() (*Identity, int) {
 	if d.Same != nil {
 		return &d.Same.Identity, d.Same.Version
@@ -100,7 +107,8 @@ type Identity struct {
 	Title    string   `json:"title,omitempty"`
 	Creator  string   `json:"creator,omitempty"`
 	Date     string   `json:"date,omitempty"`
-	Embargo  string   `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if mrt-embargo.txt was not handed in
+	// when it ends, in RFC 3339, or none; empty if mrt-embargo.txt was not handed in
+	Embargo string `json:"embargo,omitempty"`
 }
 
 // DataOf reads what the phases of a job found out.

@@ -9,7 +9,8 @@ import (
 // MaxText bounds each text of a submission, in bytes.
 const MaxText = 4096
 
-// CheckText refuses texts that would be something else where they are written: in a header, a log line or a metadata file.
+// CheckText refuses texts that would be something else where they are written: in a header, a log line or a metadata
+// file.
 func CheckText(text string) error {
 	if len(text) > MaxText {
 		return fmt.Errorf("more than %d bytes", MaxText)
