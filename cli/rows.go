@@ -24,8 +24,8 @@ func (p *Printer) Paint(color, text string) string {
 	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }
 
-// Rows prints a table with one line a row: on a terminal that is too narrow the last columns, as many as give, are cut.
-// color gives the color of a cell; nil: none has one. Elsewhere nothing is cut.
+// Rows prints a table with one line a row: on a terminal that is too narrow the last columns, as many as give, are cut,
+// and then the widest of the others; the first keeps half of the line. color gives the color of a cell; nil: none has one. Elsewhere nothing is cut.
 func (p *Printer) Rows(heading []string, rows [][]string, give int, color func(row, column int) string) error {
 	if p.Mode != ModeTable || !p.Terminal {
 		return p.Table(heading, rows)
@@ -67,6 +67,9 @@ func (p *Printer) Rows(heading []string, rows [][]string, give int, color func(r
 	return p.Lines(lines)
 }
 
+// narrowest is the width below which a column is cut only if all others are as narrow.
+const narrowest = 6
+
 // narrowed gives the widths of columns so that a row fits a line. A column without any text has none; the last columns
 // that give share what the others leave.
 func narrowed(rows [][]string, give, width int) []int {
@@ -77,7 +80,7 @@ func narrowed(rows [][]string, give, width int) []int {
 		}
 	}
 	first := len(widths) - give
-	room, open := width, 0
+	room, open, least := width, 0, 0
 	for i := range widths {
 		if widths[i] == 0 {
 			continue
@@ -87,10 +90,26 @@ func narrowed(rows [][]string, give, width int) []int {
 			room -= widths[i] + gap
 		} else {
 			room -= gap
+			least += min(widths[i], narrowest)
 			open++
 		}
 	}
-	room += gap // none stands behind the last
+	room += gap                  // none stands behind the last
+	for ; room < least; room++ { // the others leave too little
+		widest := 0
+		for i := 1; i < first; i++ {
+			if widths[i] > narrowest && (widest == 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widths[0] > width/2 && widths[0] > widths[widest] {
+			widest = 0
+		}
+		if widest == 0 && widths[0] <= width/2 {
+			break
+		}
+		widths[widest]--
+	}
 	for i := first; i < len(widths); i++ {
 		if widths[i] == 0 {
 			continue

@@ -34,6 +34,23 @@ func TestRowsFitALine(t *testing.T) {
 			t.Errorf("cut although there is space: %s", b.String())
 		}
 	}
+	// Where the last columns alone cannot give enough, the widest of the others give, but the first.
+	wide := [][]string{{"7K2M3PQX", strings.Repeat("a", 60), strings.Repeat("b", 40), "some title", "some reason"}}
+	for give := range 3 {
+		var b bytes.Buffer
+		p := &Printer{Writer: &b, Mode: ModeTable, Terminal: true, Width: 80}
+		if err := p.Rows([]string{"ID", "PATH", "FROM", "TITLE", "REASON"}, wide, give, nil); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%d columns: %s", n, line)
+			}
+		}
+		if !strings.Contains(b.String(), "7K2M3PQX  aaaa") || !strings.Contains(b.String(), "bbb...  som") {
+			t.Errorf("got %s", b.String())
+		}
+	}
 	// Elsewhere nothing is cut, and on a terminal that has colors they do not count.
 	t.Setenv("NO_COLOR", "")
 	t.Setenv("TERM", "xterm")

@@ -138,19 +138,23 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 		}
 		return c.Out.Table(nil, rows)
 	}
-	rows, kinds := make([][]string, len(jobs)), map[job.Kind]bool{}
+	rows, kinds, applications := make([][]string, len(jobs)), map[job.Kind]bool{}, map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
 		kinds[j.Kind] = true
-		rows[i] = []string{c.Out.ID(j.ID), string(j.Kind), string(j.State), c.Out.When(j.Created),
-			strings.TrimSpace(j.Title + " " + j.Object), reasonOf(j)}
+		application, _, _ := strings.Cut(string(j.Kind), ".")
+		applications[application] = true
+		rows[i] = []string{c.Out.ID(j.ID), string(j.Kind), string(j.State), c.Out.When(j.Created), j.Object, j.Title, reasonOf(j)}
 	}
 	for i := range rows {
-		if len(kinds) == 1 {
-			rows[i][1] = "" // each line would have the same
+		switch { // what each line would have is left out
+		case len(kinds) == 1:
+			rows[i][1] = ""
+		case len(applications) == 1 && c.Out.Terminal:
+			rows[i][1] = rows[i][1][strings.IndexByte(rows[i][1], '.')+1:]
 		}
 	}
-	err := c.Out.Rows([]string{"ID", "KIND", "STATE", "AGE", "TITLE", "REASON"}, rows, 2, func(row, column int) string {
+	err := c.Out.Rows([]string{"ID", "KIND", "STATE", "AGE", "OBJECT", "TITLE", "REASON"}, rows, 2, func(row, column int) string {
 		if column != 2 {
 			return ""
 		}

@@ -93,8 +93,8 @@ func (c *commands) getPackage(ctx context.Context, r client.AccessRequest, out s
 		}
 		return c.fetchTo(ctx, api, &a, out)
 	}
-	if c.Out.Mode != cli.ModeJSON { // the rest is told when the package is ready
-		if err := c.Out.Sheet([][2]string{{"token", a.Token}, {"job", string(a.Job)}, {"message", a.Message}}); err != nil {
+	if c.Out.Mode != cli.ModeJSON { // the rest follows when the package is ready
+		if err := c.Out.Sheet(accessIDs(&a)); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,12 @@ func (c *commands) getPackage(ctx context.Context, r client.AccessRequest, out s
 	if a, err = api.Access(ctx, a.Token); err != nil {
 		return err
 	}
-	if err := c.printAccess(&a); err != nil || out == "" {
+	if c.Out.Mode == cli.ModeJSON {
+		err = c.Out.JSON(a)
+	} else {
+		err = c.Out.Sheet(c.accessFacts(&a))
+	}
+	if err != nil || out == "" {
 		return err
 	}
 	if err := c.fetchTo(ctx, api, &a, out); err != nil || !check {
@@ -113,22 +118,36 @@ func (c *commands) getPackage(ctx context.Context, r client.AccessRequest, out s
 	return c.checkBag(ctx, out)
 }
 
-// printAccess prints what became of a request.
+// printAccess prints a request and its state.
 func (c *commands) printAccess(a *client.Access) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(a)
 	}
+	return c.Out.Sheet(append(accessIDs(a), c.accessFacts(a)...))
+}
+
+// accessIDs gives what a request is found by.
+func accessIDs(a *client.Access) [][2]string {
+	return [][2]string{{"token", a.Token}, {"job", string(a.Job)}}
+}
+
+// accessFacts gives the state of a request and what is known of its package.
+func (c *commands) accessFacts(a *client.Access) [][2]string {
 	number := func(n int64) string {
 		if n == 0 {
 			return ""
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	return c.Out.Sheet([][2]string{
-		{"token", a.Token}, {"job", string(a.Job)}, {"state", string(a.State)}, {"status", strconv.Itoa(a.Status)}, {"message", a.Message}, {"cause", a.Cause},
-		{"object", a.Object}, {"version", strconv.Itoa(a.Version)}, {"format", a.Format}, {"file", a.File}, {"files", strconv.Itoa(a.Files)},
-		{"bytes", strconv.FormatInt(a.Bytes, 10)}, {"queue", a.Queue}, {"place", number(int64(a.Place))}, {"size", number(a.Size)}, {"etag", a.ETag},
-		{"requested", c.Out.Moment(a.Requested)}, {"ready", c.Out.Moment(a.Ready)}, {"expires", c.Out.Moment(a.Expires)},
-		{"damaged", strings.Join(a.Damaged, ", ")},
-	})
+	size := ""
+	if a.Size > 0 {
+		size = c.Bytes(a.Size)
+	}
+	return [][2]string{
+		{"state", string(a.State)}, {"status", strconv.Itoa(a.Status)}, {"message", a.Message}, {"cause", a.Cause},
+		{"object", a.Object}, {"version", strconv.Itoa(a.Version)}, {"format", a.Format}, {"file", a.File},
+		{"files", strconv.Itoa(a.Files)}, {"bytes", c.Bytes(a.Bytes)}, {"queue", a.Queue}, {"place", number(int64(a.Place))},
+		{"size", size}, {"etag", a.ETag}, {"requested", c.Out.Moment(a.Requested)}, {"ready", c.Out.Moment(a.Ready)},
+		{"expires", c.Out.Moment(a.Expires)}, {"damaged", strings.Join(a.Damaged, ", ")},
+	}
 }

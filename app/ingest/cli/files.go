@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,8 +18,9 @@ func (c *commands) files() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "files ID",
 		Short: "Show the files of an ingest job",
-		Long: `Shows the files of an ingest job with size, digests, type and where they come from, whatever the job's state: wanted (named by the manifest), fetched
-(in its working directory) or stored. Of a job that was deleted it shows what it stored, and says what is gone.`,
+		Long: `Shows the files of an ingest job in any state of the job, with size, type and origin. STATE is wanted (named by the manifest),
+fetched (in the working directory) or stored. For a deleted job it shows the stored files. In a pipe and in JSON each file has its
+digests.`,
 		Example:           "  stagepost ingest files ing_01J9...\n  stagepost ingest files ing_01J9... --all -o json",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
@@ -53,7 +53,7 @@ func (c *commands) files() *cobra.Command {
 	return cmd
 }
 
-// printFiles prints files. Columns: state, size, path, type, from, digests.
+// printFiles prints files. Columns in a pipe: state, size, path, type, from, digests.
 func (c *commands) printFiles(list *client.JobFiles) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(list)
@@ -62,19 +62,17 @@ func (c *commands) printFiles(list *client.JobFiles) error {
 	for i, f := range list.Files {
 		size := ""
 		if f.Size >= 0 {
-			size = strconv.FormatInt(f.Size, 10)
+			size = c.Bytes(f.Size)
 		}
 		digests := []string{}
 		for _, name := range slices.Sorted(maps.Keys(f.Digests)) {
-			value := f.Digests[name]
-			if c.Out.Mode == cli.ModeTable && len(value) > 12 {
-				value = value[:12] + "..."
-			}
-			digests = append(digests, name+":"+value)
+			digests = append(digests, name+":"+f.Digests[name])
 		}
-		rows[i] = []string{f.State, size, f.Path, f.Type, f.From, strings.Join(digests, " ")}
+		if rows[i] = []string{f.State, size, f.Type, f.Path, f.From}; c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{f.State, size, f.Path, f.Type, f.From, strings.Join(digests, " ")}
+		}
 	}
-	if err := c.Out.Table([]string{"STATE", "SIZE", "PATH", "TYPE", "FROM", "DIGESTS"}, rows); err != nil {
+	if err := c.Out.Rows([]string{"STATE", "SIZE", "TYPE", "PATH", "FROM"}, rows, 2, nil); err != nil {
 		return err
 	}
 	if list.Next != "" {

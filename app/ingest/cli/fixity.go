@@ -128,8 +128,8 @@ func (c *commands) writeFixity(f client.Fixity) error {
 	for i, l := range f.Locations {
 		check, files, bytes := "none", "", ""
 		if l.Check != nil {
-			if check = "since " + c.Out.Moment(l.Check.Began); !l.Check.Ended.IsZero() {
-				check = "ended " + c.Out.Moment(l.Check.Ended)
+			if check = "since " + c.ago(l.Check.Began); !l.Check.Ended.IsZero() {
+				check = "ended " + c.ago(l.Check.Ended)
 			}
 			files, bytes = strconv.Itoa(l.Check.Files), quantity.FormatBytes(l.Check.Bytes)
 		}
@@ -137,19 +137,37 @@ func (c *commands) writeFixity(f client.Fixity) error {
 		if l.Reason != "" {
 			state = "unreadable: " + l.Reason
 		}
-		rows[i] = []string{l.Dir, c.Out.Moment(l.Oldest), check, files, bytes, state}
+		rows[i] = []string{l.Dir, c.ago(l.Oldest), check, files, bytes, state}
 	}
-	if err := c.Out.Table([]string{"LOCATION", "OLDEST CHECK", "LAST RUN", "FILES", "BYTES", "STATE"}, rows); err != nil || len(f.Faults) == 0 {
+	err := c.Out.Rows([]string{"LOCATION", "OLDEST CHECK", "LAST RUN", "FILES", "BYTES", "STATE"}, rows, 1, nil)
+	if err != nil || len(f.Faults) == 0 {
 		return err
 	}
 	c.Out.Line("")
-	rows = make([][]string, len(f.Faults))
-	for i, x := range f.Faults {
+	return c.writeFixityFaults(f.Faults)
+}
+
+// ago writes a time in a row: how long ago on a terminal, exact in a pipe.
+func (c *commands) ago(t time.Time) string {
+	if t.IsZero() || c.Out.Mode != cli.ModeTable {
+		return c.Out.When(t)
+	}
+	return c.Out.When(t) + " ago"
+}
+
+// writeFixityFaults prints faults of stored files. Columns in a pipe: kind, location, object, version, file, since, job,
+// detail.
+func (c *commands) writeFixityFaults(faults []client.FixityFault) error {
+	rows := make([][]string, len(faults))
+	for i, x := range faults {
 		detail := x.Detail
 		if x.Found != "" {
 			detail = fmt.Sprintf("%s expected %s, found %s", x.Algorithm, cmp.Or(x.Expected, "nothing"), x.Found)
 		}
-		rows[i] = []string{x.Kind, x.Location, x.ARK, "v" + strconv.Itoa(x.Version), x.Path, c.Out.When(x.Since), x.Job, detail}
+		version, since := "v"+strconv.Itoa(x.Version), c.Out.When(x.Since)
+		if rows[i] = []string{x.Kind, since, x.ARK, version, x.Location, x.Path, detail}; c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{x.Kind, x.Location, x.ARK, version, x.Path, since, x.Job, detail}
+		}
 	}
-	return c.Out.Table([]string{"FAULT", "LOCATION", "OBJECT", "VERSION", "FILE", "SINCE", "JOB", "DETAIL"}, rows)
+	return c.Out.Rows([]string{"FAULT", "AGE", "OBJECT", "VERSION", "LOCATION", "FILE", "DETAIL"}, rows, 3, nil)
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 func (c *commands) hooks() *cobra.Command {
@@ -60,12 +63,26 @@ notifications in any order.`,
 	return cmd
 }
 
-// printHooks prints a list of notifications. Columns: key, type, host, attempts, status, created, next try, error.
+// hookKey completes the key of a notification whose id of a job is short.
+func (c *commands) hookKey(ctx context.Context, api *client.Client, key string) (string, error) {
+	name, rest, ok := strings.Cut(key, "/")
+	if !ok || strings.Contains(name, "_") {
+		return key, nil
+	}
+	id, err := c.JobID(ctx, api, name)
+	return string(id) + "/" + rest, err
+}
+
+// printHooks prints a list of notifications. Columns in a pipe: key, type, host, attempts, status, created, next attempt,
+// error.
 func (c *commands) printHooks(hooks []client.Hook, more bool) error {
-	err := cli.List(c.Out, hooks, "no notification matches", "KEY|TYPE|HOST|TRIES|STATUS|AGE|NEXT|ERROR", func(h *client.Hook) []string {
-		return []string{
-			h.Key, h.Type, h.Host, strconv.Itoa(h.Attempts), h.Status, c.Out.When(h.Created), c.Out.When(h.Due), h.Error,
+	err := cli.List(c.Out, hooks, "no notification matches", "KEY|STATUS|TRIES|AGE|NEXT|ERROR", func(h *client.Hook) []string {
+		tries, created, due := strconv.Itoa(h.Attempts), c.Out.When(h.Created), c.Out.When(h.Due)
+		if c.Out.Mode == cli.ModePlain {
+			return []string{h.Key, h.Type, h.Host, tries, h.Status, created, due, h.Error}
 		}
+		id, rest, _ := strings.Cut(h.Key, "/")
+		return []string{c.Out.ID(job.ID(id)) + "/" + rest, h.Status, tries, created, due, h.Error}
 	})
 	if more && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%s", cli.ShownOf(len(hooks)))
@@ -80,7 +97,11 @@ func (c *commands) hooksShow() *cobra.Command {
 		Example: "  stagepost ingest hooks show bat_01J9.../5/batch-completed/library",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
-			h, err := api.Hook(ctx, args[0])
+			key, err := c.hookKey(ctx, api, args[0])
+			if err != nil {
+				return err
+			}
+			h, err := api.Hook(ctx, key)
 			if err != nil {
 				return err
 			}
@@ -131,6 +152,12 @@ It prints their keys. The reason stands in the audit list.`,
 					return cli.Usagef("--since: %w", err)
 				}
 			}
+			for i := range b.Keys {
+				var err error
+				if b.Keys[i], err = c.hookKey(ctx, api, b.Keys[i]); err != nil {
+					return err
+				}
+			}
 			keys, err := api.ReplayHooks(ctx, b)
 			if err != nil {
 				return err
@@ -145,7 +172,13 @@ It prints their keys. The reason stands in the audit list.`,
 			if len(rows) == 0 {
 				return c.Out.None("none was given up: nothing is sent again")
 			}
-			return c.Out.Table([]string{"KEY"}, rows)
+			if err := c.Out.Table([]string{"KEY"}, rows); err != nil {
+				return err
+			}
+			if c.Out.Mode == cli.ModeTable {
+				c.Out.Line("due again: %d", len(keys))
+			}
+			return nil
 		}),
 	}
 	f := cmd.Flags()
@@ -179,11 +212,14 @@ notifications.`,
 					failed++
 				}
 				rows[i] = []string{p.Hook, p.Host, p.ID, strconv.FormatInt(p.Took, 10), status}
+				if c.Out.Mode == cli.ModeTable {
+					rows[i] = []string{p.Hook, p.Host, quantity.FormatDuration(time.Duration(p.Took) * time.Millisecond), status}
+				}
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				err = c.Out.JSON(pings)
 			} else {
-				err = c.Out.Table([]string{"WEBHOOK", "HOST", "ID", "MS", "RESULT"}, rows)
+				err = c.Out.Table([]string{"WEBHOOK", "HOST", "TOOK", "RESULT"}, rows)
 			}
 			if err == nil && failed > 0 {
 				err = fmt.Errorf("not taken: %d of %d", failed, len(pings))

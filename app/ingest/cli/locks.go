@@ -26,16 +26,22 @@ sweep removes it. TOKEN rises with every acquisition. WAITING tells how many job
 			if err != nil {
 				return err
 			}
-			return cli.List(c.Out, all, "there are no locks", "KIND|NAME|HOLDER|STATE|AGE|TOKEN|WAITING", func(l *client.Lock) []string {
-				return []string{
-					l.Kind, l.Name, string(l.Holder), lockState(l), c.Out.When(l.Since), strconv.FormatInt(l.Token, 10),
-					strconv.Itoa(len(l.Waiting)),
-				}
-			})
+			return c.printLocks(all)
 		}),
 	}
 	cmd.AddCommand(c.breakLock())
 	return cmd
+}
+
+// printLocks prints locks. Columns in a pipe: kind, name, holder, state, since, token, jobs that wait.
+func (c *commands) printLocks(all []client.Lock) error {
+	return cli.List(c.Out, all, "there are no locks", "KIND|HOLDER|AGE|WAITING|NAME|STATE", func(l *client.Lock) []string {
+		since, waiting := c.Out.When(l.Since), strconv.Itoa(len(l.Waiting))
+		if c.Out.Mode == cli.ModePlain {
+			return []string{l.Kind, l.Name, string(l.Holder), lockState(l), since, strconv.FormatInt(l.Token, 10), waiting}
+		}
+		return []string{l.Kind, c.Out.ID(l.Holder), since, waiting, l.Name, lockState(l)}
+	})
 }
 
 // lockState says in words how a lock is held.

@@ -82,7 +82,7 @@ func (c *commands) confirm(n int) error {
 	return nil
 }
 
-// printOrphans prints findings. Columns: level, rule, name, age, what, whether --fix removes it.
+// printOrphans prints findings. Columns in a pipe: level, rule, name, age, what, whether --fix removes it.
 func (c *commands) printOrphans(o *client.Orphans, err error) error {
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *commands) printOrphans(o *client.Orphans, err error) error {
 	}
 	if len(o.Orphans) == 0 && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("there are no orphans")
-	} else if err := c.Out.Table(orphanColumns, c.orphanRows(o.Orphans)); err != nil {
+	} else if err := c.Out.Rows(orphanColumns, c.orphanRows(o.Orphans), 2, nil); err != nil {
 		return err
 	}
 	for _, cut := range o.Cut {
@@ -104,12 +104,15 @@ func (c *commands) printOrphans(o *client.Orphans, err error) error {
 	return nil
 }
 
-var orphanColumns = []string{"LEVEL", "RULE", "NAME", "AGE", "WHAT", "DELETABLE"}
+var orphanColumns = []string{"LEVEL", "RULE", "AGE", "DELETABLE", "NAME", "WHAT"}
 
 func (c *commands) orphanRows(all []client.Orphan) [][]string {
 	rows := make([][]string, len(all))
 	for i, o := range all {
-		rows[i] = []string{o.Level, o.Rule, o.Name, c.Span(o.Seconds), o.What, strconv.FormatBool(o.Deletable)}
+		age, deletable := c.Span(o.Seconds), strconv.FormatBool(o.Deletable)
+		if rows[i] = []string{o.Level, o.Rule, age, deletable, o.Name, o.What}; c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{o.Level, o.Rule, o.Name, age, o.What, deletable}
+		}
 	}
 	return rows
 }
@@ -131,8 +134,11 @@ func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
 	if len(rows) == 0 {
 		return c.Out.None("there was nothing to remove")
 	}
-	if err := c.Out.Table([]string{"DONE", "RULE", "NAME"}, rows); err != nil {
+	if err := c.Out.Rows([]string{"DONE", "RULE", "NAME"}, rows, 2, nil); err != nil {
 		return err
+	}
+	if c.Out.Mode == cli.ModeTable {
+		c.Out.Line("removed: %d; left: %d", len(done.Removed), len(done.Failed))
 	}
 	if len(done.Failed) > 0 {
 		return cli.Faults{N: len(done.Failed)}
@@ -142,7 +148,13 @@ func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
 
 // printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be none.
 func (c *commands) printOrphanRules() error {
-	return cli.List(c.Out, orphans.Rules(), "", "RULE|MERRITT|DELETABLE|WHAT|NEVER, BECAUSE", func(r *orphans.Rule) []string {
-		return []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never}
-	})
+	all := orphans.Rules()
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(all)
+	}
+	rows := make([][]string, len(all))
+	for i, r := range all {
+		rows[i] = []string{r.Name, r.Merritt, strconv.FormatBool(r.Deletable), r.Doc, r.Never}
+	}
+	return c.Out.Table([]string{"RULE", "MERRITT", "DELETABLE", "WHAT", "NEVER, BECAUSE"}, rows) // whole sentences
 }

@@ -154,11 +154,7 @@ func (c *commands) profileList() *cobra.Command {
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(all)
 			}
-			rows := make([][]string, len(all.Profiles))
-			for i, p := range all.Profiles {
-				rows[i] = []string{p.ID, p.Collection, p.Owner, strings.Join(p.Storage, ","), strings.Join(p.Webhooks, ","), p.File, p.Description}
-			}
-			if err := c.Out.Table([]string{"ID", "COLLECTION", "OWNER", "STORAGE", "WEBHOOKS", "FILE", "DESCRIPTION"}, rows); err != nil {
+			if err := c.printProfiles(all.Profiles); err != nil {
 				return err
 			}
 			if s := all.Status; s != nil && s.Fault != "" {
@@ -170,6 +166,18 @@ func (c *commands) profileList() *cobra.Command {
 			return nil
 		}),
 	}
+}
+
+// printProfiles prints profiles. Columns in a pipe: id, collection, owner, storage, webhooks, file, description.
+func (c *commands) printProfiles(all []client.Profile) error {
+	rows := make([][]string, len(all))
+	for i, p := range all {
+		storage, hooks := strings.Join(p.Storage, ","), strings.Join(p.Webhooks, ",")
+		if rows[i] = []string{p.ID, p.Collection, p.Owner, hooks, storage, p.Description}; c.Out.Mode == cli.ModePlain {
+			rows[i] = []string{p.ID, p.Collection, p.Owner, storage, hooks, p.File, p.Description}
+		}
+	}
+	return c.Out.Rows([]string{"ID", "COLLECTION", "OWNER", "WEBHOOKS", "STORAGE", "DESCRIPTION"}, rows, 3, nil)
 }
 
 func (c *commands) profileShow() *cobra.Command {

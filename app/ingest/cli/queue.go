@@ -43,7 +43,11 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 			case batches:
 				return c.queueBatches(ctx, api, q)
 			case holds:
-				return c.queueHolds(ctx, api)
+				held, err := api.QueueHolds(ctx)
+				if err != nil {
+					return err
+				}
+				return c.printHolds(&held)
 			}
 			sum, err := api.Queue(ctx, q)
 			if err != nil {
@@ -83,10 +87,10 @@ func (c *commands) printQueue(q *client.Queue) error {
 		add("state", "(all)", t)
 	}
 	add("total", "(all)", q.Total)
-	return c.Out.Table([]string{"GROUP", "KIND", "STATE", "JOBS", "AT WORK", "BYTES"}, rows)
+	return c.Out.Rows([]string{"GROUP", "KIND", "STATE", "JOBS", "AT WORK", "BYTES"}, rows, 0, nil)
 }
 
-// queueBatches prints batches. Columns: level, id, state, group, age, expected, open, ok, failed, deleted, bytes, message.
+// queueBatches asks for batches and prints them.
 func (c *commands) queueBatches(ctx context.Context, api *client.Client, q client.QueueQuery) error {
 	q.Limit = 1000
 	batches, more := []client.QueueBatch{}, false
@@ -101,24 +105,30 @@ func (c *commands) queueBatches(ctx context.Context, api *client.Client, q clien
 		}
 		q.After = page.Next
 	}
-	err := cli.List(c.Out, batches, "no batch is open or failed; --all lists those that ended well, too",
-		"LEVEL|ID|STATE|GROUP|AGE|JOBS|OPEN|OK|FAILED|DELETED|BYTES|MESSAGE", func(b *client.QueueBatch) []string {
-			n := b.Children
-			return []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
-				strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
-		})
+	err := c.printBatches(batches)
 	if err == nil && more {
 		c.Note("... and more; --all gives everything")
 	}
 	return err
 }
 
-// queueHolds prints what is held. Columns: what, scope or collection, jobs, who, since, until, why.
-func (c *commands) queueHolds(ctx context.Context, api *client.Client) error {
-	q, err := api.QueueHolds(ctx)
-	if err != nil {
-		return err
-	}
+// printBatches prints batches. Columns in a pipe: level, id, state, group, age, expected, open, ok, failed, deleted,
+// bytes, message.
+func (c *commands) printBatches(batches []client.QueueBatch) error {
+	return cli.List(c.Out, batches, "no batch is open or failed; --all lists those that ended well, too",
+		"LEVEL|ID|STATE|AGE|JOBS|OPEN|FAILED|BYTES|GROUP|MESSAGE", func(b *client.QueueBatch) []string {
+			n := b.Children
+			if c.Out.Mode == cli.ModeTable {
+				return []string{b.Level, c.Out.ID(b.Job), string(b.State), c.Span(b.Seconds), strconv.Itoa(n.Expected),
+					strconv.Itoa(n.Open), strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), c.Bytes(b.Bytes), b.Group, b.Message}
+			}
+			return []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
+				strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
+		})
+}
+
+// printHolds prints what is held. Columns: what, scope or collection, jobs, who, since, until, why.
+func (c *commands) printHolds(q *client.QueueHolds) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(q)
 	}
@@ -136,5 +146,5 @@ func (c *commands) queueHolds(ctx context.Context, api *client.Client) error {
 	if len(rows) == 0 {
 		return c.Out.None("nothing is held")
 	}
-	return c.Out.Table([]string{"WHAT", "SCOPE", "JOBS", "WHO", "SINCE", "UNTIL", "WHY"}, rows)
+	return c.Out.Rows([]string{"WHAT", "SCOPE", "JOBS", "WHO", "SINCE", "UNTIL", "WHY"}, rows, 1, nil)
 }

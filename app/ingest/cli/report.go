@@ -45,7 +45,7 @@ last report that went out. As text it is the body of the mail; csv-completed and
 			case "json":
 				return c.Out.Indent(text)
 			case "text":
-				text = []byte(CleanLines(text))
+				return c.printReport(CleanLines(text))
 			}
 			_, err = c.Out.Write(text)
 			return err
@@ -56,30 +56,25 @@ last report that went out. As text it is the body of the mail; csv-completed and
 	return cmd
 }
 
-// CleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
-func CleanLines(text []byte) string {
-	out, rest := "", string(text)
-	for rest != "" {
-		line := rest
-		if i := indexLine(rest); i >= 0 {
-			line, rest = rest[:i], rest[i+1:]
-		} else {
-			rest = ""
-		}
-		indent := 0
-		for indent < len(line) && line[indent] == '\t' {
-			indent++
-		}
-		out += line[:indent] + cli.Clean(line[indent:]) + "\n"
+// printReport prints clean lines; on a terminal they are wrapped.
+func (c *commands) printReport(text string) error {
+	if c.Out.Mode != cli.ModeTable || !c.Out.Terminal {
+		_, err := c.Out.Write([]byte(text))
+		return err
 	}
-	return out
+	for line := range strings.Lines(text) {
+		c.Out.Line("%s", strings.ReplaceAll(strings.TrimRight(line, " \n"), "\t", "    "))
+	}
+	return nil
 }
 
-func indexLine(s string) int {
-	for i := range len(s) {
-		if s[i] == '\n' {
-			return i
-		}
+// CleanLines cleans each line of a text and keeps the lines and the tabs at their beginning.
+func CleanLines(text []byte) string {
+	var out strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		body := strings.TrimLeft(line, "\t")
+		out.WriteString(line[:len(line)-len(body)] + cli.Clean(body) + "\n")
 	}
-	return -1
+	return out.String()
 }

@@ -24,14 +24,19 @@ location or another installation. Jobs that need a refused location wait, and go
 			if err != nil {
 				return err
 			}
-			return cli.List(c.Out, all, "no profile names a storage location", "LOCATION|STATE|PROFILES|ID|REASON",
-				func(l *client.StorageLocation) []string {
-					return []string{l.Dir, l.State, strings.Join(l.Profiles, ","), l.Location, l.Reason}
-				})
+			return c.printStorage(all)
 		}),
 	}
 	cmd.AddCommand(c.adoptStorage())
 	return cmd
+}
+
+// printStorage prints storage locations. Columns: directory, state, profiles, id, reason.
+func (c *commands) printStorage(all []client.StorageLocation) error {
+	return cli.List(c.Out, all, "no profile names a storage location", "LOCATION|STATE|PROFILES|ID|REASON",
+		func(l *client.StorageLocation) []string {
+			return []string{l.Dir, l.State, strings.Join(l.Profiles, ","), l.Location, l.Reason}
+		})
 }
 
 func (c *commands) adoptStorage() *cobra.Command {

@@ -59,6 +59,7 @@ With --key the same submission can be sent again after a broken connection: the 
 				if err := c.Told(&j); err != nil {
 					return err
 				}
+				c.Page(j.Links["page"])
 			}
 			if !wait {
 				return nil
