@@ -17,26 +17,11 @@ type Page struct {
 // Job is a record with what can be done about it.
 type Job struct {
 	job.Job
-	Progress *Progress                    `json:"progress,omitempty"` // of the step that runs now
+	Progress *job.Progress                `json:"progress,omitempty"` // of the step that runs now
 	Can      map[string][]lifecycle.Event `json:"can"`                // the legal events of operator and owner
 	Links    map[string]string            `json:"links"`
 
 	Undelivered []job.Message `json:"undelivered,omitempty"` // of one job, for staff: what failed at the last attempt or was given up, without what it says
-}
-
-// Progress tells how far the work of a running step has come.
-type Progress struct {
-	State lifecycle.State `json:"state"`
-	Done  int64           `json:"done"`
-	Total int64           `json:"total,omitempty"` // 0: not known
-	Unit  string          `json:"unit"`
-	At    time.Time       `json:"at"`
-}
-
-// Event is an entry of a job's history.
-type Event struct {
-	job.Event
-	By []string `json:"by"`
 }
 
 // Line is one line of a job's log.
@@ -44,7 +29,7 @@ type Line struct {
 	Time  time.Time       `json:"time"`
 	Level string          `json:"level"`
 	Msg   string          `json:"msg"`
-	Epoch int64           `json:"epoch,omitempty"`
+	Epoch int64           `json:"epoch,omitempty"` // of the claim under which it was logged; 0: by the log itself
 	State lifecycle.State `json:"state,omitempty"`
 	Attrs json.RawMessage `json:"attrs,omitempty"`
 }
@@ -52,14 +37,14 @@ type Line struct {
 // Log is a part of a job's log.
 type Log struct {
 	Lines []Line `json:"lines"`
-	Next  int64  `json:"next"`
-	More  bool   `json:"more"`
+	Next  int64  `json:"next"` // the offset to continue from
+	More  bool   `json:"more"` // there is more to read at once
 }
 
 // History is the answer about a job's history.
 type History struct {
-	History []Event `json:"history"`
-	Next    string  `json:"next,omitempty"`
+	History []job.Event `json:"history"`
+	Next    string      `json:"next,omitempty"`
 }
 
 // Tasks is the answer about a job's tasks.

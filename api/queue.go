@@ -10,15 +10,9 @@ import (
 // Queue is the answer about what there is to do: by collection and state, with totals. It costs the same with a thousand jobs and a million.
 type Queue struct {
 	At     time.Time    `json:"at"`
-	Rows   []QueueRow   `json:"rows"`   // by group, kind, and state in the order of its lifecycle
+	Rows   []job.Tally  `json:"rows"`   // by group, kind, and state in the order of its lifecycle
 	States []QueueTotal `json:"states"` // totals by kind and state
 	Total  QueueTotal   `json:"total"`
-}
-
-// QueueRow counts jobs of one collection that stand alike.
-type QueueRow struct {
-	Group string `json:"group"`
-	QueueTotal
 }
 
 // QueueTotal counts jobs.
@@ -56,7 +50,7 @@ type QueueBatch struct {
 // QueueHolds is the answer about what is held.
 type QueueHolds struct {
 	Holds []QueueHold `json:"holds"`
-	Held  []QueueRow  `json:"held"` // jobs in states that wait for somebody to let them go
+	Held  []job.Tally `json:"held"` // jobs in states that wait for somebody to let them go
 }
 
 // QueueHold is a hold with the number of open jobs that it concerns.

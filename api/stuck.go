@@ -30,7 +30,7 @@ type StuckJob struct {
 	Usual    int64           `json:"usual_seconds"` // what nearly all jobs stay below in the state
 	Basis    string          `json:"basis"`         // where Usual comes from: "p95 of 1000 stays", or a default
 	Reasons  []StuckReason   `json:"reasons"`       // why it counts as stuck: slow, overdue, silent, held, old-batch
-	Blockers []Blocker       `json:"blockers"`      // the first of why
+	Blockers []job.Blocker   `json:"blockers"`      // the first of why
 }
 
 // StuckReason says why a job counts as stuck.

@@ -58,7 +58,7 @@ type Report struct {
 	Job   job.ID          `json:"job"`
 	Epoch int64           `json:"epoch"`
 	Event lifecycle.Event `json:"event,omitempty"`
-	Wait  *Blocker        `json:"wait,omitempty"`
+	Wait  *job.Blocker    `json:"wait,omitempty"`
 	Retry string          `json:"retry,omitempty"`
 	After float64         `json:"after,omitempty"` // seconds to wait at least before the retry
 	Fail  string          `json:"fail,omitempty"`

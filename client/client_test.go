@@ -116,7 +116,7 @@ func TestWatchComesBack(t *testing.T) {
 	var seen []string
 	err := c.Watch(t.Context(), "let_1", 0, func(u client.Update) error {
 		if u.Event != nil {
-			seen = append(seen, string(u.Event.Event.Event))
+			seen = append(seen, string(u.Event.Event))
 		}
 		return nil
 	})

@@ -1,6 +1,9 @@
 package client
 
-import "github.com/stagepost/stagepost/api"
+import (
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+)
 
 // Kinds of jobs that have calls of their own.
 const (
@@ -21,12 +24,12 @@ type (
 	AccessRequest    = api.AccessRequest
 	Act              = api.Act
 	Adoption         = api.Adoption
-	Audit            = api.Audit
+	Audit            = job.Audit
 	Audits           = api.Audits
 	BackedUp         = api.BackedUp
 	Backup           = api.Backup
 	BatchReport      = api.BatchReport
-	Blocker          = api.Blocker
+	Blocker          = job.Blocker
 	Bulk             = api.Bulk
 	BulkCount        = api.BulkCount
 	BulkPreview      = api.BulkPreview
@@ -65,7 +68,7 @@ type (
 	ComputeUsage     = api.ComputeUsage
 	ConfirmClock     = api.ConfirmClock
 	Counts           = api.Counts
-	Event            = api.Event
+	Event            = job.Event
 	Explanation      = api.Explanation
 	FixOrphans       = api.FixOrphans
 	FixedOrphans     = api.FixedOrphans
@@ -125,13 +128,13 @@ type (
 	ProfileValue     = api.ProfileValue
 	ProfileValues    = api.ProfileValues
 	Profiles         = api.Profiles
-	Progress         = api.Progress
+	Progress         = job.Progress
 	Queue            = api.Queue
 	QueueBatch       = api.QueueBatch
 	QueueBatches     = api.QueueBatches
 	QueueHold        = api.QueueHold
 	QueueHolds       = api.QueueHolds
-	QueueRow         = api.QueueRow
+	QueueRow         = job.Tally
 	QueueTotal       = api.QueueTotal
 	ReloadProfiles   = api.ReloadProfiles
 	Renewal          = api.Renewal

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
-	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -21,7 +21,7 @@ func counted(n *int) engine.Step {
 	return func(context.Context, *engine.Run) error { *n++; return nil }
 }
 
-func blocks(x explain.Explanation, code string) bool {
+func blocks(x api.Explanation, code string) bool {
 	for _, b := range x.Blockers {
 		if b.Code == code {
 			return true

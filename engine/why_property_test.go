@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
@@ -71,7 +72,7 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 		e.SetOpen(open)
 		explainer := explain.New(e)
 		before := map[job.ID]int64{}
-		why := map[job.ID]explain.Explanation{}
+		why := map[job.ID]api.Explanation{}
 		for _, id := range ids {
 			if why[id], err = explainer.Why(ctx, id, time.Time{}); err != nil {
 				t.Fatal(err)

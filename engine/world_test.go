@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -123,7 +124,7 @@ func (w *world) get(id job.ID) job.Job {
 	return j
 }
 
-func (w *world) why(ctx context.Context, id job.ID, at time.Time) (explain.Explanation, error) {
+func (w *world) why(ctx context.Context, id job.ID, at time.Time) (api.Explanation, error) {
 	return explain.New(w.Engine).Why(ctx, id, at)
 }
 

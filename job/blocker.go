@@ -15,7 +15,7 @@ type Blocker struct {
 	Holder   string    `json:"holder,omitempty"` // who or what can end it
 	Remedy   string    `json:"remedy,omitempty"` // what the reader can do that is no command
 
-	Remedies []Remedy `json:"remedies,omitempty"` // what the reader can do, as commands
+	Remedies []Remedy `json:"remedies,omitempty"` // what the reader can do, as commands and operations
 }
 
 // Progress reports how far the work of a running job has come. It is shown, not stored.

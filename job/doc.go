@@ -7,3 +7,10 @@
 //
 // The package uses the standard library and package lifecycle only.
 package job
+
+import "embed"
+
+// Source is the source of this package. Its comments are texts of the API's description, as are those of package api.
+//
+//go:embed *.go
+var Source embed.FS

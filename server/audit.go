@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/problem"
@@ -30,13 +31,6 @@ func (q *auditQuery) fits(a *job.Audit) bool {
 	return (q.actor == "" || q.actor == a.Actor) && (q.job == "" || q.job == a.Job) && (q.event == "" || q.event == a.Event)
 }
 
-// audits answers with the shape of api.Audits, whose entries differ from job.Audit only in how their actor is read.
-type audits struct {
-	Entries []job.Audit `json:"entries"`
-	Next    string      `json:"next,omitempty"`
-	Cut     bool        `json:"cut,omitempty"`
-}
-
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := auditQuery{actor: p.Text("actor"), job: job.ID(p.Text("job")), event: lifecycle.Event(p.Text("event"))}
@@ -49,7 +43,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	if !ok {
 		return problem.Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
 	}
-	answer, err := audits{}, error(nil)
+	answer, err := api.Audits{}, error(nil)
 	if forward {
 		q.limit = cmp.Or(q.limit, MostPage)
 		answer, err = auditAfter(r, list, &q)
@@ -67,8 +61,8 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // auditAfter gives a page of entries that fit, going forward.
-func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (audits, error) {
-	answer, at := audits{}, q.after
+func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
+	answer, at := api.Audits{}, q.after
 	for range auditPages {
 		page, err := list.Audit(r.Context(), at, MostPage)
 		if err != nil {
@@ -93,13 +87,13 @@ func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (audits, error
 }
 
 // auditNewest gives the newest entries that fit, oldest first.
-func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (audits, error) {
+func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
 	var found []job.Audit // newest first
 	before := int64(0)
 	for range auditPages {
 		page, err := list.Audit(r.Context(), before, -MostPage)
 		if err != nil {
-			return audits{}, err
+			return api.Audits{}, err
 		}
 		for i := len(page) - 1; i >= 0 && len(found) < q.limit; i-- {
 			if q.fits(&page[i]) {
@@ -108,10 +102,10 @@ func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (audits, erro
 		}
 		if len(found) == q.limit || len(page) < MostPage || page[0].Seq <= 1 {
 			slices.Reverse(found)
-			return audits{Entries: found}, nil
+			return api.Audits{Entries: found}, nil
 		}
 		before = page[0].Seq
 	}
 	slices.Reverse(found)
-	return audits{Entries: found, Cut: true}, nil
+	return api.Audits{Entries: found, Cut: true}, nil
 }

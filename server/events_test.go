@@ -39,7 +39,7 @@ func TestWatchSeesEverything(t *testing.T) {
 	progress, released := false, false
 	err := w.Client.Watch(t.Context(), id, 0, func(u client.Update) error {
 		if u.Event != nil {
-			seen = append(seen, string(u.Event.Event.Event))
+			seen = append(seen, string(u.Event.Event))
 		}
 		if u.Job != nil && u.Job.Progress != nil && u.Job.Progress.Done == 3 {
 			progress = true
@@ -56,7 +56,7 @@ func TestWatchSeesEverything(t *testing.T) {
 	seen = nil
 	err = w.Client.Watch(t.Context(), id, 2, func(u client.Update) error {
 		if u.Event != nil {
-			seen = append(seen, string(u.Event.Event.Event))
+			seen = append(seen, string(u.Event.Event))
 		}
 		return nil
 	})

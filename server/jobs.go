@@ -7,8 +7,6 @@ import (
 	"net/url"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine/explain"
-	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/problem"
@@ -105,12 +103,11 @@ func (s *Server) View(j job.Job) api.Job {
 		v.Links["lifecycle"] = "/api/v1/lifecycles/" + url.PathEscape(string(j.Kind))
 	}
 	if p, ok := s.Engine.Progress(j.ID); ok {
-		v.Progress = (*api.Progress)(&p)
+		v.Progress = &p
 	}
 	return v
 }
 
-// history answers with the shape of api.History, whose entries differ from job.Event only in how their actor is read.
 func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	after, limit := p.PageFrom()
@@ -122,10 +119,7 @@ func (s *Server) history(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := struct {
-		History []job.Event `json:"history"`
-		Next    string      `json:"next,omitempty"`
-	}{History: append([]job.Event{}, h...)}
+	answer := api.History{History: append([]job.Event{}, h...)}
 	if n := len(h); n > 0 {
 		answer.Next = NextPage(n, limit, h[n-1].Seq)
 	}
@@ -159,7 +153,7 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s.Logs == nil {
-		return Reply(w, joblog.Chunk{Lines: []joblog.Line{}})
+		return Reply(w, api.Log{Lines: []api.Line{}})
 	}
 	c, err := s.Logs.Read(JobID(r), offset, int(limit))
 	if err != nil {
@@ -194,7 +188,7 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		x.Not = []string{}
 	}
 	if x.Moves == nil {
-		x.Moves = []explain.Exit{}
+		x.Moves = []api.Move{}
 	}
 	return Reply(w, x)
 }

@@ -28,7 +28,7 @@ func TestDescription(t *testing.T) {
 			t.Errorf("the page has %q: it must load without the internet", outside)
 		}
 	}
-	for _, of := range []string{`"Blocker"`, `"application/problem+json"`, `"x-events":{"h`, `"openapi":"3.1.0"`} {
+	for _, of := range []string{`"JobBlocker"`, `"application/problem+json"`, `"x-events":{"h`, `"openapi":"3.1.0"`} {
 		if !strings.Contains(text, of) {
 			t.Errorf("the description has no %s", of)
 		}

@@ -109,7 +109,7 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 }
 
 // whyUndelivered adds the messages that did not leave to the explanation of a job that has ended.
-func (s *Server) whyUndelivered(ctx context.Context, x *explain.Explanation) error {
+func (s *Server) whyUndelivered(ctx context.Context, x *api.Explanation) error {
 	if len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockEnded {
 		return nil
 	}

@@ -30,14 +30,13 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	q := api.Queue{At: s.Engine.Clock().Now(), Rows: []api.QueueRow{}, States: []api.QueueTotal{}}
+	q := api.Queue{At: s.Engine.Clock().Now(), Rows: []job.Tally{}, States: []api.QueueTotal{}}
 	for _, t := range tallies {
 		if t.Jobs == 0 || len(kinds) > 0 && !slices.Contains(kinds, t.Kind) || group != "" && t.Group != group ||
 			ended != nil && *ended != s.ended(t.Kind, t.State) {
 			continue
 		}
-		row := api.QueueRow{Group: t.Group, QueueTotal: api.QueueTotal{Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes}}
-		q.Rows = append(q.Rows, row)
+		q.Rows = append(q.Rows, t)
 		i := slices.IndexFunc(q.States, func(o api.QueueTotal) bool { return o.Kind == t.Kind && o.State == t.State })
 		if i < 0 {
 			q.States = append(q.States, api.QueueTotal{Kind: t.Kind, State: t.State})
@@ -47,13 +46,10 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 			sum.Jobs, sum.Claimed, sum.Bytes = sum.Jobs+t.Jobs, sum.Claimed+t.Claimed, sum.Bytes+t.Bytes
 		}
 	}
-	order := func(a, b api.QueueTotal) int {
-		return cmp.Or(cmp.Compare(a.Kind, b.Kind), s.rank(a)-s.rank(b), cmp.Compare(a.State, b.State))
-	}
-	slices.SortFunc(q.Rows, func(a, b api.QueueRow) int {
-		return cmp.Or(cmp.Compare(a.Group, b.Group), order(a.QueueTotal, b.QueueTotal))
+	slices.SortFunc(q.Rows, func(a, b job.Tally) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), s.order(a.Kind, b.Kind, a.State, b.State))
 	})
-	slices.SortFunc(q.States, order)
+	slices.SortFunc(q.States, func(a, b api.QueueTotal) int { return s.order(a.Kind, b.Kind, a.State, b.State) })
 	return Reply(w, q)
 }
 
@@ -63,13 +59,15 @@ func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
 	return life != nil && life.Ended(state)
 }
 
-// rank gives the place of a state in its lifecycle.
-func (s *Server) rank(t api.QueueTotal) int {
-	life := s.life(t.Kind)
-	if life == nil {
+// order compares states by their kinds, then by their positions in the lifecycle.
+func (s *Server) order(a, b job.Kind, of, with lifecycle.State) int {
+	rank := func(state lifecycle.State) int {
+		if life := s.life(a); life != nil {
+			return slices.IndexFunc(life.Stages(), func(st lifecycle.Stage) bool { return st.State == state })
+		}
 		return 0
 	}
-	return slices.IndexFunc(life.Stages(), func(st lifecycle.Stage) bool { return st.State == t.State })
+	return cmp.Or(cmp.Compare(a, b), rank(of)-rank(with), cmp.Compare(of, with))
 }
 
 // queueBatches gives batches by age. Those that ended well, and tombstones, need nobody: they are left out.
@@ -136,7 +134,7 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	answer := api.QueueHolds{Holds: []api.QueueHold{}, Held: []api.QueueRow{}}
+	answer := api.QueueHolds{Holds: []api.QueueHold{}, Held: []job.Tally{}}
 	for _, h := range holds {
 		row := api.QueueHold{Hold: h}
 		if row.Jobs, row.More, err = s.concerned(r, &h, tallies); err != nil {
@@ -150,12 +148,10 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		if st, _ := life.Stage(t.State); st.Kind == lifecycle.Wait {
-			answer.Held = append(answer.Held, api.QueueRow{Group: t.Group, QueueTotal: api.QueueTotal{
-				Kind: t.Kind, State: t.State, Jobs: t.Jobs, Claimed: t.Claimed, Bytes: t.Bytes,
-			}})
+			answer.Held = append(answer.Held, t)
 		}
 	}
-	slices.SortFunc(answer.Held, func(a, b api.QueueRow) int {
+	slices.SortFunc(answer.Held, func(a, b job.Tally) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.State, b.State))
 	})
 	return Reply(w, answer)

@@ -90,7 +90,7 @@ func checkReport(r *api.Report, keep bool) error {
 // reportOf gives a report to the engine.
 func reportOf(r *api.Report, keep bool) (remote.Report, error) {
 	to := remote.Report{
-		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: (*job.Blocker)(r.Wait), Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
+		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
 		Children: r.Children, Again: r.Again, Keep: keep,
 		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes, Advanced: r.Advanced, Tasks: r.Tasks,
 	}

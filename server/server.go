@@ -13,7 +13,6 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
-	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/hub"
@@ -52,7 +51,7 @@ type Options struct {
 
 // Logs reads the logs of jobs; *joblog.Logs is one.
 type Logs interface {
-	Read(id job.ID, offset int64, n int) (joblog.Chunk, error)
+	Read(id job.ID, offset int64, n int) (api.Log, error)
 }
 
 // Storage is the file system of the data directory.
@@ -221,7 +220,7 @@ func (s *Server) handler(r Route) http.Handler {
 type Part struct {
 	Routes  []Route
 	Redact  func(job.Job) job.Job                                    // removes from a record what must not leave the server
-	Explain func(context.Context, *explain.Explanation) error        // adds to the answer of why what the engine does not know
+	Explain func(context.Context, *api.Explanation) error            // adds to the answer of why what the engine does not know
 	About   func(*job.Job) (title, object, page string)              // what a job is about, and the path of its page; empty: not known
 	Numbers []job.Kind                                               // kinds whose jobs people call by their number alone
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
@@ -254,7 +253,7 @@ func (s *Server) presented(j job.Job) (of job.Job, page string) {
 }
 
 // explainParts adds to an explanation what the applications know.
-func (s *Server) explainParts(ctx context.Context, x *explain.Explanation) error {
+func (s *Server) explainParts(ctx context.Context, x *api.Explanation) error {
 	for _, p := range s.parts {
 		if p.Explain == nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/edge/collect"
 )
 
@@ -20,10 +21,7 @@ type LeftOut struct {
 }
 
 // LeftFile is one of what was left out or renamed.
-type LeftFile struct {
-	Name string `json:"name"` // printable
-	Why  string `json:"why"`
-}
+type LeftFile = api.ComputeLeftFile
 
 // Bounds of a [LeftOut].
 const (
@@ -44,7 +42,7 @@ func (l *LeftOut) Add(why collect.Reason, name, sentence string) {
 		l.Reasons[string(why)]++
 	}
 	if len(l.Names) < mostLeft {
-		l.Names = append(l.Names, LeftFile{clip(name), clip(sentence)})
+		l.Names = append(l.Names, LeftFile{Name: clip(name), Why: clip(sentence)})
 	}
 }
 
@@ -59,7 +57,7 @@ func clip(text string) string {
 func (l *LeftOut) bounded() LeftOut {
 	b := LeftOut{Skipped: max(0, l.Skipped), Renamed: max(0, l.Renamed)}
 	for _, f := range l.Names[:min(len(l.Names), mostLeft)] {
-		b.Names = append(b.Names, LeftFile{clip(f.Name), clip(f.Why)})
+		b.Names = append(b.Names, LeftFile{Name: clip(f.Name), Why: clip(f.Why)})
 	}
 	for i, why := range slices.Sorted(maps.Keys(l.Reasons)) {
 		if i == 0 {

@@ -43,7 +43,10 @@ func TestWhatWasLeftOut(t *testing.T) {
 			Why: strings.Repeat("w", 10_000)})
 	}
 	odd := compute.LeftOut{Skipped: 3, Reasons: map[string]int{"link": 2, "fifo": 1}, Renamed: 1,
-		Names: []compute.LeftFile{{"out", "a link"}, {"pipe", "a FIFO"}, {"up", "a link"}, {"x", "stored as y"}}}
+		Names: []compute.LeftFile{
+			{Name: "out", Why: "a link"}, {Name: "pipe", Why: "a FIFO"}, {Name: "up", Why: "a link"},
+			{Name: "x", Why: "stored as y"},
+		}}
 	for _, c := range []struct {
 		name, message string
 		left          compute.LeftOut

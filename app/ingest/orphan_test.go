@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -280,12 +281,12 @@ func TestFixLooksAgain(t *testing.T) {
 	a := idleApp(t, store, o, hours(3))
 	plant(t, o.Dir, "work/bat_A/payload", 2)
 	plant(t, o.Dir, "work/bat_A/x.new", 2)
-	r, err := a.Orphans(t.Context())
+	all, r, err := a.orphanFinder().Search(t.Context())
 	if err != nil || r.Deletable != 1 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	plant(t, o.Dir, "work/bat_A/payload.new", 0) // an upload goes on after all
-	if err := r.Orphans[0].Remove(t.Context()); job.KindOf(err) != job.Conflict {
+	if err := all[0].Remove(t.Context()); job.KindOf(err) != job.Conflict {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, "work/bat_A/payload")); err != nil {

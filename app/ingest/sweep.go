@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -235,9 +236,9 @@ func (a *App) orphanFinder() *orphans.Finder {
 }
 
 // Orphans looks for files, locks and messages without a job. It changes nothing, and its work is bounded.
-func (a *App) Orphans(ctx context.Context) (orphans.Report, error) { return a.orphanFinder().Find(ctx) }
+func (a *App) Orphans(ctx context.Context) (api.Orphans, error) { return a.orphanFinder().Find(ctx) }
 
 // FixOrphans removes those of them that can be removed and are old enough.
-func (a *App) FixOrphans(ctx context.Context, in orphans.Fix) (orphans.Fixed, error) {
+func (a *App) FixOrphans(ctx context.Context, in orphans.Fix) (api.FixedOrphans, error) {
 	return a.orphanFinder().Fix(ctx, in)
 }

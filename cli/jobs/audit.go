@@ -101,7 +101,7 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 			rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, string(e.Event), string(e.To), on, e.Note}
 			continue
 		}
-		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, strings.Join(e.By, ","), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
+		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, e.By.String(), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
 	}
 	if len(rows) == 0 {
 		if err := c.Out.None("no entry matches"); err != nil {

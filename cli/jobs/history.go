@@ -58,9 +58,9 @@ func (c *Commands) printHistory(entries []client.Event) error {
 		}
 		who := e.Actor
 		if who == "" || strings.HasPrefix(who, "engine/") {
-			who = strings.Join(e.By, ",")
+			who = e.By.String()
 		}
-		rows[i] = []string{c.Out.When(e.At), string(e.Event.Event), string(e.To), who,
+		rows[i] = []string{c.Out.When(e.At), string(e.Event), string(e.To), who,
 			strings.TrimPrefix(Because(e.Cause, e.Note), ": ")}
 	}
 	return c.Out.Table([]string{"AGE", "EVENT", "TO", "BY", "NOTE"}, rows)
@@ -68,6 +68,6 @@ func (c *Commands) printHistory(entries []client.Event) error {
 
 // entry gives the columns of an entry.
 func (c *Commands) entry(e *client.Event) []string {
-	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event.Event), string(e.From), string(e.To), string(e.Outcome),
-		strings.Join(e.By, ","), e.Actor, e.Cause, e.Note}
+	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event), string(e.From), string(e.To), string(e.Outcome),
+		e.By.String(), e.Actor, e.Cause, e.Note}
 }

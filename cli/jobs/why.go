@@ -98,10 +98,10 @@ func (c *Commands) explainPlain(x *client.Explanation) error {
 		}
 	}
 	for _, m := range x.Moves {
-		rows = append(rows, []string{"move", string(m.Event), string(m.To), strings.Join(m.By, ","), m.Doc, m.Refused})
+		rows = append(rows, []string{"move", string(m.Event), string(m.To), m.By.String(), m.Doc, m.Refused})
 	}
 	for _, e := range x.Chain {
-		rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event.Event), string(e.To), e.Cause, e.Note})
+		rows = append(rows, []string{"step", c.Out.When(e.At), string(e.Event), string(e.To), e.Cause, e.Note})
 	}
 	for _, n := range x.Not {
 		rows = append(rows, []string{"not", n})
@@ -148,7 +148,7 @@ func (c *Commands) chain(x *client.Explanation) {
 		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool { return note != "" && strings.Contains(b.Sentence, note) }) {
 			note = "" // it stands above
 		}
-		c.Out.Line("  %s ago: %s to %s%s", c.Out.When(e.At), e.Event.Event, e.To, Because(e.Cause, note))
+		c.Out.Line("  %s ago: %s to %s%s", c.Out.When(e.At), e.Event, e.To, Because(e.Cause, note))
 	}
 }
 
@@ -163,7 +163,7 @@ func (c *Commands) moves(x *client.Explanation, shown map[string]bool) {
 			c.Out.Line("%s", heading)
 			heading = ""
 		}
-		c.Out.Line("  %s to %s (%s): %s", m.Event, m.To, strings.Join(m.By, ", "), m.Doc)
+		c.Out.Line("  %s to %s (%s): %s", m.Event, m.To, strings.ReplaceAll(m.By.String(), ",", ", "), m.Doc)
 		switch {
 		case m.Refused != "":
 			c.Out.Line("      refused now: %s", m.Refused)

@@ -138,7 +138,7 @@ func killedInTheMiddle(t *testing.T, dir, out string) {
 			t.Fatal(err)
 		}
 		lost := slices.ContainsFunc(history, func(e client.Event) bool {
-			return e.Event.Event == lifecycle.Lost &&
+			return e.Event == lifecycle.Lost &&
 				e.From == record.Downloading
 		})
 		if strings.Contains(string(j.Spec), "The last coach") && !lost {

@@ -401,9 +401,9 @@ func (w *restarted) check(c *client.Client, objects int) {
 			w.t.Fatal(err)
 		}
 		for _, e := range history {
-			switch e.Event.Event {
+			switch e.Event {
 			case lifecycle.Backoff, lifecycle.Lost, "fail":
-				w.complain("%s: %s in %s: %s", id, e.Event.Event, e.From, e.Note)
+				w.complain("%s: %s in %s: %s", id, e.Event, e.From, e.Note)
 			case lifecycle.Yield:
 				w.yields[e.From]++
 			}

@@ -198,7 +198,7 @@ func checkText(ctx context.Context, t *testing.T, c *client.Client, id job.ID, i
 	}
 	times := map[lifecycle.Event]int{}
 	for _, h := range history {
-		times[h.Event.Event]++
+		times[h.Event]++
 	}
 	if times["counted"] != 1 || times["accept"] != 1 {
 		t.Errorf("%s: the history has %v, want counted and accept once", id, times)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/status"
@@ -12,7 +13,7 @@ import (
 )
 
 // whyCapacity asks the limits and the slots.
-func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *Explanation) error {
+func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
 	if j.Claimed() || w.Steps[j.State] == nil {
 		return nil
 	}
@@ -88,7 +89,7 @@ func whyAlone(c *status.Engine) *job.Blocker {
 }
 
 // whyBehind asks the store whether the job is among those that a claim would give.
-func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *Explanation, claim job.Claim) error {
+func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *api.Explanation, claim job.Claim) error {
 	claim.Dry = true
 	next, err := e.store.Claim(ctx, claim)
 	if err != nil {

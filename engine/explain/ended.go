@@ -5,13 +5,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // whyEnded reports how a job came to its end.
-func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x *Explanation) error {
+func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
 	history, err := e.store.History(ctx, j.ID, 0, 0)
 	if err != nil {
 		return err

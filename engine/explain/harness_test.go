@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
@@ -169,7 +170,7 @@ func blocked(ctx context.Context, _ *engine.Run) error {
 	return ctx.Err()
 }
 
-func blocks(x explain.Explanation, code string) bool {
+func blocks(x api.Explanation, code string) bool {
 	for _, b := range x.Blockers {
 		if b.Code == code {
 			return true

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -14,7 +15,7 @@ import (
 
 // heldThen adds the holds that concerned job j, which stood at p, at x.At: as the audit list reports, if the store
 // keeps one.
-func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *Explanation) error {
+func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *api.Explanation) error {
 	auditor, ok := e.store.(job.Auditor)
 	if !ok || e.engine.Work(j.Kind).Life.Ended(p.State) {
 		return nil
@@ -54,10 +55,10 @@ func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Positio
 }
 
 // whyThen answers for a past moment from the history.
-func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at time.Time) (Explanation, error) {
+func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at time.Time) (api.Explanation, error) {
 	history, err := e.store.History(ctx, j.ID, 0, 0)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	n := 0
 	var taken []lifecycle.Taken
@@ -68,13 +69,13 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 		n++
 	}
 	if n == 0 {
-		return Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
+		return api.Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
 	}
 	p, err := w.Life.Replay(taken)
 	if err != nil {
-		return Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
+		return api.Explanation{}, job.Errorf(job.Internal, "why", j.ID, "replay: %w", err)
 	}
-	x := Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: exitsOf(w.Life, p)}
+	x := api.Explanation{Job: j.ID, Kind: j.Kind, At: at, Position: p, Moves: exitsOf(w.Life, p)}
 	if err := e.heldThen(ctx, j, p, &x); err != nil {
 		return x, err
 	}

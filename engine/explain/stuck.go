@@ -195,12 +195,9 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 	if kind := job.KindOf(err); kind == job.Unavailable || ctx.Err() != nil {
 		return err
 	}
-	row.Blockers = []api.Blocker{}
-	for _, b := range x.Blockers[:min(len(x.Blockers), stuckReasons)] {
-		row.Blockers = append(row.Blockers, api.Blocker(b))
-	}
+	row.Blockers = append([]job.Blocker{}, x.Blockers[:min(len(x.Blockers), stuckReasons)]...)
 	if err != nil && len(row.Blockers) == 0 { // one record that cannot be explained must not hide the others
-		row.Blockers = append(row.Blockers, api.Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
+		row.Blockers = append(row.Blockers, job.Blocker{Code: "error", Sentence: err.Error(), Since: row.Since})
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/internal/block"
@@ -39,47 +40,20 @@ type Explainer struct {
 // New makes an explainer.
 func New(e *engine.Engine) *Explainer { return &Explainer{engine: e, store: e.Store()} }
 
-// Explanation answers why a job stands where it does.
-type Explanation struct {
-	Job      job.ID             `json:"job"`
-	Kind     job.Kind           `json:"kind"`
-	Title    string             `json:"title,omitempty"`  // the server fills it in
-	Object   string             `json:"object,omitempty"` // as Title
-	At       time.Time          `json:"at"`
-	Position lifecycle.Position `json:"position"`
-	Blockers []job.Blocker      `json:"blockers"`        // empty exactly when the job moves in the next tick
-	Not      []string           `json:"not"`             // what was examined and is no reason
-	Moves    []Exit             `json:"moves"`           // what would move it, and who may
-	Chain    []job.Event        `json:"chain,omitempty"` // of an ended job: how it came to its end
-	Rule     string             `json:"rule,omitempty"`  // of an ended job: the transition that ended it, and why
-	Attempts string             `json:"attempts"`        // used and left
-}
-
-// Exit is one legal event with those who may cause it.
-type Exit struct {
-	Event lifecycle.Event `json:"event"`
-	To    lifecycle.State `json:"to"`
-	By    lifecycle.Actor `json:"by"`
-	Doc   string          `json:"doc"`
-
-	Refused string      `json:"refused,omitempty"` // why a person may not do it now, although the lifecycle has it
-	Remedy  *job.Remedy `json:"remedy,omitempty"`  // how a person does it now
-}
-
 // Why reports what a job waits for: every reason, not the first. A zero time asks about now.
-func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanation, error) {
+func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Explanation, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
-		return Explanation{}, err
+		return api.Explanation{}, err
 	}
 	w := e.engine.Work(j.Kind)
 	if w == nil {
-		return Explanation{}, job.Errorf(job.Refused, "why", id, "this engine does not know the kind %s", j.Kind)
+		return api.Explanation{}, job.Errorf(job.Refused, "why", id, "this engine does not know the kind %s", j.Kind)
 	}
 	if !at.IsZero() {
 		return e.whyThen(ctx, w, j, at)
 	}
-	x := Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position, Moves: exitsOf(w.Life, j.Position)}
+	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position, Moves: exitsOf(w.Life, j.Position)}
 	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
@@ -92,24 +66,24 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 	now := e.engine.Status()
 	whyImpaired(now, &x)
 	if !j.Expires.IsZero() && !j.Expires.After(x.At) || j.Claimed() && !j.Until.After(x.At) {
-		x.ask(whyStopped(now), "its time is up: the next sweep moves it, whatever else keeps it")
+		ask(&x, whyStopped(now), "its time is up: the next sweep moves it, whatever else keeps it")
 		return x, nil
 	}
-	x.ask(block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
-	x.ask(e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
+	ask(&x, block.Definition(&j, w.Life.Hash(), w.Adopts), "its definition is current")
+	ask(&x, e.whyOutside(w, &j, offered(x.Moves)), "the state is one that workers take")
 	if err := e.whyHeld(ctx, &j, &x); err != nil {
 		return x, err
 	}
-	x.ask(e.whyClaimed(&j), "no worker has it")
+	ask(&x, e.whyClaimed(&j), "no worker has it")
 	due, err := e.whyDue(ctx, w, &j, x.At)
 	if err != nil {
 		return x, err
 	}
 	if !block.Rests(&j) {
-		x.ask(due, "it is due")
+		ask(&x, due, "it is due")
 	}
 	if gate := w.Gates[j.State]; gate != nil && !j.Claimed() {
-		x.ask(gate(ctx, &j), "its gate is open")
+		ask(&x, gate(ctx, &j), "its gate is open")
 	}
 	if err := e.whyCapacity(ctx, w, &j, &x); err != nil {
 		return x, err
@@ -118,7 +92,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (Explanati
 }
 
 // ask adds a blocker, or what was no reason.
-func (x *Explanation) ask(b *job.Blocker, not string) {
+func ask(x *api.Explanation, b *job.Blocker, not string) {
 	if b != nil {
 		x.Blockers = append(x.Blockers, *b)
 	} else {
@@ -127,7 +101,7 @@ func (x *Explanation) ask(b *job.Blocker, not string) {
 }
 
 // offer notes in the moves of people how they are made, or why the application's rule refuses them now.
-func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves []Exit) error {
+func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves []api.Move) error {
 	rule, err := e.ruleFor(ctx, w, j)
 	if err != nil {
 		return err
@@ -165,9 +139,9 @@ func refusal(err error) bool {
 }
 
 // ruleFor returns the application's rule about the moves of people on a job.
-func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (func(m *Exit, by lifecycle.Actor, confirm bool) error, error) {
+func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (func(m *api.Move, by lifecycle.Actor, confirm bool) error, error) {
 	if w.Allow == nil {
-		return func(*Exit, lifecycle.Actor, bool) error { return nil }, nil
+		return func(*api.Move, lifecycle.Actor, bool) error { return nil }, nil
 	}
 	var parent *job.Job
 	if j.Parent != "" {
@@ -181,7 +155,7 @@ func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (fu
 	if err != nil {
 		return nil, err
 	}
-	return func(m *Exit, by lifecycle.Actor, confirm bool) error {
+	return func(m *api.Move, by lifecycle.Actor, confirm bool) error {
 		require, err := w.Allow(ctx, j, &engine.Act{Job: j.ID, Event: m.Event, By: by, Confirm: confirm})
 		if err == nil {
 			err = require.Holds(j, parent)
@@ -196,7 +170,7 @@ func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (fu
 }
 
 // offered returns the remedies of the moves that people may make now.
-func offered(moves []Exit) []job.Remedy {
+func offered(moves []api.Move) []job.Remedy {
 	var all []job.Remedy
 	for i := range moves {
 		if r := moves[i].Remedy; r != nil {
@@ -207,8 +181,8 @@ func offered(moves []Exit) []job.Remedy {
 }
 
 // exitsOf lists the legal events at p with all who may cause them, loops left out.
-func exitsOf(life *lifecycle.Table, p lifecycle.Position) []Exit {
-	var exits []Exit
+func exitsOf(life *lifecycle.Table, p lifecycle.Position) []api.Move {
+	var exits []api.Move
 	stage, _ := life.Stage(p.State)
 	for _, a := range stage.Transitions {
 		if a.Stays() {
@@ -216,7 +190,7 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []Exit {
 		}
 		for _, by := range lifecycle.Actors() {
 			if to, err := life.Next(p, a.Event, by); err == nil {
-				exits = append(exits, Exit{Event: a.Event, To: to.State, By: a.By, Doc: a.Doc})
+				exits = append(exits, api.Move{Event: a.Event, To: to.State, By: a.By, Doc: a.Doc})
 				break
 			}
 		}
@@ -252,7 +226,7 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 }
 
 // whyImpaired adds what keeps every job of the server from moving.
-func whyImpaired(now *status.Engine, x *Explanation) {
+func whyImpaired(now *status.Engine, x *api.Explanation) {
 	in := now.Impairment
 	switch {
 	case in != nil:
@@ -265,7 +239,7 @@ func whyImpaired(now *status.Engine, x *Explanation) {
 	}
 }
 
-func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *Explanation) error {
+func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *api.Explanation) error {
 	holds, err := e.store.Hold(ctx, nil)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -20,7 +21,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-func (w *world) why(id job.ID) explain.Explanation {
+func (w *world) why(id job.ID) api.Explanation {
 	w.t.Helper()
 	x, err := w.Why(w.t.Context(), id, time.Time{})
 	if err != nil {
@@ -286,7 +287,7 @@ func TestWhyEnded(t *testing.T) {
 		}
 		again := job.Causing("retry", j.ID, false, "try again where it went wrong")
 		away := job.Causing("delete", j.ID, false, "nobody wants it")
-		want := []explain.Exit{
+		want := []api.Move{
 			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: again.Doc, Remedy: &again},
 			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: away.Doc, Remedy: &away},
 		}

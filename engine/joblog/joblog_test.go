@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
 )
@@ -22,7 +23,7 @@ func open(t *testing.T, dir string, o joblog.Options) *joblog.Logs {
 	return l
 }
 
-func read(t *testing.T, l *joblog.Logs, id job.ID, offset int64, n int) joblog.Chunk {
+func read(t *testing.T, l *joblog.Logs, id job.ID, offset int64, n int) api.Log {
 	t.Helper()
 	c, err := l.Read(id, offset, n)
 	if err != nil {

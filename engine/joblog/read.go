@@ -8,29 +8,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine/internal/lines"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// Line is one line of a log.
-type Line struct {
-	Time  time.Time       `json:"time"`
-	Level string          `json:"level"`
-	Msg   string          `json:"msg"`
-	Epoch int64           `json:"epoch,omitempty"` // of the claim under which it was logged; 0: by the log itself
-	State lifecycle.State `json:"state,omitempty"`
-	Attrs json.RawMessage `json:"attrs,omitempty"`
-}
-
-// Chunk is a part of a log.
-type Chunk struct {
-	Lines []Line `json:"lines"`
-	Next  int64  `json:"next"` // the offset to go on from
-	More  bool   `json:"more"` // there is more to read at once
-}
 
 // Most lines and bytes of one chunk.
 const (
@@ -41,8 +23,8 @@ const (
 // Read stops trying to n lines (0: 1000) from a byte offset that an earlier Next gave (0: the beginning). A job that
 // never logged has an empty log. A line that is not finished yet is left for the next call; one that a crash cut off is
 // given as a warning.
-func (l *Logs) Read(id job.ID, offset int64, n int) (Chunk, error) {
-	c := Chunk{Lines: []Line{}, Next: max(offset, 0)}
+func (l *Logs) Read(id job.ID, offset int64, n int) (api.Log, error) {
+	c := api.Log{Lines: []api.Line{}, Next: max(offset, 0)}
 	path, err := l.path(id)
 	if err != nil {
 		return c, err
@@ -80,10 +62,10 @@ func (l *Logs) Read(id job.ID, offset int64, n int) (Chunk, error) {
 	return c, nil
 }
 
-func parse(text []byte) Line {
-	var line Line
+func parse(text []byte) api.Line {
+	var line api.Line
 	if err := json.Unmarshal(text, &line); err != nil {
-		return Line{Level: "WARN", Msg: fmt.Sprintf("a line of %d bytes was cut off or damaged", len(text))}
+		return api.Line{Level: "WARN", Msg: fmt.Sprintf("a line of %d bytes was cut off or damaged", len(text))}
 	}
 	return line
 }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -60,7 +61,7 @@ func (w *writer) Write(line []byte) (int, error) {
 // note makes a line of the log's own.
 func (l *Logs) note(text string) []byte {
 	// plain fields: cannot fail
-	line, _ := json.Marshal(Line{Time: l.options.Now().Round(time.Microsecond), Level: "WARN", Msg: text})
+	line, _ := json.Marshal(api.Line{Time: l.options.Now().Round(time.Microsecond), Level: "WARN", Msg: text})
 	return append(line, '\n')
 }
 

@@ -3,6 +3,7 @@ package openapi
 import (
 	"maps"
 	"net/http"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,7 +12,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
@@ -172,21 +172,24 @@ var pathTexts = map[string]string{
 	"path": "Path of the file.", "key": "Key of the message.", "upload": "Id of the upload.", "task": "Id of the task.",
 }
 
-// schemaName names the schema of a type: types of package api as they are, others with their package before them.
+// schemaName names the schema of a type.
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if t == reflect.TypeFor[job.Job]() {
+	return schemaOf(path.Base(t.PkgPath()), name)
+}
+
+// schemaOf names the schema of a type: types of package api as they are, others with their package before them.
+func schemaOf(pkg, name string) string {
+	switch {
+	case pkg == "job" && name == "Job":
 		return "Record"
-	}
-	at := t.PkgPath()
-	at = at[strings.LastIndexByte(at, '/')+1:]
-	if at == "" || at == "api" {
+	case pkg == "." || pkg == "api":
 		return name
 	}
-	return strings.ToUpper(at[:1]) + at[1:] + name
+	return strings.ToUpper(pkg[:1]) + pkg[1:] + name
 }
 
 // written maps types that write their JSON themselves to types that describe it.

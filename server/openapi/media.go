@@ -1,6 +1,9 @@
 package openapi
 
-import "github.com/stagepost/stagepost/api"
+import (
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+)
 
 // Media types that several operations have.
 var (
@@ -13,6 +16,6 @@ var (
 
 // JobEvents are the messages of the stream of a job.
 var JobEvents = []Event{
-	{"history", api.Event{}, "An entry of the history. Its number is the id of the message."},
+	{"history", job.Event{}, "An entry of the history. Its number is the id of the message."},
 	{"job", api.Job{}, "The record, when it has changed."},
 }

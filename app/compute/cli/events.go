@@ -107,21 +107,21 @@ func (c *commands) eventLine(e *client.Event) error {
 	}
 	said := strings.TrimSuffix(eventWords(e), ".") + jobs.Because(e.Cause, e.Note)
 	// a person took the timer's transition: its sentence is not what happened, and the note names him
-	early := e.Actor != "" && e.Event.Event == compute.Clean
+	early := e.Actor != "" && e.Event == compute.Clean
 	switch {
 	case early:
 		said = "Its files are removed" + jobs.Because(e.Cause, e.Note)
 	case e.Actor != "":
-		said += fmt.Sprintf(" (%s, %s)", strings.Join(e.By, ", "), e.Actor)
+		said += fmt.Sprintf(" (%s, %s)", e.By.String(), e.Actor)
 	}
 	if c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s  %-8s  %-10s  %s", e.At.Local().Format(time.TimeOnly), e.Event.Event, e.To,
+		c.Out.Line("%s  %-8s  %-10s  %s", e.At.Local().Format(time.TimeOnly), e.Event, e.To,
 			strings.TrimSpace(said))
 		return nil
 	}
 	stamp := e.At.UTC().Format("2006-01-02T15:04:05.000Z")
 	_, err := fmt.Fprintln(c.Out,
-		strings.Join([]string{stamp, cli.Clean(string(e.Event.Event)), cli.Clean(string(e.To)),
+		strings.Join([]string{stamp, cli.Clean(string(e.Event)), cli.Clean(string(e.To)),
 			cli.Clean(strings.TrimSpace(said))}, "\t"))
 	return err
 }
@@ -132,6 +132,6 @@ func eventWords(e *client.Event) string {
 	if e.From == "" {
 		return "It was handed in."
 	}
-	a, _ := compute.JobLife.Transition(e.From, e.Event.Event)
+	a, _ := compute.JobLife.Transition(e.From, e.Event)
 	return a.Doc
 }

@@ -155,10 +155,7 @@ func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
 func viewResults(r *compute.Results) *api.ComputeResults {
 	v := &api.ComputeResults{
 		Bytes: r.Bytes, SHA256: r.SHA256, Files: r.Files, Partial: r.Partial, Sentence: r.Sentence, Skipped: r.Skipped,
-		Reasons: r.Reasons, Renamed: r.Renamed,
-	}
-	for _, f := range r.Names {
-		v.Names = append(v.Names, api.ComputeLeftFile(f))
+		Reasons: r.Reasons, Names: r.Names, Renamed: r.Renamed,
 	}
 	if left := r.LeftOut.Sentence(); left != "" {
 		v.Sentence = strings.TrimPrefix(v.Sentence+"; "+left, "; ")

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 
-	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -13,7 +13,7 @@ import (
 
 // whyFlow reports each task of a flow what it waits for and how that is ended, in place of the one sentence that the
 // engine has for the flow.
-func (s *Handlers) whyFlow(ctx context.Context, x *explain.Explanation) error {
+func (s *Handlers) whyFlow(ctx context.Context, x *api.Explanation) error {
 	at := slices.IndexFunc(x.Blockers, func(b job.Blocker) bool {
 		return b.Code == durable.BlockSignal || b.Code == durable.BlockTime || b.Code == durable.BlockSuspended
 	})

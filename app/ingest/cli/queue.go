@@ -81,7 +81,7 @@ func (c *commands) printQueue(q *client.Queue) error {
 		rows = append(rows, row)
 	}
 	for _, r := range q.Rows {
-		add("jobs", r.Group, r.QueueTotal)
+		add("jobs", r.Group, client.QueueTotal{Kind: r.Kind, State: r.State, Jobs: r.Jobs, Claimed: r.Claimed, Bytes: r.Bytes})
 	}
 	for _, t := range q.States {
 		add("state", "(all)", t)

@@ -37,8 +37,8 @@ var lists = map[string]func(c *commands) error{
 			Children: job.Children{Expected: 123456}}})
 	},
 	"queue": func(c *commands) error {
-		return c.printQueue(&client.Queue{Rows: []client.QueueRow{{Group: long("group"), QueueTotal: client.QueueTotal{Kind: "ingest.batch",
-			State: "UpdateReporting", Bytes: 1 << 40}}}})
+		return c.printQueue(&client.Queue{Rows: []client.QueueRow{{Group: long("group"), Kind: "ingest.batch",
+			State: "UpdateReporting", Bytes: 1 << 40}}})
 	},
 	"holds": func(c *commands) error {
 		return c.printHolds(&client.QueueHolds{Holds: []client.QueueHold{{Hold: job.Hold{Scope: job.Scope{Kind: "ingest.job", State: "Storing", Group: "maps"},

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/orphans"
@@ -24,8 +25,8 @@ type Sight interface {
 	Submission(ctx context.Context, batch job.ID) (ingest.Handed, error)
 	// Named gives the newest job of each object with an ARK or local id.
 	Named(ctx context.Context, name string) ([]job.ID, error)
-	Orphans(ctx context.Context) (orphans.Report, error)
-	FixOrphans(ctx context.Context, f orphans.Fix) (orphans.Fixed, error)
+	Orphans(ctx context.Context) (api.Orphans, error)
+	FixOrphans(ctx context.Context, f orphans.Fix) (api.FixedOrphans, error)
 	Locations(ctx context.Context) ([]ingest.Location, error)
 	Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error)
 	Fixity(ctx context.Context) (fixity.Status, error)

@@ -9,7 +9,6 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// orphans answers with the shape of api.Orphans.
 func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
@@ -26,7 +25,6 @@ func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
 	return server.Reply(w, report)
 }
 
-// fixOrphans answers with the shape of api.FixedOrphans.
 func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
@@ -76,14 +78,14 @@ func (v *view) Named(_ context.Context, name string) ([]job.ID, error) {
 	return nil, nil
 }
 
-func (v *view) Orphans(context.Context) (orphans.Report, error) {
-	o := orphans.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
-	return orphans.Report{At: someday, Orphans: []orphans.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil
+func (v *view) Orphans(context.Context) (api.Orphans, error) {
+	o := api.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
+	return api.Orphans{At: someday, Orphans: []api.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil
 }
 
-func (v *view) FixOrphans(_ context.Context, f orphans.Fix) (orphans.Fixed, error) {
+func (v *view) FixOrphans(_ context.Context, f orphans.Fix) (api.FixedOrphans, error) {
 	v.fixed = f
-	return orphans.Fixed{Removed: []orphans.Orphan{{Rule: "lock"}}, Failed: map[string]string{"a": "b"}}, nil
+	return api.FixedOrphans{Removed: []api.Orphan{{Rule: "lock"}}, Failed: map[string]string{"a": "b"}}, nil
 }
 
 func (v *view) Locations(context.Context) ([]ingest.Location, error) {
@@ -260,13 +262,16 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	row := func(group string, state lc.State, jobs int64) client.QueueRow {
-		return client.QueueRow{Group: group, QueueTotal: client.QueueTotal{Kind: "test.letter", State: state, Jobs: jobs, Bytes: 10 * jobs}}
+		return client.QueueRow{Group: group, Kind: "test.letter", State: state, Jobs: jobs, Bytes: 10 * jobs}
 	}
 	want := []client.QueueRow{row("books", "Posted", 2), row("books", "Burnt", 1), row("maps", "Posted", 2), row("maps", "Held", 1)}
 	if diff := cmp.Diff(want, q.Rows); diff != "" {
 		t.Error(diff)
 	}
-	states := []client.QueueTotal{row("", "Posted", 4).QueueTotal, row("", "Held", 1).QueueTotal, row("", "Burnt", 1).QueueTotal}
+	total := func(state lc.State, jobs int64) client.QueueTotal {
+		return client.QueueTotal{Kind: "test.letter", State: state, Jobs: jobs, Bytes: 10 * jobs}
+	}
+	states := []client.QueueTotal{total("Posted", 4), total("Held", 1), total("Burnt", 1)}
 	if diff := cmp.Diff(states, q.States); diff != "" || q.Total.Jobs != 6 || q.Total.Bytes != 60 {
 		t.Errorf("total %+v: %s", q.Total, diff)
 	}
@@ -313,7 +318,7 @@ func TestAudit(t *testing.T) {
 	if e := get(client.AuditQuery{}, 50); e[49].Object != "1499" || e[0].Object != "1450" {
 		t.Errorf("the newest, oldest first: got %s to %s", e[0].Object, e[49].Object)
 	}
-	if e := get(client.AuditQuery{Actor: "ann"}, 1); len(e) == 1 && (e[0].Job != j.ID || e[0].Event != "hold" || e[0].Note != "flood" || e[0].Seen != 1 || len(e[0].By) != 1) {
+	if e := get(client.AuditQuery{Actor: "ann"}, 1); len(e) == 1 && (e[0].Job != j.ID || e[0].Event != "hold" || e[0].Note != "flood" || e[0].Seen != 1 || e[0].By != lc.Operator) {
 		t.Errorf("got %+v", e[0])
 	}
 	get(client.AuditQuery{Job: j.ID, Event: "hold", Limit: 1}, 1)

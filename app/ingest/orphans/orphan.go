@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
@@ -38,26 +39,10 @@ const (
 	orphanPages = 1000
 )
 
-// Orphan is one finding: a thing that nothing belongs to, or a reference to nothing.
+// Orphan is one finding: a file, lock or message without a job, or a reference to an object that does not exist.
 type Orphan struct {
-	Rule      string    `json:"rule"`
-	Name      string    `json:"name"` // path below the data directory, or id
-	What      string    `json:"what"`
-	Job       job.ID    `json:"job,omitempty"`
-	Since     time.Time `json:"since"`
-	Seconds   int64     `json:"seconds"` // its age
-	Level     string    `json:"level"`
-	Deletable bool      `json:"deletable"`
-
+	api.Orphan
 	Remove func(context.Context) error `json:"-"` // checks again and removes it; nil if only a person can
-}
-
-// Report is what a look found, FAIL before WARN and the oldest first.
-type Report struct {
-	At        time.Time `json:"at"`
-	Orphans   []Orphan  `json:"orphans"`
-	Deletable int       `json:"deletable"`     // of those with level FAIL: what fixing would remove
-	Cut       []string  `json:"cut,omitempty"` // what was not looked at to its end
 }
 
 // Rule is one line of the table of rules. A rule without a look tells why there is nothing to look for.
@@ -129,47 +114,56 @@ type App interface {
 	ReleaseLocks(ctx context.Context, locks []inventory.Lock) error // and lets those go on that wait for them
 }
 
-// search is one look.
+// search is one run of the rules.
 type search struct {
 	*Finder
 	at     time.Time
-	report Report
-	known  map[job.ID]*job.Job // what the look has read; nil: does not exist
+	all    []Orphan
+	report api.Orphans         // of all, without the orphans
+	known  map[job.ID]*job.Job // what has been read; nil: does not exist
 }
 
-// Find looks for what belongs to nothing. It changes nothing, and its work is bounded.
-func (f *Finder) Find(ctx context.Context) (Report, error) {
+// Find lists the orphans, FAIL before WARN and the oldest first. It changes nothing, and its work is bounded.
+func (f *Finder) Find(ctx context.Context) (api.Orphans, error) {
+	_, r, err := f.Search(ctx)
+	return r, err
+}
+
+// Search is as [Finder.Find], and also returns how each orphan is removed.
+func (f *Finder) Search(ctx context.Context) ([]Orphan, api.Orphans, error) {
 	o := &search{Finder: f, at: f.Engine.Clock().Now(), known: map[job.ID]*job.Job{}}
-	o.report = Report{At: o.at, Orphans: []Orphan{}}
+	o.report = api.Orphans{At: o.at, Orphans: []api.Orphan{}}
 	for i := range rules {
 		if look := rules[i].look; look != nil {
 			if err := look(o, ctx); err != nil {
-				return o.report, fmt.Errorf("orphans: %s: %w", rules[i].Name, err)
+				return nil, o.report, fmt.Errorf("orphans: %s: %w", rules[i].Name, err)
 			}
 		}
 	}
-	r := &o.report
-	slices.SortStableFunc(r.Orphans, func(a, b Orphan) int {
+	slices.SortStableFunc(o.all, func(a, b Orphan) int {
 		return cmp.Or(cmp.Compare(a.Level, b.Level), a.Since.Compare(b.Since))
 	})
-	return *r, nil
+	for i := range o.all {
+		o.report.Orphans = append(o.report.Orphans, o.all[i].Orphan)
+	}
+	return o.all, o.report, nil
 }
 
-// found adds a finding. remove is what takes it away, nil if only a person can.
-func (o *search) found(f Orphan, remove func(context.Context) error) {
-	if len(o.report.Orphans) == orphanMost {
+// found adds a finding. remove is nil if only a person can remove it.
+func (o *search) found(f api.Orphan, remove func(context.Context) error) {
+	if len(o.all) == orphanMost {
 		o.cut(fmt.Sprintf("there are more than %d", orphanMost))
 		return
 	}
 	age := max(o.at.Sub(f.Since), 0)
-	f.Seconds, f.Level, f.Remove, f.Deletable = int64(age/time.Second), LevelWarn, remove, remove != nil
+	f.Seconds, f.Level, f.Deletable = int64(age/time.Second), LevelWarn, remove != nil
 	if age > orphanAge {
 		f.Level = LevelFail
 		if f.Deletable {
 			o.report.Deletable++
 		}
 	}
-	o.report.Orphans = append(o.report.Orphans, f)
+	o.all = append(o.all, Orphan{f, remove})
 }
 
 // cut notes once where the look stopped.
@@ -204,28 +198,22 @@ type Fix struct {
 	Note   string // why
 }
 
-// Fixed is what became of it.
-type Fixed struct {
-	Removed []Orphan          `json:"removed"`
-	Failed  map[string]string `json:"failed,omitempty"` // by name: why it is still there
-}
-
 // Fix removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error is of kind Conflict if
 // their number is not the expected one: somebody looked at something else. Directories and files go to the trash. What belongs to something
 // by now stays.
-func (f *Finder) Fix(ctx context.Context, in Fix) (Fixed, error) {
-	done := Fixed{Removed: []Orphan{}}
+func (f *Finder) Fix(ctx context.Context, in Fix) (api.FixedOrphans, error) {
+	done := api.FixedOrphans{Removed: []api.Orphan{}}
 	if in.Note == "" {
 		return done, job.Errorf(job.Invalid, "orphans", "", "it needs a reason (note), which stands in the audit list")
 	}
-	r, err := f.Find(ctx)
+	all, r, err := f.Search(ctx)
 	if err != nil {
 		return done, err
 	}
 	if r.Deletable != in.Expect {
 		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: look again and decide anew", r.Deletable, in.Expect)
 	}
-	for _, one := range r.Orphans {
+	for _, one := range all {
 		if one.Level != LevelFail || one.Remove == nil {
 			continue
 		}
@@ -242,7 +230,7 @@ func (f *Finder) Fix(ctx context.Context, in Fix) (Fixed, error) {
 			done.Failed[one.Name] = err.Error()
 			continue
 		}
-		done.Removed = append(done.Removed, one)
+		done.Removed = append(done.Removed, one.Orphan)
 	}
 	return done, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
@@ -44,7 +45,7 @@ func (o *search) jobs(ctx context.Context) error {
 		}
 		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{record.JobKind}, Parent: b.ID}, func(j *job.Job) error {
 			if !j.Gone {
-				o.found(Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
+				o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
 					What: fmt.Sprintf("job in %s; its batch %s was deleted", j.State, b.ID)}, nil)
 			}
 			return nil
@@ -59,7 +60,7 @@ func (o *search) jobs(ctx context.Context) error {
 		if err != nil || b != nil || j.Parent == "" {
 			return err
 		}
-		o.found(Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: j.Created,
+		o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: j.Created,
 			What: fmt.Sprintf("job in %s; there is no batch %s", j.State, j.Parent)}, nil)
 		return nil
 	})
@@ -70,7 +71,7 @@ func (o *search) batches(ctx context.Context) error {
 	open := false
 	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{record.BatchKind}, Ended: &open}, func(b *job.Job) error {
 		if c := b.Children; c.Created() < c.Expected && !b.Claimed() && o.at.Sub(b.Entered) > orphanAge {
-			o.found(Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
+			o.found(api.Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
 				What: fmt.Sprintf("batch in %s with %d of %d jobs, and nobody works on it", b.State, c.Created(), c.Expected)}, nil)
 		}
 		return nil
@@ -95,7 +96,7 @@ func (o *search) locks(ctx context.Context) error {
 			}
 			what = fmt.Sprintf("its job has ended: %s", j.State)
 		}
-		o.found(Orphan{Rule: "lock", Name: l.String(), Job: job.ID(l.Job), Since: l.Since, What: "lock of " + l.Job + "; " + what}, o.endLock(l))
+		o.found(api.Orphan{Rule: "lock", Name: l.String(), Job: job.ID(l.Job), Since: l.Since, What: "lock of " + l.Job + "; " + what}, o.endLock(l))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func (o *search) messages(ctx context.Context) error {
 				}
 				continue
 			}
-			o.found(Orphan{Rule: "message-without-job", Name: m.Key, Job: m.Job, Since: m.Created,
+			o.found(api.Orphan{Rule: "message-without-job", Name: m.Key, Job: m.Job, Since: m.Created,
 				What: fmt.Sprintf("message for %s; there is no job %s", m.Topic, m.Job)}, nil)
 		}
 		looked += len(all)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
@@ -39,7 +40,7 @@ func (o *search) kept(ctx context.Context) error {
 				_, err = os.Stat(filepath.Join(o.Locations.Path(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)), k.Place.Name, "inventory.json"))
 			}
 			if !there || errors.Is(err, fs.ErrNotExist) {
-				o.found(Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name), Job: job.ID(k.Job), Since: k.Created,
+				o.found(api.Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name), Job: job.ID(k.Job), Since: k.Created,
 					What: fmt.Sprintf("version %d of %s is not in %s", k.Version, k.ARK, k.Place.Dir)}, nil)
 			} else if err != nil {
 				return err
@@ -100,7 +101,7 @@ func (o *search) stages(ctx context.Context, dir string, root *ocfl.Root) error 
 		if yes || statErr != nil {
 			continue
 		}
-		o.found(Orphan{Rule: "temporary", Name: path.Join(dir, location.StagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
+		o.found(api.Orphan{Rule: "temporary", Name: path.Join(dir, location.StagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
 			func(ctx context.Context) error {
 				if yes, err := live(ctx); err != nil || yes {
 					return errors.Join(err, job.Errorf(job.Conflict, "orphans", job.ID(id), "the attempt lives"))
@@ -153,7 +154,7 @@ func (o *search) object(ctx context.Context, dir string, root *ocfl.Root, home s
 	if err != nil {
 		return workdir.IgnoreMissing(err)
 	}
-	f := Orphan{Rule: "version-unknown", Name: path.Join(dir, filepath.ToSlash(name)), Since: info.ModTime()}
+	f := api.Orphan{Rule: "version-unknown", Name: path.Join(dir, filepath.ToSlash(name)), Since: info.ModTime()}
 	ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 	if err != nil {
 		f.What = "object whose inventory cannot be read: " + err.Error()
@@ -180,7 +181,7 @@ func (o *search) object(ctx context.Context, dir string, root *ocfl.Root, home s
 }
 
 // version judges a version that the inventory does not know. As long as the job that stored it is there and has not completed, it will enter it.
-func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f Orphan, e fs.DirEntry) error {
+func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f api.Orphan, e fs.DirEntry) error {
 	if info, err := e.Info(); err == nil {
 		f.Since = info.ModTime()
 	}
@@ -212,7 +213,7 @@ func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f Orp
 }
 
 // half judges a version directory of which the object itself knows nothing: an attempt died while it moved it there.
-func (o *search) half(ctx context.Context, root *ocfl.Root, ark string, f Orphan) error {
+func (o *search) half(ctx context.Context, root *ocfl.Root, ark string, f api.Orphan) error {
 	lock, held, err := o.Inventory.LockOf(ctx, inventory.ObjectLock, ark)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/job"
 )
@@ -44,7 +45,7 @@ func (o *search) work(ctx context.Context) error {
 			err = o.workWithoutBatch(job.ID(e.Name()), name)
 		case b.Gone:
 			gone := *b
-			o.found(Orphan{Rule: "work-without-batch", Name: name, Job: b.ID, Since: b.Entered, What: "work directory; its batch was deleted"},
+			o.found(api.Orphan{Rule: "work-without-batch", Name: name, Job: b.ID, Since: b.Entered, What: "work directory; its batch was deleted"},
 				func(ctx context.Context) error { return o.App.Clear(ctx, &gone) })
 		default:
 			err = o.workOfBatch(ctx, b, name)
@@ -67,7 +68,7 @@ func (o *search) workWithoutBatch(id job.ID, name string) error {
 		return workdir.IgnoreMissing(err)
 	}
 	has := func(part string) bool { _, err := os.Lstat(filepath.Join(dir, part)); return err == nil }
-	f := Orphan{Rule: "work-without-batch", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; its batch does not exist"}
+	f := api.Orphan{Rule: "work-without-batch", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; its batch does not exist"}
 	switch {
 	case has(workdir.ReportsName) || has("report.json"):
 		f.Rule, f.What = "report-without-batch", "reports of a batch that does not exist"
@@ -126,7 +127,7 @@ func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 		if err != nil {
 			return workdir.IgnoreMissing(err)
 		}
-		o.found(Orphan{Rule: "work-without-job", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; the batch has no such job"},
+		o.found(api.Orphan{Rule: "work-without-job", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; the batch has no such job"},
 			func(ctx context.Context) error {
 				if j, err := o.Engine.Store().Get(ctx, id); err == nil && j.Parent == batch {
 					return job.Errorf(job.Conflict, "orphans", id, "it exists by now")
@@ -139,7 +140,7 @@ func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 		if !j.Gone && j.Outcome != "ok" { // failed long ago: the sweep takes it
 			return nil
 		}
-		o.found(Orphan{Rule: "work-of-ended", Name: name, Job: id, Since: j.Entered, What: fmt.Sprintf("work directory; its job has ended: %s", j.State)},
+		o.found(api.Orphan{Rule: "work-of-ended", Name: name, Job: id, Since: j.Entered, What: fmt.Sprintf("work directory; its job has ended: %s", j.State)},
 			func(ctx context.Context) error {
 				done, err := o.Tree.DiscardIdle(batch, id, func() (bool, error) {
 					j, err := o.Engine.Store().Get(ctx, id)
@@ -189,7 +190,7 @@ func (o *search) temporary(name, what string, id job.ID) {
 	if err != nil {
 		return // finished or removed meanwhile
 	}
-	o.found(Orphan{Rule: "temporary", Name: name, Job: id, Since: info.ModTime(), What: what}, func(context.Context) error {
+	o.found(api.Orphan{Rule: "temporary", Name: name, Job: id, Since: info.ModTime(), What: what}, func(context.Context) error {
 		now, err := os.Lstat(file)
 		if err != nil {
 			return workdir.IgnoreMissing(err)
@@ -214,7 +215,7 @@ func (o *search) packages(ctx context.Context) error {
 			return err
 		}
 		dir := filepath.Join(o.Data, filepath.FromSlash(name))
-		f := Orphan{Rule: "package-without-job", Name: name, Job: id, What: "access package; there is no such job"}
+		f := api.Orphan{Rule: "package-without-job", Name: name, Job: id, What: "access package; there is no such job"}
 		switch {
 		case j == nil:
 			age, err := workdir.Idle(dir)
@@ -257,7 +258,7 @@ func (o *search) logs(ctx context.Context) error {
 			return false
 		}
 		if j == nil {
-			o.found(Orphan{Rule: "log-without-job", Name: "log of " + string(id), Job: id, Since: written, What: "log; there is no such job"},
+			o.found(api.Orphan{Rule: "log-without-job", Name: "log of " + string(id), Job: id, Since: written, What: "log; there is no such job"},
 				func(ctx context.Context) error {
 					if err := checkMissing(ctx, o.Engine.Store(), id); err != nil {
 						return err
