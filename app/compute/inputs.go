@@ -39,7 +39,7 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 		return nil
 	}
 	if a.options.Source == nil {
-		return a.unloaded(ctx, r, d, errors.New("this server fetches no inputs any more (setting compute.tes.images)"))
+		return a.unloaded(ctx, r, errors.New("this server fetches no inputs any more (setting compute.tes.images)"))
 	}
 	j := r.Job()
 	l, b := a.loads.enter(&j, missing)
@@ -54,28 +54,34 @@ func (a *App) load(ctx context.Context, r *engine.Run, spec *Spec, d *Data) erro
 		a.loads.forget(j.ID)
 		return errors.Join(err, ctx.Err())
 	}
-	if err := a.arrived(ctx, r, d, l, files); err != nil {
+	full := job.IsFull(err)
+	again := !full && temporary(err) && d.Loads+1 < mostInputTries
+	after := *d
+	switch {
+	case again:
+		after.Loads++
+	case err == nil:
+		after.Loads = 0
+	}
+	if err := a.arrived(ctx, r, d, &after, l, files); err != nil {
 		return err
 	}
 	switch {
 	case err == nil:
-		d.Loads = 0
+		a.loads.forget(j.ID)
 		return a.dropScratch(j.ID)
-	case job.IsFull(err):
-		return engine.Wait(job.Blocker{Code: blockDisk,
-			Sentence: "there is no space here for its inputs: " + plain(err), Until: r.Now().Add(time.Minute)})
-	case temporary(err) && d.Loads+1 < mostInputTries:
-		d.Loads++
-		if err := r.SetData(d); err != nil {
-			return err
-		}
-		return engine.Wait(job.Blocker{
+	case full:
+		return engine.Wait(a.loads.pause(l, job.Blocker{Code: blockDisk,
+			Sentence: "there is no space here for its inputs: " + plain(err), Until: r.Now().Add(time.Minute)}))
+	case again:
+		return engine.Wait(a.loads.pause(l, job.Blocker{
 			Code: blockInputs, Until: r.Now().Add(min(inputPause<<(d.Loads-1), inputPauseMost)),
 			Sentence: fmt.Sprintf("its inputs did not come (attempt %d of %d): %s", d.Loads, mostInputTries,
 				shorten(err.Error())),
-		})
+		}))
 	}
-	return a.unloaded(ctx, r, d, err)
+	a.loads.forget(j.ID)
+	return a.unloaded(ctx, r, err)
 }
 
 // temporary reports whether an error may go away.
@@ -84,38 +90,35 @@ func temporary(err error) bool {
 	return errors.As(err, &e) && e.Temporary() || job.KindOf(err) == job.Unavailable
 }
 
-// arrived records the files of a load that is over. The record replaces the loan.
-func (a *App) arrived(ctx context.Context, r *engine.Run, d *Data, l *load, files []File) error {
+// arrived commits what a load that is over brought, and in after the count of those that failed. The record replaces the
+// loan. After an error the load and d are as before: the next attempt of the step commits it.
+func (a *App) arrived(ctx context.Context, r *engine.Run, d, after *Data, l *load, files []File) error {
 	j := r.Job()
-	if len(files) > 0 {
-		bytes := j.Bytes
-		for _, f := range files {
-			bytes += f.Size
-		}
-		before := d.Fetched
-		d.Fetched = slices.Concat(before, files)
-		if err := r.SetData(d); err != nil {
-			return err
-		}
-		r.SetBytes(bytes)
-		l.loan.becomes(j.ID)
-		if err := r.Save(ctx); err != nil { // the next claim takes the load again
-			d.Fetched = before
-			l.loan.stays(j.ID)
-			return err
-		}
-		j = r.Job()
-		a.usage.record(&j)
+	bytes := j.Bytes
+	for _, f := range files {
+		bytes += f.Size
 	}
-	a.loads.forget(j.ID)
+	after.Fetched = slices.Concat(d.Fetched, files)
+	if err := r.SetData(after); err != nil {
+		return err
+	}
+	r.SetBytes(bytes)
+	l.loan.becomes(j.ID)
+	if err := r.Save(ctx); err != nil {
+		l.loan.stays(j.ID)
+		r.SetBytes(j.Bytes)
+		return errors.Join(err, r.SetData(d))
+	}
+	*d, j = *after, r.Job()
+	a.usage.record(&j)
 	l.loan.release(j.ID)
 	return nil
 }
 
 // unloaded fails a job whose inputs cannot be had. It goes by Processing: the table lets no job fail that was never
 // tried.
-func (a *App) unloaded(ctx context.Context, r *engine.Run, d *Data, reason error) error {
-	if err := errors.Join(a.dropScratch(r.Job().ID), r.SetData(d)); err != nil {
+func (a *App) unloaded(ctx context.Context, r *engine.Run, reason error) error {
+	if err := a.dropScratch(r.Job().ID); err != nil {
 		return err
 	}
 	if err := r.Move(ctx, Begin); err != nil {

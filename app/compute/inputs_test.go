@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
 )
 
 // origin is where inputs come from. It gives the first half of a file, and the rest when its gate is open.
@@ -236,7 +237,39 @@ func TestInputsAreFetched(t *testing.T) {
 	})
 }
 
-// TestInputsFail: each way in which inputs do not come, and what becomes of the job.
+// notifying is a store in which a notification of the job is committed just before a wait for inputs, once for each
+// message: the wait is a conflict, and the engine repeats the step.
+type notifying struct {
+	job.Store
+	notify func(job.ID)
+
+	mu   sync.Mutex // guards seen
+	seen map[string]bool
+}
+
+// Commit is part of job.Store.
+func (s *notifying) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	for i := range changes {
+		c := &changes[i]
+		if !c.Keep && c.Version > 0 && c.Set.Cause != nil && *c.Set.Cause == compute.WaitsForInputs &&
+			s.first(*c.Set.Message) {
+			s.notify(c.Job)
+		}
+	}
+	return s.Store.Commit(ctx, changes...)
+}
+
+// first reports whether a message has not been seen before.
+func (s *notifying) first(message string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.seen[message]
+	s.seen[message] = true
+	return !again
+}
+
+// TestInputsFail: each way in which inputs do not come, and what becomes of the job. It is the same when the steps that
+// wait are repeated.
 func TestInputsFail(t *testing.T) {
 	lasting := errors.New("404 Not Found")
 	always := func(err error) func(string, int) error { return func(string, int) error { return err } }
@@ -261,7 +294,13 @@ func TestInputsFail(t *testing.T) {
 		runInBubble(t, name, func(t *testing.T) {
 			o, from := quick(t), newOrigin()
 			from.fault, o.Source, o.UserBytes = c.fault, from, c.quota
-			w := newHarness(t, o, one(newFake()))
+			store := &notifying{Store: mem.New(), seen: map[string]bool{}}
+			w := newHarnessOn(t, store, o, one(newFake()))
+			store.notify = func(id job.ID) {
+				if err := w.eng.Notify(t.Context(), id, compute.WaitsForInputs); err != nil {
+					t.Error(err)
+				}
+			}
 			order := compute.Order{Owner: "ada", Service: "example",
 				Fetch: []compute.RemoteFile{{Name: "i0", URL: "http://a/1", SHA256: c.sha}}}
 			j, err := w.order(order, map[string]string{compute.Script: hello})
@@ -278,6 +317,9 @@ func TestInputsFail(t *testing.T) {
 			}
 			if n := from.all(); n != c.called {
 				t.Errorf("asked %d times, want %d", n, c.called)
+			}
+			if len(store.seen) < c.called {
+				t.Errorf("the control: %d steps were repeated", len(store.seen))
 			}
 			if left := leftovers(t, o.Dir, &j); left != nil {
 				t.Errorf("left: %v", left)

@@ -26,13 +26,13 @@ type loads struct {
 	ctx context.Context // until the application is closed
 
 	mu   sync.Mutex       // guards the rest, and what is in a load
-	of   map[job.ID]*load // under way, or over and not yet taken by the step
+	of   map[job.ID]*load // under way, over and not yet taken by the step, or failed and followed by a pause
 	busy map[string]int   // under way, by owner and by host
 	all  int              // under way
-	line []queuer         // who waits for a location, in order of arrival
+	line []queuer         // jobs that wait for a slot, in order of arrival
 }
 
-// queuer is a job that waits for a location.
+// queuer is a job that waits for a slot.
 type queuer struct {
 	id   job.ID
 	keys []string
@@ -51,7 +51,8 @@ type load struct {
 	bytes int64  // of these and of what came of the next one
 	err   error
 	over  bool
-	ended bool // the job has ended: no one takes them
+	ended bool         // the job has ended: no one takes them
+	rest  *job.Blocker // it failed, and this is committed; the next one begins when the time of the blocker has come
 }
 
 // errEnded reports that no one requires the inputs any more.
@@ -73,14 +74,20 @@ func (s *loads) keysOf(j *job.Job, files []RemoteFile) []string {
 	return slices.Compact(keys)
 }
 
-// enter gives the load of a job, which it begins if there is a location; else who has the locations.
+// enter gives the load of a job, which it begins if there is a slot; else what the job waits for.
 func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *job.Blocker) {
 	keys := s.keysOf(j, files)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if l := s.of[j.ID]; l != nil {
-		return l, nil
+		if l.rest == nil {
+			return l, nil
+		}
+		if l.rest.Until.After(s.app.engine.Clock().Now()) {
+			return nil, l.rest
+		}
 	}
+	delete(s.of, j.ID)
 	s.drop(j.ID)
 	if holder := s.full(keys); holder != "" {
 		s.line = append(s.line, queuer{j.ID, keys})
@@ -103,7 +110,7 @@ func (s *loads) enter(j *job.Job, files []RemoteFile) (*load, *job.Blocker) {
 	return l, nil
 }
 
-// full reports who has the locations that a job needs; "" if there is one for it.
+// full reports who has the slots that a job needs; "" if one is free.
 func (s *loads) full(keys []string) string {
 	for _, key := range keys {
 		if s.busy[key] >= mostShared {
@@ -116,7 +123,7 @@ func (s *loads) full(keys []string) string {
 	return ""
 }
 
-// run fetches the inputs of one job, gives the location back and wakes the job.
+// run fetches the inputs of one job, frees its slot and wakes the job.
 func (s *loads) run(ctx context.Context, id job.ID, l *load, files []RemoteFile) {
 	defer close(l.done)
 	err := s.app.fetchInputs(ctx, id, files, &arriving{loads: s, load: l})
@@ -184,6 +191,14 @@ func (s *loads) state(l *load) (files []File, sentence string, over bool, err er
 	return slices.Clone(l.files), l.sentence(), l.over, l.err
 }
 
+// pause keeps a load that failed until the time of the blocker: a step that is repeated before does not fetch again.
+func (s *loads) pause(l *load, b job.Blocker) job.Blocker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.rest = &b
+	return b
+}
+
 // forget removes a load that is over and was taken.
 func (s *loads) forget(id job.ID) {
 	s.mu.Lock()
@@ -247,7 +262,7 @@ func (s *loads) progress(id job.ID) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.of[id]
-	if l == nil {
+	if l == nil || l.rest != nil {
 		return ""
 	}
 	return l.sentence()
