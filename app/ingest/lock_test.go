@@ -290,31 +290,33 @@ func TestManyWaitWithoutTime(t *testing.T) {
 	}
 }
 
-// TestWhoStandsFarBackLooksRarely: the first in a long line looks again after a pause, the last much later; and all are called, for time stands still.
-func TestWhoStandsFarBackLooksRarely(t *testing.T) {
+// TestLaterInLineChecksLessOften: the first ten jobs in a long line check again after a pause, the last after four. All
+// are notified: the clock stands still. Each job is in line before the next one is submitted.
+func TestLaterInLineChecksLessOften(t *testing.T) {
 	const n = 35
 	at, stop, ark := time.Now(), newStopper("record"), "ark:/99999/fk4long"
-	w := begin(t, options(t, t.TempDir()), frozen{at}, func(a *App) { a.locks = &tapped{locker: a.inventory, at: stop.at} }, nil)
+	w := begin(t, options(t, t.TempDir()), frozen{at}, func(a *App) {
+		a.locks = &tapped{locker: a.inventory, at: stop.at}
+	}, nil)
 	var batches []job.ID
 	for i := range n {
-		batches = append(batches, w.submit(Submission{PrimaryID: ark, Filename: "f.txt"}, fmt.Sprint("text ", i)).ID)
+		b := w.submit(Submission{PrimaryID: ark, Filename: "f.txt"}, fmt.Sprint("text ", i))
+		batches = append(batches, b.ID)
 		if i == 0 {
 			<-stop.came
+			continue
 		}
-	}
-	all := w.awaitLocks("in line", func(all []Lock) bool { return len(all) == 2 && len(all[1].Waiting) == n-1 })
-	first, last := time.Hour, time.Duration(0)
-	for _, id := range all[1].Waiting {
+		id := w.children(b.ID, 1)[0].ID
 		w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == "object" })
 		j, err := w.store.Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, last = min(first, j.Due.Sub(at)), max(last, j.Due.Sub(at))
+		if got, want := j.Due.Sub(at), time.Duration(1+(i-1)/10)*w.pause(); got != want {
+			t.Errorf("number %d in line checks again after %s, want %s", i, got, want)
+		}
 	}
-	if first != w.pause() || last != 4*w.pause() {
-		t.Errorf("they look again after %s to %s, want %s to %s", first, last, w.pause(), 4*w.pause())
-	}
+	w.awaitLocks("in line", func(all []Lock) bool { return len(all) == 2 && len(all[1].Waiting) == n-1 })
 	close(stop.open)
 	for _, b := range batches {
 		w.end(b)

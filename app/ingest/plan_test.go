@@ -255,8 +255,10 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 	}
 }
 
-// TestPlanHoldDuringALargeBatch: jobs at work finish their stage and wait in the next, those that had not begun go to Held, nothing is stored. Afterwards
-// the first go on by themselves, the others when they are released.
+// TestPlanHoldDuringALargeBatch: jobs at work finish their stage and wait in the next, those that had not begun go to
+// Held, nothing is stored. Afterwards the first go on by themselves, the others when they are released. Each job but the
+// first has its slot for the first stage until the hold is set, and none waits for a share of the slots after it began, so
+// that no more than the first and one job for each slot have begun.
 func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	const n = 60
 	s := newSite(t, nil)
@@ -266,7 +268,7 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 		name := fmt.Sprintf("f%02d", i)
 		rows[i] = s.row(name, "", "")
 		s.answer(name, func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodGet {
+			if i > 0 || r.Method == http.MethodGet {
 				asked <- name
 				<-answer
 			}
@@ -274,6 +276,8 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 		})
 	}
 	w, bulks := startPlan(t, mem.New(), options(t, t.TempDir()))
+	w.sources.most = func(slots int, _ bool) int { return slots }
+	slots := w.e.Capacity(record.JobKind).Slots
 	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", rows...))
 	jobs := w.children(b.ID, n)
 	<-asked
@@ -300,7 +304,7 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 			t.Errorf("why says %q", text)
 		}
 	}
-	if len(waiting) == 0 || len(aside) < n-32 {
+	if len(waiting) == 0 || len(aside) < n-slots-1 {
 		t.Errorf("%d wait in the next stage and %d are held", len(waiting), len(aside))
 	}
 	w.nothingStored()

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/client"
 )
@@ -15,8 +16,9 @@ import (
 // lossy is a line that breaks in the middle of uploads, and loses the answer to an order.
 type lossy struct {
 	http.RoundTripper
-	cuts    int // uploads that break
-	lost    int // answers to orders that do not arrive
+	cuts    int           // uploads that break
+	lost    int           // answers to orders that do not arrive
+	ended   chan struct{} // has an element for each PATCH that the server has ended
 	patches int
 	sent    int64 // bytes of uploads
 
@@ -36,6 +38,13 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = &measured{r.Body, l, left}
 	}
 	answer, err := l.RoundTripper.RoundTrip(r)
+	if r.Method == http.MethodPatch { // a later one would be refused while the server still stores this one
+		select {
+		case <-l.ended:
+		case <-time.After(time.Minute):
+			err = errors.Join(err, errors.New("the server does not end a PATCH"))
+		}
+	}
 	if err == nil && l.lost > 0 && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
 		l.lost--
 		_, _ = io.Copy(io.Discard, answer.Body)
@@ -67,7 +76,14 @@ func (m *measured) Read(b []byte) (int, error) {
 // and one job is made.
 func TestComputeSubmitResumes(t *testing.T) {
 	c := openCompute(t, nil)
-	line := &lossy{RoundTripper: http.DefaultTransport, cuts: 2, lost: 1}
+	line := &lossy{RoundTripper: http.DefaultTransport, cuts: 2, lost: 1, ended: make(chan struct{}, 100)}
+	inner := c.Web.Config.Handler
+	c.Web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner.ServeHTTP(w, r)
+		if r.Method == http.MethodPatch {
+			line.ended <- struct{}{}
+		}
+	})
 	lame, err := client.New(c.Web.URL, client.Options{HTTP: &http.Client{Transport: line}})
 	if err != nil {
 		t.Fatal(err)
