@@ -92,7 +92,7 @@ func TestComposeOfCompute(t *testing.T) {
 			t.Errorf("%s %s: it is not published for this machine alone, or without tokens", name, s.Environment[name])
 		}
 	}
-	services, err := serviceconfig.Read(filepath.Join(dir, "services.yaml"))
+	services, err := serviceconfig.Module{}.Read(filepath.Join(dir, "services.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -430,10 +430,6 @@ func TestZipManyFiles(t *testing.T) {
 		t.Errorf("%.1f MB more on the heap", float64(peak)/1e6)
 	}
 	unzip(t, zipped)
-	files, more, err := Names(t.Context(), root, 1000)
-	if err != nil || !more || len(files) != 1000 {
-		t.Errorf("%d names, more %v, %v", len(files), more, err)
-	}
 }
 
 func heap() uint64 {

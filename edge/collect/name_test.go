@@ -1,17 +1,11 @@
 package collect
 
 import (
-	"context"
 	"crypto/sha256"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -59,45 +53,6 @@ func TestZipDeepAndLong(t *testing.T) {
 	if got, m = pack(t, root, Options{}); len(got) != maxDepth-1 || len(m.Skipped) != 1 ||
 		!strings.Contains(m.Skipped[0].Why, "deep") {
 		t.Errorf("%d entries, %+v", len(got), m.Skipped)
-	}
-}
-
-func TestNamesAndOpen(t *testing.T) {
-	dir, root := job(t)
-	put(t, dir, "sub/a", "alpha")
-	must(t, os.Symlink("../secret", filepath.Join(dir, "out")))
-	must(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644))
-	files, more, err := Names(t.Context(), root, 10)
-	must(t, err)
-	var got []string
-	for _, f := range files {
-		got = append(got, fmt.Sprintf("%s %s %s", f.Mode, f.Name, f.Link))
-	}
-	want := []string{"prw-r--r-- fifo ", "Lrwxrwxrwx out ../secret", "drwxr-xr-x sub ", "-rw-r--r-- sub/a "}
-	if d := cmp.Diff(want, got); d != "" || more {
-		t.Error(d, more)
-	}
-	f, info, err := Open(root, "sub/a")
-	must(t, err)
-	defer f.Close()
-	if b, err := io.ReadAll(f); err != nil || string(b) != "alpha" || info.Size() != 5 {
-		t.Errorf("%q, %d, %v", b, info.Size(), err)
-	}
-	for _, name := range []string{"out", "fifo", "sub"} {
-		if _, _, err := Open(root, name); !errors.Is(err, fs.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, name := range []string{"none", "../secret", "/etc/passwd", ""} {
-		if f, _, err := Open(root, name); err == nil {
-			f.Close()
-			t.Errorf("%s was opened", name)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, _, err := Names(ctx, root, 10); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
 	}
 }
 

@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -161,21 +160,6 @@ func open(at *os.Root, base string, info fs.FileInfo) (*os.File, fs.FileInfo, er
 		return nil, nil, err
 	}
 	return f, now, nil
-}
-
-// Open opens one regular file of a directory for reading, under the rules of Zip, for a page that shows it while the
-// script runs. Links in the path are followed inside dir only; a link at the end, a FIFO, a device or a directory is
-// fs.ErrInvalid.
-func Open(dir *os.Root, name string) (*os.File, fs.FileInfo, error) {
-	info, err := dir.Lstat(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, nil, &fs.PathError{Op: "open", Path: short(name),
-			Err: fmt.Errorf("%w: %s, not a file", fs.ErrInvalid, kind(info.Mode()))}
-	}
-	return open(dir, name, info)
 }
 
 func kind(m fs.FileMode) string {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"time"
 )
 
@@ -266,33 +265,4 @@ type File struct {
 	Mode  fs.FileMode `json:"mode"` // with its type
 	MTime time.Time   `json:"mtime"`
 	Link  string      `json:"link,omitempty"` // the target of a symbolic link
-}
-
-// Names lists the files of dir that Zip would visit, also special files, in the order of the walk, up to a number;
-// more reports that there are others. It omits files that vanish during the walk.
-func Names(ctx context.Context, dir *os.Root, most int) (files []File, more bool, err error) {
-	errFull := errors.New("enough")
-	add := func(at level, base string, info fs.FileInfo) error {
-		if len(files) >= most {
-			return errFull
-		}
-		f := File{Name: at.name + base, Size: info.Size(), Mode: info.Mode(), MTime: info.ModTime()}
-		if info.Mode()&fs.ModeSymlink != 0 {
-			f.Link, _ = at.root.Readlink(base)
-			f.Link = strings.ToValidUTF8(f.Link, "\ufffd")
-		}
-		files = append(files, f)
-		return nil
-	}
-	w := &walker{ctx: ctx, most: most + 1, names: func(string) bool { return true }, seen: add,
-		leave: func(Reason, string, string, ...any) {},
-		dir:   func(at level, base string, info fs.FileInfo) (string, error) { return "", add(at, base, info) }}
-	err = w.walk(dir)
-	if err == errFull {
-		return files, true, nil
-	}
-	if err != nil {
-		err = fmt.Errorf("collect: list: %w", err)
-	}
-	return files, false, err
 }

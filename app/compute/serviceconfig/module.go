@@ -148,15 +148,6 @@ func (m Module) policyWords() string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// Read is that of no module.
-func Read(name string) (*Config, error) { return Module{}.Read(name) }
-
-// ReadServer is that of no module.
-func ReadServer(name string) (*Config, error) { return Module{}.ReadServer(name) }
-
-// Parse is that of no module.
-func Parse(text []byte) (*Config, error) { return Module{}.Parse(text) }
-
 // Added is a service that the module adds, with names of the agents that serve it.
 type Added struct {
 	Service Service

@@ -15,13 +15,6 @@ import (
 // SchemaID names the schema.
 const SchemaID = "urn:stagepost:schema:compute-services"
 
-// Schema gives the JSON Schema (Draft 2020-12) of a file of services, indented, as docs/services.schema.json has it.
-// Editors use it to complete and check while one types.
-func Schema() []byte {
-	return schema.Text(SchemaID, "Stagepost compute services", "The services, and the agents that run their jobs.",
-		describe(fileType, true))
-}
-
 var (
 	fileType = reflect.TypeFor[document]()
 	unitType = reflect.TypeFor[encoding.TextUnmarshaler]()

@@ -114,21 +114,10 @@ func (c *Client) request(ctx context.Context, cl call, d *dog) (*http.Request, e
 	}
 	req.Header.Set("Accept", "*/*")
 	req.Header.Set("User-Agent", "") // none is sent
-	if token, ok := ctx.Value(tokenKey{}).(string); ok && token != "" {
-		req.Header.Set(TokenHeader, token)
-	}
 	if c.o.Authorize != nil {
 		c.o.Authorize(req)
 	}
 	return req, nil
-}
-
-type tokenKey struct{}
-
-// WithToken has a [Client] send the token of a payload with its calls under the context. Our agents keep the one that
-// came with the submission and then answer others that there is no such payload.
-func WithToken(ctx context.Context, token string) context.Context {
-	return context.WithValue(ctx, tokenKey{}, token)
 }
 
 // incomingAnswer is the body of an answer under the eyes of the dog.

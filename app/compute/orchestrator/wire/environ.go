@@ -55,12 +55,6 @@ type Service struct {
 	BindRO      []string // directories that its jobs may read
 }
 
-// Service gives a service by the name in an upload, which must be exactly the lower-case key.
-func (c Config) Service(name string) (Service, bool) {
-	s, ok := c.Services[name]
-	return s, ok
-}
-
 // Mistake is one variable that cannot be used. Values are not repeated: addresses may hold passwords.
 type Mistake struct {
 	Name, Reason string

@@ -62,10 +62,10 @@ func TestEnviron(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if _, ok := got.Service("EXAMPLE"); ok {
+	if _, ok := got.Services["EXAMPLE"]; ok {
 		t.Error("a service that is not there is found")
 	}
-	if _, ok := got.Service("FOO"); ok {
+	if _, ok := got.Services["FOO"]; ok {
 		t.Error("the name of a service is in lower case")
 	}
 }
@@ -146,10 +146,9 @@ func TestEnvironForEver(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	table := VariablesTable()
 	seen := map[string]bool{}
 	for _, v := range Variables() {
-		if v.Meaning == "" || seen[v.Name] || !strings.Contains(table, "| `"+v.Name+"` |") {
+		if v.Meaning == "" || seen[v.Name] {
 			t.Errorf("%s is there twice or means nothing", v.Name)
 		}
 		seen[v.Name] = true

@@ -41,23 +41,6 @@ func Variables() []Variable {
 	return all
 }
 
-// VariablesTable is the list as a table in Markdown.
-func VariablesTable() string {
-	var b strings.Builder
-	b.WriteString("| Variable | Default | Meaning |\n|---|---|---|\n")
-	for _, v := range Variables() {
-		def, ours := "", ""
-		if v.Default != "" {
-			def = "`" + v.Default + "`"
-		}
-		if v.Ours {
-			ours = " Not in the original."
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s%s |\n", v.Name, def, strings.ReplaceAll(v.Meaning, "|", "\\|"), ours)
-	}
-	return b.String()
-}
-
 var plain = []plainVariable{
 	{Variable{"PORT", "5000", false, "The port to listen on, for servers and agents alike."},
 		func(c *Config, v string) error {
