@@ -90,8 +90,8 @@ func temporary(err error) bool {
 	return errors.As(err, &e) && e.Temporary() || job.KindOf(err) == job.Unavailable
 }
 
-// arrived commits what a load that is over brought, and in after the count of those that failed. The record replaces the
-// loan. After an error the load and d are as before: the next attempt of the step commits it.
+// arrived commits what a load that is over brought, and in after the count of those that failed. The record replaces
+// the loan. After an error the load and d are as before: the next attempt of the step commits it.
 func (a *App) arrived(ctx context.Context, r *engine.Run, d, after *Data, l *load, files []File) error {
 	j := r.Job()
 	bytes := j.Bytes

@@ -277,7 +277,7 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	}
 	w, bulks := startPlan(t, mem.New(), options(t, t.TempDir()))
 	w.sources.most = func(slots int, _ bool) int { return slots }
-	slots := w.e.Capacity(record.JobKind).Slots
+	slots := w.e.Status().Pool(record.JobKind).Slots
 	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", rows...))
 	jobs := w.children(b.ID, n)
 	<-asked

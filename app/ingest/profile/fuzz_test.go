@@ -12,7 +12,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("id: [\n")
 	f.Add("id: &a a\nowner: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := Parse([]byte(text))
+		p, err := parse("", []byte(text))
 		if err != nil {
 			line, _, ok := strings.Cut(err.Error(), ":")
 			if !ok || strings.Trim(line, "0123456789") != "" {

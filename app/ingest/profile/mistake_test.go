@@ -12,7 +12,7 @@ import (
 
 // TestAllMistakesAtOnce expects every mistake of a file, each with its position and its line.
 func TestAllMistakesAtOnce(t *testing.T) {
-	_, err := Parse([]byte(`id: maps
+	_, err := parse("", []byte(`id: maps
 ownr: library
 priority: 100
 storage: [main, copy, main/]
@@ -41,7 +41,7 @@ colour: red
 	if len(got) != 5 || !strings.HasPrefix(got[4], "8:1: colour: there is no such key (known: id, description,") {
 		t.Errorf("got %q", got[4:])
 	}
-	_, err = Parse([]byte("id: maps\nallow_networks: [10.0.0.0/8, x, y]\nstorage: [main, copy, main/]\n"))
+	_, err = parse("", []byte("id: maps\nallow_networks: [10.0.0.0/8, x, y]\nstorage: [main, copy, main/]\n"))
 	if !errors.As(err, &all) || len(all) != 3 || all[2].Key != "storage.2" {
 		t.Errorf("beyond the schema: got %v", err)
 	}
@@ -75,7 +75,7 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 		"a tag":            "id: a\ncallback: !!x hush4711\n",
 		"an alias":         "id: a\ncallback:\n  url: https://x.org\n  secret: *hush4711\n",
 	} {
-		_, err := Parse([]byte(text))
+		_, err := parse("", []byte(text))
 		var all Mistakes
 		if !errors.As(err, &all) {
 			t.Errorf("%s: got %v", name, err)
@@ -89,7 +89,7 @@ func TestNoMistakeShowsASecret(t *testing.T) {
 		}
 	}
 	// the control: what is no secret is shown
-	_, err := Parse([]byte("id: a\nowner: [hush4711]\ndescription: plain\npriority: 4711\n"))
+	_, err := parse("", []byte("id: a\nowner: [hush4711]\ndescription: plain\npriority: 4711\n"))
 	var all Mistakes
 	if !errors.As(err, &all) || !strings.Contains(all[1].Excerpt(), "priority: 4711") {
 		t.Errorf("got %v", err)
@@ -138,7 +138,7 @@ func TestEffective(t *testing.T) {
 }
 
 func TestWebhook(t *testing.T) {
-	p, err := Parse([]byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secret_file: one\n    events: [job.failed]\n" +
+	p, err := parse("", []byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secret_file: one\n    events: [job.failed]\n" +
 		"  - name: second\n    url: https://x.org/2\n    secret_file: two\n"))
 	if err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestWebhook(t *testing.T) {
 	if _, ok := p.Webhook("third"); ok {
 		t.Error("there is no third")
 	}
-	_, err = Parse([]byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secret_file: x}\n  - *w\n"))
+	_, err = parse("", []byte("id: a\nwebhooks:\n  - &w {url: https://x.org/1, secret_file: x}\n  - *w\n"))
 	if err == nil || !strings.Contains(err.Error(), "4:5: webhooks.1: it is called x-org, as webhook 0 is") {
 		t.Errorf("got %v", err)
 	}

@@ -12,9 +12,7 @@ import (
 	"github.com/stagepost/stagepost/format/tree"
 )
 
-// Parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
-func Parse(text []byte) (*Profile, error) { return parse("", text) }
-
+// parse reads one profile. The error is [Mistakes]: all of them where the file can be read as YAML, else the first.
 func parse(file string, text []byte) (*Profile, error) {
 	root, err := tree.Read(text, tree.Options{
 		// Quote is off: a key may be a mistyped secret

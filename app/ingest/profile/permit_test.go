@@ -15,7 +15,7 @@ func TestSubmittersAndUpdaters(t *testing.T) {
 		"updaters: []":       {"ann bob", ""},
 		"submitters: [anna]": {"", ""},
 	} {
-		p, err := Parse([]byte("id: maps\n" + text + "\n"))
+		p, err := parse("", []byte("id: maps\n" + text + "\n"))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -33,7 +33,7 @@ func TestSubmittersAndUpdaters(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}
 	}
-	if _, err := Parse([]byte("id: maps\nsubmitters: []\n")); err == nil ||
+	if _, err := parse("", []byte("id: maps\nsubmitters: []\n")); err == nil ||
 		!strings.Contains(err.Error(), "empty list") {
 		t.Errorf("an empty list of submitters would mean all: got %v", err)
 	}

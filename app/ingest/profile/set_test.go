@@ -26,7 +26,7 @@ limits:
 `
 
 func TestParse(t *testing.T) {
-	p, err := Parse([]byte(maps))
+	p, err := parse("", []byte(maps))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestCallbackForms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Parse(text) // JSON is YAML
+		p, err := parse("", text) // JSON is YAML
 		if bad := published.Validate(file); (bad == nil) != (err == nil) || (err == nil) != (one.want != nil) {
 			t.Errorf("%s: Parse returned %v, the published schema %v", name, err, bad)
 		}
@@ -139,7 +139,7 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"in itself": {"id: a\nstorage: &s [*s]\n", "2:14: there is no anchor before it"},
 		"empty":     {"", "1:1"},
 	} {
-		_, err := Parse([]byte(c.text))
+		_, err := parse("", []byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want one with %q", name, err, c.want)
 		}

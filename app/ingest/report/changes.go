@@ -12,11 +12,6 @@ import (
 // they are all of them.
 type Changes = api.Changes
 
-// News tells whether anything became different.
-func News(c *Changes) bool {
-	return c.Missing || len(c.Succeeded)+len(c.Newly)+len(c.Open)+len(c.Deleted) > 0
-}
-
 // Since compares the jobs with those of the report of an earlier generation; nil is a report that is gone.
 func (r *Batch) Since(before *Batch, generation int) *Changes {
 	c := &Changes{Since: generation, Succeeded: []job.ID{}, Newly: []job.ID{}, Failed: []job.ID{}, Open: []job.ID{}, Deleted: []job.ID{}}

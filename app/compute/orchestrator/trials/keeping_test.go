@@ -307,7 +307,8 @@ func configured(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, ok := c.Services["my_tool"]; !ok || s.RunsPerUser != 3 || !filepath.IsAbs(c.DataPath) || len(c.Services) != 1 {
+	if s, ok := c.Services["my_tool"]; !ok || s.RunsPerUser != 3 || !filepath.IsAbs(c.DataPath) ||
+		len(c.Services) != 1 {
 		t.Errorf("got %+v", c)
 	}
 	p := &process{t: t}
