@@ -138,7 +138,7 @@ func TestEffective(t *testing.T) {
 }
 
 func TestWebhook(t *testing.T) {
-	p, err := parse("", []byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secret_file: one\n    events: [job.failed]\n" +
+	p, err := parse("", []byte("id: a\nwebhooks:\n  - url: https://x.org/1\n    secret_file: one\n    events: [job.failed]\n"+
 		"  - name: second\n    url: https://x.org/2\n    secret_file: two\n"))
 	if err != nil {
 		t.Fatal(err)

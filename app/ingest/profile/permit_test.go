@@ -15,7 +15,7 @@ func TestSubmittersAndUpdaters(t *testing.T) {
 		"updaters: []":       {"ann bob", ""},
 		"submitters: [anna]": {"", ""},
 	} {
-		p, err := parse("", []byte("id: maps\n" + text + "\n"))
+		p, err := parse("", []byte("id: maps\n"+text+"\n"))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
