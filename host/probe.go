@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // stalledFor is how long the engine's sweep may get nothing done before the server counts as ailing: many sweeps, so that a slow disk or a
@@ -16,7 +18,7 @@ func (r *Server) healthy() error {
 		return err
 	}
 	if d := r.Engine.Status().Stalled; d > r.stalls {
-		return fmt.Errorf("the engine's sweep has got nothing done for %s", d.Round(time.Second))
+		return fmt.Errorf("the engine's sweep has got nothing done for %s", quantity.FormatDuration(d.Round(time.Second)))
 	}
 	return nil
 }

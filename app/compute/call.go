@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // errStalled ends a transfer in which nothing moves.
@@ -70,7 +71,7 @@ func (m *moving) end() { m.timer.Stop(); m.stop(nil) }
 // name reports an error that the transfer stood still, if it did.
 func (m *moving) name(err error) error {
 	if err != nil && errors.Is(context.Cause(m), errStalled) && !errors.Is(err, errStalled) {
-		return fmt.Errorf("%w (%s): %w", errStalled, m.after, err)
+		return fmt.Errorf("%w (%s): %w", errStalled, quantity.FormatDuration(m.after), err)
 	}
 	return err
 }

@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Limits bound what a payload may use. Zero fields: no bound of their own.
@@ -43,8 +44,8 @@ func either[T comparable](a, b T) T {
 // asks for nothing.
 func (l Limits) Within(most Limits) error {
 	var wrong []error
-	exceeds(&wrong, "wall", l.Wall, most.Wall, spanText)
-	exceeds(&wrong, "cpu", l.CPU, most.CPU, spanText)
+	exceeds(&wrong, "wall", l.Wall, most.Wall, quantity.FormatDuration)
+	exceeds(&wrong, "cpu", l.CPU, most.CPU, quantity.FormatDuration)
 	exceeds(&wrong, "memory", l.Memory, most.Memory, sizeText)
 	exceeds(&wrong, "disk", l.Disk, most.Disk, sizeText)
 	exceeds(&wrong, "output", l.Output, most.Output, sizeText)
@@ -68,18 +69,6 @@ func exceeds[T ~int | ~int64 | ~float64](wrong *[]error, name string, l, most T,
 		}
 		*wrong = append(*wrong, fmt.Errorf("%s %s is more than the %s that its service allows", name, asked, allowed))
 	}
-}
-
-// spanText is a time as people write it in a limit: 2h, not 2h0m0s.
-func spanText(d time.Duration) string {
-	text := d.String()
-	if strings.HasSuffix(text, "m0s") {
-		text = strings.TrimSuffix(text, "0s")
-	}
-	if strings.HasSuffix(text, "h0m") {
-		text = strings.TrimSuffix(text, "0m")
-	}
-	return text
 }
 
 func coresText(n float64) string { return strconv.FormatFloat(n, 'g', -1, 64) }

@@ -52,7 +52,7 @@ func (a *App) sweeps(ctx context.Context, gone <-chan job.ID) {
 // the clock it removes nothing.
 func (a *App) Sweep(ctx context.Context) error {
 	if by, doubt := a.guard.Jumped(); doubt {
-		a.log.Warn("the clock is in doubt; nothing is removed by its age", "by", by)
+		a.log.Warn("the clock is in doubt; nothing is removed by its age", "seconds", int64(by.Seconds()))
 		return nil
 	}
 	batches, err := os.ReadDir(filepath.Join(a.options.Dir, workdir.WorkName))

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/systemd"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 func (c *commands) serve() *cobra.Command {
@@ -84,7 +85,7 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	select {
 	case <-ctx.Done():
 		stop() // from now on a signal ends the program
-		log.Info("stopping", "grace", c.host.Grace)
+		log.Info("stopping", "grace", quantity.FormatDuration(c.host.Grace))
 	case <-r.Failed():
 	}
 	told()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // DialOptions are the address of an agent and how it is called.
@@ -110,7 +111,7 @@ type watch struct {
 type silentError struct{ after time.Duration }
 
 func (e *silentError) Error() string {
-	return fmt.Sprintf("the agent was silent for %s", e.after)
+	return fmt.Sprintf("the agent was silent for %s", quantity.FormatDuration(e.after))
 }
 
 // Timeout is part of net.Error.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // end is all that is known of an end.
@@ -53,7 +54,8 @@ func (e *end) own(ending *compute.Ending) {
 	cause, sentence := "", ""
 	switch {
 	case x.Cause == "wall":
-		cause, sentence = compute.CauseTimeout, fmt.Sprintf("it ran longer than %s", e.limits.Wall)
+		cause, sentence = compute.CauseTimeout, fmt.Sprintf("it ran longer than %s",
+			quantity.FormatDuration(e.limits.Wall))
 	case x.Cause == "disk":
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("it wrote more than %d bytes", e.limits.Disk)
 	case e.limits.Disk > 0 && x.Disk > kibi(e.limits.Disk): // faster than the watcher checked, or at its very end
@@ -68,7 +70,7 @@ func (e *end) own(ending *compute.Ending) {
 	case well:
 	case x.Signal == 24 && e.limits.CPU > 0:
 		cause, sentence = compute.CauseCPU, fmt.Sprintf("one of its processes used more than %s of processor time",
-			e.limits.CPU)
+			quantity.FormatDuration(e.limits.CPU))
 	case (x.Signal == 25 || x.Exit == 128+25) && e.limits.Disk > 0:
 		cause, sentence = compute.CauseDisk, fmt.Sprintf("a file of it grew beyond %d bytes", e.limits.Disk)
 	case x.Signal > 0:

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // minutes is the time limit that Slurm is asked for: the payload's, and what its end takes.
@@ -35,7 +36,7 @@ func (s *Slurm) fits(ctx context.Context, l compute.Limits) error {
 	}
 	return &compute.Refusal{Here: true,
 		Reason: fmt.Sprintf("its wall time of %s needs %d minutes, and the partition %s of %s allows %d",
-			l.Wall, s.minutes(l.Wall), name, s.o.Name, most)}
+			quantity.FormatDuration(l.Wall), s.minutes(l.Wall), name, s.o.Name, most)}
 }
 
 // longest gives the partition that allows the most time, in minutes; bounded is false if one has no limit, or sinfo

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/flowfile"
@@ -160,7 +161,7 @@ func checkOrder(o *api.FlowOrder) error {
 	case o.Priority != nil && (*o.Priority < job.FirstPriority || *o.Priority > job.LastPriority):
 		return wrong("priority must be %d to %d, not %d", job.FirstPriority, job.LastPriority, *o.Priority)
 	case !o.Due.IsZero() && !o.Deadline.IsZero() && !o.Due.Before(o.Deadline):
-		return wrong("it is due at %s, which is not before its deadline", o.Due.UTC())
+		return wrong("it is due at %s, which is not before its deadline", o.Due.UTC().Format(time.RFC3339))
 	}
 	for name := range o.Inputs {
 		if err := checkName("an input", name); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // finding is one line of the doctor's.
@@ -104,7 +105,8 @@ func examineSandbox(ctx context.Context, tier string) []finding {
 		found = append(found, finding{Name: "a payload", Needed: true, Detail: e.Sentence})
 	default:
 		found = append(found, finding{Name: "a payload", OK: true, Needed: true,
-			Detail: fmt.Sprintf("%s ran in %s", agent.Shell(), time.Since(began).Round(time.Millisecond))})
+			Detail: fmt.Sprintf("%s ran in %s", agent.Shell(),
+				quantity.FormatDuration(time.Since(began).Round(time.Millisecond)))})
 	}
 	return found
 }

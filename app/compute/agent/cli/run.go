@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/quantity"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -75,7 +76,7 @@ func (c *commands) runAgent(cmd *cobra.Command, a *agentSettings) error {
 	select {
 	case <-ctx.Done():
 		stop() // from now on a signal ends the program
-		log.Info("stopping", "grace", a.grace)
+		log.Info("stopping", "grace", quantity.FormatDuration(a.grace))
 	case broken := <-r.failed:
 		err = errors.Join(err, broken)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/edge/collect"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Kind is that of these executors in [compute.Capacity].
@@ -234,7 +235,8 @@ func (c *Client) Query(ctx context.Context, h compute.Handle) (compute.Notice, e
 	a := c.ask(n)
 	silent := func() (compute.Notice, error) {
 		return compute.Notice{Standing: compute.Works, Remote: h.Remote,
-			Place: fmt.Sprintf("an agent that has not answered for %s", time.Since(a.begun).Round(time.Second))}, nil
+			Place: fmt.Sprintf("an agent that has not answered for %s",
+				quantity.FormatDuration(time.Since(a.begun).Round(time.Second)))}, nil
 	}
 	select {
 	case <-a.done:
