@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -211,6 +212,14 @@ func unreachable(r *http.Request, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
 		err = u.Err // the method and address stand in the text below
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return job.Errorf(job.Invalid, "request", "", "the certificate of %s is refused: %w (SSL_CERT_FILE=FILE names "+
+			"the certificate of its authority)", r.URL.Host, certificate.Err)
+	}
+	if err.Error() == "http: server gave HTTP response to HTTPS client" {
+		return job.Errorf(job.Invalid, "request", "", "%s does not use TLS: its address begins with http://", r.URL.Host)
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/stagepost/stagepost/format/tree"
 	"github.com/stagepost/stagepost/internal/nearest"
@@ -22,16 +24,33 @@ type entry struct {
 
 // findFile gives the configuration file: the one that is named, else stagepost.yaml here or in the data directory; "" is none.
 func (s *Set) findFile(env func(string) (string, bool)) string {
-	named, _ := env("STAGEPOST_CONFIG")
+	named, _ := env(fileVariable)
 	if named = cmp.Or(s.Named, named); named != "" {
 		return named
 	}
 	for _, name := range []string{"stagepost.yaml", filepath.Join(s.dir(), "stagepost.yaml")} {
-		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(name); err == nil || !errors.Is(err, os.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
 			return name
 		}
 	}
 	return ""
+}
+
+// fileVariable names the configuration file in the environment.
+const fileVariable = "STAGEPOST_CONFIG"
+
+// readError adds to an error of the configuration file where its name comes from.
+func (s *Set) readError(err error) error {
+	var file *fs.PathError
+	switch {
+	case !errors.As(err, &file):
+		return err
+	case s.Named != "":
+		return fmt.Errorf("--config: %w", err)
+	case file.Path == "stagepost.yaml" || filepath.Dir(file.Path) == s.dir():
+		return fmt.Errorf("the configuration file: %w", err)
+	}
+	return fmt.Errorf("%s: %w", fileVariable, err)
 }
 
 // ReadEntries reads a configuration file. {retain: {every: 1h}} and {retain.every: 1h} are the same.

@@ -236,7 +236,7 @@ func (s *Set) Load(flags *pflag.FlagSet, env func(string) (string, bool)) error 
 		return errors.Join(mistakes...)
 	}
 	entries, err := ReadEntries(s.Read)
-	mistakes = append(mistakes, err)
+	mistakes = append(mistakes, s.readError(err))
 	all := s.All()
 	for _, e := range entries {
 		i := slices.IndexFunc(all, func(one Setting) bool { return one.Name == e.Name })

@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/quantity"
 )
 
@@ -30,6 +33,11 @@ type schedule struct {
 func (r *Server) openBackups(s *Settings, k *Keeper) error {
 	if s.BackupKeep < 1 {
 		return cli.Usagef("backup.keep must be at least 1; backup.every: off makes no backups")
+	}
+	for _, part := range config.List(s.BackupWithout) {
+		if all := s.Omissible(); !slices.Contains(all, part) {
+			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part, strings.Join(all, ", "))
+		}
 	}
 	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return k.last().Moment }, do: k.scheduled, log: r.Log}
 	return backup.Sweep(r.Data)

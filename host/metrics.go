@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server/listen"
@@ -74,9 +73,9 @@ func (r *Server) listenMetrics(ctx context.Context, s *Settings) (net.Listener, 
 	if s.MetricsListen == "" {
 		return nil, nil
 	}
-	l, err := listen.Open(ctx, s.MetricsListen, 16, false) // it asks nobody for a token
+	l, err := listenAt(ctx, "metrics.listen", s.MetricsListen, 16, false) // it needs no token
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, err
 	}
 	r.MetricsURL = "http://" + l.Addr().String() + "/metrics"
 	return l, nil

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
@@ -76,13 +77,13 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 		return nil, err
 	}
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+		return nil, cli.Usagef("data: %w (--data DIR names a directory that this user can write)", err)
 	}
 	dropped, err := dropBallast(dir)
 	if dropped || err != nil {
 		log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(dir, ballast), "error", err)
 	}
-	listener, err := openAddress(ctx, s, s.Listen, log)
+	listener, err := openAddress(ctx, s, "listen", s.Listen, log)
 	if err != nil {
 		return nil, err
 	}
@@ -137,15 +138,27 @@ func (r *Server) tellSpace(ctx context.Context, used bool) {
 	}
 }
 
-// openAddress opens an address: to all clients with a token, or without tokens to this machine.
-func openAddress(ctx context.Context, s *Settings, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listen.Open(ctx, address, s.Connections, s.Tokens != "")
+// openAddress opens the address of a setting: to all clients with a token, or without tokens to this machine.
+func openAddress(ctx context.Context, s *Settings, setting, address string, log *slog.Logger) (net.Listener, error) {
+	l, err := listenAt(ctx, setting, address, s.Connections, s.Tokens != "")
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, err
 	}
 	if !listen.Loopback(address) {
 		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, "+
 			"or use a private network", "address", l.Addr().String())
+	}
+	return l, nil
+}
+
+// listenAt opens the address of a setting. Errors name the setting.
+func listenAt(ctx context.Context, setting, address string, most int, authenticated bool) (net.Listener, error) {
+	l, err := listen.Open(ctx, address, most, authenticated)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, cli.Usagef("%s: %s is in use by another program; name another port, or port 0 for a free one", setting, address)
+	case err != nil:
+		return nil, cli.Usagef("%s: %w", setting, err)
 	}
 	return l, nil
 }
@@ -206,8 +219,8 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 	h := &module.Host{
 		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs, Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
-		Listen: func(ctx context.Context, address string) (net.Listener, error) {
-			return openAddress(ctx, s, address, r.Log)
+		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
+			return openAddress(ctx, s, setting, address, r.Log)
 		},
 	}
 	if r.tokens != nil {

@@ -55,11 +55,11 @@ type Host struct {
 	Hosts        []string // names by which requests may come
 	UploadBytes  int64    // most bytes of an upload
 
-	Admit  func(bytes int64) error                                         // refuses what does not fit the disk
-	Tokens server.Tokens                                                   // nil: there are none
-	Valid  func() []string                                                 // hashes of the valid tokens; nil without tokens
-	Listen func(ctx context.Context, address string) (net.Listener, error) // with the server's limits
-	Engine func() *engine.Engine                                           // nil until the engine is made
+	Admit  func(bytes int64) error                                                  // refuses what does not fit the disk
+	Tokens server.Tokens                                                            // nil: there are none
+	Valid  func() []string                                                          // hashes of the valid tokens; nil without tokens
+	Listen func(ctx context.Context, setting, address string) (net.Listener, error) // with the server's limits; errors name the setting
+	Engine func() *engine.Engine                                                    // nil until the engine is made
 }
 
 // App is an application at work. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [Placer], [Locker], [Measurer], [Listener] or [Checker].

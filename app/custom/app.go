@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -66,6 +67,9 @@ func (a *App) Load(ctx context.Context) error {
 	var mistakes []error
 	for _, dir := range []string{a.options.Files, a.options.Dir} {
 		paths, err := yamlFiles(dir)
+		if err != nil && dir == a.options.Files {
+			err = fmt.Errorf("lifecycle.dir: %w", err)
+		}
 		mistakes = append(mistakes, err)
 		for _, path := range paths {
 			if err := a.load(ctx, path); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/host"
 )
 
@@ -111,18 +112,7 @@ func TestTerminalOf80Columns(t *testing.T) {
 	if err := os.WriteFile("letter.txt", []byte("Dear Anna,\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := newSettings()
-	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-	s.Bind(flags, "serve")
-	err := flags.Parse([]string{"--listen=127.0.0.1:0", "--compute-local=2", "--compute-sandbox=auto"})
-	if err == nil {
-		err = s.Load(flags, func(string) (string, bool) { return "", false })
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Data = data
-	r, err := host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
+	r, err := started(t, "--data="+data, "--compute-local=2", "--compute-sandbox=auto")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +133,23 @@ func TestTerminalOf80Columns(t *testing.T) {
 	if tried < 70 {
 		t.Errorf("%d commands were tried", tried)
 	}
+}
+
+// started starts a server in this process as serve does with flags, on a free port unless they name one.
+func started(t *testing.T, args ...string) (*host.Server, error) {
+	t.Helper()
+	s := newSettings()
+	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
+	s.Bind(flags, config.Shared)
+	s.Bind(flags, "serve")
+	flags.StringVar(&s.Named, "config", "", "")
+	if err := flags.Parse(append([]string{"--listen=127.0.0.1:0"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(flags, func(string) (string, bool) { return "", false }); err != nil {
+		return nil, cli.Usage(err)
+	}
+	return host.Start(t.Context(), s, slog.New(slog.DiscardHandler))
 }
 
 // trialCalls returns the calls of a line: one, or one for each command about a job.

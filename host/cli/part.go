@@ -42,6 +42,13 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config())},
 			Server: []*cobra.Command{c.serve(), c.version()},
 			Hidden: []*cobra.Command{c.docs()},
+			Hint: func(err error, _ int) string {
+				var e *job.Error
+				if errors.As(err, &e) && e.Kind == job.Unavailable && strings.Contains(err.Error(), " is in use by ") {
+					return "stop the process that it names, or name another data directory with --data DIR"
+				}
+				return ""
+			},
 			Missing: func(path []string, e *job.Error) string {
 				switch words := strings.Join(path, " ") + " "; {
 				case strings.HasPrefix(words, "admin token ") && errors.Is(e, fs.ErrNotExist):

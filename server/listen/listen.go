@@ -3,6 +3,7 @@ package listen
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,20 +18,23 @@ import (
 func Open(ctx context.Context, address string, most int, authenticated bool) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: it must be HOST:PORT", address)
+		return nil, fmt.Errorf("%q is not HOST:PORT", address)
 	}
 	if !authenticated && !Loopback(address) {
-		return nil, fmt.Errorf("listen on %q: without tokens (--tokens) only loopback addresses (127.0.0.1, ::1, "+
-			"localhost) are allowed: anybody who reaches the server could do anything", address)
+		return nil, fmt.Errorf("%s: without tokens (--tokens) only loopback addresses (127.0.0.1, ::1, localhost) are "+
+			"allowed: each client that reaches the server could do anything", address)
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %q: %w", address, err)
+		var failed *net.OpError
+		if errors.As(err, &failed) {
+			err = failed.Err // its operation and address stand in the text already
+		}
+		return nil, fmt.Errorf("%s: %w", address, err)
 	}
 	if a, ok := l.Addr().(*net.TCPAddr); !authenticated && (!ok || !a.IP.IsLoopback()) {
 		_ = l.Close()
-		return nil, fmt.Errorf("listen on %q: %s resolves to %s, which is not a loopback address", address, host,
-			l.Addr())
+		return nil, fmt.Errorf("%s: %s resolves to %s, which is not a loopback address", address, host, l.Addr())
 	}
 	if most <= 0 {
 		most = 4096

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -58,6 +59,7 @@ func ReadServiceConfig(s *Settings, file func(name string) (*serviceconfig.Confi
 	var wrong error
 	if s.Services != "" {
 		if all, wrong = file(s.Services); wrong != nil {
+			wrong = fmt.Errorf("compute.services: %w", wrong)
 			all = &serviceconfig.Config{}
 		}
 	}
@@ -319,7 +321,7 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Door, erro
 	if address == "" {
 		return nil, nil
 	}
-	l, err := c.h.Listen(ctx, address)
+	l, err := c.h.Listen(ctx, "compute.listen", address)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ type App struct {
 func Open(h *module.Host, s *Settings) (*App, error) {
 	profiles, err := s.OpenProfiles(h.Dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("ingest.profiles: %w", err)
 	}
 	if err := profiles.Set().CheckSecrets(); err != nil {
 		return nil, err
@@ -146,13 +146,16 @@ func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
 	if s.MailPassword != "" {
 		text, err := secretfile.Read(s.MailPassword)
 		if err != nil {
-			return nil, cli.Usagef("mail.password_file: %v", err)
+			return nil, cli.Usagef("mail.password_file: %w", err)
 		}
 		o.Password = mail.Secret(text)
 	}
+	if (o.User == "") != (o.Password == "") {
+		return nil, cli.Usagef("mail.user and mail.password_file go together")
+	}
 	sender, err := mail.SMTP(o)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, cli.Usagef("mail.smtp, mail.tls, mail.host: %w", err)
 	}
 	return sender, nil
 }
