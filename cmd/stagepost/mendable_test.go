@@ -116,7 +116,7 @@ func TestErrorsOfAClient(t *testing.T) {
 	defer secure.Close()
 	for args, want := range map[string]string{
 		"--token-file missing":    "token_file: missing: no such file",
-		"--token-file readable":   "chmod 600 readable",
+		"--token-file readable":   "(chmod 600)",
 		"--token-file text":       "token_file text: that is no token",
 		"--data " + dir + "/none": "name one with --server URL or --data DIR",
 		"--server " + secure.URL:  "(SSL_CERT_FILE=FILE names the certificate of its authority)",
