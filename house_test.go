@@ -43,6 +43,7 @@ var rules = []rule{
 	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
 	{"engine/meter", []string{"job", "lifecycle"}, "words for those who count; the engine imports them"},
 	{"engine/remote", []string{"job", "lifecycle"}, "what remote workers exchange with the engine, which imports it"},
+	{"engine/operator", []string{"job", "lifecycle", "engine/clock"}, "acts of operators; the engine imports it"},
 	{"engine/status", []string{"job"}, "the state of an engine, which imports it"},
 	{"engine/cause", []string{"job"}, "causes that the engine records; applications import it"},
 	{"engine/explain", []string{"job", "lifecycle", "engine", "api"}, "it reads the engine and the store, and stands above both; its answers are those of the API"},
@@ -208,7 +209,7 @@ func together(dir, path string) string {
 var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
 // nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/metrics", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "engine/remote", "engine/status", "engine/cause", "cli", "config", "host", "host/cli",
+var nameless = []string{"server", "server/metrics", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "engine/remote", "engine/operator", "engine/status", "engine/cause", "cli", "config", "host", "host/cli",
 	"module", "backup"}
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.

@@ -5,27 +5,15 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine/internal/block"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Act is what a person does to a job. It takes the same way as a worker's outcome: lifecycle, version, one commit.
-type Act struct {
-	Job     job.ID
-	Event   lifecycle.Event
-	By      lifecycle.Actor // Operator or Owner
-	Actor   string          // who
-	Note    string          // why
-	Version int64           // of the record the person saw; 0: whatever it is now
-	Confirm bool            // the person was notified what the event loses, and means it
-	// what the job is doing is interrupted, where the event can let it end by itself; other events ignore it
-	Now bool
-}
-
 // Do lets a person cause an event. It takes the job away from a worker that has it, but for transitions that ask the
 // worker: then the claim stays, and a step in this process is notified ([Run.Changed]). Errors: NotFound, Refused (with
 // the legal moves), Conflict if the version is no longer current.
-func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
+func (e *Engine) Do(ctx context.Context, a operator.Act) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.do(ctx, &a)
 		if job.KindOf(err) != job.Conflict || a.Version != 0 || try == 5 {
@@ -34,7 +22,7 @@ func (e *Engine) Do(ctx context.Context, a Act) (job.Job, error) {
 	}
 }
 
-func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
+func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	if err != nil {
 		return j, err
@@ -84,11 +72,8 @@ func (e *Engine) do(ctx context.Context, a *Act) (job.Job, error) {
 	return e.one(ctx, c)
 }
 
-// SetPriority moves a job in its queue at once, the one who works on it. It stands in the history like any event. A job
-// that waits for a person because its attempts or its starts are used up where there is no failure exit
-// (its cause is attempts or poison) has them again and is due. version is that of the record the person saw; 0: whatever
-// it is now.
-func (e *Engine) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
+// SetPriority is part of operator.Acts.
+func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
 		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {

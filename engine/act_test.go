@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -39,14 +40,14 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		j := w.post(engine.Order{})
 		synctest.Wait()
 		seen := w.get(j.ID)
-		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "sooner"); err != nil {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
-		stop := engine.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town", Version: seen.Version}
+		stop := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town", Version: seen.Version}
 		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "you saw version") {
 			t.Errorf("with the old version: %v", err)
 		}
-		if _, err := w.SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
 			t.Errorf("priority with the old version: %v", err)
 		}
 		stop.Version = w.get(j.ID).Version
@@ -59,10 +60,10 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" || last.Note != "wrong town" {
 			t.Errorf("the history says %+v, %v", last, err)
 		}
-		if _, err := w.SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
 			t.Errorf("priority of an ended job: %v", err)
 		}
-		if _, err := w.SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann", "sooner"); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann", "sooner"); job.KindOf(err) != job.Invalid {
 			t.Errorf("priority 100: %v", err)
 		}
 		w.verify(j.ID)
@@ -85,7 +86,7 @@ func TestActWithoutAVersionRereads(t *testing.T) {
 				defer w.stop()
 				j := w.post(engine.Order{})
 				synctest.Wait()
-				a := engine.Act{Job: j.ID, Event: "stop", By: lc.Operator}
+				a := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}
 				if c.version {
 					a.Version = w.get(j.ID).Version
 				}
@@ -131,14 +132,14 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 		sorting, held := w.post(engine.Order{}), w.post(engine.Order{Group: "shut"})
 		synctest.Wait()
 		for _, c := range []struct {
-			act engine.Act
+			act operator.Act
 			can string
 		}{
-			{engine.Act{Job: sorting.ID, Event: "release", By: lc.Operator}, "(can: stop)"},
-			{engine.Act{Job: sorting.ID, Event: "stop", By: lc.Owner}, "(can: nothing)"},
-			{engine.Act{Job: held.ID, Event: "retry", By: lc.Operator}, "(can: release, delete)"},
-			{engine.Act{Job: held.ID, Event: "explode", By: lc.Operator}, "(can: release, delete)"},
-			{engine.Act{Job: sorting.ID, Event: "next", By: lc.Operator}, "only worker may"},
+			{operator.Act{Job: sorting.ID, Event: "release", By: lc.Operator}, "(can: stop)"},
+			{operator.Act{Job: sorting.ID, Event: "stop", By: lc.Owner}, "(can: nothing)"},
+			{operator.Act{Job: held.ID, Event: "retry", By: lc.Operator}, "(can: release, delete)"},
+			{operator.Act{Job: held.ID, Event: "explode", By: lc.Operator}, "(can: release, delete)"},
+			{operator.Act{Job: sorting.ID, Event: "next", By: lc.Operator}, "only worker may"},
 		} {
 			before := w.get(c.act.Job)
 			_, err := w.Do(t.Context(), c.act)
@@ -150,7 +151,7 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 				t.Errorf("%s: the refusal changed the record", c.act.Event)
 			}
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: "let_none", Event: "stop", By: lc.Operator}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop", By: lc.Operator}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 	})
@@ -172,7 +173,7 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 				child := letters(map[lc.State]engine.Step{
 					"Riding": func(context.Context, *engine.Run) error { return engine.Fail("axle", errBroken) },
 				})
-				child.Allow = func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+				child.Allow = func(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 					if a.Event == "delete" && !a.Confirm {
 						return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "confirm it")
 					}
@@ -185,14 +186,14 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 				if err != nil || len(page.Jobs) != 2 || batch.State != "Emptied" {
 					t.Fatalf("%d children of one that is %s, %v", len(page.Jobs), batch.State, err)
 				}
-				j, err := w.Do(t.Context(), engine.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner})
+				j, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner})
 				if job.KindOf(err) != c.want {
 					t.Errorf("got %s, %v", j.State, err)
 				}
 				if c.want != "" && (!strings.Contains(err.Error(), "Emptied (must be Open)") || w.get(j.ID).State != "Lost") {
 					t.Errorf("got %v, it is %s", err, w.get(j.ID).State)
 				}
-				remove := engine.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator}
+				remove := operator.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator}
 				if _, err := w.Do(t.Context(), remove); job.KindOf(err) != job.Refused {
 					t.Errorf("not confirmed: %v", err)
 				}
@@ -221,7 +222,7 @@ func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -261,7 +262,7 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 					if j = w.end(j.ID); j.State != "Lost" || j.Origin != origin || tries != 5*i {
 						t.Fatalf("got %s from %s after %d tries", j.State, j.Origin, tries)
 					}
-					retried, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+					retried, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
 					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i || retried.Outcome != lc.None || retried.Ended {
 						t.Fatalf("got %+v, %v", retried, err)
 					}
@@ -269,7 +270,7 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 				if j = w.end(j.ID); j.Outcome != lc.OK || tries != 13 || others != 2 {
 					t.Errorf("got %s after %d tries and %d others", j.Outcome, tries, others)
 				}
-				if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator}); job.KindOf(err) != job.Refused {
+				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator}); job.KindOf(err) != job.Refused {
 					t.Errorf("retry of a success: %v", err)
 				}
 				w.verify(j.ID)
@@ -291,7 +292,7 @@ func TestRetryAfterTheDeadline(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{Deadline: time.Now().Add(time.Minute)}).ID)
 		time.Sleep(time.Minute)
-		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.Outcome != lc.OK {

@@ -2,17 +2,16 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Amend lets a person correct what is stored of a job that no one works on: its tasks and data, not its state. change
-// is given the record, and may be called again; its error stops the act. The act stands in the audit list, first: what
-// a person wanted is known whatever becomes of the process. Of the act, Confirm and Now are not read. Errors: NotFound,
-// Invalid without an actor or a note, Conflict if a worker has the job or the version is no longer current.
-func (e *Engine) Amend(ctx context.Context, a Act, object string, change func(*job.Job) ([]job.Task, json.RawMessage, error)) (job.Job, error) {
+// Amend is part of operator.Acts.
+func (e operators) Amend(
+	ctx context.Context, a operator.Act, object string, change operator.Correction,
+) (job.Job, error) {
 	if a.Actor == "" || a.Note == "" {
 		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job, "it needs an actor and a note that says why")
 	}
@@ -28,7 +27,9 @@ func (e *Engine) Amend(ctx context.Context, a Act, object string, change func(*j
 	}
 }
 
-func (e *Engine) amend(ctx context.Context, a *Act, object string, change func(*job.Job) ([]job.Task, json.RawMessage, error), entered *bool) (job.Job, error) {
+func (e operators) amend(
+	ctx context.Context, a *operator.Act, object string, change operator.Correction, entered *bool,
+) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	switch {
 	case err != nil:
@@ -47,7 +48,7 @@ func (e *Engine) amend(ctx context.Context, a *Act, object string, change func(*
 		tasks[i].Epoch, tasks[i].Changed = j.Epoch, now
 	}
 	if !*entered {
-		if err := e.Audit(ctx, Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}); err != nil {
+		if err := e.Audit(ctx, operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}); err != nil {
 			return j, err
 		}
 		*entered = true

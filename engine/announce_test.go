@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -75,7 +76,7 @@ func TestEveryTransitionIsAnnounced(t *testing.T) {
 		"a person": {sorting: takes(time.Hour), want: "begin stop retry next finish", then: func(w *world, id job.ID) {
 			time.Sleep(time.Minute)
 			for _, ev := range []lc.Event{"stop", "retry"} {
-				if _, err := w.Do(w.t.Context(), engine.Act{Job: id, Event: ev, By: lc.Operator, Actor: "ann"}); err != nil {
+				if _, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lc.Operator, Actor: "ann"}); err != nil {
 					w.t.Fatal(err)
 				}
 			}
@@ -110,7 +111,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		w := start(t, mem.New(), (&postbox{}).options(), announcing(nil))
 		defer w.stop()
 		scope := job.Scope{Group: "maps"}
-		if _, err := w.Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		held := w.post(engine.Order{Group: "maps"})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -57,7 +58,7 @@ func TestPersonAsksTheWorker(t *testing.T) {
 				id := w.post(aTrek).ID
 				time.Sleep(time.Minute + time.Second)
 				began := time.Now()
-				j, err := w.Do(t.Context(), engine.Act{Job: id, Event: "pause", By: lc.Owner, Actor: "ann"})
+				j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner, Actor: "ann"})
 				if err != nil || j.State != "Pausing" || !j.Claimed() || j.Epoch != 1 || j.Starts != 1 {
 					t.Fatalf("got %+v, %v", j, err)
 				}
@@ -91,7 +92,7 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" && !j.Claimed() })
 		began := time.Now()
-		if j, err := w.Do(t.Context(), engine.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil || j.Claimed() || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil || j.Claimed() || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		if j := w.end(id); j.State != "Home" || time.Since(began) > 0 {
@@ -133,7 +134,7 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 					if err := r.Move(ctx, "go"); err != nil {
 						return err
 					}
-					if _, err := w.Do(ctx, engine.Act{Job: r.Job().ID, Event: "pause", By: lc.Owner}); err != nil {
+					if _, err := w.Do(ctx, operator.Act{Job: r.Job().ID, Event: "pause", By: lc.Owner}); err != nil {
 						return err
 					}
 					return last(ctx, r)
@@ -181,7 +182,7 @@ func TestAskingChangesTheTime(t *testing.T) {
 				defer w.stop()
 				began, id := time.Now(), w.post(aTrek).ID
 				time.Sleep(30 * time.Second)
-				if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil {
 					t.Fatal(err)
 				}
 				j := w.end(id)
@@ -221,7 +222,7 @@ func TestAccompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("not today")
 		work := treks(rests(tired))
-		work.Accompany = func(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
+		work.Accompany = func(_ context.Context, j *job.Job, _ *operator.Act, c *job.Change) error {
 			if c.Note == "refuse" {
 				return job.Errorf(job.Refused, string(c.Event), j.ID, "%w", refuse)
 			}
@@ -236,7 +237,7 @@ func TestAccompany(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		before := w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		act := engine.Act{Job: id, Event: "reset", By: lc.Owner, Note: "refuse"}
+		act := operator.Act{Job: id, Event: "reset", By: lc.Owner, Note: "refuse"}
 		if _, err := w.Do(t.Context(), act); !errors.Is(err, refuse) || w.get(id).Version != before.Version {
 			t.Errorf("got %v", err)
 		}

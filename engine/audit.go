@@ -3,21 +3,19 @@ package engine
 import (
 	"context"
 
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Entry is something a person did that changes no job: a lock broken, profiles read anew.
-type Entry struct {
-	By     lifecycle.Actor // defaults to Operator
-	Actor  string          // who
-	Event  lifecycle.Event // what, one word
-	Object string          // to what
-	Note   string          // why
-}
+// Operator returns the side of the engine for operators, beside [Engine.Do].
+func (e *Engine) Operator() operator.Acts { return operators{e} }
 
-// Audit enters what a person did in the store's audit list. Events of jobs and holds are entered by themselves.
-func (e *Engine) Audit(ctx context.Context, n Entry) error {
+// operators implements operator.Acts.
+type operators struct{ *Engine }
+
+// Audit is part of operator.Acts.
+func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 	if n.By == 0 {
 		n.By = lifecycle.Operator
 	}

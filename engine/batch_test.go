@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -125,7 +126,7 @@ func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 			t.Fatalf("%d failed, %v", len(page.Jobs), err)
 		}
 		broken = false
-		if _, err := w.Do(t.Context(), engine.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Owner}); err != nil {
 			t.Fatal(err)
 		}
 		if c := w.get(batch.ID).Children; c.Failed != 0 || c.Open != 3 {
@@ -164,7 +165,7 @@ func TestDeletedChildCounts(t *testing.T) {
 		if j := w.get(batch.ID); j.Ended || j.Children.Open != 1 {
 			t.Fatalf("the batch is %s with %+v", j.State, j.Children)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: page.Jobs[0].ID, Event: "delete", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -259,7 +260,7 @@ func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if _, err := w.Do(ctx, engine.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
 					return err
 				}
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -79,7 +80,7 @@ func TestChainDoesNotOvertake(t *testing.T) {
 				broken = false
 				w.post(engine.Order{Group: "second"})
 				synctest.Wait() // it is in Posted, and has the only slot
-				if _, err := w.Do(t.Context(), engine.Act{Job: first.ID, Event: "retry", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: first.ID, Event: "retry", By: lc.Owner}); err != nil {
 					t.Fatal(err)
 				}
 				settle(t, w.store)
@@ -111,14 +112,14 @@ func TestHoldStopsTheChain(t *testing.T) {
 				defer w.stop()
 				j := w.post(engine.Order{Group: "maps"})
 				synctest.Wait()
-				if _, err := w.Hold(t.Context(), c.scope, "ann", "flood", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(t.Context(), c.scope, "ann", "flood", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Hour)
 				if got := w.get(j.ID); got.State != c.state || got.Claimed() {
 					t.Errorf("got %s, claimed %v", got.State, got.Claimed())
 				}
-				if _, err := w.Release(t.Context(), c.scope, "ann", "over"); err != nil {
+				if _, err := w.Operator().Release(t.Context(), c.scope, "ann", "over"); err != nil {
 					t.Fatal(err)
 				}
 				if j = w.end(j.ID); j.Outcome != lc.OK {

@@ -297,13 +297,13 @@ func wrongAtFirst(tr *trial, off time.Duration) {
 	if s := tr.status(); s.Doubt == "" || tr.count(tr.deleted) > 0 {
 		tr.Errorf("%d deleted, clock %+v", tr.count(tr.deleted), s)
 	}
-	if _, err := tr.e.ConfirmClock(tr.Context(), "ann", ""); job.KindOf(err) != job.Invalid {
+	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", ""); job.KindOf(err) != job.Invalid {
 		tr.Errorf("a confirmation without a note: %v", err)
 	}
-	if s, err := tr.e.ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil || s.Doubt != "" {
+	if s, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil || s.Doubt != "" {
 		tr.Errorf("confirmed: %+v, %v", s, err)
 	}
-	if _, err := tr.e.ConfirmClock(tr.Context(), "ann", "again"); job.KindOf(err) != job.Refused {
+	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "again"); job.KindOf(err) != job.Refused {
 		tr.Errorf("a second confirmation: %v", err)
 	}
 	tr.fill()
@@ -357,7 +357,7 @@ func switchedOff(tr *trial) {
 		tr.Errorf("%d deleted, clock %+v", tr.count(tr.deleted), s)
 	}
 	time.Sleep(100 * time.Hour)
-	if _, err := tr.e.ConfirmClock(tr.Context(), "ann", "it was off for three days"); err != nil {
+	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "it was off for three days"); err != nil {
 		tr.Error(err)
 	}
 	time.Sleep(tr.keep - 2*time.Hour)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -51,7 +52,7 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		if err != nil || !blocks(x, "definition") {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
-		_, err = second.Do(t.Context(), engine.Act{Job: j.ID, Event: "hold", By: lc.Operator})
+		_, err = second.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
 		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), oldLetter.Hash()) {
 			t.Errorf("do: %v", err)
 		}

@@ -4,16 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Discard makes the time of an ended job end now that it would be kept for ([Work.Keep]): the timer's transition out of
-// its end is taken at once, under the same conditions as by retention. Who wanted it and why stand in the history entry
-// of that transition and in the audit list. Of the act, Event and Confirm are not read. A tombstone stays as it is, and
-// that is no error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it),
-// Conflict if the version is no longer current.
-func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {
+// Discard is part of operator.Acts.
+func (e operators) Discard(ctx context.Context, a operator.Act) (job.Job, error) {
 	entered := false
 	for try := 1; ; try++ {
 		j, err := e.discard(ctx, &a, &entered)
@@ -24,7 +21,7 @@ func (e *Engine) Discard(ctx context.Context, a Act) (job.Job, error) {
 }
 
 // discard is one attempt. entered reports whether the audit list has it already.
-func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, error) {
+func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	if err != nil {
 		return j, err
@@ -39,7 +36,7 @@ func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, e
 		by = lifecycle.Operator
 	}
 	if !*entered { // first: what a person wanted is known, whatever becomes of the process
-		if err := e.Audit(ctx, Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}); err != nil {
+		if err := e.Audit(ctx, operator.Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}); err != nil {
 			return j, err
 		}
 		*entered = true
@@ -63,7 +60,7 @@ func (e *Engine) discard(ctx context.Context, a *Act, entered *bool) (job.Job, e
 }
 
 // discardable gives the event that clears job j away, and where its batch must be then; nothing for a tombstone.
-func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *Act) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
+func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operator.Act) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
 	refuse := func(format string, args ...any) error {
 		return job.Errorf(job.Refused, "discard", j.ID, format, args...)
 	}

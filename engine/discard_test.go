@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -39,8 +40,8 @@ func TestDiscard(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Sweep: time.Minute}, work)
 		defer w.stop()
 		j, other := w.end(w.post(engine.Order{}).ID), w.end(w.post(engine.Order{}).ID)
-		act := engine.Act{Job: j.ID, By: lc.Owner, Actor: "ada", Note: "no room", Version: j.Version}
-		got, err := w.Discard(t.Context(), act)
+		act := operator.Act{Job: j.ID, By: lc.Owner, Actor: "ada", Note: "no room", Version: j.Version}
+		got, err := w.Operator().Discard(t.Context(), act)
 		if err != nil || got.State != "Burnt" || !got.Gone {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -53,7 +54,7 @@ func TestDiscard(t *testing.T) {
 			t.Errorf("the audit list is %+v", list)
 		}
 		act.Version = 0
-		if again, err := w.Discard(t.Context(), act); err != nil || again.Version != got.Version {
+		if again, err := w.Operator().Discard(t.Context(), act); err != nil || again.Version != got.Version {
 			t.Errorf("a second time: %+v, %v", again, err)
 		}
 		if n := len(w.audited()); n != 1 || announced != 1 {
@@ -89,17 +90,17 @@ func TestDiscardRefused(t *testing.T) {
 		before := len(w.audited())
 		for _, c := range []struct {
 			what string
-			act  engine.Act
+			act  operator.Act
 			kind job.ErrorKind
 			says string
 		}{
-			{"open", engine.Act{Job: open.ID, Actor: "ada"}, job.Refused, "has not ended"},
-			{"seen before", engine.Act{Job: ended.ID, Actor: "ada", Version: 1}, job.Conflict, "changed meanwhile"},
-			{"nobody", engine.Act{Job: ended.ID}, job.Invalid, "no actor"},
-			{"unknown", engine.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
-			{"of a batch", engine.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and its report"},
+			{"open", operator.Act{Job: open.ID, Actor: "ada"}, job.Refused, "has not ended"},
+			{"seen before", operator.Act{Job: ended.ID, Actor: "ada", Version: 1}, job.Conflict, "changed meanwhile"},
+			{"nobody", operator.Act{Job: ended.ID}, job.Invalid, "no actor"},
+			{"unknown", operator.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
+			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and its report"},
 		} {
-			if _, err := w.Discard(t.Context(), c.act); job.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", c.what, err)
 			}
 		}
@@ -107,7 +108,7 @@ func TestDiscardRefused(t *testing.T) {
 			t.Errorf("%d entries of what nobody did", n-before)
 		}
 		// the control
-		if got, err := w.Discard(t.Context(), engine.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" {
+		if got, err := w.Operator().Discard(t.Context(), operator.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

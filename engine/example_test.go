@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -161,7 +162,7 @@ func ExampleEngine_Do() {
 	j := place(e, engine.Order{})
 	fmt.Println(j.State, j.Cause, j.Message)
 	missing = false
-	_, err := e.Do(context.Background(), engine.Act{
+	_, err := e.Do(context.Background(), operator.Act{
 		Job: j.ID, Event: "retry", By: lifecycle.Operator, Actor: "ann", Note: "the tea has come",
 	})
 	if err != nil {
@@ -177,12 +178,12 @@ func ExampleEngine_Do() {
 }
 
 // A hold keeps the jobs that it matches from being claimed until it is released.
-func ExampleEngine_Hold() {
+func ExampleEngine_Operator() {
 	ctx := context.Background()
 	e, stop := shop(engine.Options{}, orders(done))
 	defer stop()
 	tea := job.Scope{Group: "tea"}
-	if _, err := e.Hold(ctx, tea, "ann", "stocktaking", time.Time{}); err != nil {
+	if _, err := e.Operator().Hold(ctx, tea, "ann", "stocktaking", time.Time{}); err != nil {
 		log.Fatal(err)
 	}
 	j, err := e.Submit(ctx, engine.Order{Kind: "order", Group: "tea"})
@@ -194,7 +195,7 @@ func ExampleEngine_Hold() {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)
-	if _, err := e.Release(ctx, tea, "ann", "done"); err != nil {
+	if _, err := e.Operator().Release(ctx, tea, "ann", "done"); err != nil {
 		log.Fatal(err)
 	}
 	if j, err = e.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended }); err != nil {

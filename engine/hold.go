@@ -15,9 +15,8 @@ import (
 // ([Work.Parks]).
 const held lifecycle.Event = "hold"
 
-// Hold keeps the jobs of a scope from being worked on: nothing of it is claimed or begun after Hold returned, and what
-// is at work stops at the end of its stage. A zero until: for as long as no one releases it.
-func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
+// Hold is part of operator.Acts.
+func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error) {
 	if why == "" {
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
 	}
@@ -32,8 +31,8 @@ func (e *Engine) Hold(ctx context.Context, s job.Scope, who, why string, until t
 	return holds, err
 }
 
-// Release ends the hold of a scope. Jobs that a hold put aside stay there until a person releases each of them.
-func (e *Engine) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
+// Release is part of operator.Acts.
+func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
 	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
 	if err == nil {

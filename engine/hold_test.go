@@ -17,7 +17,7 @@ func TestHoldEndsByItself(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood", began.Add(10*time.Minute)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood", began.Add(10*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		w.end(w.post(engine.Order{Owner: "ann"}).ID)
@@ -39,7 +39,10 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 		release func(*world, job.Scope) error
 		after   time.Duration
 	}{
-		{"release", func(w *world, s job.Scope) error { _, err := w.Release(w.t.Context(), s, "ann", "over"); return err }, 0},
+		{"release", func(w *world, s job.Scope) error {
+			_, err := w.Operator().Release(w.t.Context(), s, "ann", "over")
+			return err
+		}, 0},
 		{"control: by the store", func(w *world, s job.Scope) error {
 			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
 			return err
@@ -50,7 +53,7 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 				w := start(t, mem.New(), engine.Options{Sweep: time.Hour}, letters(nil))
 				defer w.stop()
 				scope := job.Scope{Group: "maps", State: "Posted"}
-				if _, err := w.Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(t.Context(), scope, "ann", "flood", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				j := w.post(engine.Order{Group: "maps"})
@@ -79,10 +82,10 @@ func TestHoldNeedsAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
-		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); job.KindOf(err) != job.NotFound {
+		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); job.KindOf(err) != job.NotFound {
 			t.Errorf("a release of nothing: got %v", err)
 		}
 		if j := w.end(w.post(engine.Order{}).ID); j.Outcome != lc.OK {

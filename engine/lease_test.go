@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -249,7 +250,7 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 				j := w.post(engine.Order{})
 				time.Sleep(2 * time.Second)
 				other := outside(t, &tap{Store: store})
-				if _, err := other.Do(t.Context(), engine.Act{Job: j.ID, Event: "hold", By: lc.Operator}); err != nil {
+				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator}); err != nil {
 					t.Fatal(err)
 				}
 				if after := (<-ended).Sub(began); after != c.after {

@@ -159,7 +159,7 @@ func TestPriorityGoesFirst(t *testing.T) {
 			w.post(o)
 		}
 		late := w.post(engine.Order{Group: "e", Priority: new(70)})
-		if _, err := w.SetPriority(t.Context(), late.ID, late.Version, 5, "ann", "sooner"); err != nil {
+		if _, err := w.Operator().SetPriority(t.Context(), late.ID, late.Version, 5, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
 		settle(t, w.store)

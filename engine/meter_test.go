@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/meter"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -142,7 +143,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		stopped := w.post(engine.Order{})
 		synctest.Wait()
 		b.take()
-		if _, err := w.Do(t.Context(), engine.Act{Job: stopped.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/meter"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -272,7 +273,7 @@ func TestMoveUnderAHold(t *testing.T) {
 		var kinds []job.ErrorKind
 		w = start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 			if len(kinds) == 0 {
-				if _, err := w.Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm", time.Time{}); err != nil {
 					return err
 				}
 			}
@@ -288,7 +289,7 @@ func TestMoveUnderAHold(t *testing.T) {
 		if j := w.get(id); j.State != "Camp" || j.Claimed() || j.Cause != cause.Hold || j.Attempts != 0 {
 			t.Errorf("got %+v", j)
 		}
-		if _, err := w.Release(t.Context(), job.Scope{Kind: "test.trek"}, "ann", "over"); err != nil {
+		if _, err := w.Operator().Release(t.Context(), job.Scope{Kind: "test.trek"}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		j := w.end(id)
@@ -315,7 +316,7 @@ func TestMoveOfALostClaim(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
-		if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "stop", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		close(on)

@@ -60,7 +60,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
 				}
 				broken = false
-				if _, err := w.SetPriority(t.Context(), id, 0, 50, "ann", "the disk is back"); err != nil {
+				if _, err := w.Operator().SetPriority(t.Context(), id, 0, 50, "ann", "the disk is back"); err != nil {
 					t.Fatal(err)
 				}
 				if j := w.end(id); j.State != "Clean" {
@@ -101,7 +101,7 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if j, err := w.SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil || !j.Due.Equal(wait.Due) || j.Cause != "snow" {
+			if j, err := w.Operator().SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil || !j.Due.Equal(wait.Due) || j.Cause != "snow" {
 				t.Errorf("due %s, cause %q, %v", j.Due, j.Cause, err)
 			}
 		})
@@ -147,7 +147,7 @@ func testPoisonWithoutExit(t *testing.T) {
 		if n := strings.Count(log.String(), "held as poison"); n != 1 || counted != 1 {
 			t.Errorf("it is logged %d times and counted %d times", n, counted)
 		}
-		if _, err := w.SetPriority(t.Context(), id, 0, 50, "ann", "the library is repaired"); err != nil {
+		if _, err := w.Operator().SetPriority(t.Context(), id, 0, 50, "ann", "the library is repaired"); err != nil {
 			t.Fatal(err)
 		}
 		if j := w.end(id); j.State != "Clean" || begun != 1 {

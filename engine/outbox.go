@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine/meter"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -75,10 +76,8 @@ func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) 
 	return len(messages), err
 }
 
-// Replay makes messages due again that were delivered or abandoned, with all their attempts left. Nothing is replayed
-// if one of the keys is wrong: NotFound, or Conflict for one that is still under way. It stands in the audit list
-// before it happens.
-func (e *Engine) Replay(ctx context.Context, keys []string, actor, note string) error {
+// Replay is part of operator.Acts.
+func (e operators) Replay(ctx context.Context, keys []string, actor, note string) error {
 	if len(keys) == 0 {
 		return job.Errorf(job.Invalid, "replay", "", "it needs the keys of messages")
 	}
@@ -89,7 +88,7 @@ func (e *Engine) Replay(ctx context.Context, keys []string, actor, note string) 
 	if len(keys) == 1 {
 		what = keys[0]
 	}
-	if err := e.Audit(ctx, Entry{Actor: actor, Event: "replay", Object: what, Note: note}); err != nil {
+	if err := e.Audit(ctx, operator.Entry{Actor: actor, Event: "replay", Object: what, Note: note}); err != nil {
 		return err
 	}
 	_, err := e.store.Outbox(ctx, job.OutboxCall{Replay: keys, Now: e.clock.Now()})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -99,7 +100,7 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		if got := w.get(stopped.ID); got.State != "Riding" {
 			t.Fatalf("got %s", got.State)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: stopped.ID, Event: "fail", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail", By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Fatalf("got %v", err)
 		}
 	})
@@ -126,7 +127,7 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if c.stop {
-					if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+					if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -412,12 +413,12 @@ func TestReplay(t *testing.T) {
 			note string
 			want job.ErrorKind
 		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x", job.NotFound}} {
-			if err := w.Replay(t.Context(), bad.keys, "ann", bad.note); job.KindOf(err) != bad.want {
+			if err := w.Operator().Replay(t.Context(), bad.keys, "ann", bad.note); job.KindOf(err) != bad.want {
 				t.Errorf("%v: got %v", bad.keys, err)
 			}
 		}
 		mended.Store(true)
-		if err := w.Replay(t.Context(), []string{m[0].Key}, "ann", "the coach runs again"); err != nil {
+		if err := w.Operator().Replay(t.Context(), []string{m[0].Key}, "ann", "the coach runs again"); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -132,7 +132,7 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 	n := j.Attempts + 1 // there is no exit to take
 	stage, _ := w.Life.Stage(j.State)
 	due := now.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
-	if stage.Endures == "" { // a person ends that: see [Engine.SetPriority]
+	if stage.Endures == "" { // a person ends that: see [operator.Acts]
 		due = block.Never
 		o = &outcome{verdict: o.verdict, cause: cause.Attempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -33,7 +34,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			return nil
 		}})
 		work.Parks = byGroup
-		work.Allow = func(_ context.Context, _ *job.Job, a *engine.Act) (job.Require, error) {
+		work.Allow = func(_ context.Context, _ *job.Job, a *operator.Act) (job.Require, error) {
 			return job.Require{Free: a.Event == "release"}, nil
 		}
 		w := start(t, mem.New(), engine.Options{Slots: 1}, work)
@@ -43,14 +44,14 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		waiting := w.post(engine.Order{Group: "maps"})
 		other := w.post(engine.Order{Group: "books"})
 		hold := job.Scope{Group: "maps"}
-		if _, err := w.Hold(t.Context(), hold, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), hold, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
 		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold || j.Message != "group=maps is on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("release under the hold: got %v", err)
 		}
 		later := w.post(engine.Order{Group: "maps"})
@@ -68,7 +69,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		if j := w.get(later.ID); j.State != "Held" {
 			t.Errorf("the one that came later is %s", j.State)
 		}
-		if _, err := w.Release(t.Context(), hold, "ben", "the water is gone"); err != nil {
+		if _, err := w.Operator().Release(t.Context(), hold, "ben", "the water is gone"); err != nil {
 			t.Fatal(err)
 		}
 		w.end(first.ID)
@@ -76,7 +77,7 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Errorf("it left %s without being released", j.State)
 		}
 		for _, id := range []job.ID{waiting.ID, later.ID} {
-			if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: "release", By: lc.Operator, Actor: "ben"}); err != nil {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator, Actor: "ben"}); err != nil {
 				t.Fatal(err)
 			}
 			<-atWork
@@ -98,7 +99,7 @@ func TestHoldThatEndsParksNobody(t *testing.T) {
 		for _, h := range []job.Hold{
 			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)}, {Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
 		} {
-			if _, err := w.Hold(t.Context(), h.Scope, "ann", "flood", h.Until); err != nil {
+			if _, err := w.Operator().Hold(t.Context(), h.Scope, "ann", "flood", h.Until); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -119,11 +120,11 @@ func TestHoldOnOneJob(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
 		all := job.Scope{Kind: "test.letter"}
-		if _, err := w.Hold(t.Context(), all, "ann", "wait", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), all, "ann", "wait", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		one, two := w.post(engine.Order{}), w.post(engine.Order{})
-		if _, err := w.Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -194,7 +195,7 @@ func slip(t *testing.T, n int, store job.Store) (slipped int) {
 		for range i % 8 {
 			runtime.Gosched()
 		}
-		if _, err := e.Hold(ctx, job.Scope{Group: group}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := e.Operator().Hold(ctx, job.Scope{Group: group}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		before, err := store.Get(ctx, j.ID)
@@ -211,7 +212,7 @@ func slip(t *testing.T, n int, store job.Store) (slipped int) {
 		if before.State == "Posted" && after.State != "Posted" && after.State != "Held" {
 			slipped++
 		}
-		if _, err := e.Release(ctx, job.Scope{Group: group}, "ann", "over"); err != nil {
+		if _, err := e.Operator().Release(ctx, job.Scope{Group: group}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -231,7 +232,7 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		j := w.post(engine.Order{})
 		<-atWork
 		seen := w.get(j.ID)
-		got, err := w.SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")
+		got, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")
 		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker || got.State != "Sorting" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
@@ -260,14 +261,14 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		for _, h := range []job.Scope{{Group: "maps"}, {Owner: "ben", Kind: "test.letter"}, {Group: "books"}} {
-			if _, err := w.Hold(t.Context(), h, "ann", "flood", time.Now().Add(24*time.Hour)); err != nil {
+			if _, err := w.Operator().Hold(t.Context(), h, "ann", "flood", time.Now().Add(24*time.Hour)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		j := w.post(engine.Order{Group: "maps", Owner: "ben"})
 		time.Sleep(time.Hour)
 		for _, h := range []job.Scope{{Group: "maps"}, {Owner: "ben", Kind: "test.letter"}} {
-			if _, err := w.Release(t.Context(), h, "ann", "dry again"); err != nil {
+			if _, err := w.Operator().Release(t.Context(), h, "ann", "dry again"); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Hour)
@@ -315,7 +316,7 @@ func TestNobodyIsHeldByAHoldThatIsGone(t *testing.T) {
 		work.Parks = byGroup
 		w := start(t, hasty{mem.New(), new(sync.Once)}, engine.Options{}, work)
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		j := w.post(engine.Order{Group: "maps"})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -50,7 +51,7 @@ func (w *holdWorld) put() {
 	}
 	s := w.scope()
 	w.lift(s, false)
-	holds, err := w.Hold(w.t.Context(), s, "ann", "flood", until)
+	holds, err := w.Operator().Hold(w.t.Context(), s, "ann", "flood", until)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func (w *holdWorld) lift(s job.Scope, release bool) {
 		}
 	}
 	if release {
-		if _, err := w.Release(w.t.Context(), s, "ann", "dry again"); err != nil {
+		if _, err := w.Operator().Release(w.t.Context(), s, "ann", "dry again"); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -151,7 +152,7 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 					return nil
 				}})
 				work.Parks = byGroup
-				work.Allow = func(_ context.Context, _ *job.Job, a *engine.Act) (job.Require, error) {
+				work.Allow = func(_ context.Context, _ *job.Job, a *operator.Act) (job.Require, error) {
 					return job.Require{Free: a.Event == "release"}, nil
 				}
 				w := &holdWorld{world: start(t, mem.New(), engine.Options{Slots: 8}, work), random: pace}
@@ -184,12 +185,12 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				if len(held) == 0 || len(held) == len(w.jobs) {
 					t.Errorf("control: %d of %d are put aside", len(held), len(w.jobs))
 				}
-				if _, err := w.Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann", "a narrower one", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann", "a narrower one", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				for _, id := range held {
 					j := w.get(id)
-					_, err := w.Do(t.Context(), engine.Act{Job: id, Event: "release", By: lc.Operator})
+					_, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator})
 					if narrow := j.Group == "maps" && j.Owner == "ann"; narrow != (job.KindOf(err) == job.Refused) || !narrow && err != nil {
 						t.Errorf("release of %s (%s of %s): %v", id, j.Group, j.Owner, err)
 					}

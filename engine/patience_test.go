@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -155,7 +156,7 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 			}
 		}
 		mu.Unlock()
-		j, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
 		if err != nil || j.State != "Sorting" || !j.Deadline.IsZero() || !j.Expires.Equal(time.Now().Add(3*time.Hour)) {
 			t.Errorf("got %s until %s, deadline %s, %v", j.State, j.Expires, j.Deadline, err)
 		}
@@ -169,11 +170,11 @@ func TestPatienceWhereNoTimerMoves(t *testing.T) {
 		work.Patience = func(*job.Job, lc.State) time.Duration { return time.Minute }
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		held, waits := w.post(engine.Order{}), w.post(engine.Order{})
-		if _, err := w.Do(t.Context(), engine.Act{Job: held.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: held.ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		if j := w.end(waits.ID); j.State != "Lost" { // the control

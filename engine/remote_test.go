@@ -224,7 +224,7 @@ func TestReportGoesStraightOn(t *testing.T) {
 				w.post(engine.Order{})
 				mine := w.acquire("ann", 1)[0]
 				if c.hold {
-					if _, err := w.Hold(t.Context(), job.Scope{}, "ben", "flood", time.Time{}); err != nil {
+					if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ben", "flood", time.Time{}); err != nil {
 						t.Fatal(err)
 					}
 				}

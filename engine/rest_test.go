@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -67,7 +68,7 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)
 				}
 				began := time.Now()
-				if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: "go", By: lc.Owner}); err != nil {
+				if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "go", By: lc.Owner}); err != nil {
 					t.Fatal(err)
 				}
 				if j = w.end(id); j.State != "Home" || time.Since(began) > 0 || j.Epoch != 3 {
@@ -121,7 +122,7 @@ func TestRestIsLeftByAReset(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		if j, err := w.Do(t.Context(), engine.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil || j.State != "Camp" || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil || j.State != "Camp" || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		synctest.Wait()

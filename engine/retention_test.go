@@ -8,6 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -115,11 +116,11 @@ func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := delivered(t, 10, time.Hour, nil)
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{Group: "held"}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "held"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}), w.post(engine.Order{Group: "held"})}
-		if _, err := w.Do(t.Context(), engine.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(7 * 24 * time.Hour)

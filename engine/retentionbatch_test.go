@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -96,7 +97,7 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 		if err != nil || len(page.Jobs) != 1 {
 			t.Fatal(page.Jobs, err)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)

@@ -152,7 +152,7 @@ func TestSubmissionDoesNotOvertake(t *testing.T) {
 			return takes(time.Minute)(ctx, r)
 		}}))
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ann", Group: "old"})

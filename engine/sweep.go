@@ -222,7 +222,7 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	}
 	due := now
 	switch {
-	case poison: // there is no exit to take: a person ends the wait, see [Engine.SetPriority]
+	case poison: // there is no exit to take: a person ends the wait, see [operator.Acts]
 		due = block.Never
 		o.err = fmt.Errorf("%w, and %s has no failure exit", o.err, j.State)
 		defer func() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -114,7 +115,7 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				if c.hold {
-					if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+					if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -158,7 +159,7 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				if c.held {
-					if _, err := w.Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+					if _, err := w.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -190,7 +191,7 @@ func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 		if j = w.get(j.ID); j.State != "Held" || !j.Expires.IsZero() {
 			t.Fatalf("got %s, expires %s", j.State, j.Expires)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "release", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "release", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.State != "Lost" && j.State != "Held" {
@@ -248,7 +249,7 @@ func TestTimeStartsAnewWithARetry(t *testing.T) {
 			t.Fatalf("got %s, expires %s", j.State, j.Expires)
 		}
 		time.Sleep(time.Hour)
-		j, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Operator})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
 		if err != nil || j.State != "Running" || !j.Expires.Equal(time.Now().Add(time.Minute)) {
 			t.Fatalf("got %s until %s, %v", j.State, j.Expires, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -59,10 +60,8 @@ func (e *Engine) frozen() bool {
 	return jumped
 }
 
-// ConfirmClock trusts the wall clock as it is now, in the name of a person who examined it; the reason is entered in
-// the audit list. After a jump forward everything that has ended is kept for its full time from now on. Errors: Invalid
-// without a note, Refused when there is no doubt.
-func (e *Engine) ConfirmClock(ctx context.Context, actor, note string) (clock.State, error) {
+// ConfirmClock is part of operator.Acts.
+func (e operators) ConfirmClock(ctx context.Context, actor, note string) (clock.State, error) {
 	s := e.guard.State()
 	switch {
 	case note == "":
@@ -71,7 +70,7 @@ func (e *Engine) ConfirmClock(ctx context.Context, actor, note string) (clock.St
 		return s, job.Errorf(job.Refused, "clock", "", "the clock is not in doubt: there is nothing to confirm")
 	}
 	what := s.Doubt + " by " + s.By.Round(time.Second).String() + ", now " + s.Wall.UTC().Format(time.RFC3339)
-	if err := e.Audit(ctx, Entry{Actor: actor, Event: "confirm-clock", Object: what, Note: note}); err != nil {
+	if err := e.Audit(ctx, operator.Entry{Actor: actor, Event: "confirm-clock", Object: what, Note: note}); err != nil {
 		return s, err
 	}
 	e.guard.Confirm()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -54,7 +55,7 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 			moved <- j
 		}()
 		synctest.Wait()
-		if _, err := w.Do(t.Context(), engine.Act{Job: still.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: still.ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		if j := <-moved; j.State != "Held" {

@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -112,7 +113,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		ids = append(ids, j.ID)
 		switch rapid.IntRange(0, 5).Draw(t, "fate") {
 		case 0:
-			_, err = e.Do(ctx, engine.Act{Job: j.ID, Event: "hold", By: lc.Operator})
+			_, err = e.Do(ctx, operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
 		case 1, 2: // on to Running, unclaimed
 			err = e.Advance(ctx, &j, "begin", now)
 		case 3: // claimed by somebody else, perhaps long ago
@@ -128,7 +129,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		s := job.Scope{Group: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "scope")}
 		s.State = rapid.SampledFrom([]lc.State{"", "Asked", "Running"}).Draw(t, "scope state")
 		s.Job = rapid.SampledFrom(append(ids, "")).Draw(t, "scope job")
-		if _, err := e.Hold(ctx, s, "ann", "because", now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
+		if _, err := e.Operator().Hold(ctx, s, "ann", "because", now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}

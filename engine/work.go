@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/internal/block"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -71,12 +72,12 @@ type Work struct {
 
 	// Allow states what a person's event needs beyond the lifecycle. The error, of kind Refused, explains to the person
 	// why not. Nil allows all.
-	Allow func(ctx context.Context, j *job.Job, a *Act) (job.Require, error)
+	Allow func(ctx context.Context, j *job.Job, a *operator.Act) (job.Require, error)
 
 	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks,
 	// data and messages, which are then part of that commit. j is the record before. It may be called again for the
 	// same act if the record changed meanwhile; its error stops the act. Nil: nothing is added.
-	Accompany func(ctx context.Context, j *job.Job, a *Act, c *job.Change) error
+	Accompany func(ctx context.Context, j *job.Job, a *operator.Act, c *job.Change) error
 
 	// Parks states which holds take jobs out of the queue states whose table has the event hold for workers: such a job
 	// stays where it is put until a person releases it. Other holds let jobs wait where they are and go on by

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -170,7 +171,7 @@ func TestRetryBacksOffAndFails(t *testing.T) {
 			t.Errorf("1+2+4+8 s of backoff, a fifth more or less; got %s", took)
 		}
 		w.verify(j.ID)
-		j, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann", Note: "new axle"})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann", Note: "new axle"})
 		if err != nil || j.State != "Riding" || j.Retries != 1 || j.Outcome != lc.None {
 			t.Fatalf("retry: %+v, %v", j.Position, err)
 		}
@@ -249,7 +250,7 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		j := w.post(engine.Order{Group: "maps"})
@@ -258,7 +259,7 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold || why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}
-		if _, err := w.Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {
+		if _, err := w.Operator().Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		if j = w.end(j.ID); j.Outcome != lc.OK {

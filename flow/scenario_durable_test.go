@@ -11,6 +11,7 @@ import (
 	"time"
 
 	jobengine "github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -133,7 +134,7 @@ func (o *ordered) Run(ctx context.Context) error {
 			return errAnew // a person's reset of the job does that, and is reported to no listener
 		}
 		retries = before.Retries + 1
-		if _, err := o.host.engine.Do(ctx, jobengine.Act{Job: o.id, Event: flow.Run, By: lifecycle.Owner, Actor: "scenario", Confirm: true}); err != nil {
+		if _, err := o.host.engine.Do(ctx, operator.Act{Job: o.id, Event: flow.Run, By: lifecycle.Owner, Actor: "scenario", Confirm: true}); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -36,7 +37,7 @@ func TestProbe(t *testing.T) {
 		t.Errorf("the control: %v", err)
 	}
 	hangs = true // the loop reads it only after the commit below
-	go func() { _ = e.Audit(t.Context(), engine.Entry{Actor: "ann", Event: "test"}) }()
+	go func() { _ = e.Operator().Audit(t.Context(), operator.Entry{Actor: "ann", Event: "test"}) }()
 	<-hang
 	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -58,7 +58,7 @@ func (q *Query) Matches(j *Job) bool {
 		(strings.HasPrefix(string(j.ID), q.IDPart) || strings.HasSuffix(string(j.ID), q.IDPart)) &&
 		(q.Tag == "" || slices.Contains(j.Tags, q.Tag)) && oneOf(q.Causes, j.Cause) &&
 		(q.Ended == nil || *q.Ended == j.Ended) && (q.Before.IsZero() || j.Changed.Before(q.Before)) &&
-		(q.Overdue.IsZero() || j.Overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
+		(q.Overdue.IsZero() || j.overdue(q.Overdue)) && strings.HasPrefix(j.Worker, q.Worker)
 }
 
 // PageSize returns the number of jobs on a page: Limit within its bounds.
@@ -74,8 +74,8 @@ func pageSize(limit int) int {
 	return limit
 }
 
-// Overdue reports whether the job's claim, or its time in the state, had ended by the time.
-func (j *Job) Overdue(at time.Time) bool {
+// overdue reports whether the job's claim, or its time in the state, had ended by the time.
+func (j *Job) overdue(at time.Time) bool {
 	past := func(t time.Time) bool { return !t.IsZero() && !t.After(at) }
 	return !j.Ended && ((j.Claimed() && past(j.Until)) || past(j.Expires))
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/problem"
@@ -28,7 +28,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	if a.Version, err = VersionOf(r, a.Version); err != nil {
 		return err
 	}
-	j, err := s.Engine.Do(r.Context(), engine.Act{
+	j, err := s.Engine.Do(r.Context(), operator.Act{
 		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
 	if p.Version, err = VersionOf(r, p.Version); err != nil {
 		return err
 	}
-	j, err := s.Engine.SetPriority(r.Context(), JobID(r), p.Version, *p.Priority, actor, p.Note)
+	j, err := s.Engine.Operator().SetPriority(r.Context(), JobID(r), p.Version, *p.Priority, actor, p.Note)
 	if err != nil {
 		return err
 	}

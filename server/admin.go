@@ -103,7 +103,7 @@ func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	state, err := s.Engine.ConfirmClock(r.Context(), actor, c.Note)
+	state, err := s.Engine.Operator().ConfirmClock(r.Context(), actor, c.Note)
 	if err != nil {
 		return err
 	}

@@ -50,7 +50,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 	if !h.Until.IsZero() && !h.Until.After(s.Engine.Clock().Wall()) {
 		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s", h.Until.UTC().Format(time.RFC3339))
 	}
-	holds, err := s.Engine.Hold(r.Context(), h.Scope, who, h.Why, h.Until)
+	holds, err := s.Engine.Operator().Hold(r.Context(), h.Scope, who, h.Why, h.Until)
 	return replyHolds(w, holds, err)
 }
 
@@ -72,7 +72,7 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	if err := meant(scope, all != nil && *all); err != nil {
 		return err
 	}
-	holds, err := s.Engine.Release(r.Context(), scope, who, why)
+	holds, err := s.Engine.Operator().Release(r.Context(), scope, who, why)
 	return replyHolds(w, holds, err)
 }
 

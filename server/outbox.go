@@ -77,7 +77,7 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 	if len(b.Keys) > mostReplayed {
 		return job.Errorf(job.Invalid, "replay", "", "at most %d keys", mostReplayed)
 	}
-	if err := s.Engine.Replay(r.Context(), b.Keys, cmp.Or(actor, "operator"), b.Note); err != nil {
+	if err := s.Engine.Operator().Replay(r.Context(), b.Keys, cmp.Or(actor, "operator"), b.Note); err != nil {
 		return err
 	}
 	return Reply(w, b)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 )
@@ -199,7 +199,7 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 				t.Error(err, r)
 			}
 		}
-		w.allow = func(j *job.Job, a *engine.Act) error {
+		w.allow = func(j *job.Job, a *operator.Act) error {
 			if a.Event != "retry" {
 				return nil
 			}
@@ -207,7 +207,7 @@ func TestJobsThatChangeMeanwhile(t *testing.T) {
 			case ids[0]:
 				touch(ids[1])
 				if _, err := w.e.Do(t.Context(),
-					engine.Act{Job: ids[2], Event: "delete", By: lc.Operator, Confirm: true}); err != nil {
+					operator.Act{Job: ids[2], Event: "delete", By: lc.Operator, Confirm: true}); err != nil {
 					t.Error(err)
 				}
 			case ids[3]:
@@ -234,10 +234,10 @@ func TestTouchedAfterTheBeginning(t *testing.T) {
 		store, ids := shelf(t, map[string]int{"glue": 4}, 0, 0)
 		w := open(t, store, Options{Page: 1}, false)
 		defer w.stop()
-		w.allow = func(j *job.Job, a *engine.Act) error {
+		w.allow = func(j *job.Job, a *operator.Act) error {
 			if j.ID == ids[0] && a.Event == "retry" {
 				time.Sleep(time.Millisecond)
-				_, err := w.e.Do(t.Context(), engine.Act{Job: ids[3], Event: "retry", By: lc.Operator, Actor: "bob"})
+				_, err := w.e.Do(t.Context(), operator.Act{Job: ids[3], Event: "retry", By: lc.Operator, Actor: "bob"})
 				return err
 			}
 			return nil
@@ -258,7 +258,7 @@ func TestCancelStopsBetweenJobs(t *testing.T) {
 		w := open(t, store, Options{Page: 2}, false)
 		defer w.stop()
 		there, goOn := make(chan struct{}), make(chan struct{})
-		w.allow = func(j *job.Job, a *engine.Act) error {
+		w.allow = func(j *job.Job, a *operator.Act) error {
 			if j.ID == ids[3] && a.Event == "retry" {
 				close(there)
 				<-goOn
@@ -274,7 +274,7 @@ func TestCancelStopsBetweenJobs(t *testing.T) {
 			t.Errorf("progress %+v", p)
 		}
 		if _, err := w.e.Do(t.Context(),
-			engine.Act{Job: j.ID, Event: Cancel, By: lc.Operator, Actor: "ann"}); err != nil {
+			operator.Act{Job: j.ID, Event: Cancel, By: lc.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		close(goOn)
@@ -304,14 +304,14 @@ func TestBulkWorksUnderHolds(t *testing.T) {
 		defer w.stop()
 		for _, s := range []job.Scope{{Group: "maps"}, {Owner: "ann"}, {Kind: "test.parcel"}, {Tag: "queue=ingest"},
 			{State: "Broken"}} {
-			if _, err := w.e.Hold(t.Context(), s, "op", "flood", time.Time{}); err != nil {
+			if _, err := w.e.Operator().Hold(t.Context(), s, "op", "flood", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if j, got := w.run(retry(2)); j.State != Completed || got.Done != 2 {
 			t.Errorf("got %s %+v", j.State, got)
 		}
-		if _, err := w.e.Hold(t.Context(), job.Scope{Kind: Kind}, "op", "no bulks today", time.Time{}); err != nil {
+		if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: Kind}, "op", "no bulks today", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		r := retry(2)
@@ -408,7 +408,7 @@ func TestPreview(t *testing.T) {
 		store, ids := shelf(t, map[string]int{"glue": 3}, 2, 1)
 		w := open(t, store, Options{}, false)
 		defer w.stop()
-		w.allow = func(j *job.Job, _ *engine.Act) error {
+		w.allow = func(j *job.Job, _ *operator.Act) error {
 			if j.ID == ids[1] {
 				return job.Errorf(job.Refused, "retry", j.ID, "its sender is away")
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -159,10 +160,10 @@ func (p *pass) again(ctx context.Context, id job.ID) error {
 func (p *pass) do(ctx context.Context, id job.ID, version int64) error {
 	note := p.q.Note + mark(p.Job().ID)
 	if p.q.Event == lifecycle.Reprioritize {
-		_, err := p.app.engine.SetPriority(ctx, id, version, *p.q.Priority, p.q.Actor, note)
+		_, err := p.app.engine.Operator().SetPriority(ctx, id, version, *p.q.Priority, p.q.Actor, note)
 		return err
 	}
-	_, err := p.app.engine.Do(ctx, engine.Act{
+	_, err := p.app.engine.Do(ctx, operator.Act{
 		Job: id, Event: p.q.Event, By: lifecycle.Operator, Actor: p.q.Actor, Note: note, Version: version,
 		Confirm: p.q.Confirm,
 	})

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -47,7 +48,7 @@ type fixture struct {
 	t     *testing.T
 	store job.Store
 	e     *engine.Engine
-	allow func(*job.Job, *engine.Act) error // beyond: deletion needs confirmation
+	allow func(*job.Job, *operator.Act) error // beyond: deletion needs confirmation
 	stop  func()
 }
 
@@ -56,7 +57,7 @@ func open(t *testing.T, store job.Store, o Options, packs bool) *fixture {
 	t.Helper()
 	w := &fixture{App: New(o), t: t, store: store}
 	work := engine.Work{Life: parcel, Prefix: "par", Outside: !packs,
-		Allow: func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+		Allow: func(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 			if a.Event == "delete" && !a.Confirm {
 				return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "%s cannot be restored: confirm it", j.ID)
 			}

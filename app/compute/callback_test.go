@@ -23,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -267,7 +268,7 @@ func TestCallbackOfEveryEnd(t *testing.T) {
 			w.until(id, state)
 		}
 		eventually(t, "three callbacks", func() bool { return len(e.received()) == 3 })
-		if _, err := w.eng.Do(t.Context(), engine.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
+		if _, err := w.eng.Do(t.Context(), operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
 			nil {
 			t.Fatal(err)
 		}

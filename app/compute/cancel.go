@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -41,7 +41,7 @@ func (a *App) Cancel(ctx context.Context, id job.ID, w Request) (job.Job, error)
 				"cannot cancel while %s: it has ended at its agent, and its results are being fetched: wait until "+
 					"they are here", j.State)
 		}
-		next, err := a.engine.Do(ctx, engine.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note,
+		next, err := a.engine.Do(ctx, operator.Act{Job: id, Event: Cancel, By: w.By, Actor: w.Actor, Note: w.Note,
 			Version: w.Version})
 		switch kind := job.KindOf(err); {
 		case err == nil || kind != job.Conflict && kind != job.Refused || w.Version != 0:
@@ -104,7 +104,7 @@ func (a *App) answers(d *Data) bool {
 
 // accompany completes the change by which a person cancels a job: it names the cause of one that was sent nowhere,
 // which no step does, and completes the message of another with what happens next.
-func (a *App) accompany(_ context.Context, j *job.Job, _ *engine.Act, c *job.Change) error {
+func (a *App) accompany(_ context.Context, j *job.Job, _ *operator.Act, c *job.Change) error {
 	if c.Event != Cancel {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -107,7 +108,7 @@ func (a *App) Clean(ctx context.Context, id job.ID, w Request) (job.Job, error) 
 		return j, job.Errorf(job.Refused, "clean", id,
 			"cannot clean while %s: it has not ended; cancel it first, or wait for its end", j.State)
 	}
-	j, err = a.engine.Discard(ctx, engine.Act{Job: id, By: w.By, Actor: cmp.Or(w.Actor, w.By.String(), "somebody"),
+	j, err = a.engine.Operator().Discard(ctx, operator.Act{Job: id, By: w.By, Actor: cmp.Or(w.Actor, w.By.String(), "somebody"),
 		Note: w.Note, Version: w.Version})
 	if err == nil {
 		a.usage.record(&j)

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -48,7 +48,7 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		if !on {
 			event = "agent-resume"
 		}
-		if err := a.engine.Audit(ctx, engine.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name,
+		if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name,
 			Note: why}); err != nil {
 			return Agent{}, err
 		}

@@ -268,7 +268,7 @@ func TestLongQueue(t *testing.T) {
 func (w *harness) line(like *job.Job, n int) []job.ID {
 	w.t.Helper()
 	kind := job.Scope{Kind: like.Kind}
-	if _, err := w.eng.Hold(w.t.Context(), kind, "op", "all come at once", time.Time{}); err != nil {
+	if _, err := w.eng.Operator().Hold(w.t.Context(), kind, "op", "all come at once", time.Time{}); err != nil {
 		w.t.Fatal(err)
 	}
 	orders := make([]engine.Order, n)
@@ -289,7 +289,7 @@ func (w *harness) line(like *job.Job, n int) []job.ID {
 			w.t.Fatal(err)
 		}
 	}
-	if _, err := w.eng.Release(w.t.Context(), kind, "op", "all have come"); err != nil {
+	if _, err := w.eng.Operator().Release(w.t.Context(), kind, "op", "all have come"); err != nil {
 		w.t.Fatal(err)
 	}
 	return ids

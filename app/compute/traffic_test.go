@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -55,7 +55,7 @@ func TestEndsAndBytesAreReported(t *testing.T) {
 			Set: job.Fields{Message: &note}}); err != nil || r[0].Err != nil {
 			t.Fatal(r, err)
 		}
-		if _, err := w.eng.Do(t.Context(), engine.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
+		if _, err := w.eng.Do(t.Context(), operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
 			nil {
 			// no second end
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/remote"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -146,9 +147,9 @@ func (a *App) Add(ctx context.Context, text []byte, actor, note string) (*lifecy
 	if err := durable.MkdirAll(a.options.Dir, 0o700); err != nil {
 		return nil, err
 	}
-	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle",
+	entry := operator.Entry{Actor: cmp.Or(actor, "unknown"), Event: "add-lifecycle",
 		Object: name + " " + f.Table.Hash(), Note: note}
-	if err := a.engine.Audit(ctx, entry); err != nil {
+	if err := a.engine.Operator().Audit(ctx, entry); err != nil {
 		return nil, err
 	}
 	if err := a.register(ctx, f); err != nil {
@@ -178,9 +179,9 @@ func (a *App) Remove(ctx context.Context, name, actor, note string) (*lifecycle.
 		return nil, err
 	}
 	delete(a.files, name)
-	entry := engine.Entry{Actor: cmp.Or(actor, "unknown"), Event: "remove-lifecycle",
+	entry := operator.Entry{Actor: cmp.Or(actor, "unknown"), Event: "remove-lifecycle",
 		Object: name + " " + f.Table.Hash(), Note: note}
-	return f.Table, errors.Join(a.engine.Audit(ctx, entry), os.Remove(f.path), durable.Sync(a.options.Dir))
+	return f.Table, errors.Join(a.engine.Operator().Audit(ctx, entry), os.Remove(f.path), durable.Sync(a.options.Dir))
 }
 
 // Tables reads the lifecycles in the files of directories.

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/custom"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -244,7 +245,7 @@ func TestRemove(t *testing.T) {
 		if all, err := custom.Tables(site, filepath.Join(dir, "lifecycles")); err != nil || len(all) != 2 {
 			t.Errorf("the lifecycles in files: %v, %v", all, err)
 		}
-		if _, err := e.Do(t.Context(), engine.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "ann"}); err != nil {
+		if _, err := e.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := app.Remove(t.Context(), "lab.check", "ann", ""); err != nil || e.Life("lab.check") != nil {

@@ -33,7 +33,7 @@ func TestAbandonedJobsEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &slippery{Store: mem.New()}
 			w := startOn(t, s, options(t, t.TempDir()))
-			if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind}, "ann", "it waits in its queue", time.Time{}); err != nil {
+			if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind}, "ann", "it waits in its queue", time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			batch := w.submit(Submission{Profile: "test", Filename: "f.txt"}, "text")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -229,7 +230,7 @@ func (o *office) ask(kind job.Kind, s lifecycle.State, e lifecycle.Event, by lif
 // allowed does it with a version that is stale, then with the right one, then once more.
 func (o *office) allowed(j job.Job, e lifecycle.Event, by lifecycle.Actor, to lifecycle.State) {
 	o.t.Helper()
-	act := engine.Act{Job: j.ID, Event: e, By: by, Actor: "olga", Note: "because of " + string(e), Version: j.Version + 7, Confirm: true}
+	act := operator.Act{Job: j.ID, Event: e, By: by, Actor: "olga", Note: "because of " + string(e), Version: j.Version + 7, Confirm: true}
 	before := len(o.audits())
 	if _, err := o.e.Do(o.t.Context(), act); job.KindOf(err) != job.Conflict {
 		o.t.Errorf("%s %s while %s at a stale version: got %v, want a conflict", by, e, j.State, err)
@@ -272,7 +273,7 @@ func (o *office) allowed(j job.Job, e lifecycle.Event, by lifecycle.Actor, to li
 func (o *office) refused(j job.Job, e lifecycle.Event, by lifecycle.Actor, may legal) {
 	o.t.Helper()
 	before := len(o.audits())
-	_, err := o.e.Do(o.t.Context(), engine.Act{Job: j.ID, Event: e, By: by, Actor: "olga", Note: "why not", Version: j.Version, Confirm: true})
+	_, err := o.e.Do(o.t.Context(), operator.Act{Job: j.ID, Event: e, By: by, Actor: "olga", Note: "why not", Version: j.Version, Confirm: true})
 	var illegal *lifecycle.Illegal
 	if job.KindOf(err) != job.Refused || !errors.As(err, &illegal) {
 		o.t.Errorf("%s %s while %s: got %v, want a refusal", by, e, j.State, err)
@@ -305,10 +306,10 @@ func TestPriorityInEveryState(t *testing.T) {
 		o := openOffice(t)
 		for s := range states {
 			j, before := o.at(string(s), kind, s, "", "Failed"), len(o.audits())
-			if _, err := o.e.SetPriority(t.Context(), j.ID, j.Version+1, 7, "olga", "stale"); job.KindOf(err) != job.Conflict && !slices.Contains(ends, s) {
+			if _, err := o.e.Operator().SetPriority(t.Context(), j.ID, j.Version+1, 7, "olga", "stale"); job.KindOf(err) != job.Conflict && !slices.Contains(ends, s) {
 				t.Errorf("%s while %s at a stale version: got %v", kind, s, err)
 			}
-			after, err := o.e.SetPriority(t.Context(), j.ID, j.Version, 7, "olga", "exhibition")
+			after, err := o.e.Operator().SetPriority(t.Context(), j.ID, j.Version, 7, "olga", "exhibition")
 			audits := o.audits()
 			if slices.Contains(ends, s) {
 				if job.KindOf(err) != job.Refused || len(audits) != before || o.now(j.ID).Priority != 50 {
@@ -341,7 +342,7 @@ func TestRetryByCause(t *testing.T) {
 			t.Fatal(r, err)
 		}
 		for _, by := range []lifecycle.Actor{lifecycle.Owner, lifecycle.Operator} {
-			_, err := o.e.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: by, Actor: "olga"})
+			_, err := o.e.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: by, Actor: "olga"})
 			switch {
 			case !again && (job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "new submission")):
 				t.Errorf("%s by %s: got %v, want a refusal", cause, by, err)
@@ -364,12 +365,12 @@ func TestJobsAndTheirBatch(t *testing.T) {
 		"Reporting": {false, later}, "UpdateReporting": {false, later}, // the report would tell what is no longer so
 	} {
 		j := o.at(string(batch)+"-retry", record.JobKind, "Failed", "Storing", batch)
-		if _, err := o.e.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lifecycle.Operator}); (err == nil) != may.retry || err != nil && job.KindOf(err) != job.Refused {
+		if _, err := o.e.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lifecycle.Operator}); (err == nil) != may.retry || err != nil && job.KindOf(err) != job.Refused {
 			t.Errorf("retry in a batch that is %s: got %v", batch, err)
 		}
 		for _, s := range []lifecycle.State{"Failed", "Completed", "Held"} {
 			j := o.at(string(batch)+"-"+string(s), record.JobKind, s, "Downloading", batch)
-			act := engine.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "olga"}
+			act := operator.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "olga"}
 			_, err := o.e.Do(t.Context(), act)
 			if (err == nil) != (may.remove == freely) || err != nil && job.KindOf(err) != job.Refused {
 				t.Errorf("delete while %s in a batch that is %s: got %v, want it done %s", s, batch, err, may.remove)
@@ -393,11 +394,11 @@ func TestBatchesAndTheirJobs(t *testing.T) {
 	o := openOffice(t)
 	for _, e := range []lifecycle.Event{"update", "delete"} {
 		j := o.at("open-"+string(e), record.JobKind, "Storing", "", "Failed")
-		act := engine.Act{Job: j.Parent, Event: e, By: lifecycle.Operator, Actor: "olga", Confirm: true}
+		act := operator.Act{Job: j.Parent, Event: e, By: lifecycle.Operator, Actor: "olga", Confirm: true}
 		if _, err := o.e.Do(t.Context(), act); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "1 of its jobs") {
 			t.Errorf("%s: got %v", e, err)
 		}
-		if _, err := o.e.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lifecycle.Operator, Actor: "olga"}); err != nil {
+		if _, err := o.e.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lifecycle.Operator, Actor: "olga"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := o.e.Do(t.Context(), act); err != nil { // the control
@@ -418,17 +419,17 @@ func TestReleaseIntoAHold(t *testing.T) {
 			o := openOffice(t)
 			j := o.at("held", kind, "Held", "", "Processing")
 			of := scope(&j)
-			if _, err := o.e.Hold(t.Context(), of, "otto", "flood", never); err != nil {
+			if _, err := o.e.Operator().Hold(t.Context(), of, "otto", "flood", never); err != nil {
 				t.Fatal(err)
 			}
-			act := engine.Act{Job: j.ID, Event: "release", By: lifecycle.Operator, Actor: "olga", Note: "dry again", Confirm: true}
+			act := operator.Act{Job: j.ID, Event: "release", By: lifecycle.Operator, Actor: "olga", Note: "dry again", Confirm: true}
 			if _, err := o.e.Do(t.Context(), act); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "flood") || !strings.Contains(err.Error(), "otto") {
 				t.Errorf("%s under a hold on %s: got %v", kind, name, err)
 			}
-			if _, err := o.e.Release(t.Context(), of, "otto", "dry"); err != nil {
+			if _, err := o.e.Operator().Release(t.Context(), of, "otto", "dry"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := o.e.Hold(t.Context(), job.Scope{Group: "books"}, "otto", "another", never); err != nil {
+			if _, err := o.e.Operator().Hold(t.Context(), job.Scope{Group: "books"}, "otto", "another", never); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := o.e.Do(t.Context(), act); err != nil || got.State != "Pending" {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -80,7 +80,7 @@ func (a *App) Adopt(ctx context.Context, in Adoption) (Location, error) {
 			return Location{}, errors.Join(err, job.Errorf(job.NotFound, "adopt", "", "no profile stores in %q: name it as the profile does", in.Dir))
 		}
 	}
-	err := a.engine.Audit(ctx, engine.Entry{By: lifecycle.Operator, Actor: in.Actor, Event: "adopt-location", Object: "location " + in.Dir, Note: in.Note})
+	err := a.engine.Operator().Audit(ctx, operator.Entry{By: lifecycle.Operator, Actor: in.Actor, Event: "adopt-location", Object: "location " + in.Dir, Note: in.Note})
 	if err != nil {
 		return Location{}, err
 	}

@@ -4,13 +4,13 @@ import (
 	"context"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // allowBatch says what a person's event needs of a batch beyond its lifecycle.
-func (a *App) allowBatch(ctx context.Context, j *job.Job, act *engine.Act) (job.Require, error) {
+func (a *App) allowBatch(ctx context.Context, j *job.Job, act *operator.Act) (job.Require, error) {
 	switch act.Event {
 	case record.Release:
 		return job.Require{Free: true}, nil
@@ -23,7 +23,7 @@ func (a *App) allowBatch(ctx context.Context, j *job.Job, act *engine.Act) (job.
 }
 
 // allowJob says what a person's event needs of a job beyond its lifecycle.
-func (a *App) allowJob(ctx context.Context, j *job.Job, act *engine.Act) (job.Require, error) {
+func (a *App) allowJob(ctx context.Context, j *job.Job, act *operator.Act) (job.Require, error) {
 	switch act.Event {
 	case record.Release:
 		return job.Require{Free: true}, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -237,7 +238,7 @@ func (a *App) abandon(ctx context.Context, id job.ID, why string) error {
 		if err != nil || j.Ended {
 			return err
 		}
-		act := engine.Act{Job: id, Event: record.Fail, By: lifecycle.Worker, Actor: "ingest", Note: why}
+		act := operator.Act{Job: id, Event: record.Fail, By: lifecycle.Worker, Actor: "ingest", Note: why}
 		if j.State == record.Held {
 			act.Event, act.By, act.Confirm = record.Delete, lifecycle.Operator, true
 		}

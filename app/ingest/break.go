@@ -8,7 +8,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -43,8 +43,8 @@ func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lo
 	if err != nil {
 		return Lock{}, err
 	}
-	entry := engine.Entry{By: lifecycle.Operator, Actor: cmp.Or(actor, "unknown"), Event: BreakLock, Object: l.String(), Note: note}
-	if err := a.engine.Audit(ctx, entry); err != nil {
+	entry := operator.Entry{By: lifecycle.Operator, Actor: cmp.Or(actor, "unknown"), Event: BreakLock, Object: l.String(), Note: note}
+	if err := a.engine.Operator().Audit(ctx, entry); err != nil {
 		return Lock{}, err
 	}
 	gone, err := a.inventory.Release(ctx, l)

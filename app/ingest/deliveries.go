@@ -11,7 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -117,7 +117,7 @@ func (a *App) Replay(ctx context.Context, r Replay) ([]string, error) {
 		return []string{}, err
 	}
 	for from := 0; from < len(keys); from += maxReplay {
-		if err := a.engine.Replay(ctx, keys[from:min(from+maxReplay, len(keys))], r.Actor, r.Note); err != nil {
+		if err := a.engine.Operator().Replay(ctx, keys[from:min(from+maxReplay, len(keys))], r.Actor, r.Note); err != nil {
 			return nil, err
 		}
 	}
@@ -177,7 +177,7 @@ func (a *App) Ping(ctx context.Context, id, hook, actor, note string) ([]Ping, e
 	if len(hooks) == 0 {
 		return nil, job.Errorf(job.NotFound, "ping", "", "profile %s has no webhook %.100s", p.ID, cmp.Or(hook, "at all"))
 	}
-	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "hook-ping", Note: note, Object: strings.TrimSpace(p.ID + " " + hook)}); err != nil {
+	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "hook-ping", Note: note, Object: strings.TrimSpace(p.ID + " " + hook)}); err != nil {
 		return nil, err
 	}
 	all := make([]Ping, len(hooks))

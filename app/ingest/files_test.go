@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -76,7 +76,7 @@ func TestFilesInEveryState(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			if c.state != record.Completed {
-				if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, State: c.state}, "op", "test", time.Time{}); err != nil {
+				if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: c.state}, "op", "test", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -141,7 +141,7 @@ func TestFilesOfDeleted(t *testing.T) {
 	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("good.checkm", "l1", "One"), s.row("bad.checkm", "l2", "Two")))
 	w.awaitMails(2)
 	for i := range r.Jobs {
-		if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[i].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[i].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

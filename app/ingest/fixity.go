@@ -6,7 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/fsck"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -24,7 +24,7 @@ func newChecker(a *App) *fixity.Checker {
 			return root.Root, nil
 		},
 		Audit: func(ctx context.Context, event, object, note string) error {
-			return a.engine.Audit(ctx, engine.Entry{By: lifecycle.Engine, Actor: "fixity", Event: lifecycle.Event(event), Object: object, Note: note})
+			return a.engine.Operator().Audit(ctx, operator.Entry{By: lifecycle.Engine, Actor: "fixity", Event: lifecycle.Event(event), Object: object, Note: note})
 		},
 	})
 }
@@ -42,7 +42,7 @@ func (a *App) CheckFixity(ctx context.Context, dir, actor, note string) error {
 		}
 		dirs = []string{dir}
 	}
-	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "fixity-run", Object: dir, Note: note}); err != nil {
+	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "fixity-run", Object: dir, Note: note}); err != nil {
 		return err
 	}
 	return a.checker.Start(ctx, dirs)

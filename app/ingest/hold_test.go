@@ -15,14 +15,14 @@ import (
 
 func (w *world) hold(s job.Scope, until time.Time) {
 	w.t.Helper()
-	if _, err := w.e.Hold(w.t.Context(), s, "op", "flood", until); err != nil {
+	if _, err := w.e.Operator().Hold(w.t.Context(), s, "op", "flood", until); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 func (w *world) release(s job.Scope) {
 	w.t.Helper()
-	if _, err := w.e.Release(w.t.Context(), s, "op", "the water is gone"); err != nil {
+	if _, err := w.e.Operator().Release(w.t.Context(), s, "op", "the water is gone"); err != nil {
 		w.t.Fatal(err)
 	}
 }

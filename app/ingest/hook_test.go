@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -173,7 +174,7 @@ func TestHooksTellOfBatches(t *testing.T) {
 	if diff := cmp.Diff(want, e.types()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	for e.types()["batch.deleted"] == 0 { // its jobs may go with it, and are told of too
@@ -187,18 +188,18 @@ func TestHooksTellWhatNoStepCaused(t *testing.T) {
 	e := newEar(t, secret)
 	w := start(t, hooked(t, e, secret, "job.held", "job.released", "job.failed", "batch.failed"))
 	hold := job.Scope{Kind: record.JobKind, Group: "maps"}
-	if _, err := w.e.Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), hold, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b := w.submit(Submission{Filename: "f.txt"}, "text")
 	j := w.children(b.ID, 1)[0]
 	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Held })
 	e.await(1)
-	if _, err := w.e.Release(t.Context(), hold, "op", "over"); err != nil {
+	if _, err := w.e.Operator().Release(t.Context(), hold, "op", "over"); err != nil {
 		t.Fatal(err)
 	}
 	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
-	if _, err := w.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.do(j.ID, record.Release); err != nil {

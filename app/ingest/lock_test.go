@@ -414,7 +414,7 @@ func TestBrokenLock(t *testing.T) {
 
 func TestBreakLockRefuses(t *testing.T) {
 	w := start(t)
-	if _, err := w.e.Hold(t.Context(), job.Scope{}, "ann", "nothing moves", never); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{}, "ann", "nothing moves", never); err != nil {
 		t.Fatal(err)
 	}
 	holder := w.submit(Submission{}, "text").ID

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // jobLoses asks for confirmation before a job is deleted of which the depositor has not been told how it ended, and says what will not be told.
 // Nobody deletes a job while the report about it is being written: the report would tell what is no longer so.
-func (a *App) jobLoses(ctx context.Context, j *job.Job, act *engine.Act) (job.Require, error) {
+func (a *App) jobLoses(ctx context.Context, j *job.Job, act *operator.Act) (job.Require, error) {
 	if j.Parent == "" {
 		return job.Require{}, nil
 	}
@@ -61,7 +61,7 @@ func (r *standing) untold(id job.ID) []string {
 
 // batchLoses asks for confirmation before a batch is deleted with something in it that is nowhere else: what was never looked at, jobs that could
 // be retried, news and mails that the depositor does not have yet.
-func (a *App) batchLoses(ctx context.Context, b *job.Job, act *engine.Act) error {
+func (a *App) batchLoses(ctx context.Context, b *job.Job, act *operator.Act) error {
 	if act.Confirm {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -41,7 +41,7 @@ func TestDeletionOfOneReadsNotAll(t *testing.T) {
 	w.end(jobs[0].ID)
 	for i, want := range []bool{true, false} {
 		before := store.n.Load()
-		_, err := w.e.Do(t.Context(), engine.Act{Job: jobs[i].ID, Event: record.Delete, By: lifecycle.Operator, Actor: "ann"})
+		_, err := w.e.Do(t.Context(), operator.Act{Job: jobs[i].ID, Event: record.Delete, By: lifecycle.Operator, Actor: "ann"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -193,7 +193,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 		t.Errorf("got %s and %+v", j.State, m)
 	}
 	in.answers(200)
-	if err := w.e.Replay(t.Context(), []string{m.Key}, "op", "the receiver is back"); err != nil {
+	if err := w.e.Operator().Replay(t.Context(), []string{m.Key}, "op", "the receiver is back"); err != nil {
 		t.Fatal(err)
 	}
 	m = w.awaitCallback(j.ID, nil, settledAs(job.Delivered))
@@ -290,7 +290,7 @@ func TestCallbackOfFailure(t *testing.T) {
 	}
 
 	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
-	if _, err := w.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	id = w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID
@@ -303,7 +303,7 @@ func TestCallbackOfFailure(t *testing.T) {
 		t.Errorf("stopped: got %+v", n)
 	}
 
-	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, Group: "maps"}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, Group: "maps"}, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	id = w.children(w.submit(Submission{Filename: "g.txt"}, "text").ID, 1)[0].ID
@@ -311,7 +311,7 @@ func TestCallbackOfFailure(t *testing.T) {
 	if len(w.callbacks(id)) > 0 {
 		t.Error("a job that is held has not ended")
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Note: "test", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Note: "test", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	m = w.awaitCallback(id, nil, settledAs(job.Delivered))

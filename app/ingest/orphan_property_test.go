@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -99,7 +100,7 @@ func handle(ctx context.Context, a *App, m *mortal, sub Submission, text string,
 		return
 	}
 	act := func(id job.ID, e lifecycle.Event) {
-		_, _ = a.engine.Do(ctx, engine.Act{Job: id, Event: e, By: lifecycle.Operator, Actor: "op", Confirm: true})
+		_, _ = a.engine.Do(ctx, operator.Act{Job: id, Event: e, By: lifecycle.Operator, Actor: "op", Confirm: true})
 	}
 	end := func() bool {
 		j, err := a.engine.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended })
@@ -232,7 +233,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 		t.Fatalf("got %s", r.Text())
 	}
 	w.awaitMails(2)
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: r.Jobs[2].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[2].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.stop()
@@ -242,7 +243,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 	go func() {
 		err := errors.New("died")
 		defer func() { over <- err }()
-		_, err = a.engine.Do(t.Context(), engine.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true})
+		_, err = a.engine.Do(t.Context(), operator.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true})
 		if err == nil {
 			err = a.Sweep(t.Context())
 		}

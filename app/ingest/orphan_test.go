@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -129,7 +130,7 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	want := []string{}
 	expect := func(level, rule, name string) { want = append(want, level+" "+rule+" "+name) }
 
-	if _, err := a.engine.Do(t.Context(), engine.Act{Job: deleted.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := a.engine.Do(t.Context(), operator.Act{Job: deleted.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	expect("WARN", "job-without-batch", string(deleted.Jobs[0].Job)) // the sweep has not seen the tombstone

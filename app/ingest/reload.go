@@ -7,7 +7,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -82,7 +82,7 @@ func (a *App) reloaded(ctx context.Context, actor, note string, c profile.Change
 	if len(object) > record.MaxText {
 		object = object[:record.MaxText]
 	}
-	if err := a.engine.Audit(ctx, engine.Entry{Actor: actor, Event: "profile-reload", Object: object, Note: note}); err != nil && ctx.Err() == nil {
+	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "profile-reload", Object: object, Note: note}); err != nil && ctx.Err() == nil {
 		a.log.Error("audit", "event", "profile-reload", "error", err)
 	}
 	if err == nil && len(c.Added) > 0 {

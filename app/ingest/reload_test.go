@@ -61,7 +61,7 @@ func (l lively) reload() profile.Change {
 func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 	l := startLively(t)
 	stop := job.Scope{Kind: record.JobKind, State: record.Storing}
-	if _, err := l.e.Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
+	if _, err := l.e.Operator().Hold(t.Context(), stop, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	b := l.submit(Submission{Profile: "lively", Filename: "f.txt"}, "text")
@@ -71,7 +71,7 @@ func TestRemovedProfileKeepsItsJobsWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.reload()
-	if _, err := l.e.Release(t.Context(), stop, "op", "over"); err != nil {
+	if _, err := l.e.Operator().Release(t.Context(), stop, "op", "over"); err != nil {
 		t.Fatal(err)
 	}
 	l.until(j.ID, func(j *job.Job) bool { return j.Cause == causeProfile && !j.Claimed() })

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -105,7 +105,7 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	w.awaitMails(2)
 	w.settle(r.Batch)
 	ask := func(id job.ID, confirm bool) error {
-		_, err := w.e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
+		_, err := w.e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
 		return err
 	}
 	refused := func(id job.ID, wants ...string) {
@@ -166,7 +166,7 @@ func (w *world) settle(batch job.ID) {
 
 func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 	w := start(t)
-	if _, err := w.e.Hold(t.Context(), job.Scope{Group: "maps"}, "op", "flood", never); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "op", "flood", never); err != nil {
 		t.Fatal(err)
 	}
 	b := w.submit(Submission{}, "text")

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -321,7 +322,7 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 		}
 		child := page.Jobs[0]
 		if child.State == record.Failed {
-			if _, err := e.Do(ctx, engine.Act{Job: child.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
+			if _, err := e.Do(ctx, operator.Act{Job: child.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
 				w.t.Errorf("retry: %v", err)
 				return false
 			}
@@ -329,7 +330,7 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 		if _, err := e.Await(ctx, child.ID, ended); err != nil {
 			return false
 		}
-		if _, err := e.Do(ctx, engine.Act{Job: b.ID, Event: record.Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
+		if _, err := e.Do(ctx, operator.Act{Job: b.ID, Event: record.Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
 			w.t.Errorf("update: %v", err)
 			return false
 		}

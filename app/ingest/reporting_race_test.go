@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -88,7 +89,7 @@ func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycl
 type disturbed struct {
 	*mortalWorld
 	log   *chronicle
-	act   engine.Act // Job is the second one
+	act   operator.Act // Job is the second one
 	twist func([]engine.Work)
 
 	mu      sync.Mutex // guards the rest
@@ -120,7 +121,7 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 		for i := range page.Jobs[:min(round+1, 2)] { // the second job is retried after the second report
 			j := &page.Jobs[i]
 			if j.State == record.Failed {
-				_, err := e.Do(ctx, engine.Act{Job: j.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"})
+				_, err := e.Do(ctx, operator.Act{Job: j.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"})
 				if err != nil && job.KindOf(err) != job.Refused { // who disturbs may have been faster
 					return batch, err
 				}
@@ -132,7 +133,7 @@ func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch jo
 					return batch, err
 				}
 			}
-			_, err := e.Do(ctx, engine.Act{Job: batch, Event: record.Update, By: lifecycle.Operator, Actor: "op"})
+			_, err := e.Do(ctx, operator.Act{Job: batch, Event: record.Update, By: lifecycle.Operator, Actor: "op"})
 			if again = job.KindOf(err) == job.Refused; err != nil && !again {
 				return batch, err
 			}
@@ -199,7 +200,7 @@ func (c *disturbed) interfere(ctx context.Context, e *engine.Engine) {
 	close(c.ended)
 }
 
-func disturb(t *testing.T, act engine.Act) *disturbed {
+func disturb(t *testing.T, act operator.Act) *disturbed {
 	w := newMortalWorld(t)
 	act.By, act.Actor = lifecycle.Operator, "op"
 	return &disturbed{mortalWorld: w, log: &chronicle{Store: mem.New()}, act: act, ended: make(chan struct{})}
@@ -216,14 +217,14 @@ func commits(points []string) []string {
 // TestNobodyDisturbsAReport retries and deletes a job before and after every commit, and between the files, of Reporting and UpdateReporting:
 // it is refused, or a later report says it. No report says of a job what was not so when the report became valid.
 func TestNobodyDisturbsAReport(t *testing.T) {
-	r, wrong, last := disturb(t, engine.Act{Event: record.Retry}).play(t, "")
+	r, wrong, last := disturb(t, operator.Act{Event: record.Retry}).play(t, "")
 	if len(wrong) > 0 || last.Completed != 2 {
 		t.Fatalf("nobody disturbs: %v, %s", wrong, last.Text())
 	}
 	var mu sync.Mutex // guards the counts
 	refused, accepted := 0, 0
 	t.Run("points", func(t *testing.T) {
-		for _, act := range []engine.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
+		for _, act := range []operator.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
 			for _, at := range commits(r.points) {
 				t.Run(fmt.Sprintf("%s %s", act.Event, at), func(t *testing.T) {
 					t.Parallel()
@@ -258,7 +259,7 @@ func TestNobodyDisturbsAReport(t *testing.T) {
 
 // TestNobodyDisturbsAReportSees is the control: without the application's rules a report comes to lie, and it is seen.
 func TestNobodyDisturbsAReportSees(t *testing.T) {
-	for _, act := range []engine.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
+	for _, act := range []operator.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
 		c := disturb(t, act)
 		c.twist = func(works []engine.Work) { works[1].Allow = nil }
 		if _, wrong, _ := c.play(t, "before commit fail 1"); len(wrong) == 0 {

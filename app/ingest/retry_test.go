@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/record"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -142,7 +142,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("none", "", ""), s.row("slow", "", "")))
 	jobs := w.children(b.ID, 2)
 	failed := w.end(jobs[0].ID)
-	act := engine.Act{Job: failed.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op"}
+	act := operator.Act{Job: failed.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op"}
 	if _, err := w.e.Do(t.Context(), act); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "confirm") {
 		t.Errorf("got %v", err)
 	}
@@ -154,7 +154,7 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	if r := w.reported(w.end(b.ID).ID); r.Deleted != 1 || r.Failed != 1 {
 		t.Errorf("got %s", r.Text())
 	}
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sweep(t.Context()); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -168,7 +168,7 @@ func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
 			if !j.Gone {
-				_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: record.Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
+				_, err := a.engine.Do(ctx, operator.Act{Job: j.ID, Event: record.Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
 				if err != nil && (job.KindOf(err) != job.Refused || orphans.Over(ctx, a.engine.Store(), j.ID) != nil) {
 					return err // what runs keeps its locks and its files
 				}

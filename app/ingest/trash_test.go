@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -109,7 +110,7 @@ func TestUploadUnderWayIsLeftAlone(t *testing.T) {
 // stopIn lets a batch of one job run up to a state, and there an operator stops the job. The hold stays.
 func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text string) job.Job {
 	t.Helper()
-	if _, err := w.e.Hold(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	j := w.children(w.submit(s, text).ID, 1)[0]
@@ -149,7 +150,7 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 					t.Errorf("the trash has %v", got)
 				}
 				w = startOn(t, store, o)
-				if _, err := w.e.Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test"); err != nil {
+				if _, err := w.e.Operator().Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test"); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.do(j.ID, record.Retry); err != nil {
@@ -220,7 +221,7 @@ func TestDeletedWorkGoesAtOnce(t *testing.T) {
 		t.Fatalf("got %s", b.State)
 	}
 	w.awaitMails(1)
-	if _, err := w.e.Do(t.Context(), engine.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -274,7 +275,7 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 	stands, goes := w.ingest(Submission{}, text("x")), w.ingest(Submission{}, text("y"))
 	w.awaitMails(4)
 	for _, id := range []job.ID{stands.Jobs[0].Job, goes.Batch} {
-		if _, err := e.Do(t.Context(), engine.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

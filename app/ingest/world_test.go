@@ -26,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -274,7 +275,7 @@ func (w *world) one(s Submission, text string) report.Job {
 }
 
 func (w *world) do(id job.ID, ev lifecycle.Event) error {
-	_, err := w.e.Do(w.t.Context(), engine.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"})
+	_, err := w.e.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"})
 	return err
 }
 

@@ -19,7 +19,7 @@ func ExampleExplainer_Why() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if _, err := e.Hold(ctx, job.Scope{Group: "maps"}, "ann", "the archive moves", time.Time{}); err != nil {
+	if _, err := e.Operator().Hold(ctx, job.Scope{Group: "maps"}, "ann", "the archive moves", time.Time{}); err != nil {
 		log.Fatal(err)
 	}
 	j, err := e.Submit(ctx, engine.Order{Kind: "test.letter", Group: "maps"})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -140,12 +141,12 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		held, silent := w.post(engine.Order{Group: "for ever"}), job.Job{}
-		if _, err := w.Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		held = w.post(engine.Order{Group: "flood"})
 		put := w.post(engine.Order{Group: "flood"})
-		if _, err := w.Do(t.Context(), engine.Act{Job: put.ID, Event: "hold", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: put.ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/internal/block"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -156,7 +157,7 @@ func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (fu
 		return nil, err
 	}
 	return func(m *api.Move, by lifecycle.Actor, confirm bool) error {
-		require, err := w.Allow(ctx, j, &engine.Act{Job: j.ID, Event: m.Event, By: by, Confirm: confirm})
+		require, err := w.Allow(ctx, j, &operator.Act{Job: j.ID, Event: m.Event, By: by, Confirm: confirm})
 		if err == nil {
 			err = require.Holds(j, parent)
 		}

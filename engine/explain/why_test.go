@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/engine/status"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -66,11 +67,11 @@ func TestWhyHold(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", began.Add(time.Hour)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", began.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ben", "fire", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ben", "fire", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		j := w.post(engine.Order{Group: "maps"})
@@ -80,7 +81,7 @@ func TestWhyHold(t *testing.T) {
 		}
 		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
 		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "stagepost admin resume\nDELETE /api/v1/holds?everything=true")
-		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
+		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		w.blocker(j.ID, cause.Hold)
@@ -128,7 +129,7 @@ func TestWhyClaim(t *testing.T) {
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -191,7 +192,7 @@ func TestWhyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 2, Sweep: time.Hour}, letters(nil))
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		last, first, second := w.post(engine.Order{Priority: new(9)}), w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
@@ -229,7 +230,7 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		time.Sleep(time.Minute)
 		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "stagepost release "+string(letter.ID))
 		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "stagepost event serve "+string(visit.ID))
-		if _, err := w.Do(t.Context(), engine.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "")
@@ -294,7 +295,7 @@ func TestWhyEnded(t *testing.T) {
 		if diff := cmp.Diff(want, x.Moves); diff != "" {
 			t.Errorf("moves (-want +got):\n%s", diff)
 		}
-		gone, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "delete", By: lc.Operator})
+		gone, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lc.Operator})
 		if err != nil || len(w.why(gone.ID).Moves) != 0 {
 			t.Errorf("a tombstone has moves: %v", err)
 		}
@@ -362,7 +363,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "test.note") {
 			t.Errorf("why: %v", err)
 		}
-		if _, err := other.Do(t.Context(), engine.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("do: %v", err)
 		}
 		if got := fmt.Sprint(other.Kinds()); got != "[test.letter]" {
@@ -376,13 +377,13 @@ func TestWhyClaimSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
 		defer w.stop()
-		if _, err := w.Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		j := w.post(engine.Order{})
 		time.Sleep(time.Hour)
 		claimed := time.Now()
-		if _, err := w.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
+		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -416,7 +417,7 @@ func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{
 			"Riding": func(context.Context, *engine.Run) error { return engine.Fail("axle", errBroken) },
 		})
-		work.Allow = func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+		work.Allow = func(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 			if a.Event == "retry" && forbidden {
 				return job.Require{}, job.Errorf(job.Refused, "retry", j.ID, "the axle is still broken")
 			}
@@ -439,7 +440,7 @@ func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 		if got := refusals(); got["retry"] != "the axle is still broken" || got["delete"] != "" || len(got) != 2 {
 			t.Errorf("got %q", got)
 		}
-		if _, err := w.Do(t.Context(), engine.Act{Job: j.ID, Event: "retry", By: lc.Owner}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner}); job.KindOf(err) != job.Refused {
 			t.Errorf("why and Do disagree: got %v", err)
 		}
 		forbidden = false

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -218,7 +219,7 @@ var plots = []plot{
 		act: func(t *testing.T, w *world, id job.ID) {
 			time.Sleep(1500 * time.Millisecond)
 			// refused if it was done already
-			_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
+			_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 			j := rest(w, id)
 			if j.ID == "" || j.Ended {
 				return
@@ -229,7 +230,7 @@ var plots = []plot{
 					t.Errorf("it was suspended and is %s by %s", still.State, w.events(id))
 				}
 			}
-			_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Run, By: lc.Owner, Actor: "ann"})
+			_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Run, By: lc.Owner, Actor: "ann"})
 		},
 	},
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -37,7 +38,7 @@ func TestDelete(t *testing.T) {
 			id, other := w.submit(order), w.submit(order)
 			w.waits(id, durable.BlockSignal)
 			w.waits(other, durable.BlockSignal)
-			if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: flow.Delete, By: 4, Actor: "ann"}); job.KindOf(err) != job.Refused {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Delete, By: 4, Actor: "ann"}); job.KindOf(err) != job.Refused {
 				t.Errorf("a flow at work: %v", err)
 			}
 			w.signal(id, "go", 1)

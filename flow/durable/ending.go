@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -73,7 +73,7 @@ func endingOf(id job.ID, tasks []job.Task) (*Ending, error) {
 }
 
 // end completes the event by which a person ends a flow.
-func end(j *job.Job, a *engine.Act, c *job.Change, d *Data) {
+func end(j *job.Job, a *operator.Act, c *job.Change, d *Data) {
 	e := &Ending{Keep: c.Event == flow.Halt, Now: a.Now, Cause: CauseCancelled, Actor: c.Actor, Note: c.Note, At: c.At}
 	verb := "cancelled"
 	if e.Keep {

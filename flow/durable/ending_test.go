@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -61,10 +62,10 @@ func endings() (all []*plot) {
 					act: func(_ *testing.T, w *world, id job.ID) {
 						time.Sleep(wait)
 						if moment == "suspended" {
-							_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
+							_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 							rest(w, id)
 						}
-						_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: event, By: lc.Owner, Actor: "ann", Now: now})
+						_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: event, By: lc.Owner, Actor: "ann", Now: now})
 					},
 				})
 			}
@@ -177,7 +178,7 @@ func TestCancelInterrupts(t *testing.T) {
 			}), engine.Options{})
 			id := w.submit(order)
 			<-began
-			if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: flow.Cancel, By: lc.Owner, Actor: "ann", Now: now}); err != nil {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Cancel, By: lc.Owner, Actor: "ann", Now: now}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -225,7 +226,7 @@ func TestStopSettlesReverts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := idle.Do(t.Context(), engine.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann"}); err != nil {
+				if _, err := idle.Do(t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				w := start(t, store, o, engine.Options{})
@@ -285,7 +286,7 @@ func TestRequestBeforeTheLastCommit(t *testing.T) {
 				want = flow.Success
 			}
 			eq(t, "state", fmt.Sprint(j.State, asked), fmt.Sprint(want, true))
-			if _, err := w.Do(t.Context(), engine.Act{Job: id, Event: flow.Halt, By: lc.Owner, Actor: "ann"}); job.KindOf(err) != job.Refused {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Halt, By: lc.Owner, Actor: "ann"}); job.KindOf(err) != job.Refused {
 				t.Errorf("after the end: %v", err)
 			}
 			w.stop()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/explain"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/flow/flowtest"
@@ -320,7 +321,7 @@ func TestReset(t *testing.T) {
 			}
 		}
 		eq(t, "executions of a", b.times("+a"), 5)
-		_, err := w.Do(t.Context(), engine.Act{Job: id, Event: flow.Reset, By: lc.Owner, Actor: "ann"})
+		_, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Reset, By: lc.Owner, Actor: "ann"})
 		kindOf(t, err, job.Refused)
 	})
 }

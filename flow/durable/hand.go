@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -24,9 +25,9 @@ type byHand struct {
 // actor and note, and a later run or cancel goes on with what is before it. The flow stays in FAILURE until then. Of
 // the act, Job, By, Actor, Note and Version count; the note is required. Errors: NotFound; Invalid; Refused if the flow
 // is not in FAILURE or the task is not to be rolled back; Conflict.
-func (f *Flows) MarkReverted(ctx context.Context, e *engine.Engine, task string, a engine.Act) (job.Job, error) {
+func (f *Flows) MarkReverted(ctx context.Context, e *engine.Engine, task string, a operator.Act) (job.Job, error) {
 	a.Event = MarkEvent
-	return e.Amend(ctx, a, string(a.Job)+" "+task, func(j *job.Job) ([]job.Task, json.RawMessage, error) {
+	return e.Operator().Amend(ctx, a, string(a.Job)+" "+task, func(j *job.Job) ([]job.Task, json.RawMessage, error) {
 		switch {
 		case j.Kind != Kind:
 			return nil, nil, job.Errorf(job.Invalid, string(MarkEvent), j.ID, "it is no flow but of kind %s", j.Kind)
@@ -64,7 +65,7 @@ func (f *Flows) MarkReverted(ctx context.Context, e *engine.Engine, task string,
 }
 
 // mark makes the task REVERTED by a person.
-func mark(id job.ID, t *job.Task, a *engine.Act, e *engine.Engine) error {
+func mark(id job.ID, t *job.Task, a *operator.Act, e *engine.Engine) error {
 	var d atomData
 	if err := json.Unmarshal(t.Data, &d); err != nil {
 		return job.Errorf(job.Internal, "decode", id, "the record of %s: %w", t.Name, err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -25,7 +26,7 @@ func TestRevertByHand(t *testing.T) {
 		id := w.submit(order)
 		w.end(id)
 		mark := func(task, note string) error {
-			_, err := w.flows.MarkReverted(t.Context(), w.Engine, task, engine.Act{Job: id, By: lc.Operator, Actor: "ann", Note: note})
+			_, err := w.flows.MarkReverted(t.Context(), w.Engine, task, operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: note})
 			return err
 		}
 		w.do(id, flow.Run)
@@ -65,7 +66,7 @@ func TestRevertByHand(t *testing.T) {
 		w.waits(id, durable.BlockSignal)
 		w.do(id, flow.Halt)
 		w.end(id)
-		_, err := w.flows.MarkReverted(t.Context(), w.Engine, "a", engine.Act{Job: id, Actor: "ann", Note: "why"})
+		_, err := w.flows.MarkReverted(t.Context(), w.Engine, "a", operator.Act{Job: id, Actor: "ann", Note: "why"})
 		kindOf(t, err, job.Refused)
 	})
 }

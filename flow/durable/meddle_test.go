@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -77,7 +78,7 @@ func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (
 	for range 10 { // what people do here may be what is meddled with: they do it again
 		switch {
 		case j.State == flow.Suspended:
-			_, _ = w.Do(t.Context(), engine.Act{Job: id, Event: flow.Run, By: lc.Owner, Actor: "ann"})
+			_, _ = w.Do(t.Context(), operator.Act{Job: id, Event: flow.Run, By: lc.Owner, Actor: "ann"})
 		case !j.Ended:
 			_ = w.flows.Signal(t.Context(), w.Engine, id, durable.Signal{Name: "approved", Value: true})
 		}
@@ -101,7 +102,7 @@ func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (
 func TestMeddling(t *testing.T) {
 	suspend := func(w *world, id job.ID) {
 		// refused while PENDING
-		_, _ = w.Do(context.Background(), engine.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
+		_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 	}
 	signal := func(w *world, id job.ID) {
 		_ = w.flows.Signal(context.Background(), w.Engine, id, durable.Signal{Name: "approved", Value: true})
@@ -114,7 +115,7 @@ func TestMeddling(t *testing.T) {
 		{"suspend", false, false, suspend},
 		{"signal", false, false, signal},
 		{"both", false, false, func(w *world, id job.ID) { signal(w, id); suspend(w, id) }},
-		{"priority", false, false, func(w *world, id job.ID) { _, _ = w.SetPriority(context.Background(), id, 0, 7, "ann", "") }},
+		{"priority", false, false, func(w *world, id job.ID) { _, _ = w.Operator().SetPriority(context.Background(), id, 0, 7, "ann", "") }},
 		{"a commit that is lost", true, false, nil}, // K08
 		{"a commit whose fate is not told", false, true, nil},
 	} {

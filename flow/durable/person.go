@@ -4,14 +4,14 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // accompany completes what a person does to a flow; see [engine.Work].
-func (f *Flows) accompany(ctx context.Context, j *job.Job, a *engine.Act, c *job.Change) error {
+func (f *Flows) accompany(ctx context.Context, j *job.Job, a *operator.Act, c *job.Change) error {
 	d, err := DataOf(j)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -32,7 +33,7 @@ func TestRemovedTaskRemains(t *testing.T) {
 		contains(t, j.Message, "a is SUCCESS and was removed from the flow")
 		eq(t, "atoms", w.states(id), "b REVERTED, approval REVERTED, c REVERTED, a SUCCESS")
 		eq(t, "remains", w.view(id).Remains, []string{"a"})
-		if _, err := w.flows.MarkReverted(t.Context(), w.Engine, "a", engine.Act{Job: id, By: lc.Operator, Actor: "ann", Note: "deleted"}); err != nil {
+		if _, err := w.flows.MarkReverted(t.Context(), w.Engine, "a", operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: "deleted"}); err != nil {
 			t.Fatal(err)
 		}
 		w.do(id, flow.Run)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -131,7 +132,7 @@ func (w *world) waits(id job.ID, code string) job.Job {
 
 func (w *world) do(id job.ID, e lc.Event) job.Job {
 	w.t.Helper()
-	j, err := w.Do(w.t.Context(), engine.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann", Note: "because", Confirm: true})
+	j, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann", Note: "because", Confirm: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}

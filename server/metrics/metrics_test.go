@@ -173,7 +173,7 @@ func TestFlows(t *testing.T) {
 
 func hold(t *testing.T, w *world, group string) {
 	t.Helper()
-	if _, err := w.engine.Hold(t.Context(), job.Scope{Group: group}, "ann", "test", time.Time{}); err != nil {
+	if _, err := w.engine.Operator().Hold(t.Context(), job.Scope{Group: group}, "ann", "test", time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 }

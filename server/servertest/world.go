@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
@@ -73,7 +74,7 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 	for s, step := range steps {
 		all[s] = step
 	}
-	allow := func(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+	allow := func(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 		if a.Event == "delete" && !a.Confirm {
 			return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "a deleted letter is gone; confirm it")
 		}

@@ -14,8 +14,8 @@ import (
 
 // Events of the audit log for an acceptance.
 const (
-	AcceptLoss   lifecycle.Event = "accept-loss"
-	AcceptRecord lifecycle.Event = "accept-record"
+	acceptLoss   lifecycle.Event = "accept-loss"
+	acceptRecord lifecycle.Event = "accept-record"
 )
 
 // Accept makes the store in dir continue without the commits whose absence Open detects, and records the person and
@@ -30,7 +30,7 @@ func Accept(ctx context.Context, dir, who, why string) (missing string, err erro
 	if missing == "" {
 		return "", job.Errorf(job.Refused, "accept", "", "%s misses no commits", dir)
 	}
-	return missing, s.accepted(ctx, AcceptLoss, who, fmt.Sprintf("%s (%s)", why, missing), "")
+	return missing, s.accepted(ctx, acceptLoss, who, fmt.Sprintf("%s (%s)", why, missing), "")
 }
 
 // AcceptRecords accepts the records of jobs as they are, with their tasks and messages: it computes new checksums.
@@ -45,7 +45,7 @@ func AcceptRecords(ctx context.Context, dir, who, why string, ids ...job.ID) (er
 	for _, id := range ids {
 		err := s.do(ctx, false, func(*ledger.Ledger) error { return s.records.sumAgain(id) })
 		if err == nil {
-			err = s.accepted(ctx, AcceptRecord, who, why, id)
+			err = s.accepted(ctx, acceptRecord, who, why, id)
 		}
 		if err != nil {
 			return err

@@ -71,7 +71,7 @@ func refused(t *testing.T, dir string, says ...string) {
 	}
 	s = openStore(t, dir, Options{})
 	list, err := s.Audit(t.Context(), 0, -1)
-	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != AcceptLoss ||
+	if err != nil || len(list) != 1 || list[0].Actor != "olga" || list[0].Event != acceptLoss ||
 		!strings.Contains(list[0].Note, missing) {
 		t.Errorf("audit log: %+v, %v", list, err)
 	}

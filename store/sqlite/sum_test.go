@@ -119,7 +119,7 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 	if _, err := s.Get(t.Context(), id); err != nil {
 		t.Error(err)
 	}
-	if list, err := s.Audit(t.Context(), 0, -1); err != nil || list[0].Event != AcceptRecord ||
+	if list, err := s.Audit(t.Context(), 0, -1); err != nil || list[0].Event != acceptRecord ||
 		list[0].Object != string(id) {
 		t.Errorf("audit log: %+v, %v", list, err)
 	}

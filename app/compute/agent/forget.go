@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/stagepost/stagepost/app/compute"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -14,7 +14,7 @@ func (a *App) kill(ctx context.Context, j *job.Job, note string) error {
 	if j.Ended {
 		return nil
 	}
-	_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Kill, By: lifecycle.Engine, Actor: "server",
+	_, err := a.engine.Do(ctx, operator.Act{Job: j.ID, Event: compute.Kill, By: lifecycle.Engine, Actor: "server",
 		Note: note})
 	if job.KindOf(err) == job.Refused { // it ended meanwhile
 		return nil
@@ -35,7 +35,7 @@ func (a *App) Forget(ctx context.Context, h compute.Handle) error {
 		return job.Errorf(job.Refused, "forget", j.ID, "it has not ended: kill it first")
 	}
 	if !j.Gone {
-		_, err := a.engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Clean, By: lifecycle.Timer, Actor: "server",
+		_, err := a.engine.Do(ctx, operator.Act{Job: j.ID, Event: compute.Clean, By: lifecycle.Timer, Actor: "server",
 			Note: "the server has everything"})
 		if err != nil {
 			if now, again := a.engine.Store().Get(ctx, j.ID); again != nil || !now.Gone {

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/tes"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/token"
@@ -362,8 +362,8 @@ func TestTESRefused(t *testing.T) {
 	off.Problem(off.Request(http.MethodGet, tasks, ""), http.StatusNotFound, job.NotFound)
 }
 
-func actClean(id job.ID) engine.Act {
-	return engine.Act{Job: id, Event: compute.Clean, By: lifecycle.Timer}
+func actClean(id job.ID) operator.Act {
+	return operator.Act{Job: id, Event: compute.Clean, By: lifecycle.Timer}
 }
 
 // TestTESOwners: a task is seen, found and cancelled by its owner alone, and by operators; keys are the owner's own.

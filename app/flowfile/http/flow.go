@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/flowfile"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -28,7 +29,7 @@ type Flows interface {
 	Submit(ctx context.Context, e *engine.Engine, o durable.Order) (job.Job, error)
 	View(ctx context.Context, store job.Store, id job.ID) (*durable.View, error)
 	Signal(ctx context.Context, e *engine.Engine, id job.ID, s durable.Signal) error
-	MarkReverted(ctx context.Context, e *engine.Engine, task string, a engine.Act) (job.Job, error)
+	MarkReverted(ctx context.Context, e *engine.Engine, task string, a operator.Act) (job.Job, error)
 }
 
 // Bounds of what is notified of and to flows.
@@ -239,7 +240,7 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 		return s.ExplainRefusal(r, err, "signal", lifecycle.Operator)
 	}
 	if sig.Note != "" {
-		err := s.Engine.Audit(r.Context(), engine.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal", Object: string(server.JobID(r)) + " " + sig.Name, Note: sig.Note})
+		err := s.Engine.Operator().Audit(r.Context(), operator.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal", Object: string(server.JobID(r)) + " " + sig.Name, Note: sig.Note})
 		if err != nil {
 			return err
 		}
@@ -273,7 +274,7 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 	if m.Version, err = server.VersionOf(r, m.Version); err != nil {
 		return err
 	}
-	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task, engine.Act{Job: server.JobID(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
+	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task, operator.Act{Job: server.JobID(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/flow"
 	"github.com/stagepost/stagepost/flow/durable"
 	"github.com/stagepost/stagepost/job"
@@ -80,7 +81,7 @@ func (a *App) Works() []engine.Work {
 }
 
 // allowFlow is what the events of people need beyond the lifecycle of flows.
-func allowFlow(_ context.Context, j *job.Job, a *engine.Act) (job.Require, error) {
+func allowFlow(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 	if a.Event == flow.Delete && j.State == flow.FailureState && !a.Confirm {
 		return job.Require{}, job.Errorf(job.Refused, "delete", j.ID,
 			"not all that it did is rolled back: cancel rolls it back; or confirm that it is deleted as it is")

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -70,9 +70,9 @@ func TestLeftByCommands(t *testing.T) {
 // TestResetIsConfirmed: no one puts results away by a slip; other events need no confirmation.
 func TestResetIsConfirmed(t *testing.T) {
 	for _, c := range []struct {
-		act  engine.Act
+		act  operator.Act
 		kind job.ErrorKind
-	}{{engine.Act{Event: "reset"}, job.Refused}, {engine.Act{Event: "reset", Confirm: true}, ""}, {engine.Act{Event: "run"}, ""}, {engine.Act{Event: "suspend"}, ""}} {
+	}{{operator.Act{Event: "reset"}, job.Refused}, {operator.Act{Event: "reset", Confirm: true}, ""}, {operator.Act{Event: "run"}, ""}, {operator.Act{Event: "suspend"}, ""}} {
 		if _, err := allowFlow(t.Context(), &job.Job{ID: "flw_1"}, &c.act); job.KindOf(err) != c.kind {
 			t.Errorf("%+v: got %v", c.act, err)
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
@@ -226,7 +227,7 @@ func (w *world) fetch(token string) []byte {
 
 func (w *world) do(id job.ID, ev lifecycle.Event) {
 	w.t.Helper()
-	if _, err := w.e.Do(w.t.Context(), engine.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"}); err != nil {
+	if _, err := w.e.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"}); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -303,7 +304,7 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 1500 {
-		if err := w.Audit(t.Context(), engine.Entry{Actor: "bob", Event: "reload", Object: fmt.Sprint(i), Note: "x"}); err != nil {
+		if err := w.Operator().Audit(t.Context(), operator.Entry{Actor: "bob", Event: "reload", Object: fmt.Sprint(i), Note: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/location"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -217,7 +218,7 @@ func (f *Finder) Fix(ctx context.Context, in Fix) (api.FixedOrphans, error) {
 		if one.Level != LevelFail || one.Remove == nil {
 			continue
 		}
-		err := f.Engine.Audit(ctx, engine.Entry{
+		err := f.Engine.Operator().Audit(ctx, operator.Entry{
 			By: lifecycle.Operator, Actor: in.Actor, Event: "remove-orphan", Object: one.Rule + " " + one.Name, Note: in.Note,
 		})
 		if err != nil {

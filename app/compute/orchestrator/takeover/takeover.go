@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -160,7 +161,7 @@ func (to *Target) callOff(ctx context.Context, j *job.Job) error {
 	if err != nil || to.Engine == nil || j.Ended || spec.Imported == nil || spec.Imported.Word != compute.ImportKilled {
 		return err
 	}
-	_, err = to.Engine.Do(ctx, engine.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import",
+	_, err = to.Engine.Do(ctx, operator.Act{Job: j.ID, Event: compute.Cancel, By: lifecycle.Operator, Actor: "import",
 		Note: "it was killed at the original"})
 	return err
 }
