@@ -268,8 +268,8 @@ func TestCallbackOfEveryEnd(t *testing.T) {
 			w.until(id, state)
 		}
 		eventually(t, "three callbacks", func() bool { return len(e.received()) == 3 })
-		if _, err := w.eng.Do(t.Context(), operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
-			nil {
+		clean := operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}
+		if _, err := w.eng.Do(t.Context(), clean); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)

@@ -108,8 +108,10 @@ func (a *App) Clean(ctx context.Context, id job.ID, w Request) (job.Job, error) 
 		return j, job.Errorf(job.Refused, "clean", id,
 			"cannot clean while %s: it has not ended; cancel it first, or wait for its end", j.State)
 	}
-	j, err = a.engine.Operator().Discard(ctx, operator.Act{Job: id, By: w.By, Actor: cmp.Or(w.Actor, w.By.String(), "somebody"),
-		Note: w.Note, Version: w.Version})
+	j, err = a.engine.Operator().Discard(ctx, operator.Act{
+		Job: id, By: w.By, Actor: cmp.Or(w.Actor, w.By.String(), "somebody"),
+		Note: w.Note, Version: w.Version,
+	})
 	if err == nil {
 		a.usage.record(&j)
 	}

@@ -48,8 +48,9 @@ func (a *App) Drain(ctx context.Context, name string, on bool, who, why string) 
 		if !on {
 			event = "agent-resume"
 		}
-		if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: cmp.Or(who, "somebody"), Event: event, Object: name,
-			Note: why}); err != nil {
+		if err := a.engine.Operator().Audit(ctx, operator.Entry{
+			Actor: cmp.Or(who, "somebody"), Event: event, Object: name, Note: why,
+		}); err != nil {
 			return Agent{}, err
 		}
 		r.mu.Lock()

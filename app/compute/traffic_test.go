@@ -55,8 +55,8 @@ func TestEndsAndBytesAreReported(t *testing.T) {
 			Set: job.Fields{Message: &note}}); err != nil || r[0].Err != nil {
 			t.Fatal(r, err)
 		}
-		if _, err := w.eng.Do(t.Context(), operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}); err !=
-			nil {
+		clean := operator.Act{Job: well.ID, Event: compute.Clean, By: lifecycle.Timer}
+		if _, err := w.eng.Do(t.Context(), clean); err != nil {
 			// no second end
 			t.Fatal(err)
 		}
