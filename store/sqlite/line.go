@@ -248,6 +248,14 @@ func (l *lines) search(w *want, from int64, step, limit int) []int64 {
 	return found
 }
 
+// may reports whether a row may match.
+func (l *lines) may(w *want, n int64) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	at := int(n - 1)
+	return at >= 0 && at < int(l.n) && w.matches(l.leaves[at/leaf], at%leaf)
+}
+
 // last is the highest row number.
 func (l *lines) last() int64 {
 	l.mu.RLock()

@@ -13,10 +13,10 @@ import (
 
 // reader is a connection that reads, with its statements.
 type reader struct {
-	c                                                                       *conn.Conn
-	byID, byRow, rowOf, idPart, number, event, tasks, keyed, snapshot, done *conn.Stmt
-	audit, auditBefore, auditHash                                           *conn.Stmt
-	messages                                                                messageLists
+	c                                                                               *conn.Conn
+	byID, byRow, rowOf, idBegin, idEnd, number, event, tasks, keyed, snapshot, done *conn.Stmt
+	audit, auditBefore, auditHash                                                   *conn.Stmt
+	messages                                                                        messageLists
 }
 
 // readers is a pool of them.
@@ -39,7 +39,8 @@ func openReaders(s *Store) (*readers, error) {
 			&r.byID:        selectRow + "WHERE m.id = ?",
 			&r.byRow:       selectRow + "WHERE m.n = ?",
 			&r.rowOf:       "SELECT n FROM job_made WHERE id = ?",
-			&r.idPart:      selectIDPart,
+			&r.idBegin:     selectIDBegin,
+			&r.idEnd:       selectIDEnd,
 			&r.number:      "SELECT number FROM job_made WHERE n = ?",
 			&r.event:       "SELECT back, seq, move, at, epoch, actor, cause, note, job FROM event WHERE e = ?",
 			&r.keyed:       "SELECT n FROM job_key WHERE key = ? ORDER BY n",
