@@ -14,10 +14,7 @@ import (
 
 // act causes an event. Every event of every lifecycle comes this way; the lifecycle judges.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	a, err := Decode[api.Act](r, false)
+	a, err := Body[api.Act](r, false)
 	if err != nil {
 		return err
 	}
@@ -57,10 +54,7 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 }
 
 func (s *Server) priority(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	p, err := Decode[api.Priority](r, true)
+	p, err := Body[api.Priority](r, true)
 	if err != nil {
 		return err
 	}

@@ -92,10 +92,7 @@ func (s *Server) clock(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) confirmClock(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	c, err := Decode[api.ConfirmClock](r, true)
+	c, err := Body[api.ConfirmClock](r, true)
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,17 @@ const (
 	maxKeys  = 10_000 // of one object
 )
 
+// Body is [Decode] for an operation without parameters: any parameter is refused.
+func Body[T any](r *http.Request, required bool) (T, error) {
+	if r.URL.RawQuery != "" {
+		if err := Params(r).Err(); err != nil {
+			var none T
+			return none, err
+		}
+	}
+	return Decode[T](r, required)
+}
+
 // Decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
 // the zero value if none is required.
 func Decode[T any](r *http.Request, required bool) (T, error) {

@@ -30,10 +30,7 @@ func replyHolds(w http.ResponseWriter, holds []job.Hold, err error) error {
 }
 
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	h, err := Decode[api.Hold](r, true)
+	h, err := Body[api.Hold](r, true)
 	if err != nil {
 		return err
 	}

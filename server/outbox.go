@@ -63,10 +63,7 @@ func (s *Server) checkTopic(ctx context.Context, topic string) error {
 const mostReplayed = 1000
 
 func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	b, err := Decode[api.Replay](r, true)
+	b, err := Body[api.Replay](r, true)
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) updates(w http.ResponseWriter, r *http.Request) error { return s.reported(w, r, true) }
 
 func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) error {
-	b, err := Decode[api.Reports](r, true)
+	b, err := Body[api.Reports](r, true)
 	if err != nil {
 		return err
 	}
@@ -150,10 +150,7 @@ func orderOf(o *api.Order) engine.Order {
 
 // create makes a job of a kind whose jobs people may create as they are; other kinds have operations of their own.
 func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
-		return err
-	}
-	o, err := Decode[api.Order](r, true)
+	o, err := Body[api.Order](r, true)
 	if err != nil {
 		return err
 	}

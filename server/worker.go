@@ -53,7 +53,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
 // (a due time) is found by looking again every second.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
-	c, err := Decode[api.Claim](r, true)
+	c, err := Body[api.Claim](r, true)
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 }
 
 func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
-	n, err := Decode[api.Renewal](r, true)
+	n, err := Body[api.Renewal](r, true)
 	if err != nil {
 		return err
 	}

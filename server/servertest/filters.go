@@ -23,20 +23,25 @@ var open = []string{
 	"actor", "ark", "cause", "digest", "event", "group", "job", "key", "label", "local_id", "name", "owner", "parent", "tag", "worker",
 }
 
-// CheckFilters holds the filters of every list against one rule: a filter that is declared as repeatable is also a list with
-// commas, any other one is refused if it is given twice; a value that is not possible is refused with the values that are.
-// Paths has the paths of routes that need one; known are values of filters in place of the usual ones.
+// CheckFilters compares the parameters of every route with one rule. A parameter that does not exist is refused. A filter
+// of a list that is declared as repeatable is also a list with commas, any other one is refused if it is given twice; a
+// value that is not possible is refused with the values that are. Paths has the paths of routes that need one; known are
+// values of filters in place of the usual ones.
 func CheckFilters(t *testing.T, w *World, routes []server.Route, paths, known map[string]string) {
 	id := string(w.Post(engine.Order{}).ID)
 	checked := 0
 	for _, r := range routes {
-		own := strings.HasPrefix(r.Pattern, "/api/") // other paths are of other standards
-		if !own || r.Method != http.MethodGet || r.IO.Out == nil || len(r.IO.Query) == 0 {
+		if !strings.HasPrefix(r.Pattern, "/api/") { // other paths are of other standards
 			continue
 		}
 		path, given := paths[r.Method+" "+r.Pattern]
 		if !given {
 			path = strings.NewReplacer("{id}", id, "{name}", "x").Replace(r.Pattern)
+		}
+		refusesUnknown(w, &r, path)
+		checked++
+		if r.Method != http.MethodGet || r.IO.Out == nil || len(r.IO.Query) == 0 {
+			continue
 		}
 		t.Run(r.Method+" "+r.Pattern, func(t *testing.T) {
 			w := *w
@@ -48,12 +53,30 @@ func CheckFilters(t *testing.T, w *World, routes []server.Route, paths, known ma
 				if p.Name != "after" && p.Name != "limit" {
 					checkFilter(&w, path, &p, known)
 				}
-				checked++
 			}
 		})
 	}
 	if checked == 0 {
-		t.Error("no route has a filter")
+		t.Error("no route was checked")
+	}
+}
+
+// refusesUnknown sends a parameter that no route has.
+func refusesUnknown(w *World, r *server.Route, path string) {
+	w.T.Helper()
+	body := ""
+	if r.Method != http.MethodGet {
+		body = `{"note":"why"}`
+	}
+	query := "?nonsense=x"
+	for _, p := range r.IO.Query {
+		if p.Name == "note" || p.Name == "why" { // a reason is checked first
+			query += "&" + p.Name + "=why"
+		}
+	}
+	answer, text := w.Ask(w.Request(r.Method, path+query, body))
+	if answer.StatusCode != http.StatusBadRequest || !strings.Contains(text, "nonsense") {
+		w.T.Errorf("%s %s with a parameter that does not exist: got %s: %.300s", r.Method, path, answer.Status, text)
 	}
 }
 

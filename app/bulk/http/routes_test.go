@@ -23,6 +23,12 @@ func TestEveryRoute(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn, part)
 }
 
+// TestFilters: see [servertest.CheckFilters].
+func TestFilters(t *testing.T) {
+	w := openBulk(t)
+	servertest.CheckFilters(t, w, bulkhttp.Part(w.Server, nil).Routes, nil, nil)
+}
+
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
 	absent := func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) }

@@ -15,6 +15,13 @@ var allowed = map[string]string{"POST /api/v1/lifecycles": "a", "DELETE /api/v1/
 // reasonIn lists the type in which each route that needs a reason reads it.
 var reasonIn = map[string]any{"POST /api/v1/lifecycles": api.NewLifecycle{}, "DELETE /api/v1/lifecycles/{name}": nil}
 
+// TestFilters: see [servertest.CheckFilters].
+func TestFilters(t *testing.T) {
+	part := func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) }
+	w := servertest.Open(t, nil, nil, part)
+	servertest.CheckFilters(t, w, part(w).Routes, nil, nil)
+}
+
 func TestRoutes(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn,
 		func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) })

@@ -25,10 +25,7 @@ func (s *Handlers) fixity(w http.ResponseWriter, r *http.Request) error {
 
 // checkFixity answers as fixity does, at once: the check runs in the background.
 func (s *Handlers) checkFixity(w http.ResponseWriter, r *http.Request) error {
-	if err := server.Params(r).Err(); err != nil {
-		return err
-	}
-	f, err := server.Decode[api.CheckFixity](r, false)
+	f, err := server.Body[api.CheckFixity](r, false)
 	if err != nil {
 		return err
 	}

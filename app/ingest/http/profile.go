@@ -82,10 +82,7 @@ func (s *Handlers) profileSchema(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error {
-	if err := server.Params(r).Err(); err != nil {
-		return err
-	}
-	b, err := server.Decode[api.ReloadProfiles](r, false)
+	b, err := server.Body[api.ReloadProfiles](r, false)
 	if err != nil {
 		return err
 	}
