@@ -241,7 +241,7 @@ func TestSilentAgent(t *testing.T) {
 	}
 }
 
-// TestCancel in each state in which a person can call a job off, and what becomes of one that has ended (W12).
+// TestCancel in each state in which a person can cancel a job, and what becomes of one that has ended (W12).
 func TestCancel(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		f := newFake()

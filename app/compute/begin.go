@@ -42,11 +42,7 @@ var atAgent = []lifecycle.State{Processing, Submitted, Prepared, Running, Retrie
 func (a *App) begin(ctx context.Context, r *engine.Run) error {
 	r.Changed() // capacity that is freed during the search is not missed
 	j := r.Job()
-	spec, err := SpecOf(&j)
-	if err != nil {
-		return engine.Fail(CauseRejected, err)
-	}
-	d, err := DataOf(&j)
+	spec, d, err := RecordOf(&j)
 	if err != nil {
 		return engine.Fail(CauseRejected, err)
 	}

@@ -22,11 +22,7 @@ const mostFetches = 5
 // bad ending is not mended by a good transfer (reliability hole J9).
 func (a *App) fetch(ctx context.Context, r *engine.Run) error {
 	j := r.Job()
-	spec, err := SpecOf(&j)
-	if err != nil {
-		return failed(r, CauseLost, err.Error())
-	}
-	d, err := DataOf(&j)
+	spec, d, err := RecordOf(&j)
 	if err != nil {
 		return failed(r, CauseLost, err.Error())
 	}

@@ -265,11 +265,7 @@ func (a *App) dropInputs(id job.ID) error {
 }
 
 func (a *App) dropUnrecorded(j *job.Job) error {
-	spec, err := SpecOf(j)
-	if err != nil {
-		return err
-	}
-	d, err := DataOf(j)
+	spec, d, err := RecordOf(j)
 	if err != nil {
 		return err
 	}

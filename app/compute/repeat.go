@@ -18,11 +18,7 @@ func (a *App) Repeat(ctx context.Context, id job.ID, change func(*Order)) (job.J
 	if j.Kind != JobKind {
 		return j, job.Errorf(job.NotFound, "repeat", id, "it is no compute job")
 	}
-	spec, err := SpecOf(&j)
-	if err != nil {
-		return j, err
-	}
-	d, err := DataOf(&j)
+	spec, d, err := RecordOf(&j)
 	if err != nil {
 		return j, err
 	}

@@ -14,11 +14,7 @@ import (
 // over, and it may have arrived.
 func (a *App) send(ctx context.Context, r *engine.Run) error {
 	j := r.Job()
-	spec, err := SpecOf(&j)
-	if err != nil {
-		return engine.Fail(CauseRejected, err)
-	}
-	d, err := DataOf(&j)
+	spec, d, err := RecordOf(&j)
 	if err != nil {
 		return engine.Fail(CauseRejected, err)
 	}

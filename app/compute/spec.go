@@ -91,6 +91,14 @@ func SpecOf(j *job.Job) (s Spec, err error) {
 	return s, err
 }
 
+// RecordOf reads the spec and the data of a job.
+func RecordOf(j *job.Job) (s Spec, d Data, err error) {
+	if s, err = SpecOf(j); err == nil {
+		d, err = DataOf(j)
+	}
+	return s, d, err
+}
+
 // DataOf reads the data of a job.
 func DataOf(j *job.Job) (d Data, err error) {
 	if len(j.Data) == 0 {

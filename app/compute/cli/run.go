@@ -332,7 +332,7 @@ func (u *uploadBar) end() {
 	}
 }
 
-// following follows a compute job to its end, and calls it off when it is interrupted.
+// following follows a compute job to its end, and cancels it when it is interrupted.
 type following struct {
 	cli *commands
 	api *client.Client

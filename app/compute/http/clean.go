@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// cancelCompute calls a job off. The body is what an event takes.
+// cancelCompute cancels a job. The body is what an event takes.
 func (s *Handlers) cancelCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.endCompute(w, r, compute.Cancel)
 }
@@ -37,7 +37,7 @@ func (s *Handlers) endCompute(w http.ResponseWriter, r *http.Request, event life
 	return s.dropCompute(w, r, app, &j, &a, event)
 }
 
-// deleteCompute calls a job off. One that has ended keeps its files: a DELETE that is sent again because its answer was
+// deleteCompute cancels a job. One that has ended keeps its files: a DELETE that is sent again because its answer was
 // lost must not remove what the first one left. version, note, actor and as stand in the query, for not all can send a
 // body with a DELETE.
 func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
@@ -53,7 +53,7 @@ func (s *Handlers) deleteCompute(w http.ResponseWriter, r *http.Request) error {
 	return s.dropCompute(w, r, app, &j, &a, compute.Cancel)
 }
 
-// dropCompute does what an act on a job asks for: to call it off, or to remove its files.
+// dropCompute does what an act on a job asks for: it cancels the job, or removes its files.
 func (s *Handlers) dropCompute(w http.ResponseWriter, r *http.Request, app Compute, j *job.Job, a *api.Act,
 	event lifecycle.Event) error {
 	by, actor, err := server.ActorOf(r, a.As, a.Actor)

@@ -55,7 +55,7 @@ func TestComputeClean(t *testing.T) {
 	}
 }
 
-// TestComputeDelete: DELETE calls a job off and keeps what it left, also when it is sent again; clean removes the
+// TestComputeDelete: DELETE cancels a job and keeps what it left, also when it is sent again; clean removes the
 // files. Another's job is as unknown as none.
 func TestComputeDelete(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")

@@ -114,11 +114,7 @@ func (s *Handlers) replyCompute(w http.ResponseWriter, r *http.Request, app Comp
 
 // viewCompute makes what a list shows of a job.
 func viewCompute(app Compute, j *job.Job) (api.ComputeJob, error) {
-	spec, err := compute.SpecOf(j)
-	if err != nil {
-		return api.ComputeJob{}, err
-	}
-	d, err := compute.DataOf(j)
+	spec, d, err := compute.RecordOf(j)
 	if err != nil {
 		return api.ComputeJob{}, err
 	}
@@ -165,11 +161,7 @@ func viewResults(r *compute.Results) *api.ComputeResults {
 
 // detailCompute adds what only one job is shown with.
 func (s *Handlers) detailCompute(app Compute, j *job.Job, v *api.ComputeJob) error {
-	spec, err := compute.SpecOf(j)
-	if err != nil {
-		return err
-	}
-	d, err := compute.DataOf(j)
+	spec, d, err := compute.RecordOf(j)
 	if err != nil {
 		return err
 	}

@@ -247,11 +247,7 @@ func addUsage(owners map[string]*api.ComputeOwner, j *job.Job) error {
 		o = &api.ComputeOwner{Owner: j.Owner, Running: map[string]int64{}, Queued: map[string]int64{}}
 		owners[j.Owner] = o
 	}
-	spec, err := compute.SpecOf(j)
-	if err != nil {
-		return err
-	}
-	d, err := compute.DataOf(j)
+	spec, d, err := compute.RecordOf(j)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,8 @@ package computehttp
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/compute/tes"
@@ -9,8 +11,13 @@ import (
 	"github.com/stagepost/stagepost/server/openapi"
 )
 
-// routes lists the routes of jobs, services, agents and uploads.
+// routes lists the routes of the server's own API.
 func (s *Handlers) routes() []server.Route {
+	return slices.Concat(s.jobRoutes(), s.fileRoutes(), s.agentRoutes(), s.uploadRoutes())
+}
+
+// jobRoutes lists the routes that make, show and change jobs.
+func (s *Handlers) jobRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs", Who: server.Own,
 			Doc: "Runs files: multipart/form-data with the part `order` (JSON) first and the files behind it, or " +
@@ -31,11 +38,11 @@ func (s *Handlers) routes() []server.Route {
 			Handle: s.showCompute,
 			IO:     openapi.IO{Out: api.ComputeJob{}}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/compute/jobs/{id}", Who: server.Person,
-			Doc: "Calls it off, as cancel does; one that has ended stays as it is (clean removes its files): " +
+			Doc: "Cancels the job; one that has ended stays as it is (clean removes its files): " +
 				"version, note, actor.", Handle: s.deleteCompute,
 			IO: openapi.IO{Out: api.ComputeJob{}, Query: openapi.Query("note", "actor", "as", "version")}},
 		{Method: http.MethodPost, Pattern: "/api/v1/compute/jobs/{id}/cancel", Who: server.Person,
-			Doc: "Calls it off: version, note, actor. A queued job ends at once; one at an agent is Killing until " +
+			Doc: "Cancels the job: version, note, actor. A queued job ends at once; one at an agent is Killing until " +
 				"the agent has ended it or has not answered for ten minutes (the message is what happens next); one " +
 				"that has ended stays as it is.", Handle: s.cancelCompute,
 			IO: openapi.IO{In: api.Act{}, Out: api.ComputeJob{}}},
@@ -53,6 +60,12 @@ func (s *Handlers) routes() []server.Route {
 				"note, actor.", Handle: s.cloneCompute,
 			IO: openapi.IO{In: api.ComputeRepeat{}, Out: api.ComputeJob{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.ComputeJob{}}}},
+	}
+}
+
+// fileRoutes lists the routes of what a job writes: events, output, files and results.
+func (s *Handlers) fileRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs/{id}/events", Who: server.Person,
 			Doc: "Its changes as they happen (server-sent events), after Last-Event-ID.", Handle: s.eventsCompute,
 			IO: openapi.IO{Events: openapi.JobEvents, Query: openapi.Query("after")}},
@@ -74,6 +87,12 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/jobs/{id}/partial", Who: server.Person,
 			Doc: "What it has made so far, as a ZIP.", Handle: s.partialCompute,
 			IO: openapi.IO{Media: openapi.Any}},
+	}
+}
+
+// agentRoutes lists the routes of services, agents and usage.
+func (s *Handlers) agentRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/services", Who: server.Shared,
 			Doc: "The services with their quotas, limits, and how many jobs run and wait.", Handle: s.computeServices,
 			IO: openapi.IO{Out: api.ComputeServices{}}},
@@ -87,10 +106,20 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/compute/agents/{name}/resume", Who: server.Operator,
 			Doc: "Has a drained agent get jobs again: note, actor.", Handle: s.resumeCompute,
 			IO: openapi.IO{In: api.Act{}, Out: api.ComputeAgent{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/compute/tunnel", Who: server.Worker,
+			Doc:    "Upgrades to a connection through which the server reaches an agent that cannot be dialled: agent.",
+			Handle: s.tunnelCompute,
+			IO:     openapi.IO{Status: http.StatusSwitchingProtocols, Query: openapi.Query("agent")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/compute/usage", Who: server.Own,
 			Doc:    "What owners use: jobs, files, bytes, and what runs and waits by service: owner.",
 			Handle: s.computeUsage,
 			IO:     openapi.IO{Out: api.ComputeUsage{}, Query: openapi.Query("owner")}},
+	}
+}
+
+// uploadRoutes lists the routes of resumable uploads.
+func (s *Handlers) uploadRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodOptions, Pattern: "/api/v1/compute/uploads", Who: server.Own,
 			Doc: "What resumable uploads can do (tus 1.0.0).", Handle: s.resumable, Upload: true,
 			IO: openapi.IO{Status: http.StatusNoContent}},
@@ -114,16 +143,12 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodDelete, Pattern: "/api/v1/compute/uploads/{upload}", Who: server.Own,
 			Doc: "Ends an upload.", Handle: s.resumable, Upload: true, NoReason: partOfOrder,
 			IO: openapi.IO{Status: http.StatusNoContent}},
-		{Method: http.MethodGet, Pattern: "/api/v1/compute/tunnel", Who: server.Worker,
-			Doc:    "Upgrades to a connection through which the server reaches an agent that cannot be dialled: agent.",
-			Handle: s.tunnelCompute,
-			IO:     openapi.IO{Status: http.StatusSwitchingProtocols, Query: openapi.Query("agent")}},
 	}
 }
 
-// tesRoutes lists the routes of GA4GH TES.
+// tesRoutes lists the routes of GA4GH TES, each also without the beginning of its path.
 func (s *Handlers) tesRoutes() []server.Route {
-	return []server.Route{
+	routes := []server.Route{
 		{Method: http.MethodGet, Pattern: "/ga4gh/tes/v1/service-info", Who: server.Shared,
 			Doc: "What this service is (GA4GH TES 1.1).", Handle: s.tesInfo,
 			IO: openapi.IO{Out: tes.Info{}}},
@@ -141,28 +166,15 @@ func (s *Handlers) tesRoutes() []server.Route {
 			Doc: "One task: view (MINIMAL, BASIC, FULL).", Handle: s.tesTask,
 			IO: openapi.IO{Out: tes.Task{}, Query: openapi.Query("view")}},
 		{Method: http.MethodPost, Pattern: "/ga4gh/tes/v1/tasks/{task}", Who: server.Own,
-			Doc: "With :cancel behind the task's id: calls it off.", Handle: s.tesAct, NoReason: noField,
+			Doc: "With :cancel after the task's id: cancels the task.", Handle: s.tesAct, NoReason: noField,
 			IO: openapi.IO{Out: struct{}{}}},
-		{Method: http.MethodGet, Pattern: "/v1/service-info", Who: server.Shared,
-			Doc: "As /ga4gh/tes/v1/service-info, for clients that leave the beginning away.", Handle: s.tesInfo,
-			IO: openapi.IO{Out: tes.Info{}}},
-		{Method: http.MethodGet, Pattern: "/v1/tasks", Who: server.Own,
-			Doc: "As /ga4gh/tes/v1/tasks, for clients that leave the beginning away.", Handle: s.tesTasks,
-			IO: openapi.IO{Out: tes.Page{},
-				Query: openapi.Query("name_prefix", "state", "tag_key", "tag_value", "view", "page_size",
-					"page_token")}},
-		{Method: http.MethodPost, Pattern: "/v1/tasks", Who: server.Own,
-			Doc: "As /ga4gh/tes/v1/tasks, for clients that leave the beginning away.", Handle: s.tesCreateTask,
-			NoReason: server.NewWork,
-			IO:       openapi.IO{In: tes.Task{}, Out: tes.Created{}}},
-		{Method: http.MethodGet, Pattern: "/v1/tasks/{task}", Who: server.Own,
-			Doc: "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", Handle: s.tesTask,
-			IO: openapi.IO{Out: tes.Task{}, Query: openapi.Query("view")}},
-		{Method: http.MethodPost, Pattern: "/v1/tasks/{task}", Who: server.Own,
-			Doc: "As /ga4gh/tes/v1/tasks/{task}, for clients that leave the beginning away.", Handle: s.tesAct,
-			NoReason: noField,
-			IO:       openapi.IO{Out: struct{}{}}},
 	}
+	for _, r := range slices.Clone(routes) {
+		r.Doc = "As " + r.Pattern + ", for clients that leave the beginning away."
+		r.Pattern = strings.TrimPrefix(r.Pattern, "/ga4gh/tes")
+		routes = append(routes, r)
+	}
+	return routes
 }
 
 // Why routes take no reason.

@@ -428,7 +428,7 @@ func terminateCompleted(t *testing.T) {
 	}
 }
 
-// The original answers 500. Ours calls it off before it is sent anywhere.
+// The original answers 500. Ours cancels it before it is sent anywhere.
 func terminateQueued(t *testing.T) {
 	c := wiretest.Client(t, wiretest.ClientOptions{Run: func(ctx context.Context, _ string) int {
 		<-ctx.Done()

@@ -76,7 +76,7 @@ type Backend interface {
 	// network can fail any more; before, it may give ErrNotFound, ErrNoPayload, ErrNoService or another error. An error
 	// afterwards cuts the connection, so that the part is not taken for the whole.
 	Partial(ctx context.Context, id uint32, w func() io.Writer) error
-	// Terminate calls a job off. already is the word of a job that had ended before; it stays as it is.
+	// Terminate cancels a job. already is the status of a job that had ended before; it stays as it is.
 	Terminate(ctx context.Context, id uint32) (already Status, err error)
 	// Health is nil if the store answers.
 	Health(ctx context.Context) error
