@@ -22,13 +22,7 @@ func (c *Commands) drain() *cobra.Command {
 Submissions are still accepted, and mails still go out. Restarts change nothing; stagepost admin resume ends it.`,
 		Example: "  stagepost admin drain --note 'storage moves to the new array'\n  stagepost admin resume",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			if _, err := api.Hold(ctx, client.Hold{Everything: true, Who: cli.Whoami(actor), Why: note}); err != nil {
 				return err
 			}
@@ -36,7 +30,7 @@ Submissions are still accepted, and mails still go out. Restarts change nothing;
 				return c.Out.None("nothing new is begun; end this with: stagepost admin resume")
 			}
 			return c.drained(ctx, api)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&note, "note", "m", "", "why; those who wait will read it")
@@ -85,16 +79,10 @@ func (c *Commands) resume() *cobra.Command {
 		Long:    `Ends the hold on everything that stagepost admin drain put on, and prints the holds that are left.`,
 		Example: "  stagepost admin resume --note 'the disks are in'",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			holds, err := api.Release(ctx, job.Scope{}, cli.Whoami(actor), note)
 			return c.released(job.Scope{}, holds, err)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVarP(&note, "note", "m", "", "why; stands in the audit list")

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"strconv"
 	"strings"
 
@@ -17,13 +18,7 @@ func (c *Commands) history() *cobra.Command {
 		Example:           "  stagepost history ing_01J9...",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
@@ -43,7 +38,7 @@ func (c *Commands) history() *cobra.Command {
 				return c.Out.JSON(entries)
 			}
 			return c.printHistory(entries)
-		},
+		}),
 	}
 }
 

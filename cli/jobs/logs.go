@@ -26,13 +26,7 @@ On a terminal control characters are escaped; a pipe or a file gets the bytes as
 		Example:           "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n  stagepost logs cmp_01J9... --stream stderr",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
@@ -46,7 +40,7 @@ On a terminal control characters are escaped; a pipe or a file gets the bytes as
 				}
 			}
 			return c.readLog(ctx, api, id, follow)
-		},
+		}),
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the job has ended")
 	return cmd, func() {

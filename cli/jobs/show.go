@@ -24,13 +24,7 @@ func (c *Commands) show() *cobra.Command {
 		Example:           "  stagepost show ing_01J9...\n  stagepost show -o json ing_01J9... | jq .data",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			for i, arg := range args {
 				id, err := c.JobID(ctx, api, arg)
 				if err != nil {
@@ -48,7 +42,7 @@ func (c *Commands) show() *cobra.Command {
 				}
 			}
 			return nil
-		},
+		}),
 	}
 }
 

@@ -1,12 +1,14 @@
 package hostcli
 
 import (
+	"context"
 	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
 )
 
 func (c *commands) health() *cobra.Command {
@@ -17,13 +19,7 @@ func (c *commands) health() *cobra.Command {
 time of --timeout is up. It is what a container's health check calls.`,
 		Example: "  stagepost admin health --data /srv/stagepost --timeout 5s",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			h, err := api.Health(ctx)
 			if err != nil && h.Status == "" {
 				return err
@@ -38,6 +34,6 @@ time of --timeout is up. It is what a container's health check calls.`,
 				pairs = append(pairs, [2]string{"warning", w})
 			}
 			return errors.Join(err, c.Out.Sheet(pairs))
-		},
+		}),
 	}
 }

@@ -43,13 +43,7 @@ With --partial it fetches what a job that runs has made so far; --list shows the
   stagepost compute results cmp_01J9... --partial --out sofar`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.completeComputeIDs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
+		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			id, err := c.JobOf(ctx, api, compute.JobKind, args[0])
 			if err != nil {
 				return err
@@ -70,7 +64,7 @@ With --partial it fetches what a job that runs has made so far; --list shows the
 				return err
 			}
 			return c.fetchResults(ctx, api, id, out, partial)
-		},
+		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "",
