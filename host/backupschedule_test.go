@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,15 +22,18 @@ import (
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		last := began.Add(-20 * time.Hour)
+		var last atomic.Pointer[time.Time] // warnings read it beside the schedule
+		set := func(at time.Time) { last.Store(&at) }
+		set(began.Add(-20 * time.Hour))
 		var at []time.Duration
-		s := &schedule{every: 24 * time.Hour, last: func() time.Time { return last }, log: slog.New(slog.DiscardHandler)}
+		s := &schedule{every: 24 * time.Hour, last: func() time.Time { return *last.Load() },
+			log: slog.New(slog.DiscardHandler)}
 		s.do = func(context.Context) error {
 			at = append(at, time.Since(began))
 			if len(at) == 2 {
 				return errors.New("the disk is gone")
 			}
-			last = time.Now()
+			set(time.Now())
 			return nil
 		}
 		ctx, cancel := context.WithCancel(t.Context())
