@@ -52,7 +52,7 @@ func TestErrorsNameWhatToChange(t *testing.T) {
 		"--tokens text":                                      "tokens: text: line 1: it needs hash, role, owner",
 		"--backup-without mails":                             `backup.without: "mails" is no part of backups that can be left out (compute, storage)`,
 		"--compute-services missing":                         "compute.services: open missing: no such file",
-		"--compute-services services.yaml":                   "compute.services: services.yaml:1:",
+		"--compute-services services.yaml":                   "services.yaml:1:1: services: it must be",
 		"--compute-local 1 --compute-tes-images a=b":         `compute.tes.images: a: there is no service "b"`,
 		"--mail-smtp nonsense":                               "mail.smtp, mail.tls, mail.host: ",
 		"--mail-smtp localhost:25 --mail-user x":             "mail.user and mail.password_file go together",

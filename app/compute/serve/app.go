@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -59,7 +60,9 @@ func ReadServiceConfig(s *Settings, file func(name string) (*serviceconfig.Confi
 	var wrong error
 	if s.Services != "" {
 		if all, wrong = file(s.Services); wrong != nil {
-			wrong = fmt.Errorf("compute.services: %w", wrong)
+			if unread := new(fs.PathError); errors.As(wrong, &unread) { // mistakes in the file have lines of their own
+				wrong = fmt.Errorf("compute.services: %w", wrong)
+			}
 			all = &serviceconfig.Config{}
 		}
 	}
