@@ -33,7 +33,7 @@ func (a *App) beginImported(r *engine.Run, spec *Spec) error {
 		return engine.Fail(CauseRejected, errors.New("it was invalid where it comes from"))
 	case ImportKilled:
 		return engine.Wait(job.Blocker{Code: "import",
-			Sentence: "the import cancels it, as it was cancelled where it comes from", Until: r.Now().Add(time.Minute)})
+			Sentence: "the import cancels it, as its origin did", Until: r.Now().Add(time.Minute)})
 	}
 	return nil
 }
