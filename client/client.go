@@ -247,3 +247,12 @@ func problem(answer *http.Response) error {
 	}
 	return &job.Error{Op: p.Op, Kind: p.Kind, ID: p.Job, Err: p}
 }
+
+// ProblemOf gives what the server said of an error, or nil if it did not come from there.
+func ProblemOf(err error) *Problem {
+	var p *Problem
+	if errors.As(err, &p) {
+		return p
+	}
+	return nil
+}

@@ -103,3 +103,18 @@ func (c *Client) ComputeUsage(ctx context.Context, owner string) (ComputeUsage, 
 	}
 	return get[ComputeUsage](ctx, c, "/api/v1/compute/usage", q)
 }
+
+// DrainComputeAgent has an agent get no new jobs from the server, or get them again; what it has goes on. Of a, Note, Actor and As are read.
+func (c *Client) DrainComputeAgent(ctx context.Context, name string, on bool, a Act) (ComputeAgent, error) {
+	path := "/api/v1/compute/agents/" + url.PathEscape(name) + "/resume"
+	if on {
+		path = "/api/v1/compute/agents/" + url.PathEscape(name) + "/drain"
+	}
+	return send[ComputeAgent](ctx, c, http.MethodPost, path, nil, a)
+}
+
+// CleanCompute removes the files of a job that has ended, inputs and results, before the server would by itself. The record stays. One that has none any more is given as it
+// is. Errors: kind Refused for one that has not ended.
+func (c *Client) CleanCompute(ctx context.Context, id job.ID, a Act) (ComputeJob, error) {
+	return send[ComputeJob](ctx, c, http.MethodPost, computePath(id, "/clean"), nil, a)
+}

@@ -3,11 +3,14 @@ package client_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -25,20 +28,42 @@ func letterServer() (c *client.Client, stop func()) {
 		lifecycle.OnEnd("Sent", lifecycle.OK, "It is on its way."),
 		lifecycle.OnEnd("Lost", lifecycle.Failed, "It could not be read.",
 			lifecycle.OnReenter("retry", lifecycle.Operator, "It can be read now.", "Posted")))
-	e, err := engine.New(mem.New(), []engine.Work{{Life: letter, Prefix: "let", Outside: true, Orders: true}}, engine.Options{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	s := server.New(server.Options{Engine: e})
+	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Orders: true}
+	e, err := engine.New(mem.New(), []engine.Work{work}, engine.Options{})
+	check(err)
+	s := server.New(server.Options{Engine: e, Keeper: copier{}})
+	s.Add(ingesthttp.Part(s, ingesthttp.Options{Ingest: mailbox{Engine: e}}))
 	web := httptest.NewServer(s)
-	if c, err = client.New(web.URL, client.Options{}); err != nil {
-		log.Fatal(err)
-	}
+	c, err = client.New(web.URL, client.Options{})
+	check(err)
 	return c, func() {
 		c.Close()
 		s.Close()
 		web.Close()
 	}
+}
+
+var letters = []job.KindState{{Kind: "letter", State: "Posted"}}
+
+// mailbox makes a letter of each payload.
+type mailbox struct {
+	ingesthttp.Ingest
+	*engine.Engine
+}
+
+func (m mailbox) Submit(ctx context.Context, _ string, s api.Submission, payload io.Reader) (job.Job, error) {
+	text, err := io.ReadAll(payload)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return m.Engine.Submit(ctx, engine.Order{Kind: "letter", Key: s.Key, Spec: map[string]string{"text": string(text)}})
+}
+
+// copier makes backups in which there is nothing.
+type copier struct{ server.Keeper }
+
+func (copier) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
+	return api.BackedUp{Dir: "backups/" + b.Name}, nil
 }
 
 func check(err error) {
@@ -54,10 +79,11 @@ func ExampleClient_Claim() {
 	defer stop()
 	_, err := c.Create(ctx, api.Order{Kind: "letter", Spec: []byte(`{"to": "Ada"}`)})
 	check(err)
-	leased, err := c.Claim(ctx, api.Claim{Worker: "w1", From: []job.KindState{{Kind: "letter", State: "Posted"}}, N: 1})
+	leased, err := c.Claim(ctx, api.Claim{Worker: "w1", From: letters, N: 1})
 	check(err)
 	fmt.Println(leased[0].State, string(leased[0].Spec))
-	_, err = c.Report(ctx, api.Reports{Worker: "w1", Reports: []api.Report{{Job: leased[0].ID, Epoch: leased[0].Epoch}}})
+	_, err = c.Report(ctx, client.Reports{
+		Worker: "w1", Reports: []client.Report{{Job: leased[0].ID, Epoch: leased[0].Epoch}}})
 	check(err)
 	j, err := c.Job(ctx, leased[0].ID)
 	check(err)
@@ -96,4 +122,115 @@ func ExampleClient_Do() {
 	_, err = c.Do(ctx, j.ID, "retry", api.Act{Actor: "ann", Note: "again"})
 	fmt.Println(job.KindOf(err), client.ProblemOf(err).State)
 	// Output: refused Posted
+}
+
+// An order with a key makes one job, however often it is sent.
+func ExampleClient_Create() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	first, err := c.Create(ctx, api.Order{Kind: "letter", Key: "2026-11-23/1", Group: "maps"})
+	check(err)
+	again, err := c.Create(ctx, api.Order{Kind: "letter", Key: "2026-11-23/1", Group: "maps"})
+	check(err)
+	fmt.Println(first.State, again.ID == first.ID)
+	// Output: Posted true
+}
+
+// A list has pages: Next of one page is After of the query for the next page.
+func ExampleClient_Jobs() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	for _, owner := range []string{"ann", "bob", "ann"} {
+		_, err := c.Create(ctx, api.Order{Kind: "letter", Owner: owner})
+		check(err)
+	}
+	q := job.Query{Owner: "ann", Oldest: true, Limit: 1}
+	for {
+		page, err := c.Jobs(ctx, q)
+		check(err)
+		for _, j := range page.Jobs {
+			fmt.Println(j.Number, j.State)
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	// Output:
+	// 1 Posted
+	// 3 Posted
+}
+
+// Watch returns when the job has ended. It reconnects when the server restarts.
+func ExampleClient_Watch() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	j, err := c.Create(ctx, api.Order{Kind: "letter"})
+	check(err)
+	leased, err := c.Claim(ctx, client.Claim{Worker: "w1", From: letters, N: 1})
+	check(err)
+	_, err = c.Report(ctx, client.Reports{
+		Worker: "w1", Reports: []client.Report{{Job: j.ID, Epoch: leased[0].Epoch, Fail: "it is torn"}}})
+	check(err)
+	err = c.Watch(ctx, j.ID, 0, func(u client.Update) error {
+		if u.Event != nil {
+			fmt.Println(u.Event.Event, "to", u.Event.To)
+		}
+		return nil
+	})
+	check(err)
+	// Output:
+	// create to Posted
+	// fail to Lost
+}
+
+// A worker claims jobs until none is left. Wait in a claim makes it wait for the next job instead.
+func ExampleClient_Report() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	for range 3 {
+		_, err := c.Create(ctx, api.Order{Kind: "letter"})
+		check(err)
+	}
+	for {
+		jobs, err := c.Claim(ctx, client.Claim{Worker: "w1", From: letters, N: 2})
+		check(err)
+		if len(jobs) == 0 {
+			break
+		}
+		done := client.Reports{Worker: "w1"}
+		for _, j := range jobs { // the work is done here
+			done.Reports = append(done.Reports, client.Report{Job: j.ID, Epoch: j.Epoch})
+		}
+		results, err := c.Report(ctx, done)
+		check(err)
+		fmt.Println(len(results), results[0].State)
+	}
+	// Output:
+	// 2 Sent
+	// 1 Sent
+}
+
+// Submit uploads a payload. With a key it is repeated after a broken connection, and makes one batch.
+func ExampleClient_Submit() {
+	ctx := context.Background()
+	c, stop := letterServer()
+	defer stop()
+	j, err := c.Submit(ctx, client.Submission{Key: "box-7"}, strings.NewReader("Dear Ada"))
+	check(err)
+	fmt.Println(j.State, string(j.Spec))
+	// Output: Posted {"text":"Dear Ada"}
+}
+
+// Backup returns when the backup is complete.
+func ExampleClient_Backup() {
+	c, stop := letterServer()
+	defer stop()
+	b, err := c.Backup(context.Background(), client.Backup{Name: "monday"})
+	check(err)
+	fmt.Println(b.Dir)
+	// Output: backups/monday
 }

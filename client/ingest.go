@@ -130,3 +130,13 @@ func (c *Client) Objects(ctx context.Context, q ObjectQuery) (Objects, error) {
 	}
 	return get[Objects](ctx, c, "/api/v1/ingest/objects", number(v, "limit", int64(q.Limit)))
 }
+
+// BatchReportAs gives the report about a batch in one of [ReportFormats].
+func (c *Client) BatchReportAs(ctx context.Context, id job.ID, format string) ([]byte, error) {
+	q := url.Values{"format": {format}}
+	r, err := c.request(ctx, http.MethodGet, "/api/v1/ingest/batches/"+url.PathEscape(string(id))+"/report", q, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.text(r)
+}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Values writes a query as the API reads it.
@@ -107,4 +108,14 @@ func number(v url.Values, name string, n int64) url.Values {
 func (c *Client) Lookup(ctx context.Context, name string) ([]job.Job, error) {
 	page, err := get[Page](ctx, c, "/api/v1/lookup", url.Values{"name": {name}})
 	return page.Jobs, err
+}
+
+// Do causes an event and gives the job after it.
+func (c *Client) Do(ctx context.Context, id job.ID, e lifecycle.Event, a Act) (Job, error) {
+	return send[Job](ctx, c, http.MethodPost, jobPath(id, "/events/"+url.PathEscape(string(e))), nil, a)
+}
+
+// SetPriority moves a job in its queue.
+func (c *Client) SetPriority(ctx context.Context, id job.ID, p Priority) (Job, error) {
+	return send[Job](ctx, c, http.MethodPut, jobPath(id, "/priority"), nil, p)
 }
