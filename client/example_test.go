@@ -31,7 +31,7 @@ func letterServer() (c *client.Client, stop func()) {
 	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Orders: true}
 	e, err := engine.New(mem.New(), []engine.Work{work}, engine.Options{})
 	check(err)
-	s := server.New(server.Options{Engine: e, Keeper: copier{}})
+	s := server.New(server.Options{Engine: e, Maintenance: copier{}})
 	s.Add(ingesthttp.Part(s, ingesthttp.Options{Ingest: mailbox{Engine: e}}))
 	web := httptest.NewServer(s)
 	c, err = client.New(web.URL, client.Options{})
@@ -60,7 +60,7 @@ func (m mailbox) Submit(ctx context.Context, _ string, s api.Submission, payload
 }
 
 // copier makes backups in which there is nothing.
-type copier struct{ server.Keeper }
+type copier struct{ server.Maintenance }
 
 func (copier) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
 	return api.BackedUp{Dir: "backups/" + b.Name}, nil

@@ -23,7 +23,7 @@ type Keeper struct {
 	Apps map[string]module.App // by the name of the module: at work; those that are checkers check, the modules of the others check the data directory
 }
 
-var _ server.Keeper = (*Keeper)(nil)
+var _ server.Maintenance = (*Keeper)(nil)
 
 // mostFaults is how many are told one by one.
 const mostFaults = 1000

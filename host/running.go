@@ -250,7 +250,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		if err := r.openBackups(s, k); err != nil {
 			return err
 		}
-		o.Keeper = k
+		o.Maintenance = k
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
 	}
 	for _, a := range r.apps {

@@ -10,25 +10,25 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// keeper gives who looks after the store.
-func (s *Server) keeper(r *http.Request) (Keeper, error) {
+// maintenance returns the maintenance of the store.
+func (s *Server) maintenance(r *http.Request) (Maintenance, error) {
 	if err := Params(r).Err(); err != nil {
 		return nil, err
 	}
-	if s.Keeper == nil {
+	if s.Maintenance == nil {
 		name := s.Store.Properties().Name
 		return nil, problem.Absent("admin", "the store "+name+" has nothing to check or copy", "setting store")
 	}
-	return s.Keeper, nil
+	return s.Maintenance, nil
 }
 
-// unhurried gives a handler an hour to answer.
+// ExtendDeadline gives a handler an hour to answer.
 func ExtendDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // a recorder in a test has none
 }
 
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(r)
+	k, err := s.maintenance(r)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(r)
+	k, err := s.maintenance(r)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.keeper(r)
+	k, err := s.maintenance(r)
 	if err != nil {
 		return err
 	}

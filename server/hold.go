@@ -94,8 +94,8 @@ type Locks interface {
 	BreakLock(ctx context.Context, kind, name, actor, note string) (api.Lock, error)
 }
 
-// lockKeeper gives who knows the locks.
-func (s *Server) lockKeeper() (Locks, error) {
+// lockTable returns the locks of the server.
+func (s *Server) lockTable() (Locks, error) {
 	if s.Options.Locks == nil {
 		return nil, problem.Absent("locks", "this server has no locks", "no module has any")
 	}
@@ -106,7 +106,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	l, err := s.lockKeeper()
+	l, err := s.lockTable()
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
 	if kind == "" || name == "" || note == "" {
 		return job.Errorf(job.Invalid, "break", "", "kind, name and note say which lock is broken, and why")
 	}
-	l, err := s.lockKeeper()
+	l, err := s.lockTable()
 	if err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func TestTokensFault(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	broken := servertest.Open(t, func(o *server.Options) { o.Tokens = faulty{} }, nil)
-	g.World = broken
+	g.Harness = broken
 	if got := warnings(); !strings.Contains(got, "file of tokens") || strings.Contains(got, "secret") {
 		t.Errorf("got %q", got)
 	}

@@ -20,7 +20,7 @@ import (
 func TestLongRequestsGetTheirAnswer(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	slow := &patient{limit: 50 * time.Millisecond}
-	s := server.New(server.Options{Engine: w.Engine, Keeper: slow})
+	s := server.New(server.Options{Engine: w.Engine, Maintenance: slow})
 	s.Add(servertest.UploadsOf(s, slow.wait))
 	defer s.Close()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 
 // patient takes longer than limit, unless its context ends first.
 type patient struct {
-	servertest.Keeper
+	servertest.Maintenance
 	limit time.Duration
 }
 

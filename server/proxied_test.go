@@ -34,7 +34,7 @@ func (p *proxied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // to passes requests on to a server, after it answered some with 502.
-func (p *proxied) to(t *testing.T, w *servertest.World, missing int32) {
+func (p *proxied) to(t *testing.T, w *servertest.Harness, missing int32) {
 	t.Helper()
 	at, err := url.Parse(w.Web.URL)
 	if err != nil {

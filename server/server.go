@@ -24,25 +24,25 @@ import (
 
 // Options of a server. Engine is required.
 type Options struct {
-	Engine    *engine.Engine
-	Locks     Locks              // defaults to none: its routes are unavailable
-	Logs      Logs               // defaults to none: logs are empty
-	Keeper    Keeper             // defaults to none: the admin routes are unavailable
-	Lives     []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
-	Topics    []string           // of messages that are delivered
-	Metrics   Metrics            // counts answers, and is shown at /metrics; defaults to none
-	Tokens    Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
-	Storage   Storage            // space of the data directory; defaults to none: it is not checked
-	Warn      func() []string    // what is wrong without keeping the server from its work, for /healthz; defaults to none
-	Alive     func() error       // why the server cannot work any more; defaults to nil always
-	Version   string             // shown by /healthz
-	Hosts     []string           // names beside localhost under which requests may come
-	MaxBody   int64              // bytes of a JSON body; defaults to 8 MiB
-	MaxUpload int64              // bytes of a payload; defaults to 64 GiB
-	Leases    int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
-	Watchers  int                // event streams at once; defaults to 1000. One owner of tokens has a quarter
-	Requests  int                // requests of one owner of tokens at once; defaults to 1024
-	Log       *slog.Logger       // defaults to none
+	Engine      *engine.Engine
+	Locks       Locks              // defaults to none: its routes are unavailable
+	Logs        Logs               // defaults to none: logs are empty
+	Maintenance Maintenance        // defaults to none: the admin routes are unavailable
+	Lives       []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
+	Topics      []string           // of messages that are delivered
+	Metrics     Metrics            // counts answers, and is shown at /metrics; defaults to none
+	Tokens      Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
+	Storage     Storage            // space of the data directory; defaults to none: it is not checked
+	Warn        func() []string    // what is wrong without keeping the server from its work, for /healthz; defaults to none
+	Alive       func() error       // why the server cannot work any more; defaults to nil always
+	Version     string             // shown by /healthz
+	Hosts       []string           // names beside localhost under which requests may come
+	MaxBody     int64              // bytes of a JSON body; defaults to 8 MiB
+	MaxUpload   int64              // bytes of a payload; defaults to 64 GiB
+	Leases      int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
+	Watchers    int                // event streams at once; defaults to 1000. One owner of tokens has a quarter
+	Requests    int                // requests of one owner of tokens at once; defaults to 1024
+	Log         *slog.Logger       // defaults to none
 
 	MetricsElsewhere bool // the metrics have an address of their own
 	ReasonsRequired  bool // staff must give a reason for everything that it changes
@@ -64,8 +64,8 @@ type Storage interface {
 	Full(err error) error
 }
 
-// Keeper looks after the data of a store while the server runs.
-type Keeper interface {
+// Maintenance checks and backs up the data of a store while the server runs.
+type Maintenance interface {
 	Verify(ctx context.Context, id job.ID) (api.Checkup, error)
 	Fsck(ctx context.Context, f api.Fsck) (api.Checkup, error)
 	Backup(ctx context.Context, b api.Backup) (api.BackedUp, error)

@@ -143,7 +143,7 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 	}
 }
 
-func authorized(w *servertest.World, who, path string) *http.Request {
+func authorized(w *servertest.Harness, who, path string) *http.Request {
 	r := w.Request(http.MethodGet, path, "")
 	r.Header.Set("Authorization", "Bearer "+who)
 	return r

@@ -19,7 +19,7 @@ import (
 
 var posted = []job.KindState{{Kind: "test.letter", State: "Posted"}}
 
-func claimJobs(w *servertest.World, worker string, n int) []client.Leased {
+func claimJobs(w *servertest.Harness, worker string, n int) []client.Leased {
 	w.T.Helper()
 	jobs, err := w.Client.Claim(w.T.Context(), client.Claim{Worker: worker, From: posted, N: n})
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 
 // TestCounts looks at what is counted of three jobs: one that passes, one that fails and one that is tried twice.
 func TestCounts(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.lives(t)
 	w.Committed(3, 2*time.Millisecond)
 	ingestserve.MeterBytes(w.Metrics)("fetched", 1000)
@@ -94,8 +94,8 @@ func TestExposition(t *testing.T) {
 }
 
 // everything has a value for every metric.
-func everything(t *testing.T) *world {
-	w := newWorld(t)
+func everything(t *testing.T) *harness {
+	w := newHarness(t)
 	w.lives(t)
 	for _, ending := range meter.Endings() {
 		w.Attempted(meter.Attempt{Kind: "k", State: "s", Ending: ending, Cause: "c", Took: time.Second})
@@ -143,7 +143,7 @@ func flows(t *testing.T, m flow.Meter) {
 
 // TestFlows counts what one flow did.
 func TestFlows(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	flows(t, flowserve.NewMeter(w.Metrics))
 	families, err := w.Gatherer().Gather()
 	if err != nil {
@@ -171,7 +171,7 @@ func TestFlows(t *testing.T) {
 	}
 }
 
-func hold(t *testing.T, w *world, group string) {
+func hold(t *testing.T, w *harness, group string) {
 	t.Helper()
 	if _, err := w.engine.Operator().Hold(t.Context(), job.Scope{Group: group}, "ann", "test", time.Time{}); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestSourceThatFails(t *testing.T) {
 
 // TestOutbox looks at messages that wait and at those that were given up.
 func TestOutbox(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	later := job.Message{Key: "later", Topic: "mail", Created: time.Now().Add(-time.Hour), Due: time.Now().Add(time.Hour)}
 	if _, err := w.engine.Submit(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{later}}); err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestOutbox(t *testing.T) {
 
 // TestCountersBeginAtZero: the counters that alarms look at are there before anything happened, in every state in which an attempt can end.
 func TestCountersBeginAtZero(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	got := series(page(t, w))
 	var want []string
 	for _, state := range []string{"Posted", "Sorting"} {

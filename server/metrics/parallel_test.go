@@ -60,7 +60,7 @@ func readAtOnce(t *testing.T, h http.Handler, gate chan struct{}) (complete int)
 // TestTwentyReaders: while the engine works, 20 readers at once get everything, and the sources are asked once at a time. The control is a
 // handler that answers three at once, as there was.
 func TestTwentyReaders(t *testing.T) {
-	w := newWorld(t)
+	w := newHarness(t)
 	w.lives(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	working := make(chan struct{})

@@ -16,11 +16,11 @@ import (
 // sentence that names the setting, or the module that the program was made without. The table says by path what is
 // named, the longest that fits; "-" marks a route that answers all the same. A route for one job may say that there is
 // no such job. present is a server with the application, the control: there something answers instead of each sentence.
-func CheckAbsent(t *testing.T, absent PartOf, present *World, named map[string]string) {
+func CheckAbsent(t *testing.T, absent PartOf, present *Harness, named map[string]string) {
 	without, answered := Open(t, nil, nil, absent), map[string]bool{"-": true}
 	without.Server.Close()
 	present.Server.Close()
-	problem := func(w *World, r *server.Route) (p api.Problem, status int) {
+	problem := func(w *Harness, r *server.Route) (p api.Problem, status int) {
 		id := w.Post(engine.Order{}).ID
 		path := strings.NewReplacer("{id}", string(id), "{name}", "x", "{token}", "x", "{path...}", "x",
 			"{key...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)

@@ -17,7 +17,7 @@ import (
 
 // CheckRoutes tries routes of a world: each answers, with the headers, to a request that is right, to one for a job that does not exist, to a strange
 // parameter, to a body that is garbage, from another origin and under another name. It closes the server, so that event streams end at once.
-func CheckRoutes(t *testing.T, w *World, routes []server.Route) {
+func CheckRoutes(t *testing.T, w *Harness, routes []server.Route) {
 	w.Server.Close()
 	for _, r := range routes {
 		t.Run(r.Method+" "+r.Pattern, func(t *testing.T) {
@@ -199,11 +199,11 @@ func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any,
 	})
 	t.Run("roles", func(t *testing.T) {
 		g := Guard(t, part)
-		CheckRoles(t, g, part(g.World).Routes, allowed)
+		CheckRoles(t, g, part(g.Harness).Routes, allowed)
 	})
 	t.Run("foreign", func(t *testing.T) {
 		g := Guard(t, part)
-		CheckForeign(t, g, part(g.World).Routes, allowed)
+		CheckForeign(t, g, part(g.Harness).Routes, allowed)
 	})
 	t.Run("reasons", func(t *testing.T) { CheckReasons(t, reasonIn, part) })
 }

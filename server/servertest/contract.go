@@ -204,7 +204,7 @@ var jsonTypes = []string{"application/json", "application/problem+json"}
 // checked is a transport that checks each answer in JSON.
 type checked struct {
 	http.RoundTripper
-	world *World
+	world *Harness
 }
 
 // RoundTrip is part of http.RoundTripper.
@@ -239,4 +239,4 @@ type read struct {
 }
 
 // contract returns the contract of the server's routes.
-func (w *World) contract() *Contract { return ContractOf(w.Server.All()) }
+func (w *Harness) contract() *Contract { return ContractOf(w.Server.All()) }

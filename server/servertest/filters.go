@@ -27,7 +27,7 @@ var open = []string{
 // of a list that is declared as repeatable is also a list with commas, any other one is refused if it is given twice; a
 // value that is not possible is refused with the values that are. Paths has the paths of routes that need one; known are
 // values of filters in place of the usual ones.
-func CheckFilters(t *testing.T, w *World, routes []server.Route, paths, known map[string]string) {
+func CheckFilters(t *testing.T, w *Harness, routes []server.Route, paths, known map[string]string) {
 	id := string(w.Post(engine.Order{}).ID)
 	checked := 0
 	for _, r := range routes {
@@ -62,7 +62,7 @@ func CheckFilters(t *testing.T, w *World, routes []server.Route, paths, known ma
 }
 
 // refusesUnknown sends a parameter that no route has.
-func refusesUnknown(w *World, r *server.Route, path string) {
+func refusesUnknown(w *Harness, r *server.Route, path string) {
 	w.T.Helper()
 	body := ""
 	if r.Method != http.MethodGet {
@@ -84,7 +84,7 @@ func refusesUnknown(w *World, r *server.Route, path string) {
 var moment = regexp.MustCompile(`"at":"[^"]*"`)
 
 // ask gives the answer to a list with pairs of a filter and a value.
-func ask(w *World, path string, filters ...string) (status int, text string) {
+func ask(w *Harness, path string, filters ...string) (status int, text string) {
 	w.T.Helper()
 	q := url.Values{}
 	for i := 0; i < len(filters); i += 2 {
@@ -94,7 +94,7 @@ func ask(w *World, path string, filters ...string) (status int, text string) {
 	return answer.StatusCode, moment.ReplaceAllString(text, "")
 }
 
-func checkFilter(w *World, path string, p *openapi.Parameter, known map[string]string) {
+func checkFilter(w *Harness, path string, p *openapi.Parameter, known map[string]string) {
 	w.T.Helper()
 	right, wrong, hint := "", "nonsense", "(known: "
 	switch {

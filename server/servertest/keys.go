@@ -19,7 +19,7 @@ type Keyed func(other bool, key string) *http.Request
 // key of at most [job.MostName] bytes, a request that is sent again gets the answer of the first, and a key that was
 // used for something else is refused. Without a key each request makes a job, which is the control. The table is by
 // route; new work must be in it.
-func CheckKeys(t *testing.T, w *World, routes []server.Route, keyed map[string]Keyed) {
+func CheckKeys(t *testing.T, w *Harness, routes []server.Route, keyed map[string]Keyed) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
 		request := keyed[route]
@@ -46,7 +46,7 @@ type made struct {
 	location, id string
 }
 
-func checkKey(w *World, route string, request Keyed) {
+func checkKey(w *Harness, route string, request Keyed) {
 	ask := func(other bool, header, field string) (made, string) {
 		r := request(other, field)
 		if header != "" {

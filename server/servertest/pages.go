@@ -27,7 +27,7 @@ type Paged struct {
 // CheckPages holds every list with a limit against the rule of pages: a page has at most `limit` entries, 1 to 1000,
 // `next` of the answer is `after` of the next page and missing on the last one, and the pages have every entry once, in
 // the order of the whole list. The table is by route; which routes have a limit is found out from what they refuse.
-func CheckPages(t *testing.T, w *World, routes []server.Route, paged map[string]Paged) {
+func CheckPages(t *testing.T, w *Harness, routes []server.Route, paged map[string]Paged) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
 		p, listed := paged[route]
@@ -54,7 +54,7 @@ func CheckPages(t *testing.T, w *World, routes []server.Route, paged map[string]
 // limited is the refusal of a parameter by a route that takes a limit.
 var limited = regexp.MustCompile(`there is no parameter [^ ]+ \(known: ([a-z_]+, )*limit\b`)
 
-func (p *Paged) check(w *World) {
+func (p *Paged) check(w *Harness) {
 	whole, next := p.page(w, url.Values{"limit": {"1000"}})
 	if len(whole) < 3 || next != "" {
 		w.T.Fatalf("the whole list has %d entries, next %q", len(whole), next)
@@ -91,7 +91,7 @@ func (p *Paged) url(q url.Values) string {
 }
 
 // page gives the entries of a page, and the next one.
-func (p *Paged) page(w *World, q url.Values) (entries []string, next string) {
+func (p *Paged) page(w *Harness, q url.Values) (entries []string, next string) {
 	w.T.Helper()
 	answer, text := w.Ask(w.Request(http.MethodGet, p.url(q), ""))
 	var of map[string]json.RawMessage

@@ -10,7 +10,7 @@ import (
 
 // Uploads is an application with one route, POST /upload, which reads a large body and answers after wait.
 func Uploads(wait func(context.Context) error) PartOf {
-	return func(w *World) server.Part { return UploadsOf(w.Server, wait) }
+	return func(w *Harness) server.Part { return UploadsOf(w.Server, wait) }
 }
 
 // UploadsOf is that application on any server.
@@ -37,7 +37,7 @@ func UploadsOf(s *server.Server, wait func(context.Context) error) server.Part {
 
 // Handler is an application with one route for any role: GET pattern, answered by h.
 func Handler(pattern string, h http.Handler) PartOf {
-	return func(*World) server.Part {
+	return func(*Harness) server.Part {
 		return server.Part{Routes: []server.Route{{
 			Method: http.MethodGet, Pattern: pattern, Who: server.Worker, Doc: "Is answered by a test.",
 			Handle: func(w http.ResponseWriter, r *http.Request) error {

@@ -97,7 +97,7 @@ func routesOf(g *Guarded, parts []PartOf) []server.Route {
 	}
 	var all []server.Route
 	for _, part := range parts {
-		all = append(all, part(g.World).Routes...)
+		all = append(all, part(g.Harness).Routes...)
 	}
 	return all
 }

@@ -17,7 +17,7 @@ type Versioned func() (read string, write func() *http.Request)
 // CheckVersions holds every route that takes a version against the rule of versions: what shows a job has an ETag and
 // answers 304 to who has it, and a change with If-Match is made to that version of the record or refused with 412. A
 // change to any version, the control, is made. The table is by route; those whose sentence names `version` must be in it.
-func CheckVersions(t *testing.T, w *World, routes []server.Route, versioned map[string]Versioned) {
+func CheckVersions(t *testing.T, w *Harness, routes []server.Route, versioned map[string]Versioned) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
 		makes := versioned[route]
@@ -35,7 +35,7 @@ func CheckVersions(t *testing.T, w *World, routes []server.Route, versioned map[
 	}
 }
 
-func checkVersion(w *World, makes Versioned) {
+func checkVersion(w *Harness, makes Versioned) {
 	read, write := makes()
 	get := func(header, value string) (*http.Response, string) {
 		r := w.Request(http.MethodGet, read, "")

@@ -26,10 +26,10 @@ func bulks(e *engine.Engine) *bulk.App {
 }
 
 // part gives the routes of bulks to a server.
-func part(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, bulks(w.Engine)) }
+func part(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, bulks(w.Engine)) }
 
 // openBulk is a server whose engine does bulks on letters that no worker claims.
-func openBulk(t *testing.T) *servertest.World {
+func openBulk(t *testing.T) *servertest.Harness {
 	t.Helper()
 	app := bulk.New(bulk.Options{})
 	e, err := engine.New(mem.New(),
@@ -39,7 +39,7 @@ func openBulk(t *testing.T) *servertest.World {
 	}
 	app.Bind(e)
 	w := servertest.Serve(t, server.Options{Engine: e},
-		func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, app) })
+		func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, app) })
 	w.Run()
 	return w
 }
@@ -105,7 +105,7 @@ func TestHostileBulks(t *testing.T) {
 	}
 	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`),
 		http.StatusBadRequest, job.Invalid)
-	none := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) })
+	none := servertest.Open(t, nil, nil, func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, nil) })
 	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusNotFound, job.NotFound)
 }
 

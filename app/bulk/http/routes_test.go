@@ -31,6 +31,6 @@ func TestFilters(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	absent := func(w *servertest.World) server.Part { return bulkhttp.Part(w.Server, nil) }
+	absent := func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, nil) }
 	servertest.CheckAbsent(t, absent, openBulk(t), map[string]string{"/": "module bulk"})
 }

@@ -443,7 +443,7 @@ func TestComputeEvents(t *testing.T) {
 
 // TestNoCompute: a server without the application refuses, and reports it.
 func TestNoCompute(t *testing.T) {
-	w := servertest.Open(t, nil, nil, func(w *servertest.World) server.Part {
+	w := servertest.Open(t, nil, nil, func(w *servertest.Harness) server.Part {
 		return computehttp.Part(w.Server, computehttp.Options{})
 	})
 	for _, path := range []string{"/api/v1/compute/jobs", "/api/v1/compute/services", "/api/v1/compute/agents",

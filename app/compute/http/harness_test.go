@@ -32,7 +32,7 @@ import (
 
 // computing is a server whose jobs run at a puppet: a payload does what the test defines.
 type computing struct {
-	*servertest.World
+	*servertest.Harness
 	app    *compute.App
 	puppet *puppet
 	tus    *tus.Store
@@ -95,7 +95,7 @@ func openWith(t *testing.T, resumable bool, change func(*compute.Options, *optio
 	if resumable {
 		so.ComputeUploads = tusStore{uploads}
 	}
-	c.World = servertest.Serve(t, *so.Options, func(w *servertest.World) server.Part {
+	c.Harness = servertest.Serve(t, *so.Options, func(w *servertest.Harness) server.Part {
 		return computehttp.Part(w.Server, *so.routes)
 	})
 	c.Run()

@@ -32,7 +32,7 @@ func TestKeysOfEveryRoute(t *testing.T) {
 		}
 	}
 	routes := computehttp.Part(c.Server, computehttp.Options{}).Routes
-	servertest.CheckKeys(t, c.World, routes, map[string]servertest.Keyed{
+	servertest.CheckKeys(t, c.Harness, routes, map[string]servertest.Keyed{
 		"POST /api/v1/compute/jobs": func(other bool, key string) *http.Request {
 			return json("/api/v1/compute/jobs", `,"service":"wide","command":["true"]`, other, key)
 		},

@@ -23,13 +23,13 @@ func TestPagesOfEveryList(t *testing.T) {
 		}
 	}
 	routes := computehttp.Part(c.Server, computehttp.Options{}).Routes
-	servertest.CheckPages(t, c.World, routes, map[string]servertest.Paged{
+	servertest.CheckPages(t, c.Harness, routes, map[string]servertest.Paged{
 		"GET /api/v1/compute/jobs": {Path: "/api/v1/compute/jobs", List: "jobs"},
 		"GET /api/v1/compute/jobs/{id}/files": {
 			Path: "/api/v1/compute/jobs/" + string(last.ID) + "/files", List: "files",
 		},
 	})
-	servertest.CheckFilters(t, c.World, routes, map[string]string{
+	servertest.CheckFilters(t, c.Harness, routes, map[string]string{
 		"GET /api/v1/compute/jobs/{id}/files": "/api/v1/compute/jobs/" + string(last.ID) + "/files",
 	}, map[string]string{"state": "running", "service": "small"})
 }

@@ -33,14 +33,14 @@ var reasonIn = map[string]any{
 }
 
 func TestEveryRoute(t *testing.T) {
-	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part {
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.Harness) server.Part {
 		return computehttp.Part(w.Server, computehttp.Options{})
 	})
 }
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	absent := func(w *servertest.World) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) }
+	absent := func(w *servertest.Harness) server.Part { return computehttp.Part(w.Server, computehttp.Options{}) }
 	named := map[string]string{"/": "setting compute.local or compute.services"}
-	servertest.CheckAbsent(t, absent, openTES(t, nil).World, named)
+	servertest.CheckAbsent(t, absent, openTES(t, nil).Harness, named)
 }

@@ -23,7 +23,7 @@ func TestVersionsOfEveryRoute(t *testing.T) {
 			return read, func() *http.Request { return c.Request(method, read+more, "") }
 		}
 	}
-	servertest.CheckVersions(t, c.World, computehttp.Part(c.Server, computehttp.Options{}).Routes,
+	servertest.CheckVersions(t, c.Harness, computehttp.Part(c.Server, computehttp.Options{}).Routes,
 		map[string]servertest.Versioned{
 			"DELETE /api/v1/compute/jobs/{id}":      change(http.MethodDelete, "", false),
 			"POST /api/v1/compute/jobs/{id}/cancel": change(http.MethodPost, "/cancel", false),

@@ -17,12 +17,12 @@ var reasonIn = map[string]any{"POST /api/v1/lifecycles": api.NewLifecycle{}, "DE
 
 // TestFilters: see [servertest.CheckFilters].
 func TestFilters(t *testing.T) {
-	part := func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) }
+	part := func(w *servertest.Harness) server.Part { return customhttp.Part(w.Server, nil) }
 	w := servertest.Open(t, nil, nil, part)
 	servertest.CheckFilters(t, w, part(w).Routes, nil, nil)
 }
 
 func TestRoutes(t *testing.T) {
 	servertest.CheckPart(t, allowed, reasonIn,
-		func(w *servertest.World) server.Part { return customhttp.Part(w.Server, nil) })
+		func(w *servertest.Harness) server.Part { return customhttp.Part(w.Server, nil) })
 }

@@ -235,7 +235,7 @@ func TestNoFlows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
+	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, nil) })
 	p := w.Problem(w.Request(http.MethodPost, "/api/v1/flows", `{"factory":"x"}`), http.StatusNotFound, job.NotFound)
 	if !strings.Contains(p.Detail, "runs no flows") {
 		t.Errorf("got %q", p.Detail)

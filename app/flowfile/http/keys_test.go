@@ -15,7 +15,7 @@ import (
 func TestKeysOfEveryRoute(t *testing.T) {
 	w := openFlows(t, map[string]durable.Factory{"gives": gives})
 	routes := flowhttp.Part(w.Server, nil).Routes
-	servertest.CheckKeys(t, w.World, routes, map[string]servertest.Keyed{
+	servertest.CheckKeys(t, w.Harness, routes, map[string]servertest.Keyed{
 		"POST /api/v1/flows": func(other bool, key string) *http.Request {
 			o := client.FlowOrder{Factory: "gives", Args: json.RawMessage(`"one"`), Key: key}
 			if other {

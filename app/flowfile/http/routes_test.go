@@ -22,7 +22,7 @@ var reasonIn = map[string]any{
 }
 
 func TestEveryRoute(t *testing.T) {
-	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) })
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, nil) })
 }
 
 // TestFilters: see [servertest.CheckFilters].
@@ -30,13 +30,13 @@ func TestFilters(t *testing.T) {
 	w := openFlows(t, nil)
 	j := w.submit(client.FlowOrder{File: waits})
 	w.until(j.ID, waiting)
-	servertest.CheckFilters(t, w.World, flowhttp.Part(w.Server, nil).Routes, map[string]string{
+	servertest.CheckFilters(t, w.Harness, flowhttp.Part(w.Server, nil).Routes, map[string]string{
 		"GET /api/v1/flows/{id}": "/api/v1/flows/" + string(j.ID),
 	}, nil)
 }
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	absent := func(w *servertest.World) server.Part { return flowhttp.Part(w.Server, nil) }
-	servertest.CheckAbsent(t, absent, openFlows(t, nil).World, map[string]string{"/": "module flow"})
+	absent := func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, nil) }
+	servertest.CheckAbsent(t, absent, openFlows(t, nil).Harness, map[string]string{"/": "module flow"})
 }

@@ -26,7 +26,7 @@ func (flowing) File(text []byte) (*flowfile.File, error) {
 }
 
 // harness is a server that runs flows.
-type world struct{ *servertest.World }
+type world struct{ *servertest.Harness }
 
 // openFlows is a server whose engine runs flows, and has letters that no one carries.
 func openFlows(t *testing.T, factories map[string]durable.Factory) *world {
@@ -44,7 +44,7 @@ func openFlows(t *testing.T, factories map[string]durable.Factory) *world {
 		t.Fatal(err)
 	}
 	flows.Bind(e)
-	w := &world{servertest.Serve(t, server.Options{Engine: e, MaxBody: 4 << 20}, func(w *servertest.World) server.Part {
+	w := &world{servertest.Serve(t, server.Options{Engine: e, MaxBody: 4 << 20}, func(w *servertest.Harness) server.Part {
 		return flowhttp.Part(w.Server, flowing{flows})
 	})}
 	w.Run()

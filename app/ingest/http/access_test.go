@@ -87,7 +87,7 @@ func (h *holdings) OpenContent(_, path string) (*os.File, error) {
 
 // desk is a server that gives packages of a vault. Its engine does not run until it is told to.
 type desk struct {
-	*servertest.World
+	*servertest.Harness
 	holdings *holdings
 }
 
@@ -110,7 +110,7 @@ func openDesk(t *testing.T) *desk {
 			t.Error(err)
 		}
 	})
-	d.World = servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.World) server.Part {
+	d.Harness = servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part {
 		return ingesthttp.Part(w.Server, ingesthttp.Options{Access: app})
 	})
 	return d

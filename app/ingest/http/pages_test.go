@@ -12,12 +12,12 @@ func TestPagesOfEveryList(t *testing.T) {
 	w := open(t, func(o *options) { o.Hooks, o.Sight = newPigeons(), &view{} }, nil)
 	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
 	routes := ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes
-	servertest.CheckPages(t, w.World, routes, map[string]servertest.Paged{
+	servertest.CheckPages(t, w.Harness, routes, map[string]servertest.Paged{
 		"GET /api/v1/hooks":                  {Path: "/api/v1/hooks", List: "hooks"},
 		"GET /api/v1/ingest/jobs/{id}/files": byApplication,
 		"GET /api/v1/ingest/objects":         byApplication,
 	})
-	servertest.CheckFilters(t, w.World, routes, map[string]string{
+	servertest.CheckFilters(t, w.Harness, routes, map[string]string{
 		"GET /api/v1/ingest/jobs/{id}/files": "/api/v1/ingest/jobs/ing_1/files",
 	}, nil)
 }

@@ -45,7 +45,7 @@ func TestEveryRoute(t *testing.T) {
 
 // TestAbsent: see [servertest.CheckAbsent].
 func TestAbsent(t *testing.T) {
-	absent := func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingesthttp.Options{}) }
+	absent := func(w *servertest.Harness) server.Part { return ingesthttp.Part(w.Server, ingesthttp.Options{}) }
 	named := map[string]string{"/": "module ingest", "/api/v1/ingest/profiles/schema": "-"}
-	servertest.CheckAbsent(t, absent, open(t, nil, nil).World, named)
+	servertest.CheckAbsent(t, absent, open(t, nil, nil).Harness, named)
 }

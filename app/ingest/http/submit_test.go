@@ -106,7 +106,7 @@ func TestForms(t *testing.T) {
 }
 
 func TestWithoutIngest(t *testing.T) {
-	w := open(t, func(o *options) { o.Ingest, o.Keeper = nil, nil }, nil)
+	w := open(t, func(o *options) { o.Ingest, o.Maintenance = nil, nil }, nil)
 	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/objects", ""), http.StatusNotFound, job.NotFound)
 	w.Problem(w.Request(http.MethodPost, "/api/v1/admin/verify", ""), http.StatusNotFound, job.NotFound)
 }

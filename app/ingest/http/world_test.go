@@ -27,7 +27,7 @@ type routes = *ingesthttp.Options
 
 // world is a server with the routes of ingest.
 type world struct {
-	*servertest.World
+	*servertest.Harness
 	ingest *inbox
 }
 
@@ -36,18 +36,18 @@ func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.
 	t.Helper()
 	w := &world{}
 	var ingest ingesthttp.Options
-	w.World = servertest.Open(t, func(o *server.Options) {
+	w.Harness = servertest.Open(t, func(o *server.Options) {
 		w.ingest = &inbox{engine: o.Engine}
 		ingest.Ingest = w.ingest
 		if change != nil {
 			change(&options{o, routes(&ingest)})
 		}
-	}, steps, func(w *servertest.World) server.Part { return ingesthttp.Part(w.Server, ingest) })
+	}, steps, func(w *servertest.Harness) server.Part { return ingesthttp.Part(w.Server, ingest) })
 	return w
 }
 
 // part gives the routes of ingest to a server whose engine's letters are submissions.
-func part(w *servertest.World) server.Part {
+func part(w *servertest.Harness) server.Part {
 	return ingesthttp.Part(w.Server, ingesthttp.Options{Ingest: &inbox{engine: w.Engine}})
 }
 

@@ -46,8 +46,8 @@ var Letter = lc.Must("test.letter",
 	lc.OnEnd("Burnt", lc.None, "only the record is left"),
 )
 
-// World is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where they are.
-type World struct {
+// Harness is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where they are.
+type Harness struct {
 	*engine.Engine
 	T      *testing.T
 	Server *server.Server
@@ -56,7 +56,7 @@ type World struct {
 }
 
 // PartOf makes the part of an application for the server of a world.
-type PartOf func(w *World) server.Part
+type PartOf func(w *Harness) server.Part
 
 // Nothing is a step that does nothing.
 var Nothing = func(context.Context, *engine.Run) error { return nil }
@@ -65,7 +65,7 @@ var Nothing = func(context.Context, *engine.Run) error { return nil }
 var Worked = map[lc.State]engine.Step{}
 
 // Open starts a server. Without steps workers outside may work on the letters, with some the engine does.
-func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step, parts ...PartOf) *World {
+func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step, parts ...PartOf) *Harness {
 	t.Helper()
 	all := map[lc.State]engine.Step{}
 	for _, s := range []lc.State{"Posted", "Sorting", "Riding"} {
@@ -93,7 +93,7 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := server.Options{Engine: e, Locks: noLocks{}, Logs: logs, Keeper: Keeper{}, Version: "test"}
+	o := server.Options{Engine: e, Locks: noLocks{}, Logs: logs, Maintenance: Maintenance{}, Version: "test"}
 	if change != nil {
 		change(&o)
 	}
@@ -101,9 +101,9 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 }
 
 // Serve starts a server with options of its own.
-func Serve(t *testing.T, o server.Options, parts ...PartOf) *World {
+func Serve(t *testing.T, o server.Options, parts ...PartOf) *Harness {
 	t.Helper()
-	w := &World{Engine: o.Engine, T: t, Server: server.New(o)}
+	w := &Harness{Engine: o.Engine, T: t, Server: server.New(o)}
 	for _, part := range parts {
 		w.Server.Add(part(w))
 	}
@@ -123,7 +123,7 @@ func Serve(t *testing.T, o server.Options, parts ...PartOf) *World {
 }
 
 // Run starts the engine until the test ends.
-func (w *World) Run() {
+func (w *Harness) Run() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- w.Engine.Run(ctx) }()
@@ -135,7 +135,7 @@ func (w *World) Run() {
 	})
 }
 
-func (w *World) Post(o engine.Order) job.Job {
+func (w *Harness) Post(o engine.Order) job.Job {
 	w.T.Helper()
 	o.Kind = "test.letter"
 	j, err := w.Submit(w.T.Context(), o)
@@ -146,7 +146,7 @@ func (w *World) Post(o engine.Order) job.Job {
 }
 
 // Ask does a request as it is given and reads the answer.
-func (w *World) Ask(r *http.Request) (*http.Response, string) {
+func (w *Harness) Ask(r *http.Request) (*http.Response, string) {
 	w.T.Helper()
 	answer, err := http.DefaultTransport.RoundTrip(r)
 	if err != nil {
@@ -164,14 +164,14 @@ func (w *World) Ask(r *http.Request) (*http.Response, string) {
 }
 
 // http returns a client that checks answers against the description.
-func (w *World) http() *http.Client {
+func (w *Harness) http() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	return &http.Client{Transport: checked{t, w}, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
 
-func (w *World) Request(method, path, body string) *http.Request {
+func (w *Harness) Request(method, path, body string) *http.Request {
 	w.T.Helper()
 	r, err := http.NewRequestWithContext(w.T.Context(), method, w.Web.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -184,7 +184,7 @@ func (w *World) Request(method, path, body string) *http.Request {
 }
 
 // Problem does a request that must fail with a status and a kind.
-func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) api.Problem {
+func (w *Harness) Problem(r *http.Request, status int, kind job.ErrorKind) api.Problem {
 	w.T.Helper()
 	answer, text := w.Ask(r)
 	var p api.Problem
@@ -198,18 +198,18 @@ func (w *World) Problem(r *http.Request, status int, kind job.ErrorKind) api.Pro
 	return p
 }
 
-// Keeper finds nothing wrong.
-type Keeper struct{}
+// Maintenance finds nothing wrong.
+type Maintenance struct{}
 
-func (Keeper) Verify(context.Context, job.ID) (api.Checkup, error) {
+func (Maintenance) Verify(context.Context, job.ID) (api.Checkup, error) {
 	return api.Checkup{Jobs: 1, Faults: []string{}, Sound: true}, nil
 }
 
-func (Keeper) Fsck(_ context.Context, f api.Fsck) (api.Checkup, error) {
+func (Maintenance) Fsck(_ context.Context, f api.Fsck) (api.Checkup, error) {
 	return api.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
 }
 
-func (Keeper) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
+func (Maintenance) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
 	return api.BackedUp{Dir: b.Name, Bytes: 1, Without: []string{}, Unknown: []string{}, Outside: []api.Location{}}, nil
 }
 

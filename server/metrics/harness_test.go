@@ -29,17 +29,17 @@ var life = lc.Must("test.letter",
 	lc.OnEnd("Done", lc.OK, "Delivered."), lc.OnEnd("Lost", lc.Failed, "Lost."),
 )
 
-// world is an engine that is counted.
-type world struct {
+// harness is an engine that is counted.
+type harness struct {
 	*metrics.Metrics
 	engine *engine.Engine
 	store  job.Store
 }
 
 // start runs an engine whose step for Sorting is given, until the test ends.
-func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *world {
+func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *harness {
 	t.Helper()
-	w := &world{Metrics: metrics.New(o), store: store}
+	w := &harness{Metrics: metrics.New(o), store: store}
 	pass := func(context.Context, *engine.Run) error { return nil }
 	e, err := engine.New(store, []engine.Work{{
 		Life: life, Prefix: "let", Steps: map[lc.State]engine.Step{"Posted": pass, "Sorting": sort},
@@ -103,7 +103,7 @@ func series(text string) map[string]string {
 }
 
 // settled reads the metrics until they are what is wanted, or for long enough: an attempt is counted after the commit that ends it, for which others wait.
-func (w *world) settled(t *testing.T, want map[string]string) (got map[string]string) {
+func (w *harness) settled(t *testing.T, want map[string]string) (got map[string]string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -120,7 +120,7 @@ func (w *world) settled(t *testing.T, want map[string]string) (got map[string]st
 }
 
 // lives lets jobs end in every way that a test can reach quickly.
-func (w *world) lives(t *testing.T) {
+func (w *harness) lives(t *testing.T) {
 	t.Helper()
 	for _, o := range []engine.Order{
 		{Group: "maps", Bytes: 100, Outbox: []job.Message{{Key: "a", Topic: "mail"}}},
@@ -150,7 +150,7 @@ func sorts(_ context.Context, r *engine.Run) error {
 	return nil
 }
 
-func newWorld(t *testing.T) *world {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
 	return start(t, metrics.Options{Version: "1.2.3"}, mem.New(), sorts)
 }

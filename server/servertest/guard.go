@@ -13,7 +13,7 @@ import (
 
 // Guarded is a server that wants tokens.
 type Guarded struct {
-	*World
+	*Harness
 	File   string
 	Tokens map[token.Role]string // by role; the user is ann
 	Bob    string                // another user
@@ -37,7 +37,7 @@ func GuardWith(t *testing.T, change func(g *Guarded, o *server.Options), parts .
 		g.Tokens[role] = g.add(t, owner, role, time.Time{})
 	}
 	g.Bob = g.add(t, "bob", token.User, time.Time{})
-	g.World = Open(t, func(o *server.Options) {
+	g.Harness = Open(t, func(o *server.Options) {
 		change(g, o)
 		tokens, err := token.Open(g.File)
 		if err != nil {
