@@ -105,7 +105,8 @@ func TestHostileBulks(t *testing.T) {
 	}
 	w.Problem(w.Request(http.MethodPost, "/api/v1/bulk?dry=perhaps", `{"kinds":["test.letter"],"event":"hold"}`),
 		http.StatusBadRequest, job.Invalid)
-	none := servertest.Open(t, nil, nil, func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, nil) })
+	absent := func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, nil) }
+	none := servertest.Open(t, nil, nil, absent)
 	none.Problem(none.Request(http.MethodPost, "/api/v1/bulk", `{"event":"hold"}`), http.StatusNotFound, job.NotFound)
 }
 
