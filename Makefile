@@ -9,8 +9,8 @@ INPUTS ?= 500x
 LONG_INPUTS ?= 5000x
 
 # The packages that share memory between goroutines.
-RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/... ./examples/... \
-	./app/ingest/http ./app/flowfile/http ./app/bulk/http ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
+RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/... ./cli/... ./host/... ./examples/... \
+	./app/ingest/cli ./app/ingest/http ./app/flowfile/http ./app/bulk/... ./app/compute ./app/compute/http ./app/compute/agent ./app/compute/orchestrator/client \
 	./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard ./edge/tunnel ./edge/tus
 
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.

@@ -59,13 +59,14 @@ func (m *mortal) call(do func()) {
 	if m.at > 0 && n == m.at && !m.after {
 		close(m.dead)
 	}
-	past := m.at > 0 && (n > m.at || n == m.at && !m.after)
+	last := m.at > 0 && n == m.at
+	past := m.at > 0 && n > m.at || last && !m.after
 	m.mu.Unlock()
 	if past {
 		runtime.Goexit()
 	}
 	do()
-	if m.at > 0 && n == m.at {
+	if last {
 		close(m.dead)
 		runtime.Goexit()
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,10 +27,19 @@ import (
 type flaky struct {
 	content []byte
 	etag    string
-	most    int
 	gets    atomic.Int64
 	ranges  atomic.Int64
-	answer  func(w http.ResponseWriter) bool // answers instead, if it likes
+
+	mu     sync.Mutex // guards the rest
+	most   int
+	answer func(w http.ResponseWriter) bool // answers instead if it returns true
+}
+
+// set changes how the server answers from now on.
+func (f *flaky) set(most int, answer func(w http.ResponseWriter) bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.most, f.answer = most, answer
 }
 
 func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -37,11 +47,14 @@ func (f *flaky) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Range") != "" {
 		f.ranges.Add(1)
 	}
-	if f.answer != nil && f.answer(w) {
+	f.mu.Lock()
+	most, answer := f.most, f.answer
+	f.mu.Unlock()
+	if answer != nil && answer(w) {
 		return
 	}
 	w.Header().Set("ETag", f.etag)
-	http.ServeContent(&breaking{w, f.most}, r, "", time.Time{}, bytes.NewReader(f.content))
+	http.ServeContent(&breaking{w, most}, r, "", time.Time{}, bytes.NewReader(f.content))
 }
 
 type breaking struct {
@@ -164,7 +177,7 @@ func TestDownloadThatCannotBe(t *testing.T) {
 	if _, err := os.Stat(out); err == nil {
 		t.Error("there is a file")
 	}
-	f.answer, f.most = nil, 0
+	f.set(0, nil)
 	f.gets.Store(0)
 	if err := os.WriteFile(out+".0123456789ab.part", f.content[:400], 0o600); err != nil {
 		t.Fatal(err)
@@ -179,7 +192,7 @@ func TestDownloadThatCannotBe(t *testing.T) {
 	if err := c.fetchTo(ctx, c.Server, a, out); !errors.Is(err, cli.ErrTimeout) {
 		t.Errorf("got %v", err)
 	}
-	f.most = 1 << 30
+	f.set(1<<30, nil)
 	if err := c.fetchTo(t.Context(), c.Server, a, out); err != nil {
 		t.Errorf("the control: %v", err)
 	}
