@@ -15,128 +15,157 @@ import (
 
 const module = "github.com/stagepost/stagepost"
 
-// rule says what the packages below a folder may import of this module. A path stands for itself and all below it.
+// rule lists what the packages below a folder may import from this module. A path stands for itself and all below it.
 type rule struct {
 	from string
-	may  []string
+	may  string // folders, separated by spaces
 	why  string
 }
 
-// rules is the import rule of the house. The first rule that fits a package holds.
-var rules = []rule{
-	{"lifecycle/notation", []string{"lifecycle"}, "notations are read and written; the tables know nothing of them"},
-	{"lifecycle/draw", []string{"lifecycle", "internal/layered"}, "drawings are read from the tables; the tables know nothing of them"},
-	{"lifecycle", nil, "the judge depends on nobody"},
-	{"job", []string{"lifecycle"}, "the words that all share"},
-	{"store/internal/queue", []string{"job", "lifecycle"}, "an index over records"},
-	{"store/internal/ledger", []string{"job", "lifecycle", "store/internal/queue"}, "what stores with a queue in memory share"},
-	{"store/mem", []string{"job", "lifecycle", "store/internal/ledger"}, "stores know no engine and not each other"},
-	{"internal/conn", nil, "SQLite's library"},
-	{"internal/layered", nil, "one layout for the drawings of lifecycles and flows; it knows neither"},
-	{"internal/systemd", nil, "the protocol of systemd"},
-	{"internal/nearest", nil, "words alone"},
-	{"internal/secretfile", nil, "files alone"},
-	{"internal/durable", nil, "files alone"},
-	{"internal/build", nil, "the version of the program"},
-	{"store/sqlite", []string{"job", "lifecycle", "internal/conn", "store/internal/ledger", "store/sqlite"}, "stores know no engine and not each other"},
-	{"store/storetest", []string{"job", "lifecycle"}, "the contract in tests knows no store"},
-	{"store/crash", []string{"job", "lifecycle", "store/storetest"}, "crashes are the same for every store, and are judged by the contract's own checks"},
-	{"engine/meter", []string{"job", "lifecycle"}, "words for those who count; the engine imports them"},
-	{"engine/remote", []string{"job", "lifecycle"}, "what remote workers exchange with the engine, which imports it"},
-	{"engine/operator", []string{"job", "lifecycle", "engine/clock"}, "acts of operators; the engine imports it"},
-	{"engine/status", []string{"job"}, "the state of an engine, which imports it"},
-	{"engine/cause", []string{"job"}, "causes that the engine records; applications import it"},
-	{"engine/explain", []string{"job", "lifecycle", "engine", "api"}, "it reads the engine and the store, and stands above both; its answers are those of the API"},
-	{"engine/joblog", []string{"job", "lifecycle", "engine", "api"}, "lines of logs are those of the API"},
-	{"engine", []string{"job", "lifecycle", "engine"}, "the engine knows the contract, not a store and no application"},
-	{"flow/draw", []string{"lifecycle", "flow", "internal/layered", "quantity"}, "pictures of flows need no engine"},
-	{"flow", []string{"job", "lifecycle", "engine", "flow", "quantity"}, "flows run on the engine"},
-	{"format", []string{"format"}, "files and bytes know no job"},
-	{"edge", []string{"edge"}, "the hostile outside knows no job"},
-	{"app/ingest/http", append(handlers, "app/ingest"), handlersWhy},
-	{"app/compute/http", append(handlers, "app/compute"), handlersWhy},
-	{"app/compute/orchestrator/module", append(joined, "app/compute"), "a module that completes another one"},
-	{"app/compute/orchestrator/cli", append(commands, "app/compute"), commandsWhy},
-	{"app/compute/orchestrator", []string{"job", "lifecycle", "engine", "edge", "quantity", "internal/conn", "app/compute"}, "it completes compute, and reads another system's database"},
-	{"app/flowfile/http", append(handlers, "app/flowfile"), handlersWhy},
-	{"app/custom/module", append(joined, "app/custom"), "an application as a module: it joins its folders"},
-	{"app/custom/serve", append(joined, "app/custom"), "opens an application in a server"},
-	{"app/custom/cli", append(commands, "app/custom"), commandsWhy},
-	{"app/custom/http", append(handlers, "app/custom"), handlersWhy},
-	{"app/custom", []string{"job", "lifecycle", "engine", "api", "edge", "quantity", "app/custom"}, "kinds of jobs from files; applications do not see each other"},
-	{"app/bulk/http", append(handlers, "app/bulk"), handlersWhy},
-	{"app/ingest/module", append(joined, "app/ingest"), "an application as a module: it joins its folders"},
-	{"app/ingest/serve", append(joined, "app/ingest"), "opens an application in a server"},
-	{"app/compute/module", append(joined, "app/compute"), "an application as a module: it joins its folders"},
-	{"app/compute/serve", append(joined, "app/compute"), "opens an application in a server"},
-	{"app/flowfile/module", append(joined, "app/flowfile"), "an application as a module: it joins its folders"},
-	{"app/flowfile/serve", append(joined, "app/flowfile"), "opens an application in a server"},
-	{"app/bulk/module", append(joined, "app/bulk"), "an application as a module: it joins its folders"},
-	{"app/ingest/cli", append(commands, "app/ingest"), commandsWhy},
-	{"app/compute/agent/cli", append(commands, "app/compute"), commandsWhy},
-	{"app/compute/cli", append(commands, "app/compute"), commandsWhy},
-	{"app/flowfile/cli", append(commands, "app/flowfile"), commandsWhy},
-	{"app/bulk/cli", append(commands, "app/bulk"), commandsWhy},
-	{"app/ingest/record", []string{"job", "lifecycle", "api", "format/erc", "app/ingest/inventory"}, "what records hold; no step and no engine"},
-	{"app/ingest/workdir", []string{"job"}, "files of batches and jobs"},
-	{"app/ingest/location", []string{"format/ocfl", "app/ingest/inventory", "app/ingest/profile", "app/ingest/workdir"}, "profiles and inventory name the storage locations"},
-	{"app/ingest/fsck", []string{"job", "lifecycle", "format", "app/ingest/inventory", "app/ingest/location", "app/ingest/profile", "app/ingest/record", "app/ingest/workdir"}, "it compares records, inventory and storage locations; no step and no engine"},
-	{"app/ingest/orphans", []string{"job", "lifecycle", "engine", "api", "format/ocfl", "app/ingest/inventory", "app/ingest/location", "app/ingest/record", "app/ingest/workdir"}, "it compares what is on disk with records and inventory"},
-	{"app/ingest/profile", []string{"api", "edge", "format"}, "settings of depositors; they know no job"},
-	{"app/ingest/inventory", []string{"job", "api", "format/noid"}, "what is stored; it knows no profile and no storage"},
-	{"app/ingest/report", []string{"job", "lifecycle", "api"}, "texts for depositors"},
-	{"app/ingest/fixity", []string{"api", "format/ocfl", "app/ingest/inventory"}, "it reads what the inventory lists"},
-	{"app/ingest", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "app/ingest"}, "applications do not see each other"},
-	{"backup", []string{"job", "format", "backup"}, "it copies files; which ones, and how databases are copied, is given to it"},
-	{"app/bulk", []string{"job", "lifecycle", "engine", "api", "app/bulk"}, "it acts on jobs of every application through the engine and knows none of them"},
-	{"app/flowfile", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "app/flowfile"}, "flows as files: a language over flow; applications do not see each other"},
-	{"app/archive", []string{"job", "lifecycle", "engine", "flow", "format", "edge", "app/archive"}, "applications do not see each other"},
-	{"app/compute", []string{"job", "lifecycle", "engine", "api", "flow", "format", "edge", "quantity", "app/compute"}, "applications do not see each other"},
-	{"api", []string{"job", "lifecycle", "quantity"}, "the wire types of the API: words that server, applications and client share"},
-	{"quantity", nil, "how sizes and times are written; all who read them may use it"},
-	{"client", []string{"job", "lifecycle", "api"}, "the API in Go; it knows the words, not the machine"},
-	{"config", []string{"quantity", "format/tree"}, "settings of any program"},
-	{"module", []string{"job", "lifecycle", "engine", "backup", "cli", "config", "server"}, "what an application registers; it knows none"},
-	{"host/cli", append(hosting, "host"), "commands about a server and its data directory"},
-	{"host", hosting, "a server in one process; it joins modules and knows none of them"},
-	{"cli/jobs", []string{"job", "lifecycle", "client", "api", "quantity", "cli"}, "commands for jobs of every kind; applications add what they know (cli.Part)"},
-	{"cli", []string{"job", "lifecycle", "client", "api", "quantity", "config", "server/token", "internal/build"}, "the kernel of the command line; applications add their commands (cli.Part)"},
-	{"server/servertest", []string{"job", "lifecycle", "engine", "api", "client", "server", "store/mem"}, "a server for tests, on a store in memory"},
-	{"server", []string{"job", "lifecycle", "engine", "flow", "api", "server"}, "the API over the engine; applications bring their routes (server.Part)"},
-	{"docs", []string{"lifecycle", "app", "flow", "docs"}, "documents that are made from the tables"},
-	{"bench", []string{""}, "measures everything"},
-	{"examples", []string{""}, "uses everything as a stranger would"},
-	{"cmd", []string{""}, "the wiring"},
+// everything is the list of folders of packages that may import all packages.
+const everything = "*"
+
+// allows reports whether the packages below the folder may import a package of this module.
+func (r *rule) allows(dir string) bool {
+	inside := func(folder string) bool { return below(dir, folder) }
+	return r.may == everything || slices.ContainsFunc(strings.Fields(r.may), inside)
 }
 
-// everywhere are internal packages of the standard library alone, which all may import.
+// rules has the rules of imports. The first one that fits a package applies.
+var rules = []rule{
+	{"lifecycle/notation", "lifecycle", "it reads and writes notations; tables do not depend on it"},
+	{"lifecycle/draw", "lifecycle internal/layered", "it draws tables; tables do not depend on it"},
+	{"lifecycle", "", "the tables depend on nothing"},
+	{"job", "lifecycle", "the types that all packages share"},
+	{"store/internal/queue", "job lifecycle", "an index over records"},
+	{"store/internal/ledger", "job lifecycle store/internal/queue",
+		"the part that stores with a queue in memory share"},
+	{"store/mem", "job lifecycle store/internal/ledger", "stores depend on no engine and not on each other"},
+	{"internal/conn", "", "the library of SQLite"},
+	{"internal/layered", "", "one layout for the drawings of lifecycles and flows; it depends on neither"},
+	{"internal/systemd", "", "the protocol of systemd"},
+	{"internal/nearest", "", "it compares words"},
+	{"internal/secretfile", "", "it reads and writes files"},
+	{"internal/durable", "", "it reads and writes files"},
+	{"internal/build", "", "the version of the program"},
+	{"store/sqlite", "job lifecycle internal/conn store/internal/ledger store/sqlite",
+		"stores depend on no engine and not on each other"},
+	{"store/storetest", "job lifecycle", "the tests of the contract depend on no store"},
+	{"store/crash", "job lifecycle store/storetest",
+		"crashes are the same for every store; the checks of the contract decide"},
+	{"engine/meter", "job lifecycle", "events for metrics; the engine imports it"},
+	{"engine/remote", "job lifecycle", "what remote workers exchange with the engine, which imports it"},
+	{"engine/operator", "job lifecycle engine/clock", "acts of operators; the engine imports it"},
+	{"engine/status", "job", "the state of an engine, which imports it"},
+	{"engine/cause", "job", "causes that the engine records; applications import it"},
+	{"engine/explain", "job lifecycle engine api",
+		"it reads the engine and the store; its answers are those of the API"},
+	{"engine/joblog", "job lifecycle engine api", "lines of logs are those of the API"},
+	{"engine", "job lifecycle engine", "the engine depends on the contract, not on a store or an application"},
+	{"flow/draw", "lifecycle flow internal/layered quantity", "drawings of flows need no engine"},
+	{"flow", "job lifecycle engine flow quantity", "flows run on the engine"},
+	{"format", "format", "files and bytes, without jobs"},
+	{"edge", "edge", "untrusted input and output, without jobs"},
+	{"app/ingest/http", handlers + " app/ingest", handlersWhy},
+	{"app/compute/http", handlers + " app/compute", handlersWhy},
+	{"app/compute/orchestrator/module", joined + " app/compute", "a module that completes another one"},
+	{"app/compute/orchestrator/cli", commands + " app/compute", commandsWhy},
+	{"app/compute/orchestrator", "job lifecycle engine edge quantity internal/conn app/compute",
+		"it completes compute, and reads another system's database"},
+	{"app/flowfile/http", handlers + " app/flowfile", handlersWhy},
+	{"app/custom/module", joined + " app/custom", joinedWhy},
+	{"app/custom/serve", joined + " app/custom", servedWhy},
+	{"app/custom/cli", commands + " app/custom", commandsWhy},
+	{"app/custom/http", handlers + " app/custom", handlersWhy},
+	{"app/custom", "job lifecycle engine api edge quantity app/custom", "kinds of jobs from files; " + apartWhy},
+	{"app/bulk/http", handlers + " app/bulk", handlersWhy},
+	{"app/ingest/module", joined + " app/ingest", joinedWhy},
+	{"app/ingest/serve", joined + " app/ingest", servedWhy},
+	{"app/compute/module", joined + " app/compute", joinedWhy},
+	{"app/compute/serve", joined + " app/compute", servedWhy},
+	{"app/flowfile/module", joined + " app/flowfile", joinedWhy},
+	{"app/flowfile/serve", joined + " app/flowfile", servedWhy},
+	{"app/bulk/module", joined + " app/bulk", joinedWhy},
+	{"app/ingest/cli", commands + " app/ingest", commandsWhy},
+	{"app/compute/agent/cli", commands + " app/compute", commandsWhy},
+	{"app/compute/cli", commands + " app/compute", commandsWhy},
+	{"app/flowfile/cli", commands + " app/flowfile", commandsWhy},
+	{"app/bulk/cli", commands + " app/bulk", commandsWhy},
+	{"app/ingest/record", "job lifecycle api format/erc app/ingest/inventory",
+		"what records hold; no step and no engine"},
+	{"app/ingest/workdir", "job", "files of batches and jobs"},
+	{"app/ingest/location", "format/ocfl app/ingest/inventory app/ingest/profile app/ingest/workdir",
+		"profiles and inventory name the storage locations"},
+	{"app/ingest/fsck", "job lifecycle format app/ingest/inventory app/ingest/location app/ingest/profile " +
+		"app/ingest/record app/ingest/workdir",
+		"it compares records, inventory and storage locations; no step and no engine"},
+	{"app/ingest/orphans", "job lifecycle engine api format/ocfl app/ingest/inventory app/ingest/location " +
+		"app/ingest/record app/ingest/workdir",
+		"it compares what is on disk with records and inventory"},
+	{"app/ingest/profile", "api edge format", "settings of depositors, without jobs"},
+	{"app/ingest/inventory", "job api format/noid", "what is stored; it depends on no profile and no storage"},
+	{"app/ingest/report", "job lifecycle api", "texts for depositors"},
+	{"app/ingest/fixity", "api format/ocfl app/ingest/inventory", "it reads what the inventory lists"},
+	{"app/ingest", "job lifecycle engine api flow format edge app/ingest", apartWhy},
+	{"backup", "job format backup", "it copies files; which ones, and how databases are copied, is given to it"},
+	{"app/bulk", "job lifecycle engine api app/bulk",
+		"it acts on jobs of all applications through the engine and depends on none of them"},
+	{"app/flowfile", "job lifecycle engine api flow format edge app/flowfile",
+		"flows as files: a language over flow; " + apartWhy},
+	{"app/archive", "job lifecycle engine flow format edge app/archive", apartWhy},
+	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
+	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},
+	{"quantity", "", "how sizes and times are written; all packages may use it"},
+	{"client", "job lifecycle api", "the API in Go; it depends on the wire types, not on the server"},
+	{"config", "quantity format/tree", "settings of any program"},
+	{"module", "job lifecycle engine backup cli config server", "what an application registers; it depends on none"},
+	{"host/cli", hosting + " host", "commands about a server and its data directory"},
+	{"host", hosting, "a server in one process; it joins modules and depends on none of them"},
+	{"cli/jobs", "job lifecycle client api quantity cli",
+		"commands for jobs of every kind; applications add theirs (cli.Part)"},
+	{"cli", "job lifecycle client api quantity config server/token internal/build",
+		"the kernel of the command line; applications add their commands (cli.Part)"},
+	{"server/servertest", "job lifecycle engine api client server store/mem",
+		"a server for tests, on a store in memory"},
+	{"server", "job lifecycle engine flow api server",
+		"the API over the engine; applications bring their routes (server.Part)"},
+	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},
+	{"bench", everything, "it measures all packages"},
+	{"examples", everything, "they use all packages as other programs do"},
+	{"cmd", everything, "the wiring"},
+}
+
+// everywhere are internal packages that use the standard library only. All packages may import them.
 var everywhere = []string{"internal/nearest", "internal/durable", "internal/secretfile"}
 
-// apart are modules that a program can be built without: beside them only the wiring imports them, tests included.
+// apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{
-	{"app/compute/orchestrator", []string{"cmd", "bench"}, "compute works without compatibility with job-orchestrator"},
+	{"app/compute/orchestrator", "cmd bench", "compute works without compatibility with job-orchestrator"},
 }
 
-// handlers are what the routes of an application may import beside it.
-var handlers = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "api", "server"})
+// handlers is what the routes of an application may import besides the application.
+const handlers = "job lifecycle engine flow format edge quantity api server"
 
-// joined are what joins an application to a program.
-var joined = slices.Clip([]string{
-	"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "client", "api", "server", "store", "backup", "cli", "config", "host", "module",
-	"internal/build", "internal/conn", "internal/durable",
-})
+// joined is what the packages that join an application to a program may import.
+const joined = "job lifecycle engine flow format edge quantity client api server store backup cli config host " +
+	"module internal/build internal/conn internal/durable"
 
-// hosting are what a server in one process is made of.
-var hosting = slices.Clip([]string{
-	"job", "lifecycle", "engine", "client", "api", "server", "store", "backup", "cli", "config", "module", "edge/disk", "quantity", "format", "internal",
-})
+// hosting is what a server in one process may import.
+const hosting = "job lifecycle engine client api server store backup cli config module edge/disk quantity " +
+	"format internal"
 
-// commands are what the commands of an application may import beside it.
-var commands = slices.Clip([]string{"job", "lifecycle", "engine", "flow", "format", "edge", "quantity", "client", "api", "server", "store", "cli", "config", "host", "internal/build"})
+// commands is what the commands of an application may import besides the application.
+const commands = "job lifecycle engine flow format edge quantity client api server store cli config host " +
+	"internal/build"
 
-const commandsWhy = "commands of an application know the command line and their application; applications do not see each other"
-
-const handlersWhy = "routes of an application know the server and their application; applications do not see each other"
+// Reasons that several rules share.
+const (
+	apartWhy    = "applications do not depend on each other"
+	commandsWhy = "commands depend on the command line and their application; " + apartWhy
+	handlersWhy = "routes depend on the server and their application; " + apartWhy
+	joinedWhy   = "an application as a module: it joins its folders"
+	servedWhy   = "it opens an application in a server"
+)
 
 // std lists the folders that use the standard library only.
 var std = append([]string{"lifecycle", "lifecycle/draw", "internal/layered", "job", "quantity", "api"}, everywhere...)
@@ -149,13 +178,13 @@ func TestImports(t *testing.T) {
 		}
 		r := fits(dir)
 		if r == nil {
-			t.Errorf("%s: no rule says what %s may import: add one with its reason", file, dir)
+			t.Errorf("%s: no rule lists what %s may import: add one with its reason", file, dir)
 			continue
 		}
 		for _, path := range imports {
 			inner, own := strings.CutPrefix(path, module+"/")
 			switch {
-			case own && !slices.ContainsFunc(r.may, func(m string) bool { return m == "" || below(inner, m) }) && !slices.Contains(everywhere, inner):
+			case own && !r.allows(inner) && !slices.Contains(everywhere, inner):
 				t.Errorf("%s imports %s: %s", file, inner, r.why)
 			case !own && slices.Contains(std, dir) && strings.Contains(path, "."):
 				t.Errorf("%s imports %s: %s uses the standard library only", file, path, dir)
@@ -166,11 +195,11 @@ func TestImports(t *testing.T) {
 
 // TestImportRuleSees is the control: a forbidden import is found.
 func TestImportRuleSees(t *testing.T) {
-	if r := fits("store/sqlite"); slices.ContainsFunc(r.may, func(m string) bool { return below("engine", m) }) {
+	if fits("store/sqlite").allows("engine") {
 		t.Error("a store that imports the engine must be refused")
 	}
 	if fits("somewhere/else") != nil {
-		t.Error("a folder without a rule must be noticed")
+		t.Error("a folder without a rule must be reported")
 	}
 }
 
@@ -194,11 +223,11 @@ func TestModulesStayApart(t *testing.T) {
 	}
 }
 
-// together says why a package may not import a path; "" if it may, as far as modules go.
+// together returns why a package may not import a path that belongs to a module; "" if it may.
 func together(dir, path string) string {
 	inner, own := strings.CutPrefix(path, module+"/")
 	for _, m := range apart {
-		if own && below(inner, m.from) && !below(dir, m.from) && !slices.ContainsFunc(m.may, func(f string) bool { return below(dir, f) }) {
+		if own && below(inner, m.from) && !below(dir, m.from) && !m.allows(dir) {
 			return m.why
 		}
 	}
@@ -206,13 +235,19 @@ func together(dir, path string) string {
 }
 
 // applications are names that generic packages do not use.
-var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
+var applications = regexp.MustCompile(`\b[Ii]ngest\w*|\bCompute[A-Z]\w*|\b(compute|flow|bulk)http\b|` +
+	`\bcompute jobs?\b|\bapp/\w+|(?i)\b(flowfile|moodle|merritt|ga4gh)\b`)
 
-// nameless are the generic packages that name no application. Tests of them may.
-var nameless = []string{"server", "server/metrics", "server/hub", "server/lean", "server/listen", "server/problem", "server/session", "server/token", "server/transfer", "server/servertest", "job", "lifecycle", "lifecycle/draw", "engine", "engine/explain", "engine/joblog", "engine/remote", "engine/operator", "engine/status", "engine/cause", "cli", "config", "host", "host/cli",
-	"module", "backup"}
+// nameless are the generic packages that name no application. Their tests may.
+var nameless = strings.Fields(`
+	server server/metrics server/hub server/lean server/listen server/problem server/session
+	server/token server/transfer server/servertest job lifecycle lifecycle/draw engine
+	engine/explain engine/joblog engine/remote engine/operator engine/status engine/cause cli
+	config host host/cli module backup
+`)
 
-// TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, in texts and in comments.
+// TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, texts and
+// comments.
 func TestGenericPackagesNameNoApplication(t *testing.T) {
 	for _, dir := range nameless {
 		files, err := filepath.Glob(filepath.Join(filepath.FromSlash(dir), "*.go"))
@@ -232,14 +267,16 @@ func TestGenericPackagesNameNoApplication(t *testing.T) {
 			}
 		}
 	}
-	for _, planted := range []string{"x := 1\n// as ingest does\n", "a\nvar ComputeUploads int\n", "b\n\"app/ingest/http\"\n"} { // the control
+	for _, planted := range []string{ // the control
+		"x := 1\n// as ingest does\n", "a\nvar ComputeUploads int\n", "b\n\"app/ingest/http\"\n",
+	} {
 		if applicationsIn(planted)[2] == "" {
-			t.Errorf("%q is not noticed", planted)
+			t.Errorf("%q is not found", planted)
 		}
 	}
 }
 
-// applicationsIn gives the first application that each line of a text names, by the line's number.
+// applicationsIn returns the first application that each line of a text names, by the line's number.
 func applicationsIn(text string) map[int]string {
 	all := map[int]string{}
 	n := 0
@@ -252,7 +289,7 @@ func applicationsIn(text string) map[int]string {
 	return all
 }
 
-// TestNoLargeFiles finds programs and data that were added by mistake.
+// TestNoLargeFiles refuses programs and data that were added by mistake.
 func TestNoLargeFiles(t *testing.T) {
 	const most = 1 << 20
 	seen := 0
@@ -363,9 +400,9 @@ func sources(t *testing.T) map[string][]string {
 	return files
 }
 
-// TestNobodySleeps: tests wait for signals. Sleeping is for packages whose tests run on fake time (testing/synctest), and there for bubbles. In bench clients pause between their
-// questions, as those do whose speed is measured.
-func TestNobodySleeps(t *testing.T) {
+// TestNoSleep refuses time.Sleep in tests, which wait for signals, except in packages whose tests run on fake time
+// (testing/synctest), and in bench, where clients pause between their requests.
+func TestNoSleep(t *testing.T) {
 	fake, sleepers := map[string]bool{}, map[string]string{}
 	for file, imports := range sources(t) {
 		dir := filepath.Dir(file)
@@ -374,7 +411,8 @@ func TestNobodySleeps(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.HasSuffix(file, "_test.go") && file != "house_test.go" && dir != "bench" && strings.Contains(string(text), "time.Sleep(") {
+		if strings.HasSuffix(file, "_test.go") && file != "house_test.go" && dir != "bench" &&
+			strings.Contains(string(text), "time.Sleep(") {
 			sleepers[dir] = file
 		}
 	}
@@ -384,6 +422,6 @@ func TestNobodySleeps(t *testing.T) {
 		}
 	}
 	if len(sleepers) == 0 {
-		t.Error("control: nobody sleeps in any bubble: the search has broken")
+		t.Error("the control: no test on fake time sleeps: the search is broken")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// TestSoakList: each line of SOAK in the Makefile names a package, tests in it, and flags that the package defines. A line
-// whose test was renamed would pass without running anything.
+// TestSoakList checks that each line of SOAK in the Makefile names a package, tests in it, and flags that the package
+// defines. A line whose test was renamed would pass without running anything.
 func TestSoakList(t *testing.T) {
 	text, err := os.ReadFile("Makefile")
 	if err != nil {
@@ -38,7 +38,8 @@ func TestSoakList(t *testing.T) {
 
 // TestSoakListSees is the control: a package, a test and a flag that do not exist are found.
 func TestSoakListSees(t *testing.T) {
-	for _, line := range []string{"./nowhere -run Big", "./cmd/stagepost -run NoSuchTest", "./cmd/stagepost -run Big -biggest 1", "./cmd/stagepost"} {
+	for _, line := range []string{"./nowhere -run Big", "./cmd/stagepost -run NoSuchTest",
+		"./cmd/stagepost -run Big -biggest 1", "./cmd/stagepost"} {
 		if len(soakFaults(strings.Fields(line))) == 0 {
 			t.Errorf("%s: no fault is found", line)
 		}

@@ -79,7 +79,8 @@ func claims(b *testing.B, store job.Store) {
 	for i := range 300 {
 		now := time.Now()
 		jobs, err := store.Claim(ctx, job.Claim{
-			Worker: "bench", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 1, Now: now, Until: now.Add(time.Minute),
+			Worker: "bench", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 1,
+			Now: now, Until: now.Add(time.Minute),
 		})
 		took = append(took, time.Since(now))
 		if err != nil || len(jobs) != 1 {
@@ -97,7 +98,8 @@ func pages(b *testing.B, store job.Store) {
 	var took, counts []time.Duration
 	for range 100 {
 		now := time.Now()
-		page, err := store.List(ctx, job.Query{Kinds: []job.Kind{"bench.j8"}, States: []lc.State{"Stage0"}, Owner: "owner3"})
+		page, err := store.List(ctx, job.Query{Kinds: []job.Kind{"bench.j8"}, States: []lc.State{"Stage0"},
+			Owner: "owner3"})
 		took = append(took, time.Since(now))
 		if err != nil || len(page.Jobs) != 50 {
 			b.Fatal(len(page.Jobs), err)

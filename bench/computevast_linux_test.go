@@ -46,7 +46,9 @@ func BenchmarkComputeMemory(b *testing.B) {
 		b.Fatalf("%v\n%s", err, text)
 	}
 	b.Run("wire", func(b *testing.B) {
-		memory(b, name, 300_000_000, func(c *computing, _ string, bytes int64) int64 { return c.download(c.uploadLarge(bytes)) })
+		memory(b, name, 300_000_000, func(c *computing, _ string, bytes int64) int64 {
+			return c.download(c.uploadLarge(bytes))
+		})
 		b.ReportMetric(originalClientMB, "original-client-MB")
 		b.ReportMetric(originalServerMB, "original-server-MB")
 	})
@@ -62,12 +64,14 @@ func BenchmarkComputeMemory(b *testing.B) {
 // memory measures one way to send bytes up and get them back, by a new server and a new agent.
 func memory(b *testing.B, name string, bytes int64, thereAndBack func(c *computing, url string, bytes int64) int64) {
 	dir := b.TempDir()
-	a := started(b, name, "compute", "agent", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "agent"), "--name", "near", "--sandbox", "native")
+	a := started(b, name, "compute", "agent", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "agent"),
+		"--name", "near", "--sandbox", "native")
 	file := filepath.Join(dir, "services.yaml")
 	if err := os.WriteFile(file, fmt.Appendf(nil, services, a.read("address")), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	s := started(b, name, "serve", "--listen", "127.0.0.1:0", "--compute-listen", "127.0.0.1:0", "--compute-services", file, "--data", filepath.Join(dir, "server"))
+	s := started(b, name, "serve", "--listen", "127.0.0.1:0", "--compute-listen", "127.0.0.1:0",
+		"--compute-services", file, "--data", filepath.Join(dir, "server"))
 	c := &computing{b: b, url: s.read("compute-address"), client: &http.Client{Transport: &http.Transport{}}}
 	defer c.client.CloseIdleConnections()
 	c.await(c.upload(1, noopScript), crowd)
@@ -95,7 +99,8 @@ func there(c *computing, url string, bytes int64) int64 {
 	}
 	defer api.Close()
 	order := client.ComputeOrder{Service: "example", Files: []client.ComputeInline{{Name: "run.sh", Text: giveBack}}}
-	j, err := api.SubmitCompute(ctx, order, []client.ComputeSource{{Name: "sent", Size: bytes, Content: newNoise()}}, func(int64, int64) {})
+	j, err := api.SubmitCompute(ctx, order,
+		[]client.ComputeSource{{Name: "sent", Size: bytes, Content: newNoise()}}, func(int64, int64) {})
 	for err == nil && !j.Ended {
 		j, err = api.ComputeJob(ctx, j.ID)
 		time.Sleep(crowd)

@@ -77,11 +77,14 @@ func newComputing(b *testing.B, tier string, slots int) *computing {
 	box, err := sandbox.Open(b.Context(), sandbox.Options{Tier: tier, Name: "stagepost-bench"})
 	fatal(err)
 	c.runner = &timed{Sandbox: box}
-	local, err := agent.New(agent.Options{Dir: filepath.Join(dir, "agent"), Name: "local", Slots: slots, Cores: -1, Memory: -1, Runner: c.runner, Sandbox: box.Tier()})
+	local, err := agent.New(agent.Options{Dir: filepath.Join(dir, "agent"), Name: "local", Slots: slots,
+		Cores: -1, Memory: -1, Runner: c.runner, Sandbox: box.Tier()})
 	fatal(err)
-	c.app, err = compute.New(compute.Options{Dir: dir, Services: []compute.Service{{Name: "example", RunsPerUser: slots, MaxRuns: slots}}})
+	c.app, err = compute.New(compute.Options{Dir: dir,
+		Services: []compute.Service{{Name: "example", RunsPerUser: slots, MaxRuns: slots}}})
 	fatal(err)
-	c.engine, err = engine.New(store, append(c.app.Works(), local.Works()...), engine.Options{Slots: 16, Deliver: c.app.Deliver()})
+	c.engine, err = engine.New(store, append(c.app.Works(), local.Works()...),
+		engine.Options{Slots: 16, Deliver: c.app.Deliver()})
 	fatal(err)
 	local.Bind(c.engine)
 	c.app.Bind(c.engine)
@@ -158,7 +161,8 @@ func (c *computing) await(id int, pause time.Duration) {
 			return
 		}
 		var answer wire.StatusBody
-		if err := json.Unmarshal(text, &answer); err != nil || answer.Status == wire.Failed || answer.Status == wire.Invalid || time.Now().After(deadline) {
+		err = json.Unmarshal(text, &answer)
+		if err != nil || answer.Status == wire.Failed || answer.Status == wire.Invalid || time.Now().After(deadline) {
 			c.b.Errorf("job %d: %d %q, %v", id, resp.StatusCode, text, err)
 			return
 		}

@@ -58,7 +58,8 @@ func flowRate(b *testing.B, shape string, n int, workers *flow.Pool) (run, total
 // flowsOn starts an engine for flows on a store; the factory's arguments are shape and number.
 func flowsOn(b testing.TB, store job.Store, slots int) (*durable.Flows, *engine.Engine, func()) {
 	b.Helper()
-	flows, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"bench": func(args json.RawMessage) (flow.Item, error) {
+	flows, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"bench": func(
+		args json.RawMessage) (flow.Item, error) {
 		var a struct {
 			Shape string
 			N     int
@@ -264,7 +265,9 @@ func BenchmarkFlowsWaiting(b *testing.B) {
 				j, err := flows.Submit(b.Context(), e, benchOrder("wait", 1))
 				if err == nil {
 					ids[i] = j.ID
-					_, err = e.Await(b.Context(), j.ID, func(j *job.Job) bool { return j.Cause == durable.BlockSignal && !j.Claimed() })
+					_, err = e.Await(b.Context(), j.ID, func(j *job.Job) bool {
+						return j.Cause == durable.BlockSignal && !j.Claimed()
+					})
 				}
 				if err != nil {
 					b.Error(err)

@@ -112,7 +112,8 @@ func bareJobs(b testing.TB, c, n int, single bool) time.Duration {
 	return drive(c, n, func(i int) {
 		for version := range int64(8) {
 			r := bare.Row{
-				Job: int64(i), New: version == 0, ID: fmt.Sprintf("j8_%026d", i), Spec: payload.Text, State: version, Version: version + 1,
+				Job: int64(i), New: version == 0, ID: fmt.Sprintf("j8_%026d", i), Spec: payload.Text,
+				State: version, Version: version + 1,
 				At: version, Actor: 1,
 			}
 			if err := loop.Commit(r); err != nil {

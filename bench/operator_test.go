@@ -68,7 +68,8 @@ func noop(b *testing.B, jobs int) (*engine.Engine, string) {
 	batch.Steps[record.Processing] = func(ctx context.Context, r *engine.Run) error {
 		if r.Job().Children.Created() < jobs {
 			err := r.Spawn(ctx, jobs, func(i int) (engine.Order, error) {
-				return engine.Order{Kind: record.JobKind, Priority: new(97), Group: "maps", Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
+				return engine.Order{Kind: record.JobKind, Priority: new(97), Group: "maps",
+					Tags: []string{ingest.QueueTag}, Bytes: 6, Spec: payload}, nil
 			})
 			if err != nil {
 				return err
@@ -80,7 +81,8 @@ func noop(b *testing.B, jobs int) (*engine.Engine, string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e, stop := running(b, store, 64, batch, engine.Work{Life: record.JobLife, Prefix: "ing", Steps: steps(record.JobLife)})
+	e, stop := running(b, store, 64, batch,
+		engine.Work{Life: record.JobLife, Prefix: "ing", Steps: steps(record.JobLife)})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		b.Fatal(err)

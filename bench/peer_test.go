@@ -78,7 +78,8 @@ func askPeer(ctx context.Context, python, dir string, w peerWork) (peerRound, er
 	ctx, cancel := context.WithTimeout(ctx, limit+30*time.Second)
 	defer cancel()
 	var out, complaints bytes.Buffer
-	c := exec.CommandContext(ctx, python, "taskflow.py", "--shape", w.shape, "--backend", w.backend, "--engine", cmp.Or(w.engine, "serial"),
+	c := exec.CommandContext(ctx, python, "taskflow.py", "--shape", w.shape, "--backend", w.backend,
+		"--engine", cmp.Or(w.engine, "serial"),
 		"--tasks", strconv.Itoa(w.n), "--limit", strconv.FormatFloat(limit.Seconds(), 'f', -1, 64), "--dir", dir)
 	c.Stdout, c.Stderr = &out, &complaints
 	c.WaitDelay = time.Second

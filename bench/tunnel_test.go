@@ -157,7 +157,8 @@ func BenchmarkTunnel(b *testing.B) {
 					for range max(b.N, 5) {
 						o, po := transfer(b, before, method, n, digest)
 						w, pw := transfer(b, now, method, n, digest)
-						old, own, ratios, processors = append(old, o), append(own, w), append(ratios, w/o), append(processors, pw/po)
+						old, own = append(old, o), append(own, w)
+						ratios, processors = append(ratios, w/o), append(processors, pw/po)
 					}
 					b.ReportMetric(float64(*tunnelMiB)/median(old), "direct-MiB/s")
 					b.ReportMetric(float64(*tunnelMiB)/median(own), "MiB/s")

@@ -46,7 +46,7 @@ func TestNotify(t *testing.T) {
 		}
 	}
 	if err := (Manager{}).Notify("READY=1"); err != nil {
-		t.Errorf("nobody to tell: %v", err)
+		t.Errorf("without a socket: %v", err)
 	}
 	if err := (Manager{socket: "/there/is/none"}).Notify("READY=1"); err == nil {
 		t.Error("a socket that is not there")
