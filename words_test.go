@@ -36,6 +36,8 @@ var plain = []string{
 	"app/bulk/step.go",
 	"app/bulk/http",
 	"store",
+	"app/archive/lifecycle.go",
+	"app/archive/lifecycle_test.go",
 	"app/compute",
 	"bench",
 	"edge",

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// arrowLines writes every arrow of a table but the loops: from, event, target, and who may cause it.
-func arrowLines(t *lifecycle.Table) []string {
+// transitionLines lists the transitions of a table except loops: from, event, target and actors.
+func transitionLines(t *lifecycle.Table) []string {
 	var lines []string
 	for _, s := range t.Stages() {
 		for _, a := range s.Transitions {
@@ -27,7 +27,7 @@ func arrowLines(t *lifecycle.Table) []string {
 	return lines
 }
 
-const jobLaw = `
+const jobTransitions = `
 Uninitialized enqueue Queued engine
 Uninitialized fail ErrorHandling timer
 Uninitialized timeout ErrorHandling timer
@@ -78,7 +78,7 @@ Timeout delete Deleted timer,operator
 Cancelled delete Deleted timer,operator
 `
 
-const taskLaw = `
+const taskTransitions = `
 Created start Running worker
 Running finish Finished worker
 Running fail Failed worker
@@ -92,20 +92,20 @@ Failed retry Created engine
 TimedOut retry Created engine
 `
 
-// TestTablesHoldExactlyTheArrowsOfTheLaw compares the tables with a list written down apart from them.
-func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
+// TestTransitions compares the tables with lists that were written apart from them.
+func TestTransitions(t *testing.T) {
 	for _, c := range []struct {
 		table *lifecycle.Table
 		want  string
-	}{{JobLife, jobLaw}, {TaskLife, taskLaw}} {
-		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), arrowLines(c.table)); diff != "" {
-			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
+	}{{JobLife, jobTransitions}, {TaskLife, taskTransitions}} {
+		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), transitionLines(c.table)); diff != "" {
+			t.Errorf("%s (-list +table):\n%s", c.table.Name(), diff)
 		}
 	}
 }
 
-// TestEveryWayEndsWhereItsOutcomeSays leads a job through cleanup with each outcome; a worker's success there picks the end.
-func TestEveryWayEndsWhereItsOutcomeSays(t *testing.T) {
+// TestOutcomeSelectsTheEnd moves a job through Cleanup with each outcome.
+func TestOutcomeSelectsTheEnd(t *testing.T) {
 	worker, timer, engine, owner := lifecycle.Worker, lifecycle.Timer, lifecycle.Engine, lifecycle.Owner
 	toStore := []lifecycle.Taken{{Event: Enqueue, By: engine}, {Event: Begin, By: worker}, {Event: Next, By: worker},
 		{Event: Next, By: worker}, {Event: Next, By: worker}, {Event: Next, By: worker}}
@@ -114,9 +114,11 @@ func TestEveryWayEndsWhereItsOutcomeSays(t *testing.T) {
 		want lifecycle.State
 	}{
 		{[]lifecycle.Taken{{Event: Next, By: worker}, {Event: Next, By: worker}}, Completed},
-		{[]lifecycle.Taken{{Event: ErrorEvent, By: worker}, {Event: Fail, By: engine}, {Event: Next, By: worker}}, Failure},
+		{[]lifecycle.Taken{{Event: ErrorEvent, By: worker}, {Event: Fail, By: engine}, {Event: Next, By: worker}},
+			Failure},
 		{[]lifecycle.Taken{{Event: TimeoutEvent, By: timer}, {Event: Next, By: worker}}, Timeout},
-		{[]lifecycle.Taken{{Event: ErrorEvent, By: timer}, {Event: Recover, By: engine}, {Event: Cancel, By: owner}, {Event: Next, By: worker}}, Cancelled},
+		{[]lifecycle.Taken{{Event: ErrorEvent, By: timer}, {Event: Recover, By: engine}, {Event: Cancel, By: owner},
+			{Event: Next, By: worker}}, Cancelled},
 	} {
 		p, err := JobLife.Replay(append(toStore[:6:6], c.more...))
 		if err != nil || p.State != Cleanup {
@@ -132,11 +134,12 @@ func TestEveryWayEndsWhereItsOutcomeSays(t *testing.T) {
 	}
 }
 
-// TestRecoveredJobGoesBackToItsPhase, and only there.
+// TestRecoveredJobGoesBackToItsPhase checks that a recovered job returns to the phase that failed.
 func TestRecoveredJobGoesBackToItsPhase(t *testing.T) {
 	for _, phase := range []lifecycle.State{ActivityArchiving, BackupCollection, PostProcessing, Store, Signing} {
 		p := lifecycle.Position{State: phase, LastOK: PreProcessing}
-		for _, m := range []lifecycle.Taken{{Event: ErrorEvent, By: lifecycle.Worker}, {Event: Recover, By: lifecycle.Engine}, {Event: Retry, By: lifecycle.Timer}} {
+		for _, m := range []lifecycle.Taken{{Event: ErrorEvent, By: lifecycle.Worker},
+			{Event: Recover, By: lifecycle.Engine}, {Event: Retry, By: lifecycle.Timer}} {
 			next, err := JobLife.Next(p, m.Event, m.By)
 			if err != nil {
 				t.Fatalf("%s: %v", phase, err)
@@ -149,7 +152,7 @@ func TestRecoveredJobGoesBackToItsPhase(t *testing.T) {
 	}
 }
 
-// TestNumbersCoverBothTables: every state has its number and is found by it.
+// TestNumbersCoverBothTables checks that every state has a number and is found by it.
 func TestNumbersCoverBothTables(t *testing.T) {
 	for _, c := range []struct {
 		table  *lifecycle.Table
@@ -173,7 +176,8 @@ func TestNumbersCoverBothTables(t *testing.T) {
 	if n, ok := TaskNumber(Completed); ok {
 		t.Errorf("a task's Completed is %d, want nothing", n)
 	}
-	for s, want := range map[lifecycle.State]int{Uninitialized: 0, Signing: 70, Cleanup: 90, Deleted: 110, ErrorHandling: 220, Timeout: 230} {
+	for s, want := range map[lifecycle.State]int{Uninitialized: 0, Signing: 70, Cleanup: 90, Deleted: 110,
+		ErrorHandling: 220, Timeout: 230} {
 		if n, _ := JobNumber(s); n != want {
 			t.Errorf("%s is %d, want %d", s, n, want)
 		}
