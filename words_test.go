@@ -27,14 +27,11 @@ var plain = []string{
 	"engine/clock",
 	"engine/internal",
 	"exported_test.go",
-	"app/bulk/app.go",
-	"app/bulk/doc.go",
-	"app/bulk/lifecycle.go",
-	"app/bulk/preview.go",
-	"app/bulk/request.go",
-	"app/bulk/result.go",
-	"app/bulk/step.go",
-	"app/bulk/http",
+	"api",
+	"app/bulk",
+	"app/custom",
+	"backup",
+	"client",
 	"store",
 	"app/archive/lifecycle.go",
 	"app/archive/lifecycle_test.go",
@@ -78,12 +75,7 @@ var plain = []string{
 	"cmd/stagepost/doccommands_test.go",
 	"cmd/stagepost/quickstart_test.go",
 	"cmd/stagepost/demo_test.go",
-	"server/hub",
-	"server/lean",
-	"server/listen",
-	"server/problem",
-	"server/session",
-	"server/transfer",
+	"server",
 }
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.
@@ -112,7 +104,7 @@ var standard = []string{
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`place=\w+`, `(?:into|from) room`, `room(?:. \| the|., none)`, `cross-site`, `demo site`, `message given up`,
 	`cannot read what it knows`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`, `(?:A|The) book is|The book cannot`,
-	`prefix: book`, `arrows:\s+- .event`, `input world=vm`, `manifest says`,
+	`prefix: book`, `arrows:\s+(?:- .|\[.)event`, `input world=vm`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 }
 

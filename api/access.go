@@ -20,7 +20,7 @@ type AccessRequest struct {
 	Key       string   `json:"key,omitempty"` // idempotency key
 }
 
-// Access tells what became of such a request.
+// Access is the state of such a request.
 type Access struct {
 	Token     string            `json:"token"` // who has it can fetch the package
 	Job       job.ID            `json:"job"`

@@ -6,7 +6,7 @@ type Act struct {
 	Actor   string `json:"actor,omitempty"`   // who
 	Note    string `json:"note,omitempty"`    // why
 	Version int64  `json:"version,omitempty"` // of the record the person saw; 0: whatever it is now
-	Confirm bool   `json:"confirm,omitempty"` // the person knows what the event loses
+	Confirm bool   `json:"confirm,omitempty"` // the person accepts what the event loses
 	Now     bool   `json:"now,omitempty"`     // cancel and stop of a flow: running tasks are interrupted
 }
 

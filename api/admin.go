@@ -6,10 +6,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Checkup is what a look at all records found.
+// Checkup is the result of a check of all records.
 type Checkup struct {
-	Jobs     int      `json:"jobs"`     // looked at
-	Entries  int      `json:"entries"`  // of history looked at
+	Jobs     int      `json:"jobs"`     // checked
+	Entries  int      `json:"entries"`  // of histories, checked
 	Faults   []string `json:"faults"`   // what is wrong, one sentence each
 	Repaired int      `json:"repaired"` // faults mended
 	Sound    bool     `json:"sound"`    // nothing is wrong (any more)
@@ -37,7 +37,7 @@ type Backup struct {
 	Note    string   `json:"note,omitempty"`
 }
 
-// Location is a place outside the data directory that a backup refers to and does not have.
+// Location is a storage location outside the data directory that a backup refers to and does not contain.
 type Location struct {
 	Path string `json:"path"`
 	What string `json:"what"`
@@ -45,16 +45,17 @@ type Location struct {
 
 // BackedUp is the answer about a backup.
 type BackedUp struct {
-	Dir          string     `json:"dir"` // on the server's machine
-	ID           string     `json:"id"`
-	Installation string     `json:"installation"`
-	Moment       time.Time  `json:"moment"` // whose state it has
-	Frozen       string     `json:"frozen"` // how long commits waited for it
-	Files        int64      `json:"files"`
-	Bytes        int64      `json:"bytes"`
-	Without      []string   `json:"without"` // parts that were left out
-	Unknown      []string   `json:"unknown"` // entries of the data directory that are not Stagepost's: they were left out
-	Outside      []Location `json:"outside"` // what it refers to and does not have
+	Dir          string    `json:"dir"` // on the server's machine
+	ID           string    `json:"id"`
+	Installation string    `json:"installation"`
+	Moment       time.Time `json:"moment"` // whose state it has
+	Frozen       string    `json:"frozen"` // how long commits waited for it
+	Files        int64     `json:"files"`
+	Bytes        int64     `json:"bytes"`
+	Without      []string  `json:"without"` // parts that were left out
+	// entries of the data directory that are not Stagepost's: they were left out
+	Unknown []string   `json:"unknown"`
+	Outside []Location `json:"outside"` // what it refers to and does not have
 }
 
 // Health is the answer about the server itself.
@@ -66,6 +67,7 @@ type Health struct {
 	Engine  string   `json:"engine"`
 	Kinds   []string `json:"kinds"`
 
-	Sandbox  string   `json:"sandbox,omitempty"`  // what confines the users' scripts that the server runs itself: native, bwrap or none
+	// what confines the users' scripts that the server runs itself: native, bwrap or none
+	Sandbox  string   `json:"sandbox,omitempty"`
 	Warnings []string `json:"warnings,omitempty"` // what is wrong without keeping it from its work
 }

@@ -8,5 +8,5 @@ import (
 type Audits struct {
 	Entries []job.Audit `json:"entries"`
 	Next    string      `json:"next,omitempty"` // going forward: where the next page begins; empty at the end
-	Cut     bool        `json:"cut,omitempty"`  // the look ended before the list did: filters that fit rarely
+	Cut     bool        `json:"cut,omitempty"`  // the search ended before the list: few entries match the filters
 }

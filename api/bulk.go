@@ -69,7 +69,7 @@ type BulkSample struct {
 	Refused string          `json:"refused,omitempty"` // why it would be refused now
 }
 
-// BulkResult says what a bulk did. While it runs, its numbers are those of the last page that was done.
+// BulkResult is what a bulk did. While it runs, the numbers are those up to its last page.
 type BulkResult struct {
 	Matches  int           `json:"matches"` // as counted at the start
 	Done     int           `json:"done"`

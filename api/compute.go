@@ -30,7 +30,8 @@ type ComputeJob struct {
 	Message string            `json:"message,omitempty"` // for people
 	Version int64             `json:"version"`
 
-	QueuePosition int    `json:"queue_position,omitempty"` // among those of its service that wait, 1 for the next; missing beyond the thousandth
+	// among those of its service that wait, 1 for the next; missing beyond the thousandth
+	QueuePosition int    `json:"queue_position,omitempty"`
 	Agent         string `json:"agent,omitempty"`
 	Place         string `json:"place,omitempty"` // where it runs there: a host, a node
 	Attempt       int64  `json:"attempt,omitempty"`
@@ -46,14 +47,15 @@ type ComputeJob struct {
 
 	// The rest is only there when one job is asked for.
 
-	Files    []ComputeFile                `json:"files,omitempty"` // its inputs
-	Env      map[string]string            `json:"env,omitempty"`
-	Asked    *ComputeLimits               `json:"limits_asked,omitempty"`
-	Limits   *ComputeLimits               `json:"limits,omitempty"` // that hold; missing when the service is not there any more
+	Files []ComputeFile     `json:"files,omitempty"` // its inputs
+	Env   map[string]string `json:"env,omitempty"`
+	Asked *ComputeLimits    `json:"limits_asked,omitempty"`
+	// that hold; missing when the service is not there any more
+	Limits   *ComputeLimits               `json:"limits,omitempty"`
 	Inputs   *bool                        `json:"inputs,omitempty"`
-	Callback string                       `json:"callback,omitempty"` // is told of its end
+	Callback string                       `json:"callback,omitempty"` // is notified of its end
 	Attempts []ComputeAttempt             `json:"attempts,omitempty"` // in vain, to hand it over
-	Waits    string                       `json:"waits,omitempty"`    // what its agent says it waits for
+	Waits    string                       `json:"waits,omitempty"`    // what it waits for, as its agent reports
 	Can      map[string][]lifecycle.Event `json:"can,omitempty"`
 	Links    map[string]string            `json:"links,omitempty"`
 }
@@ -62,15 +64,17 @@ type ComputeJob struct {
 type ComputeEnding struct {
 	ExitCode int    `json:"exit_code"` // -1: it did not exit by itself
 	Signal   string `json:"signal,omitempty"`
-	Cause    string `json:"cause,omitempty"` // exit-code, signal, memory, timeout, cpu, disk, killed, ...; empty: it ended well
+	// exit-code, signal, memory, timeout, cpu, disk, killed, ...; empty: it ended well
+	Cause    string `json:"cause,omitempty"`
 	Sentence string `json:"sentence,omitempty"`
 	Sandbox  string `json:"sandbox,omitempty"`
 	WallMS   int64  `json:"wall_ms"`
 	CPUMS    int64  `json:"cpu_ms"`
 	Memory   int64  `json:"peak_memory_bytes"`
 	Disk     int64  `json:"disk_bytes"`
-	Note     string `json:"note,omitempty"` // what to know of one that ended well: processes of it were ended for memory
-	LogCut   bool   `json:"log_cut,omitempty"`
+	// what to know of one that ended well: processes of it were ended for memory
+	Note   string `json:"note,omitempty"`
+	LogCut bool   `json:"log_cut,omitempty"`
 }
 
 // ComputeResults are the results of a job as they can be downloaded.
@@ -81,10 +85,12 @@ type ComputeResults struct {
 	Partial  bool   `json:"partial,omitempty"`
 	Sentence string `json:"sentence,omitempty"`
 
-	Skipped int               `json:"skipped,omitempty"`         // left out: pipes, sockets, devices, links that lead out, what cannot be read
-	Reasons map[string]int    `json:"skipped_reasons,omitempty"` // how many by a word: link, fifo, socket, device, size, ...
-	Names   []ComputeLeftFile `json:"skipped_files,omitempty"`   // the first of them, and of those under other names
-	Renamed int               `json:"renamed,omitempty"`         // all there, under other names than they had
+	// left out: pipes, sockets, devices, links that lead out, what cannot be read
+	Skipped int `json:"skipped,omitempty"`
+	// how many by a word: link, fifo, socket, device, size, ...
+	Reasons map[string]int    `json:"skipped_reasons,omitempty"`
+	Names   []ComputeLeftFile `json:"skipped_files,omitempty"` // the first of them, and of those under other names
+	Renamed int               `json:"renamed,omitempty"`       // all there, under other names than they had
 }
 
 // ComputeLeftFile is a file that is not in the results of a job, or not under its name.
@@ -117,17 +123,20 @@ type ComputeFiles struct {
 	Next  string        `json:"next,omitempty"`
 }
 
-// ComputePage is one page of a list of compute jobs. With Name or Labels it may have fewer than the limit, even none, and still a next one.
+// ComputePage is one page of a list of compute jobs. With Name or Labels it may have fewer than the limit, even none,
+// and still a next one.
 type ComputePage struct {
 	Jobs []ComputeJob `json:"jobs"`
 	Next string       `json:"next,omitempty"`
 }
 
-// ComputeRepeat asks for a new job of the files of another one. Of the fields that are set each replaces what that one had.
+// ComputeRepeat asks for a new job of the files of another one. Of the fields that are set each replaces what that
+// one had.
 type ComputeRepeat struct {
-	Service  string            `json:"service,omitempty"`
-	Name     string            `json:"name,omitempty"`
-	Env      map[string]string `json:"env,omitempty"` // laid over that of the other; an empty value takes a variable away
+	Service string `json:"service,omitempty"`
+	Name    string `json:"name,omitempty"`
+	// laid over that of the other; an empty value takes a variable away
+	Env      map[string]string `json:"env,omitempty"`
 	Limits   ComputeLimits     `json:"limits,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
 	Priority *int              `json:"priority,omitempty"`
@@ -156,7 +165,7 @@ type ComputeServices struct {
 	Services []ComputeService `json:"services"`
 }
 
-// ComputeAgent is an agent as the server knows it.
+// ComputeAgent is an agent in the registry of the server.
 type ComputeAgent struct {
 	Name     string    `json:"name"`
 	Kind     string    `json:"kind"` // agent, slurm, or what a module calls its own
@@ -173,10 +182,11 @@ type ComputeAgent struct {
 	Memory   int64     `json:"memory,omitempty"` // bytes that its jobs together may ask for; 0: not known
 	Cores    float64   `json:"cores,omitempty"`  // the same of processors
 
-	Drain   *ComputeDrain `json:"drain,omitempty"` // who drains it from this server; missing: nobody
-	Jobs    int           `json:"jobs,omitempty"`  // of this server that it has, up to 1000; only when it is drained or resumed
-	Sandbox string        `json:"sandbox,omitempty"`
-	Detail  string        `json:"detail,omitempty"`
+	Drain *ComputeDrain `json:"drain,omitempty"` // who drains it from this server; missing: it is not drained
+	// of this server that it has, up to 1000; only when it is drained or resumed
+	Jobs    int    `json:"jobs,omitempty"`
+	Sandbox string `json:"sandbox,omitempty"`
+	Detail  string `json:"detail,omitempty"`
 }
 
 // ComputeDrain is an operator's word that an agent is to get no new jobs from this server.

@@ -15,7 +15,7 @@ type ComputePlace struct {
 	Stderr int64
 }
 
-// String is the place as the id of a message has it.
+// String returns the position as the id of a message has it.
 func (p ComputePlace) String() string { return fmt.Sprintf("%d-%d", p.Stdout, p.Stderr) }
 
 // ComputeOutput is a piece of what a job wrote. In JSON it is text, or base64 where it is none.

@@ -13,23 +13,28 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// ComputeOrder asks for a compute job. Its files come with it (inline, as parts of a form) or were uploaded before; one of them is run.sh, unless there is a command.
+// ComputeOrder asks for a compute job. Its files come with it (inline, as parts of a form) or were uploaded before;
+// one of them is run.sh, unless there is a command.
 type ComputeOrder struct {
-	Service  string            `json:"service"`
-	Name     string            `json:"name,omitempty"`  // for people
-	Owner    string            `json:"owner,omitempty"` // with a user's token its own; without authentication it defaults to "anonymous"
+	Service string `json:"service"`
+	Name    string `json:"name,omitempty"` // for people
+	// with a user's token its own; without authentication it defaults to "anonymous"
+	Owner    string            `json:"owner,omitempty"`
 	Command  *ComputeCommand   `json:"command,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
 	Limits   ComputeLimits     `json:"limits,omitzero"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; missing: as the service says
+	Inputs   *bool             `json:"inputs,omitempty"`   // in the results; missing: as the service has it
 	Priority *int              `json:"priority,omitempty"` // 0..99, lower goes first
-	Key      string            `json:"key,omitempty"`      // idempotency key: a second order with it and the same content gives the first one's job
-	Callback string            `json:"callback,omitempty"` // a URL that is told of the job's end, where the service allows it
-	Files    []ComputeInline   `json:"files,omitempty"`    // small ones
-	Uploads  []string          `json:"uploads,omitempty"`  // ids of complete resumable uploads; their names stand in their metadata
-	Note     string            `json:"note,omitempty"`     // why
-	Actor    string            `json:"actor,omitempty"`    // who
+	// idempotency key: a second order with it and the same content gives the first one's job
+	Key string `json:"key,omitempty"`
+	// a URL that is notified of the job's end, where the service allows it
+	Callback string          `json:"callback,omitempty"`
+	Files    []ComputeInline `json:"files,omitempty"` // small ones
+	// ids of complete resumable uploads; their names stand in their metadata
+	Uploads []string `json:"uploads,omitempty"`
+	Note    string   `json:"note,omitempty"`  // why
+	Actor   string   `json:"actor,omitempty"` // who
 }
 
 // ComputeInline is a small file in an order: text, or base64 of any bytes.
@@ -64,8 +69,8 @@ func (c *ComputeCommand) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// Script makes run.sh of a command. The words stand in it between single quotes, in which bash knows nothing special: whatever they are, they
-// arrive as they were given.
+// Script makes run.sh of a command. The words are between single quotes, in which bash has no special characters:
+// whatever they are, they arrive as they were given.
 func (c *ComputeCommand) Script() (string, error) {
 	const first = "#!/bin/bash\n"
 	if c.Words == nil {
@@ -90,7 +95,7 @@ func (c *ComputeCommand) Script() (string, error) {
 	return first + "exec -- " + strings.Join(quoted, " ") + "\n", nil
 }
 
-// ComputeLimits bound what a job may use. Zero: as the service says.
+// ComputeLimits bound what a job may use. Zero: as the service has it.
 type ComputeLimits struct {
 	Wall      Seconds `json:"wall,omitempty"`
 	CPU       Seconds `json:"cpu,omitempty"`
@@ -122,7 +127,8 @@ type Bytes int64
 // UnmarshalJSON is part of json.Unmarshaler.
 func (b *Bytes) UnmarshalJSON(text []byte) error {
 	var n float64
-	if json.Unmarshal(text, &n) == nil && n == math.Trunc(n) && n >= 0 && n < 1<<53 { // 1e9 and 1024.0 are whole numbers of JSON
+	// 1e9 and 1024.0 are whole numbers of JSON
+	if json.Unmarshal(text, &n) == nil && n == math.Trunc(n) && n >= 0 && n < 1<<53 {
 		*b = Bytes(n)
 		return nil
 	}

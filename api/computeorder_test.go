@@ -12,7 +12,8 @@ import (
 
 func TestParseSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "1d": 24 * time.Hour, "1d12h": 36 * time.Hour, "300ms": 300 * time.Millisecond, "0": 0,
+		"90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "2h30m": 150 * time.Minute, "1d": 24 * time.Hour,
+		"1d12h": 36 * time.Hour, "300ms": 300 * time.Millisecond, "0": 0,
 	} {
 		if got, err := api.ParseSeconds(text); got != want || err != nil {
 			t.Errorf("%q: got %s, %v, want %s", text, got, err, want)
@@ -26,9 +27,11 @@ func TestParseSeconds(t *testing.T) {
 }
 
 func TestComputeLimits(t *testing.T) {
-	got, err := api.ParseComputeLimits("wall=10m, memory=2GiB,cpu=30,processes=64,cores=1.5,files=9,disk=1GiB,output=1MiB")
+	got, err := api.ParseComputeLimits("wall=10m, " +
+		"memory=2GiB,cpu=30,processes=64,cores=1.5,files=9,disk=1GiB,output=1MiB")
 	want := api.ComputeLimits{
-		Wall: api.Seconds(10 * time.Minute), CPU: api.Seconds(30 * time.Second), Memory: 2 << 30, Disk: 1 << 30, Output: 1 << 20, Processes: 64, Cores: 1.5, Files: 9,
+		Wall: api.Seconds(10 * time.Minute), CPU: api.Seconds(30 * time.Second), Memory: 2 << 30, Disk: 1 << 30,
+		Output: 1 << 20, Processes: 64, Cores: 1.5, Files: 9,
 	}
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v", got, err)
@@ -41,7 +44,8 @@ func TestComputeLimits(t *testing.T) {
 	if err != nil || again != want || !strings.Contains(string(text), `"wall":600,`) {
 		t.Errorf("%s became %+v, %v", text, again, err)
 	}
-	for _, text := range []string{"", "wall", "wall=", "speed=1", "cores=-1", "cores=NaN", "files=x", "disk=1G", "memory=-1"} {
+	for _, text := range []string{"", "wall", "wall=", "speed=1", "cores=-1", "cores=NaN", "files=x", "disk=1G",
+		"memory=-1"} {
 		if got, err := api.ParseComputeLimits(text); err == nil {
 			t.Errorf("%q: got %+v", text, got)
 		}
@@ -53,14 +57,16 @@ func TestAmountsInJSON(t *testing.T) {
 	for text, want := range map[string]api.ComputeLimits{
 		`{"memory":1e9,"disk":1024.0,"output":7}`:         {Memory: 1e9, Disk: 1024, Output: 7},
 		`{"memory":9223372036854775807,"disk":"1.5 GiB"}`: {Memory: 1<<63 - 1, Disk: 3 << 29},
-		`{"wall":1.5,"cpu":"1d12h"}`:                      {Wall: api.Seconds(1500 * time.Millisecond), CPU: api.Seconds(36 * time.Hour)},
+		`{"wall":1.5,"cpu":"1d12h"}`: {Wall: api.Seconds(1500 * time.Millisecond),
+			CPU: api.Seconds(36 * time.Hour)},
 	} {
 		var got api.ComputeLimits
 		if err := json.Unmarshal([]byte(text), &got); err != nil || got != want {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{`{"memory":-1}`, `{"memory":1.5}`, `{"memory":"4G"}`, `{"memory":true}`, `{"memory":1e19}`, `{"wall":-1}`, `{"wall":"soon"}`, `{"wall":1e300}`} {
+	for _, text := range []string{`{"memory":-1}`, `{"memory":1.5}`, `{"memory":"4G"}`, `{"memory":true}`,
+		`{"memory":1e19}`, `{"wall":-1}`, `{"wall":"soon"}`, `{"wall":1e300}`} {
 		var got api.ComputeLimits
 		if err := json.Unmarshal([]byte(text), &got); err == nil {
 			t.Errorf("%s: got %+v", text, got)

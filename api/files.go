@@ -11,18 +11,20 @@ type JobFile struct {
 	Size    int64             `json:"size"` // -1: not known
 	Digests map[string]string `json:"digests,omitempty"`
 	Type    string            `json:"type,omitempty"`
-	From    string            `json:"from,omitempty"` // a URL, the payload, the container, an earlier version, stagepost
-	State   string            `json:"state"`          // wanted, fetched, stored
+	// a URL, the payload, the container, an earlier version, stagepost
+	From  string `json:"from,omitempty"`
+	State string `json:"state"` // wanted, fetched, stored
 }
 
 // JobFiles is a page of them.
 type JobFiles struct {
-	Job    job.ID          `json:"job"`
-	State  lifecycle.State `json:"state"`
-	Source string          `json:"source"` // manifest, work, inventory: where the page was read; empty if there is nothing to read
-	Files  []JobFile       `json:"files"`
-	Next   string          `json:"next,omitempty"`
-	Note   string          `json:"note,omitempty"` // what is not here any more, or not yet
+	Job   job.ID          `json:"job"`
+	State lifecycle.State `json:"state"`
+	// manifest, work, inventory: where the page was read; empty if there is nothing to read
+	Source string    `json:"source"`
+	Files  []JobFile `json:"files"`
+	Next   string    `json:"next,omitempty"`
+	Note   string    `json:"note,omitempty"` // what is not here any more, or not yet
 }
 
 // Metadata describes the object of an ingest job.
@@ -33,7 +35,7 @@ type Metadata struct {
 	Source     string `json:"source"` // submission, work or storage: where it was read
 	ERC        string `json:"erc"`
 	DublinCore string `json:"dublin_core"`       // XML
-	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if nothing was said of one
+	Embargo    string `json:"embargo,omitempty"` // when it ends, in RFC 3339, or none; empty if none was given
 	Note       string `json:"note,omitempty"`
 }
 

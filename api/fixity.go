@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Fixity says what is known about the stored files.
+// Fixity is the state of the checks of stored files.
 type Fixity struct {
 	Locations []FixityLocation `json:"locations"`
 	Faults    []FixityFault    `json:"faults"` // at most 10,000

@@ -15,7 +15,8 @@ import (
 // FlowKind is the kind of jobs that are flows.
 const FlowKind job.Kind = "flow"
 
-// FlowOrder asks for a flow: one written down in a file, or one that a factory of the server makes. It names one of the two.
+// FlowOrder asks for a flow: one written down in a file, or one that a factory of the server makes. It names one of
+// the two.
 type FlowOrder struct {
 	File    string          `json:"file,omitempty"`    // text of a flow file (YAML)
 	Factory string          `json:"factory,omitempty"` // registered at the server
@@ -23,11 +24,14 @@ type FlowOrder struct {
 
 	Inputs map[string]json.RawMessage `json:"inputs,omitempty"` // values of the flow by name
 
-	DeferReverts   bool `json:"defer_reverts,omitempty"`    // a retry controller that gives up has the flow above reverted too
-	NeverResolve   bool `json:"never_resolve,omitempty"`    // a failure is left as it is: nothing is reverted or retried
+	// when a retry controller abandons its flow, the flow above is reverted too
+	DeferReverts bool `json:"defer_reverts,omitempty"`
+	// a failure is left as it is: nothing is reverted or retried
+	NeverResolve   bool `json:"never_resolve,omitempty"`
 	RevertErrors   bool `json:"revert_errors,omitempty"`    // errors of the flow itself revert it, too
 	KeepAtDeadline bool `json:"keep_at_deadline,omitempty"` // the deadline ends it without rolling it back
-	Workers        int  `json:"workers,omitempty"`          // tasks at once; 1: one after another; 0: as the server is set
+	// tasks at once; 1: one after another; 0: as the server is set
+	Workers int `json:"workers,omitempty"`
 
 	Key      string    `json:"key,omitempty"`      // idempotency key
 	Priority *int      `json:"priority,omitempty"` // 0..99, lower goes first
@@ -48,7 +52,7 @@ type Flow struct {
 	Atoms   []FlowAtom      `json:"atoms"`             // in the order of the flow
 	Awaits  []string        `json:"awaits"`            // signals that somebody waits for now
 	Signals []FlowSent      `json:"signals,omitempty"` // that were sent, by name
-	Remains []string        `json:"remains,omitempty"` // tasks of a flow in FAILURE whose effects were not taken back
+	Remains []string        `json:"remains,omitempty"` // tasks of a flow in FAILURE whose effects were not rolled back
 	Values  map[string]Seen `json:"values,omitempty"`  // it was given, if they were asked for
 }
 
@@ -78,9 +82,10 @@ type FlowOutline struct {
 // FlowSignals are signals by name, with what comes with them; null: anything.
 type FlowSignals map[string]*FlowForm
 
-// FlowForm is what a value looks like as JSON.
+// FlowForm is the form of a value as JSON.
 type FlowForm struct {
-	JSON     string               `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
+	// boolean, integer, number, string, list, object; empty: anything
+	JSON     string               `json:"json,omitempty"`
 	Go       string               `json:"go,omitempty"`   // the type in Go
 	Null     bool                 `json:"null,omitempty"` // null is a value of it
 	Bits     int                  `json:"bits,omitempty"` // of an integer
@@ -99,7 +104,7 @@ func (o *FlowOutline) Declared() []string {
 	return slices.Compact(names)
 }
 
-// FlowLink is a link of a graph flow: To waits for From. Both are places in Items.
+// FlowLink is a link of a graph flow: To waits for From. Both are positions in Items.
 type FlowLink struct {
 	From  int      `json:"from"`
 	To    int      `json:"to"`
@@ -122,10 +127,11 @@ type FlowAtom struct {
 	Began    time.Time `json:"began,omitzero"`
 	Ended    time.Time `json:"ended,omitzero"`
 
-	ExecuteBegan time.Time `json:"execute_began,omitzero"` // of an atom that is or was reverted: the execution that the revert takes back
+	// of an atom that is or was reverted: the execution that is reverted
+	ExecuteBegan time.Time `json:"execute_began,omitzero"`
 	ExecuteEnded time.Time `json:"execute_ended,omitzero"`
 
-	Waits  bool      `json:"waits,omitempty"`  // RUNNING, and nobody works on it: it waits for awaits, due or both
+	Waits  bool      `json:"waits,omitempty"`  // RUNNING without a worker: it waits for awaits, due or both
 	Awaits string    `json:"awaits,omitempty"` // the signal that it waits for
 	Due    time.Time `json:"due,omitzero"`     // when it goes on by itself
 
@@ -137,8 +143,9 @@ type FlowAtom struct {
 	Result        *Seen        `json:"result,omitempty"` // if values were asked for
 }
 
-// Says gives what there is to say of an atom beside its state: what it waits for, why it failed, how often it was tried.
-func (a *FlowAtom) Says() string {
+// Notes describes an atom beside its state: what it waits for, why it failed, how often it was
+// tried.
+func (a *FlowAtom) Notes() string {
 	until := ""
 	if !a.Due.IsZero() {
 		until = " until " + a.Due.UTC().Format(time.RFC3339)
@@ -187,7 +194,7 @@ type FlowSignal struct {
 	Early bool            `json:"early,omitempty"` // accept a name that no task of the flow declares yet
 }
 
-// FlowMark is the body by which a person says that a task was rolled back by hand.
+// FlowMark is the body that records that a person rolled back a task by hand.
 type FlowMark struct {
 	Task    string `json:"task"`
 	Note    string `json:"note"`              // how and why

@@ -31,7 +31,7 @@ type Hooks struct {
 	Next  string `json:"next,omitempty"`
 }
 
-// ReplayHooks is the body that asks for notifications to be sent again: those of the keys, or all that were given up.
+// ReplayHooks is the body that asks for notifications to be sent again: those of the keys, or all abandoned ones.
 type ReplayHooks struct {
 	Keys   []string  `json:"keys,omitempty"`
 	Failed bool      `json:"failed,omitempty"`

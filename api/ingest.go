@@ -6,7 +6,8 @@ import (
 
 // Submission describes a payload that is handed in for ingest.
 type Submission struct {
-	Type         string   `json:"type,omitempty"` // empty: found out; file, container, object-manifest, batch-manifest, ...
+	// empty: found out; file, container, object-manifest, batch-manifest, ...
+	Type         string   `json:"type,omitempty"`
 	Profile      string   `json:"profile,omitempty"`
 	Submitter    string   `json:"submitter,omitempty"`
 	Title        string   `json:"title,omitempty"`
@@ -72,5 +73,5 @@ type ObjectVersion struct {
 // ObjectPlace is where a version is kept.
 type ObjectPlace struct {
 	Dir  string `json:"dir"`  // the storage root, as the profile names it
-	Name string `json:"name"` // of the version in that place: "v3"
+	Name string `json:"name"` // of the version in that location: "v3"
 }

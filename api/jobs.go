@@ -21,7 +21,8 @@ type Job struct {
 	Can      map[string][]lifecycle.Event `json:"can"`                // the legal events of operator and owner
 	Links    map[string]string            `json:"links"`
 
-	Undelivered []job.Message `json:"undelivered,omitempty"` // of one job, for staff: what failed at the last attempt or was given up, without what it says
+	// of one job, for staff: messages whose last attempt failed or that were abandoned, without their bodies
+	Undelivered []job.Message `json:"undelivered,omitempty"`
 }
 
 // Line is one line of a job's log.

@@ -4,7 +4,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Lifecycles is the answer about which lifecycles the server knows.
+// Lifecycles is the answer about the lifecycles of the server.
 type Lifecycles struct {
 	Lifecycles []Lifecycle `json:"lifecycles"`
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Orphan is a thing that nothing belongs to, or a reference to nothing.
+// Orphan is an orphaned file, lock or message, or a reference to an object that does not exist.
 type Orphan struct {
 	Rule      string    `json:"rule"`
 	Name      string    `json:"name"` // path below the data directory, or id
@@ -23,7 +23,7 @@ type Orphans struct {
 	At        time.Time `json:"at"`
 	Orphans   []Orphan  `json:"orphans"`
 	Deletable int       `json:"deletable"`     // of those with level FAIL: what fixing removes
-	Cut       []string  `json:"cut,omitempty"` // what was not looked at to its end
+	Cut       []string  `json:"cut,omitempty"` // what was not searched to its end
 }
 
 // FixOrphans is the body that removes the deletable orphans with level FAIL.

@@ -5,7 +5,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Problem is the body of every answer that is not a success: application/problem+json (RFC 9457) with members of its own.
+// Problem is the body of every answer that is not a success: application/problem+json (RFC 9457) with members of its
+// own.
 type Problem struct {
 	Type   string        `json:"type"`
 	Title  string        `json:"title"`

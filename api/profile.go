@@ -16,12 +16,13 @@ type Profile struct {
 	File        string   `json:"file,omitempty"` // on the server's machine; empty for the built-in one
 }
 
-// ProfileStatus tells how the profile directory stands.
+// ProfileStatus is the state of the profile directory.
 type ProfileStatus struct {
 	Dir    string    `json:"dir"`
-	Loaded time.Time `json:"loaded"`          // since when the profiles are as they are
-	Fault  string    `json:"fault,omitempty"` // why the directory, as it is now, was not taken: one mistake on each line
-	Since  time.Time `json:"since,omitzero"`  // of Fault
+	Loaded time.Time `json:"loaded"` // since when the profiles are as they are
+	// why the directory, as it is now, was not taken: one mistake on each line
+	Fault string    `json:"fault,omitempty"`
+	Since time.Time `json:"since,omitzero"` // of Fault
 }
 
 // Profiles is the answer about profiles.
@@ -58,7 +59,7 @@ type ProfileChange struct {
 	Removed []string `json:"removed"`
 }
 
-// None tells whether nothing changed.
+// None reports whether nothing changed.
 func (c *ProfileChange) None() bool { return len(c.Added)+len(c.Changed)+len(c.Removed) == 0 }
 
 // String gives "added a, changed b".

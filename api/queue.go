@@ -7,7 +7,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Queue is the answer about what there is to do: by collection and state, with totals. It costs the same with a thousand jobs and a million.
+// Queue is the answer about what there is to do: by collection and state, with totals. It costs the same with a
+// thousand jobs and a million.
 type Queue struct {
 	At     time.Time    `json:"at"`
 	Rows   []job.Tally  `json:"rows"`   // by group, kind, and state in the order of its lifecycle

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// BatchReport is what is told about a batch, to its depositor first of all.
+// BatchReport is the report on a batch, for its depositor first of all.
 type BatchReport struct {
 	Batch      job.ID          `json:"batch"`
 	State      lifecycle.State `json:"state"`
@@ -32,10 +32,10 @@ type BatchReport struct {
 	Jobs       []JobReport     `json:"jobs"` // in the order of the manifest
 }
 
-// Changes say what is new since the report before.
+// Changes are the differences from the previous report.
 type Changes struct {
 	Since     int      `json:"since"`             // generation of the report before
-	Missing   bool     `json:"missing,omitempty"` // that report is no longer there: everything is told anew
+	Missing   bool     `json:"missing,omitempty"` // that report no longer exists: everything is reported again
 	Succeeded []job.ID `json:"succeeded_since"`
 	Newly     []job.ID `json:"newly_failed"` // or for another reason
 	Failed    []job.ID `json:"still_failed"`
@@ -44,7 +44,7 @@ type Changes struct {
 	Unchanged int      `json:"unchanged"`
 }
 
-// JobReport says what became of one object.
+// JobReport is the result of one object.
 type JobReport struct {
 	Job      job.ID            `json:"job"`
 	State    lifecycle.State   `json:"state"`
@@ -61,14 +61,15 @@ type JobReport struct {
 	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
 	Cause    string            `json:"cause,omitempty"`
 	Message  string            `json:"message,omitempty"`
-	Warnings []string          `json:"warnings,omitempty"` // what was odd in what was handed in, and was stored all the same
-	Retries  int               `json:"retries,omitempty"`
-	Reason   string            `json:"reason,omitempty"` // why it failed, in plain words
-	Remedy   Remedy            `json:"remedy,omitempty"`
-	Next     string            `json:"next,omitempty"` // the same as a sentence
+	// what was odd in what was handed in, and was stored all the same
+	Warnings []string `json:"warnings,omitempty"`
+	Retries  int      `json:"retries,omitempty"`
+	Reason   string   `json:"reason,omitempty"` // why it failed, in plain words
+	Remedy   Remedy   `json:"remedy,omitempty"`
+	Next     string   `json:"next,omitempty"` // the same as a sentence
 }
 
-// Remedy says who can bring an object that failed into storage after all.
+// Remedy is who can bring a failed object into storage.
 type Remedy string
 
 // Remedies.

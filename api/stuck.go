@@ -13,8 +13,8 @@ type Stuck struct {
 	Stuck    []StuckJob    `json:"stuck"`
 	Found    int           `json:"found"` // with those that are beyond the limit
 	Looked   int           `json:"looked"`
-	Cut      []string      `json:"cut,omitempty"` // what was not looked at to its end
-	Messages []job.Message `json:"messages"`      // given up, the newest first; without their bodies
+	Cut      []string      `json:"cut,omitempty"` // what was not searched to its end
+	Messages []job.Message `json:"messages"`      // abandoned, the newest first; without their bodies
 }
 
 // StuckJob is a job that is stuck.
@@ -33,7 +33,7 @@ type StuckJob struct {
 	Blockers []job.Blocker   `json:"blockers"`      // the first of why
 }
 
-// StuckReason says why a job counts as stuck.
+// StuckReason is why a job counts as stuck.
 type StuckReason struct {
 	Code     string `json:"code"`
 	Sentence string `json:"sentence"`

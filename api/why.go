@@ -19,8 +19,9 @@ type Explanation struct {
 	Not      []string           `json:"not"`
 	Moves    []Move             `json:"moves"`
 	Chain    []job.Event        `json:"chain,omitempty"`
-	Rule     string             `json:"rule,omitempty"` // of an ended job: the transition that ended it, and what happened
-	Attempts string             `json:"attempts"`
+	// of an ended job: the transition that ended it, and what happened
+	Rule     string `json:"rule,omitempty"`
+	Attempts string `json:"attempts"`
 }
 
 // Move is a legal event with those who may cause it.

@@ -136,7 +136,7 @@ type Reports struct {
 	Reports []Report `json:"reports"`
 }
 
-// Reported is what became of one report. With Again, Held says that the job stays with the worker: under Epoch, in
+// Reported is the result of one report. With Again, Held means that the job stays with the worker: under Epoch, in
 // State.
 type Reported struct {
 	Job     job.ID            `json:"job"`

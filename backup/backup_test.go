@@ -19,8 +19,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// site is a data directory whose databases are plain files.
-type site struct {
+// fixture is a data directory whose databases are plain files.
+type fixture struct {
 	Source
 	t      *testing.T
 	frozen func()          // called while commits wait
@@ -35,20 +35,22 @@ func (p pinned) Close() error                                { return nil }
 
 type databases map[string]bool
 
-func (d databases) Knows(maker string) (bool, error) { return d[maker], nil }
-func (databases) Schemas() map[string]int            { return map[string]int{"a.db": 3} }
-func (databases) Close() error                       { return nil }
+func (d databases) Has(maker string) (bool, error) { return d[maker], nil }
+func (databases) Schemas() map[string]int          { return map[string]int{"a.db": 3} }
+func (databases) Close() error                     { return nil }
 
 var reader = Reader{Schemas: map[string]int{"a.db": 3}}
 
-func newSite(t *testing.T) *site {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	s := &site{t: t, frozen: func() {}, after: func() {}, knows: map[string]bool{}}
+	s := &fixture{t: t, frozen: func() {}, after: func() {}, knows: map[string]bool{}}
 	s.Source = Source{
 		Data: t.TempDir(), Installation: "inst1", Version: "1.2",
 		Entries: []Entry{
-			{Name: "a.db", How: Database}, {Name: "b.db", How: Database}, {Name: "work", How: Linked}, {Name: "results", How: Linked, Part: "results"},
-			{Name: "head", How: Noted}, {Name: "logs", How: Late}, {Name: "storage*", How: Stored}, {Name: SnapshotName, How: Left}, {Name: "trash", How: Left},
+			{Name: "a.db", How: Database}, {Name: "b.db", How: Database}, {Name: "work", How: Linked},
+			{Name: "results", How: Linked, Part: "results"},
+			{Name: "head", How: Noted}, {Name: "logs", How: Late}, {Name: "storage*", How: Stored},
+			{Name: SnapshotName, How: Left}, {Name: "trash", How: Left},
 		},
 		Freeze: func(_ context.Context, do func() error) error {
 			err := do()
@@ -63,8 +65,10 @@ func newSite(t *testing.T) *site {
 		Open: func(string) (Databases, error) { return databases(s.knows), nil },
 	}
 	for name, text := range map[string]string{
-		"a.db": "database a", "b.db": "database b", "work/1/payload": "first", "work/1/list": "payload\n", "results/r": "result", "head": "7",
-		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", "work/empty/": "", "work/1/lock": "claim 1",
+		"a.db": "database a", "b.db": "database b", "work/1/payload": "first", "work/1/list": "payload\n",
+		"results/r": "result", "head": "7",
+		"logs/1.log": "line\n", "trash/old": "old", "stranger": "somebody's", "work/empty/": "",
+		"work/1/lock": "claim 1",
 	} {
 		s.put(name, text)
 	}
@@ -75,7 +79,7 @@ func newSite(t *testing.T) *site {
 }
 
 // put writes a file of the data directory; a name with a slash at its end is a directory.
-func (s *site) put(name, text string) {
+func (s *fixture) put(name, text string) {
 	s.t.Helper()
 	put1(s.t, filepath.Join(s.Data, name), text, strings.HasSuffix(name, "/"))
 }
@@ -93,7 +97,7 @@ func put1(t *testing.T, name, text string, dir bool) {
 	}
 }
 
-func (s *site) write(dir, name string, without ...string) *Manifest {
+func (s *fixture) write(dir, name string, without ...string) *Manifest {
 	s.t.Helper()
 	m, err := Write(s.t.Context(), &s.Source, Options{Dir: dir, Name: name, Without: without, Now: time.Now})
 	if err != nil {
@@ -140,7 +144,7 @@ func restored(t *testing.T, set string) map[string]string {
 
 // A restored set is the data directory without what is disposable, with modes and times.
 func TestRoundTrip(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	elsewhere := t.TempDir()
 	put1(t, filepath.Join(elsewhere, "maps.yaml"), "id: maps", false)
 	put1(t, filepath.Join(elsewhere, "tokens"), "secret", false)
@@ -180,7 +184,7 @@ func TestRoundTrip(t *testing.T) {
 
 // What changes after the moment is not in the set, and what is removed after it is.
 func TestOneMoment(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	want := contents(t, s.Data)
 	s.frozen = func() {
 		if err := os.RemoveAll(filepath.Join(s.Data, "work/1/payload")); err != nil {
@@ -214,7 +218,7 @@ func TestOneMoment(t *testing.T) {
 
 // Parts are left out when asked.
 func TestWithout(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	s.write(dir, "set", "results")
 	if got := restored(t, filepath.Join(dir, "set")); got["results/r"] != "" || got["work/1/payload"] == "" {
 		t.Errorf("restored %v", got)
@@ -229,9 +233,10 @@ func version(t *testing.T, dir, id, key, text string) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	v := ocfl.Version{Created: time.Now(), Message: "stored", Files: []ocfl.File{{Path: "file.txt", Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader(text)), nil
-	}}}}
+	v := ocfl.Version{Created: time.Now(), Message: "stored",
+		Files: []ocfl.File{{Path: "file.txt", Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(strings.NewReader(text)), nil
+		}}}}
 	if _, err := root.AddVersion(t.Context(), id, v, ocfl.Options{Stage: "stage-" + key, Key: key}); err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +244,7 @@ func version(t *testing.T, dir, id, key, text string) {
 
 // Versions that were stored after the moment are left out; what is left is a valid storage root.
 func TestLaterVersions(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	s.knows = map[string]bool{"j1": true, "j2": true}
 	version(t, filepath.Join(s.Data, "storage"), "ark:/1/a", "j1", "one")
 	version(t, filepath.Join(s.Data, "storage"), "ark:/1/a", "j2", "two")
@@ -268,7 +273,7 @@ func TestLaterVersions(t *testing.T) {
 
 // Wrong sets are refused before anything is written, each with its message.
 func TestRefusals(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	s.write(dir, "older")
 	s.put("b.db", "database b, later")
 	s.write(dir, "good")
@@ -277,20 +282,29 @@ func TestRefusals(t *testing.T) {
 		reader Reader
 		want   string
 	}{
-		"missing file": {func(set string) error { return os.Remove(filepath.Join(set, "data/work/1/payload")) }, reader, "work/1/payload is missing from the backup"},
+		"missing file": {func(set string) error { return os.Remove(filepath.Join(set, "data/work/1/payload")) },
+			reader, "work/1/payload is missing from the backup"},
 		"changed file": {func(set string) error {
 			return os.WriteFile(filepath.Join(set, "data/work/1/payload"), []byte("FIRST"), 0o600)
 		}, reader, "was changed after the backup"},
-		"added file": {func(set string) error { return os.WriteFile(filepath.Join(set, "data/work/more"), nil, 0o600) }, reader, "work/more is not a file of this backup"},
+		"added file": {func(set string) error {
+			return os.WriteFile(filepath.Join(set, "data/work/more"), nil,
+				0o600)
+		}, reader, "work/more is not a file of this backup"},
 		"older file": {func(set string) error {
 			return replace(filepath.Join(dir, "older/data/b.db"), filepath.Join(set, "data/b.db"))
 		}, reader, "b.db was changed after the backup"},
-		"no manifest":  {func(set string) error { return os.Remove(filepath.Join(set, manifestName)) }, reader, "is not a complete backup: it has no manifest.json"},
-		"other digest": {func(set string) error { return os.WriteFile(filepath.Join(set, digestName), []byte("00"), 0o600) }, reader, "manifest.json was changed after the backup"},
+		"no manifest": {func(set string) error { return os.Remove(filepath.Join(set, manifestName)) }, reader,
+			"is not a complete backup: it has no manifest.json"},
+		"other digest": {func(set string) error {
+			return os.WriteFile(filepath.Join(set, digestName), []byte("00"),
+				0o600)
+		}, reader, "manifest.json was changed after the backup"},
 		"other list": {func(set string) error {
 			return replace(filepath.Join(dir, "older/files.jsonl"), filepath.Join(set, "files.jsonl"))
 		}, reader, "is not the list of this backup"},
-		"newer schema":  {func(string) error { return nil }, Reader{Schemas: map[string]int{"a.db": 2}}, "a.db has schema 3, made by stagepost 1.2; this program reads schema 2"},
+		"newer schema": {func(string) error { return nil }, Reader{Schemas: map[string]int{"a.db": 2}},
+			"a.db has schema 3, made by stagepost 1.2; this program reads schema 2"},
 		"newer format":  {func(set string) error { return newer(set) }, reader, "has format 99"},
 		"no directory":  {func(set string) error { return os.RemoveAll(set) }, reader, "backup not found"},
 		"nothing wrong": {func(string) error { return nil }, reader, ""},
@@ -345,14 +359,15 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// newer makes a manifest say that a later program made it.
+// newer changes a manifest as if a later program made it.
 func newer(set string) error {
 	m, err := ReadManifest(set)
 	if err != nil {
 		return err
 	}
 	m.Format = 99
-	if err := errors.Join(os.Remove(filepath.Join(set, manifestName)), os.Remove(filepath.Join(set, digestName))); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(set, manifestName)),
+		os.Remove(filepath.Join(set, digestName))); err != nil {
 		return err
 	}
 	return m.write(set)
@@ -360,7 +375,7 @@ func newer(set string) error {
 
 // A directory with something in it is left alone; so is one in which a restore did not end.
 func TestVacant(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	s.write(dir, "set")
 	for name, want := range map[string]string{"stagepost.db": "is not empty", RestoringName: "did not end"} {
 		target := t.TempDir()
@@ -377,10 +392,11 @@ func TestVacant(t *testing.T) {
 
 // A backup that fails leaves neither a set nor links.
 func TestFails(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	s.after = cancel
-	if _, err := Write(ctx, &s.Source, Options{Dir: dir, Name: "set", Now: time.Now}); job.KindOf(err) != job.Unavailable {
+	if _, err := Write(ctx, &s.Source,
+		Options{Dir: dir, Name: "set", Now: time.Now}); job.KindOf(err) != job.Unavailable {
 		t.Errorf("with a context that ended: %v", err)
 	}
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
@@ -388,14 +404,15 @@ func TestFails(t *testing.T) {
 	}
 	s.after = func() {}
 	s.write(dir, "set")
-	if _, err := Write(t.Context(), &s.Source, Options{Dir: dir, Name: "set", Now: time.Now}); job.KindOf(err) != job.Conflict {
+	if _, err := Write(t.Context(), &s.Source,
+		Options{Dir: dir, Name: "set", Now: time.Now}); job.KindOf(err) != job.Conflict {
 		t.Errorf("the same name: %v", err)
 	}
 }
 
 // Retention removes the oldest scheduled sets of its installation and nothing else.
 func TestPrune(t *testing.T) {
-	s, other, dir := newSite(t), newSite(t), t.TempDir()
+	s, other, dir := newFixture(t), newFixture(t), t.TempDir()
 	other.Installation = "inst2"
 	for _, name := range []string{"scheduled-1", "by-hand", "scheduled-2", "scheduled-3"} {
 		s.write(dir, name)

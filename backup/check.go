@@ -11,10 +11,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Reader says what the caller knows of sets.
+// Reader is what the caller supports of sets.
 type Reader struct {
 	Schemas map[string]int // newest schema of each database that this program reads
-	// Describe says what a database is that is not the one of the set, such as "it is of another installation". Empty: it is not known.
+	// Describe describes a database that is not the one of the set, such as "it is of another installation".
+	// Empty: it is not known.
 	Describe func(file string, m *Manifest) string
 }
 
@@ -43,8 +44,8 @@ func (f *faults) err() error {
 	return errors.Join(f.all...)
 }
 
-// Check reads a whole set and compares it with its manifest. The error names what is missing, changed, not of this set, or from a newer version;
-// kind NotFound or Invalid.
+// Check reads a whole set and compares it with its manifest. The error names what is missing, changed, not of this
+// set, or from a newer version; kind NotFound or Invalid.
 func Check(ctx context.Context, dir string, r Reader) (*Manifest, error) {
 	m, err := ReadManifest(dir)
 	if err != nil {
@@ -52,7 +53,9 @@ func Check(ctx context.Context, dir string, r Reader) (*Manifest, error) {
 	}
 	for name, version := range m.Schemas {
 		if newest := r.Schemas[name]; version > newest {
-			return nil, job.Errorf(job.Invalid, "restore", "", "%s has schema %d, made by stagepost %s; this program reads schema %d: restore it with that version or a newer one",
+			return nil, job.Errorf(job.Invalid, "restore", "",
+				"%s has schema %d, made by stagepost %s; this program reads schema %d: restore it with that "+
+					"version or a newer one",
 				name, version, m.Version, newest)
 		}
 	}
@@ -63,20 +66,24 @@ func Check(ctx context.Context, dir string, r Reader) (*Manifest, error) {
 	case err != nil:
 		return nil, &job.Error{Op: "restore", Kind: job.Unavailable, Err: err}
 	case sum != m.List:
-		return nil, job.Errorf(job.Invalid, "restore", "", "%s is not the list of this backup: it was changed, or copied from another one; choose another backup", filepath.Join(dir, listName))
+		return nil, job.Errorf(job.Invalid, "restore", "",
+			"%s is not the list of this backup: it was changed, or copied from another one; choose another "+
+				"backup", filepath.Join(dir, listName))
 	}
 	wrong := &faults{dir: dir}
-	named := map[string]bool{manifestName: true, digestName: true, listName: true, ".": true, dataName: true, outsideName: true}
+	named := map[string]bool{manifestName: true, digestName: true, listName: true, ".": true, dataName: true,
+		outsideName: true}
 	err = eachFile(dir, m, func(f *File) error {
 		named[f.Path] = true
-		return wrong.look(ctx, f, r, m)
+		return wrong.compare(ctx, f, r, m)
 	})
 	if err != nil {
 		return nil, err
 	}
 	err = walk(dir, ".", func(name string, _ fs.FileInfo) error {
 		if !named[filepath.ToSlash(name)] {
-			wrong.add("%s is not a file of this backup: it was added, or copied from another one; remove it, or choose another backup", filepath.Join(dir, name))
+			wrong.add("%s is not a file of this backup: it was added, or copied from another one; remove "+
+				"it, or choose another backup", filepath.Join(dir, name))
 		}
 		return nil
 	})
@@ -86,8 +93,8 @@ func Check(ctx context.Context, dir string, r Reader) (*Manifest, error) {
 	return m, wrong.err()
 }
 
-// look compares a file with its line of the list.
-func (w *faults) look(ctx context.Context, f *File, r Reader, m *Manifest) error {
+// compare compares a file with its line of the list.
+func (w *faults) compare(ctx context.Context, f *File, r Reader, m *Manifest) error {
 	name := filepath.Join(w.dir, filepath.FromSlash(f.Path))
 	info, err := os.Lstat(name)
 	switch {
@@ -122,6 +129,7 @@ func (w *faults) look(ctx context.Context, f *File, r Reader, m *Manifest) error
 			return nil
 		}
 	}
-	w.add("%s was changed after the backup (%d bytes, %d in the manifest, or another digest); choose another backup", name, size, f.Size)
+	w.add("%s was changed after the backup (%d bytes, %d in the manifest, or another digest); choose another backup",
+		name, size, f.Size)
 	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// hashed writes through to w and knows the SHA-256 of what it wrote.
+// hashed writes through to w and computes the SHA-256 of what it wrote.
 type hashed struct {
 	w   io.Writer
 	sum hash.Hash
@@ -44,9 +44,10 @@ func (s stopping) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-// copyFile copies up to limit bytes of a file (-1: all) to a new one, brings them to the disk, and gives their number and digest. Mode and time of
-// the new file are those given.
-func copyFile(ctx context.Context, from, to string, limit int64, mode os.FileMode, at time.Time) (size int64, sum string, err error) {
+// copyFile copies up to limit bytes of a file (-1: all) to a new one, brings them to the disk, and gives their number
+// and digest. Mode and time of the new file are those given.
+func copyFile(ctx context.Context, from, to string, limit int64, mode os.FileMode, at time.Time) (size int64,
+	sum string, err error) {
 	in, err := os.Open(from)
 	if err != nil {
 		return 0, "", err

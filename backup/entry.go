@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// How says how a backup takes an entry of a data directory.
+// How is how a backup takes an entry of a data directory.
 type How string
 
 // The kinds of entries.
 const (
 	Database How = "database" // by SQLite's backup interface, at the moment of the backup
-	Linked   How = "linked"   // hard links at that moment, copied afterwards; files are replaced by renames, or only grow
-	Noted    How = "noted"    // small files that are changed in place: read at that moment
-	Late     How = "late"     // copied afterwards; what is removed by then is left out
-	Stored   How = "stored"   // OCFL storage roots: copied afterwards, without versions that the databases do not know
-	Left     How = "left out" // disposable
+	// hard links at that moment, copied afterwards; files are replaced by renames, or only grow
+	Linked How = "linked"
+	Noted  How = "noted"    // small files that are changed in place: read at that moment
+	Late   How = "late"     // copied afterwards; what is removed by then is left out
+	Stored How = "stored"   // OCFL storage roots: copied afterwards, without versions that the databases do not know
+	Left   How = "left out" // disposable
 )
 
 // Entry is one entry of a data directory.
@@ -27,7 +28,7 @@ type Entry struct {
 	Reason string // why it may be left out, or what to know about it
 }
 
-// fits tells whether an entry stands for a name.
+// fits reports whether an entry covers a name.
 func (e *Entry) fits(name string) bool {
 	if prefix, open := strings.CutSuffix(e.Name, "*"); open {
 		return strings.HasPrefix(name, prefix)
@@ -45,7 +46,7 @@ func Find(entries []Entry, name string) *Entry {
 	return nil
 }
 
-// Location is a place outside the data directory that its content refers to.
+// Location is a storage location outside the data directory that its content refers to.
 type Location struct {
 	Path string `json:"path"`
 	What string `json:"what"`

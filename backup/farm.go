@@ -25,7 +25,8 @@ type farm struct {
 // newFarm makes an empty one in place of what an earlier backup left.
 func newFarm(s *Source, skip []string) (*farm, error) {
 	f := &farm{
-		source: s, skip: skip, dir: filepath.Join(s.Data, SnapshotName), pins: map[string]Pinned{}, noted: map[string][]byte{},
+		source: s, skip: skip, dir: filepath.Join(s.Data, SnapshotName), pins: map[string]Pinned{},
+		noted: map[string][]byte{},
 		sizes: map[string]int64{}, unknown: []string{},
 	}
 	if err := Sweep(s.Data); err != nil {
@@ -94,8 +95,8 @@ func (f *farm) pin(names []fs.DirEntry) error {
 	return nil
 }
 
-// links links all files of entries. Lists that grow name files that were there before: so all sizes are read, and small files copied, before the
-// first link is made, and no more than that is taken.
+// links links all files of entries. Lists that grow name files that were there before: so all sizes are read, and
+// small files copied, before the first link is made, and no more than that is taken.
 func (f *farm) links(names []string) error {
 	seen := map[string]fs.FileInfo{}
 	err := f.walk(names, func(name string, info fs.FileInfo) error {
@@ -140,7 +141,8 @@ func (f *farm) links(names []string) error {
 	})
 }
 
-// took notes how a file was taken. What cannot be linked is on another file system, somebody else's, or there are no links here.
+// took notes how a file was taken. What cannot be linked is on another file system, somebody else's, or there are no
+// links here.
 func (f *farm) took(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) { // removed meanwhile
 		delete(f.sizes, name)
@@ -150,8 +152,8 @@ func (f *farm) took(name string, err error) error {
 	return nil
 }
 
-// smallFile is the size up to which files are copied at the moment instead of linked: locks and counters are written in place, and a link would show
-// what was written later.
+// smallFile is the size up to which files are copied at the moment instead of linked: locks and counters are written
+// in place, and a link would show what was written later.
 const smallFile = 512
 
 // copySmall copies a small file. Its time is that of the file, for the set.
@@ -180,8 +182,9 @@ func (f *farm) walk(names []string, do func(name string, info fs.FileInfo) error
 	return nil
 }
 
-// walk calls do for a file or directory below root and all that is in it. What is removed meanwhile is passed over.
-// A symbolic link to a directory is followed where the walk begins, for an operator may have put an entry elsewhere, and nowhere else.
+// walk calls do for a file or directory below root and all that is in it. What is removed meanwhile is passed over. A
+// symbolic link to a directory is followed where the walk begins, for an operator may have put an entry elsewhere,
+// and nowhere else.
 func walk(root, name string, do func(name string, info fs.FileInfo) error) error {
 	from := filepath.Join(root, name)
 	if info, err := os.Stat(from); err == nil && info.IsDir() {

@@ -24,7 +24,8 @@ type Found struct {
 	Manifest *Manifest
 }
 
-// List gives the sets of an installation in a directory, oldest first; "" means those of all installations. What is no set, or cannot be read, is passed over.
+// List gives the sets of an installation in a directory, oldest first; "" means those of all installations. What is
+// no set, or cannot be read, is passed over.
 func List(dir, installation string) ([]Found, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -35,7 +36,8 @@ func List(dir, installation string) ([]Found, error) {
 		if !d.IsDir() || strings.HasPrefix(d.Name(), partial) {
 			continue
 		}
-		if m, err := ReadManifest(filepath.Join(dir, d.Name())); err == nil && (installation == "" || m.Installation == installation) {
+		if m, err := ReadManifest(filepath.Join(dir, d.Name())); err == nil &&
+			(installation == "" || m.Installation == installation) {
 			all = append(all, Found{d.Name(), m})
 		}
 	}

@@ -24,9 +24,9 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// A restore that ends anywhere leaves nothing, or a directory that says that it is not whole.
+// A restore that ends anywhere leaves nothing, or a directory that is marked as incomplete.
 func TestKilledRestore(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	s.write(dir, "set")
 	set := filepath.Join(dir, "set")
 	m, err := ReadManifest(set)
@@ -45,7 +45,7 @@ func TestKilledRestore(t *testing.T) {
 		case err == nil:
 			whole = true
 			if none == nil {
-				t.Error("a whole directory says that it is not")
+				t.Error("a whole directory is marked as incomplete")
 			}
 		case none != nil:
 			t.Errorf("after %d reads: no sign that it is not whole: %v", left, none)
@@ -61,9 +61,9 @@ func TestKilledRestore(t *testing.T) {
 	}
 }
 
-// What a killed backup left is removed by the next one, and is nobody's backup meanwhile.
+// What a killed backup left is removed by the next one, and is no backup meanwhile.
 func TestKilledBackup(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	half := filepath.Join(dir, partial+"inst1-abc")
 	put1(t, filepath.Join(half, "data", "a.db"), "half", false)
 	put1(t, filepath.Join(dir, partial+"inst2-abc", "data", "a.db"), "another installation's", false)
@@ -75,7 +75,8 @@ func TestKilledBackup(t *testing.T) {
 		t.Error("half a backup was taken for one")
 	}
 	s.write(dir, "set")
-	for name, want := range map[string]bool{half: false, filepath.Join(dir, partial+"inst2-abc"): true, filepath.Join(s.Data, SnapshotName): false} {
+	for name, want := range map[string]bool{half: false, filepath.Join(dir, partial+"inst2-abc"): true,
+		filepath.Join(s.Data, SnapshotName): false} {
 		if _, err := os.Stat(name); (err == nil) != want {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -87,11 +88,12 @@ func TestKilledBackup(t *testing.T) {
 
 // A file that cannot be linked is copied; if it is removed before that, the moment is taken anew.
 func TestMovedFile(t *testing.T) {
-	s, dir := newSite(t), t.TempDir()
+	s, dir := newFixture(t), t.TempDir()
 	elsewhere := t.TempDir()
 	text := string(make([]byte, 2*smallFile))
 	put1(t, filepath.Join(elsewhere, "large"), text, false)
-	if err := errors.Join(os.RemoveAll(filepath.Join(s.Data, "results")), os.Symlink(elsewhere, filepath.Join(s.Data, "results"))); err != nil {
+	if err := errors.Join(os.RemoveAll(filepath.Join(s.Data, "results")),
+		os.Symlink(elsewhere, filepath.Join(s.Data, "results"))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Write(t.Context(), &s.Source, Options{Dir: dir, Name: "linked", Now: time.Now}); err != nil {
@@ -110,7 +112,7 @@ func TestMovedFile(t *testing.T) {
 
 // A set is moved as it is, and replaces nothing.
 func TestMove(t *testing.T) {
-	s, dir, other := newSite(t), t.TempDir(), t.TempDir()
+	s, dir, other := newFixture(t), t.TempDir(), t.TempDir()
 	s.write(dir, "set")
 	to := filepath.Join(other, "moved")
 	if err := Move(t.Context(), filepath.Join(dir, "set"), to); err != nil {

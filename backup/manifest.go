@@ -32,11 +32,12 @@ type Manifest struct {
 	Frozen       string         `json:"frozen"`       // how long commits waited for it
 	Made         time.Time      `json:"made"`         // when it was complete
 	Without      []string       `json:"without"`      // parts that were left out
-	Unknown      []string       `json:"unknown"`      // entries of the data directory that are not Stagepost's: they were left out
-	Outside      []Location     `json:"outside"`      // what it refers to and does not have
-	Files        int64          `json:"files"`        // in the list
-	Bytes        int64          `json:"bytes"`        // of them
-	List         string         `json:"list"`         // SHA-256 of the list
+	// entries of the data directory that are not Stagepost's: they were left out
+	Unknown []string   `json:"unknown"`
+	Outside []Location `json:"outside"` // what it refers to and does not have
+	Files   int64      `json:"files"`   // in the list
+	Bytes   int64      `json:"bytes"`   // of them
+	List    string     `json:"list"`    // SHA-256 of the list
 }
 
 // File is one line of the list: a file, a directory or a symbolic link.
@@ -55,11 +56,12 @@ func hexOf(sum []byte) string { return hex.EncodeToString(sum) }
 
 // incomplete is the refusal of a directory that is no whole set.
 func incomplete(dir, what string) error {
-	return job.Errorf(job.Invalid, "restore", "", "%s is not a complete backup: %s; choose another one (each directory with %s is one)", dir, what, manifestName)
+	return job.Errorf(job.Invalid, "restore", "",
+		"%s is not a complete backup: %s; choose another one (each directory with %s is one)", dir, what, manifestName)
 }
 
-// ReadManifest reads the manifest of a set and checks it against its digest. Kinds of error: NotFound (no such directory), Invalid (no set, or a
-// damaged one, or one that a newer program made).
+// ReadManifest reads the manifest of a set and checks it against its digest. Kinds of error: NotFound (no such
+// directory), Invalid (no set, or a damaged one, or one that a newer program made).
 func ReadManifest(dir string) (*Manifest, error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,7 +79,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 	}
 	sum := sha256.Sum256(text)
 	if want, _, _ := strings.Cut(string(digest), " "); want != hexOf(sum[:]) {
-		return nil, job.Errorf(job.Invalid, "restore", "", "%s was changed after the backup: its digest is not the one in %s; choose another backup",
+		return nil, job.Errorf(job.Invalid, "restore", "",
+			"%s was changed after the backup: its digest is not the one in %s; choose another backup",
 			filepath.Join(dir, manifestName), digestName)
 	}
 	var m Manifest
@@ -85,7 +88,9 @@ func ReadManifest(dir string) (*Manifest, error) {
 		return nil, incomplete(dir, manifestName+" cannot be read: "+err.Error())
 	}
 	if m.Format > Format {
-		return nil, job.Errorf(job.Invalid, "restore", "", "%s was made by stagepost %s and has format %d; this program reads format %d: restore it with that version or a newer one",
+		return nil, job.Errorf(job.Invalid, "restore", "",
+			"%s was made by stagepost %s and has format %d; this program reads format %d: restore it with "+
+				"that version or a newer one",
 			dir, m.Version, m.Format, Format)
 	}
 	return &m, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Move moves a set, to another file system too. It has its new name when it is whole there; then the old one goes. What exists is not replaced.
+// Move moves a set, to another file system too. It has its new name when it is whole there; then the old one goes.
+// What exists is not replaced.
 func Move(ctx context.Context, from, to string) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return job.Errorf(job.Conflict, "backup", "", "%s exists already", to)

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A power cut at any point leaves no set that looks whole and is not, and a data directory that no store opens before
-// all of it is there. What was confirmed is there. The controls leave out one sync each.
+// A power cut at any point leaves no incomplete set that passes for a whole one, and a data directory that no store
+// opens before it is complete. What was confirmed is there. The controls leave out one sync each.
 func TestPowerCut(t *testing.T) {
 	for _, names := range []bool{false, true} {
 		if cuts, wrong := cutBackup(t, names); cuts < 20 || len(wrong) > 0 {
@@ -28,7 +28,8 @@ func TestPowerCut(t *testing.T) {
 		}
 	}
 	for _, ignore := range []string{
-		manifestName, digestName, listName, "payload", "a.db", "1", dataName, ".partial-*", "sets", "moved", "restored", "head",
+		manifestName, digestName, listName, "payload", "a.db", "1", dataName, ".partial-*", "sets", "moved",
+		"restored", "head",
 	} {
 		if _, wrong := cutBackup(t, false, ignore); len(wrong) == 0 {
 			t.Errorf("nothing is wrong without the syncs of %s: the test is blind", ignore)
@@ -52,7 +53,7 @@ func cutBackup(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t)
+	s := newFixture(t)
 	s.write(at("sets"), "one")
 	note(nil)
 	_, err = Restore(t.Context(), at("sets/one"), at("restored"), reader)
@@ -72,7 +73,7 @@ func cutBackup(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 	return len(images), wrong
 }
 
-// backupAfter says what is wrong after a power cut that came when so many of the three steps were confirmed.
+// backupAfter returns what is wrong after a power cut that came when so many of the three steps were confirmed.
 func backupAfter(t *testing.T, image string, steps int, want map[string]string) error {
 	t.Helper()
 	sets := 0

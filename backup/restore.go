@@ -14,11 +14,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// RestoringName is the file in a data directory that says that its restore has not ended. No store opens such a directory.
+// RestoringName is the file in a data directory that marks a restore that has not ended. No store opens such a
+// directory.
 const RestoringName = "restoring"
 
-// Restore checks a set and then makes a data directory of it, in target, which must not exist or be empty. Until everything is on the disk the
-// directory has the file [RestoringName]. Kinds of error: those of [Check], Conflict (the target is not empty), Unavailable.
+// Restore checks a set and then makes a data directory of it, in target, which must not exist or be empty. Until
+// everything is on the disk the directory has the file [RestoringName]. Kinds of error: those of [Check], Conflict
+// (the target is not empty), Unavailable.
 func Restore(ctx context.Context, set, target string, r Reader) (*Manifest, error) {
 	if err := vacant(target); err != nil {
 		return nil, err
@@ -32,12 +34,13 @@ func Restore(ctx context.Context, set, target string, r Reader) (*Manifest, erro
 		if errors.As(err, &known) {
 			return nil, err
 		}
-		return nil, &job.Error{Op: "restore", Kind: job.Unavailable, Err: fmt.Errorf("%w; %s is not whole: remove it and restore again", err, target)}
+		return nil, &job.Error{Op: "restore", Kind: job.Unavailable,
+			Err: fmt.Errorf("%w; %s is not whole: remove it and restore again", err, target)}
 	}
 	return m, nil
 }
 
-// vacant tells whether a directory can take a restore.
+// vacant returns an error unless a directory can take a restore.
 func vacant(target string) error {
 	names, err := os.ReadDir(target)
 	switch {
@@ -46,9 +49,11 @@ func vacant(target string) error {
 	case err != nil:
 		return &job.Error{Op: "restore", Kind: job.Unavailable, Err: err}
 	case slices.ContainsFunc(names, func(d fs.DirEntry) bool { return d.Name() == RestoringName }):
-		return job.Errorf(job.Conflict, "restore", "", "an earlier restore into %s did not end: remove the directory, then restore again", target)
+		return job.Errorf(job.Conflict, "restore", "",
+			"an earlier restore into %s did not end: remove the directory, then restore again", target)
 	case len(names) > 0:
-		return job.Errorf(job.Conflict, "restore", "", "%s is not empty (it has %s): name a new directory with --data", target, names[0].Name())
+		return job.Errorf(job.Conflict, "restore", "",
+			"%s is not empty (it has %s): name a new directory with --data", target, names[0].Name())
 	}
 	return nil
 }
@@ -59,7 +64,8 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 		return err
 	}
 	marker := filepath.Join(target, RestoringName)
-	text := fmt.Sprintf("A restore of %s has not ended. If none is at work, remove this directory and restore again.\n", set)
+	text := fmt.Sprintf("A restore of %s has not ended. If none is at work, remove this directory and "+
+		"restore again.\n", set)
 	if err := putFile(marker, []byte(text)); err != nil {
 		return err
 	}
@@ -68,7 +74,7 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 	}
 	var dirs []File
 	err := eachFile(set, m, func(f *File) error {
-		to, err := place(target, f)
+		to, err := pathIn(target, f)
 		if err != nil {
 			return err
 		}
@@ -85,7 +91,7 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 		return err
 	}
 	for _, d := range slices.Backward(dirs) { // what is in them first: it changes their times
-		to, err := place(target, &d)
+		to, err := pathIn(target, &d)
 		if err != nil {
 			return err
 		}
@@ -102,15 +108,16 @@ func restore(ctx context.Context, set, target string, m *Manifest) error {
 	return durable.Sync(target)
 }
 
-// place gives where a file of a set goes.
-func place(target string, f *File) (string, error) {
+// pathIn returns the path to which a file of a set is restored.
+func pathIn(target string, f *File) (string, error) {
 	if inner, ok := strings.CutPrefix(f.Path, dataName+"/"); ok && inner != RestoringName {
 		return filepath.Join(target, filepath.FromSlash(inner)), nil
 	}
 	if strings.HasPrefix(f.Path, outsideName+"/") {
 		return filepath.Join(target, filepath.FromSlash(f.Path)), nil
 	}
-	return "", job.Errorf(job.Invalid, "restore", "", "%s is no file of a data directory; choose another backup", f.Path)
+	return "", job.Errorf(job.Invalid, "restore", "", "%s is no file of a data directory; choose another backup",
+		f.Path)
 }
 
 // put copies a file or link, and compares the copy with the list once more.

@@ -78,7 +78,8 @@ func (w *writer) storageDir(known Databases, root, inner string, info fs.FileInf
 	return w.copyLate(name, info)
 }
 
-// object copies an object without the versions that were stored after the moment. Each version directory has the inventory of its time.
+// object copies an object without the versions that were stored after the moment. Each version directory has the
+// inventory of its time.
 func (w *writer) object(known Databases, name string, entries []fs.DirEntry) error {
 	keep, whole, err := w.versions(known, name)
 	if err != nil || !whole && len(keep) == 0 {
@@ -120,11 +121,13 @@ func (w *writer) headOf(name, version string) error {
 			continue
 		}
 		info, err := d.Info()
-		if now, gone := os.Stat(filepath.Join(w.Data, name, d.Name())); gone == nil { // its content may be another version's, its mode and time do
+		// its content may be another version's, its mode and time do
+		if now, gone := os.Stat(filepath.Join(w.Data, name, d.Name())); gone == nil {
 			info = now
 		}
 		if err == nil {
-			err = w.one(filepath.Join(dir, d.Name()), inData(filepath.ToSlash(filepath.Join(name, d.Name()))), info, -1, "")
+			err = w.one(filepath.Join(dir, d.Name()), inData(filepath.ToSlash(filepath.Join(name, d.Name()))), info,
+				-1, "")
 		}
 		if err != nil {
 			return err
@@ -133,8 +136,8 @@ func (w *writer) headOf(name, version string) error {
 	return nil
 }
 
-// versions names the versions of an object up to the first that the databases do not know. whole: all that is there is to be copied, as it cannot
-// be read, or not by this program; a backup does not judge it.
+// versions names the versions of an object up to the first that the databases do not know. whole: all that is there
+// is to be copied, as it cannot be read, or not by this program; a backup does not check it.
 func (w *writer) versions(known Databases, name string) (keep []string, whole bool, err error) {
 	text, err := os.ReadFile(filepath.Join(w.Data, name, inventoryFile))
 	if err != nil {
@@ -149,7 +152,7 @@ func (w *writer) versions(known Databases, name string) (keep []string, whole bo
 			return nil, true, nil
 		}
 		if key := inv.Versions[v].Key(); key != "" {
-			yes, err := known.Knows(key)
+			yes, err := known.Has(key)
 			if err != nil {
 				return nil, false, err
 			}
@@ -162,7 +165,7 @@ func (w *writer) versions(known Databases, name string) (keep []string, whole bo
 	return keep, false, nil
 }
 
-// isVersion tells whether a name is that of a version: v1, v0002.
+// isVersion reports whether a name is that of a version: v1, v0002.
 func isVersion(name string) bool {
 	digits, ok := strings.CutPrefix(name, "v")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""

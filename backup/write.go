@@ -24,8 +24,8 @@ type Pinned interface {
 
 // Databases are the copied databases of a set that is being made.
 type Databases interface {
-	// Knows tells whether they know the maker of a stored version.
-	Knows(maker string) (bool, error)
+	// Has reports whether they contain the job of a stored version.
+	Has(maker string) (bool, error)
 	// Schemas gives the versions of their schemas by file.
 	Schemas() map[string]int
 	Close() error
@@ -33,10 +33,11 @@ type Databases interface {
 
 // Source is a data directory.
 type Source struct {
-	Data         string // absolute
-	Entries      []Entry
-	Elsewhere    map[string]string // configuration outside the data directory that is copied: its name in the set, and where it lies
-	Locations    []Location        // what lies outside and is not copied
+	Data    string // absolute
+	Entries []Entry
+	// configuration outside the data directory that is copied: its name in the set, and where it lies
+	Elsewhere    map[string]string
+	Locations    []Location // what lies outside and is not copied
 	Installation string
 	Version      string // of the program
 	Freeze       func(ctx context.Context, do func() error) error
@@ -61,7 +62,7 @@ var errMoved = errors.New("removed while the backup was made")
 // partial begins the names of sets that are being made; the installation follows.
 const partial = ".partial-"
 
-// Write makes a set. Kinds of error: Conflict (the set exists), Unavailable (no room, no access, ctx ended).
+// Write makes a set. Kinds of error: Conflict (the set exists), Unavailable (no space, no access, ctx ended).
 func Write(ctx context.Context, s *Source, o Options) (*Manifest, error) {
 	target := filepath.Join(o.Dir, o.Name)
 	if _, err := os.Lstat(target); err == nil {
@@ -130,7 +131,8 @@ func attempt(ctx context.Context, s *Source, o *Options, target string) (m *Mani
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.farm.close()) }()
-	m = &Manifest{Format: Format, ID: id, Installation: s.Installation, Version: s.Version, Data: s.Data, Without: o.Without, Outside: s.Locations}
+	m = &Manifest{Format: Format, ID: id, Installation: s.Installation, Version: s.Version, Data: s.Data,
+		Without: o.Without, Outside: s.Locations}
 	err = s.Freeze(ctx, func() error {
 		m.Moment = o.Now().UTC()
 		err := w.farm.take()
@@ -219,7 +221,8 @@ func (w *writer) databases() error {
 		if err != nil {
 			return err
 		}
-		if err := w.list.add(File{Path: inData(name), Mode: info.Mode(), Time: info.ModTime(), Size: size, SHA256: sum}); err != nil {
+		if err := w.list.add(File{Path: inData(name), Mode: info.Mode(), Time: info.ModTime(), Size: size,
+			SHA256: sum}); err != nil {
 			return err
 		}
 	}
@@ -239,7 +242,8 @@ func (w *writer) note(name string, text []byte) error {
 	return w.list.add(File{Path: inData(name), Mode: 0o600, Time: time.Now(), Size: size, SHA256: sum})
 }
 
-// copyLinked copies what has a link. Directories have modes and times of the data directory, as far as they are still there.
+// copyLinked copies what has a link. Directories have modes and times of the data directory, as far as they are still
+// there.
 func (w *writer) copyLinked(name string, info fs.FileInfo) error {
 	if info.IsDir() {
 		if now, err := os.Stat(filepath.Join(w.Data, name)); err == nil {

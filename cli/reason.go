@@ -14,5 +14,5 @@ func (c *Call) Reasoned(note string) error {
 	if !c.Settings.ReasonsRequired() || strings.TrimSpace(note) != "" {
 		return nil
 	}
-	return job.Errorf(job.Invalid, "reason", "", "the configuration wants a reason for what staff does (setting reasons: required): give one with --note WHY")
+	return job.Errorf(job.Invalid, "reason", "", "the configuration requires a reason for what staff does (setting reasons: required): give one with --note WHY")
 }

@@ -25,7 +25,8 @@ func (c *Client) Backup(ctx context.Context, b Backup) (BackedUp, error) {
 	return send[BackedUp](ctx, c, http.MethodPost, "/api/v1/admin/backup", nil, b)
 }
 
-// Health asks whether the server can work. One that answers but cannot is an error of kind Unavailable beside what it says of itself.
+// Health asks whether the server can work. If it answers that it cannot, the error is of kind Unavailable, and the
+// answer is returned with it.
 func (c *Client) Health(ctx context.Context) (Health, error) {
 	var h Health
 	r, err := c.request(ctx, http.MethodGet, "/healthz", nil, nil)
@@ -50,7 +51,7 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 	return h, nil
 }
 
-// Clock asks what the server knows of the time.
+// Clock returns the time of the server, and whether the server trusts it.
 func (c *Client) Clock(ctx context.Context) (Clock, error) {
 	return get[Clock](ctx, c, "/api/v1/admin/clock", nil)
 }

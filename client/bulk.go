@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// BulkPreview tells what a bulk would meet, with nothing done.
+// BulkPreview counts the jobs that a bulk would change, and changes nothing.
 func (c *Client) BulkPreview(ctx context.Context, b Bulk) (BulkPreview, error) {
 	return send[BulkPreview](ctx, c, http.MethodPost, "/api/v1/bulk", url.Values{"dry": {"true"}}, b)
 }
@@ -18,7 +18,7 @@ func (c *Client) StartBulk(ctx context.Context, b Bulk) (Job, error) {
 	return send[Job](ctx, c, http.MethodPost, "/api/v1/bulk", nil, b)
 }
 
-// BulkResult tells what a bulk did.
+// BulkResult returns what a bulk did.
 func (c *Client) BulkResult(ctx context.Context, id job.ID) (BulkResult, error) {
 	return get[BulkResult](ctx, c, "/api/v1/bulk/"+url.PathEscape(string(id)), nil)
 }

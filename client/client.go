@@ -61,7 +61,8 @@ func New(base string, o Options) (*Client, error) {
 	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = 256
-		o.HTTP = &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		o.HTTP = &http.Client{Transport: t,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if o.Agent == "" {
 		o.Agent = "stagepost-client"
@@ -95,13 +96,13 @@ func get[T any](ctx context.Context, c *Client, path string, q url.Values) (T, e
 	return call[T](ctx, c, http.MethodGet, path, q, nil)
 }
 
-// Send calls an operation that has no method here, such as one of a module: it sends body as JSON and reads the answer as a T. The path begins
-// with /api/v1. Errors are those of the other methods.
+// Send calls an operation that has no method here, such as one of a module: it sends body as JSON and reads the
+// answer as a T. The path begins with /api/v1. Errors are those of the other methods.
 func Send[T, B any](ctx context.Context, c *Client, method, path string, q url.Values, body B) (T, error) {
 	return send[T](ctx, c, method, path, q, body)
 }
 
-// send hands in a JSON body and fetches a JSON answer.
+// send sends a JSON body and reads a JSON answer.
 func send[T, B any](ctx context.Context, c *Client, method, path string, q url.Values, body B) (T, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -134,7 +135,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	return answer, nil
 }
 
-func (c *Client) request(ctx context.Context, method, path string, q url.Values, body io.Reader) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, method, path string, q url.Values,
+	body io.Reader) (*http.Request, error) {
 	target := c.base + path
 	if len(q) > 0 {
 		target += "?" + q.Encode()
@@ -160,7 +162,8 @@ func (c *Client) text(r *http.Request) ([]byte, error) {
 			return unreachable(r, err)
 		}
 		if len(text) > maxAnswer {
-			return job.Errorf(job.Internal, "read", "", "the answer of %s is larger than %d bytes", r.URL.Path, maxAnswer)
+			return job.Errorf(job.Internal, "read", "", "the answer of %s is larger than %d bytes", r.URL.Path,
+				maxAnswer)
 		}
 		return nil
 	})
@@ -219,7 +222,8 @@ func unreachable(r *http.Request, err error) error {
 			"the certificate of its authority)", r.URL.Host, certificate.Err)
 	}
 	if err.Error() == "http: server gave HTTP response to HTTPS client" {
-		return job.Errorf(job.Invalid, "request", "", "%s does not use TLS: its address begins with http://", r.URL.Host)
+		return job.Errorf(job.Invalid, "request", "", "%s does not use TLS: its address begins with http://",
+			r.URL.Host)
 	}
 	var dial *net.OpError
 	if errors.As(err, &dial) && dial.Op == "dial" {
@@ -228,9 +232,11 @@ func unreachable(r *http.Request, err error) error {
 		if errors.As(err, &call) {
 			err = call.Err
 		}
-		return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("no server answers at %s://%s: %w", r.URL.Scheme, r.URL.Host, &unsentError{err})}
+		return &job.Error{Op: "request", Kind: job.Unavailable,
+			Err: fmt.Errorf("no server answers at %s://%s: %w", r.URL.Scheme, r.URL.Host, &unsentError{err})}
 	}
-	return &job.Error{Op: "request", Kind: job.Unavailable, Err: fmt.Errorf("%s %s: %w", r.Method, r.URL.Redacted(), err)}
+	return &job.Error{Op: "request", Kind: job.Unavailable,
+		Err: fmt.Errorf("%s %s: %w", r.Method, r.URL.Redacted(), err)}
 }
 
 // problem reads an answer that is no success.
@@ -242,13 +248,13 @@ func problem(answer *http.Response) error {
 			return job.Errorf(job.Unavailable, "request", "", "%s answered %s: the proxy there cannot reach the server",
 				answer.Request.URL.Host, answer.Status)
 		}
-		return job.Errorf(job.Internal, "request", "", "%s answered %s without saying why; is it a Stagepost server?",
+		return job.Errorf(job.Internal, "request", "", "%s answered %s without a reason; is it a Stagepost server?",
 			answer.Request.URL.Host, answer.Status)
 	}
 	return &job.Error{Op: p.Op, Kind: p.Kind, ID: p.Job, Err: p}
 }
 
-// ProblemOf gives what the server said of an error, or nil if it did not come from there.
+// ProblemOf returns the problem of an error, or nil if the error is not an answer of the server.
 func ProblemOf(err error) *Problem {
 	var p *Problem
 	if errors.As(err, &p) {

@@ -29,7 +29,8 @@ func serve(t *testing.T, h http.HandlerFunc) *client.Client {
 func TestAddresses(t *testing.T) {
 	for base, ok := range map[string]bool{
 		"http://127.0.0.1:7433": true, "http://localhost:7433/": true, "https://archive.example/stagepost": true,
-		"": false, "127.0.0.1:7433": false, "ftp://x": false, "http://": false, "http://x?y=1": false, "http://user:pass@x": false, "://": false,
+		"": false, "127.0.0.1:7433": false, "ftp://x": false, "http://": false, "http://x?y=1": false,
+		"http://user:pass@x": false, "://": false,
 	} {
 		if _, err := client.New(base, client.Options{}); (err == nil) != ok || (!ok && job.KindOf(err) != job.Invalid) {
 			t.Errorf("%q: got %v", base, err)
@@ -43,7 +44,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		media, body string
 		want        job.ErrorKind
 	}{
-		"a problem":         {409, "application/problem+json", `{"kind":"stale","detail":"it is over","job":"let_1","op":"report"}`, job.Stale},
+		"a problem": {409, "application/problem+json",
+			`{"kind":"stale","detail":"it is over","job":"let_1","op":"report"}`, job.Stale},
 		"with a parameter":  {404, "application/problem+json; charset=utf-8", `{"kind":"not-found"}`, job.NotFound},
 		"a proxy's page":    {502, "text/html", "<h1>Bad gateway</h1>", job.Unavailable},
 		"an empty problem":  {500, "application/problem+json", `{}`, job.Internal},
@@ -72,7 +74,8 @@ func TestNoServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Job(t.Context(), "let_1")
-	if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "no server answers at http://127.0.0.1:1: ") {
+	if job.KindOf(err) != job.Unavailable ||
+		!strings.Contains(err.Error(), "no server answers at http://127.0.0.1:1: ") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -106,11 +109,14 @@ func TestWatchComesBack(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		switch last {
 		case "0":
-			fmt.Fprint(w, "id: 1\r\nevent: history\r\ndata: {\"seq\":1,\r\ndata: \"event\":\"create\",\"by\":[\"owner\"]}\r\n\r\n: a comment\n\nevent: unheard-of\ndata: x\n\n")
+			fmt.Fprint(w, "id: 1\r\nevent: history\r\ndata: {\"seq\":1,\r\ndata: "+
+				"\"event\":\"create\",\"by\":[\"owner\"]}\r\n\r\n: a comment\n\nevent: unheard-of\ndata: x\n\n")
 		case "1":
-			fmt.Fprint(w, "id: 2\nevent: history\ndata: {\"seq\":2,\"event\":\"begin\"}\n\nid: 3\nevent: history\ndata: {\"seq\":3")
+			fmt.Fprint(w, "id: 2\nevent: history\ndata: {\"seq\":2,\"event\":\"begin\"}\n\nid: 3\nevent: "+
+				"history\ndata: {\"seq\":3")
 		default:
-			fmt.Fprint(w, "id: 3\nevent: history\ndata: {\"seq\":3,\"event\":\"finish\"}\n\nevent: job\ndata: {\"id\":\"let_1\",\"ended\":true}\n\n")
+			fmt.Fprint(w, "id: 3\nevent: history\ndata: {\"seq\":3,\"event\":\"finish\"}\n\nevent: "+
+				"job\ndata: {\"id\":\"let_1\",\"ended\":true}\n\n")
 		}
 	})
 	var seen []string
@@ -120,7 +126,8 @@ func TestWatchComesBack(t *testing.T) {
 		}
 		return nil
 	})
-	if got := strings.Join(seen, " "); err != nil || got != "create begin finish" || strings.Join(asked, " ") != "0 1 2" {
+	if got := strings.Join(seen, " "); err != nil || got != "create begin finish" ||
+		strings.Join(asked, " ") != "0 1 2" {
 		t.Errorf("got %q asking from %v, %v", got, asked, err)
 	}
 }

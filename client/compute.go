@@ -26,7 +26,8 @@ type ComputeQuery struct {
 
 func (q *ComputeQuery) values() url.Values {
 	v := url.Values{}
-	for name, all := range map[string][]string{"service": q.Services, "state": q.States, "outcome": q.Outcomes, "cause": q.Causes, "label": q.Labels} {
+	for name, all := range map[string][]string{"service": q.Services, "state": q.States, "outcome": q.Outcomes,
+		"cause": q.Causes, "label": q.Labels} {
 		for _, one := range all {
 			v.Add(name, one)
 		}
@@ -68,12 +69,13 @@ func (c *Client) ComputeJob(ctx context.Context, id job.ID) (ComputeJob, error) 
 	return get[ComputeJob](ctx, c, computePath(id, ""), nil)
 }
 
-// CancelCompute calls a job off. One on its way to or from an agent is waited for; one that has ended is given as it is.
+// CancelCompute cancels a job. A job on its way to or from an agent is waited for; an ended job is returned as it is.
 func (c *Client) CancelCompute(ctx context.Context, id job.ID, a Act) (ComputeJob, error) {
 	return send[ComputeJob](ctx, c, http.MethodPost, computePath(id, "/cancel"), nil, a)
 }
 
-// RetryCompute makes a new job of one that has ended, with nothing changed. Of r, Key, Confirm, Note, Actor and As are read.
+// RetryCompute makes a new job of one that has ended, with nothing changed. Of r, Key, Confirm, Note, Actor and As
+// are read.
 func (c *Client) RetryCompute(ctx context.Context, id job.ID, r ComputeRepeat) (ComputeJob, error) {
 	return send[ComputeJob](ctx, c, http.MethodPost, computePath(id, "/retry"), nil, r)
 }
@@ -95,7 +97,7 @@ func (c *Client) ComputeAgents(ctx context.Context) ([]ComputeAgent, error) {
 	return a.Agents, err
 }
 
-// ComputeUsage tells what an owner uses; "" is all whom the asker may see.
+// ComputeUsage returns what an owner uses; "" is all owners that the token may see.
 func (c *Client) ComputeUsage(ctx context.Context, owner string) (ComputeUsage, error) {
 	q := url.Values{}
 	if owner != "" {
@@ -104,7 +106,8 @@ func (c *Client) ComputeUsage(ctx context.Context, owner string) (ComputeUsage, 
 	return get[ComputeUsage](ctx, c, "/api/v1/compute/usage", q)
 }
 
-// DrainComputeAgent has an agent get no new jobs from the server, or get them again; what it has goes on. Of a, Note, Actor and As are read.
+// DrainComputeAgent has an agent get no new jobs from the server, or get them again; what it has goes on. Of a, Note,
+// Actor and As are read.
 func (c *Client) DrainComputeAgent(ctx context.Context, name string, on bool, a Act) (ComputeAgent, error) {
 	path := "/api/v1/compute/agents/" + url.PathEscape(name) + "/resume"
 	if on {
@@ -113,8 +116,8 @@ func (c *Client) DrainComputeAgent(ctx context.Context, name string, on bool, a 
 	return send[ComputeAgent](ctx, c, http.MethodPost, path, nil, a)
 }
 
-// CleanCompute removes the files of a job that has ended, inputs and results, before the server would by itself. The record stays. One that has none any more is given as it
-// is. Errors: kind Refused for one that has not ended.
+// CleanCompute removes the files of a job that has ended, inputs and results, before the server would by itself. The
+// record stays. One that has none any more is given as it is. Errors: kind Refused for one that has not ended.
 func (c *Client) CleanCompute(ctx context.Context, id job.ID, a Act) (ComputeJob, error) {
 	return send[ComputeJob](ctx, c, http.MethodPost, computePath(id, "/clean"), nil, a)
 }

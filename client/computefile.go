@@ -21,7 +21,8 @@ type ComputeDownload struct {
 	ETag  string // of the content
 }
 
-// ComputeResults opens the results of a job, a ZIP, from a byte on, provided that they are still those of an entity tag. The caller closes the body.
+// ComputeResults opens the results of a job, a ZIP, from a byte on, provided that they are still those of an entity
+// tag. The caller closes the body.
 func (c *Client) ComputeResults(ctx context.Context, id job.ID, etag string, from int64) (*ComputeDownload, error) {
 	return c.download(ctx, computePath(id, "/results"), nil, etag, from)
 }
@@ -35,8 +36,10 @@ func (c *Client) ComputePartial(ctx context.Context, id job.ID) (io.ReadCloser, 
 	return d.Body, nil
 }
 
-// ComputeFile opens one file of a job: of from "results" or "inputs", or, when that is empty, of the results if they have it and else of the inputs.
-func (c *Client) ComputeFile(ctx context.Context, id job.ID, from, name, etag string, offset int64) (*ComputeDownload, error) {
+// ComputeFile opens one file of a job: of from "results" or "inputs", or, when that is empty, of the results if they
+// have it and else of the inputs.
+func (c *Client) ComputeFile(ctx context.Context, id job.ID, from, name, etag string,
+	offset int64) (*ComputeDownload, error) {
 	q := url.Values{}
 	if from != "" {
 		q.Set("from", from)
@@ -57,7 +60,8 @@ func (c *Client) ComputeFiles(ctx context.Context, id job.ID, after string) (Com
 	return get[ComputeFiles](ctx, c, computePath(id, "/files"), q)
 }
 
-func (c *Client) download(ctx context.Context, path string, q url.Values, etag string, from int64) (*ComputeDownload, error) {
+func (c *Client) download(ctx context.Context, path string, q url.Values, etag string,
+	from int64) (*ComputeDownload, error) {
 	r, err := c.request(ctx, http.MethodGet, path, q, nil)
 	if err != nil {
 		return nil, err
@@ -76,7 +80,8 @@ func (c *Client) download(ctx context.Context, path string, q url.Values, etag s
 	if answer.StatusCode == http.StatusPartialContent {
 		begins, _, _ := strings.Cut(strings.TrimPrefix(answer.Header.Get("Content-Range"), "bytes "), "-")
 		if d.Start, err = strconv.ParseInt(begins, 10, 64); err != nil || d.Start != from {
-			err = job.Errorf(job.Internal, "download", "", "asked for bytes from %d on, got %.100q", from, answer.Header.Get("Content-Range"))
+			err = job.Errorf(job.Internal, "download", "", "asked for bytes from %d on, got %.100q", from,
+				answer.Header.Get("Content-Range"))
 			return nil, errors.Join(err, answer.Body.Close())
 		}
 		d.Size += d.Start

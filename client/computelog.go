@@ -10,9 +10,11 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// ComputeLog opens one stream of what a job has written so far, from a byte on. The caller closes it. NotFound: it has written nothing.
+// ComputeLog opens one stream of what a job has written so far, from a byte on. The caller closes it. NotFound: it
+// has written nothing.
 func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offset int64) (io.ReadCloser, error) {
-	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"), number(url.Values{"stream": {stream}}, "offset", offset), nil)
+	r, err := c.request(ctx, http.MethodGet, computePath(id, "/logs"),
+		number(url.Values{"stream": {stream}}, "offset", offset), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -25,9 +27,10 @@ func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offse
 }
 
 // FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream
-// is stdout, stderr or both. It begins at a place, keeps that up to date, and connects again where it was if the
+// is stdout, stderr or both. It begins at a position, updates it, and connects again there if the
 // connection breaks or is silent (see [Client.Watch]); so each byte comes once.
-func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace, each func(*ComputeOutput) error) error {
+func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace,
+	each func(*ComputeOutput) error) error {
 	return c.outlast(ctx, "logs", id, func() (passage, error) { return c.followOutput(ctx, id, stream, at, each) })
 }
 
@@ -50,7 +53,8 @@ func (c *Client) followOutput(
 				place = &at.Stderr
 			}
 			if o.Offset != *place {
-				return job.Errorf(job.Internal, "logs", id, "%s goes on at byte %d, not at %d", o.Stream, o.Offset, *place)
+				return job.Errorf(job.Internal, "logs", id, "%s goes on at byte %d, not at %d", o.Stream, o.Offset,
+					*place)
 			}
 			if err := each(&o); err != nil {
 				return err

@@ -24,13 +24,15 @@ type ComputeSource struct {
 // resumable is from which size on a file is uploaded so that a broken connection does not begin it anew.
 const resumable = 16 << 20
 
-// SubmitCompute hands in a compute job with its files, large ones by resumable uploads, and tells how many bytes of all are there. It tries again after broken connections: the order has a
-// key, its own or a random one, so that it makes one job however often it arrives. With the answer the server has everything on its disk.
-func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []ComputeSource, told func(done, total int64)) (ComputeJob, error) {
+// SubmitCompute submits a compute job with its files, large ones by resumable uploads, and reports how many bytes of
+// all have arrived. It tries again after broken connections: the order has a key, its own or a random one, so that it
+// makes one job however often it arrives. With the answer the server has everything on its disk.
+func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []ComputeSource,
+	sent func(done, total int64)) (ComputeJob, error) {
 	if o.Key == "" {
 		o.Key = rand.Text()
 	}
-	m := &meter{told: told}
+	m := &meter{sent: sent}
 	for i := range files {
 		m.total += files[i].Size
 	}
@@ -74,13 +76,13 @@ func (c *Client) SubmitCompute(ctx context.Context, o ComputeOrder, files []Comp
 // meter adds up what was sent.
 type meter struct {
 	done, total int64
-	told        func(done, total int64)
+	sent        func(done, total int64)
 }
 
 func (m *meter) add(n int64) {
 	m.done += n
-	if m.told != nil {
-		m.told(m.done, m.total)
+	if m.sent != nil {
+		m.sent(m.done, m.total)
 	}
 }
 
@@ -96,8 +98,9 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// sendCompute hands in an order once, as a form.
-func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []ComputeSource, add func(int64)) (ComputeJob, error) {
+// sendCompute sends an order once, as a form.
+func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []ComputeSource,
+	add func(int64)) (ComputeJob, error) {
 	if len(files) == 0 {
 		return send[ComputeJob](ctx, c, http.MethodPost, "/api/v1/compute/jobs", nil, o)
 	}
@@ -159,7 +162,7 @@ func writeCompute(form *multipart.Writer, o ComputeOrder, files []ComputeSource,
 	return form.Close()
 }
 
-// counted tells how much of a reader was read.
+// counted counts the bytes that were read.
 type counted struct {
 	io.Reader
 	add func(int64)

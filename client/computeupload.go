@@ -15,19 +15,20 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// errNoUploads says that the server takes no resumable uploads.
+// errNoUploads reports that the server takes no resumable uploads.
 var errNoUploads = errors.New("the server takes no resumable uploads")
 
 const uploadsPath = "/api/v1/compute/uploads"
 
-// UploadCompute uploads a file resumably (tus 1.0.0) and gives its id for [ComputeOrder].Uploads. After a broken connection it goes on where the server has the file; it gives up when
-// nothing came through for Options.Outage. told is called with what came through since its last call, which is negative when the server has less than was sent.
-func (c *Client) UploadCompute(ctx context.Context, f *ComputeSource, told func(more int64)) (id string, err error) {
+// UploadCompute uploads a file resumably (tus 1.0.0) and returns its id for [ComputeOrder].Uploads. After a broken
+// connection it continues where the server has the file; it fails when nothing arrived for Options.Outage. sent is
+// called with the bytes that arrived since its last call, which is negative when the server has less than was sent.
+func (c *Client) UploadCompute(ctx context.Context, f *ComputeSource, sent func(more int64)) (id string, err error) {
 	place, err := c.createUpload(Persistent(ctx), f)
 	if err != nil {
 		return "", err
 	}
-	up := &upload{client: c, path: place, file: f, told: told}
+	up := &upload{client: c, path: place, file: f, sent: sent}
 	for p := c.newPauses(); ; {
 		before := up.offset
 		err := p.sending(func(sent func(int64)) error { return up.send(ctx, sent) })
@@ -46,7 +47,8 @@ func (c *Client) UploadCompute(ctx context.Context, f *ComputeSource, told func(
 	}
 }
 
-// resumes tells whether an upload may go on after an error: the connection broke, the server restarts, or it still holds the connection of before.
+// resumes reports whether an upload may continue after an error: the connection broke, the server restarts, or it still
+// holds the connection of before.
 func resumes(err error) bool {
 	if p := ProblemOf(err); p != nil && (p.Status == http.StatusLocked || p.Status == http.StatusConflict) {
 		return true
@@ -61,13 +63,14 @@ type upload struct {
 	file   *ComputeSource
 	offset int64 // that the server has
 	doubt  bool  // the server may have more or less by now
-	told   func(int64)
+	sent   func(int64)
 	shown  int64
 }
 
 // createUpload makes an upload and gives its path.
 func (c *Client) createUpload(ctx context.Context, f *ComputeSource) (string, error) {
-	r, err := c.request(context.WithValue(ctx, repeatKey{}, true), http.MethodPost, uploadsPath, nil, nil) // one that nobody uses is removed
+	// an unused one is removed
+	r, err := c.request(context.WithValue(ctx, repeatKey{}, true), http.MethodPost, uploadsPath, nil, nil)
 	if err != nil {
 		return "", err
 	}
@@ -84,7 +87,8 @@ func (c *Client) createUpload(ctx context.Context, f *ComputeSource) (string, er
 	defer answer.Body.Close()
 	at, err := url.Parse(answer.Header.Get("Location"))
 	if err != nil || !strings.HasPrefix(at.Path, uploadsPath+"/") {
-		return "", job.Errorf(job.Internal, "upload", "", "the server made an upload at %.100q", answer.Header.Get("Location"))
+		return "", job.Errorf(job.Internal, "upload", "", "the server made an upload at %.100q",
+			answer.Header.Get("Location"))
 	}
 	return at.Path, nil
 }
@@ -101,13 +105,14 @@ func (u *upload) ask(ctx context.Context) error {
 		return unreachable(r, err)
 	}
 	defer answer.Body.Close()
-	switch { // such an answer has no body that says more
+	switch { // such an answer has no body
 	case passingStatus(answer):
 		return &laterError{problem(answer), retryAfter(answer, time.Now())}
 	case answer.StatusCode >= 500:
 		return job.Errorf(job.Unavailable, "upload", "", "the server answered %s", answer.Status)
 	case answer.StatusCode >= 300:
-		return job.Errorf(job.NotFound, "upload", "", "the server does not have the upload of %s any more: it answered %s", u.file.Name, answer.Status)
+		return job.Errorf(job.NotFound, "upload", "",
+			"the server does not have the upload of %s any more: it answered %s", u.file.Name, answer.Status)
 	}
 	return u.stands(answer)
 }
@@ -116,17 +121,18 @@ func (u *upload) ask(ctx context.Context) error {
 func (u *upload) stands(answer *http.Response) error {
 	n, err := strconv.ParseInt(answer.Header.Get("Upload-Offset"), 10, 64)
 	if err != nil || n < 0 || n > u.file.Size {
-		return job.Errorf(job.Internal, "upload", "", "the server says that it has %.40q bytes of %d", answer.Header.Get("Upload-Offset"), u.file.Size)
+		return job.Errorf(job.Internal, "upload", "", "the server reports %.40q bytes of %d",
+			answer.Header.Get("Upload-Offset"), u.file.Size)
 	}
 	u.offset = n
 	u.show(n)
 	return nil
 }
 
-// show tells how far the upload is.
+// show reports how far the upload is.
 func (u *upload) show(now int64) {
-	if u.told != nil && now != u.shown {
-		u.told(now - u.shown)
+	if u.sent != nil && now != u.shown {
+		u.sent(now - u.shown)
 	}
 	u.shown = now
 }
@@ -157,7 +163,7 @@ func (u *upload) send(ctx context.Context, sent func(int64)) error {
 	r.Header.Set("Content-Type", "application/offset+octet-stream")
 	r.Header.Set("Upload-Offset", strconv.FormatInt(u.offset, 10))
 	answer, err := u.client.do(r)
-	<-gone // nobody reads the file any more
+	<-gone // the file is no longer read
 	if err != nil {
 		return err
 	}
@@ -165,7 +171,8 @@ func (u *upload) send(ctx context.Context, sent func(int64)) error {
 	return u.stands(answer)
 }
 
-// closing tells when a body is not read any more: the transport closes it, also after an error, but perhaps later than it answers.
+// closing reports when a body is no longer read: the transport closes it, also after an error, but perhaps later than
+// it answers.
 type closing struct {
 	io.Reader
 	once sync.Once

@@ -8,13 +8,14 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// MarkReverted says that a task of a flow in FAILURE was rolled back by hand. Run or cancel the flow then to roll back the rest.
+// MarkReverted records that a task of a flow in FAILURE was rolled back by hand. Run or cancel the flow then to roll
+// back the rest.
 func (c *Client) MarkReverted(ctx context.Context, id job.ID, m FlowMark) (Job, error) {
 	return send[Job](ctx, c, http.MethodPost, flowPath(id, "/mark-reverted"), nil, m)
 }
 
-// SubmitFlow creates a flow, which is a job. A file with mistakes is refused with all of them, by line and column. If there is a flow with the key
-// already, it is given.
+// SubmitFlow creates a flow, which is a job. A file with mistakes is refused with all of them, by line and column. If
+// there is a flow with the key already, it is given.
 func (c *Client) SubmitFlow(ctx context.Context, o FlowOrder) (Job, error) {
 	if o.Key != "" {
 		ctx = context.WithValue(ctx, repeatKey{}, true)
@@ -35,12 +36,14 @@ func (c *Client) Flow(ctx context.Context, id job.ID, values bool) (Flow, error)
 	return get[Flow](ctx, c, flowPath(id, ""), q)
 }
 
-// SignalFlow sends a signal to a flow and gives the flow's record. It is stored: who comes to wait for it later gets it, too.
+// SignalFlow sends a signal to a flow and returns the flow's record. The signal is stored: a task that waits for it
+// later gets it, too.
 func (c *Client) SignalFlow(ctx context.Context, id job.ID, s FlowSignal) (Job, error) {
 	return send[Job](ctx, c, http.MethodPost, flowPath(id, "/signal"), nil, s)
 }
 
-// DrawFlow draws a flow with the states of its atoms: name is "graph" or "timeline", format "svg", "dot" or "mmd" (a timeline is SVG only).
+// DrawFlow draws a flow with the states of its atoms: name is "graph" or "timeline", format "svg", "dot" or "mmd" (a
+// timeline is SVG only).
 func (c *Client) DrawFlow(ctx context.Context, id job.ID, name, format string) ([]byte, error) {
 	r, err := c.request(ctx, http.MethodGet, flowPath(id, "/"+name+"."+format), nil, nil)
 	if err != nil {

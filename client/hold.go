@@ -24,7 +24,8 @@ func (c *Client) Hold(ctx context.Context, h Hold) ([]job.Hold, error) {
 func (c *Client) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	v := url.Values{}
 	for name, value := range map[string]string{
-		"kind": string(s.Kind), "state": string(s.State), "group": s.Group, "owner": s.Owner, "job": string(s.Job), "tag": s.Tag,
+		"kind": string(s.Kind), "state": string(s.State), "group": s.Group, "owner": s.Owner, "job": string(s.Job),
+		"tag": s.Tag,
 	} {
 		if value != "" {
 			v.Set(name, value)

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Submit hands in a payload, streaming it, and gives the batch. The server has it when Submit returns: it survives a
+// Submit streams a payload to the server and returns the batch. The server has it when Submit returns: it survives a
 // crash. A payload that is an io.Seeker is handed in again after broken connections, within Options.Outage; the
 // submission has a key, its own or a random one, so that it makes one batch however often it arrives.
 func (c *Client) Submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
@@ -53,7 +53,7 @@ func passing(err error) bool {
 	return job.KindOf(err) == job.Unavailable && (ProblemOf(err) == nil || errors.As(err, &later))
 }
 
-// submit hands a payload in once.
+// submit sends a payload once.
 func (c *Client) submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
 	pipe, into := io.Pipe()
 	form := multipart.NewWriter(into)
@@ -64,7 +64,7 @@ func (c *Client) submit(ctx context.Context, s Submission, payload io.Reader) (J
 	}()
 	defer func() {
 		_ = pipe.Close()
-		<-wrote // nobody reads the payload any more
+		<-wrote // the payload is no longer read
 	}()
 	r, err := c.request(ctx, http.MethodPost, "/api/v1/ingest/submissions", nil, pipe)
 	if err != nil {
@@ -97,7 +97,8 @@ func writeForm(form *multipart.Writer, s Submission, payload io.Reader) error {
 		return err
 	}
 	file, err := form.CreatePart(textproto.MIMEHeader{
-		"Content-Disposition": {`form-data; name="payload"; filename="payload"`}, "Content-Type": {"application/octet-stream"},
+		"Content-Disposition": {`form-data; name="payload"; filename="payload"`},
+		"Content-Type":        {"application/octet-stream"},
 	})
 	if err != nil {
 		return err
@@ -123,7 +124,8 @@ func (c *Client) BatchReport(ctx context.Context, id job.ID, text bool) ([]byte,
 // Objects lists stored objects by ARK, local id, owner or digest, one page for each call.
 func (c *Client) Objects(ctx context.Context, q ObjectQuery) (Objects, error) {
 	v := url.Values{}
-	for name, value := range map[string]string{"ark": q.ARK, "local_id": q.LocalID, "owner": q.Owner, "digest": q.Digest, "after": q.After} {
+	for name, value := range map[string]string{"ark": q.ARK, "local_id": q.LocalID, "owner": q.Owner,
+		"digest": q.Digest, "after": q.After} {
 		if value != "" {
 			v.Set(name, value)
 		}

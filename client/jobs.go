@@ -63,9 +63,10 @@ func (c *Client) Job(ctx context.Context, id job.ID) (Job, error) {
 	return get[Job](ctx, c, jobPath(id, ""), nil)
 }
 
-// History gives up to n entries after number seq, oldest first; n 0 means as many as the server gives at once.
+// History returns at most n entries after number seq, oldest first; n 0 means as many as the server gives at once.
 func (c *Client) History(ctx context.Context, id job.ID, seq int64, n int) ([]Event, error) {
-	a, err := get[History](ctx, c, jobPath(id, "/history"), number(number(url.Values{}, "after", seq), "limit", int64(n)))
+	a, err := get[History](ctx, c, jobPath(id, "/history"),
+		number(number(url.Values{}, "after", seq), "limit", int64(n)))
 	return a.History, err
 }
 
@@ -75,12 +76,12 @@ func (c *Client) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return a.Tasks, err
 }
 
-// Log gives up to n lines of a job's log from an offset that an earlier Next gave.
+// Log returns at most n lines of a job's log from an offset that an earlier Next gave.
 func (c *Client) Log(ctx context.Context, id job.ID, offset int64, n int) (Log, error) {
 	return get[Log](ctx, c, jobPath(id, "/log"), number(number(url.Values{}, "offset", offset), "limit", int64(n)))
 }
 
-// Diagram draws the lifecycle of a job with its place in it, as SVG.
+// Diagram draws the lifecycle of a job with its state marked, as SVG.
 func (c *Client) Diagram(ctx context.Context, id job.ID) ([]byte, error) {
 	r, err := c.request(ctx, http.MethodGet, jobPath(id, "/diagram.svg"), nil, nil)
 	if err != nil {
@@ -103,8 +104,8 @@ func number(v url.Values, name string, n int64) url.Values {
 	return v
 }
 
-// Lookup gives the jobs that a person may mean by a name: an id or a part of one, a number, KIND/NUMBER, or a name that an
-// application knows. There are at most 11. No job is an error of kind NotFound.
+// Lookup gives the jobs that a person may mean by a name: an id or a part of one, a number, KIND/NUMBER, or a name
+// that an application gave it. There are at most 11. No job is an error of kind NotFound.
 func (c *Client) Lookup(ctx context.Context, name string) ([]job.Job, error) {
 	page, err := get[Page](ctx, c, "/api/v1/lookup", url.Values{"name": {name}})
 	return page.Jobs, err

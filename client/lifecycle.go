@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 )
 
-// Lifecycles lists what the server knows.
+// Lifecycles lists the lifecycles of the server.
 func (c *Client) Lifecycles(ctx context.Context) ([]Lifecycle, error) {
 	a, err := get[Lifecycles](ctx, c, "/api/v1/lifecycles", nil)
 	return a.Lifecycles, err

@@ -59,8 +59,8 @@ func (l *restart) answer(r *http.Request, s step) (*http.Response, error) {
 
 const ended = "event: job\ndata: {\"ended\":true}\n\n"
 
-// TestOutlastsARestart: followers and uploads survive a restart of five minutes behind a proxy, say so once, and get each
-// event and byte once. With less patience, which is the control, they fail.
+// TestOutlastsARestart: followers and uploads survive a restart of five minutes behind a proxy, report it once, and get
+// each event and byte once. With less patience, which is the control, they fail.
 func TestOutlastsARestart(t *testing.T) {
 	output := func(at int, text string) string {
 		return fmt.Sprintf("event: output\ndata: {\"stream\":\"stdout\",\"offset\":%d,\"text\":%q}\n\n", at, text)
@@ -72,15 +72,17 @@ func TestOutlastsARestart(t *testing.T) {
 		want  string
 	}{
 		"watch": {
-			[]step{cutBody(stream, history(1)+history(2)), says(200, stream, history(2)+history(3)+ended)}, watched, "[1 2 3]",
+			[]step{cutBody(stream, history(1)+history(2)), says(200, stream, history(2)+history(3)+ended)}, watched,
+			"[1 2 3]",
 		},
 		"log": {
 			[]step{cutBody(stream, output(0, "abc")), says(200, stream, output(3, "def")+"event: end\ndata: {}\n\n")},
 			func(ctx context.Context, c *client.Client) (text string, err error) {
-				err = c.FollowCompute(ctx, "cmp_1", client.Stdout, &client.ComputePlace{}, func(o *client.ComputeOutput) error {
-					text += o.Text
-					return nil
-				})
+				err = c.FollowCompute(ctx, "cmp_1", client.Stdout, &client.ComputePlace{},
+					func(o *client.ComputeOutput) error {
+						text += o.Text
+						return nil
+					})
 				return text, err
 			}, "abcdef",
 		},
@@ -102,7 +104,8 @@ func TestOutlastsARestart(t *testing.T) {
 			}, "let_1",
 		},
 		"upload": {
-			[]step{says(201, "", "", "Location", "/api/v1/compute/uploads/up_1"), first, says(204, "", "", "Upload-Offset", "5")},
+			[]step{says(201, "", "", "Location", "/api/v1/compute/uploads/up_1"), first,
+				says(204, "", "", "Upload-Offset", "5")},
 			func(ctx context.Context, c *client.Client) (string, error) {
 				source := client.ComputeSource{Name: "x", Size: 5, Content: bytes.NewReader([]byte("bytes"))}
 				return c.UploadCompute(ctx, &source, nil)
@@ -123,7 +126,7 @@ func TestOutlastsARestart(t *testing.T) {
 					got, err := c.call(t.Context(), api)
 					took := time.Since(began)
 					if outage == 0 && (err != nil || got != c.want || took < 5*time.Minute) || said != 1 {
-						t.Errorf("got %q, %v after %s, want %q; said it %d times", got, err, took, c.want, said)
+						t.Errorf("got %q, %v after %s, want %q; reported %d times", got, err, took, c.want, said)
 					}
 					if outage != 0 && (job.KindOf(err) != job.Unavailable || took > outage) {
 						t.Errorf("control: got %q, %v after %s", got, err, took)
@@ -146,7 +149,7 @@ func watched(ctx context.Context, c *client.Client) (string, error) {
 	return fmt.Sprint(seen), err
 }
 
-// TestPatienceBeginsAnew: each success gives the whole time again, and the next outage is said again.
+// TestPatienceBeginsAnew: each success gives the whole time again, and the next outage is reported again.
 func TestPatienceBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		said := 0
@@ -157,18 +160,21 @@ func TestPatienceBeginsAnew(t *testing.T) {
 				steps = append(steps, page(503, "Retry-After", "5"))
 			}
 		}
-		api, _ := over(t, client.Options{Outage: 2 * time.Minute, Retrying: func(error) { said++ }}, append(steps, says(200, stream, ended))...)
+		api, _ := over(t, client.Options{Outage: 2 * time.Minute, Retrying: func(error) { said++ }},
+			append(steps, says(200, stream, ended))...)
 		if got, err := watched(t.Context(), api); err != nil || got != "[1 2 3 4 5]" || said != 5 {
-			t.Errorf("got %s, %v; said it %d times", got, err, said)
+			t.Errorf("got %s, %v; reported %d times", got, err, said)
 		}
 	})
 }
 
-// TestSendingIsNoWaiting: the time for which a payload was sent before the connection broke does not use up the patience.
+// TestSendingIsNoWaiting: the time for which a payload was sent before the connection broke does not use up the
+// patience.
 func TestSendingIsNoWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, l := over(t, client.Options{Outage: time.Minute}, cut, good)
-		if _, err := api.Submit(t.Context(), client.Submission{}, slow{strings.NewReader("x")}); err != nil || len(l.sent) != 2 {
+		if _, err := api.Submit(t.Context(), client.Submission{}, slow{strings.NewReader("x")}); err != nil ||
+			len(l.sent) != 2 {
 			t.Errorf("got %v after %d requests", err, len(l.sent))
 		}
 	})
@@ -213,8 +219,10 @@ func TestSilentStreamsAreBroken(t *testing.T) {
 			api, l := over(t, client.Options{}, hangs(comments), says(200, stream, ended))
 			_, err := watched(ctx, api)
 			lasts := max(time.Minute, time.Duration(comments)*15*time.Second)
-			if took := time.Since(began); err != nil || len(l.sent) != requests || took < lasts || took > lasts+time.Second {
-				t.Errorf("%d comments: got %v after %d requests and %s, want %d and %s", comments, err, len(l.sent), took, requests, lasts)
+			if took := time.Since(began); err != nil || len(l.sent) != requests || took < lasts ||
+				took > lasts+time.Second {
+				t.Errorf("%d comments: got %v after %d requests and %s, want %d and %s", comments, err, len(l.sent),
+					took, requests, lasts)
 			}
 		})
 	}

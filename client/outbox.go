@@ -30,7 +30,7 @@ func (c *Client) Outbox(ctx context.Context, q OutboxQuery) (Outbox, error) {
 	return get[Outbox](ctx, c, "/api/v1/outbox", number(v, "limit", int64(q.Limit)))
 }
 
-// ReplayMessages delivers messages again that were delivered or given up, all or none.
+// ReplayMessages delivers messages again that were delivered or abandoned, all or none.
 func (c *Client) ReplayMessages(ctx context.Context, r Replay) error {
 	_, err := send[Replay](ctx, c, http.MethodPost, "/api/v1/outbox/replay", nil, r)
 	return err

@@ -22,7 +22,8 @@ func (c *Client) ProfileSchema(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/api/v1/ingest/profiles/schema", nil)
 }
 
-// ReloadProfiles reads the profile directory again. If it is broken nothing changes, and the error, of kind Refused, names all mistakes.
+// ReloadProfiles reads the profile directory again. If it is broken nothing changes, and the error, of kind Refused,
+// names all mistakes.
 func (c *Client) ReloadProfiles(ctx context.Context, b ReloadProfiles) (ProfileChange, error) {
 	return send[ProfileChange](ctx, c, http.MethodPost, "/api/v1/ingest/profiles/reload", nil, b)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/client"
 )
 
-// TestProxyVariables: the variables of the environment say through which proxy a server is reached. They are read once in
-// a process, so that each case has a process of its own.
+// TestProxyVariables: the variables of the environment have the proxy through which a server is reached. They are read
+// once in a process, so that each case has a process of its own.
 func TestProxyVariables(t *testing.T) {
 	if target := os.Getenv("TEST_PROXY_TARGET"); target != "" {
 		c, err := client.New(target, client.Options{Patience: -1})
@@ -44,7 +44,8 @@ func TestProxyVariables(t *testing.T) {
 		{"HTTP_PROXY=" + proxy.URL, "http://stagepost.example", "proxy GET stagepost.example"},
 		{"HTTPS_PROXY=" + proxy.URL, "https://stagepost.example", "proxy CONNECT stagepost.example:443"},
 		{"HTTP_PROXY=" + proxy.URL, "http://0.0.0.0" + port, "proxy GET 0.0.0.0" + port},
-		{"HTTP_PROXY=" + proxy.URL + " NO_PROXY=0.0.0.0", "http://0.0.0.0" + port, "server GET 0.0.0.0" + port}, // this machine, and not a loopback
+		// this machine, and not a loopback
+		{"HTTP_PROXY=" + proxy.URL + " NO_PROXY=0.0.0.0", "http://0.0.0.0" + port, "server GET 0.0.0.0" + port},
 		{"HTTP_PROXY=" + proxy.URL, server.URL, "server GET 127.0.0.1" + port},
 	} {
 		mu.Lock()

@@ -44,10 +44,11 @@ func (c *Client) Queue(ctx context.Context, q QueueQuery) (Queue, error) {
 
 // QueueBatches gives a page of batches, the oldest first.
 func (c *Client) QueueBatches(ctx context.Context, q QueueQuery) (QueueBatches, error) {
-	return get[QueueBatches](ctx, c, "/api/v1/queue/batches", QueueQuery{Group: q.Group, All: q.All, After: q.After, Limit: q.Limit}.values())
+	return get[QueueBatches](ctx, c, "/api/v1/queue/batches",
+		QueueQuery{Group: q.Group, All: q.All, After: q.After, Limit: q.Limit}.values())
 }
 
-// QueueHolds tells what is held.
+// QueueHolds lists holds and held jobs.
 func (c *Client) QueueHolds(ctx context.Context) (QueueHolds, error) {
 	return get[QueueHolds](ctx, c, "/api/v1/queue/holds", nil)
 }

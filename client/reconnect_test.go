@@ -123,7 +123,8 @@ func TestReadsOutlastRestarts(t *testing.T) {
 		"502": page(502), "503 of a proxy": page(503), "504": page(504), "cut": cut,
 		"cut answer":        cutBody("application/json", `{"id":`),
 		"503 with a pause":  refuses(503, job.Unavailable, "Retry-After", "1"),
-		"503 of the server": refuses(503, job.Unavailable), "429": refuses(429, job.Refused), "429 of a proxy": page(429),
+		"503 of the server": refuses(503, job.Unavailable), "429": refuses(429, job.Refused),
+		"429 of a proxy":     page(429),
 		"a port that closed": closedPort,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -184,7 +185,8 @@ func TestOnlyRepeatableCalls(t *testing.T) {
 		want  int
 	}{
 		"no key, 502": {page(502), "", 1}, "no key, cut": {cut, "", 1}, "no key, closed port": {closedPort, "", 2},
-		"key, 502": {page(502), "k", 2}, "key, cut": {cut, "k", 2}, "no key, 429": {refuses(429, job.Unavailable), "", 2},
+		"key, 502": {page(502), "k", 2}, "key, cut": {cut, "k", 2},
+		"no key, 429":            {refuses(429, job.Unavailable), "", 2},
 		"no key, 429 of a proxy": {page(429), "", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -205,8 +207,8 @@ func TestOnlyRepeatableCalls(t *testing.T) {
 	}
 }
 
-// TestPausesBetweenAttempts: they double from 100 ms, chance shortens them by up to half, Retry-After lengthens them, and
-// they end within Patience.
+// TestPausesBetweenAttempts: they double from 100 ms, chance shortens them by up to half, Retry-After lengthens them,
+// and they end within Patience.
 func TestPausesBetweenAttempts(t *testing.T) {
 	ms := time.Millisecond
 	seen := map[time.Duration]bool{}
@@ -245,7 +247,8 @@ func TestPausesBetweenAttempts(t *testing.T) {
 		began := time.Now()
 		api, l := over(t, client.Options{Patience: 10 * time.Second}, page(502))
 		_, err := api.Job(t.Context(), "let_1")
-		if job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "stagepost.example answered 502 Bad Gateway") {
+		if job.KindOf(err) != job.Unavailable ||
+			!strings.Contains(err.Error(), "stagepost.example answered 502 Bad Gateway") {
 			t.Errorf("got %v", err)
 		}
 		if d := time.Since(began); d > 10*time.Second || d < 5*time.Second || len(l.sent) < 5 {
@@ -300,7 +303,8 @@ func history(seq int) string { return fmt.Sprintf("event: history\ndata: {\"seq\
 // TestWatchOutlastsRestarts: a watch goes on behind the last entry that came, however the connection went.
 func TestWatchOutlastsRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		down := []step{page(502), page(503), page(504), closedPort, cut, refuses(503, job.Unavailable, "Retry-After", "20")}
+		down := []step{page(502), page(503), page(504), closedPort, cut,
+			refuses(503, job.Unavailable, "Retry-After", "20")}
 		steps := []step{cutBody(stream, history(1)+history(2))}
 		for range 6 { // longer than all pauses of one call
 			steps = append(steps, down...)
@@ -336,7 +340,8 @@ func TestWatchOutlastsRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the caller's own error ends it
 		api, l := over(t, client.Options{}, says(200, stream, history(1)))
 		enough := errors.New("enough")
-		if err := api.Watch(t.Context(), "let_1", 0, func(client.Update) error { return enough }); !errors.Is(err, enough) || len(l.sent) != 1 {
+		if err := api.Watch(t.Context(), "let_1", 0, func(client.Update) error { return enough }); !errors.Is(err,
+			enough) || len(l.sent) != 1 {
 			t.Errorf("got %v after %d requests", err, len(l.sent))
 		}
 	})
@@ -348,8 +353,10 @@ func TestLogsOutlastRestarts(t *testing.T) {
 		output := func(at int, text string) string {
 			return fmt.Sprintf("event: output\ndata: {\"stream\":\"stdout\",\"offset\":%d,\"text\":%q}\n\n", at, text)
 		}
-		api, l := over(t, client.Options{}, cutBody(stream, output(0, "abc")), page(502), closedPort, page(503, "Retry-After", "30"),
-			page(504), cut, cutBody(stream, output(3, "de")), page(502), says(200, stream, output(5, "f")+"event: end\ndata: {}\n\n"))
+		api, l := over(t, client.Options{}, cutBody(stream, output(0, "abc")), page(502), closedPort,
+			page(503, "Retry-After", "30"),
+			page(504), cut, cutBody(stream, output(3, "de")), page(502), says(200, stream,
+				output(5, "f")+"event: end\ndata: {}\n\n"))
 		var at client.ComputePlace
 		text := ""
 		err := api.FollowCompute(t.Context(), "cmp_1", client.Stdout, &at, func(o *client.ComputeOutput) error {
@@ -362,7 +369,8 @@ func TestLogsOutlastRestarts(t *testing.T) {
 	})
 }
 
-// TestUploadsOutlastRestarts: a payload is handed in again from its beginning under one key; a pipe, which cannot be read again, is not.
+// TestUploadsOutlastRestarts: a payload is handed in again from its beginning under one key; a pipe, which cannot be
+// read again, is not.
 func TestUploadsOutlastRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, l := over(t, client.Options{}, page(502), cut, page(503), good)
@@ -375,7 +383,8 @@ func TestUploadsOutlastRestarts(t *testing.T) {
 		}
 		key := l.sent[0].Header.Get("Idempotency-Key")
 		for i, body := range l.bodies {
-			if !strings.Contains(body, "\r\n\r\nbytes\r\n") || key == "" || l.sent[i].Header.Get("Idempotency-Key") != key {
+			if !strings.Contains(body, "\r\n\r\nbytes\r\n") || key == "" ||
+				l.sent[i].Header.Get("Idempotency-Key") != key {
 				t.Errorf("request %d has key %q and body %q", i, l.sent[i].Header.Get("Idempotency-Key"), body)
 			}
 		}

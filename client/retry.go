@@ -24,12 +24,12 @@ const unmet = 10 * time.Second
 // laterError is an answer by which a server, or a proxy before it, asks to be called again.
 type laterError struct {
 	error
-	after time.Duration // at least; zero: it does not say
+	after time.Duration // at least; zero: not given
 }
 
 func (e *laterError) Unwrap() error { return e.error }
 
-// passingStatus reports whether an answer says that a later call may succeed: of a proxy whose server restarts,
+// passingStatus reports whether a later call may succeed after an answer: of a proxy whose server restarts,
 // or of a server that asks for a pause.
 func passingStatus(answer *http.Response) bool {
 	switch answer.StatusCode {
@@ -174,7 +174,8 @@ func (c *Client) again(r *http.Request, err error) bool {
 }
 
 // insist does a request, and does it again after errors that may pass, if it may be done twice: within
-// Options.Patience, or Options.Outage (see [Persistent]). use reads the answer, whose body it closes unless it keeps it.
+// Options.Patience, or Options.Outage (see [Persistent]). use reads the answer, whose body it closes unless it keeps
+// it.
 func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
 	p := c.newPauses()
 	for {

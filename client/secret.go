@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Secret is a token of the API. It prints as three stars, whatever prints it. Inside of another struct's hidden fields, where no method is asked, it prints as
-// an address.
+// Secret is a token of the API. It prints as three stars, whatever prints it. Inside of another struct's hidden
+// fields, where no method is asked, it prints as an address.
 type Secret struct{ text *string }
 
 // NewSecret makes a secret of a text; the empty text is none.

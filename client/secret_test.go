@@ -24,7 +24,8 @@ func TestSecretNeverPrints(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, got := range []string{
-		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %x %q %d", s, s, s, s, s, s, s), fmt.Sprintf("%v %+v %#v", Options{Token: s}, Options{Token: s}, Options{Token: s}),
+		fmt.Sprint(s), fmt.Sprintf("%s %v %+v %#v %x %q %d", s, s, s, s, s, s, s),
+		fmt.Sprintf("%v %+v %#v", Options{Token: s}, Options{Token: s}, Options{Token: s}),
 		fmt.Sprintf("%v %+v", c, *c), fmt.Errorf("x: %v", s).Error(), string(text), log.String(),
 	} {
 		if strings.Contains(got, "geheim") || strings.Contains(got, "67656865696d") {

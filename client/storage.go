@@ -12,7 +12,8 @@ func (c *Client) StorageLocations(ctx context.Context) ([]StorageLocation, error
 	return a.Locations, err
 }
 
-// AdoptLocation makes a directory the installation's own, also one that belonged to another installation, and gives it as it is afterwards.
+// AdoptLocation makes a directory the installation's own, also one that belonged to another installation, and gives
+// it as it is afterwards.
 func (c *Client) AdoptLocation(ctx context.Context, a Adoption) (StorageLocation, error) {
 	return send[StorageLocation](ctx, c, http.MethodPost, "/api/v1/storage", nil, a)
 }
@@ -22,12 +23,13 @@ func (c *Client) Fixity(ctx context.Context) (Fixity, error) {
 	return get[Fixity](ctx, c, "/api/v1/fixity", nil)
 }
 
-// CheckFixity asks for a check of all stored files, which the server does in the background. A check that is under way goes on.
+// CheckFixity asks for a check of all stored files, which the server does in the background. A check that is under
+// way goes on.
 func (c *Client) CheckFixity(ctx context.Context, f CheckFixity) (Fixity, error) {
 	return send[Fixity](ctx, c, http.MethodPost, "/api/v1/fixity", nil, f)
 }
 
-// Orphans looks for what belongs to nothing.
+// Orphans lists orphaned files, locks and messages.
 func (c *Client) Orphans(ctx context.Context) (Orphans, error) {
 	return get[Orphans](ctx, c, "/api/v1/orphans", nil)
 }
@@ -43,7 +45,8 @@ func (c *Client) Locks(ctx context.Context) ([]Lock, error) {
 	return a.Locks, err
 }
 
-// BreakLock takes a lock from its holder, whose later writes under it are refused, and gives it as it was. The note is the reason and must not be empty.
+// BreakLock takes a lock from its holder, whose later writes under it are refused, and gives it as it was. The note
+// is the reason and must not be empty.
 func (c *Client) BreakLock(ctx context.Context, kind, name, actor, note string) (Lock, error) {
 	v := url.Values{"kind": {kind}, "name": {name}, "note": {note}}
 	if actor != "" {

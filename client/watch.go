@@ -21,7 +21,7 @@ type Update struct {
 	Job   *Job   // the record: after entries, and when progress or the counts of children changed
 }
 
-// Watch follows a job until it has ended, ctx ends or update says stop with an error. It begins with the history after
+// Watch follows a job until it has ended, ctx ends or update returns an error. It begins with the history after
 // entry seq and the record, and connects again where it was if the connection breaks or is silent: for Options.Outage,
 // if the server has answered before. Each entry comes once, in order; the record may come again.
 func (c *Client) Watch(ctx context.Context, id job.ID, seq int64, update func(Update) error) error {
@@ -71,7 +71,7 @@ func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(
 // silence is the time without a byte after which a stream counts as broken. The server sends a comment every 15 s.
 const silence = time.Minute
 
-// errSilent says that a stream was broken off for that reason.
+// errSilent reports that a stream was ended for that reason.
 var errSilent = errors.New("nothing came for " + silence.String())
 
 // stream reads one connection of server-sent events to its end, beginning after the event last. An error of each ends

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Why tells what a job waits for; a zero time asks about now.
+// Why returns what a job waits for; a zero time asks about now.
 func (c *Client) Why(ctx context.Context, id job.ID, at time.Time) (Explanation, error) {
 	v := url.Values{}
 	if !at.IsZero() {
@@ -25,7 +25,7 @@ type StuckQuery struct {
 	Limit  int     // 0 means 100
 }
 
-// Stuck finds the jobs that are stuck, and the messages that were given up.
+// Stuck finds the jobs that are stuck, and the abandoned messages.
 func (c *Client) Stuck(ctx context.Context, q StuckQuery) (Stuck, error) {
 	v := url.Values{}
 	for _, k := range q.Kinds {

@@ -20,14 +20,14 @@ func (c *Client) Renew(ctx context.Context, r Renewal) ([]job.Lease, error) {
 	return a.Lost, err
 }
 
-// Report hands in what became of jobs. Each report stands or falls alone; the error is about all of them. One report alone that fails is
-// an error as well: of kind Stale when the claim is over.
+// Report reports the results of jobs. Each report stands or falls alone; the error is about all of them. One report
+// alone that fails is an error as well: of kind Stale when the claim is over.
 func (c *Client) Report(ctx context.Context, r Reports) ([]Reported, error) {
 	a, err := send[Results](ctx, c, http.MethodPost, "/api/v1/worker/report", nil, r)
 	return a.Results, err
 }
 
-// Update hands in what a worker reports in the middle of its work; its claims stay as they are.
+// Update reports in the middle of the work; the claims of the worker stay as they are.
 func (c *Client) Update(ctx context.Context, r api.Reports) ([]api.Reported, error) {
 	a, err := send[api.Results](ctx, c, http.MethodPost, "/api/v1/worker/update", nil, r)
 	return a.Results, err

@@ -129,10 +129,10 @@ func (s *Settings) openCopies(dir string) (backup.Databases, error) {
 	return c, nil
 }
 
-// Knows is part of backup.Databases.
-func (c copies) Knows(maker string) (bool, error) {
+// Has is part of backup.Databases.
+func (c copies) Has(maker string) (bool, error) {
 	for _, of := range c.of {
-		if known, err := of.Knows(maker); known || err != nil {
+		if known, err := of.Has(maker); known || err != nil {
 			return known, err
 		}
 	}

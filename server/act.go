@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// act causes an event. Every event of every lifecycle comes this way; the lifecycle judges.
+// act causes an event. Every event of every lifecycle comes this way; the lifecycle decides.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 	a, err := Body[api.Act](r, false)
 	if err != nil {
@@ -26,7 +26,8 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j, err := s.Engine.Do(r.Context(), operator.Act{
-		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note, Version: a.Version, Confirm: a.Confirm, Now: a.Now,
+		Job: JobID(r), Event: lifecycle.Event(r.PathValue("event")), By: by, Actor: actor, Note: a.Note,
+		Version: a.Version, Confirm: a.Confirm, Now: a.Now,
 	})
 	if err != nil {
 		return s.ExplainRefusal(r, err, lifecycle.Event(r.PathValue("event")), by)
@@ -44,7 +45,8 @@ func (s *Server) ExplainRefusal(r *http.Request, err error, e lifecycle.Event, b
 	if unknown != nil {
 		return err
 	}
-	at := lifecycle.Illegal{Table: string(x.Kind), Position: x.Position, Event: e, By: by, Why: "a rule of its application"}
+	at := lifecycle.Illegal{Table: string(x.Kind), Position: x.Position, Event: e, By: by,
+		Why: "a rule of its application"}
 	for _, m := range x.Moves {
 		if m.By&by != 0 && m.Refused == "" {
 			at.Can = append(at.Can, m.Event)

@@ -118,7 +118,7 @@ func clockOf(s clock.State) api.Clock {
 	return c
 }
 
-// clockWarnings say that nothing is removed by its age, and how that ends.
+// clockWarnings warn that nothing is removed by its age, and state how that ends.
 func (s *Server) clockWarnings() []string {
 	c := s.Engine.Clock().State()
 	if c.Doubt == "" {
@@ -129,7 +129,8 @@ func (s *Server) clockWarnings() []string {
 		clock.Behind: "is behind the time at which the server worked last by " + span(-c.By),
 		clock.Jumped: "was set by " + span(c.By) + " while the server runs",
 	}[c.Doubt]
-	return []string{fmt.Sprintf("the clock of this machine %s: nothing is removed by its age until the clock is set right, or confirmed (stagepost admin clock --confirm --note WHY)", what)}
+	return []string{fmt.Sprintf("the clock of this machine %s: nothing is removed by its age until the "+
+		"clock is set right, or confirmed (stagepost admin clock --confirm --note WHY)", what)}
 }
 
 // span is a duration in words of days and hours, for people.

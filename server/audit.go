@@ -12,13 +12,13 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// Bounds of a look into the audit list.
+// Bounds of a search in the audit list.
 const (
 	auditPages = 100 // that one request reads to find entries that fit
 	auditLast  = 50  // by default
 )
 
-// auditQuery says which entries are wanted.
+// auditQuery selects entries.
 type auditQuery struct {
 	after int64
 	limit int
@@ -28,7 +28,8 @@ type auditQuery struct {
 }
 
 func (q *auditQuery) fits(a *job.Audit) bool {
-	return (q.actor == "" || q.actor == a.Actor) && (q.job == "" || q.job == a.Job) && (q.event == "" || q.event == a.Event)
+	return (q.actor == "" || q.actor == a.Actor) && (q.job == "" || q.job == a.Job) &&
+		(q.event == "" || q.event == a.Event)
 }
 
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {

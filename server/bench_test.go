@@ -24,8 +24,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// BenchmarkWorkers measures transitions per second through the worker API over loopback: claim, then a report for each of three states,
-// going straight on. Server and workers share the machine.
+// BenchmarkWorkers measures transitions per second through the worker API over loopback: claim, then a report for
+// each of three states, going straight on. Server and workers share the machine.
 func BenchmarkWorkers(b *testing.B) {
 	stores := map[string]func(*testing.B) job.Store{
 		"mem": func(*testing.B) job.Store { return mem.New() },
@@ -48,7 +48,8 @@ func BenchmarkWorkers(b *testing.B) {
 }
 
 func benchWorkers(b *testing.B, store job.Store, batch, workers int) {
-	steps := map[lc.State]engine.Step{"Posted": servertest.Nothing, "Sorting": servertest.Nothing, "Riding": servertest.Nothing}
+	steps := map[lc.State]engine.Step{"Posted": servertest.Nothing, "Sorting": servertest.Nothing,
+		"Riding": servertest.Nothing}
 	e, err := engine.New(store, []engine.Work{{Life: servertest.Letter, Prefix: "let", Steps: steps}}, engine.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -89,7 +90,8 @@ func benchWorkers(b *testing.B, store job.Store, batch, workers int) {
 	all.Wait()
 	b.StopTimer()
 	b.ReportMetric(float64(moved.Load())/b.Elapsed().Seconds(), "transitions/s")
-	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(moved.Load()), "cpu-µs/transition") // server and workers together
+	// server and workers together
+	b.ReportMetric(float64((cpu(b)-began).Microseconds())/float64(moved.Load()), "cpu-µs/transition")
 	b.ReportMetric(0, "ns/op")
 }
 

@@ -12,13 +12,14 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TestStreamsOfOneOwner: one owner of tokens has a quarter of the event streams, and 429 with Retry-After for one more; another owner is
-// served, and the first again when a stream ends.
+// TestStreamsOfOneOwner: one owner of tokens has a quarter of the event streams, and 429 with Retry-After for one
+// more; another owner is served, and the first again when a stream ends.
 func TestStreamsOfOneOwner(t *testing.T) {
 	g := servertest.GuardWith(t, func(_ *servertest.Guarded, o *server.Options) { o.Watchers = 8 })
 	j := g.Post(engine.Order{Owner: "ann"})
 	watch := func(secret string) *http.Response {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.Web.URL+"/api/v1/jobs/"+string(j.ID)+"/events", nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			g.Web.URL+"/api/v1/jobs/"+string(j.ID)+"/events", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,8 @@ func TestStreamsOfOneOwner(t *testing.T) {
 			t.Fatalf("control: %s", last.Status)
 		}
 	}
-	if a := watch(g.Tokens[token.User]); a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") == "" {
+	if a := watch(g.Tokens[token.User]); a.StatusCode != http.StatusTooManyRequests ||
+		a.Header.Get("Retry-After") == "" {
 		t.Errorf("got %s, Retry-After %q", a.Status, a.Header.Get("Retry-After"))
 	}
 	if a := watch(g.Tokens[token.Operator]); a.StatusCode != http.StatusOK {
@@ -71,7 +73,8 @@ func TestRequestsOfOneOwner(t *testing.T) {
 		})
 	}()
 	<-inside
-	if _, err := ann.Job(t.Context(), j.ID); job.KindOf(err) != job.Unavailable || client.ProblemOf(err).Status != http.StatusTooManyRequests {
+	if _, err := ann.Job(t.Context(), j.ID); job.KindOf(err) != job.Unavailable ||
+		client.ProblemOf(err).Status != http.StatusTooManyRequests {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,8 +34,8 @@ func Body[T any](r *http.Request, required bool) (T, error) {
 	return Decode[T](r, required)
 }
 
-// Decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media type. An empty body is
-// the zero value if none is required.
+// Decode reads a JSON body strictly: one value, no unknown and no repeated members, bounded depth, the right media
+// type. An empty body is the zero value if none is required.
 func Decode[T any](r *http.Request, required bool) (T, error) {
 	return DecodeAs[T](r, required, func(text []byte) []byte { return text })
 }
@@ -51,7 +51,8 @@ func DecodeAs[T any](r *http.Request, required bool, standard func([]byte) []byt
 		return v, nil
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
-		return v, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
+		return v, problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
+			"the body must be application/json, not %.100q", r.Header.Get("Content-Type"))
 	}
 	return v, Strict(standard(text), &v)
 }
@@ -86,15 +87,16 @@ func Strict[T any](text []byte, into *T) error {
 	return nil
 }
 
-// scanner walks over a text that the decoder has accepted and finds what it lets pass: repeated members, which two readers may understand
-// differently, and depth.
+// scanner walks over a text that the decoder has accepted and finds what it lets pass: repeated members, which two
+// readers may understand differently, and depth.
 type scanner struct {
 	text []byte
 	at   int
 }
 
 func (s *scanner) space() {
-	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\n' || s.text[s.at] == '\t' || s.text[s.at] == '\r') {
+	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\n' || s.text[s.at] == '\t' ||
+		s.text[s.at] == '\r') {
 		s.at++
 	}
 }
@@ -193,7 +195,7 @@ func folded(quoted []byte) []byte {
 		if c == '\\' || c >= 'A' && c <= 'Z' || c >= 0x80 {
 			var text string
 			if json.Unmarshal(quoted, &text) != nil {
-				return name // not text after all; the decoder says so
+				return name // no text; the decoder refuses it
 			}
 			return []byte(strings.ToLower(strings.ToUpper(text)))
 		}
@@ -209,7 +211,8 @@ func CheckText(name, text string, most int) error {
 	switch {
 	case len(text) > most:
 		return job.Errorf(job.Invalid, "request", "", "%s is longer than %d bytes", name, most)
-	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
+	case !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }):
 		return job.Errorf(job.Invalid, "request", "", "%s has a control character", name)
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// TestHostileBodies hands in bodies that must be refused, and controls that differ from them in one thing.
+// TestHostileBodies sends bodies that must be refused, and controls that differ from them in one thing.
 func TestHostileBodies(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.MaxBody = 4096 }, nil)
 	deep := func(n int) string { return `{"why":` + strings.Repeat("[", n) + strings.Repeat("]", n) + `}` }
@@ -62,7 +62,8 @@ func TestMediaType(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	for media, status := range map[string]int{
 		"application/json": 200, "application/json; charset=utf-8": 200,
-		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json-seq": 415,
+		"text/plain": 415, "": 415, "application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415,
+		"application/json-seq": 415,
 	} {
 		r := w.Request(http.MethodPut, "/api/v1/holds", `{"group":"a","why":"b"}`)
 		r.Header.Set("Content-Type", media)
@@ -72,17 +73,23 @@ func TestMediaType(t *testing.T) {
 	}
 }
 
-// TestHostileTargets asks for paths, parameters and headers that nobody honest sends; none may be a fault of the server.
+// TestHostileTargets asks for paths, parameters and headers that no honest client sends; none may be a fault of the
+// server.
 func TestHostileTargets(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	id := string(w.Post(engine.Order{}).ID)
 	for _, target := range []string{
-		"/api/v1/jobs/..%2f..%2fetc%2fpasswd", "/api/v1/jobs/%00", "/api/v1/jobs/..%2f..%2fetc%2fpasswd/log", "/api/v1/jobs/" + strings.Repeat("a", 9000),
-		"/api/v1/jobs/" + id + "/log?offset=-1", "/api/v1/jobs/" + id + "/log?offset=99999999999999999999", "/api/v1/jobs/" + id + "/history?limit=0x10",
-		"/api/v1/jobs?limit=-1", "/api/v1/jobs?limit=1&limit=2", "/api/v1/jobs?kind=%zz", "/api/v1/jobs?ended=perhaps", "/api/v1/jobs?order=by;drop",
-		"/api/v1/jobs?key=" + strings.Repeat("k", 5000), "/api/v1/jobs?" + strings.Repeat("state=x&", 200), "/api/v1/jobs?kind=a;b",
+		"/api/v1/jobs/..%2f..%2fetc%2fpasswd", "/api/v1/jobs/%00", "/api/v1/jobs/..%2f..%2fetc%2fpasswd/log",
+		"/api/v1/jobs/" + strings.Repeat("a", 9000),
+		"/api/v1/jobs/" + id + "/log?offset=-1", "/api/v1/jobs/" + id + "/log?offset=99999999999999999999",
+		"/api/v1/jobs/" + id + "/history?limit=0x10",
+		"/api/v1/jobs?limit=-1", "/api/v1/jobs?limit=1&limit=2", "/api/v1/jobs?kind=%zz",
+		"/api/v1/jobs?ended=perhaps", "/api/v1/jobs?order=by;drop",
+		"/api/v1/jobs?key=" + strings.Repeat("k", 5000), "/api/v1/jobs?" + strings.Repeat("state=x&", 200),
+		"/api/v1/jobs?kind=a;b",
 		"/api/v1/lifecycles/..%2f..", "/api/v1/lifecycles/test.letter.exe", "/api/v1/lifecycles/test.letter.svg.svg",
-		"/api/v1/jobs/" + id + "/events?after=-5", "/api/v1/jobs/" + id + "/why?at=0000-00-00T00:00:00Z", "/%2e%2e/%2e%2e/etc/passwd",
+		"/api/v1/jobs/" + id + "/events?after=-5", "/api/v1/jobs/" + id + "/why?at=0000-00-00T00:00:00Z",
+		"/%2e%2e/%2e%2e/etc/passwd",
 	} {
 		answer, text := w.Ask(w.Request(http.MethodGet, target, ""))
 		if answer.StatusCode < 400 || answer.StatusCode >= 500 {
@@ -103,10 +110,12 @@ func TestHostileTargets(t *testing.T) {
 	}
 }
 
-// FuzzStrict holds the strict decoder to what encoding/json says: it accepts nothing that json does not, and what it accepts has the same value.
+// FuzzStrict compares the strict decoder with encoding/json: it accepts nothing that json does not, and what it
+// accepts has the same value.
 func FuzzStrict(f *testing.F) {
 	for _, seed := range []string{
-		`{"group":"a","why":"b"}`, `{"why":"a","why":"b"}`, `{"wh\u0079":1}`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, `"\\"`, `{"":{"":0}}`, "{\"\\\":0}", `{"A":1,"a":2}`, `1`, ` `,
+		`{"group":"a","why":"b"}`, `{"why":"a","why":"b"}`, `{"wh\u0079":1}`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, `"\\"`,
+		`{"":{"":0}}`, "{\"\\\":0}", `{"A":1,"a":2}`, `1`, ` `,
 	} {
 		f.Add([]byte(seed))
 	}

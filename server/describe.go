@@ -48,10 +48,12 @@ func (s *Server) apiDocs(w http.ResponseWriter, r *http.Request) error {
 	return ReplyPage(w, http.StatusOK, apiTemplate, "api", openapi.OutlineOf(Describe(s.all)))
 }
 
-// health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else 503.
+// health answers 200 when the store answers within two seconds, storage accepts writes and nothing has stopped, else
+// 503.
 func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	p := s.Store.Properties()
-	h := api.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable, Engine: s.Engine.Status().Worker, Kinds: []string{}}
+	h := api.Health{Status: "ok", Version: s.Version, Store: p.Name, Durable: p.Durable,
+		Engine: s.Engine.Status().Worker, Kinds: []string{}}
 	for _, k := range s.Engine.Kinds() {
 		h.Kinds = append(h.Kinds, string(k))
 	}
@@ -65,7 +67,9 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if s.Tokens != nil && s.Tokens.Fault() != nil { // what is wrong with the file is not for anyone
-		h.Warnings = append(h.Warnings, "the file of tokens cannot be read or has mistakes: no token is accepted (stagepost admin token list FILE shows the reason)")
+		h.Warnings = append(h.Warnings,
+			"the file of tokens cannot be read or has mistakes: no token is accepted (stagepost admin token "+
+				"list FILE shows the reason)")
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

@@ -15,14 +15,18 @@ import (
 
 // Times of an event stream.
 const (
-	StreamBeat  = 15 * time.Second      // between signs of life; also how long a lost hint can hide a change
-	streamTick  = time.Second           // between looks at the progress, of which no hint tells
-	streamPause = 50 * time.Millisecond // between looks at a job that changes quickly, such as a flow with many small tasks; the changes meanwhile become one
-	streamWrite = 10 * time.Second      // that a reader may take; a slower one is dropped and comes back with Last-Event-ID
+	StreamBeat = 15 * time.Second // between signs of life; also how long a lost hint can hide a change
+	streamTick = time.Second      // between readings of the progress, which has no hints
+	// between readings of a job that changes quickly, such as a flow with many small tasks; the changes
+	// meanwhile become one
+	streamPause = 50 * time.Millisecond
+	// that a reader may take; a slower one is dropped and comes back with Last-Event-ID
+	streamWrite = 10 * time.Second
 )
 
-// Events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id, and the record as
-// `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID and ends when the job has ended.
+// Events streams what happens to a job (server-sent events): each entry of its history as `history`, numbered by id,
+// and the record as `job` whenever it changed, which includes the counts of a batch. It begins after Last-Event-ID
+// and ends when the job has ended.
 func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	seq := p.Number("after", 0, 1<<62)
@@ -32,7 +36,8 @@ func (s *Server) Events(w http.ResponseWriter, r *http.Request) error {
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseInt(last, 10, 64)
 		if err != nil || n < 0 {
-			return job.Errorf(job.Invalid, "watch", JobID(r), "Last-Event-ID must be the number of an entry, not %.40q", last)
+			return job.Errorf(job.Invalid, "watch", JobID(r),
+				"Last-Event-ID must be the number of an entry, not %.40q", last)
 		}
 		seq = n
 	}
@@ -66,7 +71,8 @@ type stream struct {
 	buffer   bytes.Buffer
 }
 
-// run ends with the reader, the server or the job. Errors end the stream: the reader comes back and gets them as an answer.
+// run ends with the reader, the server or the job. Errors end the stream: the reader comes back and gets them as an
+// answer.
 func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 	tick := time.NewTicker(streamTick)
 	defer tick.Stop()
@@ -75,7 +81,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 	for {
 		if look {
 			looked = time.Now()
-			ended, err := st.look(ctx)
+			ended, err := st.read(ctx)
 			if err != nil {
 				return
 			}
@@ -106,7 +112,7 @@ func (st *stream) run(ctx context.Context, changed <-chan struct{}) {
 	}
 }
 
-// rest waits for a time; it tells whether the stream is to go on.
+// rest waits for a time; it reports whether the stream continues.
 func (st *stream) rest(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -122,8 +128,8 @@ func (st *stream) rest(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// look puts what is new into the buffer.
-func (st *stream) look(ctx context.Context) (ended bool, err error) {
+// read puts what is new into the buffer.
+func (st *stream) read(ctx context.Context) (ended bool, err error) {
 	j, err := st.server.Store.Get(ctx, st.id)
 	if err != nil {
 		return false, err

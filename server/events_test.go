@@ -72,7 +72,8 @@ func TestWatchStops(t *testing.T) {
 	if err := w.Client.Watch(t.Context(), id, 0, func(client.Update) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v", err)
 	}
-	if err := w.Client.Watch(t.Context(), "let_nobody", 0, func(client.Update) error { return nil }); job.KindOf(err) != job.NotFound {
+	if err := w.Client.Watch(t.Context(), "let_nobody", 0,
+		func(client.Update) error { return nil }); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -101,15 +102,16 @@ func TestStreamsAreBounded(t *testing.T) {
 	_ = first.Body.Close()
 }
 
-// TestSlowReaderHindersNobody opens streams that are not read. Changes continue: 600 of them take at most ten seconds, or, on
-// a machine that is slow already, five times as long as without streams.
-func TestSlowReaderHindersNobody(t *testing.T) {
+// TestSlowReaderHindersNoOther opens streams that are not read. Changes continue: 600 of them take at most ten
+// seconds, or, on a machine that is slow already, five times as long as without streams.
+func TestSlowReaderHindersNoOther(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	j := w.Post(engine.Order{})
 	changes := func() time.Duration {
 		began := time.Now()
 		for range 300 {
-			if _, err := w.Client.Do(t.Context(), j.ID, "hold", client.Act{Note: strings.Repeat("x", 2000)}); err != nil {
+			if _, err := w.Client.Do(t.Context(), j.ID, "hold",
+				client.Act{Note: strings.Repeat("x", 2000)}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := w.Client.Do(t.Context(), j.ID, "release", client.Act{}); err != nil {
@@ -126,7 +128,8 @@ func TestSlowReaderHindersNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := io.WriteString(c, "GET /api/v1/jobs/"+string(j.ID)+"/events HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		if _, err := io.WriteString(c, "GET /api/v1/jobs/"+string(j.ID)+"/events HTTP/1.1\r\nHost: "+
+			"localhost\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
 	}

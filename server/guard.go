@@ -34,14 +34,15 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		for name, value := range headers {
-			h[name] = value // shared: whoever replaces a header sets another slice
+			h[name] = value // shared: a handler that replaces a header sets another slice
 		}
 		t := &tracked{ResponseWriter: w}
 		w = t
 		defer s.answered(t, r, time.Now())
 		defer s.recover(t, r)
 		if s.Tokens == nil && !s.hostIsOurs(r.Host) { // a stranger's page has no token
-			s.fail(w, r, problem.Refuse(http.StatusMisdirectedRequest, job.Refused, "this server is not called %.100q", r.Host))
+			s.fail(w, r, problem.Refuse(http.StatusMisdirectedRequest, job.Refused,
+				"this server is not called %.100q", r.Host))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -57,14 +58,15 @@ func (s *Server) recover(w *tracked, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	s.Log.Error("panic", "method", r.Method, "path", s.loggedPath(r), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	s.Log.Error("panic", "method", r.Method, "path", s.loggedPath(r), "panic", fmt.Sprint(p), "stack",
+		string(debug.Stack()))
 	if w.begun {
-		panic(http.ErrAbortHandler) // half an answer must not look like a whole one
+		panic(http.ErrAbortHandler) // half an answer must not pass for a whole one
 	}
 	s.fail(w, r, job.Errorf(job.Internal, "request", "", "panic: %v", p))
 }
 
-// tracked knows whether the answer has begun.
+// tracked records whether the answer has begun.
 type tracked struct {
 	http.ResponseWriter
 	begun  bool
@@ -90,8 +92,8 @@ func (t *tracked) Write(b []byte) (int, error) {
 	return t.ResponseWriter.Write(b)
 }
 
-// hostIsOurs tells whether a Host header names this server: an address of the loopback, localhost or one of Options.Hosts. Any other name
-// may be one that a stranger's page resolved to 127.0.0.1.
+// hostIsOurs reports whether a Host header names this server: an address of the loopback, localhost or one of
+// Options.Hosts. Any other name may be one that a stranger's page resolved to 127.0.0.1.
 func (s *Server) hostIsOurs(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {

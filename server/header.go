@@ -31,17 +31,18 @@ func KeyOf(r *http.Request, field string) (string, error) {
 		return field, CheckName("the idempotency key", field)
 	}
 	if len(all) > 1 || field != "" && field != all[0] {
-		return "", job.Errorf(job.Invalid, "request", "", "the header Idempotency-Key and the field key differ, or there are several")
+		return "", job.Errorf(job.Invalid, "request", "",
+			"the header Idempotency-Key and the field key differ, or there are several")
 	}
 	return all[0], CheckName("the idempotency key", all[0])
 }
 
-// tag is the ETag of a job: the version of its record, and a hash of what else the answer says.
+// tag is the ETag of a job: the version of its record, and a hash of the rest of the answer.
 var tag = regexp.MustCompile(`^"([1-9][0-9]{0,17})(-[0-9a-f]+)?"$`)
 
-// VersionOf gives the version of the record that a change is meant for: of the header If-Match, which has the ETag of an
-// answer (RFC 9110, section 13.1.1), or of the field `version`, which must not differ. 0 means any. If the record has
-// another version by then the answer is 412 to the header, and 409 to the field.
+// VersionOf gives the version of the record that a change is meant for: of the header If-Match, which has the ETag of
+// an answer (RFC 9110, section 13.1.1), or of the field `version`, which must not differ. 0 means any. If the record
+// has another version by then the answer is 412 to the header, and 409 to the field.
 func VersionOf(r *http.Request, field int64) (int64, error) {
 	header := strings.Join(r.Header.Values("If-Match"), ",")
 	if header == "" || header == "*" {

@@ -45,7 +45,8 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !h.Until.IsZero() && !h.Until.After(s.Engine.Clock().Wall()) {
-		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s", h.Until.UTC().Format(time.RFC3339))
+		return job.Errorf(job.Invalid, "hold", "", "the hold would have ended already, at %s",
+			h.Until.UTC().Format(time.RFC3339))
 	}
 	holds, err := s.Engine.Operator().Hold(r.Context(), h.Scope, who, h.Why, h.Until)
 	return replyHolds(w, holds, err)
@@ -54,8 +55,9 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	scope := job.Scope{
-		Kind: job.Kind(p.Text("kind")), State: lifecycle.State(p.Text("state")), Group: p.Text("group"), Owner: p.Text("owner"),
-		Job: job.ID(p.Text("job")), Tag: p.Text("tag"),
+		Kind: job.Kind(p.Text("kind")), State: lifecycle.State(p.Text("state")), Group: p.Text("group"),
+		Owner: p.Text("owner"),
+		Job:   job.ID(p.Text("job")), Tag: p.Text("tag"),
 	}
 	all := p.Flag("everything")
 	_, who, err := ActorOf(r, "", p.Text("who"))
@@ -73,12 +75,13 @@ func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
 	return replyHolds(w, holds, err)
 }
 
-// meant makes sure that nobody stops everything by leaving a field out.
+// meant refuses a scope that is empty because a field was left out.
 func meant(scope job.Scope, everything bool) error {
 	empty := scope == job.Scope{}
 	switch {
 	case empty && !everything:
-		return job.Errorf(job.Invalid, "hold", "", "it needs a scope: kind, state, group, owner, tag, job, or everything")
+		return job.Errorf(job.Invalid, "hold", "",
+			"it needs a scope: kind, state, group, owner, tag, job, or everything")
 	case !empty && everything:
 		return job.Errorf(job.Invalid, "hold", "", "either everything or %s", scope)
 	}
@@ -131,7 +134,7 @@ func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if kind == "" || name == "" || note == "" {
-		return job.Errorf(job.Invalid, "break", "", "kind, name and note say which lock is broken, and why")
+		return job.Errorf(job.Invalid, "break", "", "kind, name and note are required: which lock is broken, and why")
 	}
 	l, err := s.lockTable()
 	if err != nil {

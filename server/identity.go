@@ -19,7 +19,7 @@ type Tokens interface {
 	// Check gives who has the token of a request, or an error of package token.
 	Check(r *http.Request) (token.Identity, error)
 
-	// Fault tells why no token is valid although there are some; nil otherwise.
+	// Fault returns why no token is valid although there are some; nil otherwise.
 	Fault() error
 
 	// Valid lists the hashes of the tokens that are accepted now.
@@ -44,7 +44,8 @@ func identityOf(ctx context.Context) (who token.Identity, ok bool) {
 	return who, ok
 }
 
-// OwnerOf gives the owner of the token of a request, for handlers that are made outside and mounted in a route; "" without authentication.
+// OwnerOf gives the owner of the token of a request, for handlers that are made outside and mounted in a route; ""
+// without authentication.
 func OwnerOf(ctx context.Context) string {
 	who, _ := identityOf(ctx)
 	return who.Owner
@@ -66,11 +67,11 @@ func UserOf(ctx context.Context) string {
 	return ""
 }
 
-// IsUser tells whether a request comes from a token of the role user, who is no staff.
+// IsUser reports whether a request comes from a token of the role user, who is no staff.
 func IsUser(ctx context.Context) bool { return UserOf(ctx) != "" }
 
-// admit decides whether a request may reach its route, and gives it with the identity of its sender. It is the only place that does: what a route
-// is for stands in the table, and a route that says nothing of users is closed to them.
+// admit decides whether a request may reach its route, and gives it with the identity of its sender. No other
+// function does: the table has the role of each route, and a route without a rule for users is closed to them.
 func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*http.Request, error) {
 	if s.Tokens == nil {
 		return r, nil
@@ -98,7 +99,8 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 		return nil, problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
 	}
 	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {
-		return nil, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method, route.Pattern, who.Role)
+		return nil, problem.Refuse(http.StatusForbidden, job.Refused, "%s %s is not for the role %s", route.Method,
+			route.Pattern, who.Role)
 	}
 	r = r.WithContext(context.WithValue(r.Context(), identityKey{}, who))
 	if who.Role == token.User && route.Who == Person {
@@ -109,7 +111,8 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 	return r, nil
 }
 
-// forUsers tells whether a user may come at all: to one job of its own, to lists and orders that are bound to its owner, to what is nobody's.
+// forUsers reports whether users may use the route: for one job of their own, for lists and orders that are bound to
+// their owner, and for what has no owner.
 func (r *Route) forUsers() bool {
 	return r.Who == Own || r.Who == Shared || r.Who == Person && strings.Contains(r.Pattern, "{id}")
 }
@@ -126,12 +129,13 @@ func (s *Server) owned(ctx context.Context, id job.ID, owner string) error {
 	return nil
 }
 
-// ownerOf gives whose a new job is: for a user its own, for others what they say, and their own if they say nothing.
+// ownerOf returns the owner of a new job: for a user itself, for others the one that they give, by default themselves.
 func OwnerFor(ctx context.Context, said string) string {
 	return cmp.Or(UserOf(ctx), said, OwnerOf(ctx))
 }
 
-// identity gives who asks: the owner of the token, whatever the request says of its actor; without authentication what it says. A user acts as owner.
+// identity returns who sends a request: the owner of the token, whatever actor the request has; without
+// authentication that actor. A user acts as owner.
 func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error) {
 	if err := CheckName("actor", actor); err != nil {
 		return 0, "", err

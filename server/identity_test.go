@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// allowed says by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for everybody without a token. The
-// longest path that fits counts; a method goes before none.
+// allowed has by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for
+// everybody without a token. The longest path that fits counts; a method goes before none.
 var allowed = map[string]string{
 	"/{$}":                           "*",
 	"/healthz":                       "*",
@@ -80,10 +80,11 @@ func TestListsAreOwn(t *testing.T) {
 	if got := ids(g.Tokens[token.Operator], ""); len(got) != 2 {
 		t.Errorf("the operator sees %v", got)
 	}
-	g.Problem(g.With(g.Tokens[token.User], http.MethodGet, "/api/v1/jobs?owner=bob", ""), http.StatusForbidden, job.Refused)
+	g.Problem(g.With(g.Tokens[token.User], http.MethodGet, "/api/v1/jobs?owner=bob", ""), http.StatusForbidden,
+		job.Refused)
 }
 
-// TestActorIsTheToken holds who did what against the token, whatever the request says.
+// TestActorIsTheToken holds who did what against the token, whatever the request has.
 func TestActorIsTheToken(t *testing.T) {
 	g := servertest.Guard(t)
 	j := g.Post(engine.Order{Owner: "ann"})
@@ -96,15 +97,18 @@ func TestActorIsTheToken(t *testing.T) {
 	if err != nil || h[len(h)-1].Actor != "operator" {
 		t.Errorf("got %+v, %v", h[len(h)-1], err)
 	}
-	// A user is its jobs' owner and nothing more: what only operators may is refused, and so is saying that one is an operator.
-	p := g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{}`), http.StatusConflict, job.Refused)
+	// A user is its jobs' owner and nothing more: what only operators may is refused, and so is the claim to be an
+	// operator.
+	p := g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{}`), http.StatusConflict,
+		job.Refused)
 	if p.By != "owner" {
 		t.Errorf("a user acts as %s", p.By)
 	}
-	g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{"as":"operator"}`), http.StatusForbidden, job.Refused)
+	g.Problem(g.With(g.Tokens[token.User], http.MethodPost, path+"/release", `{"as":"operator"}`),
+		http.StatusForbidden, job.Refused)
 }
 
-// TestTokensFault tells that the file is broken, and not what is in it.
+// TestTokensFault: health reports that the file is broken, and not what is in it.
 func TestTokensFault(t *testing.T) {
 	g := servertest.Guard(t)
 	warnings := func() string {

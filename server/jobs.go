@@ -80,7 +80,8 @@ func (s *Server) View(j job.Job) api.Job {
 	self := "/api/v1/jobs/" + url.PathEscape(string(j.ID))
 	record, page := s.presented(j)
 	v := api.Job{Job: record, Can: map[string][]lifecycle.Event{}, Links: map[string]string{
-		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self + "/why",
+		"self": self, "history": self + "/history", "tasks": self + "/tasks", "log": self + "/log", "why": self +
+			"/why",
 		"diagram": self + "/diagram.svg", "events": self + "/events",
 	}}
 	if page != "" {

@@ -44,7 +44,8 @@ func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 	}
 	a := api.Lifecycles{Lifecycles: []api.Lifecycle{}}
 	for _, t := range s.lives() {
-		l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
+		l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(),
+			Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
 		for _, st := range t.Stages() {
 			l.States = append(l.States, st.State)
 		}
@@ -74,7 +75,8 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 			return ReplyText(w, draw.DOT(t, draw.View{}))
 		}
 	}
-	return job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
+	return job.Errorf(job.NotFound, "lifecycle", "",
+		"there is no lifecycle %.100q (known: %s; behind the name may stand .svg, .mmd or .dot)",
 		full, strings.Join(names, ", "))
 }
 
@@ -105,7 +107,9 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 // drawing answers with an SVG; it carries its style inside and nothing else is allowed to it.
 func ReplySVG(w http.ResponseWriter, svg string) error {
 	w.Header().Set("Content-Type", "image/svg+xml")
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox")
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "+
+			"frame-ancestors 'none'; sandbox")
 	_, _ = io.WriteString(w, svg)
 	return nil
 }

@@ -31,7 +31,7 @@ func (l *Lockbox) BreakLock(_ context.Context, kind, name, actor, note string) (
 			return one, nil
 		}
 	}
-	return client.Lock{}, job.Errorf(job.NotFound, "break", "", "nobody has the lock %s %s", kind, name)
+	return client.Lock{}, job.Errorf(job.NotFound, "break", "", "the lock %s %s is not held", kind, name)
 }
 
 func TestLocks(t *testing.T) {
@@ -45,10 +45,12 @@ func TestLocks(t *testing.T) {
 	if diff := cmp.Diff([]client.Lock{lock}, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
-	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=", "?kind=object&name=x&note=y&name=z", "?kind=object&name=x&note=y&actor=a%0Ab"} {
+	for _, query := range []string{"", "?kind=object", "?kind=object&name=x", "?kind=object&name=x&note=",
+		"?kind=object&name=x&note=y&name=z", "?kind=object&name=x&note=y&actor=a%0Ab"} {
 		w.Problem(w.Request(http.MethodDelete, "/api/v1/locks"+query, ""), http.StatusBadRequest, job.Invalid)
 	}
-	if _, err := w.Client.BreakLock(t.Context(), "object", "other", "ann", "it hangs"); job.KindOf(err) != job.NotFound {
+	if _, err := w.Client.BreakLock(t.Context(), "object", "other", "ann",
+		"it hangs"); job.KindOf(err) != job.NotFound {
 		t.Errorf("got %v", err)
 	}
 	was, err := w.Client.BreakLock(t.Context(), lock.Kind, lock.Name, "ann", "it hangs & hangs")

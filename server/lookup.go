@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// mostNamed is how many jobs a lookup gives: ten, and one that says that there are more.
+// mostNamed is how many jobs a lookup returns: ten, and one more if there are more.
 const mostNamed = 11
 
 // idPart matches what can begin or end an id: with the prefix of its kind, or at least four characters of the end.
@@ -87,8 +87,8 @@ func (s *Server) named(ctx context.Context, name string) ([]job.Job, error) {
 	return all, nil
 }
 
-// numbered finds jobs by NUMBER or KIND/NUMBER. A number alone is that of the kinds that applications name, if there are
-// such kinds: with those of other kinds, which no list shows, a mistyped number could mean another job.
+// numbered finds jobs by NUMBER or KIND/NUMBER. A number alone is that of the kinds that applications name, if there
+// are such kinds: with those of other kinds, which no list shows, a mistyped number could mean another job.
 func (s *Server) numbered(ctx context.Context, name string) (all []job.Job, err error) {
 	var kinds []job.Kind
 	for _, p := range s.parts {

@@ -40,10 +40,11 @@ func (s *Server) answered(w *tracked, r *http.Request, began time.Time) {
 	s.Metrics.Answered(r.Method, route, w.status, time.Since(began))
 }
 
-// Watching tells how many event streams are open.
+// Watching returns how many event streams are open.
 func (s *Server) Watching() int { return int(s.watching.Load()) }
 
-// MetricsAlone gives a handler that knows nothing but /metrics, for an address of its own. It has the guards of all routes.
+// MetricsAlone returns a handler that serves only /metrics, for an address of its own. It has the guards of all
+// routes.
 func (s *Server) MetricsAlone() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { s.Metrics.ServeHTTP(w, r) })

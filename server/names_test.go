@@ -20,13 +20,15 @@ func TestSlipsOfThePen(t *testing.T) {
 		q    job.Query
 		want string // in the refusal; empty if there is none
 	}{
-		"kind":            {job.Query{Kinds: []job.Kind{"test.letter"}}, ""},
-		"state":           {job.Query{States: []lc.State{"Held"}}, ""},
-		"outcome":         {job.Query{Outcomes: []lc.Outcome{lc.TimedOut}}, ""},
-		"unknown kind":    {job.Query{Kinds: []job.Kind{"test.letter", "letter"}}, `there is no kind "letter" (known: test.letter)`},
-		"unknown state":   {job.Query{States: []lc.State{"Singed"}}, `there is no state "Singed" (known: `},
-		"small letters":   {job.Query{States: []lc.State{"held"}}, `there is no state "held" (did you mean Held?)`},
-		"unknown outcome": {job.Query{Outcomes: []lc.Outcome{"fine"}}, `there is no outcome "fine" (known: cancelled, failed, ok, timed-out)`},
+		"kind":    {job.Query{Kinds: []job.Kind{"test.letter"}}, ""},
+		"state":   {job.Query{States: []lc.State{"Held"}}, ""},
+		"outcome": {job.Query{Outcomes: []lc.Outcome{lc.TimedOut}}, ""},
+		"unknown kind": {job.Query{Kinds: []job.Kind{"test.letter", "letter"}},
+			`there is no kind "letter" (known: test.letter)`},
+		"unknown state": {job.Query{States: []lc.State{"Singed"}}, `there is no state "Singed" (known: `},
+		"small letters": {job.Query{States: []lc.State{"held"}}, `there is no state "held" (did you mean Held?)`},
+		"unknown outcome": {job.Query{Outcomes: []lc.Outcome{"fine"}},
+			`there is no outcome "fine" (known: cancelled, failed, ok, timed-out)`},
 	} {
 		_, err := w.Client.Jobs(t.Context(), c.q)
 		refused := job.KindOf(err) == job.Invalid && strings.Contains(err.Error(), c.want)
@@ -38,17 +40,20 @@ func TestSlipsOfThePen(t *testing.T) {
 		scope job.Scope
 		want  job.ErrorKind
 	}{
-		"kind": {job.Scope{Kind: "test.letter"}, ""}, "state": {job.Scope{State: "Posted"}, ""}, "job": {job.Scope{Job: j.ID}, ""},
+		"kind": {job.Scope{Kind: "test.letter"}, ""}, "state": {job.Scope{State: "Posted"}, ""},
+		"job":             {job.Scope{Job: j.ID}, ""},
 		"a group to come": {job.Scope{Group: "films"}, ""}, "a tag to come": {job.Scope{Tag: "queue=films"}, ""},
-		"unknown kind": {job.Scope{Kind: "letter"}, job.Invalid}, "unknown state": {job.Scope{State: "posted"}, job.Invalid},
-		"unknown job": {job.Scope{Job: "let_none"}, job.NotFound},
+		"unknown kind":  {job.Scope{Kind: "letter"}, job.Invalid},
+		"unknown state": {job.Scope{State: "posted"}, job.Invalid},
+		"unknown job":   {job.Scope{Job: "let_none"}, job.NotFound},
 	} {
 		holds, err := w.Client.Hold(t.Context(), client.Hold{Scope: c.scope, Who: "ann", Why: "flood"})
 		if job.KindOf(err) != c.want && (err != nil || c.want != "") {
 			t.Errorf("hold, %s: got %v, %v", name, holds, err)
 		}
 	}
-	if _, err := w.Client.Queue(t.Context(), client.QueueQuery{Kinds: []job.Kind{"letter"}}); job.KindOf(err) != job.Invalid {
+	if _, err := w.Client.Queue(t.Context(),
+		client.QueueQuery{Kinds: []job.Kind{"letter"}}); job.KindOf(err) != job.Invalid {
 		t.Errorf("queue: got %v", err)
 	}
 }

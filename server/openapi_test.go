@@ -85,7 +85,8 @@ func TestContract(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const entry = `{"job":"let_1","prev":"","seq":1,"at":"2026-01-02T03:04:05Z","event":"create","to":"Posted","by":["owner"],"epoch":0,"hash":"x"}`
+	const entry = `{"job":"let_1","prev":"","seq":1,"at":"2026-01-02T03:04:05Z","event":"create",` +
+		`"to":"Posted","by":["owner"],"epoch":0,"hash":"x"}`
 	for _, one := range []struct {
 		name, data string
 		ok         bool

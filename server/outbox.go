@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// outbox lists messages, without what they say.
+// outbox lists messages, without their bodies.
 func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic")}
@@ -83,8 +83,8 @@ func (s *Server) replay(w http.ResponseWriter, r *http.Request) error {
 // blockUndelivered is the code of a message of an ended job that its receiver has not taken.
 const blockUndelivered = "undelivered"
 
-// undelivered gives the messages of a job that failed at the last attempt or were given up, without what they say. Users
-// get none: the outbox is closed to them.
+// undelivered returns the messages of a job whose last attempt failed or that were abandoned, without their bodies.
+// Users get none: the outbox is closed to them.
 func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, error) {
 	if IsUser(ctx) {
 		return nil, nil
@@ -120,14 +120,16 @@ func (s *Server) whyUndelivered(ctx context.Context, x *api.Explanation) error {
 func whyLate(m *job.Message) job.Blocker {
 	b := job.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
 	if m.Settled == job.GivenUp {
-		b.Sentence = fmt.Sprintf("the %s message %s was given up (attempts: %d): %s", m.Topic, m.Key, m.Attempts, m.Error)
+		b.Sentence = fmt.Sprintf("the %s message %s was abandoned (attempts: %d): %s", m.Topic, m.Key, m.Attempts,
+			m.Error)
 		b.Remedy = "correct the receiver, then have the message delivered again"
 		b.Remedies = []job.Remedy{job.Replaying(m.Key)}
 		return b
 	}
 	b.Until = m.Due
 	next := m.Due.UTC().Format(time.RFC3339)
-	b.Sentence = fmt.Sprintf("the %s message %s was not delivered: %s; next attempt at %s", m.Topic, m.Key, m.Error, next)
+	b.Sentence = fmt.Sprintf("the %s message %s was not delivered: %s; next attempt at %s", m.Topic, m.Key, m.Error,
+		next)
 	b.Remedy = "correct the receiver, or wait"
 	return b
 }

@@ -16,8 +16,9 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// Pages are for depositors: they are made here, whole, and work without scripts. All that comes from strangers goes through html/template, which
-// escapes it, and through shown, which makes visible what could turn the direction of writing.
+// Pages are for depositors: they are made here, whole, and work without scripts. All that comes from strangers goes
+// through html/template, which escapes it, and through shown, which makes visible what could turn the direction of
+// writing.
 
 //go:embed pages
 var pages embed.FS
@@ -29,16 +30,18 @@ func Templates(files fs.FS) *template.Template {
 
 var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
-	"join": func(list []string) string { return strings.Join(list, "; ") }, "clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
+	"join":  func(list []string) string { return strings.Join(list, "; ") },
+	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 }).ParseFS(pages, "pages/*.html"))
 
 // Policies of HTML answers. Pages load our style sheet and nothing else; a report as HTML carries its style in itself.
 const (
 	pagePolicy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	MailPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+	MailPolicy = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; " +
+		"frame-ancestors 'none'; sandbox"
 )
 
-// FailPage tells a browser in plain words what is wrong; other clients get the problem as everywhere.
+// FailPage shows a browser what is wrong in plain words; other clients get the problem as everywhere.
 func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) error {
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		return err
@@ -64,7 +67,8 @@ func ReplyPage(w http.ResponseWriter, status int, t *template.Template, name str
 }
 
 // ReplyPageUnder is replyPage under another policy.
-func ReplyPageUnder(w http.ResponseWriter, status int, t *template.Template, name string, view any, policy string) error {
+func ReplyPageUnder(w http.ResponseWriter, status int, t *template.Template, name string, view any,
+	policy string) error {
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, name, view); err != nil {
 		return job.Errorf(job.Internal, "page", "", "%w", err)
@@ -102,7 +106,8 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// shown makes a stranger's text safe to read: what is not printed is shown by its number, and a very long text is cut with an ellipsis.
+// shown makes a stranger's text safe to read: what is not printed is shown by its number, and a very long text is cut
+// with an ellipsis.
 func shown(text string) string {
 	const most = 300
 	var b strings.Builder

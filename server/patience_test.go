@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// TestLongRequestsGetTheirAnswer lets a check, a submission and a long poll take longer than an answer usually may. The control is a
-// handler that does not ask for more time.
+// TestLongRequestsGetTheirAnswer lets a check, a submission and a long poll take longer than an answer usually may.
+// The control is a handler that does not ask for more time.
 func TestLongRequestsGetTheirAnswer(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	slow := &patient{limit: 50 * time.Millisecond}
@@ -45,7 +45,8 @@ func TestLongRequestsGetTheirAnswer(t *testing.T) {
 	if _, err := c.Verify(t.Context(), client.Verify{}); err != nil {
 		t.Errorf("verify: %v", err)
 	}
-	if answer, err := http.Post("http://"+l.Addr().String()+"/upload", "text/plain", strings.NewReader("payload")); err != nil {
+	if answer, err := http.Post("http://"+l.Addr().String()+"/upload", "text/plain",
+		strings.NewReader("payload")); err != nil {
 		t.Errorf("upload: %v", err)
 	} else if _ = answer.Body.Close(); answer.StatusCode != http.StatusNoContent {
 		t.Errorf("upload: %s", answer.Status)

@@ -93,9 +93,9 @@ func TestWatchBehindAProxy(t *testing.T) {
 		})
 		switch got := fmt.Sprint(seen); {
 		case patient && (!errors.Is(err, done) || got != "[1 2 3 4 5]" || said != 1):
-			t.Errorf("got %s, %v; said it %d times", got, err, said)
+			t.Errorf("got %s, %v; reported %d times", got, err, said)
 		case !patient && (job.KindOf(err) != job.Unavailable || got != "[1 2 3]" || said != 0):
-			t.Errorf("control: got %s, %v; said it %d times", got, err, said)
+			t.Errorf("control: got %s, %v; reported %d times", got, err, said)
 		}
 	}
 }

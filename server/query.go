@@ -13,9 +13,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Parameters reads the query of a request. All lists have one rule. A parameter that is not known is refused with the known
-// ones; so is a value that is not among those that are possible. A parameter is given once, unless it is read by All: then
-// it may be repeated, and have several values with commas between them. Times are in RFC 3339. An empty value is none.
+// Parameters reads the query of a request. All lists have one rule. A parameter that is not known is refused with the
+// known ones; so is a value that is not among those that are possible. A parameter is given once, unless it is read
+// by All: then it may be repeated, and have several values with commas between them. Times are in RFC 3339. An empty
+// value is none.
 type Parameters struct {
 	values  url.Values
 	known   []string
@@ -185,8 +186,8 @@ func (p *Parameters) query() job.Query {
 	return q
 }
 
-// exists refuses a hold that a slip of the pen keeps from holding anything: on a kind, a state or a job that there is not. Groups, owners and tags
-// may come later.
+// exists refuses a hold that a slip of the pen keeps from holding anything: on a kind, a state or a job that there is
+// not. Groups, owners and tags may come later.
 func (s *Server) exists(ctx context.Context, scope job.Scope) error {
 	var q job.Query
 	if scope.Kind != "" {
@@ -202,8 +203,8 @@ func (s *Server) exists(ctx context.Context, scope job.Scope) error {
 	return err
 }
 
-// names refuses kinds, states and outcomes that neither a lifecycle of the engine nor a record of the store has: an empty list would be taken for
-// an answer. Records outlive lifecycles.
+// names refuses kinds, states and outcomes that neither a lifecycle of the engine nor a record of the store has: an
+// empty list would be taken for an answer. Records outlive lifecycles.
 func (s *Server) CheckQuery(ctx context.Context, q *job.Query) error {
 	kinds, states := s.vocabulary()
 	if within(q.Kinds, kinds) && within(q.States, states) && within(q.Outcomes, outcomes) {
@@ -259,7 +260,8 @@ func OneOf[T ~string](what string, words, known []T) error {
 			all = append(all, string(k))
 		}
 		slices.Sort(all)
-		return job.Errorf(job.Invalid, "query", "", "there is no %s %.40q (known: %s)", what, w, strings.Join(slices.Compact(all), ", "))
+		return job.Errorf(job.Invalid, "query", "", "there is no %s %.40q (known: %s)", what, w,
+			strings.Join(slices.Compact(all), ", "))
 	}
 	return nil
 }

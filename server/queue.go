@@ -53,7 +53,7 @@ func (s *Server) queue(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, q)
 }
 
-// ended tells whether a state is an end; of an unknown kind, none is.
+// ended reports whether a state is an end; of an unknown kind, none is.
 func (s *Server) ended(k job.Kind, state lifecycle.State) bool {
 	life := s.life(k)
 	return life != nil && life.Ended(state)
@@ -70,7 +70,7 @@ func (s *Server) order(a, b job.Kind, of, with lifecycle.State) int {
 	return cmp.Or(cmp.Compare(a, b), rank(of)-rank(with), cmp.Compare(of, with))
 }
 
-// queueBatches gives batches by age. Those that ended well, and tombstones, need nobody: they are left out.
+// queueBatches gives batches by age. Those that ended well, and tombstones, need no person: they are left out.
 func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := job.Query{Group: p.Text("group"), Oldest: true}
@@ -85,7 +85,8 @@ func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 		}
 		q.Kinds = append(q.Kinds, k)
 		for _, st := range s.Engine.Life(k).Stages() {
-			over := st.Kind == lifecycle.End && (st.Outcome == lifecycle.OK && (all == nil || !*all) || st.Outcome == lifecycle.None)
+			over := st.Kind == lifecycle.End &&
+				(st.Outcome == lifecycle.OK && (all == nil || !*all) || st.Outcome == lifecycle.None)
 			if !over && !slices.Contains(q.States, st.State) {
 				q.States = append(q.States, st.State)
 			}
@@ -121,7 +122,7 @@ func batchRow(j *job.Job, now time.Time) api.QueueBatch {
 	return b
 }
 
-// queueHolds tells what is held: holds with the open jobs they concern, and jobs that were put aside.
+// queueHolds lists what is held: holds with the open jobs they concern, and jobs that were put aside.
 func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
@@ -161,7 +162,8 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) concerned(r *http.Request, h *job.Hold, tallies []job.Tally) (n int64, more bool, err error) {
 	if h.Owner == "" && h.Tag == "" && h.Job == "" {
 		for _, t := range tallies {
-			if (h.Kind == "" || h.Kind == t.Kind) && (h.State == "" || h.State == t.State) && (h.Group == "" || h.Group == t.Group) && !s.ended(t.Kind, t.State) {
+			if (h.Kind == "" || h.Kind == t.Kind) && (h.State == "" || h.State == t.State) &&
+				(h.Group == "" || h.Group == t.Group) && !s.ended(t.Kind, t.State) {
 				n += t.Jobs
 			}
 		}

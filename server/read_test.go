@@ -35,10 +35,13 @@ func TestListOfJobs(t *testing.T) {
 		q    job.Query
 		want int
 	}{
-		"all": {job.Query{}, 6}, "kind": {job.Query{Kinds: []job.Kind{"test.letter"}}, 6}, "other group": {job.Query{Group: "x"}, 0},
-		"state": {job.Query{States: []lc.State{"Held"}}, 1}, "states": {job.Query{States: []lc.State{"Held", "Posted"}}, 6},
-		"group": {job.Query{Group: "books"}, 5}, "owner": {job.Query{Owner: "ann"}, 1}, "parent": {job.Query{Parent: batch.ID}, 5},
-		"open": {job.Query{Ended: &no}, 6}, "outcome": {job.Query{Outcomes: []lc.Outcome{lc.OK}}, 0},
+		"all": {job.Query{}, 6}, "kind": {job.Query{Kinds: []job.Kind{"test.letter"}}, 6},
+		"other group": {job.Query{Group: "x"}, 0},
+		"state":       {job.Query{States: []lc.State{"Held"}}, 1},
+		"states":      {job.Query{States: []lc.State{"Held", "Posted"}}, 6},
+		"group":       {job.Query{Group: "books"}, 5}, "owner": {job.Query{Owner: "ann"}, 1},
+		"parent": {job.Query{Parent: batch.ID}, 5},
+		"open":   {job.Query{Ended: &no}, 6}, "outcome": {job.Query{Outcomes: []lc.Outcome{lc.OK}}, 0},
 	} {
 		page, err := w.Client.Jobs(t.Context(), c.q)
 		if err != nil || len(page.Jobs) != c.want {
@@ -62,11 +65,13 @@ func TestListOfJobs(t *testing.T) {
 	if len(ids) != 6 || ids[0] != batch.ID {
 		t.Errorf("page by page: got %v", ids)
 	}
-	_, text := w.Ask(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?state=Posted,Held&limit=2", ""))
+	_, text := w.Ask(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?state=Posted,Held&limit=2",
+		""))
 	if strings.Count(text, `"id"`) != 2 || !strings.Contains(text, `"next"`) {
 		t.Errorf("got %s", text)
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?parent=x", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/jobs/"+string(batch.ID)+"/children?parent=x", ""),
+		http.StatusBadRequest, job.Invalid)
 }
 
 func TestEverythingAboutAJob(t *testing.T) {
@@ -80,14 +85,17 @@ func TestEverythingAboutAJob(t *testing.T) {
 	}
 	logs.Logger(id, 3, "Sorting").Warn("the road is flooded", "river", "Elbe")
 	j, err := w.Client.Job(t.Context(), id)
-	if err != nil || len(j.Can["operator"]) != 1 || len(j.Can["owner"]) != 0 || j.Links["why"] == "" || j.State != "Posted" {
+	if err != nil || len(j.Can["operator"]) != 1 || len(j.Can["owner"]) != 0 || j.Links["why"] == "" ||
+		j.State != "Posted" {
 		t.Errorf("got %+v, %v", j, err)
 	}
 	h, err := w.Client.History(t.Context(), id, 1, 1)
-	if err != nil || len(h) != 1 || h[0].Event != "hold" || h[0].By != lc.Operator || h[0].Actor != "ann" || h[0].Note != "because" || h[0].Hash == (job.Hash{}) {
+	if err != nil || len(h) != 1 || h[0].Event != "hold" || h[0].By != lc.Operator || h[0].Actor != "ann" ||
+		h[0].Note != "because" || h[0].Hash == (job.Hash{}) {
 		t.Errorf("got %+v, %v", h, err)
 	}
-	if log, err := w.Client.Log(t.Context(), id, 0, 0); err != nil || len(log.Lines) != 1 || log.Lines[0].Msg != "the road is flooded" || string(log.Lines[0].Attrs) != `{"river":"Elbe"}` {
+	if log, err := w.Client.Log(t.Context(), id, 0, 0); err != nil || len(log.Lines) != 1 ||
+		log.Lines[0].Msg != "the road is flooded" || string(log.Lines[0].Attrs) != `{"river":"Elbe"}` {
 		t.Errorf("got %+v, %v", log, err)
 	}
 	if tasks, err := w.Client.Tasks(t.Context(), id); err != nil || len(tasks) != 0 {
@@ -100,11 +108,13 @@ func TestEverythingAboutAJob(t *testing.T) {
 	if _, err := w.Client.Why(t.Context(), id, time.Now().Add(-time.Hour)); job.KindOf(err) != job.NotFound {
 		t.Errorf("before it was there: got %v", err)
 	}
-	if svg, err := w.Client.Diagram(t.Context(), id); err != nil || !strings.HasPrefix(string(svg), "<svg ") || !strings.Contains(string(svg), `aria-current="step"`) {
+	if svg, err := w.Client.Diagram(t.Context(), id); err != nil || !strings.HasPrefix(string(svg), "<svg ") ||
+		!strings.Contains(string(svg), `aria-current="step"`) {
 		t.Errorf("got %.80q, %v", svg, err)
 	}
 	three := 3
-	if j, err = w.Client.SetPriority(t.Context(), id, client.Priority{Priority: &three, Actor: "ann", Note: "sooner"}); err != nil || j.Priority != 3 {
+	if j, err = w.Client.SetPriority(t.Context(), id,
+		client.Priority{Priority: &three, Actor: "ann", Note: "sooner"}); err != nil || j.Priority != 3 {
 		t.Errorf("got %d, %v", j.Priority, err)
 	}
 	counts, err := w.Client.Counts(t.Context())
@@ -116,14 +126,16 @@ func TestEverythingAboutAJob(t *testing.T) {
 func TestHolds(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	until := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
-	holds, err := w.Client.Hold(t.Context(), client.Hold{Scope: job.Scope{Group: "maps", Kind: "test.letter"}, Who: "ann", Why: "flood", Until: until})
+	holds, err := w.Client.Hold(t.Context(),
+		client.Hold{Scope: job.Scope{Group: "maps", Kind: "test.letter"}, Who: "ann", Why: "flood", Until: until})
 	if err != nil || len(holds) != 1 || holds[0].Who != "ann" || !holds[0].Until.Equal(until) {
 		t.Fatalf("got %+v, %v", holds, err)
 	}
 	if _, err = w.Client.Hold(t.Context(), client.Hold{Everything: true, Why: "night"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = w.Client.Hold(t.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Everything: true, Why: "night"}); job.KindOf(err) != job.Invalid {
+	if _, err = w.Client.Hold(t.Context(),
+		client.Hold{Scope: job.Scope{Group: "maps"}, Everything: true, Why: "night"}); job.KindOf(err) != job.Invalid {
 		t.Errorf("everything and a scope: got %v", err)
 	}
 	if holds, err = w.Client.Release(t.Context(), job.Scope{}, "ann", "over"); err != nil || len(holds) != 1 {
@@ -139,15 +151,19 @@ func TestHolds(t *testing.T) {
 }
 
 func TestLifecycles(t *testing.T) {
-	other := lc.Must("test.other", lc.OnQueue("A", "begins", lc.OnPass("finish", "B", lc.Worker, "done"), lc.OnFail("fail", "C", lc.Worker|lc.Timer, "not done")),
+	other := lc.Must("test.other", lc.OnQueue("A", "begins", lc.OnPass("finish", "B", lc.Worker, "done"),
+		lc.OnFail("fail", "C", lc.Worker|lc.Timer, "not done")),
 		lc.OnEnd("B", lc.OK, "done"), lc.OnEnd("C", lc.Failed, "not done"))
 	w := servertest.Open(t, func(o *server.Options) { o.Lives = []*lc.Table{other, servertest.Letter} }, nil)
 	all, err := w.Client.Lifecycles(t.Context())
-	if err != nil || len(all) != 2 || !all[0].Jobs || all[1].Jobs || all[1].Name != "test.other" || len(all[1].States) != 3 {
+	if err != nil || len(all) != 2 || !all[0].Jobs || all[1].Jobs || all[1].Name != "test.other" ||
+		len(all[1].States) != 3 {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	for format, begin := range map[string]string{"json": `{"name":"test.other"`, "svg": "<svg ", "mmd": "stateDiagram-v2", "dot": "digraph "} {
-		if text, err := w.Client.Drawing(t.Context(), "test.other", format); err != nil || !strings.Contains(string(text), begin) {
+	for format, begin := range map[string]string{"json": `{"name":"test.other"`, "svg": "<svg ",
+		"mmd": "stateDiagram-v2", "dot": "digraph "} {
+		if text, err := w.Client.Drawing(t.Context(), "test.other", format); err != nil ||
+			!strings.Contains(string(text), begin) {
 			t.Errorf("%s: got %.80q, %v", format, text, err)
 		}
 	}
@@ -155,7 +171,8 @@ func TestLifecycles(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	answer, _ := w.Ask(w.Request(http.MethodGet, "/api/v1/lifecycles/test.letter.svg", ""))
-	if p := answer.Header.Get("Content-Security-Policy"); !strings.Contains(p, "sandbox") || strings.Contains(p, "script") {
+	if p := answer.Header.Get("Content-Security-Policy"); !strings.Contains(p, "sandbox") ||
+		strings.Contains(p, "script") {
 		t.Errorf("got %q", p)
 	}
 }
@@ -177,7 +194,8 @@ func TestHealth(t *testing.T) {
 	broken := job.Errorf(job.Unavailable, "commit", "", "the disk is gone")
 	var state error
 	w := servertest.Open(t, func(o *server.Options) { o.Alive = func() error { return state } }, nil)
-	if h, err := w.Client.Health(t.Context()); err != nil || h.Status != "ok" || h.Version != "test" || h.Store != "mem" || len(h.Kinds) != 1 {
+	if h, err := w.Client.Health(t.Context()); err != nil || h.Status != "ok" || h.Version != "test" ||
+		h.Store != "mem" || len(h.Kinds) != 1 {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	state = broken

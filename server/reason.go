@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// NeedsReason tells whether staff must give a reason on a route where reasons are required. If not, and the route changes something, why not.
+// NeedsReason reports whether staff must give a reason on a route where reasons are required. If not, and the route
+// changes something, why not.
 func (r *Route) NeedsReason() (needed bool, whyNot string) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -20,13 +21,14 @@ func (r *Route) NeedsReason() (needed bool, whyNot string) {
 	return r.NoReason == "", r.NoReason
 }
 
-// fsckPreview tells whether a check repairs nothing.
+// fsckPreview reports whether a check repairs nothing.
 func fsckPreview(_ url.Values, body map[string]json.RawMessage) bool {
 	return string(Member(body, "repair")) != "true"
 }
 
-// reasoned refuses a request of staff that changes something and has no reason, where reasons are required. Without tokens everybody is staff but who
-// acts as owner. What a reason is called, and whether the route knows it, is judged by the handler: it refuses what it does not know.
+// reasoned refuses a request of staff that changes something and has no reason, where reasons are required. Without
+// tokens everybody is staff but who acts as owner. How the reason is named, and whether the route
+// has it, is checked by the handler: it refuses unknown fields.
 func (s *Server) reasoned(route *Route, r *http.Request) error {
 	if needed, _ := route.NeedsReason(); !s.ReasonsRequired || !needed || IsUser(r.Context()) {
 		return nil
@@ -44,7 +46,7 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(text))
 		if len(bytes.TrimSpace(text)) > 0 && json.Unmarshal(text, &fields) != nil {
-			return nil // no object: the handler says so
+			return nil // no object: the handler refuses it
 		}
 	}
 	if route.Preview != nil && route.Preview(query, fields) {
@@ -56,11 +58,14 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 	if _, known := identityOf(r.Context()); !known && textOf(Member(fields, "as")) == "owner" {
 		return nil
 	}
-	return job.Errorf(job.Invalid, "reason", "", "this server wants a reason for what staff does (its setting is reasons: required): give one with --note WHY, in requests the field %s",
+	return job.Errorf(job.Invalid, "reason", "",
+		"this server requires a reason for what staff does (its setting is reasons: required): give one with "+
+			"--note WHY, in requests the field %s",
 		map[bool]string{true: "why", false: "note"}[route.Pattern == "/api/v1/holds"])
 }
 
-// Member gives a member of a JSON object as the decoder finds it: without regard to case. Repeated ones are refused by the handler.
+// Member gives a member of a JSON object as the decoder finds it: without regard to case. Repeated ones are refused
+// by the handler.
 func Member(fields map[string]json.RawMessage, name string) json.RawMessage {
 	for has, value := range fields {
 		if strings.EqualFold(has, name) {

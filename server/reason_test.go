@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/server/servertest"
 )
 
-// reasonIn says by hand in which type each route that needs a reason reads it; nil: in the query.
+// reasonIn has by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
 	"POST /api/v1/jobs/{id}/events/{event}": client.Act{},
 	"POST /api/v1/jobs/{id}/{event}":        client.Act{},
@@ -28,8 +28,8 @@ func TestReasons(t *testing.T) {
 	servertest.CheckReasons(t, reasonIn)
 }
 
-// TestReasonsPreview: what only looks needs no reason, whatever the names of its fields look like; a body of a DELETE counts for nothing. Without tokens
-// only who acts as owner needs none.
+// TestReasonsPreview: what only reads needs no reason, whatever the names of its fields; a body of a DELETE
+// counts for nothing. Without tokens only who acts as owner needs none.
 func TestReasonsPreview(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.ReasonsRequired = true }, nil)
 	path := "/api/v1/jobs/" + string(w.Post(engine.Order{Owner: "ann"}).ID)
@@ -51,7 +51,8 @@ func TestReasonsPreview(t *testing.T) {
 		{http.MethodPost, path + "/hold", `[`, false}, // refused by the handler
 	} {
 		answer, text := w.Ask(w.Request(c.method, c.path, c.body))
-		if got := servertest.ReasonRefused(text); got != c.refused || got && answer.StatusCode != http.StatusBadRequest {
+		if got := servertest.ReasonRefused(text); got != c.refused || got &&
+			answer.StatusCode != http.StatusBadRequest {
 			t.Errorf("%s %s %s: %s %s", c.method, c.path, c.body, answer.Status, text)
 		}
 	}

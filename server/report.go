@@ -20,7 +20,8 @@ const (
 	maxLines = 1000
 )
 
-// reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among several it stands in the list.
+// reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among
+// several it stands in the list.
 func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
 	return s.reported(w, r, false)
 }
@@ -73,11 +74,13 @@ func checkReport(r *api.Report, keep bool) error {
 	case n > 1:
 		return job.Errorf(job.Invalid, "report", r.Job, "a report has one of event, wait, retry and fail")
 	case keep && (n > 0 || r.Again || r.Children):
-		return job.Errorf(job.Invalid, "report", r.Job, "an update has no event, wait, retry, fail, again or children: report them")
+		return job.Errorf(job.Invalid, "report", r.Job,
+			"an update has no event, wait, retry, fail, again or children: report them")
 	case r.After != 0 && (r.Retry == "" || r.After < 0 || r.After > 366*24*3600):
 		return job.Errorf(job.Invalid, "report", r.Job, "after is for retry: 0 to %d seconds", 366*24*3600)
 	case len(r.Tasks) > maxTasks || len(r.Messages) > maxTasks || len(r.Log) > maxLines:
-		return job.Errorf(job.Invalid, "report", r.Job, "at most %d tasks, %d messages and %d log lines in one report", maxTasks, maxTasks, maxLines)
+		return job.Errorf(job.Invalid, "report", r.Job,
+			"at most %d tasks, %d messages and %d log lines in one report", maxTasks, maxTasks, maxLines)
 	}
 	for i := range r.Messages {
 		if err := CheckName("the key of a message", r.Messages[i].Key); err != nil {
@@ -90,9 +93,11 @@ func checkReport(r *api.Report, keep bool) error {
 // reportOf gives a report to the engine.
 func reportOf(r *api.Report, keep bool) (remote.Report, error) {
 	to := remote.Report{
-		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After), Fail: r.Fail, Cause: r.Cause,
+		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After),
+		Fail: r.Fail, Cause: r.Cause,
 		Children: r.Children, Again: r.Again, Keep: keep,
-		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes, Advanced: r.Advanced, Tasks: r.Tasks,
+		Data: r.Data, Merge: r.Merge, Message: r.Message, Priority: r.Priority, Tags: r.Tags, Bytes: r.Bytes,
+		Advanced: r.Advanced, Tasks: r.Tasks,
 	}
 	for _, m := range r.Messages {
 		to.Messages = append(to.Messages, remote.Message(m))
@@ -101,7 +106,8 @@ func reportOf(r *api.Report, keep bool) (remote.Report, error) {
 		var level slog.Level
 		if l.Level != "" {
 			if err := level.UnmarshalText([]byte(strings.ToUpper(l.Level))); err != nil {
-				return to, job.Errorf(job.Invalid, "report", r.Job, "the level of a log line is debug, info, warn or error, not %.40q", l.Level)
+				return to, job.Errorf(job.Invalid, "report", r.Job,
+					"the level of a log line is debug, info, warn or error, not %.40q", l.Level)
 			}
 		}
 		to.Log = append(to.Log, remote.Line{Number: l.N, Level: level, Text: l.Text, Attrs: l.Attrs})
@@ -118,14 +124,16 @@ func reportOf(r *api.Report, keep bool) (remote.Report, error) {
 	return to, nil
 }
 
-// ParseReport reads the report of a command that works on a job under a claim: the members of a remote worker's report except job and epoch.
+// ParseReport reads the report of a command that works on a job under a claim: the members of a remote worker's
+// report except job and epoch.
 func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 	var r api.Report
 	if err := Strict(text, &r); err != nil {
 		return remote.Report{}, err
 	}
 	if r.Job != "" && r.Job != id || r.Epoch != 0 && r.Epoch != epoch || r.Again {
-		return remote.Report{}, job.Errorf(job.Invalid, "report", id, "the report of a command has no job, epoch or again")
+		return remote.Report{}, job.Errorf(job.Invalid, "report", id,
+			"the report of a command has no job, epoch or again")
 	}
 	r.Job, r.Epoch = id, epoch
 	if err := checkReport(&r, false); err != nil {
@@ -136,14 +144,16 @@ func ParseReport(text []byte, id job.ID, epoch int64) (remote.Report, error) {
 
 func childOf(o *api.Order) remote.Child {
 	return remote.Child{
-		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes, Due: o.Due,
+		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes,
+		Due:      o.Due,
 		Deadline: o.Deadline, Spec: o.Spec, Note: o.Note, Actor: o.Actor,
 	}
 }
 
 func orderOf(o *api.Order) engine.Order {
 	return engine.Order{
-		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes, Due: o.Due, Deadline: o.Deadline,
+		Kind: o.Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Bytes: o.Bytes,
+		Due: o.Due, Deadline: o.Deadline,
 		Spec: o.Spec, Note: o.Note, Actor: o.Actor,
 	}
 }
@@ -173,7 +183,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request) error {
 	switch work := s.Engine.Work(o.Kind); {
 	case work == nil: // Submit refuses it
 	case !work.Orders:
-		return job.Errorf(job.Refused, "create", "", "jobs of the kind %s are created by the operations of their application", o.Kind)
+		return job.Errorf(job.Refused, "create", "",
+			"jobs of the kind %s are created by the operations of their application", o.Kind)
 	}
 	j, err := s.Engine.Submit(r.Context(), order)
 	if err != nil {

@@ -21,12 +21,14 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 	j := claimJobs(w, "coach", 1)[0]
 	says, priority, bytes := "on its way", 7, int64(12)
 	update := api.Report{
-		Job: id, Epoch: j.Epoch, Merge: json.RawMessage(`{"a":1}`), Message: &says, Priority: &priority, Tags: []string{"wet"}, Bytes: &bytes,
+		Job: id, Epoch: j.Epoch, Merge: json.RawMessage(`{"a":1}`), Message: &says, Priority: &priority,
+		Tags: []string{"wet"}, Bytes: &bytes,
 		Tasks:    []job.Task{{Name: "weigh", Kind: "test.part", State: "Done", Total: 3}},
 		Messages: []api.Letter{{Topic: "test.news", Key: "sent", Body: json.RawMessage(`{"to":"bob"}`)}},
 		Log:      []api.LogEntry{{N: 1, Text: "weighed", Level: "warn", Attrs: map[string]any{"grams": 3}}},
 		Progress: &api.WorkProgress{Done: 1, Total: 2, Unit: "miles"},
-		Spawn:    &api.Spawn{Expected: 1, From: 1, Jobs: []api.Order{{Kind: "test.letter", Spec: json.RawMessage(`{"copy":true}`)}}},
+		Spawn: &api.Spawn{Expected: 1, From: 1,
+			Jobs: []api.Order{{Kind: "test.letter", Spec: json.RawMessage(`{"copy":true}`)}}},
 	}
 	for range 2 {
 		got, err := w.Client.Update(t.Context(), api.Reports{Worker: "coach", Reports: []api.Report{update}})
@@ -35,7 +37,8 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 		}
 	}
 	got, err := w.Client.Job(t.Context(), id)
-	if err != nil || string(got.Data) != `{"a":1}` || got.Message != says || got.Priority != 7 || !cmp.Equal(got.Tags, []string{"wet"}) || got.Bytes != 12 ||
+	if err != nil || string(got.Data) != `{"a":1}` || got.Message != says || got.Priority != 7 ||
+		!cmp.Equal(got.Tags, []string{"wet"}) || got.Bytes != 12 ||
 		got.Children.Open != 1 || got.Progress == nil || got.Progress.Done != 1 || got.Worker != "coach" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -48,7 +51,8 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 		t.Errorf("got %+v, %v", log, err)
 	}
 	page, err := w.Client.Jobs(t.Context(), job.Query{Parent: id})
-	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Owner != "ann" || string(page.Jobs[0].Spec) != `{"copy":true}` {
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Owner != "ann" ||
+		string(page.Jobs[0].Spec) != `{"copy":true}` {
 		t.Errorf("got %+v, %v", page, err)
 	}
 	messages, err := w.Store().Outbox(t.Context(), job.OutboxCall{Job: id})
@@ -63,12 +67,16 @@ func TestBadUpdates(t *testing.T) {
 	id := w.Post(engine.Order{}).ID
 	claimJobs(w, "coach", 1)
 	send := func(members string) *http.Request {
-		return w.Request(http.MethodPost, "/api/v1/worker/update", `{"worker":"coach","reports":[{"job":"`+string(id)+`"`+members+`}]}`)
+		return w.Request(http.MethodPost, "/api/v1/worker/update",
+			`{"worker":"coach","reports":[{"job":"`+string(id)+`"`+members+`}]}`)
 	}
 	for members, status := range map[string]int{
-		`,"epoch":1,"fail":"x"`: 400, `,"epoch":1,"again":true`: 400, `,"epoch":1,"children":true`: 400, `,"epoch":1,"after":5`: 400, ``: 400,
-		`,"epoch":1,"log":[{"text":"x","level":"loud"}]`: 400, `,"epoch":1,"messages":[{"topic":"test.news","key":"a\u0000"}]`: 400,
-		`,"epoch":1,"messages":[{"topic":"mail","key":"a"}]`: 409, `,"epoch":2,"log":[{"text":"x"}]`: 409, `,"epoch":1,"log":[{"text":"x"}]`: 200,
+		`,"epoch":1,"fail":"x"`: 400, `,"epoch":1,"again":true`: 400, `,"epoch":1,"children":true`: 400,
+		`,"epoch":1,"after":5`: 400, ``: 400,
+		`,"epoch":1,"log":[{"text":"x","level":"loud"}]`:                400,
+		`,"epoch":1,"messages":[{"topic":"test.news","key":"a\u0000"}]`: 400,
+		`,"epoch":1,"messages":[{"topic":"mail","key":"a"}]`:            409, `,"epoch":2,"log":[{"text":"x"}]`: 409,
+		`,"epoch":1,"log":[{"text":"x"}]`: 200,
 	} {
 		if answer, text := w.Ask(send(members)); answer.StatusCode != status {
 			t.Errorf("%s: got %d %s, want %d", members, answer.StatusCode, text, status)
@@ -81,7 +89,8 @@ func TestReportIsRepeated(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	id := w.Post(engine.Order{}).ID
 	j := claimJobs(w, "coach", 1)[0]
-	report := client.Reports{Worker: "coach", Reports: []client.Report{{Job: id, Epoch: j.Epoch, Data: json.RawMessage(`1`)}}}
+	report := client.Reports{Worker: "coach",
+		Reports: []client.Report{{Job: id, Epoch: j.Epoch, Data: json.RawMessage(`1`)}}}
 	for range 2 {
 		if got, err := w.Client.Report(t.Context(), report); err != nil || got[0].State != "Sorting" || got[0].Held {
 			t.Errorf("got %+v, %v", got, err)
@@ -93,18 +102,21 @@ func TestReportIsRepeated(t *testing.T) {
 	}
 }
 
-// TestCreate makes a job by the general operation; the same key gives the same job. Kinds with an operation of their own are refused.
+// TestCreate makes a job by the general operation; the same key gives the same job. Kinds with an operation of their
+// own are refused.
 func TestCreate(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	var first api.Job
 	for i := range 2 {
-		j, err := w.Client.Create(t.Context(), api.Order{Kind: "test.letter", Key: "k", Spec: json.RawMessage(`{"to":"ann"}`), Group: "g"})
+		j, err := w.Client.Create(t.Context(),
+			api.Order{Kind: "test.letter", Key: "k", Spec: json.RawMessage(`{"to":"ann"}`), Group: "g"})
 		if err != nil || i > 0 && j.ID != first.ID {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		first = j
 	}
-	if first.State != "Posted" || first.Group != "g" || string(first.Spec) != `{"to":"ann"}` || first.Priority != job.DefaultPriority {
+	if first.State != "Posted" || first.Group != "g" || string(first.Spec) != `{"to":"ann"}` ||
+		first.Priority != job.DefaultPriority {
 		t.Errorf("got %+v", first)
 	}
 	if _, err := w.Client.Create(t.Context(), api.Order{Kind: "test.nothing"}); job.KindOf(err) != job.Invalid {

@@ -20,9 +20,11 @@ func TestEveryRoute(t *testing.T) {
 func TestHosts(t *testing.T) {
 	w := servertest.Open(t, func(o *server.Options) { o.Hosts = []string{"archive.example"} }, nil)
 	for host, ok := range map[string]bool{
-		"localhost": true, "LOCALHOST:80": true, "127.0.0.1": true, "127.9.9.9:1": true, "[::1]:7433": true, "archive.example": true, "localhost.": true,
-		"evil.example": false, "127.0.0.1.evil.example": false, "10.0.0.1": false, "0.0.0.0": false, "[::]": false, "localhost.evil.example": false,
-		"2130706433": false, "[::ffff:10.0.0.1]": false,
+		"localhost": true, "LOCALHOST:80": true, "127.0.0.1": true, "127.9.9.9:1": true, "[::1]:7433": true,
+		"archive.example": true, "localhost.": true,
+		"evil.example": false, "127.0.0.1.evil.example": false, "10.0.0.1": false, "0.0.0.0": false, "[::]": false,
+		"localhost.evil.example": false,
+		"2130706433":             false, "[::ffff:10.0.0.1]": false,
 	} {
 		r := w.Request(http.MethodGet, "/healthz", "")
 		r.Host = host
@@ -52,7 +54,8 @@ func TestProblems(t *testing.T) {
 	j := w.Post(engine.Order{})
 	path := "/api/v1/jobs/" + string(j.ID)
 	p := w.Problem(w.Request(http.MethodPost, path+"/release", `{}`), http.StatusConflict, job.Refused)
-	if p.State != "Posted" || p.Event != "release" || p.By != "operator" || p.Rule == "" || len(p.Can) != 1 || p.Can[0] != "hold" || p.Job != j.ID {
+	if p.State != "Posted" || p.Event != "release" || p.By != "operator" || p.Rule == "" || len(p.Can) != 1 ||
+		p.Can[0] != "hold" || p.Job != j.ID {
 		t.Errorf("got %+v", p)
 	}
 	p = w.Problem(w.Request(http.MethodPost, path+"/events/hold", `{"as":"owner"}`), http.StatusConflict, job.Refused)
@@ -73,7 +76,7 @@ func TestProblems(t *testing.T) {
 		t.Fatal(err)
 	}
 	p = w.Problem(w.Request(http.MethodPost, path+"/delete", `{}`), http.StatusConflict, job.Refused)
-	if len(p.Can) != 2 || p.State != "Held" { // a rule of the application refused: the moves are told all the same
+	if len(p.Can) != 2 || p.State != "Held" { // refused by a rule of the application
 		t.Errorf("got %+v", p)
 	}
 	got, err := w.Client.Do(t.Context(), j.ID, "delete", client.Act{Confirm: true})

@@ -31,18 +31,19 @@ type Options struct {
 	Lives       []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
 	Topics      []string           // of messages that are delivered
 	Metrics     Metrics            // counts answers, and is shown at /metrics; defaults to none
-	Tokens      Tokens             // who may use the API; defaults to none: whoever reaches it may do everything
+	Tokens      Tokens             // who may use the API; defaults to none: each client may do everything
 	Storage     Storage            // space of the data directory; defaults to none: it is not checked
-	Warn        func() []string    // what is wrong without keeping the server from its work, for /healthz; defaults to none
-	Alive       func() error       // why the server cannot work any more; defaults to nil always
-	Version     string             // shown by /healthz
-	Hosts       []string           // names beside localhost under which requests may come
-	MaxBody     int64              // bytes of a JSON body; defaults to 8 MiB
-	MaxUpload   int64              // bytes of a payload; defaults to 64 GiB
-	Leases      int                // records of leased jobs kept at hand for workers' reports; defaults to 100,000
-	Watchers    int                // event streams at once; defaults to 1000. One owner of tokens has a quarter
-	Requests    int                // requests of one owner of tokens at once; defaults to 1024
-	Log         *slog.Logger       // defaults to none
+	// what is wrong without keeping the server from its work, for /healthz; defaults to none
+	Warn      func() []string
+	Alive     func() error // why the server cannot work any more; defaults to nil always
+	Version   string       // shown by /healthz
+	Hosts     []string     // names beside localhost under which requests may come
+	MaxBody   int64        // bytes of a JSON body; defaults to 8 MiB
+	MaxUpload int64        // bytes of a payload; defaults to 64 GiB
+	Leases    int          // records of leased jobs kept at hand for workers' reports; defaults to 100,000
+	Watchers  int          // event streams at once; defaults to 1000. One owner of tokens has a quarter
+	Requests  int          // requests of one owner of tokens at once; defaults to 1024
+	Log       *slog.Logger // defaults to none
 
 	MetricsElsewhere bool // the metrics have an address of their own
 	ReasonsRequired  bool // staff must give a reason for everything that it changes
@@ -60,7 +61,8 @@ type Storage interface {
 	Writable(ctx context.Context) error
 	// Admit returns an error of kind Unavailable with a [job.Full] unless so many more bytes fit beside the reserve.
 	Admit(bytes int64) error
-	// Full returns an error that says that a disk is full with the directory and the bytes free, and any other error as it is.
+	// Full returns an error that reports a full disk with the directory and the bytes free, and any other error
+	// as it is.
 	Full(err error) error
 }
 
@@ -112,8 +114,10 @@ func New(o Options) *Server {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(), hub: hub.New(), leases: newLeases(o.Leases),
-		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams", max(1, o.Watchers/4))}
+	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
+		hub: hub.New(), leases: newLeases(o.Leases),
+		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
+			max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(Describe(s.all))
 		if err != nil {
@@ -146,7 +150,7 @@ func (s *Server) Close() {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.chain.ServeHTTP(w, r) }
 
-// route hands a request to its handler; what has none is a problem like any other.
+// route passes a request to its handler; what has none is a problem like any other.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
@@ -158,13 +162,15 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	switch probe.status {
 	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", probe.header.Get("Allow"))
-		s.fail(w, r, problem.Refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)", r.URL.Path, r.Method, probe.header.Get("Allow")))
+		s.fail(w, r, problem.Refuse(http.StatusMethodNotAllowed, job.Invalid, "%s is not for %s (allowed: %s)",
+			r.URL.Path, r.Method, probe.header.Get("Allow")))
 	default:
-		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method, r.URL.Path))
+		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method,
+			r.URL.Path))
 	}
 }
 
-// allowed takes what the mux says of a request that has no route.
+// allowed takes the answer of the mux to a request that has no route.
 type allowed struct {
 	header http.Header
 	status int
@@ -218,15 +224,21 @@ func (s *Server) handler(r Route) http.Handler {
 
 // Part is what an application adds to a server. Every field but Routes may be nil.
 type Part struct {
-	Routes  []Route
-	Redact  func(job.Job) job.Job                                    // removes from a record what must not leave the server
-	Explain func(context.Context, *api.Explanation) error            // adds to the answer of why what the engine does not know
-	About   func(*job.Job) (title, object, page string)              // what a job is about, and the path of its page; empty: not known
-	Numbers []job.Kind                                               // kinds whose jobs people call by their number alone
+	Routes []Route
+	// removes from a record what must not leave the server
+	Redact func(job.Job) job.Job
+	// adds to the answer of why what the engine does not know
+	Explain func(context.Context, *api.Explanation) error
+	// what a job is about, and the path of its page; empty: not known
+	About func(*job.Job) (title, object, page string)
+	// kinds whose jobs people call by their number alone
+	Numbers []job.Kind
 	Named   func(ctx context.Context, name string) ([]job.ID, error) // the jobs that have a name of the application's
-	Health  func(*api.Health)                                        // adds warnings and facts to the answer of /healthz
-	Assets  fs.FS                                                    // pages/*.css and pages/*.js are served below /assets/
-	Close   func()                                                   // is called once, when the server is closed
+	// adds warnings and facts to the answer of /healthz
+	Health func(*api.Health)
+	// pages/*.css and pages/*.js are served below /assets/
+	Assets fs.FS
+	Close  func() // is called once, when the server is closed
 }
 
 // All lists the routes of the server and its parts.

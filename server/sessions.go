@@ -27,7 +27,8 @@ func (s *Server) watchTokens(ctx context.Context) {
 	}
 }
 
-// logFault logs when the tokens become unreadable, why, and when they are readable again; known is what was logged last.
+// logFault logs when the tokens become unreadable, why, and when they are readable again; known is what was logged
+// last.
 func (s *Server) logFault(known string) string {
 	fault := ""
 	if err := s.Tokens.Fault(); err != nil {

@@ -64,12 +64,14 @@ func (h hijacker) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		h.t.Error(err)
 		return
 	}
-	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "+
+		"x\r\n\r\n"); err != nil {
 		h.t.Error(err)
 	}
 }
 
-// connect sends a request by hand and gives its connection after the first line of the answer, or at once if there is none yet.
+// connect sends a request by hand and gives its connection after the first line of the answer, or at once if there is
+// none yet.
 func connect(t *testing.T, base, head string, answered bool) net.Conn {
 	t.Helper()
 	u, err := url.Parse(base)
@@ -86,15 +88,16 @@ func connect(t *testing.T, base, head string, answered bool) net.Conn {
 	}
 	if answered {
 		in := bufio.NewReaderSize(c, 16)
-		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") && !strings.Contains(line, " 101 ") {
+		if line, err := in.ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") &&
+			!strings.Contains(line, " 101 ") {
 			t.Fatalf("got %q, %v", line, err)
 		}
 	}
 	return c
 }
 
-// TestRevokedTokenEndsStreams opens whatever stays open with two tokens, and revokes one: its streams, polls, uploads and tunnels end, those of the
-// other, the control, do not.
+// TestRevokedTokenEndsStreams opens whatever stays open with two tokens, and revokes one: its streams, polls, uploads
+// and tunnels end, those of the other, the control, do not.
 func TestRevokedTokenEndsStreams(t *testing.T) {
 	tokens := &revocable{}
 	w := servertest.Open(t, func(o *server.Options) { o.Tokens = tokens }, nil,
@@ -113,12 +116,16 @@ func TestRevokedTokenEndsStreams(t *testing.T) {
 		waiting["tunnel "+who] = connect(t, w.Web.URL, "GET /tunnel?agent="+who+head+"\n", true)
 		waiting["other address "+who] = connect(t, aside.URL, "GET /x"+head+"\n", true)
 		claim := `{"worker":"x","n":1,"wait":60,"from":[{"kind":"test.letter","state":"Riding"}]}`
-		waiting["poll "+who] = connect(t, w.Web.URL, "POST /api/v1/worker/claim"+head+"Connection: close\nContent-Type: application/json\nContent-Length: 79\n\n"+claim, false)
+		waiting["poll "+who] = connect(t, w.Web.URL,
+			"POST /api/v1/worker/claim"+head+"Connection: close\nContent-Type: "+
+				"application/json\nContent-Length: 79\n\n"+claim, false)
 		if len(claim) != 79 {
 			t.Fatalf("the claim has %d bytes", len(claim))
 		}
-		waiting["upload "+who] = connect(t, w.Web.URL, "POST /upload"+head+"Connection: close\nContent-Type: multipart/form-data; boundary=B\nContent-Length: 1000000\n\n"+
-			"--B\nContent-Disposition: form-data; name=\"payload\"\n\nbegun", false)
+		waiting["upload "+who] = connect(t, w.Web.URL,
+			"POST /upload"+head+"Connection: close\nContent-Type: multipart/form-data; "+
+				"boundary=B\nContent-Length: 1000000\n\n"+
+				"--B\nContent-Disposition: form-data; name=\"payload\"\n\nbegun", false)
 	}
 	ended := make(chan string, len(waiting))
 	for name, c := range waiting {

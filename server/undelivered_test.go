@@ -16,22 +16,25 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TestUndelivered: record and why of an ended job name the messages that did not leave, to staff; to users they do not. Those that were delivered,
-// or not tried yet, are the control.
+// TestUndelivered: record and why of an ended job name the messages that did not leave, to staff; to users they do
+// not. Those that were delivered, or not tried yet, are the control.
 func TestUndelivered(t *testing.T) {
 	g := servertest.Guard(t)
 	at := time.Now()
 	j := g.Post(engine.Order{Owner: "ann"})
 	change := job.Change{Job: j.ID, Version: j.Version, At: at}
 	for _, key := range []string{"lost", "late", "taken", "new"} {
-		change.Outbox = append(change.Outbox, job.Message{Key: "let/" + key, Job: j.ID, Topic: "callback", Body: []byte(`"hush4711"`), Created: at, Due: at})
+		change.Outbox = append(change.Outbox,
+			job.Message{Key: "let/" + key, Job: j.ID, Topic: "callback", Body: []byte(`"hush4711"`), Created: at,
+				Due: at})
 	}
 	if r, err := g.Store().Commit(t.Context(), change); err != nil || r[0].Err != nil {
 		t.Fatal(r, err)
 	}
 	later := at.Add(time.Hour)
 	settle := []job.Message{
-		{Key: "let/lost", Settled: job.GivenUp, Error: "example.org answers 404 Not Found"}, {Key: "let/taken", Settled: job.Delivered},
+		{Key: "let/lost", Settled: job.GivenUp, Error: "example.org answers 404 Not Found"},
+		{Key: "let/taken", Settled: job.Delivered},
 		{Key: "let/late", Error: "example.org answers 503", Due: later},
 	}
 	if _, err := g.Store().Outbox(t.Context(), job.OutboxCall{Settle: settle, Now: at}); err != nil {
@@ -68,14 +71,16 @@ func TestUndelivered(t *testing.T) {
 		}
 	}
 	v, x, text := view(staff)
-	if len(v.Undelivered) != 2 || v.Undelivered[0].Key != "let/lost" || v.Undelivered[1].Key != "let/late" || strings.Contains(text, "hush4711") {
+	if len(v.Undelivered) != 2 || v.Undelivered[0].Key != "let/lost" || v.Undelivered[1].Key != "let/late" ||
+		strings.Contains(text, "hush4711") {
 		t.Errorf("got %s", text)
 	}
 	if len(x.Blockers) != 3 || x.Blockers[0].Code != explain.BlockEnded {
 		t.Fatalf("got %+v", x.Blockers)
 	}
 	lost, late := x.Blockers[1], x.Blockers[2]
-	if !strings.Contains(lost.Sentence, "given up") || !strings.Contains(lost.Sentence, "404 Not Found") || len(lost.Remedies) != 1 || lost.Remedies[0].Command != "stagepost admin outbox replay let/lost --note WHY" {
+	if !strings.Contains(lost.Sentence, "was abandoned") || !strings.Contains(lost.Sentence, "404 Not Found") ||
+		len(lost.Remedies) != 1 || lost.Remedies[0].Command != "stagepost admin outbox replay let/lost --note WHY" {
 		t.Errorf("got %+v", lost)
 	}
 	if !strings.Contains(late.Sentence, "was not delivered: example.org answers 503") || !late.Until.Equal(later) {

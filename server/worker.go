@@ -35,23 +35,26 @@ func checkWorker(op, worker string, lease float64) error {
 	return CheckName("worker", worker)
 }
 
-// workerOf gives the name of the worker that sends a request: the owner of its token, whatever the request says; without authentication what it says.
+// workerOf gives the name of the worker that sends a request: the owner of its token, whatever the request has;
+// without authentication the name in the request.
 func workerOf(r *http.Request, said string) string { return cmp.Or(OwnerOf(r.Context()), said) }
 
-// inScope refuses kinds and states that a worker's token does not name. Admins and workers without authentication are not limited.
+// inScope refuses kinds and states that a worker's token does not name. Admins and workers without authentication are
+// not limited.
 func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
 	who, known := identityOf(ctx)
 	if !known || who.Role != token.Worker || who.Work.Allows(string(p.Kind), string(p.State)) {
 		return nil
 	}
-	return problem.Refuse(http.StatusForbidden, job.Refused, "%s: the token of %s does not name %s/%s (make one with stagepost admin token new --role worker --work %s/%s)",
+	return problem.Refuse(http.StatusForbidden, job.Refused,
+		"%s: the token of %s does not name %s/%s (make one with stagepost admin token new --role worker --work %s/%s)",
 		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
 }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and what no hint tells
-// (a due time) is found by looking again every second.
+// claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and
+// what has no hint (a due time) is found by a reading every second.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	c, err := Body[api.Claim](r, true)
 	if err != nil {
@@ -65,7 +68,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	case c.N < 1 || c.N > maxBatch:
 		return job.Errorf(job.Invalid, "claim", "", "n must be 1 to %d", maxBatch)
 	case len(c.From) < 1 || len(c.From) > maxPlaces:
-		return job.Errorf(job.Invalid, "claim", "", "from must name 1 to %d places", maxPlaces)
+		return job.Errorf(job.Invalid, "claim", "", "from must name 1 to %d states", maxPlaces)
 	case c.Wait < 0 || c.Wait > maxWait:
 		return job.Errorf(job.Invalid, "claim", "", "wait must be 0 to %g seconds", maxWait)
 	}
@@ -92,7 +95,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 	return lean.Reply(w, func(b []byte) []byte { return lean.AppendClaimed(b, jobs) })
 }
 
-// poll waits for jobs. An answer that nobody reads any more costs their first lease, nothing else.
+// poll waits for jobs. An answer that is no longer read costs their first lease, nothing else.
 func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]job.Job, error) {
 	wait := seconds(c.Wait)
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + 30*time.Second))
@@ -140,7 +143,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, api.Renewed{Lost: lost})
 }
 
-// conclude finds the records that the reports are about and hands both to the engine.
+// conclude finds the records of the reports and passes both to the engine.
 func (s *Server) conclude(ctx context.Context, worker string, reports []remote.Report) ([]job.Result, error) {
 	asked := make([]job.Lease, len(reports))
 	for i := range reports {
@@ -172,7 +175,8 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []remote.R
 	var goodReports []remote.Report
 	for i := range reports {
 		if results[i].Err == nil {
-			good, goodRecords, goodReports = append(good, i), append(goodRecords, records[i]), append(goodReports, reports[i])
+			good, goodRecords, goodReports = append(good, i), append(goodRecords, records[i]), append(goodReports,
+				reports[i])
 		}
 	}
 	if len(good) == 0 {
@@ -221,8 +225,9 @@ func (s *Server) maySpawn(ctx context.Context, r *remote.Report) error {
 	return nil
 }
 
-// leases keeps the records of jobs that workers outside hold, so that a report needs no read from the store. It is only a shortcut: what
-// is not there, or is there under another epoch, is read; the commit compares epochs in any case.
+// leases keeps the records of jobs that workers outside hold, so that a report needs no read from the store. It is
+// only a shortcut: what is not there, or is there under another epoch, is read; the commit compares epochs in any
+// case.
 type leases struct {
 	mu   sync.Mutex // guards jobs
 	jobs map[job.ID]job.Job
@@ -231,7 +236,7 @@ type leases struct {
 
 func newLeases(most int) *leases { return &leases{jobs: map[job.ID]job.Job{}, most: most} }
 
-// put keeps records; when there is no room, any other goes.
+// put keeps records; when there is no space, any other is dropped.
 func (l *leases) put(jobs ...job.Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

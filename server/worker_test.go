@@ -32,10 +32,12 @@ func TestWorkerCarriesAJobThrough(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	id := w.Post(engine.Order{Spec: map[string]string{"to": "Übersee <&>"}, Group: "a\"b"}).ID
 	jobs := claimJobs(w, "coach", 5)
-	if len(jobs) != 1 || jobs[0].ID != id || jobs[0].Epoch != 1 || jobs[0].Group != "a\"b" || string(jobs[0].Spec) != `{"to":"Übersee \u003c\u0026\u003e"}` {
+	if len(jobs) != 1 || jobs[0].ID != id || jobs[0].Epoch != 1 || jobs[0].Group != "a\"b" ||
+		string(jobs[0].Spec) != `{"to":"Übersee \u003c\u0026\u003e"}` {
 		t.Fatalf("got %+v", jobs)
 	}
-	if lost, err := w.Client.Renew(t.Context(), client.Renewal{Worker: "coach", Leases: []job.Lease{{Job: id, Epoch: 1}, {Job: id, Epoch: 7}}}); err != nil ||
+	if lost, err := w.Client.Renew(t.Context(),
+		client.Renewal{Worker: "coach", Leases: []job.Lease{{Job: id, Epoch: 1}, {Job: id, Epoch: 7}}}); err != nil ||
 		len(lost) != 1 || lost[0].Epoch != 7 {
 		t.Errorf("got %v, %v", lost, err)
 	}
@@ -67,12 +69,14 @@ func TestStaleReport(t *testing.T) {
 			}}); err != nil {
 				t.Fatal(err)
 			}
-			again := w.Request(http.MethodPost, "/api/v1/worker/report", `{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
+			again := w.Request(http.MethodPost, "/api/v1/worker/report",
+				`{"worker":"slow","reports":[{"job":"`+string(id)+`","epoch":1}]}`)
 			p := w.Problem(again, http.StatusConflict, job.Stale)
 			if p.Job != id {
 				t.Errorf("got %+v", p)
 			}
-			_, err := w.Client.Report(t.Context(), client.Reports{Worker: "slow", Reports: []client.Report{{Job: id, Epoch: 1}}})
+			_, err := w.Client.Report(t.Context(),
+				client.Reports{Worker: "slow", Reports: []client.Report{{Job: id, Epoch: 1}}})
 			if job.KindOf(err) != job.Stale {
 				t.Errorf("got %v", err)
 			}
@@ -84,11 +88,13 @@ func TestForeignClaim(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	w.Post(engine.Order{})
 	j := claimJobs(w, "honest", 1)[0]
-	_, err := w.Client.Report(t.Context(), client.Reports{Worker: "thief", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}})
+	_, err := w.Client.Report(t.Context(),
+		client.Reports{Worker: "thief", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}})
 	if job.KindOf(err) != job.Stale {
 		t.Errorf("got %v", err)
 	}
-	if _, err := w.Client.Report(t.Context(), client.Reports{Worker: "honest", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}}); err != nil {
+	if _, err := w.Client.Report(t.Context(),
+		client.Reports{Worker: "honest", Reports: []client.Report{{Job: j.ID, Epoch: j.Epoch}}}); err != nil {
 		t.Errorf("the control: %v", err)
 	}
 }
@@ -123,7 +129,8 @@ func TestReportsStandAlone(t *testing.T) {
 			t.Errorf("report %d: got %q, want %q (%+v)", i, kind, kinds[i], r)
 		}
 	}
-	if got[0].State != "Sorting" || got[0].Held || got[4].State != "Lost" || !got[4].Ended || got[4].Outcome != lc.Failed {
+	if got[0].State != "Sorting" || got[0].Held || got[4].State != "Lost" || !got[4].Ended ||
+		got[4].Outcome != lc.Failed {
 		t.Errorf("got %+v", got)
 	}
 	if can := got[3].Problem.Can; len(can) == 0 {
@@ -184,11 +191,13 @@ func TestLongPoll(t *testing.T) {
 func TestLeanAnswers(t *testing.T) {
 	w := servertest.Open(t, nil, nil)
 	for _, o := range []engine.Order{
-		{}, {Group: "g<&>\u2028", Owner: "ö\x00\"\\", Spec: []int{1, 2}}, {Group: "plain", Owner: "ann", Deadline: time.Now().Add(time.Hour)},
+		{}, {Group: "g<&>\u2028", Owner: "ö\x00\"\\", Spec: []int{1, 2}},
+		{Group: "plain", Owner: "ann", Deadline: time.Now().Add(time.Hour)},
 	} {
 		w.Post(o)
 	}
-	answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/worker/claim", `{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
+	answer, text := w.Ask(w.Request(http.MethodPost, "/api/v1/worker/claim",
+		`{"worker":"w","from":[{"kind":"test.letter","state":"Posted"}],"n":9}`))
 	var claimed client.Claimed
 	if err := json.Unmarshal([]byte(text), &claimed); err != nil || answer.StatusCode != 200 || len(claimed.Jobs) != 3 {
 		t.Fatalf("%s: %v: %s", answer.Status, err, text)
@@ -204,7 +213,8 @@ func TestLeanAnswers(t *testing.T) {
 	}
 	_, text = w.Ask(w.Request(http.MethodPost, "/api/v1/worker/report", string(body)))
 	var results client.Results
-	if err := json.Unmarshal([]byte(text), &results); err != nil || len(results.Results) != 3 || results.Results[2].Problem == nil {
+	if err := json.Unmarshal([]byte(text), &results); err != nil || len(results.Results) != 3 ||
+		results.Results[2].Problem == nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	same(t, text, results)

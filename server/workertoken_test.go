@@ -37,11 +37,13 @@ func claimOf(worker string, states ...lc.State) string {
 	return fmt.Sprintf(`{"worker":%q,"n":1,"from":[%s]}`, worker, strings.Join(from, ","))
 }
 
-// TestWorkerToken: a worker claims and reports only what its token names, under the name of its owner, whatever it says. An admin is not limited.
+// TestWorkerToken: a worker claims and reports only what its token names, under the name of its owner, whatever the
+// request has. An admin is not limited.
 func TestWorkerToken(t *testing.T) {
 	var posted, all string
 	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
-		posted, all = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "carrier", "test.letter,test.other/Posted")
+		posted, all = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "carrier",
+			"test.letter,test.other/Posted")
 	})
 	nothing := g.Tokens[token.Worker]
 	for range 8 {
@@ -53,19 +55,25 @@ func TestWorkerToken(t *testing.T) {
 		states []lc.State
 		status int
 	}{
-		"named": {posted, []lc.State{"Posted"}, http.StatusOK}, "another state": {posted, []lc.State{"Sorting"}, http.StatusForbidden},
-		"one of two": {posted, []lc.State{"Posted", "Sorting"}, http.StatusForbidden}, "the whole kind": {all, []lc.State{"Posted", "Sorting", "Riding"}, http.StatusOK},
-		"no scope": {nothing, []lc.State{"Posted"}, http.StatusForbidden}, "admin": {g.Tokens[token.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
-		"user": {g.Tokens[token.User], []lc.State{"Posted"}, http.StatusForbidden}, "a state nobody works on": {all, []lc.State{"Held"}, http.StatusConflict},
+		"named":                {posted, []lc.State{"Posted"}, http.StatusOK},
+		"another state":        {posted, []lc.State{"Sorting"}, http.StatusForbidden},
+		"one of two":           {posted, []lc.State{"Posted", "Sorting"}, http.StatusForbidden},
+		"the whole kind":       {all, []lc.State{"Posted", "Sorting", "Riding"}, http.StatusOK},
+		"no scope":             {nothing, []lc.State{"Posted"}, http.StatusForbidden},
+		"admin":                {g.Tokens[token.Admin], []lc.State{"Posted", "Sorting"}, http.StatusOK},
+		"user":                 {g.Tokens[token.User], []lc.State{"Posted"}, http.StatusForbidden},
+		"a state without work": {all, []lc.State{"Held"}, http.StatusConflict},
 	} {
-		if answer, text := g.Ask(g.With(c.secret, http.MethodPost, claim, claimOf("somebody", c.states...))); answer.StatusCode != c.status {
+		if answer, text := g.Ask(g.With(c.secret, http.MethodPost, claim,
+			claimOf("somebody", c.states...))); answer.StatusCode != c.status {
 			t.Errorf("%s: got %s %s", name, answer.Status, text)
 		}
 	}
 	id := g.Post(engine.Order{Owner: "one"}).ID
 	var j job.Job
 	for j.ID != id { // whatever else is there goes first
-		if answer, text := g.Ask(g.With(posted, http.MethodPost, claim, claimOf("carrier", "Posted"))); answer.StatusCode != http.StatusOK || strings.Contains(text, `"jobs":[]`) {
+		if answer, text := g.Ask(g.With(posted, http.MethodPost, claim,
+			claimOf("carrier", "Posted"))); answer.StatusCode != http.StatusOK || strings.Contains(text, `"jobs":[]`) {
 			t.Fatalf("got %s %s", answer.Status, text)
 		}
 		var err error
@@ -80,13 +88,16 @@ func TestWorkerToken(t *testing.T) {
 		t.Errorf("the worker is %q, want the owner of the token", j.Worker)
 	}
 	report := fmt.Sprintf(`{"worker":"poster","reports":[{"job":%q,"epoch":%d}]}`, id, j.Epoch)
-	if answer, _ := g.Ask(g.With(all, http.MethodPost, "/api/v1/worker/report", report)); answer.StatusCode != http.StatusConflict {
+	if answer, _ := g.Ask(g.With(all, http.MethodPost, "/api/v1/worker/report",
+		report)); answer.StatusCode != http.StatusConflict {
 		t.Errorf("a report under another's name: got %s", answer.Status)
 	}
-	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report", report)); answer.StatusCode != http.StatusOK {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report",
+		report)); answer.StatusCode != http.StatusOK {
 		t.Errorf("its own report: got %s %s", answer.Status, text)
 	}
-	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report", strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
+	if answer, text := g.Ask(g.With(posted, http.MethodPost, "/api/v1/worker/report",
+		strings.Replace(report, `"epoch":1`, `"epoch":2`, 1))); answer.StatusCode < 400 {
 		t.Errorf("a report beyond its scope: got %s %s", answer.Status, text)
 	}
 }
@@ -95,15 +106,18 @@ func TestWorkerToken(t *testing.T) {
 func TestWorkerTokenSpawns(t *testing.T) {
 	var posted, sorting string
 	g := servertest.GuardWith(t, func(g *servertest.Guarded, _ *server.Options) {
-		posted, sorting = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "sorter", "test.letter/Sorting")
+		posted, sorting = addWorker(t, g, "poster", "test.letter/Posted"), addWorker(t, g, "sorter",
+			"test.letter/Sorting")
 	})
 	id := g.Post(engine.Order{}).ID
 	spawn := func(secret string, state lc.State, keep string, epoch int) (int, string) {
-		if answer, text := g.Ask(g.With(secret, http.MethodPost, "/api/v1/worker/claim", claimOf("", state))); !strings.Contains(text, string(id)) {
+		if answer, text := g.Ask(g.With(secret, http.MethodPost, "/api/v1/worker/claim",
+			claimOf("", state))); !strings.Contains(text, string(id)) {
 			t.Fatalf("claim: got %s %s", answer.Status, text)
 		}
 		answer, text := g.Ask(g.With(secret, http.MethodPost, "/api/v1/worker/"+keep, fmt.Sprintf(
-			`{"worker":"","reports":[{"job":%q,"epoch":%d,"spawn":{"expected":1,"from":1,"jobs":[{"kind":"test.letter"}]}}]}`, id, epoch)))
+			`{"worker":"","reports":[{"job":%q,"epoch":%d,"spawn":{"expected":1,"from":1,"jobs":[{"kind":"test.letter"}]}}]}`,
+			id, epoch)))
 		return answer.StatusCode, text
 	}
 	if status, text := spawn(posted, "Posted", "report", 1); status != http.StatusOK {

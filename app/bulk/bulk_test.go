@@ -311,7 +311,8 @@ func TestBulkWorksUnderHolds(t *testing.T) {
 		if j, got := w.run(retry(2)); j.State != Completed || got.Done != 2 {
 			t.Errorf("got %s %+v", j.State, got)
 		}
-		if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: Kind}, "op", "no bulks today", time.Time{}); err != nil {
+		if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: Kind}, "op", "no bulks today",
+			time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		r := retry(2)

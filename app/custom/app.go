@@ -236,8 +236,10 @@ func (a *App) register(ctx context.Context, f *File) error {
 // work makes what the engine registers.
 func (a *App) work(f *File) engine.Work {
 	w := engine.Work{
-		Life: f.Table, Prefix: f.spec.Prefix, Slots: f.spec.Slots, Keep: time.Duration(f.spec.Keep), Adopts: f.spec.Adopts,
-		Outside: true, Orders: true, Steps: map[lifecycle.State]engine.Step{}, Policies: map[lifecycle.State]engine.Policy{},
+		Life: f.Table, Prefix: f.spec.Prefix, Slots: f.spec.Slots, Keep: time.Duration(f.spec.Keep),
+		Adopts:  f.spec.Adopts,
+		Outside: true, Orders: true, Steps: map[lifecycle.State]engine.Step{},
+		Policies: map[lifecycle.State]engine.Policy{},
 	}
 	for state, s := range f.spec.Work {
 		switch {
@@ -256,7 +258,8 @@ func (a *App) work(f *File) engine.Work {
 	}
 	for _, l := range f.spec.Limits {
 		w.Limits = append(w.Limits, job.Limit{
-			Name: l.Name, Kind: job.Kind(f.Table.Name()), Guard: l.States, Max: l.Max, PerOwner: l.Per == "owner", PerGroup: l.Per == "group",
+			Name: l.Name, Kind: job.Kind(f.Table.Name()), Guard: l.States, Max: l.Max, PerOwner: l.Per == "owner",
+			PerGroup: l.Per == "group",
 		})
 	}
 	return w

@@ -34,7 +34,7 @@ states:
       - {event: accept, to: Done, by: worker, class: pass, doc: The pages are good.}
       - {event: reject, to: Failed, by: [worker, timer], class: fail, doc: A page is unreadable.}
   - {state: Done, kind: end, outcome: ok, doc: Checked.}
-  - {state: Failed, kind: end, outcome: failed, doc: Somebody has to look.}
+  - {state: Failed, kind: end, outcome: failed, doc: A person decides.}
 work:
   Checking:
     command: [check]
@@ -217,12 +217,15 @@ func TestLifecyclesAreKept(t *testing.T) {
 	}
 }
 
-// TestRemove: a lifecycle is removed with its file when its jobs are deleted, and refused before. It can be added again.
+// TestRemove: a lifecycle is removed with its file when its jobs are deleted, and refused before. It can be added
+// again.
 func TestRemove(t *testing.T) {
-	text := []byte(strings.Replace(check, "doc: Checked.}", `doc: Checked., arrows: [{event: delete, to: Deleted, by: operator, doc: x.}]}
+	text := []byte(strings.Replace(check, "doc: Checked.}",
+		`doc: Checked., arrows: [{event: delete, to: Deleted, by: operator, doc: x.}]}
   - {state: Deleted, kind: end, doc: Deleted.}`, 1))
 	dir, site := t.TempDir(), t.TempDir()
-	if err := os.WriteFile(filepath.Join(site, "own.yaml"), bytes.ReplaceAll(text, []byte("lab.check"), []byte("lab.own")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(site, "own.yaml"),
+		bytes.ReplaceAll(text, []byte("lab.check"), []byte("lab.own")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	app, e, err := open(t, mem.New(), dir, exits(0, ""), site)
@@ -239,13 +242,15 @@ func TestRemove(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = app.Remove(t.Context(), "lab.check", "ann", "")
-		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "jobs of the kind lab.check: 1") || e.Life("lab.check") == nil {
+		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "jobs of the kind lab.check: 1") ||
+			e.Life("lab.check") == nil {
 			t.Errorf("while a job exists: %v", err)
 		}
 		if all, err := custom.Tables(site, filepath.Join(dir, "lifecycles")); err != nil || len(all) != 2 {
 			t.Errorf("the lifecycles in files: %v, %v", all, err)
 		}
-		if _, err := e.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator, Actor: "ann"}); err != nil {
+		if _, err := e.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lifecycle.Operator,
+			Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := app.Remove(t.Context(), "lab.check", "ann", ""); err != nil || e.Life("lab.check") != nil {
@@ -324,8 +329,8 @@ func TestTidy(t *testing.T) {
 	}
 }
 
-// TestNotifications posts the message of a command to the webhook of its lifecycle, once for its key. A name that the lifecycle does not have is
-// abandoned; without webhooks a message is refused.
+// TestNotifications posts the message of a command to the webhook of its lifecycle, once for its key. A name that the
+// lifecycle does not have is abandoned; without webhooks a message is refused.
 func TestNotifications(t *testing.T) {
 	got := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -344,7 +349,8 @@ func TestNotifications(t *testing.T) {
 	if j := complete(t, e); j.State != "Failed" {
 		t.Errorf("without webhooks: got %s", j.State)
 	}
-	if _, err := app.Add(t.Context(), []byte(check+"webhooks: {archive: \""+receiver.URL+"\"}\n"), "ann", ""); err != nil {
+	if _, err := app.Add(t.Context(), []byte(check+"webhooks: {archive: \""+receiver.URL+"\"}\n"), "ann",
+		""); err != nil {
 		t.Fatal(err)
 	}
 	j := complete(t, e)

@@ -105,8 +105,8 @@ func (a *App) conclude(ctx context.Context, r *engine.Run, life *lifecycle.Table
 	case !listed:
 		return engine.Retry(failure)
 	}
-	if arrow, ok := life.Transition(r.Job().State, lifecycle.Event(to)); ok {
-		if arrow.Class == lifecycle.Fail {
+	if move, ok := life.Transition(r.Job().State, lifecycle.Event(to)); ok {
+		if move.Class == lifecycle.Fail {
 			r.SetCause(failure.cause)
 			r.SetMessage(failure.text)
 		}
@@ -155,7 +155,8 @@ func describe(dir string, r *engine.Run) error {
 	j := r.Job()
 	text, err := json.Marshal(api.Leased{
 		ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Until: j.Until, Attempts: j.Attempts, Starts: j.Starts,
-		Retries: j.Retries, Expires: j.Expires, Parent: j.Parent, Group: j.Group, Owner: j.Owner, Spec: j.Spec, Data: j.Data,
+		Retries: j.Retries, Expires: j.Expires, Parent: j.Parent, Group: j.Group, Owner: j.Owner, Spec: j.Spec,
+		Data: j.Data,
 	})
 	if err != nil {
 		return job.Errorf(job.Internal, "describe", j.ID, "%w", err)

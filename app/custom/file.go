@@ -232,7 +232,8 @@ func (c *checker) check() {
 		c.problem([]string{"slots"}, "slots must be 1 to 1000")
 	}
 	for name, text := range s.Webhooks {
-		if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil {
+		if u, err := url.Parse(text); err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+			u.User != nil {
 			c.problem([]string{"webhooks", name}, "the webhook is not a URL of http or https without a password")
 		}
 	}

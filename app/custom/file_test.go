@@ -38,7 +38,7 @@ states:
     kind: end
     outcome: failed
     restartable: true
-    doc: Somebody has to look.
+    doc: A person decides.
     arrows:
       - {event: retry, reenter: [Scanning, Checking], by: [operator, owner], doc: Tried again.}
 work:

@@ -26,8 +26,8 @@ type alarmCases struct {
 
 var instanceLabel = regexp.MustCompile(`instance="([a-z]+)"`)
 
-// untested gives what the cases of promtool lack: for each alarm one that fires, and in the same case another instance for which it is silent.
-// It gives alarms of cases that no rule has as well.
+// untested gives what the cases of promtool lack: for each alarm one that fires, and in the same case another
+// instance for which it is silent. It gives alarms of cases that no rule has as well.
 func (c *alarmCases) untested(rules map[string]string) (wrong []string) {
 	fires, silent := map[string]bool{}, map[string]bool{}
 	for _, test := range c.Tests {
@@ -46,7 +46,8 @@ func (c *alarmCases) untested(rules map[string]string) (wrong []string) {
 			for _, in := range test.InputSeries {
 				m := instanceLabel.FindStringSubmatch(in.Series)
 				metric := selector.FindStringSubmatch(in.Series)
-				named := slices.ContainsFunc(selector.FindAllStringSubmatch(rules[a.Name], -1), func(n []string) bool { return n[1] == metric[1] })
+				named := slices.ContainsFunc(selector.FindAllStringSubmatch(rules[a.Name], -1),
+					func(n []string) bool { return n[1] == metric[1] })
 				silent[a.Name] = silent[a.Name] || named && !fired[m[1]]
 			}
 		}
@@ -61,8 +62,8 @@ func (c *alarmCases) untested(rules map[string]string) (wrong []string) {
 	return wrong
 }
 
-// TestAlarmsHaveCases: each rule of docs/alerts.yml has a case in docs/alerts_test.yml in which it fires for one instance and not for another.
-// make lint runs the cases with promtool; TestAlarms checks that the metrics exist.
+// TestAlarmsHaveCases: each rule of docs/alerts.yml has a case in docs/alerts_test.yml in which it fires for one
+// instance and not for another. make lint runs the cases with promtool; TestAlarms checks that the metrics exist.
 func TestAlarmsHaveCases(t *testing.T) {
 	var file struct {
 		Groups []struct {

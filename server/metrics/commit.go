@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// commits counts what the store's commit loop tells.
+// commits counts what the store's commit loop reports.
 type commits struct {
 	took, size prometheus.Observer
 }

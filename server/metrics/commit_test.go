@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// TestStoreTellsItsCommits: every operation that wrote is in exactly one of them, and what only read is in none.
-func TestStoreTellsItsCommits(t *testing.T) {
+// TestStoreReportsItsCommits: every operation that wrote is in exactly one of them, and what only read is in none.
+func TestStoreReportsItsCommits(t *testing.T) {
 	m := metrics.New(metrics.Options{})
 	var ops, commits, instant atomic.Int64
 	store, err := sqlite.Open(t.TempDir(), sqlite.Options{OnCommit: func(n int, took time.Duration) {
@@ -46,11 +46,12 @@ func TestStoreTellsItsCommits(t *testing.T) {
 	if got := store.Waiting(); got != 0 {
 		t.Errorf("%d operations wait", got)
 	}
-	if err := store.Close(); err != nil { // its loop has told everything then
+	if err := store.Close(); err != nil { // its loop has reported everything then
 		t.Fatal(err)
 	}
 	if ops.Load()-began != jobs || commits.Load() < 1 || instant.Load() > 0 {
-		t.Errorf("%d operations in %d commits, %d of them took no time; want %d operations", ops.Load(), commits.Load(), instant.Load(), jobs)
+		t.Errorf("%d operations in %d commits, %d of them took no time; want %d operations", ops.Load(),
+			commits.Load(), instant.Load(), jobs)
 	}
 	got := series(page(t, m))
 	if got["stagepost_commit_operations_sum"] != fmt.Sprint(began+jobs) {

@@ -132,7 +132,8 @@ func TestDashboard(t *testing.T) {
 	if err := json.Unmarshal(text, &board); err != nil {
 		t.Fatal(err)
 	}
-	if board.SchemaVersion < 41 || board.UID == "" || len(board.Templating.List) == 0 || board.Templating.List[0].Type != "datasource" {
+	if board.SchemaVersion < 41 || board.UID == "" || len(board.Templating.List) == 0 ||
+		board.Templating.List[0].Type != "datasource" {
 		t.Errorf("got schema %d, uid %q, variables %v", board.SchemaVersion, board.UID, board.Templating.List)
 	}
 	all, ids, panels := catalog(t), map[int]bool{}, 0
@@ -173,17 +174,18 @@ func TestEveryMetricIsShown(t *testing.T) {
 		for _, part := range []string{"_bucket", "_sum", "_count"} {
 			base = strings.TrimSuffix(base, part)
 		}
-		if strings.HasPrefix(name, "stagepost_") && !strings.Contains(shown.String(), base) && !slices.Contains(quiet, base) {
+		if strings.HasPrefix(name, "stagepost_") && !strings.Contains(shown.String(), base) &&
+			!slices.Contains(quiet, base) {
 			t.Errorf("%s stands neither on the dashboard nor in an alarm", base)
 		}
 	}
 }
 
-// quiet are metrics for those who look for something.
+// quiet are metrics for investigations.
 var quiet = []string{"stagepost_jobs_claimed", "stagepost_outbox_delivery_duration_seconds"}
 
-// TestAlarms reads docs/alerts.yml: every alarm has a severity, a sentence and a place in docs/operating.md, and its expression names only what
-// there is.
+// TestAlarms reads docs/alerts.yml: every alarm has a severity, a sentence and a heading in docs/operating.md, and its
+// expression names only what there is.
 func TestAlarms(t *testing.T) {
 	text, err := os.ReadFile("../../docs/alerts.yml")
 	if err != nil {
@@ -218,23 +220,26 @@ func TestAlarms(t *testing.T) {
 			if !strings.HasSuffix(r.Annotations["summary"], ".") || !anchor.MatchString(r.Annotations["runbook"]) {
 				t.Errorf("%s: %v", r.Alert, r.Annotations)
 			}
-			for _, l := range regexp.MustCompile(`\$labels\.([a-z_]+)`).FindAllStringSubmatch(r.Annotations["summary"], -1) {
+			labels := regexp.MustCompile(`\$labels\.([a-z_]+)`)
+			for _, l := range labels.FindAllStringSubmatch(r.Annotations["summary"], -1) {
 				if !strings.Contains(r.Expr, l[1]) && l[1] != "instance" && l[1] != "place" {
 					t.Errorf("%s: its sentence names the label %s, which its expression has not", r.Alert, l[1])
 				}
 			}
 		}
 	}
-	for _, topic := range []string{"OutboxLag", "GivenUp", "Stuck", "DiskRoom", "ClaimsLost", "CommitsSlow", "NoProgress", "RetentionFrozen"} {
+	for _, topic := range []string{"OutboxLag", "GivenUp", "Stuck", "DiskRoom", "ClaimsLost", "CommitsSlow",
+		"NoProgress", "RetentionFrozen"} {
 		if !seen["Stagepost"+topic] {
 			t.Errorf("there is no alarm Stagepost%s", topic)
 		}
 	}
 }
 
-// TestBindLater: metrics that are read before they are bound are those that need nobody.
+// TestBindLater: metrics that are read before they are bound are those without a source.
 func TestBindLater(t *testing.T) {
-	if got := page(t, metrics.New(metrics.Options{})); !strings.Contains(got, "stagepost_build_info{") || strings.Contains(got, "stagepost_slots") {
+	if got := page(t, metrics.New(metrics.Options{})); !strings.Contains(got, "stagepost_build_info{") ||
+		strings.Contains(got, "stagepost_slots") {
 		t.Errorf("got %s", got)
 	}
 }

@@ -22,7 +22,8 @@ import (
 
 // life is a short life with a queue, a stage of work and two ends.
 var life = lc.Must("test.letter",
-	lc.OnQueue("Posted", "Somebody posts it; a worker takes it.", lc.OnPass("begin", "Sorting", lc.Worker, "It is sorted."),
+	lc.OnQueue("Posted", "Somebody posts it; a worker takes it.",
+		lc.OnPass("begin", "Sorting", lc.Worker, "It is sorted."),
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "It cannot be read.")),
 	lc.OnWork("Sorting", "A worker sorts it.", lc.OnPass("finish", "Done", lc.Worker, "It is delivered."),
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "It has no address.")),
@@ -55,13 +56,16 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 	}
 	w.engine = e
 	w.Bind(metrics.Sources{
-		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 }, Watching: func() int { return 5 }, Backups: func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
+		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 },
+		Watching: func() int { return 5 },
+		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
 		More: []metrics.Source{
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
 			}, 0),
 			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {
-				return []compute.Agent{{Name: "node1", Up: true, Capacity: compute.Capacity{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}
+				return []compute.Agent{{Name: "node1", Up: true,
+					Capacity: compute.Capacity{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}
 			}),
 		},
 		Disks: func() map[string]string {
@@ -85,7 +89,8 @@ func page(t *testing.T, h http.Handler) string {
 	t.Helper()
 	answer := httptest.NewRecorder()
 	h.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	if answer.Code != http.StatusOK || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
+	if answer.Code != http.StatusOK ||
+		!strings.HasPrefix(answer.Header().Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Fatalf("got %d, %s: %s", answer.Code, answer.Header(), answer.Body)
 	}
 	return answer.Body.String()
@@ -102,7 +107,8 @@ func series(text string) map[string]string {
 	return all
 }
 
-// settled reads the metrics until they are what is wanted, or for long enough: an attempt is counted after the commit that ends it, for which others wait.
+// settled reads the metrics until they are what is wanted, or for long enough: an attempt is counted after the commit
+// that ends it, for which others wait.
 func (w *harness) settled(t *testing.T, want map[string]string) (got map[string]string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -135,7 +141,7 @@ func (w *harness) lives(t *testing.T) {
 	}
 }
 
-// sorts is a step that does what the job's spec says.
+// sorts is a step that does what the job's spec states.
 func sorts(_ context.Context, r *engine.Run) error {
 	var what string
 	if err := r.Spec(&what); err != nil {

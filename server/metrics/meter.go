@@ -10,8 +10,8 @@ import (
 
 var _ meter.Meter = (*Metrics)(nil)
 
-// meters counts what the engine tells. The counters of one kind, state and ending are looked up once and kept together: finding them by their
-// labels costs more than counting.
+// meters counts what the engine reports. The counters of one kind, state and ending are looked up once and kept
+// together: finding them by their labels costs more than counting.
 type meters struct {
 	attempts *prometheus.CounterVec
 	took     *prometheus.HistogramVec
@@ -26,18 +26,18 @@ type meters struct {
 	causes   *Values
 
 	ends    table[end, ended]
-	granted table[place, grants]
+	granted table[kindState, grants]
 }
 
-// place is a state of a kind.
-type place struct {
+// kindState is a state of a kind.
+type kindState struct {
 	kind  job.Kind
 	state lifecycle.State
 }
 
 // end is one way in which attempts at a state end.
 type end struct {
-	place
+	kindState
 	ending meter.Ending
 }
 
@@ -54,26 +54,37 @@ type grants struct {
 func newMeters(r *prometheus.Registry, causes int) meters {
 	return meters{
 		causes: newValues(causes),
-		attempts: counter(r, "attempts_total", "Attempts at states by how they ended: passed, waited, backed-up, failed, timed-out, yielded, poisoned.",
+		attempts: counter(r, "attempts_total",
+			"Attempts at states by how they ended: passed, waited, backed-up, failed, timed-out, yielded, poisoned.",
 			"kind", "state", "ending"),
-		took: histogram(r, "stage_duration_seconds", "Time that one attempt at a state took in this process, by how it ended.",
+		took: histogram(r, "stage_duration_seconds",
+			"Time that one attempt at a state took in this process, by how it ended.",
 			[]float64{.001, .005, .025, .1, .5, 2, 10, 60, 300, 1800, 7200, 28800}, "kind", "state", "ending"),
-		backoffs: counter(r, "backoffs_total", "Attempts that failed and are tried again after a pause, by cause.", "kind", "state", "cause"),
-		failures: counter(r, "failures_total", "Jobs that took a failure exit, by the state they were in and the cause.", "kind", "state", "cause"),
-		claims: counter(r, "claims_total", "Claims granted, by way: from the queue, or as a chain in the commit that ended the state before.",
+		backoffs: counter(r, "backoffs_total", "Attempts that failed and are tried again after a pause, by cause.",
+			"kind", "state", "cause"),
+		failures: counter(r, "failures_total",
+			"Jobs that took a failure exit, by the state they were in and the cause.", "kind", "state", "cause"),
+		claims: counter(r, "claims_total",
+			"Claims granted, by way: from the queue, or as a chain in the commit that ended the state before.",
 			"kind", "state", "way"),
-		waited: histogram(r, "queue_wait_seconds", "Time from entering a state to its first claim from the queue, of jobs that waited for nothing else.",
+		waited: histogram(r, "queue_wait_seconds",
+			"Time from entering a state to its first claim from the queue, of jobs that waited for nothing else.",
 			[]float64{.005, .025, .1, .5, 2, 10, 60, 300, 1800, 7200, 28800, 86400}, "kind", "state"),
-		lost: counter(r, "claims_lost_total", "Claims that ended without the worker's word: it fell silent, or the job was taken from it.", "kind", "state", "how"),
-		sent: counter(r, "outbox_deliveries_total", "Attempts to deliver mails and callbacks, by result: delivered, again, given-up.", "topic", "result"),
+		lost: counter(r, "claims_lost_total",
+			"Claims that ended without a report: the lease expired, or the job was moved away from its worker.", "kind",
+			"state", "how"),
+		sent: counter(r, "outbox_deliveries_total",
+			"Attempts to deliver mails and callbacks, by result: delivered, again, given-up.", "topic", "result"),
 		lag: histogram(r, "outbox_lag_seconds", "Time from the commit that wrote a message to its delivery.",
 			[]float64{.05, .25, 1, 5, 30, 120, 600, 3600, 21600, 86400}, "topic"),
-		sending: histogram(r, "outbox_delivery_duration_seconds", "Time that one attempt to deliver took.", []float64{.005, .025, .1, .5, 2, 10, 60}, "topic"),
+		sending: histogram(r, "outbox_delivery_duration_seconds", "Time that one attempt to deliver took.",
+			[]float64{.005, .025, .1, .5, 2, 10, 60}, "topic"),
 	}
 }
 
-// begin sets the counters that alarms look at to 0, for all values of their labels that are known: an increase from a counter that is not there yet is none. The
-// causes of failures are not known beforehand; their alarm counts a series that is new.
+// begin sets the counters that alarms use to 0, for all values of their labels that are known: an increase from a
+// counter that is not there yet is none. The causes of failures are not known beforehand; their alarm counts a series
+// that is new.
 func (m *meters) begin(s *Sources) {
 	for _, k := range s.Engine.Kinds() {
 		for _, stage := range s.Engine.Life(k).Stages() {
@@ -104,7 +115,7 @@ const (
 
 // Claimed is part of meter.Meter.
 func (m *Metrics) Claimed(c meter.Claimed) {
-	g := m.attempts.granted.of(place{c.Kind, c.State}, m.attempts.grants)
+	g := m.attempts.granted.of(kindState{c.Kind, c.State}, m.attempts.grants)
 	if c.Chain {
 		g.chain.Inc()
 		return
@@ -115,14 +126,15 @@ func (m *Metrics) Claimed(c meter.Claimed) {
 	}
 }
 
-func (m *meters) grants(p place) grants {
+func (m *meters) grants(p kindState) grants {
 	kind, state := string(p.kind), string(p.state)
-	return grants{m.claims.WithLabelValues(kind, state, "queue"), m.claims.WithLabelValues(kind, state, "chain"), m.waited.WithLabelValues(kind, state)}
+	return grants{m.claims.WithLabelValues(kind, state, "queue"), m.claims.WithLabelValues(kind, state, "chain"),
+		m.waited.WithLabelValues(kind, state)}
 }
 
 // Attempted is part of meter.Meter.
 func (m *Metrics) Attempted(a meter.Attempt) {
-	e := m.attempts.ends.of(end{place{a.Kind, a.State}, a.Ending}, m.attempts.ended)
+	e := m.attempts.ends.of(end{kindState{a.Kind, a.State}, a.Ending}, m.attempts.ended)
 	e.count.Inc()
 	if a.Took > 0 {
 		e.took.Observe(a.Took.Seconds())

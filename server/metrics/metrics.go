@@ -48,11 +48,14 @@ func New(o Options) *Metrics {
 	m := &Metrics{options: o, registry: prometheus.NewRegistry(), state: newState(o)}
 	m.attempts = newMeters(m.registry, o.Causes)
 	m.commits = newCommits(m.registry)
-	m.requests = histogram(m.registry, "http_request_duration_seconds", "Time to answer a request, by method, route and status. Event streams and long polls take as long as they are open.",
+	m.requests = histogram(m.registry, "http_request_duration_seconds",
+		"Time to answer a request, by method, route and status. Event streams and long polls take as long "+
+			"as they are open.",
 		[]float64{.001, .005, .025, .1, .5, 2, 10, 60}, "method", "route", "status")
 	build := gauge(m.registry, "build_info", "1, with the version of the program and of Go as labels.", "version", "go")
 	build.WithLabelValues(Valid(o.Version), runtime.Version()).Set(1)
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.handler = promhttp.HandlerFor(share(m.registry.Gather), promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 		MaxRequestsInFlight: mostReaders, Timeout: 3 * patience, // a reader may wait for two readings
@@ -103,8 +106,10 @@ func gauge(r *prometheus.Registry, name, help string, labels ...string) *prometh
 	return g
 }
 
-func histogram(r *prometheus.Registry, name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+func histogram(r *prometheus.Registry, name, help string, buckets []float64,
+	labels ...string) *prometheus.HistogramVec {
+	h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help,
+		Buckets: buckets}, labels)
 	r.MustRegister(h)
 	return h
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestCounts looks at what is counted of three jobs: one that passes, one that fails and one that is tried twice.
+// TestCounts checks the counts of three jobs: one that passes, one that fails and one that is tried twice.
 func TestCounts(t *testing.T) {
 	w := newHarness(t)
 	w.lives(t)
@@ -44,10 +44,11 @@ func TestCounts(t *testing.T) {
 		`stagepost_claims_total{kind="test.letter",state="Sorting",way="chain"}`:                    "3",
 		`stagepost_claims_total{kind="test.letter",state="Sorting",way="queue"}`:                    "1",
 		`stagepost_queue_wait_seconds_count{kind="test.letter",state="Posted"}`:                     "3",
-		`stagepost_queue_wait_seconds_count{kind="test.letter",state="Sorting"}`:                    "0", // it had been tried before
-		`stagepost_jobs{group="maps",kind="test.letter",stage="end",state="Done"}`:                  "1",
-		`stagepost_jobs{group="maps",kind="test.letter",stage="end",state="Lost"}`:                  "1",
-		`stagepost_work_bytes{group="maps",kind="test.letter",stage="end",state="Done"}`:            "100",
+		// it had been tried before
+		`stagepost_queue_wait_seconds_count{kind="test.letter",state="Sorting"}`:         "0",
+		`stagepost_jobs{group="maps",kind="test.letter",stage="end",state="Done"}`:       "1",
+		`stagepost_jobs{group="maps",kind="test.letter",stage="end",state="Lost"}`:       "1",
+		`stagepost_work_bytes{group="maps",kind="test.letter",stage="end",state="Done"}`: "100",
 		`stagepost_slots`:                                      "3",
 		`stagepost_holds`:                                      "0",
 		`stagepost_retention_frozen`:                           "0",
@@ -66,17 +67,19 @@ func TestCounts(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}
 	}
-	for _, part := range []string{`stagepost_disk_free_bytes{place="data"}`, `stagepost_disk_size_bytes{place="data"}`, "go_goroutines", "process_open_fds"} {
+	for _, part := range []string{`stagepost_disk_free_bytes{place="data"}`,
+		`stagepost_disk_size_bytes{place="data"}`, "go_goroutines", "process_open_fds"} {
 		if got[part] == "" {
 			t.Errorf("%s is missing", part)
 		}
 	}
 	if got[`stagepost_disk_free_bytes{place="new"}`] != "" {
-		t.Error("a place that does not exist yet has room")
+		t.Error("a directory that does not exist yet has space")
 	}
 }
 
-// TestExposition holds the page against the linter, which reads it as Prometheus would. The control is a page with a mistake.
+// TestExposition holds the page against the linter, which reads it as Prometheus would. The control is a page with a
+// mistake.
 func TestExposition(t *testing.T) {
 	w := everything(t)
 	text := page(t, w)
@@ -125,13 +128,17 @@ func flows(t *testing.T, m flow.Meter) {
 	t.Helper()
 	calls := 0
 	r, err := flow.New(flow.Linear("f",
-		&flow.Task{Name: "a", Attempts: flow.Attempts{Max: 2, First: time.Nanosecond}, Execute: func(context.Context, *flow.Call) (any, error) {
-			if calls++; calls == 1 {
-				return nil, errors.New("not yet")
-			}
-			return nil, nil
+		&flow.Task{Name: "a", Attempts: flow.Attempts{Max: 2, First: time.Nanosecond},
+			Execute: func(context.Context, *flow.Call) (any, error) {
+				if calls++; calls == 1 {
+					return nil, errors.New("not yet")
+				}
+				return nil, nil
+			}},
+		&flow.Task{Name: "b", Execute: func(context.Context, *flow.Call) (any, error) {
+			return nil,
+				errors.New("never")
 		}},
-		&flow.Task{Name: "b", Execute: func(context.Context, *flow.Call) (any, error) { return nil, errors.New("never") }},
 	), flow.Options{Listeners: []flow.Listener{flow.Metering(m)}})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +169,8 @@ func TestFlows(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"stagepost_flow_atoms_total task RUNNING": 2, "stagepost_flow_atoms_total task SUCCESS": 1, "stagepost_flow_atoms_total task FAILURE": 1,
+		"stagepost_flow_atoms_total task RUNNING": 2, "stagepost_flow_atoms_total task SUCCESS": 1,
+		"stagepost_flow_atoms_total task FAILURE":   1,
 		"stagepost_flow_atoms_total task REVERTING": 2, "stagepost_flow_atoms_total task REVERTED": 2,
 		"stagepost_flow_task_retries_total errors.errorString": 1,
 	}
@@ -173,12 +181,14 @@ func TestFlows(t *testing.T) {
 
 func hold(t *testing.T, w *harness, group string) {
 	t.Helper()
-	if _, err := w.engine.Operator().Hold(t.Context(), job.Scope{Group: group}, "ann", "test", time.Time{}); err != nil {
+	if _, err := w.engine.Operator().Hold(t.Context(), job.Scope{Group: group}, "ann", "test",
+		time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestGroupsAreBounded makes more groups than are told apart: those with the most open jobs are, the rest are one, and none is lost from the sum.
+// TestGroupsAreBounded makes more groups than are distinguished: those with the most open jobs are, the rest are one,
+// and none is lost from the sum.
 func TestGroupsAreBounded(t *testing.T) {
 	w := start(t, metrics.Options{Groups: 5}, mem.New(), sorts)
 	hold(t, w, "")
@@ -214,7 +224,7 @@ func TestGroupsAreBounded(t *testing.T) {
 	if len(groups) != 6 || sum != len(orders) || groups["g30"] != 4 || groups["g34"] != 4 || groups["other"] == 0 {
 		t.Errorf("got %v, sum %d of %d", groups, sum, len(orders))
 	}
-	more := make([]engine.Order, 10) // another one grows beyond those that are told apart: they stay
+	more := make([]engine.Order, 10) // another one grows beyond those that are distinguished: they stay
 	for i := range more {
 		more[i] = engine.Order{Kind: "test.letter", Group: "g00"}
 	}
@@ -222,15 +232,16 @@ func TestGroupsAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := count(); again["g30"] != 4 || again["g00"] != 0 {
-		t.Errorf("got %v: groups that were told apart must stay", again)
+		t.Errorf("got %v: groups that were distinguished must stay", again)
 	}
 }
 
-// TestCausesAreBounded: whoever reports may give any text as a cause.
+// TestCausesAreBounded: a worker may report any text as a cause.
 func TestCausesAreBounded(t *testing.T) {
 	w := start(t, metrics.Options{Causes: 3}, mem.New(), sorts)
 	for i := range 100 {
-		w.Attempted(meter.Attempt{Kind: "k", State: "s", Ending: meter.FailedBy, Cause: fmt.Sprintf("\xfe%d%s", i, strings.Repeat("x", 200))})
+		w.Attempted(meter.Attempt{Kind: "k", State: "s", Ending: meter.FailedBy,
+			Cause: fmt.Sprintf("\xfe%d%s", i, strings.Repeat("x", 200))})
 	}
 	n := 0
 	for name := range series(page(t, w)) {
@@ -259,7 +270,7 @@ func (b *broken) Count(ctx context.Context) ([]job.Tally, error) {
 	return b.Store.Count(ctx)
 }
 
-// TestSourceThatFails leaves out what a source does not tell, counts that, and gives the rest.
+// TestSourceThatFails leaves out what a source does not return, counts that, and gives the rest.
 func TestSourceThatFails(t *testing.T) {
 	store := &broken{Store: mem.New()}
 	w := start(t, metrics.Options{}, store, sorts)
@@ -269,28 +280,33 @@ func TestSourceThatFails(t *testing.T) {
 	}
 	store.down.Store(true)
 	got := page(t, w)
-	if strings.Contains(got, "\nstagepost_jobs{") || series(got)["stagepost_slots"] != "3" || series(got)[`stagepost_scrape_errors_total{source="jobs"}`] != "1" {
+	if strings.Contains(got, "\nstagepost_jobs{") || series(got)["stagepost_slots"] != "3" ||
+		series(got)[`stagepost_scrape_errors_total{source="jobs"}`] != "1" {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestOutbox looks at messages that wait and at those that were given up.
+// TestOutbox checks messages that wait and abandoned ones.
 func TestOutbox(t *testing.T) {
 	w := newHarness(t)
-	later := job.Message{Key: "later", Topic: "mail", Created: time.Now().Add(-time.Hour), Due: time.Now().Add(time.Hour)}
-	if _, err := w.engine.Submit(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{later}}); err != nil {
+	later := job.Message{Key: "later", Topic: "mail", Created: time.Now().Add(-time.Hour),
+		Due: time.Now().Add(time.Hour)}
+	if _, err := w.engine.Submit(t.Context(),
+		engine.Order{Kind: "test.letter", Outbox: []job.Message{later}}); err != nil {
 		t.Fatal(err)
 	}
 	got := series(page(t, w))
-	if age := got["stagepost_outbox_oldest_seconds"]; got["stagepost_outbox_pending"] != "1" || got["stagepost_outbox_due"] != "0" || !strings.HasPrefix(age, "360") {
+	if age := got["stagepost_outbox_oldest_seconds"]; got["stagepost_outbox_pending"] != "1" ||
+		got["stagepost_outbox_due"] != "0" || !strings.HasPrefix(age, "360") {
 		t.Errorf("got %s pending, %s due, %s s old", got["stagepost_outbox_pending"], got["stagepost_outbox_due"], age)
 	}
 	w.lives(t)
 	settled := func() bool {
 		got := series(page(t, w))
-		return got[`stagepost_outbox_deliveries_total{result="delivered",topic="mail"}`] == "1" && got[`stagepost_outbox_deliveries_total{result="given-up",topic="fax"}`] == "1"
+		return got[`stagepost_outbox_deliveries_total{result="delivered",topic="mail"}`] == "1" &&
+			got[`stagepost_outbox_deliveries_total{result="given-up",topic="fax"}`] == "1"
 	}
-	tick := time.NewTicker(time.Millisecond) // the engine tells nobody when a message is settled
+	tick := time.NewTicker(time.Millisecond) // the engine does not report when a message is settled
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); !settled(); <-tick.C {
 		if time.Now().After(deadline) {
@@ -299,17 +315,20 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// TestCountersBeginAtZero: the counters that alarms look at are there before anything happened, in every state in which an attempt can end.
+// TestCountersBeginAtZero: the counters that alarms use exist before anything happened, in every state in
+// which an attempt can end.
 func TestCountersBeginAtZero(t *testing.T) {
 	w := newHarness(t)
 	got := series(page(t, w))
 	var want []string
 	for _, state := range []string{"Posted", "Sorting"} {
 		for _, ending := range meter.Endings() {
-			want = append(want, fmt.Sprintf(`stagepost_attempts_total{ending="%s",kind="test.letter",state="%s"}`, ending, state))
+			want = append(want, fmt.Sprintf(`stagepost_attempts_total{ending="%s",kind="test.letter",state="%s"}`,
+				ending, state))
 		}
 		for _, how := range []string{"silent", "taken"} {
-			want = append(want, fmt.Sprintf(`stagepost_claims_lost_total{how="%s",kind="test.letter",state="%s"}`, how, state))
+			want = append(want, fmt.Sprintf(`stagepost_claims_lost_total{how="%s",kind="test.letter",state="%s"}`,
+				how, state))
 		}
 	}
 	for _, topic := range []string{"mail", "fax"} {

@@ -19,7 +19,8 @@ import (
 // readers is how many read the metrics at once.
 const readers = 20
 
-// readAtOnce has that many read the metrics at the same time, and gives how many answers were complete. Gate is closed when all requests are there.
+// readAtOnce has that many read the metrics at the same time, and gives how many answers were complete. Gate is
+// closed when all requests are there.
 func readAtOnce(t *testing.T, h http.Handler, gate chan struct{}) (complete int) {
 	t.Helper()
 	var arrived atomic.Int32
@@ -49,7 +50,8 @@ func readAtOnce(t *testing.T, h http.Handler, gate chan struct{}) (complete int)
 	}
 	for range readers {
 		text := <-answers
-		if strings.HasSuffix(text, "\n") && strings.Contains(text, "\nstagepost_things 2\n") && strings.Contains(text, "\nstagepost_jobs{") &&
+		if strings.HasSuffix(text, "\n") && strings.Contains(text, "\nstagepost_things 2\n") &&
+			strings.Contains(text, "\nstagepost_jobs{") &&
 			strings.Contains(text, "\nstagepost_scrape_errors_total{source=\"things\"} 0\n") {
 			complete++
 		}
@@ -57,8 +59,8 @@ func readAtOnce(t *testing.T, h http.Handler, gate chan struct{}) (complete int)
 	return complete
 }
 
-// TestTwentyReaders: while the engine works, 20 readers at once get everything, and the sources are asked once at a time. The control is a
-// handler that answers three at once, as there was.
+// TestTwentyReaders: while the engine works, 20 readers at once get everything, and the sources are asked once at a
+// time. The control is a handler that answers three at once, as there was.
 func TestTwentyReaders(t *testing.T) {
 	w := newHarness(t)
 	w.lives(t)
@@ -78,16 +80,18 @@ func TestTwentyReaders(t *testing.T) {
 	var now, most, asked atomic.Int32
 	var gate atomic.Pointer[chan struct{}]
 	m, gauge := metrics.New(metrics.Options{}), metrics.NewGauge("things", "Things.")
-	m.Bind(metrics.Sources{Engine: w.engine, More: []metrics.Source{{Name: "things", Gauges: []*prometheus.Desc{gauge}, Collect: func(_ context.Context, put metrics.Putter) error {
-		asked.Add(1)
-		if n := now.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		defer now.Add(-1)
-		<-*gate.Load()
-		put(gauge, 2)
-		return nil
-	}}}})
+	m.Bind(metrics.Sources{Engine: w.engine,
+		More: []metrics.Source{{Name: "things", Gauges: []*prometheus.Desc{gauge},
+			Collect: func(_ context.Context, put metrics.Putter) error {
+				asked.Add(1)
+				if n := now.Add(1); n > most.Load() {
+					most.Store(n)
+				}
+				defer now.Add(-1)
+				<-*gate.Load()
+				put(gauge, 2)
+				return nil
+			}}}})
 	open := make(chan struct{})
 	gate.Store(&open)
 	if n := readAtOnce(t, m, open); n != readers || most.Load() != 1 {

@@ -9,16 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// answer is what is told apart of answers.
+// answer is by what answers are distinguished.
 type answer struct {
 	method, route string
 	status        int
 }
 
 // methods are those that the API has routes for; a stranger may send any word.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPatch}
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete,
+	http.MethodOptions, http.MethodPatch}
 
-// Answered counts one answer of the API. route is the pattern that fitted, empty for none; status 0 is an answer that was broken off.
+// Answered counts one answer of the API. route is the pattern that fitted, empty for none; status 0 is an answer that
+// was broken off.
 func (m *Metrics) Answered(method, route string, status int, took time.Duration) {
 	if !slices.Contains(methods, method) {
 		method = Other

@@ -2,8 +2,9 @@ package metrics
 
 import "sync"
 
-// shared lets readers that come at the same time share one reading. Those that come while a reading is under way wait for the next one: what
-// a reader gets is never older than its request, and one reading is under way at most, however many readers there are.
+// shared lets readers that come at the same time share one reading. Those that come while a reading is under way wait
+// for the next one: what a reader gets is never older than its request, and one reading is under way at most, however
+// many readers there are.
 type shared[F any] struct {
 	from func() (F, error)
 
@@ -43,7 +44,7 @@ func (s *shared[F]) join() *reading[F] {
 	return s.next
 }
 
-// read makes readings until nobody waits for one.
+// read makes readings as long as a caller waits for one.
 func (s *shared[F]) read() {
 	for r := s.begin(); r != nil; r = s.begin() {
 		r.families, r.err = s.from()
@@ -51,7 +52,7 @@ func (s *shared[F]) read() {
 	}
 }
 
-// begin takes the next reading; nil if nobody waits for one.
+// begin takes the next reading; nil if no caller waits for one.
 func (s *shared[F]) begin() *reading[F] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

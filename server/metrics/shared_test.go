@@ -45,7 +45,8 @@ func TestReadersShareReadings(t *testing.T) {
 		g.open <- struct{}{}
 		synctest.Wait()
 		if len(first) != 1 || len(later) != 0 || g.begun != 2 {
-			t.Fatalf("after the first reading %d and %d readers have an answer, and %d readings have begun", len(first), len(later), g.begun)
+			t.Fatalf("after the first reading %d and %d readers have an answer, and %d readings have begun",
+				len(first), len(later), g.begun)
 		}
 		g.open <- struct{}{}
 		synctest.Wait()

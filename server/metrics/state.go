@@ -78,27 +78,34 @@ type state struct {
 func newState(o Options) *state {
 	return &state{
 		groups: Largest{most: o.Groups}, log: o.Log,
-		jobs: NewGauge("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, wait, end) and group; groups beyond a number are \"Other\".",
+		jobs: NewGauge("jobs", "Jobs by kind, state, the kind of stage that the state is (queue, work, "+
+			"wait, end) and group; groups beyond a number are \"Other\".",
 			"kind", "state", "stage", "group"),
-		claimed:  NewGauge("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage", "group"),
-		bytes:    NewGauge("work_bytes", "Size of the work of the jobs, as far as it is known.", "kind", "state", "stage", "group"),
-		oldest:   NewGauge("oldest_job_seconds", "How long the job that was created first of those in the state has been in it; ends are left out.", "kind", "state"),
-		holds:    NewGauge("holds", "Holds in force."),
-		slots:    NewGauge("slots", "Steps that may run at once."),
-		used:     NewGauge("slots_used", "Steps that run."),
-		stalled:  NewGauge("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
-		frozen:   NewGauge("retention_frozen", "1 while nothing is removed by its age because the clock is in doubt."),
-		backup:   NewGauge("backup_last_timestamp_seconds", "Moment whose state the newest backup has, as a Unix time; 0: there is none."),
+		claimed: NewGauge("jobs_claimed", "Of the jobs, those that a worker holds.", "kind", "state", "stage",
+			"group"),
+		bytes: NewGauge("work_bytes", "Size of the work of the jobs, as far as it is known.", "kind", "state",
+			"stage", "group"),
+		oldest: NewGauge("oldest_job_seconds",
+			"How long the job that was created first of those in the state has been in it; ends are left out.",
+			"kind", "state"),
+		holds:   NewGauge("holds", "Holds in force."),
+		slots:   NewGauge("slots", "Steps that may run at once."),
+		used:    NewGauge("slots_used", "Steps that run."),
+		stalled: NewGauge("sweep_stalled_seconds", "How long the engine's sweep has got nothing done."),
+		frozen:  NewGauge("retention_frozen", "1 while nothing is removed by its age because the clock is in doubt."),
+		backup: NewGauge("backup_last_timestamp_seconds",
+			"Moment whose state the newest backup has, as a Unix time; 0: there is none."),
 		interval: NewGauge("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
 		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: NewGauge("event_streams", "Open event streams."),
-		pending:  NewGauge("outbox_pending", "Messages that were neither delivered nor given up, counted up to 10000."),
+		pending:  NewGauge("outbox_pending", "Messages that are neither delivered nor abandoned, counted up to 10000."),
 		due:      NewGauge("outbox_due", "Of the pending messages, those that are due."),
 		age:      NewGauge("outbox_oldest_seconds", "Age of the oldest pending message among those counted."),
-		free:     NewGauge("disk_free_bytes", "Free room on the file system of a place.", "place"),
-		size:     NewGauge("disk_size_bytes", "Size of the file system of a place.", "place"),
+		free:     NewGauge("disk_free_bytes", "Free space of the file system of a directory.", "place"),
+		size:     NewGauge("disk_size_bytes", "Size of the file system of a directory.", "place"),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "scrape_errors_total", Help: "Readings of these metrics in which a source did not answer, by source.",
+			Namespace: namespace, Name: "scrape_errors_total",
+			Help: "Readings of these metrics in which a source did not answer, by source.",
 		}, []string{"source"}),
 	}
 }
@@ -106,7 +113,8 @@ func newState(o Options) *state {
 // Describe is part of prometheus.Collector.
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	all := []*prometheus.Desc{
-		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
+		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval,
+		s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
 	}
 	for _, source := range s.sources.Load().More {
 		all = append(all, source.Gauges...)
@@ -161,7 +169,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 // Putter gives one value to the reader.
 type Putter func(d *prometheus.Desc, v float64, labels ...string)
 
-// standing is what jobs are told apart by.
+// standing is by what jobs are distinguished.
 type standing struct{ kind, state, stage, group string }
 
 func (s *state) collectJobs(ctx context.Context, from *Sources, put Putter) error {
@@ -212,7 +220,8 @@ func (s *state) collectJobs(ctx context.Context, from *Sources, put Putter) erro
 func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.KindState, put Putter) error {
 	now := from.Engine.Clock().Now()
 	for _, p := range places {
-		page, err := from.Engine.Store().List(ctx, job.Query{Kinds: []job.Kind{p.Kind}, States: []lifecycle.State{p.State}, Oldest: true, Limit: 1})
+		page, err := from.Engine.Store().List(ctx,
+			job.Query{Kinds: []job.Kind{p.Kind}, States: []lifecycle.State{p.State}, Oldest: true, Limit: 1})
 		if err != nil {
 			return err
 		}
@@ -233,7 +242,7 @@ func (s *state) collectHolds(ctx context.Context, from *Sources, put Putter) err
 	return nil
 }
 
-// mostPending bounds the messages that one reading looks at.
+// mostPending bounds the messages of one reading.
 const mostPending = 10_000
 
 // unsettled lists messages that wait, the newest first.
@@ -277,7 +286,7 @@ func (s *state) collectDisks(_ context.Context, from *Sources, put Putter) error
 	for place, dir := range from.Disks() {
 		free, size, err := from.Space(dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // a place that nothing was stored in yet
+			continue // a directory that does not exist yet
 		}
 		if err != nil {
 			return err

@@ -165,7 +165,7 @@ func (p *Parameter) param(in string) *huma.Param {
 	return h
 }
 
-// pathTexts say what the parameters of paths are.
+// pathTexts describe the parameters of paths.
 var pathTexts = map[string]string{
 	"id": "Id of the job; of profiles, the profile.", "event": "Event of the job's lifecycle.",
 	"name": "Name of the object; of drawings, with the ending of the format.", "token": "Token of the request.",

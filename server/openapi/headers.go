@@ -18,8 +18,9 @@ var (
 	idempotencyKey = Parameter{Name: "Idempotency-Key", Doc: "As the field key; both must not differ."}
 	ifMatch        = Parameter{Name: "If-Match", Doc: "The ETag of the job; the answer is 412 if it has changed."}
 	ifNoneMatch    = Parameter{Name: "If-None-Match", Doc: "An ETag; the answer is 304 if the job has not changed."}
-	lastEventID    = Parameter{Name: "Last-Event-ID", Doc: "Id of the last message received; the stream continues after it."}
-	byteRange      = Parameter{Name: "Range", Doc: "The bytes of the file to send."}
+	lastEventID    = Parameter{Name: "Last-Event-ID",
+		Doc: "Id of the last message received; the stream continues after it."}
+	byteRange = Parameter{Name: "Range", Doc: "The bytes of the file to send."}
 )
 
 // headers lists the headers that an operation reads.

@@ -13,9 +13,9 @@ import (
 )
 
 // CheckAbsent holds every route of a part without its application against the rule of absent modules: 404 with a
-// sentence that names the setting, or the module that the program was made without. The table says by path what is
-// named, the longest that fits; "-" marks a route that answers all the same. A route for one job may say that there is
-// no such job. present is a server with the application, the control: there something answers instead of each sentence.
+// sentence that names the setting, or the module that the program was made without. The table has by path what is
+// named, the longest that fits; "-" marks a route that answers all the same. A route for one job may answer that the
+// job does not exist. present is a server with the application, the control: there an answer replaces each sentence.
 func CheckAbsent(t *testing.T, absent PartOf, present *Harness, named map[string]string) {
 	without, answered := Open(t, nil, nil, absent), map[string]bool{"-": true}
 	without.Server.Close()
@@ -33,7 +33,7 @@ func CheckAbsent(t *testing.T, absent PartOf, present *Harness, named map[string
 	for _, r := range absent(without).Routes {
 		name, ok := allowedFor(named, &r)
 		if !ok {
-			t.Errorf("%s %s: the table does not say what is named", r.Method, r.Pattern)
+			t.Errorf("%s %s: the table lacks what is named", r.Method, r.Pattern)
 			continue
 		}
 		p, status := problem(without, &r)
@@ -54,7 +54,7 @@ func CheckAbsent(t *testing.T, absent PartOf, present *Harness, named map[string
 	}
 	for path, name := range named {
 		if !answered[name] {
-			t.Errorf("control: %s: a server that has the application says the same of %s", path, name)
+			t.Errorf("control: %s: a server that has the application answers the same to %s", path, name)
 		}
 	}
 }

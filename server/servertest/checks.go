@@ -15,8 +15,9 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// CheckRoutes tries routes of a world: each answers, with the headers, to a request that is right, to one for a job that does not exist, to a strange
-// parameter, to a body that is garbage, from another origin and under another name. It closes the server, so that event streams end at once.
+// CheckRoutes tries routes of a server: each answers, with the headers, to a request that is right, to one for a job
+// that does not exist, to a strange parameter, to a body that is garbage, from another origin and under another name.
+// It closes the server, so that event streams end at once.
 func CheckRoutes(t *testing.T, w *Harness, routes []server.Route) {
 	w.Server.Close()
 	for _, r := range routes {
@@ -28,7 +29,8 @@ func CheckRoutes(t *testing.T, w *Harness, routes []server.Route) {
 				t.Errorf("it needs a sentence and a role: %q, %q", r.Doc, r.Who)
 			}
 			at := func(id job.ID) string {
-				return strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "test.letter", "{$}", "").Replace(r.Pattern)
+				return strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "test.letter", "{$}",
+					"").Replace(r.Pattern)
 			}
 			answer, text := w.Ask(w.Request(r.Method, at(id), ""))
 			CheckHeaders(t, answer)
@@ -105,27 +107,32 @@ func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bo
 	return roles, ok
 }
 
-// CheckRoles asks routes in every role, without a token, and with ones that are malformed, expired and revoked. The table says by hand which roles
-// may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for everybody without a token; a method may stand before a path.
+// CheckRoles asks routes in every role, without a token, and with ones that are malformed, expired and revoked. The
+// table has by hand which roles may use what lies below a path: u(ser), o(perator), w(orker), a(dmin), or * for
+// everybody without a token; a method may stand before a path.
 func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
 	g.Server.Close() // event streams end at once
 	mine := g.Post(engine.Order{Owner: "ann"}).ID
 	letters := map[token.Role]string{token.User: "u", token.Operator: "o", token.Worker: "w", token.Admin: "a"}
 	refused := map[string]string{
-		"none": "", "malformed": "stp_x", "unknown": g.other(), "expired": g.add(t, "ann", token.Admin, time.Now().Add(-time.Hour)),
+		"none": "", "malformed": "stp_x", "unknown": g.other(),
+		"expired": g.add(t, "ann", token.Admin, time.Now().Add(-time.Hour)),
 	}
 	for _, r := range routes {
 		roles, ok := allowedFor(allowed, &r)
 		if !ok {
-			t.Errorf("%s %s: the table does not say who may", r.Method, r.Pattern)
+			t.Errorf("%s %s: the table lacks who may", r.Method, r.Pattern)
 			continue
 		}
-		path := strings.NewReplacer("{id}", string(mine), "{event}", "hold", "{name}", "test.letter", "{$}", "", "{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
+		path := strings.NewReplacer("{id}", string(mine), "{event}", "hold", "{name}", "test.letter", "{$}", "",
+			"{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
 		for role, secret := range g.Tokens {
 			want := roles == "*" || strings.Contains(roles, letters[role])
 			answer, text := g.Ask(g.With(secret, r.Method, path, ""))
-			if got := answer.StatusCode != http.StatusUnauthorized && answer.StatusCode != http.StatusForbidden; got != want {
-				t.Errorf("%s %s as %s: got %s, want it let in: %v: %s", r.Method, r.Pattern, role, answer.Status, want, text)
+			if got := answer.StatusCode != http.StatusUnauthorized &&
+				answer.StatusCode != http.StatusForbidden; got != want {
+				t.Errorf("%s %s as %s: got %s, want it let in: %v: %s", r.Method, r.Pattern, role, answer.Status,
+					want, text)
 			}
 			if !want {
 				g.Problem(g.With(secret, r.Method, path, ""), http.StatusForbidden, job.Refused)
@@ -133,26 +140,30 @@ func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[str
 		}
 		for what, secret := range refused {
 			if roles == "*" {
-				if answer, _ := g.Ask(g.With(secret, r.Method, path, "")); answer.StatusCode == http.StatusUnauthorized {
+				if answer, _ := g.Ask(g.With(secret, r.Method, path,
+					"")); answer.StatusCode == http.StatusUnauthorized {
 					t.Errorf("%s %s is for anyone: %s", r.Method, r.Pattern, answer.Status)
 				}
 				continue
 			}
 			answer, text := g.Ask(g.With(secret, r.Method, path, ""))
 			CheckHeaders(t, answer)
-			if answer.StatusCode != http.StatusUnauthorized || !strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), `Bearer realm="stagepost"`) {
-				t.Errorf("%s %s with a token that is %s: got %s %q", r.Method, r.Pattern, what, answer.Status, answer.Header.Get("WWW-Authenticate"))
+			if answer.StatusCode != http.StatusUnauthorized ||
+				!strings.HasPrefix(answer.Header.Get("WWW-Authenticate"), `Bearer realm="stagepost"`) {
+				t.Errorf("%s %s with a token that is %s: got %s %q", r.Method, r.Pattern, what, answer.Status,
+					answer.Header.Get("WWW-Authenticate"))
 			}
 			if secret != "" && strings.Contains(text, secret) {
 				t.Errorf("the answer has the token: %s", text)
 			}
 		}
-		g.Problem(g.With(g.Tokens[token.Admin], r.Method, path+"?token="+g.Tokens[token.Admin], ""), http.StatusBadRequest, job.Invalid)
+		g.Problem(g.With(g.Tokens[token.Admin], r.Method, path+"?token="+g.Tokens[token.Admin], ""),
+			http.StatusBadRequest, job.Invalid)
 	}
 }
 
-// CheckForeign compares what a user gets for the job of another with what it gets for none, byte for byte and header by header. The control
-// is its own job, and the operator, who sees both.
+// CheckForeign compares what a user gets for the job of another with what it gets for none, byte for byte and header
+// by header. The control is its own job, and the operator, who sees both.
 func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
 	g.Server.Close()
 	foreign, mine := g.Post(engine.Order{Owner: "bob"}).ID, g.Post(engine.Order{Owner: "ann"}).ID
@@ -166,15 +177,18 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 		for _, body := range []string{"", `{"no such field":1}`, "{"} {
 			for _, query := range []string{"", "?nonsense=1"} {
 				at := func(id job.ID) *http.Request {
-					path := strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}", "graph.svg").Replace(r.Pattern)
+					path := strings.NewReplacer("{id}", string(id), "{event}", "hold", "{name}",
+						"graph.svg").Replace(r.Pattern)
 					return g.With(ann, r.Method, path+query, body)
 				}
 				a, foreignText := g.Ask(at(foreign))
 				b, noneText := g.Ask(at(none))
 				a.Header.Del("Date")
 				b.Header.Del("Date")
-				if got := strings.ReplaceAll(foreignText, string(foreign), string(none)); got != noneText || a.StatusCode != http.StatusNotFound || b.StatusCode != http.StatusNotFound {
-					t.Errorf("%s %s: got %d %s, for none %d %s", r.Method, r.Pattern, a.StatusCode, foreignText, b.StatusCode, noneText)
+				if got := strings.ReplaceAll(foreignText, string(foreign), string(none)); got != noneText ||
+					a.StatusCode != http.StatusNotFound || b.StatusCode != http.StatusNotFound {
+					t.Errorf("%s %s: got %d %s, for none %d %s", r.Method, r.Pattern, a.StatusCode, foreignText,
+						b.StatusCode, noneText)
 				}
 				if diff := cmp.Diff(a.Header, b.Header); diff != "" {
 					t.Errorf("%s %s: %s", r.Method, r.Pattern, diff)
@@ -184,7 +198,8 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 	}
 	for secret, ids := range map[string][]job.ID{ann: {mine}, g.Tokens[token.Operator]: {mine, foreign}} {
 		for _, id := range ids {
-			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(id), "")); answer.StatusCode != http.StatusOK {
+			if answer, text := g.Ask(g.With(secret, http.MethodGet, "/api/v1/jobs/"+string(id),
+				"")); answer.StatusCode != http.StatusOK {
 				t.Errorf("got %s %s", answer.Status, text)
 			}
 		}

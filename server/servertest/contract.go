@@ -114,8 +114,8 @@ func (c *Contract) check(method, path string, head bool, answer *http.Response, 
 	return c.valid(of.Schema.Ref, text)
 }
 
-// CheckMessage returns an error if a message of a stream is not one that the description has for the request: its event,
-// its data. Requests without an operation are not checked.
+// CheckMessage returns an error if a message of a stream is not one that the description has for the request: its
+// event, its data. Requests without an operation are not checked.
 func (c *Contract) CheckMessage(r *http.Request, name string, data []byte) error {
 	_, pattern := c.mux.Handler(r)
 	_, path, _ := strings.Cut(pattern, " ")
@@ -204,7 +204,7 @@ var jsonTypes = []string{"application/json", "application/problem+json"}
 // checked is a transport that checks each answer in JSON.
 type checked struct {
 	http.RoundTripper
-	world *Harness
+	harness *Harness
 }
 
 // RoundTrip is part of http.RoundTripper.
@@ -212,8 +212,8 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.RoundTripper.RoundTrip(r)
 	if err == nil && answer.Header.Get("Content-Type") == "text/event-stream" {
 		answer.Body = &messages{ReadCloser: answer.Body, check: func(name string, data []byte) {
-			if err := c.world.contract().CheckMessage(r, name, data); err != nil {
-				c.world.T.Error(err)
+			if err := c.harness.contract().CheckMessage(r, name, data); err != nil {
+				c.harness.T.Error(err)
 			}
 		}}
 		return answer, nil
@@ -225,8 +225,8 @@ func (c checked) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.world.contract().Check(r, answer, text); err != nil {
-		c.world.T.Error(err)
+	if err := c.harness.contract().Check(r, answer, text); err != nil {
+		c.harness.T.Error(err)
 	}
 	answer.Body = read{bytes.NewReader(text), answer.Body}
 	return answer, nil

@@ -16,17 +16,19 @@ import (
 )
 
 // legal has a value of each filter whose values are limited to a vocabulary: others are refused with the known ones.
-var legal = map[string]string{"kind": "test.letter", "state": "Riding", "outcome": "ok", "topic": "callback", "service": "default"}
+var legal = map[string]string{"kind": "test.letter", "state": "Riding", "outcome": "ok", "topic": "callback",
+	"service": "default"}
 
 // open lists the filters with values that people or workers choose: of a value that no entry has, the list is empty.
 var open = []string{
-	"actor", "ark", "cause", "digest", "event", "group", "job", "key", "label", "local_id", "name", "owner", "parent", "tag", "worker",
+	"actor", "ark", "cause", "digest", "event", "group", "job", "key", "label", "local_id", "name", "owner", "parent",
+	"tag", "worker",
 }
 
-// CheckFilters compares the parameters of every route with one rule. A parameter that does not exist is refused. A filter
-// of a list that is declared as repeatable is also a list with commas, any other one is refused if it is given twice; a
-// value that is not possible is refused with the values that are. Paths has the paths of routes that need one; known are
-// values of filters in place of the usual ones.
+// CheckFilters compares the parameters of every route with one rule. A parameter that does not exist is refused. A
+// filter of a list that is declared as repeatable is also a list with commas, any other one is refused if it is given
+// twice; a value that is not possible is refused with the values that are. Paths has the paths of routes that need
+// one; known are values of filters in place of the usual ones.
 func CheckFilters(t *testing.T, w *Harness, routes []server.Route, paths, known map[string]string) {
 	id := string(w.Post(engine.Order{}).ID)
 	checked := 0

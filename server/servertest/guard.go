@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// Guarded is a server that wants tokens.
+// Guarded is a server that requires tokens.
 type Guarded struct {
 	*Harness
 	File   string

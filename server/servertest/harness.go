@@ -30,23 +30,24 @@ var Letter = lc.Must("test.letter",
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "it cannot be read")),
 	lc.OnWait("Held", "its town is shut; an operator lets it go on",
 		lc.On("release", "Posted", lc.Operator, "the town is open again"),
-		lc.On("delete", "Burnt", lc.Operator, "nobody wants it").Sets(lc.Cancelled)),
+		lc.On("delete", "Burnt", lc.Operator, "it is of no use").Sets(lc.Cancelled)),
 	lc.OnWork("Sorting", "a clerk reads the address",
 		lc.OnPass("next", "Riding", lc.Worker, "the address is known"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "there is no such place"),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the address does not exist"),
 		lc.OnFail("stop", "Lost", lc.Operator, "an operator takes it out")),
 	lc.OnWork("Riding", "a coach carries it",
-		lc.OnPass("finish", "Delivered", lc.Worker, "it is in the right hands"),
+		lc.OnPass("finish", "Delivered", lc.Worker, "it was delivered"),
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the coach broke down")),
-	lc.OnEnd("Delivered", lc.OK, "it is in the right hands",
+	lc.OnEnd("Delivered", lc.OK, "it was delivered",
 		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "kept long enough")),
 	lc.OnEnd("Lost", lc.Failed, "it went wrong somewhere",
 		lc.OnReenter("retry", lc.Operator|lc.Owner, "try again where it went wrong", "Posted", "Sorting", "Riding"),
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "nobody wants it")),
+		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "it is of no use")),
 	lc.OnEnd("Burnt", lc.None, "only the record is left"),
 )
 
-// Harness is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where they are.
+// Harness is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where
+// they are.
 type Harness struct {
 	*engine.Engine
 	T      *testing.T
@@ -55,13 +56,13 @@ type Harness struct {
 	Client *client.Client
 }
 
-// PartOf makes the part of an application for the server of a world.
+// PartOf makes the part of an application for the server of a harness.
 type PartOf func(w *Harness) server.Part
 
 // Nothing is a step that does nothing.
 var Nothing = func(context.Context, *engine.Run) error { return nil }
 
-// Worked are the steps of a world whose engine is to run: those that do nothing.
+// Worked are the steps of a harness whose engine is to run: those that do nothing.
 var Worked = map[lc.State]engine.Step{}
 
 // Open starts a server. Without steps workers outside may work on the letters, with some the engine does.
@@ -81,7 +82,7 @@ func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.
 		return job.Require{}, nil
 	}
 	work := engine.Work{Life: Letter, Prefix: "let", Steps: all, Allow: allow}
-	if steps == nil { // nobody runs it: workers outside may
+	if steps == nil { // the engine does not run it: workers outside may
 		work.Steps, work.Outside, work.Orders, work.Topics = nil, true, true, []string{"test.news"}
 	}
 	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
@@ -217,7 +218,8 @@ var Discard = slog.New(slog.DiscardHandler)
 
 // want are the headers that stand on every answer.
 var want = map[string]string{
-	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+	"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+	"Cache-Control":              "no-store",
 	"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
 }
 
@@ -245,5 +247,5 @@ type noLocks struct{}
 func (noLocks) Locks(context.Context) ([]api.Lock, error) { return nil, nil }
 
 func (noLocks) BreakLock(_ context.Context, kind, name, _, _ string) (api.Lock, error) {
-	return api.Lock{}, job.Errorf(job.NotFound, "break", "", "nobody has the lock %s %s", kind, name)
+	return api.Lock{}, job.Errorf(job.NotFound, "break", "", "the lock %s %s is not held", kind, name)
 }

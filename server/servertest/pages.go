@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// Paged says how a list is asked for that has at least three entries.
+// Paged is how a list with at least three entries is requested.
 type Paged struct {
 	Path  string // with a query, if it needs one
 	List  string // the member of the answer with the entries

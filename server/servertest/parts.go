@@ -16,7 +16,8 @@ func Uploads(wait func(context.Context) error) PartOf {
 // UploadsOf is that application on any server.
 func UploadsOf(s *server.Server, wait func(context.Context) error) server.Part {
 	return server.Part{Routes: []server.Route{{
-		Method: http.MethodPost, Pattern: "/upload", Who: server.Own, Doc: "Reads a body.", Upload: true, NoReason: server.NewWork,
+		Method: http.MethodPost, Pattern: "/upload", Who: server.Own, Doc: "Reads a body.", Upload: true,
+		NoReason: server.NewWork,
 		Handle: func(w http.ResponseWriter, r *http.Request) error {
 			end, err := s.Upload(w, r)
 			if err != nil {

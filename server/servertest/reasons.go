@@ -12,12 +12,12 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// ReasonRefused tells whether an answer is the refusal of a request without a reason.
+// ReasonRefused reports whether an answer is the refusal of a request without a reason.
 func ReasonRefused(text string) bool {
 	return strings.Contains(text, "reasons: required") && strings.Contains(text, "--note")
 }
 
-// hasReason tells whether a type has a field for a reason.
+// hasReason reports whether a type has a field for a reason.
 func hasReason(of any) bool {
 	t := reflect.TypeOf(of)
 	for i := range t.NumField() {
@@ -28,9 +28,10 @@ func hasReason(of any) bool {
 	return false
 }
 
-// CheckReasons asks every route of parts, or of the server if there are none, that changes something, with and without a reason, as staff and as a user, where
-// reasons are required and where they are not. in says by hand in which type each route that needs a reason reads it; nil: in the query, which DELETE has
-// instead of a body. A new route must take a reason or say why not ([server.Route.NoReason]).
+// CheckReasons asks every route of parts, or of the server if there are none, that changes something, with and
+// without a reason, as staff and as a user, where reasons are required and where they are not. in states by hand in
+// which type each route that needs a reason reads it; nil: in the query, which DELETE has instead of a body. A new
+// route must take a reason or state why not ([server.Route.NoReason]).
 func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 	t.Helper()
 	strict := GuardWith(t, func(_ *Guarded, o *server.Options) { o.ReasonsRequired = true }, parts...)
@@ -38,11 +39,13 @@ func CheckReasons(t *testing.T, in map[string]any, parts ...PartOf) {
 	for _, g := range []*Guarded{strict, lax} {
 		g.Server.Close() // long polls end at once
 	}
-	jobs := map[*Guarded]job.ID{strict: strict.Post(engine.Order{Owner: "ann"}).ID, lax: lax.Post(engine.Order{Owner: "ann"}).ID}
+	jobs := map[*Guarded]job.ID{strict: strict.Post(engine.Order{Owner: "ann"}).ID,
+		lax: lax.Post(engine.Order{Owner: "ann"}).ID}
 	refused := func(g *Guarded, role token.Role, r *server.Route, reason string) bool {
 		t.Helper()
 		name := map[bool]string{true: "why", false: "note"}[r.Pattern == "/api/v1/holds"]
-		path := strings.NewReplacer("{id}", string(jobs[g]), "{event}", "hold", "{name}", "x", "{upload}", "x", "{task}", "x").Replace(r.Pattern)
+		path := strings.NewReplacer("{id}", string(jobs[g]), "{event}", "hold", "{name}", "x", "{upload}", "x",
+			"{task}", "x").Replace(r.Pattern)
 		body := `{"` + name + `":"` + reason + `"}`
 		switch {
 		case r.Method == http.MethodDelete:

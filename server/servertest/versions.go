@@ -16,13 +16,15 @@ type Versioned func() (read string, write func() *http.Request)
 
 // CheckVersions holds every route that takes a version against the rule of versions: what shows a job has an ETag and
 // answers 304 to who has it, and a change with If-Match is made to that version of the record or refused with 412. A
-// change to any version, the control, is made. The table is by route; those whose sentence names `version` must be in it.
+// change to any version, the control, is made. The table is by route; those whose sentence names `version` must be in
+// it.
 func CheckVersions(t *testing.T, w *Harness, routes []server.Route, versioned map[string]Versioned) {
 	for _, r := range routes {
 		route := r.Method + " " + r.Pattern
 		makes := versioned[route]
 		if makes == nil {
-			if r.Method != http.MethodGet && strings.Contains(r.Doc, " version,") && !strings.Contains(r.Doc, "files, format") {
+			if r.Method != http.MethodGet && strings.Contains(r.Doc, " version,") &&
+				!strings.Contains(r.Doc, "files, format") {
 				t.Errorf("%s takes a version, and the table of versions lacks it", route)
 			}
 			continue
@@ -79,5 +81,6 @@ func checkVersion(w *Harness, makes Versioned) {
 
 func isConflict(text string) bool {
 	var p api.Problem
-	return json.Unmarshal([]byte(text), &p) == nil && p.Kind == job.Conflict && p.Status == http.StatusPreconditionFailed
+	return json.Unmarshal([]byte(text), &p) == nil && p.Kind == job.Conflict &&
+		p.Status == http.StatusPreconditionFailed
 }

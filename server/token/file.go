@@ -22,7 +22,8 @@ import (
 // Role is what a token may be used for.
 type Role string
 
-// The roles. A user sees its own jobs, an operator all; a worker takes jobs and reports on them; an admin may do everything.
+// The roles. A user sees its own jobs, an operator all; a worker takes jobs and reports on them; an admin may do
+// everything.
 const (
 	User     Role = "user"
 	Operator Role = "operator"
@@ -68,7 +69,7 @@ func (e Entry) Line() string {
 	return strings.TrimRight(fmt.Sprintf("%s %s %s %s %s", e.Hash, role, e.Owner, expires, e.Comment), " ")
 }
 
-// Validate tells what is wrong with an entry.
+// Validate returns what is wrong with an entry.
 func (e Entry) Validate() error {
 	switch {
 	case !slices.Contains(Roles(), e.Role):
@@ -77,9 +78,11 @@ func (e Entry) Validate() error {
 		return fmt.Errorf("only a worker's token names kinds and states, not one of the role %s", e.Role)
 	case e.Work.validate() != nil:
 		return e.Work.validate()
-	case e.Owner == "" || e.Owner == "-" || len(e.Owner) > maxOwner || !utf8.ValidString(e.Owner) || strings.ContainsFunc(e.Owner, notInName):
+	case e.Owner == "" || e.Owner == "-" || len(e.Owner) > maxOwner || !utf8.ValidString(e.Owner) ||
+		strings.ContainsFunc(e.Owner, notInName):
 		return fmt.Errorf("the owner must have 1 to %d printable bytes without blanks, not %.40q", maxOwner, e.Owner)
-	case len(e.Comment) > maxComment || !utf8.ValidString(e.Comment) || strings.ContainsFunc(e.Comment, unicode.IsControl):
+	case len(e.Comment) > maxComment || !utf8.ValidString(e.Comment) ||
+		strings.ContainsFunc(e.Comment, unicode.IsControl):
 		return fmt.Errorf("the comment must have at most %d bytes and no control characters", maxComment)
 	case e.Comment != strings.TrimSpace(e.Comment):
 		return errors.New("the comment must not begin or end with blanks")
@@ -137,14 +140,16 @@ func parseLine(line string) (Entry, error) {
 	hash, err := hex.DecodeString(fields[0])
 	if err != nil || len(hash) != len(e.Hash) {
 		if strings.HasPrefix(fields[0], Prefix) {
-			return Entry{}, errors.New("there stands a token instead of its hash: it is known to who has read the file; revoke it")
+			return Entry{}, errors.New("there stands a token instead of its hash: it is known to who has " +
+				"read the file; revoke it")
 		}
 		return Entry{}, errors.New("the hash must be 64 hexadecimal digits")
 	}
 	copy(e.Hash[:], hash)
 	if fields[3] != "-" {
 		if e.Expires, err = time.Parse(time.RFC3339, fields[3]); err != nil {
-			return Entry{}, fmt.Errorf("the expiry must be a time such as 2006-01-02T15:04:05Z, or -, not %.40q", fields[3])
+			return Entry{}, fmt.Errorf("the expiry must be a time such as 2006-01-02T15:04:05Z, or -, not %.40q",
+				fields[3])
 		}
 	}
 	return e, e.Validate()
@@ -170,7 +175,8 @@ func readFile(name string) ([]Entry, fs.FileInfo, error) {
 		return nil, stat, fmt.Errorf("%s is not a regular file", name)
 	}
 	if stat.Mode().Perm()&0o027 != 0 {
-		return nil, stat, fmt.Errorf("%s has the mode %#o: its group must not write to it and others must not read it (chmod 600)", name, stat.Mode().Perm())
+		return nil, stat, fmt.Errorf("%s has the mode %#o: its group must not write to it and others must "+
+			"not read it (chmod 600)", name, stat.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
@@ -199,7 +205,8 @@ func Add(name string, e Entry) error {
 	})
 }
 
-// Revoke takes the line out of a file whose hash begins with a text of at least 8 digits. No such line, or more than one, is an error.
+// Revoke takes the line out of a file whose hash begins with a text of at least 8 digits. No such line, or more than
+// one, is an error.
 func Revoke(name, prefix string) (Entry, error) {
 	prefix = strings.ToLower(prefix)
 	if len(prefix) < 8 || strings.Trim(prefix, "0123456789abcdef") != "" {
@@ -210,7 +217,8 @@ func Revoke(name, prefix string) (Entry, error) {
 		var kept bytes.Buffer
 		found := 0
 		for line := range strings.Lines(string(text)) {
-			if e, err := parseLine(strings.TrimRight(line, "\r\n")); err == nil && strings.HasPrefix(e.Hash.String(), prefix) {
+			if e, err := parseLine(strings.TrimRight(line, "\r\n")); err == nil &&
+				strings.HasPrefix(e.Hash.String(), prefix) {
 				revoked = e
 				found++
 				continue
@@ -275,13 +283,15 @@ func rewrite(name string, text []byte) error {
 	}
 	defer root.Close()
 	base := filepath.Base(name)
-	return durable.File{Root: root, Name: base, Temporary: "." + base + "." + rand.Text()}.Write(func(f *os.File) error {
+	return durable.File{Root: root, Name: base, Temporary: "." + base + "." +
+		rand.Text()}.Write(func(f *os.File) error {
 		_, err := f.Write(text)
 		return errors.Join(err, keepOwner(f, name))
 	})
 }
 
-// lock keeps others from editing the files of a directory until the function it gives is called. It goes with its process.
+// lock keeps others from editing the files of a directory until the function it gives is called. It goes with its
+// process.
 func lock(dir string) (unlock func() error, err error) {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -34,7 +34,8 @@ func keepOwner(f *os.File, name string) error {
 	}
 	if have, ok := now.Sys().(*syscall.Stat_t); !ok || have.Uid != want.Uid || have.Gid != want.Gid {
 		if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
-			return fmt.Errorf("%s belongs to user %d and group %d, which this user cannot keep: change it as that user, or as root: %w", name, want.Uid, want.Gid, err)
+			return fmt.Errorf("%s belongs to user %d and group %d, which this user cannot keep: change it "+
+				"as that user, or as root: %w", name, want.Uid, want.Gid, err)
 		}
 	}
 	return f.Chmod(mode)

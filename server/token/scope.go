@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Scope lists what a worker may claim: kind/state, or kind for all states of it that are handed out, with commas between them. The empty scope
-// allows nothing.
+// Scope lists what a worker may claim: kind/state, or kind for all states of it that are handed out, with commas
+// between them. The empty scope allows nothing.
 type Scope string
 
 // maxScope bounds a scope in bytes.
@@ -32,7 +32,8 @@ func (s Scope) validate() error {
 	for part := range strings.SplitSeq(string(s), ",") {
 		kind, state, both := strings.Cut(part, "/")
 		if kind == "" || both && state == "" || strings.Contains(state, "/") || strings.ContainsFunc(part, notInName) {
-			return fmt.Errorf("the scope of a worker must be KIND/STATE or KIND with commas between them, not %.100q", string(s))
+			return fmt.Errorf("the scope of a worker must be KIND/STATE or KIND with commas between them, not %.100q",
+				string(s))
 		}
 	}
 	return nil

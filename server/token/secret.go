@@ -25,7 +25,8 @@ var (
 	ErrTypo      = errors.New("the checksum of the token is wrong: it has been mistyped or cut")
 )
 
-// Secret is a token. It prints as three stars, whatever prints it, and inside of another struct's hidden fields as an address; [Secret.Reveal] gives the text.
+// Secret is a token. It prints as three stars, whatever prints it, and inside of another struct's hidden fields as an
+// address; [Secret.Reveal] gives the text.
 type Secret struct{ text *string }
 
 // New makes a token of random bytes, which must be of a cryptographic source.

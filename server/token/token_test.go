@@ -32,7 +32,8 @@ func TestScope(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", scope, got, want)
 		}
 	}
-	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y", "user:a", "worker:a\u202eb"} {
+	for _, line := range []string{"worker:", "worker:a/", "worker:/x", "worker:a//x", "worker:a,", "worker:a/x/y",
+		"user:a", "worker:a\u202eb"} {
 		if _, err := ParseFile([]byte(strings.Repeat("ab", 32) + " " + line + " ann -\n")); err == nil {
 			t.Errorf("%s was taken", line)
 		}
@@ -53,7 +54,7 @@ func TestParse(t *testing.T) {
 	if _, err := Parse(text); err != nil || len(text) != 52 {
 		t.Fatalf("%d bytes: %v", len(text), err)
 	}
-	for i := len(Prefix); i < len(text); i++ { // a typo anywhere is told
+	for i := len(Prefix); i < len(text); i++ { // a typo anywhere is found
 		other := byte('A')
 		if text[i] == 'A' {
 			other = 'B'
@@ -62,7 +63,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("a typo at %d: %v", i, err)
 		}
 	}
-	for _, bad := range []string{"", "stp_", text[4:], text[:51], text + "A", " " + text, text + "\n", "STP_" + text[4:], text[:50] + "==", text[:51] + "+", text[:51] + "\n"} {
+	for _, bad := range []string{"", "stp_", text[4:], text[:51], text + "A", " " + text, text + "\n", "STP_" +
+		text[4:], text[:50] + "==", text[:51] + "+", text[:51] + "\n"} {
 		if _, err := Parse(bad); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", bad, err)
 		} else if len(bad) > 10 && strings.Contains(err.Error(), bad[5:10]) {
@@ -81,7 +83,9 @@ func TestSecretNeverPrints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, got := range []string{fmt.Sprint(s, &s), fmt.Sprintf("%s %v %+v %#v %x %q", s, s, s, s, s, s), fmt.Sprintf("%v %+v %#v", []Secret{s}, struct{ S Secret }{s}, &s), fmt.Sprintf("%v %+v %#v", struct{ s Secret }{s}, struct{ s Secret }{s}, struct{ s Secret }{s}), string(text)} {
+	for _, got := range []string{fmt.Sprint(s, &s), fmt.Sprintf("%s %v %+v %#v %x %q", s, s, s, s, s, s),
+		fmt.Sprintf("%v %+v %#v", []Secret{s}, struct{ S Secret }{s}, &s), fmt.Sprintf("%v %+v %#v",
+			struct{ s Secret }{s}, struct{ s Secret }{s}, struct{ s Secret }{s}), string(text)} {
 		if strings.Contains(got, s.Reveal()[4:20]) || strings.Contains(got, fmt.Sprintf("%x", s.Reveal()[4:20])) {
 			t.Errorf("it printed %s", got)
 		}
@@ -91,7 +95,8 @@ func TestSecretNeverPrints(t *testing.T) {
 func TestParseFile(t *testing.T) {
 	a, b := newToken(t).Hash(), newToken(t).Hash()
 	when := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	want := []Entry{{a, User, "ann", when, "her laptop, since May", ""}, {b, Worker, "node-1", time.Time{}, "", "test.letter/Posted,test.parcel"}}
+	want := []Entry{{a, User, "ann", when, "her laptop, since May", ""},
+		{b, Worker, "node-1", time.Time{}, "", "test.letter/Posted,test.parcel"}}
 	text := "# who may come\n\n" + want[0].Line() + "\n  \t\n" + want[1].Line()
 	got, err := ParseFile([]byte(text))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -101,9 +106,12 @@ func TestParseFile(t *testing.T) {
 		t.Errorf("%v, %v", got, err)
 	}
 	for line, part := range map[string]string{
-		"x user ann -": "64 hexadecimal", a.String() + " user ann": "it needs", a.String() + " root ann -": "role", a.String() + " User ann -": "role", a.String() + " user - -": "owner",
-		a.String() + " user a\x01n -": "owner", a.String() + " user " + strings.Repeat("a", 201) + " -": "owner", a.String() + " user \xff -": "owner",
-		a.String() + " user ann tomorrow": "expiry", a.String() + " user ann 2030-01-02": "expiry", a.String() + " user ann - a\x01": "comment",
+		"x user ann -": "64 hexadecimal", a.String() + " user ann": "it needs", a.String() + " root ann -": "role",
+		a.String() + " User ann -": "role", a.String() + " user - -": "owner",
+		a.String() + " user a\x01n -": "owner", a.String() + " user " + strings.Repeat("a", 201) + " -": "owner",
+		a.String() + " user \xff -":       "owner",
+		a.String() + " user ann tomorrow": "expiry", a.String() + " user ann 2030-01-02": "expiry", a.String() +
+			" user ann - a\x01": "comment",
 		a.String()[:63] + " user ann -": "64 hexadecimal", newToken(t).Reveal() + " user ann -": "instead of its hash",
 	} {
 		_, err := ParseFile([]byte("# a comment\n" + b.String() + " admin root -\n" + line + "\n"))
@@ -115,7 +123,8 @@ func TestParseFile(t *testing.T) {
 		}
 	}
 	twice := a.String() + " user ann -\n" + a.String() + " admin ann -\n"
-	if _, err := ParseFile([]byte(twice)); err == nil || !strings.Contains(err.Error(), "line 2: the hash stands in line 1") {
+	if _, err := ParseFile([]byte(twice)); err == nil ||
+		!strings.Contains(err.Error(), "line 2: the hash stands in line 1") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -179,8 +188,10 @@ func (f *file) check(path string, authorization ...string) (Identity, error) {
 
 func TestCheck(t *testing.T) {
 	ann, old, stranger := newToken(t), newToken(t), newToken(t)
-	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""}, Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), "", ""})
-	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() + " "} {
+	f := openFile(t, Entry{ann.Hash(), User, "ann", time.Time{}, "", ""},
+		Entry{old.Hash(), Admin, "old", time.Now().Add(time.Hour), "", ""})
+	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() +
+		" "} {
 		if got, err := f.check("/", header); got != (Identity{"ann", User, ann.Hash(), ""}) || err != nil {
 			t.Errorf("%s: got %v, %v", header[:8], got, err)
 		}
@@ -222,8 +233,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestComparesAll counts comparisons: each entry is compared whole and by the constant-time function, wherever the right one stands and whether there
-// is one. The control replaces the function by one that finds nothing.
+// TestComparesAll counts comparisons: each entry is compared whole and by the constant-time function, wherever the
+// right one stands and whether there is one. The control replaces the function by one that finds nothing.
 func TestComparesAll(t *testing.T) {
 	var entries []Entry
 	var secrets []Secret
@@ -261,16 +272,16 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if in(bob) {
-		t.Error("it looked again within the second")
+		t.Error("it read the file again within the second")
 	}
-	f.now = f.now.Add(lookEvery)
+	f.now = f.now.Add(readEvery)
 	if !in(bob) || !in(ann) {
 		t.Error("a new token is not seen")
 	}
 	if e, err := Revoke(f.path, ann.Hash().String()[:8]); err != nil || e.Owner != "ann" {
 		t.Fatalf("%v, %v", e, err)
 	}
-	f.now = f.now.Add(lookEvery)
+	f.now = f.now.Add(readEvery)
 	if in(ann) || !in(bob) {
 		t.Error("a revoked token is in force, or another one is not")
 	}
@@ -286,15 +297,16 @@ func TestReload(t *testing.T) {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		f.now = f.now.Add(lookEvery)
-		if _, err := f.check("/", "Bearer "+bob.Reveal()); !errors.Is(err, ErrFault) || f.Fault() == nil || len(f.Valid()) > 0 {
-			t.Errorf("%s: nobody may come, a token may have been revoked: got %v, fault %v", what, err, f.Fault())
+		f.now = f.now.Add(readEvery)
+		if _, err := f.check("/", "Bearer "+bob.Reveal()); !errors.Is(err, ErrFault) || f.Fault() == nil ||
+			len(f.Valid()) > 0 {
+			t.Errorf("%s: all tokens must be refused, one may have been revoked: got %v, fault %v", what, err, f.Fault())
 		}
 		_ = os.Remove(f.path)
 		if err := os.WriteFile(f.path, before, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		f.now = f.now.Add(lookEvery)
+		f.now = f.now.Add(readEvery)
 		if !in(bob) || f.Fault() != nil || len(f.Valid()) != 1 {
 			t.Errorf("%s and mended: %v", what, f.Fault())
 		}
@@ -306,7 +318,8 @@ func TestFileMode(t *testing.T) {
 	if err := Add(name, Entry{newToken(t).Hash(), User, "ann", time.Time{}, "", ""}); err != nil {
 		t.Fatal(err)
 	}
-	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o660: false, 0o644: false, 0o602: false, 0o604: false, 0o777: false} {
+	for mode, ok := range map[os.FileMode]bool{0o600: true, 0o400: true, 0o640: true, 0o660: false, 0o644: false,
+		0o602: false, 0o604: false, 0o777: false} {
 		if err := os.Chmod(name, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +336,8 @@ func TestFileMode(t *testing.T) {
 }
 
 func TestRevoke(t *testing.T) {
-	f := openFile(t, Entry{Hash{1, 2, 3, 4, 5}, User, "ann", time.Time{}, "", ""}, Entry{Hash{1, 2, 3, 4, 6}, User, "bob", time.Time{}, "", ""})
+	f := openFile(t, Entry{Hash{1, 2, 3, 4, 5}, User, "ann", time.Time{}, "", ""},
+		Entry{Hash{1, 2, 3, 4, 6}, User, "bob", time.Time{}, "", ""})
 	for _, bad := range []string{"", "0102030", "01020304", "99999999", "zzzzzzzz", strings.Repeat("0", 65)} {
 		if _, err := Revoke(f.path, bad); err == nil {
 			t.Errorf("%q revoked something", bad)
@@ -340,8 +354,8 @@ func TestRevoke(t *testing.T) {
 	}
 }
 
-// TestRewriteKeepsOwnerAndMode edits a file that belongs to somebody else, as root does with the file of a service. Without root it is our own file, and
-// the group and mode are what is kept.
+// TestRewriteKeepsOwnerAndMode edits a file that belongs to somebody else, as root does with the file of a service.
+// Without root it is our own file, and the group and mode are what is kept.
 func TestRewriteKeepsOwnerAndMode(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "tokens")

@@ -17,9 +17,11 @@ import (
 var (
 	ErrNone    = errors.New("a token is needed (Authorization: Bearer stp_...)")
 	ErrUnknown = errors.New("there is no token")
-	ErrFault   = errors.New("the tokens cannot be read at the moment: an admin must repair the file (GET /healthz warns of it, the server's log says what is wrong)")
+	ErrFault   = errors.New("the tokens cannot be read at the moment: an admin must repair the file (GET " +
+		"/healthz warns of it, the server's log has the reason)")
 	ErrExpired = errors.New("the token has expired")
-	ErrInURL   = errors.New("a token does not belong into an address, where logs and histories keep it: send it in the header Authorization, and revoke this one")
+	ErrInURL   = errors.New("a token does not belong into an address, where logs and histories keep it: " +
+		"send it in the header Authorization, and revoke this one")
 )
 
 // Identity is who has a token.
@@ -30,11 +32,11 @@ type Identity struct {
 	Work  Scope // of a worker
 }
 
-// lookEvery is the shortest time between two looks at the file.
-const lookEvery = time.Second
+// readEvery is the shortest time between two readings of the file.
+const readEvery = time.Second
 
-// Tokens are those of a file. It is read again when it changes; while it cannot be read, for whatever reason, no token is valid, and [Tokens.Fault] says
-// why: a token may have been revoked in it. It is safe for concurrent use.
+// Tokens are those of a file. It is read again when it changes; while it cannot be read, for whatever reason, no
+// token is valid, and [Tokens.Fault] returns why: a token may have been revoked in it. It is safe for concurrent use.
 type Tokens struct {
 	path string
 	now  func() time.Time
@@ -61,26 +63,26 @@ func Open(path string) (*Tokens, error) {
 	return t, nil
 }
 
-// Fault tells why the file cannot be read; nil if it was.
+// Fault returns why the file cannot be read; nil if it was.
 func (t *Tokens) Fault() error {
-	t.look()
+	t.refresh()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.fault
 }
 
-// look reads the file again if it has changed and nobody has looked within the last second.
-func (t *Tokens) look() {
+// refresh reads the file again if it has changed and was not checked within the last second.
+func (t *Tokens) refresh() {
 	now := t.now()
 	t.mu.RLock()
-	fresh := now.Sub(t.looked) < lookEvery
+	fresh := now.Sub(t.looked) < readEvery
 	t.mu.RUnlock()
 	if fresh {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now.Sub(t.looked) < lookEvery {
+	if now.Sub(t.looked) < readEvery {
 		return
 	}
 	t.looked = now
@@ -89,13 +91,15 @@ func (t *Tokens) look() {
 		t.all, t.fault, t.stat = nil, err, nil
 		return
 	}
-	if t.stat != nil && os.SameFile(stat, t.stat) && stat.Size() == t.stat.Size() && stat.ModTime().Equal(t.stat.ModTime()) && stat.Mode() == t.stat.Mode() {
+	if t.stat != nil && os.SameFile(stat, t.stat) && stat.Size() == t.stat.Size() &&
+		stat.ModTime().Equal(t.stat.ModTime()) && stat.Mode() == t.stat.Mode() {
 		return
 	}
 	t.all, t.stat, t.fault = readFile(t.path)
 }
 
-// Check tells who sends a request. The errors are ErrNone, ErrMalformed, ErrTypo, ErrUnknown, ErrExpired, ErrInURL and ErrFault.
+// Check returns who sends a request. The errors are ErrNone, ErrMalformed, ErrTypo, ErrUnknown, ErrExpired, ErrInURL
+// and ErrFault.
 func (t *Tokens) Check(r *http.Request) (Identity, error) {
 	if InURL(r.URL) {
 		return Identity{}, ErrInURL
@@ -127,7 +131,7 @@ func (t *Tokens) Check(r *http.Request) (Identity, error) {
 
 // Valid lists the hashes of the tokens that are accepted now.
 func (t *Tokens) Valid() []Hash {
-	t.look()
+	t.refresh()
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	now := t.now()
@@ -156,7 +160,7 @@ func (t *Tokens) find(h Hash) (Entry, bool) {
 	return t.all[found], true
 }
 
-// InURL tells whether an address has a token in it.
+// InURL reports whether an address has a token in it.
 func InURL(u *url.URL) bool {
 	if strings.Contains(u.Path, Prefix) && hasToken(u.Path) {
 		return true
@@ -175,7 +179,7 @@ func InURL(u *url.URL) bool {
 	return false
 }
 
-// hasToken tells whether a text has something of the form of a token in it, mistyped or not.
+// hasToken reports whether a text has something of the form of a token in it, mistyped or not.
 func hasToken(text string) bool {
 	for {
 		_, rest, ok := strings.Cut(text, Prefix)

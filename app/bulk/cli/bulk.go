@@ -34,15 +34,18 @@ func (c *commands) bulk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bulk EVENT",
 		Short: "Do one thing to all jobs that match, such as retry, release or delete",
-		Long: `Causes an event on every job that matches all filters, the oldest first, as a command for each job would: the lifecycle
-and the rules of its application apply, and each history has the actor, the reason and the id of the bulk.
+		Long: `Causes an event on every job that matches all filters, the oldest first, as a command for each
+job would: the lifecycle and the rules of its application apply, and each history has the actor, the
+reason and the id of the bulk.
 
-The number of matching jobs is required, so that a wrong filter does no harm. On a terminal the command shows the jobs and
-asks for the number. A pipe needs --expect: without it the command shows the jobs and ends with exit code 4. If another
-number of jobs matches when the bulk begins, nothing is done.
+The number of matching jobs is required, so that a wrong filter does no harm. On a terminal the
+command shows the jobs and asks for the number. A pipe needs --expect: without it the command shows
+the jobs and ends with exit code 4. If another number of jobs matches when the bulk begins, nothing
+is done.
 
-A bulk is a job of the kind bulk, for watch, show, why and cancel. It continues after a restart of the server, and acts on
-no job twice. A job that changes meanwhile and no longer matches is left as it is. The exit code is 5 if no job was changed.`,
+A bulk is a job of the kind bulk, for watch, show, why and cancel. It continues after a restart of
+the server, and acts on no job twice. A job that changes meanwhile and no longer matches is left as
+it is. The exit code is 5 if no job was changed.`,
 		Example: "  stagepost bulk retry --state Failed --cause disk-full --note 'disk replaced'\n" +
 			"  stagepost bulk release --state Held --group maps --note 'storage is back' --expect 40\n" +
 			"  stagepost bulk priority --priority 10 --parent bat_01J9... --note 'exhibition' --expect 200",
@@ -75,8 +78,10 @@ no job twice. A job that changes meanwhile and no longer matches is left as it i
 
 // request makes the request of the flags.
 func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk, error) {
-	if !slices.ContainsFunc([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause", "before"}, cmd.Flags().Changed) {
-		return client.Bulk{}, cli.Usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, --parent, --tag, --cause or --before")
+	if !slices.ContainsFunc([]string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause",
+		"before"}, cmd.Flags().Changed) {
+		return client.Bulk{}, cli.Usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, " +
+			"--parent, --tag, --cause or --before")
 	}
 	b.Limit = 1 // of no meaning here, but checked
 	q, err := b.Query()
@@ -84,7 +89,8 @@ func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk,
 		return client.Bulk{}, err
 	}
 	r := client.Bulk{
-		Kinds: q.Kinds, States: q.States, Outcomes: q.Outcomes, Group: q.Group, Owner: q.Owner, Parent: q.Parent, Tag: q.Tag, Causes: q.Causes,
+		Kinds: q.Kinds, States: q.States, Outcomes: q.Outcomes, Group: q.Group, Owner: q.Owner, Parent: q.Parent,
+		Tag: q.Tag, Causes: q.Causes,
 		Event: e, Note: b.note, Actor: cli.Whoami(b.actor), Confirm: b.confirm,
 	}
 	if b.before != "" {
@@ -102,7 +108,7 @@ func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk,
 		r.Expect = &b.expect
 	}
 	if b.note == "" && !b.dry {
-		return r, cli.Usagef("it needs --note: the history of every job will say why")
+		return r, cli.Usagef("it needs --note: the history of every job has the reason")
 	}
 	return r, nil
 }
@@ -139,14 +145,15 @@ func (c *commands) runBulk(ctx context.Context, b *bulkFlags, r client.Bulk) err
 	return c.awaitBulk(ctx, api, &j, r.Event)
 }
 
-// agree makes sure that the number of jobs is meant. Nobody can be asked in a pipe.
+// agree confirms the number of jobs. In a pipe it cannot ask.
 func (c *commands) agree(p *client.BulkPreview, yes bool) error {
 	if p.Count == 0 {
 		return job.Errorf(job.Refused, "bulk", "", "no job matches: there is nothing to do")
 	}
 	in, ok := c.In.(*os.File)
 	if !c.Out.Terminal || !ok || !term.IsTerminal(int(in.Fd())) {
-		return job.Errorf(job.Refused, "bulk", "", "nothing was done: add --expect %d if it is to be done to these", p.Count)
+		return job.Errorf(job.Refused, "bulk", "", "nothing was done: add --expect %d if it is to be done to these",
+			p.Count)
 	}
 	if yes {
 		return nil
@@ -205,7 +212,8 @@ func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.
 	return err
 }
 
-// printPreview prints what a bulk would meet. In a pipe each line begins with what it is: count, state, group, cause, sample.
+// printPreview prints what a bulk would meet. In a pipe each line begins with what it is: count, state, group, cause,
+// sample.
 func (c *commands) printPreview(p *client.BulkPreview) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(p)
@@ -221,11 +229,13 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		for k, e := range s.Can {
 			can[k] = string(e)
 		}
-		states[i] = []string{"state", string(s.Kind), string(s.State), strconv.Itoa(s.Jobs), c.Bytes(s.Bytes), strconv.Itoa(s.Legal), strings.Join(can, ",")}
+		states[i] = []string{"state", string(s.Kind), string(s.State), strconv.Itoa(s.Jobs), c.Bytes(s.Bytes),
+			strconv.Itoa(s.Legal), strings.Join(can, ",")}
 	}
 	sample := make([][]string, len(p.Sample))
 	for i, j := range p.Sample {
-		sample[i] = []string{"sample", c.Out.ID(j.ID), string(j.State), j.Group, j.Owner, j.Cause, cmp.Or(j.Refused, j.Message)}
+		sample[i] = []string{"sample", c.Out.ID(j.ID), string(j.State), j.Group, j.Owner, j.Cause,
+			cmp.Or(j.Refused, j.Message)}
 	}
 	groups, causes := c.named("group", p.Groups), c.named("cause", p.Causes)
 	if c.Out.Mode == cli.ModePlain {
@@ -235,8 +245,10 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 		heading []string
 		rows    [][]string
 	}{
-		{[]string{"", "KIND", "STATE", "JOBS", "BYTES", "LEGAL", "AN OPERATOR CAN"}, states}, {[]string{"", "GROUP", "JOBS", "BYTES"}, groups},
-		{[]string{"", "CAUSE", "JOBS", "BYTES"}, causes}, {[]string{"", "ID", "STATE", "GROUP", "OWNER", "CAUSE", "REFUSED BECAUSE, OR MESSAGE"}, sample},
+		{[]string{"", "KIND", "STATE", "JOBS", "BYTES", "LEGAL", "AN OPERATOR CAN"}, states},
+		{[]string{"", "GROUP", "JOBS", "BYTES"}, groups},
+		{[]string{"", "CAUSE", "JOBS", "BYTES"}, causes},
+		{[]string{"", "ID", "STATE", "GROUP", "OWNER", "CAUSE", "REFUSED BECAUSE, OR MESSAGE"}, sample},
 	} {
 		if len(part.rows) == 0 {
 			continue
@@ -272,7 +284,8 @@ func (c *commands) printResult(j *client.Job, r *client.BulkResult, e lifecycle.
 		return nil
 	}
 	rows := [][]string{
-		{"matches", strconv.Itoa(r.Matches), ""}, {"done", strconv.Itoa(r.Done), ""}, {"changed", strconv.Itoa(r.Changed), ""},
+		{"matches", strconv.Itoa(r.Matches), ""}, {"done", strconv.Itoa(r.Done), ""},
+		{"changed", strconv.Itoa(r.Changed), ""},
 		{"gone", strconv.Itoa(r.Skipped), ""}, {"refused", strconv.Itoa(r.Refused), ""},
 	}
 	for _, one := range r.Refusals {
@@ -280,7 +293,8 @@ func (c *commands) printResult(j *client.Job, r *client.BulkResult, e lifecycle.
 		for i := range ids {
 			ids[i] = string(one.Sample[i])
 		}
-		rows = append(rows, []string{"refused because", strconv.Itoa(one.Jobs), one.Reason + " (such as " + strings.Join(ids, ", ") + ")"})
+		rows = append(rows, []string{"refused because", strconv.Itoa(one.Jobs), one.Reason + " (such as " +
+			strings.Join(ids, ", ") + ")"})
 	}
 	return c.Out.Table(nil, rows)
 }

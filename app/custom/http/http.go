@@ -33,7 +33,8 @@ func Part(s *server.Server, app Lifecycles) server.Part {
 			Handle: h.add,
 			IO:     openapi.IO{In: api.NewLifecycle{}, Out: api.Lifecycle{}, Status: http.StatusCreated}},
 		{Method: http.MethodDelete, Pattern: "/api/v1/lifecycles/{name}", Who: server.Admin,
-			Doc:    "Removes a kind of jobs that was added; refused while jobs of it exist that are not deleted: note, actor.",
+			Doc: "Removes a kind of jobs that was added; refused while jobs of it exist that are not " +
+				"deleted: note, actor.",
 			Handle: h.remove,
 			IO:     openapi.IO{Out: api.Lifecycle{}, Query: openapi.Single("note", "actor")}},
 	}}
@@ -91,7 +92,7 @@ func absent() error {
 	return problem.Absent("lifecycle", "this server accepts no lifecycles", "module lifecycle")
 }
 
-// viewOf describes a lifecycle; jobs says whether the server has jobs of it.
+// viewOf describes a lifecycle; jobs reports whether the server has jobs of it.
 func viewOf(t *lifecycle.Table, jobs bool) api.Lifecycle {
 	l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(), Jobs: jobs}
 	for _, st := range t.Stages() {

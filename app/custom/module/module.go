@@ -24,7 +24,8 @@ func New() module.Module {
 		},
 		Data: []backup.Entry{
 			{Name: "lifecycles", How: backup.Linked, What: "lifecycles that `stagepost lifecycle add` brought"},
-			{Name: "lifecycle-runs", How: backup.Left, What: "working directories of lifecycles' commands", Reason: "emptied at each start"},
+			{Name: "lifecycle-runs", How: backup.Left, What: "working directories of lifecycles' commands",
+				Reason: "emptied at each start"},
 		},
 	}
 }

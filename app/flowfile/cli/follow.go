@@ -202,7 +202,7 @@ func (f *flowFollower) tellChanges(v *client.Flow) error {
 	var changed []*client.FlowAtom
 	for i := range v.Atoms {
 		a := &v.Atoms[i]
-		mark := fmt.Sprintf("%s|%d|%d|%s", a.State, max(a.Attempts, a.History), a.Tries, a.Says())
+		mark := fmt.Sprintf("%s|%d|%d|%s", a.State, max(a.Attempts, a.History), a.Tries, a.Notes())
 		before, known := f.states[a.Name]
 		f.states[a.Name] = mark
 		if mark != before && (known || a.State != flow.Pending) {
@@ -242,7 +242,7 @@ func (f *flowFollower) tellAtom(a *client.FlowAtom) error {
 			Atom *client.FlowAtom `json:"atom"`
 		}{a})
 	}
-	return f.Out.Table(nil, [][]string{{a.Kind, f.Out.When(changedAt(a)), a.Name, string(a.State), a.Says()}})
+	return f.Out.Table(nil, [][]string{{a.Kind, f.Out.When(changedAt(a)), a.Name, string(a.State), a.Notes()}})
 }
 
 // endedFlow prints how a flow stands that is not followed any more, and gives the error that its exit code is made of:

@@ -102,7 +102,7 @@ func (c *commands) atomRow(a *client.FlowAtom) []string {
 	if a.Result != nil {
 		result = shownValue(*a.Result)
 	}
-	return []string{a.Kind, c.Out.When(changedAt(a)), a.Name, string(a.State), a.Says(), strconv.Itoa(max(a.Attempts, a.History)), result}
+	return []string{a.Kind, c.Out.When(changedAt(a)), a.Name, string(a.State), a.Notes(), strconv.Itoa(max(a.Attempts, a.History)), result}
 }
 
 // shownValue writes a value on a line.

@@ -36,7 +36,7 @@ func TestFlowOverTheAPI(t *testing.T) {
 	}
 	var names []string
 	for _, a := range v.Atoms {
-		names = append(names, fmt.Sprintf("%s %s %s %s", a.Kind, a.Name, a.State, a.Says()))
+		names = append(names, fmt.Sprintf("%s %s %s %s", a.Kind, a.Name, a.State, a.Notes()))
 	}
 	want := []string{"task before SUCCESS ", "task approve RUNNING waits for the signal approved", "task after PENDING "}
 	if cmp.Diff(want, names) != "" || v.Name != "approval" || v.Factory != "file" || string(v.Values["who"].Value) != `"bob"` || cmp.Diff([]string{"approved"}, v.Awaits) != "" ||
@@ -112,7 +112,7 @@ func TestFailedFlow(t *testing.T) {
 		t.Errorf("got %s", end.State)
 	}
 	v, err := w.Client.Flow(t.Context(), j.ID, false)
-	if err != nil || len(v.Atoms) != 2 || v.Atoms[0].State != "REVERTED" || v.Atoms[1].Failure == nil || !strings.Contains(v.Atoms[1].Says(), "no paper") {
+	if err != nil || len(v.Atoms) != 2 || v.Atoms[0].State != "REVERTED" || v.Atoms[1].Failure == nil || !strings.Contains(v.Atoms[1].Notes(), "no paper") {
 		t.Errorf("got %+v, %v", v.Atoms, err)
 	}
 	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)

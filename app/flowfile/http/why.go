@@ -45,7 +45,7 @@ func (s *Handlers) whyFlow(ctx context.Context, x *api.Explanation) error {
 // whyAtom states what a task waits for.
 func whyAtom(v *durable.View, rec *durable.Atom) job.Blocker {
 	a := viewAtom(rec, false)
-	b := job.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Says(), Since: a.Began, Until: a.Due, Holder: "a timer"}
+	b := job.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Notes(), Since: a.Began, Until: a.Due, Holder: "a timer"}
 	switch {
 	case a.Awaits != "":
 		b.Code, b.Holder = durable.BlockSignal, "whoever sends the signal"

@@ -105,9 +105,9 @@ func OpenCopies(dir string) (backup.Databases, error) {
 	return c, nil
 }
 
-// Knows is part of backup.Databases: jobs make versions, and the inventory knows those whose records were purged. A job whose record
+// Has is part of backup.Databases: jobs make versions, and the inventory knows those whose records were purged. A job whose record
 // names no object yet did not make the version before the moment of the backup: it will choose an identifier anew.
-func (c copies) Knows(maker string) (bool, error) {
+func (c copies) Has(maker string) (bool, error) {
 	known, err := has(c.store, "SELECT count(*) FROM jobs WHERE id = ? AND data -> '$.identity' IS NOT NULL", maker)
 	if known || err != nil || c.inventory == nil {
 		return known, err

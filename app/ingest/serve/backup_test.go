@@ -21,7 +21,7 @@ func TestKnowsMakers(t *testing.T) {
 	}
 	defer known.Close()
 	for id, want := range map[string]bool{"ing_1": true, "ing_2": false, "ing_3": false, "ing_4": false} {
-		if got, err := known.Knows(id); err != nil || got != want {
+		if got, err := known.Has(id); err != nil || got != want {
 			t.Errorf("%s: got %t, %v", id, got, err)
 		}
 	}
