@@ -192,8 +192,8 @@ func overdue(j *job.Job) (cause, sentence string) {
 	return "", ""
 }
 
-// lost reports what is known of a job whose agent was silent for too long: how it ended, if it had reported it and only
-// its output is missing (reliability hole J9).
+// lost reports what is known of a job whose agent did not answer for too long: how it ended, if the agent reported that
+// and only the output is missing.
 func lost(j *job.Job) (cause, sentence string) {
 	d, err := DataOf(j)
 	if err != nil || d.Notice == nil || d.Notice.Ending == nil {

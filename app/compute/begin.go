@@ -17,15 +17,15 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Codes of what jobs wait for ([engine.Blocker]).
+// Codes of what jobs wait for ([job.Blocker]).
 const (
 	blockFull   = "agents-full"     // capacity at an agent
 	blockDrain  = "agents-drained"  // an operator who drains them
-	blockStart  = "agents-starting" // the first word of agents after the server's start
+	blockStart  = "agents-starting" // the first answer of agents after the server's start
 	blockSmall  = "agents-small"    // an agent that has as much as the job may use
 	blockAbsent = "no-agent"        // an agent that can be reached
-	blockAgent  = "agent"           // the next word of the agent that has it
-	blockSilent = "agent-silent"    // the first word of an agent that does not answer
+	blockAgent  = "agent"           // the next report of the agent that has it
+	blockSilent = "agent-silent"    // an answer of an agent that does not answer
 	blockBackup = "agent-backoff"   // its time to be handed over again
 	blockDisk   = "disk"            // space on this server's disk
 	blockSpace  = "agent-space"     // space on the disk of its agent
@@ -188,7 +188,7 @@ func (a *App) again(ctx context.Context, r *engine.Run, d *Data, tried string, r
 	return rest(ctx, r, Again, b)
 }
 
-// rest is Rest for a transition that stays right whatever somebody else reported the job meanwhile.
+// rest is Rest for a transition that stays valid whatever was reported to the job meanwhile.
 func rest(ctx context.Context, r *engine.Run, e lifecycle.Event, b job.Blocker) error {
 	for try := 1; ; try++ {
 		err := r.Rest(ctx, e, b)

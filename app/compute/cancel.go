@@ -120,7 +120,7 @@ func (a *App) accompany(_ context.Context, j *job.Job, _ *operator.Act, c *job.C
 	if !a.answers(&d) {
 		sentence = "cancellation requested: " + a.unanswered(&d, c.At)
 	}
-	c.Set.Message = &sentence // no cause: news of the agent, which name one, must not disturb the step that begins now
+	c.Set.Message = &sentence // no cause: the agent's reports, which have one, must not disturb the next step
 	return nil
 }
 

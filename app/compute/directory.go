@@ -34,7 +34,7 @@ const (
 	resultsName = "results.zip"
 )
 
-// abandoned is after how long an upload without a word is removed, and a directory without a record.
+// abandoned is after how long an upload without progress, or a directory without a record, is removed.
 const abandoned = 24 * time.Hour
 
 // dirOf gives where a job's files lie, below the application's directory.

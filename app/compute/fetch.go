@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// mostFetches is how often a job's results are asked for before its agent counts as silent again.
+// mostFetches is how often a job's results are requested before its agent counts as unreachable again.
 const mostFetches = 5
 
 // fetch is the step of Retrieving: the job has ended at its executor, and what it left comes here. How it ended and

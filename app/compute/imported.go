@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Words under which jobs of another system are taken over that are no news here. Any other reports that the job was at
-// work there. They walk through the lifecycle as all do, and no executor ever sees them.
+// Standings of jobs that are taken over from another system. Any other means that the job was at work there. Imported
+// jobs take the transitions of the lifecycle as all do, and reach no executor.
 const (
 	ImportQueued    = "queued"    // its files are gone, or not all here, or it would run
 	ImportCompleted = "completed" // its results lie in its directory

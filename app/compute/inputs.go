@@ -127,7 +127,7 @@ func (a *App) unloaded(ctx context.Context, r *engine.Run, reason error) error {
 	return engine.Fail(CauseInputs, fmt.Errorf("its inputs cannot be had: %s", shorten(reason.Error())))
 }
 
-// arriving follows a load for those who ask.
+// arriving records the progress of a load.
 type arriving struct {
 	loads *loads
 	load  *load

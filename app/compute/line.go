@@ -84,7 +84,7 @@ func (l *line) before(a, b *waiter) bool {
 		a.created.Compare(b.created), cmp.Compare(a.id, b.id)) < 0
 }
 
-// call wakes as many of those who wait as there is capacity for.
+// call wakes as many waiting jobs as there is capacity for.
 func (r *registry) call(ctx context.Context) {
 	called := map[*member]int{}
 	for ctx.Err() == nil {

@@ -31,7 +31,7 @@ type Order struct {
 	Imported *Imported
 	TES      json.RawMessage
 	Fetch    []RemoteFile // inputs that are fetched when the job exists
-	Uploads  []string     // resumable uploads that its files were, for those who send it again
+	Uploads  []string     // resumable uploads of its files, compared when it is sent again
 	By       lifecycle.Actor
 	Actor    string
 	Note     string

@@ -14,7 +14,7 @@ import (
 // mostAhead is how far a position in the queue is counted.
 const mostAhead = 1000
 
-// queueAge is for how long a service's queue, once read, answers for everybody: users ask again and again.
+// queueAge is for how long a service's queue, once read, serves all requests: users repeat them.
 const queueAge = 500 * time.Millisecond
 
 // queues are the positions of the waiting jobs, by service.

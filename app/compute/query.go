@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// errConflict matches the answer to a Rest that came too late: somebody reported the job something.
+// errConflict matches the answer to a Rest that came too late: a report changed the job.
 var errConflict = &job.Error{Kind: job.Conflict}
 
 // query is the step of the states in which an executor has a job: it asks how the job stands, and follows.

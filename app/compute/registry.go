@@ -220,7 +220,7 @@ func (r *registry) listen(ctx context.Context, m *member, t Notifier) {
 	}
 }
 
-// stir requests a query of a job: its executor has news of it, or answers again.
+// stir requests a query of a job: its executor has a report of it, or answers again.
 func (a *App) stir(ctx context.Context, id job.ID) {
 	err := a.engine.Notify(ctx, id, blockAgent)
 	if err == nil { // after that, so that no check that went before is missed
@@ -231,7 +231,7 @@ func (a *App) stir(ctx context.Context, id job.ID) {
 	}
 }
 
-// revisit inspects all jobs that an executor has: it was silent, and may have reported anything meanwhile.
+// revisit queries all jobs of an executor that did not answer for some time.
 func (r *registry) revisit(ctx context.Context, name string) {
 	open := false
 	for q := (job.Query{Kinds: []job.Kind{JobKind}, States: atAgent, Tag: agentTag(name), Ended: &open, Oldest: true,

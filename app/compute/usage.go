@@ -21,7 +21,7 @@ type usage struct {
 	total  map[string]int64 // by owner, with what is coming in
 	clean  []job.ID         // that were cleaned, the last ones: an older record of them may still arrive
 	coming map[job.ID]*loan // of jobs whose record is on its way
-	unread map[job.ID]bool  // whose records did not come with the news of them
+	unread map[job.ID]bool  // whose records did not come with the hint
 }
 
 // counted is what was counted of a job.
@@ -65,7 +65,7 @@ func (u *usage) observe(hints []job.Hint) {
 	}
 }
 
-// take counts a record, unless a newer one of the job was counted: news may come out of order. The caller has the lock.
+// take counts a record, unless a newer one of the job was counted: hints may come out of order. The caller holds mu.
 func (u *usage) take(j *job.Job) {
 	if l := u.coming[j.ID]; l != nil { // counted once, not twice
 		delete(u.coming, j.ID)
@@ -186,7 +186,7 @@ func (l *loan) release(id job.ID) {
 	l.bytes = 0
 }
 
-// count counts the records that were there before, and reads those of which news came without them, until ctx ends.
+// count counts the existing records, and reads those whose hints came without them, until ctx ends.
 func (a *App) count(ctx context.Context) {
 	u := a.usage
 	if u.most <= 0 {
@@ -237,7 +237,7 @@ func (u *usage) load(ctx context.Context, store job.Store) error {
 	}
 }
 
-// read reads the records of which news came without them.
+// read reads the records whose hints came without them.
 func (u *usage) read(ctx context.Context, store job.Store) {
 	u.mu.Lock()
 	ids := u.unread

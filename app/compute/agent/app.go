@@ -265,7 +265,7 @@ func (a *App) service(name string) (Service, bool) {
 }
 
 // lock keeps others from receiving, packing or removing a payload until the function it gives is called; ok is false if
-// somebody is at it.
+// another holds it.
 func (a *App) lock(id job.ID) (free func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,7 +15,7 @@
 // next start.
 //
 // A payload is run at most once. The step for Prepared moves it to Running by a commit and goes on in the same call;
-// the step for Running is therefore only ever called for a payload that somebody had begun to run and did not conclude:
-// it finishes from exit.json, or reports that the agent ended. Processes of a payload end with the agent (package
-// sandbox sees to that).
+// the step for Running is therefore only called for a payload that an earlier step began to run and did not conclude:
+// it finishes from exit.json, or reports that the agent ended. Package sandbox ends the processes of a payload with the
+// agent.
 package agent

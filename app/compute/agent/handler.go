@@ -30,7 +30,7 @@ const (
 	longestWait = 60 * time.Second // of a check that waits for a change
 )
 
-// HandlerOptions of the agent's API. The zero value lets everybody in who reaches it.
+// HandlerOptions of the agent's API. The zero value admits all who reach it.
 type HandlerOptions struct {
 	Token string // that callers bring ("Authorization: Bearer ...")
 	// answers requests that are not for the agent's own API. Its access rules are its own. nil: they are not found
@@ -85,7 +85,7 @@ type problem struct {
 var errUnauthorized = errors.New("the agent requires its token")
 
 // Bearer gives the check whether a request brings a token, which takes a time that does not depend on it. Without a
-// token everybody is allowed.
+// token all requests are allowed.
 func Bearer(token string) func(*http.Request) error {
 	if token == "" {
 		return func(*http.Request) error { return nil }

@@ -90,7 +90,7 @@ func (a *App) observe(hints []job.Hint) {
 	}
 }
 
-// tidies removes the files of payloads that came to Cleaned, anyone who brought them there.
+// tidies removes the files of payloads that came to Cleaned.
 func (a *App) tidies(ctx context.Context) {
 	changes := a.cleaned.listen()
 	defer a.cleaned.leave(changes)

@@ -278,7 +278,8 @@ func stopped(ending *compute.Ending) {
 	}
 }
 
-// resume is the step for Running: somebody began to run the payload and did not conclude. It is never run again.
+// resume is the step for Running of a payload that an earlier step began to run and did not conclude. It is never run
+// again.
 func (a *App) resume(ctx context.Context, r *engine.Run) error {
 	var s Spec
 	if err := r.Spec(&s); err != nil {

@@ -103,11 +103,11 @@ func (s *Handlers) replyCompute(w http.ResponseWriter, r *http.Request, app Comp
 		return err
 	}
 	if j.State == compute.Queued {
-		places, err := s.queuePlaces(r.Context(), j.Group)
+		positions, err := s.queuePositions(r.Context(), j.Group)
 		if err != nil {
 			return err
 		}
-		v.QueuePosition = places[j.ID]
+		v.QueuePosition = positions[j.ID]
 	}
 	return server.ReplyJob(w, r, status, j.Version, v)
 }
@@ -219,9 +219,9 @@ func limitsOf(l api.ComputeLimits) compute.Limits {
 // mostAhead is how far positions in a queue are counted.
 const mostAhead = 1000
 
-// queuePlaces gives the locations of the jobs of a service that wait, 1 for the next: by priority, then by age.
+// queuePositions returns the positions of the waiting jobs of a service, 1 for the next: by priority, then by age.
 // Fairness between users may let a job pass others.
-func (s *Handlers) queuePlaces(ctx context.Context, service string) (map[job.ID]int, error) {
+func (s *Handlers) queuePositions(ctx context.Context, service string) (map[job.ID]int, error) {
 	page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind},
 		States: []lifecycle.State{compute.Queued}, Group: service, Oldest: true, Limit: mostAhead})
 	if err != nil {
@@ -234,13 +234,13 @@ func (s *Handlers) queuePlaces(ctx context.Context, service string) (map[job.ID]
 	for i := 1; i < len(before); i++ {
 		before[i] += before[i-1]
 	}
-	places := make(map[job.ID]int, len(page.Jobs))
+	positions := make(map[job.ID]int, len(page.Jobs))
 	for i := range page.Jobs {
 		p := min(max(page.Jobs[i].Priority, 0), job.LastPriority)
 		before[p]++
-		places[page.Jobs[i].ID] = before[p]
+		positions[page.Jobs[i].ID] = before[p]
 	}
-	return places, nil
+	return positions, nil
 }
 
 // eventsCompute streams what happens to a job, as that of all jobs.

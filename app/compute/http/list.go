@@ -71,7 +71,7 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := s.placeAll(r.Context(), page.Jobs); err != nil {
+	if err := s.setPositions(r.Context(), page.Jobs); err != nil {
 		return err
 	}
 	return server.Reply(w, page)
@@ -132,22 +132,22 @@ func (f *computeFilter) fits(j *job.Job) bool {
 	return true
 }
 
-// placeAll adds their locations to those that wait.
-func (s *Handlers) placeAll(ctx context.Context, jobs []api.ComputeJob) error {
-	places := map[string]map[job.ID]int{}
+// setPositions sets the positions of jobs that wait.
+func (s *Handlers) setPositions(ctx context.Context, jobs []api.ComputeJob) error {
+	positions := map[string]map[job.ID]int{}
 	for i := range jobs {
 		j := &jobs[i]
 		if j.State != compute.Queued {
 			continue
 		}
-		if places[j.Service] == nil {
-			of, err := s.queuePlaces(ctx, j.Service)
+		if positions[j.Service] == nil {
+			of, err := s.queuePositions(ctx, j.Service)
 			if err != nil {
 				return err
 			}
-			places[j.Service] = of
+			positions[j.Service] = of
 		}
-		j.QueuePosition = places[j.Service][j.ID]
+		j.QueuePosition = positions[j.Service][j.ID]
 	}
 	return nil
 }

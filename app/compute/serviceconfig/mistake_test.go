@@ -77,8 +77,8 @@ func TestQuotaOfZero(t *testing.T) {
 	}
 }
 
-// TestServerReportsSecretsToo: a server reports secrets that cannot be read beside all else, with the location; an
-// agent needs none.
+// TestServerReportsSecretsToo: a server reports secrets that cannot be read with all other mistakes and their lines; an
+// agent needs no secrets.
 func TestServerReportsSecretsToo(t *testing.T) {
 	dir := t.TempDir()
 	name, secret, none := filepath.Join(dir, "services.yaml"), filepath.Join(dir, "secret"), filepath.Join(dir, "none")

@@ -65,7 +65,7 @@ type Client struct {
 	seed   maphash.Seed
 }
 
-// asked is a question that is under way, or whose answer is a ZIP that somebody will come for.
+// asked is a request that is under way, or whose answer is a ZIP that will be fetched.
 type asked struct {
 	done  chan struct{} // closed when there is an answer
 	begun time.Time

@@ -191,7 +191,7 @@ func (o *oldJob) copy(u *compute.Upload, ran bool) error {
 }
 
 // each opens the files of a row one after the other. Only regular files of the directory itself are taken: the original
-// has no others. odd receives the names of those whose name no job here can have.
+// has no others. odd receives the names of files that no job here can have.
 func (o *oldJob) each(do func(name string, file *os.File) error, odd func(name string)) error {
 	root, err := os.OpenRoot(o.dir)
 	if err != nil {

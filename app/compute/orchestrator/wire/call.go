@@ -20,16 +20,16 @@ type call struct {
 	wait time.Duration // from the end of the request to the answer
 }
 
-// dog cancels a call when nothing moves.
-type dog struct {
+// watchdog cancels a call when no byte moves for some time.
+type watchdog struct {
 	timer *time.Timer
 	stop  context.CancelCauseFunc
 	idle  time.Duration
 }
 
-func (d *dog) feed(t time.Duration) { d.timer.Reset(t) }
+func (d *watchdog) extend(t time.Duration) { d.timer.Reset(t) }
 
-func (d *dog) away() {
+func (d *watchdog) end() {
 	d.timer.Stop()
 	d.stop(context.Canceled)
 }
@@ -56,7 +56,7 @@ func (s *sending) kind(connected bool, body *formBody) error {
 // call sends a request and gives the answer, whose status is 2xx. Its body is the caller's to close.
 func (c *Client) call(ctx context.Context, cl call) (*incomingAnswer, error) {
 	ctx, stop := context.WithCancelCause(ctx)
-	d := &dog{timer: time.AfterFunc(c.o.Dial+c.o.Idle, func() { stop(errSilent) }), stop: stop, idle: c.o.Idle}
+	d := &watchdog{timer: time.AfterFunc(c.o.Dial+c.o.Idle, func() { stop(errSilent) }), stop: stop, idle: c.o.Idle}
 	var sent sending
 	var connected atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -67,12 +67,12 @@ func (c *Client) call(ctx context.Context, cl call) (*incomingAnswer, error) {
 				return
 			}
 			sent.wrote.Store(true)
-			d.feed(cl.wait)
+			d.extend(cl.wait)
 		},
 	})
 	req, err := c.request(traced, cl, d)
 	if err != nil {
-		d.away()
+		d.end()
 		return nil, &CallError{cl.op, ErrNotSent, err}
 	}
 	transport := c.kept
@@ -85,10 +85,10 @@ func (c *Client) call(ctx context.Context, cl call) (*incomingAnswer, error) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		d.away()
+		d.end()
 		return nil, &CallError{cl.op, kind, err}
 	}
-	d.feed(d.idle)
+	d.extend(d.idle)
 	a := &incomingAnswer{op: cl.op, code: res.StatusCode, media: res.Header.Get("Content-Type"), res: res, ctx: ctx,
 		d: d}
 	if a.code < 200 || a.code > 299 {
@@ -99,13 +99,13 @@ func (c *Client) call(ctx context.Context, cl call) (*incomingAnswer, error) {
 	return a, nil
 }
 
-func (c *Client) request(ctx context.Context, cl call, d *dog) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, cl call, d *watchdog) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, cl.method, cl.url, nil)
 	if err != nil {
 		return nil, err
 	}
 	if cl.body != nil {
-		cl.body.moved = func() { d.feed(d.idle) }
+		cl.body.moved = func() { d.extend(d.idle) }
 		req.Body, req.ContentLength = cl.body, cl.body.length
 		req.Header.Set("Content-Type", "multipart/form-data; boundary="+cl.body.boundary)
 	}
@@ -120,20 +120,20 @@ func (c *Client) request(ctx context.Context, cl call, d *dog) (*http.Request, e
 	return req, nil
 }
 
-// incomingAnswer is the body of an answer under the eyes of the dog.
+// incomingAnswer is the body of an answer. The watchdog ends it when no byte moves.
 type incomingAnswer struct {
 	op    string
 	code  int
 	media string
 	res   *http.Response
 	ctx   context.Context
-	d     *dog
+	d     *watchdog
 }
 
 func (a *incomingAnswer) Read(p []byte) (int, error) {
 	n, err := a.res.Body.Read(p)
 	if n > 0 {
-		a.d.feed(a.d.idle)
+		a.d.extend(a.d.idle)
 	}
 	if err != nil && err != io.EOF {
 		if cause := context.Cause(a.ctx); cause != nil {
@@ -145,7 +145,7 @@ func (a *incomingAnswer) Read(p []byte) (int, error) {
 
 func (a *incomingAnswer) Close() error {
 	err := a.res.Body.Close()
-	a.d.away()
+	a.d.end()
 	return err
 }
 

@@ -193,7 +193,7 @@ type meter struct {
 }
 
 // finish reads what may follow the form and lifts the deadline at the end of the body. After a failure, or if there is
-// more than anybody needs, it stays: net/http reads on before it answers.
+// more than any request needs, the limit remains: net/http reads on before it answers.
 func (m *meter) finish() {
 	m.allow(-1)
 	if _, _ = io.CopyN(io.Discard, m, 64<<10); m.ended {

@@ -49,8 +49,8 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// ParseStored reads a word of the original's database. Case does not matter; blanks are not trimmed, and whatever is no
-// word is Unknown.
+// ParseStored parses a status of the original's database. Case does not matter; blanks are not trimmed, and any other
+// text is Unknown.
 func ParseStored(word string) Status {
 	for _, one := range Statuses() {
 		if strings.EqualFold(word, string(one)) {

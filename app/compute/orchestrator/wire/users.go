@@ -17,7 +17,7 @@ const (
 	Strict Compat = "strict"
 )
 
-// Options of the users' API. The zero value serves everybody with the limits of the original.
+// Options of the users' API. The zero value serves all users with the limits of the original.
 type Options struct {
 	Compat Compat
 	// NoExtra leaves out the extra keys of /download, as Strict does.
@@ -28,7 +28,7 @@ type Options struct {
 	// Features stand in /health beside the program's name. Default to what this package brings.
 	Features []string
 	// Who gives whom a request's token belongs to, or an error for 401. With it an upload belongs to that owner, for
-	// whom user_id may be missing, and a job of somebody else is as one that does not exist. nil: no authentication, as
+	// whom user_id may be missing, and another user's job is as one that does not exist. nil: no authentication, as
 	// in the original.
 	Who func(*http.Request) (Caller, error)
 	// Log gets the errors that users do not. Defaults to none.

@@ -21,8 +21,8 @@ import (
 type ClientOptions struct {
 	// Interval of the runner and the updater. Defaults to 5 ms; the original's is 500 ms.
 	Interval time.Duration
-	// Run plays a payload instead of bash: it may write into its directory and gives the exit code, or Dead for a
-	// process that vanishes without a word. It must come back when ctx ends.
+	// Run replaces bash: it may write into the directory of the payload and returns the exit code, or Dead for a
+	// process that vanishes without one. It must return when ctx ends.
 	Run func(ctx context.Context, dir string) int
 	// Trust takes any script; otherwise one without the trap and with some of the forbidden words is Invalid.
 	Trust bool
@@ -232,7 +232,7 @@ func await(t testing.TB, what string, mu *sync.Mutex, changed *sync.Cond, cond f
 	}
 }
 
-// Status gives the word of a payload, or "".
+// Status returns the status of a payload, or "".
 func (c *FakeClient) Status(id uint32) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

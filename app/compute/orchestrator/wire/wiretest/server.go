@@ -136,7 +136,7 @@ func (s *FakeServer) Output(id uint32) string {
 	return filepath.Join(s.data, fmt.Sprint(id), "output.zip")
 }
 
-// Words gives every word that a job had, in order.
+// Words returns every status that a job had, in order.
 func (s *FakeServer) Words(id uint32) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
