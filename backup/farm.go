@@ -99,7 +99,7 @@ func (f *farm) pin(names []fs.DirEntry) error {
 // small files copied, before the first link is made, and no more than that is taken.
 func (f *farm) links(names []string) error {
 	seen := map[string]fs.FileInfo{}
-	err := f.walk(names, func(name string, info fs.FileInfo) error {
+	err := f.walkAll(names, func(name string, info fs.FileInfo) error {
 		to := filepath.Join(f.dir, name)
 		if info.IsDir() {
 			return os.MkdirAll(to, 0o700)
@@ -116,7 +116,7 @@ func (f *farm) links(names []string) error {
 	if err != nil {
 		return err
 	}
-	return f.walk(names, func(name string, info fs.FileInfo) error {
+	return f.walkAll(names, func(name string, info fs.FileInfo) error {
 		from, to := filepath.Join(f.source.Data, name), filepath.Join(f.dir, name)
 		before := seen[name]
 		same := before != nil && os.SameFile(before, info)
@@ -172,8 +172,8 @@ func copySmall(from, to string) error {
 	return errors.Join(os.Chmod(to, info.Mode().Perm()), os.Chtimes(to, info.ModTime(), info.ModTime()))
 }
 
-// walk calls do for everything in entries of the data directory that is still there when it comes to it.
-func (f *farm) walk(names []string, do func(name string, info fs.FileInfo) error) error {
+// walkAll calls do for all files of entries that still exist.
+func (f *farm) walkAll(names []string, do func(name string, info fs.FileInfo) error) error {
 	for _, name := range names {
 		if err := walk(f.source.Data, name, do); err != nil {
 			return err

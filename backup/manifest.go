@@ -125,8 +125,8 @@ func (l *list) add(f File) error {
 	return err
 }
 
-// close brings the list to the disk and gives its digest.
-func (l *list) close() (string, error) {
+// finish syncs the list and returns its digest.
+func (l *list) finish() (string, error) {
 	err := errors.Join(l.text.Flush(), l.file.Sync(), l.file.Close())
 	return l.sum.hex(), err
 }

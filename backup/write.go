@@ -161,7 +161,7 @@ func attempt(ctx context.Context, s *Source, o *Options, target string) (m *Mani
 
 // finish closes the list.
 func (w *writer) finish(m *Manifest) (err error) {
-	m.List, err = w.list.close()
+	m.List, err = w.list.finish()
 	m.Files, m.Bytes = w.list.files, w.list.bytes
 	return err
 }

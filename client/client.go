@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"mime/multipart"
 	"net"
 	"net/http"
 	"net/url"
@@ -125,6 +126,36 @@ func call[T any](ctx context.Context, c *Client, method, path string, q url.Valu
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
+	return read[T](c, r)
+}
+
+// sendForm streams a form that write writes, and reads a JSON answer. write has returned when sendForm returns.
+func sendForm[T any](ctx context.Context, c *Client, path, key string, write func(*multipart.Writer) error) (T, error) {
+	pipe, into := io.Pipe()
+	form := multipart.NewWriter(into)
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		_ = into.CloseWithError(write(form))
+	}()
+	defer func() {
+		_ = pipe.Close()
+		<-wrote
+	}()
+	r, err := c.request(ctx, http.MethodPost, path, nil, pipe)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	return read[T](c, r)
+}
+
+// read sends a request and reads its JSON answer.
+func read[T any](c *Client, r *http.Request) (answer T, err error) {
 	text, err := c.text(r)
 	if err != nil {
 		return answer, err

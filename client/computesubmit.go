@@ -104,31 +104,9 @@ func (c *Client) sendCompute(ctx context.Context, o ComputeOrder, files []Comput
 	if len(files) == 0 {
 		return send[ComputeJob](ctx, c, http.MethodPost, "/api/v1/compute/jobs", nil, o)
 	}
-	pipe, into := io.Pipe()
-	form := multipart.NewWriter(into)
-	wrote := make(chan struct{})
-	go func() {
-		defer close(wrote)
-		_ = into.CloseWithError(writeCompute(form, o, files, add))
-	}()
-	defer func() {
-		_ = pipe.Close()
-		<-wrote // add is not called any more
-	}()
-	r, err := c.request(ctx, http.MethodPost, "/api/v1/compute/jobs", nil, pipe)
-	if err != nil {
-		return ComputeJob{}, err
-	}
-	r.Header.Set("Content-Type", form.FormDataContentType())
-	text, err := c.text(r)
-	if err != nil {
-		return ComputeJob{}, err
-	}
-	var j ComputeJob
-	if err := json.Unmarshal(text, &j); err != nil {
-		return j, job.Errorf(job.Internal, "decode", "", "the answer to an order: %w", err)
-	}
-	return j, nil
+	return sendForm[ComputeJob](ctx, c, "/api/v1/compute/jobs", "", func(form *multipart.Writer) error {
+		return writeCompute(form, o, files, add)
+	})
 }
 
 // writeCompute writes the parts in the order that the server needs for streaming: what it is, then the files.

@@ -55,34 +55,9 @@ func passing(err error) bool {
 
 // submit sends a payload once.
 func (c *Client) submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
-	pipe, into := io.Pipe()
-	form := multipart.NewWriter(into)
-	wrote := make(chan struct{})
-	go func() {
-		defer close(wrote)
-		_ = into.CloseWithError(writeForm(form, s, payload))
-	}()
-	defer func() {
-		_ = pipe.Close()
-		<-wrote // the payload is no longer read
-	}()
-	r, err := c.request(ctx, http.MethodPost, "/api/v1/ingest/submissions", nil, pipe)
-	if err != nil {
-		return Job{}, err
-	}
-	r.Header.Set("Content-Type", form.FormDataContentType())
-	if s.Key != "" {
-		r.Header.Set("Idempotency-Key", s.Key)
-	}
-	text, err := c.text(r)
-	if err != nil {
-		return Job{}, err
-	}
-	var j Job
-	if err := json.Unmarshal(text, &j); err != nil {
-		return j, job.Errorf(job.Internal, "decode", "", "the answer to a submission: %w", err)
-	}
-	return j, nil
+	return sendForm[Job](ctx, c, "/api/v1/ingest/submissions", s.Key, func(form *multipart.Writer) error {
+		return writeForm(form, s, payload)
+	})
 }
 
 // writeForm writes the two parts in the order that the server needs for streaming: what it is, then the bytes.

@@ -61,11 +61,11 @@ func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 	if err := a.each(ctx, query(&r, time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
 		return Preview{}, err
 	}
-	return s.conclude(), nil
+	return s.result(), nil
 }
 
-// check reports whether the lifecycle has the event in the state of the job, and which events it has.
-func (s *survey) check(j *job.Job) verdict {
+// verdict reports whether the lifecycle has the event in the state of the job, and which events it has.
+func (s *survey) verdict(j *job.Job) verdict {
 	at := stand{j.Kind, j.Position}
 	v, ok := s.verdicts[at]
 	if !ok {
@@ -78,7 +78,7 @@ func (s *survey) check(j *job.Job) verdict {
 }
 
 func (s *survey) add(ctx context.Context, j *job.Job) error {
-	v := s.check(j)
+	v := s.verdict(j)
 	place := job.KindState{Kind: j.Kind, State: j.State}
 	state := s.states[place]
 	if state == nil {
@@ -144,8 +144,8 @@ func tally(of map[string]*Count, name string, bytes int64) {
 	c.Bytes += bytes
 }
 
-// conclude returns the preview with the largest numbers first.
-func (s *survey) conclude() Preview {
+// result returns the preview with the largest numbers first.
+func (s *survey) result() Preview {
 	p := s.preview
 	p.States = []StateCount{}
 	for _, one := range s.states {

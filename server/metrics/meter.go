@@ -82,10 +82,10 @@ func newMeters(r *prometheus.Registry, causes int) meters {
 	}
 }
 
-// begin sets the counters that alarms use to 0, for all values of their labels that are known: an increase from a
+// reset sets the counters that alarms use to 0, for all values of their labels that are known: an increase from a
 // counter that is not there yet is none. The causes of failures are not known beforehand; their alarm counts a series
 // that is new.
-func (m *meters) begin(s *Sources) {
+func (m *meters) reset(s *Sources) {
 	for _, k := range s.Engine.Kinds() {
 		for _, stage := range s.Engine.Life(k).Stages() {
 			kind, state := string(k), string(stage.State)

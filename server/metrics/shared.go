@@ -46,14 +46,14 @@ func (s *shared[F]) join() *reading[F] {
 
 // read makes readings as long as a caller waits for one.
 func (s *shared[F]) read() {
-	for r := s.begin(); r != nil; r = s.begin() {
+	for r := s.take(); r != nil; r = s.take() {
 		r.families, r.err = s.from()
 		close(r.done)
 	}
 }
 
-// begin takes the next reading; nil if no caller waits for one.
-func (s *shared[F]) begin() *reading[F] {
+// take takes the next reading; nil if no caller waits for one.
+func (s *shared[F]) take() *reading[F] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.next

@@ -51,7 +51,7 @@ func (m *Metrics) Bind(s Sources) {
 	if s.Space == nil {
 		s.Space = diskSpace
 	}
-	m.attempts.begin(&s)
+	m.attempts.reset(&s)
 	m.state.sources.Store(&s)
 	m.registry.MustRegister(m.state)
 }

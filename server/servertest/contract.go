@@ -70,13 +70,13 @@ func (c *Contract) Check(r *http.Request, answer *http.Response, text []byte) er
 		return nil
 	}
 	path = strings.NewReplacer("{$}", "", "...}", "}").Replace(path)
-	if err := c.check(method, path, r.Method == http.MethodHead, answer, text); err != nil {
+	if err := c.compare(method, path, r.Method == http.MethodHead, answer, text); err != nil {
 		return fmt.Errorf("%s %s: %s: %w", r.Method, r.URL.Path, answer.Status, err)
 	}
 	return nil
 }
 
-func (c *Contract) check(method, path string, head bool, answer *http.Response, text []byte) error {
+func (c *Contract) compare(method, path string, head bool, answer *http.Response, text []byte) error {
 	item := c.doc.Paths[path]
 	h := map[string]*huma.Operation{http.MethodGet: item.Get, http.MethodPost: item.Post, http.MethodPut: item.Put,
 		http.MethodPatch: item.Patch, http.MethodDelete: item.Delete, http.MethodOptions: item.Options}[method]

@@ -46,7 +46,7 @@ func CheckPages(t *testing.T, w *Harness, routes []server.Route, paged map[strin
 		t.Run(route, func(t *testing.T) {
 			w := *w
 			w.T = t
-			p.check(&w)
+			p.walk(&w)
 		})
 	}
 }
@@ -54,7 +54,7 @@ func CheckPages(t *testing.T, w *Harness, routes []server.Route, paged map[strin
 // limited is the refusal of a parameter by a route that takes a limit.
 var limited = regexp.MustCompile(`there is no parameter [^ ]+ \(known: ([a-z_]+, )*limit\b`)
 
-func (p *Paged) check(w *Harness) {
+func (p *Paged) walk(w *Harness) {
 	whole, next := p.page(w, url.Values{"limit": {"1000"}})
 	if len(whole) < 3 || next != "" {
 		w.T.Fatalf("the whole list has %d entries, next %q", len(whole), next)
