@@ -26,7 +26,7 @@ type ComputeOutput struct {
 	Base64 []byte `json:"base64,omitempty"`
 }
 
-// Data gives the bytes.
+// Data returns the bytes.
 func (o *ComputeOutput) Data() []byte {
 	if o.Base64 != nil {
 		return o.Base64

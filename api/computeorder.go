@@ -138,7 +138,7 @@ func (b *Bytes) UnmarshalJSON(text []byte) error {
 	return named("size", value, err)
 }
 
-// plain gives a JSON string without its quotes, and anything else as it is.
+// plain returns a JSON string without its quotes, and anything else as it is.
 func plain(text []byte) string {
 	var s string
 	if json.Unmarshal(text, &s) == nil {

@@ -167,7 +167,7 @@ func (a *FlowAtom) Notes() string {
 	return ""
 }
 
-// String gives type and message.
+// String returns type and message.
 func (f *FlowFailure) String() string { return strings.TrimSuffix(f.Type+": "+f.Message, ": ") }
 
 // Seen is a value as far as it is shown.

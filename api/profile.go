@@ -62,7 +62,7 @@ type ProfileChange struct {
 // None reports whether nothing changed.
 func (c *ProfileChange) None() bool { return len(c.Added)+len(c.Changed)+len(c.Removed) == 0 }
 
-// String gives "added a, changed b".
+// String returns "added a, changed b".
 func (c *ProfileChange) String() string {
 	var parts []string
 	for _, one := range []struct {

@@ -106,7 +106,7 @@ func (s *fixture) write(dir, name string, without ...string) *Manifest {
 	return m
 }
 
-// contents gives the files below a directory, with modes.
+// contents returns the files below a directory, with modes.
 func contents(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -36,7 +36,7 @@ func (e *Entry) fits(name string) bool {
 	return name == e.Name
 }
 
-// Find gives the entry that stands for a name in the data directory, or nil. The first one that fits counts.
+// Find returns the entry that stands for a name in the data directory, or nil. The first one that fits counts.
 func Find(entries []Entry, name string) *Entry {
 	for i := range entries {
 		if entries[i].fits(name) {
@@ -66,5 +66,5 @@ const (
 	OutsideName = outsideName
 )
 
-// inData gives the name of a file of the data directory in a set.
+// inData returns the name of a file of the data directory in a set.
 func inData(name string) string { return path.Join(dataName, name) }

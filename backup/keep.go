@@ -24,7 +24,7 @@ type Found struct {
 	Manifest *Manifest
 }
 
-// List gives the sets of an installation in a directory, oldest first; "" means those of all installations. What is
+// List returns the sets of an installation in a directory, oldest first; "" means those of all installations. What is
 // no set, or cannot be read, is passed over.
 func List(dir, installation string) ([]Found, error) {
 	names, err := os.ReadDir(dir)

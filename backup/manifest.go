@@ -51,7 +51,7 @@ type File struct {
 	From   string      `json:"from,omitempty"`   // where it lay, outside the data directory
 }
 
-// hexOf gives a digest as text.
+// hexOf returns a digest as text.
 func hexOf(sum []byte) string { return hex.EncodeToString(sum) }
 
 // incomplete is the refusal of a directory that is no whole set.

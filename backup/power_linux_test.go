@@ -101,7 +101,7 @@ func backupAfter(t *testing.T, image string, steps int, want map[string]string) 
 	return nil
 }
 
-// texts gives the contents of the files below a directory.
+// texts returns the contents of the files below a directory.
 func texts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

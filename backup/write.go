@@ -26,7 +26,7 @@ type Pinned interface {
 type Databases interface {
 	// Has reports whether they contain the job of a stored version.
 	Has(maker string) (bool, error)
-	// Schemas gives the versions of their schemas by file.
+	// Schemas returns the versions of their schemas by file.
 	Schemas() map[string]int
 	Close() error
 }

@@ -17,7 +17,7 @@ type AuditQuery struct {
 	Event lifecycle.Event
 }
 
-// Audit gives entries of the audit list.
+// Audit returns entries of the audit list.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) (Audits, error) {
 	v := url.Values{}
 	if q.After != "" {
@@ -26,7 +26,7 @@ func (c *Client) Audit(ctx context.Context, q AuditQuery) (Audits, error) {
 	return c.audit(ctx, &q, v)
 }
 
-// AuditAfter gives the page of entries after q.After, going forward; if that is empty the first page.
+// AuditAfter returns the page of entries after q.After, going forward; if that is empty the first page.
 func (c *Client) AuditAfter(ctx context.Context, q AuditQuery) (Audits, error) {
 	return c.audit(ctx, &q, url.Values{"after": {q.After}})
 }

@@ -83,7 +83,7 @@ func New(base string, o Options) (*Client, error) {
 	}, nil
 }
 
-// Base gives the server's address.
+// Base returns the server's address.
 func (c *Client) Base() string { return c.base }
 
 // Close closes idle connections.
@@ -204,7 +204,7 @@ func (c *Client) text(r *http.Request) ([]byte, error) {
 	return text, nil
 }
 
-// do gives an answer of status 2xx; its body is the caller's to close.
+// do returns an answer of status 2xx, whose body the caller closes.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	var kept *http.Response
 	err := c.insist(r, func(answer *http.Response) error {

@@ -47,12 +47,12 @@ func computePath(id job.ID, more string) string {
 	return "/api/v1/compute/jobs/" + url.PathEscape(string(id)) + more
 }
 
-// ComputeJobs gives a page of compute jobs, the newest first.
+// ComputeJobs returns a page of compute jobs, the newest first.
 func (c *Client) ComputeJobs(ctx context.Context, q ComputeQuery) (ComputePage, error) {
 	return get[ComputePage](ctx, c, "/api/v1/compute/jobs", q.values())
 }
 
-// ComputeNumber gives the compute job that has a number, as a list shows it, or kind NotFound.
+// ComputeNumber returns the compute job that has a number, as a list shows it, or kind NotFound.
 func (c *Client) ComputeNumber(ctx context.Context, number int64) (ComputeJob, error) {
 	page, err := c.ComputeJobs(ctx, ComputeQuery{Number: number})
 	switch {
@@ -64,7 +64,7 @@ func (c *Client) ComputeNumber(ctx context.Context, number int64) (ComputeJob, e
 	return page.Jobs[0], nil
 }
 
-// ComputeJob gives one compute job with all that is known of it.
+// ComputeJob returns one compute job with its details.
 func (c *Client) ComputeJob(ctx context.Context, id job.ID) (ComputeJob, error) {
 	return get[ComputeJob](ctx, c, computePath(id, ""), nil)
 }

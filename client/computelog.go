@@ -26,9 +26,9 @@ func (c *Client) ComputeLog(ctx context.Context, id job.ID, stream string, offse
 	return answer.Body, nil
 }
 
-// FollowCompute gives what a job writes, as it writes it, until it has ended; before its start it waits for it. stream
-// is stdout, stderr or both. It begins at a position, updates it, and connects again there if the
-// connection breaks or is silent (see [Client.Watch]); so each byte comes once.
+// FollowCompute calls each with the output of a job until the job has ended; before its start it waits. stream is
+// stdout, stderr or both. It begins at a position, updates it, and connects again there if the connection breaks or is
+// silent (see [Client.Watch]), so that each byte comes once.
 func (c *Client) FollowCompute(ctx context.Context, id job.ID, stream string, at *ComputePlace,
 	each func(*ComputeOutput) error) error {
 	return c.outlast(ctx, "logs", id, func() (passage, error) { return c.followOutput(ctx, id, stream, at, each) })

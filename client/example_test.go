@@ -93,7 +93,7 @@ func ExampleClient_Claim() {
 	// Sent ok
 }
 
-// Why gives what keeps a job from moving.
+// Why returns the reasons for which a job waits.
 func ExampleClient_Why() {
 	ctx := context.Background()
 	c, stop := letterServer()

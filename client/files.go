@@ -13,7 +13,7 @@ func ingestPath(folder string, id job.ID, more string) string {
 	return "/api/v1/ingest/" + folder + "/" + url.PathEscape(string(id)) + more
 }
 
-// JobFiles gives a page of the files of an ingest job; after is the Next of the page before.
+// JobFiles returns a page of the files of an ingest job; after is the Next of the page before.
 func (c *Client) JobFiles(ctx context.Context, id job.ID, after string, limit int) (JobFiles, error) {
 	v := url.Values{}
 	if after != "" {
@@ -36,12 +36,12 @@ func (c *Client) Manifest(ctx context.Context, id job.ID) (io.ReadCloser, error)
 	return answer.Body, nil
 }
 
-// Metadata gives the description of an ingest job's object.
+// Metadata returns the description of an ingest job's object.
 func (c *Client) Metadata(ctx context.Context, id job.ID) (Metadata, error) {
 	return get[Metadata](ctx, c, ingestPath("jobs", id, "/metadata"), nil)
 }
 
-// Submission gives what was handed in with a batch.
+// Submission returns what was submitted with a batch.
 func (c *Client) Submission(ctx context.Context, batch job.ID) (Handed, error) {
 	return get[Handed](ctx, c, ingestPath("batches", batch, "/submission"), nil)
 }

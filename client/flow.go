@@ -27,7 +27,7 @@ func flowPath(id job.ID, more string) string {
 	return "/api/v1/flows/" + url.PathEscape(string(id)) + more
 }
 
-// Flow gives a flow as it stands; with values also what its atoms gave.
+// Flow returns the state of a flow; with values also the results of its atoms.
 func (c *Client) Flow(ctx context.Context, id job.ID, values bool) (Flow, error) {
 	q := url.Values{}
 	if values {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Holds gives all holds.
+// Holds returns all holds.
 func (c *Client) Holds(ctx context.Context) ([]job.Hold, error) {
 	a, err := get[Holds](ctx, c, "/api/v1/holds", nil)
 	return a.Holds, err

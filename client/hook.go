@@ -29,7 +29,7 @@ func (c *Client) Hooks(ctx context.Context, q HookQuery) (Hooks, error) {
 	return get[Hooks](ctx, c, "/api/v1/hooks", number(v, "limit", int64(q.Limit)))
 }
 
-// Hook gives one notification with its payload.
+// Hook returns one notification with its payload.
 func (c *Client) Hook(ctx context.Context, key string) (Hook, error) {
 	if path.Clean("/"+key) != "/"+key { // what a path does not keep as it is cannot be a key
 		return Hook{}, job.Errorf(job.NotFound, "hooks", "", "there is no notification %q", key)

@@ -53,12 +53,12 @@ func jobPath(id job.ID, more string) string {
 	return "/api/v1/jobs/" + url.PathEscape(string(id)) + more
 }
 
-// Jobs gives a page of jobs. Of the query, Before and Overdue are not sent.
+// Jobs returns a page of jobs. Of the query, Before and Overdue are not sent.
 func (c *Client) Jobs(ctx context.Context, q job.Query) (Page, error) {
 	return get[Page](ctx, c, "/api/v1/jobs", Values(q))
 }
 
-// Job gives one job.
+// Job returns one job.
 func (c *Client) Job(ctx context.Context, id job.ID) (Job, error) {
 	return get[Job](ctx, c, jobPath(id, ""), nil)
 }
@@ -70,7 +70,7 @@ func (c *Client) History(ctx context.Context, id job.ID, seq int64, n int) ([]Ev
 	return a.History, err
 }
 
-// Tasks gives the tasks of a job.
+// Tasks returns the tasks of a job.
 func (c *Client) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	a, err := get[Tasks](ctx, c, jobPath(id, "/tasks"), nil)
 	return a.Tasks, err
@@ -104,7 +104,7 @@ func number(v url.Values, name string, n int64) url.Values {
 	return v
 }
 
-// Lookup gives the jobs that a person may mean by a name: an id or a part of one, a number, KIND/NUMBER, or a name
+// Lookup returns the jobs that a person may mean by a name: an id or a part of one, a number, KIND/NUMBER, or a name
 // that an application gave it. There are at most 11. No job is an error of kind NotFound.
 func (c *Client) Lookup(ctx context.Context, name string) ([]job.Job, error) {
 	page, err := get[Page](ctx, c, "/api/v1/lookup", url.Values{"name": {name}})

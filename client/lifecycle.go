@@ -14,7 +14,7 @@ func (c *Client) Lifecycles(ctx context.Context) ([]Lifecycle, error) {
 	return a.Lifecycles, err
 }
 
-// Drawing gives a lifecycle as "json", "svg", "mmd" or "dot".
+// Drawing returns a lifecycle as "json", "svg", "mmd" or "dot".
 func (c *Client) Drawing(ctx context.Context, name, format string) ([]byte, error) {
 	path := "/api/v1/lifecycles/" + url.PathEscape(name)
 	if format != "json" {

@@ -7,17 +7,17 @@ import (
 	"net/url"
 )
 
-// Profiles gives all ingest profiles.
+// Profiles returns all ingest profiles.
 func (c *Client) Profiles(ctx context.Context) (Profiles, error) {
 	return get[Profiles](ctx, c, "/api/v1/ingest/profiles", nil)
 }
 
-// Profile gives every value of a profile, and where it came from.
+// Profile returns every value of a profile, and where it came from.
 func (c *Client) Profile(ctx context.Context, id string) (ProfileValues, error) {
 	return get[ProfileValues](ctx, c, "/api/v1/ingest/profiles/"+url.PathEscape(id), nil)
 }
 
-// ProfileSchema gives the JSON Schema of profile files.
+// ProfileSchema returns the JSON Schema of profile files.
 func (c *Client) ProfileSchema(ctx context.Context) (json.RawMessage, error) {
 	return get[json.RawMessage](ctx, c, "/api/v1/ingest/profiles/schema", nil)
 }

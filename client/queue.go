@@ -42,7 +42,7 @@ func (c *Client) Queue(ctx context.Context, q QueueQuery) (Queue, error) {
 	return get[Queue](ctx, c, "/api/v1/queue", QueueQuery{Kinds: q.Kinds, Group: q.Group, Ended: q.Ended}.values())
 }
 
-// QueueBatches gives a page of batches, the oldest first.
+// QueueBatches returns a page of batches, the oldest first.
 func (c *Client) QueueBatches(ctx context.Context, q QueueQuery) (QueueBatches, error) {
 	return get[QueueBatches](ctx, c, "/api/v1/queue/batches",
 		QueueQuery{Group: q.Group, All: q.All, After: q.After, Limit: q.Limit}.values())

@@ -109,13 +109,13 @@ func (p *pauses) wait(ctx context.Context, within time.Duration, err error) erro
 // persistent marks the context of calls that are repeated for Options.Outage.
 type persistent struct{}
 
-// Persistent gives a context whose calls, if they may be made twice, are repeated for Options.Outage rather than
+// Persistent returns a context whose calls, if they may be made twice, are repeated for Options.Outage rather than
 // Options.Patience once the server has answered: for commands that follow a job and are to survive its restart.
 func Persistent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, persistent{}, true)
 }
 
-// within gives how long a request is repeated.
+// within returns how long a request is repeated.
 func (c *Client) within(r *http.Request) time.Duration {
 	if r.Context().Value(persistent{}) != nil && c.met.Load() {
 		return c.outage

@@ -6,7 +6,7 @@ import (
 	"net/url"
 )
 
-// StorageLocations gives the storage locations of profiles and inventory.
+// StorageLocations returns the storage locations of profiles and inventory.
 func (c *Client) StorageLocations(ctx context.Context) ([]StorageLocation, error) {
 	a, err := get[StorageLocations](ctx, c, "/api/v1/storage", nil)
 	return a.Locations, err
@@ -18,7 +18,7 @@ func (c *Client) AdoptLocation(ctx context.Context, a Adoption) (StorageLocation
 	return send[StorageLocation](ctx, c, http.MethodPost, "/api/v1/storage", nil, a)
 }
 
-// Fixity gives what is known about the stored files.
+// Fixity returns the state of the checks of stored files.
 func (c *Client) Fixity(ctx context.Context) (Fixity, error) {
 	return get[Fixity](ctx, c, "/api/v1/fixity", nil)
 }
@@ -39,7 +39,7 @@ func (c *Client) FixOrphans(ctx context.Context, f FixOrphans) (FixedOrphans, er
 	return send[FixedOrphans](ctx, c, http.MethodPost, "/api/v1/orphans", nil, f)
 }
 
-// Locks gives all locks.
+// Locks returns all locks.
 func (c *Client) Locks(ctx context.Context) ([]Lock, error) {
 	a, err := get[Locks](ctx, c, "/api/v1/locks", nil)
 	return a.Locks, err

@@ -112,7 +112,7 @@ func (c *Client) stream(
 	return what, unreachable(r, broken(ctx, err))
 }
 
-// broken gives the reason for which a stream was broken off, or the error.
+// broken returns the reason for which a stream was ended, or the error.
 func broken(ctx context.Context, err error) error {
 	if context.Cause(ctx) == errSilent {
 		return &job.Error{Op: "request", Kind: job.Unavailable, Err: errSilent}

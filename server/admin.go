@@ -22,7 +22,7 @@ func (s *Server) maintenance(r *http.Request) (Maintenance, error) {
 	return s.Maintenance, nil
 }
 
-// ExtendDeadline gives a handler an hour to answer.
+// ExtendDeadline extends the time for an answer to an hour.
 func ExtendDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // a recorder in a test has none
 }

@@ -61,7 +61,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, answer)
 }
 
-// auditAfter gives a page of entries that fit, going forward.
+// auditAfter returns a page of entries that fit, going forward.
 func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
 	answer, at := api.Audits{}, q.after
 	for range auditPages {
@@ -87,7 +87,7 @@ func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, e
 	return answer, nil
 }
 
-// auditNewest gives the newest entries that fit, oldest first.
+// auditNewest returns the newest entries that fit, oldest first.
 func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
 	var found []job.Audit // newest first
 	before := int64(0)

@@ -188,7 +188,7 @@ func (k *keys) add(quoted []byte) error {
 	return nil
 }
 
-// folded gives a name as the decoder compares it. Plain lower-case names, which is nearly all, are not copied.
+// folded returns a name as the decoder compares it. Plain lower-case names, which is nearly all, are not copied.
 func folded(quoted []byte) []byte {
 	name := quoted[1 : len(quoted)-1]
 	for _, c := range name {

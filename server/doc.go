@@ -1,6 +1,6 @@
 // Package server is the HTTP API.
 //
-// Every route stands in one table ([Routes]) with who may use it and a sentence; the index page, docs/api.md and the
+// One table ([Routes]) has every route with its role and a sentence; the index page, docs/api.md and the
 // tests come from it. Handlers return an error, never a status: statusOf is the one table from kinds of error to
 // status, and every answer that is not a success is application/problem+json (RFC 9457).
 //

@@ -24,7 +24,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	problem.Write(w, p)
 }
 
-// loggedPath is the path of a request without the secret half of a token that stands in it.
+// loggedPath is the path of a request without the secret half of a token in it.
 func (s *Server) loggedPath(r *http.Request) string {
 	const shown = 26 // the bytes of a token that name it
 	for i := range s.all {

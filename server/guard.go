@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// headers stand on every answer, errors included (check S12). A route may replace Content-Security-Policy.
+// headers are set in every answer, errors included. A route may replace Content-Security-Policy.
 var headers = map[string][]string{
 	"Content-Security-Policy":      {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 	"X-Content-Type-Options":       {"nosniff"},

@@ -20,10 +20,10 @@ func CheckName(what, name string) error {
 	return CheckText(what, name, job.MostName)
 }
 
-// KeyOf gives the idempotency key of a request that creates a job: of the header Idempotency-Key, or of the field `key`
-// of the body, which must not differ. Empty means none.
+// KeyOf returns the idempotency key of a request that creates a job: of the header Idempotency-Key, or of the field
+// `key` of the body, which must not differ. Empty means none.
 //
-// Who sends a request again under its key gets the answer of the first. The application refuses a key that was used
+// A request that is sent again under its key gets the answer of the first. The application refuses a key that was used
 // for something else with an error of kind Conflict.
 func KeyOf(r *http.Request, field string) (string, error) {
 	all := r.Header.Values("Idempotency-Key")
@@ -40,7 +40,7 @@ func KeyOf(r *http.Request, field string) (string, error) {
 // tag is the ETag of a job: the version of its record, and a hash of the rest of the answer.
 var tag = regexp.MustCompile(`^"([1-9][0-9]{0,17})(-[0-9a-f]+)?"$`)
 
-// VersionOf gives the version of the record that a change is meant for: of the header If-Match, which has the ETag of
+// VersionOf returns the version of the record that a change is meant for: of the header If-Match, which has the ETag of
 // an answer (RFC 9110, section 13.1.1), or of the field `version`, which must not differ. 0 means any. If the record
 // has another version by then the answer is 412 to the header, and 409 to the field.
 func VersionOf(r *http.Request, field int64) (int64, error) {

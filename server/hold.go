@@ -90,10 +90,10 @@ func meant(scope job.Scope, everything bool) error {
 
 // Locks are the locks of an application.
 type Locks interface {
-	// Locks gives all locks.
+	// Locks returns all locks.
 	Locks(ctx context.Context) ([]api.Lock, error)
 
-	// BreakLock takes a lock from its holder for a reason, and gives it as it was.
+	// BreakLock breaks a lock for a reason and returns it as it was.
 	BreakLock(ctx context.Context, kind, name, actor, note string) (api.Lock, error)
 }
 

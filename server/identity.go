@@ -16,7 +16,7 @@ import (
 
 // Tokens know who sends a request; *token.Tokens do.
 type Tokens interface {
-	// Check gives who has the token of a request, or an error of package token.
+	// Check returns who has the token of a request, or an error of package token.
 	Check(r *http.Request) (token.Identity, error)
 
 	// Fault returns why no token is valid although there are some; nil otherwise.
@@ -38,20 +38,20 @@ var may = map[Role][]token.Role{
 
 type identityKey struct{}
 
-// identityOf gives who sends the request of a context; ok is false without authentication and on routes for anyone.
+// identityOf returns who sends the request of a context; ok is false without authentication and on routes for anyone.
 func identityOf(ctx context.Context) (who token.Identity, ok bool) {
 	who, ok = ctx.Value(identityKey{}).(token.Identity)
 	return who, ok
 }
 
-// OwnerOf gives the owner of the token of a request, for handlers that are made outside and mounted in a route; ""
+// OwnerOf returns the owner of the token of a request, for handlers that are made outside and mounted in a route; ""
 // without authentication.
 func OwnerOf(ctx context.Context) string {
 	who, _ := identityOf(ctx)
 	return who.Owner
 }
 
-// TokenOf gives the hash of the token of a request; "" without authentication.
+// TokenOf returns the hash of the token of a request; "" without authentication.
 func TokenOf(ctx context.Context) string {
 	if who, ok := identityOf(ctx); ok {
 		return who.Token.String()
@@ -59,7 +59,7 @@ func TokenOf(ctx context.Context) string {
 	return ""
 }
 
-// boundTo gives the owner whose jobs are all that a request may see and make; "" for those who see all.
+// boundTo returns the owner to whose jobs a request is limited; "" if it is not limited.
 func UserOf(ctx context.Context) string {
 	if who, ok := identityOf(ctx); ok && who.Role == token.User {
 		return who.Owner

@@ -26,7 +26,7 @@ func (s *Server) lives() []*lifecycle.Table {
 	return all
 }
 
-// life gives the table of a kind, also of one that the engine does not run. It returns nil if there is none.
+// life returns the table of a kind, also of one that the engine does not run. It returns nil if there is none.
 func (s *Server) life(k job.Kind) *lifecycle.Table {
 	if t := s.Engine.Life(k); t != nil {
 		return t
@@ -54,7 +54,7 @@ func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, a)
 }
 
-// lifecycle gives one table; what stands behind the last dot of the name may be a format.
+// lifecycle returns one table; the part after the last dot of the name may be a format.
 func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 		full, strings.Join(names, ", "))
 }
 
-// diagram draws where a job stands and how it came there.
+// diagram draws the state of a job and its path.
 func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 )
 
 // Parameters reads the query of a request. All lists have one rule. A parameter that is not known is refused with the
-// known ones; so is a value that is not among those that are possible. A parameter is given once, unless it is read
+// known ones; so is a value that is not possible. A parameter is given once, unless it is read
 // by All: then it may be repeated, and have several values with commas between them. Times are in RFC 3339. An empty
 // value is none.
 type Parameters struct {
@@ -40,7 +40,7 @@ func (p *Parameters) Wrong(format string, args ...any) {
 	}
 }
 
-// All gives every value of a parameter; a value may also be a list with commas.
+// All returns every value of a parameter; a value may also be a list with commas.
 func (p *Parameters) All(name string) []string {
 	p.known = append(p.known, name)
 	var all []string
@@ -57,13 +57,13 @@ func (p *Parameters) All(name string) []string {
 	return all
 }
 
-// Each gives every value of a parameter as it is.
+// Each returns every value of a parameter as it is.
 func (p *Parameters) Each(name string) []string {
 	p.known = append(p.known, name)
 	return p.values[name]
 }
 
-// Text gives a parameter that is given once.
+// Text returns a parameter that is given once.
 func (p *Parameters) Text(name string) string {
 	p.known = append(p.known, name)
 	v := p.values[name]
@@ -79,7 +79,7 @@ func (p *Parameters) Text(name string) string {
 	return v[0]
 }
 
-// Number gives a whole number within bounds; 0 without the parameter.
+// Number returns a whole number within bounds; 0 without the parameter.
 func (p *Parameters) Number(name string, low, high int64) int64 {
 	text := p.Text(name)
 	if text == "" {
@@ -108,7 +108,7 @@ func (p *Parameters) PageFrom() (after int64, limit int) {
 	return p.Number("after", 0, 1<<62), int(p.Number("limit", 1, MostPage))
 }
 
-// NextPage gives the `next` of a page of n entries, the last of which has a number: a full page may not be the last.
+// NextPage returns the `next` of a page of n entries, the last of which has a number: a full page may not be the last.
 func NextPage(n, limit int, last int64) string {
 	if n < limit || n == 0 {
 		return ""
@@ -116,7 +116,7 @@ func NextPage(n, limit int, last int64) string {
 	return strconv.FormatInt(last, 10)
 }
 
-// Flag gives true or false; nil without the parameter.
+// Flag returns true or false; nil without the parameter.
 func (p *Parameters) Flag(name string) *bool {
 	text := p.Text(name)
 	if text == "" {
@@ -129,7 +129,7 @@ func (p *Parameters) Flag(name string) *bool {
 	return &b
 }
 
-// Choice gives one of a few values; "" without the parameter.
+// Choice returns one of a few values; "" without the parameter.
 func (p *Parameters) Choice(name string, values ...string) string {
 	text := p.Text(name)
 	if text != "" && !slices.Contains(values, text) {
@@ -150,7 +150,7 @@ func (p *Parameters) time(name string) time.Time {
 	return t
 }
 
-// Err gives the first mistake, among them a parameter that was not read.
+// Err returns the first mistake, among them a parameter that was not read.
 func (p *Parameters) Err() error {
 	for name := range p.values {
 		if !slices.Contains(p.known, name) {
@@ -229,7 +229,7 @@ func (s *Server) CheckQuery(ctx context.Context, q *job.Query) error {
 // outcomes are those that a query may name.
 var outcomes = []lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled}
 
-// vocabulary gives the kinds of the engine and the states of their lifecycles.
+// vocabulary returns the kinds of the engine and the states of their lifecycles.
 func (s *Server) vocabulary() (kinds []job.Kind, states []lifecycle.State) {
 	kinds = s.Engine.Kinds()
 	for _, k := range kinds {

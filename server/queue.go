@@ -70,7 +70,7 @@ func (s *Server) order(a, b job.Kind, of, with lifecycle.State) int {
 	return cmp.Or(cmp.Compare(a, b), rank(of)-rank(with), cmp.Compare(of, with))
 }
 
-// queueBatches gives batches by age. Those that ended well, and tombstones, need no person: they are left out.
+// queueBatches returns batches by age. Those that ended well, and tombstones, need no person: they are left out.
 func (s *Server) queueBatches(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := job.Query{Group: p.Text("group"), Oldest: true}

@@ -64,7 +64,7 @@ func (s *Server) reasoned(route *Route, r *http.Request) error {
 		map[bool]string{true: "why", false: "note"}[route.Pattern == "/api/v1/holds"])
 }
 
-// Member gives a member of a JSON object as the decoder finds it: without regard to case. Repeated ones are refused
+// Member returns a member of a JSON object as the decoder finds it: without regard to case. Repeated ones are refused
 // by the handler.
 func Member(fields map[string]json.RawMessage, name string) json.RawMessage {
 	for has, value := range fields {
@@ -75,7 +75,7 @@ func Member(fields map[string]json.RawMessage, name string) json.RawMessage {
 	return nil
 }
 
-// textOf gives a string of a JSON body without blanks around it; empty for everything else.
+// textOf returns a string of a JSON body without blanks around it; empty for everything else.
 func textOf(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) != nil {

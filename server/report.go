@@ -21,7 +21,7 @@ const (
 )
 
 // reports commits what a worker reports of its jobs. The answer to one report that fails is its problem; among
-// several it stands in the list.
+// several, the problem is in the list.
 func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
 	return s.reported(w, r, false)
 }
@@ -90,7 +90,7 @@ func checkReport(r *api.Report, keep bool) error {
 	return nil
 }
 
-// reportOf gives a report to the engine.
+// reportOf converts a report for the engine.
 func reportOf(r *api.Report, keep bool) (remote.Report, error) {
 	to := remote.Report{
 		Job: r.Job, Epoch: r.Epoch, Event: r.Event, Wait: r.Wait, Retry: r.Retry, After: seconds(r.After),

@@ -193,7 +193,7 @@ func (s *Server) attend(route *Route, w http.ResponseWriter, r *http.Request) er
 	return route.Handle(w, r)
 }
 
-// sender gives who sent an admitted request; ok is false where no token is needed.
+// sender returns who sent an admitted request; ok is false where no token is needed.
 func (s *Server) sender(r *http.Request) (who token.Identity, ok bool) {
 	if r == nil {
 		return who, false
@@ -244,13 +244,13 @@ type Part struct {
 // All lists the routes of the server and its parts.
 func (s *Server) All() []Route { return s.all }
 
-// redact gives a record as it may leave the server, with its title.
+// redact returns a record as it may leave the server, with its title.
 func (s *Server) redact(j job.Job) job.Job {
 	j, _ = s.presented(j)
 	return j
 }
 
-// presented gives a record as it may leave the server, with its title, and the path of its page if it has one.
+// presented returns a record as it may leave the server, with its title, and the path of its page if it has one.
 func (s *Server) presented(j job.Job) (of job.Job, page string) {
 	for _, p := range s.parts {
 		if p.About != nil {

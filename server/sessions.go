@@ -59,7 +59,7 @@ func (s *Server) UnderTokens(next http.Handler) http.Handler {
 	})
 }
 
-// WatchJob gives a channel that a change of the job fills. The caller calls stop once.
+// WatchJob returns a channel that a change of the job fills. The caller calls stop once.
 func (s *Server) WatchJob(id job.ID) (changed <-chan struct{}, stop func()) { return s.hub.Watch(id) }
 
 // Closing is closed when the server closes: streams end then.

@@ -35,7 +35,7 @@ func checkWorker(op, worker string, lease float64) error {
 	return CheckName("worker", worker)
 }
 
-// workerOf gives the name of the worker that sends a request: the owner of its token, whatever the request has;
+// workerOf returns the name of the worker that sends a request: the owner of its token, whatever the request has;
 // without authentication the name in the request.
 func workerOf(r *http.Request, said string) string { return cmp.Or(OwnerOf(r.Context()), said) }
 
@@ -226,7 +226,7 @@ func (s *Server) maySpawn(ctx context.Context, r *remote.Report) error {
 }
 
 // leases keeps the records of jobs that workers outside hold, so that a report needs no read from the store. It is
-// only a shortcut: what is not there, or is there under another epoch, is read; the commit compares epochs in any
+// only a shortcut: a record that is missing, or has another epoch, is read; the commit compares epochs in any
 // case.
 type leases struct {
 	mu   sync.Mutex // guards jobs
@@ -251,7 +251,7 @@ func (l *leases) put(jobs ...job.Job) {
 	}
 }
 
-// get gives the records that are known under the epochs asked for; the others are zero.
+// get returns the records with the requested epochs; the others are zero.
 func (l *leases) get(of []job.Lease) []job.Job {
 	found := make([]job.Job, len(of))
 	l.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// About gives what a bulk does: its event and the filters that restrict it.
+// About returns what a bulk does: its event and the filters that restrict it.
 func About(j *job.Job) (title, object, page string) {
 	var r Request
 	if j.Kind != Kind || json.Unmarshal(j.Spec, &r) != nil {

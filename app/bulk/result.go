@@ -61,7 +61,7 @@ func refuse(r *Result, id job.ID, err error) {
 	}
 }
 
-// sentence gives the result as one: "37 of 40 done, 3 refused: a Completed job cannot be retried ...".
+// sentence returns the result as one: "37 of 40 done, 3 refused: a Completed job cannot be retried ...".
 func sentence(r *Result) string {
 	text := fmt.Sprintf("%d of %d done", r.Done, r.Matches)
 	if r.Changed > 0 {

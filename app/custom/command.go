@@ -44,7 +44,7 @@ func (e *ended) Error() string { return e.text }
 // Cause is the cause of the failed attempt.
 func (e *ended) Cause() string { return e.cause }
 
-// command gives the step that runs the command of a state.
+// command returns the step that runs the command of a state.
 func (a *App) command(life *lifecycle.Table, w *work) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		if err := os.MkdirAll(a.options.Temp, 0o700); err != nil {
@@ -164,7 +164,7 @@ func describe(dir string, r *engine.Run) error {
 	return os.WriteFile(filepath.Join(dir, jobFile), text, 0o600)
 }
 
-// environment gives the variables of a command: those of the file, and what it works on.
+// environment returns the variables of a command: those of the file, and what it works on.
 func environment(w *work, r *engine.Run) []string {
 	j := r.Job()
 	all := []string{

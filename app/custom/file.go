@@ -89,7 +89,7 @@ func (s *size) UnmarshalYAML(n ast.Node) error {
 	return positive(n, v, err)
 }
 
-// positive gives the error of a value with its position.
+// positive returns the error of a value with its position.
 func positive(n ast.Node, v int64, err error) error {
 	if err == nil && v <= 0 {
 		err = errors.New("it must be more than 0")
@@ -252,7 +252,7 @@ func (c *checker) check() {
 	}
 }
 
-// letters gives the first letters of a name.
+// letters returns the first letters of a name.
 func letters(name string) string {
 	text := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -327,7 +327,7 @@ const (
 
 var words = []string{success, retry, fail}
 
-// Lint gives all that is wrong with a file, by line. known is false if the file has no work: then it is only a
+// Lint returns all that is wrong with a file, by line. known is false if the file has no work: then it is only a
 // lifecycle.
 func Lint(file string, text []byte) (faults []notation.Problem, known bool) {
 	if !bytes.Contains(text, []byte("\nwork:")) {

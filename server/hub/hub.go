@@ -71,14 +71,14 @@ func wake(c chan struct{}) bool {
 	}
 }
 
-// Watch gives a channel that a change of the job fills. The caller calls stop once.
+// Watch returns a channel that a change of the job fills. The caller calls stop once.
 func (h *Hub) Watch(id job.ID) (changed <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	add(h, h.jobs, id, c)
 	return c, func() { remove(h, h.jobs, id, c) }
 }
 
-// Await gives a channel that a free job in one of the states fills. The caller calls stop once.
+// Await returns a channel that a free job in one of the states fills. The caller calls stop once.
 func (h *Hub) Await(states []job.KindState) (free <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	for _, p := range states {

@@ -26,7 +26,7 @@ type alarmCases struct {
 
 var instanceLabel = regexp.MustCompile(`instance="([a-z]+)"`)
 
-// untested gives what the cases of promtool lack: for each alarm one that fires, and in the same case another
+// untested returns what the cases of promtool lack: for each alarm one that fires, and in the same case another
 // instance for which it is silent. It gives alarms of cases that no rule has as well.
 func (c *alarmCases) untested(rules map[string]string) (wrong []string) {
 	fires, silent := map[string]bool{}, map[string]bool{}

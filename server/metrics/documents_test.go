@@ -52,7 +52,7 @@ var (
 	grouping = regexp.MustCompile(`\b(?:by|without)\s*\(([^)]*)\)`)
 )
 
-// check gives what an expression names that there is not: a metric, or a label of none of its metrics.
+// check returns what an expression names that there is not: a metric, or a label of none of its metrics.
 func (k known) check(expr string) (wrong []string) {
 	labels := map[string]bool{"instance": true, "job": true} // those of Prometheus itself
 	named := selector.FindAllStringSubmatch(expr, -1)

@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// Other stands for the values of a label that have no series of their own.
+// Other is the label of all values without a series of their own.
 const Other = "other"
 
 // Valid makes a label value of any text: valid UTF-8, which Prometheus requires, and at most 100 bytes.
@@ -27,7 +27,7 @@ type table[K comparable, V any] struct {
 	mu  sync.Mutex // guards additions
 }
 
-// of gives the value of a key, made by the function when it is new.
+// of returns the value of a key, made by the function when it is new.
 func (t *table[K, V]) of(k K, create func(K) V) V {
 	if all := t.all.Load(); all != nil {
 		if v, ok := (*all)[k]; ok {
@@ -58,7 +58,7 @@ type Values struct {
 
 func newValues(most int) *Values { return &Values{known: map[string]bool{}, most: most} }
 
-// Bound gives a value as it is, or Other.
+// Bound returns a value as it is, or Other.
 func (w *Values) Bound(s string) string {
 	s = Valid(s)
 	w.mu.Lock()
@@ -81,7 +81,7 @@ type Largest struct {
 	most  int
 }
 
-// Choose gives the chosen values, of values with their numbers.
+// Choose returns the chosen values, of values with their numbers.
 func (c *Largest) Choose(open map[string]int64) map[string]bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -91,7 +91,7 @@ func (m *Metrics) LargestGroups() *Largest { return &Largest{most: m.options.Gro
 // ServeHTTP answers with all metrics in the text format that the reader prefers.
 func (m *Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.handler.ServeHTTP(w, r) }
 
-// Gatherer gives the metrics to tests.
+// Gatherer returns the metrics to tests.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 func counter(r *prometheus.Registry, name, help string, labels ...string) *prometheus.CounterVec {

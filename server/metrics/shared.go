@@ -30,7 +30,7 @@ func (s *shared[F]) Gather() (F, error) {
 	return r.families, r.err
 }
 
-// join gives the next reading.
+// join returns the next reading.
 func (s *shared[F]) join() *reading[F] {
 	s.mu.Lock()
 	defer s.mu.Unlock()

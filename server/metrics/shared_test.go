@@ -11,7 +11,7 @@ type gate struct {
 	begun, now, max int
 }
 
-// read gives the number of the reading.
+// read returns the number of the reading.
 func (g *gate) read() (int, error) {
 	g.begun++
 	number := g.begun

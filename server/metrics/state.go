@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Sources are asked how things stand whenever somebody reads the metrics. Engine is required.
+// Sources are read when the metrics are read. Engine is required.
 type Sources struct {
 	Engine *engine.Engine
 	Topics []string // of messages that are delivered
@@ -31,7 +31,7 @@ type Sources struct {
 	Space   func(dir string) (free, total int64, err error) // defaults to asking the file system
 }
 
-// Source gives gauges of an application whenever the metrics are read.
+// Source has gauges of an application. Collect is called when the metrics are read.
 type Source struct {
 	Name    string // the label of scrape_errors_total
 	Gauges  []*prometheus.Desc
@@ -59,7 +59,7 @@ func (m *Metrics) Bind(s Sources) {
 // patience is how long the sources may take for one reading.
 const patience = 10 * time.Second
 
-// state collects how things stand.
+// state collects the present state of the sources.
 type state struct {
 	sources atomic.Pointer[Sources]
 	groups  Largest
@@ -166,7 +166,7 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 	s.errors.Collect(c)
 }
 
-// Putter gives one value to the reader.
+// Putter passes one value to the reader.
 type Putter func(d *prometheus.Desc, v float64, labels ...string)
 
 // standing is by what jobs are distinguished.

@@ -115,7 +115,7 @@ func Absent(op, sentence, by string) error {
 	return job.Errorf(job.NotFound, op, "", "%s (%s)", sentence, by)
 }
 
-// Status gives the HTTP status and the sentence of a kind of error, for the documentation.
+// Status returns the HTTP status and the sentence of a kind of error, for the documentation.
 func Status(k job.ErrorKind) (status int, title string) { return statusOf[k], titleOf[k] }
 
 // Write answers with a problem.

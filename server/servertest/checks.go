@@ -89,7 +89,7 @@ func checkParameters(t *testing.T, r *server.Route, refusal string) {
 	}
 }
 
-// allowedFor gives who may use a route: of the longest path that fits; a method goes before none.
+// allowedFor returns who may use a route: of the longest path that fits; a method goes before none.
 func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bool) {
 	best := -1
 	for path, who := range allowed {

@@ -85,7 +85,7 @@ func refusesUnknown(w *Harness, r *server.Route, path string) {
 // moment is the time in an answer.
 var moment = regexp.MustCompile(`"at":"[^"]*"`)
 
-// ask gives the answer to a list with pairs of a filter and a value.
+// ask returns the answer to a list with pairs of a filter and a value.
 func ask(w *Harness, path string, filters ...string) (status int, text string) {
 	w.T.Helper()
 	q := url.Values{}

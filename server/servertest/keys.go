@@ -12,7 +12,7 @@ import (
 )
 
 // Keyed makes a request that creates a job: one that is always the same, or another. The key is for its field `key`;
-// it gives nil if there is no such field.
+// it returns nil if there is no such field.
 type Keyed func(other bool, key string) *http.Request
 
 // CheckKeys holds every route that creates a job against the rule of idempotency keys: the header and the field are one

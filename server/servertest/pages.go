@@ -90,7 +90,7 @@ func (p *Paged) url(q url.Values) string {
 	return p.Path + "?" + q.Encode()
 }
 
-// page gives the entries of a page, and the next one.
+// page returns the entries of a page, and the next one.
 func (p *Paged) page(w *Harness, q url.Values) (entries []string, next string) {
 	w.T.Helper()
 	answer, text := w.Ask(w.Request(http.MethodGet, p.url(q), ""))

@@ -274,8 +274,8 @@ func edit(name string, change func([]byte) ([]byte, error)) (err error) {
 }
 
 // rewrite replaces a file whole or not at all, on the disk when it returns: a revoked token does not come back with a
-// power cut. It keeps its owner, group and mode: a service that reads it goes on reading it when another user, such as
-// root, edits it. A new file has mode 0600; if root makes it, it belongs to whom its directory belongs.
+// power cut. It keeps its owner, group and mode: a service can still read it when another user, such as root,
+// edits it. A new file has mode 0600; a file that root makes belongs to the owner of its directory.
 func rewrite(name string, text []byte) error {
 	root, err := os.OpenRoot(filepath.Dir(name))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// keepOwner gives a file the owner, group and mode of the one that it is to replace.
+// keepOwner sets the owner, group and mode of a file to those of the file that it replaces.
 func keepOwner(f *os.File, name string) error {
 	old, err := os.Stat(name)
 	mode := fs.FileMode(0o600)

@@ -56,7 +56,7 @@ func Parse(text string) (Secret, error) {
 	return Secret{&text}, nil
 }
 
-// Reveal gives the text of the token.
+// Reveal returns the text of the token.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -64,7 +64,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Hash gives what the file keeps of the token.
+// Hash returns what the file keeps of the token.
 func (s Secret) Hash() Hash { return sha256.Sum256([]byte(s.Reveal())) }
 
 // String hides the token.

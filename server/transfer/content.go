@@ -146,7 +146,7 @@ func (a *answering) Write(b []byte) (int, error) {
 	return a.ResponseWriter.Write(b)
 }
 
-// Paced gives a writer deadlines for a reader of unknown speed.
+// Paced sets deadlines of a writer for a reader of unknown speed.
 func Paced(w http.ResponseWriter) http.ResponseWriter {
 	return &answering{ResponseWriter: w, pace: newPace(http.NewResponseController(w).SetWriteDeadline)}
 }

@@ -25,7 +25,7 @@ func bulks(e *engine.Engine) *bulk.App {
 	return app
 }
 
-// part gives the routes of bulks to a server.
+// part returns the routes of bulks.
 func part(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, bulks(w.Engine)) }
 
 // openBulk is a server whose engine does bulks on letters that no worker claims.

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// New gives the module.
+// New returns the module.
 func New() module.Module {
 	return module.Module{
 		Name: "bulk", Lives: []*lifecycle.Table{bulk.Life}, Commands: []func(*cli.Call) cli.Part{bulkcli.Part},

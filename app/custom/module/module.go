@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/module"
 )
 
-// New gives the module, with settings of its own.
+// New returns the module, with settings of its own.
 func New() module.Module {
 	s := &customserve.Settings{}
 	return module.Module{

@@ -64,7 +64,7 @@ func (a *App) Close() error {
 	return err
 }
 
-// Part gives the routes. A nil app refuses every request.
+// Part returns the routes. A nil app refuses every request.
 func Part(s *server.Server, app module.App) server.Part {
 	if a, ok := app.(*App); ok {
 		return customhttp.Part(s, a.App)
