@@ -45,6 +45,7 @@ var rules = []rule{
 	{"internal/layered", "", "one layout for the drawings of lifecycles and flows; it depends on neither"},
 	{"internal/systemd", "", "the protocol of systemd"},
 	{"internal/nearest", "", "it compares words"},
+	{"internal/retryafter", "", "it parses a header field"},
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/durable", "", "it reads and writes files"},
 	{"internal/build", "", "the version of the program"},
@@ -136,7 +137,7 @@ var rules = []rule{
 }
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
-var everywhere = []string{"internal/nearest", "internal/durable", "internal/secretfile"}
+var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

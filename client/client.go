@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/retryafter"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -231,7 +232,7 @@ func (c *Client) once(r *http.Request) (*http.Response, error) {
 	}
 	defer answer.Body.Close()
 	if passingStatus(answer) {
-		return nil, &laterError{problem(answer), retryAfter(answer, time.Now())}
+		return nil, &laterError{problem(answer), retryafter.Parse(answer.Header.Get("Retry-After"), time.Now())}
 	}
 	return nil, problem(answer)
 }

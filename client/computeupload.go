@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/retryafter"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -107,7 +108,7 @@ func (u *upload) ask(ctx context.Context) error {
 	defer answer.Body.Close()
 	switch { // such an answer has no body
 	case passingStatus(answer):
-		return &laterError{problem(answer), retryAfter(answer, time.Now())}
+		return &laterError{problem(answer), retryafter.Parse(answer.Header.Get("Retry-After"), time.Now())}
 	case answer.StatusCode >= 500:
 		return job.Errorf(job.Unavailable, "upload", "", "the server answered %s", answer.Status)
 	case answer.StatusCode >= 300:

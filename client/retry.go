@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -37,18 +36,6 @@ func passingStatus(answer *http.Response) bool {
 		return true
 	}
 	return false
-}
-
-// retryAfter reads the header Retry-After (RFC 9110, section 10.2.3), a number of seconds or a time.
-func retryAfter(answer *http.Response, now time.Time) time.Duration {
-	text := answer.Header.Get("Retry-After")
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return max(time.Duration(n)*time.Second, 0)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(at.Sub(now), 0)
-	}
-	return 0
 }
 
 // pauses are the waiting times between attempts: doubled from 100 ms to 5 s, each shortened at random by up to half so

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // Kind classifies an error by its cause and possible remedy.
@@ -110,21 +111,9 @@ func statusError(url string, r *http.Response, now time.Time) *Error {
 	case code >= 500 || code == http.StatusRequestTimeout || code == http.StatusTooEarly ||
 		code == http.StatusTooManyRequests:
 		e.Kind = Server
-		e.RetryAfter = retryAfter(r.Header.Get("Retry-After"), now)
+		e.RetryAfter = retryafter.Parse(r.Header.Get("Retry-After"), now)
 	}
 	return e
-}
-
-// retryAfter parses both forms of RFC 9110 section 10.2.3; an invalid value counts as 0, and the maximum is a day.
-func retryAfter(value string, now time.Time) time.Duration {
-	const most = 24 * time.Hour
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, most)
-	}
-	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return min(at.Sub(now), most)
-	}
-	return 0
 }
 
 func storageError(err error) *Error { return &Error{Kind: Storage, Err: err} }

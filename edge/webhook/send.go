@@ -9,8 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // Options of a sender. The zero Options are valid.
@@ -78,7 +79,7 @@ func (s *Sender) Send(ctx context.Context, target, id string, at time.Time, body
 		return nil
 	}
 	return &Error{
-		Status: answer.StatusCode, RetryAfter: retryAfter(answer.Header.Get("Retry-After"), at),
+		Status: answer.StatusCode, RetryAfter: retryafter.Parse(answer.Header.Get("Retry-After"), at),
 		Err: fmt.Errorf("%s answers %d %s", r.URL.Host, answer.StatusCode, http.StatusText(answer.StatusCode)),
 	}
 }
@@ -100,15 +101,3 @@ func (e *Error) Gone() bool { return e.Status == http.StatusGone }
 // Temporary reports whether to retry. By the specification every status but 410 is retried: a receiver under
 // maintenance answers anything.
 func (e *Error) Temporary() bool { return !e.Gone() }
-
-// retryAfter parses both forms of RFC 9110, section 10.2.3. An invalid value counts as 0, and the maximum is a day.
-func retryAfter(value string, now time.Time) time.Duration {
-	const most = 24 * time.Hour
-	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
-		return min(time.Duration(seconds)*time.Second, most)
-	}
-	if at, err := http.ParseTime(value); err == nil && at.After(now) {
-		return min(at.Sub(now), most)
-	}
-	return 0
-}
