@@ -14,14 +14,6 @@ type pool struct {
 	hungry bool // there may be jobs to claim; mu guards it
 }
 
-// poolOf gives the slots in which a kind's jobs run.
-func (e *Engine) poolOf(k job.Kind) *pool {
-	if p := e.kindsNow().own[k]; p != nil {
-		return p
-	}
-	return e.shared
-}
-
 // take takes up to n free slots. The caller holds mu.
 func (e *Engine) take(p *pool, n int) int {
 	n = max(min(n, p.free), 0)
