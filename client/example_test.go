@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"time"
 
@@ -233,4 +235,33 @@ func ExampleClient_Backup() {
 	check(err)
 	fmt.Println(b.Dir)
 	// Output: backups/monday
+}
+
+// A large input of a compute job is uploaded first. After a broken connection the upload continues where the server
+// has the file. The server of this example has uploads only.
+func ExampleClient_UploadCompute() {
+	size := int64(0)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Tus-Resumable", "1.0.0")
+		if r.Method == http.MethodPost {
+			w.Header().Set("Location", r.URL.Path+"/up_1")
+			w.WriteHeader(http.StatusCreated)
+			return
+		}
+		n, _ := io.Copy(io.Discard, r.Body)
+		size += n
+		w.Header().Set("Upload-Offset", strconv.FormatInt(size, 10))
+		w.WriteHeader(http.StatusNoContent)
+	}))
+	defer web.Close()
+	c, err := client.New(web.URL, client.Options{})
+	check(err)
+	defer c.Close()
+	input := strings.NewReader("a,b\n1,2\n")
+	file := &client.ComputeSource{Name: "input.csv", Size: input.Size(), Content: input}
+	id, err := c.UploadCompute(context.Background(), file, nil)
+	check(err)
+	order := client.ComputeOrder{Service: "default", Uploads: []string{id}} // for SubmitCompute
+	fmt.Println(order.Uploads, size)
+	// Output: [up_1] 8
 }
