@@ -77,16 +77,7 @@ func place(p *part) *block {
 		b.lineY = top + 2 + b.retry.h + 10
 		top = b.lineY
 	}
-	dx, dy := (b.w-inner.w)/2, top+12
-	for _, item := range b.items {
-		item.shift(dx, dy)
-	}
-	for _, s := range b.strokes {
-		s.shift(dx, dy)
-	}
-	for _, l := range b.labels {
-		l.x, l.y = l.x+dx, l.y+dy
-	}
+	b.shiftContent((b.w-inner.w)/2, top+12)
 	b.h = top + 12 + inner.h + padding
 	return b
 }
@@ -171,6 +162,11 @@ func (b *block) shift(dx, dy float64) {
 	if b.retry != nil {
 		b.retry.shift(dx, dy)
 	}
+	b.shiftContent(dx, dy)
+}
+
+// shiftContent moves what is in the block, except its retry.
+func (b *block) shiftContent(dx, dy float64) {
 	for _, item := range b.items {
 		item.shift(dx, dy)
 	}
