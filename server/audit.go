@@ -55,9 +55,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if answer.Entries == nil {
-		answer.Entries = []job.Audit{}
-	}
+	answer.Entries = listed(answer.Entries)
 	return Reply(w, answer)
 }
 

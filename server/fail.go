@@ -36,6 +36,14 @@ func (s *Server) loggedPath(r *http.Request) string {
 	return r.URL.Path
 }
 
+// listed returns a list that JSON writes as [], not as null.
+func listed[T any](all []T) []T {
+	if all == nil {
+		return []T{}
+	}
+	return all
+}
+
 // Reply answers with JSON.
 func Reply[T any](w http.ResponseWriter, v T) error { return ReplyAs(w, http.StatusOK, v) }
 

@@ -23,10 +23,7 @@ func replyHolds(w http.ResponseWriter, holds []job.Hold, err error) error {
 	if err != nil {
 		return err
 	}
-	if holds == nil {
-		holds = []job.Hold{}
-	}
-	return Reply(w, api.Holds{Holds: holds})
+	return Reply(w, api.Holds{Holds: listed(holds)})
 }
 
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
@@ -117,10 +114,7 @@ func (s *Server) locks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if all == nil {
-		all = []api.Lock{}
-	}
-	return Reply(w, api.Locks{Locks: all})
+	return Reply(w, api.Locks{Locks: listed(all)})
 }
 
 func (s *Server) breakLock(w http.ResponseWriter, r *http.Request) error {

@@ -49,9 +49,7 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request, q job.Query) error
 	if err != nil {
 		return err
 	}
-	if page.Jobs == nil {
-		page.Jobs = []job.Job{}
-	}
+	page.Jobs = listed(page.Jobs)
 	for i := range page.Jobs {
 		page.Jobs[i] = s.redact(page.Jobs[i])
 	}
@@ -95,11 +93,7 @@ func (s *Server) View(j job.Job) api.Job {
 	}
 	if life := s.Engine.Life(j.Kind); life != nil {
 		for _, by := range []lifecycle.Actor{lifecycle.Operator, lifecycle.Owner} {
-			can := life.Can(j.Position, by)
-			if can == nil {
-				can = []lifecycle.Event{}
-			}
-			v.Can[by.String()] = can
+			v.Can[by.String()] = listed(life.Can(j.Position, by))
 		}
 		v.Links["lifecycle"] = "/api/v1/lifecycles/" + url.PathEscape(string(j.Kind))
 	}
@@ -138,10 +132,7 @@ func (s *Server) tasks(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if t == nil {
-		t = []job.Task{}
-	}
-	return Reply(w, api.Tasks{Tasks: t})
+	return Reply(w, api.Tasks{Tasks: listed(t)})
 }
 
 func (s *Server) log(w http.ResponseWriter, r *http.Request) error {
@@ -182,15 +173,9 @@ func (s *Server) why(w http.ResponseWriter, r *http.Request) error {
 		j = s.redact(j)
 		x.Title, x.Object = j.Title, j.Object
 	}
-	if x.Blockers == nil {
-		x.Blockers = []job.Blocker{}
-	}
-	if x.Not == nil {
-		x.Not = []string{}
-	}
-	if x.Moves == nil {
-		x.Moves = []api.Move{}
-	}
+	x.Blockers = listed(x.Blockers)
+	x.Not = listed(x.Not)
+	x.Moves = listed(x.Moves)
 	return Reply(w, x)
 }
 
@@ -202,8 +187,5 @@ func (s *Server) counts(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if c == nil {
-		c = []job.Tally{}
-	}
-	return Reply(w, api.Counts{Counts: c})
+	return Reply(w, api.Counts{Counts: listed(c)})
 }

@@ -137,10 +137,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if lost == nil {
-		lost = []job.Lease{}
-	}
-	return Reply(w, api.Renewed{Lost: lost})
+	return Reply(w, api.Renewed{Lost: listed(lost)})
 }
 
 // conclude finds the records of the reports and passes both to the engine.
