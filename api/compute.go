@@ -148,7 +148,7 @@ type ComputeRepeat struct {
 	As       string            `json:"as,omitempty"`
 }
 
-// ComputeService is what users can ask for, and how it stands.
+// ComputeService is a service that users can order, and its present state.
 type ComputeService struct {
 	Name        string        `json:"name"`
 	RunsPerUser int           `json:"runs_per_user"` // jobs of one user that run at once

@@ -31,7 +31,7 @@ type ComputeOrder struct {
 	// a URL that is notified of the job's end, where the service allows it
 	Callback string          `json:"callback,omitempty"`
 	Files    []ComputeInline `json:"files,omitempty"` // small ones
-	// ids of complete resumable uploads; their names stand in their metadata
+	// ids of complete resumable uploads; their metadata has their names
 	Uploads []string `json:"uploads,omitempty"`
 	Note    string   `json:"note,omitempty"`  // why
 	Actor   string   `json:"actor,omitempty"` // who

@@ -39,7 +39,7 @@ type Metadata struct {
 	Note       string `json:"note,omitempty"`
 }
 
-// Handed is what was handed in with a batch.
+// Handed is what was submitted with a batch.
 type Handed struct {
 	Batch      job.ID     `json:"batch"`
 	Submission Submission `json:"submission"`

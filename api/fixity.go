@@ -35,7 +35,7 @@ type FixityFault struct {
 	ARK       string    `json:"ark"`
 	Version   int       `json:"version"`
 	Job       string    `json:"job"`  // that stored the version
-	Path      string    `json:"path"` // relative to the object; "." stands for the whole object
+	Path      string    `json:"path"` // relative to the object; "." is the whole object
 	Kind      string    `json:"kind"` // changed, missing, extra or unreadable
 	Algorithm string    `json:"algorithm,omitempty"`
 	Expected  string    `json:"expected,omitempty"` // digest

@@ -43,14 +43,14 @@ type FlowOrder struct {
 	Actor    string    `json:"actor,omitempty"`   // who
 }
 
-// Flow is a flow with all its atoms, as it stands.
+// Flow is a flow with the present state of all its atoms.
 type Flow struct {
 	Job     Job             `json:"job"`
 	Name    string          `json:"name"`
 	Factory string          `json:"factory"`
 	Outline *FlowOutline    `json:"outline,omitempty"` // its structure; missing as long as no worker has made the flow
 	Atoms   []FlowAtom      `json:"atoms"`             // in the order of the flow
-	Awaits  []string        `json:"awaits"`            // signals that somebody waits for now
+	Awaits  []string        `json:"awaits"`            // signals that tasks wait for now
 	Signals []FlowSent      `json:"signals,omitempty"` // that were sent, by name
 	Remains []string        `json:"remains,omitempty"` // tasks of a flow in FAILURE whose effects were not rolled back
 	Values  map[string]Seen `json:"values,omitempty"`  // it was given, if they were asked for
@@ -133,7 +133,7 @@ type FlowAtom struct {
 
 	Waits  bool      `json:"waits,omitempty"`  // RUNNING without a worker: it waits for awaits, due or both
 	Awaits string    `json:"awaits,omitempty"` // the signal that it waits for
-	Due    time.Time `json:"due,omitzero"`     // when it goes on by itself
+	Due    time.Time `json:"due,omitzero"`     // when it continues by itself
 
 	History int  `json:"history,omitempty"` // of a retry controller: attempts so far
 	Removed bool `json:"removed,omitempty"` // the flow has it no longer

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Submission describes a payload that is handed in for ingest.
+// Submission describes a payload for ingest.
 type Submission struct {
 	// empty: found out; file, container, object-manifest, batch-manifest, ...
 	Type         string   `json:"type,omitempty"`
@@ -31,7 +31,7 @@ type ObjectQuery struct {
 	LocalID string
 	Owner   string
 	Digest  string // sha256 or sha512 in hex, of one of its files
-	After   string // the ARK after which to go on
+	After   string // the ARK after which to continue
 	Limit   int
 }
 

@@ -53,7 +53,7 @@ type Tasks struct {
 	Tasks []job.Task `json:"tasks"`
 }
 
-// Counts is the answer about how many jobs stand where.
+// Counts is the answer about how many jobs there are by kind, state and group.
 type Counts struct {
 	Counts []job.Tally `json:"counts"`
 }

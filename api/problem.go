@@ -24,7 +24,7 @@ type Problem struct {
 	Can   []lifecycle.Event `json:"can,omitempty"`  // what the same actor may do instead
 }
 
-// Error returns the detail, without the id of the job that stands before it in a [job.Error].
+// Error returns the detail, without the id of the job, which a [job.Error] has before it.
 func (p *Problem) Error() string {
 	if p.Detail != "" {
 		return p.Detail

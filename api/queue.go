@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Queue is the answer about what there is to do: by collection and state, with totals. It costs the same with a
+// Queue is the answer about the jobs of collections: by collection and state, with totals. It costs the same with a
 // thousand jobs and a million.
 type Queue struct {
 	At     time.Time    `json:"at"`
@@ -51,7 +51,7 @@ type QueueBatch struct {
 // QueueHolds is the answer about what is held.
 type QueueHolds struct {
 	Holds []QueueHold `json:"holds"`
-	Held  []job.Tally `json:"held"` // jobs in states that wait for somebody to let them go
+	Held  []job.Tally `json:"held"` // jobs in states that wait for a person
 }
 
 // QueueHold is a hold with the number of open jobs that it concerns.

@@ -27,7 +27,7 @@ type BatchReport struct {
 	Failed     int             `json:"failed"`
 	Deleted    int             `json:"deleted"`
 	Summary    string          `json:"summary"` // what happened, in plain words
-	Next       string          `json:"next"`    // what there is to do, in plain words
+	Next       string          `json:"next"`    // the next step, in plain words
 	Changes    *Changes        `json:"changes,omitempty"`
 	Jobs       []JobReport     `json:"jobs"` // in the order of the manifest
 }
@@ -61,7 +61,7 @@ type JobReport struct {
 	FailedIn lifecycle.State   `json:"failed_in,omitempty"`
 	Cause    string            `json:"cause,omitempty"`
 	Message  string            `json:"message,omitempty"`
-	// what was odd in what was handed in, and was stored all the same
+	// faults of the submission in spite of which the object was stored
 	Warnings []string `json:"warnings,omitempty"`
 	Retries  int      `json:"retries,omitempty"`
 	Reason   string   `json:"reason,omitempty"` // why it failed, in plain words

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Explanation answers why a job stands where it does.
+// Explanation is why a job is in its state, and what it waits for.
 type Explanation struct {
 	Job      job.ID             `json:"job"`
 	Kind     job.Kind           `json:"kind"`

@@ -146,7 +146,7 @@ type Reported struct {
 	Held    bool              `json:"held,omitempty"`
 	Epoch   int64             `json:"epoch,omitempty"`
 	Until   time.Time         `json:"until,omitzero"`
-	Problem *Problem          `json:"problem,omitempty"` // this report failed, the others stand
+	Problem *Problem          `json:"problem,omitempty"` // this report failed; the others are not affected
 }
 
 // Results is the answer to reports, in their order.

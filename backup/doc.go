@@ -6,9 +6,9 @@
 //
 // While commits wait (Source.Freeze), all databases are pinned, the one with the records first, and every file of an
 // entry of kind [Linked] gets a second name by a hard link in DATA/snapshot; the smallest are copied there, as locks
-// and counters are written in place. Then commits go on, and everything is copied while they run. A record is committed
-// after the files that it refers to are written, and files are removed after the commit that allows it. The set
-// therefore is what a crash at that moment leaves: no record refers to a file that is missing, and files that no
+// and counters are written in place. Then commits continue, and everything is copied while they run. A record is
+// committed after the files that it refers to are written, and files are removed after the commit that allows it. The
+// set therefore is what a crash at that moment leaves: no record refers to a file that is missing, and files that no
 // record names are removed as after a crash. Entries of kind [Stored] (OCFL storage roots) are copied afterwards: what
 // is stored is never changed, and versions that the pinned databases do not have are left out. Entries of kind [Late]
 // are copied afterwards, too: records do not depend on them.

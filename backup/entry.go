@@ -21,7 +21,7 @@ const (
 
 // Entry is one entry of a data directory.
 type Entry struct {
-	Name   string // of the file or directory; "*" at the end stands for any ending
+	Name   string // of the file or directory; "*" at the end matches any ending
 	How    How
 	Part   string // by which [Options].Without leaves it out; empty: it always belongs to a backup
 	What   string // it holds, for people
@@ -36,7 +36,7 @@ func (e *Entry) fits(name string) bool {
 	return name == e.Name
 }
 
-// Find returns the entry that stands for a name in the data directory, or nil. The first one that fits counts.
+// Find returns the first entry that matches a name in the data directory, or nil.
 func Find(entries []Entry, name string) *Entry {
 	for i := range entries {
 		if entries[i].fits(name) {

@@ -246,7 +246,7 @@ func isProblem(answer *http.Response) bool {
 func unreachable(r *http.Request, err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
-		err = u.Err // the method and address stand in the text below
+		err = u.Err // the text below has the method and the address
 	}
 	var certificate *tls.CertificateVerificationError
 	if errors.As(err, &certificate) {

@@ -106,8 +106,8 @@ func (c *Client) ComputeUsage(ctx context.Context, owner string) (ComputeUsage, 
 	return get[ComputeUsage](ctx, c, "/api/v1/compute/usage", q)
 }
 
-// DrainComputeAgent has an agent get no new jobs from the server, or get them again; what it has goes on. Of a, Note,
-// Actor and As are read.
+// DrainComputeAgent stops or resumes new jobs for an agent; its present jobs continue. Of a, Note, Actor
+// and As are read.
 func (c *Client) DrainComputeAgent(ctx context.Context, name string, on bool, a Act) (ComputeAgent, error) {
 	path := "/api/v1/compute/agents/" + url.PathEscape(name) + "/resume"
 	if on {

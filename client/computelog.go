@@ -53,7 +53,7 @@ func (c *Client) followOutput(
 				place = &at.Stderr
 			}
 			if o.Offset != *place {
-				return job.Errorf(job.Internal, "logs", id, "%s goes on at byte %d, not at %d", o.Stream, o.Offset,
+				return job.Errorf(job.Internal, "logs", id, "%s continues at byte %d, not at %d", o.Stream, o.Offset,
 					*place)
 			}
 			if err := each(&o); err != nil {

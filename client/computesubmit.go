@@ -14,14 +14,14 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// ComputeSource is a file that is handed in with a compute job.
+// ComputeSource is a file of a compute job.
 type ComputeSource struct {
 	Name    string
 	Size    int64
 	Content io.ReaderAt // may be read again after a broken connection
 }
 
-// resumable is from which size on a file is uploaded so that a broken connection does not begin it anew.
+// resumable is the size from which on a file is uploaded resumably.
 const resumable = 16 << 20
 
 // SubmitCompute submits a compute job with its files, large ones by resumable uploads, and reports how many bytes of

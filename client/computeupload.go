@@ -115,11 +115,11 @@ func (u *upload) ask(ctx context.Context) error {
 		return job.Errorf(job.NotFound, "upload", "",
 			"the server does not have the upload of %s any more: it answered %s", u.file.Name, answer.Status)
 	}
-	return u.stands(answer)
+	return u.setOffset(answer)
 }
 
-// stands takes the offset of an answer.
-func (u *upload) stands(answer *http.Response) error {
+// setOffset takes the offset of an answer.
+func (u *upload) setOffset(answer *http.Response) error {
 	n, err := strconv.ParseInt(answer.Header.Get("Upload-Offset"), 10, 64)
 	if err != nil || n < 0 || n > u.file.Size {
 		return job.Errorf(job.Internal, "upload", "", "the server reports %.40q bytes of %d",
@@ -169,7 +169,7 @@ func (u *upload) send(ctx context.Context, sent func(int64)) error {
 		return err
 	}
 	defer answer.Body.Close()
-	return u.stands(answer)
+	return u.setOffset(answer)
 }
 
 // closing reports when a body is no longer read: the transport closes it, also after an error, but perhaps later than

@@ -20,7 +20,7 @@ func (c *Client) Hold(ctx context.Context, h Hold) ([]job.Hold, error) {
 	return a.Holds, err
 }
 
-// Release ends the hold of a scope, and gives those that are left. who and why stand in the audit list.
+// Release ends the hold of a scope, and gives those that are left. who and why are entered in the audit list.
 func (c *Client) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	v := url.Values{}
 	for name, value := range map[string]string{

@@ -15,7 +15,7 @@ import (
 )
 
 // Submit streams a payload to the server and returns the batch. The server has it when Submit returns: it survives a
-// crash. A payload that is an io.Seeker is handed in again after broken connections, within Options.Outage; the
+// crash. A payload that is an io.Seeker is sent again after broken connections, within Options.Outage; the
 // submission has a key, its own or a random one, so that it makes one batch however often it arrives.
 func (c *Client) Submit(ctx context.Context, s Submission, payload io.Reader) (Job, error) {
 	from, ok := payload.(io.Seeker)

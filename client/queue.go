@@ -37,7 +37,7 @@ func (q QueueQuery) values() url.Values {
 	return number(v, "limit", int64(q.Limit))
 }
 
-// Queue counts what there is to do.
+// Queue counts jobs by collection and state.
 func (c *Client) Queue(ctx context.Context, q QueueQuery) (Queue, error) {
 	return get[Queue](ctx, c, "/api/v1/queue", QueueQuery{Kinds: q.Kinds, Group: q.Group, Ended: q.Ended}.values())
 }

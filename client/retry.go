@@ -56,7 +56,7 @@ func (c *Client) newPauses() *pauses {
 	return &pauses{client: c, next: firstPause, good: time.Now()}
 }
 
-// connected notes a success. Pauses begin anew after one that brought something or lasted.
+// connected notes a success. Pauses start from the shortest after a success that brought data or lasted.
 func (p *pauses) connected(from time.Time, news bool) {
 	if p.good = time.Now(); news || p.good.Sub(from) > mostPause {
 		p.next = firstPause

@@ -24,7 +24,7 @@ func (c *Client) Fixity(ctx context.Context) (Fixity, error) {
 }
 
 // CheckFixity asks for a check of all stored files, which the server does in the background. A check that is under
-// way goes on.
+// way continues.
 func (c *Client) CheckFixity(ctx context.Context, f CheckFixity) (Fixity, error) {
 	return send[Fixity](ctx, c, http.MethodPost, "/api/v1/fixity", nil, f)
 }

@@ -45,7 +45,7 @@ func (c *Client) follow(ctx context.Context, id job.ID, seq *int64, update func(
 			if err := json.Unmarshal([]byte(data), u.Event); err != nil {
 				return err
 			}
-			if u.Event.Seq <= *seq { // a proxy or a server that did not heed where to go on
+			if u.Event.Seq <= *seq { // a proxy or a server that ignored where to continue
 				return nil
 			}
 		case "job":

@@ -20,7 +20,7 @@ func (c *Client) Renew(ctx context.Context, r Renewal) ([]job.Lease, error) {
 	return a.Lost, err
 }
 
-// Report reports the results of jobs. Each report stands or falls alone; the error is about all of them. One report
+// Report reports the results of jobs. Each report succeeds or fails alone; the error is about all of them. One report
 // alone that fails is an error as well: of kind Stale when the claim is over.
 func (c *Client) Report(ctx context.Context, r Reports) ([]Reported, error) {
 	a, err := send[Results](ctx, c, http.MethodPost, "/api/v1/worker/report", nil, r)

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server/transfer"
 )
 
-// Bounds of a JSON body (check S5).
+// Bounds of a JSON body.
 const (
 	maxDepth = 64
 	maxKeys  = 10_000 // of one object

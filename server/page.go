@@ -47,19 +47,19 @@ func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) err
 		return err
 	}
 	p := problem.Of(err)
-	says := "Something went wrong on our side. Please try again later."
+	text := "Something went wrong on our side. Please try again later."
 	switch p.Kind {
 	case job.NotFound:
-		says = "There is no submission with this number. Please compare it with the one in your mail."
+		text = "There is no submission with this number. Please compare it with the one in your mail."
 	case job.Invalid:
-		says = "This address does not name a submission."
+		text = "This address does not name a submission."
 	case job.Unavailable:
-		says = "This cannot be shown just now. Please try again later."
+		text = "This cannot be shown just now. Please try again later."
 	}
 	if p.Kind == job.Internal {
 		s.Log.Error("page", "path", r.URL.Path, "error", err)
 	}
-	return ReplyPage(w, p.Status, pageTemplates, "error.html", struct{ Says string }{says})
+	return ReplyPage(w, p.Status, pageTemplates, "error.html", struct{ Text string }{text})
 }
 
 func ReplyPage(w http.ResponseWriter, status int, t *template.Template, name string, view any) error {

@@ -34,11 +34,11 @@ type survey struct {
 	states   map[job.KindState]*StateCount
 	groups   map[string]*Count
 	causes   map[string]*Count
-	verdicts map[stand]verdict
+	verdicts map[standing]verdict
 }
 
-// stand is the state of a job in a version of its lifecycle.
-type stand struct {
+// standing is the state of a job in a version of its lifecycle.
+type standing struct {
 	kind job.Kind
 	at   lifecycle.Position
 }
@@ -56,7 +56,7 @@ func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 	s := &survey{
 		app: a, preview: Preview{Event: r.Event, Sample: []Sample{}}, states: map[job.KindState]*StateCount{},
 		groups: map[string]*Count{},
-		causes: map[string]*Count{}, verdicts: map[stand]verdict{},
+		causes: map[string]*Count{}, verdicts: map[standing]verdict{},
 	}
 	if err := a.each(ctx, query(&r, time.Time{}, 1000), func(j *job.Job) error { return s.add(ctx, j) }); err != nil {
 		return Preview{}, err
@@ -66,7 +66,7 @@ func (a *App) Preview(ctx context.Context, r Request) (Preview, error) {
 
 // verdict reports whether the lifecycle has the event in the state of the job, and which events it has.
 func (s *survey) verdict(j *job.Job) verdict {
-	at := stand{j.Kind, j.Position}
+	at := standing{j.Kind, j.Position}
 	v, ok := s.verdicts[at]
 	if !ok {
 		life := s.app.engine.Life(j.Kind)

@@ -217,7 +217,7 @@ func (l *lines) write(line []byte) {
 	l.log.Log(context.Background(), l.level, string(bytes.ToValidUTF8(bytes.TrimRight(line, "\r"), []byte("?"))))
 }
 
-// end writes what stands behind the last line break.
+// end writes the text after the last line break.
 func (l *lines) end() {
 	if len(l.rest) > 0 {
 		l.write(l.rest)

@@ -143,7 +143,7 @@ func (v *flowView) Class() string {
 func (s *Handlers) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
 	p := problem.Of(err)
 	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		return server.ReplyPage(w, p.Status, flowTemplates, "error.html", struct{ Says string }{"There is no flow with this number."})
+		return server.ReplyPage(w, p.Status, flowTemplates, "error.html", struct{ Text string }{"There is no flow with this number."})
 	}
 	return s.FailPage(w, r, err)
 }
