@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -67,9 +68,9 @@ type Scope struct {
 	State     lifecycle.State
 }
 
-// hintOf gives the first hint of an application.
+// hintOf returns the hint of the last part that has one: those of applications follow the generic ones.
 func (c *Call) hintOf(err error, code int) string {
-	for _, p := range c.Parts {
+	for _, p := range slices.Backward(c.Parts) {
 		if p.Hint != nil {
 			if hint := p.Hint(err, code); hint != "" {
 				return hint
