@@ -65,9 +65,7 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 					return err
 				}
 				if r.detach {
-					err := c.Told(&j)
-					c.pageOf(&j)
-					return err
+					return c.Told(&j)
 				}
 				if err := c.begunFlow(&j); err != nil {
 					return err

@@ -59,7 +59,6 @@ With --key the same submission can be sent again after a broken connection: the 
 				if err := c.Told(&j); err != nil {
 					return err
 				}
-				c.Page(j.Links["page"])
 			}
 			if !wait {
 				return nil
