@@ -42,6 +42,11 @@ var plain = []string{
 	"house_test.go",
 	"sizes_test.go",
 	"soak_test.go",
+	"app/flowfile",
+	"flow/draw",
+	"flow/durable",
+	"flow/flowtest",
+	"flow/internal",
 	"CONTRIBUTING.md",
 	"docs/compute.md",
 	"app/ingest/fixity",
@@ -103,8 +108,8 @@ var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`place=\w+`, `(?:into|from) room`, `room(?:. \| the|., none)`, `cross-site`, `demo site`, `message given up`,
-	`cannot read what it knows`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`, `(?:A|The) book is|The book cannot`,
-	`prefix: book`, `arrows:\s+(?:- .|\[.)event`, `input world=vm`, `manifest says`,
+	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
+	`(?:A|The) book is|The book cannot`, `prefix: book`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 }
 

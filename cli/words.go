@@ -24,9 +24,9 @@ func Plural(n int64, one, many string) string {
 	return many
 }
 
-// Page prints on a terminal the address of a page of the server.
+// Page prints on a terminal the address of a page of the server, if there is one.
 func (c *Call) Page(path string) {
-	if path == "" || c.Out.Mode != ModeTable || !c.Out.Terminal {
+	if path == "" || c.Local != "" || c.Out.Mode != ModeTable || !c.Out.Terminal {
 		return
 	}
 	if base, err := c.Settings.findServer(); err == nil && strings.HasPrefix(base, "http") {

@@ -29,7 +29,8 @@ func TestAttemptsBlockNobody(t *testing.T) {
 		}
 		flaky := note("flaky", 0, 2)
 		flaky.Attempts = Attempts{Max: 3, First: 10 * time.Second, Jitter: -1}
-		r := rigged(t, Unordered("f", flaky, Linear("line", note("a", time.Second, 0), note("b", 4*time.Second, 0))), Options{Workers: NewPool(1)})
+		r := rigged(t, Unordered("f", flaky, Linear("line", note("a", time.Second, 0), note("b", 4*time.Second, 0))),
+			Options{Workers: NewPool(1)})
 		if err := r.run(t, Success); err != nil {
 			t.Fatal(err)
 		}

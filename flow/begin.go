@@ -78,7 +78,8 @@ func (r *Runner) load(ctx context.Context) error {
 // in, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.ghosts, r.lost, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil, map[int32]*Failure{}
+	r.isDirty, r.dirty, r.ghosts, r.lost, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
+		map[int32]*Failure{}
 	r.known, r.doomed = nil, map[int32]bool{}
 	r.fresh = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
@@ -98,13 +99,15 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 			continue
 		}
 		if rec.Kind != n.kindOf() {
-			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind, n.kindOf())
+			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind,
+				n.kindOf())
 		}
 		r.recs[i] = *rec
 		if rec.Failure != nil && rec.State != Running {
 			r.failing[i] = rec.Failure
 		}
-		if rec.Result == nil && rec.Kind == KindTask && (rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
+		if rec.Result == nil && rec.Kind == KindTask &&
+			(rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
 			r.recs[i].Result = &Value{} // a null result comes back from JSON as none
 		}
 		if rec.Version != version {
@@ -190,7 +193,8 @@ func (r *Runner) begin(ctx context.Context) error {
 			case rec.State == RevertFailure:
 				r.again[i] = true
 				r.gauge.note(i)
-			case rec.State == FailureState && rec.Intention == Execute && rec.Failure != nil && rec.Failure.Type == TypeInterrupted && !r.ends():
+			case rec.State == FailureState && rec.Intention == Execute && rec.Failure != nil &&
+				rec.Failure.Type == TypeInterrupted && !r.ends():
 				r.renew(i) // it goes on where it was ended
 			}
 		}

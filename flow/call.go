@@ -125,7 +125,8 @@ func Wait(name, signal string, within time.Duration) *Task {
 		v, ok := c.Signal(signal)
 		return v, ok, nil
 	}
-	return &Task{Name: name, span: within, Signals: []AnySignal{Signal[any](signal)}, Execute: waitFor(signal, within, from)}
+	return &Task{Name: name, span: within, Signals: []AnySignal{Signal[any](signal)},
+		Execute: waitFor(signal, within, from)}
 }
 
 // waitFor makes a Do that waits until from gives what came with a signal.

@@ -54,13 +54,18 @@ func TestCancelOfRun(t *testing.T) {
 			return Linear("f", step(w, "a", nil), step(w, "b", ends(w)), step(w, "c", nil))
 		}, "map[a:1 b:2 c:1]", "SUCCESS"},
 		{"when a task is done that does not heed it", func(w *world) Item {
-			return Linear("f", step(w, "a", func(context.Context) error { w.cancel(errGone); return nil }), step(w, "b", nil))
+			return Linear("f", step(w, "a", func(context.Context) error { w.cancel(errGone); return nil }),
+				step(w, "b", nil))
 		}, "map[a:1 b:1]", "SUCCESS"},
 		{"while several execute", func(w *world) Item {
-			return Unordered("f", step(w, "a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }), step(w, "b", ends(w)), step(w, "c", nil))
+			return Unordered("f", step(w, "a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
+				step(w, "b", ends(w)), step(w, "c", nil))
 		}, "map[a:2 b:2 c:1]", "SUCCESS"},
 		{"while a task waits for its next attempt", func(w *world) Item {
-			a := step(w, "a", func(context.Context) error { time.AfterFunc(time.Second, func() { w.cancel(errGone) }); return errWoot })
+			a := step(w, "a", func(context.Context) error {
+				time.AfterFunc(time.Second, func() { w.cancel(errGone) })
+				return errWoot
+			})
 			a.Attempts = Attempts{Max: 2, First: time.Minute}
 			return Linear("f", a, step(w, "b", nil))
 		}, "map[a:2 b:1]", "SUCCESS"},
@@ -76,7 +81,10 @@ func TestCancelOfRun(t *testing.T) {
 		}, "map[a:1 b:1 una:1 unb:2]", "REVERTED"},
 		{"while a controller pauses", func(w *world) Item {
 			r := Times(2)
-			r.Pause = func(int) time.Duration { time.AfterFunc(time.Second, func() { w.cancel(errGone) }); return time.Minute }
+			r.Pause = func(int) time.Duration {
+				time.AfterFunc(time.Second, func() { w.cancel(errGone) })
+				return time.Minute
+			}
 			return Linear("f", step(w, "a", nil), step(w, "b", func(context.Context) error { return errWoot })).With(r)
 		}, "map[a:2 b:2 una:1 unb:1]", "SUCCESS"},
 		{"before it begins", func(w *world) Item {

@@ -75,7 +75,8 @@ func (r *Runner) intend(i int32, to Intention) {
 func (r *Runner) restart(i int32) {
 	rec := &r.recs[i]
 	old := rec.State
-	*rec = Record{Name: rec.Name, Kind: rec.Kind, Version: rec.Version, State: old, Intention: Execute, Attempts: rec.Attempts}
+	*rec = Record{Name: rec.Name, Kind: rec.Kind, Version: rec.Version, State: old, Intention: Execute,
+		Attempts: rec.Attempts}
 	delete(r.waiting, i)
 	delete(r.limits, i)
 	clear(r.doomed)
@@ -109,9 +110,11 @@ func (r *Runner) note(i int32, old lifecycle.State) {
 	r.notes = append(r.notes, e)
 	switch rec.State {
 	case Running, Reverting:
-		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed})
+		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
+			Within: Progressed})
 	case Success, Reverted:
-		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed, Progress: 1})
+		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
+			Within: Progressed, Progress: 1})
 	}
 }
 
@@ -158,7 +161,8 @@ func (r *Runner) hand(e Event) {
 		func() {
 			defer func() {
 				if p := recover(); p != nil {
-					r.o.Log.Error("a listener panicked", "flow", r.o.ID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+					r.o.Log.Error("a listener panicked", "flow", r.o.ID, "panic", fmt.Sprint(p), "stack",
+						string(debug.Stack()))
 				}
 			}()
 			l(e)

@@ -163,7 +163,8 @@ func (r *Runner) settle(i int32) {
 		r.set(i, FailureState)
 	case Reverting:
 		if r.quitting.Keep {
-			rec.RevertFailure, rec.Reverted, rec.Ended = failed(TypeInterrupted, "the revert of %s was interrupted", rec.Name), nil, r.o.Now()
+			rec.RevertFailure, rec.Reverted, rec.Ended = failed(TypeInterrupted, "the revert of %s was interrupted",
+				rec.Name), nil, r.o.Now()
 			r.set(i, RevertFailure)
 		}
 	case Retrying:
@@ -190,7 +191,8 @@ func (r *Runner) ended() *Failure {
 
 // unfinished reports whether a flow that keeps what it has done stops short of its end.
 func (r *Runner) unfinished() bool {
-	return r.quitting != nil && r.quitting.Keep && r.state == Running && (r.left() || len(r.waiting) > 0 || len(r.timers) > 0)
+	return r.quitting != nil && r.quitting.Keep && r.state == Running &&
+		(r.left() || len(r.waiting) > 0 || len(r.timers) > 0)
 }
 
 // rolls reports whether the flow is being rolled back, and nothing keeps its run from going on.

@@ -77,7 +77,8 @@ func (l *trace) flow(bad bool) Item {
 	}
 	part := Linear("part", l.task("p1", 0), l.task("p2", 2)).With(Times(3))
 	part.Retry.Pause = func(int) time.Duration { return time.Second }
-	return Linear("f", l.task("a", 0), Unordered("u", l.task("b", 0), Wait("w", "go", 0), again, Sleep("nap", time.Second)), part, last)
+	return Linear("f", l.task("a", 0), Unordered("u", l.task("b", 0), Wait("w", "go", 0), again,
+		Sleep("nap", time.Second)), part, last)
 }
 
 // TestCancelAtEveryEvent asks a flow to end at each event that its listeners are notified of, in each way, alone and

@@ -34,7 +34,8 @@ func finish(r *flow.Runner) {
 
 // What is done before a failure is reverted, the last first.
 func ExampleLinear() {
-	run(flow.Linear("trip", prints("flight", nil), prints("hotel", nil), prints("car", errors.New("no cars left"))), flow.Options{})
+	run(flow.Linear("trip", prints("flight", nil), prints("hotel", nil), prints("car", errors.New("no cars left"))),
+		flow.Options{})
 	// Output:
 	// do flight
 	// do hotel
@@ -50,7 +51,10 @@ func ExampleUnordered() {
 	var sum [3]int
 	var parts []flow.Item
 	for i := range sum {
-		parts = append(parts, flow.Proc0(fmt.Sprint("part", i), func(context.Context) error { sum[i] = i * i; return nil }, nil))
+		parts = append(parts, flow.Proc0(fmt.Sprint("part", i), func(context.Context) error {
+			sum[i] = i * i
+			return nil
+		}, nil))
 	}
 	run(flow.Unordered("parts", parts...), flow.Options{Workers: flow.NewPool(3)})
 	fmt.Println(sum)
@@ -64,13 +68,17 @@ func ExampleUnordered() {
 func ExampleGraph() {
 	total := flow.Name[int]("total")
 	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
-	report := flow.Proc1("report", total, func(_ context.Context, n int) error { fmt.Println("total", n); return nil }, nil)
+	report := flow.Proc1("report", total, func(_ context.Context, n int) error {
+		fmt.Println("total", n)
+		return nil
+	}, nil)
 	alarm := prints("alarm", nil)
 	g := flow.Graph("stock")
 	if err := g.Add(report, count, alarm); err != nil { // in any order
 		fmt.Println(err)
 	}
-	if err := g.LinkIf(count, alarm, flow.When(count, total, func(n int) bool { return n < 3 }), flow.DepthAtom); err != nil {
+	if err := g.LinkIf(count, alarm, flow.When(count, total, func(n int) bool { return n < 3 }),
+		flow.DepthAtom); err != nil {
 		fmt.Println(err)
 	}
 	r := run(g, flow.Options{})
@@ -115,7 +123,8 @@ func forget(_ context.Context, a string, made *int) error {
 // The keys state what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile:
 // size is no string.
 func ExampleFunc1() {
-	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)), flow.Options{Inject: flow.Put(address, "Main Street 1")})
+	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)),
+		flow.Options{Inject: flow.Put(address, "Main Street 1")})
 	n, err := flow.Get(r, size)
 	fmt.Println(n, err)
 	// Output:
@@ -327,7 +336,8 @@ func ExampleRunner_Cancel() {
 			r.Cancel(flow.Ending{Text: "the wrong image"})
 		}
 	}
-	r, err := flow.New(flow.Linear("f", prints("a", nil), prints("b", nil)), flow.Options{Listeners: []flow.Listener{cancel}})
+	r, err := flow.New(flow.Linear("f", prints("a", nil), prints("b", nil)),
+		flow.Options{Listeners: []flow.Listener{cancel}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -388,7 +398,8 @@ func ExampleOptions_upgrade() {
 
 // An outline has the structure of a flow, for drawings and checks.
 func ExampleOutlineOf() {
-	o, err := flow.OutlineOf(flow.Linear("f", prints("a", nil), flow.Unordered("g", prints("b", nil), prints("c", nil))))
+	o, err := flow.OutlineOf(flow.Linear("f", prints("a", nil),
+		flow.Unordered("g", prints("b", nil), prints("c", nil))))
 	fmt.Println(o.Pattern, o.Items[1].Pattern, o.Atoms(), err)
 	// Output:
 	// linear unordered [a b c] <nil>

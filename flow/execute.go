@@ -40,7 +40,8 @@ func (r *Runner) submit(ctx context.Context, w work) {
 	c, err := r.call(w.atom, w.undo)
 	switch f := r.recs[w.atom].Failure; {
 	case err == nil:
-	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom): // it never had its arguments, and has done nothing that could be reverted
+	// it never had its arguments, and has done nothing that could be reverted
+	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom):
 		r.active[w.atom] = func() bool { return false }
 		r.mail.Load().post(parcel{done: &outcome{work: w}, crew: r.crew})
 		return
@@ -173,7 +174,8 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 		select {
 		case got = <-done:
 		case <-grace.C:
-			r.o.Log.Error("a task does not end although its time is up; it is left behind", "flow", r.o.ID, "atom", c.Atom)
+			r.o.Log.Error("a task does not end although its time is up; it is left behind", "flow", r.o.ID, "atom",
+				c.Atom)
 			got.err = context.DeadlineExceeded
 		}
 	}
@@ -233,7 +235,8 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 			}
 		}
 		if r.block(over, patience) {
-			r.o.Log.Error("tasks do not end although their flow is given up; they are left behind", "flow", r.o.ID, "tasks", len(r.active))
+			r.o.Log.Error("tasks do not end although their flow is given up; they are left behind", "flow", r.o.ID,
+				"tasks", len(r.active))
 			r.disown()
 		}
 	}
@@ -283,7 +286,8 @@ func (r *Runner) open(done *[]*outcome) {
 		case p.signal != "":
 			r.inbox.add(p.signal, KeptSignal{ID: p.id, Value: ValueOf(p.value)})
 			r.came = append(r.came, p.signal)
-		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt: // else it comes too late
+		// else it comes too late
+		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt:
 			r.moved(p)
 		}
 	}
@@ -311,7 +315,8 @@ func (r *Runner) moved(p parcel) {
 	}
 	r.mark(p.atom)
 	if r.o.Workers != nil {
-		r.tell(Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed, Progress: p.progress, Details: rec.Details})
+		r.tell(Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed,
+			Progress: p.progress, Details: rec.Details})
 	}
 }
 
@@ -367,10 +372,12 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
 	rec.Failure, rec.Result = f, nil
-	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.ends() && rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.ends() && rec.Tries+
+		1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
 		rec.Tries++
 		rec.Attempts++
-		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "", Event{Within: TriedAgain, Failure: f})
+		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "",
+			Event{Within: TriedAgain, Failure: f})
 		return
 	}
 	r.set(o.atom, FailureState)
@@ -390,7 +397,8 @@ func (r *Runner) enough(t *Task, f *Failure) (yes bool) {
 		return false
 	}
 	if err := r.consult("Attempts.Until of "+t.Name, func() { yes = t.Attempts.Until(f) }); err != nil {
-		r.o.Log.Error("a function of a task panicked; the task is not tried again", "flow", r.o.ID, "atom", t.Name, "err", err)
+		r.o.Log.Error("a function of a task panicked; the task is not tried again", "flow", r.o.ID, "atom", t.Name,
+			"err", err)
 		return true
 	}
 	return yes

@@ -96,7 +96,10 @@ func TestPanics(t *testing.T) {
 		{"a decider", func() Item {
 			a, b := gives("a", 1), gives("b", 1)
 			g := Graph("f")
-			if err := errors.Join(g.Add(a, b), g.LinkIf(a, b, func(Values) (bool, error) { boom(); return true, nil }, "")); err != nil {
+			if err := errors.Join(g.Add(a, b), g.LinkIf(a, b, func(Values) (bool, error) {
+				boom()
+				return true, nil
+			}, "")); err != nil {
 				panic(err)
 			}
 			return g
@@ -121,14 +124,17 @@ func TestPanics(t *testing.T) {
 			a.Attempts = Attempts{Max: 2, Until: func(*Failure) bool { boom(); return true }}
 			return Linear("f", a)
 		}, Reverted, "Woot"},
-		{"a result that is stored", func() Item { return Linear("f", gives("a", explosive{})) }, Reverted, "a panicked: boom"},
+		{"a result that is stored", func() Item {
+			return Linear("f", gives("a", explosive{}))
+		}, Reverted, "a panicked: boom"},
 	} {
 		for _, pool := range []*Pool{nil, NewPool(2)} {
 			t.Run(c.name, func(t *testing.T) {
 				r := rigged(t, c.make(), Options{Workers: pool, Storage: newDisk()})
 				err := r.Run(t.Context())
 				var f *Failure
-				if r.State() != c.end || !errors.As(err, &f) || f.Caused(TypePanic) != (c.word != "Woot") || !strings.Contains(err.Error(), c.word) {
+				if r.State() != c.end || !errors.As(err, &f) || f.Caused(TypePanic) != (c.word != "Woot") ||
+					!strings.Contains(err.Error(), c.word) {
 					t.Errorf("%s: %v, want %s with %q", r.State(), err, c.end, c.word)
 				}
 				if c.name == "execute" && !strings.Contains(f.Trace, "failure_test.go") {
@@ -142,7 +148,8 @@ func TestPanics(t *testing.T) {
 // TestListenerThatPanics is logged and changes nothing; the others hear everything.
 func TestListenerThatPanics(t *testing.T) {
 	var log bytes.Buffer
-	r := rigged(t, Linear("f", gives("a", 1)), Options{Log: slog.New(slog.NewTextHandler(&log, nil)), Listeners: []Listener{func(Event) { panic("boom") }}})
+	r := rigged(t, Linear("f", gives("a", 1)), Options{Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Listeners: []Listener{func(Event) { panic("boom") }}})
 	if err := r.run(t, Success); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +168,8 @@ func TestErrorsOfTheFlow(t *testing.T) {
 		kind error
 	}{
 		{"a value that was promised is not there", func(bad *bool) Item {
-			a := &Task{Name: "a", Result: Result{Keys: []string{"x"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]int{"x": 1}, nil }}
+			a := &Task{Name: "a", Result: Result{Keys: []string{"x"}},
+				Execute: func(context.Context, *Call) (any, error) { return map[string]int{"x": 1}, nil }}
 			if *bad {
 				a.Execute = func(context.Context, *Call) (any, error) { return map[string]int{}, nil }
 			}
@@ -233,7 +241,8 @@ func TestCorruptStorage(t *testing.T) {
 		{"a task in a state that nobody has", corrupt{"a": "ELSEWHERE"}, Execute, "FAILURE"},
 		{"a controller in a state that nobody has", corrupt{"f_retry": "ELSEWHERE"}, Execute, "FAILURE"},
 		{"a task that is done under a controller that reverts", corrupt{"f_retry": Reverting, "a": Success, "b": Success}, Execute, "FAILURE"},
-		{"a task reverts and is to be executed", corrupt{"f_retry": Success, "a": Reverting, "b": Success}, Execute, "FAILURE"},
+		{"a task reverts and is to be executed", corrupt{"f_retry": Success, "a": Reverting, "b": Success}, Execute,
+			"FAILURE"},
 		{"control: nothing is wrong", corrupt{}, Execute, "SUCCESS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -286,7 +295,8 @@ func TestNeverResolve(t *testing.T) {
 	for _, never := range []bool{true, false} {
 		r := rigged(t, Linear("f", gives("a", 1), failsTimes("b", 1)).With(Times(2)), Options{NeverResolve: never})
 		err := r.Run(t.Context())
-		if never && (r.State() != FailureState || !errors.Is(err, errWoot)) || !never && (r.State() != Success || err != nil) {
+		if never && (r.State() != FailureState || !errors.Is(err, errWoot)) || !never &&
+			(r.State() != Success || err != nil) {
 			t.Errorf("never %v: %s, %v", never, r.State(), err)
 		}
 		if never {
@@ -302,7 +312,8 @@ func TestDeferReverts(t *testing.T) {
 		false: "a SUCCESS, inner_retry REVERTED, b REVERTED",
 		true:  "a REVERTED, inner_retry REVERTED, b REVERTED",
 	} {
-		r := rigged(t, Linear("f", gives("a", 1), Linear("inner", fails("b")).With(Times(1))), Options{DeferReverts: deferred})
+		r := rigged(t, Linear("f", gives("a", 1), Linear("inner", fails("b")).With(Times(1))),
+			Options{DeferReverts: deferred})
 		if err := r.run(t, Reverted); !errors.Is(err, errWoot) {
 			t.Error(err)
 		}
@@ -320,7 +331,8 @@ func TestControllerPauses(t *testing.T) {
 			began := time.Now()
 			var other time.Duration
 			part := Linear("part", failsTimes("a", 2)).With(retry)
-			line := Linear("line", Sleep("s", time.Second), does("b", func(context.Context) error { other = time.Since(began); return nil }))
+			line := Linear("line", Sleep("s", time.Second),
+				does("b", func(context.Context) error { other = time.Since(began); return nil }))
 			r := rigged(t, Unordered("f", part, line), Options{Workers: pool, Storage: newDisk()})
 			if err := r.run(t, Success); err != nil {
 				t.Fatal(err)
@@ -337,7 +349,8 @@ func TestMaxAttempts(t *testing.T) {
 	n := 0
 	forever := &Retry{Execute: func(_ context.Context, c *Call) (any, error) { return len(c.History), nil },
 		Decide: func(context.Context, *Call) (Decision, error) { return DecideRetry, nil }}
-	r := rigged(t, Linear("f", does("a", func(context.Context) error { n++; return errWoot })).With(forever), Options{MaxAttempts: 7})
+	r := rigged(t, Linear("f", does("a", func(context.Context) error { n++; return errWoot })).With(forever),
+		Options{MaxAttempts: 7})
 	if err := r.run(t, Reverted); n != 7 || !errors.Is(err, errWoot) {
 		t.Errorf("executed %d times: %v", n, err)
 	}
@@ -372,10 +385,12 @@ func TestFailureOfErrors(t *testing.T) {
 	if n := len(FailureOf(errors.Join(many...)).Causes); n != mostCauses {
 		t.Errorf("%d causes, want %d", n, mostCauses)
 	}
-	if got := FailureOf(errors.New(strings.Repeat("ä", longestMessage))).Message; len(got) > longestMessage+4 || !strings.HasSuffix(got, "ä ...") {
+	if got := FailureOf(errors.New(strings.Repeat("ä", longestMessage))).Message; len(got) > longestMessage+4 ||
+		!strings.HasSuffix(got, "ä ...") {
 		t.Errorf("%d bytes of message", len(got))
 	}
-	if f := FailureOf(fmt.Errorf("ask: %w", context.DeadlineExceeded)); f.Type != TypeTimeout || !errors.Is(f, context.DeadlineExceeded) {
+	if f := FailureOf(fmt.Errorf("ask: %w", context.DeadlineExceeded)); f.Type != TypeTimeout ||
+		!errors.Is(f, context.DeadlineExceeded) {
 		t.Errorf("got %+v", f)
 	}
 }

@@ -58,7 +58,8 @@ func (r *Runner) untrue() error {
 	barred := make([]bool, len(r.plan.nodes))
 	for i := range r.plan.nodes {
 		for _, before := range r.plan.nodes[i].pred {
-			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].atom() && r.recs[before].Intention == ToRevert
+			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].atom() &&
+				r.recs[before].Intention == ToRevert
 		}
 	}
 	for _, i := range r.plan.atoms {
@@ -88,7 +89,9 @@ func (r *Runner) orphaned() error {
 			r.lost = append(r.lost, *rec)
 		}
 		f.Atoms = append(f.Atoms, rec.Name)
-		f.All = append(f.All, failed(TypeRemoved, "%s is %s and was removed from the flow: nothing reverts it; revert it by hand and mark it, or run the flow with it",
+		f.All = append(f.All, failed(TypeRemoved,
+			"%s is %s and was removed from the flow: nothing reverts it; revert it by hand and mark it, or run the "+
+				"flow with it",
 			rec.Name, rec.State))
 	}
 	if len(f.All) == 0 {

@@ -216,5 +216,6 @@ func (f *jsonForm) String() string {
 
 // plain is the type in Go that states no more than the word of JSON.
 func (f *jsonForm) plain() string {
-	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string", "list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
+	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string",
+		"list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
 }

@@ -15,7 +15,8 @@ type gauge struct {
 
 func newGauge(p *plan, recs []Record) gauge {
 	n := len(p.nodes)
-	g := gauge{plan: p, clear: make([]bool, n), quiet: make([]bool, n), unclear: make([]int32, n), unquiet: make([]int32, n), isNew: make([]bool, n)}
+	g := gauge{plan: p, clear: make([]bool, n), quiet: make([]bool, n), unclear: make([]int32, n),
+		unquiet: make([]int32, n), isNew: make([]bool, n)}
 	for i := range p.nodes {
 		for _, before := range p.nodes[i].pred {
 			if !g.clear[before] {

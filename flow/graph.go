@@ -47,7 +47,8 @@ type edge struct {
 }
 
 func newLinks() *links {
-	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{}, wants: map[string]map[int]bool{}, target: -1}
+	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{},
+		wants: map[string]map[int]bool{}, target: -1}
 }
 
 // AddOptions state which links [Flow.AddWith] makes by itself.
@@ -78,7 +79,8 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 			continue
 		}
 		if !proper(item) {
-			return wrong(ErrInvalid, []string{f.Name}, "%T cannot be added to %s: it is no item; a flow is made of tasks and flows", item, f.Name)
+			return wrong(ErrInvalid, []string{f.Name},
+				"%T cannot be added to %s: it is no item; a flow is made of tasks and flows", item, f.Name)
 		}
 		if _, there := after.at[item]; there {
 			continue
@@ -101,13 +103,15 @@ func (f *Flow) Link(u, v Item) error { return f.link(u, v, edge{}) }
 // [DepthAll].
 func (f *Flow) LinkIf(u, v Item, decider Decider, depth Depth) error {
 	if decider == nil {
-		return wrong(ErrInvalid, []string{title(u), title(v)}, "the link from %s to %s has a depth and no decider", title(u), title(v))
+		return wrong(ErrInvalid, []string{title(u), title(v)}, "the link from %s to %s has a depth and no decider",
+			title(u), title(v))
 	}
 	if depth == "" {
 		depth = DepthAll
 	}
 	if depth.width() == 0 {
-		return wrong(ErrInvalid, []string{title(u), title(v)}, "there is no depth %q (there are: all, flow, neighbors, atom)", depth)
+		return wrong(ErrInvalid, []string{title(u), title(v)},
+			"there is no depth %q (there are: all, flow, neighbors, atom)", depth)
 	}
 	return f.link(u, v, edge{decider: decider, depth: depth})
 }
@@ -120,14 +124,16 @@ func (f *Flow) link(u, v Item, e edge) error {
 	j, foundV := f.graph.place(v)
 	switch {
 	case !foundU && !foundV:
-		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked", title(u), title(v), f.Name)
+		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked",
+			title(u), title(v), f.Name)
 	case !foundU:
 		return wrong(ErrInvalid, []string{title(u)}, "%s must be added to %s before it is linked", title(u), f.Name)
 	case !foundV:
 		return wrong(ErrInvalid, []string{title(v)}, "%s must be added to %s before it is linked", title(v), f.Name)
 	}
 	if i == j || f.graph.reaches(j, i) {
-		return wrong(ErrCyclic, []string{u.Title(), v.Title()}, "a link from %s to %s would close a circle", u.Title(), v.Title())
+		return wrong(ErrCyclic, []string{u.Title(), v.Title()}, "a link from %s to %s would close a circle", u.Title(),
+			v.Title())
 	}
 	l := f.graph
 	l.connect(i, j, "")
@@ -151,7 +157,8 @@ func (f *Flow) Target(item Item) error {
 	}
 	i, found := f.graph.place(item)
 	if !found {
-		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item), f.Name)
+		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item),
+			f.Name)
 	}
 	f.graph.target = i
 	return nil
@@ -182,7 +189,8 @@ func (f *Flow) Links() []Link {
 		for _, i := range shown {
 			for _, j := range l.out[i] {
 				if e := l.edges[[2]int{i, j}]; part[j] {
-					all = append(all, Link{From: l.items[i], To: l.items[j], Names: slices.Clone(e.names), Depth: e.depth})
+					all = append(all, Link{From: l.items[i], To: l.items[j], Names: slices.Clone(e.names),
+						Depth: e.depth})
 				}
 			}
 		}
@@ -254,7 +262,8 @@ func (l *links) add(item Item, o AddOptions, given string) error {
 		switch {
 		case !o.NoRequires && len(by) > 1:
 			return wrong(ErrAmbiguous, []string{item.Title(), l.items[by[0]].Title(), l.items[by[1]].Title()},
-				"%s requires %q, which both %s and %s provide", item.Title(), name, l.items[by[0]].Title(), l.items[by[1]].Title())
+				"%s requires %q, which both %s and %s provide", item.Title(), name, l.items[by[0]].Title(),
+				l.items[by[1]].Title())
 		case !o.NoRequires && len(by) == 1:
 			l.connect(by[0], i, name)
 		default:

@@ -146,12 +146,14 @@ func TestConstructionErrors(t *testing.T) {
 		word  string
 		atoms string
 	}{
-		{"two of one name", built(Linear("f", gives("a", 1), Linear("g", gives("a", 2)))), ErrDuplicate, "duplicate names", "a"},
+		{"two of one name", built(Linear("f", gives("a", 1), Linear("g", gives("a", 2)))), ErrDuplicate,
+			"duplicate names", "a"},
 		{"nothing", built(nil), ErrInvalid, "no flow", ""},
 		{"a nil task", built(Linear("f", (*Task)(nil))), ErrInvalid, "no name", ""},
 		{"no name", built(Linear("f", &Task{})), ErrInvalid, "no name", ""},
 		{"in two places", built(Linear("f", a, a)), ErrInvalid, "stands in two places", "a"},
-		{"half a controller", built(Linear("f", a).With(&Retry{Name: "r"})), ErrInvalid, "needs Execute and Decide", "r"},
+		{"half a controller", built(Linear("f", a).With(&Retry{Name: "r"})), ErrInvalid, "needs Execute and Decide",
+			"r"},
 		{"a circle by values", g.Add(d), ErrCyclic, "circle", "c d"},
 		{"a circle by hand", g.Link(b, a), ErrCyclic, "circle", "b a"},
 		{"a link to itself", g.Link(a, a), ErrCyclic, "circle", "a a"},
@@ -189,7 +191,8 @@ func TestPriorities(t *testing.T) {
 		return task
 	}
 	for _, pool := range []*Pool{nil, NewPool(1)} {
-		r := rigged(t, Unordered("f", with("low", -1), with("a", 0), with("high", 9), with("b", 0), with("mid", 5)), Options{Workers: pool})
+		r := rigged(t, Unordered("f", with("low", -1), with("a", 0), with("high", 9), with("b", 0), with("mid", 5)),
+			Options{Workers: pool})
 		r.run(t, Success)
 		var got []string
 		for _, change := range r.heard.Changes() {

@@ -76,7 +76,8 @@ func TestOneDecisionForMany(t *testing.T) {
 func TestDoomedOnceMore(t *testing.T) {
 	reverts := 0
 	fine := &Task{Name: "a", Revert: func(context.Context, *Call) (any, error) { reverts++; return nil, nil }}
-	r := runner(t, Linear("f", fine, doing("b", func() (any, error) { return nil, errHostile })).With(Times(3)), Options{})
+	r := runner(t, Linear("f", fine, doing("b", func() (any, error) { return nil, errHostile })).With(Times(3)),
+		Options{})
 	if _ = r.Run(t.Context()); reverts != 3 || r.State() != Reverted {
 		t.Errorf("reverted %d times, and the flow is %s", reverts, r.State())
 	}
@@ -107,7 +108,8 @@ func TestRefusedCommitEndsTasks(t *testing.T) {
 			}
 			return nil, why
 		}}
-		r := runner(t, Unordered("f", long, fine("brief")), Options{Workers: NewPool(2), Storage: &refusing{NewMemory(), 3}})
+		r := runner(t, Unordered("f", long, fine("brief")),
+			Options{Workers: NewPool(2), Storage: &refusing{NewMemory(), 3}})
 		if err := r.Run(t.Context()); err == nil {
 			t.Fatal("nothing was refused")
 		}
@@ -189,7 +191,8 @@ func (r *rude) Error() string { return *r.text }
 // TestRudeErrors: errors are somebody else's code, and a nil pointer in one ends no program.
 func TestRudeErrors(t *testing.T) {
 	var none *Failure
-	for name, err := range map[string]error{"nil failure": none, "panics": (*rude)(nil), "wrapped": errors.Join(&rude{})} {
+	for name, err := range map[string]error{"nil failure": none, "panics": (*rude)(nil),
+		"wrapped": errors.Join(&rude{})} {
 		for _, pool := range []*Pool{nil, NewPool(1)} {
 			r := runner(t, Linear("f", doing("a", func() (any, error) { return nil, err })), Options{Workers: pool})
 			if got := r.Run(t.Context()); r.State() != Reverted || got == nil || got.Error() == "" {
@@ -203,7 +206,9 @@ func TestRudeErrors(t *testing.T) {
 			t.Errorf("%s: the flow is %s", name, r.State())
 		}
 		g, a, b := Graph("g"), fine("a"), fine("b")
-		if e := errors.Join(g.Add(a, b), g.LinkIf(a, b, func(Values) (bool, error) { return false, err }, "")); e != nil {
+		if e := errors.Join(g.Add(a, b), g.LinkIf(a, b, func(Values) (bool, error) {
+			return false, err
+		}, "")); e != nil {
 			t.Fatal(e)
 		}
 		r = runner(t, g, Options{})
@@ -258,7 +263,8 @@ func TestLimitIsTold(t *testing.T) {
 		r.Decide = func(context.Context, *Call) (Decision, error) { return DecideRetry, nil }
 		return r
 	}
-	r := runner(t, Linear("f", doing("a", func() (any, error) { return nil, errHostile })).With(forever()), Options{MaxAttempts: 4})
+	r := runner(t, Linear("f", doing("a", func() (any, error) { return nil, errHostile })).With(forever()),
+		Options{MaxAttempts: 4})
 	err := r.Run(t.Context())
 	if !errors.Is(err, ErrLimit) || !errors.Is(err, errHostile) || r.State() != Reverted {
 		t.Errorf("the flow is %s with %v", r.State(), err)
@@ -273,7 +279,8 @@ func TestLimitIsTold(t *testing.T) {
 	if err := r.Run(t.Context()); err != nil {
 		t.Errorf("the second attempt of the controller above succeeds, and the flow says %v", err)
 	}
-	r = runner(t, Linear("f", doing("a", func() (any, error) { return nil, errHostile })).With(Times(4)), Options{MaxAttempts: 4})
+	r = runner(t, Linear("f", doing("a", func() (any, error) { return nil, errHostile })).With(Times(4)),
+		Options{MaxAttempts: 4})
 	if err := r.Run(t.Context()); errors.Is(err, ErrLimit) {
 		t.Errorf("a controller that gave up by itself: %v", err)
 	}
@@ -283,7 +290,10 @@ func TestLimitIsTold(t *testing.T) {
 func TestKeysDiffer(t *testing.T) {
 	keys := map[string]bool{}
 	for _, w := range [][2]string{{"f", "a/b"}, {"f/a", "b"}, {"f%2Fa", "b"}} {
-		a := &Task{Name: w[1], Execute: func(_ context.Context, c *Call) (any, error) { keys[c.Key()] = true; return nil, nil }}
+		a := &Task{Name: w[1], Execute: func(_ context.Context, c *Call) (any, error) {
+			keys[c.Key()] = true
+			return nil, nil
+		}}
 		if err := runner(t, a, Options{ID: w[0]}).Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +306,8 @@ func TestKeysDiffer(t *testing.T) {
 // TestRevertIsNotLeftOutSilently: a task that failed for want of something it searched for itself is reverted, or the
 // flow states why not.
 func TestRevertIsNotLeftOutSilently(t *testing.T) {
-	promises := &Task{Name: "p", Result: Result{Keys: []string{"v"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
+	promises := &Task{Name: "p", Result: Result{Keys: []string{"v"}},
+		Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
 	a := &Task{Name: "a", Undo: &Args{Requires: []string{"v"}},
 		Execute: func(_ context.Context, c *Call) (any, error) { return nil, c.Into("other", new(int)) },
 		Revert:  func(context.Context, *Call) (any, error) { return nil, nil }}
@@ -371,7 +382,8 @@ func TestSuspensionTellsInOrder(t *testing.T) {
 
 // TestPausesDoNotOverflow: however long the pauses, none is negative or nothing.
 func TestPausesDoNotOverflow(t *testing.T) {
-	for _, a := range []Attempts{{First: time.Second, Longest: math.MaxInt64}, {First: math.MaxInt64, Longest: math.MaxInt64, Jitter: 1}} {
+	for _, a := range []Attempts{{First: time.Second, Longest: math.MaxInt64},
+		{First: math.MaxInt64, Longest: math.MaxInt64, Jitter: 1}} {
 		for _, n := range []int{1, 10, 34, 35, 64, 1000} {
 			if got := a.pause(n, 0.999); got <= 0 || n > 1 && got < a.pause(1, 0.999) {
 				t.Errorf("%+v after %d: %s", a, n, got)
@@ -383,7 +395,10 @@ func TestPausesDoNotOverflow(t *testing.T) {
 // TestForEachOfWhatIsNoJSON tries each value once, as it does others.
 func TestForEachOfWhatIsNoJSON(t *testing.T) {
 	n := 0
-	r := runner(t, Linear("f", doing("a", func() (any, error) { n++; return nil, errHostile })).With(ForEach(math.NaN(), math.Inf(1), make(chan int))), Options{})
+	r := runner(t, Linear("f", doing("a", func() (any, error) {
+		n++
+		return nil, errHostile
+	})).With(ForEach(math.NaN(), math.Inf(1), make(chan int))), Options{})
 	if _ = r.Run(t.Context()); n != 3 {
 		t.Errorf("executed %d times, want 3", n)
 	}
@@ -407,7 +422,9 @@ func TestLateProgress(t *testing.T) {
 
 // TestAwaitBeyondTime: a time that has no form in storage fails the task that awaits it, and not the storage.
 func TestAwaitBeyondTime(t *testing.T) {
-	r := runner(t, Linear("f", doing("a", func() (any, error) { return nil, Await("", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)) })), Options{})
+	r := runner(t, Linear("f", doing("a", func() (any, error) {
+		return nil, Await("", time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))
+	})), Options{})
 	if rest, err := r.Advance(t.Context()); rest != nil || !errors.Is(err, ErrInvalid) {
 		t.Errorf("got %+v, %v", rest, err)
 	}

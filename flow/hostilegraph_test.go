@@ -28,8 +28,10 @@ func TestImproperItems(t *testing.T) {
 		_, asRoot := New(item, Options{})
 		_, inLine := New(Linear("f", item), Options{})
 		_, within := New(Linear("f", Unordered("u", item)), Options{})
-		tries := map[string]error{"root": asRoot, "in a line": inLine, "deeper": within, "from": g.Link(item, good), "to": g.Link(good, item),
-			"without decider": g.LinkIf(good, item, nil, ""), "without depth": g.LinkIf(item, good, func(Values) (bool, error) { return true, nil }, "deep")}
+		tries := map[string]error{"root": asRoot, "in a line": inLine, "deeper": within, "from": g.Link(item, good),
+			"to":              g.Link(good, item),
+			"without decider": g.LinkIf(good, item, nil, ""),
+			"without depth":   g.LinkIf(item, good, func(Values) (bool, error) { return true, nil }, "deep")}
 		if item != nil { // that takes the target back, and adds nothing
 			tries["target"], tries["add"] = g.Target(item), g.Add(item)
 		}
@@ -52,9 +54,12 @@ func TestImproperItems(t *testing.T) {
 func TestManyOfOneName(t *testing.T) {
 	const n = 20_000
 	same := func(name string) *Task {
-		return &Task{Name: name, Args: Args{Requires: []string{"x"}}, Result: One("x"), Execute: func(_ context.Context, c *Call) (any, error) { return c.Get("x"), nil }}
+		return &Task{Name: name, Args: Args{Requires: []string{"x"}}, Result: One("x"),
+			Execute: func(_ context.Context, c *Call) (any, error) { return c.Get("x"), nil }}
 	}
-	source := &Task{Name: "source", Result: One("x"), Execute: func(context.Context, *Call) (any, error) { return 7, nil }}
+	source := &Task{Name: "source", Result: One("x"), Execute: func(context.Context, *Call) (any, error) {
+		return 7, nil
+	}}
 	r := runner(t, Linear("f", source, Unordered("u", wide(n, same)...)), Options{})
 	asked := 0
 	for _, i := range r.plan.atoms {
@@ -117,7 +122,8 @@ func TestAddOneByOne(t *testing.T) {
 	circle := &Task{Name: "circle", Args: Args{Requires: []string{"v1"}}, Result: One("w")}
 	wants := &Task{Name: "wants", Args: Args{Requires: []string{"w"}}, Result: One("x")}
 	c := Graph("c")
-	if err := errors.Join(c.Add(&Task{Name: "first", Args: Args{Requires: []string{"x"}}, Result: One("v1")}), c.Add(wants)); err != nil {
+	if err := errors.Join(c.Add(&Task{Name: "first", Args: Args{Requires: []string{"x"}}, Result: One("v1")}),
+		c.Add(wants)); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Add(circle); !errors.Is(err, ErrCyclic) || len(c.Items()) != 2 {

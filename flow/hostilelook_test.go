@@ -46,7 +46,8 @@ func TestListenersCallBack(t *testing.T) {
 			if errors.Is(r.Run(context.Background()), ErrBusy) && errors.Is(r.Reset(context.Background()), ErrBusy) {
 				refused++
 			}
-			if err := errors.Join(r.Load(context.Background()), r.Inject(context.Background(), Values{"v": 1})); err != nil {
+			if err := errors.Join(r.Load(context.Background()),
+				r.Inject(context.Background(), Values{"v": 1})); err != nil {
 				t.Error(err)
 			}
 			_ = r.signal("s", e.Atom, true)

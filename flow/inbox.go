@@ -22,7 +22,8 @@ type inbox struct {
 }
 
 func newInbox(open map[string][]KeptSignal) *inbox {
-	b := &inbox{open: map[string][]KeptSignal{}, seen: map[string]bool{}, by: map[int32]map[string]string{}, held: map[string]bool{}}
+	b := &inbox{open: map[string][]KeptSignal{}, seen: map[string]bool{}, by: map[int32]map[string]string{},
+		held: map[string]bool{}}
 	for name, all := range open {
 		for _, s := range all {
 			b.add(name, s)

@@ -85,7 +85,9 @@ var errWoot = errors.New("Woot")
 
 // gives makes a task that gives a value under its own name in capitals, and can be reverted.
 func gives(name string, v any) *Task {
-	return &Task{Name: name, Result: One(strings.ToUpper(name)), Execute: func(context.Context, *Call) (any, error) { return v, nil }}
+	return &Task{Name: name, Result: One(strings.ToUpper(name)), Execute: func(context.Context, *Call) (any, error) {
+		return v, nil
+	}}
 }
 
 // fails makes a task that fails.

@@ -74,14 +74,17 @@ var Life = lifecycle.Must("flow",
 	).Bounded("TaskFlow's table lets no flow fail before it runs; after max_attempts it waits for a person"),
 	lifecycle.OnWork(Running, "A worker executes its tasks, reverts them, or both.",
 		onPass(eventFinish, Success, byWorker, "Every task succeeded or was ignored."),
-		onFail(Fail, FailureState, byWorker|byTimer, "A task failed and not everything could be reverted, or it was stopped."),
-		on(eventRevert, Reverted, byWorker, "A task failed, it was cancelled or its deadline passed, and what had to be reverted was."),
+		onFail(Fail, FailureState, byWorker|byTimer,
+			"A task failed and not everything could be reverted, or it was stopped."),
+		on(eventRevert, Reverted, byWorker,
+			"A task failed, it was cancelled or its deadline passed, and what had to be reverted was."),
 		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
 		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		on(Suspend, Suspending, byPerson, "Somebody wants it to pause; nothing new is started.").Asks(),
 		on(eventResume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
-	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run from the beginning.",
+	lifecycle.OnEnd(Success, lifecycle.OK, "Everything it had to do is done; it can be run again, or reset and run "+
+		"from the beginning.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
 		on(Run, Running, byPerson, "Run again, so that tasks added meanwhile get their turn.").Restarts(),
 		onDelete(),
@@ -89,27 +92,32 @@ var Life = lifecycle.Must("flow",
 	lifecycle.OnEnd(FailureState, lifecycle.Failed, "It failed and is not fully reverted; it can be run again.",
 		on(Run, Running, byPerson, "Run again, from where it stands.").Restarts(),
 		on(Cancel, Running, byPerson, "What remains is rolled back.").Restarts(),
-		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
+		on(Reset, Pending, byPerson,
+			"All results are put away, in the same commit; it starts from the beginning.").Restarts(),
 		onDelete(),
 	).Again(),
-	lifecycle.OnEnd(Reverted, lifecycle.Failed, "It failed or was cancelled, and its effects are rolled back; a reset makes it ready to run again.",
+	lifecycle.OnEnd(Reverted, lifecycle.Failed,
+		"It failed or was cancelled, and its effects are rolled back; a reset makes it ready to run again.",
 		on(Reset, Pending, byPerson, "All results are put away; it starts from the beginning.").Restarts(),
 		onDelete(),
 	).Again(),
 	lifecycle.OnWork(Suspending, "A request to pause brings it here; its worker waits for the tasks that are active.",
 		onPass(eventFinish, Success, byWorker, "The tasks that were active were the last, and all succeeded."),
-		onFail(Fail, FailureState, byWorker|byTimer, "A task failed meanwhile and not everything could be reverted, or its time is up."),
+		onFail(Fail, FailureState, byWorker|byTimer,
+			"A task failed meanwhile and not everything could be reverted, or its time is up."),
 		on(eventRevert, Reverted, byWorker, "It was reverting, and the last task was reverted meanwhile."),
 		onLoop(Cancel, byPerson, "It is to end: its worker starts nothing new and rolls back what was done.").Asks(),
 		onLoop(Halt, byPerson, "It is to end: its worker starts nothing new and keeps what was done.").Asks(),
 		onPass(Park, Suspended, byWorker, "Nothing is active any more and every result is saved."),
 		on(eventResume, Resuming, byWorker, "It is loaded after the program that ran it died.").Within("max_starts"),
 	),
-	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just loaded it goes on.",
+	lifecycle.OnWait(Suspended, "It pauses with every result saved, until somebody runs it or the worker that just "+
+		"loaded it goes on.",
 		onPass(Run, Running, byWorker|byPerson, "It goes on from where it stands."),
 		on(Cancel, Running, byPerson, "It is to end: a worker rolls back what was done."),
 		on(Halt, Running, byPerson, "It is to end: a worker settles what was begun and keeps what was done."),
-		on(Reset, Pending, byPerson, "All results are put away, in the same commit; it starts from the beginning.").Restarts(),
+		on(Reset, Pending, byPerson,
+			"All results are put away, in the same commit; it starts from the beginning.").Restarts(),
 	),
 	lifecycle.OnWork(Resuming, "A worker brings it here while it loads what a dead program left.",
 		onPass(Park, Suspended, byWorker, "Storage is ready, and what was active is marked to be done again."),
@@ -149,7 +157,9 @@ func (c statePair) allowed() bool {
 		return false
 	}
 	stage, _ := Life.Stage(c.From)
-	return slices.ContainsFunc(stage.Transitions, func(a lifecycle.Transition) bool { return a.Class != lifecycle.Loop && a.To == c.To })
+	return slices.ContainsFunc(stage.Transitions, func(a lifecycle.Transition) bool {
+		return a.Class != lifecycle.Loop && a.To == c.To
+	})
 }
 
 // Ignored reports whether a flow asked to change so quietly stays as it is: no error, nothing saved, no one notified. A
@@ -200,20 +210,25 @@ func atom(retrying ...lifecycle.Stage) []lifecycle.Stage {
 			onPass(eventFinish, Success, byWorker, "It returned, and its result is saved."),
 			onFail(Fail, FailureState, byWorker|byTimer, "It failed or took too long; the failure is saved."),
 		),
-		lifecycle.OnEnd(Success, lifecycle.OK, "Executed; reverted only if something else in the flow fails.", succeeded...).Again(),
+		lifecycle.OnEnd(Success, lifecycle.OK, "Executed; reverted only if something else in the flow fails.",
+			succeeded...).Again(),
 		lifecycle.OnEnd(FailureState, lifecycle.Failed, "Execution failed; the flow reverts it to tidy up.",
 			on(eventRevert, Reverting, byEngine, "What it did before it failed is to be taken back.").Restarts(),
 		).Again(),
 		lifecycle.OnWork(Reverting, "A worker takes its effects back; after a crash once more.",
 			onPass(eventReverted, Reverted, byWorker, "Its effects are taken back."),
-			onFail(Fail, RevertFailure, byWorker|byTimer, "Its effects could not be taken back, or that took too long."),
+			onFail(Fail, RevertFailure, byWorker|byTimer,
+				"Its effects could not be taken back, or that took too long."),
 		),
-		lifecycle.OnEnd(Reverted, lifecycle.Failed, "Taken back; done again only when the flow is run again or its part retried.", onReset()).Again(),
-		lifecycle.OnEnd(RevertFailure, lifecycle.Failed, "Could not be taken back; nothing before it is reverted, and a person has to look."),
+		lifecycle.OnEnd(Reverted, lifecycle.Failed,
+			"Taken back; done again only when the flow is run again or its part retried.", onReset()).Again(),
+		lifecycle.OnEnd(RevertFailure, lifecycle.Failed,
+			"Could not be taken back; nothing before it is reverted, and a person has to look."),
 		lifecycle.OnEnd(Ignore, lifecycle.None, "Not needed in this run.", onReset()).Again(),
 	}, retrying...)
 }
 
 func onReset() lifecycle.Transition {
-	return on(Reset, Pending, byPerson|byEngine, "The flow, or its part of it, is to run again.").Restarts().Within(controllerAttempts)
+	return on(Reset, Pending, byPerson|byEngine,
+		"The flow, or its part of it, is to run again.").Restarts().Within(controllerAttempts)
 }

@@ -66,7 +66,8 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	}
 	for _, from := range []lifecycle.State{FailureState, Suspended} {
 		a, ok := Life.Transition(from, Reset)
-		if p, err := Life.Next(lifecycle.Position{State: from}, Reset, lifecycle.Owner); !ok || err != nil || p.State != Pending || a.By&^byPerson != 0 {
+		if p, err := Life.Next(lifecycle.Position{State: from}, Reset, lifecycle.Owner); !ok || err != nil ||
+			p.State != Pending || a.By&^byPerson != 0 {
 			t.Errorf("a reset of %s gives %+v, %v", from, p, err)
 		}
 	}
@@ -124,9 +125,12 @@ func TestEndsRunAgain(t *testing.T) {
 		event lifecycle.Event
 		by    lifecycle.Actor
 	}{
-		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner}, {Life, FailureState, Run, lifecycle.Owner},
-		{Life, Reverted, Reset, lifecycle.Owner}, {Life, FailureState, Reset, lifecycle.Owner}, {TaskLife, Success, eventRevert, lifecycle.Engine}, {TaskLife, FailureState, eventRevert, lifecycle.Engine},
-		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine}, {RetryLife, Success, eventRetry, lifecycle.Engine},
+		{Life, Success, Run, lifecycle.Owner}, {Life, Success, Reset, lifecycle.Owner},
+		{Life, FailureState, Run, lifecycle.Owner},
+		{Life, Reverted, Reset, lifecycle.Owner}, {Life, FailureState, Reset, lifecycle.Owner},
+		{TaskLife, Success, eventRevert, lifecycle.Engine}, {TaskLife, FailureState, eventRevert, lifecycle.Engine},
+		{TaskLife, Reverted, Reset, lifecycle.Engine}, {TaskLife, Ignore, Reset, lifecycle.Engine},
+		{RetryLife, Success, eventRetry, lifecycle.Engine},
 	} {
 		stage, _ := c.table.Stage(c.state)
 		p, err := c.table.Next(lifecycle.Position{State: c.state, Outcome: stage.Outcome}, c.event, c.by)
@@ -135,7 +139,8 @@ func TestEndsRunAgain(t *testing.T) {
 		}
 	}
 	for _, table := range []*lifecycle.Table{TaskLife, RetryLife} {
-		if s, _ := table.Stage(RevertFailure); s.Restartable || len(s.Transitions) > 0 || s.Outcome != lifecycle.Failed {
+		if s, _ := table.Stage(RevertFailure); s.Restartable || len(s.Transitions) > 0 ||
+			s.Outcome != lifecycle.Failed {
 			t.Errorf("%s: REVERT_FAILURE is %+v", table.Name(), s)
 		}
 	}

@@ -20,7 +20,8 @@ func TestLoggingMasks(t *testing.T) {
 	make := func() Item {
 		a := gives("a", "hunter2")
 		a.Result = One("password")
-		b := &Task{Name: "b", Result: Result{Names: []string{"user", "password"}}, Execute: func(context.Context, *Call) (any, error) { return []any{"ada", "hunter3"}, nil }}
+		b := &Task{Name: "b", Result: Result{Names: []string{"user", "password"}},
+			Execute: func(context.Context, *Call) (any, error) { return []any{"ada", "hunter3"}, nil }}
 		c := &Task{Name: "c", Result: One("account"), Execute: func(_ context.Context, c *Call) (any, error) {
 			c.ProgressDetails(0.5, map[string]any{"password": "hunter4"})
 			return map[string]any{"in": []any{map[string]any{"password": "hunter5", "name": "ada"}}}, nil
@@ -30,13 +31,15 @@ func TestLoggingMasks(t *testing.T) {
 	for _, mask := range [][]string{{"password"}, nil} {
 		var out bytes.Buffer
 		item := make()
-		l, err := Logging(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), item, LogOptions{Mask: mask})
+		l, err := Logging(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug})), item,
+			LogOptions{Mask: mask})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := rigged(t, item, Options{Listeners: []Listener{l}})
 		r.run(t, Reverted)
-		if shown := strings.Contains(out.String(), "hunter"); shown == (mask != nil) || !strings.Contains(out.String(), "ada") {
+		if shown := strings.Contains(out.String(), "hunter"); shown == (mask != nil) ||
+			!strings.Contains(out.String(), "ada") {
 			t.Errorf("mask %v:\n%s", mask, out.String())
 		}
 	}
@@ -47,7 +50,8 @@ func TestLoggingTellsTheChain(t *testing.T) {
 	for chain, want := range map[int]string{0: `[c IGNORE b SUCCESS 2 x SUCCESS 9 a SUCCESS 1]`, 2: `[c IGNORE b SUCCESS 2]`, -1: ``} {
 		a, b, c, d, x := gives("a", 1), gives("b", 2), gives("c", 3), fails("d"), gives("x", 9)
 		g := Graph("g")
-		err := errors.Join(g.Add(a, x, b, c, d), g.Link(a, b), g.Link(b, d), g.Link(c, d), g.LinkIf(x, c, func(Values) (bool, error) { return false, nil }, DepthAtom))
+		err := errors.Join(g.Add(a, x, b, c, d), g.Link(a, b), g.Link(b, d), g.Link(c, d),
+			g.LinkIf(x, c, func(Values) (bool, error) { return false, nil }, DepthAtom))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +62,8 @@ func TestLoggingTellsTheChain(t *testing.T) {
 			}
 			return a
 		}
-		l, err := Logging(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain})), g, LogOptions{Chain: chain})
+		l, err := Logging(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: plain})), g,
+			LogOptions{Chain: chain})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +78,8 @@ func TestLoggingTellsTheChain(t *testing.T) {
 			t.Errorf("chain %d: got\n%s\nwant\n%s", chain, out.String(), full)
 		}
 	}
-	if _, err := Logging(slog.New(slog.DiscardHandler), Linear("f", gives("a", 1), gives("a", 1)), LogOptions{}); !errors.Is(err, ErrDuplicate) {
+	if _, err := Logging(slog.New(slog.DiscardHandler), Linear("f", gives("a", 1), gives("a", 1)),
+		LogOptions{}); !errors.Is(err, ErrDuplicate) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -83,9 +89,12 @@ func TestLogLevel(t *testing.T) {
 		e    Event
 		want slog.Level
 	}{
-		{Event{New: Success}, slog.LevelInfo}, {Event{New: FailureState}, slog.LevelError}, {Event{New: Reverted}, slog.LevelWarn},
-		{Event{Atom: "a", New: Success}, slog.LevelDebug}, {Event{Atom: "a", New: FailureState}, slog.LevelWarn}, {Event{Atom: "a", New: RevertFailure}, slog.LevelError},
-		{Event{Atom: "a", New: Running, Within: TriedAgain}, slog.LevelWarn}, {Event{Atom: "a", New: Reverting, Within: Progressed}, slog.LevelDebug},
+		{Event{New: Success}, slog.LevelInfo}, {Event{New: FailureState}, slog.LevelError},
+		{Event{New: Reverted}, slog.LevelWarn},
+		{Event{Atom: "a", New: Success}, slog.LevelDebug}, {Event{Atom: "a", New: FailureState}, slog.LevelWarn},
+		{Event{Atom: "a", New: RevertFailure}, slog.LevelError},
+		{Event{Atom: "a", New: Running, Within: TriedAgain}, slog.LevelWarn},
+		{Event{Atom: "a", New: Reverting, Within: Progressed}, slog.LevelDebug},
 	} {
 		if got := LogLevel(c.e); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.e, got, c.want)
@@ -111,7 +120,8 @@ func TestMetering(t *testing.T) {
 		a.Attempts = Attempts{Max: 2, First: 5 * time.Second, Jitter: -1}
 		r := rigged(t, Linear("f", a, fails("b")), Options{Listeners: []Listener{Metering(m)}})
 		r.run(t, Reverted)
-		want := []string{"f/ PENDING>RUNNING 0s ", "f/a PENDING>RUNNING 0s ", "f/a again in 5s errors.errorString", "f/a RUNNING>SUCCESS 5s ", "f/b PENDING>RUNNING 0s ",
+		want := []string{"f/ PENDING>RUNNING 0s ", "f/a PENDING>RUNNING 0s ", "f/a again in 5s errors.errorString",
+			"f/a RUNNING>SUCCESS 5s ", "f/b PENDING>RUNNING 0s ",
 			"f/b RUNNING>FAILURE 0s errors.errorString", "f/b FAILURE>REVERTING 0s ", "f/b REVERTING>REVERTED 0s ", "f/a SUCCESS>REVERTING 0s ", "f/a REVERTING>REVERTED 0s ",
 			"f/ RUNNING>REVERTED 5s "}
 		if diff := cmp.Diff(want, m.lines); diff != "" {

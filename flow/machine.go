@@ -136,7 +136,8 @@ func (r *Runner) prepare(ctx context.Context, left []work) error {
 	}
 	all := append(left, moves...)
 	slices.SortStableFunc(all, func(a, b work) int {
-		return cmp.Or(cmp.Compare(r.plan.nodes[b.atom].priority, r.plan.nodes[a.atom].priority), cmp.Compare(a.atom, b.atom))
+		return cmp.Or(cmp.Compare(r.plan.nodes[b.atom].priority, r.plan.nodes[a.atom].priority),
+			cmp.Compare(a.atom, b.atom))
 	})
 	later := slices.ContainsFunc(all, func(w work) bool { return r.recs[w.atom].Intention == ToRetry && w.undo })
 	for _, w := range all {

@@ -42,11 +42,13 @@ func outline(item Item) *Outline {
 	f, ok := item.(*Flow)
 	if !ok {
 		t := item.(*Task) // compile has nothing else
-		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(), Gives: t.Gives(), Signals: t.declared()}
+		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(),
+			Gives: t.Gives(), Signals: t.declared()}
 	}
 	o := &Outline{Kind: KindFlow, Name: f.Name, Needs: f.Needs(), Gives: f.Gives(), Pattern: f.pattern}
 	if r := f.Retry; r != nil {
-		o.Retry = &Outline{Kind: KindRetry, Name: f.retryName(), Version: r.version(), Priority: r.Priority, Needs: r.Args.needs(), Gives: One(r.Result).names()}
+		o.Retry = &Outline{Kind: KindRetry, Name: f.retryName(), Version: r.version(), Priority: r.Priority,
+			Needs: r.Args.needs(), Gives: One(r.Result).names()}
 	}
 	place := map[Item]int{}
 	for i, item := range f.Items() {

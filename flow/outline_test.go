@@ -30,19 +30,22 @@ func TestOutline(t *testing.T) {
 	task := func(name string) *flow.Outline {
 		return &flow.Outline{Kind: flow.KindTask, Name: name, Version: "1.0"}
 	}
-	want := &flow.Outline{Kind: flow.KindFlow, Name: "root", Pattern: flow.PatternLinear, Gives: []string{"file"}, Items: []*flow.Outline{
-		task("begin"),
-		{
-			Kind: flow.KindFlow, Name: "work", Pattern: flow.PatternGraph, Gives: []string{"file"},
-			Retry: &flow.Outline{Kind: flow.KindRetry, Name: "work_retry", Version: "1.0"},
-			Items: []*flow.Outline{
-				{Kind: flow.KindTask, Name: "fetch", Version: "1.0", Gives: []string{"file"}},
-				{Kind: flow.KindTask, Name: "check", Version: "2.1", Priority: 3, Needs: []string{"file"}},
-				{Kind: flow.KindFlow, Name: "tell", Pattern: flow.PatternUnordered, Items: []*flow.Outline{task("mail"), task("log")}},
+	want := &flow.Outline{Kind: flow.KindFlow, Name: "root", Pattern: flow.PatternLinear, Gives: []string{"file"},
+		Items: []*flow.Outline{
+			task("begin"),
+			{
+				Kind: flow.KindFlow, Name: "work", Pattern: flow.PatternGraph, Gives: []string{"file"},
+				Retry: &flow.Outline{Kind: flow.KindRetry, Name: "work_retry", Version: "1.0"},
+				Items: []*flow.Outline{
+					{Kind: flow.KindTask, Name: "fetch", Version: "1.0", Gives: []string{"file"}},
+					{Kind: flow.KindTask, Name: "check", Version: "2.1", Priority: 3, Needs: []string{"file"}},
+					{Kind: flow.KindFlow, Name: "tell", Pattern: flow.PatternUnordered,
+						Items: []*flow.Outline{task("mail"), task("log")}},
+				},
+				Links: []flow.OutlinedLink{{From: 0, To: 1, Names: []string{"file"}},
+					{From: 1, To: 2, Depth: flow.DepthFlow}},
 			},
-			Links: []flow.OutlinedLink{{From: 0, To: 1, Names: []string{"file"}}, {From: 1, To: 2, Depth: flow.DepthFlow}},
-		},
-	}}
+		}}
 	text, err := json.Marshal(got)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +90,8 @@ func TestOutlineRefuses(t *testing.T) {
 	if _, err := flow.OutlineOf(nil); !errors.Is(err, flow.ErrInvalid) {
 		t.Errorf("nothing: %v, want %v", err, flow.ErrInvalid)
 	}
-	if _, err := flow.OutlineOf(flow.Linear("f", &flow.Task{Name: "a"}, &flow.Task{Name: "a"})); !errors.Is(err, flow.ErrDuplicate) {
+	if _, err := flow.OutlineOf(flow.Linear("f", &flow.Task{Name: "a"}, &flow.Task{Name: "a"})); !errors.Is(err,
+		flow.ErrDuplicate) {
 		t.Errorf("two of one name: %v, want %v", err, flow.ErrDuplicate)
 	}
 }

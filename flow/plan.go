@@ -150,7 +150,8 @@ func (b *builder) item(item Item, up, governor int32) (first, last int32, err er
 		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
-		i := b.node(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor, up: up, result: item.Result, args: &item.Args})
+		i := b.node(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor,
+			up: up, result: item.Result, args: &item.Args})
 		return i, i, nil
 	case *Flow:
 		if err := b.once(item); err != nil {
@@ -174,9 +175,11 @@ func (b *builder) flow(f *Flow, up, governor int32) (first, last int32, err erro
 	entry := start
 	if r := f.Retry; r != nil {
 		if r.Execute == nil || r.Decide == nil {
-			return 0, 0, wrong(ErrInvalid, []string{f.retryName()}, "the retry controller %s needs Execute and Decide", f.retryName())
+			return 0, 0, wrong(ErrInvalid, []string{f.retryName()}, "the retry controller %s needs Execute and Decide",
+				f.retryName())
 		}
-		entry = b.node(node{kind: retryNode, name: f.retryName(), retry: r, priority: r.Priority, governor: governor, up: start, result: One(r.Result), args: &r.Args})
+		entry = b.node(node{kind: retryNode, name: f.retryName(), retry: r, priority: r.Priority, governor: governor,
+			up: start, result: One(r.Result), args: &r.Args})
 		b.edge(start, entry)
 		governor = entry
 	}

@@ -29,7 +29,8 @@ func TestFlowsShareAPool(t *testing.T) {
 			}
 			var wg sync.WaitGroup
 			for i := range 10 {
-				r := rigged(t, Linear("f", task("a"), Unordered("u", task("b"), task("c")), Sleep("s", time.Minute), task("d")), Options{ID: fmt.Sprint(i), Workers: pool})
+				r := rigged(t, Linear("f", task("a"), Unordered("u", task("b"), task("c")), Sleep("s", time.Minute),
+					task("d")), Options{ID: fmt.Sprint(i), Workers: pool})
 				wg.Go(func() {
 					if err := r.Run(t.Context()); err != nil || r.State() != Success {
 						t.Errorf("flow %d: %s, %v", i, r.State(), err)

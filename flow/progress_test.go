@@ -27,16 +27,17 @@ func TestProgressFromOtherGoroutines(t *testing.T) {
 				return nil, nil
 			}}
 		}
-		r := rigged(t, Unordered("f", item("a"), item("b"), item("c")), Options{Workers: pool, Storage: newDisk(), Listeners: []Listener{func(e Event) {
-			if at {
-				t.Error("two events at once")
-			}
-			at = true
-			if e.Within == Progressed {
-				events++
-			}
-			at = false
-		}}})
+		r := rigged(t, Unordered("f", item("a"), item("b"), item("c")),
+			Options{Workers: pool, Storage: newDisk(), Listeners: []Listener{func(e Event) {
+				if at {
+					t.Error("two events at once")
+				}
+				at = true
+				if e.Within == Progressed {
+					events++
+				}
+				at = false
+			}}})
 		if err := r.run(t, Success); err != nil {
 			t.Fatal(err)
 		}
@@ -55,7 +56,10 @@ func TestProgressFromOtherGoroutines(t *testing.T) {
 func TestProgressIsClamped(t *testing.T) {
 	for _, c := range []struct{ part, want float64 }{{-1, 0}, {0.5, 0.5}, {7, 1}, {math.NaN(), 0}, {math.Inf(1), 1}} {
 		seen := -1.0
-		r := rigged(t, &Task{Name: "a", Execute: func(_ context.Context, c2 *Call) (any, error) { c2.Progress(c.part); return nil, nil }}, Options{})
+		r := rigged(t, &Task{Name: "a", Execute: func(_ context.Context, c2 *Call) (any, error) {
+			c2.Progress(c.part)
+			return nil, nil
+		}}, Options{})
 		r.run(t, Success)
 		for _, e := range r.heard.Events()[2:] {
 			if e.Within == Progressed && e.New == Running {

@@ -73,7 +73,8 @@ func (t *Task) contradiction() string {
 	for _, one := range []struct {
 		field string
 		is    time.Duration
-	}{{"the time that it waits", t.span}, {"Attempts.First", t.Attempts.First}, {"Attempts.Longest", t.Attempts.Longest}, {"Timeout", t.Timeout}} {
+	}{{"the time that it waits", t.span}, {"Attempts.First", t.Attempts.First},
+		{"Attempts.Longest", t.Attempts.Longest}, {"Timeout", t.Timeout}} {
 		if one.is < 0 {
 			return fmt.Sprintf("%s is %s; it must not be negative", one.field, quantity.FormatDuration(one.is))
 		}
@@ -97,7 +98,8 @@ func (a *Args) contradiction(field string) string {
 		_, given := a.Inject[arg]
 		switch {
 		case !optional && !given && !slices.Contains(a.Requires, arg):
-			known := slices.Concat(a.Requires, slices.Collect(maps.Keys(a.Optional)), slices.Collect(maps.Keys(a.Inject)))
+			known := slices.Concat(a.Requires, slices.Collect(maps.Keys(a.Optional)),
+				slices.Collect(maps.Keys(a.Inject)))
 			slices.Sort(known)
 			list := strings.Join(slices.Compact(known), ", ")
 			if list == "" {
@@ -185,7 +187,8 @@ func (b *builder) nameless(start int32, items []Item, k int) error {
 	}
 	item := items[k]
 	if _, known := kindOf(item); !known {
-		return wrong(ErrInvalid, nil, "item %d of %s is %T, which is no item: a flow is made of tasks and flows", k+1, in, item)
+		return wrong(ErrInvalid, nil, "item %d of %s is %T, which is no item: a flow is made of tasks and flows", k+1,
+			in, item)
 	}
 	near := ""
 	if k > 0 && proper(items[k-1]) && items[k-1].Title() != "" {

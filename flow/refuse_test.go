@@ -51,14 +51,21 @@ func TestAtomsThatContradictThemselves(t *testing.T) {
 		item Item
 		want string // empty: it is good
 	}{
-		{"rebound and required", task(func(t *Task) { t.Args = Args{Requires: []string{"x"}, Rebind: map[string]string{"x": "amount"}} }), ""},
-		{"rebound and optional", task(func(t *Task) { t.Args = Args{Optional: Values{"x": 1}, Rebind: map[string]string{"x": "amount"}} }), ""},
+		{"rebound and required", task(func(t *Task) {
+			t.Args = Args{Requires: []string{"x"}, Rebind: map[string]string{"x": "amount"}}
+		}), ""},
+		{"rebound and optional", task(func(t *Task) {
+			t.Args = Args{Optional: Values{"x": 1}, Rebind: map[string]string{"x": "amount"}}
+		}), ""},
 		{"rebound and unknown", task(func(t *Task) { t.Args.Rebind = map[string]string{"x": "amount"} }),
 			`the task a in f: Rebind names "x", which is no argument (arguments: none)`},
 		{"rebound and misspelt", task(func(t *Task) {
-			t.Args = Args{Requires: []string{"xx", "y"}, Rebind: map[string]string{"x": "amount"}, Inject: Values{"xx": 1, "y": 2}}
+			t.Args = Args{Requires: []string{"xx", "y"}, Rebind: map[string]string{"x": "amount"},
+				Inject: Values{"xx": 1, "y": 2}}
 		}), `the task a in f: Rebind names "x", which is no argument (arguments: xx, y)`},
-		{"rebound to no name", task(func(t *Task) { t.Args = Args{Requires: []string{"x"}, Rebind: map[string]string{"x": ""}} }),
+		{"rebound to no name", task(func(t *Task) {
+			t.Args = Args{Requires: []string{"x"}, Rebind: map[string]string{"x": ""}}
+		}),
 			`the task a in f: Rebind gives the argument "x" no name`},
 		{"rebound in Undo", task(func(t *Task) { t.Undo = &Args{Rebind: map[string]string{"x": "amount"}} }),
 			`the task a in f: Rebind of Undo names "x", which is no argument (arguments: none)`},
@@ -191,7 +198,8 @@ func TestFailuresKeepTheirTypes(t *testing.T) {
 		}}
 	}
 	pool := NewPool(3)
-	r, err := New(Unordered("f", fail("a", &errDisk{"a"}), fail("b", errNet{"b"}), fail("c", &errDisk{"c"})), Options{Workers: pool, Storage: newDisk()})
+	r, err := New(Unordered("f", fail("a", &errDisk{"a"}), fail("b", errNet{"b"}), fail("c", &errDisk{"c"})),
+		Options{Workers: pool, Storage: newDisk()})
 	if err != nil {
 		t.Fatal(err)
 	}

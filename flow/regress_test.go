@@ -19,7 +19,9 @@ func doing(name string, do func() (any, error)) *Task {
 }
 
 func fine(name string, needs ...string) *Task {
-	return &Task{Name: name, Args: Args{Requires: needs}, Execute: func(context.Context, *Call) (any, error) { return 5, nil }}
+	return &Task{Name: name, Args: Args{Requires: needs}, Execute: func(context.Context, *Call) (any, error) {
+		return 5, nil
+	}}
 }
 
 // preset is storage in which a flow was left.
@@ -88,7 +90,8 @@ func TestTasksLeftBehindAreNobodys(t *testing.T) {
 		brief := doing("a", func() (any, error) { time.Sleep(time.Minute); return nil, nil })
 		next := doing("c", func() (any, error) { time.Sleep(9 * time.Hour); return nil, nil })
 		queued := doing("d", func() (any, error) { later.Add(1); return nil, nil })
-		r := runner(t, Unordered("f", brief, slow, next, queued), Options{Workers: NewPool(2), Storage: &brittle{NewMemory(), 3}})
+		r := runner(t, Unordered("f", brief, slow, next, queued),
+			Options{Workers: NewPool(2), Storage: &brittle{NewMemory(), 3}})
 		if err := r.Run(t.Context()); err == nil {
 			t.Fatal("the storage did not fail")
 		}
@@ -111,7 +114,9 @@ func TestTasksLeftBehindAreNobodys(t *testing.T) {
 
 // lacking is a flow of which b lacks what a promised, and c does not.
 func lacking() *Flow {
-	a := &Task{Name: "a", Result: Result{Keys: []string{"v"}}, Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
+	a := &Task{Name: "a", Result: Result{Keys: []string{"v"}}, Execute: func(context.Context, *Call) (any, error) {
+		return map[string]any{}, nil
+	}}
 	return Linear("f", a, Unordered("u", fine("b", "v"), fine("c")))
 }
 
@@ -187,7 +192,8 @@ func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := runner(t, f, Options{Storage: preset(Running, left("a", Success, Execute), left("b", Pending, Execute), left("c", Pending, Execute))})
+	r := runner(t, f, Options{Storage: preset(Running, left("a", Success, Execute), left("b", Pending, Execute),
+		left("c", Pending, Execute))})
 	if err := r.Run(t.Context()); err != nil || calls != 1 {
 		t.Errorf("c was executed %d times, want once (%v)", calls, err)
 	}

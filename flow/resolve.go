@@ -31,7 +31,9 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 		if rec := &r.recs[res.retry]; rec.Intention != ToRevert {
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
 				var d time.Duration
-				if err := r.consult("the retry controller "+rec.Name, func() { d = pause(len(rec.History)) }); err != nil {
+				if err := r.consult("the retry controller "+rec.Name, func() {
+					d = pause(len(rec.History))
+				}); err != nil {
 					r.fail(i, err)
 					return
 				}
@@ -63,13 +65,16 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 		if len(r.recs[g].History) < r.o.MaxAttempts {
 			return resolution{DecideRetry, g}, nil
 		}
-		r.o.Log.Error("a retry controller has used up its attempts", "flow", r.o.ID, "retry", r.recs[g].Name, "attempts", r.o.MaxAttempts)
-		r.limits[g] = FailureOf(wrong(ErrLimit, []string{r.recs[g].Name}, "%s decided to retry and has used up its %d attempts", r.recs[g].Name, r.o.MaxAttempts))
+		r.o.Log.Error("a retry controller has used up its attempts", "flow", r.o.ID, "retry", r.recs[g].Name,
+			"attempts", r.o.MaxAttempts)
+		r.limits[g] = FailureOf(wrong(ErrLimit, []string{r.recs[g].Name},
+			"%s decided to retry and has used up its %d attempts", r.recs[g].Name, r.o.MaxAttempts))
 	case DecideRevertAll:
 		return resolution{DecideRevertAll, g}, nil
 	case DecideRevert:
 	default:
-		return resolution{}, wrong(ErrInvalid, []string{r.recs[g].Name}, "the retry controller %s decided %q (possible: RETRY, REVERT, REVERT_ALL)", r.recs[g].Name, d)
+		return resolution{}, wrong(ErrInvalid, []string{r.recs[g].Name},
+			"the retry controller %s decided %q (possible: RETRY, REVERT, REVERT_ALL)", r.recs[g].Name, d)
 	}
 	above, err := r.judge(ctx, g, f)
 	switch {
@@ -89,7 +94,9 @@ func (r *Runner) heard(i int32) bool {
 		return true
 	}
 	h := r.recs[g].History
-	return len(h) > 0 && slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == r.recs[i].Name })
+	return len(h) > 0 && slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool {
+		return one.Atom == r.recs[i].Name
+	})
 }
 
 // blameOn enters a failure in the last attempt of a controller, once for each atom.
@@ -112,7 +119,10 @@ func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
 		return "", err
 	}
 	retry := r.plan.nodes[g].retry
-	if panicked := r.consult("the retry controller "+c.Atom, func() { d, err = retry.Decide(ctx, c); err = settled(err) }); panicked != nil {
+	if panicked := r.consult("the retry controller "+c.Atom, func() {
+		d, err = retry.Decide(ctx, c)
+		err = settled(err)
+	}); panicked != nil {
 		return "", panicked
 	}
 	return d, err
@@ -236,7 +246,8 @@ func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 		}
 		v, ok := r.lookup(i, a.stored(arg))
 		if !ok {
-			return nil, wrong(ErrNotFound, []string{r.recs[i].Name}, "%s needs %q for its argument %q, and nobody has provided it", r.recs[i].Name, a.stored(arg), arg)
+			return nil, wrong(ErrNotFound, []string{r.recs[i].Name},
+				"%s needs %q for its argument %q, and nobody has provided it", r.recs[i].Name, a.stored(arg), arg)
 		}
 		all[arg] = v
 	}
@@ -329,21 +340,26 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 			part = p
 		}
 		if k, ok := r.o.Storage.(Encoder); ok && details != nil {
-			kept, err := guard(context.Background(), func(context.Context, *Call) (any, error) { return k.Encode(ValueOf(details)) }, &Call{Atom: name})
+			kept, err := guard(context.Background(), func(context.Context, *Call) (any, error) {
+				return k.Encode(ValueOf(details))
+			}, &Call{Atom: name})
 			if err != nil {
-				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err", err)
+				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err",
+					err)
 				kept = nil
 			}
 			details = kept
 		}
 		if r.o.Workers == nil { // the flow's goroutine is busy with the task: the one who has news reports it
-			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state, Within: Progressed, Progress: part, At: r.o.Now()}
+			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state,
+				Within: Progressed, Progress: part, At: r.o.Now()}
 			if details != nil {
 				v := ValueOf(details)
 				e.Details = &v
 			}
 			r.hand(e)
 		}
-		mail.post(parcel{moved: true, atom: i, progress: part, details: details, state: state, attempt: attempt, crew: crew})
+		mail.post(parcel{moved: true, atom: i, progress: part, details: details, state: state, attempt: attempt,
+			crew: crew})
 	}
 }

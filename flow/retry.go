@@ -133,7 +133,8 @@ func each(values func(*Call) ([]any, error)) *Retry {
 			}
 			left := untried(all, c.History)
 			if len(left) == 0 {
-				return nil, failed(TypeNotFound, "No elements left in collection of iterable retry controller %s", c.Atom)
+				return nil, failed(TypeNotFound, "No elements left in collection of iterable retry controller %s",
+					c.Atom)
 			}
 			return left[0], nil
 		},

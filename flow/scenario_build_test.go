@@ -39,7 +39,8 @@ func (n notItem) Gives() []string { return []string{n.Result} }
 
 func (b *built) make(words *itemWords) (flow.Item, error) {
 	said := 0
-	for _, is := range []bool{words.Linear != nil, words.Unordered != nil, words.Graph != nil, words.Task != nil, words.RetryAtom != nil} {
+	for _, is := range []bool{words.Linear != nil, words.Unordered != nil, words.Graph != nil, words.Task != nil,
+		words.RetryAtom != nil} {
 		if is {
 			said++
 		}
@@ -169,7 +170,8 @@ func (b *built) task(words *itemWords) *flow.Task {
 	t := &flow.Task{Name: *words.Task, Priority: words.Priority}
 	t.Args = argumentsOf(words.Do, words.Requires, words.Optional, words.Inject, words.Rebind)
 	if words.RevertRequires != nil || words.Undo.needs() != nil {
-		t.Undo = &flow.Args{Requires: union(words.RevertRequires, words.Undo.needs()), Optional: t.Args.Optional, Rebind: t.Args.Rebind, Inject: t.Args.Inject}
+		t.Undo = &flow.Args{Requires: union(words.RevertRequires, words.Undo.needs()), Optional: t.Args.Optional,
+			Rebind: t.Args.Rebind, Inject: t.Args.Inject}
 	}
 	if p := words.Provides; p != nil {
 		t.Result = flow.Result{Name: p.name, Names: p.names, Keys: p.keys}

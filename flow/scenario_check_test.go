@@ -247,7 +247,8 @@ func (r *raiseWords) judge(err error) string {
 		if _, textOnly := one.(*said); textOnly && pattern.MatchString(one.Error()) {
 			return ""
 		}
-		if (r.Error == "" || r.Error == "Exception" || slices.Contains(namesOf(one), r.Error)) && pattern.MatchString(one.Error()) {
+		if (r.Error == "" || r.Error == "Exception" || slices.Contains(namesOf(one), r.Error)) &&
+			pattern.MatchString(one.Error()) {
 			return ""
 		}
 	}

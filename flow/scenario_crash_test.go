@@ -238,7 +238,8 @@ func crashEverywhere(t *testing.T, f performance) {
 func (s *scenario) timed() bool {
 	var looks func(i *itemWords) bool
 	looks = func(i *itemWords) bool {
-		return i.Do != nil && i.Do.FailUntilElapsed != nil || slices.ContainsFunc(i.Of, func(one itemWords) bool { return looks(&one) })
+		return i.Do != nil && i.Do.FailUntilElapsed != nil ||
+			slices.ContainsFunc(i.Of, func(one itemWords) bool { return looks(&one) })
 	}
 	return looks(s.Flow)
 }
@@ -266,7 +267,8 @@ func compareRemains(f performance, p *play, want remains, told []string) (wrong 
 		want = f.unsuspended
 	}
 	if (p.crash.strays || p.crash.late) && slices.ContainsFunc(f.scenario.Steps, func(s step) bool {
-		return s.ClearInjected != nil || s.Reset != nil || s.Gate != nil || s.NewEngine != nil && s.NewEngine.Flow != nil
+		return s.ClearInjected != nil || s.Reset != nil || s.Gate != nil || s.NewEngine != nil &&
+			s.NewEngine.Flow != nil
 	}) {
 		return nil // what should have happened to the suspended flow happened to a finished one
 	}

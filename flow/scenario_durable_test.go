@@ -134,7 +134,8 @@ func (o *ordered) Run(ctx context.Context) error {
 			return errAnew // a person's reset of the job does that, and is reported to no listener
 		}
 		retries = before.Retries + 1
-		if _, err := o.host.engine.Do(ctx, operator.Act{Job: o.id, Event: flow.Run, By: lifecycle.Owner, Actor: "scenario", Confirm: true}); err != nil {
+		if _, err := o.host.engine.Do(ctx, operator.Act{Job: o.id, Event: flow.Run, By: lifecycle.Owner,
+			Actor: "scenario", Confirm: true}); err != nil {
 			return err
 		}
 	}
@@ -220,7 +221,8 @@ func (o *ordered) Inject(_ context.Context, values flow.Values) error {
 // only the process itself can choose.
 func (s *scenario) asJob() bool {
 	return !slices.ContainsFunc(s.Steps, func(one step) bool {
-		return one.Preset != nil || one.NewEngine != nil || one.Reset != nil || one.Suspend != nil || one.Inject != nil || one.ClearInjected != nil ||
+		return one.Preset != nil || one.NewEngine != nil || one.Reset != nil || one.Suspend != nil ||
+			one.Inject != nil || one.ClearInjected != nil ||
 			one.Run != nil && (one.Run.SuspendOn != nil || one.Run.SuspendAfter != nil || one.Run.Machine != nil)
 	})
 }

@@ -85,7 +85,8 @@ type board struct {
 func onBoard(t *testing.T, open func(t *testing.T) job.Store, f func(*board)) {
 	synctest.Test(t, func(t *testing.T) {
 		store := open(t)
-		works := []jobengine.Work{{Life: posting, Prefix: "pst", Outside: true, Policy: jobengine.Policy{MaxStarts: 1000}}}
+		works := []jobengine.Work{{Life: posting, Prefix: "pst", Outside: true,
+			Policy: jobengine.Policy{MaxStarts: 1000}}}
 		e, err := jobengine.New(store, works, jobengine.Options{Name: "board"})
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +146,8 @@ func (b *board) step(s *jobStep) error {
 		call *jobCall
 		do   func(*jobCall) error
 	}{{s.Post, b.post}, {s.Claim, b.claim}, {s.Abandon, b.abandon}, {s.LoseOwner, b.lose},
-		{s.Consume, func(c *jobCall) error { return b.conclude(c, "consume") }}, {s.Trash, func(c *jobCall) error { return b.conclude(c, "trash") }}} {
+		{s.Consume, func(c *jobCall) error { return b.conclude(c, "consume") }},
+		{s.Trash, func(c *jobCall) error { return b.conclude(c, "trash") }}} {
 		if c.call == nil {
 			continue
 		}
@@ -238,7 +240,8 @@ func (b *board) whose(c *jobCall, refused error) error {
 // give ends a claim without a transition.
 func (b *board) give(id job.ID, epoch int64) error {
 	now := b.engine.Clock().Now()
-	results, err := b.store.Commit(b.t.Context(), job.Change{Job: id, Epoch: epoch, By: lifecycle.Worker, At: now, Set: job.Fields{Due: &now}})
+	results, err := b.store.Commit(b.t.Context(), job.Change{Job: id, Epoch: epoch, By: lifecycle.Worker, At: now,
+		Set: job.Fields{Due: &now}})
 	if err != nil {
 		return err
 	}
@@ -268,7 +271,8 @@ func (b *board) conclude(c *jobCall, e lifecycle.Event) error {
 	if record.Ended { // TaskFlow removes it from the board; here a repeated report would succeed again
 		return b.whose(c, job.Errorf(job.Stale, "report", record.ID, "it has ended"))
 	}
-	results, err := b.engine.Remote().Report(b.t.Context(), c.Who, []job.Job{record}, []remote.Report{{Job: record.ID, Epoch: b.epoch(c), Event: e}})
+	results, err := b.engine.Remote().Report(b.t.Context(), c.Who, []job.Job{record},
+		[]remote.Report{{Job: record.ID, Epoch: b.epoch(c), Event: e}})
 	if err != nil {
 		return err
 	}
@@ -371,7 +375,9 @@ func TestJobTableScenarios(t *testing.T) {
 		onBoard(t, open, func(b *board) {
 			call := &jobCall{Job: "j", Who: "A"}
 			do := func(what string) error {
-				return map[string]func() error{"claim": func() error { return b.claim(call) }, "abandon": func() error { return b.abandon(call) },
+				return map[string]func() error{"claim": func() error { return b.claim(call) }, "abandon": func() error {
+					return b.abandon(call)
+				},
 					"consume": func() error { return b.conclude(call, "consume") }}[what]()
 			}
 			if err := b.post(call); err != nil {

@@ -416,7 +416,8 @@ func (e entry) read() (*scenario, error) {
 // words counts what a step states.
 func (s *step) words() int {
 	n := 0
-	for _, said := range []bool{s.Preset != nil, s.Run != nil, s.NewEngine != nil, s.Reset != nil, s.Suspend != nil, s.Gate != nil, s.Inject != nil,
+	for _, said := range []bool{s.Preset != nil, s.Run != nil, s.NewEngine != nil, s.Reset != nil, s.Suspend != nil,
+		s.Gate != nil, s.Inject != nil,
 		s.ClearInjected != nil, s.Expect != nil} {
 		if said {
 			n++

@@ -82,7 +82,8 @@ func (p *play) open() {
 	}
 	life := p.world.life()
 	o := flow.Options{
-		ID: p.scenario.ID, Workers: p.pool, Upgrade: flow.AcceptChanges, Listeners: []flow.Listener{p.world.listen(life)},
+		ID: p.scenario.ID, Workers: p.pool, Upgrade: flow.AcceptChanges,
+		Listeners:    []flow.Listener{p.world.listen(life)},
 		DeferReverts: p.scenario.Options.DeferReverts, NeverResolve: p.scenario.Options.NeverResolve,
 	}.Watching(func(state string) {
 		var entered func(string)
@@ -215,7 +216,8 @@ func (p *play) truthful() {
 		if state == flow.Success && r.State != flow.Success && r.State != flow.Ignore {
 			p.failf("the flow is SUCCESS, and %s is %s", r.Name, r.State)
 		}
-		if state == flow.Reverted && (r.State == flow.FailureState || r.State == flow.RevertFailure || r.State == flow.Running || r.State == flow.Reverting) {
+		if state == flow.Reverted && (r.State == flow.FailureState || r.State == flow.RevertFailure ||
+			r.State == flow.Running || r.State == flow.Reverting) {
 			p.failf("the flow is REVERTED, and %s is %s", r.Name, r.State)
 		}
 	}
@@ -276,7 +278,8 @@ func (c *preset) apply(s *flow.Snapshot) error {
 	if c.SaveRetryFailure != nil {
 		say(c.SaveRetryFailure.Retry, func(r *flow.Record) {
 			last := &r.History[len(r.History)-1]
-			last.Failures = append(last.Failures, flow.FailedAtom{Atom: c.SaveRetryFailure.Atom, Failure: foreseen(c.SaveRetryFailure.Failure)})
+			last.Failures = append(last.Failures, flow.FailedAtom{Atom: c.SaveRetryFailure.Atom,
+				Failure: foreseen(c.SaveRetryFailure.Failure)})
 		})
 	}
 	if c.FlowState != "" {

@@ -10,11 +10,13 @@ import (
 
 // moved asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also
 // in storage, and what was reported.
-func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State, told int, err error) {
+func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State,
+	told int, err error) {
 	t.Helper()
 	m := flow.NewMemory()
 	m.Change(func(s *flow.Snapshot) { s.State, s.Live = from, true })
-	r, err := flow.New(flow.Linear("f"), flow.Options{Storage: m, Listeners: []flow.Listener{func(flow.Event) { told++ }}})
+	r, err := flow.New(flow.Linear("f"), flow.Options{Storage: m,
+		Listeners: []flow.Listener{func(flow.Event) { told++ }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func TestFlowTableScenarios(t *testing.T) {
 		}
 	})
 	each("ignored", table.Ignored, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
-		if after, stored, told, err := moved(t, from, e, to); err != nil || after != from || stored != from || told != 0 {
+		if after, stored, told, err := moved(t, from, e, to); err != nil || after != from || stored != from ||
+			told != 0 {
 			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
 		}
 	})
@@ -73,7 +76,8 @@ func TestFlowTableScenarios(t *testing.T) {
 		}
 		after, stored, told, err := moved(t, from, e, to)
 		var refused *flow.StateError
-		if !errors.As(err, &refused) || refused.From != from || refused.To != to || !errors.Is(err, flow.ErrState) || after != from || stored != from || told != 0 {
+		if !errors.As(err, &refused) || refused.From != from || refused.To != to || !errors.Is(err, flow.ErrState) ||
+			after != from || stored != from || told != 0 {
 			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
 		}
 	})

@@ -188,7 +188,8 @@ func TestOurs(t *testing.T) {
 			continue // it is played in the position of a scenario
 		}
 		for _, parallel := range []bool{false, true} {
-			f := performance{name: "ours", scenario: &scenario{ID: id, Flow: o.Flow, Store: o.Store, Steps: o.Steps}, parallel: parallel}
+			f := performance{name: "ours", scenario: &scenario{ID: id, Flow: o.Flow, Store: o.Store, Steps: o.Steps},
+				parallel: parallel}
 			t.Run(id, func(t *testing.T) {
 				perform(t, f)
 				crashEverywhere(t, f)
@@ -217,9 +218,12 @@ func TestChecksRefuse(t *testing.T) {
 		}
 	}
 	for _, run := range []string{
-		`{"raises": {}}`, `{"flow_state": "REVERTED"}`, `{"values": {"n": 1}}`, `{"values": {"n": 1, "m": 3}}`, `{"values_include": {"k": null}}`,
-		`{"atom_states": {"a": "PENDING"}}`, `{"atom_states": {"c": "SUCCESS"}}`, `{"atom_intentions": {"a": "REVERT"}}`, `{"atom_results": {"a": 5}}`,
-		`{"revert_results": {"a": 3}}`, `{"execute_failures": {"a": "x"}}`, `{"revert_failures": ["a"]}`, `{"executed_with": {"a": [{"n": 2}]}}`,
+		`{"raises": {}}`, `{"flow_state": "REVERTED"}`, `{"values": {"n": 1}}`, `{"values": {"n": 1, "m": 3}}`,
+		`{"values_include": {"k": null}}`,
+		`{"atom_states": {"a": "PENDING"}}`, `{"atom_states": {"c": "SUCCESS"}}`,
+		`{"atom_intentions": {"a": "REVERT"}}`, `{"atom_results": {"a": 5}}`,
+		`{"revert_results": {"a": 3}}`, `{"execute_failures": {"a": "x"}}`, `{"revert_failures": ["a"]}`,
+		`{"executed_with": {"a": [{"n": 2}]}}`,
 		`{"executed_with": {"a": []}}`, `{"reverted_with": {"a": [{"result": 2}]}}`, `{"decider_histories": [["a"]]}`, `{"progress": {"a": [0]}}`,
 		`{"machine_states": ["RESUMING"]}`, `{"capture": "some"}`, `{"requires": []}`, `{"suspend_on": {"task": "a", "state": "SUCCESS"}, "flow_state": "SUCCESS"}`,
 		`{"events": ["f.f RUNNING"]}`, `{"never": ["a.t SUCCESS(2)"]}`,

@@ -54,8 +54,10 @@ func (e event) String() string {
 
 func newWorld() *world {
 	return &world{
-		began: time.Now(), pace: 1, changed: make(chan struct{}), announced: map[string]bool{}, gates: map[string]bool{},
-		executed: map[string][]map[string]any{}, reverted: map[string][]map[string]any{}, progress: map[string][]float64{},
+		began: time.Now(), pace: 1, changed: make(chan struct{}), announced: map[string]bool{},
+		gates:    map[string]bool{},
+		executed: map[string][]map[string]any{}, reverted: map[string][]map[string]any{},
+		progress: map[string][]float64{},
 	}
 }
 

@@ -186,7 +186,9 @@ func inWords(path string) string {
 func (c *comparison) flow(was, now *shapedFlow) {
 	ran := func(item string) bool { return slices.ContainsFunc(now.atoms[item], c.ran) }
 	done := func(item string) bool {
-		return !slices.ContainsFunc(now.atoms[item], func(a string) bool { return c.state(a) != Success && c.state(a) != Ignore })
+		return !slices.ContainsFunc(now.atoms[item], func(a string) bool {
+			return c.state(a) != Success && c.state(a) != Ignore
+		})
 	}
 	lost := func(u, v string) {
 		if (ran(u) || ran(v)) && !now.before(u, v) {

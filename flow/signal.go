@@ -35,7 +35,8 @@ func (s Signal[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
 
 // Wait makes a task that waits for the signal; what comes with it is its result, a T. See [Wait].
 func (s Signal[T]) Wait(task string, within time.Duration) *Task {
-	t := &Task{Name: task, span: within, Signals: []AnySignal{s}, Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
+	t := &Task{Name: task, span: within, Signals: []AnySignal{s},
+		Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
 	if s.kind().Kind() != reflect.Interface {
 		t.gives = s.kind()
 	}
@@ -117,7 +118,8 @@ func (p *plan) declare() error {
 			}
 			if was, there := types[name]; there && was != kind {
 				other := p.nodes[first[name]].name
-				return wrong(ErrInvalid, []string{t.Name, other}, "%s declares the signal %q as %s, and %s as %s", p.where(i), name, kind, other, was)
+				return wrong(ErrInvalid, []string{t.Name, other}, "%s declares the signal %q as %s, and %s as %s",
+					p.where(i), name, kind, other, was)
 			}
 			first[name], types[name], p.signals[name] = i, kind, formOf(kind)
 		}
@@ -146,9 +148,11 @@ func (t *Task) declares(name string) bool {
 func (n *node) awaits(w *awaiting) error {
 	switch {
 	case w.signal == "" && w.until.IsZero() || w.until.Year() > lastYear:
-		return wrong(ErrInvalid, []string{n.name}, "%s waits for nothing: neither a signal nor a time before the year %d", n.name, lastYear+1)
+		return wrong(ErrInvalid, []string{n.name},
+			"%s waits for nothing: neither a signal nor a time before the year %d", n.name, lastYear+1)
 	case w.signal != "" && !n.task.declares(w.signal):
-		return wrong(ErrInvalid, []string{n.name}, "%s waits for the signal %q, which it does not declare; add it to Task.Signals", n.name, w.signal)
+		return wrong(ErrInvalid, []string{n.name},
+			"%s waits for the signal %q, which it does not declare; add it to Task.Signals", n.name, w.signal)
 	}
 	return nil
 }

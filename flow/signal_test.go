@@ -56,10 +56,14 @@ func TestSignalIsTyped(t *testing.T) {
 	item := func() Item {
 		w := votes.Wait("w", 0)
 		w.Result = One("vote")
-		return Linear("f", w, Proc1("c", Name[vote]("vote"), func(_ context.Context, v vote) error { got = v; return nil }, nil))
+		return Linear("f", w, Proc1("c", Name[vote]("vote"), func(_ context.Context, v vote) error {
+			got = v
+			return nil
+		}, nil))
 	}
 	r := runner(t, item(), Options{})
-	if err := errors.Join(votes.Send(r, vote{"Ada", true}), r.Run(t.Context())); err != nil || got != (vote{"Ada", true}) {
+	if err := errors.Join(votes.Send(r, vote{"Ada", true}), r.Run(t.Context())); err != nil ||
+		got != (vote{"Ada", true}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	r = runner(t, item(), Options{})
@@ -93,7 +97,8 @@ func TestSignalsThatContradict(t *testing.T) {
 	_, err = New(Wait("a", "", 0), Options{})
 	wantKind(t, err, ErrInvalid, "the task a declares a signal without a name", "a")
 	for _, item := range []Item{
-		Linear("f", Wait("a", "approved", 0), approved.Wait("b", 0)), Linear("f", approved.Wait("a", 0), Wait("b", "approved", 0)),
+		Linear("f", Wait("a", "approved", 0), approved.Wait("b", 0)),
+		Linear("f", approved.Wait("a", 0), Wait("b", "approved", 0)),
 	} {
 		r := runner(t, item, Options{})
 		wantKind(t, r.Signal("approved", 1), ErrInvalid, "it takes a boolean, not the number 1")
@@ -127,9 +132,12 @@ func TestForm(t *testing.T) {
 	}
 	_ = outer{hidden: 1}
 	for _, text := range []string{
-		`{}`, `{"n": 127}`, `{"n": 128}`, `{"N": "x"}`, `{"list": [1, 2.5]}`, `{"list": [1, "x"]}`, `{"list": {}}`, `{"Bytes": "AA=="}`, `{"Bytes": [1]}`, `{"Up": null}`, `{"Up": 255}`, `{"Up": 256}`,
-		`{"Up": -1}`, `{"Texts": {"a": "b"}}`, `{"Texts": {"a": 1}}`, `{"inner": {"n": 1}}`, `{"inner": {"n": 1.5}}`, `{"inner": {"n": 1e2}}`, `{"Quoted": "1"}`, `{"Any": [1]}`,
-		`{"hidden": "x"}`, `{"Fixed": [true]}`, `{"Fixed": [0]}`, `{"Self": {"Self": {"n": 1}}}`, `{"Self": {"Self": {"n": []}}}`, `{"Off": "x"}`, `{"unknown": 1}`, `[]`, `5`, `"x"`, `true`,
+		`{}`, `{"n": 127}`, `{"n": 128}`, `{"N": "x"}`, `{"list": [1, 2.5]}`, `{"list": [1, "x"]}`, `{"list": {}}`,
+		`{"Bytes": "AA=="}`, `{"Bytes": [1]}`, `{"Up": null}`, `{"Up": 255}`, `{"Up": 256}`,
+		`{"Up": -1}`, `{"Texts": {"a": "b"}}`, `{"Texts": {"a": 1}}`, `{"inner": {"n": 1}}`, `{"inner": {"n": 1.5}}`,
+		`{"inner": {"n": 1e2}}`, `{"Quoted": "1"}`, `{"Any": [1]}`,
+		`{"hidden": "x"}`, `{"Fixed": [true]}`, `{"Fixed": [0]}`, `{"Self": {"Self": {"n": 1}}}`,
+		`{"Self": {"Self": {"n": []}}}`, `{"Off": "x"}`, `{"unknown": 1}`, `[]`, `5`, `"x"`, `true`,
 		`{"inner": null}`,
 	} {
 		got, want := form[outer](t, text)
@@ -142,7 +150,8 @@ func TestForm(t *testing.T) {
 			t.Errorf("%s as int8: %v", text, got)
 		}
 	}
-	if got, _ := form[[]string](t, `["a", 1]`); got == nil || !strings.Contains(got.Error(), "[1] takes a string, not the number 1") {
+	if got, _ := form[[]string](t, `["a", 1]`); got == nil ||
+		!strings.Contains(got.Error(), "[1] takes a string, not the number 1") {
 		t.Errorf("got %v", got)
 	}
 	if err := formOf(reflect.TypeFor[float64]()).Check(ValueOf(math.Inf(1))); err == nil {

@@ -37,7 +37,8 @@ func TestSuspendWhileTasksAreQueued(t *testing.T) {
 			synctest.Wait()
 			close(out)
 			err := <-done
-			if s := r.State(); err == nil && s != Suspended || err != nil && (s != Running || !errors.Is(err, ErrStopped)) {
+			if s := r.State(); err == nil && s != Suspended || err != nil &&
+				(s != Running || !errors.Is(err, ErrStopped)) {
 				t.Fatalf("the flow is %s: %v", s, err)
 			}
 			r.atoms(t, "t0 SUCCESS, t1 SUCCESS, t2 PENDING, t3 PENDING, t4 PENDING, t5 PENDING")
@@ -136,7 +137,12 @@ func TestSuspendByListener(t *testing.T) {
 				executed := map[string]int{}
 				var mu sync.Mutex
 				task := func(name string) *Task {
-					return does(name, func(context.Context) error { mu.Lock(); defer mu.Unlock(); executed[name]++; return nil })
+					return does(name, func(context.Context) error {
+						mu.Lock()
+						defer mu.Unlock()
+						executed[name]++
+						return nil
+					})
 				}
 				items := []Item{task("a"), Unordered("u", task("b"), task("c")), task("d")}
 				if bad {
@@ -144,11 +150,12 @@ func TestSuspendByListener(t *testing.T) {
 				}
 				n := 0
 				var r *rig
-				r = rigged(t, Linear("f", items...), Options{Workers: pool, Storage: newDisk(), Listeners: []Listener{func(Event) {
-					if n++; n == at {
-						r.Suspend()
-					}
-				}}})
+				r = rigged(t, Linear("f", items...), Options{Workers: pool, Storage: newDisk(),
+					Listeners: []Listener{func(Event) {
+						if n++; n == at {
+							r.Suspend()
+						}
+					}}})
 				err := r.Run(t.Context())
 				if n < at {
 					break
@@ -162,7 +169,8 @@ func TestSuspendByListener(t *testing.T) {
 				if bad {
 					want = Reverted
 				}
-				if got := fmt.Sprint(executed); r.State() != want || (err != nil) != bad || got != "map[a:1 b:1 c:1 d:1]" {
+				if got := fmt.Sprint(executed); r.State() != want || (err != nil) != bad ||
+					got != "map[a:1 b:1 c:1 d:1]" {
 					t.Fatalf("suspended at event %d: %s, %v, executed %s; %s", at, r.State(), err, got, r.heard)
 				}
 			}
@@ -179,7 +187,11 @@ func TestResetFromEachState(t *testing.T) {
 		{Pending, func(*testing.T, *rig, *bool) {}},
 		{Success, func(t *testing.T, r *rig, _ *bool) { r.run(t, Success) }},
 		{Reverted, func(t *testing.T, r *rig, bad *bool) { *bad = true; r.run(t, Reverted) }},
-		{FailureState, func(t *testing.T, r *rig, bad *bool) { *bad = true; r.o.NeverResolve = true; r.run(t, FailureState) }},
+		{FailureState, func(t *testing.T, r *rig, bad *bool) {
+			*bad = true
+			r.o.NeverResolve = true
+			r.run(t, FailureState)
+		}},
 		{Suspended, func(t *testing.T, r *rig, _ *bool) {
 			suspend := func(e Event) {
 				if e.New == Success {

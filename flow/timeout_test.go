@@ -29,13 +29,33 @@ func TestTimeout(t *testing.T) {
 		kind string // of the failure; empty: none
 		left bool   // behind
 	}{
-		{"heeds its context", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, 5 * time.Second, TypeTimeout, false},
-		{"says something of its own", func(ctx context.Context) error { <-ctx.Done(); return late }, 5 * time.Second, TypeTimeout, false},
-		{"returns late", func(context.Context) error { time.Sleep(7 * time.Second); return late }, 7 * time.Second, TypeTimeout, false},
-		{"never returns", func(context.Context) error { time.Sleep(time.Hour); return nil }, 8 * time.Second, TypeTimeout, true},
-		{"control: in time", func(context.Context) error { time.Sleep(4 * time.Second); return nil }, 4 * time.Second, "", false},
-		{"control: in time, with an error", func(context.Context) error { return late }, 0, "*errors.errorString", false},
-		{"done, but late", func(context.Context) error { time.Sleep(7 * time.Second); return nil }, 7 * time.Second, "", false},
+		{"heeds its context", func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, 5 * time.Second, TypeTimeout, false},
+		{"says something of its own", func(ctx context.Context) error {
+			<-ctx.Done()
+			return late
+		}, 5 * time.Second, TypeTimeout, false},
+		{"returns late", func(context.Context) error {
+			time.Sleep(7 * time.Second)
+			return late
+		}, 7 * time.Second, TypeTimeout, false},
+		{"never returns", func(context.Context) error {
+			time.Sleep(time.Hour)
+			return nil
+		}, 8 * time.Second, TypeTimeout, true},
+		{"control: in time", func(context.Context) error {
+			time.Sleep(4 * time.Second)
+			return nil
+		}, 4 * time.Second, "", false},
+		{"control: in time, with an error", func(context.Context) error {
+			return late
+		}, 0, "*errors.errorString", false},
+		{"done, but late", func(context.Context) error {
+			time.Sleep(7 * time.Second)
+			return nil
+		}, 7 * time.Second, "", false},
 	} {
 		for _, workers := range []*Pool{nil, NewPool(2)} {
 			t.Run(c.name, func(t *testing.T) {
@@ -44,14 +64,16 @@ func TestTimeout(t *testing.T) {
 					task := does("a", c.do)
 					task.Timeout = 5 * time.Second
 					began := time.Now()
-					r := rigged(t, task, Options{Workers: workers, Grace: 3 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+					r := rigged(t, task, Options{Workers: workers, Grace: 3 * time.Second,
+						Log: slog.New(slog.NewTextHandler(&log, nil))})
 					err := r.Run(t.Context())
 					if took := time.Since(began); took != c.took {
 						t.Errorf("took %s, want %s", took, c.took)
 					}
 					var f *Failure
 					switch {
-					case c.kind == "" && err != nil, c.kind != "" && (!errors.As(err, &f) || f.Type != strings.TrimPrefix(c.kind, "*")):
+					case c.kind == "" && err != nil, c.kind != "" &&
+						(!errors.As(err, &f) || f.Type != strings.TrimPrefix(c.kind, "*")):
 						t.Errorf("got %v, want type %q", err, c.kind)
 					}
 					if c.name == "says something of its own" && !errors.Is(err, late) {

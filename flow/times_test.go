@@ -22,10 +22,11 @@ func TestForwardRunIsKept(t *testing.T) {
 			return nil, nil
 		}
 		make := func() Item {
-			return Linear("f", &Task{Name: "a", Execute: second, Revert: back}, &Task{Name: "b", Execute: func(ctx context.Context, c *Call) (any, error) {
-				time.Sleep(2 * time.Second)
-				return nil, errWoot
-			}})
+			return Linear("f", &Task{Name: "a", Execute: second, Revert: back},
+				&Task{Name: "b", Execute: func(ctx context.Context, c *Call) (any, error) {
+					time.Sleep(2 * time.Second)
+					return nil, errWoot
+				}})
 		}
 		disk := newDisk()
 		check := func(r *rig, atom string, want ...int) {

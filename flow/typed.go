@@ -75,7 +75,8 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 		}
 		one, ok := from.Result.pick(k.name, ValueOf(all))
 		if !ok {
-			return false, wrong(ErrNotFound, []string{from.Name}, "%s gives no %q, by which a link is decided", from.Name, k.name)
+			return false, wrong(ErrNotFound, []string{from.Name}, "%s gives no %q, by which a link is decided",
+				from.Name, k.name)
 		}
 		v, err := decode[T](one, "the value %q of %s", k.name, from.Name)
 		if err != nil {
@@ -96,7 +97,8 @@ func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	}
 	if err != nil {
 		var none T
-		return none, &Error{Kind: ErrInvalid, Text: fmt.Sprintf(format, args...) + " is no " + reflect.TypeFor[T]().String(), Err: err}
+		return none, &Error{Kind: ErrInvalid, Text: fmt.Sprintf(format, args...) + " is no " +
+			reflect.TypeFor[T]().String(), Err: err}
 	}
 	return v, nil
 }
@@ -108,7 +110,8 @@ func nullable(t reflect.Type) bool {
 		return true
 	}
 	reader := reflect.TypeFor[json.Unmarshaler]()
-	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) || t.Kind() == reflect.Struct && t.NumField() == 0
+	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) || t.Kind() == reflect.Struct &&
+		t.NumField() == 0
 }
 
 func blamed(err error, atom string) error {
@@ -207,7 +210,8 @@ func (p *plan) mistyped() error {
 					return true
 				}
 				if !from.gives.AssignableTo(t.takes[name]) {
-					err = wrong(ErrInvalid, []string{t.Name, from.Name}, "%s takes %q as %s, and %s gives it as %s", t.Name, name, t.takes[name], from.Name, from.gives)
+					err = wrong(ErrInvalid, []string{t.Name, from.Name}, "%s takes %q as %s, and %s gives it as %s",
+						t.Name, name, t.takes[name], from.Name, from.gives)
 				}
 				return true
 			})

@@ -66,7 +66,10 @@ func TestTypedTasks(t *testing.T) {
 							return errWoot
 						}
 						return nil
-					}, func(_ context.Context, got receipt) error { told = append(told, "unship "+got.ID); return nil }))
+					}, func(_ context.Context, got receipt) error {
+						told = append(told, "unship "+got.ID)
+						return nil
+					}))
 				}
 				r = rigged(t, make(), o)
 				r.run(t, Suspended)
@@ -108,24 +111,45 @@ func TestTypedArities(t *testing.T) {
 	note := func(v ...any) { got = append(got, fmt.Sprint(v...)) }
 	k := func(name string) Key[string] { return Name[string](name) }
 	items := []Item{
-		Func0("f0", k("v0"), func(context.Context) (string, error) { return "a", nil }, func(_ context.Context, m *string) error { note("f0 ", *m); return nil }),
-		Func1("f1", k("v0"), k("v1"), func(_ context.Context, a string) (string, error) { return a + "b", nil }, func(_ context.Context, a string, m *string) error {
+		Func0("f0", k("v0"), func(context.Context) (string, error) {
+			return "a", nil
+		}, func(_ context.Context, m *string) error { note("f0 ", *m); return nil }),
+		Func1("f1", k("v0"), k("v1"), func(_ context.Context, a string) (string, error) {
+			return a + "b", nil
+		}, func(_ context.Context, a string, m *string) error {
 			note("f1 ", a, *m)
 			return nil
 		}),
-		Func2("f2", k("v0"), k("v1"), k("v2"), func(_ context.Context, a, b string) (string, error) { return a + b + "c", nil },
+		Func2("f2", k("v0"), k("v1"), k("v2"), func(_ context.Context, a, b string) (string, error) {
+			return a + b + "c", nil
+		},
 			func(_ context.Context, a, b string, m *string) error { note("f2 ", a, b, *m); return nil }),
-		Func3("f3", k("v0"), k("v1"), k("v2"), k("v3"), func(_ context.Context, a, b, c string) (string, error) { return a + b + c + "d", nil },
+		Func3("f3", k("v0"), k("v1"), k("v2"), k("v3"), func(_ context.Context, a, b, c string) (string, error) {
+			return a + b + c + "d", nil
+		},
 			func(_ context.Context, a, b, c string, m *string) error { note("f3 ", a, b, c, *m); return nil }),
-		Func4("f4", k("v0"), k("v1"), k("v2"), k("v3"), k("v4"), func(_ context.Context, a, b, c, d string) (string, error) { return a + b + c + d + "e", nil },
+		Func4("f4", k("v0"), k("v1"), k("v2"), k("v3"), k("v4"),
+			func(_ context.Context, a, b, c, d string) (string, error) { return a + b + c + d + "e", nil },
 			func(_ context.Context, a, b, c, d string, m *string) error { note("f4 ", a, b, c, d, *m); return nil }),
-		Proc0("p0", func(context.Context) error { note("p0"); return nil }, func(context.Context) error { note("-p0"); return nil }),
-		Proc1("p1", k("v0"), func(_ context.Context, a string) error { note("p1 ", a); return nil }, func(_ context.Context, a string) error { note("-p1 ", a); return nil }),
+		Proc0("p0", func(context.Context) error { note("p0"); return nil }, func(context.Context) error {
+			note("-p0")
+			return nil
+		}),
+		Proc1("p1", k("v0"), func(_ context.Context, a string) error {
+			note("p1 ", a)
+			return nil
+		}, func(_ context.Context, a string) error { note("-p1 ", a); return nil }),
 		Proc2("p2", k("v0"), k("v1"), func(_ context.Context, a, b string) error { note("p2 ", a, " ", b); return nil },
 			func(_ context.Context, a, b string) error { note("-p2 ", a, " ", b); return nil }),
-		Proc3("p3", k("v0"), k("v1"), k("v0").Or("x"), func(_ context.Context, a, b, c string) error { note("p3 ", a, b, c); return nil },
+		Proc3("p3", k("v0"), k("v1"), k("v0").Or("x"), func(_ context.Context, a, b, c string) error {
+			note("p3 ", a, b, c)
+			return nil
+		},
 			func(_ context.Context, a, b, c string) error { note("-p3 ", a, b, c); return nil }),
-		Proc4("p4", k("v0"), k("v1"), k("v2"), k("none").Or("x"), func(_ context.Context, a, b, c, d string) error { note("p4 ", a, " ", b, " ", c, " ", d); return nil },
+		Proc4("p4", k("v0"), k("v1"), k("v2"), k("none").Or("x"), func(_ context.Context, a, b, c, d string) error {
+			note("p4 ", a, " ", b, " ", c, " ", d)
+			return nil
+		},
 			func(_ context.Context, a, b, c, d string) error { note("-p4 ", d); return nil }),
 		fails("bad"),
 	}
@@ -133,7 +157,8 @@ func TestTypedArities(t *testing.T) {
 	if err := r.run(t, Reverted); !errors.Is(err, errWoot) {
 		t.Fatal(err)
 	}
-	want := []string{"p0", "p1 a", "p2 a ab", "p3 aaba", "p4 a ab aabc x", "-p4 x", "-p3 aaba", "-p2 a ab", "-p1 a", "-p0",
+	want := []string{"p0", "p1 a", "p2 a ab", "p3 aaba", "p4 a ab aabc x", "-p4 x", "-p3 aaba", "-p2 a ab", "-p1 a",
+		"-p0",
 		"f4 aabaabcaabaabcdaabaabcaabaabcde", "f3 aabaabcaabaabcd", "f2 aabaabc", "f1 aab", "f0 a"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -202,7 +227,8 @@ func TestWhen(t *testing.T) {
 			a := Func0("a", cardKey, func(context.Context) (card, error) { return card{"1", c.limit}, nil }, nil)
 			b := gives("b", 1)
 			g := Graph("f")
-			if err := errors.Join(g.Add(a, b), g.LinkIf(a, b, When(a, cardKey, func(c card) bool { return c.Limit > 5 }), DepthAll)); err != nil {
+			if err := errors.Join(g.Add(a, b), g.LinkIf(a, b,
+				When(a, cardKey, func(c card) bool { return c.Limit > 5 }), DepthAll)); err != nil {
 				t.Fatal(err)
 			}
 			o := Options{}

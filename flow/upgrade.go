@@ -53,7 +53,8 @@ func (d *Difference) Meaning() []string {
 	}
 	for _, v := range d.Versions {
 		if v.State != Pending && v.State != Ignore && v.State != Reverted {
-			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State, v.Old))
+			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State,
+				v.Old))
 		}
 	}
 	return append(all, d.Shape...)
@@ -62,10 +63,14 @@ func (d *Difference) Meaning() []string {
 // remedy states what somebody can do who meets a refusal.
 func (d *Difference) remedy() string {
 	var all []string
-	if slices.ContainsFunc(d.Removed, func(r Removed) bool { return r.State != Pending && r.State != Ignore && r.State != Reverted }) {
+	if slices.ContainsFunc(d.Removed, func(r Removed) bool {
+		return r.State != Pending && r.State != Ignore && r.State != Reverted
+	}) {
 		all = append(all, "a renamed task names its former name in Was")
 	}
-	if slices.ContainsFunc(d.Versions, func(v VersionChange) bool { return v.State != Pending && v.State != Ignore && v.State != Reverted }) {
+	if slices.ContainsFunc(d.Versions, func(v VersionChange) bool {
+		return v.State != Pending && v.State != Ignore && v.State != Reverted
+	}) {
 		all = append(all, "a task whose results are still valid keeps its Version")
 	}
 	return strings.Join(append(all, "Options.Upgrade can accept the change (AcceptChanges accepts every change)"), "; ")
@@ -100,7 +105,8 @@ func (r *Runner) upgrade(d *Difference) error {
 	}
 	if meaning := d.Meaning(); len(meaning) > 0 {
 		return wrong(ErrChanged, nil, "the flow %s is not the one that was begun: %s%s. Remedy: %s",
-			r.plan.name, strings.Join(meaning[:min(len(meaning), mostMeant)], "; "), more(len(meaning)-mostMeant), d.remedy())
+			r.plan.name, strings.Join(meaning[:min(len(meaning), mostMeant)], "; "), more(len(meaning)-mostMeant),
+			d.remedy())
 	}
 	return nil
 }

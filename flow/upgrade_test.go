@@ -16,11 +16,12 @@ func half(t *testing.T) *onDisk {
 	t.Helper()
 	disk := newDisk()
 	var r *rig
-	r = rigged(t, Linear("f", gives("a", 1), gives("b", 2), gives("c", 3)), Options{Storage: disk, Listeners: []Listener{func(e Event) {
-		if e.Atom == "b" && e.New == Success {
-			r.Suspend()
-		}
-	}}})
+	r = rigged(t, Linear("f", gives("a", 1), gives("b", 2), gives("c", 3)),
+		Options{Storage: disk, Listeners: []Listener{func(e Event) {
+			if e.Atom == "b" && e.New == Success {
+				r.Suspend()
+			}
+		}}})
 	r.run(t, Suspended)
 	return disk
 }
@@ -44,11 +45,14 @@ func TestUpgrade(t *testing.T) {
 		{"new at the end", Linear("f", gives("a", 1), gives("b", 1), gives("c", 1), gives("d", 1)), nil, "a SUCCESS, b SUCCESS, c SUCCESS, d SUCCESS"},
 		{"new in what is done", Linear("f", gives("a", 1), gives("x", 1), gives("b", 1), gives("c", 1)), []string{"x is new, and what comes after it has been done"}, "a SUCCESS, x SUCCESS, b SUCCESS, c SUCCESS"},
 		{"gone before it ran", Linear("f", gives("a", 1), gives("b", 1)), nil, "a SUCCESS, b SUCCESS"},
-		{"gone after it ran", Linear("f", gives("b", 1), gives("c", 1)), []string{"a is gone, and is SUCCESS"}, "b SUCCESS, c SUCCESS"},
-		{"newer before it ran", Linear("f", gives("a", 1), gives("b", 1), newer("c")), nil, "a SUCCESS, b SUCCESS, c SUCCESS"},
+		{"gone after it ran", Linear("f", gives("b", 1), gives("c", 1)), []string{"a is gone, and is SUCCESS"},
+			"b SUCCESS, c SUCCESS"},
+		{"newer before it ran", Linear("f", gives("a", 1), gives("b", 1), newer("c")), nil,
+			"a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"newer after it ran", Linear("f", gives("a", 1), newer("b"), gives("c", 1)), []string{"b has version 2.0, and is SUCCESS under version 1.0"}, "a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"renamed", Linear("f", gives("a", 1), was("z", "b"), gives("c", 1)), nil, "a SUCCESS, z SUCCESS, c SUCCESS"},
-		{"renamed and nobody says so", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)), []string{"b is gone, and is SUCCESS"}, "a SUCCESS, z SUCCESS, c SUCCESS"},
+		{"renamed and nobody says so", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)),
+			[]string{"b is gone, and is SUCCESS"}, "a SUCCESS, z SUCCESS, c SUCCESS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			disk := half(t)
@@ -64,7 +68,10 @@ func TestUpgrade(t *testing.T) {
 					}
 				}
 				var asked []string
-				r = rigged(t, c.item, Options{Storage: disk, Upgrade: func(d *Difference) error { asked = d.Meaning(); return AcceptChanges(d) }})
+				r = rigged(t, c.item, Options{Storage: disk, Upgrade: func(d *Difference) error {
+					asked = d.Meaning()
+					return AcceptChanges(d)
+				}})
 				err = r.Run(t.Context())
 				if diff := cmp.Diff(c.meaning, asked); diff != "" {
 					t.Errorf("asked about (-want +got):\n%s", diff)
@@ -90,11 +97,13 @@ func TestUpgradeHookRefuses(t *testing.T) {
 	z := gives("z", 1)
 	z.Was, z.Version, z.Result = []string{"y", "a"}, "3", One("A")
 	var got Difference
-	r := rigged(t, Linear("f", z, gives("c", 1), gives("d", 1)), Options{Storage: half(t), Upgrade: func(d *Difference) error { got = *d; return errWoot }})
+	r := rigged(t, Linear("f", z, gives("c", 1), gives("d", 1)),
+		Options{Storage: half(t), Upgrade: func(d *Difference) error { got = *d; return errWoot }})
 	if err := r.Run(t.Context()); !errors.Is(err, errWoot) || !errors.Is(err, ErrChanged) {
 		t.Errorf("got %v", err)
 	}
-	want := Difference{Added: []string{"d"}, Removed: []Removed{{"b", KindTask, Success}}, Renamed: []Renamed{{"a", "z"}}, Versions: []VersionChange{{"z", "1.0", "3", Success}}}
+	want := Difference{Added: []string{"d"}, Removed: []Removed{{"b", KindTask, Success}},
+		Renamed: []Renamed{{"a", "z"}}, Versions: []VersionChange{{"z", "1.0", "3", Success}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Difference{})); diff != "" {
 		t.Errorf("told (-want +got):\n%s", diff)
 	}
@@ -121,14 +130,17 @@ func TestRenamedIsStoredOnce(t *testing.T) {
 // TestKindsDoNotChange: a stored task is no retry controller.
 func TestKindsDoNotChange(t *testing.T) {
 	r := &Retry{Name: "a", Execute: Times(1).Execute, Decide: Times(1).Decide}
-	run := rigged(t, Linear("f", gives("b", 1), gives("c", 1)).With(r), Options{Storage: half(t), Upgrade: AcceptChanges})
+	run := rigged(t, Linear("f", gives("b", 1), gives("c", 1)).With(r),
+		Options{Storage: half(t), Upgrade: AcceptChanges})
 	wantKind(t, run.Run(t.Context()), ErrDuplicate, "a is stored as a task, and is a retry now", "a")
 }
 
 // TestReshaped: the order, the nesting and the results of what has run are compared with what is stored; what lies
 // ahead may change.
 func TestReshaped(t *testing.T) {
-	a, b, c := func() Item { return gives("a", 1) }, func() Item { return gives("b", 1) }, func() Item { return gives("c", 1) }
+	a, b, c := func() Item { return gives("a", 1) }, func() Item { return gives("b", 1) }, func() Item {
+		return gives("c", 1)
+	}
 	other := gives("b", 1)
 	other.Result = One("Z")
 	ahead := gives("c", 1)
@@ -185,7 +197,8 @@ func TestReshaped(t *testing.T) {
 				t.Errorf("asked about (-want +got):\n%s", diff)
 			}
 			asked = nil
-			if err := rigged(t, one.item, Options{Storage: disk, Upgrade: accept}).Run(t.Context()); err != nil || len(asked) > 0 {
+			if err := rigged(t, one.item, Options{Storage: disk, Upgrade: accept}).Run(t.Context()); err != nil ||
+				len(asked) > 0 {
 				t.Errorf("what was accepted is asked again: %q, %v", asked, err)
 			}
 		})
@@ -202,20 +215,24 @@ func TestReshapedGraph(t *testing.T) {
 		}
 		return disk
 	}
-	a, wait, c := func() Item { return gives("a", 1) }, func() Item { return Wait("w", "go", 0) }, func() Item { return gives("c", 1) }
+	a, wait, c := func() Item { return gives("a", 1) }, func() Item { return Wait("w", "go", 0) }, func() Item {
+		return gives("c", 1)
+	}
 	for _, one := range []struct {
 		name     string
 		old, now Item
 		want     string // empty: it goes on
 	}{
 		{"an order that was kept", Unordered("f", a(), wait(), c()), Linear("f", a(), c(), wait()), ""},
-		{"an order that was not kept", Unordered("f", a(), wait(), c()), Linear("f", a(), wait(), c()), "w comes before c now, and c has run"},
+		{"an order that was not kept", Unordered("f", a(), wait(), c()), Linear("f", a(), wait(), c()),
+			"w comes before c now, and c has run"},
 		{"a flow that did not begin", Linear("f", wait(), a(), c()), Linear("f", wait(), c(), a()), ""},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			r := rigged(t, one.now, Options{Storage: begun(t, one.old)})
 			_, err := r.Advance(t.Context())
-			if one.want == "" && err != nil || one.want != "" && (!errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), one.want)) {
+			if one.want == "" && err != nil || one.want != "" &&
+				(!errors.Is(err, ErrChanged) || !strings.Contains(err.Error(), one.want)) {
 				t.Errorf("got %v, want %q", err, one.want)
 			}
 		})
@@ -250,7 +267,8 @@ func TestRemovedTaskIsNotReverted(t *testing.T) {
 	r := rigged(t, flawed, Options{Storage: disk, Upgrade: AcceptChanges})
 	err := r.run(t, FailureState)
 	var all *Failures
-	if !errors.As(err, &all) || !all.Caused(TypeRemoved) || !errors.Is(err, errWoot) || !slices.Contains(all.Atoms, "a") {
+	if !errors.As(err, &all) || !all.Caused(TypeRemoved) || !errors.Is(err, errWoot) ||
+		!slices.Contains(all.Atoms, "a") {
 		t.Errorf("got %v", err)
 	}
 	r.atoms(t, "b REVERTED, c REVERTED")

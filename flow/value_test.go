@@ -11,8 +11,10 @@ import (
 // TestValuesSurviveStorage: what comes back is what JSON makes of it, whole numbers as int.
 func TestValuesSurviveStorage(t *testing.T) {
 	for _, c := range []struct{ in, want any }{
-		{nil, nil}, {true, true}, {5, 5}, {-7, -7}, {1.5, 1.5}, {"ä", "ä"}, {math.MaxInt64, math.MaxInt64}, {1e300, 1e300},
-		{[]int{1, 2}, []any{1, 2}}, {map[string]any{"x": []float64{0.5}}, map[string]any{"x": []any{0.5}}}, {receipt{"7"}, map[string]any{"ID": "7"}},
+		{nil, nil}, {true, true}, {5, 5}, {-7, -7}, {1.5, 1.5}, {"ä", "ä"}, {math.MaxInt64, math.MaxInt64},
+		{1e300, 1e300},
+		{[]int{1, 2}, []any{1, 2}}, {map[string]any{"x": []float64{0.5}}, map[string]any{"x": []any{0.5}}},
+		{receipt{"7"}, map[string]any{"ID": "7"}},
 	} {
 		text, err := json.Marshal(ValueOf(c.in))
 		if err != nil {
@@ -46,8 +48,10 @@ func TestResultsArePicked(t *testing.T) {
 		ok   bool
 	}{
 		{One("x"), "x", 5, 5, true}, {One("x"), "y", 5, nil, false},
-		{list, "x", []int{1, 2, 3}, 1, true}, {list, "z", []int{1, 2, 3}, 3, true}, {list, "z", []int{1}, nil, false}, {list, "x", 5, nil, false}, {list, "x", [1]string{"a"}, "a", true},
-		{entries, "y", map[string]int{"y": 2}, 2, true}, {entries, "x", map[string]int{"y": 2}, nil, false}, {entries, "x", nil, nil, false}, {entries, "x", map[int]int{1: 1}, nil, false},
+		{list, "x", []int{1, 2, 3}, 1, true}, {list, "z", []int{1, 2, 3}, 3, true}, {list, "z", []int{1}, nil, false},
+		{list, "x", 5, nil, false}, {list, "x", [1]string{"a"}, "a", true},
+		{entries, "y", map[string]int{"y": 2}, 2, true}, {entries, "x", map[string]int{"y": 2}, nil, false},
+		{entries, "x", nil, nil, false}, {entries, "x", map[int]int{1: 1}, nil, false},
 	} {
 		v := ValueOf(c.v)
 		for _, stored := range []bool{false, true} {
@@ -74,7 +78,8 @@ func TestIntoNeedsAPointer(t *testing.T) {
 		v    any
 		into any
 		ok   bool
-	}{{5, &n, true}, {5, &wide, true}, {5, n, false}, {5, (*int)(nil), false}, {5, nil, false}, {"5", &n, false}, {make(chan int), &n, false}} {
+	}{{5, &n, true}, {5, &wide, true}, {5, n, false}, {5, (*int)(nil), false}, {5, nil, false}, {"5", &n, false},
+		{make(chan int), &n, false}} {
 		if err := ValueOf(c.v).Into(c.into); (err == nil) != c.ok {
 			t.Errorf("%v into %T: %v", c.v, c.into, err)
 		}

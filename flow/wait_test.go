@@ -176,20 +176,23 @@ func TestAwaitGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var calls []string
 		began := time.Now()
-		task := &Task{Name: "a", Signals: []AnySignal{Signal[string]("go")}, Execute: func(_ context.Context, c *Call) (any, error) {
-			v, come := c.Signal("go")
-			calls = append(calls, fmt.Sprintf("%d %v %v %v %s", c.Attempt, v.Any(), come, c.Due().IsZero(), time.Since(began)))
-			if len(calls) < 3 {
-				return nil, Await("go", c.Now().Add(5*time.Second))
-			}
-			return nil, nil
-		}}
+		task := &Task{Name: "a", Signals: []AnySignal{Signal[string]("go")},
+			Execute: func(_ context.Context, c *Call) (any, error) {
+				v, come := c.Signal("go")
+				calls = append(calls, fmt.Sprintf("%d %v %v %v %s", c.Attempt, v.Any(), come, c.Due().IsZero(),
+					time.Since(began)))
+				if len(calls) < 3 {
+					return nil, Await("go", c.Now().Add(5*time.Second))
+				}
+				return nil, nil
+			}}
 		r := rigged(t, task, Options{})
 		time.AfterFunc(7*time.Second, func() { r.Signal("go", "now") })
 		if err := r.run(t, Success); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{"1 <nil> false true 0s", "1 <nil> false false 5s", "1 now true false 7s"}, calls); diff != "" {
+		if diff := cmp.Diff([]string{"1 <nil> false true 0s", "1 <nil> false false 5s", "1 now true false 7s"},
+			calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
 		}
 	})

@@ -106,7 +106,8 @@ func TestWorlds(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%s %d", name, figures[name]))
 	}
 	t.Logf("%d worlds in %.1f s: %s", *worlds, time.Since(began).Seconds(), strings.Join(lines, ", "))
-	for _, name := range []string{"with retries", "with reverts", "with revert failures", "with ignored", "with cancelled", "with engine faults", "crashes", "same ends"} {
+	for _, name := range []string{"with retries", "with reverts", "with revert failures", "with ignored",
+		"with cancelled", "with engine faults", "crashes", "same ends"} {
 		if *worlds >= 300 && figures[name] == 0 {
 			t.Errorf("no world had %s", name)
 		}
@@ -149,11 +150,13 @@ func visit(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *verd
 func unlike(a, b []entry) *verdict {
 	for k := range min(len(a), len(b)) {
 		if a[k].String() != b[k].String() {
-			return &verdict{property: "deterministic", text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, tale: tale(a, k, 20)}
+			return &verdict{property: "deterministic",
+				text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, tale: tale(a, k, 20)}
 		}
 	}
 	if len(a) != len(b) {
-		return &verdict{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a), len(b))}
+		return &verdict{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a),
+			len(b))}
 	}
 	return nil
 }

@@ -41,11 +41,13 @@ type change struct {
 // commit checks a commit against what was stored before.
 func (j *judge) commit(c *Commit) {
 	j.saved++
-	ch := &change{next: slices.Clone(j.recs), reset: j.reset || c.Move != nil && c.Move.Event == Reset, faulty: j.unsure}
+	ch := &change{next: slices.Clone(j.recs), reset: j.reset || c.Move != nil && c.Move.Event == Reset,
+		faulty: j.unsure}
 	for k := range c.Atoms {
 		rec := &c.Atoms[k]
 		i := j.c.at[rec.Name]
-		if ch.next[i] = rec; j.c.retry[i] != nil && j.recs[i].State == "SUCCESS" && (rec.State == "RUNNING" || rec.State == "RETRYING") {
+		if ch.next[i] = rec; j.c.retry[i] != nil && j.recs[i].State == "SUCCESS" &&
+			(rec.State == "RUNNING" || rec.State == "RETRYING") {
 			ch.retried |= 1 << i
 			ch.restarted |= j.c.after[i]
 			j.seen["retries"]++
@@ -92,7 +94,8 @@ func (j *judge) changed(i int, ch *change) {
 	}
 	from := old.State
 	for _, to := range j.path(i, old, rec, ch) {
-		legal := taskMoves[string(from)+">"+string(to)] || j.c.retry[i] != nil && retryMoves[string(from)+">"+string(to)]
+		legal := taskMoves[string(from)+">"+string(to)] || j.c.retry[i] != nil &&
+			retryMoves[string(from)+">"+string(to)]
 		switch {
 		case to == "PENDING":
 			legal = ch.reset || ch.restarted.has(i) || from == "RUNNING" && !j.begun[i]
@@ -112,7 +115,8 @@ func (j *judge) changed(i int, ch *change) {
 // takenBack reports whether a commit only reverts a move that no one was notified of, and drops it.
 func (j *judge) takenBack(i int, old, rec *Record, ch *change) bool {
 	steps := j.untold[i]
-	if len(steps) == 0 || ch.reset || steps[len(steps)-1].to != old.State || steps[len(steps)-1].from != rec.State || old.State != "RUNNING" && old.State != "REVERTING" {
+	if len(steps) == 0 || ch.reset || steps[len(steps)-1].to != old.State || steps[len(steps)-1].from != rec.State ||
+		old.State != "RUNNING" && old.State != "REVERTING" {
 		return false
 	}
 	if j.begun[i] {
@@ -231,7 +235,8 @@ func (j *judge) says(i int, recs []*Record) (Depth, error) {
 		if err != nil {
 			return "", err
 		}
-		if order := []Depth{"", DepthAtom, DepthNeighbors, DepthFlow, DepthAll}; !yes && slices.Index(order, w.join.depth) > slices.Index(order, widest) {
+		if order := []Depth{"", DepthAtom, DepthNeighbors, DepthFlow, DepthAll}; !yes &&
+			slices.Index(order, w.join.depth) > slices.Index(order, widest) {
 			widest = w.join.depth
 		}
 	}

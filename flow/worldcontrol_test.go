@@ -80,23 +80,29 @@ func unmoved(to lifecycle.State, instead func(Record) lifecycle.State) tamper {
 func controls() []control {
 	once := func(undo bool) func(string, bool) bool { return func(_ string, u bool) bool { return u == undo } }
 	return []control{
-		{name: "RUNNING is not stored", property: "running", tamper: unmoved(Running, func(Record) lifecycle.State { return Pending })},
-		{name: "REVERTING is not stored", property: "running", tamper: unmoved(Reverting, func(r Record) lifecycle.State {
-			if r.Failure != nil {
-				return FailureState
-			}
-			return Success
-		})},
-		{name: "a write of SUCCESS is lost", property: "told", tamper: dropping(func(r *Record) bool { return r.State == Success && r.Kind == KindTask })},
-		{name: "a commit is stored by half", property: "intention", tamper: tamper{store: func(_ int, c *Commit) *Commit {
-			own := *c
-			if len(own.Atoms) > 2 && !own.Created {
-				own.Atoms = own.Atoms[:len(own.Atoms)/2]
-			}
-			return &own
-		}}},
+		{name: "RUNNING is not stored", property: "running",
+			tamper: unmoved(Running, func(Record) lifecycle.State { return Pending })},
+		{name: "REVERTING is not stored", property: "running",
+			tamper: unmoved(Reverting, func(r Record) lifecycle.State {
+				if r.Failure != nil {
+					return FailureState
+				}
+				return Success
+			})},
+		{name: "a write of SUCCESS is lost", property: "told",
+			tamper: dropping(func(r *Record) bool { return r.State == Success && r.Kind == KindTask })},
+		{name: "a commit is stored by half", property: "intention",
+			tamper: tamper{store: func(_ int, c *Commit) *Commit {
+				own := *c
+				if len(own.Atoms) > 2 && !own.Created {
+					own.Atoms = own.Atoms[:len(own.Atoms)/2]
+				}
+				return &own
+			}}},
 		{name: "nobody is told", property: "told", tamper: tamper{tell: func(e Event) []Event { return nil }}},
-		{name: "all is told twice", property: "told", tamper: tamper{tell: func(e Event) []Event { return []Event{e, e} }}},
+		{name: "all is told twice", property: "told", tamper: tamper{tell: func(e Event) []Event {
+			return []Event{e, e}
+		}}},
 		{name: "told before it is stored", property: "told", tamper: tamper{warp: func(log []entry) []entry {
 			for k := 1; k < len(log); k++ {
 				if log[k].what == "told" && log[k-1].what == "commit" {
@@ -107,14 +113,17 @@ func controls() []control {
 		}}},
 		{name: "executed twice", property: "again", tamper: tamper{twice: once(false)}},
 		{name: "reverted twice", property: "again", tamper: tamper{twice: once(true)}},
-		{name: "executed when the run is over", property: "late", crashes: []crash{{at: 4, stored: true}}, tamper: firstEntry(func(e *entry) bool {
-			if e.what == "begin" && e.run > 1 {
-				e.run--
-				return true
-			}
-			return false
-		})},
-		{name: "the gauge is off", property: "gauge", tamper: tamper{gauge: func(g *gauge) { g.unclear[len(g.unclear)-1]++ }}},
+		{name: "executed when the run is over", property: "late", crashes: []crash{{at: 4, stored: true}},
+			tamper: firstEntry(func(e *entry) bool {
+				if e.what == "begin" && e.run > 1 {
+					e.run--
+					return true
+				}
+				return false
+			})},
+		{name: "the gauge is off", property: "gauge", tamper: tamper{gauge: func(g *gauge) {
+			g.unclear[len(g.unclear)-1]++
+		}}},
 		{name: "the order of an unordered flow is wrong", property: "order", misread: func(p *part) {
 			if p.kind == "unordered" {
 				p.kind = "linear"
@@ -248,9 +257,11 @@ func TestComparisonsSee(t *testing.T) {
 	if differ(s, p.store, q.store) == nil || differ(s, p.store, p.store) != nil {
 		t.Error("two ends that differ are held for the same")
 	}
-	endless := &spec{seed: 1, stages: []string{"run"}, root: &part{kind: "linear", name: "f1", steer: &steer{name: "f1_retry", kind: "times", n: 5000, pause: true},
-		items: []*part{{kind: "task", name: "t1", conduct: conduct{fails: 5000}}}}}
-	if _, _, bad := course(t, endless, draw(endless), nil, tamper{}); bad == nil || !strings.Contains(bad.text, "stuck") {
+	endless := &spec{seed: 1, stages: []string{"run"},
+		root: &part{kind: "linear", name: "f1", steer: &steer{name: "f1_retry", kind: "times", n: 5000, pause: true},
+			items: []*part{{kind: "task", name: "t1", conduct: conduct{fails: 5000}}}}}
+	if _, _, bad := course(t, endless, draw(endless), nil, tamper{}); bad == nil ||
+		!strings.Contains(bad.text, "stuck") {
 		t.Errorf("a world that comes to no end gives %v", bad)
 	}
 	got := func() (text string) {

@@ -206,7 +206,8 @@ func (j *judge) left() string {
 		case rec.State == "RUNNING" || rec.State == "REVERTING" || rec.State == "RETRYING",
 			rec.State == "REVERT_FAILURE" && j.again.has(i) && j.c.quiet(i, j.recs),
 			rec.State == "PENDING" && rec.Intention == "EXECUTE" && j.c.clear(i, j.recs),
-			(rec.State == "SUCCESS" || rec.State == "FAILURE") && (rec.Intention == "REVERT" || rec.Intention == "RETRY") && j.c.quiet(i, j.recs):
+			(rec.State == "SUCCESS" || rec.State == "FAILURE") &&
+				(rec.Intention == "REVERT" || rec.Intention == "RETRY") && j.c.quiet(i, j.recs):
 			return rec.Name
 		}
 	}

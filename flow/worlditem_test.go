@@ -121,7 +121,8 @@ func pairs(result any) []string {
 // job builds a task. The hooks see every execution and revert.
 func (p *play) job(f *part) *Task {
 	c := f.conduct
-	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries}, Signals: []AnySignal{Signal[string]("sig_" + f.name)}}
+	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries},
+		Signals: []AnySignal{Signal[string]("sig_" + f.name)}}
 	if f.round != "" && !slices.Contains(f.needs, f.round) {
 		t.Args.Optional = Values{f.round: 1}
 	}
@@ -147,7 +148,8 @@ func (p *play) job(f *part) *Task {
 		failed, _ := got.(error)
 		var wait *awaiting
 		err := p.hook(f, c.after, "after")
-		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, attempt: call.Attempt, err: failed, waits: errors.As(failed, &wait), fault: err != nil})
+		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, attempt: call.Attempt, err: failed,
+			waits: errors.As(failed, &wait), fault: err != nil})
 		return err
 	}
 	t.BeforeRevert = func(ctx context.Context, call *Call) error { p.begin(ctx, call, true); return nil }

@@ -57,7 +57,8 @@ type judge struct {
 
 func newJudge(s *spec, c *chart) *judge {
 	n := len(c.names)
-	j := &judge{spec: s, c: c, state: "PENDING", recs: make([]*Record, n), untold: make([][]step, n), begun: make([]bool, n), busy: make([]bool, n), spent: make([]bool, n),
+	j := &judge{spec: s, c: c, state: "PENDING", recs: make([]*Record, n), untold: make([][]step, n),
+		begun: make([]bool, n), busy: make([]bool, n), spent: make([]bool, n),
 		out: make([]*entry, n), closed: map[string]bool{}, answers: map[int]entry{}, seen: map[string]int{}}
 	for i := range j.recs {
 		j.recs[i] = &Record{State: "PENDING", Intention: "EXECUTE"}

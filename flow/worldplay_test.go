@@ -156,7 +156,8 @@ func (p *play) open() (*Runner, error) {
 	p.run++
 	p.mu.Unlock()
 	o := Options{
-		ID: "world", Storage: p, DeferReverts: p.deferring, NeverResolve: p.never, RevertErrors: p.revertsErrs, Inject: Values{},
+		ID: "world", Storage: p, DeferReverts: p.deferring, NeverResolve: p.never, RevertErrors: p.revertsErrs,
+		Inject:    Values{},
 		Listeners: []Listener{p.listen()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
 	}
 	p.root.each(func(f *part) {
@@ -200,7 +201,8 @@ func (p *play) measure(r *Runner) string {
 		p.tamper.gauge(&r.gauge)
 	}
 	fresh := newGauge(r.plan, r.recs)
-	if !slices.Equal(fresh.unclear, r.gauge.unclear) || !slices.Equal(fresh.unquiet, r.gauge.unquiet) || !slices.Equal(fresh.clear, r.gauge.clear) ||
+	if !slices.Equal(fresh.unclear, r.gauge.unclear) || !slices.Equal(fresh.unquiet, r.gauge.unquiet) ||
+		!slices.Equal(fresh.clear, r.gauge.clear) ||
 		!slices.Equal(fresh.quiet, r.gauge.quiet) {
 		return "the counters are not those of the states"
 	}
@@ -292,7 +294,8 @@ func (p *play) again(ctx context.Context, most int, step func(context.Context) (
 				return err
 			}
 		}
-		if snap, _ := p.store.Load(ctx); p.ran && slices.Contains([]lifecycle.State{Success, FailureState, Reverted}, snap.State) {
+		if snap, _ := p.store.Load(ctx); p.ran && slices.Contains([]lifecycle.State{Success, FailureState, Reverted},
+			snap.State) {
 			return nil // only the answer was lost
 		}
 	}

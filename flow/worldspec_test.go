@@ -189,7 +189,8 @@ func (a *author) join(f *part) {
 
 func (a *author) steer(name string) *steer {
 	a.left--
-	s := &steer{name: name + "_retry", n: a.IntN(4), kind: []string{"times", "times", "each", "values", "always", "custom", "custom"}[a.IntN(7)], all: a.chance(25), pause: a.chance(20)}
+	s := &steer{name: name + "_retry", n: a.IntN(4), kind: []string{"times", "times", "each", "values", "always",
+		"custom", "custom"}[a.IntN(7)], all: a.chance(25), pause: a.chance(20)}
 	s.then = []Decision{DecideRevert, DecideRevertAll}[a.IntN(2)]
 	if a.chance(20) {
 		s.priority = a.IntN(3)

@@ -72,9 +72,9 @@ func TestBadFiles(t *testing.T) {
 		{graph + "  - {task: a, run: x, requires: [c], provides: c}\n", "3:5: a requires c, which only itself provides"},
 		{head + "  - {task: a, run: x, requires: [b, b]}\n", "3:37: requires names b twice"},
 		{head + "  - {task: a, run: x, requires: [b], inject: {b: 1}}\n", "3:47: the argument b is there twice: it stands in one of requires, optional, inject"},
-		{head + "  - {task: a, run: x, inject: {PATH: 1}}\n", "3:5: the environment variable PATH is not for values: give the argument another name with rebind"},
-		{head + "  - {task: a, run: x, inject: {LD_PRELOAD: 1}}\n", "3:5: the environment variable LD_PRELOAD is not for values: give the argument another name with rebind"},
-		{head + "  - {task: a, run: x, inject: {1a: 1}}\n", "3:5: the argument 1a of a command must begin with a letter: it becomes an environment variable"},
+		{head + "  - {task: a, run: x, inject: {PATH: 1}}\n", "3:5: the environment variable PATH is not for values: rename the argument with rebind"},
+		{head + "  - {task: a, run: x, inject: {LD_PRELOAD: 1}}\n", "3:5: the environment variable LD_PRELOAD is not for values: rename the argument with rebind"},
+		{head + "  - {task: a, run: x, inject: {1a: 1}}\n", "3:5: the argument 1a of a command must begin with a letter: it is an environment variable"},
 		{head + "  - {task: a, run: x, inject: {a.b: 1, a-b: 2}}\n",
 			"3:5: the arguments a-b and a.b would be the same environment variable, a_b: give one another name with rebind"},
 		{head + "  - {task: a, run: x, after: b}\n", "3:23: after is for items of a graph; this one stands in linear"},
@@ -85,13 +85,13 @@ func TestBadFiles(t *testing.T) {
 			"3:5: these depend on each other in a circle: a, b"},
 		{graph + "  - {task: a, run: x, provides: p}\n  - {task: b, run: x, provides: p}\n  - {task: c, run: x, requires: p}\n",
 			`5:5: c requires "p", which both a and b provide`},
-		{graph + "  - {task: a, run: x, depth: all}\n", "3:23: depth says what is left out if when does not hold, and there is no when"},
+		{graph + "  - {task: a, run: x, depth: all}\n", "3:23: depth is what is left out if when does not hold, and there is no when"},
 		{graph + "  - {task: a, run: x, when: yes please}\n", "3:29: a condition is written as task: test, or with all, any, not, not as a text"},
 		{graph + "  - {task: a, run: x}\n  - {task: b, run: x, when: {a: {equal: 1}}}\n",
-			"4:33: the test says nothing: add one of equals, in, exists, greater, less, not; 4:34: a test has no key \"equal\"; is it equals?"},
+			"4:33: the test is empty: add one of equals, in, exists, greater, less, not; 4:34: a test has no key \"equal\"; is it equals?"},
 		{graph + "  - {task: a, run: x}\n  - {task: b, run: x, when: {a: {in: 1}}}\n", "4:38: in is a list of values, not a number"},
 		{graph + "  - {task: a, run: x}\n  - {task: b, run: x, when: {a: {less: [1]}}}\n", "4:40: less is a number or a text, not a list"},
-		{graph + "  - {name: p, linear: []}\n  - {task: b, run: x, when: {p: 1}}\n", "4:30: when looks at the result of a task, and p is none"},
+		{graph + "  - {name: p, linear: []}\n  - {task: b, run: x, when: {p: 1}}\n", "4:30: when names a task, and p is none"},
 		{graph + "  - {task: a, run: x}\ntarget: c\n", "4:9: target names c, which is no item of this graph (there are: a)"},
 		{head + "  - {linear: [], retry: 2}\n", "3:5: a part that is run again needs a name: its controller is stored under it"},
 		{head + "  - {each: x, task: a, run: x}\n", "3:5: each needs in: a list, or the name of an input that is one"},
@@ -127,7 +127,8 @@ func TestBadFiles(t *testing.T) {
 		{"<<: {flow: f}\n", "1:1: merge keys (<<) are not part of the language"},
 		{"? [a]\n: b\n", "2:1: not YAML: found an invalid key for this map"},
 	} {
-		_, err := Parse([]byte(c.text), Options{any: false, Commands: true, HTTP: anyClient(), Go: map[string]Func{"known": {}}})
+		_, err := Parse([]byte(c.text), Options{any: false, Commands: true, HTTP: anyClient(),
+			Go: map[string]Func{"known": {}}})
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -187,9 +188,10 @@ func TestBombs(t *testing.T) {
 		"keys":     {"inputs:\n" + strings.Repeat("  a: 1\n", 2000), "more than 1000 keys one below the other"},
 		"empty":    {strings.Repeat("- a:\n", 100_000), "more than 20000 keys and items without a value"},
 		"commas":   {"a: {" + strings.Repeat("b,", 100_000) + "}", "more than 20000 keys and items without a value"},
-		"lines":    {strings.Repeat("- {'b: ',c: d}\n", 9_000) + strings.Repeat("- [a,'b']\n", 9_000), "more than 10000 brackets and braces"},
-		"parts":    {"flow: f\nlinear:\n" + deep, "parts are nested more than 32 deep"},
-		"graph":    {"flow: f\ngraph:\n" + strings.Repeat("  - sleep: 1s\n", 2001), "a graph has at most 2000 items"},
+		"lines": {strings.Repeat("- {'b: ',c: d}\n", 9_000) + strings.Repeat("- [a,'b']\n", 9_000),
+			"more than 10000 brackets and braces"},
+		"parts": {"flow: f\nlinear:\n" + deep, "parts are nested more than 32 deep"},
+		"graph": {"flow: f\ngraph:\n" + strings.Repeat("  - sleep: 1s\n", 2001), "a graph has at most 2000 items"},
 	} {
 		if _, err := Parse([]byte(c.text), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %.300v, want %s", name, err, c.want)

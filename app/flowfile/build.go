@@ -15,7 +15,7 @@ import (
 // flow.ErrDuplicate and those of flow.Flow.Add.
 func (f *File) Flow(inputs flow.Values) (flow.Item, error) {
 	if f.o.any {
-		return nil, invalid(nil, "the flow %s was only looked at: it cannot be run", f.name)
+		return nil, invalid(nil, "the flow %s was read for inspection: it cannot be run", f.name)
 	}
 	values, err := f.Values(inputs)
 	if err != nil {
@@ -120,8 +120,10 @@ func (b *builder) task(k *task, name string, given flow.Values) (*flow.Task, err
 		return nil, invalid(nil, "the flow has more than %d tasks", MaxTasks)
 	}
 	t := &flow.Task{
-		Name: name, Version: k.version, Was: k.was, Priority: k.priority, Args: b.args(&k.args, given), Result: k.provides.result,
-		Signals: k.signals(b.o), Execute: k.execute(b.o), Revert: k.undoing(b.o), Attempts: k.attempts, Timeout: k.timeout,
+		Name: name, Version: k.version, Was: k.was, Priority: k.priority, Args: b.args(&k.args, given),
+		Result:  k.provides.result,
+		Signals: k.signals(b.o), Execute: k.execute(b.o), Revert: k.undoing(b.o), Attempts: k.attempts,
+		Timeout: k.timeout,
 	}
 	if k.undo != nil {
 		undo := b.args(k.undo, given)
@@ -203,13 +205,14 @@ func (b *builder) each(i *item) (flow.Item, error) {
 	if b.tasks++; b.tasks > MaxTasks {
 		return nil, invalid(nil, "the flow has more than %d tasks", MaxTasks)
 	}
-	collect := &flow.Task{Name: k.name, Args: flow.Args{Requires: wants}, Result: flow.One(gathers), Execute: func(_ context.Context, c *flow.Call) (any, error) {
-		list := make([]any, len(wants))
-		for n, name := range wants {
-			list[n] = c.Get(name)
-		}
-		return list, nil
-	}}
+	collect := &flow.Task{Name: k.name, Args: flow.Args{Requires: wants}, Result: flow.One(gathers),
+		Execute: func(_ context.Context, c *flow.Call) (any, error) {
+			list := make([]any, len(wants))
+			for n, name := range wants {
+				list[n] = c.Get(name)
+			}
+			return list, nil
+		}}
 	return flow.Linear(k.name, fan, collect), nil
 }
 

@@ -156,7 +156,8 @@ func (m *misser) need(at place, who, name string, have map[string]bool) {
 		m.wrong(at, "%s requires %s, which %s (line %d) provides, but not before it", who, name, by.name, by.Line)
 	default:
 		slices.Sort(known)
-		m.wrong(at, "%s requires %s, which no task provides and is no input of the flow%s", who, name, similar(name, known))
+		m.wrong(at, "%s requires %s, which no task provides and is no input of the flow%s", who, name,
+			similar(name, known))
 	}
 }
 

@@ -50,7 +50,8 @@ func (e *CommandError) FailureType() string { return TypeCommandFailed }
 // command reads what is to be run.
 func (r *reader) command(a *action, t *tree.Node) bool {
 	if !r.o.Commands && !r.o.any {
-		r.wrong(t.Position, "commands are off: the program that reads the file must allow them (flowfile.Options.Commands)")
+		r.wrong(t.Position, "commands are off: the program that reads the file must allow them "+
+			"(flowfile.Options.Commands)")
 	}
 	switch {
 	case t.Kind == tree.List && len(t.Items) > 0:
@@ -88,9 +89,12 @@ func (r *reader) dir(t *tree.Node) string {
 
 // reserved are variables that change what programs do before they read their arguments. A value that came from outside
 // must not be in them.
-var reserved = []string{"PATH", "HOME", "LANG", "LANGUAGE", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CDPATH", "GLOBIGNORE", "PS1", "PS2", "PS4", "PWD", "OLDPWD", "SHELL",
-	"TMPDIR", "TERM", "USER", "LOGNAME", "NODE_OPTIONS", "RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERL5DB", "JAVA_TOOL_OPTIONS", "EDITOR", "VISUAL", "PAGER",
-	"PROMPT_COMMAND", "HOSTALIASES", "LOCALDOMAIN", "GCONV_PATH", "OPTIND", "http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY", "HTTP_PROXY"}
+var reserved = []string{"PATH", "HOME", "LANG", "LANGUAGE", "IFS", "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "CDPATH",
+	"GLOBIGNORE", "PS1", "PS2", "PS4", "PWD", "OLDPWD", "SHELL",
+	"TMPDIR", "TERM", "USER", "LOGNAME", "NODE_OPTIONS", "RUBYOPT", "RUBYLIB", "PERL5OPT", "PERL5LIB", "PERL5DB",
+	"JAVA_TOOL_OPTIONS", "EDITOR", "VISUAL", "PAGER",
+	"PROMPT_COMMAND", "HOSTALIASES", "LOCALDOMAIN", "GCONV_PATH", "OPTIND", "http_proxy", "https_proxy", "all_proxy",
+	"HTTPS_PROXY", "HTTP_PROXY"}
 
 var reservedPrefixes = []string{"LD_", "DYLD_", "LC_", "BASH_", "PYTHON", "GIT_", "SSH_", "STAGEPOST_"}
 
@@ -123,12 +127,15 @@ func (r *reader) variables(k *task) {
 	for _, name := range slices.Compact(names) {
 		v := variable(name)
 		switch other, there := of[v]; {
-		case slices.Contains(reserved, v) || slices.ContainsFunc(reservedPrefixes, func(p string) bool { return strings.HasPrefix(v, p) }):
-			r.wrong(k.place, "the environment variable %s is not for values: give the argument another name with rebind", v)
+		case slices.Contains(reserved, v) || slices.ContainsFunc(reservedPrefixes, func(p string) bool {
+			return strings.HasPrefix(v, p)
+		}):
+			r.wrong(k.place, "the environment variable %s is not for values: rename the argument with rebind", v)
 		case v[0] >= '0' && v[0] <= '9':
-			r.wrong(k.place, "the argument %s of a command must begin with a letter: it becomes an environment variable", name)
+			r.wrong(k.place, "the argument %s of a command must begin with a letter: it is an environment variable", name)
 		case there:
-			r.wrong(k.place, "the arguments %s and %s would be the same environment variable, %s: give one another name with rebind", other, name, v)
+			r.wrong(k.place, "the arguments %s and %s would be the same environment variable, %s: give one another "+
+				"name with rebind", other, name, v)
 		}
 		of[v] = name
 	}

@@ -20,14 +20,16 @@ func TestEnvironmentIsOurs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := map[string]bool{"STAGEPOST_COMMANDS": true, "PATH": true, "HOME": true, "LANG": true, "PWD": true, "OLDPWD": true, "SHLVL": true, "_": true, "cpus": true,
+	allowed := map[string]bool{"STAGEPOST_COMMANDS": true, "PATH": true, "HOME": true, "LANG": true, "PWD": true,
+		"OLDPWD": true, "SHLVL": true, "_": true, "cpus": true,
 		"STAGEPOST_FLOW": true, "STAGEPOST_TASK": true, "STAGEPOST_KEY": true, "STAGEPOST_ATTEMPT": true}
 	for _, line := range strings.Split(v.(string), "\n") {
 		if name, _, _ := strings.Cut(line, "="); !allowed[name] {
 			t.Errorf("the command sees %s", line)
 		}
 	}
-	for _, want := range []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "cpus=2", "STAGEPOST_TASK=a", "STAGEPOST_KEY=f/a/1"} {
+	for _, want := range []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "cpus=2", "STAGEPOST_TASK=a",
+		"STAGEPOST_KEY=f/a/1"} {
 		if !strings.Contains("\n"+v.(string)+"\n", "\n"+want+"\n") {
 			t.Errorf("the command does not see %s:\n%s", want, v)
 		}
@@ -36,7 +38,8 @@ func TestEnvironmentIsOurs(t *testing.T) {
 
 // hostile are values that would be a program if they ever stood in one.
 var hostile = []string{
-	"a b", "'", `"`, `'"'"'`, "$(touch pwned)", "`touch pwned`", "; touch pwned", "| touch pwned", "&& touch pwned", "\n touch pwned\n#", "--help", "-n", "*", "$HOME", "${x}", "%s%n",
+	"a b", "'", `"`, `'"'"'`, "$(touch pwned)", "`touch pwned`", "; touch pwned", "| touch pwned", "&& touch pwned",
+	"\n touch pwned\n#", "--help", "-n", "*", "$HOME", "${x}", "%s%n",
 	"\\", "\r\n", "\x01\x1b[31m", "ü€𝄞", "{y}", strings.Repeat("x", 90<<10),
 }
 
@@ -90,15 +93,17 @@ func TestCommandFailure(t *testing.T) {
 	_, err := one(t, "  - task: a\n    run: |\n      echo one >&2\n      exit 9\n", commands(t), "")
 	f := failureOf(t, err)
 	var e *CommandError
-	if f.Type != TypeCommandFailed || f.Message != "the command exited with 9: one" || !errors.As(err, &e) || e.Exit != 9 {
+	if f.Type != TypeCommandFailed || f.Message != "the command exited with 9: one" || !errors.As(err, &e) ||
+		e.Exit != 9 {
 		t.Errorf("%v", f)
 	}
 	_, err = one(t, "  - task: a\n    run: kill -9 $$\n", commands(t), "")
 	if f := failureOf(t, err); f.Message != "the command was ended by SIGKILL" {
 		t.Errorf("%v", f)
 	}
-	for text, want := range map[string]string{"false; true": "exited with 1", `echo "$nobody"`: "nobody"} { // sh -eu
-		if _, err := one(t, "  - task: a\n    run: '"+text+"'\n", commands(t), ""); !strings.Contains(failureOf(t, err).Message, want) {
+	for text, want := range map[string]string{"false; true": "exited with 1", `echo "$unset"`: "unset"} { // sh -eu
+		if _, err := one(t, "  - task: a\n    run: '"+text+"'\n", commands(t),
+			""); !strings.Contains(failureOf(t, err).Message, want) {
 			t.Error(err)
 		}
 	}
@@ -120,7 +125,8 @@ func TestOutputs(t *testing.T) {
 		{"", `{"a": [1, 2.5]}`},
 		{"    output: text\n", "one\n{\"a\": [1, 2.5]}"},
 	} {
-		if v, err := one(t, "  - task: a\n"+say+"    provides: x\n"+c.extra, commands(t), ""); err != nil || v != c.want {
+		if v, err := one(t, "  - task: a\n"+say+"    provides: x\n"+c.extra, commands(t), ""); err != nil ||
+			v != c.want {
 			t.Errorf("got %v, %v", v, err)
 		}
 	}
@@ -131,7 +137,8 @@ func TestOutputs(t *testing.T) {
 	for _, c := range []struct{ provides, run string }{
 		{"[y, x]", `echo '[1, "v"]'`}, {"[null, x]", `echo '[1, "v"]'`}, {"{keys: [x]}", `echo '{"x": "v"}'`},
 	} {
-		if v, err := one(t, "  - task: a\n    run: |\n      "+c.run+"\n    provides: "+c.provides+"\n", commands(t), ""); err != nil || v != "v" {
+		if v, err := one(t, "  - task: a\n    run: |\n      "+c.run+"\n    provides: "+c.provides+"\n", commands(t),
+			""); err != nil || v != "v" {
 			t.Errorf("%s: got %v, %v", c.provides, v, err)
 		}
 	}

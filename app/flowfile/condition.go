@@ -16,7 +16,7 @@ func (r *reader) condition(t *tree.Node) (term, []ref) {
 	c := conditions{reader: r}
 	what := c.term(t)
 	if len(c.froms) == 0 && what != nil {
-		r.wrong(t.Position, "the condition looks at no task")
+		r.wrong(t.Position, "the condition names no task")
 	}
 	return what, c.froms
 }
@@ -92,7 +92,7 @@ func some(terms []term) term {
 type test func(v any, there bool) bool
 
 var testKeys = table{
-	{"field", aText, "Look at an entry of the result; dots lead further in."},
+	{"field", aText, "An entry of the result in place of the whole; dots separate the names of inner entries."},
 	{"equals", anything, "It is this value."},
 	{"in", `{"type":"array"}`, "It is one of these values."},
 	{"exists", aFlag, "It is there and not null; false: it is not."},
@@ -119,7 +119,7 @@ func (c *conditions) test(t *tree.Node) test {
 		path = strings.Split(c.text(field, "field"), ".")
 	}
 	if len(all) == 0 {
-		c.wrong(t.Position, "the test says nothing: add one of equals, in, exists, greater, less, not")
+		c.wrong(t.Position, "the test is empty: add one of equals, in, exists, greater, less, not")
 	}
 	return func(v any, there bool) bool {
 		for _, name := range path {

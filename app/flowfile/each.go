@@ -33,7 +33,8 @@ func (r *reader) each(t *tree.Node) *each {
 	if match := t.Get("match"); match != nil {
 		e.match = r.text(match, "match")
 		if _, err := path.Match(e.match, ""); err != nil {
-			r.wrong(match.Position, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one of some", e.match)
+			r.wrong(match.Position, "%.60q is no pattern: * stands for any letters but /, ? for one, [a-z] for one "+
+				"of some", e.match)
 		}
 	}
 	e.pattern = flow.Pattern(r.oneOf(t.Get("order"), "order", "unordered", "linear"))
@@ -70,7 +71,8 @@ func (e *each) list(values flow.Values, placeholder bool) ([]any, error) {
 			return []any{"item"}, nil
 		}
 		if err := v.Into(&all); err != nil || v.Any() == nil {
-			return nil, invalid(nil, "the input %s must be a list: %s runs once for each of its items", e.from.name, e.arg)
+			return nil, invalid(nil, "the input %s must be a list: %s runs once for each of its items", e.from.name,
+				e.arg)
 		}
 		for i := range all {
 			all[i] = flow.ValueOf(all[i]).Any()
@@ -101,7 +103,8 @@ func label(v any) string {
 		text, _ = textOf(v)
 	}
 	plain := strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '.' || r == '_' || r == '/' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
+		if r < 0x80 && (r == '.' || r == '_' || r == '/' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' ||
+			r >= 'A' && r <= 'Z') {
 			return r
 		}
 		return '-'

@@ -51,23 +51,25 @@ func TestVM(t *testing.T) {
 		fail, failure string
 		want          []string
 	}{
-		{"", "", []string{"addresses/web-1", "disks/web-1-data", "disks/web-1-root", "reserved/web-1", "running/web-1"}},
+		{"", "", []string{"addresses/web-1", "disks/web-1-data", "disks/web-1-root", "reserved/web-1",
+			"running/web-1"}},
 		{"address", "no address is left", nil},
 		{"disk", "cannot be formatted", nil},
 		{"boot", "attempt 2: the kernel panics", nil},
 	} {
 		t.Run(c.fail, func(t *testing.T) {
-			world := t.TempDir()
-			r := begin(t, exampleText(t, "vm.yaml"), commands(t), flow.Values{"world": world, "fail": c.fail})
+			dir := t.TempDir()
+			r := begin(t, exampleText(t, "vm.yaml"), commands(t), flow.Values{"dir": dir, "fail": c.fail})
 			err := r.Run(t.Context())
 			if (err == nil) != (c.failure == "") || err != nil && !strings.Contains(err.Error(), c.failure) {
 				t.Errorf("error %v, want %q", err, c.failure)
 			}
-			if diff := cmp.Diff(c.want, listed(t, world)); diff != "" {
+			if diff := cmp.Diff(c.want, listed(t, dir)); diff != "" {
 				t.Errorf("what is left (-want +got):\n%s", diff)
 			}
 			if c.fail == "" {
-				if got, want := read1(t, world, "running/web-1"), "10.0.0.7 [\""+world+"/disks/web-1-root\",\""+world+"/disks/web-1-data\"]"; got != want {
+				if got, want := read1(t, dir, "running/web-1"), "10.0.0.7 [\""+dir+"/disks/web-1-root\",\""+dir+
+					"/disks/web-1-data\"]"; got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			} else if r.State() != flow.Reverted {
@@ -85,7 +87,8 @@ func TestSaga(t *testing.T) {
 	}{
 		{"small", nil, []string{"reserve A-1001", "charge 40", "ship for payment-of-reservation-A-1001"}},
 		{"large", flow.Values{"amount": 60, "express": true}, []string{
-			"charge 60", "courier A-1001", "reserve A-1001", "ship for payment-of-reservation-A-1001", "tell the manager of 60"}},
+			"ask the manager about 60", "charge 60", "courier A-1001", "reserve A-1001",
+			"ship for payment-of-reservation-A-1001"}},
 		{"refused", flow.Values{"amount": 101}, []string{"reserve A-1001", "release reservation-A-1001"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -121,7 +124,8 @@ func TestFanout(t *testing.T) {
 	}
 	report := filepath.Join(dir, "report")
 	in := flow.Values{"files": files, "report": report}
-	if err := begin(t, exampleText(t, "fanout.yaml"), commands(t), in).Run(t.Context()); err != nil || read1(t, report) != "3" {
+	if err := begin(t, exampleText(t, "fanout.yaml"), commands(t), in).Run(t.Context()); err != nil ||
+		read1(t, report) != "3" {
 		t.Errorf("got %s, %v", read1(t, report), err)
 	}
 	in["files"] = append(files, filepath.Join(dir, "missing.txt"))

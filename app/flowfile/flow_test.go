@@ -19,7 +19,7 @@ import (
 func failing(context.Context, *flow.Call) (any, error) { return nil, errors.New("no") }
 
 // notified are functions that determine what is called: "name(arguments)", and "-name" for reverts.
-func told(log *[]string) Options {
+func noting(log *[]string) Options {
 	note := func(sign string) flow.Do {
 		return func(_ context.Context, c *flow.Call) (any, error) {
 			text, _ := json.Marshal(c.Args())
@@ -28,7 +28,7 @@ func told(log *[]string) Options {
 		}
 	}
 	return Options{Go: map[string]Func{
-		"say":  {Execute: note(""), Revert: note("-")},
+		"echo": {Execute: note(""), Revert: note("-")},
 		"fail": {Execute: failing, Requires: []string{"why"}},
 	}}
 }
@@ -37,7 +37,7 @@ func told(log *[]string) Options {
 func play(t *testing.T, text string, inputs flow.Values) ([]string, error) {
 	t.Helper()
 	var log []string
-	item, err := mustParse(t, text, told(&log)).Flow(inputs)
+	item, err := mustParse(t, text, noting(&log)).Flow(inputs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,96 +58,96 @@ func TestLanguage(t *testing.T) {
 		{"arguments", `
 inputs: {a: 1, b: [x]}
 linear:
-  - {task: one, go: say, requires: [a], optional: {c: 3, b: 0}, inject: {v: {k: 1.5}}, provides: d}
-  - {task: two, go: say, rebind: {v: d}, provides: {keys: [k]}}
-  - {task: three, go: say, requires: [k]}
+  - {task: one, go: echo, requires: [a], optional: {c: 3, b: 0}, inject: {v: {k: 1.5}}, provides: d}
+  - {task: two, go: echo, rebind: {v: d}, provides: {keys: [k]}}
+  - {task: three, go: echo, requires: [k]}
 `, false, []string{`one{"a":1,"b":["x"],"c":3,"v":{"k":1.5}}`, `two{"v":{"k":1.5}}`, `three{"k":1.5}`}},
 		{"reverts", `
 linear:
-  - {task: one, go: say}
-  - {task: two, go: say, revert: {go: say, inject: {z: 1}}}
+  - {task: one, go: echo}
+  - {task: two, go: echo, revert: {go: echo, inject: {z: 1}}}
   - {task: three, go: fail, inject: {why: 1}}
 `, true, []string{`one{}`, `two{}`, `two{"z":1}`, `-one{}`}},
 		{"retry", `
 linear:
-  - {task: one, go: say, requires: [try], inject: {v: 1}}
+  - {task: one, go: echo, requires: [try], inject: {v: 1}}
   - {task: two, go: fail, inject: {why: 1}}
 retry: {times: 2, pause: 1ms}
 as: try
 `, true, []string{`one{"try":1,"v":1}`, `-one{"try":1,"v":1}`, `one{"try":2,"v":1}`, `-one{"try":2,"v":1}`}},
 		{"for each", `
-linear: [{task: one, go: say, requires: [it]}, {task: two, go: fail, inject: {why: 1}}]
+linear: [{task: one, go: echo, requires: [it]}, {task: two, go: fail, inject: {why: 1}}]
 for_each: [a, {b: 1}]
 as: it
 `, true, []string{`one{"it":"a"}`, `-one{"it":"a"}`, `one{"it":{"b":1}}`, `-one{"it":{"b":1}}`}},
 		{"for each of", `
 inputs: {hosts: [h1, h2]}
-linear: [{task: one, go: say, requires: [it]}, {task: two, go: fail, inject: {why: 1}}]
+linear: [{task: one, go: echo, requires: [it]}, {task: two, go: fail, inject: {why: 1}}]
 for_each_of: hosts
 as: it
 `, true, []string{`one{"it":"h1"}`, `-one{"it":"h1"}`, `one{"it":"h2"}`, `-one{"it":"h2"}`}},
 		{"only a part", `
 linear:
-  - {task: one, go: say}
+  - {task: one, go: echo}
   - name: p
     always_revert: true
-    linear: [{task: two, go: say}, {task: three, go: fail, inject: {why: 1}}]
+    linear: [{task: two, go: echo}, {task: three, go: fail, inject: {why: 1}}]
 `, true, []string{`one{}`, `two{}`, `-two{}`}},
 		{"all of it", `
 linear:
-  - {task: one, go: say}
-  - {name: p, revert_all: true, linear: [{task: two, go: say}, {task: three, go: fail, inject: {why: 1}}]}
+  - {task: one, go: echo}
+  - {name: p, revert_all: true, linear: [{task: two, go: echo}, {task: three, go: fail, inject: {why: 1}}]}
 `, true, []string{`one{}`, `two{}`, `-two{}`, `-one{}`}},
 		{"each", `
 inputs: {files: [b.c, a.c, a.h, "ä ö.c"]}
 linear:
-  - {each: v, in: files, match: "*.c", task: t, go: say, provides: all}
-  - {task: last, go: say, requires: [all]}
+  - {each: v, in: files, match: "*.c", task: t, go: echo, provides: all}
+  - {task: last, go: echo, requires: [all]}
 `, false, []string{`t/b.c{"v":"b.c"}`, `t/a.c{"v":"a.c"}`, `t/.c-70e84685267833c6{"v":"ä ö.c"}`, `last{"all":["b.c","a.c","ä ö.c"]}`}},
 		{"each in a line", `
-linear: [{each: v, in: [1, {a: 2}], order: linear, task: t, go: say}]
+linear: [{each: v, in: [1, {a: 2}], order: linear, task: t, go: echo}]
 `, false, []string{`t/1{"v":1}`, `t/a--2--7e8059f495589fcd{"v":{"a":2}}`}},
 		{"each of nothing", `
-linear: [{each: v, in: [], task: t, go: say, provides: all}, {task: last, go: say, requires: [all]}]
+linear: [{each: v, in: [], task: t, go: echo, provides: all}, {task: last, go: echo, requires: [all]}]
 `, false, []string{`last{"all":[]}`}},
 		{"graph", `
 graph:
-  - {task: c, go: say, requires: [b]}
-  - {task: d, go: say, after: [c, a]}
-  - {task: a, go: say, priority: -5}
-  - {task: b, go: say, inject: {v: 1}, provides: b}
+  - {task: c, go: echo, requires: [b]}
+  - {task: d, go: echo, after: [c, a]}
+  - {task: a, go: echo, priority: -5}
+  - {task: b, go: echo, inject: {v: 1}, provides: b}
 `, false, []string{`b{"v":1}`, `a{}`, `c{"b":1}`, `d{}`}},
 		{"target", `
 graph:
-  - {task: c, go: say, after: b}
-  - {task: b, go: say}
-  - {task: a, go: say}
+  - {task: c, go: echo, after: b}
+  - {task: b, go: echo}
+  - {task: a, go: echo}
 target: c
 `, false, []string{`b{}`, `c{}`}},
 		{"when", `
 graph:
-  - {task: a, go: say, inject: {v: {n: 5}}}
-  - {task: b, go: say, when: {a: {field: n, greater: 4}}}
-  - {task: c, go: say, when: {a: {field: n, less: 5}}}
-  - {task: d, go: say, after: c}
+  - {task: a, go: echo, inject: {v: {n: 5}}}
+  - {task: b, go: echo, when: {a: {field: n, greater: 4}}}
+  - {task: c, go: echo, when: {a: {field: n, less: 5}}}
+  - {task: d, go: echo, after: c}
 `, false, []string{`a{"v":{"n":5}}`, `b{}`}},
 		{"depth", `
 graph:
-  - {task: a, go: say, inject: {v: 5}}
-  - {task: c, go: say, when: {a: 6}, depth: atom}
-  - {task: d, go: say, after: c}
+  - {task: a, go: echo, inject: {v: 5}}
+  - {task: c, go: echo, when: {a: 6}, depth: atom}
+  - {task: d, go: echo, after: c}
 `, false, []string{`a{"v":5}`, `d{}`}},
 		{"two sources", `
 graph:
-  - {task: a, go: say, inject: {v: 5}}
-  - {task: b, go: say, inject: {v: x}}
-  - {task: c, go: say, when: {any: [{a: 6}, {b: {in: [x, y]}}]}}
-  - {task: d, go: say, when: {a: 5, b: y}}
+  - {task: a, go: echo, inject: {v: 5}}
+  - {task: b, go: echo, inject: {v: x}}
+  - {task: c, go: echo, when: {any: [{a: 6}, {b: {in: [x, y]}}]}}
+  - {task: d, go: echo, when: {a: 5, b: y}}
 `, false, []string{`a{"v":5}`, `b{"v":"x"}`, `c{}`}},
 		{"anchors", `
 linear:
-  - {task: a, go: say, inject: &i {v: 1}}
-  - {task: b, go: say, inject: *i}
+  - {task: a, go: echo, inject: &i {v: 1}}
+  - {task: b, go: echo, inject: *i}
 `, false, []string{`a{"v":1}`, `b{"v":1}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -164,16 +164,24 @@ linear:
 
 // TestConditions asks conditions about results.
 func TestConditions(t *testing.T) {
-	results := flow.Values{"a": 5, "s": "text", "m": map[string]any{"b": map[string]any{"c": true}, "n": nil}, "l": []any{1, "x"}, "z": nil}
+	results := flow.Values{"a": 5, "s": "text", "m": map[string]any{"b": map[string]any{"c": true}, "n": nil},
+		"l": []any{1, "x"}, "z": nil}
 	for text, want := range map[string]bool{
-		"a: 5": true, "a: 5.0": true, "a: '5'": false, "s: text": true, "l: [1, x]": true, "l: [x, 1]": false, "other: 5": false, "z: null": true,
-		"a: {equals: 5}": true, "a: {in: [1, 5]}": true, "a: {in: [1]}": false, "a: {greater: 4}": true, "a: {greater: 5}": false, "a: {less: 5.5}": true,
-		"s: {greater: tex}": true, "s: {greater: 4}": false, "s: {less: 4}": false, "z: {exists: true}": false, "z: {exists: false}": true, "other: {exists: false}": true,
-		"a: {exists: true}": true, "a: {not: 5}": false, "a: {not: {greater: 7}}": true, "other: {not: 5}": true, "m: {field: b.c, equals: true}": true,
-		"m: {field: b.d, exists: true}": false, "m: {field: n, exists: true}": false, "m: {field: n, equals: null}": true, "s: {field: x, exists: false}": true,
-		"a: {greater: 4, less: 6}": true, "a: {greater: 4, less: 5}": false, "{a: 5, s: no}": false, "{a: 5, s: text}": true,
-		"all: [{a: 5}, {s: text}]": true, "all: [{a: 5}, {s: no}]": false, "any: [{a: 6}, {s: text}]": true, "any: [{a: 6}, {s: no}]": false,
-		"not: {a: 5}": false, "not: {any: [{a: 6}, {not: {s: text}}]}": true,
+		"a: 5": true, "a: 5.0": true, "a: '5'": false, "s: text": true, "l: [1, x]": true, "l: [x, 1]": false,
+		"other: 5": false, "z: null": true,
+		"a: {equals: 5}": true, "a: {in: [1, 5]}": true, "a: {in: [1]}": false, "a: {greater: 4}": true,
+		"a: {greater: 5}": false, "a: {less: 5.5}": true,
+		"s: {greater: tex}": true, "s: {greater: 4}": false, "s: {less: 4}": false, "z: {exists: true}": false,
+		"z: {exists: false}": true, "other: {exists: false}": true,
+		"a: {exists: true}": true, "a: {not: 5}": false, "a: {not: {greater: 7}}": true, "other: {not: 5}": true,
+		"m: {field: b.c, equals: true}": true,
+		"m: {field: b.d, exists: true}": false, "m: {field: n, exists: true}": false,
+		"m: {field: n, equals: null}": true, "s: {field: x, exists: false}": true,
+		"a: {greater: 4, less: 6}": true, "a: {greater: 4, less: 5}": false, "{a: 5, s: no}": false,
+		"{a: 5, s: text}":          true,
+		"all: [{a: 5}, {s: text}]": true, "all: [{a: 5}, {s: no}]": false, "any: [{a: 6}, {s: text}]": true,
+		"any: [{a: 6}, {s: no}]": false,
+		"not: {a: 5}":            false, "not: {any: [{a: 6}, {not: {s: text}}]}": true,
 	} {
 		root, err := grow([]byte(text))
 		if err != nil {
@@ -233,24 +241,28 @@ func TestInputs(t *testing.T) {
 	for i := range got {
 		got[i].place = place{}
 	}
-	want := []Input{{Name: "a", Required: true, About: "what"}, {Name: "b", Default: 2}, {Name: "c", Default: map[string]any{"x": 1}}, {Name: "d"}}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Input{}, place{})); diff != "" || f.Name() != "f" || f.About() != "text" {
+	want := []Input{{Name: "a", Required: true, About: "what"}, {Name: "b", Default: 2},
+		{Name: "c", Default: map[string]any{"x": 1}}, {Name: "d"}}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(Input{}, place{})); diff != "" || f.Name() != "f" ||
+		f.About() != "text" {
 		t.Error(diff)
 	}
-	if _, err := f.Flow(nil); err == nil || err.Error() != "the flow f requires the input a" || !errors.Is(err, flow.ErrInvalid) {
+	if _, err := f.Flow(nil); err == nil || err.Error() != "the flow f requires the input a" ||
+		!errors.Is(err, flow.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := f.Flow(flow.Values{"a": 1, "e": 1}); err == nil || err.Error() != `the flow f has no input "e" (there are: a, b, c, d)` {
 		t.Error(err)
 	}
 	values, err := f.Values(flow.Values{"a": 1, "b": 3})
-	if diff := cmp.Diff(flow.Values{"a": 1, "b": 3, "c": map[string]any{"x": 1}, "d": nil}, values); diff != "" || err != nil {
+	if diff := cmp.Diff(flow.Values{"a": 1, "b": 3, "c": map[string]any{"x": 1}, "d": nil}, values); diff != "" ||
+		err != nil {
 		t.Error(diff, err)
 	}
 }
 
 func TestBadLists(t *testing.T) {
-	f := mustParse(t, "flow: f\ninputs: {l: {required: true}}\nlinear: [{each: x, in: l, task: t, go: say}]\n", Options{Go: map[string]Func{"say": {}}})
+	f := mustParse(t, "flow: f\ninputs: {l: {required: true}}\nlinear: [{each: x, in: l, task: t, go: echo}]\n", Options{Go: map[string]Func{"echo": {}}})
 	for _, c := range []struct {
 		list any
 		want string
@@ -261,7 +273,8 @@ func TestBadLists(t *testing.T) {
 		{make([]int, MaxTasks+1), "the flow has more than 100000 tasks"},
 		{[]string{"a"}, ""},
 	} {
-		if _, err := f.Flow(flow.Values{"l": c.list}); (err == nil) != (c.want == "") || err != nil && err.Error() != c.want {
+		if _, err := f.Flow(flow.Values{"l": c.list}); (err == nil) != (c.want == "") || err != nil &&
+			err.Error() != c.want {
 			t.Errorf("%v", err)
 		}
 	}
@@ -269,9 +282,9 @@ func TestBadLists(t *testing.T) {
 
 func TestFactory(t *testing.T) {
 	var log []string
-	build := Factory(told(&log))
+	build := Factory(noting(&log))
 	args, err := json.Marshal(Arguments{
-		File:   "flow: f\ninputs: {n: 1}\nlinear: [{task: a, go: say, requires: [n]}]\n",
+		File:   "flow: f\ninputs: {n: 1}\nlinear: [{task: a, go: echo, requires: [n]}]\n",
 		Inputs: map[string]flow.Value{"n": flow.ValueOf(1 << 60)},
 	})
 	if err != nil {
@@ -309,7 +322,8 @@ func TestPauses(t *testing.T) {
 	if !slices.Equal(got, []time.Duration{1, 2, 4, 5, 5}) || (&again{pause: time.Second}).wait(9) != time.Second {
 		t.Error(got)
 	}
-	for text, want := range map[string]time.Duration{"1d": 24 * time.Hour, "1.5d12h": 48 * time.Hour, "10ms": 10 * time.Millisecond} {
+	for text, want := range map[string]time.Duration{"1d": 24 * time.Hour, "1.5d12h": 48 * time.Hour,
+		"10ms": 10 * time.Millisecond} {
 		if got, err := span(text); got != want || err != nil {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
@@ -352,9 +366,9 @@ linear:
   - {task: five, http: {url: "http://x/{a}"}}
 `
 	want := []string{
-		"2:16: warning: nobody uses the input b",
+		"2:16: warning: the input b is not used",
 		"6:5: warning: $a outside of double quotes falls apart at spaces and stars: write \"$a\"",
-		"7:15: note: nobody uses y, which one provides",
+		"7:15: note: y, which one provides, is not used",
 		"8:13: warning: one uses $c, which is not among its arguments: add requires: [c]",
 		"11:5: warning: a list is not read by a shell: $c stays as it is; write run as text",
 		"14:5: warning: $a outside of double quotes falls apart at spaces and stars: write \"$a\"",
@@ -398,7 +412,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("flow: f\ngraph:\n  - {task: a, sleep: 1s}\n  - {task: b, when: {a: {not: {in: [1]}}}, http: {url: '{x}/{y}?{z}', method: POST, body: '{\"a\": {b}}'}}\n")
 	f.Add("a: &a [*a]\n")
-	o := Options{Commands: true, HTTP: anyClient(), Go: map[string]Func{"say": {}}}
+	o := Options{Commands: true, HTTP: anyClient(), Go: map[string]Func{"echo": {}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		began := time.Now()
 		file, err := Parse([]byte(text), o)
@@ -409,7 +423,7 @@ func FuzzParse(f *testing.F) {
 		var all Mistakes
 		if err != nil {
 			if !errors.As(err, &all) || len(all) == 0 || all[0].Line < 1 || all[0].Column < 1 {
-				t.Errorf("no place in %v", err)
+				t.Errorf("no position in %v", err)
 			}
 			_ = all.Excerpts()
 			return

@@ -32,7 +32,7 @@ func Lint(text []byte, checks ...Check) []Finding {
 	for _, k := range r.tasks {
 		l.commands(k)
 		if slices.Contains(checks, CheckReverts) && k.revert == nil && k.act != nil && k.effects() {
-			l.say(k.place, IsNote, "%s has no revert: what it did stays if the flow is reverted", k.name)
+			l.report(k.place, IsNote, "%s has no revert: what it did stays if the flow is reverted", k.name)
 		}
 	}
 	slices.SortStableFunc(r.notes, func(a, b Finding) int {
@@ -53,8 +53,9 @@ type linter struct {
 	used map[string]bool // values that somebody takes
 }
 
-func (l *linter) say(at place, s Severity, format string, args ...any) {
-	l.notes = append(l.notes, Finding{Line: at.Line, Column: at.Column, Severity: s, Text: fmt.Sprintf(format, args...)})
+func (l *linter) report(at place, s Severity, format string, args ...any) {
+	l.notes = append(l.notes, Finding{Line: at.Line, Column: at.Column, Severity: s,
+		Text: fmt.Sprintf(format, args...)})
 }
 
 // uses collects what is taken: by arguments, conditions, fan-outs and controllers.
@@ -100,8 +101,11 @@ func (l *linter) ownRevert(k *task) {
 		return
 	}
 	for _, name := range k.provides.names() {
-		if k.revert.request != nil && slices.ContainsFunc(k.revert.request.wants, func(one ref) bool { return one.name == name }) ||
-			k.revert.kind == "go" || k.revert.script != "" && mentions(k.revert.script, variable(name)) || k.revert.argv != nil {
+		if k.revert.request != nil && slices.ContainsFunc(k.revert.request.wants, func(one ref) bool {
+			return one.name == name
+		}) ||
+			k.revert.kind == "go" || k.revert.script != "" && mentions(k.revert.script, variable(name)) ||
+			k.revert.argv != nil {
 			l.used[name] = true
 		}
 	}
@@ -110,7 +114,7 @@ func (l *linter) ownRevert(k *task) {
 func (l *linter) inputs() {
 	for _, in := range l.file.inputs {
 		if !l.used[in.Name] {
-			l.say(in.place, IsWarning, "nobody uses the input %s", in.Name)
+			l.report(in.place, IsWarning, "the input %s is not used", in.Name)
 		}
 	}
 }
@@ -119,7 +123,7 @@ func (l *linter) results() {
 	for _, k := range l.tasks {
 		for _, name := range k.provides.names() {
 			if !l.used[name] {
-				l.say(k.provides.place, IsNote, "nobody uses %s, which %s provides", name, k.name)
+				l.report(k.provides.place, IsNote, "%s, which %s provides, is not used", name, k.name)
 			}
 		}
 	}
@@ -166,26 +170,31 @@ func (l *linter) variablesOf(k *task, a *action, names []string, values map[stri
 	for _, text := range a.argv {
 		for _, v := range scan(text) {
 			if has[v.name] && !slices.Contains([]string{"sh", "bash", "dash", "ksh"}, a.argv[0]) {
-				l.say(a.place, IsWarning, "a list is not read by a shell: $%s stays as it is; write run as text", v.name)
+				l.report(a.place, IsWarning, "a list is not read by a shell: $%s stays as it is; write run as text",
+					v.name)
 			}
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, v := range scan(a.script) {
 		switch {
-		case told[v.name]:
+		case reported[v.name]:
 		case has[v.name] && a.noEnv:
-			l.say(a.place, IsWarning, "with env: false there is no variable $%s: read it from standard input", v.name)
+			l.report(a.place, IsWarning, "with env: false there is no variable $%s: read it from standard input",
+				v.name)
 		case has[v.name] && !v.quoted:
-			l.say(a.place, IsWarning, "$%s outside of double quotes falls apart at spaces and stars: write \"$%s\"", v.name, v.name)
+			l.report(a.place, IsWarning, "$%s outside of double quotes falls apart at spaces and stars: write \"$%s\"",
+				v.name, v.name)
 		case !has[v.name] && values[v.name] && !v.assigned:
-			l.say(a.place, IsWarning, "%s uses $%s, which is not among its arguments: add requires: [%s]", k.name, v.name, v.name)
-		case !has[v.name] && !v.assigned && !v.guarded && !setsByName(a.script, v.name) && !given(v.name) && !opaque(a.script):
-			l.say(a.place, IsWarning, "%s uses $%s, which nothing sets%s", k.name, v.name, likely(v.name, has))
+			l.report(a.place, IsWarning, "%s uses $%s, which is not among its arguments: add requires: [%s]", k.name,
+				v.name, v.name)
+		case !has[v.name] && !v.assigned && !v.guarded && !setsByName(a.script, v.name) && !given(v.name) &&
+			!opaque(a.script):
+			l.report(a.place, IsWarning, "%s uses $%s, which nothing sets%s", k.name, v.name, likely(v.name, has))
 		default:
 			continue
 		}
-		told[v.name] = true
+		reported[v.name] = true
 	}
 }
 
@@ -228,7 +237,8 @@ func scan(text string) []used {
 				from++
 			}
 			to := from
-			for to < len(text) && (text[to] == '_' || text[to] >= '0' && text[to] <= '9' || text[to] >= 'a' && text[to] <= 'z' || text[to] >= 'A' && text[to] <= 'Z') {
+			for to < len(text) && (text[to] == '_' || text[to] >= '0' && text[to] <= '9' || text[to] >= 'a' &&
+				text[to] <= 'z' || text[to] >= 'A' && text[to] <= 'Z') {
 				to++
 			}
 			if name := text[from:to]; name != "" {
@@ -257,7 +267,8 @@ func assignedIn(text, name string) bool {
 		if alone && end < len(text) && text[end] == '=' {
 			return true
 		}
-		if words := strings.Fields(text[:at]); alone && len(words) > 0 && slices.Contains([]string{"for", "read", "-r", "local", "export"}, words[len(words)-1]) {
+		if words := strings.Fields(text[:at]); alone && len(words) > 0 &&
+			slices.Contains([]string{"for", "read", "-r", "local", "export"}, words[len(words)-1]) {
 			return true
 		}
 		from = end

@@ -55,7 +55,8 @@ func read(text []byte, o Options) (*File, *reader) {
 func grow(text []byte) (*tree.Node, error) {
 	return tree.Read(text, tree.Options{
 		Nodes: maxNodes, Levels: maxLevels, Aliases: true, Number: asFlowsSee, Quote: true,
-		Noun: "flow", Second: "a second document: a file holds one flow", Merge: "merge keys (<<) are not part of the language",
+		Noun: "flow", Second: "a second document: a file holds one flow",
+		Merge: "merge keys (<<) are not part of the language",
 	})
 }
 
@@ -91,7 +92,8 @@ func (r *reader) input(t *tree.Node) {
 	for _, m := range t.Members {
 		in := Input{Name: m.Name, place: m.Position}
 		if !nameForm.MatchString(m.Name) {
-			r.wrong(m.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores", m.Name)
+			r.wrong(m.Position, "%.40q is no name: 1 to 200 letters, digits, dots, hyphens, slashes and underscores",
+				m.Name)
 			continue
 		}
 		if m.Value.Kind != tree.Mapping {
@@ -106,7 +108,8 @@ func (r *reader) input(t *tree.Node) {
 				if in.Default = def.Plain(); in.Required {
 					r.wrong(m.Value.At("default"), "an input that is required needs no default")
 				} else if err := in.checkPath(in.Default); err != nil {
-					r.wrong(m.Value.At("default"), "the default of a path must be absolute: nobody knows yet where the flow is submitted")
+					r.wrong(m.Value.At("default"),
+						"the default of a path must be absolute: a file has no directory of its own")
 				}
 			}
 		}

@@ -22,7 +22,8 @@ func (r *reader) part(t *tree.Node, name string, depth int) *part {
 		switch {
 		case found == nil:
 		case items != nil:
-			r.wrong(t.At(string(pattern)), "%s is %s already: it is one of linear, unordered, graph", or(name, "it"), p.pattern)
+			r.wrong(t.At(string(pattern)), "%s is %s already: it is one of linear, unordered, graph", or(name, "it"),
+				p.pattern)
 		default:
 			items, p.pattern = found, pattern
 		}
@@ -38,7 +39,8 @@ func (r *reader) part(t *tree.Node, name string, depth int) *part {
 	p.again = r.again(t, name)
 	if items.Kind != tree.List {
 		if items.Kind != tree.Leaf || items.Value != nil {
-			r.wrong(items.Position, "%s is a list of items, each with a hyphen before it, not %s", p.pattern, items.Describe())
+			r.wrong(items.Position, "%s is a list of items, each with a hyphen before it, not %s", p.pattern,
+				items.Describe())
 		}
 		items = &tree.Node{Kind: tree.List}
 	}
@@ -138,7 +140,8 @@ func (r *reader) again(t *tree.Node, name string) *again {
 			continue
 		}
 		if a.way != "" {
-			r.wrong(t.At(k), "there is %s already: a part has one of retry, for_each, for_each_of, always_revert", a.way)
+			r.wrong(t.At(k), "there is %s already: a part has one of retry, for_each, for_each_of, always_revert",
+				a.way)
 			continue
 		}
 		a.way, a.place = k, t.At(k)
@@ -209,7 +212,7 @@ func (r *reader) link(i *item, t *tree.Node, within flow.Pattern) {
 	if depth := t.Get("depth"); depth != nil {
 		i.depth = flow.Depth(r.oneOf(depth, "depth", "all", "flow", "neighbors", "atom"))
 		if t.Get("when") == nil {
-			r.wrong(t.At("depth"), "depth says what is left out if when does not hold, and there is no when")
+			r.wrong(t.At("depth"), "depth is what is left out if when does not hold, and there is no when")
 		}
 	}
 }
@@ -221,7 +224,8 @@ func (r *reader) links(p *part) {
 	for _, i := range p.items {
 		if i.part != nil {
 			if first, twice := there[i.title()]; twice {
-				r.wrong(i.place, "there is something called %s already in this graph, in line %d", i.title(), first.Line)
+				r.wrong(i.place, "there is something called %s already in this graph, in line %d", i.title(),
+					first.Line)
 			}
 		}
 		there[i.title()] = i
@@ -231,7 +235,8 @@ func (r *reader) links(p *part) {
 		found := there[one.name]
 		switch {
 		case found == nil:
-			r.wrong(one.place, "%s names %s, which is no item of this graph%s", what, one.name, similar(one.name, titles))
+			r.wrong(one.place, "%s names %s, which is no item of this graph%s", what, one.name,
+				similar(one.name, titles))
 		case found == self:
 			r.wrong(one.place, "%s waits for itself", one.name)
 			found = nil
@@ -244,7 +249,7 @@ func (r *reader) links(p *part) {
 		}
 		for _, one := range i.froms {
 			if found := look("when", one, i); found != nil && (found.part != nil || found.each != nil) {
-				r.wrong(one.place, "when looks at the result of a task, and %s is none", one.name)
+				r.wrong(one.place, "when names a task, and %s is none", one.name)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 const paths = `flow: f
 inputs:
-  world: {required: true, path: true}
+  image: {required: true, path: true}
   also: {path: true, default: ""}
   text: a
 linear:
@@ -38,8 +38,9 @@ func TestPaths(t *testing.T) {
 		give any
 		want any
 	}{
-		{"world", "vm", "/home/ann/vm"}, {"world", "../vm/.", "/home/vm"}, {"world", "/vm", "/vm"}, {"world", "", ""}, {"world", nil, nil}, {"world", 5, 5},
-		{"world", []any{"a", "/b", 7}, []any{"/home/ann/a", "/b", 7}}, {"text", "vm", "vm"},
+		{"image", "vm", "/home/ann/vm"}, {"image", "../vm/.", "/home/vm"}, {"image", "/vm", "/vm"}, {"image", "", ""},
+		{"image", nil, nil}, {"image", 5, 5},
+		{"image", []any{"a", "/b", 7}, []any{"/home/ann/a", "/b", 7}}, {"text", "vm", "vm"},
 	} {
 		if diff := cmp.Diff(c.want, below(c.name, c.give)); diff != "" {
 			t.Errorf("%s %v (-want +got):\n%s", c.name, c.give, diff)
@@ -50,15 +51,16 @@ func TestPaths(t *testing.T) {
 		want string
 	}{
 		{"/vm", ""}, {"", ""}, {nil, ""}, {[]any{"/a", "/b"}, ""}, {[]any{}, ""},
-		{"vm", `the input world is a path and must be absolute here, not "vm"`}, {[]any{"/a", "b"}, `the input world is a path and must be absolute here, not "b"`},
-		{5, "the input world must be a path, or a list of them"}, {[]any{"/a", nil}, "the input world must be a path, or a list of them"},
+		{"vm", `the input image is a path and must be absolute here, not "vm"`}, {[]any{"/a", "b"}, `the input image is a path and must be absolute here, not "b"`},
+		{5, "the input image must be a path, or a list of them"}, {[]any{"/a", nil}, "the input image must be a path, or a list of them"},
 	} {
-		_, err := f.Flow(flow.Values{"world": c.give, "text": "relative/is/fine"})
+		_, err := f.Flow(flow.Values{"image": c.give, "text": "relative/is/fine"})
 		if (err == nil) != (c.want == "") || err != nil && (err.Error() != c.want || !errors.Is(err, flow.ErrInvalid)) {
 			t.Errorf("%v: %v, want %q", c.give, err, c.want)
 		}
 	}
-	if _, err := Parse([]byte(strings.Replace(paths, `default: ""`, "default: here", 1)), Options{}); err == nil || !strings.Contains(err.Error(), "must be absolute") {
+	if _, err := Parse([]byte(strings.Replace(paths, `default: ""`, "default: here", 1)), Options{}); err == nil ||
+		!strings.Contains(err.Error(), "must be absolute") {
 		t.Errorf("a relative default: %v", err)
 	}
 }
@@ -66,7 +68,7 @@ func TestPaths(t *testing.T) {
 // TestSketch: a file is examined without its inputs, without its functions, and with all that may be off; it cannot be
 // run from there.
 func TestSketch(t *testing.T) {
-	f, err := Look([]byte(`flow: f
+	f, err := Inspect([]byte(`flow: f
 inputs: {files: {required: true, path: true}, out: {required: true}}
 linear:
   - {each: file, in: files, task: sum, go: digest}

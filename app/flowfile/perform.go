@@ -130,12 +130,14 @@ func (a *action) run(ctx context.Context, o *Options, c *flow.Call, output strin
 	if a.script != "" {
 		argv = []string{"sh", "-eu", "-c", a.script, c.Atom}
 	}
-	out, err := o.Commander.Run(ctx, &process.Command{Argv: argv, Env: env, Stdin: append(stdin, '\n'), Dir: a.dir, Most: MaxOutput, Grace: termination})
+	out, err := o.Commander.Run(ctx, &process.Command{Argv: argv, Env: env, Stdin: append(stdin, '\n'), Dir: a.dir,
+		Most: MaxOutput, Grace: termination})
 	if err != nil {
 		return nil, err
 	}
 	if out.Exit != 0 || out.Signal != "" || out.Limit != "" {
-		return nil, &CommandError{Exit: out.Exit, Signal: out.Signal, Limit: out.Limit, Stderr: strings.TrimSpace(strings.ToValidUTF8(string(out.Stderr), "\uFFFD"))}
+		return nil, &CommandError{Exit: out.Exit, Signal: out.Signal, Limit: out.Limit,
+			Stderr: strings.TrimSpace(strings.ToValidUTF8(string(out.Stderr), "\uFFFD"))}
 	}
 	return result(out.Stdout, output)
 }
@@ -144,7 +146,8 @@ func (a *action) run(ctx context.Context, o *Options, c *flow.Call, output strin
 func (a *action) environment(o *Options, c *flow.Call, values flow.Values) ([]string, error) {
 	env := []string{
 		"PATH=" + o.Path, "LANG=C.UTF-8",
-		"STAGEPOST_FLOW=" + c.Flow, "STAGEPOST_TASK=" + c.Atom, "STAGEPOST_KEY=" + c.Key(), fmt.Sprintf("STAGEPOST_ATTEMPT=%d", c.Attempt),
+		"STAGEPOST_FLOW=" + c.Flow, "STAGEPOST_TASK=" + c.Atom, "STAGEPOST_KEY=" + c.Key(),
+		fmt.Sprintf("STAGEPOST_ATTEMPT=%d", c.Attempt),
 	}
 	if c.Failure != nil {
 		text := strings.ReplaceAll(c.Failure.Type+": "+c.Failure.Message, "\x00", "\uFFFD")
@@ -160,10 +163,14 @@ func (a *action) environment(o *Options, c *flow.Call, values flow.Values) ([]st
 			return nil, fmt.Errorf("%s of %s: %w", name, c.Atom, err)
 		}
 		if total += len(name) + len(text); len(text) > longestVar || total > longestEnv {
-			return nil, invalid([]string{c.Atom}, "the value %s is too long for the environment of a command (%d bytes): set env: false, and read it from standard input", name, len(text))
+			return nil, invalid([]string{c.Atom},
+				"the value %s is too long for the environment of a command (%d bytes): set env: false, and read it "+
+					"from standard input", name, len(text))
 		}
 		if strings.Contains(text, "\x00") {
-			return nil, invalid([]string{c.Atom}, "the value %s holds a NUL byte, which the environment of a command cannot: set env: false, and read it from standard input", name)
+			return nil, invalid([]string{c.Atom},
+				"the value %s holds a NUL byte, which the environment of a command cannot: set env: false, and read "+
+					"it from standard input", name)
 		}
 		env = append(env, variable(name)+"="+text)
 	}

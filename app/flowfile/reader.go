@@ -166,7 +166,8 @@ func (r *reader) take(name string, at place) {
 		return
 	}
 	if first, there := r.taken[name]; there {
-		r.wrong(at, "there is something called %s already, in line %d: every task has a name of its own", name, first.Line)
+		r.wrong(at, "there is something called %s already, in line %d: every task has a name of its own", name,
+			first.Line)
 		return
 	}
 	r.taken[name] = at

@@ -42,7 +42,8 @@ type field struct {
 var headerName = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,100}$`)
 
 // ownHeaders are not for files: they state where a message ends and who is asked.
-var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer", "Expect", "Keep-Alive"}
+var ownHeaders = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Te", "Trailer",
+	"Expect", "Keep-Alive"}
 
 // http reads a request.
 func (r *reader) http(a *action, t *tree.Node) {
@@ -92,7 +93,8 @@ func (r *reader) fields(t *tree.Node, what string, want func(place, template)) [
 	}
 	var all []field
 	for _, m := range t.Members {
-		if what == "headers" && (!headerName.MatchString(m.Name) || slices.Contains(ownHeaders, http.CanonicalHeaderKey(m.Name))) {
+		if what == "headers" && (!headerName.MatchString(m.Name) ||
+			slices.Contains(ownHeaders, http.CanonicalHeaderKey(m.Name))) {
 			r.wrong(m.Position, "%.60q is no header that a file may set", m.Name)
 			continue
 		}
@@ -269,14 +271,16 @@ func (q *request) do(ctx context.Context, o *Options, key, output string, value 
 	}
 	failed.Status = resp.StatusCode
 	if !q.expected(resp.StatusCode) {
-		if c := resp.StatusCode; c < 500 && c != http.StatusRequestTimeout && c != http.StatusTooEarly && c != http.StatusTooManyRequests {
+		if c := resp.StatusCode; c < 500 && c != http.StatusRequestTimeout && c != http.StatusTooEarly &&
+			c != http.StatusTooManyRequests {
 			failed.Type = TypeHTTPRefused
 		}
 		failed.Body = strings.ToValidUTF8(string(body[:min(len(body), 512)]), "\uFFFD")
 		return nil, failed
 	}
 	if len(body) > MaxOutput {
-		return nil, &process.OutputError{Type: process.TypeOutputTooLarge, Text: fmt.Sprintf("the answer has more than %d bytes", MaxOutput)}
+		return nil, &process.OutputError{Type: process.TypeOutputTooLarge,
+			Text: fmt.Sprintf("the answer has more than %d bytes", MaxOutput)}
 	}
 	if kind := resp.Header.Get("Content-Type"); output == "" && len(body) > 0 && isJSON(kind) {
 		output = "json"

@@ -30,7 +30,8 @@ func serve(t *testing.T, status int) string {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_ = json.NewEncoder(w).Encode(seen{r.Method, r.RequestURI, string(body), r.Header.Get("Content-Type"), r.Header.Get("Idempotency-Key"), r.Header.Get("X-Note")})
+		_ = json.NewEncoder(w).Encode(seen{r.Method, r.RequestURI, string(body), r.Header.Get("Content-Type"),
+			r.Header.Get("Idempotency-Key"), r.Header.Get("X-Note")})
 	}))
 	t.Cleanup(s.Close)
 	return s.URL
@@ -104,11 +105,13 @@ func TestRefusedValues(t *testing.T) {
 }
 
 func TestRequestFailures(t *testing.T) {
-	for status, kind := range map[int]string{404: TypeHTTPRefused, 302: TypeHTTPRefused, 500: TypeHTTPUnavailable, 429: TypeHTTPUnavailable} {
+	for status, kind := range map[int]string{404: TypeHTTPRefused, 302: TypeHTTPRefused, 500: TypeHTTPUnavailable,
+		429: TypeHTTPUnavailable} {
 		base := serve(t, status)
 		_, err := ask(t, `url: "{base}/x?secret={v}"`, flow.Values{"base": base})
 		f := failureOf(t, err)
-		if f.Type != kind || !strings.HasPrefix(f.Message, "GET "+base+"/x: ") || strings.Contains(f.Message, base+"/x?") {
+		if f.Type != kind || !strings.HasPrefix(f.Message, "GET "+base+"/x: ") ||
+			strings.Contains(f.Message, base+"/x?") {
 			t.Errorf("%d: %s %s", status, f.Type, f.Message)
 		}
 		if _, err := ask(t, `url: "{base}/", expect: [404, 302, 500, 429]`, flow.Values{"base": base}); err != nil {
@@ -117,19 +120,26 @@ func TestRequestFailures(t *testing.T) {
 	}
 	guarded := "flow: f\ninputs: {base: {required: true}}\nlinear:\n  - task: a\n    http: {url: '{base}/'}\n"
 	for base, want := range map[string]string{
-		serve(t, 200): "is loopback", "http://169.254.169.254": "is link-local", "http://[::1]:8080": "is loopback", "http://10.1.2.3:25": "port 25 is not allowed",
+		serve(t, 200): "is loopback", "http://169.254.169.254": "is link-local", "http://[::1]:8080": "is loopback",
+		"http://10.1.2.3:25": "port 25 is not allowed",
 	} {
 		r := begin(t, guarded, Options{HTTP: fetch.New(fetch.Policy{})}, flow.Values{"base": base})
-		if f := failureOf(t, r.Run(t.Context())); !strings.Contains(f.Message, want) || strings.HasPrefix(want, "port") && f.Type != TypeHTTPForbidden {
+		if f := failureOf(t, r.Run(t.Context())); !strings.Contains(f.Message, want) ||
+			strings.HasPrefix(want, "port") && f.Type != TypeHTTPForbidden {
 			t.Errorf("%s: %s %s", base, f.Type, f.Message)
 		}
 	}
 }
 
 func TestLargeAnswer(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(make([]byte, MaxOutput+1)) }))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write(make([]byte, MaxOutput+1))
+	}))
 	defer s.Close()
-	if f := failureOf(t, func() error { _, err := ask(t, `url: "{base}/"`, flow.Values{"base": s.URL}); return err }()); f.Type != process.TypeOutputTooLarge {
+	if f := failureOf(t, func() error {
+		_, err := ask(t, `url: "{base}/"`, flow.Values{"base": s.URL})
+		return err
+	}()); f.Type != process.TypeOutputTooLarge {
 		t.Error(f)
 	}
 }
@@ -154,7 +164,8 @@ linear:
     revert: {http: {method: DELETE, url: "{base}/things/{id}"}}
   - {task: fail, go: fail}
 `
-	r := begin(t, text, Options{HTTP: anyClient(), Go: map[string]Func{"fail": {Execute: failing}}}, flow.Values{"base": s.URL})
+	r := begin(t, text, Options{HTTP: anyClient(), Go: map[string]Func{"fail": {Execute: failing}}},
+		flow.Values{"base": s.URL})
 	if err := r.Run(t.Context()); err == nil || !cmp.Equal(deleted, []string{"/things/17"}) {
 		t.Errorf("%v, %v", err, deleted)
 	}

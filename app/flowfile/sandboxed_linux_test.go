@@ -18,7 +18,8 @@ var boxes = map[string]*sandbox.Sandbox{}
 func TestMain(m *testing.M) {
 	sandbox.Init()
 	for _, tier := range []string{sandbox.Native, sandbox.Bwrap, sandbox.None} {
-		if box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: "stagepost-flowfile-" + tier}); err == nil {
+		if box, err := sandbox.Open(context.Background(),
+			sandbox.Options{Tier: tier, Name: "stagepost-flowfile-" + tier}); err == nil {
 			boxes[tier] = box
 		}
 	}
@@ -60,7 +61,8 @@ func TestLimitFails(t *testing.T) {
 // TestLimitCounts: a command that met a limit has failed, also with the exit code 0.
 func TestLimitCounts(t *testing.T) {
 	for limit, want := range map[string]string{"": "", "it wrote more than it may": "it wrote more than it may"} {
-		o := Options{Commands: true, Commander: commander(func(context.Context, *process.Command) (*process.Output, error) {
+		o := Options{Commands: true, Commander: commander(func(context.Context, *process.Command) (*process.Output,
+			error) {
 			return &process.Output{Limit: limit}, nil
 		})}
 		_, err := one(t, "  - task: a\n    run: exit 0\n", o, "")

@@ -33,13 +33,15 @@ func Schema() []byte {
 			"properties": map[string]any{
 				"all": someConditions, "any": someConditions, "not": pointer("condition"),
 			},
-			"additionalProperties": map[string]any{"anyOf": []any{pointer("test"), map[string]any{"type": []string{"string", "number", "boolean", "null", "array"}}}},
-			"description":          "TASK: test; several hold together. all and any take lists of conditions, not takes one.",
+			"additionalProperties": map[string]any{"anyOf": []any{pointer("test"),
+				map[string]any{"type": []string{"string", "number", "boolean", "null", "array"}}}},
+			"description": "TASK: test; several hold together. all and any take lists of conditions, not takes one.",
 		},
 	}
 	doc := object(fileTable, "flow")
 	doc["$schema"], doc["$id"] = "https://json-schema.org/draft/2020-12/schema", SchemaID
-	doc["title"], doc["description"] = "Stagepost flow", "A flow of tasks that can be taken back, in one YAML file. See docs/flows.md."
+	doc["title"], doc["description"] = "Stagepost flow",
+		"A flow of tasks that can be reverted, in one YAML file. See docs/flows.md."
 	doc["oneOf"] = []any{required("linear"), required("unordered"), required("graph")}
 	doc["$defs"] = defs
 	text, err := json.MarshalIndent(doc, "", "  ")

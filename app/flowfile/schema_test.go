@@ -66,7 +66,8 @@ func TestSchemaFits(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"linear: []", "flow: f", "{flow: f, linear: [], graph: []}", "{flow: f, linear: [{task: a, rum: x}]}", "{flow: a b, linear: []}",
+		"linear: []", "flow: f", "{flow: f, linear: [], graph: []}", "{flow: f, linear: [{task: a, rum: x}]}",
+		"{flow: a b, linear: []}",
 		"{flow: f, linear: [{each: a, task: b}]}", "{flow: f, linear: [{task: a, sleep: soon}]}", "{flow: f, graph: [{task: a, when: {}}]}",
 	} {
 		if validate(text) == nil {
@@ -78,7 +79,8 @@ func TestSchemaFits(t *testing.T) {
 // TestEveryKeyIsDescribed needs a sentence for each key, and its mention in the reference.
 func TestEveryKeyIsDescribed(t *testing.T) {
 	page := read1(t, "../../docs/flows.md")
-	for _, table := range []table{fileTable, partTable, eachTable, revertTable, inputKeys, retryKeys, waitKeys, attemptKeys, httpKeys, providesKeys, testKeys} {
+	for _, table := range []table{fileTable, partTable, eachTable, revertTable, inputKeys, retryKeys, waitKeys,
+		attemptKeys, httpKeys, providesKeys, testKeys} {
 		for _, k := range table {
 			if !strings.HasSuffix(k.doc, ".") {
 				t.Errorf("the doc of %s is no sentence: %q", k.name, k.doc)

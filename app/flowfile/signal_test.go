@@ -28,7 +28,8 @@ func TestSignalsOfFiles(t *testing.T) {
 			return Options{Go: map[string]Func{"ask": {Signals: signals}}}
 		}
 		r := begin(t, text, ask(flow.Signal[int]("number")), nil)
-		for name, err := range map[string]error{"the right type": r.Signal("approved", c.good), "any type": r.Signal("any", c.bad), "of a function": r.Signal("number", 5)} {
+		for name, err := range map[string]error{"the right type": r.Signal("approved", c.good),
+			"any type": r.Signal("any", c.bad), "of a function": r.Signal("number", 5)} {
 			if err != nil {
 				t.Errorf("%s: %s: %v", c.kind, name, err)
 			}
@@ -40,7 +41,7 @@ func TestSignalsOfFiles(t *testing.T) {
 			t.Errorf("%s: got %v", c.kind, err)
 		}
 		if r := begin(t, text, ask(), nil); r.Signal("number", 5) == nil {
-			t.Error("the control: nobody declares number")
+			t.Error("the control: no task declares number")
 		}
 	}
 	_, err := Parse([]byte("flow: f\nlinear:\n  - wait: {signal: a, type: bolean}\n"), Options{})

@@ -166,7 +166,8 @@ func (r *reader) args(t *tree.Node) args {
 	}
 	for _, one := range append(a.optional[:len(a.optional):len(a.optional)], a.inject...) {
 		if seen[one.name] {
-			r.wrong(one.place, "the argument %s is there twice: it stands in one of requires, optional, inject", one.name)
+			r.wrong(one.place, "the argument %s is there twice: it stands in one of requires, optional, inject",
+				one.name)
 		}
 		seen[one.name] = true
 	}
@@ -249,7 +250,8 @@ func (r *reader) provides(t *tree.Node) provides {
 		}
 		seen[name] = true
 		if i := slices.IndexFunc(r.inputs, func(in Input) bool { return in.Name == name }); i >= 0 {
-			r.wrong(t.Position, "%s is an input of the flow (line %d): a result needs another name", name, r.inputs[i].place.Line)
+			r.wrong(t.Position, "%s is an input of the flow (line %d): a result needs another name", name,
+				r.inputs[i].place.Line)
 		}
 	}
 	return p
@@ -290,7 +292,8 @@ func (r *reader) attempts(t *tree.Node) flow.Attempts {
 	if t.Get("max") == nil {
 		r.wrong(t.Position, "attempts needs max: how often it is tried in all")
 	}
-	a := flow.Attempts{Max: r.whole(t.Get("max"), "max", 1, 1), First: r.span(t.Get("first"), "first"), Longest: r.span(t.Get("longest"), "longest")}
+	a := flow.Attempts{Max: r.whole(t.Get("max"), "max", 1, 1), First: r.span(t.Get("first"), "first"),
+		Longest: r.span(t.Get("longest"), "longest")}
 	if unless := r.names(t.Get("unless"), "unless"); len(unless) > 0 {
 		a.Until = func(f *flow.Failure) bool {
 			return slices.ContainsFunc(unless, func(one ref) bool { return f.Caused(one.name) })

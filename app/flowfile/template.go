@@ -116,7 +116,8 @@ func (a address) fill(value lookup) (string, error) {
 // base checks a value that is the beginning of a URL.
 func base(text string) (string, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || strings.ContainsAny(text, "?#\\ \t\r\n") {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		strings.ContainsAny(text, "?#\\ \t\r\n") {
 		return "", fmt.Errorf("it is no base of a URL: http:// or https://, a host, and perhaps a path")
 	}
 	return strings.TrimRight(text, "/"), nil

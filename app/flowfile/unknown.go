@@ -11,7 +11,8 @@ import (
 var shellSets = []string{"PWD", "OLDPWD", "IFS", "PPID", "OPTIND", "OPTARG", "PS1", "PS2", "PS4", "LINENO"}
 
 // commandHas are the variables that every command has; see [action.environment] and [Command].
-var commandHas = []string{"PATH", "LANG", "HOME", "STAGEPOST_FLOW", "STAGEPOST_TASK", "STAGEPOST_KEY", "STAGEPOST_ATTEMPT", "STAGEPOST_FAILURE", "STAGEPOST_COMMANDS"}
+var commandHas = []string{"PATH", "LANG", "HOME", "STAGEPOST_FLOW", "STAGEPOST_TASK", "STAGEPOST_KEY",
+	"STAGEPOST_ATTEMPT", "STAGEPOST_FAILURE", "STAGEPOST_COMMANDS"}
 
 // given reports whether a variable is there without being an argument: numbers are those of functions and of set.
 func given(name string) bool {
@@ -44,7 +45,7 @@ func segments(script string) [][]string {
 	return all
 }
 
-// setsByName tells whether a command of the text sets variables that it names as words: read a b, local a b.
+// setsByName reports whether a command of the text sets variables that it names as words: read a b, local a b.
 func setsByName(script, name string) bool {
 	return slices.ContainsFunc(segments(script), func(words []string) bool {
 		at := slices.IndexFunc(words, func(w string) bool {

@@ -21,7 +21,7 @@ const paid = flow.Signal[string]("paid")
 var (
 	traveller = flow.Name[string]("traveller")
 	ticket    = flow.Name[string]("ticket")
-	room      = flow.Name[string]("room")
+	suite     = flow.Name[string]("suite")
 	answer    = flow.Name[string]("answer")
 )
 
@@ -47,13 +47,13 @@ func (a *agency) trip() *flow.Flow {
 	payment.Result = flow.One(answer.String())
 	return flow.Linear("trip",
 		flow.Func1("flight", traveller, ticket, a.book("flight"), a.cancel),
-		flow.Func1("hotel", traveller, room, a.book("room"), a.cancel),
+		flow.Func1("hotel", traveller, suite, a.book("suite"), a.cancel),
 		payment,
-		flow.Proc3("send", ticket, room, answer, func(_ context.Context, ticket, room, answer string) error {
+		flow.Proc3("send", ticket, suite, answer, func(_ context.Context, ticket, suite, answer string) error {
 			if answer != "yes" {
 				return errors.New("the bank said " + answer)
 			}
-			fmt.Fprintln(a.out, "sent", ticket, "and", room)
+			fmt.Fprintln(a.out, "sent", ticket, "and", suite)
 			return nil
 		}, nil),
 	)

@@ -9,19 +9,19 @@ import (
 
 const want = `
 booked a flight for Ada
-booked a room for Ada
-sent flight of Ada and room of Ada
+booked a suite for Ada
+sent flight of Ada and suite of Ada
 SUCCESS <nil>
 booked a flight for Ben
-booked a room for Ben
-cancelled the room of Ben
+booked a suite for Ben
+cancelled the suite of Ben
 cancelled the flight of Ben
 REVERTED the bank said no
 booked a flight for Cleo
-booked a room for Cleo
-cancelled the room of Cleo
+booked a suite for Cleo
+cancelled the suite of Cleo
 cancelled the flight of Cleo
-REVERTED the signal paid did not come within 1h0m0s
+REVERTED the signal paid did not come within 1h
 `
 
 func TestRun(t *testing.T) {

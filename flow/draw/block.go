@@ -132,7 +132,8 @@ func (s *status) noteLines() []string {
 	}
 	lines := wrap(cut(s.note, longestNote), noteMost)
 	if len(lines) > mostNoteLines {
-		lines = append(lines[:mostNoteLines-1], cut(strings.Join(lines[mostNoteLines-1:mostNoteLines+1], " "), noteMost))
+		lines = append(lines[:mostNoteLines-1], cut(strings.Join(lines[mostNoteLines-1:mostNoteLines+1], " "),
+			noteMost))
 	}
 	return lines
 }
@@ -193,7 +194,8 @@ func (b *block) column() *block {
 		if i > 0 {
 			before := b.items[i-1]
 			x := inner.w / 2
-			b.strokes = append(b.strokes, &stroke{x1: x, x2: x, y1: inner.h, bend1: inner.h, bend2: inner.h, y2: inner.h + drop, head: true, from: before, to: item})
+			b.strokes = append(b.strokes, &stroke{x1: x, x2: x, y1: inner.h, bend1: inner.h, bend2: inner.h,
+				y2: inner.h + drop, head: true, from: before, to: item})
 			inner.h += drop
 		}
 		item.shift((inner.w-item.w)/2, inner.h)

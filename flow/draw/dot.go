@@ -105,8 +105,10 @@ func wrap(text string, most int) (lines []string) {
 func DOT(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) error {
 	root := opts.read(o, records)
 	d := &dot{}
-	fmt.Fprintf(&d.b, "digraph %s {\n    rankdir=TB\n    compound=true\n    node [fontname=\"sans-serif\", fontsize=12, style=filled]\n"+
-		"    edge [fontname=\"sans-serif\", fontsize=10]\n    fontname=\"sans-serif\"\n    fontsize=12\n", dotText(root.name))
+	fmt.Fprintf(&d.b, "digraph %s {\n    rankdir=TB\n    compound=true\n"+
+		"    node [fontname=\"sans-serif\", fontsize=12, style=filled]\n"+
+		"    edge [fontname=\"sans-serif\", fontsize=10]\n    fontname=\"sans-serif\"\n    fontsize=12\n",
+		dotText(root.name))
 	d.part(root, "    ")
 	d.links(root)
 	d.b.WriteString("}\n")
@@ -127,10 +129,12 @@ func (d *dot) part(p *part, indent string) {
 			shape = "box"
 		}
 		l := p.status.look
-		fmt.Fprintf(&d.b, "%s%s [label=%s, shape=%s, fillcolor=%q, color=%q%s]\n", indent, d.ids.of(p), label, shape, l.fill, l.stroke, dotEdge(l.class))
+		fmt.Fprintf(&d.b, "%s%s [label=%s, shape=%s, fillcolor=%q, color=%q%s]\n", indent, d.ids.of(p), label, shape,
+			l.fill, l.stroke, dotEdge(l.class))
 		return
 	}
-	fmt.Fprintf(&d.b, "%ssubgraph cluster_%s {\n%s    label=%s\n%s    style=rounded\n", indent, d.ids.of(p), indent, label, indent)
+	fmt.Fprintf(&d.b, "%ssubgraph cluster_%s {\n%s    label=%s\n%s    style=rounded\n", indent, d.ids.of(p), indent,
+		label, indent)
 	if p.retry != nil {
 		d.part(p.retry, indent+"    ")
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 func ExampleTree() {
-	f := flow.Linear("publish", &flow.Task{Name: "fetch"}, flow.Unordered("check", &flow.Task{Name: "virus-scan"}, &flow.Task{Name: "checksums"}).With(flow.Times(3)))
+	f := flow.Linear("publish", &flow.Task{Name: "fetch"},
+		flow.Unordered("check", &flow.Task{Name: "virus-scan"}, &flow.Task{Name: "checksums"}).With(flow.Times(3)))
 	o, err := flow.OutlineOf(f)
 	if err != nil {
 		fmt.Println(err)
@@ -19,10 +20,13 @@ func ExampleTree() {
 	records := []flow.Record{ // as storage has them
 		{Name: "fetch", Kind: flow.KindTask, State: flow.Success, Began: began, Ended: began.Add(2 * time.Second)},
 		{Name: "check_retry", Kind: flow.KindRetry, State: flow.Success, History: make(flow.History, 2)},
-		{Name: "virus-scan", Kind: flow.KindTask, State: flow.Running, Began: began.Add(3 * time.Second), Progress: 0.4},
-		{Name: "checksums", Kind: flow.KindTask, State: flow.FailureState, Failure: &flow.Failure{Type: "Mismatch", Message: "3 of 90 files"}},
+		{Name: "virus-scan", Kind: flow.KindTask, State: flow.Running, Began: began.Add(3 * time.Second),
+			Progress: 0.4},
+		{Name: "checksums", Kind: flow.KindTask, State: flow.FailureState,
+			Failure: &flow.Failure{Type: "Mismatch", Message: "3 of 90 files"}},
 	}
-	for _, line := range draw.Tree(o, records, draw.TreeOptions{State: flow.Running, Now: began.Add(15 * time.Second), Width: 80}) {
+	for _, line := range draw.Tree(o, records, draw.TreeOptions{State: flow.Running, Now: began.Add(15 * time.Second),
+		Width: 80}) {
 		fmt.Println(line)
 	}
 	// Output:

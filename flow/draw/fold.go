@@ -48,7 +48,9 @@ func (p *part) fold(most int, places *int) {
 		return
 	}
 	if p.pattern == flow.PatternUnordered { // the rest is stated last
-		slices.SortStableFunc(items, func(a, b *part) int { return cmp.Compare(b2i(a.kind == kindRest), b2i(b.kind == kindRest)) })
+		slices.SortStableFunc(items, func(a, b *part) int {
+			return cmp.Compare(b2i(a.kind == kindRest), b2i(b.kind == kindRest))
+		})
 	}
 	p.items, p.links = items, relink(p.links, at)
 	p.bound(max(*places, most), places)

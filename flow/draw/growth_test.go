@@ -20,7 +20,8 @@ func tangle(n int) *flow.Outline {
 		if i > 0 {
 			o.Links = append(o.Links, flow.OutlinedLink{From: i - 1, To: i})
 		}
-		o.Links = append(o.Links, flow.OutlinedLink{From: i, To: third + i}, flow.OutlinedLink{From: third + i, To: 2*third + i}, flow.OutlinedLink{From: third - 1, To: 2*third + i})
+		o.Links = append(o.Links, flow.OutlinedLink{From: i, To: third + i},
+			flow.OutlinedLink{From: third + i, To: 2*third + i}, flow.OutlinedLink{From: third - 1, To: 2*third + i})
 	}
 	return o
 }
@@ -31,7 +32,8 @@ func TestTangle(t *testing.T) {
 	o := tangle(30_000)
 	records := []flow.Record{{Name: "t29998", Kind: flow.KindTask, State: flow.FailureState}}
 	for name, size := range map[string]int{
-		"svg": len(drawn(t, draw.SVG, o, records, draw.Options{})), "dot": len(drawn(t, draw.DOT, o, records, draw.Options{})),
+		"svg":     len(drawn(t, draw.SVG, o, records, draw.Options{})),
+		"dot":     len(drawn(t, draw.DOT, o, records, draw.Options{})),
 		"mermaid": len(drawn(t, draw.Mermaid, o, records, draw.Options{})),
 	} {
 		if size > 8<<20 {
@@ -52,7 +54,8 @@ func TestTangle(t *testing.T) {
 		t.Errorf("many of them have %d bytes", size)
 	}
 	small := tangle(1200)
-	if all := drawn(t, draw.SVG, small, nil, draw.Options{Most: -1}); !strings.Contains(all, "t1199") || strings.Contains(all, " more") {
+	if all := drawn(t, draw.SVG, small, nil, draw.Options{Most: -1}); !strings.Contains(all, "t1199") ||
+		strings.Contains(all, " more") {
 		t.Error("not all are drawn where that is asked for")
 	}
 }

@@ -19,14 +19,17 @@ import (
 
 const evil = "x\x1b[31m\x1b]0;title\x07\"]; </text><script>alert(1)</script>\r\n\u202eback\u2066 \x00\xff\ufffe & `#59; | {{ }} --> end\u009b"
 
-// hostile is a flow whose every text tries to leave its place.
+// hostile is a flow all of whose texts try to leave their boxes.
 func hostile() (*flow.Outline, []flow.Record) {
-	names := []string{evil, evil + "2", strings.Repeat("漢字", 300), strings.Repeat("e\u0301\u0302\u0303", 2000), "- item", "1. item", "end", ""}
-	o := &flow.Outline{Kind: flow.KindFlow, Name: evil, Pattern: flow.Pattern("graph"), Retry: &flow.Outline{Kind: flow.KindRetry, Name: evil + "r"}}
+	names := []string{evil, evil + "2", strings.Repeat("漢字", 300), strings.Repeat("e\u0301\u0302\u0303", 2000),
+		"- item", "1. item", "end", ""}
+	o := &flow.Outline{Kind: flow.KindFlow, Name: evil, Pattern: flow.Pattern("graph"),
+		Retry: &flow.Outline{Kind: flow.KindRetry, Name: evil + "r"}}
 	records := []flow.Record{{Name: evil + "gone", State: lifecycle.State(evil)}}
 	for i, name := range names {
 		o.Items = append(o.Items, &flow.Outline{Kind: flow.KindTask, Name: name})
-		r := flow.Record{Name: name, Kind: flow.KindTask, State: flow.FailureState, Began: began, Ended: now, Failure: &flow.Failure{Type: evil, Message: evil + strings.Repeat("long ", 5000)}}
+		r := flow.Record{Name: name, Kind: flow.KindTask, State: flow.FailureState, Began: began, Ended: now,
+			Failure: &flow.Failure{Type: evil, Message: evil + strings.Repeat("long ", 5000)}}
 		switch i {
 		case 1:
 			r.State, r.Waits, r.Awaits = flow.Running, true, evil
@@ -38,7 +41,8 @@ func hostile() (*flow.Outline, []flow.Record) {
 		records = append(records, r)
 	}
 	o.Items = append(o.Items, nil, &flow.Outline{Kind: flow.KindFlow, Name: evil, Pattern: flow.Pattern(evil)})
-	o.Links = []flow.OutlinedLink{{From: 0, To: 1, Depth: flow.Depth(evil)}, {From: 3, To: 1}, {From: -1, To: 99}, {From: 2, To: 2}, {From: 1, To: 4}}
+	o.Links = []flow.OutlinedLink{{From: 0, To: 1, Depth: flow.Depth(evil)}, {From: 3, To: 1}, {From: -1, To: 99},
+		{From: 2, To: 2}, {From: 1, To: 4}}
 	return o, records
 }
 
@@ -95,8 +99,10 @@ func TestTreesReachTerminalsClean(t *testing.T) {
 	for _, wide := range []bool{false, true} {
 		for _, colour := range []bool{false, true} {
 			name := fmt.Sprintf("unicode=%v colour=%v", wide, colour)
-			lines := draw.Tree(o, recs, draw.TreeOptions{State: lifecycle.State(evil), Now: now, Width: 70, Unicode: wide, Color: colour})
-			lines = append(lines, draw.TimelineText(draw.SpansOf(recs, now), draw.TimelineOptions{Width: 70, Unicode: wide, Color: colour})...)
+			lines := draw.Tree(o, recs, draw.TreeOptions{State: lifecycle.State(evil), Now: now, Width: 70,
+				Unicode: wide, Color: colour})
+			lines = append(lines, draw.TimelineText(draw.SpansOf(recs, now),
+				draw.TimelineOptions{Width: 70, Unicode: wide, Color: colour})...)
 			for _, l := range lines {
 				if strings.Contains(l, "\n") || len(l) > 2000 {
 					t.Errorf("%s: one line became several, or too long: %d bytes", name, len(l))
@@ -152,7 +158,8 @@ func fan(pattern flow.Pattern) (*flow.Outline, []flow.Record) {
 	for i := range 1000 {
 		name := fmt.Sprintf("part-%03d", i)
 		o.Items = append(o.Items, &flow.Outline{Kind: flow.KindTask, Name: name})
-		r := flow.Record{Name: name, Kind: flow.KindTask, State: flow.Success, Began: began, Ended: began.Add(time.Second)}
+		r := flow.Record{Name: name, Kind: flow.KindTask, State: flow.Success, Began: began,
+			Ended: began.Add(time.Second)}
 		switch {
 		case i == 700:
 			r.State, r.Failure = flow.FailureState, &flow.Failure{Type: "IOError", Message: "disk full"}
@@ -188,7 +195,8 @@ func TestAThousandTasks(t *testing.T) {
 		}
 		lines := draw.Tree(o, recs, draw.TreeOptions{Now: now, MaxLines: 8, Width: 100})
 		text := strings.Join(lines, "\n")
-		for _, want := range []string{"part-700", "part-800", "part-900", "... 994 more: 947 SUCCESS, 47 PENDING", "disk full", "waits for the signal go"} {
+		for _, want := range []string{"part-700", "part-800", "part-900", "... 994 more: 947 SUCCESS, 47 PENDING",
+			"disk full", "waits for the signal go"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s tree lacks %s:\n%s", pattern, want, text)
 			}

@@ -195,7 +195,8 @@ func (s *sheet) onto(b *block) {
 				b.labels = append(b.labels, c.label)
 			case s.Bottom(n) > top:
 				b.strokes = append(b.strokes, &stroke{
-					x1: n.X, x2: n.X, y1: top, bend1: top, bend2: top, y2: s.Bottom(n), dashed: len(n.Down) > 0 && n.Down[0].Data,
+					x1: n.X, x2: n.X, y1: top, bend1: top, bend2: top, y2: s.Bottom(n),
+					dashed: len(n.Down) > 0 && n.Down[0].Data,
 				})
 			}
 		}
@@ -203,8 +204,10 @@ func (s *sheet) onto(b *block) {
 	for _, l := range s.Links {
 		top, bottom := l.Top.Data, l.Bottom.Data
 		b.strokes = append(b.strokes, &stroke{
-			x1: l.XTop, x2: l.XBottom, y1: s.Bottom(l.Top), bend1: s.Bottoms[l.Top.Rank], bend2: s.Tops[l.Bottom.Rank], y2: s.Top(l.Bottom),
-			dashed: l.Data, head: bottom.block != nil, from: top.block, to: bottom.block, label: cmp.Or(bottom.label, top.label),
+			x1: l.XTop, x2: l.XBottom, y1: s.Bottom(l.Top), bend1: s.Bottoms[l.Top.Rank], bend2: s.Tops[l.Bottom.Rank],
+			y2:     s.Top(l.Bottom),
+			dashed: l.Data, head: bottom.block != nil, from: top.block, to: bottom.block,
+			label: cmp.Or(bottom.label, top.label),
 		})
 	}
 }

@@ -97,7 +97,8 @@ func (b *block) crossed(s *stroke) []string {
 	return found
 }
 
-var states = []lifecycle.State{flow.Pending, flow.Running, flow.Success, flow.FailureState, flow.Reverting, flow.Reverted, flow.RevertFailure, flow.Ignore, "", "odd"}
+var states = []lifecycle.State{flow.Pending, flow.Running, flow.Success, flow.FailureState, flow.Reverting,
+	flow.Reverted, flow.RevertFailure, flow.Ignore, "", "odd"}
 
 // anyFlow draws nested flows with hostile links, and records of some of their atoms.
 func anyFlow(t *rapid.T) (*flow.Outline, []flow.Record) {
@@ -106,12 +107,16 @@ func anyFlow(t *rapid.T) (*flow.Outline, []flow.Record) {
 	var item func(depth int) *flow.Outline
 	atom := func(kind flow.Kind) *flow.Outline {
 		n++
-		o := &flow.Outline{Kind: kind, Name: fmt.Sprintf("%s-%d", strings.Repeat("task", rapid.IntRange(1, 12).Draw(t, "long")), n)}
+		o := &flow.Outline{Kind: kind, Name: fmt.Sprintf("%s-%d",
+			strings.Repeat("task", rapid.IntRange(1, 12).Draw(t, "long")), n)}
 		if rapid.Bool().Draw(t, "known") {
-			r := flow.Record{Name: o.Name, Kind: kind, State: rapid.SampledFrom(states).Draw(t, "state"), Progress: rapid.Float64Range(0, 1).Draw(t, "progress")}
-			r.Attempts, r.Waits, r.Awaits = rapid.IntRange(0, 3).Draw(t, "attempts"), rapid.Bool().Draw(t, "waits"), "signal"
+			r := flow.Record{Name: o.Name, Kind: kind, State: rapid.SampledFrom(states).Draw(t, "state"),
+				Progress: rapid.Float64Range(0, 1).Draw(t, "progress")}
+			r.Attempts, r.Waits, r.Awaits = rapid.IntRange(0, 3).Draw(t, "attempts"), rapid.Bool().Draw(t, "waits"),
+				"signal"
 			if rapid.Bool().Draw(t, "failed") {
-				r.Failure = &flow.Failure{Type: "E", Message: strings.Repeat("why ", rapid.IntRange(0, 30).Draw(t, "message"))}
+				r.Failure = &flow.Failure{Type: "E", Message: strings.Repeat("why ",
+					rapid.IntRange(0, 30).Draw(t, "message"))}
 			}
 			records = append(records, r)
 		}
@@ -122,7 +127,8 @@ func anyFlow(t *rapid.T) (*flow.Outline, []flow.Record) {
 			return atom(flow.KindTask)
 		}
 		o := &flow.Outline{Kind: flow.KindFlow, Name: fmt.Sprintf("flow-%d", n)}
-		o.Pattern = rapid.SampledFrom([]flow.Pattern{flow.PatternLinear, flow.PatternUnordered, flow.PatternGraph}).Draw(t, "pattern")
+		o.Pattern = rapid.SampledFrom([]flow.Pattern{flow.PatternLinear, flow.PatternUnordered,
+			flow.PatternGraph}).Draw(t, "pattern")
 		if rapid.IntRange(0, 2).Draw(t, "retry") == 0 {
 			o.Retry = atom(flow.KindRetry)
 		}
@@ -134,7 +140,8 @@ func anyFlow(t *rapid.T) (*flow.Outline, []flow.Record) {
 			for range rapid.IntRange(0, 2*size).Draw(t, "links") {
 				o.Links = append(o.Links, flow.OutlinedLink{
 					From: rapid.IntRange(-1, size).Draw(t, "from"), To: rapid.IntRange(-1, size).Draw(t, "to"),
-					Depth: rapid.SampledFrom([]flow.Depth{"", "", "", flow.DepthAll, flow.DepthNeighbors}).Draw(t, "depth"),
+					Depth: rapid.SampledFrom([]flow.Depth{"", "", "", flow.DepthAll, flow.DepthNeighbors}).Draw(t,
+						"depth"),
 				})
 			}
 		}
@@ -156,11 +163,13 @@ func TestNothingCollides(t *testing.T) {
 
 // TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
 func TestCollisionsAreSeen(t *testing.T) {
-	o := &flow.Outline{Kind: flow.KindFlow, Name: "f", Pattern: flow.PatternGraph, Retry: &flow.Outline{Kind: flow.KindRetry, Name: "r"}}
+	o := &flow.Outline{Kind: flow.KindFlow, Name: "f", Pattern: flow.PatternGraph,
+		Retry: &flow.Outline{Kind: flow.KindRetry, Name: "r"}}
 	for _, name := range []string{"a", "b", "c", "d"} {
 		o.Items = append(o.Items, &flow.Outline{Kind: flow.KindTask, Name: name})
 	}
-	o.Links = []flow.OutlinedLink{{From: 0, To: 1}, {From: 1, To: 2}, {From: 0, To: 3}, {From: 0, To: 2, Depth: flow.DepthAll}, {From: 3, To: 2}}
+	o.Links = []flow.OutlinedLink{{From: 0, To: 1}, {From: 1, To: 2}, {From: 0, To: 3},
+		{From: 0, To: 2, Depth: flow.DepthAll}, {From: 3, To: 2}}
 	layout := func() *block { return place(Options{}.read(o, nil)) }
 	if found := layout().collisions(); len(found) > 0 {
 		t.Fatalf("before: %v", found)
@@ -207,7 +216,8 @@ func TestPicturesOfAnyFlow(t *testing.T) {
 		if err := wellFormed(svg + "</svg>"); err != nil {
 			t.Fatal(err)
 		}
-		opts := TreeOptions{Width: rapid.IntRange(1, 120).Draw(t, "width"), MaxLines: rapid.IntRange(1, 30).Draw(t, "lines"), Unicode: rapid.Bool().Draw(t, "unicode")}
+		opts := TreeOptions{Width: rapid.IntRange(1, 120).Draw(t, "width"),
+			MaxLines: rapid.IntRange(1, 30).Draw(t, "lines"), Unicode: rapid.Bool().Draw(t, "unicode")}
 		lines := Tree(o, records, opts)
 		if len(lines) > opts.MaxLines {
 			t.Fatalf("%d lines, want at most %d", len(lines), opts.MaxLines)

@@ -32,7 +32,8 @@ func Mermaid(w io.Writer, o *flow.Outline, records []flow.Record, opts Options) 
 		case "ignored":
 			style += ",stroke-dasharray:2 3"
 		}
-		fmt.Fprintf(&m.b, "    classDef %s %s\n    class %s %s\n", class, style, strings.Join(m.members[class], ","), class)
+		fmt.Fprintf(&m.b, "    classDef %s %s\n    class %s %s\n", class, style, strings.Join(m.members[class], ","),
+			class)
 	}
 	_, err := w.Write(m.b.Bytes())
 	return err

@@ -122,7 +122,8 @@ func (t tally) String() string {
 
 // rankOf orders states in sentences: what failed, what is active, what is done, what is to come.
 func rankOf(s lifecycle.State) int {
-	order := []lifecycle.State{flow.RevertFailure, flow.FailureState, flow.Running, flow.Reverting, flow.Reverted, flow.Success, flow.Ignore, flow.Pending}
+	order := []lifecycle.State{flow.RevertFailure, flow.FailureState, flow.Running, flow.Reverting, flow.Reverted,
+		flow.Success, flow.Ignore, flow.Pending}
 	if i := slices.Index(order, s); i >= 0 {
 		return i
 	}
@@ -152,7 +153,8 @@ func (p *part) sum() string {
 
 // rest stands for a number of items.
 func rest(items []*part) *part {
-	r := &part{kind: kindRest, count: len(items), tally: tally{}, urgency: unknown.urgency, status: status{look: unknown, progress: -1}}
+	r := &part{kind: kindRest, count: len(items), tally: tally{}, urgency: unknown.urgency,
+		status: status{look: unknown, progress: -1}}
 	for _, item := range items {
 		r.tally.add(item.tally)
 		r.urgency = min(r.urgency, item.urgency)

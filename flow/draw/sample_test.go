@@ -36,7 +36,8 @@ func task(name string, needs ...string) *flow.Task {
 func sample(t testing.TB) *flow.Outline {
 	t.Helper()
 	yes := func(flow.Values) (bool, error) { return true, nil }
-	probe, convert, thumbs, index := task("probe"), task("convert", "probe"), task("thumbnails", "probe"), task("index", "convert", "thumbnails")
+	probe, convert, thumbs, index := task("probe"), task("convert", "probe"), task("thumbnails", "probe"),
+		task("index", "convert", "thumbnails")
 	ocr := flow.Linear("ocr", task("recognise"), task("proof-read"))
 	g := flow.Graph("derive").With(flow.Times(3))
 	copies := flow.Unordered("copies")
@@ -44,13 +45,16 @@ func sample(t testing.TB) *flow.Outline {
 		copies = flow.Unordered("copies", append(copies.Items(), task(fmt.Sprintf("copy-%02d", i)))...)
 	}
 	for _, err := range []error{
-		g.Add(probe, convert, thumbs, index, ocr), g.LinkIf(probe, ocr, yes, flow.DepthFlow), g.Link(ocr, index), g.LinkIf(probe, index, yes, flow.DepthAtom),
+		g.Add(probe, convert, thumbs, index, ocr), g.LinkIf(probe, ocr, yes, flow.DepthFlow), g.Link(ocr, index),
+		g.LinkIf(probe, index, yes, flow.DepthAtom),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	o, err := flow.OutlineOf(flow.Linear("ingest", task("fetch"), flow.Unordered("check", task("virus-scan"), task("checksums"), task("metadata")), g, copies, flow.Wait("approve", "approved", 0), task("publish")))
+	o, err := flow.OutlineOf(flow.Linear("ingest", task("fetch"),
+		flow.Unordered("check", task("virus-scan"), task("checksums"), task("metadata")), g, copies,
+		flow.Wait("approve", "approved", 0), task("publish")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,18 +64,23 @@ func sample(t testing.TB) *flow.Outline {
 // records has an atom in every state.
 func records() []flow.Record {
 	rec := func(name string, s lifecycle.State, from, to float64) flow.Record {
-		r := flow.Record{Name: name, Kind: flow.KindTask, State: s, Intention: flow.Execute, Attempts: 1, Began: at(from)}
+		r := flow.Record{Name: name, Kind: flow.KindTask, State: s, Intention: flow.Execute, Attempts: 1,
+			Began: at(from)}
 		if to > 0 {
 			r.Ended = at(to)
 		}
 		return r
 	}
 	all := []flow.Record{
-		rec("fetch", flow.Success, 0, 2.5), rec("virus-scan", flow.Success, 2.5, 20), rec("checksums", flow.Reverted, 3, 9), rec("metadata", flow.RevertFailure, 3, 5),
-		rec("probe", flow.Success, 20, 22), rec("convert", flow.Running, 22, 0), rec("thumbnails", flow.FailureState, 22, 31),
+		rec("fetch", flow.Success, 0, 2.5), rec("virus-scan", flow.Success, 2.5, 20),
+		rec("checksums", flow.Reverted, 3, 9), rec("metadata", flow.RevertFailure, 3, 5),
+		rec("probe", flow.Success, 20, 22), rec("convert", flow.Running, 22, 0),
+		rec("thumbnails", flow.FailureState, 22, 31),
 		rec("recognise", flow.Reverting, 40, 0), rec("approve", flow.Running, 60, 0),
-		{Name: "derive_retry", Kind: flow.KindRetry, State: flow.Success, Began: at(20), Ended: at(20.1), History: make(flow.History, 2)},
-		{Name: "proof-read", Kind: flow.KindTask, State: flow.Ignore}, {Name: "index", Kind: flow.KindTask, State: flow.Pending},
+		{Name: "derive_retry", Kind: flow.KindRetry, State: flow.Success, Began: at(20), Ended: at(20.1),
+			History: make(flow.History, 2)},
+		{Name: "proof-read", Kind: flow.KindTask, State: flow.Ignore},
+		{Name: "index", Kind: flow.KindTask, State: flow.Pending},
 		rec("moved-away", flow.Success, 1, 2),
 	}
 	all[3].RevertFailure = &flow.Failure{Type: "PermissionError", Message: "the catalogue <refuses> to delete \"x\"\nsecond line"}
@@ -87,7 +96,8 @@ func records() []flow.Record {
 		r := rec(fmt.Sprintf("copy-%02d", i), s, 40, 41)
 		if i == 33 {
 			r = rec(r.Name, flow.Running, 45, 46)
-			r.Waits, r.Due, r.Tries, r.Attempts, r.Failure = true, at(100), 2, 3, &flow.Failure{Type: "Timeout", Message: "no answer"}
+			r.Waits, r.Due, r.Tries, r.Attempts, r.Failure = true, at(100), 2, 3,
+				&flow.Failure{Type: "Timeout", Message: "no answer"}
 		}
 		all = append(all, r)
 	}
@@ -137,11 +147,15 @@ func TestGolden(t *testing.T) {
 		}
 		return b.Bytes()
 	}
-	golden(t, "tree.txt", lines(draw.Tree(o, recs, draw.TreeOptions{State: flow.Running, Now: now, Width: 100, MaxLines: 30, Unicode: true})))
-	golden(t, "tree-ascii.txt", lines(draw.Tree(o, recs, draw.TreeOptions{State: flow.Running, Now: now, Width: 60, MaxLines: 12})))
-	golden(t, "tree-colour.txt", lines(draw.Tree(o, recs, draw.TreeOptions{State: flow.Running, Now: now, Color: true, Unicode: true})))
+	golden(t, "tree.txt", lines(draw.Tree(o, recs, draw.TreeOptions{State: flow.Running, Now: now, Width: 100,
+		MaxLines: 30, Unicode: true})))
+	golden(t, "tree-ascii.txt", lines(draw.Tree(o, recs,
+		draw.TreeOptions{State: flow.Running, Now: now, Width: 60, MaxLines: 12})))
+	golden(t, "tree-colour.txt", lines(draw.Tree(o, recs,
+		draw.TreeOptions{State: flow.Running, Now: now, Color: true, Unicode: true})))
 	spans := draw.SpansOf(recs, now)
-	golden(t, "timeline.txt", lines(draw.TimelineText(spans, draw.TimelineOptions{Width: 90, Unicode: true, MaxRows: 14})))
+	golden(t, "timeline.txt", lines(draw.TimelineText(spans,
+		draw.TimelineOptions{Width: 90, Unicode: true, MaxRows: 14})))
 	golden(t, "timeline-ascii.txt", lines(draw.TimelineText(spans, draw.TimelineOptions{Width: 60, MaxRows: 14})))
 	var b bytes.Buffer
 	if err := draw.Timeline(&b, spans, draw.TimelineOptions{MaxRows: 14}); err != nil {

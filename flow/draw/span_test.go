@@ -19,29 +19,42 @@ func TestSpansOfRecords(t *testing.T) {
 		rec  flow.Record
 		want []draw.Span
 	}{
-		"pending":       {flow.Record{State: flow.Pending}, nil},
-		"runs":          {flow.Record{State: flow.Running, Began: at(1)}, []draw.Span{{Doing: draw.Executes, From: at(1), To: now, Open: true}}},
-		"waits":         {flow.Record{State: flow.Running, Began: at(1), Waits: true, Awaits: "s"}, []draw.Span{{Doing: draw.Waits, From: at(1), To: now, Open: true}}},
-		"done":          {flow.Record{State: flow.Success, Began: at(1), Ended: at(2)}, []draw.Span{{Doing: draw.Executes, From: at(1), To: at(2)}}},
-		"failed":        {flow.Record{State: flow.FailureState, Began: at(1), Ended: at(2)}, []draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}}},
-		"reverts":       {flow.Record{State: flow.Reverting, Began: at(1)}, []draw.Span{{Doing: draw.Reverts, From: at(1), To: now, Open: true}}},
-		"revert failed": {flow.Record{State: flow.RevertFailure, Began: at(1), Ended: at(2)}, []draw.Span{{Doing: draw.Reverts, From: at(1), To: at(2), Failed: true}}},
-		"is taken back": {
+		"pending": {flow.Record{State: flow.Pending}, nil},
+		"runs": {flow.Record{State: flow.Running, Began: at(1)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: now, Open: true}}},
+		"waits": {flow.Record{State: flow.Running, Began: at(1), Waits: true, Awaits: "s"},
+			[]draw.Span{{Doing: draw.Waits, From: at(1), To: now, Open: true}}},
+		"done": {flow.Record{State: flow.Success, Began: at(1), Ended: at(2)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2)}}},
+		"failed": {flow.Record{State: flow.FailureState, Began: at(1), Ended: at(2)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}}},
+		"reverts": {flow.Record{State: flow.Reverting, Began: at(1)},
+			[]draw.Span{{Doing: draw.Reverts, From: at(1), To: now, Open: true}}},
+		"revert failed": {flow.Record{State: flow.RevertFailure, Began: at(1), Ended: at(2)},
+			[]draw.Span{{Doing: draw.Reverts, From: at(1), To: at(2), Failed: true}}},
+		"is reverted": {
 			flow.Record{State: flow.Reverting, ExecuteBegan: at(1), ExecuteEnded: at(2), Began: at(3)},
-			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2)}, {Doing: draw.Reverts, From: at(3), To: now, Open: true}},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2)},
+				{Doing: draw.Reverts, From: at(3), To: now, Open: true}},
 		},
-		"failed and taken back": {
-			flow.Record{State: flow.Reverted, Failure: failed, ExecuteBegan: at(1), ExecuteEnded: at(2), Began: at(3), Ended: at(4)},
-			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}, {Doing: draw.Reverts, From: at(3), To: at(4)}},
+		"failed and reverted": {
+			flow.Record{State: flow.Reverted, Failure: failed, ExecuteBegan: at(1), ExecuteEnded: at(2), Began: at(3),
+				Ended: at(4)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true},
+				{Doing: draw.Reverts, From: at(3), To: at(4)}},
 		},
 		"ignored": {flow.Record{State: flow.Ignore}, nil},
 		"backs off": {
-			flow.Record{State: flow.Running, Began: at(1), Ended: at(2), Waits: true, Tries: 1, Failure: failed, Due: at(200)},
-			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true}, {Doing: draw.BacksOff, From: at(2), To: now, Open: true}},
+			flow.Record{State: flow.Running, Began: at(1), Ended: at(2), Waits: true, Tries: 1, Failure: failed,
+				Due: at(200)},
+			[]draw.Span{{Doing: draw.Executes, From: at(1), To: at(2), Failed: true},
+				{Doing: draw.BacksOff, From: at(2), To: now, Open: true}},
 		},
 		"controller pauses": {
-			flow.Record{Kind: flow.KindRetry, State: flow.Success, Intention: flow.ToRetry, Began: at(1), Ended: at(2), Due: at(200)},
-			[]draw.Span{{Kind: flow.KindRetry, Doing: draw.Executes, From: at(1), To: at(2)}, {Kind: flow.KindRetry, Doing: draw.BacksOff, From: at(2), To: now, Open: true}},
+			flow.Record{Kind: flow.KindRetry, State: flow.Success, Intention: flow.ToRetry, Began: at(1), Ended: at(2),
+				Due: at(200)},
+			[]draw.Span{{Kind: flow.KindRetry, Doing: draw.Executes, From: at(1), To: at(2)},
+				{Kind: flow.KindRetry, Doing: draw.BacksOff, From: at(2), To: now, Open: true}},
 		},
 	} {
 		if diff := cmp.Diff(c.want, draw.SpansOf([]flow.Record{c.rec}, now)); diff != "" {
@@ -53,7 +66,8 @@ func TestSpansOfRecords(t *testing.T) {
 // TestSpansOfEvents: every attempt on its own, as listeners received it.
 func TestSpansOfEvents(t *testing.T) {
 	e := func(atom string, seconds float64, within flow.Within, to ...float64) flow.Event {
-		ev := flow.Event{Atom: atom, Kind: flow.KindTask, Old: flow.Running, New: flow.Running, At: at(seconds), Within: within}
+		ev := flow.Event{Atom: atom, Kind: flow.KindTask, Old: flow.Running, New: flow.Running, At: at(seconds),
+			Within: within}
 		if len(to) > 0 {
 			ev.Due = at(to[0])
 		}
@@ -70,18 +84,23 @@ func TestSpansOfEvents(t *testing.T) {
 	}
 	got := draw.SpansOfEvents([]flow.Event{
 		{New: flow.Running, At: at(0)},
-		change(e("a", 1, ""), "RUNNING"), e("a", 1, flow.Progressed), e("a", 2, flow.TriedAgain, 5), change(e("a", 7, ""), "SUCCESS"),
+		change(e("a", 1, ""), "RUNNING"), e("a", 1, flow.Progressed), e("a", 2, flow.TriedAgain, 5),
+		change(e("a", 7, ""), "SUCCESS"),
 		change(e("b", 3, ""), "RUNNING"), e("b", 4, flow.Waits), change(e("b", 9, ""), "FAILURE"),
 		change(e("a", 10, ""), "REVERTING"), change(e("a", 11, ""), "REVERT_FAILURE"),
 		change(e("c", 12, ""), "RUNNING"), e("c", 13, flow.Waits, 20),
 	}, at(30))
 	span := func(atom string, d draw.Doing, from, to float64, failed, open bool) draw.Span {
-		return draw.Span{Atom: atom, Kind: flow.KindTask, Doing: d, From: at(from), To: at(to), Failed: failed, Open: open}
+		return draw.Span{Atom: atom, Kind: flow.KindTask, Doing: d, From: at(from), To: at(to), Failed: failed,
+			Open: open}
 	}
 	want := []draw.Span{
-		span("a", draw.Executes, 1, 2, true, false), span("a", draw.BacksOff, 2, 5, false, false), span("a", draw.Executes, 5, 7, false, false),
-		span("b", draw.Executes, 3, 4, false, false), span("b", draw.Waits, 4, 9, true, false), span("a", draw.Reverts, 10, 11, true, false),
-		span("c", draw.Executes, 12, 13, false, false), span("c", draw.Waits, 13, 20, false, false), span("c", draw.Executes, 20, 30, false, true),
+		span("a", draw.Executes, 1, 2, true, false), span("a", draw.BacksOff, 2, 5, false, false),
+		span("a", draw.Executes, 5, 7, false, false),
+		span("b", draw.Executes, 3, 4, false, false), span("b", draw.Waits, 4, 9, true, false),
+		span("a", draw.Reverts, 10, 11, true, false),
+		span("c", draw.Executes, 12, 13, false, false), span("c", draw.Waits, 13, 20, false, false),
+		span("c", draw.Executes, 20, 30, false, true),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -101,10 +120,12 @@ func TestWholeMessages(t *testing.T) {
 	}
 	recs := []flow.Record{
 		{Name: "a", Kind: flow.KindTask, State: flow.Reverted, Began: at(1), Ended: at(2)},
-		{Name: "b", Kind: flow.KindTask, State: flow.Reverted, Began: at(1), Ended: at(2), Failure: &flow.Failure{Type: "E", Message: strings.Join(words, " ")}},
+		{Name: "b", Kind: flow.KindTask, State: flow.Reverted, Began: at(1), Ended: at(2),
+			Failure: &flow.Failure{Type: "E", Message: strings.Join(words, " ")}},
 	}
 	pictures := map[string]string{"tree": strings.Join(draw.Tree(o, recs, draw.TreeOptions{Now: now}), "\n")}
-	for name, d := range map[string]drawer{"culprit SVG": draw.SVG, "dashed\" DOT": draw.DOT, "culprit Mermaid": draw.Mermaid} {
+	for name, d := range map[string]drawer{"culprit SVG": draw.SVG, "dashed\" DOT": draw.DOT,
+		"culprit Mermaid": draw.Mermaid} {
 		pictures[name] = drawn(t, d, o, recs, draw.Options{Now: now})
 	}
 	for name, text := range pictures {
@@ -137,7 +158,8 @@ func TestTicks(t *testing.T) {
 		4*time.Minute + 1:        "0 30s 1m 1m30s 2m 2m30s 3m 3m30s 4m",
 		time.Duration(1<<63 - 1): "0 16384d 32768d 49152d 65536d 81920d 98304d",
 	} {
-		lines := draw.TimelineText([]draw.Span{{Atom: "a", Doing: draw.Executes, From: began, To: began.Add(whole)}}, draw.TimelineOptions{Width: 104})
+		lines := draw.TimelineText([]draw.Span{{Atom: "a", Doing: draw.Executes, From: began, To: began.Add(whole)}},
+			draw.TimelineOptions{Width: 104})
 		if got := strings.Join(strings.Fields(lines[1]), " "); got != want {
 			t.Errorf("%s: %s, want %s", whole, got, want)
 		}
@@ -150,7 +172,8 @@ func TestTimelinesOfNothing(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	var b strings.Builder
-	if err := draw.Timeline(&b, nil, draw.TimelineOptions{}); err != nil || !strings.Contains(b.String(), "nothing has begun") {
+	if err := draw.Timeline(&b, nil, draw.TimelineOptions{}); err != nil ||
+		!strings.Contains(b.String(), "nothing has begun") {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }
@@ -158,7 +181,8 @@ func TestTimelinesOfNothing(t *testing.T) {
 // TestFailuresAreSeen: what follows a failure at once does not cover its mark.
 func TestFailuresAreSeen(t *testing.T) {
 	spans := []draw.Span{
-		{Atom: "a", Doing: draw.Executes, From: at(0), To: at(5), Failed: true}, {Atom: "a", Doing: draw.Reverts, From: at(5), To: at(10)},
+		{Atom: "a", Doing: draw.Executes, From: at(0), To: at(5), Failed: true},
+		{Atom: "a", Doing: draw.Reverts, From: at(5), To: at(10)},
 	}
 	lines := draw.TimelineText(spans, draw.TimelineOptions{Width: 40})
 	if want := "a     ###########!<<<<<<<<<<<< 10s"; lines[2] != want {
@@ -168,7 +192,8 @@ func TestFailuresAreSeen(t *testing.T) {
 	if err := draw.Timeline(&b, spans, draw.TimelineOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if cross, bar := strings.LastIndex(b.String(), `class="icon"`), strings.LastIndex(b.String(), `class="bar"`); cross < bar {
+	if cross, bar := strings.LastIndex(b.String(), `class="icon"`), strings.LastIndex(b.String(),
+		`class="bar"`); cross < bar {
 		t.Error("a bar is drawn over the mark of a failure")
 	}
 }

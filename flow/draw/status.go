@@ -61,11 +61,13 @@ func statusOf(rec *flow.Record, now time.Time) status {
 	if rec == nil {
 		return status{look: unknown, progress: -1}
 	}
-	s := status{look: lookOf(rec.State, rec.Waits || pauses(rec, now)), word: cut(clean(string(rec.State)), 20), progress: -1}
+	s := status{look: lookOf(rec.State, rec.Waits || pauses(rec, now)), word: cut(clean(string(rec.State)), 20),
+		progress: -1}
 	switch active := rec.State == flow.Running || rec.State == flow.Reverting; {
 	case active && !rec.Began.IsZero() && !now.IsZero():
 		s.took = took(now.Sub(rec.Began))
-	case !active && rec.State != flow.Pending && rec.State != flow.Ignore && !rec.Began.IsZero() && !rec.Ended.Before(rec.Began):
+	case !active && rec.State != flow.Pending && rec.State != flow.Ignore && !rec.Began.IsZero() &&
+		!rec.Ended.Before(rec.Began):
 		s.took = took(rec.Ended.Sub(rec.Began))
 	}
 	if (rec.State == flow.Running || rec.State == flow.Reverting) && rec.Progress > 0 {

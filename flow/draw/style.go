@@ -10,10 +10,13 @@ var themed = regexp.MustCompile(`([a-z-]+):(var\(--[a-z-]+,(#[0-9a-f]{6})\))`)
 // librsvg.
 var Style = themed.ReplaceAllString(style, "$1:$3;$1:$2")
 
-const style = `.flow-picture{--fp-ground:#ffffff;--fp-box:#f3f5f8;--fp-nest:#f9fafc;--fp-ink:#1c2430;--fp-line:#667182;--fp-running:#0b57d0;--fp-running-fill:#d7e5ff;` +
+const style = `.flow-picture{` +
+	`--fp-ground:#ffffff;--fp-box:#f3f5f8;--fp-nest:#f9fafc;--fp-ink:#1c2430;--fp-line:#667182;` +
+	`--fp-running:#0b57d0;--fp-running-fill:#d7e5ff;` +
 	`--fp-success:#1a7340;--fp-success-fill:#dff3e6;--fp-failed:#b3261e;--fp-failed-fill:#fde3e1;--fp-revert:#7a3fc0;--fp-revert-fill:#eee2fa;--fp-waits:#7a5a00;--fp-waits-fill:#ffe29a}
 @media (prefers-color-scheme:dark){.flow-picture{--fp-ground:#14181f;--fp-box:#222934;--fp-nest:#191e27;--fp-ink:#e8ecf2;--fp-line:#97a3b4;--fp-running:#8ab4ff;` +
-	`--fp-running-fill:#1d335c;--fp-success:#6fd69b;--fp-success-fill:#173a27;--fp-failed:#ff9d94;--fp-failed-fill:#4a1f1c;--fp-revert:#cda4ff;--fp-revert-fill:#38244f;` +
+	`--fp-running-fill:#1d335c;--fp-success:#6fd69b;--fp-success-fill:#173a27;--fp-failed:#ff9d94;` +
+	`--fp-failed-fill:#4a1f1c;--fp-revert:#cda4ff;--fp-revert-fill:#38244f;` +
 	`--fp-waits:#ffd873;--fp-waits-fill:#4a3c10}}
 .flow-picture text{font:12px system-ui,-apple-system,"Segoe UI","DejaVu Sans",Roboto,sans-serif;fill:var(--fp-ink,#1c2430)}
 .flow-picture .name{font-size:13px;font-weight:600}

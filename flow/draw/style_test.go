@@ -33,7 +33,8 @@ func TestColoursCanBeRead(t *testing.T) {
 			if _, ok := colours[front]; !ok {
 				t.Fatalf("%s has no %s", theme, front)
 			}
-			if got := (max(colours[front], colours[back]) + 0.05) / (min(colours[front], colours[back]) + 0.05); got < least {
+			if got := (max(colours[front], colours[back]) + 0.05) / (min(colours[front], colours[back]) +
+				0.05); got < least {
 				t.Errorf("%s: %s on %s has contrast %.2f, want %.1f", theme, front, back, got, least)
 			}
 		}
@@ -87,10 +88,12 @@ func TestColoursWithoutProperties(t *testing.T) {
 // TestWholeMessage: the tip of a task that failed has all of its message, and states that after its revert too.
 func TestWholeMessage(t *testing.T) {
 	long := strings.Repeat("disk full ", 500) + "at the end"
-	o := &flow.Outline{Kind: flow.KindFlow, Name: "f", Pattern: flow.PatternLinear, Items: []*flow.Outline{{Kind: flow.KindTask, Name: "a"}}}
+	o := &flow.Outline{Kind: flow.KindFlow, Name: "f", Pattern: flow.PatternLinear,
+		Items: []*flow.Outline{{Kind: flow.KindTask, Name: "a"}}}
 	for _, state := range []lifecycle.State{flow.FailureState, flow.Reverted} {
 		var svg strings.Builder
-		records := []flow.Record{{Name: "a", Kind: flow.KindTask, State: state, Failure: &flow.Failure{Type: "Disk", Message: long}}}
+		records := []flow.Record{{Name: "a", Kind: flow.KindTask, State: state,
+			Failure: &flow.Failure{Type: "Disk", Message: long}}}
 		if err := draw.SVG(&svg, o, records, draw.Options{}); err != nil {
 			t.Fatal(err)
 		}

@@ -49,9 +49,11 @@ func (d *canvas) f(format string, args ...any) { fmt.Fprintf(&d.b, format, args.
 
 func (d *canvas) begin(id, title, desc string, w, h float64) {
 	w, h = math.Ceil(w), math.Ceil(h)
-	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="flow-picture" role="img" aria-labelledby="%s-title %s-desc" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n",
+	d.f(`<svg xmlns="http://www.w3.org/2000/svg" class="flow-picture" role="img" `+
+		`aria-labelledby="%s-title %s-desc" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n",
 		id, id, w, h, w, h)
-	d.f("<title id=\"%s-title\">%s</title>\n<desc id=\"%s-desc\">%s</desc>\n<style>%s</style>\n", id, html.EscapeString(title), id, html.EscapeString(desc), Style)
+	d.f("<title id=\"%s-title\">%s</title>\n<desc id=\"%s-desc\">%s</desc>\n<style>%s</style>\n", id,
+		html.EscapeString(title), id, html.EscapeString(desc), Style)
 	d.f(`<rect class="ground" width="%.0f" height="%.0f"/>`+"\n", w, h)
 }
 
@@ -73,7 +75,8 @@ func (d *canvas) block(b *block, depth int) {
 	}
 	d.f(`<g class="flow"><title>%s</title><rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="8"/>`,
 		html.EscapeString(b.tip()), class, b.x, b.y, b.w, b.h)
-	d.f(`<text class="caption" x="%.1f" y="%.1f">%s</text></g>`+"\n", b.x+padding, b.y+17, html.EscapeString(b.lines[0]))
+	d.f(`<text class="caption" x="%.1f" y="%.1f">%s</text></g>`+"\n", b.x+padding, b.y+17,
+		html.EscapeString(b.lines[0]))
 	if b.retry != nil {
 		d.box(b.retry)
 		d.f(`<path class="line dashed" d="M%.1f %.1fH%.1f"/>`+"\n", b.x, b.lineY, b.x+b.w)
@@ -145,11 +148,13 @@ func (d *canvas) box(b *block) {
 		if i == 0 {
 			class = ` class="name"`
 		}
-		d.f(`<text%s x="%.1f" y="%.1f">%s</text>`, class, left+b.part.icon(), b.y+float64(i+1)*linePitch+3, html.EscapeString(line))
+		d.f(`<text%s x="%.1f" y="%.1f">%s</text>`, class, left+b.part.icon(), b.y+float64(i+1)*linePitch+3,
+			html.EscapeString(line))
 	}
 	if s.progress >= 0 {
 		wide, y := b.w-20, b.y+b.h-barHeight-6
-		d.f(`<rect class="track" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/><rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
+		d.f(`<rect class="track" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`+
+			`<rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
 			left, y, wide, barHeight, left, y, wide*s.progress, barHeight)
 	}
 	d.b.WriteString("</g>\n")
@@ -169,7 +174,8 @@ func (d *canvas) stroke(s *stroke) {
 		d.f(`<path class="%s" d="M%.1f %.1fV%.1f"/>`, class, s.x2, s.y1, to)
 	} else {
 		mid := (s.bend1 + low) / 2
-		d.f(`<path class="%s" d="M%.1f %.1fV%.1fC%.1f %.1f %.1f %.1f %.1f %.1fV%.1f"/>`, class, s.x1, s.y1, s.bend1, s.x1, mid, s.x2, mid, s.x2, low, to)
+		d.f(`<path class="%s" d="M%.1f %.1fV%.1fC%.1f %.1f %.1f %.1f %.1f %.1fV%.1f"/>`, class, s.x1, s.y1, s.bend1,
+			s.x1, mid, s.x2, mid, s.x2, low, to)
 	}
 	if s.head {
 		d.f(`<path class="head" d="M%.1f %.1fl-4-8h8z"/>`, s.x2, s.y2)

@@ -49,7 +49,8 @@ func Timeline(w io.Writer, spans []Span, opts TimelineOptions) error {
 	bottom := top + rowHeight*float64(rows)
 	for _, t := range c.ticks(8) {
 		x := left + wide*c.at(c.from.Add(t))
-		d.f(`<path class="grid" d="M%.1f %.1fV%.1f"/><text class="mid" x="%.1f" y="38">%s</text>`+"\n", x, top, bottom, x, tick(t))
+		d.f(`<path class="grid" d="M%.1f %.1fV%.1f"/><text class="mid" x="%.1f" y="38">%s</text>`+"\n", x, top, bottom,
+			x, tick(t))
 	}
 	for i, l := range c.lanes {
 		y := top + rowHeight*float64(i)
@@ -63,7 +64,8 @@ func Timeline(w io.Writer, spans []Span, opts TimelineOptions) error {
 			}
 		}
 		last := l.spans[len(l.spans)-1]
-		d.f(`<text x="%.1f" y="%.1f">%s</text>`+"\n", left+wide*c.at(last.To)+12, y+15, took(last.To.Sub(l.spans[0].From)))
+		d.f(`<text x="%.1f" y="%.1f">%s</text>`+"\n", left+wide*c.at(last.To)+12, y+15,
+			took(last.To.Sub(l.spans[0].From)))
 	}
 	if c.hidden > 0 {
 		d.f(`<text x="%.1f" y="%.1f">%d more</text>`+"\n", margin, bottom+15, c.hidden)
@@ -85,13 +87,15 @@ func (d *canvas) span(s Span, x1, x2, y, h float64) {
 	if s.Doing == Waits || s.Doing == BacksOff {
 		y, h = y+h/4, h/2
 	}
-	d.f(`<g class="%s"><title>%s</title><rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class, html.EscapeString(s.tip()), x1, y, max(x2-x1, 2), h)
+	d.f(`<g class="%s"><title>%s</title><rect class="bar" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`, class,
+		html.EscapeString(s.tip()), x1, y, max(x2-x1, 2), h)
 	d.b.WriteString("</g>\n")
 }
 
 // cross marks a failure, on a ground of its own so that it is seen on any bar.
 func (d *canvas) cross(x, y float64) {
-	d.f(`<g class="failed"><rect class="ground" x="%.1f" y="%.1f" width="10" height="10"/><path class="icon" d="M%.1f %.1fl6 6m0-6l-6 6"/></g>`+"\n", x, y-5, x+2, y-3)
+	d.f(`<g class="failed"><rect class="ground" x="%.1f" y="%.1f" width="10" height="10"/>`+
+		`<path class="icon" d="M%.1f %.1fl6 6m0-6l-6 6"/></g>`+"\n", x, y-5, x+2, y-3)
 }
 
 func (s Span) tip() string {
@@ -117,7 +121,8 @@ func (c *chart) describe() string {
 }
 
 // marks are how the text draws what is done: symbol, ASCII, colour.
-var marks = map[Doing][3]string{Executes: {"█", "#", "32"}, Reverts: {"▒", "<", "35"}, Waits: {"·", "~", "33"}, BacksOff: {"·", "~", "33"}}
+var marks = map[Doing][3]string{Executes: {"█", "#", "32"}, Reverts: {"▒", "<", "35"}, Waits: {"·", "~", "33"},
+	BacksOff: {"·", "~", "33"}}
 
 // TimelineText writes the timeline for a terminal: a caption, the axis, a line for each atom, and what the marks mean.
 func TimelineText(spans []Span, opts TimelineOptions) []string {

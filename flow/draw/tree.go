@@ -41,7 +41,8 @@ func Tree(o *flow.Outline, records []flow.Record, opts TreeOptions) []string {
 		for _, r := range left {
 			gone[lifecycle.State(cut(clean(string(r.State)), 20))]++
 		}
-		t.lines = append(t.lines, row{pieces: []piece{{text: "stored, but not part of the flow any more: " + gone.String()}}})
+		t.lines = append(t.lines, row{pieces: []piece{{text: "stored, but not part of the flow any more: " +
+			gone.String()}}})
 	}
 	return t.write()
 }
@@ -151,7 +152,7 @@ func (t *tree) branch(p *part, lead string) {
 		if i == len(kids)-1 && len(hidden) == 0 {
 			first, below = elbow, "   "
 		}
-		if t.opts.Width > 0 && room(lead) > t.opts.Width { // nobody sees more of it
+		if t.opts.Width > 0 && room(lead) > t.opts.Width { // the rest is not visible
 			below = ""
 		}
 		if k.kind == flow.KindFlow {
@@ -162,7 +163,8 @@ func (t *tree) branch(p *part, lead string) {
 		t.lines = append(t.lines, t.leafRow(k, lead+first))
 	}
 	if len(hidden) > 0 {
-		t.lines = append(t.lines, row{lead: lead + elbow, pieces: []piece{{text: more + rest(hidden).sum(), colour: "2"}}})
+		t.lines = append(t.lines, row{lead: lead + elbow,
+			pieces: []piece{{text: more + rest(hidden).sum(), colour: "2"}}})
 	}
 }
 

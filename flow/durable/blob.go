@@ -90,7 +90,8 @@ func (d dir) Put(_ context.Context, id job.ID, digest string, content []byte) er
 		return err
 	}
 	defer root.Close()
-	if err := (durable.File{Root: root, Name: filepath.Base(name), Temporary: "new-" + rand.Text()}).Write(durable.Text(content)); err != nil {
+	if err := (durable.File{Root: root, Name: filepath.Base(name),
+		Temporary: "new-" + rand.Text()}).Write(durable.Text(content)); err != nil {
 		return err
 	}
 	return errors.Join(durable.Sync(string(d)), durable.Sync(filepath.Dir(string(d))))

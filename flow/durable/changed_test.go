@@ -47,14 +47,20 @@ func TestChangedFlow(t *testing.T) {
 		{"removed, accepted", func() flow.Item { return flow.Linear("deploy", b.task("b"), wait(), b.task("c")) },
 			flow.AcceptChanges, "SUCCESS", "", "", "b SUCCESS, approval SUCCESS, c SUCCESS, a SUCCESS"},
 		{"renamed", func() flow.Item {
-			return flow.Linear("deploy", b.task("first", func(t *flow.Task) { t.Was, t.Result = []string{"a"}, flow.One("a") }), b.task("b"), wait(), b.task("c"))
+			return flow.Linear("deploy", b.task("first", func(t *flow.Task) {
+				t.Was, t.Result = []string{"a"}, flow.One("a")
+			}), b.task("b"), wait(), b.task("c"))
 		}, nil, "SUCCESS", "", "", "first SUCCESS, b SUCCESS, approval SUCCESS, c SUCCESS"},
 		{"another version", func() flow.Item {
-			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Version = "2.0" }), b.task("b"), wait(), b.task("c"))
+			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Version = "2.0" }), b.task("b"), wait(),
+				b.task("c"))
 		}, nil, "FAILURE", durable.CauseChanged, "a has version 2.0", ""},
 		{"another version, refused by its owner", func() flow.Item {
-			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Version = "2.0" }), b.task("b"), wait(), b.task("c"))
-		}, func(d *flow.Difference) error { return errors.New("not now") }, "FAILURE", durable.CauseChanged, "not now", ""},
+			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Version = "2.0" }), b.task("b"), wait(),
+				b.task("c"))
+		}, func(d *flow.Difference) error {
+			return errors.New("not now")
+		}, "FAILURE", durable.CauseChanged, "not now", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			both(t, func(t *testing.T, store job.Store) {
@@ -68,7 +74,9 @@ func TestChangedFlow(t *testing.T) {
 				w = start(t, store, o, engine.Options{})
 				w.early(id, "other", 1) // no reason to go on, but to appear
 				if c.end == "SUCCESS" {
-					w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == durable.BlockSignal && j.Epoch == 2 })
+					w.until(id, func(j *job.Job) bool {
+						return !j.Claimed() && j.Cause == durable.BlockSignal && j.Epoch == 2
+					})
 					w.stop() // what was accepted is accepted once
 					w = start(t, store, o, engine.Options{})
 					w.signal(id, "approved", true)
@@ -104,7 +112,8 @@ func TestUnknownFactory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := start(t, store, durable.Options{Factories: map[string]durable.Factory{"g": o.Factories["f"]}}, engine.Options{})
+		w := start(t, store, durable.Options{Factories: map[string]durable.Factory{"g": o.Factories["f"]}},
+			engine.Options{})
 		j, err := knows.Submit(t.Context(), w.Engine, order)
 		if err != nil {
 			t.Fatal(err)
@@ -112,7 +121,8 @@ func TestUnknownFactory(t *testing.T) {
 		time.Sleep(65 * time.Second)
 		w.waits(j.ID, durable.BlockFactory)
 		why, err := explain.New(w.Engine).Why(t.Context(), j.ID, time.Time{})
-		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockFactory || !strings.Contains(why.Blockers[0].Sentence, `no factory "f" (known: g)`) {
+		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockFactory ||
+			!strings.Contains(why.Blockers[0].Sentence, `no factory "f" (known: g)`) {
 			t.Errorf("why %+v, %v", why.Blockers, err)
 		}
 		if v := w.view(j.ID); v.Outline != nil || len(v.Atoms) > 0 {
@@ -223,7 +233,8 @@ func TestDir(t *testing.T) {
 	for _, c := range []struct {
 		id     job.ID
 		digest string
-	}{{"", good}, {"..", good}, {"a/b", good}, {"a", "sha256:../../x"}, {"a", "sha256:abcd"}, {"a", "md5:" + strings.Repeat("ab", 32)}} {
+	}{{"", good}, {"..", good}, {"a/b", good}, {"a", "sha256:../../x"}, {"a", "sha256:abcd"},
+		{"a", "md5:" + strings.Repeat("ab", 32)}} {
 		if err := d.Put(t.Context(), c.id, c.digest, nil); err == nil {
 			t.Errorf("put %q %q", c.id, c.digest)
 		}
@@ -261,7 +272,7 @@ func TestLimits(t *testing.T) {
 		{math.NaN(), false, "float64"},
 		{cycle, false, "cycle"},
 		{rude{}, false, "no JSON today"},
-		{strings.Repeat("x", 2000), false, "no place for large values"},
+		{strings.Repeat("x", 2000), false, "no storage for large values"},
 		{strings.Repeat("x", 2000), true, ""},
 		{strings.Repeat("x", 9000), true, "limit of 8000"},
 	} {

@@ -150,17 +150,18 @@ type plot struct {
 	name string
 	make func(l *ledger) flow.Item
 	// until it ends, or its engine is dead; called again on the next engine
-	act   func(t *testing.T, w *world, id job.ID)
+	act   func(t *testing.T, w *harness, id job.ID)
 	end   lc.State
 	atoms string
 	most  int // executions and reverts without a crash
 }
 
 // rest waits until a flow has ended, is suspended, waits for a signal, or its engine is dead.
-func rest(w *world, id job.ID) job.Job {
+func rest(w *harness, id job.ID) job.Job {
 	for range 1000 {
 		j, err := w.store.Get(context.Background(), id)
-		if err != nil || j.Ended || !j.Claimed() && (j.State == flow.Suspended && j.Due.Year() > 9000 || j.Cause == durable.BlockSignal) {
+		if err != nil || j.Ended || !j.Claimed() && (j.State == flow.Suspended && j.Due.Year() > 9000 ||
+			j.Cause == durable.BlockSignal) {
 			return j
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -172,7 +173,8 @@ var plots = []plot{
 	{
 		name: "success", end: flow.Success, atoms: "a SUCCESS, b SUCCESS, c SUCCESS, d SUCCESS", most: 4,
 		make: func(l *ledger) flow.Item {
-			return flow.Linear("deploy", l.watched("a"), flow.Unordered("u", l.watched("b"), l.watched("c")), l.watched("d", needs("a")))
+			return flow.Linear("deploy", l.watched("a"), flow.Unordered("u", l.watched("b"), l.watched("c")),
+				l.watched("d", needs("a")))
 		},
 	},
 	{
@@ -193,7 +195,7 @@ var plots = []plot{
 		make: func(l *ledger) flow.Item {
 			return flow.Linear("deploy", l.watched("a"), flow.Wait("approval", "approved", 0), l.watched("c"))
 		},
-		act: func(_ *testing.T, w *world, id job.ID) {
+		act: func(_ *testing.T, w *harness, id job.ID) {
 			for range 3 {
 				if j := rest(w, id); j.ID == "" || j.Ended {
 					return
@@ -216,7 +218,7 @@ var plots = []plot{
 			}
 			return flow.Linear("deploy", l.watched("a", slow), l.watched("b", slow), l.watched("c"))
 		},
-		act: func(t *testing.T, w *world, id job.ID) {
+		act: func(t *testing.T, w *harness, id job.ID) {
 			time.Sleep(1500 * time.Millisecond)
 			// refused if it was done already
 			_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
@@ -237,7 +239,8 @@ var plots = []plot{
 
 // live runs a plot on a line until its engine has crashed or the flow has ended.
 func (p *plot) live(t *testing.T, store *line, l *ledger, id job.ID) (job.ID, bool) {
-	w := start(t, store, one(func() flow.Item { return p.make(l) }), engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
+	w := start(t, store, one(func() flow.Item { return p.make(l) }),
+		engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
 	time.Sleep(time.Millisecond) // it is at work
 	if id == "" {
 		id = w.submit(order)
@@ -300,7 +303,7 @@ func (p *plot) crash(t *testing.T, at int, after bool, second int) (whole bool) 
 	if !ended {
 		p.live(t, last, l, id)
 	}
-	w := &world{t: t, store: store}
+	w := &harness{t: t, store: store}
 	w.flows, _ = durable.New(durable.Options{})
 	j := w.verify(id)
 	name := fmt.Sprintf("commit %d (%t), then %d", at, after, second)
@@ -382,10 +385,11 @@ func TestLostClaim(t *testing.T) {
 				store, stale := mem.New(), 0
 				worker := func(name string, takes time.Duration) durable.Options {
 					return one(func() flow.Item {
-						return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a"), Execute: func(context.Context, *flow.Call) (any, error) {
-							time.Sleep(takes)
-							return "by " + name, nil
-						}})
+						return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a"),
+							Execute: func(context.Context, *flow.Call) (any, error) {
+								time.Sleep(takes)
+								return "by " + name, nil
+							}})
 					})
 				}
 				options := engine.Options{Lease: 3 * time.Second, Sweep: time.Second}
@@ -473,7 +477,7 @@ func TestPoison(t *testing.T) {
 				}
 				id, ended = p.live(t, now, l, id)
 			}
-			w := &world{t: t, store: store}
+			w := &harness{t: t, store: store}
 			w.flows, _ = durable.New(durable.Options{})
 			j := w.verify(id)
 			if j.Cause != cause.Poison || deaths < 5 || deaths > c.deaths || len(l.lines) > 13 {

@@ -17,7 +17,8 @@ func (f *Flows) announce(j *job.Job, c *job.Change) []job.Message {
 	if c.To.State != flow.Deleted || f.o.Blobs == nil {
 		return nil
 	}
-	return []job.Message{{Key: fmt.Sprintf("%s/values/%d", j.ID, j.Seq+1), Job: j.ID, Topic: topicValues, Created: c.At, Due: c.At, Body: []byte("{}")}}
+	return []job.Message{{Key: fmt.Sprintf("%s/values/%d", j.ID, j.Seq+1), Job: j.ID, Topic: topicValues, Created: c.At,
+		Due: c.At, Body: []byte("{}")}}
 }
 
 // Deliver is for [engine.Options].Deliver of an engine whose flows have Blobs: it removes the large values of flows
@@ -26,5 +27,7 @@ func (f *Flows) Deliver() map[string]engine.Deliver {
 	if f.o.Blobs == nil {
 		return nil
 	}
-	return map[string]engine.Deliver{topicValues: func(ctx context.Context, m job.Message) error { return f.o.Blobs.Remove(ctx, m.Job) }}
+	return map[string]engine.Deliver{topicValues: func(ctx context.Context, m job.Message) error {
+		return f.o.Blobs.Remove(ctx, m.Job)
+	}}
 }

@@ -24,9 +24,10 @@ func TestDelete(t *testing.T) {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			o := one(func() flow.Item {
-				return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a"), Execute: func(context.Context, *flow.Call) (any, error) {
-					return strings.Repeat("x", 100_000), nil
-				}}, flow.Wait("w", "go", 0))
+				return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a"),
+					Execute: func(context.Context, *flow.Call) (any, error) {
+						return strings.Repeat("x", 100_000), nil
+					}}, flow.Wait("w", "go", 0))
 			})
 			o.Blobs = durable.Dir(dir)
 			if byTime {
@@ -38,7 +39,8 @@ func TestDelete(t *testing.T) {
 			id, other := w.submit(order), w.submit(order)
 			w.waits(id, durable.BlockSignal)
 			w.waits(other, durable.BlockSignal)
-			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Delete, By: 4, Actor: "ann"}); job.KindOf(err) != job.Refused {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Delete, By: 4,
+				Actor: "ann"}); job.KindOf(err) != job.Refused {
 				t.Errorf("a flow at work: %v", err)
 			}
 			w.signal(id, "go", 1)

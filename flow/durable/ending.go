@@ -149,7 +149,8 @@ func (s *session) expire() {
 	if at.Equal(s.run.Job().Deadline) {
 		what = "its deadline passed at"
 	}
-	s.ownEnd(&Ending{Keep: s.spec.Settings.KeepAtDeadline, Now: true, Cause: cause.Timeout, Text: what + " " + at.UTC().Format(time.RFC3339)})
+	s.ownEnd(&Ending{Keep: s.spec.Settings.KeepAtDeadline, Now: true, Cause: cause.Timeout,
+		Text: what + " " + at.UTC().Format(time.RFC3339)})
 }
 
 // poison ends a flow whose workers crashed too often: it is rolled back, with a budget of starts of its own. It gives
@@ -194,7 +195,8 @@ func (s *session) settle(tasks []job.Task) (remains []string, err error) {
 			return remains, job.Errorf(job.Internal, "decode", s.id, "the record of %s: %w", t.Name, err)
 		}
 		was := t.State
-		broken := &flow.Failure{Type: flow.TypeInterrupted, Message: t.Name + " was interrupted, and its flow could not be loaded"}
+		broken := &flow.Failure{Type: flow.TypeInterrupted,
+			Message: t.Name + " was interrupted, and its flow could not be loaded"}
 		switch t.State {
 		case flow.Running:
 			t.State, t.Message, d.Failure = flow.FailureState, broken.Message, broken

@@ -49,7 +49,9 @@ func slow(t *flow.Task) {
 func endings() (all []*plot) {
 	for _, event := range []lc.Event{flow.Cancel, flow.Halt} {
 		for _, now := range []bool{false, true} {
-			for moment, wait := range map[string]time.Duration{"running": 1500 * time.Millisecond, "waiting": 5 * time.Second, "suspended": 1500 * time.Millisecond, "reverting": 3500 * time.Millisecond} {
+			for moment, wait := range map[string]time.Duration{"running": 1500 * time.Millisecond,
+				"waiting": 5 * time.Second, "suspended": 1500 * time.Millisecond,
+				"reverting": 3500 * time.Millisecond} {
 				all = append(all, &plot{
 					name: fmt.Sprintf("%s, now %t, %s", event, now, moment),
 					make: func(l *ledger) flow.Item {
@@ -59,13 +61,15 @@ func endings() (all []*plot) {
 						}
 						return flow.Linear("deploy", l.watched("a", slow), l.watched("b", slow), last)
 					},
-					act: func(_ *testing.T, w *world, id job.ID) {
+					act: func(_ *testing.T, w *harness, id job.ID) {
 						time.Sleep(wait)
 						if moment == "suspended" {
-							_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
+							_, _ = w.Do(context.Background(),
+								operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 							rest(w, id)
 						}
-						_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: event, By: lc.Owner, Actor: "ann", Now: now})
+						_, _ = w.Do(context.Background(),
+							operator.Act{Job: id, Event: event, By: lc.Owner, Actor: "ann", Now: now})
 					},
 				})
 			}
@@ -101,7 +105,7 @@ func (p *plot) endAt(t *testing.T, at int, after bool) (whole bool) {
 			t.Fatalf("commit %d (%t): the flow does not end", at, after)
 		}
 	}
-	w := &world{t: t, store: store}
+	w := &harness{t: t, store: store}
 	w.flows, _ = durable.New(durable.Options{})
 	j := w.verify(id)
 	name := fmt.Sprintf("commit %d (%t)", at, after)
@@ -109,7 +113,8 @@ func (p *plot) endAt(t *testing.T, at int, after bool) (whole bool) {
 	if !keep && j.State != flow.Reverted || keep && j.State != flow.FailureState && j.State != flow.Reverted {
 		t.Errorf("%s: got %s with %s by %s (%s)", name, j.State, w.states(id), w.events(id), j.Message)
 	}
-	if j.Cause != durable.CauseCancelled && j.Cause != durable.CauseStopped && !(j.Cause == durable.CauseReverted && strings.Contains(p.name, "reverting")) {
+	if j.Cause != durable.CauseCancelled && j.Cause != durable.CauseStopped &&
+		!(j.Cause == durable.CauseReverted && strings.Contains(p.name, "reverting")) {
 		t.Errorf("%s: cause %s: %s", name, j.Cause, j.Message)
 	}
 	for _, a := range w.view(id).Atoms {
@@ -127,7 +132,8 @@ func (p *plot) endAt(t *testing.T, at int, after bool) (whole bool) {
 func TestCancelFromEveryState(t *testing.T) {
 	for _, s := range flow.Life.Stages() {
 		for _, e := range []lc.Event{flow.Cancel, flow.Halt} {
-			if a, ok := flow.Life.Transition(s.State, e); s.Kind != lc.End && (!ok || a.By&lc.Owner == 0 || a.By&lc.Operator == 0) {
+			if a, ok := flow.Life.Transition(s.State, e); s.Kind != lc.End &&
+				(!ok || a.By&lc.Owner == 0 || a.By&lc.Operator == 0) {
 				t.Errorf("%s from %s: %+v", e, s.State, a)
 			}
 		}
@@ -178,7 +184,8 @@ func TestCancelInterrupts(t *testing.T) {
 			}), engine.Options{})
 			id := w.submit(order)
 			<-began
-			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Cancel, By: lc.Owner, Actor: "ann", Now: now}); err != nil {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Cancel, By: lc.Owner, Actor: "ann",
+				Now: now}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
@@ -226,7 +233,8 @@ func TestStopSettlesReverts(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := idle.Do(t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann"}); err != nil {
+				if _, err := idle.Do(t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner,
+					Actor: "ann"}); err != nil {
 					t.Fatal(err)
 				}
 				w := start(t, store, o, engine.Options{})
@@ -286,7 +294,8 @@ func TestRequestBeforeTheLastCommit(t *testing.T) {
 				want = flow.Success
 			}
 			eq(t, "state", fmt.Sprint(j.State, asked), fmt.Sprint(want, true))
-			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Halt, By: lc.Owner, Actor: "ann"}); job.KindOf(err) != job.Refused {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: flow.Halt, By: lc.Owner,
+				Actor: "ann"}); job.KindOf(err) != job.Refused {
 				t.Errorf("after the end: %v", err)
 			}
 			w.stop()

@@ -76,7 +76,8 @@ func New(o Options) (*Flows, error) {
 			mistakes = append(mistakes, fmt.Errorf("the factory %q needs a name and a function", name))
 		}
 	}
-	for name, v := range map[string]*int{"Value": &o.Limits.Value, "Inline": &o.Limits.Inline, "Total": &o.Limits.Total, "Inject": &o.Limits.Inject, "Signals": &o.Limits.Signals} {
+	for name, v := range map[string]*int{"Value": &o.Limits.Value, "Inline": &o.Limits.Inline, "Total": &o.Limits.Total,
+		"Inject": &o.Limits.Inject, "Signals": &o.Limits.Signals} {
 		if *v < 0 {
 			mistakes = append(mistakes, fmt.Errorf("the limit %s is negative", name))
 		}

@@ -23,7 +23,8 @@ func TestSuccess(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
 		b, seen := &book{}, &flowtest.Capture{}
 		o := one(func() flow.Item {
-			return flow.Linear("deploy", b.task("a"), flow.Unordered("middle", b.task("b", needs("a")), b.task("c")), b.task("d", needs("b")))
+			return flow.Linear("deploy", b.task("a"), flow.Unordered("middle", b.task("b", needs("a")), b.task("c")),
+				b.task("d", needs("b")))
 		})
 		o.Listeners = []flow.Listener{seen.Listen}
 		w := start(t, store, o, engine.Options{})
@@ -45,8 +46,9 @@ func TestSuccess(t *testing.T) {
 		if _, err := seen.Await(t.Context(), flowtest.Reached("deploy", flow.Success)); err != nil {
 			t.Fatal(err)
 		}
-		if changes := seen.Changes(); len(changes) != 10 || changes[0] != "deploy RUNNING" || changes[9] != "deploy SUCCESS" {
-			t.Errorf("told %v", changes)
+		if changes := seen.Changes(); len(changes) != 10 || changes[0] != "deploy RUNNING" ||
+			changes[9] != "deploy SUCCESS" {
+			t.Errorf("got %v", changes)
 		}
 		for _, e := range seen.Events() {
 			eq(t, "id", e.ID, id)
@@ -115,7 +117,8 @@ func TestRetry(t *testing.T) {
 		b := &book{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"),
-				flow.Linear("inner", b.task("b"), b.task("c", b.failing(func(c *flow.Call) bool { return c.Attempt < 3 }))).With(flow.Times(3)))
+				flow.Linear("inner", b.task("b"), b.task("c",
+					b.failing(func(c *flow.Call) bool { return c.Attempt < 3 }))).With(flow.Times(3)))
 		}), engine.Options{})
 		id := w.submit(order)
 		eq(t, "state", w.end(id).State, flow.Success)
@@ -151,7 +154,8 @@ func TestSuspendWhileATaskRuns(t *testing.T) {
 			eq(t, "claimed", j.Claimed(), false)
 			eq(t, "atoms", w.states(id), "a SUCCESS, b SUCCESS, c PENDING")
 			why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
-			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSuspended || why.Blockers[0].Sentence != "it is suspended by ann: because" {
+			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSuspended ||
+				why.Blockers[0].Sentence != "it is suspended by ann: because" {
 				t.Errorf("why %+v, %v", why.Blockers, err)
 			}
 			w.do(id, flow.Run)
@@ -195,7 +199,8 @@ func TestSignalWhileWaiting(t *testing.T) {
 		id := w.submit(order)
 		w.waits(id, durable.BlockSignal)
 		why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
-		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSignal || why.Blockers[0].Sentence != "approval waits for the signal approved" {
+		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != durable.BlockSignal ||
+			why.Blockers[0].Sentence != "approval waits for the signal approved" {
 			t.Errorf("why %+v, %v", why.Blockers, err)
 		}
 		eq(t, "awaits", w.view(id).Awaits, []string{"approved"})
@@ -294,7 +299,8 @@ func TestReset(t *testing.T) {
 					}
 					return nil, nil
 				}
-			}), flow.Wait("approval", "approved", 0), b.task("b", b.held(began, may)), b.task("c", b.failing(func(*flow.Call) bool { return bad["c"] })))
+			}), flow.Wait("approval", "approved", 0), b.task("b", b.held(began, may)),
+				b.task("c", b.failing(func(*flow.Call) bool { return bad["c"] })))
 		}), engine.Options{})
 		id := w.submit(order)
 		round := func(want lc.State, before func()) {
@@ -337,7 +343,9 @@ func TestOrders(t *testing.T) {
 				t.Execute = func(_ context.Context, c *flow.Call) (any, error) { got = c.Get("x"); return nil, nil }
 			})), nil
 		},
-		"twice":    func(json.RawMessage) (flow.Item, error) { return flow.Linear("deploy", b.task("a"), b.task("a")), nil },
+		"twice": func(json.RawMessage) (flow.Item, error) {
+			return flow.Linear("deploy", b.task("a"), b.task("a")), nil
+		},
 		"reserved": func(json.RawMessage) (flow.Item, error) { return flow.Linear("deploy", b.task("signal:a")), nil },
 		"panics":   func(json.RawMessage) (flow.Item, error) { panic("no plan") },
 		"nothing":  func(json.RawMessage) (flow.Item, error) { return nil, nil },
@@ -356,8 +364,9 @@ func TestOrders(t *testing.T) {
 		{"panic", durable.Order{Factory: "panics"}, "no plan", nil},
 		{"nothing", durable.Order{Factory: "nothing"}, "no flow", flow.ErrInvalid},
 		{"args", durable.Order{Factory: "needs", Args: json.RawMessage("{")}, "not JSON", nil},
-		{"workers", durable.Order{Factory: "needs", Settings: durable.Settings{Workers: -1}}, "no sense", nil},
-		{"chan", durable.Order{Factory: "needs", Inject: flow.Values{"y": make(chan int)}}, "chan int", flow.ErrUnstored},
+		{"workers", durable.Order{Factory: "needs", Settings: durable.Settings{Workers: -1}}, "not be negative", nil},
+		{"chan", durable.Order{Factory: "needs", Inject: flow.Values{"y": make(chan int)}}, "chan int",
+			flow.ErrUnstored},
 		{"cycle", durable.Order{Factory: "needs", Inject: flow.Values{"y": cycle}}, "cycle", flow.ErrUnstored},
 		{"large", durable.Order{Factory: "needs", Inject: flow.Values{"y": make([]int, 1000)}}, "limit of 1000", nil},
 	} {
@@ -373,9 +382,11 @@ func TestOrders(t *testing.T) {
 	id := w.submit(durable.Order{Factory: "needs", Name: "mine", Key: "k", Inject: flow.Values{"x": 7, "y": "why"}})
 	eq(t, "state", w.end(id).State, flow.Success)
 	eq(t, "injected", got, 7)
-	eq(t, "same key", w.submit(durable.Order{Factory: "needs", Name: "mine", Key: "k", Inject: flow.Values{"x": 7, "y": "why"}}), id)
+	eq(t, "same key", w.submit(durable.Order{Factory: "needs", Name: "mine", Key: "k",
+		Inject: flow.Values{"x": 7, "y": "why"}}), id)
 	eq(t, "name", w.view(id).Data.Name, "mine")
-	if _, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"": nil}, Limits: durable.Limits{Total: -1}}); err == nil {
+	if _, err := durable.New(durable.Options{Factories: map[string]durable.Factory{"": nil},
+		Limits: durable.Limits{Total: -1}}); err == nil {
 		t.Error("options without sense are accepted")
 	}
 }

@@ -32,7 +32,8 @@ func (f *Flows) MarkReverted(ctx context.Context, e *engine.Engine, task string,
 		case j.Kind != Kind:
 			return nil, nil, job.Errorf(job.Invalid, string(MarkEvent), j.ID, "it is no flow but of kind %s", j.Kind)
 		case j.State != flow.FailureState:
-			return nil, nil, job.Errorf(job.Refused, string(MarkEvent), j.ID, "it is %s: only tasks of a flow in FAILURE are marked", j.State)
+			return nil, nil, job.Errorf(job.Refused, string(MarkEvent), j.ID,
+				"it is %s: only tasks of a flow in FAILURE are marked", j.State)
 		}
 		tasks, err := e.Store().Tasks(ctx, j.ID)
 		if err != nil {
@@ -72,9 +73,11 @@ func mark(id job.ID, t *job.Task, a *operator.Act, e *engine.Engine) error {
 	}
 	switch {
 	case !remain(t.State):
-		return job.Errorf(job.Refused, string(MarkEvent), id, "the task %s is %s: nothing of it remains", t.Name, t.State)
+		return job.Errorf(job.Refused, string(MarkEvent), id, "the task %s is %s: nothing of it remains", t.Name,
+			t.State)
 	case d.Intention != flow.ToRevert:
-		return job.Errorf(job.Refused, string(MarkEvent), id, "the task %s is not to be rolled back: cancel the flow first, and mark what that cannot revert", t.Name)
+		return job.Errorf(job.Refused, string(MarkEvent), id,
+			"the task %s is not to be rolled back: cancel the flow first, and mark what that cannot revert", t.Name)
 	}
 	value, err := encode(byHand{a.Actor, a.Note})
 	if err != nil {

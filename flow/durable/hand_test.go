@@ -26,7 +26,8 @@ func TestRevertByHand(t *testing.T) {
 		id := w.submit(order)
 		w.end(id)
 		mark := func(task, note string) error {
-			_, err := w.flows.MarkReverted(t.Context(), w.Engine, task, operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: note})
+			_, err := w.flows.MarkReverted(t.Context(), w.Engine, task,
+				operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: note})
 			return err
 		}
 		w.do(id, flow.Run)
@@ -44,7 +45,8 @@ func TestRevertByHand(t *testing.T) {
 		eq(t, "remains", v.Remains, []string{"a"})
 		for i := range v.Atoms[1:] { // what was reverted, and when
 			a := &v.Atoms[i+1]
-			if a.ExecuteBegan.IsZero() || a.ExecuteEnded.Before(a.ExecuteBegan) || a.Began.Before(a.ExecuteEnded) || a.Ended.Before(a.Began) {
+			if a.ExecuteBegan.IsZero() || a.ExecuteEnded.Before(a.ExecuteBegan) || a.Began.Before(a.ExecuteEnded) ||
+				a.Ended.Before(a.Began) {
 				t.Errorf("%s was executed from %s to %s and reverted from %s to %s", a.Name, a.ExecuteBegan, a.ExecuteEnded, a.Began, a.Ended)
 			}
 		}
@@ -61,7 +63,9 @@ func TestRevertByHand(t *testing.T) {
 	})
 	both(t, func(t *testing.T, store job.Store) { // what was kept on purpose is not marked
 		b := &book{}
-		w := start(t, store, one(func() flow.Item { return flow.Linear("deploy", b.task("a"), flow.Wait("w", "go", 0)) }), engine.Options{})
+		w := start(t, store, one(func() flow.Item {
+			return flow.Linear("deploy", b.task("a"), flow.Wait("w", "go", 0))
+		}), engine.Options{})
 		id := w.submit(order)
 		w.waits(id, durable.BlockSignal)
 		w.do(id, flow.Halt)

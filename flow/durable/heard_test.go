@@ -57,7 +57,8 @@ func waitsNow(changes []job.Change) bool {
 // worker cannot read at once, lets it go on in time: the flow does not come to rest with a record whose news no one has
 // examined.
 func TestSignalBesideCommit(t *testing.T) {
-	for name, failures := range map[string]int32{"read at once": 0, "read at the second try": 1, "read at the fourth try": 3} {
+	for name, failures := range map[string]int32{"read at once": 0, "read at the second try": 1,
+		"read at the fourth try": 3} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, store := &book{}, &beside{Store: mem.New()}
@@ -176,7 +177,9 @@ func TestShortPause(t *testing.T) {
 	for pause := range 40 {
 		synctest.Test(t, func(t *testing.T) {
 			b, d := &book{}, time.Duration(pause+1)*time.Millisecond
-			w := start(t, mem.New(), one(func() flow.Item { return flow.Linear("deploy", b.task("a"), flow.Sleep("nap", d)) }), engine.Options{Clock: &ticking{}})
+			w := start(t, mem.New(), one(func() flow.Item {
+				return flow.Linear("deploy", b.task("a"), flow.Sleep("nap", d))
+			}), engine.Options{Clock: &ticking{}})
 			began := time.Now()
 			eq(t, "state", w.end(w.submit(order)).State, flow.Success)
 			if took := time.Since(began); took > time.Second {

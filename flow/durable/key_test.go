@@ -16,10 +16,12 @@ func TestReusedKey(t *testing.T) {
 		b := &book{}
 		w := start(t, store, one(func() flow.Item { return flow.Linear("deploy", b.task("a")) }), engine.Options{})
 		o := order
-		o.Key, o.Args, o.Inject = "k", json.RawMessage(`{"x": 1, "y": "<é>"}`), flow.Values{"v": map[string]any{"b": 1, "a": []int{2}}}
+		o.Key, o.Args, o.Inject = "k", json.RawMessage(`{"x": 1, "y": "<é>"}`),
+			flow.Values{"v": map[string]any{"b": 1, "a": []int{2}}}
 		first := w.submit(o)
 		again := o
-		again.Args, again.Inject, again.Note = json.RawMessage(`{ "x":1,"y":"<é>" }`), flow.Values{"v": json.RawMessage(`{"a":[2],"b":1}`)}, "once more"
+		again.Args, again.Inject, again.Note = json.RawMessage(`{ "x":1,"y":"<é>" }`),
+			flow.Values{"v": json.RawMessage(`{"a":[2],"b":1}`)}, "once more"
 		if got := w.submit(again); got != first {
 			t.Errorf("the same order gave %s, not %s", got, first)
 		}

@@ -65,7 +65,7 @@ func randomFlow(seed uint64, note func(c *flow.Call, undo bool)) flow.Item {
 		t.Revert = func(_ context.Context, c *flow.Call) (any, error) {
 			note(c, true)
 			if behaviour(seed, name, c.Attempt, true) < 4 {
-				return nil, errors.New("it cannot be taken back")
+				return nil, errors.New("it cannot be reverted")
 			}
 			return nil, nil
 		}
@@ -99,8 +99,10 @@ func randomFlow(seed uint64, note func(c *flow.Call, undo bool)) flow.Item {
 func killOptions(note func(c *flow.Call, undo bool)) durable.Options {
 	policies := map[lifecycle.State]engine.Policy{}
 	// killed workers are what this is about
-	for _, state := range []lifecycle.State{flow.Pending, flow.Running, flow.Suspending, flow.Suspended, flow.Resuming} {
-		policies[state] = engine.Policy{MaxStarts: 10_000, Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}}
+	for _, state := range []lifecycle.State{flow.Pending, flow.Running, flow.Suspending, flow.Suspended,
+		flow.Resuming} {
+		policies[state] = engine.Policy{MaxStarts: 10_000,
+			Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}}
 	}
 	return durable.Options{
 		MaxStarts: 10_000, Policies: policies,
@@ -254,7 +256,8 @@ func effectLines(t *testing.T, dir string) []string {
 
 // lookKilled reads what a dead worker left: successes go to done, flows that have ended are compared with the same flow
 // run in memory. It gives how many have not ended, and when the first of them is due.
-func lookKilled(t *testing.T, dir string, ids map[job.ID]uint64, seed uint64, done map[string]bool) (open int, due time.Time) {
+func lookKilled(t *testing.T, dir string, ids map[job.ID]uint64, seed uint64, done map[string]bool) (open int,
+	due time.Time) {
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -306,7 +309,8 @@ func truth(end lifecycle.State, states map[string]string) string {
 	}
 	busy := count[string(flow.Running)] + count[string(flow.Reverting)]
 	switch {
-	case busy > 0, end != flow.FailureState && count[string(flow.FailureState)] > 0: // what comes after a revert that failed is left
+	// what comes after a revert that failed is left
+	case busy > 0, end != flow.FailureState && count[string(flow.FailureState)] > 0:
 		return "something is not finished"
 	case (end == flow.Success) != (count[string(flow.Success)] == len(states)):
 		return "it is SUCCESS if all is, and only then"

@@ -39,12 +39,13 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 // TestMissingAtRun: a flow that requires more than when it was ordered ends in FAILURE without anything done.
 func TestMissingAtRun(t *testing.T) {
 	b, calls := &book{}, 0
-	w := start(t, mem.New(), durable.Options{Factories: map[string]durable.Factory{"f": func(json.RawMessage) (flow.Item, error) {
+	factory := func(json.RawMessage) (flow.Item, error) {
 		if calls++; calls == 1 {
 			return flow.Linear("deploy", b.task("a")), nil
 		}
 		return flow.Linear("deploy", b.task("a", needs("x"))), nil
-	}}}, engine.Options{})
+	}
+	w := start(t, mem.New(), durable.Options{Factories: map[string]durable.Factory{"f": factory}}, engine.Options{})
 	j := w.end(w.submit(order))
 	eq(t, "state", j.State, flow.FailureState)
 	eq(t, "cause", j.Cause, durable.CauseMissing)

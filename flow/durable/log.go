@@ -6,16 +6,16 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// mostTold is up to how many tasks a flow may have for its log to report of each that succeeded. The log of a job has a
-// bound of its own, and failures must find space in it.
-const mostTold = 1000
+// mostLogged is the largest number of tasks of a flow whose log has a line for each task that succeeded. The log of a
+// job is bounded, and failures must fit in it.
+const mostLogged = 1000
 
-// logging makes the listener that writes to the job's log what the flow and its tasks do. Values stay out of it: they
-// may be secret, and stand with the flow. What a failure states is written as it is; for commands that is also the end
-// of their standard error.
+// logging makes the listener that writes to the job's log what the flow and its tasks do. Values are left out: they may
+// be secret, and are stored with the flow. The text of a failure is written as it is; for commands that includes the
+// end of their standard error.
 func (s *session) logging(item flow.Item) (flow.Listener, error) {
 	level := flow.LogLevel
-	if len(s.store.atoms) <= mostTold {
+	if len(s.store.atoms) <= mostLogged {
 		level = func(e flow.Event) slog.Level {
 			if e.Within == "" && (e.New == flow.Success || e.New == flow.Ignore) {
 				return slog.LevelInfo
@@ -23,12 +23,12 @@ func (s *session) logging(item flow.Item) (flow.Listener, error) {
 			return flow.LogLevel(e)
 		}
 	}
-	tell, err := flow.Logging(s.run.Log(), item, flow.LogOptions{Level: level})
+	log, err := flow.Logging(s.run.Log(), item, flow.LogOptions{Level: level})
 	if err != nil {
 		return nil, err
 	}
 	return func(e flow.Event) {
 		e.Result, e.Details = nil, nil
-		tell(e)
+		log(e)
 	}, nil
 }

@@ -22,7 +22,8 @@ func TestManyWaitingFlows(t *testing.T) {
 	var mu sync.Mutex // guards received
 	heard := map[string]time.Time{}
 	o := one(func() flow.Item {
-		return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a")}, flow.Wait("approval", "approved", 0), &flow.Task{Name: "c"})
+		return flow.Linear("deploy", &flow.Task{Name: "a", Result: flow.One("a")}, flow.Wait("approval", "approved", 0),
+			&flow.Task{Name: "c"})
 	})
 	o.Listeners = []flow.Listener{func(e flow.Event) {
 		switch {

@@ -57,12 +57,13 @@ func (m *meddler) Commit(ctx context.Context, changes ...job.Change) ([]job.Resu
 
 // meddled makes a flow with a line of tasks beside one that waits.
 func meddled(b *book) flow.Item {
-	return flow.Unordered("deploy", flow.Linear("line", b.task("a"), b.task("b"), b.task("c")), flow.Wait("approval", "approved", 0))
+	return flow.Unordered("deploy", flow.Linear("line", b.task("a"), b.task("b"), b.task("c")),
+		flow.Wait("approval", "approved", 0))
 }
 
 // meddle runs the flow with somebody before the nth commit until it rests; then people send the signal and run it,
 // until it ends.
-func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (met bool) {
+func meddle(t *testing.T, m *meddler, b *book, what func(w *harness, id job.ID)) (met bool) {
 	w := start(t, m, one(func() flow.Item { return meddled(b) }), engine.Options{Lease: time.Hour, Sweep: time.Hour})
 	var id job.ID
 	if what != nil {
@@ -100,24 +101,26 @@ func meddle(t *testing.T, m *meddler, b *book, what func(w *world, id job.ID)) (
 // TestMeddling has others do something right before each commit of a worker: the flow pauses or goes on, and nothing is
 // done twice or missed.
 func TestMeddling(t *testing.T) {
-	suspend := func(w *world, id job.ID) {
+	suspend := func(w *harness, id job.ID) {
 		// refused while PENDING
 		_, _ = w.Do(context.Background(), operator.Act{Job: id, Event: flow.Suspend, By: lc.Owner, Actor: "ann"})
 	}
-	signal := func(w *world, id job.ID) {
+	signal := func(w *harness, id job.ID) {
 		_ = w.flows.Signal(context.Background(), w.Engine, id, durable.Signal{Name: "approved", Value: true})
 	}
 	for _, c := range []struct {
 		name       string
 		lost, mute bool
-		what       func(w *world, id job.ID)
+		what       func(w *harness, id job.ID)
 	}{
 		{"suspend", false, false, suspend},
 		{"signal", false, false, signal},
-		{"both", false, false, func(w *world, id job.ID) { signal(w, id); suspend(w, id) }},
-		{"priority", false, false, func(w *world, id job.ID) { _, _ = w.Operator().SetPriority(context.Background(), id, 0, 7, "ann", "") }},
+		{"both", false, false, func(w *harness, id job.ID) { signal(w, id); suspend(w, id) }},
+		{"priority", false, false, func(w *harness, id job.ID) {
+			_, _ = w.Operator().SetPriority(context.Background(), id, 0, 7, "ann", "")
+		}},
 		{"a commit that is lost", true, false, nil}, // K08
-		{"a commit whose fate is not told", false, true, nil},
+		{"a commit whose result is unknown", false, true, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			at, met := 1, true

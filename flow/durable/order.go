@@ -78,7 +78,8 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 		return job.Job{}, err
 	}
 	j, err := e.Submit(ctx, engine.Order{
-		ID: o.ID, Kind: Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags, Due: o.Due, Deadline: o.Deadline,
+		ID: o.ID, Kind: Kind, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Tags: o.Tags,
+		Due: o.Due, Deadline: o.Deadline,
 		Spec: spec, By: o.By, Actor: o.Actor, Note: o.Note,
 	})
 	if err != nil {
@@ -89,7 +90,8 @@ func (f *Flows) Submit(ctx context.Context, e *engine.Engine, o Order) (job.Job,
 		return job.Job{}, err
 	}
 	if !same(&has, &spec) {
-		return job.Job{}, job.Errorf(job.Conflict, "create", j.ID, "the idempotency key or id was used for another flow; choose another key, or repeat the order as it was")
+		return job.Job{}, job.Errorf(job.Conflict, "create", j.ID,
+			"the idempotency key or id was used for another flow; choose another key, or repeat the order as it was")
 	}
 	return j, nil
 }
@@ -117,7 +119,7 @@ func (f *Flows) Check(o Order) (Spec, error) {
 		return invalid(errors.New("the arguments of the factory are not JSON"))
 	}
 	if o.Settings.Workers < 0 {
-		return invalid(fmt.Errorf("%d tasks at once make no sense", o.Settings.Workers))
+		return invalid(fmt.Errorf("the number of tasks at once must not be negative, and is %d", o.Settings.Workers))
 	}
 	spec := Spec{Name: o.Name, Factory: o.Factory, Args: o.Args, Settings: o.Settings}
 	total := len(o.Args)
@@ -133,7 +135,8 @@ func (f *Flows) Check(o Order) (Spec, error) {
 		total += len(text)
 	}
 	if total > f.o.Limits.Inject {
-		return invalid(fmt.Errorf("arguments and injected values have %d bytes, more than the limit of %d", total, f.o.Limits.Inject))
+		return invalid(fmt.Errorf("arguments and injected values have %d bytes, more than the limit of %d", total,
+			f.o.Limits.Inject))
 	}
 	item, err := f.build(&spec)
 	if err != nil {

@@ -79,10 +79,12 @@ func isAtom(t *job.Task) bool { return t.Kind == kindTask || t.Kind == kindRetry
 func (f *Flows) taskOf(ctx context.Context, id job.ID, r *flow.Record) (job.Task, error) {
 	d := atomData{
 		Version: r.Version, Intention: r.Intention, Failure: r.Failure, RevertFailure: r.RevertFailure,
-		Tries: r.Tries, Due: r.Due, Awaits: r.Awaits, Waits: r.Waits, Progress: r.Progress, Began: r.Began, Ended: r.Ended,
+		Tries: r.Tries, Due: r.Due, Awaits: r.Awaits, Waits: r.Waits, Progress: r.Progress, Began: r.Began,
+		Ended:        r.Ended,
 		ExecuteBegan: r.ExecuteBegan, ExecuteEnded: r.ExecuteEnded,
 	}
-	t := job.Task{Name: r.Name, Kind: kindOf(r.Kind), State: r.State, Attempts: r.Attempts, Total: whole, Done: int64(math.Round(r.Progress * whole))}
+	t := job.Task{Name: r.Name, Kind: kindOf(r.Kind), State: r.State, Attempts: r.Attempts, Total: whole,
+		Done: int64(math.Round(r.Progress * whole))}
 	switch {
 	case r.RevertFailure != nil:
 		t.Message = r.RevertFailure.Message
@@ -178,5 +180,6 @@ func restarted(id job.ID, t *job.Task) (job.Task, error) {
 	if err != nil {
 		return *t, job.Errorf(job.Internal, "encode", id, "the record of %s: %w", t.Name, err)
 	}
-	return job.Task{Name: t.Name, Kind: t.Kind, State: flow.Pending, Attempts: t.Attempts, Total: whole, Data: text}, nil
+	return job.Task{Name: t.Name, Kind: t.Kind, State: flow.Pending, Attempts: t.Attempts, Total: whole, Data: text},
+		nil
 }

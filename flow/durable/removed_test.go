@@ -23,7 +23,8 @@ func TestRemovedTaskRemains(t *testing.T) {
 		w.waits(id, durable.BlockSignal)
 		w.stop()
 		o := one(func() flow.Item {
-			return flow.Linear("deploy", b.task("b"), flow.Wait("approval", "approved", 0), b.task("c", b.failing(always)))
+			return flow.Linear("deploy", b.task("b"), flow.Wait("approval", "approved", 0),
+				b.task("c", b.failing(always)))
 		})
 		o.Upgrade = flow.AcceptChanges
 		w = start(t, store, o, engine.Options{})
@@ -33,7 +34,8 @@ func TestRemovedTaskRemains(t *testing.T) {
 		contains(t, j.Message, "a is SUCCESS and was removed from the flow")
 		eq(t, "atoms", w.states(id), "b REVERTED, approval REVERTED, c REVERTED, a SUCCESS")
 		eq(t, "remains", w.view(id).Remains, []string{"a"})
-		if _, err := w.flows.MarkReverted(t.Context(), w.Engine, "a", operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: "deleted"}); err != nil {
+		if _, err := w.flows.MarkReverted(t.Context(), w.Engine, "a",
+			operator.Act{Job: id, By: lc.Operator, Actor: "ann", Note: "deleted"}); err != nil {
 			t.Fatal(err)
 		}
 		w.do(id, flow.Run)
@@ -52,12 +54,15 @@ func TestReshapedFlow(t *testing.T) {
 		name, want string
 		now        func() flow.Item
 	}{
-		{"swapped", "b does not come after a any more", func() flow.Item { return flow.Linear("deploy", b.task("b"), b.task("a"), wait()) }},
+		{"swapped", "b does not come after a any more", func() flow.Item {
+			return flow.Linear("deploy", b.task("b"), b.task("a"), wait())
+		}},
 		{"unordered", "b does not come after a any more", func() flow.Item {
 			return flow.Linear("deploy", flow.Unordered("both", b.task("b"), b.task("a")), wait())
 		}},
 		{"another name", `a does not provide "a" any more`, func() flow.Item {
-			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Result = flow.One("z") }), b.task("b"), wait())
+			return flow.Linear("deploy", b.task("a", func(t *flow.Task) { t.Result = flow.One("z") }), b.task("b"),
+				wait())
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -82,7 +87,8 @@ func TestReshapedFlow(t *testing.T) {
 				w.stop() // the code is right again
 				w = start(t, store, one(old), engine.Options{})
 				w.do(id, flow.Run)
-				eq(t, "state", w.until(id, func(j *job.Job) bool { return j.Ended && j.Retries == 1 }).State, flow.Success)
+				eq(t, "state", w.until(id, func(j *job.Job) bool { return j.Ended && j.Retries == 1 }).State,
+					flow.Success)
 			})
 		})
 	}

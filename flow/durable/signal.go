@@ -112,7 +112,8 @@ func (f *Flows) admit(ctx context.Context, e *engine.Engine, j *job.Job, s Signa
 	}
 	n := waitingSignals(tasks)
 	if n >= f.o.Limits.Signals {
-		return job.Errorf(job.Refused, "signal", j.ID, "it has %d signals that no task has taken, the most it may have", n)
+		return job.Errorf(job.Refused, "signal", j.ID, "it has %d signals that no task has taken, the most it may have",
+			n)
 	}
 	in.left = f.o.Limits.Signals - n - 1
 	f.mu.Lock()

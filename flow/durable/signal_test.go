@@ -66,7 +66,9 @@ func TestSignalIsTakenOnce(t *testing.T) {
 		id := w.submit(order)
 		w.waits(id, durable.BlockSignal)
 		w.signal(id, "answer", "no")
-		w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == durable.BlockSignal && w.attempts(id) == 2 })
+		w.until(id, func(j *job.Job) bool {
+			return !j.Claimed() && j.Cause == durable.BlockSignal && w.attempts(id) == 2
+		})
 		w.signal(id, "answer", "yes")
 		eq(t, "state", w.end(id).State, flow.Success)
 		eq(t, "answers", answers, 2)
@@ -74,7 +76,7 @@ func TestSignalIsTakenOnce(t *testing.T) {
 }
 
 // attempts counts how often the wait of a flow was begun.
-func (w *world) attempts(id job.ID) int {
+func (w *harness) attempts(id job.ID) int {
 	for _, a := range w.view(id).Atoms {
 		if a.Name == "w" {
 			return a.Attempts
@@ -120,7 +122,8 @@ func TestSignalIsTakenWithTheResult(t *testing.T) {
 				store, l := mem.New(), &ledger{done: map[string]bool{}}
 				p := &plot{make: func(l *ledger) flow.Item { return approvals(&l.book, false)() }}
 				dying := &line{Store: store, ledger: l, at: at, after: after}
-				w := start(t, dying, one(func() flow.Item { return p.make(l) }), engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
+				w := start(t, dying, one(func() flow.Item { return p.make(l) }),
+					engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
 				time.Sleep(time.Millisecond)
 				j, err := w.flows.Submit(t.Context(), w.Engine, order)
 				if err != nil {
@@ -154,7 +157,9 @@ type hoarder struct{ job.Store }
 
 func (s hoarder) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	for i := range changes {
-		changes[i].Tasks = slices.DeleteFunc(slices.Clone(changes[i].Tasks), func(t job.Task) bool { return t.State == "TAKEN" })
+		changes[i].Tasks = slices.DeleteFunc(slices.Clone(changes[i].Tasks), func(t job.Task) bool {
+			return t.State == "TAKEN"
+		})
 	}
 	return s.Store.Commit(ctx, changes...)
 }
@@ -200,7 +205,8 @@ func TestSignalIsDeclared(t *testing.T) {
 		send := func(s durable.Signal, want string) {
 			t.Helper()
 			err := w.flows.Signal(t.Context(), w.Engine, id, s)
-			if want == "" && err != nil || want != "" && (job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), want)) {
+			if want == "" && err != nil || want != "" &&
+				(job.KindOf(err) != job.Invalid || !strings.Contains(err.Error(), want)) {
 				t.Errorf("%+v: got %v, want %q", s, err, want)
 			}
 		}

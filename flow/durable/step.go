@@ -104,7 +104,8 @@ func (s *session) begin(ctx context.Context, tasks []job.Task) error {
 			return s.fail(ctx, CauseFactory, fmt.Errorf("this worker has no factory %q", s.spec.Factory))
 		}
 		return engine.Wait(job.Blocker{
-			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory, f.known()),
+			Code: BlockFactory, Sentence: fmt.Sprintf("this worker has no factory %q (known: %s)", s.spec.Factory,
+				f.known()),
 			Until: r.Now().Add(elsewhere),
 		})
 	}
@@ -140,8 +141,9 @@ func (s *session) load(ctx context.Context, item flow.Item, tasks []job.Task) (e
 	f := s.flows
 	o := flow.Options{
 		ID: string(s.id), Storage: s.store, Workers: f.o.Workers, Listeners: f.o.Listeners,
-		DeferReverts: s.spec.Settings.DeferReverts, NeverResolve: s.spec.Settings.NeverResolve, RevertErrors: s.spec.Settings.RevertErrors,
-		MaxAttempts: f.o.Attempts, Upgrade: f.o.Upgrade, Grace: f.o.Grace, Now: s.run.Now, Log: s.run.Log(),
+		DeferReverts: s.spec.Settings.DeferReverts, NeverResolve: s.spec.Settings.NeverResolve,
+		RevertErrors: s.spec.Settings.RevertErrors,
+		MaxAttempts:  f.o.Attempts, Upgrade: f.o.Upgrade, Grace: f.o.Grace, Now: s.run.Now, Log: s.run.Log(),
 	}
 	switch n := s.spec.Settings.Workers; {
 	case n == 1:
@@ -212,13 +214,15 @@ func (s *session) play(ctx context.Context) error {
 				panic(p.panic)
 			}
 			select {
-			case <-s.changed: // with the last commit, which has the news in its record: the record will not report of it once more
+			// with the last commit, which has the news in its record: the record will not report of it once more
+			case <-s.changed:
 				look()
 			default:
 			}
 		}
 		switch {
-		case came == nil, came.rest != nil && again != nil && ctx.Err() == nil: // it does not rest on news that could not be read
+		// it does not rest on news that could not be read
+		case came == nil, came.rest != nil && again != nil && ctx.Err() == nil:
 		case came.rest != nil && s.restless(came.rest):
 			came = nil
 			go s.advance(inner, done)
@@ -343,7 +347,8 @@ func (s *session) conclude(ctx context.Context, p pause) error {
 	case p.err != nil:
 		return p.err
 	}
-	return job.Errorf(job.Internal, "run", s.id, "the flow came to %s and the record is %s", s.runner.State(), s.run.Job().State)
+	return job.Errorf(job.Internal, "run", s.id, "the flow came to %s and the record is %s", s.runner.State(),
+		s.run.Job().State)
 }
 
 // yield gives the claim back because the worker stops.
@@ -351,7 +356,8 @@ func (s *session) yield() error {
 	if _, ok := flow.Life.Transition(s.run.Job().State, lifecycle.Yield); ok {
 		return engine.Go(lifecycle.Yield)
 	}
-	return engine.Wait(job.Blocker{Code: cause.Stopped, Sentence: "its worker stopped", Until: s.run.Now().Add(time.Millisecond)})
+	return engine.Wait(job.Blocker{Code: cause.Stopped, Sentence: "its worker stopped",
+		Until: s.run.Now().Add(time.Millisecond)})
 }
 
 // fail ends the flow in FAILURE from wherever it stands.

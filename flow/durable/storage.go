@@ -57,7 +57,8 @@ type reply struct {
 func newStorage(ctx context.Context, s *session, item flow.Item, tasks []job.Task) (*storage, error) {
 	j := s.run.Job()
 	m := &storage{
-		session: s, requests: make(chan request), states: map[string]lifecycle.State{}, counts: map[lifecycle.State]int{}, sizes: map[string]int{},
+		session: s, requests: make(chan request), states: map[string]lifecycle.State{},
+		counts: map[lifecycle.State]int{}, sizes: map[string]int{},
 		was: map[string][]string{}, atoms: map[string]bool{},
 	}
 	m.snap = flow.Snapshot{State: j.State, Injected: s.spec.Inject, Live: j.Starts <= 1}
@@ -195,7 +196,9 @@ func (m *storage) Encode(v flow.Value) (flow.Value, error) {
 		// already here, beside other tasks; the commit does it again if it failed
 		_, _ = f.keep(context.Background(), s.id, text)
 	} else if has := m.total.Load(); len(text) > always && has+int64(len(text)) > int64(f.o.Limits.Total) {
-		return v, &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("the records of the flow have %d bytes; %d more are over the limit of %d", has, len(text), f.o.Limits.Total)}
+		return v, &flow.Error{Kind: flow.ErrUnstored,
+			Text: fmt.Sprintf("the records of the flow have %d bytes; %d more are over the limit of %d", has, len(text),
+				f.o.Limits.Total)}
 	}
 	return valueOf(text), nil
 }
@@ -260,7 +263,8 @@ func (s *session) prepare(q request) error {
 			}
 		}
 	}
-	if (j.Cause == BlockSignal || j.Cause == BlockTime || j.Cause == BlockFactory) && j.Message != "" && q.commit.Move == nil {
+	if (j.Cause == BlockSignal || j.Cause == BlockTime || j.Cause == BlockFactory) && j.Message != "" &&
+		q.commit.Move == nil {
 		s.run.SetMessage("") // it waits no more
 	}
 	text, err := json.Marshal(&d)
@@ -277,7 +281,7 @@ func (s *session) write(ctx context.Context, c *flow.Commit) error {
 	case c.Move == nil || c.Move.To == at:
 		return s.run.Save(context.WithoutCancel(ctx))
 	case c.Move.To == flow.Suspending:
-		return job.Errorf(job.Internal, "save", s.id, "the flow is being suspended, and nobody asked for it")
+		return job.Errorf(job.Internal, "save", s.id, "the flow is being suspended without a request")
 	case c.Move.To == flow.Suspended && s.end == nil && (at == flow.Suspending || s.data.Suspend != nil):
 		return s.run.Rest(ctx, c.Move.Event, job.Blocker{Code: BlockSuspended, Sentence: s.data.Suspend.sentence()})
 	}

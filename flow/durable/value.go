@@ -26,7 +26,8 @@ func encode(v any) (text []byte, err error) {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		return &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("a value of type %T cannot be stored as JSON", whole.Any()), Err: err}
+		return &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("a value of type %T cannot be stored as JSON",
+			whole.Any()), Err: err}
 	}
 	defer func() {
 		if p := recover(); p != nil { // of a type's own MarshalJSON
@@ -50,9 +51,12 @@ func valueOf(text []byte) flow.Value {
 func (f *Flows) check(n int) error {
 	switch {
 	case n > f.o.Limits.Value:
-		return &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("a value of %d bytes is larger than the limit of %d", n, f.o.Limits.Value)}
+		return &flow.Error{Kind: flow.ErrUnstored,
+			Text: fmt.Sprintf("a value of %d bytes is larger than the limit of %d", n, f.o.Limits.Value)}
 	case n > f.o.Limits.Inline && f.o.Blobs == nil:
-		return &flow.Error{Kind: flow.ErrUnstored, Text: fmt.Sprintf("a value of %d bytes is larger than %d, and there is no place for large values", n, f.o.Limits.Inline)}
+		return &flow.Error{Kind: flow.ErrUnstored,
+			Text: fmt.Sprintf("a value of %d bytes is larger than %d, and there is no storage for large values", n,
+				f.o.Limits.Inline)}
 	}
 	return nil
 }
@@ -89,7 +93,8 @@ func (f *Flows) fetch(ctx context.Context, id job.ID, s *stored) (flow.Value, er
 // Blobs.
 func (f *Flows) Value(ctx context.Context, id job.ID, b Blob) ([]byte, error) {
 	if f.o.Blobs == nil {
-		return nil, job.Errorf(job.Internal, "read", id, "the value %s was put away, and there is no place for large values here", b.Digest)
+		return nil, job.Errorf(job.Internal, "read", id,
+			"the value %s was put away, and there is no storage for large values here", b.Digest)
 	}
 	text, err := f.o.Blobs.Get(ctx, id, b.Digest)
 	switch {

@@ -90,7 +90,8 @@ func (v *View) add(t *job.Task) error {
 			return err
 		}
 		a := Atom{Record: r}
-		a.Result, a.Reverted, a.Details = a.shown("result", d.Result), a.shown("reverted", d.Reverted), a.shown("details", d.Details)
+		a.Result, a.Reverted, a.Details = a.shown("result", d.Result), a.shown("reverted", d.Reverted),
+			a.shown("details", d.Details)
 		for _, h := range d.History {
 			one := flow.Attempt{Failures: h.Failures}
 			if h.Value.Digest == "" {

@@ -64,7 +64,7 @@ func (s *session) wait(rest *flow.Rest) error {
 func explain(j *job.Job, b *job.Blocker) {
 	switch b.Code {
 	case BlockSignal:
-		b.Holder, b.Remedy = "whoever sends the signal", "send the signal"
+		b.Holder, b.Remedy = "the sender of the signal", "send the signal"
 	case BlockTime:
 		b.Remedy = "nothing: it goes on by itself"
 	case BlockFactory:

@@ -23,23 +23,30 @@ func TestWaitSentences(t *testing.T) {
 		name, code, want, holder string
 		items                    []flow.Item
 	}{
-		{"a signal", durable.BlockSignal, "a waits for the signal x", "whoever sends the signal", []flow.Item{flow.Wait("a", "x", 0)}},
-		{"a signal for some time", durable.BlockSignal, "a waits for the signal x until T", "whoever sends the signal", []flow.Item{flow.Wait("a", "x", time.Hour)}},
+		{"a signal", durable.BlockSignal, "a waits for the signal x", "the sender of the signal",
+			[]flow.Item{flow.Wait("a", "x", 0)}},
+		{"a signal for some time", durable.BlockSignal, "a waits for the signal x until T", "the sender of the signal",
+			[]flow.Item{flow.Wait("a", "x", time.Hour)}},
 		{"a time", durable.BlockTime, "a waits until T", "a timer", []flow.Item{flow.Sleep("a", time.Hour)}},
-		{"one signal for two", durable.BlockSignal, "a, b wait for the signal x", "whoever sends the signal", []flow.Item{flow.Wait("a", "x", 0), flow.Wait("b", "x", 0)}},
-		{"signals and times", durable.BlockSignal, "a, b wait for the signals x, y; c, d wait, the first until T", "whoever sends the signal",
-			[]flow.Item{flow.Wait("a", "y", 0), flow.Wait("b", "x", 0), flow.Sleep("c", 2*time.Hour), flow.Sleep("d", time.Hour)}},
-		{"more than a sentence has room for", durable.BlockTime, "a, b, c, d, e and 1 more wait, the first until T", "a timer", []flow.Item{
-			flow.Sleep("a", time.Hour), flow.Sleep("b", time.Hour), flow.Sleep("c", time.Hour), flow.Sleep("d", time.Hour), flow.Sleep("e", time.Hour), flow.Sleep("f", time.Hour)}},
+		{"one signal for two", durable.BlockSignal, "a, b wait for the signal x", "the sender of the signal",
+			[]flow.Item{flow.Wait("a", "x", 0), flow.Wait("b", "x", 0)}},
+		{"signals and times", durable.BlockSignal, "a, b wait for the signals x, y; c, d wait, the first until T", "the sender of the signal",
+			[]flow.Item{flow.Wait("a", "y", 0), flow.Wait("b", "x", 0), flow.Sleep("c", 2*time.Hour),
+				flow.Sleep("d", time.Hour)}},
+		{"more than a sentence can list", durable.BlockTime, "a, b, c, d, e and 1 more wait, the first until T", "a timer", []flow.Item{
+			flow.Sleep("a", time.Hour), flow.Sleep("b", time.Hour), flow.Sleep("c", time.Hour),
+			flow.Sleep("d", time.Hour), flow.Sleep("e", time.Hour), flow.Sleep("f", time.Hour)}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			w := start(t, mem.New(), one(func() flow.Item { return flow.Unordered("deploy", c.items...) }), engine.Options{})
+			w := start(t, mem.New(), one(func() flow.Item { return flow.Unordered("deploy", c.items...) }),
+				engine.Options{})
 			id := w.submit(order)
 			j := w.waits(id, c.code)
 			until := j.Due.UTC().Format(time.RFC3339)
 			eq(t, "sentence", strings.ReplaceAll(j.Message, until, "T"), c.want)
 			why, err := explain.New(w.Engine).Why(t.Context(), id, time.Time{})
-			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Holder != c.holder || why.Blockers[0].Remedy == "" && len(why.Blockers[0].Remedies) == 0 {
+			if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Holder != c.holder ||
+				why.Blockers[0].Remedy == "" && len(why.Blockers[0].Remedies) == 0 {
 				t.Errorf("why %+v, %v", why.Blockers, err)
 			}
 		})
@@ -73,19 +80,23 @@ func TestLog(t *testing.T) {
 	defer logs.Close()
 	o := one(func() flow.Item {
 		return flow.Linear("deploy",
-			&flow.Task{Name: "login", Execute: func(context.Context, *flow.Call) (any, error) { return "hunter2", nil }},
-			&flow.Task{Name: "boot", Execute: func(context.Context, *flow.Call) (any, error) { return nil, errors.New("the kernel panics") }})
+			&flow.Task{Name: "login", Execute: func(context.Context, *flow.Call) (any, error) {
+				return "hunter2", nil
+			}},
+			&flow.Task{Name: "boot", Execute: func(context.Context, *flow.Call) (any, error) {
+				return nil, errors.New("the kernel panics")
+			}})
 	})
-	told := make(chan struct{}) // the end is reported after it is stored, to the log first
+	stored := make(chan struct{}) // the end is reported after it is stored, to the log first
 	o.Listeners = []flow.Listener{func(e flow.Event) {
 		if e.Atom == "" && e.New == flow.Reverted {
-			close(told)
+			close(stored)
 		}
 	}}
 	w := start(t, mem.New(), o, engine.Options{JobLogs: logs})
 	id := w.submit(order)
 	eq(t, "state", w.end(id).State, flow.Reverted)
-	<-told
+	<-stored
 	chunk, err := logs.Read(id, 0, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +109,8 @@ func TestLog(t *testing.T) {
 		}
 		text.Write(append(line, '\n'))
 	}
-	for _, want := range []string{"flow RUNNING", "task SUCCESS", `"task":"login"`, "task FAILURE", "the kernel panics", "task REVERTED", "flow REVERTED"} {
+	for _, want := range []string{"flow RUNNING", "task SUCCESS", `"task":"login"`, "task FAILURE", "the kernel panics",
+		"task REVERTED", "flow REVERTED"} {
 		contains(t, text.String(), want)
 	}
 	if strings.Contains(text.String(), "hunter2") {

@@ -38,7 +38,7 @@ func both(t *testing.T, test func(t *testing.T, store job.Store)) {
 }
 
 // harness is an engine with flows, and what its tasks did.
-type world struct {
+type harness struct {
 	*engine.Engine
 	flows *durable.Flows
 	t     *testing.T
@@ -46,7 +46,7 @@ type world struct {
 	stop  func()
 }
 
-func start(t *testing.T, store job.Store, o durable.Options, eo engine.Options) *world {
+func start(t *testing.T, store job.Store, o durable.Options, eo engine.Options) *harness {
 	t.Helper()
 	flows, err := durable.New(o)
 	if err != nil {
@@ -63,7 +63,7 @@ func start(t *testing.T, store job.Store, o durable.Options, eo engine.Options) 
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	w := &world{Engine: e, flows: flows, t: t, store: store}
+	w := &harness{Engine: e, flows: flows, t: t, store: store}
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -75,7 +75,7 @@ func start(t *testing.T, store job.Store, o durable.Options, eo engine.Options) 
 }
 
 // submit orders a flow.
-func (w *world) submit(o durable.Order) job.ID {
+func (w *harness) submit(o durable.Order) job.ID {
 	w.t.Helper()
 	j, err := w.flows.Submit(w.t.Context(), w.Engine, o)
 	if err != nil {
@@ -85,12 +85,12 @@ func (w *world) submit(o durable.Order) job.ID {
 }
 
 // until waits for a moment in a flow's life.
-func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
+func (w *harness) until(id job.ID, done func(*job.Job) bool) job.Job {
 	w.t.Helper()
 	return w.untilWithin(id, 10*time.Second, done)
 }
 
-func (w *world) untilWithin(id job.ID, d time.Duration, done func(*job.Job) bool) job.Job {
+func (w *harness) untilWithin(id job.ID, d time.Duration, done func(*job.Job) bool) job.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), d)
 	defer cancel()
@@ -102,13 +102,13 @@ func (w *world) untilWithin(id job.ID, d time.Duration, done func(*job.Job) bool
 }
 
 // end waits for the end of a flow and verifies its history.
-func (w *world) end(id job.ID) job.Job {
+func (w *harness) end(id job.ID) job.Job {
 	w.t.Helper()
 	w.until(id, func(j *job.Job) bool { return j.Ended })
 	return w.verify(id)
 }
 
-func (w *world) verify(id job.ID) job.Job {
+func (w *harness) verify(id job.ID) job.Job {
 	w.t.Helper()
 	j, err := w.store.Get(w.t.Context(), id)
 	if err != nil {
@@ -125,36 +125,39 @@ func (w *world) verify(id job.ID) job.Job {
 }
 
 // waits waits until a flow waits unclaimed for something.
-func (w *world) waits(id job.ID, code string) job.Job {
+func (w *harness) waits(id job.ID, code string) job.Job {
 	w.t.Helper()
 	return w.until(id, func(j *job.Job) bool { return !j.Claimed() && j.Cause == code })
 }
 
-func (w *world) do(id job.ID, e lc.Event) job.Job {
+func (w *harness) do(id job.ID, e lc.Event) job.Job {
 	w.t.Helper()
-	j, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann", Note: "because", Confirm: true})
+	j, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: e, By: lc.Owner, Actor: "ann", Note: "because",
+		Confirm: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return j
 }
 
-func (w *world) signal(id job.ID, name string, value any) {
+func (w *harness) signal(id job.ID, name string, value any) {
 	w.t.Helper()
-	if err := w.flows.Signal(w.t.Context(), w.Engine, id, durable.Signal{Name: name, Value: value, Actor: "bob"}); err != nil {
+	if err := w.flows.Signal(w.t.Context(), w.Engine, id,
+		durable.Signal{Name: name, Value: value, Actor: "bob"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // early sends a signal that no task declares.
-func (w *world) early(id job.ID, name string, value any) {
+func (w *harness) early(id job.ID, name string, value any) {
 	w.t.Helper()
-	if err := w.flows.Signal(w.t.Context(), w.Engine, id, durable.Signal{Name: name, Value: value, Actor: "bob", Early: true}); err != nil {
+	if err := w.flows.Signal(w.t.Context(), w.Engine, id,
+		durable.Signal{Name: name, Value: value, Actor: "bob", Early: true}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) view(id job.ID) *durable.View {
+func (w *harness) view(id job.ID) *durable.View {
 	w.t.Helper()
 	v, err := w.flows.View(w.t.Context(), w.store, id)
 	if err != nil {
@@ -164,7 +167,7 @@ func (w *world) view(id job.ID) *durable.View {
 }
 
 // states gives the atoms as "name STATE".
-func (w *world) states(id job.ID) string {
+func (w *harness) states(id job.ID) string {
 	w.t.Helper()
 	var all []string
 	for _, a := range w.view(id).Atoms {
@@ -174,7 +177,7 @@ func (w *world) states(id job.ID) string {
 }
 
 // events gives the transitions that a flow took.
-func (w *world) events(id job.ID) string {
+func (w *harness) events(id job.ID) string {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -272,7 +275,9 @@ func needs(names ...string) func(*flow.Task) {
 
 // one gives options with a single factory "f".
 func one(make func() flow.Item) durable.Options {
-	return durable.Options{Factories: map[string]durable.Factory{"f": func(json.RawMessage) (flow.Item, error) { return make(), nil }}}
+	return durable.Options{Factories: map[string]durable.Factory{"f": func(json.RawMessage) (flow.Item, error) {
+		return make(), nil
+	}}}
 }
 
 var order = durable.Order{Factory: "f"}

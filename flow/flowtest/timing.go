@@ -51,7 +51,8 @@ func (t *Timing) Listen(e flow.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.since == nil {
-		t.since, t.began, t.spans, t.order = map[who]time.Time{}, map[string]time.Time{}, map[spanOf]*Span{}, map[who]int{}
+		t.since, t.began, t.spans, t.order = map[who]time.Time{}, map[string]time.Time{}, map[spanOf]*Span{},
+			map[who]int{}
 	}
 	if _, there := t.began[e.ID]; !there {
 		t.began[e.ID] = e.At
@@ -82,7 +83,8 @@ func (t *Timing) Spans() []Span {
 		all = append(all, *s)
 	}
 	slices.SortFunc(all, func(a, b Span) int {
-		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(t.order[who{a.ID, a.Atom}], t.order[who{b.ID, b.Atom}]), cmp.Compare(a.State, b.State))
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(t.order[who{a.ID, a.Atom}], t.order[who{b.ID, b.Atom}]),
+			cmp.Compare(a.State, b.State))
 	})
 	return all
 }

@@ -35,8 +35,10 @@ func (c *commands) flowDraw(o *flowFlags) *cobra.Command {
 		Long: `Draws the graph of a flow file, or that of a flow with the states of its tasks. With --timeline it draws when each task of a flow began and ended.
 What is not the name of a file is taken for the id of a flow. Inputs of a file are only needed where they decide what tasks there are: without its list, a task for each item
 is drawn once.`,
-		Example: "  stagepost flow draw deploy.yaml > deploy.svg\n  stagepost flow draw deploy.yaml --format mermaid\n  stagepost flow draw flw_01J9... --timeline --format text",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost flow draw deploy.yaml > deploy.svg\n" +
+			"  stagepost flow draw deploy.yaml --format mermaid\n" +
+			"  stagepost flow draw flw_01J9... --timeline --format text",
+		Args: cobra.ExactArgs(1),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			ids, _ := c.completeFlows()(cmd, args, word)
 			return ids, cobra.ShellCompDirectiveDefault
@@ -65,7 +67,7 @@ is drawn once.`,
 	f.BoolVar(&d.timeline, "timeline", false, "along the time: svg or text")
 	f.StringArrayVar(&d.inputs, "input", nil, "of a file: name=value or name=@file; may be given again")
 	c.Complete(cmd, "format", "svg", "dot", "mermaid", "text")
-	// the error states that the flag does not exist: it does
+	// the error for a missing flag cannot occur
 	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
 	return cmd
 }
@@ -94,7 +96,7 @@ func (c *commands) drawFile(name string, d *flowDrawing) error {
 		}
 		values[input] = value.Any()
 	}
-	file, err := flowfile.Look(text)
+	file, err := flowfile.Inspect(text)
 	if err != nil {
 		return cli.Usagef("%s: %w", name, err)
 	}
@@ -122,11 +124,13 @@ func (c *commands) drawFlow(ctx context.Context, api *client.Client, id job.ID, 
 	if !d.timeline {
 		outline := outlineOf(&v)
 		if outline == nil {
-			return job.Errorf(job.Refused, "draw", id, "no worker has made the flow yet: it can be drawn when it has begun")
+			return job.Errorf(job.Refused, "draw", id,
+				"no worker has made the flow yet: it can be drawn when it has begun")
 		}
 		return c.drawGraph(outline, records, d.format, draw.Options{State: v.Job.State, Now: now})
 	}
-	spans, o := draw.SpansOf(records, now), draw.TimelineOptions{Width: max(c.Out.Columns(), 40), Unicode: speaksUTF8(), Color: c.Out.Terminal && colourful()}
+	spans, o := draw.SpansOf(records, now), draw.TimelineOptions{Width: max(c.Out.Columns(), 40), Unicode: speaksUTF8(),
+		Color: c.Out.Terminal && colourful()}
 	if d.format == "text" {
 		if c.Out.Columns() == 0 {
 			o.Width = 0 // the usual one
@@ -149,7 +153,8 @@ func (c *commands) drawGraph(o *flow.Outline, records []flow.Record, format stri
 		err = draw.Mermaid(&b, o, records, opts)
 	case "text":
 		return c.Out.Lines(draw.Tree(o, records, draw.TreeOptions{
-			State: opts.State, Now: opts.Now, Width: c.Out.Columns(), Color: c.Out.Terminal && colourful(), Unicode: speaksUTF8(),
+			State: opts.State, Now: opts.Now, Width: c.Out.Columns(), Color: c.Out.Terminal && colourful(),
+			Unicode: speaksUTF8(),
 		}))
 	default:
 		return cli.Usagef("--format must be svg, dot, mermaid or text, not %q", format)

@@ -27,7 +27,7 @@ type flowFlags struct {
 func (o *flowFlags) confine(c *commands) error {
 	s := c.settings
 	if o.sandbox != "" && !o.local {
-		return cli.Usagef("--sandbox is for --local: on a server flow.sandbox says what confines commands")
+		return cli.Usagef("--sandbox is for --local: on a server the setting flow.sandbox confines commands")
 	}
 	s.Sandbox, s.Dirs = flowserve.NoSandbox, "/"
 	if o.sandbox == "" {
@@ -43,7 +43,8 @@ func (o *flowFlags) confine(c *commands) error {
 
 // bindSandbox adds the flag --sandbox to a command that runs flows.
 func (c *commands) bindSandbox(cmd *cobra.Command, o *flowFlags) {
-	cmd.Flags().StringVar(&o.sandbox, "sandbox", "", "with --local: what confines commands: auto, native, bwrap, none, require or off; defaults to off")
+	cmd.Flags().StringVar(&o.sandbox, "sandbox", "",
+		"with --local: what confines commands: auto, native, bwrap, none, require or off; defaults to off")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require", "off")
 }
 
@@ -58,18 +59,20 @@ because that is also what makes one that failed go on.
 
 With --local a command works on the flows in the data directory by itself, without a server; then no server may be at work there.`,
 		"  stagepost flow run backup.yaml\n  stagepost flow list --open",
-		c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o), c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
+		c.flowRun(&o), c.flowLint(), c.flowDraw(&o), c.flowShow(&o), c.flowList(&o), c.flowSuspend(&o),
+		c.flowResume(&o), c.flowCancel(&o), c.flowReset(&o),
 		c.flowDelete(&o), c.flowMark(&o), c.flowSignal(&o))
 	for _, sub := range cmd.Commands() {
 		if sub.Name() != "lint" {
-			sub.Flags().BoolVar(&o.local, "local", false, "do it in this process, on the data directory, without a server")
+			sub.Flags().BoolVar(&o.local, "local", false,
+				"do it in this process, on the data directory, without a server")
 		}
 	}
 	return cmd
 }
 
-// flows gives the client of the server, or of one in this process if the flows are local: no one works on those. The
-// caller calls stop when it needs no more of it.
+// flows returns the client of the server, or of one in this process if the flows are local: no worker runs there. The
+// caller calls stop when it is done.
 func (c *commands) flows(ctx context.Context, o *flowFlags) (api *client.Client, stop func() error, err error) {
 	if !o.local {
 		api, err = c.API()
@@ -85,7 +88,8 @@ func (c *commands) flows(ctx context.Context, o *flowFlags) (api *client.Client,
 }
 
 // withFlows calls do with the client that flows gives.
-func (c *commands) withFlows(cmd *cobra.Command, o *flowFlags, do func(context.Context, *client.Client) error) (err error) {
+func (c *commands) withFlows(cmd *cobra.Command, o *flowFlags,
+	do func(context.Context, *client.Client) error) (err error) {
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()
 	api, stop, err := c.flows(ctx, o)
@@ -110,11 +114,13 @@ func (c *commands) flowList(o *flowFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error { return c.ListAll(ctx, api, q, f.All) })
+			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
+				return c.ListAll(ctx, api, q, f.All)
+			})
 		},
 	}
 	f.Bind(cmd)
-	_ = cmd.Flags().MarkHidden("kind") // there is one; the error states that the flag does not exist: it does
+	_ = cmd.Flags().MarkHidden("kind") // there is one kind; the error for a missing flag cannot occur
 	c.Complete(cmd, "state", flowStates()...)
 	c.Complete(cmd, "outcome", "ok", "failed")
 	return cmd
@@ -130,19 +136,20 @@ func flowStates() []string {
 }
 
 func (c *commands) flowSuspend(o *flowFlags) *cobra.Command {
-	return c.flowEvent(o, flow.Suspend, "suspend ID...", "Let flows finish what they are doing, and pause",
-		`Asks flows to pause: nothing new is begun, what is active ends and is saved. The flow is SUSPENDING until then, SUSPENDED after; if what was active
-was the last, it has ended. stagepost flow resume goes on with it.`,
+	return c.flowEvent(o, flow.Suspend, "suspend ID...", "Pause flows when their running tasks have ended",
+		`Asks flows to pause: no task is started, and those that run end and are stored. The flow is SUSPENDING until then and SUSPENDED afterwards; if these
+were the last tasks, it has ended. stagepost flow resume goes on with it.`,
 		"  stagepost flow suspend flw_01J9... --note 'the array is being replaced'", c.completeFlows("RUNNING"))
 }
 
 func (c *commands) flowReset(o *flowFlags) *cobra.Command {
-	return c.flowEvent(o, flow.Reset, "reset ID...", "Put all results of flows away, and begin anew",
-		`Puts flows and all their tasks back to PENDING, in one commit: results, failures and the histories of retry controllers are gone. Nothing is taken back by this:
+	return c.flowEvent(o, flow.Reset, "reset ID...", "Remove all results of flows, and begin anew",
+		`Resets flows and all their tasks to PENDING, in one commit: results, failures and the histories of retry controllers are removed. Nothing is reverted by this:
 what tasks have done outside stays done. A worker begins the flow anew at once. It needs --confirm.
 
 It is for flows that have ended or are SUSPENDED. A REVERTED flow can be run again in no other way.`,
-		"  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'", c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"))
+		"  stagepost flow reset flw_01J9... --confirm --note 'with the new license file'",
+		c.completeFlows("SUCCESS", "FAILURE", "REVERTED", "SUSPENDED"))
 }
 
 func (c *commands) flowCancel(o *flowFlags) *cobra.Command {
@@ -158,7 +165,9 @@ back as far as it remains. The request is stored: it survives a crash of the wor
 
 With --keep nothing is reverted: the flow ends in FAILURE, and stagepost flow resume goes on from there. In the API and in histories this is the event stop. With --now running
 commands are interrupted; otherwise they end by themselves first. A second request replaces the first.`,
-		"  stagepost flow cancel flw_01J9... --note 'the wrong image'\n  stagepost flow cancel flw_01J9... --keep --now", c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"))
+		"  stagepost flow cancel flw_01J9... --note 'the wrong image'\n"+
+			"  stagepost flow cancel flw_01J9... --keep --now",
+		c.completeFlows("PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "RESUMING", "FAILURE"))
 	cmd.Flags().BoolVar(&keep, "keep", false, "revert nothing: what was done stays")
 	cmd.Flags().BoolVar(&now, "now", false, "interrupt running commands")
 	return cmd
@@ -168,21 +177,23 @@ func (c *commands) flowMark(o *flowFlags) *cobra.Command {
 	var a jobs.Act
 	cmd := &cobra.Command{
 		Use:   "mark-reverted ID TASK",
-		Short: "Say that a task was rolled back by hand",
+		Short: "Note that a task was rolled back by hand",
 		Long: `Notes that a person has rolled back by hand what a task of a flow in FAILURE did, such as one whose revert fails each time. It needs a --note. The task is REVERTED
 then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
-		Example: "  stagepost flow mark-reverted flw_01J9... release --note 'freed the address in the console'\n  stagepost flow resume flw_01J9...",
-		Args:    cobra.ExactArgs(2),
+		Example: "  stagepost flow mark-reverted flw_01J9... release --note 'freed the address in the console'\n" +
+			"  stagepost flow resume flw_01J9...",
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if a.Note == "" {
-				return cli.Usagef("--note must say how and why it was done")
+				return cli.Usagef("--note must state how and why it was done")
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
 				id, err := c.JobOf(ctx, api, client.FlowKind, args[0])
 				if err != nil {
 					return err
 				}
-				j, err := api.MarkReverted(ctx, id, client.FlowMark{Task: args[1], Note: a.Note, As: a.As, Actor: cli.Whoami(a.Actor), Version: a.Version})
+				j, err := api.MarkReverted(ctx, id, client.FlowMark{Task: args[1], Note: a.Note, As: a.As,
+					Actor: cli.Whoami(a.Actor), Version: a.Version})
 				if err != nil {
 					return err
 				}
@@ -205,12 +216,14 @@ FAILURE whose effects were not all reverted is deleted only with --confirm.`,
 }
 
 // flowEvent makes a command of an event of flows.
-func (c *commands) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, example string, ids cobra.CompletionFunc) *cobra.Command {
+func (c *commands) flowEvent(o *flowFlags, e lifecycle.Event, use, short, long, example string,
+	ids cobra.CompletionFunc) *cobra.Command {
 	return c.flowEvents(o, func(*client.Act) lifecycle.Event { return e }, use, short, long, example, ids)
 }
 
 // flowEvents makes a command of the event that its flags choose.
-func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.Event, use, short, long, example string, ids cobra.CompletionFunc) *cobra.Command {
+func (c *commands) flowEvents(o *flowFlags, choose func(*client.Act) lifecycle.Event, use, short, long, example string,
+	ids cobra.CompletionFunc) *cobra.Command {
 	var a jobs.Act
 	cmd := &cobra.Command{
 		Use: use, Short: short, Long: long, Example: example, Args: cobra.MinimumNArgs(1), ValidArgsFunction: ids,
@@ -259,7 +272,8 @@ func (c *commands) flowResume(o *flowFlags) *cobra.Command {
 what is new in it. One that is REVERTED must be reset. In the API and in histories this is the event run.
 
 With --local it runs the flow in this process until it ends or is suspended, also one that a killed process left RUNNING.`,
-		Example:           "  stagepost flow resume flw_01J9... --note 'the array is back'\n  stagepost flow resume flw_01J9... --local --data /tmp/stagepost-flow-17",
+		Example: "  stagepost flow resume flw_01J9... --note 'the array is back'\n" +
+			"  stagepost flow resume flw_01J9... --local --data /tmp/stagepost-flow-17",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeFlows("SUSPENDED", "FAILURE", "SUCCESS"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -293,7 +307,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 	return cmd
 }
 
-// followed follows a flow from its last event on to its end, states how it stands then, and gives the error for it.
+// followed follows a flow from its last event to its end, prints its state, and returns the error for it.
 func (c *commands) followed(ctx context.Context, api *client.Client, j *client.Job) error {
 	id := j.ID
 	v, err := c.followFlow(ctx, api, id, max(j.Seq-1, 0), nil)
@@ -306,11 +320,12 @@ func (c *commands) followed(ctx context.Context, api *client.Client, j *client.J
 	return c.endedFlow(&v)
 }
 
-// leftFlow states that somebody stopped following a flow. It is an error so that what follows in a script is not done.
+// leftFlow is the error after Ctrl-C: the flow goes on, and the next command of a script does not run.
 type leftFlow struct{ id job.ID }
 
 func (l leftFlow) Error() string {
-	return string(l.id) + " goes on without you: stagepost flow show " + string(l.id) + " --watch follows it again, stagepost flow suspend " + string(l.id) +
+	return string(l.id) + " goes on without you: stagepost flow show " + string(l.id) +
+		" --watch follows it again, stagepost flow suspend " + string(l.id) +
 		" --note WHY lets it pause"
 }
 
@@ -325,9 +340,10 @@ task, in the order in which they came. The value is JSON, or else text; @FILE is
 
 A name that no task of the flow waits for is refused, and so is a value of another type than the task declares. With --early a name is accepted that no task waits for yet.
 
-A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C, signal it with --local, and resume it.`,
-		Example: "  stagepost flow signal flw_01J9... approved true\n  stagepost flow signal flw_01J9... config @config.json",
-		Args:    cobra.RangeArgs(2, 3),
+A flow that runs with --local can be reached by no other process: pause it with Ctrl-C, signal it with --local, and resume it.`,
+		Example: "  stagepost flow signal flw_01J9... approved true\n" +
+			"  stagepost flow signal flw_01J9... config @config.json",
+		Args: cobra.RangeArgs(2, 3),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
 			case 0:
@@ -368,7 +384,8 @@ A flow that runs with --local is reached by nobody else: let it pause by Ctrl-C,
 // completeFlows offers flows in some states, newest first.
 func (c *commands) completeFlows(states ...lifecycle.State) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
-		return c.CompleteJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{client.FlowKind}, States: states, Limit: 200})
+		return c.CompleteJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{client.FlowKind}, States: states,
+			Limit: 200})
 	}
 }
 

@@ -20,22 +20,23 @@ import (
 
 // Bounds of following a flow.
 const (
-	flowLook  = 200 * time.Millisecond // between two checks of the whole flow
+	flowPause = 200 * time.Millisecond // between two requests for the whole flow
 	flowTick  = time.Second            // between two drawings of a tree in which nothing but time goes on
 	flowLines = 100                    // of the tree that is left standing
 )
 
-// errLeft states that somebody stopped following.
+// errLeft is the error after Ctrl-C.
 var errLeft = errors.New("you left it; it goes on without you")
 
-// paused reports whether a flow stands SUSPENDED for a person. While a worker that found it after a crash still has it,
-// it is only passing.
+// paused reports whether a flow is SUSPENDED for a person. While a worker that found it after a crash claims it, it
+// goes on by itself.
 func paused(j *job.Job) bool { return j.State == flow.Suspended && !j.Claimed() }
 
 // followFlow shows what happens to a flow from entry after of its history on, until it has ended or pauses, and gives
 // its last view. Ctrl-C ends it with errLeft; interrupt, if given, is called in place of that the first time, and gives
 // what to report.
-func (c *commands) followFlow(ctx context.Context, api *client.Client, id job.ID, after int64, interrupt func() (string, error)) (client.Flow, error) {
+func (c *commands) followFlow(ctx context.Context, api *client.Client, id job.ID, after int64,
+	interrupt func() (string, error)) (client.Flow, error) {
 	f := &flowFollower{commands: c, api: api, id: id, states: map[string]string{}}
 	if c.Out.Terminal && c.Out.Mode == cli.ModeTable {
 		f.screen = newScreen(c.Out)
@@ -43,7 +44,8 @@ func (c *commands) followFlow(ctx context.Context, api *client.Client, id job.ID
 	err := f.follow(ctx, after, interrupt)
 	if f.screen != nil && f.last.Name != "" { // also what had no space before
 		c.Out.Width, _ = f.screen.measure()
-		err = errors.Join(err, f.screen.draw(nil), c.Out.Lines(c.flowTree(&f.last, c.Out.Columns(), flowLines, time.Now())))
+		err = errors.Join(err, f.screen.draw(nil), c.Out.Lines(c.flowTree(&f.last, c.Out.Columns(), flowLines,
+			time.Now())))
 	}
 	return f.last, err
 }
@@ -63,26 +65,26 @@ func (f *flowFollower) follow(ctx context.Context, after int64, interrupt func()
 		var err error
 		select {
 		case u := <-updates:
-			err = f.hear(&u)
+			err = f.receive(&u)
 		case <-f.next:
-			// the watch states when it is final
-			if err = f.look(ctx); job.KindOf(err) == job.Unavailable && ctx.Err() == nil {
-				f.next, err = time.After(flowLook), nil
+			// the watch reports a final error
+			if err = f.fetch(ctx); job.KindOf(err) == job.Unavailable && ctx.Err() == nil {
+				f.next, err = time.After(flowPause), nil
 			}
 		case <-tick.C:
 			err = f.redraw()
 		case <-keys:
 			if interrupt == nil {
-				return errors.Join(f.look(ctx), errLeft)
+				return errors.Join(f.fetch(ctx), errLeft)
 			}
-			f.says, err = interrupt()
+			f.status, err = interrupt()
 			interrupt = nil
 			if f.screen == nil && err == nil {
-				f.Note("%s", f.says)
+				f.Note("%s", f.status)
 			}
 		case err = <-done:
 			if err == nil {
-				return f.look(ctx)
+				return f.fetch(ctx)
 			}
 		}
 		if err != nil {
@@ -94,7 +96,7 @@ func (f *flowFollower) follow(ctx context.Context, after int64, interrupt func()
 	}
 }
 
-// watchFlow passes on what is notified of a flow until it has ended or pauses.
+// watchFlow passes on the updates of a flow until it has ended or pauses.
 func watchFlow(ctx context.Context, api *client.Client, id job.ID, after int64, to chan<- client.Update) error {
 	err := api.Watch(ctx, id, after, func(u client.Update) error {
 		select {
@@ -113,25 +115,25 @@ func watchFlow(ctx context.Context, api *client.Client, id job.ID, after int64, 
 	return err
 }
 
-// flowFollower is somebody who follows a flow.
+// flowFollower follows a flow for a user.
 type flowFollower struct {
 	*commands
-	api    *client.Client
-	id     job.ID
-	screen *screen // nil: lines
-	says   string  // a line below the tree
-	last   client.Flow
-	looked time.Time
-	next   <-chan time.Time  // of the check that is due; nil: none is
-	asked  string            // how a signal is sent, once that was reported
-	states map[string]string // of the atoms, as they were reported
-	state  lifecycle.State   // of the flow, as it was reported
+	api     *client.Client
+	id      job.ID
+	screen  *screen // nil: lines
+	status  string  // a line below the tree
+	last    client.Flow
+	fetched time.Time
+	next    <-chan time.Time  // when the next fetch is due; nil: none is
+	asked   string            // how a signal is sent, once it was printed
+	states  map[string]string // of the atoms, as printed
+	state   lifecycle.State   // of the flow, as printed
 }
 
-// hear takes an update: it makes a check due, and in JSON is reported as it is.
-func (f *flowFollower) hear(u *client.Update) error {
+// receive makes a fetch due, and prints the update in JSON.
+func (f *flowFollower) receive(u *client.Update) error {
 	if f.next == nil {
-		f.next = time.After(max(flowLook-time.Since(f.looked), 0))
+		f.next = time.After(max(flowPause-time.Since(f.fetched), 0))
 	}
 	if f.Out.Mode == cli.ModeJSON && u.Event != nil {
 		return f.Message(struct {
@@ -141,61 +143,61 @@ func (f *flowFollower) hear(u *client.Update) error {
 	return nil
 }
 
-// appear fetches the flow and shows what is new.
-func (f *flowFollower) look(ctx context.Context) error {
+// fetch gets the flow and shows what is new.
+func (f *flowFollower) fetch(ctx context.Context) error {
 	f.next = nil
 	began := time.Now()
 	v, err := f.api.Flow(ctx, f.id, false)
 	if err != nil {
 		return err
 	}
-	f.last, f.looked = v, time.Now()
-	if took := time.Since(began); took > flowLook {
-		f.looked = f.looked.Add(2 * took) // a large flow is examined less often
+	f.last, f.fetched = v, time.Now()
+	if took := time.Since(began); took > flowPause {
+		f.fetched = f.fetched.Add(2 * took) // a large flow is fetched less often
 	}
 	if f.screen != nil {
-		f.tellAwaits(&v)
+		f.noteAwaits(&v)
 		return f.redraw()
 	}
-	err = f.tellChanges(&v)
-	f.tellAwaits(&v)
+	err = f.printChanges(&v)
+	f.noteAwaits(&v)
 	return err
 }
 
-// tellAwaits states once how a signal comes to a flow in this process: no one else reaches it as long as it runs.
-func (f *flowFollower) tellAwaits(v *client.Flow) {
-	if f.asked != "" && f.says == f.asked && len(v.Awaits) == 0 {
-		f.says = ""
+// noteAwaits states once how a flow in this process gets a signal: no other process reaches it while it runs.
+func (f *flowFollower) noteAwaits(v *client.Flow) {
+	if f.asked != "" && f.status == f.asked && len(v.Awaits) == 0 {
+		f.status = ""
 	}
-	if f.Local == "" || f.asked != "" || len(v.Awaits) == 0 || v.Job.Ended || paused(&v.Job.Job) || f.says != "" {
+	if f.Local == "" || f.asked != "" || len(v.Awaits) == 0 || v.Job.Ended || paused(&v.Job.Job) || f.status != "" {
 		return
 	}
-	f.asked = fmt.Sprintf("to send it the signal %s: Ctrl-C lets it pause, and tells how", v.Awaits[0])
-	f.says = f.asked
+	f.asked = fmt.Sprintf("to send it the signal %s: Ctrl-C lets it pause, and prints the command", v.Awaits[0])
+	f.status = f.asked
 	if f.screen == nil {
-		f.Note("%s", f.says)
+		f.Note("%s", f.status)
 	}
 }
 
-// redraw draws the tree as it stands now.
+// redraw draws the tree in its current state.
 func (f *flowFollower) redraw() error {
-	if f.screen == nil || f.last.Name == "" { // not appeared yet
+	if f.screen == nil || f.last.Name == "" { // not fetched yet
 		return nil
 	}
-	w, h := f.screen.room()
-	if f.says == "" {
+	w, h := f.screen.space()
+	if f.status == "" {
 		return f.screen.draw(f.flowTree(&f.last, w, h, time.Now()))
 	}
-	return f.screen.draw(append(f.flowTree(&f.last, w, max(h-1, 1), time.Now()), fit(f.says, w)))
+	return f.screen.draw(append(f.flowTree(&f.last, w, max(h-1, 1), time.Now()), fit(f.status, w)))
 }
 
-// tellChanges prints a line for each atom that changed, the oldest change first, and one for the flow.
-func (f *flowFollower) tellChanges(v *client.Flow) error {
+// printChanges prints a line for each atom that changed, the oldest change first, and one for the flow.
+func (f *flowFollower) printChanges(v *client.Flow) error {
 	moved := v.Job.State != f.state
 	f.state = v.Job.State
 	over := v.Job.Ended || paused(&v.Job.Job)
 	if moved && !over {
-		if err := f.tellFlow(v); err != nil {
+		if err := f.printFlowLine(v); err != nil {
 			return err
 		}
 	}
@@ -211,17 +213,17 @@ func (f *flowFollower) tellChanges(v *client.Flow) error {
 	}
 	slices.SortStableFunc(changed, func(a, b *client.FlowAtom) int { return changedAt(a).Compare(changedAt(b)) })
 	for _, a := range changed {
-		if err := f.tellAtom(a); err != nil {
+		if err := f.printAtomLine(a); err != nil {
 			return err
 		}
 	}
 	if moved && over {
-		return f.tellFlow(v)
+		return f.printFlowLine(v)
 	}
 	return nil
 }
 
-// changedAt is when an atom came to where it stands, as far as is known.
+// changedAt is when an atom entered its state, as far as is known.
 func changedAt(a *client.FlowAtom) time.Time {
 	if a.Ended.After(a.Began) {
 		return a.Ended
@@ -229,14 +231,14 @@ func changedAt(a *client.FlowAtom) time.Time {
 	return a.Began
 }
 
-func (f *flowFollower) tellFlow(v *client.Flow) error {
+func (f *flowFollower) printFlowLine(v *client.Flow) error {
 	if f.Out.Mode == cli.ModeJSON {
 		return nil // the entries of the history are reported
 	}
 	return f.Out.Table(nil, [][]string{{"flow", f.Out.When(v.Job.Entered), v.Name, string(v.Job.State), v.Job.Message}})
 }
 
-func (f *flowFollower) tellAtom(a *client.FlowAtom) error {
+func (f *flowFollower) printAtomLine(a *client.FlowAtom) error {
 	if f.Out.Mode == cli.ModeJSON {
 		return f.Message(struct {
 			Atom *client.FlowAtom `json:"atom"`
@@ -245,8 +247,8 @@ func (f *flowFollower) tellAtom(a *client.FlowAtom) error {
 	return f.Out.Table(nil, [][]string{{a.Kind, f.Out.When(changedAt(a)), a.Name, string(a.State), a.Notes()}})
 }
 
-// endedFlow prints how a flow stands that is not followed any more, and gives the error that its exit code is made of:
-// none for SUCCESS and SUSPENDED.
+// endedFlow prints the state of a flow that is no longer followed, and returns the error for the exit code: none for
+// SUCCESS and SUSPENDED.
 func (c *commands) endedFlow(v *client.Flow) error {
 	j := &v.Job
 	switch {
@@ -262,19 +264,20 @@ func (c *commands) endedFlow(v *client.Flow) error {
 	switch {
 	case paused(&j.Job):
 		for _, signal := range v.Awaits {
-			c.Note("it waits for the signal %s: stagepost flow signal %s %s VALUE%s sends it", signal, j.ID, signal, c.Local)
+			c.Note("it waits for the signal %s: stagepost flow signal %s %s VALUE%s sends it", signal, j.ID, signal,
+				c.Local)
 		}
 		c.Note("%s is SUSPENDED; stagepost flow resume %s%s goes on with it", j.ID, j.ID, c.Local)
 	case j.Ended && j.Outcome != lifecycle.OK:
 		if c.Out.Mode != cli.ModeJSON {
-			c.tellFailures(v)
+			c.printFailures(v)
 		}
 		return cli.FailedJob{Job: *j}
 	}
 	return nil
 }
 
-// afterFlow states how a flow that failed can go on.
+// afterFlow returns the command that continues a failed flow.
 func (c *commands) afterFlow(j *client.Job) string {
 	again := fmt.Sprintf("stagepost flow resume %s%s", j.ID, c.Local)
 	if slices.Contains(j.Can["operator"], flow.Run) {
@@ -287,8 +290,8 @@ func (c *commands) afterFlow(j *client.Job) string {
 	return reset + " begins it anew"
 }
 
-// tellFailures states on standard error which atoms failed, and why.
-func (c *commands) tellFailures(v *client.Flow) {
+// printFailures prints on standard error which atoms failed, and why.
+func (c *commands) printFailures(v *client.Flow) {
 	for i := range v.Atoms {
 		a := &v.Atoms[i]
 		for _, one := range []struct {
@@ -302,7 +305,7 @@ func (c *commands) tellFailures(v *client.Flow) {
 	}
 }
 
-// flowSummary is one sentence about how a flow stands.
+// flowSummary is one sentence about the state of a flow.
 func flowSummary(v *client.Flow) string {
 	n := map[lifecycle.State]int{}
 	tasks := 0
@@ -314,11 +317,13 @@ func flowSummary(v *client.Flow) string {
 	}
 	var parts []string
 	for _, s := range []lifecycle.State{
-		flow.Success, flow.Ignore, flow.FailureState, flow.Reverted, flow.RevertFailure, flow.Running, flow.Reverting, flow.Pending,
+		flow.Success, flow.Ignore, flow.FailureState, flow.Reverted, flow.RevertFailure, flow.Running, flow.Reverting,
+		flow.Pending,
 	} {
 		if n[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n[s], s))
 		}
 	}
-	return fmt.Sprintf("%s (%s) is %s: %d %s, %s", v.Name, v.Job.ID, v.Job.State, tasks, cli.Plural(int64(tasks), "task", "tasks"), strings.Join(parts, ", "))
+	return fmt.Sprintf("%s (%s) is %s: %d %s, %s", v.Name, v.Job.ID, v.Job.State, tasks,
+		cli.Plural(int64(tasks), "task", "tasks"), strings.Join(parts, ", "))
 }

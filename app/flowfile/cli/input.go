@@ -103,7 +103,7 @@ func quoted(text string) (json.RawMessage, error) {
 // absolutePaths makes the inputs that the file states are paths absolute: commands run in other directories than the
 // one in which the user names a file.
 func absolutePaths(text []byte, inputs map[string]json.RawMessage) error {
-	file, err := flowfile.Look(text)
+	file, err := flowfile.Inspect(text)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -137,7 +137,7 @@ func completeInputs(_ *cobra.Command, args []string, _ string) ([]string, cobra.
 	if err != nil {
 		return nil, only
 	}
-	file, err := flowfile.Look(text)
+	file, err := flowfile.Inspect(text)
 	if err != nil {
 		return nil, only
 	}

@@ -43,7 +43,8 @@ func TestInputs(t *testing.T) {
 		}
 	}
 	for _, texts := range [][]string{
-		{"x"}, {"=3"}, {"x=1", "x=2"}, {"x=@" + filepath.Join(t.TempDir(), "none")}, {"x=@" + file("a.json", "{")}, {"x=\xff"}, {"x=@" + file("b", "\xff")},
+		{"x"}, {"=3"}, {"x=1", "x=2"}, {"x=@" + filepath.Join(t.TempDir(), "none")}, {"x=@" + file("a.json", "{")},
+		{"x=\xff"}, {"x=@" + file("b", "\xff")},
 	} {
 		var u cli.UsageError
 		if got, err := readInputs(texts, nil); !errors.As(err, &u) {

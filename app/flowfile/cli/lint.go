@@ -16,8 +16,8 @@ func (c *commands) flowLint() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check flow files",
-		Long: `Checks flow files without a server. Prints one line per finding, FILE:LINE:COLUMN: SEVERITY: message, and on a terminal the line with its place below. An error is
-what a server would refuse; a warning is probably not what was meant; a note may be meant.
+		Long: `Checks flow files without a server. Prints one line per finding, FILE:LINE:COLUMN: SEVERITY: message, and on a terminal the line with a mark below. An error is
+what a server would refuse; a warning is probably a mistake; a note may be intended.
 
 The exit code is 2 if there is an error, with --strict also for a warning.`,
 		Example: "  stagepost flow lint deploy.yaml\n  stagepost flow lint flows/*.yaml --strict --reverts",
@@ -56,10 +56,12 @@ The exit code is 2 if there is an error, with --strict also for a warning.`,
 			if bad > 0 {
 				return cli.Usage(cli.Faults{N: bad})
 			}
-			return c.Out.None(fmt.Sprintf("%d %s checked, no fault found", len(args), cli.Plural(int64(len(args)), "file", "files")))
+			return c.Out.None(fmt.Sprintf("%d %s checked, no fault found", len(args),
+				cli.Plural(int64(len(args)), "file", "files")))
 		},
 	}
-	cmd.Flags().BoolVar(&reverts, "reverts", false, "also note tasks that do something and say not how it is taken back")
+	cmd.Flags().BoolVar(&reverts, "reverts", false,
+		"also note tasks with effects and without a revert")
 	cmd.Flags().BoolVar(&strict, "strict", false, "warnings count as errors")
 	return cmd
 }
@@ -74,8 +76,8 @@ func (c *commands) printFinding(file string, f *flowfile.Finding) {
 	}
 }
 
-// mistaken gives an error with a line for everything that is wrong with a flow file, or nil: the same that a server
-// would state, with the name of the file.
+// mistaken returns an error with a line for each fault of a flow file, as a server reports it, with the name of the
+// file; nil if there is none.
 func mistaken(name string, text []byte) error {
 	var mistakes []error
 	for _, f := range flowfile.Lint(text) {

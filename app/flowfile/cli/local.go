@@ -66,7 +66,8 @@ func (c *commands) openLocal(ctx context.Context, create bool) (*localFlows, err
 	}
 	c.Local = " --local --data " + dir
 	l := &localFlows{}
-	if err := l.open(c, dir, slog.New(slog.NewTextHandler(c.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
+	if err := l.open(c, dir, slog.New(slog.NewTextHandler(c.Err,
+		&slog.HandlerOptions{Level: slog.LevelWarn}))); err != nil {
 		return nil, errors.Join(err, l.close())
 	}
 	return l, nil
@@ -102,7 +103,8 @@ func (l *localFlows) open(c *commands, dir string, log *slog.Logger) error {
 		return err
 	}
 	app.Bind(l.engine)
-	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: c.Lives, Version: build.Version(), ReasonsRequired: c.Settings.ReasonsRequired()}, app)
+	return l.serve(server.Options{Engine: l.engine, Logs: logs, Lives: c.Lives, Version: build.Version(),
+		ReasonsRequired: c.Settings.ReasonsRequired()}, app)
 }
 
 // serve answers the client of this process.
@@ -110,7 +112,8 @@ func (l *localFlows) serve(o server.Options, app *flowserve.App) error {
 	pipe := newPipeListener()
 	var err error
 	transport := &http.Transport{DialContext: pipe.Dial}
-	l.client, err = client.New("http://localhost", client.Options{HTTP: &http.Client{Transport: transport}, Agent: "stagepost/" + build.Version()})
+	l.client, err = client.New("http://localhost", client.Options{HTTP: &http.Client{Transport: transport},
+		Agent: "stagepost/" + build.Version()})
 	if err != nil {
 		return err
 	}

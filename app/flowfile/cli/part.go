@@ -32,13 +32,16 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 				var e *job.Error
 				p := client.ProblemOf(err)
 				switch {
-				case code == cli.ExitRefused && c.Local != "" && p != nil && p.Job != "" && !strings.Contains(p.Detail, "confirm"):
+				case code == cli.ExitRefused && c.Local != "" && p != nil && p.Job != "" &&
+					!strings.Contains(p.Detail, "confirm"):
 					return fmt.Sprintf("stagepost flow show %s%s shows its state", p.Job, c.Local)
 				case code == cli.ExitFailed && errors.As(err, &f) && f.Job.Kind == client.FlowKind:
 					return c.afterFlow(&f.Job)
-				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &e) && e.Kind == job.Unavailable && e.Op == "open" &&
+				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &e) &&
+					e.Kind == job.Unavailable && e.Op == "open" &&
 					strings.Contains(err.Error(), " is in use by "):
-					return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and stagepost flow resume goes on with it"
+					return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and " +
+						"stagepost flow resume goes on with it"
 				}
 				return ""
 			},

@@ -30,19 +30,19 @@ func (c *commands) flowRun(o *flowFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE",
 		Short: "Run a flow, and follow it",
-		Long: `Hands a flow to the server and follows it: on a terminal as a tree that is drawn over, in a pipe with a line for each change (what, when, name, state, message),
+		Long: `Submits a flow to the server and follows it: on a terminal as a tree that is drawn over, in a pipe with a line for each change (what, when, name, state, message),
 with -o json with a line of JSON for each entry of the history, each change of a task, and at the end for the whole flow. What changes more than once within two
-tenths of a second is told as it stands after. FILE may be - for standard input. With --factory the server makes the flow, and there is no FILE.
+tenths of a second is printed once. FILE may be - for standard input. With --factory the server makes the flow, and there is no FILE.
 
-Values are given with --input: JSON, or else text; name=@file takes what a file holds. The file says which inputs there are, and which of them are paths: relative ones are
-taken from the directory where you stand. Other texts go as they are, and commands run elsewhere.
+Values are given with --input: JSON, or else text; name=@file takes what a file holds. The file declares its inputs, and which of them are paths: relative ones are
+below the current directory. Other texts are not changed, and commands run elsewhere.
 
 Ctrl-C stops the following, not the flow. With --local the flow runs in this process, with its commands allowed, and everything about it is kept in --data, or
 else in a new directory that is removed when the flow has ended well; then Ctrl-C suspends the flow, a second one ends the process at once, and stagepost flow resume
 --local goes on either way. Commands then run as they would from your shell; with --sandbox they are confined, as on a server: without the network, and with no files but
 those of the system, to be read, and the directory that they run in.
 
-The exit code is 0 when the flow ended in SUCCESS, also when somebody suspended it, which standard error tells; 5 when it ended REVERTED or in FAILURE; 1 after Ctrl-C, so that
+The exit code is 0 when the flow ended in SUCCESS, also when it was suspended, which standard error shows; 5 when it ended REVERTED or in FAILURE; 1 after Ctrl-C, so that
 what comes next in a script is not done; 6 if --timeout was up first.`,
 		Example: `  stagepost flow run deploy.yaml --input host=web1 --input config=@config.json
   stagepost flow run deploy.yaml --detach
@@ -76,12 +76,12 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 	}
 	r.bind(cmd)
 	c.bindSandbox(cmd, o)
-	// the error states that the flag does not exist: it does
+	// the error for a missing flag cannot occur
 	_ = cmd.RegisterFlagCompletionFunc("input", completeInputs)
 	return cmd
 }
 
-// begunFlow reports the id of a flow that is going to be followed.
+// begunFlow prints the id of a flow that will be followed.
 func (c *commands) begunFlow(j *client.Job) error {
 	switch c.Out.Mode {
 	case cli.ModeJSON:
@@ -92,15 +92,8 @@ func (c *commands) begunFlow(j *client.Job) error {
 		return c.Out.Table(nil, [][]string{{"id", string(j.ID)}})
 	}
 	c.Out.Line("%s", j.ID)
-	c.pageOf(j)
+	c.Page(j.Links["page"])
 	return nil
-}
-
-// pageOf prints the address of a flow's page. A flow that only this process works on has none.
-func (c *commands) pageOf(j *client.Job) {
-	if c.Local == "" {
-		c.Page(j.Links["page"])
-	}
 }
 
 func (r *flowOrder) bind(cmd *cobra.Command) {
@@ -109,9 +102,11 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.BoolVar(&r.detach, "detach", false, "print the flow and do not follow it")
 	f.BoolVar(&r.serial, "serial", false, "one task after another")
 	f.IntVar(&r.Workers, "workers", 0, "tasks at once; defaults to flow.workers")
-	f.BoolVar(&r.DeferReverts, "defer-reverts", false, "a retry controller that gives up has the flow above reverted, too")
+	f.BoolVar(&r.DeferReverts, "defer-reverts", false,
+		"a retry controller with exhausted attempts has the flow above reverted, too")
 	f.BoolVar(&r.NeverResolve, "never-resolve", false, "leave a failure as it is: nothing is reverted or tried again")
-	f.BoolVar(&r.RevertErrors, "revert-errors", false, "errors of the flow itself, such as a missing value, revert it, too")
+	f.BoolVar(&r.RevertErrors, "revert-errors", false,
+		"errors of the flow itself, such as a missing value, revert it, too")
 	f.StringVar(&r.Factory, "factory", "", "in place of FILE: what makes the flow at the server")
 	f.StringVar(&r.args, "args", "", "of the factory, as JSON; @file takes what a file holds")
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the flow of the first")
@@ -119,7 +114,8 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.StringVar(&r.Group, "group", "", "what holds and limits name it by")
 	f.StringVar(&r.Owner, "owner", "", "whose it is; defaults to the login name")
 	f.StringVar(&r.due, "due", "", "not to be begun before this time, or for this long, such as 2h")
-	f.StringVar(&r.deadline, "deadline", "", "to have ended by this time, or within this long, such as 2h; else it is rolled back")
+	f.StringVar(&r.deadline, "deadline", "",
+		"to have ended by this time, or within this long, such as 2h; else it is rolled back")
 	f.BoolVar(&r.KeepAtDeadline, "keep-at-deadline", false, "the deadline ends it without rolling it back")
 	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
 	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")

@@ -33,7 +33,7 @@ func newScreen(out *cli.Printer) *screen {
 
 // space is how wide lines may be, and how many can be drawn, so that all of them stay on the terminal. Lines of the
 // full width would make some terminals begin another.
-func (s *screen) room() (width, lines int) {
+func (s *screen) space() (width, lines int) {
 	w, h := s.measure()
 	return max(w-1, 1), max(h-1, 1)
 }

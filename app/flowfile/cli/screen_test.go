@@ -89,11 +89,11 @@ func TestScreenIsDrawnOver(t *testing.T) {
 	m.rows, m.at = []string{"one", "two", "th", "ree"}, 4
 	show("one", "two")
 	show()
-	if width, lines := s.room(); width != 29 || lines != 9 {
-		t.Errorf("room for %d lines of %d", lines, width)
+	if width, lines := s.space(); width != 29 || lines != 9 {
+		t.Errorf("space for %d lines of %d", lines, width)
 	}
 	w, h = 0, 0
-	if width, lines := s.room(); width != 1 || lines != 1 {
-		t.Errorf("without a size: room for %d lines of %d", lines, width)
+	if width, lines := s.space(); width != 1 || lines != 1 {
+		t.Errorf("without a size: space for %d lines of %d", lines, width)
 	}
 }

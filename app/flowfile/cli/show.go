@@ -19,13 +19,15 @@ func (c *commands) flowShow(o *flowFlags) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show a flow with its tasks, as it stands",
 		Long: `Shows a flow as a tree: each task with its state, attempts, times, and what it waits for or why it failed. In a pipe each line begins with what it is: flow, task,
-retry, await (a signal that somebody waits for), signal (one that was sent), value. With --watch it follows the flow as stagepost flow run does, with the same exit code.`,
-		Example:           "  stagepost flow show flw_01J9...\n  stagepost flow show flw_01J9... --values -o json | jq .values\n  stagepost flow show flw_01J9... --watch",
+retry, await (a signal that a task waits for), signal (one that was sent), value. With --watch it follows the flow as stagepost flow run does, with the same exit code.`,
+		Example: "  stagepost flow show flw_01J9...\n" +
+			"  stagepost flow show flw_01J9... --values -o json | jq .values\n" +
+			"  stagepost flow show flw_01J9... --watch",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeFlows(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if watch && o.local {
-				return cli.Usagef("--local shows a flow that nobody works on: there is nothing to --watch")
+				return cli.Usagef("with --local no worker runs the flow: there is nothing to --watch")
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
 				if watch {
@@ -91,7 +93,7 @@ func (c *commands) printFlow(v *client.Flow) error {
 	if can := jobs.Events(v.Job.Can["operator"]); can != "" {
 		c.Out.Line("an operator can: %s", can)
 	}
-	c.pageOf(&v.Job)
+	c.Page(v.Job.Links["page"])
 	return nil
 }
 
@@ -102,7 +104,8 @@ func (c *commands) atomRow(a *client.FlowAtom) []string {
 	if a.Result != nil {
 		result = shownValue(*a.Result)
 	}
-	return []string{a.Kind, c.Out.When(changedAt(a)), a.Name, string(a.State), a.Notes(), strconv.Itoa(max(a.Attempts, a.History)), result}
+	return []string{a.Kind, c.Out.When(changedAt(a)), a.Name, string(a.State), a.Notes(),
+		strconv.Itoa(max(a.Attempts, a.History)), result}
 }
 
 // shownValue writes a value on a line.

@@ -17,7 +17,8 @@ func (c *commands) flowTree(v *client.Flow, width, lines int, now time.Time) []s
 		return []string{fit(cli.Clean(v.Name+"  "+string(v.Job.State)+"  "+v.Job.Message), width)}
 	}
 	return draw.Tree(o, recordsOf(v), draw.TreeOptions{
-		State: v.Job.State, Now: now, Width: width, MaxLines: lines, Color: c.Out.Terminal && colourful(), Unicode: speaksUTF8(),
+		State: v.Job.State, Now: now, Width: width, MaxLines: lines, Color: c.Out.Terminal && colourful(),
+		Unicode: speaksUTF8(),
 	})
 }
 

@@ -26,10 +26,12 @@ func recordsOf(v *client.Flow) []flow.Record {
 	for i := range v.Atoms {
 		a := &v.Atoms[i]
 		all[i] = flow.Record{
-			Name: a.Name, Kind: flow.Kind(a.Kind), Version: a.Version, State: a.State, Intention: flow.Intention(a.Intention), Attempts: a.Attempts, Tries: a.Tries,
+			Name: a.Name, Kind: flow.Kind(a.Kind), Version: a.Version, State: a.State,
+			Intention: flow.Intention(a.Intention), Attempts: a.Attempts, Tries: a.Tries,
 			Due: a.Due, Awaits: a.Awaits, Waits: a.Waits, Progress: a.Progress, Began: a.Began, Ended: a.Ended,
 			ExecuteBegan: a.ExecuteBegan, ExecuteEnded: a.ExecuteEnded,
-			Failure: failureOf(a.Failure), RevertFailure: failureOf(a.RevertFailure), History: make(flow.History, a.History),
+			Failure: failureOf(a.Failure), RevertFailure: failureOf(a.RevertFailure),
+			History: make(flow.History, a.History),
 		}
 	}
 	return all

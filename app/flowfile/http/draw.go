@@ -34,9 +34,11 @@ func (s *Handlers) drawFlow(w http.ResponseWriter, r *http.Request) error {
 	drawn := flowDrawings[name+"."+format]
 	switch {
 	case drawn == nil:
-		return job.Errorf(job.NotFound, "draw", f.Job.ID, "there is no drawing %.60q (there are: graph.svg, graph.dot, graph.mmd, timeline.svg)", full)
+		return job.Errorf(job.NotFound, "draw", f.Job.ID,
+			"there is no drawing %.60q (there are: graph.svg, graph.dot, graph.mmd, timeline.svg)", full)
 	case f.Outline == nil:
-		return job.Errorf(job.Refused, "draw", f.Job.ID, "no worker has made the flow yet: it can be drawn when it has begun")
+		return job.Errorf(job.Refused, "draw", f.Job.ID,
+			"no worker has made the flow yet: it can be drawn when it has begun")
 	}
 	var b bytes.Buffer
 	records := make([]flow.Record, 0, len(f.Atoms))

@@ -56,7 +56,9 @@ func (s *Handlers) oneFlow(r *http.Request) (*durable.View, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.looks.at(r.Context(), j.ID, func(ctx context.Context) (*durable.View, error) { return app.View(ctx, s.Store, j.ID) })
+	return s.views.share(r.Context(), j.ID, func(ctx context.Context) (*durable.View, error) {
+		return app.View(ctx, s.Store, j.ID)
+	})
 }
 
 // foundFlow gives the record of the flow of a request. That there is no such job is stated also where there are no
@@ -67,7 +69,8 @@ func (s *Handlers) foundFlow(r *http.Request) (job.Job, Flows, error) {
 		return j, nil, err
 	}
 	if j.Kind != durable.Kind {
-		return j, nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/v1/jobs/%s has it", j.Kind, j.ID)
+		return j, nil, job.Errorf(job.NotFound, "flow", j.ID, "it is no flow but of kind %s: /api/v1/jobs/%s has it",
+			j.Kind, j.ID)
 	}
 	app, err := s.flows()
 	return j, app, err
@@ -112,9 +115,11 @@ func (s *Handlers) submitFlow(w http.ResponseWriter, r *http.Request) error {
 // orderFlow makes the order of a request. What is wrong with a file is reported by line and column.
 func orderFlow(app Flows, o *api.FlowOrder) (durable.Order, error) {
 	order := durable.Order{
-		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner, Key: o.Key, Due: o.Due, Deadline: o.Deadline,
+		Factory: o.Factory, Args: o.Args, Inject: flow.Values{}, Priority: o.Priority, Group: o.Group, Owner: o.Owner,
+		Key: o.Key, Due: o.Due, Deadline: o.Deadline,
 		Actor: o.Actor, Note: o.Note,
-		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, RevertErrors: o.RevertErrors, KeepAtDeadline: o.KeepAtDeadline, Workers: o.Workers},
+		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve,
+			RevertErrors: o.RevertErrors, KeepAtDeadline: o.KeepAtDeadline, Workers: o.Workers},
 	}
 	inputs := map[string]flow.Value{}
 	for name, text := range o.Inputs {
@@ -154,7 +159,8 @@ func checkOrder(o *api.FlowOrder) error {
 	case o.File != "" && len(o.Args) > 0:
 		return wrong("args are for factories; a file has inputs")
 	case len(o.File) > mostFlowFile:
-		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the file is larger than %d bytes", mostFlowFile)
+		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the file is larger than %d bytes",
+			mostFlowFile)
 	case len(o.Inputs) > mostInputs:
 		return wrong("there are more than %d inputs", mostInputs)
 	case o.Workers < 0 || o.Workers > 1000:
@@ -219,7 +225,8 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if len(sig.Value) > mostSignal {
-		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the value is larger than %d bytes", mostSignal)
+		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the value is larger than %d bytes",
+			mostSignal)
 	}
 	if len(sig.Value) == 0 {
 		sig.Value = json.RawMessage("null")
@@ -236,11 +243,13 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Unmarshal(sig.Value, &value); err != nil {
 		return job.Errorf(job.Invalid, "signal", server.JobID(r), "the value: %w", err)
 	}
-	if err := s.Flows.Signal(r.Context(), s.Engine, server.JobID(r), durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor, Early: sig.Early}); err != nil {
+	if err := s.Flows.Signal(r.Context(), s.Engine, server.JobID(r),
+		durable.Signal{Name: sig.Name, Value: value, Actor: sig.Actor, Early: sig.Early}); err != nil {
 		return s.ExplainRefusal(r, err, "signal", lifecycle.Operator)
 	}
 	if sig.Note != "" {
-		err := s.Engine.Operator().Audit(r.Context(), operator.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal", Object: string(server.JobID(r)) + " " + sig.Name, Note: sig.Note})
+		err := s.Engine.Operator().Audit(r.Context(), operator.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal",
+			Object: string(server.JobID(r)) + " " + sig.Name, Note: sig.Note})
 		if err != nil {
 			return err
 		}
@@ -274,7 +283,8 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 	if m.Version, err = server.VersionOf(r, m.Version); err != nil {
 		return err
 	}
-	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task, operator.Act{Job: server.JobID(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
+	j, err := s.Flows.MarkReverted(r.Context(), s.Engine, m.Task,
+		operator.Act{Job: server.JobID(r), By: by, Actor: actor, Note: m.Note, Version: m.Version})
 	if err != nil {
 		return err
 	}
@@ -284,13 +294,15 @@ func (s *Handlers) markReverted(w http.ResponseWriter, r *http.Request) error {
 // viewFlow makes the wire's form of a flow.
 func (s *Handlers) viewFlow(f *durable.View, values bool) (api.Flow, error) {
 	v := api.Flow{
-		Job: s.View(f.Job), Name: f.Data.Name, Factory: f.Spec.Factory, Atoms: make([]api.FlowAtom, len(f.Atoms)), Awaits: f.Awaits, Remains: f.Remains,
+		Job: s.View(f.Job), Name: f.Data.Name, Factory: f.Spec.Factory, Atoms: make([]api.FlowAtom, len(f.Atoms)),
+		Awaits: f.Awaits, Remains: f.Remains,
 	}
 	if v.Awaits == nil {
 		v.Awaits = []string{}
 	}
 	self := flowPath(f.Job.ID)
-	for name, path := range map[string]string{"flow": self, "graph": self + "/graph.svg", "timeline": self + "/timeline.svg", "signal": self + "/signal", "page": pagePath(f.Job.ID)} {
+	for name, path := range map[string]string{"flow": self, "graph": self + "/graph.svg",
+		"timeline": self + "/timeline.svg", "signal": self + "/signal", "page": pagePath(f.Job.ID)} {
 		v.Job.Links[name] = path
 	}
 	if f.Outline != nil {
@@ -307,7 +319,8 @@ func (s *Handlers) viewFlow(f *durable.View, values bool) (api.Flow, error) {
 	}
 	for i := range f.Signals {
 		one := &f.Signals[i]
-		v.Signals = append(v.Signals, api.FlowSent{Name: one.Name, Value: *seen(one.Value, one.Large), Actor: one.Actor, At: one.At})
+		v.Signals = append(v.Signals, api.FlowSent{Name: one.Name, Value: *seen(one.Value, one.Large), Actor: one.Actor,
+			At: one.At})
 	}
 	if values {
 		v.Values = map[string]api.Seen{}
@@ -320,9 +333,13 @@ func (s *Handlers) viewFlow(f *durable.View, values bool) (api.Flow, error) {
 
 func viewAtom(rec *durable.Atom, values bool) api.FlowAtom {
 	a := api.FlowAtom{
-		Name: rec.Name, Kind: string(rec.Kind), Version: rec.Version, State: rec.State, Intention: string(rec.Intention), Attempts: rec.Attempts, Tries: rec.Tries,
-		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended, ExecuteBegan: rec.ExecuteBegan, ExecuteEnded: rec.ExecuteEnded, Waits: rec.Waits, Awaits: rec.Awaits, Due: rec.Due,
-		Failure: viewFailure(rec.Failure), RevertFailure: viewFailure(rec.RevertFailure), History: len(rec.History), Removed: rec.Removed,
+		Name: rec.Name, Kind: string(rec.Kind), Version: rec.Version, State: rec.State,
+		Intention: string(rec.Intention), Attempts: rec.Attempts, Tries: rec.Tries,
+		Progress: rec.Progress, Details: part(rec, "details", rec.Details), Began: rec.Began, Ended: rec.Ended,
+		ExecuteBegan: rec.ExecuteBegan, ExecuteEnded: rec.ExecuteEnded, Waits: rec.Waits, Awaits: rec.Awaits,
+		Due:     rec.Due,
+		Failure: viewFailure(rec.Failure), RevertFailure: viewFailure(rec.RevertFailure), History: len(rec.History),
+		Removed: rec.Removed,
 	}
 	if values {
 		a.Result = part(rec, "result", rec.Result)

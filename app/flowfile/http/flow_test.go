@@ -25,8 +25,11 @@ import (
 func TestFlowOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	first := 0
-	j := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k", Priority: &first, Group: "maps", Actor: "ann", Note: "try"})
-	if again := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k"}); again.ID != j.ID || j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
+	j := w.submit(client.FlowOrder{File: waits, Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)},
+		Key: "k", Priority: &first, Group: "maps", Actor: "ann", Note: "try"})
+	if again := w.submit(client.FlowOrder{File: waits,
+		Inputs: map[string]json.RawMessage{"who": json.RawMessage(`"bob"`)}, Key: "k"}); again.ID != j.ID ||
+		j.Kind != "flow" || j.Priority != 0 || j.Group != "maps" {
 		t.Errorf("got %+v, then %s", j.Job, again.ID)
 	}
 	w.until(j.ID, waiting)
@@ -39,16 +42,21 @@ func TestFlowOverTheAPI(t *testing.T) {
 		names = append(names, fmt.Sprintf("%s %s %s %s", a.Kind, a.Name, a.State, a.Notes()))
 	}
 	want := []string{"task before SUCCESS ", "task approve RUNNING waits for the signal approved", "task after PENDING "}
-	if cmp.Diff(want, names) != "" || v.Name != "approval" || v.Factory != "file" || string(v.Values["who"].Value) != `"bob"` || cmp.Diff([]string{"approved"}, v.Awaits) != "" ||
-		v.Outline == nil || v.Outline.Pattern != "linear" || len(v.Outline.Items) != 3 || v.Job.Links["page"] != "/flows/"+string(j.ID) {
+	if cmp.Diff(want, names) != "" || v.Name != "approval" || v.Factory != "file" ||
+		string(v.Values["who"].Value) != `"bob"` || cmp.Diff([]string{"approved"}, v.Awaits) != "" ||
+		v.Outline == nil || v.Outline.Pattern != "linear" || len(v.Outline.Items) != 3 ||
+		v.Job.Links["page"] != "/flows/"+string(j.ID) {
 		t.Errorf("got %+v, atoms %q", v, names)
 	}
 	x, err := w.Client.Why(t.Context(), j.ID, time.Time{})
-	if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Sentence != "approve waits for the signal approved" || len(x.Blockers[0].Remedies) != 1 || x.Blockers[0].Remedies[0].Command != "stagepost flow signal "+string(j.ID)+" approved VALUE" {
+	if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Sentence != "approve waits for the signal approved" ||
+		len(x.Blockers[0].Remedies) != 1 || x.Blockers[0].Remedies[0].Command != "stagepost flow signal "+string(j.ID)+
+		" approved VALUE" {
 		t.Errorf("why: got %+v, %v", x.Blockers, err)
 	}
 
-	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict,
+		job.Refused)
 	if fmt.Sprint(p.Can) != "[cancel stop suspend]" {
 		t.Errorf("run while RUNNING: got %+v", p)
 	}
@@ -56,13 +64,17 @@ func TestFlowOverTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.until(j.ID, suspended)
-	if x, err = w.Client.Why(t.Context(), j.ID, time.Time{}); err != nil || len(x.Blockers) != 1 || !strings.Contains(x.Blockers[0].Sentence, "flood") || len(x.Blockers[0].Remedies) != 1 || !strings.Contains(x.Blockers[0].Remedies[0].Command, "flow resume") {
+	if x, err = w.Client.Why(t.Context(), j.ID, time.Time{}); err != nil || len(x.Blockers) != 1 ||
+		!strings.Contains(x.Blockers[0].Sentence, "flood") || len(x.Blockers[0].Remedies) != 1 ||
+		!strings.Contains(x.Blockers[0].Remedies[0].Command, "flow resume") {
 		t.Errorf("why: got %+v, %v", x.Blockers, err)
 	}
-	if _, err := w.Client.SignalFlow(t.Context(), j.ID, client.FlowSignal{Name: "approved", Value: json.RawMessage(`{"by":"ann"}`), Actor: "ann"}); err != nil {
+	if _, err := w.Client.SignalFlow(t.Context(), j.ID,
+		client.FlowSignal{Name: "approved", Value: json.RawMessage(`{"by":"ann"}`), Actor: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if v, err = w.Client.Flow(t.Context(), j.ID, false); err != nil || len(v.Signals) != 1 || string(v.Signals[0].Value.Value) != `{"by":"ann"}` || v.Signals[0].Actor != "ann" || v.Values != nil {
+	if v, err = w.Client.Flow(t.Context(), j.ID, false); err != nil || len(v.Signals) != 1 ||
+		string(v.Signals[0].Value.Value) != `{"by":"ann"}` || v.Signals[0].Actor != "ann" || v.Values != nil {
 		t.Errorf("got signals %+v, values %v, %v", v.Signals, v.Values, err)
 	}
 	if _, err := w.Client.Do(t.Context(), j.ID, "run", client.Act{}); err != nil {
@@ -71,7 +83,9 @@ func TestFlowOverTheAPI(t *testing.T) {
 	if end := w.until(j.ID, ended); end.State != "SUCCESS" {
 		t.Errorf("got %s: %s", end.State, end.Message)
 	}
-	if _, err := w.Client.SignalFlow(t.Context(), j.ID, client.FlowSignal{Name: "approved"}); job.KindOf(err) != job.Refused || client.ProblemOf(err).State != "SUCCESS" || len(client.ProblemOf(err).Can) == 0 {
+	if _, err := w.Client.SignalFlow(t.Context(), j.ID,
+		client.FlowSignal{Name: "approved"}); job.KindOf(err) != job.Refused ||
+		client.ProblemOf(err).State != "SUCCESS" || len(client.ProblemOf(err).Can) == 0 {
 		t.Errorf("a signal to one that has ended: got %v, %+v", err, client.ProblemOf(err))
 	}
 	if _, err := w.Client.Do(t.Context(), j.ID, "reset", client.Act{Confirm: true}); err != nil {
@@ -97,7 +111,8 @@ func TestLargeResultsAreCut(t *testing.T) {
 	if got := result("short"); string(got.Value) != `"short"` || got.Bytes != 7 || got.Begin != "" { // the control
 		t.Errorf("got %+v", got)
 	}
-	if got := result(long); got.Value != nil || got.Bytes != 20_002 || !strings.HasPrefix(got.Begin, `"äää`) || len([]rune(got.Begin)) != 200 {
+	if got := result(long); got.Value != nil || got.Bytes != 20_002 || !strings.HasPrefix(got.Begin, `"äää`) ||
+		len([]rune(got.Begin)) != 200 {
 		t.Errorf("got %d bytes, %.20q", got.Bytes, got.Begin)
 	}
 	if got := result(strings.Repeat("x", 100_000)); got.Value != nil || got.Bytes != 100_002 { // put away
@@ -112,10 +127,12 @@ func TestFailedFlow(t *testing.T) {
 		t.Errorf("got %s", end.State)
 	}
 	v, err := w.Client.Flow(t.Context(), j.ID, false)
-	if err != nil || len(v.Atoms) != 2 || v.Atoms[0].State != "REVERTED" || v.Atoms[1].Failure == nil || !strings.Contains(v.Atoms[1].Notes(), "no paper") {
+	if err != nil || len(v.Atoms) != 2 || v.Atoms[0].State != "REVERTED" || v.Atoms[1].Failure == nil ||
+		!strings.Contains(v.Atoms[1].Notes(), "no paper") {
 		t.Errorf("got %+v, %v", v.Atoms, err)
 	}
-	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict, job.Refused)
+	p := w.Problem(w.Request(http.MethodPost, "/api/v1/jobs/"+string(j.ID)+"/run", `{}`), http.StatusConflict,
+		job.Refused)
 	if fmt.Sprint(p.Can) != "[reset delete]" {
 		t.Errorf("got %+v", p)
 	}
@@ -123,7 +140,8 @@ func TestFailedFlow(t *testing.T) {
 	if end := w.until(wreck.ID, ended); end.State != "FAILURE" {
 		t.Errorf("got %s", end.State)
 	}
-	if v, err = w.Client.Flow(t.Context(), wreck.ID, false); err != nil || cmp.Diff([]string{"one", "two"}, v.Remains) != "" {
+	if v, err = w.Client.Flow(t.Context(), wreck.ID, false); err != nil ||
+		cmp.Diff([]string{"one", "two"}, v.Remains) != "" {
 		t.Errorf("got %q, %v", v.Remains, err)
 	}
 }
@@ -176,7 +194,7 @@ func TestHostileFlows(t *testing.T) {
 	}
 	p := w.Problem(w.Request(http.MethodPost, "/api/v1/flows", file("flow: x\nlinear:\n  - tusk: a\n  - sleep: 3\n")), http.StatusBadRequest, job.Invalid)
 	if !strings.Contains(p.Detail, "3:5: ") || !strings.Contains(p.Detail, "4:12: ") {
-		t.Errorf("not all mistakes with their places: %q", p.Detail)
+		t.Errorf("not all mistakes with their positions: %q", p.Detail)
 	}
 	p = w.Problem(w.Request(http.MethodPost, "/api/v1/flows", `{"factory":"none"}`), http.StatusBadRequest, job.Invalid)
 	if !strings.Contains(p.Detail, "known: file") {
@@ -219,23 +237,28 @@ func TestOthersAreNoFlows(t *testing.T) {
 	w := openFlows(t, nil)
 	other := w.Post(engine.Order{})
 	for _, path := range []string{"", "/graph.svg", "/timeline.svg"} {
-		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(other.ID)+path, ""), http.StatusNotFound, job.NotFound)
+		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(other.ID)+path, ""), http.StatusNotFound,
+			job.NotFound)
 		if !strings.Contains(p.Detail, "it is no flow but of kind test.letter") {
 			t.Errorf("%s: got %q", path, p.Detail)
 		}
 		w.Problem(w.Request(http.MethodGet, "/api/v1/flows/flw_none"+path, ""), http.StatusNotFound, job.NotFound)
 	}
-	w.Problem(w.Request(http.MethodPost, "/api/v1/flows/"+string(other.ID)+"/signal", `{"name":"x"}`), http.StatusNotFound, job.NotFound)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/flows/"+string(other.ID)+"/signal", `{"name":"x"}`),
+		http.StatusNotFound, job.NotFound)
 	w.Problem(w.Request(http.MethodGet, "/flows/"+string(other.ID), ""), http.StatusNotFound, job.NotFound)
 }
 
 // TestNoFlows: a server without flows states that, and still reports what does not exist.
 func TestNoFlows(t *testing.T) {
-	e, err := engine.New(mem.New(), []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
+	e, err := engine.New(mem.New(), []engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}},
+		engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, nil) })
+	w := servertest.Serve(t, server.Options{Engine: e}, func(w *servertest.Harness) server.Part {
+		return flowhttp.Part(w.Server, nil)
+	})
 	p := w.Problem(w.Request(http.MethodPost, "/api/v1/flows", `{"factory":"x"}`), http.StatusNotFound, job.NotFound)
 	if !strings.Contains(p.Detail, "runs no flows") {
 		t.Errorf("got %q", p.Detail)
@@ -249,10 +272,12 @@ func TestFlowEndedOverTheAPI(t *testing.T) {
 	w := openFlows(t, nil)
 	j := w.submit(client.FlowOrder{File: waits, Key: "k"})
 	w.until(j.ID, waiting)
-	if _, err := w.Client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k", Workers: 3}); job.KindOf(err) != job.Conflict {
+	if _, err := w.Client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k",
+		Workers: 3}); job.KindOf(err) != job.Conflict {
 		t.Errorf("another order under the key: %v", err)
 	}
-	if again, err := w.Client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k"}); err != nil || again.ID != j.ID {
+	if again, err := w.Client.SubmitFlow(t.Context(), client.FlowOrder{File: waits, Key: "k"}); err != nil ||
+		again.ID != j.ID {
 		t.Errorf("the same order under the key: %s, %v", again.ID, err)
 	}
 	if _, err := w.Client.Do(t.Context(), j.ID, "cancel", client.Act{Note: "enough", Now: true}); err != nil {
@@ -268,10 +293,12 @@ func TestFlowEndedOverTheAPI(t *testing.T) {
 		file string
 		keep bool
 		end  lifecycle.State
-	}{"by the order": {waits, true, "FAILURE"}, "by the file": {by("keep"), false, "FAILURE"}, "as usual": {waits, false, "REVERTED"}, "reverted by the file": {by("revert"), false, "REVERTED"}} {
+	}{"by the order": {waits, true, "FAILURE"}, "by the file": {by("keep"), false, "FAILURE"},
+		"as usual": {waits, false, "REVERTED"}, "reverted by the file": {by("revert"), false, "REVERTED"}} {
 		late := w.submit(client.FlowOrder{File: c.file, Deadline: time.Now().Add(-time.Hour), KeepAtDeadline: c.keep})
 		w.until(late.ID, ended)
-		if v, err := w.Client.Flow(t.Context(), late.ID, false); err != nil || v.Job.State != c.end || v.Job.Cause != "timeout" {
+		if v, err := w.Client.Flow(t.Context(), late.ID, false); err != nil || v.Job.State != c.end ||
+			v.Job.Cause != "timeout" {
 			t.Errorf("%s: got %+v, %v", name, v.Job, err)
 		}
 	}

@@ -7,11 +7,11 @@ import "github.com/stagepost/stagepost/server"
 type Handlers struct {
 	*server.Server
 	Flows Flows
-	looks *looks
+	views *views
 }
 
 // Part gives what flows add to a server. A nil server is enough to list the routes, a nil application refuses requests.
 func Part(s *server.Server, app Flows) server.Part {
-	h := &Handlers{Server: s, Flows: app, looks: newLooks()}
-	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: pages, Close: h.looks.close}
+	h := &Handlers{Server: s, Flows: app, views: newViews()}
+	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: pages, Close: h.views.close}
 }

@@ -18,7 +18,8 @@ import (
 )
 
 // flowPolicy is that of a page that follows a flow: it has pictures and a script, both of ours.
-const flowPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+const flowPolicy = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 //go:embed pages
 var pages embed.FS
@@ -143,7 +144,8 @@ func (v *flowView) Class() string {
 func (s *Handlers) failFlowPage(w http.ResponseWriter, r *http.Request, err error) error {
 	p := problem.Of(err)
 	if p.Kind == job.NotFound && strings.Contains(r.Header.Get("Accept"), "text/html") {
-		return server.ReplyPage(w, p.Status, flowTemplates, "error.html", struct{ Text string }{"There is no flow with this number."})
+		return server.ReplyPage(w, p.Status, flowTemplates, "error.html",
+			struct{ Text string }{"There is no flow with this number."})
 	}
 	return s.FailPage(w, r, err)
 }

@@ -34,19 +34,24 @@ func TestFlowIsDrawn(t *testing.T) {
 		r := w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/"+c.name, "")
 		r.Header.Set("Accept", c.accept)
 		answer, text := w.Ask(r)
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.media || !strings.Contains(text[:min(len(text), 200)], c.begins) || !strings.Contains(text, "approve") {
-			t.Errorf("%s for %q: got %s, %s, %.80q", c.name, c.accept, answer.Status, answer.Header.Get("Content-Type"), text)
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.media ||
+			!strings.Contains(text[:min(len(text), 200)], c.begins) || !strings.Contains(text, "approve") {
+			t.Errorf("%s for %q: got %s, %s, %.80q", c.name, c.accept, answer.Status, answer.Header.Get("Content-Type"),
+				text)
 		}
 		servertest.CheckHeaders(t, answer)
 	}
 	for _, name := range []string{"graph.gif", "graph.", "timeline.dot", "other.svg", "..%2f", "graph.svg.svg"} {
-		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/"+name, ""), http.StatusNotFound, job.NotFound)
+		p := w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/"+name, ""), http.StatusNotFound,
+			job.NotFound)
 		if !strings.Contains(p.Detail, "graph.svg, graph.dot") {
 			t.Errorf("%s: got %q", name, p.Detail)
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/graph.svg?version=x", ""), http.StatusBadRequest, job.Invalid)
-	if text, err := w.Client.DrawFlow(t.Context(), j.ID, "graph", "dot"); err != nil || !strings.Contains(string(text), "digraph") {
+	w.Problem(w.Request(http.MethodGet, "/api/v1/flows/"+string(j.ID)+"/graph.svg?version=x", ""),
+		http.StatusBadRequest, job.Invalid)
+	if text, err := w.Client.DrawFlow(t.Context(), j.ID, "graph", "dot"); err != nil ||
+		!strings.Contains(string(text), "digraph") {
 		t.Errorf("got %.80q, %v", text, err)
 	}
 }
@@ -72,7 +77,8 @@ func TestFlowPage(t *testing.T) {
 	w.until(j.ID, waiting)
 	text, policy := page(j.ID, "")
 	for _, part := range []string{
-		`<img src="/api/v1/flows/` + string(j.ID) + `/graph.svg?version=`, `<img src="/api/v1/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
+		`<img src="/api/v1/flows/` + string(j.ID) + `/graph.svg?version=`,
+		`<img src="/api/v1/flows/` + string(j.ID) + `/timeline.svg?version=`, "RUNNING: 1 of 3 tasks done",
 		"<strong><bdi>approved</bdi></strong>", `<noscript><meta http-equiv="refresh" content="5"></noscript>`, `data-events="/api/v1/jobs/` + string(j.ID) + `/events"`,
 		"waits for the signal approved", "An operator can now: cancel, stop, suspend.", `href="?refresh=off"`,
 	} {
@@ -85,7 +91,8 @@ func TestFlowPage(t *testing.T) {
 			t.Errorf("the policy is %s", policy)
 		}
 	}
-	if text, _ = page(j.ID, "?refresh=off"); strings.Contains(text, "http-equiv") || !strings.Contains(text, `data-events=""`) {
+	if text, _ = page(j.ID, "?refresh=off"); strings.Contains(text, "http-equiv") ||
+		!strings.Contains(text, `data-events=""`) {
 		t.Error("a page that is to keep still refreshes")
 	}
 	bad := w.submit(client.FlowOrder{Factory: "evil"})
@@ -97,15 +104,19 @@ func TestFlowPage(t *testing.T) {
 		}
 	}
 	// the control
-	if !strings.Contains(text, "REVERTED: 0 of 1 task done") || !strings.Contains(text, `class="failed"`) || !strings.Contains(text, "&lt;script&gt;alert(1)") {
-		t.Errorf("the page does not tell of the failure: %s", text)
+	if !strings.Contains(text, "REVERTED: 0 of 1 task done") || !strings.Contains(text, `class="failed"`) ||
+		!strings.Contains(text, "&lt;script&gt;alert(1)") {
+		t.Errorf("the page does not show the failure: %s", text)
 	}
 	r := w.Request(http.MethodGet, "/flows/flw_none", "")
 	r.Header.Set("Accept", "text/html")
-	if answer, text := w.Ask(r); answer.StatusCode != http.StatusNotFound || !strings.Contains(text, "There is no flow with this number.") {
+	if answer, text := w.Ask(r); answer.StatusCode != http.StatusNotFound ||
+		!strings.Contains(text, "There is no flow with this number.") {
 		t.Errorf("got %s %.200q", answer.Status, text)
 	}
-	if answer, text := w.Ask(w.Request(http.MethodGet, "/assets/flow.js", "")); answer.Header.Get("Content-Type") != "text/javascript; charset=utf-8" || !strings.Contains(text, "EventSource") {
+	if answer, text := w.Ask(w.Request(http.MethodGet, "/assets/flow.js",
+		"")); answer.Header.Get("Content-Type") != "text/javascript; charset=utf-8" ||
+		!strings.Contains(text, "EventSource") {
 		t.Errorf("got %s", answer.Header.Get("Content-Type"))
 	}
 }
@@ -117,7 +128,8 @@ func TestFlowIsFollowed(t *testing.T) {
 	w := openFlows(t, map[string]durable.Factory{"many": func(json.RawMessage) (flow.Item, error) {
 		items := make([]flow.Item, tasks)
 		for i := range items {
-			items[i] = &flow.Task{Name: "t" + strings.Repeat("x", i)[:i%100] + string(rune('a'+i/100)), Execute: func(context.Context, *flow.Call) (any, error) { return nil, nil }}
+			items[i] = &flow.Task{Name: "t" + strings.Repeat("x", i)[:i%100] + string(rune('a'+i/100)),
+				Execute: func(context.Context, *flow.Call) (any, error) { return nil, nil }}
 		}
 		return flow.Linear("many", items...), nil
 	}})
@@ -143,16 +155,16 @@ func TestFlowIsFollowed(t *testing.T) {
 
 	waiter := w.submit(client.FlowOrder{File: waits})
 	w.until(waiter.ID, waiting)
-	told := make(chan client.Update, 100)
+	updates := make(chan client.Update, 100)
 	go func() {
-		_ = w.Client.Watch(t.Context(), waiter.ID, 1<<40, func(u client.Update) error { told <- u; return nil })
+		_ = w.Client.Watch(t.Context(), waiter.ID, 1<<40, func(u client.Update) error { updates <- u; return nil })
 	}()
-	before := (<-told).Job
+	before := (<-updates).Job
 	// moves nothing
 	if _, err := w.Client.SignalFlow(t.Context(), waiter.ID, client.FlowSignal{Name: "else", Early: true}); err != nil {
 		t.Fatal(err)
 	}
-	if after := (<-told).Job; after == nil || after.Version <= before.Version || after.State != before.State {
+	if after := (<-updates).Job; after == nil || after.Version <= before.Version || after.State != before.State {
 		t.Errorf("got %+v after %+v", after, before)
 	}
 }

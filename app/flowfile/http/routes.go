@@ -11,18 +11,33 @@ import (
 // routes lists the routes of flows.
 func (s *Handlers) routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodPost, Pattern: "/api/v1/flows", Who: server.Own, Doc: "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, note, actor.", Handle: s.submitFlow, Upload: true, NoReason: server.NewWork,
+		{Method: http.MethodPost, Pattern: "/api/v1/flows", Who: server.Own,
+			Doc: "Creates a flow, a graph of tasks: file (text of a flow file) or factory and args; inputs, " +
+				"defer_reverts, never_resolve, revert_errors, workers, key, priority, group, owner, due, deadline, " +
+				"note, actor.", Handle: s.submitFlow, Upload: true, NoReason: server.NewWork,
 			IO: openapi.IO{In: api.FlowOrder{}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/flows/{id}", Who: server.Person, Doc: "A flow with its outline and the states, times, attempts and failures of its tasks; values=true adds what they gave, large values cut.", Handle: s.showFlow,
+		{Method: http.MethodGet, Pattern: "/api/v1/flows/{id}", Who: server.Person,
+			Doc: "A flow with its outline and the states, times, attempts and failures of its tasks; values=true " +
+				"adds what they gave, large values cut.", Handle: s.showFlow,
 			IO: openapi.IO{Out: api.Flow{}, Query: openapi.Query("values")}},
-		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/mark-reverted", Who: server.Person, Doc: "Says that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The rest is rolled back when the flow is run again or cancelled.", Handle: s.markReverted,
+		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/mark-reverted", Who: server.Person,
+			Doc: "Notes that a person has rolled back a task of a flow in FAILURE by hand: task, note, actor. The " +
+				"rest is rolled back when the flow is run again or cancelled.", Handle: s.markReverted,
 			IO: openapi.IO{In: api.FlowMark{}, Out: api.Job{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/signal", Who: server.Person, Doc: "Sends a signal to a flow: name, value, note, actor. It is kept for who waits for it later. To suspend, run (resume) and reset a flow are events of its job.", Handle: s.signalFlow,
+		{Method: http.MethodPost, Pattern: "/api/v1/flows/{id}/signal", Who: server.Person,
+			Doc: "Sends a signal to a flow: name, value, note, actor. It is kept for a task that waits for it later. " +
+				"To " +
+				"suspend, run (resume) and reset a flow are events of its job.", Handle: s.signalFlow,
 			IO: openapi.IO{In: api.FlowSignal{}, Out: api.Job{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/flows/{id}/{name}", Who: server.Person, Doc: "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; without an ending what Accept asks for. version has no meaning but to make the address a new one.", Handle: s.drawFlow,
-			IO: openapi.IO{Media: openapi.Drawings, Query: openapi.Query("version")}},
-		{Method: http.MethodGet, Pattern: "/flows/{id}", Who: server.Person, Doc: "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.", Handle: s.flowPage,
-			IO: openapi.IO{Media: openapi.HTML, Query: openapi.Query("refresh")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/flows/{id}/{name}", Who: server.Person,
+			Doc: "A drawing of a flow with the states of its tasks: graph.svg, graph.dot, graph.mmd or timeline.svg; " +
+				"without an ending what Accept asks for. version has no meaning but to make the address a new one.",
+			Handle: s.drawFlow,
+			IO:     openapi.IO{Media: openapi.Drawings, Query: openapi.Query("version")}},
+		{Method: http.MethodGet, Pattern: "/flows/{id}", Who: server.Person,
+			Doc:    "A page about a flow with its graph and its times that follows it; refresh=off keeps it still.",
+			Handle: s.flowPage,
+			IO:     openapi.IO{Media: openapi.HTML, Query: openapi.Query("refresh")}},
 	}
 }

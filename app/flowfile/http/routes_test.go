@@ -22,7 +22,9 @@ var reasonIn = map[string]any{
 }
 
 func TestEveryRoute(t *testing.T) {
-	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, nil) })
+	servertest.CheckPart(t, allowed, reasonIn, func(w *servertest.Harness) server.Part {
+		return flowhttp.Part(w.Server, nil)
+	})
 }
 
 // TestFilters: see [servertest.CheckFilters].

@@ -34,7 +34,9 @@ func TestSignalReadsNoTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &counted{flowing: flowing{flows}}
-	c := servertest.Serve(t, server.Options{Engine: w.Engine}, func(w *servertest.Harness) server.Part { return flowhttp.Part(w.Server, f) }).Client
+	c := servertest.Serve(t, server.Options{Engine: w.Engine}, func(w *servertest.Harness) server.Part {
+		return flowhttp.Part(w.Server, f)
+	}).Client
 	if _, err := c.SignalFlow(t.Context(), id, client.FlowSignal{Name: "other", Early: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ func (s *Handlers) whyFlow(ctx context.Context, x *api.Explanation) error {
 	}
 	if x.Blockers[at].Code == durable.BlockSuspended {
 		x.Blockers[at].Remedies = []job.Remedy{{
-			Doc: "continues the flow", Command: "stagepost flow resume " + string(x.Job), Method: "POST", Path: "/api/v1/jobs/" + string(x.Job) + "/events/run",
+			Doc: "continues the flow", Command: "stagepost flow resume " + string(x.Job), Method: "POST",
+			Path: "/api/v1/jobs/" + string(x.Job) + "/events/run",
 		}}
 		return nil
 	}
@@ -45,13 +46,15 @@ func (s *Handlers) whyFlow(ctx context.Context, x *api.Explanation) error {
 // whyAtom states what a task waits for.
 func whyAtom(v *durable.View, rec *durable.Atom) job.Blocker {
 	a := viewAtom(rec, false)
-	b := job.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Notes(), Since: a.Began, Until: a.Due, Holder: "a timer"}
+	b := job.Blocker{Code: durable.BlockTime, Sentence: a.Name + " " + a.Notes(), Since: a.Began, Until: a.Due,
+		Holder: "a timer"}
 	switch {
 	case a.Awaits != "":
-		b.Code, b.Holder = durable.BlockSignal, "whoever sends the signal"
+		b.Code, b.Holder = durable.BlockSignal, "the sender of the signal"
 		body, _ := json.Marshal(map[string]string{"name": a.Awaits}) // words alone
 		b.Remedies = []job.Remedy{{
-			Doc: "sends the signal", Command: "stagepost flow signal " + string(v.Job.ID) + " " + job.Quoted(a.Awaits) + " VALUE",
+			Doc: "sends the signal", Command: "stagepost flow signal " + string(v.Job.ID) + " " + job.Quoted(a.Awaits) +
+				" VALUE",
 			Method: "POST", Path: "/api/v1/flows/" + string(v.Job.ID) + "/signal", Body: body,
 		}}
 	case a.Failure != nil:

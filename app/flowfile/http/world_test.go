@@ -26,10 +26,10 @@ func (flowing) File(text []byte) (*flowfile.File, error) {
 }
 
 // harness is a server that runs flows.
-type world struct{ *servertest.Harness }
+type harness struct{ *servertest.Harness }
 
 // openFlows is a server whose engine runs flows, and has letters that no one carries.
-func openFlows(t *testing.T, factories map[string]durable.Factory) *world {
+func openFlows(t *testing.T, factories map[string]durable.Factory) *harness {
 	t.Helper()
 	all := map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(flowfile.Options{})}
 	for name, f := range factories {
@@ -39,20 +39,22 @@ func openFlows(t *testing.T, factories map[string]durable.Factory) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(mem.New(), []engine.Work{flows.Work(), {Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
+	e, err := engine.New(mem.New(), []engine.Work{flows.Work(),
+		{Life: servertest.Letter, Prefix: "let", Outside: true}}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	flows.Bind(e)
-	w := &world{servertest.Serve(t, server.Options{Engine: e, MaxBody: 4 << 20}, func(w *servertest.Harness) server.Part {
-		return flowhttp.Part(w.Server, flowing{flows})
-	})}
+	w := &harness{servertest.Serve(t, server.Options{Engine: e, MaxBody: 4 << 20},
+		func(w *servertest.Harness) server.Part {
+			return flowhttp.Part(w.Server, flowing{flows})
+		})}
 	w.Run()
 	return w
 }
 
 // submit creates a flow that must be taken.
-func (w *world) submit(o client.FlowOrder) client.Job {
+func (w *harness) submit(o client.FlowOrder) client.Job {
 	w.T.Helper()
 	j, err := w.Client.SubmitFlow(w.T.Context(), o)
 	if err != nil {
@@ -62,7 +64,7 @@ func (w *world) submit(o client.FlowOrder) client.Job {
 }
 
 // until waits for a flow to come to a state in which no one works on it.
-func (w *world) until(id job.ID, is func(*job.Job) bool) job.Job {
+func (w *harness) until(id job.ID, is func(*job.Job) bool) job.Job {
 	w.T.Helper()
 	j, err := w.Await(w.T.Context(), id, func(j *job.Job) bool { return !j.Claimed() && is(j) })
 	if err != nil {
@@ -96,7 +98,8 @@ func gives(args json.RawMessage) (flow.Item, error) {
 	if err := json.Unmarshal(args, &text); err != nil {
 		return nil, err
 	}
-	return flow.Linear("gives", &flow.Task{Name: "give", Result: flow.One("given"), Execute: func(context.Context, *flow.Call) (any, error) { return text, nil }}), nil
+	return flow.Linear("gives", &flow.Task{Name: "give", Result: flow.One("given"),
+		Execute: func(context.Context, *flow.Call) (any, error) { return text, nil }}), nil
 }
 
 // fails makes a flow whose second task fails.
@@ -109,5 +112,5 @@ func fails(json.RawMessage) (flow.Item, error) {
 	}), nil
 }
 
-// long is a text that no view shows whole.
+// long is a text that each view cuts.
 var long = strings.Repeat("ä", 10_000)

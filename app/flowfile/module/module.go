@@ -23,7 +23,8 @@ func New() module.Module {
 		Part: flowserve.Part,
 		Data: []backup.Entry{
 			{Name: "flows", How: backup.Linked, What: "large values of flows"},
-			{Name: "commands", How: backup.Left, What: "working directories of flows' commands", Reason: "emptied at each start"},
+			{Name: "commands", How: backup.Left, What: "working directories of flows' commands",
+				Reason: "emptied at each start"},
 		},
 	}
 }

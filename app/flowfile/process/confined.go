@@ -54,7 +54,8 @@ func (f *Confined) Run(ctx context.Context, c *Command) (*Output, error) {
 	limits := f.Limits
 	limits.Output = 0
 	command := &sandbox.Command{
-		Argv: c.Argv, Env: c.Env, Dir: dir, Network: f.Network, Stdout: stdout, Stderr: stderr, Limits: limits, Grace: c.Grace,
+		Argv: c.Argv, Env: c.Env, Dir: dir, Network: f.Network, Stdout: stdout, Stderr: stderr, Limits: limits,
+		Grace: c.Grace,
 	}
 	if len(c.Stdin) > 0 {
 		command.Stdin = bytes.NewReader(c.Stdin)
@@ -62,7 +63,8 @@ func (f *Confined) Run(ctx context.Context, c *Command) (*Output, error) {
 	e, err := f.Sandbox.Run(within, command)
 	switch {
 	case stdout.full:
-		return nil, &OutputError{Type: TypeOutputTooLarge, Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", c.Most)}
+		return nil, &OutputError{Type: TypeOutputTooLarge,
+			Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", c.Most)}
 	case err != nil && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
@@ -128,7 +130,8 @@ func (f *Confined) allowed(dir string) (string, error) {
 		}
 	}
 	if len(f.Dirs) == 0 {
-		return "", fmt.Errorf("the command cannot be run in %s: commands that are confined have directories of their own only", dir)
+		return "", fmt.Errorf("the command cannot be run in %s: commands that are confined have directories of their "+
+			"own only", dir)
 	}
 	return "", fmt.Errorf("the command cannot be run in %s: it is not below %s", dir, strings.Join(f.Dirs, " or "))
 }

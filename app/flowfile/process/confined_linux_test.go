@@ -58,7 +58,8 @@ func TestDirsAreAllowed(t *testing.T) {
 	confined(t, func(t *testing.T, f *Confined) {
 		root, outside := t.TempDir(), t.TempDir()
 		inner := filepath.Join(root, "a")
-		if err := errors.Join(os.Mkdir(inner, 0o700), os.Symlink(outside, filepath.Join(root, "out")), os.Symlink(inner, filepath.Join(outside, "in"))); err != nil {
+		if err := errors.Join(os.Mkdir(inner, 0o700), os.Symlink(outside, filepath.Join(root, "out")),
+			os.Symlink(inner, filepath.Join(outside, "in"))); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {

@@ -22,7 +22,8 @@ var boxes = map[string]*sandbox.Sandbox{}
 func TestMain(m *testing.M) {
 	sandbox.Init()
 	for _, tier := range []string{sandbox.Native, sandbox.Bwrap, sandbox.None} {
-		if box, err := sandbox.Open(context.Background(), sandbox.Options{Tier: tier, Name: "stagepost-process-" + tier}); err == nil {
+		if box, err := sandbox.Open(context.Background(),
+			sandbox.Options{Tier: tier, Name: "stagepost-process-" + tier}); err == nil {
 			boxes[tier] = box
 		}
 	}
@@ -48,7 +49,7 @@ func everywhere(t *testing.T, test func(t *testing.T, p site)) {
 		test(t, site{Local{Temp: temp}, temp, t.TempDir(), false})
 	})
 	if len(boxes) == 0 {
-		t.Error("no tier of the sandbox works here; stagepost compute agent doctor tells why")
+		t.Error("no tier of the sandbox works here; stagepost compute agent doctor shows why")
 	}
 	for tier, box := range boxes {
 		t.Run(tier, func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestContractExits(t *testing.T) {
 			{"exec 1>&- 2>&-; exit 2", 2, "", ""},
 		} {
 			out, err := p.Run(t.Context(), sh(c.text))
-			if err != nil || out.Exit != c.exit || out.Signal != c.signal || string(out.Stderr) != c.stderr || out.Limit != "" {
+			if err != nil || out.Exit != c.exit || out.Signal != c.signal || string(out.Stderr) != c.stderr ||
+				out.Limit != "" {
 				t.Errorf("%s: %+v, %v", c.text, out, err)
 			}
 		}
@@ -107,7 +109,8 @@ func TestContractDirectory(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(p.dir, "before"), []byte("found"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := p.Run(t.Context(), c); err != nil || string(out.Stdout) != "found" || contents(t, p.dir, "here") != "made" {
+		if out, err := p.Run(t.Context(), c); err != nil || string(out.Stdout) != "found" ||
+			contents(t, p.dir, "here") != "made" {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
@@ -125,7 +128,7 @@ func TestContractEndsAll(t *testing.T) {
 				}
 				c := sh(`sh -c 'trap "" TERM; exec 3>fifo; echo began >&3; while :; do sleep 1000; done' & ` + after)
 				c.Dir, c.Grace = p.dir, 100*time.Millisecond
-				why := errors.New("given up")
+				why := errors.New("abandoned")
 				ctx, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				ended := make(chan error, 1)
@@ -185,7 +188,8 @@ func TestContractOutput(t *testing.T) {
 			}
 		}
 		out, err := p.Run(t.Context(), sh("head -c 1000 /dev/zero; head -c 1000000 /dev/zero >&2; echo the end >&2"))
-		if err != nil || len(out.Stdout) != 1000 || len(out.Stderr) > keptStderr || !strings.HasSuffix(string(out.Stderr), "the end\n") {
+		if err != nil || len(out.Stdout) != 1000 || len(out.Stderr) > keptStderr ||
+			!strings.HasSuffix(string(out.Stderr), "the end\n") {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
@@ -202,7 +206,8 @@ func TestContractInput(t *testing.T) {
 		if out, err := p.Run(t.Context(), c); err != nil || out.Exit != 3 {
 			t.Errorf("%+v, %v", out, err)
 		}
-		if out, err := p.Run(t.Context(), sh("cat; echo at its end")); err != nil || string(out.Stdout) != "at its end\n" {
+		if out, err := p.Run(t.Context(), sh("cat; echo at its end")); err != nil ||
+			string(out.Stdout) != "at its end\n" {
 			t.Errorf("%+v, %v", out, err)
 		}
 	})
@@ -213,7 +218,8 @@ func TestContractCannotStart(t *testing.T) {
 		for _, argv := range []string{"no-such-program", "./none"} {
 			c := sh("")
 			c.Argv = []string{argv}
-			if _, err := p.Run(t.Context(), c); err == nil || !strings.HasPrefix(err.Error(), "the command cannot be run: ") {
+			if _, err := p.Run(t.Context(), c); err == nil ||
+				!strings.HasPrefix(err.Error(), "the command cannot be run: ") {
 				t.Errorf("%s: %v", argv, err)
 			}
 		}
@@ -236,7 +242,8 @@ func TestContractEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := string(out.Stdout); strings.Contains(text, "s3cret") || !strings.Contains(text, "GIVEN=a b\nc=d\n") || !strings.Contains(text, "PATH=/usr/bin:/bin\n") {
+		if text := string(out.Stdout); strings.Contains(text, "s3cret") ||
+			!strings.Contains(text, "GIVEN=a b\nc=d\n") || !strings.Contains(text, "PATH=/usr/bin:/bin\n") {
 			t.Errorf("the command sees\n%s", text)
 		}
 	})
@@ -283,7 +290,8 @@ func TestWalls(t *testing.T) {
 		c := sh(`exec 3<>/dev/tcp/127.0.0.1/$PORT`)
 		c.Argv[0] = "bash"
 		c.Env = append(c.Env, "PORT="+port)
-		if out, err := (&Confined{Sandbox: box, Temp: t.TempDir(), Network: "host"}).Run(t.Context(), c); err != nil || out.Exit != 0 {
+		if out, err := (&Confined{Sandbox: box, Temp: t.TempDir(), Network: "host"}).Run(t.Context(), c); err != nil ||
+			out.Exit != 0 {
 			t.Errorf("tier %s with the machine's network: %+v, %v", tier, out, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 // tempPrefix begins the names of directories that are made for commands.
 const tempPrefix = "stagepost-command-"
 
-// removeAll removes a directory even if the command took the right to do so away from folders in it.
+// removeAll removes a directory, also one in which the command has removed the permission to write.
 func removeAll(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return

@@ -15,7 +15,8 @@ import (
 )
 
 func sh(text string) *Command {
-	return &Command{Argv: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Most: 1000, Grace: time.Minute}
+	return &Command{Argv: []string{"sh", "-c", text}, Env: []string{"PATH=/usr/bin:/bin"}, Most: 1000,
+		Grace: time.Minute}
 }
 
 func TestLocalExits(t *testing.T) {
@@ -44,7 +45,8 @@ func TestLocalLeavesNoDirectory(t *testing.T) {
 		t.Fatal(out, err)
 	}
 	lines := strings.Fields(string(out.Stdout))
-	if left, _ := os.ReadDir(temp); len(left) != 0 || len(lines) != 2 || lines[0] != lines[1] || filepath.Dir(lines[0]) != temp {
+	if left, _ := os.ReadDir(temp); len(left) != 0 || len(lines) != 2 || lines[0] != lines[1] ||
+		filepath.Dir(lines[0]) != temp {
 		t.Errorf("%v, left %v", lines, left)
 	}
 }
@@ -68,11 +70,12 @@ func TestLocalEndsAll(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := sh(`sh -c 'trap "" TERM; echo $$ > "$0"; exec sleep 1000' "$FIFO" & `)
-			c.Argv[2] += map[string]string{"cancelled": "wait", "leader exits": `read -r pid < "$FIFO"; echo "$pid"`}[how]
+			c.Argv[2] += map[string]string{"cancelled": "wait",
+				"leader exits": `read -r pid < "$FIFO"; echo "$pid"`}[how]
 			c.Env = append(c.Env, "FIFO="+fifo)
 			c.Grace = 100 * time.Millisecond
 			ctx, cancel := context.WithCancelCause(t.Context())
-			why := errors.New("given up")
+			why := errors.New("abandoned")
 			pid := make(chan int, 1)
 			if how == "cancelled" {
 				go func() {
@@ -125,21 +128,24 @@ func TestLocalIsPatient(t *testing.T) {
 		_, _ = os.ReadFile(fifo)
 		cancel()
 	}()
-	if _, err := (Local{Temp: dir}).Run(ctx, c); !errors.Is(err, context.Canceled) || contents(t, dir, "tidy") != "tidy" {
+	if _, err := (Local{Temp: dir}).Run(ctx, c); !errors.Is(err, context.Canceled) ||
+		contents(t, dir, "tidy") != "tidy" {
 		t.Error(err)
 	}
 }
 
 func TestLocalLimitsOutput(t *testing.T) {
 	var e *OutputError
-	if _, err := (Local{Temp: t.TempDir()}).Run(t.Context(), sh("while :; do echo hello; done")); !errors.As(err, &e) || e.Type != TypeOutputTooLarge {
+	if _, err := (Local{Temp: t.TempDir()}).Run(t.Context(), sh("while :; do echo hello; done")); !errors.As(err, &e) ||
+		e.Type != TypeOutputTooLarge {
 		t.Error(err)
 	}
 	if _, err := (Local{Temp: t.TempDir()}).Run(t.Context(), sh("head -c 1001 /dev/zero")); !errors.As(err, &e) {
 		t.Error(err)
 	}
 	out, err := Local{Temp: t.TempDir()}.Run(t.Context(), sh("head -c 1000 /dev/zero; head -c 1000000 /dev/zero >&2; echo the end >&2"))
-	if err != nil || len(out.Stdout) != 1000 || len(out.Stderr) > 4<<10 || !strings.HasSuffix(string(out.Stderr), "the end\n") {
+	if err != nil || len(out.Stdout) != 1000 || len(out.Stderr) > 4<<10 ||
+		!strings.HasSuffix(string(out.Stderr), "the end\n") {
 		t.Errorf("%d %d, %v", len(out.Stdout), len(out.Stderr), err)
 	}
 }
@@ -151,7 +157,8 @@ func TestLocalCannotStart(t *testing.T) {
 	} {
 		c := sh("")
 		c.Argv = []string{argv}
-		if _, err := (Local{Temp: t.TempDir()}).Run(t.Context(), c); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := (Local{Temp: t.TempDir()}).Run(t.Context(), c); err == nil ||
+			!strings.HasPrefix(err.Error(), want) {
 			t.Error(err)
 		}
 	}

@@ -110,7 +110,8 @@ func prepare(c *Command, dir string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &exec.Cmd{Path: program, Args: c.Argv, Env: env, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}, nil
+	return &exec.Cmd{Path: program, Args: c.Argv, Env: env, Dir: dir, SysProcAttr: &syscall.SysProcAttr{Setpgid: true}},
+		nil
 }
 
 // find appears a program up as a shell does, in the path that the command gets.
@@ -235,7 +236,8 @@ func supervise(ctx context.Context, cmd *exec.Cmd, grace time.Duration, stdout, 
 	select {
 	case <-gone:
 	case <-stdout.over:
-		why = &OutputError{Type: TypeOutputTooLarge, Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", stdout.most)}
+		why = &OutputError{Type: TypeOutputTooLarge,
+			Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", stdout.most)}
 	case <-ctx.Done():
 		why = context.Cause(ctx)
 		_ = syscall.Kill(group, syscall.SIGTERM)
@@ -281,7 +283,8 @@ func finish(cmd *exec.Cmd, why error, stdout, stderr *output) (*Output, error) {
 		return nil, why
 	}
 	if out := stdout.all(); len(out) > stdout.most {
-		return nil, &OutputError{Type: TypeOutputTooLarge, Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", stdout.most)}
+		return nil, &OutputError{Type: TypeOutputTooLarge,
+			Text: fmt.Sprintf("the command wrote more than %d bytes to its standard output", stdout.most)}
 	}
 	out := &Output{Stdout: stdout.all(), Stderr: stderr.all(), Exit: cmd.ProcessState.ExitCode()}
 	if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {

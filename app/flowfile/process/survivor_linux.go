@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lastSurvivor bounds how long a killed process may take to go; one that hangs in the kernel does not keep the program
-// from starting indefinitely.
+// lastSurvivor bounds how long a killed process may take to end; one that hangs in the kernel does not keep the
+// program from starting indefinitely.
 const lastSurvivor = 10 * time.Second
 
-// endSurvivors kills the commands below a directory that outlived the process which began them, with all that they
-// began and gave their environment to: else they would go on beside their repetition. They are known by the mark in
-// their environment, as only processes of the same user can be read.
+// endSurvivors kills the commands below a directory that outlived the process which started them, and their child
+// processes: they would run beside the repeated command. They are recognized by the mark in their environment; only
+// processes of the same user can be read.
 func endSurvivors(temp string) error {
 	if temp == "" {
 		return nil
@@ -30,7 +30,7 @@ func endSurvivors(temp string) error {
 			return err
 		}
 		found := false
-		for _, name := range all { // each check may find what was begun since the last one
+		for _, name := range all { // each pass may find processes that were started since the last one
 			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			if err != nil || pid == os.Getpid() {
 				continue
@@ -55,15 +55,15 @@ func endMarked(pid int, environ string, mark []byte, most time.Duration) (ours b
 	case errors.Is(err, unix.ESRCH): // it has ended
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("look for commands of a process that died: %w", err)
+		return false, fmt.Errorf("find the commands of a crashed process: %w", err)
 	}
 	defer unix.Close(fd)
 	env, err := os.ReadFile(environ)
 	if err != nil || !bytes.Contains(append(append([]byte{0}, env...), 0), mark) {
-		return false, nil // it is somebody else's, or has ended
+		return false, nil // it is another process, or has ended
 	}
 	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return true, fmt.Errorf("end the command %d of a process that died: %w", pid, err)
+		return true, fmt.Errorf("end the command %d of a crashed process: %w", pid, err)
 	}
 	gone := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -71,9 +71,9 @@ func endMarked(pid int, environ string, mark []byte, most time.Duration) (ours b
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
-			return true, fmt.Errorf("wait for the command %d of a process that died: %w", pid, err)
+			return true, fmt.Errorf("wait for the command %d of a crashed process: %w", pid, err)
 		case n == 0:
-			return true, fmt.Errorf("the command %d of a process that died does not end", pid)
+			return true, fmt.Errorf("the command %d of a crashed process does not end", pid)
 		default:
 			return true, nil
 		}

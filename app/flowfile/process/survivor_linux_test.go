@@ -31,7 +31,8 @@ func TestTidyEndsSurvivors(t *testing.T) {
 	if err := (Local{Temp: ours}).Tidy(); err != nil {
 		t.Fatal(err)
 	}
-	if err := survivor.Wait(); err == nil || survivor.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+	if err := survivor.Wait(); err == nil ||
+		survivor.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("the survivor ended with %v", err)
 	}
 	if err := syscall.Kill(stranger.Process.Pid, 0); err != nil {

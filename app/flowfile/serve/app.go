@@ -51,7 +51,8 @@ func Open(s *Settings, dir string, meter flow.Meter, log *slog.Logger) (a *App, 
 	}
 	a.blobs = durable.Dir(filepath.Join(dir, "flows"))
 	a.Flows, err = durable.New(durable.Options{
-		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(a.files)}, Workers: flow.NewPool(s.Workers), Slots: s.Slots,
+		Factories: map[string]durable.Factory{flowfile.FactoryName: flowfile.Factory(a.files)},
+		Workers:   flow.NewPool(s.Workers), Slots: s.Slots,
 		Blobs: a.blobs, Keep: s.Keep, Attach: func(job.ID, flow.Item) []flow.Listener {
 			if meter == nil {
 				return nil

@@ -72,7 +72,8 @@ func TestResetIsConfirmed(t *testing.T) {
 	for _, c := range []struct {
 		act  operator.Act
 		kind job.ErrorKind
-	}{{operator.Act{Event: "reset"}, job.Refused}, {operator.Act{Event: "reset", Confirm: true}, ""}, {operator.Act{Event: "run"}, ""}, {operator.Act{Event: "suspend"}, ""}} {
+	}{{operator.Act{Event: "reset"}, job.Refused}, {operator.Act{Event: "reset", Confirm: true}, ""},
+		{operator.Act{Event: "run"}, ""}, {operator.Act{Event: "suspend"}, ""}} {
 		if _, err := allowFlow(t.Context(), &job.Job{ID: "flw_1"}, &c.act); job.KindOf(err) != c.kind {
 			t.Errorf("%+v: got %v", c.act, err)
 		}

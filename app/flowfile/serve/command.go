@@ -43,7 +43,8 @@ func openCommands(s *Settings, dir string, log *slog.Logger) (process.Commander,
 	case err != nil:
 		return nil, nil, cli.Usage(fmt.Errorf("flow.sandbox: %w", err))
 	case box.Tier() == sandbox.None:
-		log.Warn("commands of flows run without a sandbox: they may do what this process may", "remedy", "stagepost compute agent doctor")
+		log.Warn("commands of flows run without a sandbox: they may do what this process may", "remedy",
+			"stagepost compute agent doctor")
 	}
 	return &process.Confined{Sandbox: box, Temp: temp, Dirs: dirs}, box, nil
 }

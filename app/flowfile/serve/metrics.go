@@ -20,9 +20,11 @@ type meter struct {
 func NewMeter(m *metrics.Metrics) flow.Meter {
 	return &meter{
 		causes: m.Causes(),
-		atoms:  m.Counter("flow_atoms_total", "Tasks and retry controllers of flows by the state that they came to.", "kind", "state"),
-		took: m.Histogram("flow_atom_duration_seconds", "Time that tasks and retry controllers of flows spent RUNNING or "+
-			"REVERTING, waiting included, as far as one worker saw it.",
+		atoms: m.Counter("flow_atoms_total", "Tasks and retry controllers of flows by the state that they came to.",
+			"kind", "state"),
+		took: m.Histogram("flow_atom_duration_seconds",
+			"Time that tasks and retry controllers of flows spent RUNNING or "+
+				"REVERTING, waiting included, as far as one worker saw it.",
 			[]float64{.001, .005, .025, .1, .5, 2, 10, 60, 300, 1800, 7200, 28800}, "kind", "state"),
 		again: m.Counter("flow_task_retries_total",
 			"Failed attempts of tasks that try again by themselves, by the type of the failure.", "cause"),

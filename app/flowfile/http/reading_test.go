@@ -13,7 +13,7 @@ import (
 // that began before they asked; a request that is abandoned stops no one; one that comes later reads anew.
 func TestLooksAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, reads, may := newLooks(), 0, make(chan bool)
+		l, reads, may := newViews(), 0, make(chan bool)
 		read := func(context.Context) (*durable.View, error) {
 			reads++
 			n := reads
@@ -22,7 +22,7 @@ func TestLooksAreShared(t *testing.T) {
 		}
 		got := make(chan int64, 60)
 		ask := func(ctx context.Context) {
-			v, err := l.at(ctx, "flw_1", read)
+			v, err := l.share(ctx, "flw_1", read)
 			if err != nil {
 				got <- -1
 				return
@@ -61,9 +61,9 @@ func TestLooksAreShared(t *testing.T) {
 
 // TestLookPanics: a defect in reading a flow is an error of those who asked.
 func TestLookPanics(t *testing.T) {
-	l := newLooks()
+	l := newViews()
 	defer l.close()
-	_, err := l.at(t.Context(), "flw_1", func(context.Context) (*durable.View, error) { panic("oh") })
+	_, err := l.share(t.Context(), "flw_1", func(context.Context) (*durable.View, error) { panic("oh") })
 	if job.KindOf(err) != job.Internal {
 		t.Errorf("got %v", err)
 	}
