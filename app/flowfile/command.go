@@ -132,7 +132,8 @@ func (r *reader) variables(k *task) {
 		}):
 			r.wrong(k.place, "the environment variable %s is not for values: rename the argument with rebind", v)
 		case v[0] >= '0' && v[0] <= '9':
-			r.wrong(k.place, "the argument %s of a command must begin with a letter: it is an environment variable", name)
+			r.wrong(k.place, "the argument %s of a command must begin with a letter: it is an environment variable",
+				name)
 		case there:
 			r.wrong(k.place, "the arguments %s and %s would be the same environment variable, %s: give one another "+
 				"name with rebind", other, name, v)

@@ -248,7 +248,8 @@ func (s *Handlers) signalFlow(w http.ResponseWriter, r *http.Request) error {
 		return s.ExplainRefusal(r, err, "signal", lifecycle.Operator)
 	}
 	if sig.Note != "" {
-		err := s.Engine.Operator().Audit(r.Context(), operator.Entry{By: by, Actor: cmp.Or(sig.Actor, "operator"), Event: "signal",
+		actor := cmp.Or(sig.Actor, "operator")
+		err := s.Engine.Operator().Audit(r.Context(), operator.Entry{By: by, Actor: actor, Event: "signal",
 			Object: string(server.JobID(r)) + " " + sig.Name, Note: sig.Note})
 		if err != nil {
 			return err
