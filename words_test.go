@@ -49,9 +49,7 @@ var plain = []string{
 	"flow/internal",
 	"CONTRIBUTING.md",
 	"docs/compute.md",
-	"app/ingest/fixity",
-	"app/ingest/location",
-	"app/ingest/profile",
+	"app/ingest",
 	"docs/dependencies.md",
 	"docs/flows.md",
 	"docs/glossary.md",
@@ -109,9 +107,12 @@ var standard = []string{
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`place=\w+`, `(?:into|from) room`, `room(?:. \| the|., none)`, `cross-site`, `demo site`, `message given up`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
-	`(?:A|The) book is|The book cannot`, `prefix: book`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
+	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 }
+
+// sqlText matches statements of SQL, which have the names of stored tables.
+var sqlText = regexp.MustCompile("^[\"`]\\s*(?:SELECT|INSERT|UPDATE|DELETE|CREATE) ")
 
 // images are words that no declared name has as a part.
 var images = strings.Fields("arrow judge judges mortal bury keeper roster world wish sight hear hears tells told law whoever nobody")
@@ -170,7 +171,7 @@ func TestPlainWordsSees(t *testing.T) {
 	}
 	for _, fine := range []string{
 		"// It sorts in place at each call site.", `var kind = "book"`, "// It looks up a world-readable file.",
-		"var unsigned, essay, lawful, foretold int", "import \"a/b/site\"", "type s struct{ x int `look:\"a say\"` }",
+		`const s = "SELECT place FROM places"`, "var unsigned, essay, lawful, foretold int", "import \"a/b/site\"", "type s struct{ x int `look:\"a say\"` }",
 	} {
 		if faults := unplainGo("x.go", []byte("package x\n"+fine+"\n")); len(faults) != 0 {
 			t.Errorf("%s: %q", fine, faults)
@@ -237,7 +238,7 @@ func unplainGo(path string, text []byte) (faults []string) {
 		case *ast.ImportSpec:
 			return false
 		case *ast.BasicLit:
-			if n.Kind == token.STRING && strings.Contains(n.Value, " ") { // a single word is data
+			if n.Kind == token.STRING && strings.Contains(n.Value, " ") && !sqlText.MatchString(n.Value) { // a single word is data
 				faults = append(faults, unplainText(line(n), n.Value)...)
 			}
 			if n.Kind == token.STRING && (strings.Contains(n.Value, "\n") ||

@@ -26,14 +26,16 @@ func (s *slippery) Commit(ctx context.Context, changes ...job.Change) ([]job.Res
 	return s.Store.Commit(ctx, changes...)
 }
 
-// TestAbandonedJobsEnd: of a batch that is given up no job is left, also if one is put aside in the moment when it is to fail: the batch would wait for
-// it. The control is a job that stays where it was.
+// TestAbandonedJobsEnd: of a batch that is abandoned no job is left, also if one is put aside in the moment when it is
+// to fail: the batch would wait for it. The control is a job that stays where it was.
 func TestAbandonedJobsEnd(t *testing.T) {
 	for name, want := range map[string]lifecycle.State{"put aside": record.Deleted, "control": record.Failed} {
 		t.Run(name, func(t *testing.T) {
 			s := &slippery{Store: mem.New()}
 			w := startOn(t, s, options(t, t.TempDir()))
-			if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind}, "ann", "it waits in its queue", time.Time{}); err != nil {
+			if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind}, "ann",
+				"it waits in its queue",
+				time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			batch := w.submit(Submission{Profile: "test", Filename: "f.txt"}, "text")

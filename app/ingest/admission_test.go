@@ -23,8 +23,8 @@ const (
 	warned   = "warning" // stored, and the report has the warning
 )
 
-// admission is something doubtful that is handed in, and what becomes of it. In texts, URL stands for the depositor's server, which has a.txt, b.txt
-// and more.
+// admission is something doubtful that is handed in, and what becomes of it. In texts, URL stands for the depositor's
+// server, which has a.txt, b.txt and more.
 type admission struct {
 	about   string // for docs/ingest.md
 	s       Submission
@@ -36,7 +36,7 @@ type admission struct {
 	says    string   // in the warning or the message
 	files   []string // of the depositor that are stored, if it matters
 	title   string   // that the object gets, if it matters
-	check   func(w *world, j report.Job) string
+	check   func(w *harness, j report.Job) string
 }
 
 // section is a part of the table.
@@ -47,8 +47,10 @@ type section struct {
 
 func admissions() []section {
 	return []section{
-		{"Manifests", manifestAdmissions()}, {"Batch manifests", batchAdmissions()}, {"Descriptive files", metadataAdmissions()},
-		{"Precedence", precedenceAdmissions()}, {"Identifiers", idAdmissions()}, {"Embargo", embargoAdmissions()}, {"Names", nameAdmissions()},
+		{"Manifests", manifestAdmissions()}, {"Batch manifests", batchAdmissions()}, {"Descriptive files",
+			metadataAdmissions()},
+		{"Precedence", precedenceAdmissions()}, {"Identifiers", idAdmissions()}, {"Embargo",
+			embargoAdmissions()}, {"Names", nameAdmissions()},
 		{"Sizes and digests", sizeAdmissions()},
 	}
 }
@@ -61,13 +63,16 @@ func admissionProfiles() []profile.Profile {
 	return []profile.Profile{testProfile(), strict, given}
 }
 
-// TestAdmission hands in everything that is odd, hostile or damaged in some way, and holds what becomes of it against the table of docs/ingest.md.
+// TestAdmission submits everything that is odd, hostile or damaged in some way, and compares the results with the table
+// of docs/ingest.md.
 func TestAdmission(t *testing.T) {
-	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta", "one.checkm": "", "odd.checkm": "#%checkm_0.7\n"})
+	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta", "one.checkm": "",
+		"odd.checkm": "#%checkm_0.7\n"})
 	s.put("one.checkm", s.manifest("a.txt"))
 	w := start(t, admissionProfiles()...)
 	for _, known := range []string{"1", "2"} {
-		w.one(Submission{PrimaryID: "ark:/99999/fk4known" + known, LocalIDs: []string{"known-" + known}, Filename: "f.txt"}, "known "+known)
+		w.one(Submission{PrimaryID: "ark:/99999/fk4known" + known, LocalIDs: []string{"known-" + known},
+			Filename: "f.txt"}, "known "+known)
 	}
 	n := 0
 	t.Run("cases", func(t *testing.T) { // ends when all of them have
@@ -88,7 +93,7 @@ func TestAdmission(t *testing.T) {
 	t.Logf("%d cases", n)
 }
 
-func (w *world) admit(t *testing.T, site *site, c *admission) {
+func (w *harness) admit(t *testing.T, site *site, c *admission) {
 	given := c.s
 	if given.Profile = c.profile; c.profile == "" {
 		given.Profile = "test"
@@ -114,13 +119,13 @@ func (w *world) admit(t *testing.T, site *site, c *admission) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if problem := c.judge(w, r, b.Cause); problem != "" {
+	if problem := c.problem(w, r, b.Cause); problem != "" {
 		t.Errorf("%s: %s; got %s", c.about, problem, r.Text())
 	}
 }
 
-// judge tells what is not as it should be.
-func (c *admission) judge(w *world, r report.Batch, cause string) string {
+// problem returns what is not as expected.
+func (c *admission) problem(w *harness, r report.Batch, cause string) string {
 	var j report.Job
 	if len(r.Jobs) > 0 {
 		j = r.Jobs[0]
@@ -130,14 +135,16 @@ func (c *admission) judge(w *world, r report.Batch, cause string) string {
 		if r.State != record.Completed || r.Failed > 0 || (len(j.Warnings) > 0) != (c.want == warned) {
 			return fmt.Sprintf("want %s, warnings are %q", c.want, j.Warnings)
 		}
-		if c.want == warned && !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, c.says) }) {
+		if c.want == warned && !slices.ContainsFunc(j.Warnings,
+			func(s string) bool { return strings.Contains(s, c.says) }) {
 			return fmt.Sprintf("no warning has %q", c.says)
 		}
 	default:
 		if len(r.Jobs) > 0 {
 			cause = j.Cause
 		}
-		if r.State != record.Failed || cause != c.want || !strings.Contains(r.Message, c.says) || j.ARK != "" && j.Version > 0 {
+		if r.State != record.Failed || cause != c.want || !strings.Contains(r.Message, c.says) || j.ARK != "" &&
+			j.Version > 0 {
 			return fmt.Sprintf("want cause %s, and %q", c.want, c.says)
 		}
 		return ""
@@ -183,9 +190,10 @@ func (c *admission) row() string {
 	return "| " + c.about + " | " + strings.ReplaceAll(outcome, "|", `\|`) + " |\n"
 }
 
-// TestAdmissionIsDocumented: docs/ingest.md says what TestAdmission shows.
+// TestAdmissionIsDocumented: docs/ingest.md has the results of TestAdmission.
 func TestAdmissionIsDocumented(t *testing.T) {
-	const file, begin, end = "../../docs/ingest.md", "<!-- table: go test ./app/ingest -run Documented -update -->\n", "<!-- end of the table -->\n"
+	const file, begin, end = "../../docs/ingest.md", "<!-- table: go test ./app/ingest -run Documented -update -->\n",
+		"<!-- end of the table -->\n"
 	var b strings.Builder
 	seen := map[string]bool{}
 	for _, section := range admissions() {
@@ -193,7 +201,7 @@ func TestAdmissionIsDocumented(t *testing.T) {
 		for i := range section.cases {
 			c := &section.cases[i]
 			if b.WriteString(c.row()); seen[c.about] || c.about == "" || c.want != admitted && c.says == "" {
-				t.Errorf("%s: %q is there twice, or says nothing", section.title, c.about)
+				t.Errorf("%s: %q is there twice, or is empty", section.title, c.about)
 			}
 			seen[c.about] = true
 		}

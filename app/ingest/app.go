@@ -32,31 +32,35 @@ import (
 
 // Options of the application. All but Dir may be left out.
 type Options struct {
-	Dir          string         // the data directory; work, mail, storage and the inventory lie in it
-	Installation string         // id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
+	Dir string // the data directory; work, mail, storage and the inventory lie in it
+	// id of the installation, which inventory and storage locations repeat. Defaults to that of the inventory
+	Installation string
 	Records      fsck.Records   // of the jobs, which the inventory is compared with at start. Defaults to none
 	Profiles     profile.Source // defaults to the built-in profile
 	Mail         mail.Sender    // defaults to .eml files in Dir/mail
 	From         string         // sender of reports. Defaults to stagepost@localhost
 	Host         string         // right side of Message-IDs. Defaults to localhost
-	Site         string         // where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
-	Log          *slog.Logger   // of what no job's log tells. Defaults to none
+	// where depositors find the server, as a URL, for links in mails. Defaults to none: mails have no links
+	Site string
+	Log  *slog.Logger // of what is in no job's log. Defaults to none
 
-	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the safe policy.
+	// Fetch is the policy for everything that is fetched; networks that a profile allows are added. Defaults to the
+	// safe policy.
 	Fetch   fetch.Policy
 	Backoff engine.Backoff // of phases that talk to others. Defaults to the engine's
 	Keep    time.Duration  // of ended batches and jobs. Defaults to job.Unlimited
 
 	TrashKeep time.Duration // of what was put into the trash. Defaults to 7 days; job.Off: it is removed at once
-	WorkKeep  time.Duration // of the working files of failed jobs, which then go to the trash. Defaults to 30 days; job.Unlimited
-	Logs      orphans.Logs  // of the jobs, to find those of jobs that are no more. Defaults to none
+	// of the working files of failed jobs, which then go to the trash. Defaults to 30 days; job.Unlimited
+	WorkKeep time.Duration
+	Logs     orphans.Logs // of the jobs, to find those of jobs that are no more. Defaults to none
 
-	Reserve  int64         // bytes of the disk that are promised to nobody. Defaults to 512 MiB; job.Off: none
-	Patience time.Duration // after which a job that waits for room lets no other pass. Defaults to 1 h
-	Look     time.Duration // between looks of a job that waits for room; for another job at most 1 s. Defaults to 5 s
+	Reserve  int64         // bytes of the disk that no job gets. Defaults to 512 MiB; job.Off: none
+	Patience time.Duration // after which a job that waits for space lets no other pass. Defaults to 1 h
+	Look     time.Duration // between checks of a job that waits for space; for another job at most 1 s. Defaults to 5 s
 	Disk     DiskSpace     // defaults to asking the file system of Dir
 
-	Moved func(way string, n int64) // is told of bytes that were fetched or stored; must be quick. Defaults to none
+	Moved func(way string, n int64) // is called with bytes that were fetched or stored; must be quick. Defaults to none
 
 	FixityEvery time.Duration // after which a stored file is compared with its digest again. Zero: only on request
 	FixityRate  int64         // bytes per second that these checks read. Zero: unlimited
@@ -65,7 +69,7 @@ type Options struct {
 	Outward   *http.Client // for minters. Defaults to one with 30 s of patience and no redirects
 }
 
-// DiskSpace tells how many bytes of a directory's file system are free and how many it has in all.
+// DiskSpace returns how many bytes of a directory's file system are free and how many it has in all.
 type DiskSpace func(dir string) (free, total int64, err error)
 
 func (o *Options) complete() error {
@@ -121,25 +125,31 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// App is the application: what the engine calls for the kinds ingest.batch and ingest.job, and what the server asks about them.
+// App is the application: what the engine calls for the kinds ingest.batch and ingest.job, and what the server asks
+// about them.
 type App struct {
 	options   Options
 	log       *slog.Logger
 	engine    *engine.Engine
 	inventory *inventory.Inventory
-	room      *room
+	reserved  *reservations
 	tree      *workdir.Tree
 	locations *location.Roots
 	sources   *sources
 	checker   *fixity.Checker
 	line      *line
-	locks     locker                                                              // the inventory, but in tests of what locks are for
-	expect    func(head string) *string                                           // the head that storage must still have; tests let it be any
-	guard     *clock.Guard                                                        // asked before anything is removed by its age
-	putReport func(root *os.Root, name string, write func(io.Writer) error) error // writes a file of a report; tests die in it
-	late      chan struct{}                                                       // profiles came: look again for jobs that wait for one
-	stop      context.CancelFunc                                                  // of background work
-	wait      sync.WaitGroup
+	// the inventory, but in tests of what locks are for
+	locks locker
+	// the head that storage must still have; tests let it be any
+	expect func(head string) *string
+	// asked before anything is removed by its age
+	guard *clock.Guard
+	// writes a file of a report; tests die in it
+	putReport func(root *os.Root, name string, write func(io.Writer) error) error
+	// profiles were added: jobs that wait for one are checked again
+	late chan struct{}
+	stop context.CancelFunc // of background work
+	wait sync.WaitGroup
 
 	mu      sync.Mutex // guards the rest
 	clients map[string]outlet
@@ -158,7 +168,8 @@ func New(o Options) (*App, error) {
 	if o.Mail == nil {
 		o.Mail = mail.Dir(filepath.Join(o.Dir, workdir.MailName))
 	}
-	inv, err := (&fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records, Profiles: o.Profiles}).OpenInventory(context.Background())
+	inv, err := (&fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records,
+		Profiles: o.Profiles}).OpenInventory(context.Background())
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +177,7 @@ func New(o Options) (*App, error) {
 		options: o, log: o.Log, inventory: inv, stop: func() {}, putReport: workdir.PutFile,
 		clients: map[string]outlet{}, late: make(chan struct{}, 1),
 	}
-	a.room, a.line, a.locks, a.sources = newRoom(a), newLine(), inv, newSources(a)
+	a.reserved, a.line, a.locks, a.sources = newReservations(a), newLine(), inv, newSources(a)
 	a.checker = newChecker(a)
 	a.locations = location.NewRoots(o.Dir, inv, o.Profiles, a.now)
 	a.tree = &workdir.Tree{Data: o.Dir, TrashKeep: o.TrashKeep}
@@ -179,14 +190,17 @@ func (a *App) Works() []engine.Work {
 	outside := engine.Policy{Backoff: a.options.Backoff}
 	return []engine.Work{
 		{
-			Life: record.BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks, Announce: a.announce, Owes: a.batchOwes, Explain: a.explain,
+			Life: record.BatchLife, Prefix: "bat", Keep: a.options.Keep, Allow: a.allowBatch, Parks: parks,
+			Announce: a.announce, Owes: a.batchOwes, Explain: a.explain,
 			Policy: engine.Policy{Backoff: a.options.Backoff},
 			Steps: map[lifecycle.State]engine.Step{
-				record.Pending: a.readPayload, record.Processing: a.makeJobs, record.Reporting: a.report, record.UpdateReporting: a.report,
+				record.Pending: a.readPayload, record.Processing: a.makeJobs, record.Reporting: a.report,
+				record.UpdateReporting: a.report,
 			},
 		},
 		{
-			Life: record.JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks, Announce: a.announce, Owes: a.jobOwes, Explain: a.explain,
+			Life: record.JobLife, Prefix: "ing", Keep: a.options.Keep, Allow: a.allowJob, Parks: parks,
+			Announce: a.announce, Owes: a.jobOwes, Explain: a.explain,
 			Policy: outside,
 			Steps: map[lifecycle.State]engine.Step{
 				record.Pending:      a.phase(true, (*task).begin),
@@ -199,7 +213,8 @@ func (a *App) Works() []engine.Work {
 				record.Notify:       a.phase(false, (*task).notify),
 			},
 			Gates: map[lifecycle.State]engine.Gate{
-				record.Provisioning: a.room.gate, record.Processing: a.lockGate, record.Storing: a.lockGate, record.Recording: a.lockGate,
+				record.Provisioning: a.reserved.gate, record.Processing: a.lockGate, record.Storing: a.lockGate,
+				record.Recording: a.lockGate,
 			},
 		},
 	}
@@ -207,7 +222,8 @@ func (a *App) Works() []engine.Work {
 
 // Deliver gives the topics of the outbox that the application delivers, for the engine's options.
 func (a *App) Deliver() map[string]engine.Deliver {
-	return map[string]engine.Deliver{mailTopic: a.deliverMail, hookTopic: a.deliverHook, callbackTopic: a.deliverCallback}
+	return map[string]engine.Deliver{mailTopic: a.deliverMail, hookTopic: a.deliverHook,
+		callbackTopic: a.deliverCallback}
 }
 
 // Bind joins the application to the engine that runs its works. It is called once, before the engine runs.
@@ -242,7 +258,8 @@ func (a *App) Close() error {
 	return errors.Join(a.inventory.Close(), a.locations.Close())
 }
 
-// Dead gives the error that ended the inventory, once: after a failed sync nothing is written to it, and the process should end.
+// Dead gives the error that ended the inventory, once: after a failed sync nothing is written to it, and the process
+// should end.
 func (a *App) Dead() <-chan error { return a.inventory.Dead() }
 
 // profile gives a job's profile. One that was removed keeps its jobs waiting rather than failing them.
@@ -251,7 +268,8 @@ func (a *App) profile(id string) (*profile.Profile, error) {
 		return p, nil
 	}
 	return nil, engine.Wait(job.Blocker{
-		Code: causeProfile, Sentence: fmt.Sprintf("there is no profile %q any more", id), Until: a.engine.Clock().Now().Add(time.Minute),
+		Code: causeProfile, Sentence: fmt.Sprintf("there is no profile %q any more",
+			id), Until: a.engine.Clock().Now().Add(time.Minute),
 	})
 }
 
@@ -278,3 +296,46 @@ type outlet struct {
 	of    *profile.Profile
 	fetch *fetch.Client
 }
+
+// task is one attempt at a phase of a job with everything at hand.
+type task struct {
+	*engine.Run
+	app  *App
+	spec record.JobSpec
+	data record.JobData
+	dir  *workdir.Dir // the job's, locked; nil in phases that need none
+}
+
+// phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.
+func (a *App) phase(directory bool, do func(*task, context.Context) error) engine.Step {
+	return func(ctx context.Context, r *engine.Run) (err error) {
+		t := &task{Run: r, app: a}
+		if err := errors.Join(r.Spec(&t.spec), r.Data(&t.data)); err != nil {
+			return err
+		}
+		if directory {
+			j := r.Job()
+			t.dir, err = a.tree.Open(j.Parent, j.ID, j.Epoch)
+			if errors.Is(err, workdir.ErrLocked) {
+				return engine.Wait(job.Blocker{
+					Code: "directory", Sentence: "an earlier attempt still has its work directory",
+					Until:  r.Now().Add(a.pause()),
+					Holder: "the earlier attempt",
+				})
+			}
+			if err != nil {
+				return err
+			}
+			defer t.dir.Close()
+			if err := t.refill(ctx); err != nil {
+				return named(err)
+			}
+		}
+		err = named(do(t, ctx))
+		t.label()
+		return errors.Join(err, r.SetData(t.data))
+	}
+}
+
+// pause is how long a job waits for another one before it tries again.
+func (a *App) pause() time.Duration { return min(a.options.Look, time.Second) }

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
+	"path"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -20,8 +22,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// readPayload is the step of a pending batch: it finds out what the payload is, reads a batch manifest through to its end and counts its
-// rows. A batch whose payload is wrong makes no jobs.
+// readPayload is the step of a pending batch: it finds out what the payload is, reads a batch manifest through to its
+// end and counts its rows. A batch whose payload is wrong makes no jobs.
 func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 	var s record.BatchSpec
 	if err := r.Spec(&s); err != nil {
@@ -43,7 +45,8 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 	return errors.Join(r.SetData(d), a.sendQueued(r, p, &s, &d, nil))
 }
 
-func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec) (record.BatchData, error) {
+func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec) (record.BatchData,
+	error) {
 	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
 		return record.BatchData{}, err
@@ -57,10 +60,11 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 	}
 	want := batchProfiles[d.Type]
 	if want == nil {
-		return d, nil // its one job looks at it
+		return d, nil // its one job reads it
 	}
 	if s.Payload.Size > p.Limits.Manifest {
-		return d, fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", s.Payload.Size, p.ID, p.Limits.Manifest)
+		return d, fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", s.Payload.Size, p.ID,
+			p.Limits.Manifest)
 	}
 	if err := matches(ctx, f, record.Digest{Type: s.DigestType, Value: s.DigestValue}); err != nil {
 		return d, err
@@ -99,7 +103,8 @@ func (a *App) openPayload(batch job.ID, s *record.BatchSpec) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && info.Size() != s.Payload.Size {
-		err = fail(CausePayloadMissing, "the staged payload has %d bytes, %d were handed in", info.Size(), s.Payload.Size)
+		err = fail(CausePayloadMissing, "the staged payload has %d bytes, %d were handed in", info.Size(),
+			s.Payload.Size)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -123,13 +128,14 @@ func matches(ctx context.Context, f *os.File, want record.Digest) error {
 		return err
 	}
 	if sum := h.Sum(nil); !(checkm.Digest{Value: want.Value}).Matches(sum) {
-		return fail(CausePayloadDigest, "submission package checksum mismatch: its %s is %s, not %s", want.Type, hex.EncodeToString(sum), want.Value)
+		return fail(CausePayloadDigest, "submission package checksum mismatch: its %s is %s, not %s", want.Type,
+			hex.EncodeToString(sum), want.Value)
 	}
 	return nil
 }
 
-// priority of the jobs of a batch: what the depositor or the profile says, else lower the more there are (Merritt's formula). A user's wish goes
-// before neither.
+// priority of the jobs of a batch: that of the depositor or the profile, else lower the more there are (Merritt's
+// formula). A user's choice goes before neither.
 func priority(jobs int, p *profile.Profile, s *record.BatchSpec) int {
 	usual := min(max(int(10*math.Log(float64(jobs))+5), job.FirstPriority), job.LastPriority)
 	if p.Priority != nil {
@@ -144,8 +150,9 @@ func priority(jobs int, p *profile.Profile, s *record.BatchSpec) int {
 	return *s.Priority
 }
 
-// makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended. If they cannot all be
-// created, those that were are given up, so that nothing half-made goes on, and the report says so.
+// makeJobs is the step of a batch in Processing: it creates one job of each object and waits until all have ended. If
+// they cannot all be created, those that were are abandoned, so that no incomplete batch continues, and the report
+// states it.
 func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 	var s record.BatchSpec
 	var d record.BatchData
@@ -182,7 +189,8 @@ func (a *App) makeJobs(ctx context.Context, r *engine.Run) error {
 }
 
 // spawn creates the jobs of a batch that are not there yet.
-func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData) error {
+func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec,
+	d *record.BatchData) error {
 	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
 		return err
@@ -197,13 +205,15 @@ func (a *App) spawn(ctx context.Context, r *engine.Run, p *profile.Profile, s *r
 		}
 		r.Progress(int64(i+1), int64(d.Jobs), "jobs")
 		return engine.Order{
-			Kind: record.JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter, Spec: one,
+			Kind: record.JobKind, Priority: new(d.Priority), Group: p.Group(), Owner: r.Job().Owner, Actor: s.Submitter,
+			Spec: one,
 			Tags: tags(p), Bytes: max(one.Size, 0),
 		}, nil
 	})
 }
 
-// giveUp ends the jobs of a batch whose jobs could not all be created, and lets it go on to its report. What they stored until then stays stored.
+// giveUp ends the jobs of a batch whose jobs could not all be created, and lets it go on to its report. What they
+// stored until then stays stored.
 func (a *App) giveUp(ctx context.Context, r *engine.Run, d *record.BatchData) error {
 	if err := r.Abandon(ctx); err != nil {
 		return err
@@ -231,7 +241,7 @@ func (a *App) giveUp(ctx context.Context, r *engine.Run, d *record.BatchData) er
 	return r.WaitChildren()
 }
 
-// abandon ends a job of a batch that is given up. A hold or its release may move it meanwhile; then it is looked at again.
+// abandon ends a job of a batch that is abandoned. A hold or its release may move it meanwhile; then it is read again.
 func (a *App) abandon(ctx context.Context, id job.ID, why string) error {
 	for try := 1; ; try++ {
 		j, err := a.engine.Store().Get(ctx, id)
@@ -249,4 +259,100 @@ func (a *App) abandon(ctx context.Context, id job.ID, why string) error {
 			return nil // it ends by itself, and the batch waits for it
 		}
 	}
+}
+
+// batchProfiles gives the manifest of each batch type.
+var batchProfiles = map[string]*checkm.Profile{
+	TypeBatchManifest: checkm.BatchManifests, TypeContainerBatchManifest: checkm.BatchContainers,
+	TypeFileBatchManifest: checkm.BatchFiles,
+}
+
+// rowTypes gives the type of the jobs that a batch makes.
+var rowTypes = map[string]string{
+	TypeBatchManifest: TypeObjectManifest, TypeContainerBatchManifest: TypeContainer, TypeFileBatchManifest: TypeFile,
+}
+
+// rows reads a manifest from its beginning. It ends after the first error. Afterwards warn, if it is not nil, is called
+// with what is odd but no reason to refuse it. A manifest without any header is taken for one of the profile that is
+// wanted.
+func rows(f io.ReadSeeker, name string, want *checkm.Profile, strict bool,
+	warn func([]*checkm.Error)) iter.Seq2[checkm.Row, error] {
+	return func(yield func(checkm.Row, error) bool) {
+		if _, err := f.Seek(0, io.SeekStart); err != nil {
+			yield(checkm.Row{}, err)
+			return
+		}
+		if name == "" {
+			name = "manifest"
+		}
+		o := checkm.Options{Strict: strict, Allow: []*checkm.Profile{want}, Assume: want}
+		if want == checkm.ContainerObject {
+			o.Assume = nil // its type was not given: it may have the name by chance
+		}
+		r := checkm.NewReader(name, f, o)
+		if warn != nil {
+			defer func() { warn(r.Warnings()) }()
+		}
+		for {
+			row, err := r.Read()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// jobSpecs gives what the jobs of a batch are created with, one after the other and always the same. stop must be
+// called.
+func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *record.BatchSpec,
+	d *record.BatchData) (next func() (record.JobSpec, error), stop func()) {
+	want := batchProfiles[d.Type]
+	if want == nil {
+		return func() (record.JobSpec, error) { return single(s, d), nil }, func() {}
+	}
+	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict, nil))
+	return func() (record.JobSpec, error) {
+		row, err, ok := pull()
+		if !ok && err == nil {
+			err = fail(CauseCorruptManifest, "the manifest has become shorter")
+		}
+		return ofRow(row, s, rowTypes[d.Type]), err
+	}, stop
+}
+
+// single is the one job of a payload that is an object itself.
+func single(s *record.BatchSpec, d *record.BatchData) record.JobSpec {
+	return record.JobSpec{
+		Type: d.Type, Profile: s.Profile, Submitter: s.Submitter, Filename: s.Filename, Size: s.Payload.Size,
+		Digest: record.Digest{Type: s.DigestType,
+			Value: s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
+		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update, Bound: s.Bound,
+	}
+}
+
+// ofRow is the job of a row. What the row leaves out is the batch's, but for identifiers, which belong to one object.
+func ofRow(row checkm.Row, s *record.BatchSpec, typ string) record.JobSpec {
+	j := record.JobSpec{
+		Type: typ, Profile: s.Profile, Submitter: s.Submitter, URL: row.URL, Row: row.Line, Filename: row.FileName,
+		Size: row.Size,
+		Digest: record.Digest{Type: string(row.Digest.Algorithm),
+			Value: row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
+		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update, Bound: s.Bound,
+	}
+	if j.Title == "" {
+		j.Title = s.Title
+	}
+	if j.Creator == "" {
+		j.Creator = s.Creator
+	}
+	if j.Date == "" {
+		j.Date = s.Date
+	}
+	if typ == TypeContainer {
+		j.Filename = path.Base(j.Filename) // the kind follows from its suffix
+	}
+	return j
 }

@@ -21,8 +21,8 @@ import (
 // manifestFile is where an object's manifest lies in the job's directory.
 const manifestFile = workdir.PackageName + "/manifest.checkm"
 
-// begin is the step of Pending: it refuses what can never become an object. The digest of an uploaded payload is checked here; an object's
-// manifest is brought here and read to its end.
+// begin is the step of Pending: it refuses what can never become an object. The digest of an uploaded payload is
+// checked here; an object's manifest is brought here and read to its end.
 func (t *task) begin(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -85,7 +85,8 @@ func specFileName(s *record.JobSpec, names safename.Rules) (string, error) {
 	return names.Clean(s.Filename)
 }
 
-// names gives the rules for the names of a profile's files. They do not matter any more where the profile is gone: what is stored is stored.
+// names gives the rules for the names of a profile's files. They do not matter any more where the profile is gone: what
+// is stored is stored.
 func (a *App) names(profile string) safename.Rules {
 	if p, ok := a.options.Profiles.Get(profile); ok {
 		return p.Names.Rules()
@@ -103,7 +104,8 @@ func (t *task) bringManifest(ctx context.Context) error {
 	}
 	if t.spec.URL != "" {
 		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
-			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest, Scratch: workdir.PartsName,
+			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest,
+			Scratch: workdir.PartsName,
 		})
 		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
 			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)
@@ -111,7 +113,8 @@ func (t *task) bringManifest(ctx context.Context) error {
 		return err
 	}
 	if t.spec.Size > p.Limits.Manifest {
-		return fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", t.spec.Size, p.ID, p.Limits.Manifest)
+		return fail(CauseTooLarge, "the manifest has %d bytes, profile %s allows %d", t.spec.Size, p.ID,
+			p.Limits.Manifest)
 	}
 	f, err := t.payload(ctx)
 	if err != nil {

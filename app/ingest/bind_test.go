@@ -22,8 +22,8 @@ func (r *registrations) Watch(ctx context.Context, wake func([]job.Hint)) {
 	r.Store.Watch(ctx, wake)
 }
 
-// TestBindRegisters: when Bind returns, the application is registered for the ends of jobs. The engine may run at once, and
-// the locks of a job that ends before a registration stay until a sweep.
+// TestBindRegisters: when Bind returns, the application is registered for the ends of jobs. The engine may run at once,
+// and the locks of a job that ends before a registration stay until a sweep.
 func TestBindRegisters(t *testing.T) {
 	s := &registrations{Store: mem.New()}
 	a, err := New(options(t, t.TempDir()))

@@ -3,6 +3,8 @@ package ingest
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/edge/fetch"
@@ -81,7 +83,7 @@ func causeOf(err error) string {
 	return cause.Error
 }
 
-// final tells whether an error ends the job.
+// final reports whether an error ends the job.
 func final(err error) bool {
 	var c *chosen
 	var e *errCaused
@@ -101,21 +103,26 @@ func (e *errCaused) Cause() string   { return e.cause }
 func (e *errCaused) Temporary() bool { return e.again }
 
 var fetchCauses = map[fetch.Kind]string{
-	fetch.Refused: CauseRefused, fetch.Invalid: CauseRefused, fetch.NotFound: CauseNotFound, fetch.Status: CauseHTTPStatus,
-	fetch.Server: CauseServer, fetch.Network: CauseNetwork, fetch.TooLarge: CauseTooLarge, fetch.BadDigest: CauseBadDigest,
-	fetch.BadSize: CauseBadSize, fetch.Storage: CauseStorage,
+	fetch.Refused: CauseRefused, fetch.Invalid: CauseRefused, fetch.NotFound: CauseNotFound,
+	fetch.Status: CauseHTTPStatus,
+	fetch.Server: CauseServer, fetch.Network: CauseNetwork, fetch.TooLarge: CauseTooLarge,
+	fetch.BadDigest: CauseBadDigest,
+	fetch.BadSize:   CauseBadSize, fetch.Storage: CauseStorage,
 }
 
 var nameCauses = map[safename.Rule]string{
-	safename.Duplicate: CauseDuplicateName, safename.Collision: CauseDuplicateName, safename.Conflict: CauseDuplicateName,
+	safename.Duplicate: CauseDuplicateName, safename.Collision: CauseDuplicateName,
+	safename.Conflict: CauseDuplicateName,
 }
 
 var archiveCauses = map[unpack.Rule]string{
-	unpack.Format: CauseWrongType, unpack.Corrupt: CauseCorruptArchive, unpack.TooMany: CauseTooLarge, unpack.TooLarge: CauseTooLarge,
-	unpack.Name: CauseUnsafeName, unpack.Mismatch: CauseCorruptArchive, unpack.Size: CauseCorruptArchive,
+	unpack.Format: CauseWrongType, unpack.Corrupt: CauseCorruptArchive, unpack.TooMany: CauseTooLarge,
+	unpack.TooLarge: CauseTooLarge,
+	unpack.Name:     CauseUnsafeName, unpack.Mismatch: CauseCorruptArchive, unpack.Size: CauseCorruptArchive,
 }
 
-// named gives an error of the packages below its cause, and says whether it may pass. Outcomes that a phase chose itself stay.
+// named gives an error of the packages below its cause, and whether it is temporary. Outcomes that a phase chose itself
+// stay.
 func named(err error) error {
 	var (
 		f    *fetch.Error
@@ -170,4 +177,37 @@ func namedArchive(arch *unpack.Error, err error) error {
 		cause = nameCauses[name.Rule]
 	}
 	return &errCaused{cause: cause, err: err}
+}
+
+// Bounds of the warnings of one job.
+const (
+	maxWarnings = 20
+	maxWarning  = 400 // bytes of one
+)
+
+// warn notes what is odd in what was handed in and no reason to refuse it; the report shows it. A second attempt at a
+// phase finds the same and adds nothing.
+func (t *task) warn(format string, args ...any) {
+	text := strings.ToValidUTF8(fmt.Sprintf(format, args...), "\ufffd")
+	if len(text) > maxWarning {
+		text = strings.ToValidUTF8(text[:maxWarning], "") + " ..."
+	}
+	const more = "There are more warnings than are shown here."
+	switch all := t.data.Warnings; {
+	case slices.Contains(all, text) || slices.Contains(all, more):
+	case len(all) == maxWarnings-1:
+		t.data.Warnings = append(all, more)
+	default:
+		t.data.Warnings = append(all, text)
+	}
+}
+
+// otherSize is the warning about a file whose digest is right and whose size is not.
+const otherSize = "%s has %d bytes, its manifest says %d; its digest is right."
+
+// warnManifest notes what is odd in a manifest.
+func (t *task) warnManifest(all []*checkm.Error) {
+	for _, e := range all {
+		t.warn("%s", e)
+	}
 }

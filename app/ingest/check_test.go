@@ -8,7 +8,8 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 )
 
-// TestCheckManifest: the check says of each manifest of the table what becomes of it, as far as that follows from the manifest alone.
+// TestCheckManifest: the check gives for each manifest of the table the result of its submission, as far as that
+// follows from the manifest alone.
 func TestCheckManifest(t *testing.T) {
 	// What is found only when files are fetched.
 	later := []string{CauseBadDigest, CauseBadSize, CauseNotFound, CauseCorruptArchive}
@@ -16,7 +17,8 @@ func TestCheckManifest(t *testing.T) {
 	for _, section := range [][]admission{manifestAdmissions(), batchAdmissions(), sizeAdmissions()} {
 		for i := range section {
 			c := &section[i]
-			if c.zip != nil || slices.Contains(later, c.want) || strings.Contains(c.about, "whose row names a manifest that is cut") {
+			if c.zip != nil || slices.Contains(later, c.want) ||
+				strings.Contains(c.about, "whose row names a manifest that is cut") {
 				continue
 			}
 			n++
@@ -30,10 +32,12 @@ func TestCheckManifest(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s: %v", c.about, err)
 			case c.want == admitted || c.want == warned:
-				if len(got.Problems) > 0 || c.want == warned && strings.Contains(c.says, "found") != (len(got.Warnings) > 0) {
+				if len(got.Problems) > 0 || c.want == warned &&
+					strings.Contains(c.says, "found") != (len(got.Warnings) > 0) {
 					t.Errorf("%s: %+v", c.about, got)
 				}
-			case len(got.Problems) == 0 || got.Problems[0].Cause != c.want || !strings.Contains(got.Problems[0].Text, c.says):
+			case len(got.Problems) == 0 || got.Problems[0].Cause != c.want ||
+				!strings.Contains(got.Problems[0].Text, c.says):
 				t.Errorf("%s: %+v, want %s, %q", c.about, got, c.want, c.says)
 			}
 		}

@@ -88,7 +88,7 @@ func (x *planted) sql(query string, args ...any) {
 	}
 }
 
-// edit changes what the data of a job's record say.
+// edit changes the data of a job's record.
 func (x *planted) edit(id job.ID, change func(*record.JobData)) {
 	x.o.Records = &changedRecords{x.store, func(j *job.Job) bool {
 		if j.ID == id {
@@ -122,43 +122,84 @@ func TestCompare(t *testing.T) {
 		plant func(x *planted)
 		want  string // in a fault
 	}{
-		"a location lacks the object":      {func(x *planted) { lose(x.t, x.dir("second"), x.ark) }, "the storage location second lacks the object"},
-		"a location is not mounted":        {func(x *planted) { unmount(x.t, x.dir("second")) }, "second is not mounted"},
-		"a location of somebody else":      {func(x *planted) { x.replace("second", `{"location":"l","installation":"two"}`) }, "belongs to another installation"},
-		"another location":                 {func(x *planted) { x.replace("second", `{"location":"l","installation":"one"}`) }, "has another id"},
-		"a damaged identity":               {func(x *planted) { x.replace("second", `{`) }, "damaged identity file"},
-		"a file is missing":                {func(x *planted) { x.remove(content(x.t, x.dir("second"), x.ark, "producer/a.txt")) }, "the file producer/a.txt is missing"},
-		"a file is cut":                    {func(x *planted) { x.write(content(x.t, x.dir("storage"), x.ark, "producer/b.txt"), "") }, "has 0 bytes, the inventory says 4"},
-		"the object's inventory is broken": {func(x *planted) { x.write(x.in("second", "inventory.json"), "{") }, "the storage location second"},
-		"a version that nobody knows":      {func(x *planted) { plantObject(x.t, x.dir("storage"), x.ark, "ing_gone") }, "storage has v3 of ark:"},
-		"an object that nobody knows":      {func(x *planted) { plantObject(x.t, x.dir("second"), "ark:/1/x", "") }, "made by another program, and the inventory does not know it"},
+		"a location lacks the object": {func(x *planted) { lose(x.t, x.dir("second"), x.ark) },
+			"the storage location second lacks the object"},
+		"a location is not mounted": {func(x *planted) { unmount(x.t, x.dir("second")) },
+			"second is not mounted"},
+		"a location of somebody else": {func(x *planted) {
+			x.replace("second",
+				`{"location":"l","installation":"two"}`)
+		}, "belongs to another installation"},
+		"another location": {func(x *planted) {
+			x.replace("second",
+				`{"location":"l","installation":"one"}`)
+		}, "has another id"},
+		"a damaged identity": {func(x *planted) { x.replace("second", `{`) }, "damaged identity file"},
+		"a file is missing": {func(x *planted) {
+			x.remove(content(x.t, x.dir("second"), x.ark,
+				"producer/a.txt"))
+		}, "the file producer/a.txt is missing"},
+		"a file is cut": {func(x *planted) {
+			x.write(content(x.t, x.dir("storage"), x.ark,
+				"producer/b.txt"), "")
+		}, "has 0 bytes, in the inventory 4"},
+		"the object's inventory is broken": {func(x *planted) { x.write(x.in("second", "inventory.json"), "{") },
+			"the storage location second"},
+		"a version of no record": {func(x *planted) { plantObject(x.t, x.dir("storage"), x.ark, "ing_gone") },
+			"storage has v3 of ark:"},
+		"an object of no record": {func(x *planted) { plantObject(x.t, x.dir("second"), "ark:/1/x", "") },
+			"made by another program, and the inventory does not know it"},
 		"another version in one location": {func(x *planted) {
 			lose(x.t, x.dir("second"), x.ark)
 			plantObject(x.t, x.dir("second"), x.ark, "ing_a")
 			plantObject(x.t, x.dir("second"), x.ark, "ing_b")
 		}, "v1 of ark:/"},
 		"the inventory lacks a version": {func(x *planted) {
-			x.sql("DELETE FROM places WHERE version = 2; DELETE FROM files WHERE version = 2; DELETE FROM versions WHERE version = 2")
+			x.sql("DELETE FROM places WHERE version = 2; DELETE FROM files WHERE version = 2; DELETE FROM versions " +
+				"WHERE version = 2")
 		}, "the inventory lacks version 2"},
-		"the inventory lacks a name": {func(x *planted) { x.sql("DELETE FROM named WHERE job = ?", string(x.jobs[1])) }, "lacks the identifier"},
-		"a name of another object":   {func(x *planted) { x.sql("UPDATE named SET ark = 'ark:/1/x' WHERE job = ?", string(x.jobs[1])) }, "it has ark:/1/x"},
+		"the inventory lacks a name": {func(x *planted) { x.sql("DELETE FROM named WHERE job = ?", string(x.jobs[1])) },
+			"lacks the identifier"},
+		"a name of another object": {func(x *planted) {
+			x.sql("UPDATE named SET ark = 'ark:/1/x' WHERE job = ?",
+				string(x.jobs[1]))
+		}, "it has ark:/1/x"},
 		"a digest was changed": {func(x *planted) {
 			x.sql("UPDATE files SET sha512 = 'ab' WHERE version = 1 AND path = 'producer/a.txt'")
 		}, "the digest of producer/a.txt"},
-		"a file of the inventory is gone": {func(x *planted) { x.sql("DELETE FROM files WHERE version = 1 AND path = 'producer/a.txt'") }, "the inventory has"},
-		"a place is gone":                 {func(x *planted) { x.sql("DELETE FROM places WHERE version = 2 AND place = 'second'") }, "second has v2 of ark:"},
-		"all places are gone":             {func(x *planted) { x.sql("DELETE FROM places WHERE version = 2") }, "version 2 of ark:"},
-		"the wrong head":                  {func(x *planted) { x.sql("UPDATE objects SET head = 7") }, "the newest version of ark:"},
-		"another owner":                   {func(x *planted) { x.sql("UPDATE objects SET owner = 'museum'") }, "belongs to museum"},
-		"a local id of nothing":           {func(x *planted) { x.sql("UPDATE local_ids SET ark = 'ark:/1/x'") }, "local id l1 of library is ark:/1/x, which does not exist"},
-		"a version of another job":        {func(x *planted) { x.sql("UPDATE versions SET job = 'ing_other' WHERE version = 2") }, "the inventory has it from ing_other"},
-		"a record of another version":     {func(x *planted) { x.edit(x.jobs[1], func(d *record.JobData) { d.Version = 5 }) }, "its record does not say so"},
-		"a record of another object":      {func(x *planted) { x.edit(x.jobs[0], func(d *record.JobData) { d.Identity.ARK = "ark:/1/x" }) }, "its record does not say so"},
-		"the inventory is missing":        {func(x *planted) { x.remove(filepath.Join(x.o.Dir, fsck.InventoryName)) }, "stagepost ingest inventory rebuild"},
+		"a file of the inventory is gone": {func(x *planted) {
+			x.sql("DELETE FROM files WHERE version = 1 AND path = 'producer/a.txt'")
+		}, "the inventory has"},
+		"a copy is missing": {func(x *planted) {
+			x.sql("DELETE FROM places WHERE version = 2 AND place = 'second'")
+		}, "second has v2 of ark:"},
+		"all copies are missing": {func(x *planted) { x.sql("DELETE FROM places WHERE version = 2") },
+			"version 2 of ark:"},
+		"the wrong head": {func(x *planted) { x.sql("UPDATE objects SET head = 7") },
+			"the newest version of ark:"},
+		"another owner": {func(x *planted) { x.sql("UPDATE objects SET owner = 'museum'") },
+			"belongs to museum"},
+		"a local id of nothing": {func(x *planted) { x.sql("UPDATE local_ids SET ark = 'ark:/1/x'") },
+			"local id l1 of library is ark:/1/x, which does not exist"},
+		"a version of another job": {func(x *planted) {
+			x.sql("UPDATE versions SET job = 'ing_other' WHERE " +
+				"version = 2")
+		}, "the inventory has it from ing_other"},
+		"a record of another version": {func(x *planted) {
+			x.edit(x.jobs[1],
+				func(d *record.JobData) { d.Version = 5 })
+		}, "its record names no such version"},
+		"a record of another object": {func(x *planted) {
+			x.edit(x.jobs[0],
+				func(d *record.JobData) { d.Identity.ARK = "ark:/1/x" })
+		}, "its record names no such version"},
+		"the inventory is missing": {func(x *planted) { x.remove(filepath.Join(x.o.Dir, fsck.InventoryName)) },
+			"stagepost ingest inventory rebuild"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			x := sound.copied(t)
-			if c, err := fsck.CompareDir(t.Context(), sourceOf(x.o)); err != nil || len(c.Faults) > 0 || c.Objects != 1 || c.Versions != 2 || c.Files == 0 {
+			if c, err := fsck.CompareDir(t.Context(), sourceOf(x.o)); err != nil || len(c.Faults) > 0 ||
+				c.Objects != 1 || c.Versions != 2 || c.Files == 0 {
 				t.Fatalf("control: got %+v, %v", c, err)
 			}
 			c.plant(x)

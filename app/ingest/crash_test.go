@@ -21,9 +21,9 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// mortal is a store at whose n-th call the process dies: every goroutine that calls it from then on ends there and then, as all would in a
-// process that was killed. The call itself happens or not, by side.
-type mortal struct {
+// crashing is a store at whose n-th call the process crashes: every goroutine that calls it from then on ends there and
+// then, as all would in a process that was killed. The call itself happens or not, by side.
+type crashing struct {
 	job.Store
 	mu    sync.Mutex // guards the rest
 	at    int        // number of the deadly call, from 1; 0 never
@@ -34,7 +34,7 @@ type mortal struct {
 }
 
 // other is a call that changes no job, or that counts only where all do.
-func (m *mortal) other(do func()) {
+func (m *crashing) other(do func()) {
 	if !m.few {
 		m.call(do)
 		return
@@ -47,12 +47,12 @@ func (m *mortal) other(do func()) {
 	}
 }
 
-func newMortal(inner job.Store, at int, after bool) *mortal {
-	return &mortal{Store: inner, at: at, after: after, dead: make(chan struct{})}
+func newCrashing(inner job.Store, at int, after bool) *crashing {
+	return &crashing{Store: inner, at: at, after: after, dead: make(chan struct{})}
 }
 
-// call counts a call and does it, or dies.
-func (m *mortal) call(do func()) {
+// call counts a call and does it, or crashes.
+func (m *crashing) call(do func()) {
 	m.mu.Lock()
 	m.calls++
 	n := m.calls
@@ -72,32 +72,32 @@ func (m *mortal) call(do func()) {
 	}
 }
 
-func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+func (m *crashing) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
 	m.other(func() { made, err = m.Store.Create(ctx, jobs...) })
 	return made, err
 }
 
-func (m *mortal) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+func (m *crashing) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	m.other(func() { j, err = m.Store.Get(ctx, id) })
 	return j, err
 }
 
-func (m *mortal) List(ctx context.Context, q job.Query) (p job.Page, err error) {
+func (m *crashing) List(ctx context.Context, q job.Query) (p job.Page, err error) {
 	m.other(func() { p, err = m.Store.List(ctx, q) })
 	return p, err
 }
 
-func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+func (m *crashing) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	m.other(func() { jobs, err = m.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
-func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+func (m *crashing) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
 	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
 	return r, err
 }
 
-func (m *mortal) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+func (m *crashing) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
 	call := m.other
 	if len(c.Settle) > 0 {
 		call = m.call
@@ -106,8 +106,8 @@ func (m *mortal) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Messag
 	return all, err
 }
 
-// live runs the application until the batch has ended or the process died, and tells whether it died.
-func live(t *testing.T, m *mortal, o Options, s Submission, text string) (died bool) {
+// live runs the application until the batch has ended or the process crashed, and reports whether it crashed.
+func live(t *testing.T, m *crashing, o Options, s Submission, text string) (crashed bool) {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -150,22 +150,23 @@ func live(t *testing.T, m *mortal, o Options, s Submission, text string) (died b
 	})
 	select {
 	case <-m.dead:
-		died = true
+		crashed = true
 	case <-ended:
 	case <-time.After(2 * time.Minute):
-		t.Errorf("neither ended nor died at call %d", m.at)
+		t.Errorf("neither ended nor crashed at call %d", m.at)
 	}
 	kill()
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(300 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
+	// an engine that crashed in a call never gives its slots back; the test does not wait for it
+	case <-time.After(300 * time.Millisecond):
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	return died
+	return crashed
 }
 
 // plainReport is a report without what differs between runs: ids and times.
@@ -186,8 +187,8 @@ func plainReport(t *testing.T, r report.Batch) string {
 	return string(text)
 }
 
-// TestDeathAtEveryCall kills the process at every call of the store in the life of a batch, before and after the call, and lets another
-// process go on: one ARK, one version, one entry, the same report, each mail once.
+// TestDeathAtEveryCall kills the process at every call of the store in the life of a batch, before and after the call,
+// and lets another process go on: one ARK, one version, one entry, the same report, each mail once.
 func TestDeathAtEveryCall(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	s.put("one.checkm", s.manifest("a.txt", "b.txt"))
@@ -195,7 +196,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two"))
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}
 
-	whole := newMortal(mem.New(), 0, false)
+	whole := newCrashing(mem.New(), 0, false)
 	o := options(t, t.TempDir())
 	live(t, whole, o, sub, text)
 	want := plainReport(t, reopen(t, whole.Store, o, sub, text))
@@ -208,7 +209,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
 					t.Parallel()
-					m := newMortal(mem.New(), at, after)
+					m := newCrashing(mem.New(), at, after)
 					o := options(t, leavable(t))
 					live(t, m, o, sub, text)
 					r := reopen(t, m.Store, o, sub, text)
@@ -225,7 +226,7 @@ func TestDeathAtEveryCall(t *testing.T) {
 	})
 }
 
-// reopen starts another process on what was left, hands the submission in again, and checks what there is in the end.
+// reopen starts another process on what was left, repeats the submission, and checks the result.
 func reopen(t *testing.T, store job.Store, o Options, s Submission, text string) report.Batch {
 	t.Helper()
 	w := startOn(t, store, o)

@@ -20,8 +20,8 @@ var (
 	shownColumn   = regexp.MustCompile("(?m)^\\| (\\d+) \\| `(\\w+)` \\| (all|object|batches) \\|")
 )
 
-// TestManifestsAreDocumented: each manifest in docs/ingest.md is accepted, by the reader and by the check before a submission, there is
-// one of each kind, and the table of columns is that of the format.
+// TestManifestsAreDocumented: each manifest in docs/ingest.md is accepted, by the reader and by the check before a
+// submission, there is one of each kind, and the table of columns is that of the format.
 func TestManifestsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/ingest.md")
 	if err != nil {

@@ -2,23 +2,29 @@ package ingest
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 )
 
-// fetchedList has a line for each file that came, in the order in which they came. It is only ever added to and may end in half a line.
+// fetchedList has a line for each file that came, in the order in which they came. It is only ever added to and may end
+// in half a line.
 const fetchedList = workdir.ListName + "/fetched.jsonl"
 
 // arrived is a file that was fetched: its digests are those of the bytes that were written.
@@ -30,8 +36,8 @@ type arrived struct {
 	MIME   string `json:"mime,omitempty"`
 }
 
-// download is the step of Downloading: it fetches the files, some at once. A second attempt keeps complete files, which it reads again
-// to be sure, and goes on with half ones.
+// download is the step of Downloading: it fetches the files, some at once. A second attempt keeps complete files, which
+// it reads again to be sure, and goes on with half ones.
 func (t *task) download(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -57,7 +63,7 @@ func (t *task) download(ctx context.Context) error {
 		return err
 	}
 	t.data.Size = max(t.data.Size, d.total.Load())
-	t.app.room.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
+	t.app.reserved.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
 	return t.dir.RemoveAll(workdir.PartsName)
 }
 
@@ -78,7 +84,8 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 	if err := d.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
 		return err
 	}
-	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes, Scratch: workdir.PartsName}
+	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes,
+		Scratch: workdir.PartsName}
 	old, known := d.have[w.name]
 	if known && w.digest.Type == "" { // the manifest gives no digest: what came is the promise
 		want.Algorithm, want.Digest, want.Size = "sha256", old.SHA256, old.Size
@@ -99,7 +106,8 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 	}
 	d.app.moved(Fetched, got.Size-got.Resumed)
 	if sum := d.total.Add(got.Size - last); sum > d.profile.Limits.Bytes {
-		return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows", d.profile.Limits.Bytes, d.profile.ID)
+		return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows",
+			d.profile.Limits.Bytes, d.profile.ID)
 	}
 	d.Progress(d.total.Load(), d.data.Size, "bytes")
 	if known && old.SHA512 == got.SHA512 {
@@ -112,8 +120,10 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 	return d.note(a)
 }
 
-// fetch downloads a file. A size that is wrong where the digest is right is accepted, unless the profile is strict; the caller warns of it.
-func (a *App) fetch(ctx context.Context, p *profile.Profile, from string, root *os.Root, name string, want fetch.Want) (fetch.Got, error) {
+// fetch downloads a file. A size that is wrong where the digest is right is accepted, unless the profile is strict; the
+// caller warns of it.
+func (a *App) fetch(ctx context.Context, p *profile.Profile, from string, root *os.Root, name string,
+	want fetch.Want) (fetch.Got, error) {
 	got, err := a.client(p).Download(ctx, from, root, name, want)
 	var f *fetch.Error
 	if p.Strict || want.Digest == "" || !errors.As(err, &f) || f.Kind != fetch.BadSize {
@@ -222,4 +232,62 @@ func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
 		return nil, err
 	}
 	return t.dir.OpenFile(fetchedList, os.O_WRONLY|os.O_APPEND, 0o640)
+}
+
+// enough is the number of failed files after which the rest of an object is not tried.
+const enough = 5
+
+// each calls do for every item, n at once. It goes on after failures, so that as much as possible is done when the job
+// is sent back, but stops after enough of them. The error is that of the first item, in order, that failed for good;
+// else of the first that failed.
+func each[T any](ctx context.Context, n int, items iter.Seq2[T, error], do func(context.Context, T) error) error {
+	type failure struct {
+		nth int
+		err error
+	}
+	var (
+		mu       sync.Mutex // guards failures
+		failures []failure
+		g        errgroup.Group
+	)
+	failed := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(failures)
+	}
+	g.SetLimit(n)
+	nth := 0
+	for item, err := range items {
+		if err != nil {
+			_ = g.Wait()
+			return err
+		}
+		if ctx.Err() != nil || failed() >= enough {
+			break
+		}
+		k := nth
+		nth++
+		g.Go(func() error {
+			if err := named(do(ctx, item)); err != nil {
+				mu.Lock()
+				failures = append(failures, failure{k, err})
+				mu.Unlock()
+			}
+			return nil
+		})
+	}
+	_ = g.Wait()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	slices.SortFunc(failures, func(a, b failure) int { return cmp.Compare(a.nth, b.nth) })
+	for _, f := range failures {
+		if final(f.err) {
+			return f.err
+		}
+	}
+	return failures[0].err
 }

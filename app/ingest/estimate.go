@@ -24,11 +24,12 @@ type wanted struct {
 	mime   string
 }
 
-// unknownPenalty is added to the priority of an object whose size cannot be known (seed 003: the priority may be adjusted).
+// unknownPenalty is added to the priority of an object whose size cannot be known (seed 003: the priority may be
+// adjusted).
 const unknownPenalty = 10
 
-// estimate is the step of Estimating: it asks for every size without fetching. A size that no server tells is 0 and lowers the priority;
-// a name that occurs twice, or a file that is not there, fails the job.
+// estimate is the step of Estimating: it asks for every size without fetching. An unknown size counts as 0 and lowers
+// the priority; a name that occurs twice, or a file that is not there, fails the job.
 func (t *task) estimate(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -44,7 +45,8 @@ func (t *task) estimate(ctx context.Context) error {
 		if n < 0 {
 			unknown.Add(1)
 		} else if size.Add(n) > p.Limits.Bytes {
-			return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows", p.Limits.Bytes, p.ID)
+			return fail(CauseTooLarge, "its files have more than the %d bytes that profile %s allows", p.Limits.Bytes,
+				p.ID)
 		}
 		if done.Add(1) > int64(p.Limits.Files) {
 			return fail(CauseTooLarge, "it has more than the %d files that profile %s allows", p.Limits.Files, p.ID)
@@ -70,7 +72,8 @@ func (t *task) estimate(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf gives the size of a file, -1 when nobody tells. Its error is final: the file is not there or may not be fetched.
+// sizeOf returns the size of a file, -1 if it is unknown. Its error is final: the file does not exist or may not be
+// fetched.
 func sizeOf(ctx context.Context, client *fetch.Client, w wanted) (int64, error) {
 	info, err := client.Head(ctx, w.url)
 	var f *fetch.Error
@@ -83,8 +86,8 @@ func sizeOf(ctx context.Context, client *fetch.Client, w wanted) (int64, error) 
 	return w.size, nil // what the manifest says, or unknown
 }
 
-// space is what an object of so many bytes needs on the working disk: the files, and a copy in every storage location of the data directory.
-// A container needs room for itself besides; what comes out of it is taken to be twice as large.
+// space is what an object of so many bytes needs on the working disk: the files, and a copy in every storage location
+// of the data directory. A container needs space for itself besides; its content counts as twice its size.
 func space(p *profile.Profile, typ string, size int64) int64 {
 	content, extra := size, int64(0)
 	if typ == TypeContainer {
@@ -109,7 +112,8 @@ func times(a, n int64) int64 {
 
 func plus(a, b int64) int64 { return min(a, math.MaxInt64/4) + min(b, math.MaxInt64/4) }
 
-// wanted lists what is to be fetched, with clean names that can live side by side. An uploaded file or container is not fetched.
+// wanted lists what is to be fetched, with clean names that can live side by side. An uploaded file or container is not
+// fetched.
 func (t *task) wanted() iter.Seq2[wanted, error] {
 	return func(yield func(wanted, error) bool) {
 		if t.spec.Type != TypeObjectManifest {

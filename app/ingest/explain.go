@@ -1,9 +1,13 @@
 package ingest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/url"
+	"path"
 
+	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -16,14 +20,17 @@ func (a *App) explain(j *job.Job, b *job.Blocker) {
 	switch b.Code {
 	case causeLocation:
 		b.Holder = "the storage location"
-		b.Remedies = []job.Remedy{job.Running("ingest storage", "shows the storage locations and what is wrong with them")}
+		b.Remedies = []job.Remedy{job.Running("ingest storage",
+			"shows the storage locations and what is wrong with them")}
 	case causeProfile:
 		b.Holder, b.Remedy = "an operator", "put the profile back into the profile directory; the job continues at once"
 	case causeSource:
-		b.Holder, b.Remedy = "jobs of the same source", "wait for one of them to end, or start the server with more slots"
+		b.Holder, b.Remedy = "jobs of the same source",
+			"wait for one of them to end, or start the server with more slots"
 	case CauseCallback:
 		b.Holder, b.Remedy = "the receiver of the callback", "correct the receiver"
-		b.Remedies = []job.Remedy{job.Running("admin outbox --job "+string(j.ID), "shows the attempts to deliver the callback")}
+		b.Remedies = []job.Remedy{job.Running("admin outbox --job "+string(j.ID),
+			"shows the attempts to deliver the callback")}
 	case "directory":
 		b.Holder, b.Remedy = "the earlier attempt", "nothing: it ends when that attempt notices that its lease expired"
 	case "lock-lost":
@@ -37,7 +44,8 @@ func (a *App) explain(j *job.Job, b *job.Blocker) {
 func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 	switch {
 	case j.Kind == record.BatchKind && j.Children.Failed > 0:
-		failed := job.Running("list --outcome failed --parent "+string(j.ID), "lists the jobs that failed, with the reason")
+		failed := job.Running("list --outcome failed --parent "+string(j.ID),
+			"lists the jobs that failed, with the reason")
 		b.Remedies = append([]job.Remedy{failed}, b.Remedies...)
 	case j.Kind == record.JobKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
 		b.Sentence = a.stored(j)
@@ -46,7 +54,7 @@ func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 	}
 }
 
-// stored says what became of a completed job.
+// stored describes the result of a completed job.
 func (a *App) stored(j *job.Job) string {
 	var spec record.JobSpec
 	var data record.JobData
@@ -85,3 +93,67 @@ var corrections = map[string]string{
 }
 
 const newSubmission = "correct what was handed in, and submit it again: a retry cannot help"
+
+// About gives what a batch or job is about: its title or file name, the ARK of its object, and the path of a batch's
+// page.
+func About(j *job.Job) (title, object, page string) {
+	switch j.Kind {
+	case record.BatchKind:
+		var spec record.BatchSpec
+		if json.Unmarshal(j.Spec, &spec) == nil {
+			title = cmp.Or(spec.Title, spec.Filename)
+		}
+		return title, "", "/batches/" + url.PathEscape(string(j.ID))
+	case record.JobKind:
+		var spec record.JobSpec
+		var data record.JobData
+		if json.Unmarshal(j.Spec, &spec) != nil || len(j.Data) > 0 && json.Unmarshal(j.Data, &data) != nil {
+			return "", "", ""
+		}
+		if who, _ := data.Object(); who != nil {
+			title, object = who.Title, who.ARK
+		}
+		return cmp.Or(title, spec.Title, spec.Filename, fileOf(spec.URL)), cmp.Or(object, spec.PrimaryID), ""
+	}
+	return "", "", ""
+}
+
+// fileOf gives the file name in a URL.
+func fileOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || address == "" {
+		return ""
+	}
+	return path.Base(u.Path)
+}
+
+// QueueTag is the tag of all batches and jobs: a hold on it pauses ingest as a whole.
+const QueueTag = "queue=ingest"
+
+// PlaceTag gives the tag of the jobs that are to write to a storage location, as the profile names it.
+func PlaceTag(dir string) string { return "place=" + dir }
+
+// tags gives what holds name the jobs of a profile by: the queue and every storage location.
+func tags(p *profile.Profile) []string {
+	all := []string{QueueTag}
+	for _, dir := range p.Storage {
+		all = append(all, PlaceTag(dir))
+	}
+	return all
+}
+
+// parks reports whether a hold takes Pending batches and jobs out of the queue, to stay Held until a person releases
+// them: a hold on a collection, or on one batch or job, that does not end by itself. Under other holds they wait where
+// they are.
+func parks(h *job.Hold) bool { return (h.Group != "" || h.Job != "") && h.Until.IsZero() }
+
+// label tags a job with its size as known now, and before Storing with the locations to which it will write: the
+// profile may have changed since the job was made.
+func (t *task) label() {
+	if t.data.Size > 0 {
+		t.SetBytes(t.data.Size)
+	}
+	if p, ok := t.app.options.Profiles.Get(t.spec.Profile); ok && t.Job().State == record.Processing {
+		t.SetTags(tags(p)...)
+	}
+}

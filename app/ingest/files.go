@@ -41,8 +41,8 @@ const (
 	fromInventory = "inventory"
 )
 
-// sight is a job whose files somebody wants to see, without working on it.
-type sight struct {
+// view is a job whose files are shown, without working on it.
+type jobView struct {
 	*App
 	job  job.Job
 	spec record.JobSpec
@@ -52,8 +52,8 @@ type sight struct {
 	head int          // its number
 }
 
-// see reads what is known of an ingest job and opens its working directory for reading. The caller closes the sight.
-func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
+// see reads what is known of an ingest job and opens its working directory for reading. The caller closes the view.
+func (a *App) openView(ctx context.Context, id job.ID) (*jobView, error) {
 	j, err := a.engine.Store().Get(ctx, id)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	if j.Kind != record.JobKind {
 		return nil, job.Errorf(job.Invalid, "files", id, "it is of kind %s, not an ingest job", j.Kind)
 	}
-	s := &sight{App: a, job: j}
+	s := &jobView{App: a, job: j}
 	if err := decodeBoth(&j, &s.spec, &s.data); err != nil {
 		return nil, err
 	}
@@ -76,19 +76,20 @@ func (a *App) see(ctx context.Context, id job.ID) (*sight, error) {
 	return s, err
 }
 
-func (s *sight) close() error {
+func (s *jobView) close() error {
 	if s.dir == nil {
 		return nil
 	}
 	return s.dir.Close()
 }
 
-func (s *sight) has(name string) bool { return s.dir != nil && s.dir.Has(name) }
+func (s *jobView) has(name string) bool { return s.dir != nil && s.dir.Has(name) }
 
-// JobFiles gives a page of the files of a job in whatever state it is: from its manifest at first, then from its working directory, at last from the
-// inventory. after is the Next of the page before. A cursor into a list that has been replaced meanwhile is of kind Conflict.
+// JobFiles gives a page of the files of a job in whatever state it is: from its manifest at first, then from its
+// working directory, at last from the inventory. after is the Next of the page before. A cursor into a list that has
+// been replaced meanwhile is of kind Conflict.
 func (a *App) JobFiles(ctx context.Context, id job.ID, after string, limit int) (page JobFiles, err error) {
-	s, err := a.see(ctx, id)
+	s, err := a.openView(ctx, id)
 	if err != nil {
 		return page, err
 	}
@@ -115,8 +116,8 @@ func (a *App) JobFiles(ctx context.Context, id job.ID, after string, limit int) 
 	return page, s.manifestFiles(ctx, &page, at, limit)
 }
 
-// source tells where the best list is.
-func (s *sight) source() string {
+// source returns where the best list is.
+func (s *jobView) source() string {
 	switch {
 	case s.ark != "":
 		return fromInventory
@@ -126,8 +127,8 @@ func (s *sight) source() string {
 	return fromManifest
 }
 
-// gone says what is not here any more.
-func (s *sight) gone() string {
+// gone names what was removed.
+func (s *jobView) gone() string {
 	switch {
 	case s.job.Gone && s.ark != "":
 		return fmt.Sprintf("the job was deleted; version %d of %s, which it stored, stays", s.head, s.ark)
@@ -154,7 +155,7 @@ func parseCursor(after string) (source, at string, err error) {
 	return "", "", fmt.Errorf("%.60q is no cursor of a list of files", after)
 }
 
-func (s *sight) storedFiles(ctx context.Context, page *JobFiles, after string, limit int) error {
+func (s *jobView) storedFiles(ctx context.Context, page *JobFiles, after string, limit int) error {
 	files, err := s.inventory.Files(ctx, s.ark, s.head, after, limit+1)
 	if err != nil {
 		return err
@@ -170,8 +171,9 @@ func (s *sight) storedFiles(ctx context.Context, page *JobFiles, after string, l
 }
 
 // ofObject is a file with the digests that were taken of it.
-func (s *sight) ofObject(f *inventory.File, state string, kept bool) JobFile {
-	one := JobFile{Path: f.Path, Size: f.Size, Digests: map[string]string{"sha256": f.SHA256, "sha512": f.SHA512}, Type: f.MIME, State: state}
+func (s *jobView) ofObject(f *inventory.File, state string, kept bool) JobFile {
+	one := JobFile{Path: f.Path, Size: f.Size, Digests: map[string]string{"sha256": f.SHA256, "sha512": f.SHA512},
+		Type: f.MIME, State: state}
 	switch {
 	case kept:
 		one.From = "an earlier version"
@@ -188,7 +190,7 @@ func (s *sight) ofObject(f *inventory.File, state string, kept bool) JobFile {
 }
 
 // workFiles reads the list that Processing made, or that of the version once it is known.
-func (s *sight) workFiles(page *JobFiles, at string, limit int) error {
+func (s *jobView) workFiles(page *JobFiles, at string, limit int) error {
 	skip, _ := strconv.Atoi(at) // checked by parseCursor
 	name := ownList
 	if s.data.List != "" && s.has(s.data.List) {
@@ -212,7 +214,7 @@ func (s *sight) workFiles(page *JobFiles, at string, limit int) error {
 }
 
 // manifestFiles lists what the manifest names, or the one file that was handed in.
-func (s *sight) manifestFiles(ctx context.Context, page *JobFiles, at string, limit int) error {
+func (s *jobView) manifestFiles(ctx context.Context, page *JobFiles, at string, limit int) error {
 	if s.spec.Type != TypeObjectManifest {
 		s.single(page)
 		return nil
@@ -244,7 +246,7 @@ func (s *sight) manifestFiles(ctx context.Context, page *JobFiles, at string, li
 }
 
 // single is the list of a job of one file, or of a container that was not unpacked yet.
-func (s *sight) single(page *JobFiles) {
+func (s *jobView) single(page *JobFiles) {
 	name, err := specFileName(&s.spec, s.names(s.spec.Profile))
 	if err != nil {
 		name = workdir.PayloadName
@@ -256,14 +258,15 @@ func (s *sight) single(page *JobFiles) {
 	if s.spec.Digest.Type != "" {
 		f.Digests = map[string]string{s.spec.Digest.Type: s.spec.Digest.Value}
 	}
-	if s.has(path.Join(workdir.ProducerName, name)) || s.has(path.Join(workdir.PackageName, name)) || s.spec.URL == "" && s.payloadThere() {
+	if s.has(path.Join(workdir.ProducerName, name)) || s.has(path.Join(workdir.PackageName, name)) ||
+		s.spec.URL == "" && s.payloadThere() {
 		f.State = FileFetched
 	}
 	page.Files = append(page.Files, f)
 }
 
-// payloadThere tells whether the batch's payload is still staged.
-func (s *sight) payloadThere() bool {
+// payloadThere reports whether the batch's payload is still staged.
+func (s *jobView) payloadThere() bool {
 	f, err := s.staged(s.job.Parent)
 	if err != nil {
 		return false
@@ -273,13 +276,14 @@ func (s *sight) payloadThere() bool {
 }
 
 // rows reads the object's manifest, wherever it is, with the names that the files get.
-func (s *sight) rows(ctx context.Context, do func(row checkm.Row, name string) bool) (err error) {
+func (s *jobView) rows(ctx context.Context, do func(row checkm.Row, name string) bool) (err error) {
 	f, err := s.openManifest(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	r := checkm.NewReader(path.Base(s.spec.Filename), f, checkm.Options{Allow: []*checkm.Profile{checkm.Object}, Assume: checkm.Object})
+	r := checkm.NewReader(path.Base(s.spec.Filename), f,
+		checkm.Options{Allow: []*checkm.Profile{checkm.Object}, Assume: checkm.Object})
 	names := safename.Set{Rules: s.names(s.spec.Profile)}
 	for {
 		row, err := r.Read()
@@ -300,7 +304,7 @@ func (s *sight) rows(ctx context.Context, do func(row checkm.Row, name string) b
 }
 
 // noteFetched marks the files of a page that have come, with the digests of what came.
-func (s *sight) noteFetched(page *JobFiles) error {
+func (s *jobView) noteFetched(page *JobFiles) error {
 	if s.dir == nil {
 		return nil
 	}
@@ -335,7 +339,7 @@ func (s *sight) noteFetched(page *JobFiles) error {
 }
 
 // nameURLs adds to a page of stored files where those of the manifest came from, if the manifest is still there.
-func (s *sight) nameURLs(ctx context.Context, page *JobFiles) error {
+func (s *jobView) nameURLs(ctx context.Context, page *JobFiles) error {
 	if s.spec.Type != TypeObjectManifest {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -50,7 +51,7 @@ func manifestOf(a *App, t *testing.T, id job.ID) (string, error) {
 	return string(text), err
 }
 
-// TestFilesInEveryState looks at a job's files, manifest and metadata in every state, and after it was deleted.
+// TestFilesInEveryState reads a job's files, manifest and metadata in every state, and after it was deleted.
 func TestFilesInEveryState(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta", "c.txt": "gamma"})
 	text := s.manifest("a.txt", "b.txt", "c.txt")
@@ -66,17 +67,22 @@ func TestFilesInEveryState(t *testing.T) {
 		{record.Estimating, "manifest", "submission", wanted, true},
 		{record.Provisioning, "manifest", "submission", wanted, true},
 		{record.Downloading, "manifest", "submission", wanted, true},
-		{record.Processing, "manifest", "submission", []string{"fetched a.txt", "fetched b.txt", "fetched c.txt"}, true},
+		{record.Processing, "manifest", "submission", []string{"fetched a.txt", "fetched b.txt", "fetched c.txt"},
+			true},
 		{record.Storing, "work", "work", fetched, true},
 		{record.Recording, "work", "work", fetched, true},
-		{record.Notify, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, true},
-		{record.Completed, "inventory", "storage", []string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, false},
+		{record.Notify, "inventory", "storage",
+			[]string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, true},
+		{record.Completed, "inventory", "storage",
+			[]string{"stored producer/a.txt", "stored producer/b.txt", "stored producer/c.txt"}, false},
 	} {
 		t.Run(string(c.state), func(t *testing.T) {
 			t.Parallel()
 			w := start(t)
 			if c.state != record.Completed {
-				if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: c.state}, "op", "test", time.Time{}); err != nil {
+				if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: c.state},
+					"op", "test",
+					time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -94,12 +100,14 @@ func TestFilesInEveryState(t *testing.T) {
 			}
 			for _, id := range []job.ID{j.ID, b.ID} {
 				got, err := manifestOf(w.App, t, id)
-				if gone := id == b.ID && !c.batchWithFiles; gone != (job.KindOf(err) == job.Gone) || !gone && got != text {
+				if gone := id == b.ID && !c.batchWithFiles; gone != (job.KindOf(err) == job.Gone) || !gone &&
+					got != text {
 					t.Errorf("the manifest of %s: got %q, %v", id, got, err)
 				}
 			}
 			m, err := w.Metadata(t.Context(), j.ID)
-			if err != nil || m.Source != c.meta || !strings.Contains(m.ERC, "The title") || !strings.Contains(m.DublinCore, "The title") {
+			if err != nil || m.Source != c.meta || !strings.Contains(m.ERC, "The title") ||
+				!strings.Contains(m.DublinCore, "The title") {
 				t.Errorf("got %+v, %v", m, err)
 			}
 			h, err := w.Submission(t.Context(), b.ID)
@@ -123,7 +131,8 @@ func TestFilesHaveDigestsAndOrigins(t *testing.T) {
 	if i < 0 {
 		t.Fatalf("got %+v", page.Files)
 	}
-	if f := page.Files[i]; f.Size != 5 || f.Digests["sha256"] != sha256Hex("alpha") || f.From != s.URL+"/a.txt" || f.Type == "" || len(f.Digests["sha512"]) != 128 {
+	if f := page.Files[i]; f.Size != 5 || f.Digests["sha256"] != sha256Hex("alpha") || f.From != s.URL+"/a.txt" ||
+		f.Type == "" || len(f.Digests["sha512"]) != 128 {
 		t.Errorf("got %+v", f)
 	}
 	page, err = w.JobFiles(t.Context(), w.one(Submission{Type: TypeFile, Filename: "f.txt"}, "payload").Job, "", 10)
@@ -132,16 +141,18 @@ func TestFilesHaveDigestsAndOrigins(t *testing.T) {
 	}
 }
 
-// TestFilesOfDeleted: a deleted job tells what stays and what is gone.
+// TestFilesOfDeleted: a deleted job shows what stays and what was removed.
 func TestFilesOfDeleted(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.put("good.checkm", s.manifest("a.txt"))
 	s.put("bad.checkm", s.manifest("missing.txt"))
 	w := start(t)
-	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("good.checkm", "l1", "One"), s.row("bad.checkm", "l2", "Two")))
+	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("good.checkm", "l1", "One"),
+		s.row("bad.checkm", "l2", "Two")))
 	w.awaitMails(2)
 	for i := range r.Jobs {
-		if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[i].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[i].Job, Event: record.Delete, By: lifecycle.Operator,
+			Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +160,8 @@ func TestFilesOfDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	source, files, note := listedFiles(t, w.App, r.Jobs[0].Job, 10)
-	if source != fromInventory || !slices.Equal(files, []string{"stored producer/a.txt"}) || !strings.Contains(note, "stays") {
+	if source != fromInventory || !slices.Equal(files, []string{"stored producer/a.txt"}) ||
+		!strings.Contains(note, "stays") {
 		t.Errorf("got %s %v %q", source, files, note)
 	}
 	if text, err := manifestOf(w.App, t, r.Jobs[0].Job); err != nil || text != s.files["good.checkm"] {
@@ -170,7 +182,8 @@ func TestFilesRefuseHostileNames(t *testing.T) {
 	w := start(t)
 	j := w.one(Submission{}, s.manifest("a.txt"))
 	batch := w.reported(w.mustGet(j.Job).Parent).Batch
-	for _, id := range []job.ID{"", "..", "../../../etc/passwd", "a/b", "ing_00000000000000000000000000", job.ID("x\x00y"), job.ID(strings.Repeat("a", 5000))} {
+	for _, id := range []job.ID{"", "..", "../../../etc/passwd", "a/b", "ing_00000000000000000000000000",
+		job.ID("x\x00y"), job.ID(strings.Repeat("a", 5000))} {
 		for name, err := range looks(t, w.App, id) {
 			if job.KindOf(err) != job.NotFound {
 				t.Errorf("%s of %.20q: got %v", name, id, err)
@@ -184,8 +197,11 @@ func TestFilesRefuseHostileNames(t *testing.T) {
 		t.Errorf("the submission of a job: got %v", err)
 	}
 	for cursor, want := range map[string]job.ErrorKind{
-		"x": job.Invalid, "work:": job.Invalid, "work:-1": job.Invalid, "work:1e9": job.Invalid, "manifest:99999999999999999999": job.Invalid,
-		"elsewhere:3": job.Invalid, "inventory:": job.Invalid, "work:3": job.Conflict, "manifest:3": job.Conflict, "inventory:../../x": "",
+		"x": job.Invalid, "work:": job.Invalid, "work:-1": job.Invalid, "work:1e9": job.Invalid,
+		"manifest:99999999999999999999": job.Invalid,
+		"elsewhere:3":                   job.Invalid, "inventory:": job.Invalid, "work:3": job.Conflict,
+		"manifest:3":        job.Conflict,
+		"inventory:../../x": "",
 	} {
 		if _, err := w.JobFiles(t.Context(), j.Job, cursor, 0); job.KindOf(err) != want {
 			t.Errorf("cursor %q: got %v, want %s", cursor, err, want)
@@ -210,7 +226,7 @@ func looks(t *testing.T, a *App, id job.ID) map[string]error {
 	return map[string]error{"manifest": manifest, "files": files, "metadata": metadata, "submission": submission}
 }
 
-func (w *world) mustGet(id job.ID) job.Job {
+func (w *harness) mustGet(id job.ID) job.Job {
 	w.t.Helper()
 	j, err := w.store.Get(w.t.Context(), id)
 	if err != nil {

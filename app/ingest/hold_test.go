@@ -13,22 +13,23 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-func (w *world) hold(s job.Scope, until time.Time) {
+func (w *harness) hold(s job.Scope, until time.Time) {
 	w.t.Helper()
 	if _, err := w.e.Operator().Hold(w.t.Context(), s, "op", "flood", until); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-func (w *world) release(s job.Scope) {
+func (w *harness) release(s job.Scope) {
 	w.t.Helper()
 	if _, err := w.e.Operator().Release(w.t.Context(), s, "op", "the water is gone"); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
-// holder waits until why names a hold as what keeps the job, and nobody works on it; it gives the hold's sentence.
-func (w *world) holder(id job.ID) string {
+// holder waits until why names a hold as what keeps the job, and no worker has claimed it; it returns the hold's
+// sentence.
+func (w *harness) holder(id job.ID) string {
 	w.t.Helper()
 	w.until(id, func(j *job.Job) bool { return !j.Claimed() })
 	x, err := explain.New(w.e).Why(w.t.Context(), id, never)
@@ -61,7 +62,7 @@ func TestHeldBatchIsNotReleasedIntoAHold(t *testing.T) {
 	}
 	for _, m := range x.Moves {
 		if m.Event == record.Release && !strings.Contains(m.Refused, "flood") {
-			t.Errorf("why offers the release without saying that it is refused: %+v", m)
+			t.Errorf("why offers the release without its refusal: %+v", m)
 		}
 	}
 	w.release(scope)
@@ -74,7 +75,8 @@ func TestHeldBatchIsNotReleasedIntoAHold(t *testing.T) {
 	w.verify(b.ID)
 }
 
-// TestHoldDuringABatch: of a collection's jobs, the one that downloads finishes that and waits in Processing, the others go from Pending to Held.
+// TestHoldDuringABatch: of a collection's jobs, the one that downloads finishes that and waits in Processing, the
+// others go from Pending to Held.
 func TestHoldDuringABatch(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a", "b.txt": "b"})
 	asked, answer := make(chan struct{}, 8), make(chan struct{})
@@ -88,7 +90,8 @@ func TestHoldDuringABatch(t *testing.T) {
 	s.answer("a.txt", slow)
 	s.put("one.checkm", manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | a.txt"))
 	w := start(t)
-	b := w.submit(Submission{Type: TypeBatchManifest, Filename: "batch.checkm"}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One")))
+	b := w.submit(Submission{Type: TypeBatchManifest, Filename: "batch.checkm"},
+		manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One")))
 	<-asked
 	j := w.children(b.ID, 1)[0]
 	scope := job.Scope{Group: "maps"}
@@ -96,7 +99,7 @@ func TestHoldDuringABatch(t *testing.T) {
 	close(answer)
 	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Processing && !j.Claimed() })
 	if got := w.holder(j.ID); got != "group=maps is on hold: flood" {
-		t.Errorf("why says %q", got)
+		t.Errorf("why gives %q", got)
 	}
 	later := w.submit(Submission{}, "text")
 	w.until(later.ID, is(record.Held))
@@ -116,7 +119,7 @@ func TestHoldOnAQueueAndOnSubmissions(t *testing.T) {
 			w.hold(scope, never)
 			b := w.submit(Submission{}, "text")
 			if got := w.holder(b.ID); !strings.Contains(got, "flood") {
-				t.Errorf("why says %q", got)
+				t.Errorf("why gives %q", got)
 			}
 			w.release(scope)
 			if b = w.end(b.ID); b.State != record.Completed {
@@ -135,13 +138,13 @@ func TestHoldOnAStoragePlace(t *testing.T) {
 	scope := job.Scope{Kind: record.JobKind, State: record.Storing, Tag: PlaceTag("array1")}
 	w.hold(scope, never)
 	waits := w.submit(Submission{}, "a map")
-	if b := w.end(w.submit(Submission{Profile: "books"}, "a book").ID); b.State != record.Completed {
-		t.Errorf("the other place: got %s", b.State)
+	if b := w.end(w.submit(Submission{Profile: "books"}, "a text").ID); b.State != record.Completed {
+		t.Errorf("the other location: got %s", b.State)
 	}
 	j := w.children(waits.ID, 1)[0]
 	w.until(j.ID, func(j *job.Job) bool { return j.State == record.Storing && !j.Claimed() })
 	if got := w.holder(j.ID); got != "kind=ingest.job state=Storing place=array1 is on hold: flood" {
-		t.Errorf("why says %q", got)
+		t.Errorf("why gives %q", got)
 	}
 	w.release(scope)
 	if b := w.end(waits.ID); b.State != record.Completed {

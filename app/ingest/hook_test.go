@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/webhook"
@@ -30,7 +31,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// ear is a receiver of notifications: it verifies each and keeps what it took. It answers as it is told, 200 without.
+// ear is a receiver of notifications: it verifies each and keeps what it took. It answers as its function does, 200
+// without.
 type ear struct {
 	*httptest.Server
 	t       *testing.T
@@ -65,7 +67,8 @@ func (e *ear) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.calls++
 	id, err := webhook.Verify(r.Header, body, time.Now(), e.secrets...)
 	var n Notice
-	if err = errors.Join(err, json.Unmarshal(body, &n)); err != nil || n.Timestamp.IsZero() || strings.Contains(id, ".") {
+	if err = errors.Join(err, json.Unmarshal(body, &n)); err != nil || n.Timestamp.IsZero() ||
+		strings.Contains(id, ".") {
 		e.t.Errorf("%s: %v in %s", id, err, body)
 	}
 	e.taken[id] = append(e.taken[id], n)
@@ -121,7 +124,8 @@ func secretFile(t *testing.T, secret string) string {
 func hooked(t *testing.T, e *ear, secret string, events ...string) profile.Profile {
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
-	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", SecretFile: secretFile(t, secret), Events: events}}
+	p.Webhooks = []profile.Webhook{{Name: "ear", URL: e.URL + "/hook", SecretFile: secretFile(t, secret),
+		Events: events}}
 	return p
 }
 
@@ -134,7 +138,8 @@ func TestHooksTellOfBatches(t *testing.T) {
 	s.put("two.checkm", s.manifest("late.txt"))
 	s.answer("late.txt", http.NotFound)
 	w := start(t, hooked(t, e, secret))
-	r := w.ingest(Submission{Filename: "b.checkm"}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
+	r := w.ingest(Submission{Filename: "b.checkm"},
+		manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
 	e.await(4)
 	want := map[string]int{"batch.queued": 1, "job.completed": 1, "job.failed": 1, "batch.failed": 1}
 	if diff := cmp.Diff(want, e.types()); diff != "" {
@@ -146,7 +151,8 @@ func TestHooksTellOfBatches(t *testing.T) {
 		if !strings.HasPrefix(id, string(n.Data.ID)+"/") || len(notices) != 1 {
 			t.Errorf("%s: got %+v", id, notices)
 		}
-		if n.Type == "job.failed" && (n.Data.State != record.Failed || n.Data.Cause != CauseNotFound || n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
+		if n.Type == "job.failed" && (n.Data.State != record.Failed || n.Data.Cause != CauseNotFound ||
+			n.Data.Parent != r.Batch || n.Data.Outcome != lifecycle.Failed) {
 			t.Errorf("got %+v", n.Data)
 		}
 		if n.Type == "job.completed" && (n.Data.State != record.Completed || len(n.Data.Data) == 0) {
@@ -169,20 +175,24 @@ func TestHooksTellOfBatches(t *testing.T) {
 	w.end(r.Batch)
 	e.await(4)
 	want = map[string]int{
-		"batch.queued": 1, "job.completed": 2, "job.failed": 1, "batch.failed": 1, "job.retried": 1, "batch.updated": 1, "batch.completed": 1,
+		"batch.queued": 1, "job.completed": 2, "job.failed": 1, "batch.failed": 1, "job.retried": 1, "batch.updated": 1,
+		"batch.completed": 1,
 	}
 	if diff := cmp.Diff(want, e.types()); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Batch, Event: record.Delete,
+		By: lifecycle.Operator, Actor: "op",
+		Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
-	for e.types()["batch.deleted"] == 0 { // its jobs may go with it, and are told of too
+	for e.types()["batch.deleted"] == 0 { // its jobs may go with it, and are reported too
 		e.await(1)
 	}
 }
 
-// TestHooksTellWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook that wants only some.
+// TestHooksTellWhatNoStepCaused: a hold that puts aside, a release, a person who stops a job, a hook of some events
+// only.
 func TestHooksTellWhatNoStepCaused(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
@@ -210,28 +220,30 @@ func TestHooksTellWhatNoStepCaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.await(3)
-	if diff := cmp.Diff(map[string]int{"job.held": 1, "job.released": 1, "job.failed": 1, "batch.failed": 1}, e.types()); diff != "" {
+	if diff := cmp.Diff(map[string]int{"job.held": 1, "job.released": 1, "job.failed": 1, "batch.failed": 1},
+		e.types()); diff != "" {
 		t.Error(diff)
 	}
 }
 
 // TestEventsAreKnown holds the table of transitions against the list that a profile may choose from.
 func TestEventsAreKnown(t *testing.T) {
-	told := map[string]bool{}
-	for kind, life := range map[job.Kind]*lifecycle.Table{record.BatchKind: record.BatchLife, record.JobKind: record.JobLife} {
+	reported := map[string]bool{}
+	for kind, life := range map[job.Kind]*lifecycle.Table{record.BatchKind: record.BatchLife,
+		record.JobKind: record.JobLife} {
 		for _, stage := range life.Stages() {
 			for _, a := range stage.Transitions {
 				for _, to := range append([]lifecycle.State{a.To}, a.States...) {
 					j := job.Job{Kind: kind, Position: lifecycle.Position{State: stage.State}}
 					for _, typ := range happened(&j, &job.Change{Event: a.Event, To: lifecycle.Position{State: to}}) {
-						told[typ] = true
+						reported[typ] = true
 					}
 				}
 			}
 		}
 	}
 	var all []string
-	for typ := range told {
+	for typ := range reported {
 		all = append(all, typ)
 	}
 	want := profile.Events()
@@ -253,7 +265,7 @@ func (l *leaping) Now() time.Time { return l.Clock.Now().Add(time.Duration(l.ahe
 func (l *leaping) leap(d time.Duration) { l.ahead.Add(int64(d)) }
 
 // startLeaping is start with a clock of the test's.
-func startLeaping(t *testing.T, o Options) (*world, *leaping) {
+func startLeaping(t *testing.T, o Options) (*harness, *leaping) {
 	t.Helper()
 	clock := &leaping{Clock: clock.System()}
 	a, err := New(o)
@@ -261,7 +273,8 @@ func startLeaping(t *testing.T, o Options) (*world, *leaping) {
 		t.Fatal(err)
 	}
 	store := mem.New()
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Clock: clock, Attempts: 4})
+	e, err := engine.New(store, a.Works(),
+		engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Clock: clock, Attempts: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,11 +288,11 @@ func startLeaping(t *testing.T, o Options) (*world, *leaping) {
 			t.Error(err)
 		}
 	})
-	return &world{App: a, t: t, dir: o.Dir, store: store, e: e}, clock
+	return &harness{App: a, t: t, dir: o.Dir, store: store, e: e}, clock
 }
 
 // settled waits until no notification of a job is on its way, and gives them.
-func (w *world) settled(id job.ID, want string) []Delivery {
+func (w *harness) settled(id job.ID, want string) []Delivery {
 	w.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		all, err := w.Deliveries(w.t.Context(), DeliveryQuery{Job: id})
@@ -292,12 +305,12 @@ func (w *world) settled(id job.ID, want string) []Delivery {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("got %+v", all)
 		}
-		<-time.After(2 * time.Millisecond) // the outbox tells nobody
+		<-time.After(2 * time.Millisecond) // the outbox notifies no test
 	}
 }
 
 // tried waits until the one notification of a job has been tried so often, in all its replays.
-func (w *world) tried(id job.ID, n int) {
+func (w *harness) tried(id job.ID, n int) {
 	w.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		all, err := w.Deliveries(w.t.Context(), DeliveryQuery{Job: id})
@@ -307,7 +320,7 @@ func (w *world) tried(id job.ID, n int) {
 		if len(all) == 1 && len(all[0].Tried) == n {
 			return
 		}
-		<-time.After(2 * time.Millisecond) // the outbox tells nobody
+		<-time.After(2 * time.Millisecond) // the outbox notifies no test
 	}
 }
 
@@ -333,12 +346,14 @@ func TestHookIsTriedAgain(t *testing.T) {
 	w.tried(b.ID, 2)
 	clock.leap(time.Hour) // more than the usual five minutes, less than was asked for
 	d := w.settled(b.ID, HookPending)
-	if len(d) != 1 || d[0].Attempts != 2 || len(d[0].Tried) != 2 || !strings.Contains(d[0].Error, "503") || d[0].Payload != nil {
+	if len(d) != 1 || d[0].Attempts != 2 || len(d[0].Tried) != 2 || !strings.Contains(d[0].Error, "503") ||
+		d[0].Payload != nil {
 		t.Errorf("got %+v", d)
 	}
 	clock.leap(2 * time.Hour)
 	d = w.settled(b.ID, HookDelivered)
-	if len(d[0].Tried) != 3 || d[0].Tried[2].Error != "" || d[0].Error != "" || d[0].Host != strings.TrimPrefix(e.URL, "http://") || !d[0].Due.IsZero() {
+	if len(d[0].Tried) != 3 || d[0].Tried[2].Error != "" || d[0].Error != "" ||
+		d[0].Host != strings.TrimPrefix(e.URL, "http://") || !d[0].Due.IsZero() {
 		t.Errorf("got %+v", d)
 	}
 	e.mu.Lock()
@@ -353,7 +368,8 @@ func TestHookIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestHookIsGivenUpAndReplayed: 410 at once, others after all tries; a replay has the same id, a reason, and stands in the audit list.
+// TestHookIsGivenUpAndReplayed: 410 at once, others after all tries; a replay has the same id, a reason, and stands in
+// the audit list.
 func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
@@ -363,11 +379,13 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(t, e, secret, "batch.completed")))
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
 	d := w.settled(b.ID, HookGivenUp)[0]
-	if d.Attempts != 1 || !strings.Contains(d.Error, "410") || !strings.Contains(d.Error, "take the hook out of profile test") {
+	if d.Attempts != 1 || !strings.Contains(d.Error, "410") ||
+		!strings.Contains(d.Error, "remove the hook from profile test") {
 		t.Errorf("got %+v", d)
 	}
 	for name, r := range map[string]Replay{
-		"no reason": {Keys: []string{d.Key}}, "nothing": {Note: "x"}, "both": {Keys: []string{d.Key}, Failed: true, Note: "x"},
+		"no reason": {Keys: []string{d.Key}}, "nothing": {Note: "x"}, "both": {Keys: []string{d.Key}, Failed: true,
+			Note: "x"},
 		"since": {Keys: []string{d.Key}, Since: time.Now(), Note: "x"}, "many": {Keys: make([]string, 1001), Note: "x"},
 	} {
 		r.Actor = "op"
@@ -375,7 +393,8 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if _, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key, d.Key + "x"}, Actor: "op", Note: "x"}); job.KindOf(err) != job.NotFound {
+	if _, err := w.Replay(t.Context(),
+		Replay{Keys: []string{d.Key, d.Key + "x"}, Actor: "op", Note: "x"}); job.KindOf(err) != job.NotFound {
 		t.Errorf("an unknown key: got %v", err)
 	}
 	if got := w.settled(b.ID, HookGivenUp)[0]; got.Status != HookGivenUp {
@@ -383,11 +402,13 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	}
 
 	status.Store(500)
-	if keys, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key}, Actor: "op", Note: "mended"}); err != nil || !slices.Equal(keys, []string{d.Key}) {
+	if keys, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key}, Actor: "op", Note: "mended"}); err != nil ||
+		!slices.Equal(keys, []string{d.Key}) {
 		t.Errorf("got %v, %v", keys, err)
 	}
 	w.tried(b.ID, 2)
-	if _, err := w.Replay(t.Context(), Replay{Keys: []string{d.Key}, Actor: "op", Note: "again"}); job.KindOf(err) != job.Refused {
+	if _, err := w.Replay(t.Context(),
+		Replay{Keys: []string{d.Key}, Actor: "op", Note: "again"}); job.KindOf(err) != job.Refused {
 		t.Errorf("still on its way: got %v", err)
 	}
 	for n := range 3 {
@@ -398,10 +419,12 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		t.Errorf("got %+v", d)
 	}
 	status.Store(204)
-	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Since: clock.Now().Add(time.Hour), Actor: "op", Note: "later ones"}); err != nil || len(keys) != 0 {
+	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Since: clock.Now().Add(time.Hour), Actor: "op",
+		Note: "later ones"}); err != nil || len(keys) != 0 {
 		t.Errorf("got %v, %v", keys, err)
 	}
-	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Actor: "op", Note: "all"}); err != nil || len(keys) != 1 {
+	if keys, err := w.Replay(t.Context(), Replay{Failed: true, Actor: "op", Note: "all"}); err != nil ||
+		len(keys) != 1 {
 		t.Errorf("got %v, %v", keys, err)
 	}
 	w.settled(b.ID, HookDelivered)
@@ -413,13 +436,14 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		t.Errorf("got %+v, %v", one, err)
 	}
 	entries := w.audit()
-	if n := len(entries); n != 2 || entries[0].Event != "replay" || entries[0].Note != "mended" || entries[1].Object != d.Key {
+	if n := len(entries); n != 2 || entries[0].Event != "replay" || entries[0].Note != "mended" ||
+		entries[1].Object != d.Key {
 		t.Errorf("got %+v", entries)
 	}
 }
 
 // audit gives the audit list without what people did to jobs.
-func (w *world) audit() []job.Audit {
+func (w *harness) audit() []job.Audit {
 	w.t.Helper()
 	all, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
 	if err != nil {
@@ -428,7 +452,8 @@ func (w *world) audit() []job.Audit {
 	return slices.DeleteFunc(all, func(a job.Audit) bool { return a.Job != "" })
 }
 
-// TestHookIsGuarded: a private address is not called unless the profile allows it. The control is every other test here.
+// TestHookIsGuarded: a private address is not called unless the profile allows it. The control is every other test
+// here.
 func TestHookIsGuarded(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
@@ -459,7 +484,8 @@ func TestPing(t *testing.T) {
 	secret := newSecret(t)
 	e := newEar(t, secret)
 	p := hooked(t, e, secret, "job.failed")
-	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/", SecretFile: secretFile(t, secret)})
+	p.Webhooks = append(p.Webhooks, profile.Webhook{Name: "nobody", URL: "http://127.0.0.1:1/",
+		SecretFile: secretFile(t, secret)})
 	w := start(t, p)
 	pings, err := w.Ping(t.Context(), "test", "", "op", "")
 	if err != nil || len(pings) != 2 || pings[0].Error != "" || pings[1].Error == "" || e.types()["ping"] != 1 {
@@ -478,23 +504,24 @@ func TestPing(t *testing.T) {
 	}
 }
 
-// TestDeathTellsOnce kills the process after every call of the store in the life of a batch, and lets another process go on: every event is told at
-// least once, always under one id. (Death before a call is death after the one before it.)
-func TestDeathTellsOnce(t *testing.T) {
+// TestCrashNotifiesOnce kills the process after every call of the store in the life of a batch, and lets another
+// process go on: every event is reported at least once, always under one id. (Death before a call is death after the
+// one before it.)
+func TestCrashNotifiesOnce(t *testing.T) {
 	secret := newSecret(t)
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Filename: "f.txt"}
-	whole := newMortal(mem.New(), 0, false)
+	whole := newCrashing(mem.New(), 0, false)
 	e := newEar(t, secret)
 	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
 	calls := whole.calls + 4 // its last notifications were perhaps not settled
 	t.Logf("the life of the batch has %d calls", calls)
 	want := map[string]int{"batch.queued": 1, "job.completed": 1, "batch.completed": 1}
-	for at := 0; at <= calls; at++ { // nobody dies at 0, which is the control
+	for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			t.Parallel()
 			e := newEar(t, secret)
-			m := newMortal(mem.New(), at, true)
+			m := newCrashing(mem.New(), at, true)
 			o := options(t, t.TempDir(), hooked(t, e, secret))
 			live(t, m, o, sub, "text")
 			w := startOn(t, m.Store, o)

@@ -17,12 +17,13 @@ import (
 
 // refusedNames are file names that no manifest, archive or form may bring in.
 var refusedNames = []string{
-	"../x", "a/../../x", "/etc/passwd", "..", ".", "a/..", `..\x`, `a\b`, "C:x", "c:/x", "a//b", "CON", "nul.txt", "com1", "a\u202egpj.exe",
+	"../x", "a/../../x", "/etc/passwd", "..", ".", "a/..", `..\x`, `a\b`, "C:x", "c:/x", "a//b", "CON", "nul.txt",
+	"com1", "a\u202egpj.exe",
 	"a\x01b", "...", " ", "\uff0e\uff0e/x", "a/\u2025/x", strings.Repeat("n", 256), strings.Repeat("d/", 2100) + "x",
 }
 
 // clearly fails the test unless the only job failed with a cause word, a message and no panic, and nothing is stored.
-func (w *world) clearly(r report.Batch, want ...string) {
+func (w *harness) clearly(r report.Batch, want ...string) {
 	w.t.Helper()
 	if r.State != record.Failed || len(r.Jobs) != 1 {
 		w.t.Fatalf("got %s", r.Text())
@@ -42,14 +43,16 @@ func TestHostileNamesInManifests(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	w := start(t)
 	for _, name := range refusedNames {
-		r := w.ingest(Submission{Type: TypeObjectManifest}, manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | "+name))
+		r := w.ingest(Submission{Type: TypeObjectManifest},
+			manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | "+name))
 		if name == " " { // an empty field: the name is that of the URL
 			if r.State != record.Completed {
 				t.Errorf("control: got %s", r.Text())
 			}
 			continue
 		}
-		if r.State != record.Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseUnsafeName && r.Jobs[0].Cause != CauseCorruptManifest) {
+		if r.State != record.Failed || len(r.Jobs) != 1 ||
+			(r.Jobs[0].Cause != CauseUnsafeName && r.Jobs[0].Cause != CauseCorruptManifest) {
 			t.Errorf("%q: got %s", name, r.Text())
 		}
 	}
@@ -74,12 +77,14 @@ func TestHostileNamesInZips(t *testing.T) {
 func TestNamesThatCollide(t *testing.T) {
 	s := newSite(t, map[string]string{"a": "1", "b": "2"})
 	for what, names := range map[string][2]string{
-		"same": {"x.txt", "x.txt"}, "case": {"x.txt", "X.TXT"}, "form": {"caf\u00e9", "cafe\u0301"}, "file and folder": {"x", "x/y"}, "dots": {"x", "x."},
+		"same": {"x.txt", "x.txt"}, "case": {"x.txt", "X.TXT"}, "form": {"caf\u00e9",
+			"cafe\u0301"}, "file and folder": {"x", "x/y"}, "dots": {"x", "x."},
 	} {
 		w := start(t)
 		w.clearly(w.ingest(Submission{Type: TypeObjectManifest}, manifest("mrt-ingest-manifest",
 			s.URL+"/a |  |  |  |  | "+names[0], s.URL+"/b |  |  |  |  | "+names[1])), CauseDuplicateName)
-		w.clearly(w.ingest(Submission{Filename: "x.zip"}, zipOf(t, names[0], "1", names[1], "2")), CauseDuplicateName, CauseCorruptArchive)
+		w.clearly(w.ingest(Submission{Filename: "x.zip"}, zipOf(t, names[0], "1", names[1], "2")), CauseDuplicateName,
+			CauseCorruptArchive)
 		if t.Failed() {
 			t.Fatal(what)
 		}
@@ -89,15 +94,18 @@ func TestNamesThatCollide(t *testing.T) {
 func TestHostileArchives(t *testing.T) {
 	bomb := gzipOf(t, strings.Repeat("\x00", 8<<20))
 	for name, c := range map[string]struct{ file, text, want string }{
-		"symbolic link": {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "a/b"}}, "x"), CauseUnsafeArchive},
-		"hard link":     {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "../../lock"}}, ""), CauseUnsafeArchive},
-		"device":        {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeChar}}, ""), CauseUnsafeArchive},
-		"set-id":        {"x.tar", tarOf(t, []tar.Header{{Name: "a", Mode: 0o4755}}, "x"), CauseUnsafeArchive},
-		"bomb":          {"x.gz", bomb, CauseUnsafeArchive},
-		"not a zip":     {"x.zip", "hello", CauseCorruptArchive},
-		"not a tar.gz":  {"x.tgz", gzipOf(t, "hello"), CauseCorruptArchive},
-		"seven files":   {"x.zip", zipOf(t, "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", ""), CauseTooLarge},
-		"many bytes":    {"x.zip", zipOf(t, "1", strings.Repeat("0123456789", 50_000)), CauseTooLarge},
+		"symbolic link": {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeSymlink, Linkname: "/etc"},
+			{Name: "a/b"}}, "x"), CauseUnsafeArchive},
+		"hard link": {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeLink, Linkname: "../../lock"}},
+			""), CauseUnsafeArchive},
+		"device":       {"x.tar", tarOf(t, []tar.Header{{Name: "a", Typeflag: tar.TypeChar}}, ""), CauseUnsafeArchive},
+		"set-id":       {"x.tar", tarOf(t, []tar.Header{{Name: "a", Mode: 0o4755}}, "x"), CauseUnsafeArchive},
+		"bomb":         {"x.gz", bomb, CauseUnsafeArchive},
+		"not a zip":    {"x.zip", "hello", CauseCorruptArchive},
+		"not a tar.gz": {"x.tgz", gzipOf(t, "hello"), CauseCorruptArchive},
+		"seven files": {"x.zip", zipOf(t, "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", ""),
+			CauseTooLarge},
+		"many bytes": {"x.zip", zipOf(t, "1", strings.Repeat("0123456789", 50_000)), CauseTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,10 +127,14 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	port := s.URL[strings.LastIndex(s.URL, ":")+1:]
 	urls := []string{
-		s.URL + "/a.txt", "http://localhost:" + port + "/a.txt", "http://127.1:" + port + "/a.txt", "http://2130706433:" + port + "/a.txt",
-		"http://0x7f000001/a", "http://[::1]:" + port + "/a", "http://[::ffff:127.0.0.1]:" + port + "/a", "http://169.254.169.254/latest/meta-data",
-		"http://10.0.0.1/a", "http://192.168.1.1/a", "http://172.16.0.1/a", "http://100.64.0.1/a", "http://0.0.0.0:" + port + "/a",
-		"http://[fd00::1]/a", "http://[64:ff9b::7f00:1]/a", "file:///etc/passwd", "ftp://127.0.0.1/a", "gopher://127.0.0.1/a",
+		s.URL + "/a.txt", "http://localhost:" + port + "/a.txt", "http://127.1:" + port +
+			"/a.txt", "http://2130706433:" + port + "/a.txt",
+		"http://0x7f000001/a", "http://[::1]:" + port + "/a", "http://[::ffff:127.0.0.1]:" + port +
+			"/a", "http://169.254.169.254/latest/meta-data",
+		"http://10.0.0.1/a", "http://192.168.1.1/a", "http://172.16.0.1/a", "http://100.64.0.1/a", "http://0.0.0.0:" +
+			port + "/a",
+		"http://[fd00::1]/a", "http://[64:ff9b::7f00:1]/a", "file:///etc/passwd", "ftp://127.0.0.1/a",
+		"gopher://127.0.0.1/a",
 		"http://127.0.0.1:22/a", "http://user:pw@127.0.0.1:" + port + "/a",
 	}
 	for _, u := range urls {
@@ -135,7 +147,8 @@ func TestAddressesThatAreRefused(t *testing.T) {
 			if r.State == record.Failed && len(r.Jobs) == 0 && strings.HasPrefix(u, "gopher:") {
 				continue // refused with the batch: no manifest may name it
 			}
-			if r.State != record.Failed || len(r.Jobs) != 1 || (r.Jobs[0].Cause != CauseRefused && r.Jobs[0].Cause != CauseCorruptManifest) {
+			if r.State != record.Failed || len(r.Jobs) != 1 ||
+				(r.Jobs[0].Cause != CauseRefused && r.Jobs[0].Cause != CauseCorruptManifest) {
 				t.Errorf("%s in %s: got %s", u, c.typ, r.Text())
 			}
 		}
@@ -154,7 +167,8 @@ func TestRedirectsToRefusedAddresses(t *testing.T) {
 		name := fmt.Sprintf("r%d", i)
 		s.answer(name, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) })
 		w := start(t)
-		w.clearly(w.ingest(Submission{}, manifest("mrt-ingest-manifest", s.URL+"/"+name+" |  |  |  |  | a.txt")), CauseRefused)
+		w.clearly(w.ingest(Submission{}, manifest("mrt-ingest-manifest", s.URL+"/"+name+" |  |  |  |  | a.txt")),
+			CauseRefused)
 	}
 }
 
@@ -184,7 +198,8 @@ func TestServersThatLie(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			w := start(t, p)
-			w.clearly(w.ingest(Submission{Type: TypeObjectManifest}, manifest("mrt-ingest-manifest", s.URL+"/"+row)), want)
+			w.clearly(w.ingest(Submission{Type: TypeObjectManifest}, manifest("mrt-ingest-manifest", s.URL+"/"+row)),
+				want)
 		})
 	}
 }

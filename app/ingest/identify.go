@@ -4,19 +4,23 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/job"
 )
 
-// identify gets the object's ARK: the inventory knows it by job, primary id or local id, or mints it. It is asked again after a crash and
-// gives the same. While a service mints, the local ids are locked.
-func (t *task) identify(ctx context.Context, p *profile.Profile, primary string, local []string) (inventory.Name, error) {
+// identify gets the object's ARK: the inventory has it by job, primary id or local id, or mints it. It is asked again
+// after a crash and gives the same. While a service mints, the local ids are locked.
+func (t *task) identify(ctx context.Context, p *profile.Profile, primary string, local []string) (inventory.Name,
+	error) {
 	c := inventory.Claim{
 		Owner: p.Owner, Given: primary, LocalIDs: local, Template: p.Minter.NOID(), Stored: t.storedAnywhere(p.Storage),
 		Depositor: t.spec.Submitter, Profile: p.ID, Permit: t.app.Permit(t.spec.Bound),
@@ -42,7 +46,8 @@ func (t *task) identify(ctx context.Context, p *profile.Profile, primary string,
 	return n, t.waitFor(t.again(err))
 }
 
-// mintOutside asks the profile's minter by POST. The job is the idempotency key, so that a lost answer costs no second identifier.
+// mintOutside asks the profile's minter by POST. The job is the idempotency key, so that a lost answer costs no second
+// identifier.
 func (t *task) mintOutside(ctx context.Context, p *profile.Profile) (string, error) {
 	body, err := json.Marshal(map[string]string{"job": string(t.Job().ID), "profile": p.ID, "owner": p.Owner})
 	if err != nil {
@@ -68,7 +73,8 @@ func (t *task) mintOutside(ctx context.Context, p *profile.Profile) (string, err
 		return "", &errCaused{cause: CauseMinter, again: true, err: err}
 	}
 	if answer.StatusCode/100 != 2 {
-		return "", &errCaused{cause: CauseMinter, again: passing(answer.StatusCode), err: fmt.Errorf("the minter answers %s", answer.Status)}
+		return "", &errCaused{cause: CauseMinter, again: passing(answer.StatusCode),
+			err: fmt.Errorf("the minter answers %s", answer.Status)}
 	}
 	ark, err := noid.ParseARK(mintedARK(text))
 	if err != nil {
@@ -91,11 +97,54 @@ func mintedARK(text []byte) string {
 	return strings.TrimSpace(string(text))
 }
 
-// passing tells whether a later call may be answered otherwise.
+// passing reports whether a later call may be answered otherwise.
 func passing(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
 		return true
 	}
 	return status >= 500
+}
+
+// Permit limits what is done for the owner of a user token to the objects that it deposited, and to those of the
+// profiles that name it among their updaters. An empty user has no limit.
+func (a *App) Permit(user string) Permit {
+	p := Permit{User: user}
+	if user == "" {
+		return p
+	}
+	for _, id := range a.options.Profiles.IDs() {
+		if one, ok := a.options.Profiles.Get(id); ok && one.Updates(user) {
+			p.Profiles = append(p.Profiles, one.ID)
+		}
+	}
+	return p
+}
+
+// mayUpdate refuses a submission that names an object which the user may not update, in the words for an object that
+// does not exist. Identifiers in the payload are checked by the job.
+func (a *App) mayUpdate(ctx context.Context, user string, p *profile.Profile, s *Submission) error {
+	err := a.inventory.Permitted(ctx, a.Permit(user), p.Owner, s.PrimaryID, s.LocalIDs)
+	if errors.Is(err, inventory.ErrUnknown) {
+		return job.Errorf(job.NotFound, "submit", "", "%w", err)
+	}
+	return err
+}
+
+// permitted is what a user sees of the profiles: those that it may submit under.
+type permitted struct {
+	profile.Source
+	user string
+}
+
+func (p permitted) Get(id string) (*profile.Profile, bool) {
+	one, ok := p.Source.Get(id)
+	if !ok || p.user != "" && !one.Submits(p.user) {
+		return nil, false
+	}
+	return one, true
+}
+
+func (p permitted) IDs() []string {
+	return slices.DeleteFunc(slices.Clone(p.Source.IDs()), func(id string) bool { _, ok := p.Get(id); return !ok })
 }

@@ -24,10 +24,11 @@ import (
 const crowd = 50
 
 // together lets a crowd bring one new local id at once, and gives the ARKs that their objects got.
-func together(t *testing.T, p profile.Profile, change func(*App)) (w *world, arks map[string]int) {
+func together(t *testing.T, p profile.Profile, change func(*App)) (w *harness, arks map[string]int) {
 	t.Helper()
-	pass := func(context.Context, *engine.Run) error { return nil } // what comes after Processing is not looked at
-	w = begin(t, options(t, t.TempDir(), p), clock.System(), change, map[lifecycle.State]engine.Step{record.Storing: pass, record.Recording: pass})
+	pass := func(context.Context, *engine.Run) error { return nil } // what comes after Processing does not matter
+	w = begin(t, options(t, t.TempDir(), p), clock.System(), change,
+		map[lifecycle.State]engine.Step{record.Storing: pass, record.Recording: pass})
 	batches := make([]job.ID, crowd)
 	var all sync.WaitGroup
 	for i := range batches {
@@ -71,19 +72,21 @@ func TestCrowdAtAnOutsideMinterMintsOnce(t *testing.T) {
 	}
 }
 
-// unreserved looks local ids up but does not lock them, and waits until a crowd has looked: what a lookup without a lock is worth.
+// unreserved reads local ids but does not lock them, and waits until many have read them: the result of a lookup
+// without a lock.
 type unreserved struct {
 	locker
 	looked sync.WaitGroup
 }
 
 func (u *unreserved) Name(_ context.Context, c inventory.Claim) (inventory.Name, error) {
-	u.looked.Done() // nobody has settled anything yet: it is a new local id to all of them
+	u.looked.Done() // no job has settled anything yet: it is a new local id to all of them
 	u.looked.Wait()
 	return inventory.Name{}, nil
 }
 
-func (u *unreserved) Settle(ctx context.Context, c inventory.Claim, _ []inventory.Lock, ark string) (inventory.Name, error) {
+func (u *unreserved) Settle(ctx context.Context, c inventory.Claim, _ []inventory.Lock, ark string) (inventory.Name,
+	error) {
 	return u.locker.Settle(ctx, c, nil, ark)
 }
 
@@ -95,12 +98,14 @@ func TestCrowdWithoutTheLock(t *testing.T) {
 		u.looked.Add(crowd)
 		a.locks = u
 	})
-	if _, _, minted, err := w.inventory.Counts(t.Context()); err != nil || minted < 2 || len(arks) < 2 || len(m.minted) < 2 {
+	if _, _, minted, err := w.inventory.Counts(t.Context()); err != nil || minted < 2 || len(arks) < 2 ||
+		len(m.minted) < 2 {
 		t.Errorf("got only %d identifiers, %v", minted, err)
 	}
 }
 
-// TestDeathBetweenMintAndSettle kills the process after the minter answered and before the answer is kept, and again after it was kept.
+// TestDeathBetweenMintAndSettle kills the process after the minter answered and before the answer is kept, and again
+// after it was kept.
 func TestDeathBetweenMintAndSettle(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		t.Run(fmt.Sprintf("after=%t", after), func(t *testing.T) {
@@ -110,10 +115,11 @@ func TestDeathBetweenMintAndSettle(t *testing.T) {
 			r.o = options(t, t.TempDir(), newMinter(t, m))
 			sub := Submission{Profile: "test", Submitter: "ann", Key: "k", LocalIDs: []string{"l1", "l2"}}
 			store := mem.New()
-			dying := newMortal(store, 1<<30, false)
+			dying := newCrashing(store, 1<<30, false)
 			var once sync.Once
 			settle := func(a *App) {
-				a.locks = &dyingSettle{locker: a.locks, die: func() { once.Do(func() { close(dying.dead) }) }, after: after}
+				a.locks = &dyingSettle{locker: a.locks, die: func() { once.Do(func() { close(dying.dead) }) },
+					after: after}
 			}
 			liveWith(t, dying, r.o, sub, settle)
 			w := startOn(t, store, r.o)
@@ -136,14 +142,15 @@ func TestDeathBetweenMintAndSettle(t *testing.T) {
 	}
 }
 
-// dyingSettle dies before or after an identifier is settled.
+// dyingSettle crashes before or after an identifier is settled.
 type dyingSettle struct {
 	locker
 	die   func()
 	after bool
 }
 
-func (d *dyingSettle) Settle(ctx context.Context, c inventory.Claim, locks []inventory.Lock, ark string) (inventory.Name, error) {
+func (d *dyingSettle) Settle(ctx context.Context, c inventory.Claim, locks []inventory.Lock,
+	ark string) (inventory.Name, error) {
 	if d.after {
 		if _, err := d.locker.Settle(ctx, c, locks, ark); err != nil {
 			return inventory.Name{}, err
@@ -154,8 +161,8 @@ func (d *dyingSettle) Settle(ctx context.Context, c inventory.Claim, locks []inv
 	return inventory.Name{}, ctx.Err()
 }
 
-// liveWith runs an application that a test has changed until it dies.
-func liveWith(t *testing.T, m *mortal, o Options, s Submission, change func(*App)) {
+// liveWith runs an application that a test has changed until it crashes.
+func liveWith(t *testing.T, m *crashing, o Options, s Submission, change func(*App)) {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -175,7 +182,7 @@ func liveWith(t *testing.T, m *mortal, o Options, s Submission, change func(*App
 	}
 	<-m.dead
 	m.mu.Lock()
-	m.at = m.calls // whatever the dying step still wants to commit is lost
+	m.at = m.calls // whatever the crashing step would still commit is lost
 	m.mu.Unlock()
 	kill()
 	select {
@@ -194,24 +201,29 @@ func TestReasonsOfIdentity(t *testing.T) {
 	w := start(t, testProfile(), other)
 	a := w.one(Submission{LocalIDs: []string{"l1"}}, "a")
 	b := w.one(Submission{LocalIDs: []string{"l2"}}, "b")
-	c := w.one(Submission{Profile: "other", LocalIDs: []string{"l1"}}, "c") // the same local id of another owner is another one
+	// the same local id of another owner is another one
+	c := w.one(Submission{Profile: "other", LocalIDs: []string{"l1"}}, "c")
 	if a.ARK == b.ARK || a.ARK == c.ARK {
 		t.Fatalf("got %s, %s, %s", a.ARK, b.ARK, c.ARK)
 	}
 	for name, s := range map[string]Submission{
-		"local ID and primary ID mapping is incorrect: local id l1 is " + a.ARK: {PrimaryID: b.ARK, LocalIDs: []string{"l1"}},
-		"mapping is incorrect: local id l2 is " + b.ARK:                         {PrimaryID: "ark:/99999/fk4new", LocalIDs: []string{"l9", "l2"}},
+		"local ID and primary ID mapping is incorrect: local id l1 is " +
+			a.ARK: {PrimaryID: b.ARK, LocalIDs: []string{"l1"}},
+		"mapping is incorrect: local id l2 is " +
+			b.ARK: {PrimaryID: "ark:/99999/fk4new", LocalIDs: []string{"l9", "l2"}},
 		"of two objects": {LocalIDs: []string{"l1", "l2"}},
 		"another owner":  {PrimaryID: c.ARK},
 	} {
 		r := w.ingest(s, "x")
-		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers || j.FailedIn != record.Processing || !strings.Contains(j.Message, name) {
+		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers || j.FailedIn != record.Processing ||
+			!strings.Contains(j.Message, name) {
 			t.Errorf("%s: got %s", name, r.Text())
 		}
 	}
 	m := &minter{next: []string{"doi:10.5072/x"}}
 	w2 := start(t, newMinter(t, m))
-	if j := w2.ingest(Submission{}, "x").Jobs[0]; j.Cause != CauseBadIdentifier || !strings.Contains(j.Message, "the minter gave no ARK") {
+	if j := w2.ingest(Submission{}, "x").Jobs[0]; j.Cause != CauseBadIdentifier ||
+		!strings.Contains(j.Message, "the minter gave no ARK") {
 		t.Errorf("got %+v", j)
 	}
 	for _, ark := range []string{a.ARK, b.ARK, c.ARK} {
@@ -236,11 +248,13 @@ func TestSeveralLocalIDs(t *testing.T) {
 	if diff := cmp.Diff([]string{"l1", "l2", "l3", "l4"}, w.object(j.ARK).LocalIDs); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.files(j.ARK, "v2")["system/mrt-erc.txt"]; !strings.Contains(got, "where: l2") || !strings.Contains(got, "where: l4") {
+	if got := w.files(j.ARK, "v2")["system/mrt-erc.txt"]; !strings.Contains(got, "where: l2") ||
+		!strings.Contains(got, "where: l4") {
 		t.Errorf("got %s", got)
 	}
 	for _, id := range []string{"l1", "l2", "l3", "l4"} {
-		if all, err := w.Objects(t.Context(), ObjectQuery{LocalID: id}); err != nil || len(all) != 1 || all[0].ARK != j.ARK {
+		if all, err := w.Objects(t.Context(), ObjectQuery{LocalID: id}); err != nil || len(all) != 1 ||
+			all[0].ARK != j.ARK {
 			t.Errorf("%s: got %+v, %v", id, all, err)
 		}
 	}
@@ -249,7 +263,7 @@ func TestSeveralLocalIDs(t *testing.T) {
 	}
 }
 
-// TestSidecars has what each file of metadata says and who is heard first.
+// TestSidecars has the content of each file of metadata and their order.
 func TestSidecars(t *testing.T) {
 	ercText := "erc:\nwho: E who\nwhat: E what\nwhen: 1991\n"
 	dcText := `<dc xmlns="http://purl.org/dc/elements/1.1/"><title>D title</title><creator>D creator</creator><date>1992</date></dc>`
@@ -261,13 +275,20 @@ func TestSidecars(t *testing.T) {
 		files []string
 		want  [3]string
 	}{
-		"row":      {Submission{Title: "R", Creator: "R who", Date: "1990"}, []string{record.DublinCoreName, dcText, record.DataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
-		"erc":      {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText, record.ERCName, ercText}, [3]string{"E what", "E who", "1991"}},
-		"dc":       {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText}, [3]string{"C title", "C creator", "1993"}},
-		"dc alone": {Submission{Title: "R"}, []string{record.DublinCoreName, dcText}, [3]string{"D title", "D creator", "1992"}},
-		"nothing":  {Submission{Title: "R", Creator: "R who", Date: "1990"}, nil, [3]string{"R", "R who", "1990"}},
-		"datacite": {Submission{}, []string{record.DataCiteName, dataCiteText}, [3]string{"C title", "C creator", "1993"}},
-		"mixed":    {Submission{Date: "1990"}, []string{record.DataCiteName, dataCiteText, record.ERCName, "erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "x"}},
+		"row": {Submission{Title: "R", Creator: "R who", Date: "1990"},
+			[]string{record.DublinCoreName, dcText, record.DataCiteName, dataCiteText}, [3]string{"C title",
+				"C creator", "1993"}},
+		"erc": {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText,
+			record.ERCName, ercText}, [3]string{"E what", "E who", "1991"}},
+		"dc": {Submission{}, []string{record.DataCiteName, dataCiteText, record.DublinCoreName, dcText},
+			[3]string{"C title", "C creator", "1993"}},
+		"dc alone": {Submission{Title: "R"}, []string{record.DublinCoreName, dcText},
+			[3]string{"D title", "D creator", "1992"}},
+		"nothing": {Submission{Title: "R", Creator: "R who", Date: "1990"}, nil, [3]string{"R", "R who", "1990"}},
+		"datacite": {Submission{}, []string{record.DataCiteName, dataCiteText},
+			[3]string{"C title", "C creator", "1993"}},
+		"mixed": {Submission{Date: "1990"}, []string{record.DataCiteName, dataCiteText, record.ERCName,
+			"erc:\nwho: E who\nwhat: (:unkn)\nwhen: x\n"}, [3]string{"C title", "E who", "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.s.Filename = "c.zip"
@@ -295,7 +316,8 @@ func TestDataCiteIsWrittenWhenThereIsEnough(t *testing.T) {
 		s    Submission
 		want bool
 	}{
-		"all":        {Submission{Title: "T & <T>", Creator: "Lee, A.; Ray, B.", Date: "2009-05-01", LocalIDs: []string{"l1"}}, true},
+		"all": {Submission{Title: "T & <T>", Creator: "Lee, A.; Ray, B.", Date: "2009-05-01",
+			LocalIDs: []string{"l1"}}, true},
 		"no title":   {Submission{Creator: "C", Date: "2009"}, false},
 		"no creator": {Submission{Title: "T", Date: "2009"}, false},
 		"no date":    {Submission{Title: "T", Creator: "C"}, false},
@@ -311,9 +333,12 @@ func TestDataCiteIsWrittenWhenThereIsEnough(t *testing.T) {
 				return
 			}
 			for _, want := range []string{
-				`<identifier identifierType="ARK">` + j.ARK + `</identifier>`, `<creatorName>Lee, A.</creatorName>`, `<creatorName>Ray, B.</creatorName>`,
-				`<title>T &amp; &lt;T&gt;</title>`, `<publisher>library</publisher>`, `<publicationYear>2009</publicationYear>`,
-				`<date dateType="Created">2009-05-01</date>`, `<alternateIdentifier alternateIdentifierType="local">l1</alternateIdentifier>`,
+				`<identifier identifierType="ARK">` + j.ARK +
+					`</identifier>`, `<creatorName>Lee, A.</creatorName>`, `<creatorName>Ray, B.</creatorName>`,
+				`<title>T &amp; &lt;T&gt;</title>`, `<publisher>library</publisher>`,
+				`<publicationYear>2009</publicationYear>`,
+				`<date dateType="Created">2009-05-01</date>`,
+				`<alternateIdentifier alternateIdentifierType="local">l1</alternateIdentifier>`,
 			} {
 				if !strings.Contains(text, want) {
 					t.Errorf("%s is not in %s", want, text)
@@ -343,7 +368,8 @@ func TestHostileSidecars(t *testing.T) {
 	} {
 		for _, file := range []string{record.DublinCoreName, record.DataCiteName} {
 			j := w.one(Submission{Filename: "c.zip"}, zipOf(t, "data.txt", "x", file, text))
-			if len(j.Warnings) == 0 || !strings.HasPrefix(j.Warnings[0], file) || j.Title != "" || w.files(j.ARK, "v1")["producer/"+file] != text {
+			if len(j.Warnings) == 0 || !strings.HasPrefix(j.Warnings[0], file) || j.Title != "" ||
+				w.files(j.ARK, "v1")["producer/"+file] != text {
 				t.Errorf("%s in %s: got %q, %q", name, file, j.Title, j.Warnings)
 			}
 		}

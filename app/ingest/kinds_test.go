@@ -75,7 +75,7 @@ func gzipOf(t *testing.T, text string) string {
 }
 
 // produced are the depositor's files of a version.
-func (w *world) produced(ark, version string) map[string]string {
+func (w *harness) produced(ark, version string) map[string]string {
 	got := map[string]string{}
 	for name, text := range w.files(ark, version) {
 		if rest, ok := strings.CutPrefix(name, workdir.ProducerName+"/"); ok {
@@ -87,7 +87,8 @@ func (w *world) produced(ark, version string) map[string]string {
 
 func TestEveryKindOfSubmission(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
-	plainTar := tarOf(t, []tar.Header{{Name: "x/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "x/y.txt", Mode: 0o644}}, "why")
+	plainTar := tarOf(t, []tar.Header{{Name: "x/", Typeflag: tar.TypeDir, Mode: 0o755}, {Name: "x/y.txt", Mode: 0o644}},
+		"why")
 	s.put("o.checkm", s.manifest("a.txt", "b.txt"))
 	s.put("c.zip", zipOf(t, "in/z.txt", "zed"))
 	for name, c := range map[string]struct {
@@ -96,21 +97,31 @@ func TestEveryKindOfSubmission(t *testing.T) {
 		typ  string
 		want map[string]string
 	}{
-		"file":                  {Submission{Filename: "letter.txt"}, "dear", TypeFile, map[string]string{"letter.txt": "dear"}},
-		"file without a name":   {Submission{}, "dear", TypeFile, map[string]string{"payload": "dear"}},
-		"file that is named so": {Submission{Filename: "x.zip", Type: TypeFile}, "no zip", TypeFile, map[string]string{"x.zip": "no zip"}},
-		"zip":                   {Submission{Filename: "x.zip"}, zipOf(t, "a", "1", "d/b", "2"), TypeContainer, map[string]string{"a": "1", "d/b": "2"}},
-		"tar":                   {Submission{Filename: "x.tar"}, plainTar, TypeContainer, map[string]string{"x/y.txt": "why"}},
-		"tar.gz":                {Submission{Filename: "x.tar.gz"}, gzipOf(t, plainTar), TypeContainer, map[string]string{"x/y.txt": "why"}},
-		"tgz":                   {Submission{Filename: "x.tgz"}, gzipOf(t, plainTar), TypeContainer, map[string]string{"x/y.txt": "why"}},
-		"gz":                    {Submission{Filename: "x.txt.gz"}, gzipOf(t, "zipped"), TypeContainer, map[string]string{"x.txt": "zipped"}},
+		"file": {Submission{Filename: "letter.txt"}, "dear", TypeFile,
+			map[string]string{"letter.txt": "dear"}},
+		"file without a name": {Submission{}, "dear", TypeFile, map[string]string{"payload": "dear"}},
+		"file that is named so": {Submission{Filename: "x.zip", Type: TypeFile}, "no zip", TypeFile,
+			map[string]string{"x.zip": "no zip"}},
+		"zip": {Submission{Filename: "x.zip"}, zipOf(t, "a", "1", "d/b", "2"), TypeContainer,
+			map[string]string{"a": "1", "d/b": "2"}},
+		"tar": {Submission{Filename: "x.tar"}, plainTar, TypeContainer,
+			map[string]string{"x/y.txt": "why"}},
+		"tar.gz": {Submission{Filename: "x.tar.gz"}, gzipOf(t, plainTar), TypeContainer,
+			map[string]string{"x/y.txt": "why"}},
+		"tgz": {Submission{Filename: "x.tgz"}, gzipOf(t, plainTar), TypeContainer,
+			map[string]string{"x/y.txt": "why"}},
+		"gz": {Submission{Filename: "x.txt.gz"}, gzipOf(t, "zipped"), TypeContainer,
+			map[string]string{"x.txt": "zipped"}},
 		"object manifest": {Submission{Filename: "o.checkm"}, s.manifest("a.txt", "b.txt"), TypeObjectManifest,
 			map[string]string{"a.txt": "alpha", "b.txt": "beta"}},
-		"batch of manifests": {Submission{Filename: "b.checkm"}, manifest("mrt-batch-manifest", s.row("o.checkm", "", "")), TypeBatchManifest,
+		"batch of manifests": {Submission{Filename: "b.checkm"},
+			manifest("mrt-batch-manifest", s.row("o.checkm", "", "")), TypeBatchManifest,
 			map[string]string{"a.txt": "alpha", "b.txt": "beta"}},
-		"batch of containers": {Submission{Filename: "b.checkm"}, manifest("mrt-container-batch-manifest", s.row("c.zip", "", "")),
+		"batch of containers": {Submission{Filename: "b.checkm"},
+			manifest("mrt-container-batch-manifest", s.row("c.zip", "", "")),
 			TypeContainerBatchManifest, map[string]string{"in/z.txt": "zed"}},
-		"batch of files": {Submission{Filename: "b.checkm"}, manifest("mrt-single-file-batch-manifest", s.row("b.txt", "", "")),
+		"batch of files": {Submission{Filename: "b.checkm"},
+			manifest("mrt-single-file-batch-manifest", s.row("b.txt", "", "")),
 			TypeFileBatchManifest, map[string]string{"b.txt": "beta"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +167,7 @@ func TestBatchesThatMakeNoJobs(t *testing.T) {
 			}
 			w.nothingStored()
 			message := b.Message
-			if err := w.do(b.ID, record.Update); err != nil { // an update finds nothing to do, and says so again
+			if err := w.do(b.ID, record.Update); err != nil { // an update finds nothing to do, and reports again
 				t.Fatal(err)
 			}
 			if b = w.end(b.ID); b.State != record.Failed || b.Cause != c.want || b.Message != message {
@@ -211,12 +222,14 @@ func TestSubmitWithKey(t *testing.T) {
 	for name, c := range map[string]struct {
 		title, text string
 	}{"another payload": {"T", "other"}, "another title": {"U", "text"}} {
-		_, err := w.Submit(t.Context(), Submission{Profile: "test", Submitter: "ann", Key: "k", Title: c.title}, strings.NewReader(c.text))
+		_, err := w.Submit(t.Context(), Submission{Profile: "test", Submitter: "ann", Key: "k", Title: c.title},
+			strings.NewReader(c.text))
 		if job.KindOf(err) != job.Conflict {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if other, err := w.Submit(t.Context(), Submission{Profile: "test", Submitter: "bob", Key: "k"}, strings.NewReader("x")); err != nil || other.ID == first.ID {
+	if other, err := w.Submit(t.Context(), Submission{Profile: "test", Submitter: "bob", Key: "k"},
+		strings.NewReader("x")); err != nil || other.ID == first.ID {
 		t.Errorf("the key of another submitter is another key: %v", err)
 	}
 	if left := w.workDirs(); len(left) != 2 {
@@ -226,7 +239,8 @@ func TestSubmitWithKey(t *testing.T) {
 
 func TestContainerManifest(t *testing.T) {
 	own := func(rows ...string) string {
-		return "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/store/manifest/mrt-object-manifest\n" + strings.Join(rows, "\n") + "\n#%eof\n"
+		return "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/store/manifest/mrt-object-manifest\n" +
+			strings.Join(rows, "\n") + "\n#%eof\n"
 	}
 	for name, c := range map[string]struct{ text, want string }{
 		"right":          {zipOf(t, "a", "1", "mrt-manifest.txt", own("a | md5 | "+md5Hex("1")+" | 1")), ""},
@@ -262,7 +276,8 @@ func TestContainerManifest(t *testing.T) {
 func TestMetadataFiles(t *testing.T) {
 	w := start(t)
 	dc := `<dc xmlns="http://purl.org/dc/elements/1.1/"><title>DC title</title><creator>DC creator</creator><date>1999</date></dc>`
-	j := w.one(Submission{Filename: "c.zip", Title: "Given"}, zipOf(t, "mrt-erc.txt", "erc:\nwho: ERC person\nwhat: ERC title\nwhen: (:unkn)\n", "mrt-dc.xml", dc))
+	j := w.one(Submission{Filename: "c.zip", Title: "Given"},
+		zipOf(t, "mrt-erc.txt", "erc:\nwho: ERC person\nwhat: ERC title\nwhen: (:unkn)\n", "mrt-dc.xml", dc))
 	o := w.object(j.ARK)
 	if o.Title != "ERC title" || o.Creator != "ERC person" || o.Date != "1999" {
 		t.Errorf("got %q, %q, %q", o.Title, o.Creator, o.Date)
@@ -273,13 +288,14 @@ func TestMetadataFiles(t *testing.T) {
 			t.Errorf("%q is not in %s", want, erc)
 		}
 	}
-	r := w.ingest(Submission{Filename: "c.zip"}, zipOf(t, "mrt-dc.xml", `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><dc><title>&a;</title></dc>`))
+	r := w.ingest(Submission{Filename: "c.zip"},
+		zipOf(t, "mrt-dc.xml", `<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><dc><title>&a;</title></dc>`))
 	if r.State != record.Completed || len(r.Jobs[0].Warnings) != 2 || strings.Contains(r.Text(), "root:") {
 		t.Errorf("got %s", r.Text())
 	}
 }
 
-func TestSizesThatNobodyTells(t *testing.T) {
+func TestUnknownSizes(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.answer("a.txt", s.mute("alpha"))
 	w := start(t)
@@ -295,7 +311,8 @@ func TestSizesThatNobodyTells(t *testing.T) {
 
 func TestPriorityOfBatches(t *testing.T) {
 	p := &profile.Profile{}
-	for jobs, want := range map[int]int{1: 5, 2: 11, 3: 15, 10: 28, 100: 51, 1000: 74, 10_000: 97, 12_089: 99, 1_000_000: 99} {
+	for jobs, want := range map[int]int{1: 5, 2: 11, 3: 15, 10: 28, 100: 51, 1000: 74, 10_000: 97, 12_089: 99,
+		1_000_000: 99} {
 		if got := priority(jobs, p, &record.BatchSpec{}); got != want {
 			t.Errorf("%d jobs: got %d, want %d", jobs, got, want)
 		}

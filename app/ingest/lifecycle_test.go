@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// arrowLines writes every arrow of a table but the loops: from, event, target, and who may cause it.
-func arrowLines(t *lifecycle.Table) []string {
+// transitionLines writes every transition of a table but the loops: from, event, target, and who may cause it.
+func transitionLines(t *lifecycle.Table) []string {
 	var lines []string
 	for _, s := range t.Stages() {
 		for _, a := range s.Transitions {
@@ -27,9 +27,9 @@ func arrowLines(t *lifecycle.Table) []string {
 	return lines
 }
 
-func law(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
+func linesOf(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
-const batchLaw = `
+const batchTable = `
 Pending begin Processing worker
 Pending hold Held worker,operator
 Pending fail Failed worker
@@ -47,7 +47,7 @@ Failed update UpdateReporting operator
 Failed delete Deleted timer,operator
 `
 
-const jobLaw = `
+const jobTable = `
 Pending begin Estimating worker
 Pending hold Held worker,operator
 Pending fail Failed worker,timer
@@ -79,7 +79,7 @@ Failed retry [Pending Estimating Provisioning Downloading Processing Storing Rec
 Failed delete Deleted timer,operator
 `
 
-const accessLaw = `
+const accessTable = `
 Pending begin Processing worker
 Processing finish Completed worker
 Processing fail Failed worker,timer
@@ -89,13 +89,13 @@ Failed requeue Pending operator
 Failed delete Deleted timer,operator
 `
 
-// TestTablesHoldExactlyTheArrowsOfTheLaw compares the tables with a list written down apart from them.
-func TestTablesHoldExactlyTheArrowsOfTheLaw(t *testing.T) {
+// TestTablesHaveExactlyTheseTransitions compares the tables with a list written down apart from them.
+func TestTablesHaveExactlyTheseTransitions(t *testing.T) {
 	for _, c := range []struct {
 		table *lifecycle.Table
 		want  string
-	}{{record.BatchLife, batchLaw}, {record.JobLife, jobLaw}, {record.AccessLife, accessLaw}} {
-		if diff := cmp.Diff(law(c.want), arrowLines(c.table)); diff != "" {
+	}{{record.BatchLife, batchTable}, {record.JobLife, jobTable}, {record.AccessLife, accessTable}} {
+		if diff := cmp.Diff(linesOf(c.want), transitionLines(c.table)); diff != "" {
 			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
 		}
 	}
@@ -132,13 +132,15 @@ func TestJobGoesBackToThePhaseItFailedIn(t *testing.T) {
 // TestBatchIsUpdatedAfterFailure: an update empties the outcome, so that the batch can still complete.
 func TestBatchIsUpdatedAfterFailure(t *testing.T) {
 	p, err := record.BatchLife.Replay([]lifecycle.Taken{
-		{Event: record.Begin, By: lifecycle.Worker}, {Event: record.Report, By: lifecycle.Engine}, {Event: record.Fail, By: lifecycle.Worker},
+		{Event: record.Begin, By: lifecycle.Worker}, {Event: record.Report, By: lifecycle.Engine}, {Event: record.Fail,
+			By: lifecycle.Worker},
 		{Event: record.Update, By: lifecycle.Operator}, {Event: record.Finish, By: lifecycle.Worker},
 	})
 	if err != nil || p.State != record.Completed || p.Outcome != lifecycle.OK {
 		t.Errorf("ended at %+v, %v; want Completed with outcome ok", p, err)
 	}
-	if _, err := record.BatchLife.Replay([]lifecycle.Taken{{Event: record.Hold, By: lifecycle.Worker}, {Event: record.Begin, By: lifecycle.Worker}}); err == nil {
+	if _, err := record.BatchLife.Replay([]lifecycle.Taken{{Event: record.Hold, By: lifecycle.Worker},
+		{Event: record.Begin, By: lifecycle.Worker}}); err == nil {
 		t.Error("a held batch began without being released")
 	}
 }
@@ -149,8 +151,30 @@ func TestWithdrawnIsCancelled(t *testing.T) {
 	if err != nil || p.Outcome != lifecycle.Cancelled {
 		t.Errorf("a withdrawn batch: %+v, %v", p, err)
 	}
-	p, err = record.JobLife.Next(lifecycle.Position{State: record.Failed, Outcome: lifecycle.Failed}, record.Delete, lifecycle.Timer)
+	p, err = record.JobLife.Next(lifecycle.Position{State: record.Failed, Outcome: lifecycle.Failed}, record.Delete,
+		lifecycle.Timer)
 	if err != nil || p.Outcome != lifecycle.Failed {
 		t.Errorf("a deleted failure: %+v, %v", p, err)
+	}
+}
+
+// TestDeletesFitAPerson: why offers delete to people with the sentence of the transition, so it states the effect. That
+// the retention is over is the reason of the timer alone.
+func TestDeletesFitAPerson(t *testing.T) {
+	checked := 0
+	for _, table := range []*lifecycle.Table{record.BatchLife, record.JobLife, record.AccessLife} {
+		for _, stage := range table.Stages() {
+			for _, a := range stage.Transitions {
+				if a.Event != record.Delete {
+					continue
+				}
+				if checked++; strings.Contains(a.Doc, "retention is over") {
+					t.Errorf("%s: delete of %s: %q", table.Name(), stage.State, a.Doc)
+				}
+			}
+		}
+	}
+	if checked < 7 {
+		t.Errorf("%d transitions were checked", checked)
 	}
 }

@@ -30,16 +30,20 @@ func plantObject(t *testing.T, dir, ark, key string) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	v := ocfl.Version{Created: time.Unix(1_700_000_000, 0).UTC(), User: ocfl.User{Name: "stranger"}, Message: "planted", Files: []ocfl.File{{
-		Path: "producer/theirs.txt", Size: -1, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("theirs")), nil },
-	}}}
+	v := ocfl.Version{Created: time.Unix(1_700_000_000, 0).UTC(), User: ocfl.User{Name: "stranger"}, Message: "planted",
+		Files: []ocfl.File{{
+			Path: "producer/theirs.txt", Size: -1, Open: func() (io.ReadCloser,
+				error) {
+				return io.NopCloser(strings.NewReader("theirs")), nil
+			},
+		}}}
 	if _, err := root.AddVersion(t.Context(), ark, v, ocfl.Options{Stage: "plant", Key: key}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // seeded gives the n-th name that an application mints.
-func seeded(t *testing.T, w *world, n uint64) string {
+func seeded(t *testing.T, w *harness, n uint64) string {
 	t.Helper()
 	p, _ := w.options.Profiles.Get("test")
 	name, err := p.Minter.NOID().Seeded(w.inventory.Installation()).Mint(n)
@@ -49,7 +53,8 @@ func seeded(t *testing.T, w *world, n uint64) string {
 	return "ark:/" + name
 }
 
-// Every installation mints in an order of its own, and passes names that a storage location has, be it one of another profile.
+// Every installation mints in an order of its own, and passes names that a storage location has, be it one of another
+// profile.
 func TestMintSkipsStored(t *testing.T) {
 	other := testProfile()
 	other.ID, other.Storage = "other", []string{"elsewhere"}
@@ -69,7 +74,8 @@ func TestMintSkipsStored(t *testing.T) {
 	}
 }
 
-// What an outside minter gives is refused if storage has it, and so is a version on an object that this installation did not store.
+// What an outside minter gives is refused if storage has it, and so is a version on an object that this installation
+// did not store.
 func TestStrangersObjectGetsNoVersion(t *testing.T) {
 	const theirs = "ark:/99999/fk4theirs"
 	w := start(t, newMinter(t, &minter{next: []string{theirs}}))
@@ -79,7 +85,8 @@ func TestStrangersObjectGetsNoVersion(t *testing.T) {
 		"minted": {}, "given": {PrimaryID: theirs}, "update": {PrimaryID: theirs, Update: true},
 	} {
 		r := w.ingest(s, "x")
-		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers || !strings.Contains(j.Message, theirs) {
+		if j := r.Jobs[0]; r.State != record.Failed || j.Cause != CauseIdentifiers ||
+			!strings.Contains(j.Message, theirs) {
 			t.Errorf("%s: got %s", what, r.Text())
 		}
 	}
@@ -90,21 +97,22 @@ func TestStrangersObjectGetsNoVersion(t *testing.T) {
 }
 
 // shared gives an application with a storage location that others can use as well.
-func shared(t *testing.T, dirs ...string) (*world, profile.Profile) {
+func shared(t *testing.T, dirs ...string) (*harness, profile.Profile) {
 	t.Helper()
 	p := testProfile()
 	p.Storage = dirs
 	return start(t, p), p
 }
 
-// waitsForLocation waits until a job waits for a storage location and why says so. The job looks again all the time, and why says something else while
-// it does.
-func (w *world) waitsForLocation(id job.ID, sentence, remedy string) {
+// waitsForLocation waits until a job waits for a storage location and why names that. The job tries again all the time,
+// and why is different while it does.
+func (w *harness) waitsForLocation(id job.ID, sentence, remedy string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	for last := ""; ; {
-		j, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == causeLocation })
+		j, err := w.e.Await(ctx, id,
+			func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == causeLocation })
 		if err != nil || j.Ended {
 			w.t.Fatalf("%v: it is %s (%s: %s); the last reason was %s", err, j.State, j.Cause, j.Message, last)
 		}
@@ -122,8 +130,8 @@ func (w *world) waitsForLocation(id job.ID, sentence, remedy string) {
 	}
 }
 
-// Two installations with one storage location: the second one is refused, whatever it submits, until an operator gives the location to it. Then the first
-// one waits.
+// Two installations with one storage location: the second one is refused, whatever it submits, until an operator gives
+// the location to it. Then the first one waits.
 func TestTwoInstallationsOneLocation(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "shared")
 	w, _ := shared(t, dir)
@@ -132,7 +140,8 @@ func TestTwoInstallationsOneLocation(t *testing.T) {
 	w.one(Submission{PrimaryID: ark, Filename: "first.txt"}, "first")
 	b := w2.submit(Submission{PrimaryID: ark, Filename: "second.txt"}, "second")
 	id := w2.children(b.ID, 1)[0].ID
-	w2.waitsForLocation(id, "belongs to another installation ("+w.inventory.Installation(), "stagepost ingest storage adopt")
+	w2.waitsForLocation(id, "belongs to another installation ("+w.inventory.Installation(),
+		"stagepost ingest storage adopt")
 	if _, err := w2.Adopt(t.Context(), Adoption{Dir: dir, Actor: "op", Note: "the first server is gone"}); err != nil {
 		t.Fatal(err)
 	}
@@ -140,9 +149,11 @@ func TestTwoInstallationsOneLocation(t *testing.T) {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	w2.one(Submission{Filename: "own.txt"}, "own")
-	w.waitsForLocation(w.children(w.submit(Submission{PrimaryID: ark, Update: true}, "x").ID, 1)[0].ID, "belongs to another installation", "adopt")
+	w.waitsForLocation(w.children(w.submit(Submission{PrimaryID: ark, Update: true}, "x").ID, 1)[0].ID,
+		"belongs to another installation", "adopt")
 	found, err := location.Read(dir)
-	if err != nil || found.Installation != w2.inventory.Installation() || len(found.Before) != 1 || found.Before[0].Installation != w.inventory.Installation() {
+	if err != nil || found.Installation != w2.inventory.Installation() || len(found.Before) != 1 ||
+		found.Before[0].Installation != w.inventory.Installation() {
 		t.Errorf("got %+v, %v", found, err)
 	}
 	r, err := ocfl.Validate(t.Context(), dir)
@@ -151,7 +162,8 @@ func TestTwoInstallationsOneLocation(t *testing.T) {
 	}
 }
 
-// unmount puts an empty directory into the place of one, as when a file system is not mounted; the function that it gives mounts it again.
+// unmount replaces a directory by an empty one, as when a file system is not mounted; the function that it gives mounts
+// it again.
 func unmount(t *testing.T, dir string) (mount func()) {
 	t.Helper()
 	rename := func(from, to string) {
@@ -174,8 +186,8 @@ func unmount(t *testing.T, dir string) (mount func()) {
 	}
 }
 
-// The first, or the second, of two storage locations is not mounted: new objects and updates wait, nothing is written to either, and they go on when it is
-// mounted again.
+// The first, or the second, of two storage locations is not mounted: new objects and updates wait, nothing is written
+// to either, and they go on when it is mounted again.
 func TestLocationNotMounted(t *testing.T) {
 	for i, which := range []string{"first", "second"} {
 		for _, restart := range []bool{false, true} {
@@ -197,7 +209,8 @@ func TestLocationNotMounted(t *testing.T) {
 				update := w.submit(Submission{PrimaryID: ark, Update: true, Filename: "b.txt"}, "beta")
 				fresh := w.submit(Submission{Filename: "c.txt"}, "gamma")
 				for _, b := range []job.Job{update, fresh} {
-					w.waitsForLocation(w.children(b.ID, 1)[0].ID, "the storage location "+dirs[i]+" is not mounted", "mount its file system")
+					w.waitsForLocation(w.children(b.ID, 1)[0].ID, "the storage location "+dirs[i]+" is not mounted",
+						"mount its file system")
 				}
 				if err := w.Sweep(t.Context()); err != nil {
 					t.Error(err)
@@ -272,8 +285,8 @@ func lose(t *testing.T, dir, ark string) {
 	}
 }
 
-// An update builds on the newest version of any location, and brings the others up to it first. Locations that contradict each other, or have less
-// than the inventory says, take no version.
+// An update builds on the newest version of any location, and brings the others up to it first. Locations that
+// contradict each other, or have less than in the inventory, take no version.
 func TestLocationsDisagree(t *testing.T) {
 	dirs := []string{filepath.Join(t.TempDir(), "first"), filepath.Join(t.TempDir(), "second")}
 	w, _ := shared(t, dirs...)
@@ -285,7 +298,8 @@ func TestLocationsDisagree(t *testing.T) {
 			t.Errorf("got version %d", v)
 		}
 		for _, dir := range dirs {
-			if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta", "c.txt": "gamma"}, producedIn(t, dir, ark, "v3")); diff != "" {
+			if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta", "c.txt": "gamma"},
+				producedIn(t, dir, ark, "v3")); diff != "" {
 				t.Errorf("%s was without the object, and %s has: %s", behind, dir, diff)
 			}
 		}
@@ -293,7 +307,8 @@ func TestLocationsDisagree(t *testing.T) {
 	refused := func(ark, sentence string) {
 		t.Helper()
 		r := w.ingest(Submission{PrimaryID: ark, Update: true, Filename: "d.txt"}, "delta")
-		if j := r.Jobs[0]; j.Cause != CauseStorage || !strings.Contains(j.Message, sentence) || !strings.Contains(j.Message, "stagepost admin fsck") {
+		if j := r.Jobs[0]; j.Cause != CauseStorage || !strings.Contains(j.Message, sentence) ||
+			!strings.Contains(j.Message, "stagepost admin fsck") {
 			t.Errorf("got %s", r.Text())
 		}
 	}
@@ -308,7 +323,7 @@ func TestLocationsDisagree(t *testing.T) {
 	w.one(Submission{Filename: "a.txt"}, "control")
 }
 
-// Another file system than the inventory knows, and a profile that names one location by two names, are refused.
+// Another file system than that in the inventory, and a profile that names one location by two names, are refused.
 func TestLocationsSwapped(t *testing.T) {
 	disks := t.TempDir()
 	first, second := filepath.Join(disks, "first"), filepath.Join(disks, "second")

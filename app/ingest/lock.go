@@ -1,22 +1,30 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
+	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
-	"golang.org/x/sync/errgroup"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// locker is the part of the inventory that keeps jobs apart: who may write what, and what is written under which token. Tests put others in its
-// place that let everybody in, to show what would become of objects then.
+// locker is the part of the inventory that keeps jobs apart: who may write what, and what is written under which token.
+// Tests replace it by others that admit every job, to show what would happen to objects.
 type locker interface {
 	Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) ([]inventory.Lock, error)
 	Check(ctx context.Context, locks ...inventory.Lock) error
@@ -37,8 +45,9 @@ func (t *task) take(ctx context.Context, wants ...inventory.Want) (got []invento
 // maxOver bounds how many locks of ended jobs one attempt takes over.
 const maxOver = 1000
 
-// locked calls do, which asks for locks, until they were given or somebody who is alive has one. Locks of jobs that ended are taken over at once.
-// The wait ends when the lock is released; a look after a pause is for releases that nobody told.
+// locked calls do, which asks for locks, until they were given or somebody who is alive has one. Locks of jobs that
+// ended are taken over at once. The wait ends when the lock is released; the attempt after a pause is for releases
+// without a message.
 func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) error {
 	j := t.Job()
 	by := inventory.Taker{Job: string(j.ID), Epoch: j.Epoch, At: t.Now()}
@@ -72,7 +81,8 @@ func (t *task) locked(ctx context.Context, do func(by inventory.Taker) error) er
 	}
 }
 
-// holder gives the job that has a lock, or nil if it has ended or does not exist: then the lock is free to be taken over.
+// holder gives the job that has a lock, or nil if it has ended or does not exist: then the lock is free to be taken
+// over.
 func (a *App) holder(ctx context.Context, l inventory.Lock) (*job.Job, error) {
 	j, err := a.engine.Store().Get(ctx, job.ID(l.Job))
 	switch kind := job.KindOf(err); {
@@ -86,8 +96,8 @@ func (a *App) holder(ctx context.Context, l inventory.Lock) (*job.Job, error) {
 	return &j, nil
 }
 
-// pauseAt is how long a job waits before it looks for itself whether a lock is free: longer the farther back it stands, for it will be called, and
-// thousands that look every second would leave no time for the one that works.
+// pauseAt is how long a job waits before it tries a lock by itself: longer the farther back it is in the line, for it
+// will be woken, and thousands that try every second would leave no time for the one that works.
 func (a *App) pauseAt(place int) time.Duration {
 	return min(a.pause()*time.Duration(1+place/10), max(a.pause(), time.Minute))
 }
@@ -98,7 +108,7 @@ var lockSentences = map[inventory.LockKind]string{
 	inventory.LocalIDLock:   "%s is getting an identifier for local id %s",
 }
 
-// blocked says what a job waits for whose lock another one has.
+// blocked describes what a job waits for whose lock another one has.
 func (a *App) blocked(l inventory.Lock) job.Blocker {
 	return job.Blocker{
 		Code: string(l.Kind), Sentence: fmt.Sprintf(lockSentences[l.Kind], l.Job, l.Name), Since: l.Since,
@@ -106,12 +116,14 @@ func (a *App) blocked(l inventory.Lock) job.Blocker {
 		Remedy: "nothing: it goes on when that job releases the lock or ends",
 		Remedies: []job.Remedy{
 			job.Running("why "+l.Job, "explains the job that has the lock"),
-			job.Running("ingest locks break "+string(l.Kind)+" "+job.Quoted(l.Name)+" --note WHY", "breaks the lock, if that job never releases it"),
+			job.Running("ingest locks break "+string(l.Kind)+" "+job.Quoted(l.Name)+" --note WHY",
+				"breaks the lock, if that job never releases it"),
 		},
 	}
 }
 
-// again makes a wait of the loss of a lock: what was done under it was refused, and the step begins anew with taking it.
+// again makes a wait of the loss of a lock: what was done under it was refused, and the step begins anew with taking
+// it.
 func (t *task) again(err error) error {
 	if !errors.Is(err, inventory.ErrStale) {
 		return err
@@ -122,7 +134,8 @@ func (t *task) again(err error) error {
 	})
 }
 
-// lockGate tells package explain who has the lock that a job waits for. It keeps no job from its step: that takes locks over.
+// lockGate names for package explain the holder of the lock that a job waits for. It keeps no job from its step: that
+// takes locks over.
 func (a *App) lockGate(ctx context.Context, j *job.Job) *job.Blocker {
 	if j.Claimed() {
 		return nil
@@ -140,8 +153,8 @@ func (a *App) lockGate(ctx context.Context, j *job.Job) *job.Blocker {
 	return nil
 }
 
-// endsOf registers for the ends of jobs that match, until ctx ends. When 1,024 of them wait, further ones are dropped: the
-// next sweep finds what they left.
+// endsOf registers for the ends of jobs that match, until ctx ends. When 1,024 of them wait, further ones are dropped:
+// the next sweep finds what they left.
 func (a *App) endsOf(ctx context.Context, match func(*job.Hint) bool) <-chan job.ID {
 	ended := make(chan job.ID, 1024)
 	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
@@ -204,7 +217,8 @@ func (a *App) ReleaseLocks(ctx context.Context, locks []inventory.Lock) error {
 	return err
 }
 
-// callNext makes the next job in a line due. A local id that was settled is for all that wait: none of them needs the lock any more.
+// callNext makes the next job in a line due. A local id that was settled is for all that wait: none of them needs the
+// lock any more.
 func (a *App) callNext(ctx context.Context, s spot) error {
 	all := s.kind == inventory.LocalIDLock
 	var g errgroup.Group
@@ -237,7 +251,7 @@ func (a *App) callLater(ctx context.Context, s spot, id job.ID) {
 	ctx, cancel := context.WithTimeout(ctx, a.pause())
 	defer cancel()
 	if _, err := a.engine.Await(ctx, id, func(j *job.Job) bool { return !j.Claimed() }); err == nil {
-		_ = a.engine.Nudge(ctx, id, string(s.kind)) // a hint: it looks by itself
+		_ = a.engine.Nudge(ctx, id, string(s.kind)) // a hint: it also tries by itself
 	}
 }
 
@@ -247,7 +261,7 @@ type Lock = api.Lock
 // States of a lock.
 const (
 	LockHeld = "held"
-	LockLeft = "left" // its holder has ended: whoever asks next takes it over, and the sweep removes it
+	LockLeft = "left" // its holder has ended: the next job that asks takes it over, or the sweep removes it
 )
 
 // Locks gives all locks, by kind and name.
@@ -269,7 +283,8 @@ func (a *App) Locks(ctx context.Context) ([]Lock, error) {
 
 func (a *App) seen(ctx context.Context, l inventory.Lock) (Lock, error) {
 	one := Lock{
-		Kind: string(l.Kind), Name: l.Name, Holder: job.ID(l.Job), Epoch: l.Epoch, State: LockLeft, Since: l.Since, Token: l.Token, Note: l.Note,
+		Kind: string(l.Kind), Name: l.Name, Holder: job.ID(l.Job), Epoch: l.Epoch, State: LockLeft, Since: l.Since,
+		Token: l.Token, Note: l.Note,
 		Waiting: []job.ID{},
 	}
 	j, err := a.engine.Store().Get(ctx, one.Holder)
@@ -285,4 +300,140 @@ func (a *App) seen(ctx context.Context, l inventory.Lock) (Lock, error) {
 		one.Waiting = append(one.Waiting, w.job)
 	}
 	return one, nil
+}
+
+// line is which job waits for which lock, so that a release wakes the next one. It is in memory: after a restart, a
+// waiting job joins again at its next attempt.
+type line struct {
+	free chan spot // locks that were released
+
+	mu      sync.Mutex // guards the rest
+	waiting map[spot][]waiter
+	of      map[job.ID][]spot
+}
+
+// spot is where one waits: a lock.
+type spot struct {
+	kind inventory.LockKind
+	name string
+}
+
+func spotOf(l inventory.Lock) spot { return spot{l.Kind, l.Name} }
+
+// waiter is a job in line. The lowest priority number goes first, then the oldest.
+type waiter struct {
+	job      job.ID
+	priority int
+	number   int64
+}
+
+func newLine() *line {
+	return &line{free: make(chan spot, 1024), waiting: map[spot][]waiter{}, of: map[job.ID][]spot{}}
+}
+
+// join puts a job into the line of a lock, or keeps it there, and returns how many are before it.
+func (l *line) join(s spot, w waiter) (place int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	others := slices.DeleteFunc(l.waiting[s], func(o waiter) bool { return o.job == w.job })
+	at, _ := slices.BinarySearchFunc(others, w, func(a, b waiter) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.number, b.number))
+	})
+	l.waiting[s] = slices.Insert(others, at, w)
+	if !slices.Contains(l.of[w.job], s) {
+		l.of[w.job] = append(l.of[w.job], s)
+	}
+	return at
+}
+
+// leave takes a job out of all lines.
+func (l *line) leave(id job.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.of[id] {
+		l.waiting[s] = slices.DeleteFunc(l.waiting[s], func(o waiter) bool { return o.job == id })
+		if len(l.waiting[s]) == 0 {
+			delete(l.waiting, s)
+		}
+	}
+	delete(l.of, id)
+}
+
+// order gives who waits for a lock, the next one first.
+func (l *line) order(s spot) []waiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.waiting[s])
+}
+
+// spots gives what a job waits for.
+func (l *line) spots(id job.ID) []spot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.of[id])
+}
+
+// freed reports that locks were released. It does not wait: a job that is not woken asks again by itself.
+func (l *line) freed(locks ...inventory.Lock) {
+	for _, one := range locks {
+		s := spotOf(one)
+		if len(l.order(s)) == 0 {
+			continue
+		}
+		select {
+		case l.free <- s:
+		default:
+		}
+	}
+}
+
+// BreakLock is the event under which a broken lock stands in the audit list.
+const BreakLock lifecycle.Event = "break-lock"
+
+// BreakLock takes a lock from its holder, for a reason, and gives it as it was. What the holder writes under it
+// afterwards is refused; it has to ask for the lock again. The audit list has the entry before the lock is gone. Kinds
+// of error: Invalid, NotFound, and Conflict if another job acquired it meanwhile.
+func (a *App) BreakLock(ctx context.Context, kind, name, actor, note string) (Lock, error) {
+	if !slices.Contains(inventory.LockKinds(), inventory.LockKind(kind)) {
+		return Lock{}, job.Errorf(job.Invalid, "break", "", "%.40q is no kind of lock (known: %s, %s, %s)", kind,
+			inventory.ObjectLock, inventory.InventoryLock, inventory.LocalIDLock)
+	}
+	if strings.TrimSpace(note) == "" {
+		return Lock{}, job.Errorf(job.Invalid, "break", "",
+			"breaking a lock needs a reason: it stands in the audit list")
+	}
+	if err := cmp.Or(record.CheckText(note), record.CheckText(actor)); err != nil {
+		return Lock{}, job.Errorf(job.Invalid, "break", "", "note or actor: %w", err)
+	}
+	if ark, err := noid.ParseARK(name); err == nil && inventory.LockKind(kind) != inventory.LocalIDLock {
+		name = ark.String()
+	}
+	l, found, err := a.inventory.LockOf(ctx, inventory.LockKind(kind), name)
+	if err != nil {
+		return Lock{}, err
+	}
+	if !found {
+		return Lock{}, job.Errorf(job.NotFound, "break", "", "no job has the lock %s %.200q", kind, name)
+	}
+	was, err := a.seen(ctx, l)
+	if err != nil {
+		return Lock{}, err
+	}
+	entry := operator.Entry{By: lifecycle.Operator, Actor: cmp.Or(actor, "unknown"),
+		Event: BreakLock, Object: l.String(),
+		Note: note}
+	if err := a.engine.Operator().Audit(ctx, entry); err != nil {
+		return Lock{}, err
+	}
+	gone, err := a.inventory.Release(ctx, l)
+	if err != nil {
+		return Lock{}, err
+	}
+	if len(gone) == 0 {
+		return Lock{}, job.Errorf(job.Conflict, "break", "", "another job acquired %s meanwhile: list the locks again",
+			l)
+	}
+	a.line.freed(gone...)
+	a.log.Warn("lock broken", "lock", l.String(), "holder", l.Job, "token", l.Token, "actor", actor, "note", note)
+	return was, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/engine"
@@ -22,14 +23,15 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// frozen is a clock that stands still: nothing becomes due by itself, so whatever moves was told to.
+// frozen is a clock that stands still: nothing becomes due by itself, so each job that moves was woken.
 type frozen struct{ at time.Time }
 
 func (f frozen) Now() time.Time  { return f.at }
 func (f frozen) Wall() time.Time { return f.at }
 
 // begin runs an application that a test has changed, with an engine of its own clock and steps.
-func begin(t *testing.T, o Options, clock clock.Clock, change func(*App), steps map[lifecycle.State]engine.Step) *world {
+func begin(t *testing.T, o Options, clock clock.Clock, change func(*App),
+	steps map[lifecycle.State]engine.Step) *harness {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -42,12 +44,13 @@ func begin(t *testing.T, o Options, clock clock.Clock, change func(*App), steps 
 	for state, step := range steps {
 		works[1].Steps[state], works[1].Owes = step, nil // what stands in for a step does not do its work
 	}
-	e, err := engine.New(store, works, engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Clock: clock, Slots: 64})
+	e, err := engine.New(store, works,
+		engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Clock: clock, Slots: 64})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Bind(e)
-	w := &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	w := &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
@@ -90,7 +93,8 @@ func (x *tapped) Check(ctx context.Context, locks ...inventory.Lock) error {
 	return x.locker.Check(ctx, locks...)
 }
 
-func (x *tapped) Settle(ctx context.Context, c inventory.Claim, locks []inventory.Lock, ark string) (inventory.Name, error) {
+func (x *tapped) Settle(ctx context.Context, c inventory.Claim, locks []inventory.Lock, ark string) (inventory.Name,
+	error) {
 	x.before("settle", c.Job)
 	return x.locker.Settle(ctx, c, locks, ark)
 }
@@ -124,7 +128,7 @@ func (s *stopper) at(call, job string) {
 }
 
 // locked waits until the locks are as wanted and gives them.
-func (w *world) awaitLocks(what string, as func([]Lock) bool) []Lock {
+func (w *harness) awaitLocks(what string, as func([]Lock) bool) []Lock {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -146,38 +150,42 @@ func (w *world) awaitLocks(what string, as func([]Lock) bool) []Lock {
 
 func none(all []Lock) bool { return len(all) == 0 }
 
-// TestWhoeverFailsHasNoLocks lets a job fail, and be stopped, in each phase while it has locks of all kinds.
-func TestWhoeverFailsHasNoLocks(t *testing.T) {
-	for _, state := range []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify} {
+// TestFailedJobsHaveNoLocks lets a job fail, and be stopped, in each phase while it has locks of all kinds.
+func TestFailedJobsHaveNoLocks(t *testing.T) {
+	for _, state := range []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading,
+		record.Processing, record.Storing, record.Recording, record.Notify} {
 		for _, ev := range []lifecycle.Event{record.Fail, record.Stop} {
 			if state == record.Pending && ev == record.Stop {
 				continue
 			}
 			t.Run(string(state)+" "+string(ev), func(t *testing.T) {
 				t.Parallel()
-				var w *world
+				var w *harness
 				ready := make(chan struct{})
 				came := make(chan job.ID, 1)
-				w = begin(t, options(t, t.TempDir()), clock.System(), nil, map[lifecycle.State]engine.Step{state: func(ctx context.Context, r *engine.Run) error {
-					<-ready
-					by := inventory.Taker{Job: string(r.Job().ID), Epoch: r.Job().Epoch, At: r.Now()}
-					for _, kind := range inventory.LockKinds() {
-						if _, err := w.inventory.Take(ctx, by, inventory.Want{Kind: kind, Name: "x"}); err != nil {
-							return err
+				w = begin(t, options(t, t.TempDir()), clock.System(), nil,
+					map[lifecycle.State]engine.Step{state: func(ctx context.Context, r *engine.Run) error {
+						<-ready
+						by := inventory.Taker{Job: string(r.Job().ID), Epoch: r.Job().Epoch, At: r.Now()}
+						for _, kind := range inventory.LockKinds() {
+							if _, err := w.inventory.Take(ctx, by, inventory.Want{Kind: kind, Name: "x"}); err != nil {
+								return err
+							}
 						}
-					}
-					came <- r.Job().ID
-					if ev == record.Fail {
-						return engine.Fail("test", errors.New("it fails"))
-					}
-					<-ctx.Done()
-					return ctx.Err()
-				}})
+						came <- r.Job().ID
+						if ev == record.Fail {
+							return engine.Fail("test", errors.New("it fails"))
+						}
+						<-ctx.Done()
+						return ctx.Err()
+					}})
 				close(ready)
 				b := w.submit(Submission{}, "text")
 				id := <-came
 				if ev == record.Stop {
-					if all := w.awaitLocks("held", func(all []Lock) bool { return len(all) >= 3 }); all[0].State != LockHeld || all[0].JobState != string(state) {
+					if all := w.awaitLocks("held",
+						func(all []Lock) bool { return len(all) >= 3 }); all[0].State != LockHeld ||
+						all[0].JobState != string(state) {
 						t.Errorf("got %+v", all)
 					}
 					if err := w.do(id, record.Stop); err != nil {
@@ -193,7 +201,8 @@ func TestWhoeverFailsHasNoLocks(t *testing.T) {
 	}
 }
 
-// TestLocksOfEndedJobsAreShownAsLeft is also the control of the test above: nobody tells of an end that is long over.
+// TestLocksOfEndedJobsAreShownAsLeft is also the control of the test above: no message reports an end that is long
+// over.
 func TestLocksOfEndedJobsAreShownAsLeft(t *testing.T) {
 	w := start(t)
 	first := w.one(Submission{}, "a")
@@ -220,10 +229,12 @@ func TestLocksOfEndedJobsAreShownAsLeft(t *testing.T) {
 	}
 }
 
-// TestReleaseCallsTheNext has no time that passes: a job that waits for a lock moves only if it is called. The line goes by priority, then by age.
+// TestReleaseCallsTheNext has no time that passes: a job that waits for a lock moves only if it is called. The line
+// goes by priority, then by age.
 func TestReleaseCallsTheNext(t *testing.T) {
 	stop := newStopper("record")
-	w := begin(t, options(t, t.TempDir()), frozen{time.Now()}, func(a *App) { a.locks = &tapped{locker: a.inventory, at: stop.at} }, nil)
+	w := begin(t, options(t, t.TempDir()), frozen{time.Now()},
+		func(a *App) { a.locks = &tapped{locker: a.inventory, at: stop.at} }, nil)
 	ark := "ark:/99999/fk4line"
 	var batches []job.ID
 	for i, priority := range []int{50, 50, 10, 50, 10} {
@@ -254,7 +265,8 @@ func TestReleaseCallsTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(x.Blockers, func(b job.Blocker) bool {
-		return b.Code == "object" && b.Holder == string(jobs[0]) && b.Since.Equal(all[1].Since) && strings.Contains(b.Sentence, ark)
+		return b.Code == "object" && b.Holder == string(jobs[0]) && b.Since.Equal(all[1].Since) &&
+			strings.Contains(b.Sentence, ark)
 	}) {
 		t.Errorf("why: got %+v", x.Blockers)
 	}
@@ -275,12 +287,14 @@ func TestReleaseCallsTheNext(t *testing.T) {
 	w.valid()
 }
 
-// TestManyWaitWithoutTime lets many come at once, so that releases fall into every moment of somebody's decision to wait.
+// TestManyWaitWithoutTime lets many come at once, so that releases fall into every moment of somebody's decision to
+// wait.
 func TestManyWaitWithoutTime(t *testing.T) {
 	w := begin(t, options(t, t.TempDir()), frozen{time.Now()}, nil, nil)
 	var batches []job.ID
 	for i := range 12 {
-		batches = append(batches, w.submit(Submission{PrimaryID: "ark:/99999/fk4many", Filename: "f.txt"}, fmt.Sprint("text ", i)).ID)
+		batches = append(batches, w.submit(Submission{PrimaryID: "ark:/99999/fk4many", Filename: "f.txt"},
+			fmt.Sprint("text ", i)).ID)
 	}
 	for _, b := range batches {
 		w.end(b)
@@ -327,7 +341,7 @@ func TestLaterInLineChecksLessOften(t *testing.T) {
 }
 
 // audited gives the entries about broken locks.
-func (w *world) audited() []job.Audit {
+func (w *harness) audited() []job.Audit {
 	w.t.Helper()
 	list, ok := w.store.(job.Auditor)
 	if !ok {
@@ -340,7 +354,8 @@ func (w *world) audited() []job.Audit {
 	return slices.DeleteFunc(all, func(a job.Audit) bool { return a.Event != BreakLock })
 }
 
-// TestBrokenLock takes the lock from a job at each moment when it thinks that it has it, and lets another job go first. Nothing is lost.
+// TestBrokenLock takes the lock from a job at each moment when it thinks that it has it, and lets another job go first.
+// Nothing is lost.
 func TestBrokenLock(t *testing.T) {
 	for _, call := range []string{"check", "commit", "record"} {
 		t.Run(call, func(t *testing.T) {
@@ -396,14 +411,17 @@ func TestBrokenLock(t *testing.T) {
 			if o.Versions[0].Job != string(first) || o.Versions[1].Job != string(second) {
 				t.Errorf("got %+v; %s held the lock first", o.Versions, holder)
 			}
-			if diff := cmp.Diff(map[string]string{"slow.txt": "slow", "quick.txt": "quick"}, w.produced(ark, "v2")); diff != "" {
+			if diff := cmp.Diff(map[string]string{"slow.txt": "slow", "quick.txt": "quick"},
+				w.produced(ark, "v2")); diff != "" {
 				t.Error(diff)
 			}
 			files, err := w.Files(t.Context(), ark, 2, "producer/", 0)
-			if err != nil || len(files) < 2 || slices.ContainsFunc(files, func(f StoredFile) bool { return len(f.SHA256) != 64 || f.Size == 0 }) {
+			if err != nil || len(files) < 2 ||
+				slices.ContainsFunc(files, func(f StoredFile) bool { return len(f.SHA256) != 64 || f.Size == 0 }) {
 				t.Errorf("got %+v, %v", files, err)
 			}
-			if entries := w.audited(); len(entries) == 0 || entries[0].Object != "object "+ark || entries[0].Actor != "ann" || entries[0].Note != "it hangs" {
+			if entries := w.audited(); len(entries) == 0 || entries[0].Object != "object "+ark ||
+				entries[0].Actor != "ann" || entries[0].Note != "it hangs" {
 				t.Errorf("got %+v", entries)
 			}
 			w.awaitLocks("in the end", none)
@@ -418,7 +436,8 @@ func TestBreakLockRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	holder := w.submit(Submission{}, "text").ID
-	if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: string(holder)}, inventory.Want{Kind: inventory.LocalIDLock, Name: "library/l1"}); err != nil {
+	if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: string(holder)},
+		inventory.Want{Kind: inventory.LocalIDLock, Name: "library/l1"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

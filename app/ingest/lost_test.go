@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// copyFile copies the file alone, as a backup does that knows nothing of a write-ahead log.
+// copyFile copies the file alone, as a backup does that ignores the write-ahead log.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	text, err := os.ReadFile(from)
@@ -25,7 +25,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// An inventory that lacks what the records tell of is refused at the start, also where nothing else is left that could say so.
+// An inventory that lacks what the records name is refused at the start, also without the file beside it.
 func TestStartWithoutTheInventory(t *testing.T) {
 	store, o := mem.New(), options(t, t.TempDir())
 	o.Records, o.Installation = store, "one"
@@ -44,7 +44,7 @@ func TestStartWithoutTheInventory(t *testing.T) {
 		want   error
 	}{
 		"missing":                   {func() { _ = os.Remove(path) }, inventory.ErrMissing},
-		"missing, nothing says so":  {func() { _ = os.Remove(path); _ = os.Remove(head) }, inventory.ErrOlder},
+		"missing, without its file": {func() { _ = os.Remove(path); _ = os.Remove(head) }, inventory.ErrOlder},
 		"copied without its log":    {func() { copyFile(t, copied, path); _ = os.Remove(head) }, inventory.ErrOlder},
 		"older":                     {func() { copyFile(t, copied, path) }, inventory.ErrOlder},
 		"of another installation":   {func() { o.Installation = "two" }, inventory.ErrForeign},
@@ -77,7 +77,8 @@ func TestStartWithoutTheInventory(t *testing.T) {
 func TestMode(t *testing.T) {
 	w := start(t)
 	w.one(Submission{Filename: "a.txt"}, "alpha")
-	for _, name := range []string{"storage", fsck.InventoryName, "inventory.head", workdir.WorkName, workdir.TrashName, workdir.MailName, "storage/stagepost-location.json"} {
+	for _, name := range []string{"storage", fsck.InventoryName, "inventory.head", workdir.WorkName, workdir.TrashName,
+		workdir.MailName, "storage/stagepost-location.json"} {
 		info, err := os.Stat(filepath.Join(w.dir, name))
 		if err != nil {
 			t.Fatal(err)

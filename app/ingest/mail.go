@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	netmail "net/mail"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,8 +23,8 @@ import (
 // mailTopic is the outbox's topic for mail.
 const mailTopic = "mail"
 
-// letter is a mail in the outbox. Its bodies and attachments are made when it is delivered, that of a report of the report's file, so that the
-// outbox stays small. What is made is the same at every attempt.
+// letter is a mail in the outbox. Its bodies and attachments are made when it is delivered, that of a report of the
+// report's file, so that the outbox stays small. What is made is the same at every attempt.
 type letter struct {
 	receivers
 	Subject    string         `json:"subject"`
@@ -43,17 +45,20 @@ func (a *App) messageID(batch job.ID, kind string) string {
 
 func reportKind(generation int) string { return fmt.Sprintf("report.%d", generation) }
 
-// sendQueued tells that a batch was queued, or could not be. It begins the thread of the batch's mails.
-func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, failure error) error {
+// sendQueued reports that a batch was queued, or could not be. It begins the thread of the batch's mails.
+func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData,
+	failure error) error {
 	to := whom(p, &s.Submission, failure != nil)
-	if p.Suppress != profile.SuppressNone || to.nobody() {
+	if p.Suppress != profile.SuppressNone || to.none() {
 		return nil
 	}
 	b := r.Job()
 	q := &report.Queued{
-		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(), Bytes: s.Payload.Size, Objects: d.Jobs,
+		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(),
+		Bytes: s.Payload.Size, Objects: d.Jobs,
 	}
-	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) + ";", Queued: q}
+	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) +
+		";", Queued: q}
 	kind := "queued"
 	if failure != nil {
 		l.Subject, kind = "Ingest: FAIL -- Submission Queue Failed: "+string(b.ID)+";", "queue-failed"
@@ -63,10 +68,12 @@ func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 	return r.Send(mailTopic, fmt.Sprintf("%s/%s", b.ID, kind), l)
 }
 
-// sendReport puts the mail about a report into the outbox: an answer to the report before, or to the mail that the batch was queued.
-func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, rep *report.Batch) error {
+// sendReport puts the mail about a report into the outbox: an answer to the report before, or to the mail that the
+// batch was queued.
+func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData,
+	rep *report.Batch) error {
 	to := whom(p, &s.Submission, rep.Bad())
-	if p.Suppress == profile.SuppressFull || to.nobody() {
+	if p.Suppress == profile.SuppressFull || to.none() {
 		return nil
 	}
 	word := "OK"
@@ -118,7 +125,8 @@ func (a *App) deliverMail(ctx context.Context, m job.Message) error {
 func (a *App) body(batch job.ID, generation int) (report.Body, error) {
 	data, err := a.readReport(batch, generation)
 	if errors.Is(err, fs.ErrNotExist) {
-		return report.Body{}, &errCaused{cause: "mail", err: fmt.Errorf("report %d of %s is gone with its directory: %w", generation, batch, err)}
+		return report.Body{}, &errCaused{cause: "mail",
+			err: fmt.Errorf("report %d of %s is gone with its directory: %w", generation, batch, err)}
 	}
 	if err != nil {
 		return report.Body{}, err
@@ -130,7 +138,7 @@ func (a *App) body(batch job.ID, generation int) (report.Body, error) {
 	return rep.Body(a.link(batch, ""), func(format string) string { return a.whole(rep.Batch, format) })
 }
 
-// whole says where a list can be had that was cut.
+// whole returns the address of a list that was cut.
 func (a *App) whole(batch job.ID, format string) string {
 	if link := a.link(batch, format); link != "" {
 		return "All of it: " + link
@@ -144,7 +152,8 @@ func checkSite(site string) (string, error) {
 		return "", nil
 	}
 	u, err := url.Parse(strings.TrimRight(site, "/"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
+		u.Fragment != "" || u.User != nil {
 		return "", fmt.Errorf("ingest: the address for links in mails, %q, is no http or https URL", site)
 	}
 	return u.String(), nil
@@ -159,4 +168,68 @@ func (a *App) link(batch job.ID, format string) string {
 		return a.options.Site + "/batches/" + string(batch)
 	}
 	return a.options.Site + "/api/v1/ingest/batches/" + string(batch) + "/report?format=" + format
+}
+
+// receivers are those who get a mail.
+type receivers struct {
+	To  []string `json:"to"`
+	Cc  []string `json:"cc,omitempty"`
+	Bcc []string `json:"bcc,omitempty"`
+}
+
+func (r *receivers) none() bool { return len(r.To)+len(r.Cc)+len(r.Bcc) == 0 }
+
+// whom returns the receivers of the mails of a batch: the depositor's own addresses, else the profile's; besides them
+// those that the profile names for every mail, those for failures, and, as blind copies, its administrators. No address
+// gets a mail twice.
+func whom(p *profile.Profile, s *Submission, failed bool) receivers {
+	r := receivers{To: p.Notification, Cc: p.NotifyAlso, Bcc: p.NotifyAdmins}
+	if own, err := addresses(s.Notification); err == nil && len(own) > 0 { // a mistake was refused with the submission
+		r.To = own
+	}
+	if failed {
+		r.Cc = slices.Concat(p.NotifyAlso, p.NotifyFailure)
+	}
+	seen := map[string]bool{}
+	for _, list := range []*[]string{&r.To, &r.Cc, &r.Bcc} {
+		*list = slices.DeleteFunc(slices.Clone(*list), func(one string) bool {
+			a, err := netmail.ParseAddress(one)
+			if err != nil {
+				return true
+			}
+			key := strings.ToLower(a.Address)
+			was := seen[key]
+			seen[key] = true
+			return was
+		})
+	}
+	if len(r.To) == 0 {
+		r.To, r.Cc = r.Cc, nil
+	}
+	return r
+}
+
+// maxOwn bounds the addresses of one submission.
+const maxOwn = 20
+
+// addresses reads the addresses of a submission, separated by commas. What it gives can be sent to.
+func addresses(text string) ([]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	list, err := netmail.ParseAddressList(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) > maxOwn {
+		return nil, fmt.Errorf("%d addresses, at most %d", len(list), maxOwn)
+	}
+	var all []string
+	for _, one := range list {
+		if err := mail.CheckAddress(one.String()); err != nil {
+			return nil, err
+		}
+		all = append(all, one.String())
+	}
+	return all, nil
 }

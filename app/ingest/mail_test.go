@@ -25,7 +25,7 @@ import (
 )
 
 // withPost runs the application with a mail server.
-func withPost(t *testing.T, p profile.Profile) (*world, *postOffice) {
+func withPost(t *testing.T, p profile.Profile) (*harness, *postOffice) {
 	t.Helper()
 	post := openPost(t)
 	o := options(t, t.TempDir(), p)
@@ -34,18 +34,18 @@ func withPost(t *testing.T, p profile.Profile) (*world, *postOffice) {
 }
 
 // arrived waits until so many mails of a batch are settled, and gives the mails of the server.
-func (w *world) arrived(post *postOffice, batch job.ID, n int) []parcel {
+func (w *harness) arrived(post *postOffice, batch job.ID, n int) []parcel {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
-	m := &mortalWorld{t: w.t, store: w.store}
+	m := &crashHarness{t: w.t, store: w.store}
 	if !m.settled(ctx, batch, n) {
 		w.t.Fatal("the mails were not settled")
 	}
 	return post.all()
 }
 
-func (w *world) retried(id job.ID) {
+func (w *harness) retried(id job.ID) {
 	w.t.Helper()
 	if err := w.do(id, record.Retry); err != nil {
 		w.t.Fatal(err)
@@ -53,7 +53,7 @@ func (w *world) retried(id job.ID) {
 	w.end(id)
 }
 
-func (w *world) updated(id job.ID) report.Batch {
+func (w *harness) updated(id job.ID) report.Batch {
 	w.t.Helper()
 	if err := w.do(id, record.Update); err != nil {
 		w.t.Fatal(err)
@@ -70,7 +70,8 @@ func TestMailsOfABatch(t *testing.T) {
 	w, post := withPost(t, p)
 	s := newSite(t, map[string]string{"a": "alpha"})
 	b := w.end(w.submit(Submission{Notification: "Ann <ann@example.org>", Filename: "three.checkm"},
-		manifest("mrt-single-file-batch-manifest", s.row("a", "l1", "Alpha"), s.row("b", "l2", "<b>Beta</b>"), s.row("c", "l3", "=HYPERLINK(1)"))).ID)
+		manifest("mrt-single-file-batch-manifest", s.row("a", "l1", "Alpha"), s.row("b", "l2", "<b>Beta</b>"),
+			s.row("c", "l3", "=HYPERLINK(1)"))).ID)
 	w.arrived(post, b.ID, 2)
 	s.put("b", "beta")
 	first := w.reported(b.ID)
@@ -87,7 +88,7 @@ func TestMailsOfABatch(t *testing.T) {
 	checkBodies(t, b.ID, mails[2].raw)
 }
 
-// checkEnvelopes looks at what three mails of a batch are called, whom they went to, and that they make one thread.
+// checkEnvelopes compares subjects and receivers of three mails of a batch, and requires that they make one thread.
 func checkEnvelopes(t *testing.T, batch job.ID, mails []parcel) {
 	t.Helper()
 	all := "ann@example.org desk@example.org root@example.org"
@@ -100,7 +101,8 @@ func checkEnvelopes(t *testing.T, batch job.ID, mails []parcel) {
 		m := &mails[i]
 		slices.Sort(m.to)
 		reply := strings.Trim(m.head.Get("In-Reply-To"), "<>")
-		got := []string{m.head.Get("Subject"), strings.TrimSuffix(strings.TrimPrefix(m.id(), string(batch)+"."), "@localhost"),
+		got := []string{m.head.Get("Subject"),
+			strings.TrimSuffix(strings.TrimPrefix(m.id(), string(batch)+"."), "@localhost"),
 			strings.TrimSuffix(strings.TrimPrefix(reply, string(batch)+"."), "@localhost"), strings.Join(m.to, " ")}
 		if diff := cmp.Diff([]string{want.subject, want.id, want.reply, want.to}, got); diff != "" {
 			t.Errorf("mail %d: %s", i, diff)
@@ -112,7 +114,8 @@ func checkEnvelopes(t *testing.T, batch job.ID, mails []parcel) {
 			t.Errorf("mail %d: Auto-Submitted is %q", i, got)
 		}
 	}
-	if got := strings.Fields(mails[2].head.Get("References")); len(got) != 2 || got[0] != "<"+mails[0].id()+">" || got[1] != "<"+mails[1].id()+">" {
+	if got := strings.Fields(mails[2].head.Get("References")); len(got) != 2 || got[0] != "<"+mails[0].id()+">" ||
+		got[1] != "<"+mails[1].id()+">" {
 		t.Errorf("references: %v", got)
 	}
 }
@@ -122,15 +125,19 @@ func checkBodies(t *testing.T, batch job.ID, raw []byte) {
 	t.Helper()
 	text, html, attached := parts(t, raw)
 	for _, want := range []string{
-		"\nSubmission ID: " + string(batch) + "\nJob(s): \n\n\t:Number of pending job(s): 0\n\t:Number of completed job(s): 2\n\t:Number of failed job(s): 1\n",
-		"What happened: 2 of your 3 objects are stored. 1 could not be stored.", "1 object was stored that had not been stored before.",
-		"1 object still could not be stored, as before.", "1 object is as it was.", "a file is not where the manifest says it is",
+		"\nSubmission ID: " + string(batch) + "\nJob(s): \n\n\t:Number of pending job(s): 0\n\t:Number of completed " +
+			"job(s): 2\n\t:Number of failed job(s): 1\n",
+		"What happened: 2 of your 3 objects are stored. 1 could not be stored.",
+		"1 object was stored that had not been stored before.",
+		"1 object still could not be stored, as before.", "1 object is as it was.",
+		"a file is not where the manifest says it is",
 	} {
 		if !strings.Contains("\n"+strings.TrimPrefix(text, "\n"), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
 	}
-	for _, want := range []string{"&lt;b&gt;Beta", "=HYPERLINK", "1 object was stored", `<a href="https://ingest.example.org/batches/` + string(batch) + `">`, "prefers-color-scheme: dark"} {
+	for _, want := range []string{"&lt;b&gt;Beta", "=HYPERLINK", "1 object was stored",
+		`<a href="https://ingest.example.org/batches/` + string(batch) + `">`, "prefers-color-scheme: dark"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML lacks %q", want)
 		}
@@ -149,7 +156,8 @@ func checkBodies(t *testing.T, batch job.ID, raw []byte) {
 func checkChanges(t *testing.T, second, first *report.Batch) {
 	t.Helper()
 	none := []job.ID{}
-	want := &report.Changes{Since: 0, Succeeded: []job.ID{first.Jobs[1].Job}, Newly: none, Failed: []job.ID{first.Jobs[2].Job}, Open: none, Deleted: none, Unchanged: 1}
+	want := &report.Changes{Since: 0, Succeeded: []job.ID{first.Jobs[1].Job}, Newly: none,
+		Failed: []job.ID{first.Jobs[2].Job}, Open: none, Deleted: none, Unchanged: 1}
 	if diff := cmp.Diff(want, second.Changes); diff != "" {
 		t.Error(diff)
 	}
@@ -170,20 +178,22 @@ func checkAttached(t *testing.T, attached map[string]string, completed, failed i
 			t.Errorf("%s.json: %v, %s", name, err, attached[name+".json"])
 		}
 		rows, err := csv.NewReader(strings.NewReader(attached[name+".csv"])).ReadAll()
-		if err != nil || len(rows) != want+1 || strings.Join(rows[0], ",")+"\r\n" != string((&report.Batch{}).CSV(true)) {
+		if err != nil || len(rows) != want+1 ||
+			strings.Join(rows[0], ",")+"\r\n" != string((&report.Batch{}).CSV(true)) {
 			t.Errorf("%s.csv: %v, %v", name, err, rows)
 		}
 	}
 }
 
-// TestMailsThatCannotBeQueued tells of a payload of which nothing can be made.
+// TestMailsThatCannotBeQueued reports a payload of which nothing can be made.
 func TestMailThatTheSubmissionCouldNotBeQueued(t *testing.T) {
 	p := testProfile()
 	p.NotifyFailure = []string{"ops@example.org"}
 	w, post := withPost(t, p)
 	b := w.end(w.submit(Submission{Type: TypeBatchManifest, Filename: "x.checkm"}, "no manifest").ID)
 	mails := w.arrived(post, b.ID, 1)
-	if len(mails) != 1 || !strings.HasPrefix(mails[0].head.Get("Subject"), "Ingest: FAIL -- Submission Queue Failed: ") || !slices.Contains(mails[0].to, "ops@example.org") {
+	if len(mails) != 1 || !strings.HasPrefix(mails[0].head.Get("Subject"),
+		"Ingest: FAIL -- Submission Queue Failed: ") || !slices.Contains(mails[0].to, "ops@example.org") {
 		t.Fatalf("got %+v", mails)
 	}
 	text, html, _ := parts(t, mails[0].raw)
@@ -192,7 +202,8 @@ func TestMailThatTheSubmissionCouldNotBeQueued(t *testing.T) {
 			t.Errorf("got %s", body)
 		}
 	}
-	if r := w.reported(b.ID); !strings.Contains(r.Summary, "could not be read") || !strings.Contains(r.Next, "new submission") {
+	if r := w.reported(b.ID); !strings.Contains(r.Summary, "could not be read") ||
+		!strings.Contains(r.Next, "new submission") {
 		t.Errorf("got %q, %q", r.Summary, r.Next)
 	}
 }
@@ -207,17 +218,23 @@ func TestWhom(t *testing.T) {
 		failed bool
 		want   receivers
 	}{
-		"the profile's":    {"", false, receivers{To: []string{"p@example.org"}, Cc: []string{"also@example.org", "ANN@example.org"}, Bcc: []string{"root@example.org"}}},
-		"the depositor's":  {"ann@example.org", false, receivers{To: []string{"<ann@example.org>"}, Cc: []string{"also@example.org"}, Bcc: []string{"root@example.org"}}},
-		"after a failure":  {"ann@example.org", true, receivers{To: []string{"<ann@example.org>"}, Cc: []string{"also@example.org", "fail@example.org"}, Bcc: []string{"root@example.org"}}},
-		"nobody's mistake": {"not an address", false, receivers{To: []string{"p@example.org"}, Cc: []string{"also@example.org", "ANN@example.org"}, Bcc: []string{"root@example.org"}}},
+		"the profile's": {"", false, receivers{To: []string{"p@example.org"},
+			Cc: []string{"also@example.org", "ANN@example.org"}, Bcc: []string{"root@example.org"}}},
+		"the depositor's": {"ann@example.org", false,
+			receivers{To: []string{"<ann@example.org>"}, Cc: []string{"also@example.org"},
+				Bcc: []string{"root@example.org"}}},
+		"after a failure": {"ann@example.org", true,
+			receivers{To: []string{"<ann@example.org>"}, Cc: []string{"also@example.org", "fail@example.org"},
+				Bcc: []string{"root@example.org"}}},
+		"no mistake": {"not an address", false, receivers{To: []string{"p@example.org"},
+			Cc: []string{"also@example.org", "ANN@example.org"}, Bcc: []string{"root@example.org"}}},
 	} {
 		if diff := cmp.Diff(c.want, whom(p, &Submission{Notification: c.own}, c.failed)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 	none := whom(&profile.Profile{}, &Submission{}, true)
-	if !none.nobody() {
+	if !none.none() {
 		t.Errorf("got %+v", none)
 	}
 }
@@ -228,11 +245,13 @@ func TestSubmissionWithAddressesThatCannotBeWrittenTo(t *testing.T) {
 		"not an address", "a@b\r\nBcc: evil@example.org", `"a b"@example.org`, "a@[127.0.0.1]", "-o@example.org",
 		strings.Repeat("a@example.org,", maxOwn) + "b@example.org",
 	} {
-		if _, err := w.Submit(t.Context(), Submission{Profile: "test", Notification: a}, strings.NewReader("x")); job.KindOf(err) != job.Invalid {
+		if _, err := w.Submit(t.Context(), Submission{Profile: "test", Notification: a},
+			strings.NewReader("x")); job.KindOf(err) != job.Invalid {
 			t.Errorf("%q: got %v", a, err)
 		}
 	}
-	if _, err := w.Submit(t.Context(), Submission{Profile: "test", Notification: "Ann Lee <ann@example.org>, bo@example.org"}, strings.NewReader("x")); err != nil {
+	if _, err := w.Submit(t.Context(), Submission{Profile: "test",
+		Notification: "Ann Lee <ann@example.org>, bo@example.org"}, strings.NewReader("x")); err != nil {
 		t.Errorf("control: %v", err)
 	}
 }
@@ -245,7 +264,7 @@ type shifted struct {
 
 func (s shifted) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
 
-// hurry puts the clock forward until it is told to stop, so that nobody waits for the pauses between attempts.
+// hurry puts the clock forward until it is stopped, so that no test waits for the pauses between attempts.
 func (s shifted) hurry() (stop func()) {
 	done, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -278,8 +297,8 @@ func refusing(at string, code, times int) func(step, hello string) error {
 	}
 }
 
-// TestMailServerThatRefuses goes the whole way, from the commit to the server: what is refused for now is sent again under the same Message-ID, what
-// is refused for good is given up and says why.
+// TestMailServerThatRefuses goes the whole way, from the commit to the server: what is refused for now is sent again
+// under the same Message-ID, what is refused permanently is abandoned with the reason.
 func TestMailServerThatRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		step    string
@@ -302,7 +321,8 @@ func TestMailServerThatRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := testProfile()
-			p.Suppress, p.NotifyAlso, p.NotifyAdmins = profile.SuppressPartial, []string{"desk@example.org"}, []string{"root@example.org"}
+			p.Suppress, p.NotifyAlso, p.NotifyAdmins = profile.SuppressPartial, []string{"desk@example.org"},
+				[]string{"root@example.org"}
 			post := openPost(t)
 			o := options(t, t.TempDir(), p)
 			o.Mail = post.sender(t, "stagepost")
@@ -318,7 +338,8 @@ func TestMailServerThatRefuses(t *testing.T) {
 				t.Fatalf("got %d messages, %v", len(messages), err)
 			}
 			m := messages[0]
-			if m.Settled != c.settled || m.Attempts != c.tries || (c.settled == job.GivenUp) != strings.Contains(m.Error, fmt.Sprint(c.code)) {
+			if m.Settled != c.settled || m.Attempts != c.tries ||
+				(c.settled == job.GivenUp) != strings.Contains(m.Error, fmt.Sprint(c.code)) {
 				t.Errorf("got %q after %d attempts: %s", m.Settled, m.Attempts, m.Error)
 			}
 			got := post.all()
@@ -335,8 +356,8 @@ func TestMailServerThatRefuses(t *testing.T) {
 	}
 }
 
-// TestMailOverTLSWithLogin goes the whole way, from the commit to a server that wants TLS and a login; without them nothing arrives, and the
-// message says why.
+// TestMailOverTLSWithLogin goes the whole way, from the commit to a server that requires TLS and a login; without them
+// nothing arrives, and the message has the reason.
 func TestMailOverTLSWithLogin(t *testing.T) {
 	users := map[string]string{"stagepost": "hunter2"}
 	for name, c := range map[string]struct {
@@ -378,7 +399,8 @@ func TestMailOverTLSWithLogin(t *testing.T) {
 			if err != nil || len(messages) != 1 {
 				t.Fatalf("got %d messages, %v", len(messages), err)
 			}
-			if msg := messages[0]; msg.Settled != c.settled || msg.Attempts != 1 || (len(got) == 1) != (c.settled == job.Delivered) || strings.Contains(msg.Error, "hunter2") {
+			if msg := messages[0]; msg.Settled != c.settled || msg.Attempts != 1 ||
+				(len(got) == 1) != (c.settled == job.Delivered) || strings.Contains(msg.Error, "hunter2") {
 				t.Errorf("got %q after %d attempts, %d mails: %s", msg.Settled, msg.Attempts, len(got), msg.Error)
 			}
 		})
@@ -386,24 +408,25 @@ func TestMailOverTLSWithLogin(t *testing.T) {
 }
 
 // withClock runs the application under a clock.
-func withClock(t *testing.T, o Options, clock clock.Clock) *world {
+func withClock(t *testing.T, o Options, clock clock.Clock) *harness {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := mem.New()
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 5 * time.Millisecond, Lease: 1000 * time.Hour, Grace: 5 * time.Second, Clock: clock})
+	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 5 * time.Millisecond,
+		Lease: 1000 * time.Hour, Grace: 5 * time.Second, Clock: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Bind(e)
-	w := &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	w := &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 	w.run()
 	return w
 }
 
-// TestMailOfAReportThatIsGone is given up, and says why; it does not make the directory anew.
+// TestMailOfAReportThatIsGone is abandoned, with the reason; it does not create the directory.
 func TestMailOfAReportThatIsGone(t *testing.T) {
 	w := start(t)
 	body := []byte(`{"to":["a@example.org"],"subject":"s","message_id":"m@localhost","batch":"bat_gone","generation":3}`)
@@ -417,7 +440,8 @@ func TestMailOfAReportThatIsGone(t *testing.T) {
 }
 
 func TestAddressForLinks(t *testing.T) {
-	for _, site := range []string{"ingest.example.org", "ftp://x", "https://", "https://x/?q", "https://u:p@x", "javascript:alert(1)"} {
+	for _, site := range []string{"ingest.example.org", "ftp://x", "https://", "https://x/?q", "https://u:p@x",
+		"javascript:alert(1)"} {
 		o := options(t, t.TempDir())
 		o.Site = site
 		if _, err := New(o); err == nil {

@@ -3,6 +3,7 @@ package ingest
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,13 +12,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/format/erc"
 	"github.com/stagepost/stagepost/format/noid"
 )
 
-// described is what a metadata file says of the object.
+// described is the content of a metadata file.
 type described struct {
 	erc.Record
 	ids []string // as they are written
@@ -55,9 +58,9 @@ func readDataCite(l *erc.Loose, in io.Reader) (described, error) {
 	return described{Record: r.ERC()}, err
 }
 
-// describe finds out what the object is called and which ids it has: what its metadata files say, mrt-erc.txt first, then DataCite, then Dublin Core, else
-// what the submission says. Ids of all of them count together. The form of a descriptive file is no reason to refuse the object: what is odd
-// in one is a warning.
+// describe finds out the title, creator, date and ids of the object: from its metadata files, mrt-erc.txt first, then
+// DataCite, then Dublin Core, else from the submission. Ids of all of them count together. The form of a descriptive
+// file is no reason to refuse the object: what is odd in one is a warning.
 func (t *task) describe() (who *record.Identity, primary string, err error) {
 	who = &record.Identity{}
 	ids := idsOf(&t.spec)
@@ -76,7 +79,8 @@ func (t *task) describe() (who *record.Identity, primary string, err error) {
 		}
 	}
 	s := &t.spec
-	who.Title, who.Creator, who.Date = cmp.Or(who.Title, s.Title), cmp.Or(who.Creator, s.Creator), cmp.Or(who.Date, s.Date)
+	who.Title, who.Creator, who.Date = cmp.Or(who.Title, s.Title), cmp.Or(who.Creator, s.Creator), cmp.Or(who.Date,
+		s.Date)
 	who.LocalIDs = ids.local
 	if who.Embargo, err = t.embargo(); err != nil {
 		return nil, "", err
@@ -120,7 +124,7 @@ func (t *task) openProducer(name string) (io.ReadCloser, error) {
 // ids collects the identifiers of an object and where they were given.
 type ids struct {
 	primary string
-	from    string // who says the primary id
+	from    string // where the primary id is from
 	local   []string
 }
 
@@ -132,8 +136,8 @@ func idsOf(s *record.JobSpec) *ids {
 	return i
 }
 
-// add takes the ids of a metadata file, separated by semicolons: what has an ARK in it is the primary id, all else are local ids. Two primary ids
-// contradict each other.
+// add takes the ids of a metadata file, separated by semicolons: what has an ARK in it is the primary id, all else are
+// local ids. Two primary ids contradict each other.
 func (i *ids) add(file, text string, warn func(string, ...any)) error {
 	for id := range strings.SplitSeq(text, ";") {
 		id = strings.TrimSpace(id)
@@ -171,9 +175,9 @@ const maxEmbargo = 4096
 // embargoForms are the dates that mrt-embargo.txt may have.
 var embargoForms = []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", "2006-01-02"}
 
-// embargo reads mrt-embargo.txt, whose one line is embargoEndDate: and a date, or none. It is no description but an instruction: what cannot be
-// understood fails the job, so that nothing is shown to the public too early. The result is the date in RFC 3339, none, or empty
-// without the file.
+// embargo reads mrt-embargo.txt, whose one line is embargoEndDate: and a date, or none. It is no description but an
+// instruction: what cannot be understood fails the job, so that nothing is shown to the public too early. The result is
+// the date in RFC 3339, none, or empty without the file.
 func (t *task) embargo() (end string, err error) {
 	f, err := t.openProducer(record.EmbargoName)
 	if f == nil {
@@ -196,11 +200,13 @@ func (t *task) embargo() (end string, err error) {
 		}
 		label, value, _ := strings.Cut(line, ":")
 		if !strings.EqualFold(strings.TrimSpace(label), "embargoEndDate") {
-			return "", fail(CauseBadMetadata, "%s: %.80q is not embargoEndDate: and a date or none", record.EmbargoName, line)
+			return "", fail(CauseBadMetadata, "%s: %.80q is not embargoEndDate: and a date or none", record.EmbargoName,
+				line)
 		}
 		date, ok := embargoEnd(strings.TrimSpace(value))
 		if !ok {
-			return "", fail(CauseBadMetadata, "%s: %.80q is neither a date such as 2030-01-31 nor none", record.EmbargoName, value)
+			return "", fail(CauseBadMetadata, "%s: %.80q is neither a date such as 2030-01-31 nor none",
+				record.EmbargoName, value)
 		}
 		if end != "" && end != date {
 			return "", fail(CauseBadMetadata, "%s gives two dates, %s and %s", record.EmbargoName, end, date)
@@ -223,4 +229,127 @@ func embargoEnd(value string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// inherit takes from the version before what this one leaves out, and adds the local ids that the object has besides.
+func (t *task) inherit(ctx context.Context, who *record.Identity) error {
+	before, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: who.ARK})
+	if err != nil || len(before) == 0 {
+		return err
+	}
+	who.Title = cmp.Or(who.Title, before[0].Title)
+	who.Creator = cmp.Or(who.Creator, before[0].Creator)
+	who.Date = cmp.Or(who.Date, before[0].Date)
+	for _, id := range before[0].LocalIDs {
+		if !slices.Contains(who.LocalIDs, id) {
+			who.LocalIDs = append(slices.Clone(who.LocalIDs), id)
+		}
+	}
+	return nil
+}
+
+// writeSystem writes what Stagepost adds to the object. The files follow from the job alone, so that a second attempt
+// writes the same.
+func (t *task) writeSystem(p *profile.Profile, who *record.Identity) error {
+	files := map[string]func(io.Writer) error{
+		record.ERCName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
+		record.DublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
+		record.IngestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
+		record.OwnerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
+		record.MembershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
+	}
+	if d := dataCiteOf(who, p); d.Enough() && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
+		files[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
+	}
+	if t.spec.Type == TypeObjectManifest {
+		files[record.ManifestName] = t.copyFrom(manifestFile)
+	}
+	if t.spec.Update && t.dir.Has(workdir.ProducerName+"/"+record.DeleteName) {
+		files[record.DeleteName] = t.copyFrom(workdir.ProducerName + "/" + record.DeleteName)
+	}
+	for name, write := range files {
+		if err := t.dir.Put(workdir.SystemName+"/"+name, write); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (t *task) copyFrom(name string) func(io.Writer) error {
+	return func(w io.Writer) error {
+		f, err := t.dir.Open(name)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(w, f)
+		return err
+	}
+}
+
+func ercOf(who *record.Identity) erc.Record {
+	r := erc.Record{Who: who.Creator, What: who.Title, When: who.Date, Where: who.ARK}
+	for _, id := range who.LocalIDs {
+		r.More = append(r.More, erc.Element{Label: "where", Value: id})
+	}
+	return r
+}
+
+func dublinCoreOf(who *record.Identity) erc.DublinCore {
+	var all erc.DublinCore
+	add := func(label, value string) {
+		if value != "" {
+			all = append(all, erc.Element{Label: label, Value: value})
+		}
+	}
+	add("title", who.Title)
+	add("creator", who.Creator)
+	add("date", who.Date)
+	add("identifier", who.ARK)
+	for _, id := range who.LocalIDs {
+		add("identifier", id)
+	}
+	return all
+}
+
+// dataCiteOf is the object as DataCite describes it. Without title, creator or a year it is not enough to be written.
+func dataCiteOf(who *record.Identity, p *profile.Profile) erc.DataCite {
+	d := erc.DataCite{
+		Identifier: who.ARK, IdentifierType: "ARK", Publisher: p.Owner, PublicationYear: erc.Year(who.Date),
+		ResourceType: "digital object", ResourceGeneral: "Other",
+	}
+	for name := range strings.SplitSeq(who.Creator, ";") {
+		if name = strings.TrimSpace(name); name != "" {
+			d.Creators = append(d.Creators, name)
+		}
+	}
+	if who.Title != "" {
+		d.Titles = []string{who.Title}
+	}
+	if who.Date != "" {
+		d.Dates = []erc.Element{{Label: "Created", Value: who.Date}}
+	}
+	for _, id := range who.LocalIDs {
+		d.Alternates = append(d.Alternates, erc.Element{Label: "local", Value: id})
+	}
+	return d
+}
+
+// writeIngest writes how the object came here, a line for each fact.
+func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *record.Identity) error {
+	j := t.Job()
+	for _, line := range [][2]string{
+		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type",
+			t.spec.Type},
+		{"submitter", t.spec.Submitter}, {"submissionDate", j.Created.UTC().Format(time.RFC3339)},
+		{"filename", t.spec.Filename}, {"note", t.spec.Note}, {"embargoEndDate", who.Embargo},
+	} {
+		if line[1] == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s\n", line[0], line[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// told is a callback receiver: it answers with the statuses in turn, the last one again and again. 0 hangs up.
-type told struct {
+// callbackReceiver answers with the statuses in turn, the last one again and again. 0 hangs up.
+type callbackReceiver struct {
 	mu       sync.Mutex // guards all
 	statuses []int
 	keys     []string
@@ -33,7 +33,7 @@ type told struct {
 }
 
 // calls gives the keys of the calls that reported a state.
-func (c *told) calls(state lifecycle.State) []string {
+func (c *callbackReceiver) calls(state lifecycle.State) []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var keys []string
@@ -45,23 +45,25 @@ func (c *told) calls(state lifecycle.State) []string {
 	return keys
 }
 
-func (c *told) last() News {
+func (c *callbackReceiver) last() News {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.news[len(c.news)-1]
 }
 
-func (c *told) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *callbackReceiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h := r.Header
-	if id, err := webhook.Verify(h, body, time.Now(), webhook.RawSecret("s3cret")); err != nil || id != h.Get("Idempotency-Key") {
+	if id, err := webhook.Verify(h, body, time.Now(), webhook.RawSecret("s3cret")); err != nil ||
+		id != h.Get("Idempotency-Key") {
 		c.badSign++
 	}
 	var n News
 	_ = json.Unmarshal(body, &n)
-	c.keys, c.news, c.bodies = append(c.keys, h.Get("Idempotency-Key")), append(c.news, n), append(c.bodies, string(body))
+	c.keys, c.news, c.bodies = append(c.keys, h.Get("Idempotency-Key")), append(c.news, n), append(c.bodies,
+		string(body))
 	status := c.statuses[0]
 	if len(c.statuses) > 1 {
 		c.statuses = c.statuses[1:]
@@ -88,7 +90,7 @@ func calling(t *testing.T, in http.Handler, required bool) profile.Profile {
 }
 
 // callbacks gives the callbacks of a job in the outbox.
-func (w *world) callbacks(id job.ID) []job.Message {
+func (w *harness) callbacks(id job.ID) []job.Message {
 	w.t.Helper()
 	all, err := w.store.Outbox(w.t.Context(), job.OutboxCall{List: &job.MessageQuery{Job: id, Topic: callbackTopic}})
 	if err != nil {
@@ -97,8 +99,9 @@ func (w *world) callbacks(id job.ID) []job.Message {
 	return all
 }
 
-// awaitCallback waits until the newest callback of a job is as wanted. Meanwhile it does turn, if there is one: a clock may have to be moved.
-func (w *world) awaitCallback(id job.ID, turn func(), want func(m *job.Message) bool) job.Message {
+// awaitCallback waits until the newest callback of a job is as wanted. Meanwhile it does turn, if there is one: a clock
+// may have to be moved.
+func (w *harness) awaitCallback(id job.ID, turn func(), want func(m *job.Message) bool) job.Message {
 	w.t.Helper()
 	for deadline := time.Now().Add(guard); ; {
 		all := w.callbacks(id)
@@ -111,7 +114,7 @@ func (w *world) awaitCallback(id job.ID, turn func(), want func(m *job.Message) 
 		if turn != nil {
 			turn()
 		}
-		<-time.After(2 * time.Millisecond) // the outbox notifies nobody
+		<-time.After(2 * time.Millisecond) // the outbox notifies no test
 	}
 }
 
@@ -126,7 +129,8 @@ func settledAs(s job.Settled) func(*job.Message) bool {
 	return func(m *job.Message) bool { return m.Settled == s }
 }
 
-// TestCallback: a callback leaves by the outbox. Its receiver's answers decide about the message, and about the job only where it is required.
+// TestCallback: a callback leaves by the outbox. Its receiver's answers decide about the message, and about the job
+// only where it is required.
 func TestCallback(t *testing.T) {
 	for name, c := range map[string]struct {
 		statuses []int
@@ -147,7 +151,7 @@ func TestCallback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := &told{statuses: c.statuses}
+			in := &callbackReceiver{statuses: c.statuses}
 			w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, c.required)))
 			b := w.submit(Submission{Filename: "f.txt", LocalIDs: []string{"l1"}}, "text")
 			j := w.children(b.ID, 1)[0]
@@ -159,20 +163,25 @@ func TestCallback(t *testing.T) {
 				}
 			}, settledAs(c.want))
 			j = w.end(j.ID)
-			if j.State != c.state || c.state == record.Completed && (j.Message != "" || j.Cause != "") || c.state == record.Failed && (j.Cause != CauseCallback || j.Origin != record.Notify) {
+			if j.State != c.state || c.state == record.Completed && (j.Message != "" || j.Cause != "") ||
+				c.state == record.Failed && (j.Cause != CauseCallback || j.Origin != record.Notify) {
 				t.Errorf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
 			}
 			keys := in.calls(record.Completed)
-			if len(keys) != c.calls || in.badSign > 0 || len(w.callbacks(j.ID)) != 1 || len(in.calls(record.Failed)) > 0 {
-				t.Errorf("got %d calls, %d wrongly signed, and the messages %+v; want %d calls", len(keys), in.badSign, w.callbacks(j.ID), c.calls)
+			if len(keys) != c.calls || in.badSign > 0 || len(w.callbacks(j.ID)) != 1 ||
+				len(in.calls(record.Failed)) > 0 {
+				t.Errorf("got %d calls, %d wrongly signed, and the messages %+v; want %d calls", len(keys), in.badSign,
+					w.callbacks(j.ID), c.calls)
 			}
-			if keys = distinct(keys); len(keys) != 1 || keys[0] != m.Key || m.Key != fmt.Sprintf("%s/callback/0/completed", j.ID) {
+			if keys = distinct(keys); len(keys) != 1 || keys[0] != m.Key ||
+				m.Key != fmt.Sprintf("%s/callback/0/completed", j.ID) {
 				t.Errorf("got the keys %v", keys)
 			}
 			if bodies := distinct(in.bodies); len(bodies) != 1 {
 				t.Errorf("got the bodies %q", bodies)
 			}
-			if n := in.last(); n.ARK == "" || n.Version != 1 || n.LocalIDs[0] != "l1" || n.Job != j.ID || n.Batch != b.ID || n.Profile != "test" {
+			if n := in.last(); n.ARK == "" || n.Version != 1 || n.LocalIDs[0] != "l1" || n.Job != j.ID ||
+				n.Batch != b.ID || n.Profile != "test" {
 				t.Errorf("got %+v", n)
 			}
 			if len(w.object(in.last().ARK).Versions) != 1 {
@@ -183,9 +192,10 @@ func TestCallback(t *testing.T) {
 	}
 }
 
-// TestCallbackIsReplayed: what a receiver did not take for a while is sent again under its key. Without a callback there is no message, the control.
+// TestCallbackIsReplayed: what a receiver did not take for a while is sent again under its key. Without a callback
+// there is no message, the control.
 func TestCallbackIsReplayed(t *testing.T) {
-	in := &told{statuses: []int{404}}
+	in := &callbackReceiver{statuses: []int{404}}
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, false)))
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
 	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
@@ -211,7 +221,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 
 // TestRequiredCallbackIsWaitedFor: why names the answer, and a retry sends a message of its own.
 func TestRequiredCallbackIsWaitedFor(t *testing.T) {
-	in := &told{statuses: []int{404}}
+	in := &callbackReceiver{statuses: []int{404}}
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, true)))
 	batch := w.submit(Submission{Filename: "f.txt"}, "text").ID
 	id := w.children(batch, 1)[0].ID
@@ -219,12 +229,14 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	w.until(id, func(j *job.Job) bool { return strings.Contains(j.Message, "404 Not Found") })
 	x, err := explain.New(w.e).Why(t.Context(), id, time.Time{})
 	if err != nil || x.Position.State != record.Notify || !slices.ContainsFunc(x.Blockers, func(b job.Blocker) bool {
-		return b.Code == CauseCallback && strings.Contains(b.Sentence, "was not delivered yet") && strings.Contains(b.Sentence, "404 Not Found")
+		return b.Code == CauseCallback && strings.Contains(b.Sentence, "was not delivered yet") &&
+			strings.Contains(b.Sentence, "404 Not Found")
 	}) {
 		t.Errorf("got %+v, %v", x, err)
 	}
 	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
-	if j := w.end(id); j.State != record.Failed || j.Cause != CauseCallback || !strings.Contains(j.Message, "404 Not Found") {
+	if j := w.end(id); j.State != record.Failed || j.Cause != CauseCallback ||
+		!strings.Contains(j.Message, "404 Not Found") {
 		t.Fatalf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
 	}
 	in.answers(200)
@@ -235,14 +247,15 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	if j := w.end(id); j.State != record.Completed || j.Message != "" {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
-	if m := w.callbacks(id); len(m) != 2 || m[0].Key != string(id)+"/callback/1/completed" || m[0].Settled != job.Delivered || m[1].Settled != job.GivenUp {
+	if m := w.callbacks(id); len(m) != 2 || m[0].Key != string(id)+"/callback/1/completed" ||
+		m[0].Settled != job.Delivered || m[1].Settled != job.GivenUp {
 		t.Errorf("got %+v", m)
 	}
 }
 
-// TestStopWhileACallbackIsAwaited: whoever stops a job that waits for its callback has its failure reported.
+// TestStopWhileACallbackIsAwaited: the failure of a job that is stopped while it waits for its callback is reported.
 func TestStopWhileACallbackIsAwaited(t *testing.T) {
-	in := &told{statuses: []int{503}}
+	in := &callbackReceiver{statuses: []int{503}}
 	w, _ := startLeaping(t, options(t, t.TempDir(), calling(t, in, true)))
 	id := w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID
 	w.awaitCallback(id, nil, triedTimes(1))
@@ -253,7 +266,8 @@ func TestStopWhileACallbackIsAwaited(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if kind := job.KindOf(err); kind != job.Conflict && kind != job.Stale { // the job looks at the outbox at the moment
+		// the job reads the outbox at the moment
+		if kind := job.KindOf(err); kind != job.Conflict && kind != job.Stale {
 			t.Fatal(err)
 		}
 	}
@@ -263,9 +277,10 @@ func TestStopWhileACallbackIsAwaited(t *testing.T) {
 	}
 }
 
-// TestCallbackOfFailure: a job that fails, is stopped or withdrawn calls too, whatever caused it, and its success after a retry calls again.
+// TestCallbackOfFailure: a job that fails, is stopped or withdrawn calls too, whatever caused it, and its success after
+// a retry calls again.
 func TestCallbackOfFailure(t *testing.T) {
-	in := &told{statuses: []int{200}}
+	in := &callbackReceiver{statuses: []int{200}}
 	s := newSite(t, map[string]string{"late.txt": "late"})
 	s.put("o.checkm", s.manifest("late.txt"))
 	s.answer("late.txt", http.NotFound)
@@ -276,7 +291,8 @@ func TestCallbackOfFailure(t *testing.T) {
 	id := w.children(b.ID, 1)[0].ID
 	w.end(b.ID)
 	m := w.awaitCallback(id, nil, settledAs(job.Delivered))
-	if n := in.last(); m.Key != string(id)+"/callback/0/failed" || n.State != "Failed" || n.Cause != CauseNotFound || n.Message == "" || n.LocalIDs[0] != "l1" || n.Version != 0 {
+	if n := in.last(); m.Key != string(id)+"/callback/0/failed" || n.State != "Failed" || n.Cause != CauseNotFound ||
+		n.Message == "" || n.LocalIDs[0] != "l1" || n.Version != 0 {
 		t.Errorf("got %+v with %+v", m, n)
 	}
 	s.answer("late.txt", nil)
@@ -285,7 +301,8 @@ func TestCallbackOfFailure(t *testing.T) {
 	}
 	w.end(id)
 	m = w.awaitCallback(id, nil, settledAs(job.Delivered))
-	if n := in.last(); m.Key != string(id)+"/callback/1/completed" || n.State != "Completed" || n.Cause != "" || n.Version != 1 {
+	if n := in.last(); m.Key != string(id)+"/callback/1/completed" || n.State != "Completed" || n.Cause != "" ||
+		n.Version != 1 {
 		t.Errorf("after the retry: got %+v with %+v", m, n)
 	}
 
@@ -303,7 +320,8 @@ func TestCallbackOfFailure(t *testing.T) {
 		t.Errorf("stopped: got %+v", n)
 	}
 
-	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, Group: "maps"}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, Group: "maps"}, "op", "test",
+		time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	id = w.children(w.submit(Submission{Filename: "g.txt"}, "text").ID, 1)[0].ID
@@ -311,7 +329,8 @@ func TestCallbackOfFailure(t *testing.T) {
 	if len(w.callbacks(id)) > 0 {
 		t.Error("a job that is held has not ended")
 	}
-	if _, err := w.e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Note: "test", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op",
+		Note: "test", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	m = w.awaitCallback(id, nil, settledAs(job.Delivered))
@@ -332,7 +351,8 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 	in := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		user, password, _ := r.BasicAuth()
-		got <- asked{r.Method, r.URL.String(), user, password, r.Header.Get("Content-Type"), r.Header.Get(webhook.HeaderSignature), string(body)}
+		got <- asked{r.Method, r.URL.String(), user, password, r.Header.Get("Content-Type"),
+			r.Header.Get(webhook.HeaderSignature), string(body)}
 	}))
 	t.Cleanup(in.Close)
 	s := newSite(t, map[string]string{"a.txt": "alpha", "late.txt": "late"})
@@ -364,7 +384,8 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 			if a.body != want {
 				t.Errorf("%s: got\n%s, want\n%s", status, a.body, want)
 			}
-			if a.body = ""; a != (asked{"POST", "/base/mc/" + string(j.ID) + "?dept=maps", "ann", "s3cret", "application/json", "", ""}) {
+			if a.body = ""; a != (asked{"POST", "/base/mc/" + string(j.ID) + "?dept=maps", "ann", "s3cret",
+				"application/json", "", ""}) {
 				t.Errorf("%s: got %+v", status, a)
 			}
 		case <-time.After(guard):
@@ -373,22 +394,24 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 	}
 }
 
-// TestCallbackIsGuarded: a private address is not called unless the profile allows it; every other test here is the control. Neither list nor error
-// shows the password of the URL.
+// TestCallbackIsGuarded: a private address is not called unless the profile allows it; every other test here is the
+// control. Neither list nor error shows the password of the URL.
 func TestCallbackIsGuarded(t *testing.T) {
-	in := &told{statuses: []int{200}}
+	in := &callbackReceiver{statuses: []int{200}}
 	p := calling(t, in, false)
 	p.Networks, p.Callback.URL = nil, strings.Replace(p.Callback.URL, "http://", "http://ann@", 1)
 	p.Callback.PasswordFile = secretFile(t, "hush4711")
 	w := start(t, p)
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
 	m := w.awaitCallback(j.ID, nil, triedTimes(1))
-	if !strings.Contains(m.Error, "loopback") || len(in.calls(record.Completed)) > 0 || strings.Contains(fmt.Sprintf("%+v %s", m, m.Body), "hush4711") {
+	if !strings.Contains(m.Error, "loopback") || len(in.calls(record.Completed)) > 0 ||
+		strings.Contains(fmt.Sprintf("%+v %s", m, m.Body), "hush4711") {
 		t.Errorf("got %+v", m)
 	}
 }
 
-// TestCallbackFollowsItsProfile: what waits goes where the profile leads at the attempt, and nowhere once there is no callback any more.
+// TestCallbackFollowsItsProfile: what waits goes where the profile leads at the attempt, and nowhere once there is no
+// callback any more.
 func TestCallbackFollowsItsProfile(t *testing.T) {
 	w := start(t, testProfile())
 	call := called{Profile: "test", Form: profile.FormStagepost, Body: []byte(`{}`)}
@@ -396,15 +419,16 @@ func TestCallbackFollowsItsProfile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = w.deliverCallback(t.Context(), job.Message{Key: "ing_1/callback/0/completed", Job: "ing_1", Topic: callbackTopic, Body: text})
+	err = w.deliverCallback(t.Context(),
+		job.Message{Key: "ing_1/callback/0/completed", Job: "ing_1", Topic: callbackTopic, Body: text})
 	if err == nil || !strings.Contains(err.Error(), "profile test has no callback any more") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestDeathCallsBackUnderOneKey kills the process after every commit in the life of a batch with an object that is stored
-// and one that fails, and lets another process go on: one message and one key for each end. (Death before a commit is
-// death after the one before it.)
+// TestDeathCallsBackUnderOneKey kills the process after every commit in the life of a batch with an object that is
+// stored and one that fails, and lets another process go on: one message and one key for each end. (Death before a
+// commit is death after the one before it.)
 func TestDeathCallsBackUnderOneKey(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.put("one.checkm", s.manifest("a.txt"))
@@ -412,21 +436,21 @@ func TestDeathCallsBackUnderOneKey(t *testing.T) {
 	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two"))
 	sub := Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}
 	for _, required := range []bool{false, true} {
-		prepare := func(t *testing.T, in *told) Options {
+		prepare := func(t *testing.T, in *callbackReceiver) Options {
 			p := calling(t, in, required)
 			p.Suppress = profile.SuppressNone // live waits for the mails
 			return options(t, leavable(t), p)
 		}
-		whole := newMortal(mem.New(), 0, false)
+		whole := newCrashing(mem.New(), 0, false)
 		whole.few = true
-		live(t, whole, prepare(t, &told{statuses: []int{200}}), sub, text)
+		live(t, whole, prepare(t, &callbackReceiver{statuses: []int{200}}), sub, text)
 		calls := whole.calls + 4 // its last messages were perhaps not settled
 		t.Logf("required %t: the life of the batch has %d commits", required, calls)
-		for at := 0; at <= calls; at++ { // nobody dies at 0, which is the control
+		for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 			t.Run(fmt.Sprintf("required=%t/%d", required, at), func(t *testing.T) {
 				t.Parallel()
-				in := &told{statuses: []int{200}}
-				m, o := newMortal(mem.New(), at, true), prepare(t, in)
+				in := &callbackReceiver{statuses: []int{200}}
+				m, o := newCrashing(mem.New(), at, true), prepare(t, in)
 				m.few = true
 				live(t, m, o, sub, text)
 				w := startOn(t, m.Store, o)

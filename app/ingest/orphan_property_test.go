@@ -51,15 +51,17 @@ func randomBatch(s *site, r *rand.Rand, n int) (Submission, string) {
 	return sub, manifest("mrt-batch-manifest", rows...)
 }
 
-// lead is one process: it hands batches in, waits for their ends, retries and deletes some, until it is done or dies at a call of the store.
+// lead is one process: it submits batches, waits for their ends, retries and deletes some, until it is done or crashes
+// at a call of the store.
 func lead(t *testing.T, inner job.Store, o Options, s *site, r *rand.Rand, from int, at int) {
 	t.Helper()
-	m := newMortal(inner, at, r.IntN(2) == 0)
+	m := newCrashing(inner, at, r.IntN(2) == 0)
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(m, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond})
+	e, err := engine.New(m, a.Works(),
+		engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,22 +81,22 @@ func lead(t *testing.T, inner job.Store, o Options, s *site, r *rand.Rand, from 
 	case <-done:
 	case <-m.dead:
 	case <-ctx.Done():
-		t.Error("it neither ended nor died")
+		t.Error("it neither ended nor crashed")
 	}
 	kill()
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(100 * time.Millisecond): // nobody waits for the dead
+	case <-time.After(100 * time.Millisecond): // the test does not wait for it
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// handle is what a depositor and an operator do to one batch. Errors are those of a process that dies.
-func handle(ctx context.Context, a *App, m *mortal, sub Submission, text string, fate int) {
+// handle is what a depositor and an operator do to one batch. Errors are those of a process that crashes.
+func handle(ctx context.Context, a *App, m *crashing, sub Submission, text string, fate int) {
 	b, err := a.Submit(ctx, sub, strings.NewReader(text))
 	if err != nil {
 		return
@@ -132,8 +134,8 @@ func handle(ctx context.Context, a *App, m *mortal, sub Submission, text string,
 	}
 }
 
-// TestHealthySystemHasNoOrphans lets processes work on 200 random batches, with failures, retries and deletions, and kills them again and again. After
-// the last one has ended what the others left, and swept, nothing belongs to nothing.
+// TestHealthySystemHasNoOrphans lets processes work on 200 random batches, with failures, retries and deletions, and
+// kills them again and again. After the last one has ended what the others left, and swept, there are no orphans.
 func TestHealthySystemHasNoOrphans(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	s.put("one.checkm", s.manifest("a.txt"))
@@ -191,13 +193,15 @@ func TestHealthySystemHasNoOrphans(t *testing.T) {
 	w.valid()
 }
 
-// TestDeathInADeletion kills the process at every call of the store in the deletion of a batch with jobs in every end. Afterwards a sweep leaves
-// nothing behind. The control is the look before the sweep: there are windows in which it finds something.
+// TestDeathInADeletion kills the process at every call of the store in the deletion of a batch with jobs in every end.
+// Afterwards a sweep leaves nothing behind. The control is the search before the sweep: there are windows in which it
+// finds something.
 func TestDeathInADeletion(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.put("one.checkm", s.manifest("a.txt"))
 	s.put("bad.checkm", s.manifest("missing.txt"))
-	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("bad.checkm", "l2", "Two"), s.row("bad.checkm", "l3", "Three"))
+	text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("bad.checkm", "l2", "Two"),
+		s.row("bad.checkm", "l3", "Three"))
 	var mu sync.Mutex
 	left, windows := 0, 0
 	t.Run("windows", func(t *testing.T) {
@@ -205,10 +209,10 @@ func TestDeathInADeletion(t *testing.T) {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
 					t.Parallel()
-					died, found := dieDeleting(t, text, at, after)
+					crashed, found := dieDeleting(t, text, at, after)
 					mu.Lock()
 					defer mu.Unlock()
-					if died {
+					if crashed {
 						windows++
 					}
 					if found > 0 {
@@ -224,8 +228,9 @@ func TestDeathInADeletion(t *testing.T) {
 	}
 }
 
-// dieDeleting makes a batch and deletes it in a process that dies at a call, and looks at what is left before and after a sweep.
-func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, before int) {
+// dieDeleting makes a batch and deletes it in a process that crashes at a call, and lists what is left before and after
+// a sweep.
+func dieDeleting(t *testing.T, text string, at int, after bool) (crashed bool, before int) {
 	store, o := mem.New(), options(t, t.TempDir())
 	w := startOn(t, store, o)
 	r := w.ingest(Submission{Notification: "ann@example.org"}, text)
@@ -233,17 +238,19 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 		t.Fatalf("got %s", r.Text())
 	}
 	w.awaitMails(2)
-	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[2].Job, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(), operator.Act{Job: r.Jobs[2].Job, Event: record.Delete, By: lifecycle.Operator,
+		Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	w.stop()
-	m := newMortal(store, at, after)
+	m := newCrashing(store, at, after)
 	a := idleApp(t, m, o, hours(0))
 	over := make(chan error, 1)
 	go func() {
-		err := errors.New("died")
+		err := errors.New("crashed")
 		defer func() { over <- err }()
-		_, err = a.engine.Do(t.Context(), operator.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true})
+		_, err = a.engine.Do(t.Context(),
+			operator.Act{Job: r.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true})
 		if err == nil {
 			err = a.Sweep(t.Context())
 		}
@@ -251,7 +258,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 	err := <-over
 	select {
 	case <-m.dead:
-		died = true
+		crashed = true
 	default:
 		if err != nil {
 			t.Error(err)
@@ -278,5 +285,5 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (died bool, befo
 			t.Errorf("%s is %s, its batch is deleted", j.ID, j.State)
 		}
 	}
-	return died, before
+	return crashed, before
 }

@@ -91,15 +91,16 @@ func plant(t *testing.T, dir, name string, hours int) {
 		t.Fatal(err)
 	}
 	at := time.Now().Add(-time.Duration(hours) * time.Hour)
-	for ; file != dir && file != filepath.Join(dir, workdir.WorkName) && file != filepath.Join(dir, workdir.MailName); file = filepath.Dir(file) {
+	for ; file != dir && file != filepath.Join(dir, workdir.WorkName) &&
+		file != filepath.Join(dir, workdir.MailName); file = filepath.Dir(file) {
 		if err := os.Chtimes(file, at, at); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// nobody is an id of the right form that no job has.
-func nobody(n string) string { return "ing_00000000000000000000000" + n }
+// noJob is an id of the right form that no job has.
+func noJob(n string) string { return "ing_00000000000000000000000" + n }
 
 // TestEveryOrphanIsFound plants one of each rule into a system that has none, and removes what may be removed.
 func TestEveryOrphanIsFound(t *testing.T) {
@@ -115,7 +116,8 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	defer logs.Close()
 	o.Logs, o.TrashKeep = logs, time.Hour
 	w := startOn(t, store, o)
-	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"), s.row("two.checkm", "l2", "Two")))
+	r := w.ingest(Submission{}, manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"),
+		s.row("two.checkm", "l2", "Two")))
 	deleted := w.ingest(Submission{}, s.manifest("a.txt"))
 	if r.State != record.Completed || deleted.State != record.Completed {
 		t.Fatalf("got %s", r.Text())
@@ -130,7 +132,8 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	want := []string{}
 	expect := func(level, rule, name string) { want = append(want, level+" "+rule+" "+name) }
 
-	if _, err := a.engine.Do(t.Context(), operator.Act{Job: deleted.Batch, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := a.engine.Do(t.Context(), operator.Act{Job: deleted.Batch, Event: record.Delete, By: lifecycle.Operator,
+		Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	expect("WARN", "job-without-batch", string(deleted.Jobs[0].Job)) // the sweep has not seen the tombstone
@@ -143,22 +146,24 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	expect("WARN", "payload-without-batch", "work/bat_C") // an upload that may be under way
 	plant(t, o.Dir, "work/bat_D/reports/0.json", 2)
 	expect("FAIL", "report-without-batch", "work/bat_D")
-	plant(t, o.Dir, "work/"+batch+"/"+nobody("1")+"/f", 2)
-	expect("FAIL", "work-without-job", "work/"+batch+"/"+nobody("1"))
+	plant(t, o.Dir, "work/"+batch+"/"+noJob("1")+"/f", 2)
+	expect("FAIL", "work-without-job", "work/"+batch+"/"+noJob("1"))
 	plant(t, o.Dir, "work/"+batch+"/"+done+"/f", 2)
 	expect("FAIL", "work-of-ended", "work/"+batch+"/"+done)
-	for _, name := range []string{"work/" + batch + "/report.json.new", "work/" + batch + "/reports/0.txt.new", "work/stray", "mail/.unfinished-1", "address.new",
-		"storage/extensions/stagepost-staging/" + nobody("2") + "-e1"} {
+	for _, name := range []string{"work/" + batch + "/report.json.new", "work/" + batch +
+		"/reports/0.txt.new", "work/stray", "mail/.unfinished-1", "address.new",
+		"storage/extensions/stagepost-staging/" + noJob("2") + "-e1"} {
 		plant(t, o.Dir, name, 2)
 		expect("FAIL", "temporary", name)
 	}
 	plant(t, o.Dir, "access/acc_X/package.zip", 2)
 	expect("FAIL", "package-without-job", "access/acc_X")
-	logs.Logger(job.ID(nobody("3")), 1, "Storing").Info("line")
-	expect("FAIL", "log-without-job", "log of "+nobody("3"))
-	for name, holder := range map[string]string{"ark:/1/gone": nobody("4"), "ark:/1/ended": done} {
+	logs.Logger(job.ID(noJob("3")), 1, "Storing").Info("line")
+	expect("FAIL", "log-without-job", "log of "+noJob("3"))
+	for name, holder := range map[string]string{"ark:/1/gone": noJob("4"), "ark:/1/ended": done} {
 		by := inventory.Taker{Job: holder, Epoch: 1, At: time.Now()}
-		if _, err := a.inventory.Take(t.Context(), by, inventory.Want{Kind: inventory.ObjectLock, Name: name}); err != nil {
+		if _, err := a.inventory.Take(t.Context(), by,
+			inventory.Want{Kind: inventory.ObjectLock, Name: name}); err != nil {
 			t.Fatal(err)
 		}
 		expect("FAIL", "lock", "object "+name)
@@ -178,7 +183,8 @@ func TestEveryOrphanIsFound(t *testing.T) {
 	}
 }
 
-// plantStorage takes a stored version away, adds one that the inventory does not know, and a directory that its object does not know.
+// plantStorage takes a stored version away, adds one that the inventory does not know, and a directory that its object
+// does not know.
 func plantStorage(t *testing.T, a *App, r report.Batch, expect func(level, rule, name string)) {
 	t.Helper()
 	root, err := a.locations.Open(t.Context(), "storage", true)
@@ -190,18 +196,20 @@ func plantStorage(t *testing.T, a *App, r report.Batch, expect func(level, rule,
 		t.Fatal(err)
 	}
 	expect("FAIL", "version-missing", "storage/"+lost+"/v1")
-	if err := os.MkdirAll(filepath.Join(a.options.Dir, "storage", filepath.FromSlash(root.Path(half)), "v2", "content"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(a.options.Dir, "storage", filepath.FromSlash(root.Path(half)), "v2", "content"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	expect("FAIL", "temporary", "storage/"+root.Path(half)+"/v2")
 	v := ocfl.Version{Created: time.Now().UTC().Truncate(time.Second), User: ocfl.User{Name: "ann"}, Message: "strange"}
-	if _, err := root.AddVersion(t.Context(), "ark:/1/strange", v, ocfl.Options{Stage: "s", Key: nobody("5")}); err != nil {
+	if _, err := root.AddVersion(t.Context(), "ark:/1/strange", v,
+		ocfl.Options{Stage: "s", Key: noJob("5")}); err != nil {
 		t.Fatal(err)
 	}
 	expect("FAIL", "version-unknown", "storage/"+root.Path("ark:/1/strange")+"/v1")
 }
 
-// plantStore makes a batch whose jobs never came, and a message of nobody.
+// plantStore makes a batch whose jobs never came, and a message of no job.
 func plantStore(t *testing.T, a *App, store job.Store, expect func(level, rule, name string)) {
 	t.Helper()
 	b, err := a.Submit(t.Context(), Submission{Profile: "test", Submitter: "ann"}, strings.NewReader("x"))
@@ -214,8 +222,9 @@ func plantStore(t *testing.T, a *App, store job.Store, expect func(level, rule, 
 	}
 	n, key := 2, "x/strange/1"
 	results, err := store.Commit(t.Context(), job.Change{
-		Job: b.ID, Version: b.Version, Event: record.Begin, To: to, By: lifecycle.Worker, At: time.Now(), Set: job.Fields{Expected: &n},
-		Outbox: []job.Message{{Key: key, Job: job.ID(nobody("6")), Topic: "mail", Created: time.Now(), Due: time.Now()}},
+		Job: b.ID, Version: b.Version, Event: record.Begin, To: to, By: lifecycle.Worker, At: time.Now(),
+		Set:    job.Fields{Expected: &n},
+		Outbox: []job.Message{{Key: key, Job: job.ID(noJob("6")), Topic: "mail", Created: time.Now(), Due: time.Now()}},
 	})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(err, results)
@@ -241,9 +250,10 @@ func fixAll(t *testing.T, a *App, before []string) {
 		}
 	}
 	if n != r.Deletable || n < 10 {
-		t.Errorf("%d are deletable, the report says %d", n, r.Deletable)
+		t.Errorf("%d are deletable, in the report %d", n, r.Deletable)
 	}
-	if _, err := a.FixOrphans(t.Context(), orphans.Fix{Expect: n - 1, Actor: "op", Note: "why"}); job.KindOf(err) != job.Conflict {
+	if _, err := a.FixOrphans(t.Context(),
+		orphans.Fix{Expect: n - 1, Actor: "op", Note: "why"}); job.KindOf(err) != job.Conflict {
 		t.Errorf("a wrong number: got %v", err)
 	}
 	if _, err := a.FixOrphans(t.Context(), orphans.Fix{Expect: n, Actor: "op"}); job.KindOf(err) != job.Invalid {

@@ -9,27 +9,30 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// permits starts three profiles of one owner: everybody may submit under maps, carol may update all of it; closed is for ann alone; charts is
-// another collection whose updater is bob.
-func permits(t *testing.T) *world {
+// permits starts three profiles of one owner: everybody may submit under maps, carol may update all of it; closed is
+// for ann alone; charts is another collection whose updater is bob.
+func permits(t *testing.T) *harness {
 	t.Helper()
 	of := func(id string, submit, update []string) profile.Profile {
 		p := testProfile()
 		p.ID, p.Collection, p.Submitters, p.Updaters = id, id, submit, update
 		return p
 	}
-	return start(t, of("maps", nil, []string{"carol"}), of("closed", []string{"ann"}, nil), of("charts", nil, []string{"bob"}))
+	return start(t, of("maps", nil, []string{"carol"}), of("closed", []string{"ann"}, nil),
+		of("charts", nil, []string{"bob"}))
 }
 
-func (w *world) submitFor(user string, s Submission, text string) (job.Job, error) {
+func (w *harness) submitFor(user string, s Submission, text string) (job.Job, error) {
 	s.Submitter = user
 	return w.SubmitFor(w.t.Context(), user, s, strings.NewReader(text))
 }
 
-// TestStrangersAddNoVersion hands in versions of ann's object by its local id and its ARK, in the form and in the payload.
+// TestStrangersAddNoVersion submits versions of ann's object by its local id and its ARK, in the form and in the
+// payload.
 func TestStrangersAddNoVersion(t *testing.T) {
 	w := permits(t)
-	b, err := w.submitFor("ann", Submission{Profile: "maps", Filename: "x.zip", LocalIDs: []string{"l1"}, Title: "Her title"}, zipOf(t, "a", "1", "b", "2"))
+	b, err := w.submitFor("ann", Submission{Profile: "maps", Filename: "x.zip", LocalIDs: []string{"l1"},
+		Title: "Her title"}, zipOf(t, "a", "1", "b", "2"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,21 +41,25 @@ func TestStrangersAddNoVersion(t *testing.T) {
 	site := newSite(t, map[string]string{"mine": "mine"})
 	for _, name := range []string{"maps", "charts"} { // charts has bob as updater, but the object is one of maps
 		for what, s := range map[string]Submission{
-			"local id": {LocalIDs: []string{"new", "l1"}}, "ark": {PrimaryID: strings.Replace(hers, "ark:/", "ark:", 1)}, "update": {LocalIDs: []string{"l1"}, Update: true},
+			"local id": {LocalIDs: []string{"new", "l1"}}, "ark": {PrimaryID: strings.Replace(hers, "ark:/", "ark:",
+				1)}, "update": {LocalIDs: []string{"l1"}, Update: true},
 		} {
 			s.Profile, s.Filename = name, "x.zip"
 			_, err := w.submitFor("bob", s, zipOf(t, "c", "3"))
-			if job.KindOf(err) != job.NotFound || strings.Contains(err.Error(), "Her") || !strings.Contains(what, "ark") && strings.Contains(err.Error(), hers) {
+			if job.KindOf(err) != job.NotFound || strings.Contains(err.Error(), "Her") ||
+				!strings.Contains(what, "ark") && strings.Contains(err.Error(), hers) {
 				t.Errorf("%s under %s: got %v", what, name, err)
 			}
 		}
-		batch, err := w.submitFor("bob", Submission{Profile: name, Type: TypeFileBatchManifest}, manifest("mrt-single-file-batch-manifest", site.row("mine", "l1", "Mine")))
+		batch, err := w.submitFor("bob", Submission{Profile: name, Type: TypeFileBatchManifest},
+			manifest("mrt-single-file-batch-manifest", site.row("mine", "l1", "Mine")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.end(batch.ID)
 		r := w.reported(batch.ID)
-		if r.State != record.Failed || r.Jobs[0].Cause != CauseUnknownObject || strings.Contains(r.Text(), hers) || strings.Contains(r.Text(), "Her title") {
+		if r.State != record.Failed || r.Jobs[0].Cause != CauseUnknownObject || strings.Contains(r.Text(), hers) ||
+			strings.Contains(r.Text(), "Her title") {
 			t.Errorf("by a row under %s: got %s", name, r.Text())
 		}
 	}
@@ -66,7 +73,8 @@ func TestStrangersAddNoVersion(t *testing.T) {
 func TestWhoMayUpdate(t *testing.T) {
 	w := permits(t)
 	for k, user := range []string{"ann", "carol", "", "ann"} {
-		b, err := w.submitFor(user, Submission{Profile: "maps", LocalIDs: []string{"l1"}, Filename: "f"}, user+" wrote it: "+strings.Repeat("x", k))
+		b, err := w.submitFor(user, Submission{Profile: "maps", LocalIDs: []string{"l1"}, Filename: "f"},
+			user+" wrote it: "+strings.Repeat("x", k))
 		if err != nil {
 			t.Fatalf("%s: %v", user, err)
 		}

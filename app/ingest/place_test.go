@@ -11,13 +11,15 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestPlacesCatchUp lets a job fail between two storage locations, and another one go on. The second place gets what it missed, in the same order, the
-// second job keeps the files of the first, and when the first is sent back it finds its version everywhere.
+// TestPlacesCatchUp lets a job fail between two storage locations, and another one continue. The second location gets
+// what it missed, in the same order, the second job keeps the files of the first, and when the first is sent back it
+// finds its version everywhere.
 func TestPlacesCatchUp(t *testing.T) {
 	p := testProfile()
 	p.Storage = []string{"storage", "second"}
 	dir := t.TempDir()
-	if root, err := ocfl.InitRoot(filepath.Join(dir, "second"), ocfl.DefaultLayout()); err != nil || root.Close() != nil {
+	if root, err := ocfl.InitRoot(filepath.Join(dir, "second"), ocfl.DefaultLayout()); err != nil ||
+		root.Close() != nil {
 		t.Fatal(err)
 	}
 	obstacle := filepath.Join(dir, "second", "extensions", "stagepost-staging") // nothing can be staged there
@@ -41,7 +43,7 @@ func TestPlacesCatchUp(t *testing.T) {
 	}
 	o, err := root.Object(ark)
 	if err != nil || o.Head() != "v1" {
-		t.Fatalf("control: the first place must have the version of the failed job: %v", err)
+		t.Fatalf("control: the first location must have the version of the failed job: %v", err)
 	}
 	w.one(Submission{PrimaryID: ark, Filename: "b.txt", Update: true}, "beta")
 	if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta"}, w.produced(ark, "v2")); diff != "" {

@@ -23,13 +23,14 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// The tests of this file are the acceptance list of the ingest queue that came before: many small objects, a few very large ones, an error while a batch
-// is created, locks of failed jobs, holds before and during a batch, releases, and a retry of a failure of each phase (planphase_test.go).
+// The tests of this file are the acceptance list of the ingest queue that came before: many small objects, a few very
+// large ones, an error while a batch is created, locks of failed jobs, holds before and during a batch, releases, and a
+// retry of a failure of each phase (planphase_test.go).
 
 var planJobs = flag.Int("jobs", 300, "small objects in one batch in TestPlanManySmallObjects")
 
 // startPlan runs the application together with bulks.
-func startPlan(t *testing.T, store job.Store, o Options) (*world, *bulk.App) {
+func startPlan(t *testing.T, store job.Store, o Options) (*harness, *bulk.App) {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -53,11 +54,11 @@ func startPlan(t *testing.T, store job.Store, o Options) (*world, *bulk.App) {
 			t.Error(err)
 		}
 	})
-	return &world{App: a, t: t, dir: o.Dir, store: store, e: e}, bulks
+	return &harness{App: a, t: t, dir: o.Dir, store: store, e: e}, bulks
 }
 
 // inBulk has a person do one thing to all jobs that match.
-func (w *world) inBulk(bulks *bulk.App, r bulk.Request, expect int) bulk.Result {
+func (w *harness) inBulk(bulks *bulk.App, r bulk.Request, expect int) bulk.Result {
 	w.t.Helper()
 	r.Note, r.Actor, r.Expect = "the plan", "op", &expect
 	j, err := bulks.Start(w.t.Context(), r)
@@ -74,8 +75,8 @@ func (w *world) inBulk(bulks *bulk.App, r bulk.Request, expect int) bulk.Result 
 	return result
 }
 
-// TestPlanManySmallObjects: one manifest of very many objects. Every one is fetched once and stored once, the report has them in order, and one mail
-// tells of all.
+// TestPlanManySmallObjects: one manifest of very many objects. Every one is fetched once and stored once, the report
+// has them in order, and one mail reports all.
 func TestPlanManySmallObjects(t *testing.T) {
 	n := *planJobs
 	s := newSite(t, nil)
@@ -125,8 +126,8 @@ func TestPlanManySmallObjects(t *testing.T) {
 	}
 }
 
-// TestPlanVeryLargeObjects: one whose server falls silent fails in the end and is retried, one whose server is slow but steady completes, and one of
-// many bytes does too. None keeps another waiting.
+// TestPlanVeryLargeObjects: one whose server stops to answer fails in the end and is retried, one whose server is slow
+// but steady completes, and one of many bytes does too. None keeps another waiting.
 func TestPlanVeryLargeObjects(t *testing.T) {
 	const terabytes, sparse = 5_000_000_000_000, 48 << 20
 	s := newSite(t, nil)
@@ -157,10 +158,12 @@ func TestPlanVeryLargeObjects(t *testing.T) {
 	o := options(t, t.TempDir(), p)
 	o.Fetch.IdleTimeout = 500 * time.Millisecond
 	w, _ := startPlan(t, mem.New(), o)
-	b := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("silent", "", ""), s.row("steady", "", ""), s.row("sparse", "", ""))).ID)
+	b := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("silent", "", ""),
+		s.row("steady", "", ""), s.row("sparse", "", ""))).ID)
 	r := w.reported(b.ID)
 	silent := r.Jobs[0]
-	if b.State != record.Failed || silent.FailedIn != record.Downloading || silent.Cause != CauseNetwork || r.Completed != 2 || r.Jobs[2].Bytes < sparse {
+	if b.State != record.Failed || silent.FailedIn != record.Downloading || silent.Cause != CauseNetwork ||
+		r.Completed != 2 || r.Jobs[2].Bytes < sparse {
 		t.Fatalf("got %s", r.Text())
 	}
 	j, err := w.store.Get(t.Context(), silent.Job)
@@ -186,12 +189,14 @@ func (zeros) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestPlanErrorInAManifest: a row that cannot be read fails the batch before there is a job, however many good ones come before it, and the notice goes out.
+// TestPlanErrorInAManifest: a row that cannot be read fails the batch before there is a job, however many good ones
+// come before it, and the notice goes out.
 func TestPlanErrorInAManifest(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a"})
 	rows := slices.Repeat([]string{s.row("a.txt", "", "")}, 700)
 	w, _ := startPlan(t, mem.New(), options(t, t.TempDir()))
-	b := w.end(w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-single-file-batch-manifest", append(rows, "no | digest | of | any | kind")...)).ID)
+	b := w.end(w.submit(Submission{Notification: "ann@example.org"},
+		manifest("mrt-single-file-batch-manifest", append(rows, "no | digest | of | any | kind")...)).ID)
 	if b.State != record.Failed || b.Cause != CauseCorruptManifest || b.Children != (job.Children{}) {
 		t.Errorf("it is %s (%s) with %+v", b.State, b.Cause, b.Children)
 	}
@@ -199,14 +204,15 @@ func TestPlanErrorInAManifest(t *testing.T) {
 	if err != nil || len(page.Jobs) > 0 {
 		t.Errorf("%d jobs are left, %v", len(page.Jobs), err)
 	}
-	if mails := w.awaitMails(1); len(mails) != 1 || !strings.Contains(mails[0], "Submission Queue Failed") || !strings.Contains(mails[0], string(b.ID)) {
+	if mails := w.awaitMails(1); len(mails) != 1 || !strings.Contains(mails[0], "Submission Queue Failed") ||
+		!strings.Contains(mails[0], string(b.ID)) {
 		t.Errorf("got %v", mails)
 	}
 	w.nothingStored()
 }
 
-// TestPlanHoldBeforeABatch: batches of held collections go to Held. Released while the hold is on they are refused, one by one and in bulk; afterwards
-// one, all of a collection, and everything.
+// TestPlanHoldBeforeABatch: batches of held collections go to Held. Released while the hold is on they are refused, one
+// by one and in bulk; afterwards one, all of a collection, and everything.
 func TestPlanHoldBeforeABatch(t *testing.T) {
 	books := testProfile()
 	books.ID, books.Collection = "books", "books"
@@ -220,10 +226,12 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 		w.until(b.ID, is(record.Held))
 		all = append(all, b.ID)
 	}
-	held := bulk.Request{Kinds: []job.Kind{record.BatchKind}, States: []lifecycle.State{record.Held}, Event: record.Release}
+	held := bulk.Request{Kinds: []job.Kind{record.BatchKind}, States: []lifecycle.State{record.Held},
+		Event: record.Release}
 	ofMaps := held
 	ofMaps.Group = "maps"
-	if err := w.do(all[0], record.Release); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "group=maps is still on hold (flood, by op)") {
+	if err := w.do(all[0], record.Release); job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), "group=maps is still on hold (flood, by op)") {
 		t.Errorf("one, while held: got %v", err)
 	}
 	if r := w.inBulk(bulks, held, 5); r.Done != 0 || r.Refused != 5 || len(r.Refusals) != 2 {
@@ -241,7 +249,8 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 			t.Errorf("%s is %s: %s", id, b.State, b.Message)
 		}
 	}
-	if r := w.inBulk(bulks, held, 2); r.Done != 0 || r.Refused != 2 { // the control: the other collection is held as before
+	// the control: the other collection is held as before
+	if r := w.inBulk(bulks, held, 2); r.Done != 0 || r.Refused != 2 {
 		t.Errorf("another collection: got %+v", r)
 	}
 	w.release(job.Scope{Group: "books"})
@@ -256,9 +265,9 @@ func TestPlanHoldBeforeABatch(t *testing.T) {
 }
 
 // TestPlanHoldDuringALargeBatch: jobs at work finish their stage and wait in the next, those that had not begun go to
-// Held, nothing is stored. Afterwards the first go on by themselves, the others when they are released. Each job but the
-// first has its slot for the first stage until the hold is set, and none waits for a share of the slots after it began, so
-// that no more than the first and one job for each slot have begun.
+// Held, nothing is stored. Afterwards the first go on by themselves, the others when they are released. Each job but
+// the first has its slot for the first stage until the hold is set, and none waits for a share of the slots after it
+// began, so that no more than the first and one job for each slot have begun.
 func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	const n = 60
 	s := newSite(t, nil)
@@ -287,7 +296,9 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	var aside, waiting []job.ID
 	for _, j := range jobs {
 		w.until(j.ID, func(j *job.Job) bool {
-			return j.State == record.Held || !j.Claimed() && slices.Contains([]lifecycle.State{record.Estimating, record.Provisioning, record.Downloading, record.Processing}, j.State)
+			return j.State == record.Held || !j.Claimed() &&
+				slices.Contains([]lifecycle.State{record.Estimating, record.Provisioning, record.Downloading,
+					record.Processing}, j.State)
 		})
 		if now, err := w.store.Get(t.Context(), j.ID); err != nil {
 			t.Fatal(err)
@@ -301,7 +312,7 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 		}
 		waiting = append(waiting, j.ID)
 		if text := w.holder(j.ID); text != "group=maps is on hold: flood" {
-			t.Errorf("why says %q", text)
+			t.Errorf("why gives %q", text)
 		}
 	}
 	if len(waiting) == 0 || len(aside) < n-slots-1 {
@@ -320,7 +331,7 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	}
 	for _, id := range aside {
 		if j, err := w.store.Get(t.Context(), id); err != nil || j.State != record.Held {
-			t.Errorf("nobody released it and it is %s, %v", j.State, err)
+			t.Errorf("it was not released and is %s, %v", j.State, err)
 		}
 	}
 	if err := w.do(aside[0], record.Release); err != nil {
@@ -334,7 +345,8 @@ func TestPlanHoldDuringALargeBatch(t *testing.T) {
 	}
 }
 
-// TestPlanStoppedJobsReleaseTheirLocks: an operator stops a job in the midst of minting; another job for the same local id goes on at once.
+// TestPlanStoppedJobsReleaseTheirLocks: an operator stops a job in the midst of minting; another job for the same local
+// id goes on at once.
 func TestPlanStoppedJobsReleaseTheirLocks(t *testing.T) {
 	m := &minter{}
 	p := newMinter(t, m)

@@ -27,12 +27,13 @@ func (s *broken) Commit(ctx context.Context, changes ...job.Change) ([]job.Resul
 	return s.Store.Commit(ctx, changes...)
 }
 
-// TestPlanErrorWhileJobsAreCreated: some jobs of a batch exist when the next cannot be made. The batch fails, none of its jobs is left to work, and the
-// notice goes out.
+// TestPlanErrorWhileJobsAreCreated: some jobs of a batch exist when the next cannot be made. The batch fails, none of
+// its jobs is left to work, and the notice goes out.
 func TestPlanErrorWhileJobsAreCreated(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a"})
 	w, _ := startPlan(t, &broken{Store: mem.New()}, options(t, t.TempDir()))
-	b := w.end(w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-single-file-batch-manifest", slices.Repeat([]string{s.row("a.txt", "", "")}, 700)...)).ID)
+	b := w.end(w.submit(Submission{Notification: "ann@example.org"},
+		manifest("mrt-single-file-batch-manifest", slices.Repeat([]string{s.row("a.txt", "", "")}, 700)...)).ID)
 	if b.State != record.Failed || !strings.Contains(b.Message, "a record is too large") {
 		t.Errorf("it is %s: %s", b.State, b.Message)
 	}

@@ -19,24 +19,24 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// workshop is a world in which every phase of one object can be broken and mended: the depositor's site, the disk, the minter, the storage location, the
-// inventory and the callback. It counts what each of them is asked for.
+// workshop is a harness in which every phase of one object can be broken and mended: the depositor's server, the disk,
+// the minter, the storage location, the inventory and the callback. It counts what each of them is asked for.
 type workshop struct {
-	*world
-	site   *site
-	disk   *volume
-	minter *minter
-	told   *told
-	stored atomic.Int64 // bytes
+	*harness
+	site     *site
+	disk     *volume
+	minter   *minter
+	receiver *callbackReceiver
+	stored   atomic.Int64 // bytes
 }
 
 func openWorkshop(t *testing.T) *workshop {
 	t.Helper()
-	k := &workshop{minter: &minter{}, disk: &volume{}, told: &told{statuses: []int{200}}}
+	k := &workshop{minter: &minter{}, disk: &volume{}, receiver: &callbackReceiver{statuses: []int{200}}}
 	k.site = newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	k.site.put("o.checkm", k.site.manifest("a.txt", "b.txt"))
 	p := newMinter(t, k.minter)
-	receiver := httptest.NewServer(k.told)
+	receiver := httptest.NewServer(k.receiver)
 	t.Cleanup(receiver.Close)
 	p.Callback = &profile.Callback{URL: receiver.URL + "/told", SecretFile: secretFile(t, "s3cret"), Required: true}
 	o := options(t, t.TempDir(), p)
@@ -47,7 +47,7 @@ func openWorkshop(t *testing.T) *workshop {
 			k.stored.Add(n)
 		}
 	}
-	k.world, _ = startPlan(t, mem.New(), o)
+	k.harness, _ = startPlan(t, mem.New(), o)
 	return k
 }
 
@@ -78,7 +78,8 @@ func (k *workshop) must(err error) {
 	}
 }
 
-// flaw breaks one phase and mends it. What the failed attempt asks for in vain is counted in manifests, fetches of b.txt, mints and calls.
+// flaw breaks one phase and mends it. What the failed attempt asks for in vain is counted in manifests, fetches of
+// b.txt, mints and calls.
 type flaw struct {
 	spoil, mend                   func(*workshop)
 	cause                         string
@@ -87,18 +88,27 @@ type flaw struct {
 
 var flaws = map[lifecycle.State]flaw{
 	record.Pending: {
-		spoil: func(k *workshop) { k.site.answer("o.checkm", k.site.gone) }, mend: func(k *workshop) { k.site.answer("o.checkm", nil) },
+		spoil: func(k *workshop) {
+			k.site.answer("o.checkm",
+				k.site.gone)
+		}, mend: func(k *workshop) { k.site.answer("o.checkm", nil) },
 		cause: CauseNotFound, manifests: 1,
 	},
 	record.Estimating: {
-		spoil: func(k *workshop) { k.site.answer("b.txt", k.site.gone) }, mend: func(k *workshop) { k.site.answer("b.txt", nil) },
+		spoil: func(k *workshop) {
+			k.site.answer("b.txt",
+				k.site.gone)
+		}, mend: func(k *workshop) { k.site.answer("b.txt", nil) },
 		cause: CauseNotFound,
 	},
 	record.Provisioning: {
 		spoil: func(k *workshop) { k.room(10) }, mend: func(k *workshop) { k.room(1 << 40) }, cause: CauseTooLarge,
 	},
 	record.Downloading: {
-		spoil: func(k *workshop) { k.site.put("b.txt", "bets") }, mend: func(k *workshop) { k.site.put("b.txt", "beta") },
+		spoil: func(k *workshop) { k.site.put("b.txt", "bets") }, mend: func(k *workshop) {
+			k.site.put("b.txt",
+				"beta")
+		},
 		cause: CauseBadDigest, fetches: 1,
 	},
 	record.Processing: {
@@ -111,36 +121,39 @@ var flaws = map[lifecycle.State]flaw{
 	},
 	record.Recording: {
 		spoil: func(k *workshop) {
-			k.sql("CREATE TRIGGER spoilt BEFORE INSERT ON versions BEGIN SELECT RAISE(ABORT, 'the inventory refuses'); END")
+			k.sql("CREATE TRIGGER spoilt BEFORE INSERT ON versions BEGIN SELECT RAISE(ABORT, 'the inventory " +
+				"refuses'); END")
 		},
 		mend: func(k *workshop) { k.sql("DROP TRIGGER spoilt") }, cause: "error",
 	},
 	record.Notify: {
-		spoil: func(k *workshop) { k.told.answers(410) }, mend: func(k *workshop) { k.told.answers(200) }, cause: CauseCallback, in: 1,
+		spoil: func(k *workshop) { k.receiver.answers(410) }, mend: func(k *workshop) { k.receiver.answers(200) },
+		cause: CauseCallback, in: 1,
 	},
 }
 
 // gone answers that there is nothing.
 func (s *site) gone(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) }
 
-// answers sets what a minter says instead of an identifier; nothing: identifiers again.
+// answers sets what a minter answers instead of an identifier; empty: identifiers again.
 func (m *minter) answers(text ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.next = text
 }
 
-func (c *told) answers(status int) {
+func (c *callbackReceiver) answers(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.statuses = []int{status}
 }
 
-// TestPlanRetryOfEachPhase fails each phase of an object once. The failure releases all locks; the retry re-enters exactly that phase; no phase that
-// had succeeded is done again: files are fetched, identifiers minted, versions stored and callbacks called as often as in an ingest without trouble,
-// but for what the failed attempt itself asked for.
+// TestPlanRetryOfEachPhase fails each phase of an object once. The failure releases all locks; the retry re-enters
+// exactly that phase; no phase that had succeeded is done again: files are fetched, identifiers minted, versions stored
+// and callbacks called as often as in an ingest without trouble, but for what the failed attempt itself asked for.
 func TestPlanRetryOfEachPhase(t *testing.T) {
-	phases := []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify, record.Completed}
+	phases := []lifecycle.State{record.Pending, record.Estimating, record.Provisioning, record.Downloading,
+		record.Processing, record.Storing, record.Recording, record.Notify, record.Completed}
 	for i, phase := range phases[:len(phases)-1] {
 		t.Run(string(phase), func(t *testing.T) {
 			k, f := openWorkshop(t), flaws[phase]
@@ -180,7 +193,8 @@ func TestPlanRetryOfEachPhase(t *testing.T) {
 // TestPlanWithoutTrouble is the control: the counts of an ingest that nothing disturbs.
 func TestPlanWithoutTrouble(t *testing.T) {
 	k := openWorkshop(t)
-	if b := k.end(k.submit(Submission{}, manifest("mrt-batch-manifest", k.site.row("o.checkm", "l1", "T"))).ID); b.State != record.Completed {
+	if b := k.end(k.submit(Submission{},
+		manifest("mrt-batch-manifest", k.site.row("o.checkm", "l1", "T"))).ID); b.State != record.Completed {
 		t.Fatalf("it is %s: %s", b.State, b.Message)
 	}
 	k.counted(&flaw{})
@@ -230,8 +244,9 @@ func (k *workshop) counted(f *flaw) {
 	defer k.site.mu.Unlock()
 	k.minter.mu.Lock()
 	defer k.minter.mu.Unlock()
-	want := map[string]int{"o.checkm": 1 + f.manifests, "a.txt": 1, "b.txt": 1 + f.fetches, "mints": 1 + f.mints, "calls": 1 + f.in}
-	got := map[string]int{"mints": k.minter.calls, "calls": len(k.told.calls(record.Completed))}
+	want := map[string]int{"o.checkm": 1 + f.manifests, "a.txt": 1, "b.txt": 1 + f.fetches, "mints": 1 +
+		f.mints, "calls": 1 + f.in}
+	got := map[string]int{"mints": k.minter.calls, "calls": len(k.receiver.calls(record.Completed))}
 	for name, n := range k.site.gets {
 		got[name] = n
 	}

@@ -28,11 +28,12 @@ import (
 // postOffice is a mail server of the test process. It keeps what it accepts.
 type postOffice struct {
 	addr  string
-	users map[string]string // by name: passwords; nil wants no login
+	users map[string]string // by name: passwords; nil requires no login
 	pool  *x509.CertPool
 	mu    sync.Mutex // guards the rest
 	got   []parcel
-	step  func(name, hello string) error // is asked at each step of a dialogue; an error is the server's answer, errHangUp no answer at all
+	// is asked at each step of a dialogue; an error is the server's answer, errHangUp no answer at all
+	step func(name, hello string) error
 }
 
 // parcel is a mail that the server accepted.
@@ -47,7 +48,7 @@ var errHangUp = errors.New("the server hangs up")
 
 func openPost(t *testing.T) *postOffice { return openSafePost(t, mail.NoTLS, nil) }
 
-// openSafePost speaks TLS in a mode, and wants the login of one of its users if it has any.
+// openSafePost speaks TLS in a mode, and requires the login of one of its users if it has any.
 func openSafePost(t *testing.T, mode mail.TLSMode, users map[string]string) *postOffice {
 	t.Helper()
 	p := &postOffice{users: users}
@@ -202,7 +203,8 @@ func parts(t *testing.T, raw []byte) (text, html string, attached map[string]str
 				if err != nil {
 					t.Fatal(err)
 				}
-				walk(part.Header.Get("Content-Type"), part.Header.Get("Content-Transfer-Encoding"), part.FileName(), part)
+				walk(part.Header.Get("Content-Type"), part.Header.Get("Content-Transfer-Encoding"), part.FileName(),
+					part)
 			}
 		}
 		switch strings.ToLower(encoding) {

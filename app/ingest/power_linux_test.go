@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// cutter cuts the power before each commit, and notes what was lost of what the commit says.
+// cutter cuts the power before each commit, and notes what was lost of what the commit refers to.
 type cutter struct {
 	t    *testing.T
 	d    *power.Disk
@@ -63,7 +63,7 @@ func (c *cutter) changed(j *job.Job, change *job.Change) {
 	}
 }
 
-// cut looks for what a directory loses if the power fails now.
+// cut finds what a directory loses if the power fails now.
 func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 	c.cuts[from]++
 	image = c.d.Image(c.t)
@@ -81,7 +81,7 @@ func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 	return image
 }
 
-// recorded looks for the job's version in the inventory.
+// recorded reports whether the inventory has the job's version.
 func (c *cutter) recorded(j *job.Job, image string) {
 	inv, err := inventory.Open(context.Background(), filepath.Join(image, fsck.InventoryName), "")
 	if err == nil {
@@ -93,14 +93,15 @@ func (c *cutter) recorded(j *job.Job, image string) {
 	}
 }
 
-// What a commit says is on the disk before it: payloads, downloaded and unpacked files, stored versions, reports. The
-// controls leave out one sync each.
+// What a commit refers to is on the disk before it: payloads, downloaded and unpacked files, stored versions, reports.
+// The controls leave out one sync each.
 func TestPowerCutAtEachCommit(t *testing.T) {
 	c := cutAtCommits(t, 4)
 	if len(c.lost) > 0 {
 		t.Errorf("lost: %q", c.lost)
 	}
-	for _, state := range []lifecycle.State{"created", record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify, record.Reporting} {
+	for _, state := range []lifecycle.State{"created", record.Downloading, record.Processing, record.Storing,
+		record.Recording, record.Notify, record.Reporting} {
 		if c.cuts[state] == 0 {
 			t.Errorf("no power cut in a commit from %s", state)
 		}
@@ -109,9 +110,12 @@ func TestPowerCutAtEachCommit(t *testing.T) {
 		what, ignore string
 		payloads     int
 	}{
-		{"payloads", workdir.PayloadName + ".new", 1}, {"names of payloads", "bat_*", 1}, {"batches", workdir.WorkName, 1}, {"downloads", "*.part", 1},
-		{"directories of downloads", "deep", 1}, {"the list of what came", "fetched.jsonl", 1}, {"the list of files", "own.jsonl.new", 1},
-		{"the object's description", "mrt-*", 1}, {"inventories", "inventory.json", 1}, {"stored versions", "v2", 3}, {"unpacked files", "packed.txt", 2},
+		{"payloads", workdir.PayloadName + ".new", 1}, {"names of payloads", "bat_*", 1}, {"batches", workdir.WorkName,
+			1}, {"downloads", "*.part", 1},
+		{"directories of downloads", "deep", 1}, {"the list of what came", "fetched.jsonl", 1}, {"the list of files",
+			"own.jsonl.new", 1},
+		{"the object's description", "mrt-*", 1}, {"inventories", "inventory.json", 1}, {"stored versions", "v2",
+			3}, {"unpacked files", "packed.txt", 2},
 		{"reports", "[0-9].json.new", 1}, {"names of reports", workdir.ReportsName, 1},
 		{"the inventory", fsck.InventoryName + "*", 1},
 	} {
@@ -134,7 +138,8 @@ func cutAtCommits(t *testing.T, payloads int, ignore ...string) *cutter {
 	}{
 		{Submission{Filename: "first.checkm", LocalIDs: []string{"l1"}}, s.manifest("a.txt", "sub/deep/b.txt")},
 		{Submission{Filename: "x.zip"}, zipOf(t, "p/q/packed.txt", "packed")},
-		{Submission{Filename: "second.checkm", LocalIDs: []string{"l1"}, Update: true}, s.manifest("a.txt", "sub/deep/c.txt")},
+		{Submission{Filename: "second.checkm", LocalIDs: []string{"l1"}, Update: true},
+			s.manifest("a.txt", "sub/deep/c.txt")},
 		{Submission{Filename: "letter.txt", Type: TypeFile}, "dear"},
 	}[:payloads] {
 		w.one(p.s, p.text)
@@ -200,7 +205,7 @@ func liveUntilEnd(t *testing.T, o power.Options) *lived {
 	if err != nil {
 		t.Fatal(err)
 	}
-	live(t, newMortal(store, 0, false), options(t, l.Dir), l.sub, l.text)
+	live(t, newCrashing(store, 0, false), options(t, l.Dir), l.sub, l.text)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}

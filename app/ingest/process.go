@@ -6,21 +6,30 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math"
 	"mime"
+	"os"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
+	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/edge/unpack"
+	"github.com/stagepost/stagepost/format/checkm"
 )
 
 // ownList lists the files that the job brings, with size and digests, in order of their paths.
 const ownList = workdir.ListName + "/own.jsonl"
 
-// process is the step of Processing: it unpacks and checks containers, finds out who the object is, describes it and takes the digests.
+// process is the step of Processing: it unpacks and checks containers, finds out who the object is, describes it and
+// takes the digests.
 func (t *task) process(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -44,7 +53,8 @@ func (t *task) process(ctx context.Context) error {
 	}
 	who.ARK, who.Minted = name.ARK, name.Minted
 	if was := t.data.Identity; was != nil && was.ARK == who.ARK {
-		who = was // of an earlier attempt: the object may have newer versions by now, and the files must become what they were
+		// of an earlier attempt: the object may have newer versions by now, and the files must become what they were
+		who = was
 	} else if err := t.inherit(ctx, who); err != nil {
 		return err
 	}
@@ -55,8 +65,8 @@ func (t *task) process(ctx context.Context) error {
 	return t.takeDigests(ctx)
 }
 
-// takeDigests writes the list of the object's files. Digests that were taken while a file was written are not taken again: storage compares
-// them once more.
+// takeDigests writes the list of the object's files. Digests that were taken while a file was written are not taken
+// again: storage compares them once more.
 func (t *task) takeDigests(ctx context.Context) error {
 	have := map[string]arrived{}
 	if t.spec.Type != TypeContainer {
@@ -129,4 +139,229 @@ func trimTop(name string) string {
 		return name[len(workdir.ProducerName)+1:]
 	}
 	return name
+}
+
+// ownManifests are the names of the manifest in a container (profile mrt-object-manifest).
+var ownManifests = []string{workdir.ProducerName + "/mrt-manifest.txt", workdir.ProducerName +
+	"/mrt-object-manifest.txt"}
+
+// unpack takes the container apart into producer/, all or nothing. A directory that is there is complete.
+func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
+	if t.dir.Has(workdir.ProducerName) {
+		return nil
+	}
+	f, err := t.openPackage()
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	report, err := unpack.Unpack(ctx, f, info.Size(), path.Base(t.spec.Filename), t.dir.Root, workdir.ProducerName,
+		unpack.Limits{Files: limits.Files, Bytes: limits.Bytes, Names: t.app.names(t.spec.Profile)})
+	if err != nil {
+		return err
+	}
+	for table, n := range map[string]int{"code page 437": report.CP437, "ISO-8859-1": report.Latin1} {
+		if n > 0 {
+			t.warn("%s in the container not in UTF-8 and read as %s.", plural(n, "name is", "names are"), table)
+		}
+	}
+	if report.Files == 0 {
+		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"),
+			t.dir.RemoveAll(workdir.ProducerName))
+	}
+	t.Log().Info("unpacked", "files", report.Files, "bytes", report.Bytes)
+	return nil
+}
+
+// openPackage opens the container: what was fetched, or the batch's payload.
+func (t *task) openPackage() (*os.File, error) {
+	if t.spec.URL == "" {
+		return t.app.openPayload(t.Job().Parent, &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}})
+	}
+	name, err := t.fileName()
+	if err != nil {
+		return nil, err
+	}
+	return t.dir.Open(path.Join(workdir.PackageName, name))
+}
+
+// crossCheck holds the container's own manifest, if it has one, against its files: none is missing, none is there that
+// it does not name, and all match their sizes and digests.
+func (t *task) crossCheck(ctx context.Context) error {
+	for _, name := range ownManifests {
+		if !t.dir.Has(name) {
+			continue
+		}
+		listed, err := t.crossCheckRows(ctx, name)
+		if err != nil {
+			return err
+		}
+		return fs.WalkDir(t.dir.FS(), workdir.ProducerName, func(file string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || file == name || listed[trimTop(file)] {
+				return err
+			}
+			return fail(CauseMismatch, "%s is not in %s", trimTop(file), path.Base(name))
+		})
+	}
+	return nil
+}
+
+func (t *task) crossCheckRows(ctx context.Context, name string) (map[string]bool, error) {
+	p, err := t.app.profile(t.spec.Profile)
+	if err != nil {
+		return nil, err
+	}
+	f, err := t.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all := map[string]bool{}
+	for row, err := range rows(f, path.Base(name), checkm.ContainerObject, false, t.warnManifest) {
+		if err != nil {
+			return nil, err
+		}
+		file, err := p.Names.Rules().Clean(strings.TrimPrefix(row.FileName, workdir.ProducerName+"/"))
+		if err != nil {
+			return nil, err
+		}
+		if err := t.crossCheckFile(ctx, file, row, p.Strict); err != nil {
+			return nil, err
+		}
+		all[file] = true
+	}
+	return all, nil
+}
+
+// crossCheckFile compares a file with its row. A size that is wrong where the digest is right is a warning, unless the
+// profile is strict.
+func (t *task) crossCheckFile(ctx context.Context, name string, row checkm.Row, strict bool) error {
+	f, err := t.dir.Open(path.Join(workdir.ProducerName, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fail(CauseMismatch, "%s is in the container's manifest, but not in the container", name)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return fail(CauseMismatch, "%s is a directory", name)
+	case row.Size >= 0 && info.Size() != row.Size && (strict || row.Digest.IsZero()):
+		return fail(CauseMismatch, "%s has %d bytes, the container's manifest says %d", name, info.Size(), row.Size)
+	case row.Digest.IsZero():
+		return nil
+	}
+	h, err := checkm.NewHash(row.Digest.Algorithm)
+	if err != nil {
+		return fail(CauseMismatch, "%s: %w", name, err)
+	}
+	if _, err := io.Copy(h, workdir.LimitReader(ctx, f, math.MaxInt64-1)); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	if sum := h.Sum(nil); !row.Digest.Matches(sum) {
+		return fail(CauseMismatch, "%s: its %s is %s, the container's manifest says %s", name, row.Digest.Algorithm,
+			hex.EncodeToString(sum), row.Digest.Value)
+	}
+	if row.Size >= 0 && info.Size() != row.Size {
+		t.warn(otherSize, name, info.Size(), row.Size)
+	}
+	return nil
+}
+
+// alreadyStored is the message of a job whose object was there already.
+const alreadyStored = "already stored as version %d: nothing changed since"
+
+// unchanged gives the newest version of the object if it is what the job brings: the same files of the depositor, and
+// the same description. Then no version is added, so that a submission that is sent again does not make a second one.
+// The version must be recorded and be the newest in every storage location. An update always adds a version, and so
+// does a job that has begun to. It is nil if the job brings something new.
+func (t *task) unchanged(ctx context.Context, places []*kept) (*inventory.Version, error) {
+	if t.spec.Update || places[0].object == nil {
+		return nil, nil
+	}
+	known, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: t.data.Identity.ARK})
+	if err != nil || len(known) == 0 {
+		return nil, err
+	}
+	versions := known[0].Versions
+	i := slices.IndexFunc(versions, func(v inventory.Version) bool { return v.Number == known[0].Head })
+	if i < 0 {
+		return nil, nil
+	}
+	for _, k := range places {
+		newest := inventory.Place{Dir: k.dir, Name: k.head()}
+		if k.before(t.Job().ID) != k.head() || !slices.Contains(versions[i].Places, newest) {
+			return nil, nil
+		}
+	}
+	same, err := t.sameFiles(ctx, known[0].ARK, versions[i].Number)
+	if err != nil || !same {
+		return nil, err
+	}
+	return &versions[i], nil
+}
+
+// sameFiles compares what the job brings with a recorded version.
+func (t *task) sameFiles(ctx context.Context, ark string, version int) (bool, error) {
+	own := map[string]string{}
+	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
+		if err != nil {
+			return false, err
+		}
+		if counts(f.Path) {
+			own[f.Path] = f.SHA512
+		}
+	}
+	for f, err := range t.recorded(ctx, ark, version) {
+		if err != nil {
+			return false, err
+		}
+		if !counts(f.Path) {
+			continue
+		}
+		if own[f.Path] != f.SHA512 {
+			return false, nil
+		}
+		delete(own, f.Path)
+	}
+	return len(own) == 0, nil
+}
+
+// counts reports whether a file is content of the object: all that the depositor submitted, and the description. The
+// others are about its ingest.
+func counts(path string) bool {
+	return strings.HasPrefix(path, workdir.ProducerName+"/") || path == workdir.SystemName+"/"+record.ERCName
+}
+
+// keepVersion notes that the object is stored already, and ends the locks: nothing is written.
+func (t *task) keepVersion(ctx context.Context, v *inventory.Version, places []*kept, locks []inventory.Lock) error {
+	t.data.Unchanged, t.data.List, t.data.Places = true, "", nil
+	for _, k := range places {
+		t.data.Places = append(t.data.Places, inventory.Place{Dir: k.dir, Name: k.head()})
+	}
+	t.Log().Info("already stored", "ark", t.data.Identity.ARK, "version", v.Number)
+	return t.app.ReleaseLocks(ctx, locks)
+}
+
+// conclude puts into the message of a job that completes what its depositor would not expect.
+func (t *task) conclude() {
+	if text := remark(&t.data); text != "" {
+		t.SetMessage(text)
+	}
+}
+
+// remark is what the depositor of a stored object would not expect, or nothing.
+func remark(d *record.JobData) string {
+	if d.Same == nil {
+		return ""
+	}
+	return fmt.Sprintf(alreadyStored, d.Same.Version)
 }

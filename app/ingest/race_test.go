@@ -28,8 +28,8 @@ var tries = flag.Int("tries", 60, "races of TestTwoJobsRace")
 
 const raced = "ark:/99999/fk4race"
 
-// race is one object, and two updates of it that come at once, each with a file of its own. The process may die at any call of the store or about
-// a lock, more than once.
+// race is one object, and two updates of it that come at once, each with a file of its own. The process may die at any
+// call of the store or about a lock, more than once.
 type race struct {
 	t      *testing.T
 	o      Options
@@ -49,10 +49,11 @@ func (r *race) note(by string, locks []inventory.Lock) {
 	}
 }
 
-// life runs a process until all batches have ended, or until it dies at the given call (0: never). It gives how many calls there were.
+// life runs a process until all batches have ended, or until it crashes at the given call (0: never). It gives how many
+// calls there were.
 func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	r.t.Helper()
-	m := newMortal(r.store, at, after)
+	m := newCrashing(r.store, at, after)
 	a, err := New(r.o)
 	if err != nil {
 		r.t.Fatal(err)
@@ -60,8 +61,9 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	if r.change != nil {
 		r.change(a)
 	}
-	a.locks = &tapped{locker: &mortalLocks{locker: a.locks, m: m}, took: r.note}
-	e, err := engine.New(m, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond, Clock: clock})
+	a.locks = &tapped{locker: &crashingLocks{locker: a.locks, m: m}, took: r.note}
+	e, err := engine.New(m, a.Works(),
+		engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond, Clock: clock})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 		for i := range 3 {
 			both.Go(func() {
 				name := fmt.Sprintf("f%d.txt", i)
-				s := Submission{Profile: "test", Submitter: "ann", Key: name, Filename: name, PrimaryID: raced, Update: true}
+				s := Submission{Profile: "test", Submitter: "ann", Key: name, Filename: name, PrimaryID: raced,
+					Update: true}
 				b, err := a.Submit(ctx, s, strings.NewReader(name))
 				if err == nil {
 					_, _ = e.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended })
@@ -94,14 +97,14 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	case <-m.dead:
 	case <-ended:
 	case <-time.After(2 * time.Minute):
-		r.t.Errorf("neither ended nor died at call %d", at)
+		r.t.Errorf("neither ended nor crashed at call %d", at)
 	}
 	kill()
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(10 * time.Millisecond): // an engine that died in a call never gives its slots back
+	case <-time.After(10 * time.Millisecond): // an engine that crashed in a call never frees its slots
 	}
 	if err := a.Close(); err != nil {
 		r.t.Error(err)
@@ -111,24 +114,25 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	return m.calls
 }
 
-// mortalLocks dies at calls about locks as well.
-type mortalLocks struct {
+// crashingLocks crashes at calls about locks as well.
+type crashingLocks struct {
 	locker
-	m *mortal
+	m *crashing
 }
 
-func (l *mortalLocks) Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) (got []inventory.Lock, err error) {
+func (l *crashingLocks) Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) (got []inventory.Lock,
+	err error) {
 	l.m.call(func() { got, err = l.locker.Take(ctx, by, wants...) })
 	return got, err
 }
 
-func (l *mortalLocks) Check(ctx context.Context, locks ...inventory.Lock) (err error) {
+func (l *crashingLocks) Check(ctx context.Context, locks ...inventory.Lock) (err error) {
 	l.m.call(func() { err = l.locker.Check(ctx, locks...) })
 	return err
 }
 
-// judge tells what is wrong with the object in the end.
-func (r *race) judge() error {
+// verify returns what is wrong with the object in the end.
+func (r *race) verify() error {
 	r.t.Helper()
 	var wrong []error
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Errorf(format, args...)) }
@@ -170,7 +174,7 @@ func (r *race) judge() error {
 		}
 	}
 	for _, dir := range []string{"storage", "second"} {
-		wrong = append(wrong, r.judgePlace(dir))
+		wrong = append(wrong, r.verifyLocation(dir))
 	}
 	if left, err := i.Locks(r.t.Context()); err != nil || len(left) > 0 {
 		bad("locks are left: %v, %v", left, err)
@@ -178,7 +182,7 @@ func (r *race) judge() error {
 	return errors.Join(wrong...)
 }
 
-func (r *race) judgePlace(dir string) error {
+func (r *race) verifyLocation(dir string) error {
 	path := filepath.Join(r.o.Dir, dir)
 	report, err := ocfl.Validate(r.t.Context(), path)
 	if err != nil {
@@ -221,12 +225,12 @@ func newRace(t *testing.T, change func(*App)) *race {
 	return &race{t: t, o: options(t, leavable(t), p), store: mem.New(), change: change}
 }
 
-// TestTwoJobsRace lets two jobs add a version to one object at once, again and again, while the process dies at random calls. In the end both
-// versions are there, in the order in which the jobs got the lock, and no file is lost.
+// TestTwoJobsRace lets two jobs add a version to one object at once, again and again, while the process crashes at
+// random calls. In the end both versions are there, in the order in which the jobs got the lock, and no file is lost.
 func TestTwoJobsRace(t *testing.T) {
 	whole := newRace(t, nil)
 	calls := whole.life(0, false, clock.System())
-	if err := whole.judge(); err != nil {
+	if err := whole.verify(); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("a race has %d calls", calls)
@@ -246,7 +250,7 @@ func TestTwoJobsRace(t *testing.T) {
 					clock = later{clock}
 				}
 				r.life(0, false, clock)
-				if err := r.judge(); err != nil {
+				if err := r.verify(); err != nil {
 					t.Errorf("deaths at %v (seed %d): %v", deaths, seed, err)
 				}
 			})
@@ -254,8 +258,8 @@ func TestTwoJobsRace(t *testing.T) {
 	})
 }
 
-// everybody lets everybody in: the lock is given to all who ask. Of the two that race, the first waits before it stores until the other one is as
-// far, and the other until the first has recorded.
+// everybody lets everybody in: the lock is given to all who ask. Of the two that race, the first waits before it stores
+// until the other one is as far, and the other until the first has recorded.
 type everybody struct {
 	locker
 	both chan struct{} // closed when both have decided what to store
@@ -307,8 +311,8 @@ func (l *everybody) Record(ctx context.Context, e inventory.Entry, files iter.Se
 	return err
 }
 
-// TestRaceWithoutLock is the control: with the lock given to everybody and the head not compared, what the race looks for does happen. The comparison
-// of the head alone is enough to prevent it: it is the fence in the storage location.
+// TestRaceWithoutLock is the control: with the lock given to each job and the head not compared, the failure of a race
+// does happen. The comparison of the head alone is enough to prevent it: it is the fence in the storage location.
 func TestRaceWithoutLock(t *testing.T) {
 	for _, compare := range []bool{false, true} {
 		t.Run(fmt.Sprintf("head compared %t", compare), func(t *testing.T) {
@@ -322,7 +326,7 @@ func TestRaceWithoutLock(t *testing.T) {
 			}
 			r.life(0, false, clock.System())
 			r.order = nil // a lock that everybody has gives no order
-			err := r.judge()
+			err := r.verify()
 			t.Logf("found: %v", err)
 			if !compare && (err == nil || !strings.Contains(err.Error(), "lacks f")) {
 				t.Errorf("a file must be lost: %v", err)

@@ -21,7 +21,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// tables gives the rows of an inventory, but for what is not known any more: who looked when, and which job first named a local id.
+// tables gives the rows of an inventory, except what cannot be rebuilt: when each was checked, and which job first
+// named a local id.
 func tables(t *testing.T, path string) map[string][]string {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -31,8 +32,9 @@ func tables(t *testing.T, path string) map[string][]string {
 	defer db.Close()
 	all := map[string][]string{}
 	for table, columns := range map[string]string{
-		"objects": "*", "versions": "*", "files": "*", "places": "ark, version, place, name", "local_ids": "owner, local_id, ark",
-		"named": "job, ark, owner, minted", "lost": "*", "locations": "place, id", "meta": "installation",
+		"objects": "*", "versions": "*", "files": "*", "places": "ark,version,place,name",
+		"local_ids": "owner, local_id, ark",
+		"named":     "job, ark, owner, minted", "lost": "*", "locations": "place,id", "meta": "installation",
 	} {
 		r, err := db.QueryContext(t.Context(), "SELECT "+columns+" FROM "+table)
 		if err != nil {
@@ -60,7 +62,8 @@ func tables(t *testing.T, path string) map[string][]string {
 	return all
 }
 
-// library ingests objects of several kinds into two storage locations and stops: new ones, updates, one by a local id, one that failed after it was named.
+// library ingests objects of several kinds into two storage locations and stops: new ones, updates, one by a local id,
+// one that failed after it was named.
 func library(t *testing.T) (store job.Store, o Options) {
 	t.Helper()
 	p, other := testProfile(), testProfile()
@@ -69,8 +72,10 @@ func library(t *testing.T) (store job.Store, o Options) {
 	store, o = mem.New(), options(t, t.TempDir(), p, other)
 	o.Records, o.Installation = store, "one"
 	w := startOn(t, store, o)
-	first := w.one(Submission{Filename: "a.txt", LocalIDs: []string{"l1", "l 2; %"}, Title: "Ä title: with | signs", Creator: "Lee, A.", Date: "2009"}, "alpha")
-	w.one(Submission{Filename: "b.txt", PrimaryID: first.ARK, Update: true, Note: "more: of it", Submitter: "ben"}, "beta")
+	first := w.one(Submission{Filename: "a.txt", LocalIDs: []string{"l1", "l 2; %"}, Title: "Ä title: with | signs",
+		Creator: "Lee, A.", Date: "2009"}, "alpha")
+	w.one(Submission{Filename: "b.txt", PrimaryID: first.ARK, Update: true, Note: "more: of it", Submitter: "ben"},
+		"beta")
 	w.one(Submission{Filename: "b.txt", LocalIDs: []string{"l1"}, Update: true, Title: "Another"}, "beta, again")
 	w.one(Submission{Profile: "other", Filename: "c.txt", LocalIDs: []string{"l1"}}, "alpha")
 	w.one(Submission{PrimaryID: "ark:/12345/given", Filename: "d.txt"}, "delta")
@@ -101,7 +106,7 @@ func sourceOf(o Options) fsck.Source {
 	return fsck.Source{Dir: o.Dir, Installation: o.Installation, Records: o.Records, Profiles: o.Profiles}
 }
 
-// compared compares what there is, and wants it sound.
+// compared compares what there is, and requires no faults.
 func compared(t *testing.T, o Options) {
 	t.Helper()
 	c, err := fsck.CompareDir(t.Context(), sourceOf(o))
@@ -110,7 +115,8 @@ func compared(t *testing.T, o Options) {
 	}
 }
 
-// A rebuilt inventory is what the lost one was, and the application goes on with it: updates, retries, and no identifier twice.
+// A rebuilt inventory is what the lost one was, and the application goes on with it: updates, retries, and no
+// identifier twice.
 func TestRebuild(t *testing.T) {
 	store, o := library(t)
 	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
@@ -121,14 +127,18 @@ func TestRebuild(t *testing.T) {
 		"damaged": func(path string) error {
 			return os.WriteFile(path, []byte("no database at all, only some text"), 0o600)
 		},
-		"sound":    func(string) error { return nil },
-		"with log": func(path string) error { return os.WriteFile(path+"-wal", []byte("a log of another file"), 0o600) },
+		"sound": func(string) error { return nil },
+		"with log": func(path string) error {
+			return os.WriteFile(path+"-wal", []byte("a log of another file"),
+				0o600)
+		},
 	} {
 		if err := lose(filepath.Join(o.Dir, fsck.InventoryName)); err != nil {
 			t.Fatal(err)
 		}
 		done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
-		if done.Objects != 3 || done.Versions != 5 || done.Names != 6 || done.Lost != 0 || len(done.Faults) > 0 || len(done.Locations) != 2 {
+		if done.Objects != 3 || done.Versions != 5 || done.Names != 6 || done.Lost != 0 || len(done.Faults) > 0 ||
+			len(done.Locations) != 2 {
 			t.Errorf("%s: got %+v", what, done)
 		}
 		if diff := cmp.Diff(want, tables(t, filepath.Join(o.Dir, fsck.InventoryName))); diff != "" {
@@ -148,7 +158,8 @@ func TestRebuild(t *testing.T) {
 		}
 	}
 	ark := w.one(Submission{LocalIDs: []string{"l 2"}, Update: true, Filename: "f.txt"}, "phi").ARK
-	if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta, again", "f.txt": "phi"}, w.produced(ark, "v4")); diff != "" {
+	if diff := cmp.Diff(map[string]string{"a.txt": "alpha", "b.txt": "beta, again", "f.txt": "phi"},
+		w.produced(ark, "v4")); diff != "" {
 		t.Error(diff)
 	}
 	if fresh := w.one(Submission{Filename: "g.txt"}, "gamma"); fresh.Version != 1 {
@@ -171,7 +182,8 @@ func TestRebuildFromStorageAlone(t *testing.T) {
 	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
 	o.Records = mem.New()
 	done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
-	if done.Objects != 4 || done.Versions != 6 || len(done.Faults) > 0 { // nobody knows any more that the last one failed
+	// no record shows any more that the last one failed
+	if done.Objects != 4 || done.Versions != 6 || len(done.Faults) > 0 {
 		t.Errorf("got %+v", done)
 	}
 	got := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
@@ -201,11 +213,12 @@ func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	flip(t, content(t, filepath.Join(o.Dir, "storage"), bent, "producer/c.txt"))
 	done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o)})
 	all := strings.Join(done.Faults, "\n")
-	if done.Objects != 2 || done.Lost != 1 || len(done.Faults) != 2 || !strings.Contains(all, "no storage location has version 1 of "+lost) ||
-		!strings.Contains(all, "the content of producer/c.txt of "+bent+" is not what its digest says") {
+	if done.Objects != 2 || done.Lost != 1 || len(done.Faults) != 2 ||
+		!strings.Contains(all, "no storage location has version 1 of "+lost) ||
+		!strings.Contains(all, "the content of producer/c.txt of "+bent+" does not match its digest") {
 		t.Errorf("got %+v", done)
 	}
-	w := startOn(t, store, o) // it starts, although a record tells of what is lost
+	w := startOn(t, store, o) // it starts, although a record names what is lost
 	r := w.ingest(Submission{Profile: "other", PrimaryID: lost}, "x")
 	if r.State != record.Failed || r.Jobs[0].Cause != CauseIdentifiers {
 		t.Errorf("the identifier of what is lost was given to somebody else: %s", r.Text())
@@ -217,17 +230,21 @@ func TestRebuildOfWhatIsDamaged(t *testing.T) {
 	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), `--skip "second"`) {
 		t.Errorf("a location that is not mounted: got %v", err)
 	}
-	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Skip: []string{"second"}}); len(done.Locations) != 1 || done.Objects != 2 {
+	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Skip: []string{"second"}}); len(done.Locations) != 1 ||
+		done.Objects != 2 {
 		t.Errorf("got %+v", done)
 	}
 	mount()
 	if err := os.Remove(filepath.Join(second, "stagepost-location.json")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := fsck.RebuildInventory(t.Context(), fsck.Rebuild{Source: sourceOf(o)}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), `--adopt "second"`) {
+	if _, err := fsck.RebuildInventory(t.Context(),
+		fsck.Rebuild{Source: sourceOf(o)}); job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), `--adopt "second"`) {
 		t.Errorf("a location without a file: got %v", err)
 	}
-	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Adopt: []string{"second"}, Actor: "op", Note: "lost"}); len(done.Locations) != 2 {
+	if done := rebuilt(t, fsck.Rebuild{Source: sourceOf(o), Adopt: []string{"second"}, Actor: "op",
+		Note: "lost"}); len(done.Locations) != 2 {
 		t.Errorf("got %+v", done)
 	}
 }
@@ -270,7 +287,8 @@ func flip(t *testing.T, name string) {
 	}
 }
 
-// A rebuild that ends at any point leaves the old inventory, or a server that refuses to start; repeated, it ends with the new one.
+// A rebuild that ends at any point leaves the old inventory, or a server that refuses to start; repeated, it ends with
+// the new one.
 func TestRebuildEndsAnywhere(t *testing.T) {
 	_, o := library(t)
 	want := tables(t, filepath.Join(o.Dir, fsck.InventoryName))
@@ -299,7 +317,7 @@ func TestRebuildEndsAnywhere(t *testing.T) {
 		"only its log was put off": func() error {
 			return errors.Join(os.WriteFile(path+".before-y-wal", nil, 0o600), os.Rename(path, path+".before-y"))
 		},
-		"the new one is in its place, not noted": func() error {
+		"the new one is there, not noted": func() error {
 			return inventory.WriteHead(path, o.Installation, 1)
 		},
 	} {

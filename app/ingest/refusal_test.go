@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestWhyEndedByARefusal: what refused a job is shown as itself, not as the sentence of the transition, which names all that could have been.
+// TestWhyEndedByARefusal: what refused a job is shown as itself, not as the sentence of the transition, which names all
+// that could have been.
 func TestWhyEndedByARefusal(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	closed, small := testProfile(), testProfile()
@@ -20,9 +21,11 @@ func TestWhyEndedByARefusal(t *testing.T) {
 	w := start(t, testProfile(), closed, small)
 	for _, c := range []struct{ about, profile, text, cause, says string }{
 		{"a network that the profile does not allow", "closed", s.manifest("a.txt"), CauseRefused, "127.0.0.1"},
-		{"a limit of the profile", "small", s.manifest("a.txt"), CauseTooLarge, "more than the 3 bytes that profile small allows"},
+		{"a limit of the profile", "small", s.manifest("a.txt"), CauseTooLarge,
+			"more than the 3 bytes that profile small allows"},
 		{"a file that is not there", "test", s.manifest("missing.txt"), CauseNotFound, "404"},
-		{"a name", "test", manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | aux.c"), CauseUnsafeName, "reserved device name"},
+		{"a name", "test", manifest("mrt-ingest-manifest", s.URL+"/a.txt |  |  |  |  | aux.c"), CauseUnsafeName,
+			"reserved device name"},
 	} {
 		r := w.ingest(Submission{Profile: c.profile}, c.text)
 		if r.State != record.Failed || len(r.Jobs) != 1 {
@@ -37,18 +40,20 @@ func TestWhyEndedByARefusal(t *testing.T) {
 		if !ok {
 			t.Fatalf("%s: no transition from %s", c.about, j.FailedIn)
 		}
-		if !strings.Contains(x.Rule, c.says) || !strings.HasSuffix(x.Rule, "["+c.cause+"]") || strings.Contains(x.Rule, a.Doc) {
+		if !strings.Contains(x.Rule, c.says) || !strings.HasSuffix(x.Rule, "["+c.cause+"]") ||
+			strings.Contains(x.Rule, a.Doc) {
 			t.Errorf("%s: got %q", c.about, x.Rule)
 		}
 	}
-	// Where nothing was refused: what was stored, not what the transition says of every job.
+	// Where nothing was refused: what was stored, not the sentence of the transition.
 	j := w.one(Submission{}, s.manifest("a.txt"))
-	if x, err := explain.New(w.e).Why(t.Context(), j.Job, never); err != nil || !strings.HasSuffix(x.Rule, ", version 1; nothing to notify") || strings.Contains(x.Rule, "[") {
+	if x, err := explain.New(w.e).Why(t.Context(), j.Job, never); err != nil ||
+		!strings.HasSuffix(x.Rule, ", version 1; nothing to notify") || strings.Contains(x.Rule, "[") {
 		t.Errorf("got %q, %v", x.Rule, err)
 	}
 }
 
-// TestPriorityOfUsers: a user may wait longer than the profile says, and never goes before its others.
+// TestPriorityOfUsers: a user may wait longer than in the profile, and never goes before its others.
 func TestPriorityOfUsers(t *testing.T) {
 	set := testProfile()
 	set.ID, set.Priority = "set", new(int)
@@ -67,7 +72,8 @@ func TestPriorityOfUsers(t *testing.T) {
 		if c.user {
 			ctx = AsUser(ctx)
 		}
-		b, err := w.Submit(ctx, Submission{Profile: c.profile, Submitter: "ann", Filename: "f.txt", Priority: &c.order}, strings.NewReader(fmt.Sprint(i)))
+		b, err := w.Submit(ctx, Submission{Profile: c.profile, Submitter: "ann", Filename: "f.txt", Priority: &c.order},
+			strings.NewReader(fmt.Sprint(i)))
 		if c.want < 0 {
 			if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "profile set, which is 20") {
 				t.Errorf("%+v: got %v", c, err)
@@ -94,7 +100,8 @@ func TestMetadataOfARefusedRow(t *testing.T) {
 		t.Fatalf("got %s", r.Text())
 	}
 	m, err := w.Metadata(t.Context(), r.Jobs[0].Job)
-	if err != nil || !strings.Contains(m.ERC, "bad\ufffdtitle\ufffd") || !strings.Contains(m.DublinCore, "local\ufffdid") {
+	if err != nil || !strings.Contains(m.ERC, "bad\ufffdtitle\ufffd") ||
+		!strings.Contains(m.DublinCore, "local\ufffdid") {
 		t.Errorf("got %+v, %v", m, err)
 	}
 }

@@ -19,16 +19,16 @@ import (
 
 const livelyText = "id: lively\ncollection: maps\nsuppress: full\nallow_networks: [127.0.0.0/8]\n"
 
-// lively is a world whose profiles are read from a directory.
+// lively is a harness whose profiles are read from a directory.
 type lively struct {
-	*world
+	*harness
 	dir string
 }
 
 func startLively(t *testing.T) lively {
 	t.Helper()
 	l := lively{dir: t.TempDir()}
-	l.world = &world{t: t}
+	l.harness = &harness{t: t}
 	l.put(livelyText)
 	live, err := profile.Open(l.dir, time.Now)
 	if err != nil {
@@ -36,14 +36,15 @@ func startLively(t *testing.T) lively {
 	}
 	o := options(t, t.TempDir())
 	o.Profiles = live
-	l.world = startOn(t, mem.New(), o)
+	l.harness = startOn(t, mem.New(), o)
 	return l
 }
 
 func (l lively) put(text string) {
 	l.t.Helper()
 	name := filepath.Join(l.dir, ".lively.tmp")
-	if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Rename(name, filepath.Join(l.dir, "lively.yaml"))); err != nil {
+	if err := errors.Join(os.WriteFile(name, []byte(text), 0o600),
+		os.Rename(name, filepath.Join(l.dir, "lively.yaml"))); err != nil {
 		l.t.Fatal(err)
 	}
 }
@@ -113,7 +114,8 @@ func TestReloadIsSeenByTheNextAttempt(t *testing.T) {
 	}
 }
 
-// TestBrokenProfilesChangeNothing: the error names the place, the profiles stay, and the audit list has both what was done and what was refused.
+// TestBrokenProfilesChangeNothing: the error names the position, the profiles stay, and the audit list has both what
+// was done and what was refused.
 func TestBrokenProfilesChangeNothing(t *testing.T) {
 	l := startLively(t)
 	l.put(livelyText + "colour: red\n")
@@ -137,7 +139,8 @@ func TestBrokenProfilesChangeNothing(t *testing.T) {
 	}
 	var refused, taken bool
 	for _, a := range l.audit() {
-		refused = refused || a.Event == "profile-reload" && a.Actor == "ann" && a.Note == "by hand" && strings.HasPrefix(a.Object, "refused: ") && strings.Contains(a.Object, "lively.yaml:5:1")
+		refused = refused || a.Event == "profile-reload" && a.Actor == "ann" && a.Note == "by hand" &&
+			strings.HasPrefix(a.Object, "refused: ") && strings.Contains(a.Object, "lively.yaml:5:1")
 		taken = taken || a.Event == "profile-reload" && a.Actor == "op" && a.Object == "nothing changed"
 	}
 	if !refused || !taken {
@@ -156,7 +159,8 @@ func TestProfilesThatDoNotChange(t *testing.T) {
 	}
 }
 
-// TestReloadWhileJobsRun takes the profile away, changes it and puts it back, again and again, while jobs run: each of them completes.
+// TestReloadWhileJobsRun takes the profile away, changes it and puts it back, again and again, while jobs run: each of
+// them completes.
 func TestReloadWhileJobsRun(t *testing.T) {
 	l := startLively(t)
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
@@ -185,7 +189,8 @@ func TestReloadWhileJobsRun(t *testing.T) {
 	})
 	var batches []job.ID
 	for i := 0; len(batches) < 20; i++ {
-		b, err := l.Submit(t.Context(), Submission{Profile: "lively", Submitter: "ann", Filename: "m.checkm"}, strings.NewReader(text))
+		b, err := l.Submit(t.Context(), Submission{Profile: "lively", Submitter: "ann", Filename: "m.checkm"},
+			strings.NewReader(text))
 		if job.KindOf(err) == job.Invalid { // no such profile just now
 			continue
 		}

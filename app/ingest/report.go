@@ -25,7 +25,7 @@ import (
 type standing struct {
 	now     report.Batch
 	reports int  // that went out
-	changed bool // the last one says something else
+	changed bool // the last one is different
 }
 
 // Report makes the report of a batch as it stands.
@@ -50,7 +50,8 @@ func (a *App) standing(ctx context.Context, batch job.ID) (st standing, err erro
 	}
 	r := &st.now
 	*r = report.Batch{BatchReport: api.BatchReport{
-		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter, Note: s.Note,
+		Batch: b.ID, State: b.State, Profile: s.Profile, Type: d.Type, Filename: s.Filename, Submitter: s.Submitter,
+		Note:      s.Note,
 		Submitted: b.Created.UTC(), Generation: b.Retries, Expected: b.Children.Expected,
 	}}
 	q := job.Query{Kinds: []job.Kind{record.JobKind}, Parent: batch, Oldest: true, Limit: 1000}
@@ -94,8 +95,9 @@ func addJob(r *report.Batch, j *job.Job) error {
 		return err
 	}
 	one := report.Job{
-		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL, LocalIDs: s.LocalIDs,
-		Title: s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
+		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL,
+		LocalIDs: s.LocalIDs,
+		Title:    s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
 	who, version := d.Object()
 	if who != nil {
@@ -127,7 +129,8 @@ func addJob(r *report.Batch, j *job.Job) error {
 	return nil
 }
 
-// compare finds out what changed since the last report that went out. Without news the changes are those that the last report told.
+// compare finds out what changed since the last report that was sent. Without news the changes are those of the last
+// report.
 func (r *standing) compare(a *App, d *record.BatchData) error {
 	if r.reports = d.Reports; r.reports == 0 {
 		return nil
@@ -136,7 +139,7 @@ func (r *standing) compare(a *App, d *record.BatchData) error {
 	if err != nil {
 		return err
 	}
-	before, err := a.told(r.now.Batch, d)
+	before, err := a.lastSent(r.now.Batch, d)
 	switch {
 	case err != nil:
 		return err
@@ -149,8 +152,9 @@ func (r *standing) compare(a *App, d *record.BatchData) error {
 	return nil
 }
 
-// told reads the last report that went out. It is nil when its file is gone or is not the one whose digest was kept.
-func (a *App) told(batch job.ID, d *record.BatchData) (*report.Batch, error) {
+// lastSent reads the last report that was sent. It is nil when its file is missing or is not the one whose digest was
+// kept.
+func (a *App) lastSent(batch job.ID, d *record.BatchData) (*report.Batch, error) {
 	text, err := a.readReport(batch, d.Last)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -160,11 +164,13 @@ func (a *App) told(batch job.ID, d *record.BatchData) (*report.Batch, error) {
 	}
 	var before report.Batch
 	if err := json.Unmarshal(text, &before); err != nil {
-		a.log.Warn("a report cannot be read; the next one tells everything", "batch", batch, "generation", d.Last, "error", err)
+		a.log.Warn("a report cannot be read; the next one is complete", "batch", batch, "generation", d.Last, "error",
+			err)
 		return nil, nil
 	}
 	if says, err := before.Digest(); err != nil || says != d.Reported {
-		a.log.Warn("a report is not the one that went out; the next one tells everything", "batch", batch, "generation", d.Last)
+		a.log.Warn("a report is not the one that was sent; the next one is complete", "batch", batch, "generation",
+			d.Last)
 		return nil, err
 	}
 	return &before, nil
@@ -185,8 +191,8 @@ func (a *App) readReport(batch job.ID, generation int) ([]byte, error) {
 	return text, errors.Join(err, f.Close())
 }
 
-// report is the step of Reporting and UpdateReporting: it writes the report into the batch's directory and puts the mail into the outbox.
-// An update that finds nothing new sends no mail.
+// report is the step of Reporting and UpdateReporting: it writes the report into the batch's directory and puts the
+// mail into the outbox. An update that finds nothing new sends no mail.
 func (a *App) report(ctx context.Context, r *engine.Run) error {
 	var s record.BatchSpec
 	var d record.BatchData
@@ -215,7 +221,7 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 		return err
 	}
 	switch {
-	case d.Failure != "": // it never made its jobs, or not all of them: looking again changes nothing
+	case d.Failure != "": // it never made its jobs, or not all of them: counting again changes nothing
 		return fail(d.Cause, "%s", d.Failure)
 	case rep.Failed > 0:
 		return fail(CauseJobs, "%d of %d jobs failed: %s", rep.Failed, rep.Expected, rep.Message)
@@ -225,7 +231,7 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	return a.dropPayload(rep.Batch)
 }
 
-// dropPayload removes the payload of a batch whose objects are all stored: nobody will read it again.
+// dropPayload removes the payload of a batch whose objects are all stored: it is not read again.
 func (a *App) dropPayload(batch job.ID) error {
 	root, err := a.tree.Batch(batch)
 	if err != nil {
@@ -235,7 +241,8 @@ func (a *App) dropPayload(batch job.ID) error {
 }
 
 // publish writes the files of a report and sends the mail about it.
-func (a *App) publish(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData, rep *report.Batch) error {
+func (a *App) publish(r *engine.Run, p *profile.Profile, s *record.BatchSpec, d *record.BatchData,
+	rep *report.Batch) error {
 	rep.State = record.Completed
 	if rep.Bad() {
 		rep.State = record.Failed
@@ -257,8 +264,8 @@ func reportFile(generation int, ending string) string {
 	return fmt.Sprintf("%s/%d.%s", workdir.ReportsName, generation, ending)
 }
 
-// writeReport writes the report of this generation, which the mail is made of, and then the newest report, for whoever looks into the
-// directory. A file appears whole or not at all; written again, it is the same.
+// writeReport writes the report of this generation, which the mail is made of, and then the newest report, for people
+// who open the directory. A file appears whole or not at all; written again, it is the same.
 func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
 	if err := root.MkdirAll(workdir.ReportsName, 0o750); err != nil {
 		return err
@@ -272,7 +279,8 @@ func (a *App) writeReport(root *os.Root, rep *report.Batch) error {
 		name    string
 		content []byte
 	}{
-		{reportFile(rep.Generation, "json"), data}, {reportFile(rep.Generation, "txt"), text}, {"report.json", data}, {"report.txt", text},
+		{reportFile(rep.Generation, "json"), data}, {reportFile(rep.Generation, "txt"), text}, {"report.json",
+			data}, {"report.txt", text},
 	} {
 		err := a.putReport(root, file.name, func(w io.Writer) error {
 			_, err := w.Write(append(file.content, '\n'))

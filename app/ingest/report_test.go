@@ -16,7 +16,8 @@ import (
 
 func TestReportFilesAndMail(t *testing.T) {
 	w := start(t)
-	r := w.ingest(Submission{Filename: "f.txt", Title: "T", Notification: "Ann <ann@example.org>, bob@example.org"}, "text")
+	r := w.ingest(Submission{Filename: "f.txt", Title: "T", Notification: "Ann <ann@example.org>, bob@example.org"},
+		"text")
 	text, err := os.ReadFile(filepath.Join(w.dir, workdir.WorkName, string(r.Batch), "report.json"))
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +31,8 @@ func TestReportFilesAndMail(t *testing.T) {
 	}
 	mails := strings.ReplaceAll(strings.Join(w.awaitMails(2), "\n=====\n"), "\n ", " ") // header lines unfolded
 	for _, want := range []string{
-		"Subject: Ingest: OK -- Submission Processed: " + string(r.Batch), "Message-ID: <" + string(r.Batch) + ".report.0@localhost>",
+		"Subject: Ingest: OK -- Submission Processed: " + string(r.Batch), "Message-ID: <" + string(r.Batch) +
+			".report.0@localhost>",
 		"ann@example.org", "bob@example.org", "completed.json", "failed.json", "Submission Queued",
 	} {
 		if !strings.Contains(mails, want) {
@@ -40,7 +42,8 @@ func TestReportFilesAndMail(t *testing.T) {
 }
 
 func TestSuppressedMails(t *testing.T) {
-	for suppress, want := range map[profile.Suppress]int{profile.SuppressNone: 2, profile.SuppressPartial: 1, profile.SuppressFull: 0} {
+	for suppress, want := range map[profile.Suppress]int{profile.SuppressNone: 2, profile.SuppressPartial: 1,
+		profile.SuppressFull: 0} {
 		p := testProfile()
 		p.Suppress = suppress
 		w := start(t, p)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
@@ -17,8 +18,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// batchOf makes a batch of single files, of which those that the site lacks fail, and gives its first report.
-func (w *world) batchOf(s *site, names ...string) report.Batch {
+// batchOf makes a batch of single files, of which those that the server lacks fail, and returns its first report.
+func (w *harness) batchOf(s *site, names ...string) report.Batch {
 	w.t.Helper()
 	var rows []string
 	for _, name := range names {
@@ -27,7 +28,7 @@ func (w *world) batchOf(s *site, names ...string) report.Batch {
 	return w.ingest(Submission{}, manifest("mrt-single-file-batch-manifest", rows...))
 }
 
-func (w *world) mailsOf(batch job.ID) int {
+func (w *harness) mailsOf(batch job.ID) int {
 	w.t.Helper()
 	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
 	if err != nil {
@@ -36,38 +37,42 @@ func (w *world) mailsOf(batch job.ID) int {
 	return len(messages)
 }
 
-// TestRetryThatFailsInTheSameWayIsNoNews: the depositor was told already.
+// TestRetryThatFailsInTheSameWayIsNoNews: it was reported to the depositor already.
 func TestRetryThatFailsInTheSameWayIsNoNews(t *testing.T) {
 	s := newSite(t, map[string]string{"a": "1"})
 	w := start(t)
 	r := w.batchOf(s, "a", "b", "c")
 	before := w.mailsOf(r.Batch)
 	w.retried(r.Jobs[1].Job)
-	if again := w.updated(r.Batch); again.State != record.Failed || w.mailsOf(r.Batch) != before || again.Jobs[1].Retries != 1 {
+	if again := w.updated(r.Batch); again.State != record.Failed || w.mailsOf(r.Batch) != before ||
+		again.Jobs[1].Retries != 1 {
 		t.Errorf("got %d mails, had %d: %s", w.mailsOf(r.Batch), before, again.Text())
 	}
 	s.put("b", "2")
 	w.retried(r.Jobs[1].Job)
-	live := w.reported(r.Batch) // before the update: what would be told
-	if live.Changes == nil || live.Changes.Since != 0 || !slices.Equal(live.Changes.Succeeded, []job.ID{r.Jobs[1].Job}) {
+	live := w.reported(r.Batch) // before the update: what would be reported
+	if live.Changes == nil || live.Changes.Since != 0 ||
+		!slices.Equal(live.Changes.Succeeded, []job.ID{r.Jobs[1].Job}) {
 		t.Errorf("got %+v", live.Changes)
 	}
 	second := w.updated(r.Batch)
-	if w.mailsOf(r.Batch) != before+1 || second.Generation != 2 || second.Changes == nil || second.Changes.Since != 0 || len(second.Changes.Failed) != 1 {
+	if w.mailsOf(r.Batch) != before+1 || second.Generation != 2 || second.Changes == nil || second.Changes.Since != 0 ||
+		len(second.Changes.Failed) != 1 {
 		t.Errorf("got %d mails, %+v", w.mailsOf(r.Batch), second.Changes)
 	}
 	s.put("c", "3")
 	w.retried(r.Jobs[2].Job)
 	third := w.updated(r.Batch)
-	if third.State != record.Completed || third.Changes.Since != 2 || third.Summary != "Everything is stored." || third.Next != "There is nothing for you to do." {
+	if third.State != record.Completed || third.Changes.Since != 2 || third.Summary != "Everything is stored." ||
+		third.Next != "There is nothing for you to do." {
 		t.Errorf("got %s", third.Text())
 	}
 	if diff := cmp.Diff(third, w.reported(r.Batch)); diff != "" {
-		t.Errorf("it says something else later: %s", diff)
+		t.Errorf("it is different later: %s", diff)
 	}
 }
 
-// TestLastReportThatIsGone is said, and everything is told; so is one that is not the one which went out.
+// TestLastReportThatIsGone is named, and everything is reported; so is a report that is not the one which was sent.
 func TestLastReportThatIsGone(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"removed": os.Remove,
@@ -81,13 +86,15 @@ func TestLastReportThatIsGone(t *testing.T) {
 			w := start(t)
 			r := w.batchOf(s, "a", "b")
 			w.awaitMails(2)
-			if err := spoil(filepath.Join(w.dir, workdir.WorkName, string(r.Batch), reportFile(0, "json"))); err != nil {
+			if err := spoil(filepath.Join(w.dir, workdir.WorkName, string(r.Batch),
+				reportFile(0, "json"))); err != nil {
 				t.Fatal(err)
 			}
 			s.put("b", "2")
 			w.retried(r.Jobs[1].Job)
 			second := w.updated(r.Batch)
-			if second.Changes == nil || second.Changes.Missing != (name != "control") || strings.Contains(second.Text(), "report before this one is gone") != (name != "control") {
+			if second.Changes == nil || second.Changes.Missing != (name != "control") ||
+				strings.Contains(second.Text(), "report before this one is gone") != (name != "control") {
 				t.Errorf("got %s", second.Text())
 			}
 			if mails := w.awaitMails(3); len(mails) != 3 {
@@ -97,7 +104,8 @@ func TestLastReportThatIsGone(t *testing.T) {
 	}
 }
 
-// TestDeletionSaysWhatIsLost: the refusal names what the depositor will not be told and what cannot be had back; confirmed, it is done.
+// TestDeletionSaysWhatIsLost: the refusal names what will not be reported to the depositor and what cannot be had back;
+// confirmed, it is done.
 func TestDeletionSaysWhatIsLost(t *testing.T) {
 	s := newSite(t, map[string]string{"a": "1"})
 	w := start(t)
@@ -105,7 +113,8 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	w.awaitMails(2)
 	w.settle(r.Batch)
 	ask := func(id job.ID, confirm bool) error {
-		_, err := w.e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
+		_, err := w.e.Do(t.Context(),
+			operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: confirm})
 		return err
 	}
 	refused := func(id job.ID, wants ...string) {
@@ -127,12 +136,15 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	}
 	s.put("b", "2")
 	w.retried(r.Jobs[1].Job)
-	refused(r.Jobs[1].Job, "it succeeded since the last report of its batch "+string(r.Batch)+" and the depositor will not be told")
-	refused(r.Batch, "1 job succeeded since the last report and the depositor will not be told", "2 failed jobs")
+	refused(r.Jobs[1].Job, "it succeeded since the last report of its batch "+string(r.Batch)+", which will not be "+
+		"reported to the depositor")
+	refused(r.Batch, "1 job succeeded since the last report, which will not be reported to the depositor",
+		"2 failed jobs")
 	if err := ask(r.Jobs[2].Job, false); err != nil {
 		t.Errorf("control: its failure was reported: %v", err)
 	}
-	refused(r.Batch, "1 job was deleted since the last report", "1 failed job and its files go; nothing of it can be retried")
+	refused(r.Batch, "1 job was deleted since the last report",
+		"1 failed job and its files go; nothing of it can be retried")
 	w.updated(r.Batch)
 	w.awaitMails(3)
 	w.settle(r.Batch)
@@ -151,14 +163,14 @@ func TestDeletionSaysWhatIsLost(t *testing.T) {
 	w.awaitMails(5)
 	w.settle(batch.Parent)
 	if err := ask(batch.Parent, false); err != nil {
-		t.Errorf("control: all is stored and told: %v", err)
+		t.Errorf("control: all is stored and reported: %v", err)
 	}
 }
 
 // settle waits until no mail of a batch waits any more.
-func (w *world) settle(batch job.ID) {
+func (w *harness) settle(batch job.ID) {
 	w.t.Helper()
-	m := &mortalWorld{t: w.t, store: w.store}
+	m := &crashHarness{t: w.t, store: w.store}
 	if !m.settled(w.t.Context(), batch, 1) {
 		w.t.Fatal("the mails were not settled")
 	}
@@ -172,10 +184,12 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 	b := w.submit(Submission{}, "text")
 	w.until(b.ID, func(j *job.Job) bool { return j.State == record.Held })
 	err := w.do(b.ID, record.Delete)
-	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "its payload was never looked at and goes with it") {
+	if job.KindOf(err) != job.Refused ||
+		!strings.Contains(err.Error(), "its payload was never read and is deleted with it") {
 		t.Errorf("got %v", err)
 	}
-	if r := w.reported(b.ID); !strings.Contains(r.Summary, "on hold") || !strings.Contains(r.Next, "nothing for you to do") {
+	if r := w.reported(b.ID); !strings.Contains(r.Summary, "on hold") ||
+		!strings.Contains(r.Next, "nothing for you to do") {
 		t.Errorf("got %q, %q", r.Summary, r.Next)
 	}
 }
@@ -183,7 +197,8 @@ func TestDeletionOfABatchThatWasNeverLookedAt(t *testing.T) {
 // TestPlainWordsPromiseNoRefusedRetry: where a retry is refused, depositors are asked for a new submission.
 func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 	for cause := range needsNew {
-		r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Failed, Outcome: lifecycle.Failed, Cause: cause}}}}
+		r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Failed,
+			Outcome: lifecycle.Failed, Cause: cause}}}}
 		r.Explain("")
 		if j := r.Jobs[0]; j.Remedy != report.RemedyNew || !strings.Contains(j.Next, "new submission") {
 			t.Errorf("%s: got %q", cause, j.Next)
@@ -193,7 +208,8 @@ func TestPlainWordsPromiseNoRefusedRetry(t *testing.T) {
 
 // TestObjectWithoutAName is called in reports what its file is called in its batch's directory.
 func TestObjectWithoutAName(t *testing.T) {
-	r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Completed, Outcome: lifecycle.OK}}}}
+	r := report.Batch{BatchReport: api.BatchReport{Jobs: []report.Job{{State: record.Completed,
+		Outcome: lifecycle.OK}}}}
 	if text := r.Text(); !strings.Contains(text, "\n"+string(record.Completed)+" "+workdir.PayloadName+"\n") {
 		t.Errorf("got %s", text)
 	}

@@ -27,12 +27,14 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// reaper kills a process at a point: the moment before or after a call of the store, before, in the middle of or after the
-// writing of a file, and each step of the dialogue with the mail server. From then on every goroutine of the process ends at its next point.
-// Points count from the commit that brings the batch to Reporting, and again from the one that brings it to UpdateReporting.
+// reaper kills a process at a point: the moment before or after a call of the store, before, in the middle of or after
+// the writing of a file, and each step of the dialogue with the mail server. From then on every goroutine of the
+// process ends at its next point. Points count from the commit that brings the batch to Reporting, and again from the
+// one that brings it to UpdateReporting.
 //
-// What changes the store, a file or the dialogue comes in the same order and number in every run: such points are numbered. When and how often
-// the engine reads depends on the scheduler: the point of a read is the first read of its kind since a change of the store.
+// What changes the store, a file or the dialogue comes in the same order and number in every run: such points are
+// numbered. When and how often the engine reads depends on the scheduler: the point of a read is the first read of its
+// kind since a change of the store.
 type reaper struct {
 	mu      sync.Mutex // guards the rest
 	at      string     // empty: never
@@ -41,7 +43,7 @@ type reaper struct {
 	times   map[string]int // of changes, by what happens
 	changed []string       // changes of the store, as they began: others may read their effect before they return
 	do      func()         // what happens at the point instead of death
-	died    bool
+	crashed bool
 	dead    chan struct{} // closed at death
 }
 
@@ -73,8 +75,8 @@ func (r *reaper) passRead(name string) bool {
 	})
 }
 
-// follows reports whether a read comes after a change in every run: each commit wakes deliveries, a settled message wakes those of its topic,
-// and a step reads its batch and its jobs. Other reads were only late.
+// follows reports whether a read comes after a change in every run: each commit wakes deliveries, a settled message
+// wakes those of its topic, and a step reads its batch and its jobs. Other reads were only late.
 func follows(read, change string) bool {
 	_, read, _ = strings.Cut(read, " ")
 	switch {
@@ -86,13 +88,13 @@ func follows(read, change string) bool {
 	return strings.HasPrefix(change, "commit report") || strings.HasPrefix(change, "commit update")
 }
 
-// passes records a point and dies at it, or does what is to happen there.
+// passes records a point and crashes at it, or does what is to happen there.
 func (r *reaper) passes(point func() (name string, here bool)) bool {
 	r.mu.Lock()
 	do := func() {}
 	defer func() { r.mu.Unlock(); do() }()
-	if r.died || !r.armed {
-		return r.died
+	if r.crashed || !r.armed {
+		return r.crashed
 	}
 	name, here := point()
 	if name != "" && !slices.Contains(r.points, name) {
@@ -103,10 +105,10 @@ func (r *reaper) passes(point func() (name string, here bool)) bool {
 	case r.do != nil:
 		do = r.do
 	default:
-		r.died = true
+		r.crashed = true
 		close(r.dead)
 	}
-	return r.died
+	return r.crashed
 }
 
 // point ends the goroutine if the process is dead.
@@ -127,7 +129,7 @@ func (r *reaper) read(name string, do func()) {
 	}
 }
 
-// comes tells whether a point was passed, or follows one that was.
+// comes reports whether a point was passed, or follows one that was.
 func (r *reaper) comes(at string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,7 +192,7 @@ func (s reaped) Commit(ctx context.Context, changes ...job.Change) (r []job.Resu
 
 func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
 	if c.Job != "" {
-		return s.Store.Outbox(ctx, c) // the test looks
+		return s.Store.Outbox(ctx, c) // the test reads
 	}
 	do := func() { all, err = s.Store.Outbox(ctx, c) }
 	if len(c.Settle) > 0 {
@@ -224,8 +226,8 @@ func (r *reaper) put(root *os.Root, name string, write func(io.Writer) error) er
 	return err
 }
 
-// mortalWorld is one submission that is reported on twice: its file is missing at first, and there for the retry.
-type mortalWorld struct {
+// crashHarness is one submission that is reported on twice: its file is missing at first, and there for the retry.
+type crashHarness struct {
 	t     *testing.T
 	store job.Store
 	o     Options
@@ -236,17 +238,18 @@ type mortalWorld struct {
 	from  func(mail.Sender) mail.Sender           // another control: how mails must not be sent
 }
 
-func newMortalWorld(t *testing.T) *mortalWorld {
+func newCrashHarness(t *testing.T) *crashHarness {
 	p := testProfile()
-	p.Suppress = profile.SuppressPartial // the mail that it was queued would be on its way in the same moments
-	w := &mortalWorld{t: t, store: mem.New(), o: options(t, t.TempDir(), p), post: openPost(t), site: newSite(t, nil), mails: 1}
+	p.Suppress = profile.SuppressPartial // the mail that it was queued would be sent at the same time
+	w := &crashHarness{t: t, store: mem.New(), o: options(t, t.TempDir(), p), post: openPost(t), site: newSite(t, nil),
+		mails: 1}
 	w.from = func(s mail.Sender) mail.Sender { return s }
 	w.twist = func(_ *App, works []engine.Work) []engine.Work { return works }
 	return w
 }
 
-// live runs a process until all is done or it dies at its point.
-func (w *mortalWorld) live(name string, r *reaper, clock clock.Clock) {
+// live runs a process until all is done or it crashes at its point.
+func (w *crashHarness) live(name string, r *reaper, clock clock.Clock) {
 	o := w.o
 	o.Mail = w.from(w.post.sender(w.t, name))
 	w.post.on(func(step, hello string) error {
@@ -293,16 +296,18 @@ func (w *mortalWorld) live(name string, r *reaper, clock clock.Clock) {
 	go func() { all.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(20 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
+	// an engine that crashed in a call never gives its slots back; the test does not wait for it
+	case <-time.After(20 * time.Millisecond):
 	}
 	_ = a.Close()
 }
 
-// depositor hands in, mends the file after the first report, and asks, as the staff, for a retry and a second report. It begins again where a
-// dead process left off, and tells whether it came to the end.
-func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r *reaper) bool {
+// depositor submits, corrects the file after the first report, and asks, as the staff, for a retry and a second report.
+// It begins again where a dead process left off, and reports whether it came to the end.
+func (w *crashHarness) depositor(ctx context.Context, a *App, e *engine.Engine, r *reaper) bool {
 	text := manifest("mrt-single-file-batch-manifest", fmt.Sprintf("%s/late.txt |  |  |  |  | late.txt", w.site.URL))
-	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"}, strings.NewReader(text))
+	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann", Key: "k", Notification: "ann@example.org"},
+		strings.NewReader(text))
 	if err != nil {
 		return false
 	}
@@ -322,7 +327,8 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 		}
 		child := page.Jobs[0]
 		if child.State == record.Failed {
-			if _, err := e.Do(ctx, operator.Act{Job: child.ID, Event: record.Retry, By: lifecycle.Operator, Actor: "op"}); err != nil {
+			if _, err := e.Do(ctx, operator.Act{Job: child.ID, Event: record.Retry, By: lifecycle.Operator,
+				Actor: "op"}); err != nil {
 				w.t.Errorf("retry: %v", err)
 				return false
 			}
@@ -330,7 +336,8 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 		if _, err := e.Await(ctx, child.ID, ended); err != nil {
 			return false
 		}
-		if _, err := e.Do(ctx, operator.Act{Job: b.ID, Event: record.Update, By: lifecycle.Operator, Actor: "op"}); err != nil {
+		if _, err := e.Do(ctx, operator.Act{Job: b.ID, Event: record.Update, By: lifecycle.Operator,
+			Actor: "op"}); err != nil {
 			w.t.Errorf("update: %v", err)
 			return false
 		}
@@ -342,7 +349,7 @@ func (w *mortalWorld) depositor(ctx context.Context, a *App, e *engine.Engine, r
 }
 
 // settled waits until the batch has so many mails and none of them waits any more.
-func (w *mortalWorld) settled(ctx context.Context, batch job.ID, n int) bool {
+func (w *crashHarness) settled(ctx context.Context, batch job.ID, n int) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -365,9 +372,10 @@ func (w *mortalWorld) settled(ctx context.Context, batch job.ID, n int) bool {
 // kinds are the two mails of the submission, by the beginning of their subjects: what a receiver takes for one mail.
 var kinds = []string{"Ingest: FAIL -- Submission Processed", "Ingest: OK -- Submission Processed"}
 
-// judge says what is wrong with the mails that arrived. open are the Message-IDs that were not settled when the first process died: the
-// server may have accepted them without our knowing, and then they come a second time under the same id.
-func judge(got []parcel, open map[string]bool) (wrong []string, twice int) {
+// wrongMails returns what is wrong with the mails that arrived. open are the Message-IDs that were not settled when the
+// first process crashed: the server may have accepted them without our knowing, and then they come a second time under
+// the same id.
+func wrongMails(got []parcel, open map[string]bool) (wrong []string, twice int) {
 	for _, kind := range kinds {
 		ids, first, second := map[string]bool{}, 0, 0
 		for i := range got {
@@ -399,8 +407,8 @@ func judge(got []parcel, open map[string]bool) (wrong []string, twice int) {
 	return wrong, twice
 }
 
-// die kills a process at a point, lets another go on to the end, and judges the mails.
-func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
+// die kills a process at a point, lets another continue to the end, and checks the mails.
+func (w *crashHarness) die(at string) (r *reaper, wrong []string, twice int) {
 	r = newReaper(at)
 	w.live("first", r, clock.System())
 	open := map[string]bool{}
@@ -420,17 +428,18 @@ func (w *mortalWorld) die(at string) (r *reaper, wrong []string, twice int) {
 		}
 		open[l.MessageID] = messages[i].Settled == job.Pending
 	}
-	if r.died {
+	if r.crashed {
 		w.live("second", newReaper(""), later{clock.System()})
 	}
-	wrong, twice = judge(w.post.all(), open)
+	wrong, twice = wrongMails(w.post.all(), open)
 	return r, append(wrong, w.reports(batch)...), twice
 }
 
 // reports checks the two reports on the disk, and that nothing half lies about.
-func (w *mortalWorld) reports(batch job.ID) (wrong []string) {
+func (w *crashHarness) reports(batch job.ID) (wrong []string) {
 	for generation, want := range []struct{ completed, failed, succeeded int }{{0, 1, 0}, {1, 0, 1}} {
-		text, err := os.ReadFile(filepath.Join(w.o.Dir, workdir.WorkName, string(batch), reportFile(generation, "json")))
+		text, err := os.ReadFile(filepath.Join(w.o.Dir, workdir.WorkName, string(batch),
+			reportFile(generation, "json")))
 		if err != nil {
 			wrong = append(wrong, err.Error())
 			continue
@@ -444,26 +453,30 @@ func (w *mortalWorld) reports(batch job.ID) (wrong []string) {
 		if r.Changes != nil {
 			succeeded = len(r.Changes.Succeeded)
 		}
-		if r.Generation != generation || r.Completed != want.completed || r.Failed != want.failed || succeeded != want.succeeded {
+		if r.Generation != generation || r.Completed != want.completed || r.Failed != want.failed ||
+			succeeded != want.succeeded {
 			wrong = append(wrong, fmt.Sprintf("report %d is %s", generation, text))
 		}
 	}
 	return wrong
 }
 
-// TestReportIsSentOncePerGeneration kills the process at every point of Reporting and UpdateReporting until their mails are settled, and lets
-// another process go on to the end: each mail has one Message-ID, and arrives once, except that a process which dies between the server's
-// acceptance and our settling cannot know of the acceptance and sends it again under the same Message-ID.
+// TestReportIsSentOncePerGeneration kills the process at every point of Reporting and UpdateReporting until their mails
+// are settled, and lets another process go on to the end: each mail has one Message-ID, and arrives once, except that a
+// process which crashes between the server's acceptance and our settling cannot know of the acceptance and sends it
+// again under the same Message-ID.
 func TestReportIsSentOncePerGeneration(t *testing.T) {
-	whole := newMortalWorld(t)
+	whole := newCrashHarness(t)
 	r, wrong, twice := whole.die("")
 	if len(wrong) > 0 || twice > 0 {
-		t.Fatalf("nobody died: %v", wrong)
+		t.Fatalf("no process crashed: %v", wrong)
 	}
 	unknowable := []string{"mail server: accepted 1", "before settle 1", "mail server: accepted 2", "before settle 2"}
 	for _, want := range append([]string{
-		"before commit report 1", "before commit fail 1", "after commit fail 1", "before commit update 1", "before commit finish 1", "after commit finish 1",
-		"within write reports/0.json 1", "within write reports/1.json 1", "mail server: data 1", "mail server: read 2", "after settle 2",
+		"before commit report 1", "before commit fail 1", "after commit fail 1", "before commit update 1",
+		"before commit finish 1", "after commit finish 1",
+		"within write reports/0.json 1", "within write reports/1.json 1", "mail server: data 1", "mail server: read 2",
+		"after settle 2",
 		"after take mail since commit fail 1", "before get since commit report 1",
 	}, unknowable...) {
 		if !slices.Contains(r.points, want) {
@@ -471,19 +484,19 @@ func TestReportIsSentOncePerGeneration(t *testing.T) {
 		}
 	}
 	var mu sync.Mutex // guards the rest
-	died, windows := 0, map[string]bool{}
+	crashed, windows := 0, map[string]bool{}
 	t.Run("points", func(t *testing.T) {
 		for _, at := range r.points {
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
-				r, wrong, twice := newMortalWorld(t).die(at)
+				r, wrong, twice := newCrashHarness(t).die(at)
 				for _, w := range wrong {
 					t.Errorf("killed at %q: %s", at, w)
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				if r.died {
-					died++
+				if r.crashed {
+					crashed++
 				} else {
 					t.Errorf("%q did not come about", at)
 				}
@@ -493,13 +506,14 @@ func TestReportIsSentOncePerGeneration(t *testing.T) {
 			})
 		}
 	})
-	if died < len(r.points)*9/10 {
-		t.Errorf("the process died at %d of %d points only", died, len(r.points))
+	if crashed < len(r.points)*9/10 {
+		t.Errorf("the process crashed at %d of %d points only", crashed, len(r.points))
 	}
-	t.Logf("%d points, the process died at %d; a mail came twice, under one Message-ID, in %d of them: %v", len(r.points), died, len(windows), windows)
+	t.Logf("%d points, the process crashed at %d; a mail came twice, under one Message-ID, in %d of them: %v",
+		len(r.points), crashed, len(windows), windows)
 	for _, at := range unknowable {
 		if !windows[at] {
-			t.Errorf("no mail came twice though nobody could know better at %q", at)
+			t.Errorf("no mail came twice at %q, where it cannot be avoided", at)
 		}
 	}
 	for at := range windows {
@@ -521,11 +535,11 @@ func (r restless) Send(ctx context.Context, m mail.Message) error {
 	return r.Sender.Send(ctx, m)
 }
 
-// TestReportIsSentOncePerGenerationSees is the control: without a Message-ID that follows from batch and generation, and without the outbox,
-// the judge finds the second mail.
+// TestReportIsSentOncePerGenerationSees is the control: without a Message-ID that follows from batch and generation,
+// and without the outbox, the check finds the second mail.
 func TestReportIsSentOncePerGenerationSees(t *testing.T) {
 	t.Run("random Message-IDs", func(t *testing.T) {
-		w := newMortalWorld(t)
+		w := newCrashHarness(t)
 		n := 0
 		w.from = func(s mail.Sender) mail.Sender { return restless{s, &n} }
 		_, wrong, _ := w.die("mail server: accepted 1")
@@ -534,13 +548,14 @@ func TestReportIsSentOncePerGenerationSees(t *testing.T) {
 		}
 	})
 	t.Run("no outbox", func(t *testing.T) {
-		w := newMortalWorld(t).silent()
+		w := newCrashHarness(t).silent()
 		w.twist = func(a *App, works []engine.Work) []engine.Work {
 			works[0].Steps[record.Reporting] = func(ctx context.Context, r *engine.Run) error {
 				err := a.report(ctx, r)
 				if sent := a.options.Mail.Send(ctx, mail.Message{
-					From: "x@localhost", To: []string{"ann@example.org"}, Subject: kinds[0], MessageID: string(r.Job().ID) + ".report.0@localhost",
-					Date: r.Now(), Text: "sent by the step itself",
+					From: "x@localhost", To: []string{"ann@example.org"}, Subject: kinds[0],
+					MessageID: string(r.Job().ID) + ".report.0@localhost",
+					Date:      r.Now(), Text: "sent by the step itself",
 				}); sent != nil {
 					return sent
 				}
@@ -548,10 +563,10 @@ func TestReportIsSentOncePerGenerationSees(t *testing.T) {
 			}
 			return works
 		}
-		first := func(wrong []string) []string { // about the first report: nobody sends the second
+		first := func(wrong []string) []string { // about the first report: the second is not sent
 			return slices.DeleteFunc(wrong, func(s string) bool { return !strings.Contains(s, kinds[0]) })
 		}
-		if r, wrong, _ := w.die("before commit fail 1"); !r.died || len(first(wrong)) == 0 {
+		if r, wrong, _ := w.die("before commit fail 1"); !r.crashed || len(first(wrong)) == 0 {
 			t.Errorf("killed: got %v", wrong)
 		}
 		alive := w.again(t)
@@ -561,17 +576,17 @@ func TestReportIsSentOncePerGenerationSees(t *testing.T) {
 	})
 }
 
-// silent takes the outbox from a world: its profile sends no mails.
-func (w *mortalWorld) silent() *mortalWorld {
+// silent takes the outbox from a harness: its profile sends no mails.
+func (w *crashHarness) silent() *crashHarness {
 	p := testProfile()
 	p.Suppress = profile.SuppressFull
 	w.o, w.mails = options(w.t, w.o.Dir, p), 0
 	return w
 }
 
-// again is the same world before anything happened.
-func (w *mortalWorld) again(t *testing.T) *mortalWorld {
-	n := newMortalWorld(t)
+// again is the same harness before anything happened.
+func (w *crashHarness) again(t *testing.T) *crashHarness {
+	n := newCrashHarness(t)
 	n.twist, n.from = w.twist, w.from
 	if w.mails == 0 {
 		return n.silent()

@@ -41,8 +41,8 @@ func (c *chronicle) Commit(ctx context.Context, changes ...job.Change) ([]job.Re
 	return results, err
 }
 
-// lies compares every report with how the jobs stood in the moment when it became valid, which is the commit that ends Reporting or
-// UpdateReporting.
+// lies compares every report with how the jobs stood in the moment when it became valid, which is the commit that ends
+// Reporting or UpdateReporting.
 func (c *chronicle) lies(dir string, batch job.ID) (wrong []string, reports int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,15 +79,17 @@ func untrue(dir string, batch job.ID, generation int, states map[job.ID]lifecycl
 	}
 	for i := range r.Jobs {
 		if j := &r.Jobs[i]; states[j.Job] != j.State {
-			wrong = append(wrong, fmt.Sprintf("report %d says that %s is %s, it is %s", generation, j.Job, j.State, states[j.Job]))
+			wrong = append(wrong, fmt.Sprintf("in report %d %s is %s, it is %s", generation, j.Job, j.State,
+				states[j.Job]))
 		}
 	}
 	return wrong
 }
 
-// disturbed is a batch of two jobs that fail at first. At a point of its reporting somebody does something to the second job.
+// disturbed is a batch of two jobs that fail at first. At a point of its reporting somebody does something to the
+// second job.
 type disturbed struct {
-	*mortalWorld
+	*crashHarness
 	log   *chronicle
 	act   operator.Act // Job is the second one
 	twist func([]engine.Work)
@@ -100,7 +102,8 @@ type disturbed struct {
 
 func (c *disturbed) run(ctx context.Context, a *App, e *engine.Engine) (batch job.ID, err error) {
 	row := func(name string) string { return fmt.Sprintf("%s/%s |  |  |  |  | %s", c.site.URL, name, name) }
-	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann"}, strings.NewReader(manifest("mrt-single-file-batch-manifest", row("a"), row("b"))))
+	b, err := a.Submit(ctx, Submission{Profile: "test", Submitter: "ann"},
+		strings.NewReader(manifest("mrt-single-file-batch-manifest", row("a"), row("b"))))
 	if err != nil {
 		return "", err
 	}
@@ -156,7 +159,8 @@ func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, la
 	if c.twist != nil {
 		c.twist(works)
 	}
-	e, err := engine.New(reaped{c.log, r}, works, engine.Options{Deliver: a.Deliver(), Sweep: 10 * time.Millisecond, Grace: time.Second})
+	e, err := engine.New(reaped{c.log, r}, works,
+		engine.Options{Deliver: a.Deliver(), Sweep: 10 * time.Millisecond, Grace: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +177,7 @@ func (c *disturbed) play(t *testing.T, at string) (r *reaper, wrong []string, la
 		select {
 		case <-c.ended:
 		case <-ctx.Done():
-			t.Errorf("%q: nobody has disturbed", at)
+			t.Errorf("%q: there was no disturbance", at)
 		}
 	}
 	last, err = a.Report(ctx, batch)
@@ -201,25 +205,27 @@ func (c *disturbed) interfere(ctx context.Context, e *engine.Engine) {
 }
 
 func disturb(t *testing.T, act operator.Act) *disturbed {
-	w := newMortalWorld(t)
+	w := newCrashHarness(t)
 	act.By, act.Actor = lifecycle.Operator, "op"
-	return &disturbed{mortalWorld: w, log: &chronicle{Store: mem.New()}, act: act, ended: make(chan struct{})}
+	return &disturbed{crashHarness: w, log: &chronicle{Store: mem.New()}, act: act, ended: make(chan struct{})}
 }
 
 // commits leaves the points that are before or after a commit of the batch, or within a file.
 func commits(points []string) []string {
 	return slices.DeleteFunc(slices.Clone(points), func(p string) bool {
-		reporting := slices.ContainsFunc([]string{"commit report", "commit fail", "commit finish", "commit update", ".json"}, func(s string) bool { return strings.Contains(p, s) })
+		reporting := slices.ContainsFunc([]string{"commit report", "commit fail", "commit finish", "commit update",
+			".json"}, func(s string) bool { return strings.Contains(p, s) })
 		return !reporting || strings.Contains(p, "report.json") || strings.Contains(p, " since ")
 	})
 }
 
-// TestNobodyDisturbsAReport retries and deletes a job before and after every commit, and between the files, of Reporting and UpdateReporting:
-// it is refused, or a later report says it. No report says of a job what was not so when the report became valid.
-func TestNobodyDisturbsAReport(t *testing.T) {
+// TestReportIsNotDisturbed retries and deletes a job before and after every commit, and between the files, of Reporting
+// and UpdateReporting: it is refused, or a later report has it. No report has a state of a job that was out of date
+// when the report became valid.
+func TestReportIsNotDisturbed(t *testing.T) {
 	r, wrong, last := disturb(t, operator.Act{Event: record.Retry}).play(t, "")
 	if len(wrong) > 0 || last.Completed != 2 {
-		t.Fatalf("nobody disturbs: %v, %s", wrong, last.Text())
+		t.Fatalf("without a disturbance: %v, %s", wrong, last.Text())
 	}
 	var mu sync.Mutex // guards the counts
 	refused, accepted := 0, 0
@@ -240,7 +246,7 @@ func TestNobodyDisturbsAReport(t *testing.T) {
 					case c.refused == nil:
 						accepted++
 						if deleted != (act.Event == record.Delete) || last.Completed+last.Deleted != 2 {
-							t.Errorf("the last report does not say it: %s", last.Text())
+							t.Errorf("the last report does not have it: %s", last.Text())
 						}
 					case job.KindOf(c.refused) != job.Refused && job.KindOf(c.refused) != job.Conflict:
 						t.Errorf("got %v", c.refused)
@@ -257,8 +263,8 @@ func TestNobodyDisturbsAReport(t *testing.T) {
 	t.Logf("%d refused, %d accepted", refused, accepted)
 }
 
-// TestNobodyDisturbsAReportSees is the control: without the application's rules a report comes to lie, and it is seen.
-func TestNobodyDisturbsAReportSees(t *testing.T) {
+// TestReportIsNotDisturbedSees is the control: without the application's rules a report comes to lie, and it is seen.
+func TestReportIsNotDisturbedSees(t *testing.T) {
 	for _, act := range []operator.Act{{Event: record.Retry}, {Event: record.Delete, Confirm: true}} {
 		c := disturb(t, act)
 		c.twist = func(works []engine.Work) { works[1].Allow = nil }

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestReportTooLargeForAMail cuts what a mail cannot hold, and says so.
+// TestReportTooLargeForAMail cuts what a mail cannot hold, and states that.
 func TestReportTooLargeForAMail(t *testing.T) {
 	w, post := withPost(t, testProfile())
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
@@ -35,7 +35,8 @@ func TestReportTooLargeForAMail(t *testing.T) {
 	if err := os.WriteFile(name, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	body, err := json.Marshal(letter{receivers: receivers{To: []string{"a@example.org"}}, Subject: "s", MessageID: "7@localhost", Date: r.Ended, Batch: b.ID, Generation: 7})
+	body, err := json.Marshal(letter{receivers: receivers{To: []string{"a@example.org"}}, Subject: "s",
+		MessageID: "7@localhost", Date: r.Ended, Batch: b.ID, Generation: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,12 +61,15 @@ func TestReportTooLargeForAMail(t *testing.T) {
 		t.Fatal(err)
 	}
 	whole := "https://ingest.example.org/api/v1/ingest/batches/" + string(b.ID) + "/report?format=csv-completed"
-	for what, says := range map[string]string{"text": plain, "HTML": html, "completed.json": list.Cut, "completed.csv": rows[len(rows)-1][0]} {
+	for what, says := range map[string]string{"text": plain, "HTML": html, "completed.json": list.Cut,
+		"completed.csv": rows[len(rows)-1][0]} {
 		if !strings.Contains(says, "This list is cut") || !strings.Contains(says, whole) {
-			t.Errorf("%s does not say that it is cut: %.300q", what, says)
+			t.Errorf("%s does not state that it is cut: %.300q", what, says)
 		}
 	}
-	if len(list.Jobs) == 0 || len(list.Jobs) >= n || !strings.Contains(list.Cut, fmt.Sprintf("first %d of %d", len(list.Jobs), n)) || !strings.Contains(plain, "... and 11800 more.") {
+	if len(list.Jobs) == 0 || len(list.Jobs) >= n ||
+		!strings.Contains(list.Cut, fmt.Sprintf("first %d of %d", len(list.Jobs), n)) ||
+		!strings.Contains(plain, "... and 11800 more.") {
 		t.Errorf("got %d jobs: %s", len(list.Jobs), list.Cut)
 	}
 	if strings.Contains(attached["failed.json"], "cut") {

@@ -67,7 +67,8 @@ func TestRetryAfterTheDepositorMendedTheFile(t *testing.T) {
 	s.put("o.checkm", s.manifest("a.txt"))
 	s.put("a.txt", "alphb")
 	w := start(t)
-	batch := w.submit(Submission{Notification: "ann@example.org"}, manifest("mrt-batch-manifest", s.row("o.checkm", "l1", "T")))
+	batch := w.submit(Submission{Notification: "ann@example.org"},
+		manifest("mrt-batch-manifest", s.row("o.checkm", "l1", "T")))
 	b := w.end(batch.ID)
 	j := w.reported(b.ID).Jobs[0]
 	if b.State != record.Failed || b.Cause != CauseJobs || j.Cause != CauseBadDigest {
@@ -93,7 +94,8 @@ func TestRetryAfterTheDepositorMendedTheFile(t *testing.T) {
 	}
 	mails := w.awaitMails(3)
 	text := strings.Join(mails, "\n=====\n")
-	for _, want := range []string{"Submission Queued", "Ingest: FAIL -- Submission Processed", "Ingest: OK -- Submission Processed", string(b.ID) + ".report.1@localhost"} {
+	for _, want := range []string{"Submission Queued", "Ingest: FAIL -- Submission Processed",
+		"Ingest: OK -- Submission Processed", string(b.ID) + ".report.1@localhost"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no mail has %q in %s", want, text)
 		}
@@ -139,7 +141,8 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	})
 	w := start(t)
-	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("none", "", ""), s.row("slow", "", "")))
+	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("none", "", ""),
+		s.row("slow", "", "")))
 	jobs := w.children(b.ID, 2)
 	failed := w.end(jobs[0].ID)
 	act := operator.Act{Job: failed.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op"}
@@ -154,7 +157,8 @@ func TestDeletionNeedsConfirmationBeforeTheReport(t *testing.T) {
 	if r := w.reported(w.end(b.ID).ID); r.Deleted != 1 || r.Failed != 1 {
 		t.Errorf("got %s", r.Text())
 	}
-	if _, err := w.e.Do(t.Context(), operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(),
+		operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Sweep(t.Context()); err != nil {

@@ -13,7 +13,8 @@ import (
 
 // FuzzCursor reads hostile cursors: what is taken leads to a known list, and a row of it.
 func FuzzCursor(f *testing.F) {
-	for _, c := range []string{"", "work:3", "manifest:1", "inventory:producer/a", "inventory:", "work:-1", "x:y", "work:1:2", "inventory:\x00"} {
+	for _, c := range []string{"", "work:3", "manifest:1", "inventory:producer/a", "inventory:", "work:-1", "x:y",
+		"work:1:2", "inventory:\x00"} {
 		f.Add(c)
 	}
 	f.Fuzz(func(t *testing.T, cursor string) {
@@ -30,7 +31,8 @@ func FuzzCursor(f *testing.F) {
 	})
 }
 
-// FuzzTrashName reads hostile names in the trash: what was written by this program is read back, and nothing else tells a time.
+// FuzzTrashName reads hostile names in the trash: what was written by this program is read back, and no other name has
+// a time.
 func FuzzTrashName(f *testing.F) {
 	f.Add(workdir.Trashed(time.Unix(1_700_000_000, 123_000), "bat_X"))
 	f.Add("20260504T120000.000000Z-")
@@ -46,7 +48,8 @@ func FuzzTrashName(f *testing.F) {
 
 // FuzzObjectID reads hostile inventories in a storage location.
 func FuzzObjectID(f *testing.F) {
-	for _, text := range []string{`{"id":"ark:/1/2"}`, `{"a":[{"id":"x"}],"id":"y"}`, `{"id":3}`, `[`, ``, `{"id":`, `"id"`, `{"a":1}`, strings.Repeat("[", 1000)} {
+	for _, text := range []string{`{"id":"ark:/1/2"}`, `{"a":[{"id":"x"}],"id":"y"}`, `{"id":3}`, `[`, ``, `{"id":`,
+		`"id"`, `{"a":1}`, strings.Repeat("[", 1000)} {
 		f.Add(text)
 	}
 	file := filepath.Join(f.TempDir(), "inventory.json")
@@ -54,7 +57,8 @@ func FuzzObjectID(f *testing.F) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if id, err := location.ObjectID(file); err == nil && id != "" && !strings.Contains(text, "id") && !strings.Contains(text, `\u`) {
+		if id, err := location.ObjectID(file); err == nil && id != "" && !strings.Contains(text, "id") &&
+			!strings.Contains(text, `\u`) {
 			t.Errorf("%q has the id %q", text, id)
 		}
 	})

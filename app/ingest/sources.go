@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -25,8 +26,8 @@ const mostHosts = 16
 // silentFor is how long a host counts as silent after a request to it ended without an answer.
 const silentFor = 10 * time.Minute
 
-// sources shares the slots in which files are fetched among hosts and owners: one of them may use three quarters of the slots, and
-// a host that did not answer an eighth, so that a silent server leaves slots to others.
+// sources shares the slots in which files are fetched among hosts and owners: one of them may use three quarters of the
+// slots, and a host that did not answer an eighth, so that a silent server leaves slots to others.
 type sources struct {
 	app  *App
 	most func(slots int, silent bool) int // slots for one host or owner
@@ -95,7 +96,7 @@ func (t *task) sources() ([]string, error) {
 	return keys, nil
 }
 
-// enter takes a share for a job, or says who uses it.
+// enter takes a share for a job, or returns which jobs use it.
 func (s *sources) enter(j *job.Job, keys []string) *job.Blocker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +110,8 @@ func (s *sources) enter(j *job.Job, keys []string) *job.Blocker {
 	}
 	s.line = append(s.line, queuer{j.ID, keys})
 	return &job.Blocker{
-		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots", s.busy[key], key),
+		Code: causeSource, Sentence: fmt.Sprintf("%d jobs fetch files of the %s: that is its share of the slots",
+			s.busy[key], key),
 		Until: s.app.engine.Clock().Now().Add(5 * s.app.pause()), Holder: key,
 	}
 }
@@ -127,17 +129,17 @@ func (s *sources) full(keys []string) (key string, full bool) {
 	return "", false
 }
 
-// leave gives a share back, and wakes the first job in the line that has room now.
+// leave returns a share, and wakes the first job in the line that can have one now.
 func (s *sources) leave(ctx context.Context, keys []string, failed error) {
 	if next := s.next(keys, failed); next != "" {
-		_ = s.app.engine.Nudge(context.WithoutCancel(ctx), next, causeSource) // a hint: it looks by itself
+		_ = s.app.engine.Nudge(context.WithoutCancel(ctx), next, causeSource) // a hint: it also tries by itself
 	}
 }
 
 func (s *sources) next(keys []string, failed error) job.ID {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.judge(keys, failed)
+	s.noteAnswers(keys, failed)
 	for _, key := range keys {
 		if s.busy[key]--; s.busy[key] <= 0 {
 			delete(s.busy, key)
@@ -152,8 +154,8 @@ func (s *sources) next(keys []string, failed error) job.ID {
 	return ""
 }
 
-// judge notes which of the hosts did not answer.
-func (s *sources) judge(keys []string, failed error) {
+// noteAnswers notes which of the hosts did not answer.
+func (s *sources) noteAnswers(keys []string, failed error) {
 	var e *fetch.Error
 	silent := ""
 	if errors.As(failed, &e) && e.Kind == fetch.Network && !errors.Is(failed, context.Canceled) {
@@ -173,4 +175,32 @@ func (s *sources) judge(keys []string, failed error) {
 // drop takes a job out of the line.
 func (s *sources) drop(id job.ID) {
 	s.line = slices.DeleteFunc(s.line, func(q queuer) bool { return q.id == id })
+}
+
+// The ways of bytes that Options.Moved is called with.
+const (
+	Fetched  = "fetched"   // from a source to the working disk; what an earlier attempt had kept is not counted again
+	Stored   = "stored"    // into a storage location; files that were there already are not counted
+	ReadBack = "read-back" // from a storage location, to be sure of it
+)
+
+// moved counts n bytes that went a way.
+func (a *App) moved(way string, n int64) {
+	if a.options.Moved != nil && n > 0 {
+		a.options.Moved(way, n)
+	}
+}
+
+// The directories of all storage locations in profiles, each once. A location without content may not exist.
+func (a *App) Places() []string {
+	var dirs []string
+	for _, id := range a.options.Profiles.IDs() {
+		if p, ok := a.options.Profiles.Get(id); ok {
+			for _, dir := range p.Storage {
+				dirs = append(dirs, filepath.Clean(a.locations.Path(dir)))
+			}
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }

@@ -35,17 +35,20 @@ func silentServer(t *testing.T) (url string, requests <-chan struct{}) {
 // batchOf is a manifest of objects that are one file each.
 func batchOf(url string, n int) string {
 	var b strings.Builder
-	b.WriteString("#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-single-file-batch-manifest\n" +
-		"#%prefix | mrt: | http://merritt.cdlib.org/terms#\n#%prefix | nfo: | http://www.semanticdesktop.org/ontologies/2007/03/22/nfo#\n" +
-		"#%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | nfo:fileName | mrt:primaryIdentifier | mrt:localIdentifier | mrt:creator | mrt:title | mrt:date\n")
+	b.WriteString("#%checkm_0.7\n#%profile | " +
+		"http://uc3.cdlib.org/registry/ingest/manifest/mrt-single-file-batch-manifest\n" +
+		"#%prefix | mrt: | http://merritt.cdlib.org/terms#\n#%prefix | nfo: | " +
+		"http://www.semanticdesktop.org/ontologies/2007/03/22/nfo#\n" +
+		"#%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | " +
+		"nfo:fileName | mrt:primaryIdentifier | mrt:localIdentifier | mrt:creator | mrt:title | mrt:date\n")
 	for i := range n {
 		fmt.Fprintf(&b, "%s/%d.txt | | | | | %d.txt | | | | object %d |\n", url, i, i, i)
 	}
 	return b.String() + "#%eof\n"
 }
 
-// TestSilentServerLeavesSlotsToOthers: a batch of objects on a server that does not answer uses three of four slots; the object of
-// another server is stored meanwhile. Control: without shares all four slots wait for the silent server.
+// TestSilentServerLeavesSlotsToOthers: a batch of objects on a server that does not answer uses three of four slots;
+// the object of another server is stored meanwhile. Control: without shares all four slots wait for the silent server.
 func TestSilentServerLeavesSlotsToOthers(t *testing.T) {
 	for _, shared := range []bool{true, false} {
 		t.Run(fmt.Sprint("shared=", shared), func(t *testing.T) {
@@ -80,21 +83,23 @@ func TestSilentServerLeavesSlotsToOthers(t *testing.T) {
 }
 
 // wireSlots is wire with so many slots.
-func wireSlots(t *testing.T, store job.Store, o Options, slots int) *world {
+func wireSlots(t *testing.T, store job.Store, o Options, slots int) *harness {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond, Slots: slots})
+	e, err := engine.New(store, a.Works(),
+		engine.Options{Deliver: a.Deliver(), Sweep: 20 * time.Millisecond, Grace: time.Millisecond, Slots: slots})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a.Bind(e)
-	return &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	return &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 }
 
-// TestShares: a host and an owner have three quarters of the slots, a silent host an eighth; who leaves wakes the first that has room.
+// TestShares: a host and an owner have three quarters of the slots, a silent host an eighth; a job that leaves wakes
+// the first that can enter.
 func TestShares(t *testing.T) {
 	w := wireSlots(t, mem.New(), options(t, t.TempDir()), 16)
 	defer w.Close()
@@ -115,7 +120,7 @@ func TestShares(t *testing.T) {
 		}
 	}
 	if enter("host b", "owner ann") || enter("owner bob", "host a") || !enter("host b", "owner bob") {
-		t.Error("one key without room keeps a job, and only such a one")
+		t.Error("a job waits for one key without free slots, and for no other reason")
 	}
 	if next := s.next([]string{"host a"}, nil); next != "ing_13" {
 		t.Errorf("%s is next, not the first that waited for host a", next)

@@ -18,7 +18,8 @@ func TestOnSQLite(t *testing.T) {
 	o := options(t, t.TempDir())
 	for version := 1; version <= 2; version++ {
 		edition := fmt.Sprintf(", edition %d", version)
-		text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"+edition), s.row("two.checkm", "l2", "Two"+edition))
+		text := manifest("mrt-batch-manifest", s.row("one.checkm", "l1", "One"+edition),
+			s.row("two.checkm", "l2", "Two"+edition))
 		store, err := sqlite.Open(o.Dir, sqlite.Options{})
 		if err != nil {
 			t.Fatal(err)

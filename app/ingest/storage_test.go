@@ -28,7 +28,7 @@ func TestStoragePlaceThatFails(t *testing.T) {
 		t.Fatalf("got %s", r.Text())
 	}
 	if objects, _, _, err := w.inventory.Counts(t.Context()); err != nil || objects > 0 {
-		t.Errorf("the inventory knows %d objects, %v", objects, err)
+		t.Errorf("the inventory has %d objects, %v", objects, err)
 	}
 	if err := os.Remove(second); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,8 @@ func TestLockOfAJobThatEnded(t *testing.T) {
 	w := start(t)
 	first := w.one(Submission{LocalIDs: []string{"l1"}}, "a")
 	for _, holder := range []string{string(first.Job), "ing_that_never_was"} {
-		if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: holder, Epoch: 1}, inventory.Want{Kind: inventory.ObjectLock, Name: first.ARK}); err != nil {
+		if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: holder, Epoch: 1},
+			inventory.Want{Kind: inventory.ObjectLock, Name: first.ARK}); err != nil {
 			t.Fatal(err)
 		}
 		if j := w.one(Submission{LocalIDs: []string{"l1"}}, "b"); j.ARK != first.ARK {
@@ -93,7 +94,7 @@ func TestWorkDirectoryBelongsToOneAttempt(t *testing.T) {
 	}
 }
 
-func TestSweepRemovesWhatNobodyOwns(t *testing.T) {
+func TestSweepRemovesOrphans(t *testing.T) {
 	w := start(t)
 	kept := w.end(w.submit(Submission{}, "text").ID)
 	for _, name := range []string{"bat_old", "bat_new"} {

@@ -1,12 +1,24 @@
 package ingest
 
 import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf16"
+
+	"github.com/oklog/ulid/v2"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/edge/unpack"
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
@@ -24,10 +36,11 @@ const (
 
 // Types lists the types that a submission may name.
 func Types() []string {
-	return []string{TypeFile, TypeContainer, TypeObjectManifest, TypeBatchManifest, TypeContainerBatchManifest, TypeFileBatchManifest}
+	return []string{TypeFile, TypeContainer, TypeObjectManifest, TypeBatchManifest, TypeContainerBatchManifest,
+		TypeFileBatchManifest}
 }
 
-// Submission is what a depositor says of a payload. All fields may be left out.
+// Submission describes a payload. All fields may be left out.
 type Submission = api.Submission
 
 // checkSubmission refuses what could never be ingested, and brings the rest into normal form.
@@ -46,7 +59,8 @@ func checkSubmission(s *Submission, profiles profile.Source) (*profile.Profile, 
 	if s.Priority != nil && (*s.Priority < job.FirstPriority || *s.Priority > job.LastPriority) {
 		return refuse("priority %d is not within 0..99", *s.Priority)
 	}
-	texts := map[string]string{"submitter": s.Submitter, "title": s.Title, "creator": s.Creator, "date": s.Date, "note": s.Note, "key": s.Key}
+	texts := map[string]string{"submitter": s.Submitter, "title": s.Title, "creator": s.Creator, "date": s.Date,
+		"note": s.Note, "key": s.Key}
 	for _, id := range s.LocalIDs {
 		texts["local id "+id] = id
 	}
@@ -109,4 +123,173 @@ func splitIDs(ids []string) []string {
 		}
 	}
 	return all
+}
+
+// Submit accepts a payload: when it returns, payload and batch are on disk. A second call with the same key and
+// submitter gives the batch of the first; with another payload the error is of kind Conflict. What could never be
+// ingested is refused as Invalid.
+func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job, error) {
+	return a.SubmitFor(ctx, "", s, from)
+}
+
+// SubmitFor is Submit for the owner of a user token, who may use the profiles that name it and add versions to the
+// objects that it may update. What it may not use is as unknown: a profile Invalid, an object NotFound. An empty user
+// may do everything.
+func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.Reader) (job.Job, error) {
+	p, err := checkSubmission(&s, permitted{a.options.Profiles, user})
+	if err != nil {
+		return job.Job{}, err
+	}
+	byUser := user != "" || isUser(ctx)
+	if byUser && s.Priority != nil && p.Priority != nil && *s.Priority < *p.Priority {
+		return job.Job{}, job.Errorf(job.Refused, "submit", "", "priority %d goes before that of profile %s, which "+
+			"is %d: only staff may order it", *s.Priority, p.ID, *p.Priority)
+	}
+	if err := a.mayUpdate(ctx, user, p, &s); err != nil {
+		return job.Job{}, err
+	}
+	if a.engine == nil {
+		return job.Job{}, job.Errorf(job.Unavailable, "submit", "", "no engine is bound")
+	}
+	now := a.engine.Clock().Now()
+	made, err := ulid.New(ulid.Timestamp(now), rand.Reader)
+	if err != nil {
+		return job.Job{}, err
+	}
+	id := job.ID("bat_" + made.String())
+	size, digest, err := a.tree.Stage(ctx, id, from, max(p.Limits.Bytes, p.Limits.Manifest))
+	if err != nil {
+		return job.Job{}, err
+	}
+	spec := record.BatchSpec{Submission: s, Payload: record.Payload{Size: size, SHA256: digest}, User: byUser,
+		Bound: user}
+	batch, err := a.engine.Submit(ctx, engine.Order{
+		ID: id, Kind: record.BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
+		Tags: []string{QueueTag}, Bytes: size,
+		Spec: spec, Actor: s.Submitter,
+	})
+	if err != nil {
+		if _, there := a.engine.Store().Get(ctx, id); there != nil && job.KindOf(there) == job.NotFound {
+			err = errors.Join(err, a.tree.Unstage(id)) // otherwise its fate is not known, and the sweep sees to it
+		}
+		return batch, err
+	}
+	if batch.ID == id {
+		return batch, nil
+	}
+	if err := a.tree.Unstage(id); err != nil {
+		return batch, err
+	}
+	return batch, sameSubmission(&batch, spec)
+}
+
+type userKey struct{}
+
+// AsUser marks what is submitted as handed in by a user rather than by staff: it may not go before others of its
+// profile.
+func AsUser(ctx context.Context) context.Context { return context.WithValue(ctx, userKey{}, true) }
+
+func isUser(ctx context.Context) bool { return ctx.Value(userKey{}) != nil }
+
+// sameSubmission refuses a key that was used for something else.
+func sameSubmission(batch *job.Job, want record.BatchSpec) error {
+	var got record.BatchSpec
+	if err := json.Unmarshal(batch.Spec, &got); err != nil {
+		return job.Errorf(job.Internal, "submit", batch.ID, "spec: %w", err)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return job.Errorf(job.Conflict, "submit", batch.ID, "the key %q was used for another submission", batch.Key)
+	}
+	return nil
+}
+
+// sniffed is how much of a payload is read to see whether it begins like a manifest, in bytes.
+const sniffed = 64 << 10
+
+// asItIs is what a depositor can do whose file only resembles a manifest.
+const asItIs = "to store the file as it is, submit it with the type " + TypeFile
+
+// detect finds out what a payload is: a container by its name, a manifest by its profile, else a file. What begins like
+// a manifest, or is named like one, is a manifest: if it cannot be read, the error is final, so that a damaged one is
+// never stored as an object.
+func detect(f io.ReadSeeker, name string) (string, error) {
+	if _, _, ok := unpack.KindOf(name); ok {
+		return TypeContainer, nil
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	begin := make([]byte, sniffed)
+	n, err := io.ReadFull(f, begin)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return "", err
+	}
+	text, wide := plainText(begin[:n])
+	if !likeManifest(text) && !strings.HasSuffix(strings.ToLower(name), ".checkm") {
+		return TypeFile, nil
+	}
+	if wide {
+		return "", fail(CauseCorruptManifest, "the manifest is UTF-16: save it as UTF-8; %s", asItIs)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return "", err
+	}
+	p, err := checkm.NewReader(name, f, checkm.Options{}).Profile()
+	var where *checkm.Error
+	switch {
+	case errors.As(err, &where) && where.Err == nil:
+		return "", fail(CauseCorruptManifest, "%w; %s", err, asItIs)
+	case err != nil:
+		return "", err
+	case p == checkm.Object:
+		return TypeObjectManifest, nil
+	}
+	for typ, want := range batchProfiles {
+		if p == want {
+			return typ, nil
+		}
+	}
+	return "", fail(CauseWrongType, "a manifest of the profile %s cannot be ingested by itself; %s", p, asItIs)
+}
+
+// plainText gives UTF-16 with a byte order mark as UTF-8, and takes the mark off UTF-8.
+func plainText(begin []byte) (text []byte, wide bool) {
+	low := bytes.HasPrefix(begin, []byte{0xff, 0xfe})
+	if !low && !bytes.HasPrefix(begin, []byte{0xfe, 0xff}) {
+		return bytes.TrimPrefix(begin, []byte("\ufeff")), false
+	}
+	units := make([]uint16, 0, len(begin)/2)
+	for pair := range slices.Chunk(begin[2:], 2) {
+		if len(pair) == 2 {
+			one, two := uint16(pair[0]), uint16(pair[1])
+			if low {
+				one, two = two, one
+			}
+			units = append(units, one<<8|two)
+		}
+	}
+	return []byte(string(utf16.Decode(units))), true
+}
+
+// manifestWords are the header lines of manifests, without #%.
+var manifestWords = []string{"checkm", "profile", "prefix", "fields", "columns", "eof"}
+
+// likeManifest reports whether the first line that is neither blank nor a comment is a header line of a manifest, or
+// the beginning of one that was cut. Other texts begin with "#%" as well, so the word counts.
+func likeManifest(begin []byte) bool {
+	for line := range bytes.Lines(begin) {
+		text := strings.ToLower(strings.TrimSpace(string(line)))
+		word, header := strings.CutPrefix(text, "#%")
+		if !header {
+			if text == "" || text[0] == '#' {
+				continue
+			}
+			return false
+		}
+		return slices.ContainsFunc(manifestWords, func(known string) bool {
+			cut := !bytes.HasSuffix(line, []byte("\n")) && strings.HasPrefix(known, word)
+			return cut || strings.HasPrefix(word, known)
+		})
+	}
+	return false
 }

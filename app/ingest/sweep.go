@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// sweepEvery is the pause between sweeps, and youngest the age below which a directory without a batch may belong to a submission that is
-// under way.
+// sweepEvery is the pause between sweeps, and youngest the age below which a directory without a batch may belong to a
+// submission that is under way.
 const (
 	sweepEvery = time.Hour
 	youngest   = time.Hour
@@ -47,9 +47,9 @@ func (a *App) sweeps(ctx context.Context, gone <-chan job.ID) {
 	}
 }
 
-// Sweep moves to the trash the directories of deleted batches and jobs, of jobs that failed long ago, and payloads whose batch was never created; it
-// frees what jobs reserved that have ended, and removes what has been in the trash for long enough. It may be called at any time. After a jump of
-// the clock it removes nothing.
+// Sweep moves to the trash the directories of deleted batches and jobs, of jobs that failed long ago, and payloads
+// whose batch was never created; it frees what jobs reserved that have ended, and removes what has been in the trash
+// for long enough. It may be called at any time. After a jump of the clock it removes nothing.
 func (a *App) Sweep(ctx context.Context) error {
 	if by, doubt := a.guard.Jumped(); doubt {
 		a.log.Warn("the clock is in doubt; nothing is removed by its age", "seconds", int64(by.Seconds()))
@@ -84,8 +84,8 @@ func (a *App) sweepGone(ctx context.Context, id job.ID) error {
 	return a.Clear(ctx, &j)
 }
 
-// Clear moves what belongs to a deleted batch or job out of the way: the jobs of a batch first, then references, then directories. It may be called
-// again. Retention calls it before the record itself goes.
+// Clear moves what belongs to a deleted batch or job out of the way: the jobs of a batch first, then references, then
+// directories. It may be called again. Retention calls it before the record itself goes.
 func (a *App) Clear(ctx context.Context, j *job.Job) error {
 	switch j.Kind {
 	case record.BatchKind:
@@ -120,8 +120,8 @@ func (a *App) sweepBatch(ctx context.Context, name string) error {
 	return a.sweepJobs(ctx, id)
 }
 
-// sweepJobs moves away the directories of jobs that were deleted, of those that completed and died before they could, and of those that failed long
-// ago.
+// sweepJobs moves away the directories of jobs that were deleted, of those that completed and crashed before they
+// could, and of those that failed long ago.
 func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 	entries, err := os.ReadDir(filepath.Join(a.options.Dir, workdir.WorkName, string(batch)))
 	if err != nil {
@@ -135,7 +135,7 @@ func (a *App) sweepJobs(ctx context.Context, batch job.ID) error {
 		id := job.ID(e.Name())
 		useless := func() (bool, error) {
 			j, err := a.engine.Store().Get(ctx, id)
-			return err == nil && a.Useless(&j), nil // one that is not known is for people to look at
+			return err == nil && a.Useless(&j), nil // an unknown one is left for people
 		}
 		if yes, _ := useless(); yes {
 			_, err := a.tree.DiscardIdle(batch, id, useless)
@@ -168,7 +168,8 @@ func (a *App) deleteJobs(ctx context.Context, b *job.Job) error {
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
 			if !j.Gone {
-				_, err := a.engine.Do(ctx, operator.Act{Job: j.ID, Event: record.Delete, By: lifecycle.Timer, Actor: "sweep", Note: "its batch was deleted", Confirm: true})
+				_, err := a.engine.Do(ctx, operator.Act{Job: j.ID, Event: record.Delete, By: lifecycle.Timer,
+					Actor: "sweep", Note: "its batch was deleted", Confirm: true})
 				if err != nil && (job.KindOf(err) != job.Refused || orphans.Over(ctx, a.engine.Store(), j.ID) != nil) {
 					return err // what runs keeps its locks and its files
 				}
@@ -193,7 +194,8 @@ func (a *App) unrefer(ctx context.Context, id job.ID) error {
 	return a.ReleaseLocks(ctx, locks)
 }
 
-// sweepReferences ends the locks of jobs that have ended or are no more. A lock that a later attempt has taken meanwhile has another token and stays.
+// sweepReferences ends the locks of jobs that have ended or are no more. A lock that a later attempt has taken
+// meanwhile has another token and stays.
 func (a *App) sweepReferences(ctx context.Context) error {
 	locks, err := a.inventory.Locks(ctx)
 	if err != nil {
@@ -201,7 +203,8 @@ func (a *App) sweepReferences(ctx context.Context) error {
 	}
 	var dead []inventory.Lock
 	for _, l := range locks {
-		if j, err := a.engine.Store().Get(ctx, job.ID(l.Job)); job.KindOf(err) == job.NotFound || err == nil && j.Ended {
+		if j, err := a.engine.Store().Get(ctx, job.ID(l.Job)); job.KindOf(err) == job.NotFound || err == nil &&
+			j.Ended {
 			dead = append(dead, l)
 		}
 	}
@@ -211,7 +214,7 @@ func (a *App) sweepReferences(ctx context.Context) error {
 	return a.ReleaseLocks(ctx, dead)
 }
 
-// sweepStages removes what attempts that died have staged in storage locations.
+// sweepStages removes what crashed attempts have staged in storage locations.
 func (a *App) sweepStages(ctx context.Context) error {
 	dirs, err := a.locations.All(ctx)
 	if err != nil {
@@ -228,14 +231,15 @@ func (a *App) sweepStages(ctx context.Context) error {
 	return errors.Join(mistakes...)
 }
 
-// orphans makes what looks for orphans.
+// orphans makes the finder of orphans.
 func (a *App) orphanFinder() *orphans.Finder {
 	return &orphans.Finder{
-		App: a, Data: a.options.Dir, Engine: a.engine, Inventory: a.inventory, Locations: a.locations, Tree: a.tree, LogFiles: a.options.Logs,
+		App: a, Data: a.options.Dir, Engine: a.engine, Inventory: a.inventory, Locations: a.locations, Tree: a.tree,
+		LogFiles: a.options.Logs,
 	}
 }
 
-// Orphans looks for files, locks and messages without a job. It changes nothing, and its work is bounded.
+// Orphans finds files, locks and messages without a job. It changes nothing, and its work is bounded.
 func (a *App) Orphans(ctx context.Context) (api.Orphans, error) { return a.orphanFinder().Find(ctx) }
 
 // FixOrphans removes those of them that can be removed and are old enough.

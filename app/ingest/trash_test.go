@@ -19,7 +19,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// inTrash lists the ids in the trash, and fails on a name that tells no time.
+// inTrash lists the ids in the trash, and fails on a name without a time.
 func inTrash(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(dir, workdir.TrashName))
@@ -30,14 +30,15 @@ func inTrash(t *testing.T, dir string) []string {
 	for _, e := range entries {
 		_, id, ok := workdir.ParseTrashed(e.Name())
 		if !ok {
-			t.Errorf("%s tells no time", e.Name())
+			t.Errorf("%s has no time", e.Name())
 		}
 		ids = append(ids, id)
 	}
 	return ids
 }
 
-// TestTrashKeepsForItsTime: what nobody needs lies in the trash under its id until its time is over, then goes in bites, and not while the clock jumps.
+// TestTrashKeepsForItsTime: unneeded files are in the trash under their id until their time is over, then are removed
+// in batches, and not while the clock jumps.
 func TestTrashKeepsForItsTime(t *testing.T) {
 	o := options(t, t.TempDir())
 	o.TrashKeep = 24 * time.Hour
@@ -97,7 +98,7 @@ func TestUploadUnderWayIsLeftAlone(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(o.Dir, "work/bat_A/payload.new"), now, now); err != nil {
 		t.Fatal(err)
 	}
-	plant(t, o.Dir, "work/bat_B/payload.new", 2) // the control: nobody writes any more
+	plant(t, o.Dir, "work/bat_B/payload.new", 2) // the control: no attempt writes any more
 	if err := a.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -108,9 +109,10 @@ func TestUploadUnderWayIsLeftAlone(t *testing.T) {
 }
 
 // stopIn lets a batch of one job run up to a state, and there an operator stops the job. The hold stays.
-func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text string) job.Job {
+func stopIn(t *testing.T, w *harness, state lifecycle.State, s Submission, text string) job.Job {
 	t.Helper()
-	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test", time.Time{}); err != nil {
+	if _, err := w.e.Operator().Hold(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test",
+		time.Time{}); err != nil {
 		t.Fatal(err)
 	}
 	j := w.children(w.submit(s, text).ID, 1)[0]
@@ -122,10 +124,11 @@ func stopIn(t *testing.T, w *world, state lifecycle.State, s Submission, text st
 	return w.end(j.ID)
 }
 
-// TestRetryAfterTheWorkWasClearedAway: the working files of a job that failed long ago are in the trash; a retry into any phase fetches them again and
-// ends in the same object. A job that failed lately keeps its files.
+// TestRetryAfterTheWorkWasClearedAway: the working files of a job that failed long ago are in the trash; a retry into
+// any phase fetches them again and ends in the same object. A job that failed lately keeps its files.
 func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
-	for _, state := range []lifecycle.State{record.Estimating, record.Downloading, record.Processing, record.Storing, record.Recording, record.Notify} {
+	for _, state := range []lifecycle.State{record.Estimating, record.Downloading, record.Processing, record.Storing,
+		record.Recording, record.Notify} {
 		for _, typ := range []string{TypeObjectManifest, TypeFile} {
 			t.Run(string(state)+" "+typ, func(t *testing.T) {
 				t.Parallel()
@@ -140,17 +143,20 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 				w := startOn(t, store, o)
 				j := stopIn(t, w, state, Submission{Type: typ, Filename: "f.txt", LocalIDs: []string{"l"}}, text)
 				w.stop()
-				if err := idleApp(t, store, o, hours(29*24)).Sweep(t.Context()); err != nil || !w.hasWork(j.Parent, j.ID) {
+				if err := idleApp(t, store, o, hours(29*24)).Sweep(t.Context()); err != nil ||
+					!w.hasWork(j.Parent, j.ID) {
 					t.Fatalf("control: its files are gone too early (%v)", err)
 				}
-				if err := idleApp(t, store, o, hours(31*24)).Sweep(t.Context()); err != nil || w.hasWork(j.Parent, j.ID) {
+				if err := idleApp(t, store, o, hours(31*24)).Sweep(t.Context()); err != nil ||
+					w.hasWork(j.Parent, j.ID) {
 					t.Fatalf("its files are still there (%v)", err)
 				}
 				if got := inTrash(t, o.Dir); len(got) != 1 || got[0] != string(j.ID) {
 					t.Errorf("the trash has %v", got)
 				}
 				w = startOn(t, store, o)
-				if _, err := w.e.Operator().Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op", "test"); err != nil {
+				if _, err := w.e.Operator().Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op",
+					"test"); err != nil {
 					t.Fatal(err)
 				}
 				if err := w.do(j.ID, record.Retry); err != nil {
@@ -161,7 +167,8 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 				}
 				r := w.reported(j.Parent).Jobs[0]
 				files := w.files(r.ARK, "v1")
-				if typ == TypeFile && files["producer/f.txt"] != "payload" || typ == TypeObjectManifest && (files["producer/a.txt"] != "alpha" || files["producer/b.txt"] != "beta") {
+				if typ == TypeFile && files["producer/f.txt"] != "payload" || typ == TypeObjectManifest &&
+					(files["producer/a.txt"] != "alpha" || files["producer/b.txt"] != "beta") {
 					t.Errorf("got %v", files)
 				}
 				if v := w.object(r.ARK).Versions; len(v) != 1 {
@@ -172,7 +179,8 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 	}
 }
 
-// TestTrashDoesNotTakeWorkInUse: a directory in which an attempt works stays, and an attempt that opened it as it went waits for the next one.
+// TestTrashDoesNotTakeWorkInUse: a directory in which an attempt works stays, and an attempt that opened it as it went
+// waits for the next one.
 func TestTrashDoesNotTakeWorkInUse(t *testing.T) {
 	o := options(t, t.TempDir())
 	a := idleApp(t, mem.New(), o, hours(0))
@@ -209,7 +217,8 @@ func TestTrashDoesNotTakeWorkInUse(t *testing.T) {
 	}
 }
 
-// TestDeletedWorkGoesAtOnce: the directories of a deleted batch and its jobs go to the trash as soon as the tombstone is there.
+// TestDeletedWorkGoesAtOnce: the directories of a deleted batch and its jobs go to the trash as soon as the tombstone
+// is there.
 func TestDeletedWorkGoesAtOnce(t *testing.T) {
 	s := newSite(t, nil)
 	o := options(t, t.TempDir())
@@ -221,7 +230,8 @@ func TestDeletedWorkGoesAtOnce(t *testing.T) {
 		t.Fatalf("got %s", b.State)
 	}
 	w.awaitMails(1)
-	if _, err := w.e.Do(t.Context(), operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+	if _, err := w.e.Do(t.Context(),
+		operator.Act{Job: b.ID, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -238,7 +248,8 @@ func TestDeletedWorkGoesAtOnce(t *testing.T) {
 	}
 }
 
-// TestRecordsGoChildrenFirst: the jobs of a deleted batch are purged, then the batch; a deleted job of a batch that stands is kept, for its report.
+// TestRecordsGoChildrenFirst: the jobs of a deleted batch are purged, then the batch; a deleted job of a batch that
+// stands is kept, for its report.
 func TestRecordsGoChildrenFirst(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	s.put("one.checkm", s.manifest("a.txt"))
@@ -255,9 +266,10 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 		order <- j.ID
 		return a.Clear(ctx, j)
 	}
-	e, err := engine.New(store, a.Works(), engine.Options{Deliver: a.Deliver(), Sweep: 5 * time.Millisecond, Retain: engine.Retention{
-		Every: 10 * time.Millisecond, Records: time.Millisecond, Clear: clear,
-	}})
+	e, err := engine.New(store, a.Works(),
+		engine.Options{Deliver: a.Deliver(), Sweep: 5 * time.Millisecond, Retain: engine.Retention{
+			Every: 10 * time.Millisecond, Records: time.Millisecond, Clear: clear,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +277,7 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	w := &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	w := &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 	defer func() {
 		cancel()
 		if err := errors.Join(<-done, a.Close()); err != nil {
@@ -275,7 +287,9 @@ func TestRecordsGoChildrenFirst(t *testing.T) {
 	stands, goes := w.ingest(Submission{}, text("x")), w.ingest(Submission{}, text("y"))
 	w.awaitMails(4)
 	for _, id := range []job.ID{stands.Jobs[0].Job, goes.Batch} {
-		if _, err := e.Do(t.Context(), operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator, Actor: "op", Confirm: true}); err != nil {
+		if _, err := e.Do(t.Context(),
+			operator.Act{Job: id, Event: record.Delete, By: lifecycle.Operator,
+				Actor: "op", Confirm: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

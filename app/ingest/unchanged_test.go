@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestUnchangedIsNotStoredAgain: a submission that is sent again adds no version. What is new in it adds one, and so does an update.
+// TestUnchangedIsNotStoredAgain: a submission that is sent again adds no version. What is new in it adds one, and so
+// does an update.
 func TestUnchangedIsNotStoredAgain(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
 	w := start(t)
@@ -59,20 +60,22 @@ func TestUnchangedIsNotStoredAgain(t *testing.T) {
 		}
 		kept, err := w.store.Get(t.Context(), j.Job)
 		var d record.JobData
-		if err != nil || json.Unmarshal(kept.Data, &d) != nil || (d.Same != nil) != c.again || (d.Identity == nil) != c.again || (d.Version == 0) != c.again || (len(d.Places) == 0) != c.again {
-			t.Errorf("%s: the record says %+v, %v", c.about, d, err)
+		if err != nil || json.Unmarshal(kept.Data, &d) != nil || (d.Same != nil) != c.again ||
+			(d.Identity == nil) != c.again || (d.Version == 0) != c.again || (len(d.Places) == 0) != c.again {
+			t.Errorf("%s: the record has %+v, %v", c.about, d, err)
 		}
 		if locks, err := w.Locks(t.Context()); err != nil || len(locks) > 0 {
 			t.Errorf("%s: locks %v, %v", c.about, locks, err)
 		}
-		if files, err := w.JobFiles(t.Context(), j.Job, "", 100); err != nil || files.Source != fromInventory || len(files.Files) == 0 {
+		if files, err := w.JobFiles(t.Context(), j.Job, "", 100); err != nil || files.Source != fromInventory ||
+			len(files.Files) == 0 {
 			t.Errorf("%s: files %+v, %v", c.about, files, err)
 		}
 	}
 	w.valid()
 }
 
-// dyingRecord dies before a version is recorded.
+// dyingRecord crashes before a version is recorded.
 type dyingRecord struct {
 	locker
 	die bool
@@ -80,13 +83,13 @@ type dyingRecord struct {
 
 func (d *dyingRecord) Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) ([]inventory.Lock, error) {
 	if d.die && len(wants) == 2 {
-		return nil, fail(CauseStorage, "died")
+		return nil, fail(CauseStorage, "crashed")
 	}
 	return d.locker.Take(ctx, by, wants...)
 }
 
-// TestUnchangedAfterDeath: a version that storage has and the inventory has not is not taken for stored. The job that made it finds its own version
-// and records it; another job with the same files adds one.
+// TestUnchangedAfterDeath: a version that storage has and the inventory has not is not taken for stored. The job that
+// made it finds its own version and records it; another job with the same files adds one.
 func TestUnchangedAfterDeath(t *testing.T) {
 	o := options(t, t.TempDir())
 	w := wire(t, mem.New(), o)
@@ -140,7 +143,8 @@ func TestUnchangedInEveryPlace(t *testing.T) {
 	w.valid("storage", "second")
 }
 
-// TestLoose: a size that is wrong where the digest is right is a warning, also when the attempt is repeated, and an error in a strict profile.
+// TestLoose: a size that is wrong where the digest is right is a warning, also when the attempt is repeated, and an
+// error in a strict profile.
 func TestLoose(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "alpha"})
 	strict := testProfile()
@@ -149,7 +153,8 @@ func TestLoose(t *testing.T) {
 	row := s.URL + "/a.txt | md5 | " + md5Hex("alpha") + " | 7 |  | a.txt |  | LOCAL"
 	text := manifest("mrt-single-file-batch-manifest", row)
 	j := w.one(Submission{}, strings.Replace(text, "LOCAL", "l1", 1))
-	if len(j.Warnings) != 1 || j.Warnings[0] != fmt.Sprintf(otherSize, "a.txt", 5, 7) || w.files(j.ARK, "v1")["producer/a.txt"] != "alpha" {
+	if len(j.Warnings) != 1 || j.Warnings[0] != fmt.Sprintf(otherSize, "a.txt", 5, 7) ||
+		w.files(j.ARK, "v1")["producer/a.txt"] != "alpha" {
 		t.Errorf("got %q", j.Warnings)
 	}
 	one, err := w.store.Get(t.Context(), j.Job)
@@ -165,7 +170,7 @@ func TestLoose(t *testing.T) {
 	w.valid()
 }
 
-// TestAsGiven: in an update, the rules for names look at what stays as well.
+// TestAsGiven: in an update, the rules for names also hold for what stays.
 func TestAsGiven(t *testing.T) {
 	given := testProfile()
 	given.ID, given.Names = "given", profile.NamesAsGiven
@@ -173,24 +178,29 @@ func TestAsGiven(t *testing.T) {
 	w.one(Submission{LocalIDs: []string{"l1"}, Filename: "c.zip"}, zipOf(t, "README", "one"))
 	s := Submission{LocalIDs: []string{"l1"}, Filename: "c.zip", Update: true}
 	r := w.ingest(s, zipOf(t, "readme", "two"))
-	if r.State != record.Failed || r.Jobs[0].Cause != CauseDuplicateName || !strings.Contains(r.Message, record.DeleteName) || !strings.Contains(r.Message, "README") {
+	if r.State != record.Failed || r.Jobs[0].Cause != CauseDuplicateName ||
+		!strings.Contains(r.Message, record.DeleteName) || !strings.Contains(r.Message, "README") {
 		t.Errorf("portable: got %s", r.Text())
 	}
-	if r := w.ingest(s, zipOf(t, "README/x", "two")); r.State != record.Failed || r.Jobs[0].Cause != CauseDuplicateName {
+	if r := w.ingest(s, zipOf(t, "README/x", "two")); r.State != record.Failed ||
+		r.Jobs[0].Cause != CauseDuplicateName {
 		t.Errorf("a file and a directory: got %s", r.Text())
 	}
 	both := s
 	both.Profile = "given"
 	j := w.one(both, zipOf(t, "readme", "two"))
-	if got := w.files(j.ARK, fmt.Sprintf("v%d", j.Version)); got["producer/README"] != "one" || got["producer/readme"] != "two" {
+	if got := w.files(j.ARK, fmt.Sprintf("v%d", j.Version)); got["producer/README"] != "one" ||
+		got["producer/readme"] != "two" {
 		t.Errorf("as given: got %v", got)
 	}
 	j = w.one(s, zipOf(t, "Readme", "three", record.DeleteName, "README\nreadme\nmissing\nproducer/also missing\n"))
-	want := []string{record.DeleteName + " names also missing, which the version before does not have.", record.DeleteName + " names missing, which the version before does not have."}
+	want := []string{record.DeleteName + " names also missing, which the version before does not have.",
+		record.DeleteName + " names missing, which the version before does not have."}
 	if len(j.Warnings) != 2 || j.Warnings[0] != want[0] || j.Warnings[1] != want[1] {
 		t.Errorf("got %q", j.Warnings)
 	}
-	if got := w.files(j.ARK, fmt.Sprintf("v%d", j.Version)); got["producer/Readme"] != "three" || got["producer/README"]+got["producer/readme"] != "" {
+	if got := w.files(j.ARK, fmt.Sprintf("v%d", j.Version)); got["producer/Readme"] != "three" ||
+		got["producer/README"]+got["producer/readme"] != "" {
 		t.Errorf("taken out: got %v", got)
 	}
 	w.valid()

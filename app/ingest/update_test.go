@@ -34,7 +34,8 @@ func TestSameObjectAgainAddsAVersion(t *testing.T) {
 	first := w.one(Submission{Filename: "x.zip", LocalIDs: []string{"l1"}, Title: "Old"}, zipOf(t, "a", "1", "b", "2"))
 	stored := contentFiles(t, filepath.Join(w.dir, "storage"))
 	byLocal := w.one(Submission{Filename: "x.zip", LocalIDs: []string{"l1"}}, zipOf(t, "a", "1", "c", "3"))
-	byPrimary := w.one(Submission{Filename: "x.zip", PrimaryID: strings.Replace(first.ARK, "ark:/", "ark:", 1)}, zipOf(t, "a", "1"))
+	byPrimary := w.one(Submission{Filename: "x.zip", PrimaryID: strings.Replace(first.ARK, "ark:/", "ark:", 1)},
+		zipOf(t, "a", "1"))
 	if byLocal.ARK != first.ARK || byPrimary.ARK != first.ARK || byLocal.Version != 2 || byPrimary.Version != 3 {
 		t.Fatalf("got %+v and %+v", byLocal, byPrimary)
 	}
@@ -130,7 +131,7 @@ func TestSubmissionsOfOneObjectAtOnce(t *testing.T) {
 		}
 		for _, v := range o.Versions {
 			if v.Places[0].Name != v.Places[1].Name {
-				t.Errorf("version %d has other names in its places: %+v", v.Number, v.Places)
+				t.Errorf("version %d has other names in its locations: %+v", v.Number, v.Places)
 			}
 		}
 	}

@@ -37,16 +37,17 @@ func (t *task) versionList(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, lead, err := t.places(ctx, p.Storage)
+	_, lead, err := t.survey(ctx, p.Storage)
 	if err != nil {
 		return "", t.waitFor(err)
 	}
 	return t.versionListOn(ctx, lead)
 }
 
-// versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before that it neither
-// replaces nor deletes. The version before is the newest in the leading storage location, recorded or not: a job that failed after it had stored may be
-// sent back, and its files must not be lost. The list is named for the version it builds on.
+// versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before
+// that it neither replaces nor deletes. The version before is the newest in the leading storage location, recorded or
+// not: a job that failed after it had stored may be sent back, and its files must not be lost. The list is named for
+// the version it builds on.
 func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
 	base := ""
 	if t.spec.Update {
@@ -100,7 +101,8 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 			continue
 		}
 		if err := own.Beside(trimTop(f.Path)); err != nil {
-			return fmt.Errorf("a file of version %s would stay beside a new one; to take it out, name it in %s: %w", base, record.DeleteName, err)
+			return fmt.Errorf("a file of version %s would stay beside a new one; to take it out, name it in %s: %w",
+				base, record.DeleteName, err)
 		}
 		if err := e.Encode(listed{File: f, Kept: true}); err != nil {
 			return err
@@ -109,7 +111,8 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 	return nil
 }
 
-// filesOf gives the files of a version in a place, in order of their paths: from the inventory if it knows the version, else from storage itself.
+// filesOf returns the files of a version in a location, in order of their paths: from the inventory if it has the
+// version, else from storage itself.
 func (t *task) filesOf(ctx context.Context, k *kept, version string) (iter.Seq2[inventory.File, error], error) {
 	known, err := t.app.inventory.Objects(ctx, inventory.Query{ARK: t.data.Identity.ARK})
 	if err != nil {
@@ -122,7 +125,8 @@ func (t *task) filesOf(ctx context.Context, k *kept, version string) (iter.Seq2[
 			}
 		}
 	}
-	t.Log().Warn("the newest version is not recorded: its files are read from storage", "ark", t.data.Identity.ARK, "version", version)
+	t.Log().Warn("the newest version is not recorded: its files are read from storage", "ark", t.data.Identity.ARK,
+		"version", version)
 	return t.unrecorded(ctx, k, version), nil
 }
 
@@ -154,7 +158,8 @@ func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq
 			return
 		}
 		for _, stored := range files {
-			f := inventory.File{Path: stored.Path, SHA512: stored.Digest, MIME: mime.TypeByExtension(path.Ext(stored.Path))}
+			f := inventory.File{Path: stored.Path, SHA512: stored.Digest,
+				MIME: mime.TypeByExtension(path.Ext(stored.Path))}
 			in, err := k.object.Open(version, stored.Path)
 			if err == nil {
 				h := sha256.New()
@@ -169,7 +174,7 @@ func (t *task) unrecorded(ctx context.Context, k *kept, version string) iter.Seq
 	}
 }
 
-// ownNames are the names of the files that the job brings. They have been judged one by one when they came.
+// ownNames are the names of the files that the job brings. They were checked one by one when they were fetched.
 func (t *task) ownNames() (*safename.Set, error) {
 	names := &safename.Set{Rules: t.app.names(t.spec.Profile)}
 	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
@@ -237,7 +242,8 @@ func (t *task) deleted() (map[string]bool, error) {
 		if strings.TrimSpace(in.Text()) == "" {
 			continue
 		}
-		name, err := t.app.names(t.spec.Profile).Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()), workdir.ProducerName+"/"))
+		name, err := t.app.names(t.spec.Profile).Clean(strings.TrimPrefix(strings.TrimSpace(in.Text()),
+			workdir.ProducerName+"/"))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", record.DeleteName, err)
 		}

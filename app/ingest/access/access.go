@@ -32,14 +32,15 @@ const (
 // dirName is where packages lie in the data directory.
 const dirName = "access"
 
-// Holdings tells what is stored and opens it. *ingest.App has it.
+// Holdings has what is stored. *ingest.App implements it.
 type Holdings interface {
 	Objects(ctx context.Context, q ingest.ObjectQuery) ([]ingest.Object, error)
 	// Permit limits a query to the objects that the owner of a user token may use; an empty user has no limit.
 	Permit(user string) ingest.Permit
 	// Files gives a page of a version's files in order of their paths, those after a path.
 	Files(ctx context.Context, ark string, version int, after string, limit int) ([]ingest.StoredFile, error)
-	// Content tells where a version's files lie in one of its places: from path to path below the place.
+	// Content returns the paths of a version's files in one of its storage locations: path in the object to path below
+	// the location.
 	Content(ctx context.Context, ark string, place ingest.Place) (map[string]string, error)
 	OpenContent(place, path string) (*os.File, error)
 }
@@ -48,17 +49,19 @@ type Holdings interface {
 type Options struct {
 	Dir      string // the data directory; packages are planned below access in it
 	Holdings Holdings
-	Log      *slog.Logger // of what no job's log tells. Defaults to none
+	Log      *slog.Logger // of what is in no job's log. Defaults to none
 
-	SmallBytes   int64           // content of more bytes goes to the large queue. Defaults to 500,000,000
-	SmallWorkers int             // assemblies of the small queue at once. Defaults to 4
-	LargeWorkers int             // of the large queue. Defaults to 1
-	MaxFiles     int             // of one package. Defaults to 1,000,000
-	MaxBytes     int64           // of the content of one package. Defaults to any number
-	Keep         time.Duration   // of packages and failures. Defaults to 7 days; job.Unlimited
-	Backoff      engine.Backoff  // after a storage location that cannot be read. Defaults to the engine's
-	Tokens       func() []string // hashes of the API tokens that are valid now, to which package tokens are tied. Defaults to none: they are tied to nothing
-	Random       io.Reader       // for ids, and for the key of tokens. Defaults to crypto/rand
+	SmallBytes   int64          // content of more bytes goes to the large queue. Defaults to 500,000,000
+	SmallWorkers int            // assemblies of the small queue at once. Defaults to 4
+	LargeWorkers int            // of the large queue. Defaults to 1
+	MaxFiles     int            // of one package. Defaults to 1,000,000
+	MaxBytes     int64          // of the content of one package. Defaults to any number
+	Keep         time.Duration  // of packages and failures. Defaults to 7 days; job.Unlimited
+	Backoff      engine.Backoff // after a storage location that cannot be read. Defaults to the engine's
+	// hashes of the API tokens that are valid now, to which package tokens are tied. Defaults to none: they are tied to
+	// nothing
+	Tokens func() []string
+	Random io.Reader // for ids, and for the key of tokens. Defaults to crypto/rand
 }
 
 func (o *Options) complete() error {
@@ -125,7 +128,8 @@ func New(o Options) (*App, error) {
 // Works are the kinds that the engine is to be made with.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: record.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff}, Owes: a.owes,
+		Life: record.AccessLife, Prefix: "acc", Keep: a.options.Keep, Policy: engine.Policy{Backoff: a.options.Backoff},
+		Owes:  a.owes,
 		Steps: map[lifecycle.State]engine.Step{record.Pending: begin, record.Processing: a.assemble},
 		Limits: []job.Limit{
 			{Name: "access.small.workers", Kind: Kind, Tag: SmallTag, Max: a.options.SmallWorkers},
@@ -145,7 +149,7 @@ func (a *App) Bind(e *engine.Engine) {
 	a.engine = e
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	e.Store().Watch(ctx, a.hear)
+	e.Store().Watch(ctx, a.hinted)
 	a.wait.Go(func() { a.sweeps(ctx) })
 }
 

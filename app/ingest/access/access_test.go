@@ -32,8 +32,8 @@ var files = map[string]string{
 
 var allFormats = []string{FormatZIP, FormatTAR, FormatBagZIP, FormatBagTAR}
 
-// TestPackages asks for the newest version, an older one and a list of files, in every format. What is in the package is what is in storage; a second
-// request gives the same bytes under the same entity tag.
+// TestPackages asks for the newest version, an older one and a list of files, in every format. What is in the package
+// is what is in storage; a second request gives the same bytes under the same entity tag.
 func TestPackages(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
@@ -54,12 +54,14 @@ func TestPackages(t *testing.T) {
 		}{
 			{Request{Object: ark}, second, name + "-v2"},
 			{Request{LocalID: "l1", Owner: "library", Version: 1}, first, name + "-v1"},
-			{Request{Object: ark, Files: []string{"größe.txt", "producer/a.txt", "a.txt"}, Name: "Zwei Bilder"}, list, "Zwei Bilder"},
+			{Request{Object: ark, Files: []string{"größe.txt", "producer/a.txt", "a.txt"}, Name: "Zwei Bilder"}, list,
+				"Zwei Bilder"},
 		} {
 			c.request.Format = format
 			s := w.ready(c.request)
 			data := w.fetch(s.Token)
-			if int64(len(data)) != s.Size || s.Files != len(c.want) || s.Done != s.Bytes || s.File != c.name+formats[format].ending || s.Expires.IsZero() {
+			if int64(len(data)) != s.Size || s.Files != len(c.want) || s.Done != s.Bytes ||
+				s.File != c.name+formats[format].ending || s.Expires.IsZero() {
 				t.Errorf("%s: got %+v", format, s)
 			}
 			want := map[string]string{}
@@ -209,7 +211,8 @@ func TestKey(t *testing.T) {
 	if one.Token != two.Token || one.Job != two.Job {
 		t.Errorf("got %+v and %+v", one, two)
 	}
-	if _, err := w.Request(t.Context(), Request{Object: ark, Key: "k", Requester: "ann"}); job.KindOf(err) != job.Conflict {
+	if _, err := w.Request(t.Context(),
+		Request{Object: ark, Key: "k", Requester: "ann"}); job.KindOf(err) != job.Conflict {
 		t.Errorf("another request: got %v", err)
 	}
 	if other := w.request(Request{Object: ark, Key: "k", Requester: "bob"}); other.Token == one.Token {
@@ -232,13 +235,15 @@ func TestKey(t *testing.T) {
 // TestNamesOfFiles: the path of a file means that file, even if the depositor has one of that path below producer/.
 func TestNamesOfFiles(t *testing.T) {
 	w := start(t, nil)
-	ark := w.object("l1", map[string]string{"system/mrt-owner.txt": "the depositor's", "producer/x": "deeper", "x": "plain", "only": "once"})
+	ark := w.object("l1", map[string]string{"system/mrt-owner.txt": "the depositor's", "producer/x": "deeper",
+		"x": "plain", "only": "once"})
 	stored := w.stored(ark, 1)
 	for _, c := range []struct{ asked, want []string }{
 		{[]string{"system/mrt-owner.txt"}, []string{"system/mrt-owner.txt"}},
 		{[]string{"producer/system/mrt-owner.txt"}, []string{"producer/system/mrt-owner.txt"}},
 		{[]string{"producer/x"}, []string{"producer/x"}},
-		{[]string{"x", "producer/producer/x", "only", "producer/only", "x"}, []string{"producer/only", "producer/producer/x", "producer/x"}},
+		{[]string{"x", "producer/producer/x", "only", "producer/only", "x"},
+			[]string{"producer/only", "producer/producer/x", "producer/x"}},
 	} {
 		s := w.ready(Request{Object: ark, Files: c.asked, Name: "p"})
 		got := unpacked(t, FormatZIP, w.fetch(s.Token))
@@ -252,7 +257,8 @@ func TestNamesOfFiles(t *testing.T) {
 	}
 }
 
-// TestNoRecordHasAToken looks for the token in all that is known of a job, and in the store of a process that comes later; the key alone gives it.
+// TestNoRecordHasAToken searches for the token in all records of a job, and in the store of a process that comes later;
+// the key alone gives it.
 func TestNoRecordHasAToken(t *testing.T) {
 	store, dir := mem.New(), t.TempDir()
 	w := startOn(t, store, dir, nil)
@@ -305,7 +311,7 @@ func TestNoRecordHasAToken(t *testing.T) {
 	}
 }
 
-// TestTokens: nothing but the whole token gives anything, and no answer says how near a guess was.
+// TestTokens: nothing but the whole token gives anything, and no answer helps to guess one.
 func TestTokens(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", map[string]string{"a.txt": "alpha"})
@@ -320,10 +326,15 @@ func TestTokens(t *testing.T) {
 	}
 	other := w.ready(Request{Object: ark})
 	for name, token := range map[string]string{
-		"empty": "", "the id alone": s.Token[:idLength], "the id of the job": string(s.Job), "upper case": strings.ToUpper(s.Token),
-		"one letter else": s.Token[:tokenLength-1] + string(last), "longer": s.Token + "a", "no secret": s.Token[:idLength] + strings.Repeat("a", idLength),
-		"the secret of another": s.Token[:idLength] + other.Token[idLength:], "a job of another kind": strings.ToLower(string(batch.Jobs[0].ID)[4:]) + s.Token[idLength:],
-		"a path": "../../../../../../etc/passwd/aaaaaaaaaaaaaaaaaaaaaaa", "no letters": strings.Repeat("\x00", tokenLength),
+		"empty": "", "the id alone": s.Token[:idLength], "the id of the job": string(s.Job),
+		"upper case":      strings.ToUpper(s.Token),
+		"one letter else": s.Token[:tokenLength-1] + string(last), "longer": s.Token +
+			"a", "no secret": s.Token[:idLength] + strings.Repeat("a", idLength),
+		"the secret of another": s.Token[:idLength] +
+			other.Token[idLength:], "a job of another kind": strings.ToLower(string(batch.Jobs[0].ID)[4:]) +
+			s.Token[idLength:],
+		"a path": "../../../../../../etc/passwd/aaaaaaaaaaaaaaaaaaaaaaa", "no letters": strings.Repeat("\x00",
+			tokenLength),
 	} {
 		_, err := w.Status(t.Context(), token)
 		_, err2 := w.Open(t.Context(), token)
@@ -338,8 +349,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestExpiry: a package can be fetched until its time is over, from then on not, though it is still there; then job and plan go. Who has begun to
-// read goes on.
+// TestExpiry: a package can be fetched until its time is over, from then on not, though it is still there; then job and
+// plan go. Who has begun to read goes on.
 func TestExpiry(t *testing.T) {
 	w := start(t, func(o *Options) { o.Keep = time.Hour })
 	ark := w.object("l1", files)
@@ -377,7 +388,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestDeleteAndSweep: a deleted package goes at once; the sweep finds what a crash has left, and leaves what is young or in use.
+// TestDeleteAndSweep: a deleted package goes at once; the sweep finds what a crash has left, and leaves what is young
+// or in use.
 func TestDeleteAndSweep(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
@@ -388,7 +400,7 @@ func TestDeleteAndSweep(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	old, young := filepath.Join(w.dir, dirName, "acc_old"), filepath.Join(w.dir, dirName, "acc_young")
-	deleted := filepath.Join(w.dir, dirName, string(s.Job)) // as if the process had died before it could
+	deleted := filepath.Join(w.dir, dirName, string(s.Job)) // as if the process had crashed before it could
 	attempt := filepath.Join(w.dir, dirName, string(kept.Job), "plan-e7.new")
 	for _, dir := range []string{old, young, deleted, attempt} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -432,7 +444,8 @@ func TestOptions(t *testing.T) {
 		t.Errorf("without an engine: got %v", err)
 	}
 	limits := a.Works()[0].Limits
-	if diff := cmp.Diff([]job.Limit{{Name: "access.small.workers", Kind: Kind, Tag: SmallTag, Max: 4}, {Name: "access.large.workers", Kind: Kind, Tag: LargeTag, Max: 1}}, limits); diff != "" {
+	if diff := cmp.Diff([]job.Limit{{Name: "access.small.workers", Kind: Kind, Tag: SmallTag, Max: 4},
+		{Name: "access.large.workers", Kind: Kind, Tag: LargeTag, Max: 1}}, limits); diff != "" {
 		t.Error(diff)
 	}
 	if a.queue(500_000_000) != SmallTag || a.queue(500_000_001) != LargeTag {

@@ -50,7 +50,7 @@ type task struct {
 	dir    *os.Root // of the plan that this attempt makes
 	plan   *pack.Planner
 	bag    *bagit.Writer // nil if it is to be none
-	places []*place
+	places []*copyAt
 	buffer []byte
 	read   int64 // bytes of content so far
 	data   data
@@ -86,7 +86,8 @@ func (a *App) assemble(ctx context.Context, r *engine.Run) error {
 		return err
 	}
 	if n := len(found.Damaged) + found.More; n > 0 {
-		r.SetMessage(fmt.Sprintf("ready; %d damaged or missing files were taken from another storage location, among them %s", n, found.Damaged[0]))
+		r.SetMessage(fmt.Sprintf("ready; %d damaged or missing files were taken from another storage location, "+
+			"among them %s", n, found.Damaged[0]))
 	} else {
 		r.SetMessage("ready")
 	}
@@ -107,8 +108,8 @@ func readAbout(home *os.Root) (*data, error) {
 	return &d, nil
 }
 
-// make makes the plan in a directory of this attempt's own and gives it its name when it is whole and on disk; the caller brings the name there. If another attempt was faster,
-// its plan stands: it is the same.
+// make makes the plan in a directory of this attempt's own and gives it its name when it is whole and on disk; the
+// caller brings the name there. If another attempt was faster, its plan stands: it is the same.
 func (t *task) make(ctx context.Context, home *os.Root) (err error) {
 	name := fmt.Sprintf("%s-e%d%s", planName, t.Job().Epoch, newSuffix)
 	if err := home.RemoveAll(name); err != nil {
@@ -151,7 +152,7 @@ func (t *task) pack(ctx context.Context) (err error) {
 		return engine.Fail(ingest.CauseTooLarge, errors.New(why))
 	}
 	for _, p := range v.Places {
-		t.places = append(t.places, &place{Place: p})
+		t.places = append(t.places, &copyAt{Place: p})
 	}
 	t.data.Modified = v.Created
 	if t.plan, err = pack.Create(t.dir, t.format.pack); err != nil {
@@ -164,13 +165,15 @@ func (t *task) pack(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, t.bag.Abandon()) }()
 	}
-	err = t.app.each(ctx, t.spec.ARK, t.spec.Version, t.spec.Files, func(f *ingest.StoredFile) error { return t.add(ctx, f) })
+	err = t.app.each(ctx, t.spec.ARK, t.spec.Version, t.spec.Files,
+		func(f *ingest.StoredFile) error { return t.add(ctx, f) })
 	if err != nil {
 		return err
 	}
 	if t.data.Files != t.spec.Count {
-		return engine.Fail(ingest.CauseNotFound, fmt.Errorf("%d files of version %d of %s are there, %d were asked for: it was changed",
-			t.data.Files, t.spec.Version, t.spec.ARK, t.spec.Count))
+		return engine.Fail(ingest.CauseNotFound,
+			fmt.Errorf("%d files of version %d of %s are there, %d were asked for: it was changed",
+				t.data.Files, t.spec.Version, t.spec.ARK, t.spec.Count))
 	}
 	if t.format.bag {
 		if err := t.endBag(); err != nil {
@@ -193,7 +196,8 @@ func (t *task) version(ctx context.Context) (*ingest.Version, error) {
 			return v, nil
 		}
 	}
-	return nil, engine.Fail(ingest.CauseNotFound, fmt.Errorf("version %d of %s is not stored any more", t.spec.Version, t.spec.ARK))
+	return nil, engine.Fail(ingest.CauseNotFound,
+		fmt.Errorf("version %d of %s is not stored any more", t.spec.Version, t.spec.ARK))
 }
 
 // add reads one file and plans its entry.
@@ -210,7 +214,8 @@ func (t *task) add(ctx context.Context, f *ingest.StoredFile) error {
 		}
 	}
 	err = t.plan.Add(pack.Entry{
-		Name: name, Size: f.Size, CRC32: crc, Digest: f.SHA512, Mode: 0o644, Modified: t.data.Modified, Source: from.String(),
+		Name: name, Size: f.Size, CRC32: crc, Digest: f.SHA512, Mode: 0o644, Modified: t.data.Modified,
+		Source: from.String(),
 	})
 	if errors.Is(err, pack.ErrEntry) {
 		return engine.Fail(ingest.CauseUnsafeName, err)
@@ -230,10 +235,11 @@ func writeSynced(dir *os.Root, name string, text []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// damaged notes a file that had to be taken from another place.
+// damaged notes a file that was read from another storage location.
 func (t *task) damaged(f *ingest.StoredFile, faults []*fault) {
 	for _, one := range faults {
-		t.Log().Warn("damaged in storage", "file", f.Path, "place", one.place, "cause", one.cause, "error", one.err.Error())
+		t.Log().Warn("damaged in storage", "file", f.Path, "place", one.place, "cause", one.cause, "error",
+			one.err.Error())
 	}
 	if len(t.data.Damaged) < maxDamaged {
 		t.data.Damaged = append(t.data.Damaged, fmt.Sprintf("%s (%s in %s)", f.Path, faults[0].cause, faults[0].place))
@@ -242,10 +248,10 @@ func (t *task) damaged(f *ingest.StoredFile, faults []*fault) {
 	}
 }
 
-// progress is told of now and then, not for every piece.
+// progress is reported at intervals, not for every piece.
 const progressEvery = 8 << 20
 
-// counted tells how far reading has come.
+// counted reports how much was read.
 func (t *task) counted(n int) {
 	if before := t.read; (before+int64(n))/progressEvery != before/progressEvery || before == 0 {
 		t.Progress(before+int64(n), t.spec.Bytes, "bytes")

@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// beginBag begins the manifests. They are files of the plan: they grow with the number of files, and not with their size.
+// beginBag begins the manifests. They are files of the plan: they grow with the number of files, and not with their
+// size.
 func (t *task) beginBag() error {
 	if err := t.dir.Mkdir(tagsName, 0o750); err != nil {
 		return err
@@ -38,8 +39,8 @@ type tagFile struct {
 
 func (t *tagFile) Close() error { return errors.Join(t.Flush(), t.f.Sync(), t.f.Close()) }
 
-// endBag writes the other tag files and plans their entries, behind the payload. What stands in them follows from the version alone, so that
-// a bag of it is the same at any time.
+// endBag writes the other tag files and plans their entries, behind the payload. What stands in them follows from the
+// version alone, so that a bag of it is the same at any time.
 func (t *task) endBag() error {
 	tags, err := t.bag.Close(
 		bagit.Field{Label: "External-Identifier", Value: t.spec.ARK},
@@ -57,7 +58,8 @@ func (t *task) endBag() error {
 			return err
 		}
 		err = t.plan.Add(pack.Entry{
-			Name: path.Join(t.spec.Name, tag.Name), Size: tag.Size, CRC32: crc, Digest: tag.Digests[0], Mode: 0o644, Modified: t.data.Modified,
+			Name: path.Join(t.spec.Name,
+				tag.Name), Size: tag.Size, CRC32: crc, Digest: tag.Digests[0], Mode: 0o644, Modified: t.data.Modified,
 			Source: source{Tag: tag.Name}.String(),
 		})
 		if err != nil {

@@ -28,8 +28,8 @@ type Package struct {
 // ErrNotReady is a package that will be ready later, if all goes well.
 var ErrNotReady = errors.New("the package is not ready yet")
 
-// Open opens the package of a token. Kind Refused: it is not ready ([ErrNotReady]), or could not be made. Kind Gone: it is not there any more. Reading breaks off with [pack.ErrChanged] where
-// storage does not have what was packed.
+// Open opens the package of a token. Kind Refused: it is not ready ([ErrNotReady]), or could not be made. Kind Gone: it
+// is not there any more. Reading breaks off with [pack.ErrChanged] where storage does not have what was packed.
 func (a *App) Open(ctx context.Context, token string) (*Package, error) {
 	j, s, err := a.find(ctx, token)
 	if err != nil {
@@ -50,16 +50,19 @@ func (a *App) Open(ctx context.Context, token string) (*Package, error) {
 		return nil, err
 	}
 	p := &Package{
-		File: s.Name + formats[s.Format].ending, Media: formats[s.Format].media, ETag: etag(d), Modified: d.Modified, tags: map[string]*os.File{},
+		File: s.Name + formats[s.Format].ending, Media: formats[s.Format].media, ETag: etag(d), Modified: d.Modified,
+		tags: map[string]*os.File{},
 	}
 	if err := p.open(a, j.ID); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, job.Errorf(job.Gone, "access", j.ID, "the package is not there any more: ask for the object again")
+			return nil, job.Errorf(job.Gone, "access", j.ID,
+				"the package is not there any more: ask for the object again")
 		}
 		return nil, job.Errorf(job.Internal, "access", j.ID, "%w", err)
 	}
 	if p.Digest != d.Digest {
-		return nil, errors.Join(job.Errorf(job.Internal, "access", j.ID, "the plan is not that of the record"), p.Close())
+		return nil, errors.Join(job.Errorf(job.Internal, "access", j.ID, "the plan is not that of the record"),
+			p.Close())
 	}
 	return p, nil
 }

@@ -23,8 +23,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// fuse counts calls; at the n-th the process dies: every goroutine that calls from then on ends there and then, as all would in a process that was
-// killed. The call itself happens or not, by side.
+// fuse counts calls; at the n-th the process crashes: every goroutine that calls from then on ends there and then, as
+// all would in a process that was killed. The call itself happens or not, by side.
 type fuse struct {
 	mu    sync.Mutex // guards calls
 	at    int        // number of the deadly call, from 1; 0 never
@@ -54,28 +54,28 @@ func (f *fuse) call(do func()) {
 	}
 }
 
-// mortal is a store in a process that dies.
-type mortal struct {
+// crashing is a store in a process that crashes.
+type crashing struct {
 	job.Store
 	*fuse
 }
 
-func (m *mortal) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
+func (m *crashing) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
 	m.call(func() { made, err = m.Store.Create(ctx, jobs...) })
 	return made, err
 }
 
-func (m *mortal) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+func (m *crashing) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	m.call(func() { j, err = m.Store.Get(ctx, id) })
 	return j, err
 }
 
-func (m *mortal) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+func (m *crashing) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	m.call(func() { jobs, err = m.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
-func (m *mortal) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
+func (m *crashing) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
 	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
 	return r, err
 }
@@ -121,7 +121,8 @@ func (s *shelf) Files(_ context.Context, _ string, _ int, after string, _ int) (
 			s256, s512 := sha256.Sum256(text), sha512.Sum512(text)
 			if name > after {
 				all = append(all, ingest.StoredFile{
-					Path: name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]), SHA512: hex.EncodeToString(s512[:]),
+					Path: name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]),
+					SHA512: hex.EncodeToString(s512[:]),
 				})
 			}
 		}
@@ -140,11 +141,11 @@ func (s *shelf) OpenContent(_, path string) (f *os.File, err error) {
 
 var wanted = Request{Object: "ark:/99999/fk4shelf", Format: FormatBagTAR, Key: "k", Requester: "ann"}
 
-// live runs the application until the package is ready or the process died.
+// live runs the application until the package is ready or the process crashed.
 func live(t *testing.T, store job.Store, f *fuse, dir string, holdings *shelf) {
 	t.Helper()
 	a := openAccess(t, dir, &shelf{holdings.dir, f}, nil)
-	e, err := engine.New(&mortal{store, f}, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
+	e, err := engine.New(&crashing{store, f}, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,14 +169,15 @@ func live(t *testing.T, store job.Store, f *fuse, dir string, holdings *shelf) {
 	case <-f.dead:
 	case <-ended:
 	case <-time.After(15 * time.Second):
-		t.Errorf("neither ended nor died at call %d", f.at)
+		t.Errorf("neither ended nor crashed at call %d", f.at)
 	}
 	kill()
 	gone := make(chan struct{})
 	go func() { all.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(200 * time.Millisecond): // an engine that died in a call never gives its slots back; nobody waits for the dead
+	// an engine that crashed in a call never frees its slots; the test does not wait for it
+	case <-time.After(200 * time.Millisecond):
 	}
 	if err := a.Close(); err != nil {
 		t.Error(err)
@@ -196,7 +198,7 @@ func reopen(t *testing.T, store job.Store, dir string, holdings *shelf) string {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	w := &world{App: a, t: t, dir: dir, e: e, store: store, clock: later}
+	w := &harness{App: a, t: t, dir: dir, e: e, store: store, clock: later}
 	defer func() {
 		cancel()
 		if err := <-done; err != nil && !errors.Is(err, context.Canceled) { // it may not have begun
@@ -233,8 +235,8 @@ func reopen(t *testing.T, store job.Store, dir string, holdings *shelf) string {
 	return string(text)
 }
 
-// TestDeathAtEveryCall kills the process at every call of the store and of the holdings in the life of a package, before and after the call, and lets
-// another process go on: one job, one plan, the same bytes.
+// TestDeathAtEveryCall kills the process at every call of the store and of the holdings in the life of a package,
+// before and after the call, and lets another process go on: one job, one plan, the same bytes.
 func TestDeathAtEveryCall(t *testing.T) {
 	holdings := newShelf(t)
 	whole, store, dir := newFuse(0, false), mem.New(), t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestDamagedInStorage changes or removes a file in one place, then in both. The control is that storage itself gives the wrong bytes away: nothing
-// but the check of the digests stands between them and the package.
+// TestDamagedInStorage changes or removes a file in one storage location, then in both. The control is that storage
+// itself gives the wrong bytes away: nothing but the check of the digests stands between them and the package.
 func TestDamagedInStorage(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
@@ -51,7 +51,8 @@ func TestDamagedInStorage(t *testing.T) {
 			if got := unpacked(t, FormatTAR, w.fetch(s.Token))["x/data/producer/a.txt"]; got != "alpha" {
 				t.Errorf("got %q", got)
 			}
-			if len(s.Damaged) != 1 || !strings.Contains(s.Damaged[0], "producer/a.txt") || !strings.Contains(s.Damaged[0], "first") ||
+			if len(s.Damaged) != 1 || !strings.Contains(s.Damaged[0], "producer/a.txt") ||
+				!strings.Contains(s.Damaged[0], "first") ||
 				!strings.Contains(s.Message, "producer/a.txt") {
 				t.Errorf("got %+v", s)
 			}
@@ -66,11 +67,13 @@ func TestDamagedInStorage(t *testing.T) {
 			if name == "missing" || name == "a link" {
 				cause = ingest.CauseStorage
 			}
-			if failed.State != record.Failed || failed.Cause != cause || !strings.Contains(failed.Message, "producer/a.txt") ||
+			if failed.State != record.Failed || failed.Cause != cause ||
+				!strings.Contains(failed.Message, "producer/a.txt") ||
 				!strings.Contains(failed.Message, "second") {
 				t.Errorf("got %s (%s: %s)", failed.State, failed.Cause, failed.Message)
 			}
-			if left, err := filepath.Glob(filepath.Join(w.dir, dirName, string(failed.ID), "*")); err != nil || len(left) > 0 {
+			if left, err := filepath.Glob(filepath.Join(w.dir, dirName, string(failed.ID), "*")); err != nil ||
+				len(left) > 0 {
 				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
@@ -87,7 +90,8 @@ func rewriteNew(t *testing.T, name, text string) {
 	}
 }
 
-// TestPlacesThatAreNotThere fails when no place can be read, and goes on by retry and by requeue once they are back. No place is made anew.
+// TestPlacesThatAreNotThere fails when no location can be read, and continues by retry and by requeue once they are
+// back. None is created.
 func TestPlacesThatAreNotThere(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
@@ -107,10 +111,12 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 			t.Errorf("got %s (%s: %s)", j.State, j.Cause, j.Message)
 		}
 		st := w.status(one.Token)
-		if st.Code != CodeFailed || st.Cause != ingest.CauseStorage || !strings.Contains(st.Message, "first") || st.Expires.IsZero() {
+		if st.Code != CodeFailed || st.Cause != ingest.CauseStorage || !strings.Contains(st.Message, "first") ||
+			st.Expires.IsZero() {
 			t.Errorf("got %+v", st)
 		}
-		if _, err := w.Open(t.Context(), one.Token); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "first") {
+		if _, err := w.Open(t.Context(), one.Token); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "first") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -128,8 +134,8 @@ func TestPlacesThatAreNotThere(t *testing.T) {
 	}
 }
 
-// TestStorageChangesAfterwards changes a file behind the back of a package that is ready: what is read is what was packed, or an error that names
-// the file.
+// TestStorageChangesAfterwards changes a file of a package that is ready: what is read is what was packed, or an error
+// that names the file.
 func TestStorageChangesAfterwards(t *testing.T) {
 	w := start(t, nil)
 	ark := w.object("l1", files)
@@ -137,12 +143,14 @@ func TestStorageChangesAfterwards(t *testing.T) {
 	whole := w.fetch(s.Token)
 	file := w.inStorage(ark, "first", "producer/dir/b.bin")
 	for name, text := range map[string]string{
-		"shorter": "b", "longer": files["dir/b.bin"] + "x", "as long": strings.ReplaceAll(files["dir/b.bin"], "beta", "BETA"),
+		"shorter": "b", "longer": files["dir/b.bin"] +
+			"x", "as long": strings.ReplaceAll(files["dir/b.bin"], "beta", "BETA"),
 	} {
 		rewrite(t, file, text)
 		got, err := io.ReadAll(w.open(s.Token))
 		var at *pack.ContentError
-		if !errors.Is(err, pack.ErrChanged) || !errors.As(err, &at) || !strings.HasSuffix(at.Name, "producer/dir/b.bin") || len(got) >= len(whole) {
+		if !errors.Is(err, pack.ErrChanged) || !errors.As(err, &at) ||
+			!strings.HasSuffix(at.Name, "producer/dir/b.bin") || len(got) >= len(whole) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
@@ -167,7 +175,8 @@ func (a *altered) Objects(ctx context.Context, q ingest.ObjectQuery) ([]ingest.O
 	return all, err
 }
 
-func (a *altered) Files(ctx context.Context, ark string, version int, after string, limit int) ([]ingest.StoredFile, error) {
+func (a *altered) Files(ctx context.Context, ark string, version int, after string, limit int) ([]ingest.StoredFile,
+	error) {
 	all, err := a.Holdings.Files(ctx, ark, version, after, limit)
 	if a.files != nil {
 		all = a.files(all)
@@ -175,7 +184,8 @@ func (a *altered) Files(ctx context.Context, ark string, version int, after stri
 	return all, err
 }
 
-// TestChangedSinceTheRequest: what was there when it was asked for and is not any more, or is too much by now, fails with its cause.
+// TestChangedSinceTheRequest: what was there when it was asked for and is not any more, or is too much by now, fails
+// with its cause.
 func TestChangedSinceTheRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*altered, *Options)
@@ -190,7 +200,7 @@ func TestChangedSinceTheRequest(t *testing.T) {
 		"a file is gone": {func(a *altered, _ *Options) {
 			a.files = func(all []ingest.StoredFile) []ingest.StoredFile { return all[1:] }
 		}, ingest.CauseNotFound},
-		"no place is known": {func(a *altered, _ *Options) {
+		"no location is known": {func(a *altered, _ *Options) {
 			a.objects = func(all []ingest.Object) []ingest.Object { all[0].Versions[0].Places = nil; return all }
 		}, ingest.CauseStorage},
 		"a name that no archive has": {func(a *altered, _ *Options) {
@@ -209,7 +219,7 @@ func TestChangedSinceTheRequest(t *testing.T) {
 			o := w.options
 			c.change(holdings, &o)
 			o.Holdings = holdings
-			w.options = o // nobody works: its queue is on hold
+			w.options = o // no worker claims it: its queue is on hold
 			hold(t, w, SmallTag, false)
 			if j := w.end(s.Job); j.Cause != c.cause {
 				t.Errorf("got %s (%s: %s)", j.State, j.Cause, j.Message)

@@ -18,7 +18,7 @@ import (
 
 var vast = flag.Bool("vast", false, "make a package of 2 GiB, not of 128 MiB")
 
-// sparse is one object with one file of zeros that takes no room on the disk.
+// sparse is one object with one file of zeros that uses no space on the disk.
 type sparse struct {
 	dir            string
 	size           int64
@@ -43,7 +43,8 @@ var made = time.Date(2024, 5, 4, 3, 2, 1, 0, time.UTC)
 func (sparse) Permit(user string) ingest.Permit { return ingest.Permit{User: user} }
 
 func (s sparse) Objects(context.Context, ingest.ObjectQuery) ([]ingest.Object, error) {
-	v := ingest.Version{Number: 1, Files: 1, Bytes: s.size, Created: made, Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
+	v := ingest.Version{Number: 1, Files: 1, Bytes: s.size, Created: made,
+		Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
 	return []ingest.Object{{ARK: "ark:/99999/fk4vast", Collection: "maps", Head: 1, Versions: []ingest.Version{v}}}, nil
 }
 
@@ -62,7 +63,8 @@ func (s sparse) OpenContent(_, path string) (*os.File, error) {
 	return os.Open(filepath.Join(s.dir, path))
 }
 
-// TestMemory makes a bag of a large file and reads parts of it: at no time is more than a few MiB needed, and no more than manifests lies on the disk.
+// TestMemory makes a bag of a large file and reads parts of it: at no time is more than a few MiB needed, and no more
+// than manifests lies on the disk.
 func TestMemory(t *testing.T) {
 	dir := t.TempDir()
 	holdings := newSparse(dir)
@@ -83,7 +85,7 @@ func TestMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
-	w := &world{App: a, t: t, dir: dir, e: e, store: e.Store()}
+	w := &harness{App: a, t: t, dir: dir, e: e, store: e.Store()}
 	defer func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -120,7 +122,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// watchMemory samples what the heap and the stacks take until the function that it gives is called, which gives the most it grew.
+// watchMemory samples what the heap and the stacks take until the function that it gives is called, which gives the
+// most it grew.
 func watchMemory(t *testing.T) (most func() int64) {
 	t.Helper()
 	use := func() int64 {

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestPostconditionOfPackages: a package that nobody made, or another than the one that is there, does not complete.
+// TestPostconditionOfPackages: a package that was not made, or is another one, does not complete.
 func TestPostconditionOfPackages(t *testing.T) {
 	for name, spoil := range map[string]func(a *App, ctx context.Context, r *engine.Run) error{
 		"none": func(*App, context.Context, *engine.Run) error { return nil },
@@ -27,7 +27,10 @@ func TestPostconditionOfPackages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := openAccess(t, t.TempDir(), newShelf(t), nil)
 			works := a.Works()
-			works[0].Steps[record.Processing] = func(ctx context.Context, r *engine.Run) error { return spoil(a, ctx, r) }
+			works[0].Steps[record.Processing] = func(ctx context.Context,
+				r *engine.Run) error {
+				return spoil(a, ctx, r)
+			}
 			e, err := engine.New(mem.New(), works, engine.Options{})
 			if err != nil {
 				t.Fatal(err)

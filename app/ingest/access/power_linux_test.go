@@ -22,14 +22,15 @@ func TestPowerCut(t *testing.T) {
 	if lost := lostPackages(t); len(lost) > 0 {
 		t.Errorf("lost: %q", lost)
 	}
-	for _, ignore := range []string{"plan-e*", "acc_*", dirName, aboutName, tagsName, "manifest-sha512.txt", keyName + newSuffix} {
+	for _, ignore := range []string{"plan-e*", "acc_*", dirName, aboutName, tagsName, "manifest-sha512.txt", keyName +
+		newSuffix} {
 		if lost := lostPackages(t, ignore); len(lost) == 0 {
 			t.Errorf("nothing is lost without the syncs of %s: the test is blind", ignore)
 		}
 	}
 }
 
-// lostPackages makes a package and cuts the power before the commit that says it is there.
+// lostPackages makes a package and cuts the power before the commit that completes it.
 func lostPackages(t *testing.T, ignore ...string) (lost []string) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Ignore: ignore})

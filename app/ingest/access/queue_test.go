@@ -14,9 +14,10 @@ import (
 )
 
 // hold pauses a queue, or lets it go on.
-func hold(t *testing.T, w *world, tag string, on bool) {
+func hold(t *testing.T, w *harness, tag string, on bool) {
 	t.Helper()
-	c := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: tag}, Who: "op", Why: "storage moves", Since: w.clock.Now()}, Release: !on}
+	c := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: tag}, Who: "op", Why: "storage moves",
+		Since: w.clock.Now()}, Release: !on}
 	if _, err := w.store.Hold(t.Context(), &c); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +67,8 @@ func TestSmallPassesLarge(t *testing.T) {
 	if first.State != record.Processing || first.Code != CodeNotReady || first.Queue != "large" {
 		t.Errorf("got %+v", first)
 	}
-	if second.State != record.Pending || second.Code != CodeQueued || second.Place != 1 || !strings.Contains(second.Message, "it is the next") {
+	if second.State != record.Pending || second.Code != CodeQueued || second.Place != 1 ||
+		!strings.Contains(second.Message, "it is the next") {
 		t.Errorf("got %+v", second)
 	}
 	why, err := explain.New(w.e).Why(t.Context(), second.Job, time.Time{})
@@ -128,7 +130,8 @@ func TestPause(t *testing.T) {
 	s := w.request(Request{Object: large})
 	w.ready(Request{Object: small})
 	got := w.status(s.Token)
-	if got.State != record.Pending || got.Code != CodeQueued || !strings.Contains(got.Message, "paused") || !strings.Contains(got.Message, "storage moves") {
+	if got.State != record.Pending || got.Code != CodeQueued || !strings.Contains(got.Message, "paused") ||
+		!strings.Contains(got.Message, "storage moves") {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := w.Open(t.Context(), s.Token); job.KindOf(err) != job.Refused {

@@ -51,8 +51,9 @@ type spec struct {
 	Bytes      int64    `json:"bytes"` // of their content
 }
 
-// Request makes a job of a request, and gives what its token gives. A second request with the same key by the same requester gives the job of the first;
-// if it asks for something else the error is of kind Conflict. What is not stored is NotFound.
+// Request makes a job of a request, and gives what its token gives. A second request with the same key by the same
+// requester gives the job of the first; if it asks for something else the error is of kind Conflict. What is not stored
+// is NotFound.
 func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 	if a.engine == nil {
 		return Status{}, job.Errorf(job.Unavailable, "access", "", "no engine is bound")
@@ -80,8 +81,8 @@ func (a *App) Request(ctx context.Context, r Request) (Status, error) {
 	return a.status(ctx, &j, s, a.token(j.ID, r.Token))
 }
 
-// sameRequest refuses a key that was used for something else, and gives the spec of the first request. Who asked for the newest version, and asks again when
-// there is a newer one, still means the package of the first request.
+// sameRequest refuses a key that was used for something else, and gives the spec of the first request. Who asked for
+// the newest version, and asks again when there is a newer one, still means the package of the first request.
 func (a *App) sameRequest(ctx context.Context, j *job.Job, r Request, want *spec) (*spec, error) {
 	got, err := specOf(j)
 	if err != nil {
@@ -107,7 +108,8 @@ func invalid(format string, args ...any) error {
 func (a *App) resolve(ctx context.Context, r Request) (*spec, error) {
 	s := &spec{Format: cmp.Or(r.Format, FormatZIP), Requester: r.Requester}
 	if _, ok := formats[s.Format]; !ok {
-		return nil, invalid("there is no format %.40q (known: %s, %s, %s, %s)", s.Format, FormatZIP, FormatTAR, FormatBagZIP, FormatBagTAR)
+		return nil, invalid("there is no format %.40q (known: %s, %s, %s, %s)", s.Format, FormatZIP, FormatTAR,
+			FormatBagZIP, FormatBagTAR)
 	}
 	if len(r.Requester) > job.MostName || len(r.Key) > job.MostName || len(r.LocalID) > 4096 || len(r.Owner) > 4096 {
 		return nil, invalid("requester, key, local id or owner is too long")
@@ -125,7 +127,8 @@ func (a *App) resolve(ctx context.Context, r Request) (*spec, error) {
 	s.ARK, s.Version, s.Collection = o.ARK, cmp.Or(r.Version, o.Head), o.Collection
 	v := version(o, s.Version)
 	if v == nil {
-		return nil, job.Errorf(job.NotFound, "access", "", "%s has no version %d (the newest is %d)", o.ARK, s.Version, o.Head)
+		return nil, job.Errorf(job.NotFound, "access", "", "%s has no version %d (the newest is %d)", o.ARK, s.Version,
+			o.Head)
 	}
 	if s.Name, err = packageName(r.Name, s.ARK, s.Version); err != nil {
 		return nil, err
@@ -170,8 +173,8 @@ func version(o *ingest.Object, n int) *ingest.Version {
 	return nil
 }
 
-// choose settles the list of files: each exists and is taken once. A name that is the path of a file means that file, and one below producer/ only if there
-// is none.
+// choose settles the list of files: each exists and is taken once. A name that is the path of a file means that file,
+// and one below producer/ only if there is none.
 func (a *App) choose(ctx context.Context, s *spec, names []string) error {
 	if len(names) > maxNames {
 		return invalid("a list has at most %d files: ask for the whole version", maxNames)
@@ -219,7 +222,8 @@ func (a *App) choose(ctx context.Context, s *spec, names []string) error {
 }
 
 // each goes through the files of a version in order of their paths: all, or those of a sorted list.
-func (a *App) each(ctx context.Context, ark string, version int, only []string, do func(*ingest.StoredFile) error) error {
+func (a *App) each(ctx context.Context, ark string, version int, only []string,
+	do func(*ingest.StoredFile) error) error {
 	const page = 1000
 	for after := ""; ; {
 		files, err := a.options.Holdings.Files(ctx, ark, version, after, page)
@@ -243,7 +247,7 @@ func (a *App) each(ctx context.Context, ark string, version int, only []string, 
 	}
 }
 
-// tooLarge says why no package can be made of so much, or "".
+// tooLarge states why no package can be made of so much; "" if one can.
 func (a *App) tooLarge(s *spec) string {
 	switch o := &a.options; {
 	case s.Count > o.MaxFiles:
@@ -254,7 +258,8 @@ func (a *App) tooLarge(s *spec) string {
 	return ""
 }
 
-// packageName gives the name of a package and of the directory in it: what was asked for, or one made of ARK and version.
+// packageName gives the name of a package and of the directory in it: what was asked for, or one made of ARK and
+// version.
 func packageName(given, ark string, version int) (string, error) {
 	if given == "" {
 		words := strings.FieldsFunc(ark, func(r rune) bool {
@@ -267,7 +272,9 @@ func packageName(given, ark string, version int) (string, error) {
 		return "", invalid("%w", err)
 	}
 	if strings.ContainsAny(name, `/"<>:|?*%;`) || strings.ContainsAny(name[:1], ".~-") || len(name) > 120 {
-		return "", invalid(`the name %.140q of the package: at most 120 bytes, none of / " < > : | ? * %% ; and not beginning with . ~ or -`, given)
+		return "", invalid("the name %.140q of the package: at most 120 bytes, none of %s and not beginning with "+
+			". ~ or -",
+			given, `/ " < > : | ? * % ;`)
 	}
 	return name, nil
 }

@@ -21,7 +21,7 @@ const (
 	CodeFailed   = 500
 )
 
-// Status is what a token tells.
+// Status is the state of a request.
 type Status struct {
 	Token     string
 	Job       job.ID
@@ -38,7 +38,7 @@ type Status struct {
 	Size      int64  // of the package, once it is ready
 	ETag      string // of the package, once it is ready
 	Queue     string // small or large
-	Place     int    // in the queue, from 1; 0: not waiting, or further than is looked
+	Place     int    // in the queue, from 1; 0: not waiting, or behind lookAhead
 	Done      int64  // bytes of content that were read
 	Requested time.Time
 	Ready     time.Time // zero until it is
@@ -46,10 +46,10 @@ type Status struct {
 	Damaged   []string  // files that had to be taken from another storage location
 }
 
-// lookAhead is how far a job's place in its queue is looked for.
+// lookAhead is how many jobs of a queue are read to find the position of one.
 const lookAhead = 100
 
-// Status tells what became of the request of a token. A package that is not there any more is an error of kind Gone.
+// Status returns the state of the request of a token. A package that was removed is an error of kind Gone.
 func (a *App) Status(ctx context.Context, token string) (Status, error) {
 	j, s, err := a.find(ctx, token)
 	if err != nil {
@@ -60,7 +60,8 @@ func (a *App) Status(ctx context.Context, token string) (Status, error) {
 
 func (a *App) status(ctx context.Context, j *job.Job, s *spec, token string) (Status, error) {
 	st := Status{
-		Token: token, Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name + formats[s.Format].ending,
+		Token: token, Job: j.ID, State: j.State, Object: s.ARK, Version: s.Version, Format: s.Format, File: s.Name +
+			formats[s.Format].ending,
 		Files: s.Count, Bytes: s.Bytes, Queue: "small", Requested: j.Created, Cause: j.Cause,
 	}
 	if slices.Contains(j.Tags, LargeTag) {
@@ -90,13 +91,14 @@ func (a *App) status(ctx context.Context, j *job.Job, s *spec, token string) (St
 	return st, nil
 }
 
-// past tells of a package that was there.
+// past returns the error about a package that was removed.
 func (a *App) past(j *job.Job) error {
 	if j.Gone {
 		return job.Errorf(job.Gone, "access", j.ID, "the package was removed: ask for the object again")
 	}
 	if at := a.expiry(j); j.State == record.Completed && !at.IsZero() && !a.engine.Clock().Now().Before(at) {
-		return job.Errorf(job.Gone, "access", j.ID, "the package expired on %s: ask for the object again", at.UTC().Format(time.RFC3339))
+		return job.Errorf(job.Gone, "access", j.ID, "the package expired on %s: ask for the object again",
+			at.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -109,14 +111,15 @@ func (a *App) expiry(j *job.Job) time.Time {
 	return j.Entered.Add(a.options.Keep)
 }
 
-// queued tells what a waiting job waits for.
+// queued states what a waiting job waits for.
 func (a *App) queued(ctx context.Context, j *job.Job, st Status) (Status, error) {
 	st.Code, st.Message = CodeQueued, fmt.Sprintf("queued with the %s ones", st.Queue)
 	held, err := a.held(ctx, j)
 	if err != nil {
 		return st, err
 	}
-	q := job.Query{Kinds: []job.Kind{Kind}, States: []lifecycle.State{record.Pending}, Tag: "queue=access-" + st.Queue, Oldest: true, Limit: lookAhead}
+	q := job.Query{Kinds: []job.Kind{Kind}, States: []lifecycle.State{record.Pending}, Tag: "queue=access-" +
+		st.Queue, Oldest: true, Limit: lookAhead}
 	page, err := a.engine.Store().List(ctx, q)
 	if err != nil {
 		return st, err
@@ -143,13 +146,14 @@ func (a *App) working(ctx context.Context, j *job.Job, st Status) (Status, error
 		return st, nil
 	}
 	held, err := a.held(ctx, j)
-	if st.Message = cmp.Or(held, j.Message, "it will be assembled when a worker is free"); j.Message != "" && held == "" {
+	if st.Message = cmp.Or(held, j.Message, "it will be assembled when a worker is free"); j.Message != "" &&
+		held == "" {
 		st.Message = "it is tried again: " + j.Message
 	}
 	return st, err
 }
 
-// held says which hold keeps a job waiting, or "".
+// held names the hold that keeps a job waiting; "" if there is none.
 func (a *App) held(ctx context.Context, j *job.Job) (string, error) {
 	holds, err := a.engine.Store().Hold(ctx, nil)
 	if err != nil {

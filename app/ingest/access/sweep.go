@@ -12,14 +12,15 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// sweepEvery is the pause between sweeps, and youngest the age below which a directory without a job may belong to one that is just being made.
+// sweepEvery is the pause between sweeps, and youngest the age below which a directory without a job may belong to one
+// that is just being made.
 const (
 	sweepEvery = time.Hour
 	youngest   = time.Hour
 )
 
-// hear takes the store's hints: the package of a job that was deleted goes at once. A hint that is lost is made good by the next sweep.
-func (a *App) hear(hints []job.Hint) {
+// hinted removes the packages of jobs that were deleted. The next sweep replaces a hint that was lost.
+func (a *App) hinted(hints []job.Hint) {
 	for i := range hints {
 		if h := &hints[i]; h.Kind == Kind && h.Ended && h.State == record.Deleted {
 			select {
@@ -53,7 +54,7 @@ func (a *App) sweeps(ctx context.Context) {
 	}
 }
 
-// Sweep removes the packages of deleted jobs, and what attempts that died have left. It may be called at any time.
+// Sweep removes the packages of deleted jobs, and files of attempts that crashed. It may be called at any time.
 func (a *App) Sweep(ctx context.Context) error {
 	if a.engine.Clock().State().Doubt != "" {
 		return nil

@@ -21,16 +21,18 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// A token is a ULID and 128 bits, both in base32, in lower case: the ULID is that of the job's id and finds it, the bits are the secret. They follow from the id
-// and the key of the data directory (HMAC-SHA-256), so that no record has a token in it: who may look at jobs may not by that fetch packages. With API tokens they
-// follow from the hash of the one that asked as well, and are valid as long as that one is.
+// A token is a ULID and 128 bits, both in base32, in lower case: the ULID is that of the job's id and finds it, the
+// bits are the secret. They follow from the id and the key of the data directory (HMAC-SHA-256), so that no record
+// contains a token: the right to see jobs is no right to fetch packages. With API tokens they follow from the hash of
+// the one that asked as well, and are valid as long as that one is.
 const (
 	idLength    = 26
 	tokenLength = 2 * idLength
 	keyLength   = 32
 )
 
-// keyName is the file of that key. If it goes, the tokens given before are unknown, and what they are for is to be asked for again.
+// keyName is the file of that key. If it goes, the tokens given before are unknown, and what they are for is to be
+// asked for again.
 const keyName = "token.key"
 
 var base32Lower = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -40,7 +42,8 @@ func loadKey(root *os.Root, random io.Reader) ([]byte, error) {
 	key, err := root.ReadFile(keyName)
 	switch {
 	case err == nil && len(key) != keyLength:
-		return nil, fmt.Errorf("%s has %d bytes, not %d: remove it, and tokens of before are void", keyName, len(key), keyLength)
+		return nil, fmt.Errorf("%s has %d bytes, not %d: remove it, and tokens of before are void", keyName, len(key),
+			keyLength)
 	case !errors.Is(err, fs.ErrNotExist):
 		return key, err
 	}

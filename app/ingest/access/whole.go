@@ -16,15 +16,16 @@ import (
 	"github.com/stagepost/stagepost/engine"
 )
 
-// place is a storage location of the version, looked at when it is first needed.
-type place struct {
+// copyAt is a copy of the version in a storage location. Its content is listed when it is first needed.
+type copyAt struct {
 	ingest.Place
 	looked bool
 	paths  map[string]string
 	err    error
 }
 
-// fault is why a file could not be had from a place. As the error of a step it tells its cause and whether a later attempt may succeed.
+// fault is why a file could not be read from a storage location. As the error of a step it has its cause, and whether a
+// later attempt may succeed.
 type fault struct {
 	cause string
 	place string
@@ -37,8 +38,8 @@ func (f *fault) Unwrap() error   { return f.err }
 func (f *fault) Cause() string   { return f.cause }
 func (f *fault) Temporary() bool { return f.again }
 
-// whole finds a place that has the file as the inventory describes it, and gives the CRC-32 of its bytes. Every place is tried; what was wrong
-// in those before is noted.
+// whole finds a storage location that has the file as the inventory describes it, and returns the CRC-32 of its bytes.
+// All are tried; what was wrong in those before is noted.
 func (t *task) whole(ctx context.Context, f *ingest.StoredFile) (source, uint32, error) {
 	var faults []*fault
 	for _, p := range t.places {
@@ -59,7 +60,7 @@ func (t *task) whole(ctx context.Context, f *ingest.StoredFile) (source, uint32,
 
 var errDigest = errors.New("other bytes than were stored")
 
-func faultOf(p *place, err error) *fault {
+func faultOf(p *copyAt, err error) *fault {
 	f := &fault{place: p.Dir, err: err, cause: ingest.CauseStorage, again: true}
 	switch {
 	case errors.Is(err, errDigest):
@@ -70,10 +71,11 @@ func faultOf(p *place, err error) *fault {
 	return f
 }
 
-// lost is the error about a file that no place has. It may pass if one of them could not be read.
+// lost is the error about a file that no storage location has. It is temporary if one of them could not be read.
 func (t *task) lost(f *ingest.StoredFile, faults []*fault) error {
 	if len(faults) == 0 {
-		return engine.Fail(ingest.CauseStorage, fmt.Errorf("%s: the inventory knows no storage location of version %d", f.Path, t.spec.Version))
+		return engine.Fail(ingest.CauseStorage,
+			fmt.Errorf("%s: the inventory has no storage location of version %d", f.Path, t.spec.Version))
 	}
 	cause, again, words := ingest.CauseStorage, false, []string{}
 	for _, one := range faults {
@@ -90,8 +92,8 @@ func (t *task) lost(f *ingest.StoredFile, faults []*fault) error {
 	return engine.Fail(cause, err)
 }
 
-// check reads a file in one place to its end.
-func (t *task) check(ctx context.Context, p *place, f *ingest.StoredFile) (source, uint32, error) {
+// check reads a file in one storage location to its end.
+func (t *task) check(ctx context.Context, p *copyAt, f *ingest.StoredFile) (source, uint32, error) {
 	if !p.looked {
 		p.paths, p.err = t.app.options.Holdings.Content(ctx, t.spec.ARK, p.Place)
 		p.looked = ctx.Err() == nil

@@ -19,14 +19,14 @@ func (c *commands) access() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "access [ARK]",
 		Short: "Ask for a stored object as a package, and fetch it",
-		Long: `Asks for an object, one of its versions or some of its files as a package: a ZIP or TAR file, or a bag (RFC 8493) in either. The server looks after every
-file's checksums and prepares the package; nothing is copied meanwhile. The command prints the token with which the package can be fetched, now or
+		Long: `Asks for an object, one of its versions or some of its files as a package: a ZIP or TAR file, or a bag (RFC 8493) in either. The server checks every
+file's checksums and prepares the package; nothing is copied. The command prints the token with which the package can be fetched, now or
 later, until it expires.
 
 With --wait it follows the preparation; the exit code then is 5 if it failed. With --out it waits, then fetches the package into a file. A download that breaks
-off is taken up where it was, by this command or by the next one that asks for the same. With --check the bag is validated once it is here.
+off is continued, by this command or by the next one with the same request. With --check the bag is validated once it is here.
 
-The name of the package and the directory in it follow from ARK and version unless --name says otherwise.`,
+The name of the package and the directory in it follow from ARK and version; --name gives another one.`,
 		Example: `  stagepost ingest access ark:/99999/fk4abc --out map.zip
   stagepost ingest access ark:/99999/fk4abc --version 2 --file map.tif --file notes.txt --format bag-tar
   stagepost ingest access --local-id map-17 --owner library --format bag-zip --out map.zip --check`,
@@ -56,7 +56,8 @@ The name of the package and the directory in it follow from ARK and version unle
 	f.StringVar(&r.LocalID, "local-id", "", "the depositor's own name for the object, in place of its ARK")
 	f.StringVar(&r.Owner, "owner", "", "whose name that is, if several have it")
 	f.IntVar(&r.Version, "version", 0, "which version; 0 is the newest")
-	f.StringArrayVar(&r.Files, "file", nil, "only this file; may be given again. Of the depositor's files the directory producer/ may be left out")
+	f.StringArrayVar(&r.Files, "file", nil,
+		"only this file; may be given again. Of the depositor's files the directory producer/ may be left out")
 	f.StringVar(&r.Format, "format", "zip", "zip, tar, bag-zip or bag-tar")
 	f.StringVar(&r.Name, "name", "", "of the package, without ending")
 	f.StringVar(&r.Requester, "requester", "", "who asks; defaults to the login name")
@@ -146,7 +147,8 @@ func (c *commands) accessFacts(a *client.Access) [][2]string {
 	return [][2]string{
 		{"state", string(a.State)}, {"status", strconv.Itoa(a.Status)}, {"message", a.Message}, {"cause", a.Cause},
 		{"object", a.Object}, {"version", strconv.Itoa(a.Version)}, {"format", a.Format}, {"file", a.File},
-		{"files", strconv.Itoa(a.Files)}, {"bytes", c.Bytes(a.Bytes)}, {"queue", a.Queue}, {"place", number(int64(a.Place))},
+		{"files", strconv.Itoa(a.Files)}, {"bytes", c.Bytes(a.Bytes)}, {"queue", a.Queue}, {"place",
+			number(int64(a.Place))},
 		{"size", size}, {"etag", a.ETag}, {"requested", c.Out.Moment(a.Requested)}, {"ready", c.Out.Moment(a.Ready)},
 		{"expires", c.Out.Moment(a.Expires)}, {"damaged", strings.Join(a.Damaged, ", ")},
 	}

@@ -30,7 +30,7 @@ Prints each fault on a line: error or warning, code, path, sentence. The exit co
 	}
 }
 
-// checkBag validates a bag and tells what is wrong with it.
+// checkBag validates a bag and prints its faults.
 func (c *commands) checkBag(ctx context.Context, name string) error {
 	r, err := bagit.Validate(ctx, name, bagit.Options{})
 	if err != nil {
@@ -64,7 +64,8 @@ func (c *commands) checkBag(ctx context.Context, name string) error {
 		more = strconv.Itoa(r.More)
 	}
 	return errors.Join(c.Out.Sheet([][2]string{
-		{"valid", valid}, {"bagit", r.Version}, {"algorithms", strings.Join(r.Algorithms, ", ")}, {"files", strconv.FormatInt(r.Files, 10)},
+		{"valid", valid}, {"bagit", r.Version}, {"algorithms", strings.Join(r.Algorithms, ", ")}, {"files",
+			strconv.FormatInt(r.Files, 10)},
 		{"bytes", strconv.FormatInt(r.Bytes, 10)}, {"more faults", more},
 	}), bad)
 }

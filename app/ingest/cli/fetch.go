@@ -25,7 +25,7 @@ func (c *commands) fetch() *cobra.Command {
 		Use:   "fetch TOKEN",
 		Short: "Fetch the package of a token",
 		Long: `Fetches the package that stagepost ingest access asked for, once it is ready; until then it waits. A download that breaks off is taken up where it was.
-With --status it only tells how far the package is.`,
+With --status it only prints the state of the package.`,
 		Example: "  stagepost ingest fetch 01jb3...q7 --out map.zip\n  stagepost ingest fetch 01jb3...q7 --status",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
@@ -38,7 +38,8 @@ With --status it only tells how far the package is.`,
 			}
 			if out == "" {
 				if out, err = safename.Clean(a.File); err != nil || out != filepath.Base(out) {
-					return job.Errorf(job.Internal, "fetch", "", "the server calls the package %q: name a file by --out", a.File)
+					return job.Errorf(job.Internal, "fetch", "",
+						"the server calls the package %q: name a file by --out", a.File)
 				}
 			}
 			if err := cli.Free(out); err != nil {
@@ -51,7 +52,7 @@ With --status it only tells how far the package is.`,
 		}),
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the file; - is standard output. Defaults to the package's own name, here")
-	cmd.Flags().BoolVar(&status, "status", false, "only tell how far it is")
+	cmd.Flags().BoolVar(&status, "status", false, "only print the state of the package")
 	return cmd
 }
 
@@ -93,7 +94,8 @@ func (c *commands) fetchTo(ctx context.Context, api *client.Client, a *client.Ac
 	err = d.All(ctx, f)
 	d.Bar.End()
 	if err != nil && d.Done > 0 && (client.ProblemOf(err) == nil || job.KindOf(err) == job.Unavailable) {
-		err = fmt.Errorf("%d of %d bytes are in %s, and the same command goes on from there: %w", d.Done, d.About.Size, part, err)
+		err = fmt.Errorf("%d of %d bytes are in %s, and the same command goes on from there: %w", d.Done, d.About.Size,
+			part, err)
 	}
 	if err == nil {
 		err = f.Sync()
@@ -102,7 +104,8 @@ func (c *commands) fetchTo(ctx context.Context, api *client.Client, a *client.Ac
 		return err
 	}
 	if err := os.Rename(part, out); errors.Is(err, fs.ErrNotExist) {
-		return job.Errorf(job.Conflict, "fetch", "", "another command that fetched the same package into %s was faster", out)
+		return job.Errorf(job.Conflict, "fetch", "", "another command that fetched the same package into %s was faster",
+			out)
 	} else if err != nil {
 		return err
 	}

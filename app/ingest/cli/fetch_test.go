@@ -81,8 +81,10 @@ func fetching(t *testing.T, f *flaky) (*commands, *client.Access, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(api.Close)
-	c := &commands{Commands: jobs.Commands{Call: &cli.Call{Out: cli.NewPrinter(io.Discard), Err: cli.NewPrinter(io.Discard), Server: api}}}
-	return c, &client.Access{Token: "t", ETag: f.etag, Size: int64(len(f.content)), File: "x.zip"}, filepath.Join(t.TempDir(), "x.zip")
+	c := &commands{Commands: jobs.Commands{Call: &cli.Call{Out: cli.NewPrinter(io.Discard),
+		Err: cli.NewPrinter(io.Discard), Server: api}}}
+	return c, &client.Access{Token: "t", ETag: f.etag, Size: int64(len(f.content)),
+		File: "x.zip"}, filepath.Join(t.TempDir(), "x.zip")
 }
 
 func noise(n int) []byte {
@@ -93,7 +95,8 @@ func noise(n int) []byte {
 	return b
 }
 
-// TestBrokenDownload takes a download up again after each break, and fetches no byte twice. The control is one without breaks.
+// TestBrokenDownload takes a download up again after each break, and fetches no byte twice. The control is one without
+// breaks.
 func TestBrokenDownload(t *testing.T) {
 	for most, gets := range map[int]int64{300_000: 4, 10_000_000: 1} {
 		f := &flaky{content: noise(1_000_000), etag: `"0123456789abcdef"`, most: most}
@@ -114,7 +117,7 @@ func TestBrokenDownload(t *testing.T) {
 	}
 }
 
-// TestTwoDownloadsAtOnce into one file: the file is whole, and the slower command says what happened.
+// TestTwoDownloadsAtOnce into one file: the file is whole, and the slower command reports what happened.
 func TestTwoDownloadsAtOnce(t *testing.T) {
 	first := true
 	f := &flaky{content: noise(100_000), etag: `"0123456789abcdef"`, most: 1 << 30}
@@ -128,7 +131,8 @@ func TestTwoDownloadsAtOnce(t *testing.T) {
 		}
 		return false
 	}
-	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "was faster") {
+	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Conflict ||
+		!strings.Contains(err.Error(), "was faster") {
 		t.Errorf("got %v", err)
 	}
 	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, f.content) {
@@ -162,16 +166,19 @@ func TestDownloadOfAnotherPackage(t *testing.T) {
 	}
 }
 
-// TestDownloadThatCannotBe ends at once where the server says why, after some tries where nothing comes, and with its time.
+// TestDownloadThatCannotBe ends at once where the server names the reason, after some attempts where nothing comes, and
+// with its time.
 func TestDownloadThatCannotBe(t *testing.T) {
-	f := &flaky{content: noise(1000), etag: `"0123456789abcdef"`, most: 1 << 30, answer: func(w http.ResponseWriter) bool {
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.WriteHeader(http.StatusConflict)
-		fmt.Fprint(w, `{"kind":"conflict","detail":"a.txt: it has 5 bytes","status":409}`)
-		return true
-	}}
+	f := &flaky{content: noise(1000), etag: `"0123456789abcdef"`, most: 1 << 30,
+		answer: func(w http.ResponseWriter) bool {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusConflict)
+			fmt.Fprint(w, `{"kind":"conflict","detail":"a.txt: it has 5 bytes","status":409}`)
+			return true
+		}}
 	c, a, out := fetching(t, f)
-	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "a.txt") || f.gets.Load() != 1 {
+	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Conflict ||
+		!strings.Contains(err.Error(), "a.txt") || f.gets.Load() != 1 {
 		t.Errorf("got %v after %d requests", err, f.gets.Load())
 	}
 	if _, err := os.Stat(out); err == nil {
@@ -182,10 +189,13 @@ func TestDownloadThatCannotBe(t *testing.T) {
 	if err := os.WriteFile(out+".0123456789ab.part", f.content[:400], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Unavailable || f.gets.Load() < cli.MaxBroken || f.gets.Load() > cli.MaxBroken+2 { // the transport may try once more
+	// the transport may try once more
+	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Unavailable ||
+		f.gets.Load() < cli.MaxBroken || f.gets.Load() > cli.MaxBroken+2 {
 		t.Errorf("got %v after %d requests", err, f.gets.Load())
-	} else if !strings.Contains(err.Error(), "asked for again") || !strings.Contains(err.Error(), "400 of 1000 bytes are in") || strings.Contains(err.Error(), "EOF") {
-		t.Errorf("it does not say what is here and what to do: %v", err)
+	} else if !strings.Contains(err.Error(), "asked for again") ||
+		!strings.Contains(err.Error(), "400 of 1000 bytes are in") || strings.Contains(err.Error(), "EOF") {
+		t.Errorf("no state or next step: %v", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, cli.ErrTimeout)
 	defer cancel()

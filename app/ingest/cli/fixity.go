@@ -32,9 +32,10 @@ func (c *commands) fixityRun() *cobra.Command {
 		Long: `Asks the server to check all files of a storage location, or of all locations, and waits until they are checked. A check that is under way goes on, also after a
 restart of the server, and when this command is interrupted.
 
-The exit code is 5 if stored files have faults, and 1 if a location could not be read: that says nothing about its files.`,
-		Example: "  stagepost ingest fixity run --note 'the disk array was rebuilt'\n  stagepost ingest fixity run /mnt/archive",
-		Args:    cobra.MaximumNArgs(1),
+The exit code is 5 if stored files have faults, and 1 if a location could not be read: its files were not checked.`,
+		Example: "  stagepost ingest fixity run --note 'the disk array was rebuilt'\n  stagepost ingest fixity run " +
+			"/mnt/archive",
+		Args: cobra.MaximumNArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				ask.Location = args[0]
@@ -155,8 +156,8 @@ func (c *commands) ago(t time.Time) string {
 	return c.Out.When(t) + " ago"
 }
 
-// writeFixityFaults prints faults of stored files. Columns in a pipe: kind, location, object, version, file, since, job,
-// detail.
+// writeFixityFaults prints faults of stored files. Columns in a pipe: kind, location, object, version, file, since,
+// job, detail.
 func (c *commands) writeFixityFaults(faults []client.FixityFault) error {
 	rows := make([][]string, len(faults))
 	for i, x := range faults {

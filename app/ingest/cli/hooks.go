@@ -22,11 +22,12 @@ func (c *commands) hooks() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hooks",
 		Short: "List notifications to webhooks, newest first",
-		Long: `Profiles name webhooks, which are told of what happens to batches and jobs. Each notification is sent until it is taken, with longer and longer pauses,
-at most setting attempts times; an answer 410 ends it at once. Every try has the same id, and so has a replay. Receivers must take the same id twice, and
+		Long: `Profiles name webhooks, which are notified of what happens to batches and jobs. Each notification is sent until it is accepted, with longer and longer pauses,
+at most setting attempts times; an answer 410 ends it at once. Every attempt has the same id, also of a replay. Receivers must accept the same id twice, and
 notifications in any order.`,
-		Example: "  stagepost ingest hooks --status given-up\n  stagepost ingest hooks --job bat_01J9...\n  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost ingest hooks --status given-up\n  stagepost ingest hooks --job bat_01J9...\n  " +
+			"stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
@@ -73,17 +74,18 @@ func (c *commands) hookKey(ctx context.Context, api *client.Client, key string) 
 	return string(id) + "/" + rest, err
 }
 
-// printHooks prints a list of notifications. Columns in a pipe: key, type, host, attempts, status, created, next attempt,
-// error.
+// printHooks prints a list of notifications. Columns in a pipe: key, type, host, attempts, status, created, next
+// attempt, error.
 func (c *commands) printHooks(hooks []client.Hook, more bool) error {
-	err := cli.List(c.Out, hooks, "no notification matches", "KEY|STATUS|TRIES|AGE|NEXT|ERROR", func(h *client.Hook) []string {
-		tries, created, due := strconv.Itoa(h.Attempts), c.Out.When(h.Created), c.Out.When(h.Due)
-		if c.Out.Mode == cli.ModePlain {
-			return []string{h.Key, h.Type, h.Host, tries, h.Status, created, due, h.Error}
-		}
-		id, rest, _ := strings.Cut(h.Key, "/")
-		return []string{c.Out.ID(job.ID(id)) + "/" + rest, h.Status, tries, created, due, h.Error}
-	})
+	err := cli.List(c.Out, hooks, "no notification matches", "KEY|STATUS|TRIES|AGE|NEXT|ERROR",
+		func(h *client.Hook) []string {
+			tries, created, due := strconv.Itoa(h.Attempts), c.Out.When(h.Created), c.Out.When(h.Due)
+			if c.Out.Mode == cli.ModePlain {
+				return []string{h.Key, h.Type, h.Host, tries, h.Status, created, due, h.Error}
+			}
+			id, rest, _ := strings.Cut(h.Key, "/")
+			return []string{c.Out.ID(job.ID(id)) + "/" + rest, h.Status, tries, created, due, h.Error}
+		})
 	if more && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%s", cli.ShownOf(len(hooks)))
 	}
@@ -93,7 +95,7 @@ func (c *commands) printHooks(hooks []client.Hook, more bool) error {
 func (c *commands) hooksShow() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show KEY",
-		Short:   "Show a notification: its tries and what is sent",
+		Short:   "Show a notification: its attempts and what is sent",
 		Example: "  stagepost ingest hooks show bat_01J9.../5/batch-completed/library",
 		Args:    cobra.ExactArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
@@ -109,8 +111,10 @@ func (c *commands) hooksShow() *cobra.Command {
 				return c.Out.JSON(h)
 			}
 			pairs := [][2]string{
-				{"key", h.Key}, {"type", h.Type}, {"job", string(h.Job)}, {"profile", h.Profile}, {"webhook", h.Hook}, {"host", h.Host},
-				{"status", h.Status}, {"attempts", strconv.Itoa(h.Attempts)}, {"created", c.Out.Moment(h.Created)}, {"next try", c.Out.Moment(h.Due)},
+				{"key", h.Key}, {"type", h.Type}, {"job", string(h.Job)}, {"profile", h.Profile}, {"webhook",
+					h.Hook}, {"host", h.Host},
+				{"status", h.Status}, {"attempts", strconv.Itoa(h.Attempts)}, {"created",
+					c.Out.Moment(h.Created)}, {"next try", c.Out.Moment(h.Due)},
 				{"error", h.Error},
 			}
 			for _, t := range h.Tried {
@@ -131,9 +135,10 @@ func (c *commands) hooksReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay KEY... | --failed [--since TIME]",
 		Short: "Send notifications again, under the ids they had",
-		Long: `Sends notifications again that were delivered or given up: those of the keys, or with --failed all that were given up. They get all their tries anew.
+		Long: `Sends notifications again that were delivered or abandoned: those of the keys, or with --failed all that were abandoned. Each gets all its attempts again.
 It prints their keys. The reason stands in the audit list.`,
-		Example: "  stagepost ingest hooks replay bat_01J9.../5/batch-completed/library --note 'their database was lost'\n" +
+		Example: "  stagepost ingest hooks replay bat_01J9.../5/batch-completed/library --note 'their database " +
+			"was lost'\n" +
 			"  stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args: cobra.ArbitraryArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
@@ -170,7 +175,7 @@ It prints their keys. The reason stands in the audit list.`,
 				rows[i] = []string{key}
 			}
 			if len(rows) == 0 {
-				return c.Out.None("none was given up: nothing is sent again")
+				return c.Out.None("none was abandoned: nothing is sent again")
 			}
 			if err := c.Out.Table([]string{"KEY"}, rows); err != nil {
 				return err
@@ -182,7 +187,7 @@ It prints their keys. The reason stands in the audit list.`,
 		}),
 	}
 	f := cmd.Flags()
-	f.BoolVar(&b.Failed, "failed", false, "all that were given up")
+	f.BoolVar(&b.Failed, "failed", false, "all that were abandoned")
 	f.StringVar(&since, "since", "", "with --failed: only those written at this time or later")
 	cli.Audited(cmd, &b.Note, &b.Actor)
 	return cmd
@@ -213,7 +218,8 @@ notifications.`,
 				}
 				rows[i] = []string{p.Hook, p.Host, p.ID, strconv.FormatInt(p.Took, 10), status}
 				if c.Out.Mode == cli.ModeTable {
-					rows[i] = []string{p.Hook, p.Host, quantity.FormatDuration(time.Duration(p.Took) * time.Millisecond), status}
+					rows[i] = []string{p.Hook, p.Host,
+						quantity.FormatDuration(time.Duration(p.Took) * time.Millisecond), status}
 				}
 			}
 			if c.Out.Mode == cli.ModeJSON {

@@ -11,12 +11,14 @@ import (
 )
 
 // completeBatches offers the newest batches.
-func (c *commands) completeBatches(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completeBatches(cmd *cobra.Command, _ []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	return c.CompleteJobs(cmd, toComplete, job.Query{Kinds: []job.Kind{"ingest.batch"}, Limit: 200})
 }
 
 // completeProfiles offers the server's profiles.
-func (c *commands) completeProfiles(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completeProfiles(cmd *cobra.Command, _ []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		all, err := api.Profiles(ctx)
 		ids := make([]string, len(all.Profiles))
@@ -28,7 +30,8 @@ func (c *commands) completeProfiles(cmd *cobra.Command, _ []string, toComplete s
 }
 
 // completePlaces offers the storage locations of the server's profiles.
-func (c *commands) completePlaces(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *commands) completePlaces(cmd *cobra.Command, _ []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
 		all, err := api.Profiles(ctx)
 		var places []string

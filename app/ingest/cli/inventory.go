@@ -19,7 +19,7 @@ import (
 
 func (c *commands) inventory() *cobra.Command {
 	return cli.Group("inventory", "Rebuild the inventory of stored objects",
-		`The inventory (inventory.db) says which objects are stored, with versions, files, digests and identifiers. The server refuses to start when it is missing,
+		`The inventory (inventory.db) lists which objects are stored, with versions, files, digests and identifiers. The server refuses to start when it is missing,
 empty, damaged, older than what was recorded, or that of another installation.`,
 		"  stagepost ingest inventory rebuild --data /srv/stagepost",
 		c.rebuildInventory())
@@ -32,14 +32,15 @@ func (c *commands) rebuildInventory() *cobra.Command {
 		Use:   "rebuild",
 		Short: "Rebuild the inventory from the storage locations and the records",
 		Long: `Reads every object in the storage locations, and all records of jobs, and makes a new inventory. Stop the server first. The old inventory is kept beside the
-new one, which takes its place when it is whole: the command can be stopped at any time, and repeated.
+new one, which replaces it when it is complete: the command can be stopped at any time, and repeated.
 
-Every stored file is read once and compared with its digest. What the records of jobs no longer tell is taken from the files that Stagepost added to each
-version. Media types are guessed by the names of files. Versions that a record tells of and no location has are listed; their identifiers are not given away again.
+Every stored file is read once and compared with its digest. What the records of jobs no longer have is taken from the files that Stagepost added to each
+version. Media types are guessed by the names of files. Versions that a record names and no location has are listed; their identifiers are not minted again.
 
 All storage locations that profiles, records or the old inventory name must be there. --skip leaves a lost one out; --adopt gives one to this installation that has
 no stagepost-location.json or belonged to another installation. The exit code is 1 if something was damaged or missing.`,
-		Example: "  stagepost ingest inventory rebuild --data /srv/stagepost\n  stagepost ingest inventory rebuild --skip /mnt/lost\n" +
+		Example: "  stagepost ingest inventory rebuild --data /srv/stagepost\n  stagepost ingest inventory rebuild " +
+			"--skip /mnt/lost\n" +
 			"  stagepost ingest inventory rebuild --adopt /mnt/archive --note 'its identity file was lost'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,8 +61,10 @@ no stagepost-location.json or belonged to another installation. The exit code is
 		},
 	}
 	cmd.Flags().StringArrayVar(&in.Skip, "skip", nil, "a storage location to leave out; may be repeated")
-	cmd.Flags().StringArrayVar(&in.Adopt, "adopt", nil, "a storage location to give to this installation; may be repeated")
-	cmd.Flags().StringVarP(&in.Note, "note", "m", "", "why; is entered in the audit list, and stands in the file of a location that is adopted")
+	cmd.Flags().StringArrayVar(&in.Adopt, "adopt", nil,
+		"a storage location to give to this installation; may be repeated")
+	cmd.Flags().StringVarP(&in.Note, "note", "m", "",
+		"why; is entered in the audit list, and stands in the file of a location that is adopted")
 	cmd.Flags().StringVar(&actor, "actor", "", "your name in the audit list; defaults to the login name")
 	return cmd
 }
@@ -73,7 +76,8 @@ func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebu
 		return done, err
 	}
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
-		return done, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s: restore stagepost.db first", dir)
+		return done, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s: restore stagepost.db first",
+			dir)
 	}
 	store, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
@@ -89,8 +93,10 @@ func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebu
 	if err != nil {
 		return done, err
 	}
-	what := fmt.Sprintf("%d objects, %d versions of %d storage locations", done.Objects, done.Versions, len(done.Locations))
-	return done, host.EnterAudit(ctx, store, job.Change{Event: "inventory-rebuild", By: lifecycle.Operator, Actor: in.Actor, Note: in.Note, Set: job.Fields{Message: &what}})
+	what := fmt.Sprintf("%d objects, %d versions of %d storage locations", done.Objects, done.Versions,
+		len(done.Locations))
+	return done, host.EnterAudit(ctx, store, job.Change{Event: "inventory-rebuild", By: lifecycle.Operator,
+		Actor: in.Actor, Note: in.Note, Set: job.Fields{Message: &what}})
 }
 
 func (c *commands) printRebuilt(done fsck.Rebuilt) error {
@@ -103,8 +109,10 @@ func (c *commands) printRebuilt(done fsck.Rebuilt) error {
 			c.Out.Line("%s", f)
 		}
 		rows := [][2]string{
-			{"locations", strconv.Itoa(len(done.Locations))}, {"objects", strconv.Itoa(done.Objects)}, {"versions", strconv.Itoa(done.Versions)},
-			{"identifiers", strconv.Itoa(done.Names)}, {"lost", strconv.Itoa(done.Lost)}, {"faults", strconv.Itoa(len(done.Faults))},
+			{"locations", strconv.Itoa(len(done.Locations))}, {"objects", strconv.Itoa(done.Objects)}, {"versions",
+				strconv.Itoa(done.Versions)},
+			{"identifiers", strconv.Itoa(done.Names)}, {"lost", strconv.Itoa(done.Lost)}, {"faults",
+				strconv.Itoa(len(done.Faults))},
 		}
 		if done.Kept != "" {
 			rows = append(rows, [2]string{"old inventory", done.Kept})

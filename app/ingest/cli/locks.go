@@ -17,10 +17,11 @@ func (c *commands) locks() *cobra.Command {
 		Short: "List the locks of objects, inventory entries and local ids",
 		Long: `A lock lets one job at a time add a version to an object, enter it in the inventory, or get an identifier for a local id.
 
-STATE is held, with the state of the job that has it, or "left by an ended job": such a lock is taken over by whoever asks next, and the
-sweep removes it. TOKEN rises with every acquisition. WAITING tells how many jobs wait for it; -o json names them, the next one first.`,
-		Example: "  stagepost ingest locks\n  stagepost ingest locks break object ark:/99999/fk4abc --note 'its worker hangs'",
-		Args:    cobra.NoArgs,
+STATE is held, with the state of the job that has it, or "left by an ended job": the next job that asks takes over such a lock, or the
+sweep removes it. WAITING is how many jobs wait for it; -o json names them, the next one first, and has the fencing token.`,
+		Example: "  stagepost ingest locks\n  stagepost ingest locks break object ark:/99999/fk4abc --note 'its " +
+			"worker hangs'",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := api.Locks(ctx)
 			if err != nil {
@@ -35,16 +36,18 @@ sweep removes it. TOKEN rises with every acquisition. WAITING tells how many job
 
 // printLocks prints locks. Columns in a pipe: kind, name, holder, state, since, token, jobs that wait.
 func (c *commands) printLocks(all []client.Lock) error {
-	return cli.List(c.Out, all, "there are no locks", "KIND|HOLDER|AGE|WAITING|NAME|STATE", func(l *client.Lock) []string {
-		since, waiting := c.Out.When(l.Since), strconv.Itoa(len(l.Waiting))
-		if c.Out.Mode == cli.ModePlain {
-			return []string{l.Kind, l.Name, string(l.Holder), lockState(l), since, strconv.FormatInt(l.Token, 10), waiting}
-		}
-		return []string{l.Kind, c.Out.ID(l.Holder), since, waiting, l.Name, lockState(l)}
-	})
+	return cli.List(c.Out, all, "there are no locks", "KIND|HOLDER|AGE|WAITING|NAME|STATE",
+		func(l *client.Lock) []string {
+			since, waiting := c.Out.When(l.Since), strconv.Itoa(len(l.Waiting))
+			if c.Out.Mode == cli.ModePlain {
+				return []string{l.Kind, l.Name, string(l.Holder), lockState(l), since, strconv.FormatInt(l.Token, 10),
+					waiting}
+			}
+			return []string{l.Kind, c.Out.ID(l.Holder), since, waiting, l.Name, lockState(l)}
+		})
 }
 
-// lockState says in words how a lock is held.
+// lockState describes the state of a lock.
 func lockState(l *client.Lock) string {
 	text := "held"
 	if l.State == ingest.LockLeft {
@@ -83,8 +86,10 @@ Break a lock only if its holder will never release it. A job that has ended hold
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(was)
 			}
-			c.Out.Line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(&was), was.Holder,
-				c.Out.Moment(was.Since), was.Token, len(was.Waiting), cli.Plural(int64(len(was.Waiting)), "job waits", "jobs wait"))
+			c.Out.Line("%s %s was %s by %s since %s (token %d); %d %s for it", was.Kind, was.Name, lockState(&was),
+				was.Holder,
+				c.Out.Moment(was.Since), was.Token, len(was.Waiting), cli.Plural(int64(len(was.Waiting)), "job waits",
+					"jobs wait"))
 			return nil
 		}),
 	}

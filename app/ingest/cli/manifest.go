@@ -23,7 +23,7 @@ func (c *commands) manifest() *cobra.Command {
 		Use:   "manifest ID",
 		Short: "Print the manifest of an ingest job or batch as it was received",
 		Long: `Prints the manifest of an ingest job or batch as it was received, wherever it is by now. In a pipe it comes byte for byte; on a terminal without
-control characters. The manifest of a file that was not handed in yet is looked at by "stagepost ingest manifest check".`,
+control characters. "stagepost ingest manifest check" examines a manifest that was not submitted yet.`,
 		Example:           "  stagepost ingest manifest ing_01J9... > object.checkm",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
@@ -75,9 +75,10 @@ func (c *commands) manifestCheck() *cobra.Command {
 		Long: `Reads a file as a submission would be read and prints what it would be taken for, how many rows it has, and each problem and warning with its line. It
 uses the same code as the server, and fetches nothing: whether the files are there and match their digests is found out after submission.
 
-The exit code is 1 if the file, or a row of it, would fail. docs/ingest.md tells what is accepted.`,
-		Example: "  stagepost ingest manifest check batch.checkm && stagepost submit batch.checkm\n  stagepost ingest manifest check rows.txt --type object-manifest",
-		Args:    cobra.ExactArgs(1),
+The exit code is 1 if the file, or a row of it, would fail. docs/ingest.md describes what is accepted.`,
+		Example: "  stagepost ingest manifest check batch.checkm && stagepost submit batch.checkm\n  stagepost " +
+			"ingest manifest check rows.txt --type object-manifest",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if typ != "" && !slices.Contains(ingest.Types(), typ) {
 				return cli.Usagef("--type %q is none of %s", typ, strings.Join(ingest.Types(), ", "))
@@ -129,7 +130,9 @@ func (c *commands) printManifest(m *ingest.ManifestCheck) error {
 	}
 	sheet := [][2]string{{"type", m.Type}}
 	if m.Rows > 0 {
-		sheet = append(sheet, [2]string{"rows", strconv.Itoa(m.Rows)}, [2]string{"bytes", strconv.FormatInt(m.Bytes, 10)}, [2]string{"rows without a size", strconv.Itoa(m.Unknown)})
+		sheet = append(sheet, [2]string{"rows", strconv.Itoa(m.Rows)},
+			[2]string{"bytes", strconv.FormatInt(m.Bytes, 10)}, [2]string{"rows without a size",
+				strconv.Itoa(m.Unknown)})
 	}
 	return errors.Join(c.Out.Sheet(sheet), bad)
 }

@@ -71,7 +71,8 @@ func (c *commands) printObjects(objects []client.Object, more bool) error {
 		ids, version := strings.Join(o.LocalIDs, ","), strconv.Itoa(o.Head)
 		bytes, changed := c.Bytes(newest.Bytes), c.Out.When(o.Changed)
 		if c.Out.Mode == cli.ModePlain {
-			rows[i] = []string{o.ARK, version, o.Owner, o.Collection, strconv.Itoa(newest.Files), bytes, changed, ids, o.Title}
+			rows[i] = []string{o.ARK, version, o.Owner, o.Collection, strconv.Itoa(newest.Files), bytes, changed, ids,
+				o.Title}
 			continue
 		}
 		rows[i] = []string{o.ARK, version, o.Owner, bytes, changed, ids, o.Title}

@@ -27,10 +27,11 @@ func (c *commands) orphans() *cobra.Command {
 whose jobs never came, versions that a storage location lacks or the inventory does not know, unfinished files. A finding older than an hour is a FAIL,
 a younger one a WARN: it may belong to work that is under way.
 
---fix removes exactly the deletable ones that are a FAIL, after saying how many these are: on a terminal it asks, else --expect must name their number.
-Each stands in the audit list. Files and directories go to the trash of the data directory. What is not deletable is for a person to look at.`,
-		Example: "  stagepost ingest orphans\n  stagepost ingest orphans --rules\n  stagepost ingest orphans --fix --expect 3 --note 'after the power cut'",
-		Args:    cobra.NoArgs,
+--fix removes exactly the deletable ones that are a FAIL, after confirmation of their number: on a terminal it asks, else --expect must give the number.
+Each stands in the audit list. Files and directories go to the trash of the data directory. A person has to examine what is not deletable.`,
+		Example: "  stagepost ingest orphans\n  stagepost ingest orphans --rules\n  stagepost ingest orphans --fix " +
+			"--expect 3 --note 'after the power cut'",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if rules {
 				return c.printOrphanRules()
@@ -72,7 +73,8 @@ Each stands in the audit list. Files and directories go to the trash of the data
 func (c *commands) confirm(n int) error {
 	in, ok := c.In.(*os.File)
 	if !ok || !term.IsTerminal(int(in.Fd())) || c.Out.Mode == cli.ModeJSON {
-		return job.Errorf(job.Refused, "orphans", "", "nobody can be asked here: say --expect %d to remove them", n)
+		return job.Errorf(job.Refused, "orphans", "", "there is no terminal for the question: --expect %d removes them",
+			n)
 	}
 	fmt.Fprintf(c.Err, "Remove %d of these? [y/N] ", n)
 	answer, _ := bufio.NewReader(in).ReadString('\n') // no answer is no
@@ -146,7 +148,8 @@ func (c *commands) printFixed(done *client.FixedOrphans, err error) error {
 	return nil
 }
 
-// printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be none.
+// printOrphanRules prints the table of rules. Columns: rule, Merritt's numbers, deletable, what it is, why there can be
+// none.
 func (c *commands) printOrphanRules() error {
 	all := orphans.Rules()
 	if c.Out.Mode == cli.ModeJSON {

@@ -26,9 +26,12 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 		c := &commands{jobs.Commands{Call: call}, s}
 		return cli.Part{
 			Groups: []*cobra.Command{cli.Group("ingest", "Submit content to the archive; list, fetch and check it",
-				"Submits content to the archive, lists its batches, jobs and objects, fetches packages and checks what is stored.",
-				"  stagepost ingest submit map.tif --wait\n  stagepost ingest list --open\n  stagepost ingest report bat_01J9...",
-				c.submit(), c.list(), c.objects(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(), c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
+				"Submits content to the archive, lists its batches, jobs and objects, fetches packages and checks "+
+					"what is stored.",
+				"  stagepost ingest submit map.tif --wait\n  stagepost ingest list --open\n  stagepost ingest report "+
+					"bat_01J9...",
+				c.submit(), c.list(), c.objects(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(),
+				c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
 				c.queue(), c.locks(), c.orphans(), c.storage(), c.fixity(), c.inventory())},
 			Daily: []*cobra.Command{cli.Short("ingest", c.submit())},
 			Code: func(err error) (int, bool) {
@@ -37,7 +40,8 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 			Hint: func(err error, code int) string {
 				switch {
 				case errors.As(err, new(ingest.Damaged)):
-					return "restore the files from another location or a backup; stagepost ingest fixity run checks them again"
+					return "restore the files from another location or a backup; stagepost ingest fixity run checks " +
+						"them again"
 				case code == cli.ExitRefused && c.CalledPath() == "stagepost ingest profile reload":
 					return "the profiles of before stay in force; stagepost ingest profile check shows the lines"
 				}
@@ -53,20 +57,25 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 				case name == "hooks", name == "locks", name == "storage":
 					return "stagepost ingest " + name + " shows what there is"
 				case name == "access", name == "fetch":
-					return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an ingest job the ARK of its object"
+					return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an " +
+						"ingest job the ARK of its object"
 				}
 				return ""
 			},
 			Scopes: []cli.Scope{
 				{Flag: "queue", Tag: "queue", Doc: "a whole queue: ingest, access-small or access-large"},
 				{Flag: "place", Tag: "place", Kind: record.JobKind, State: record.Storing,
-					Doc: "jobs that will write to this storage location, as their profile names it; earlier stages continue"},
-				{Flag: "submissions", Kind: record.BatchKind, Doc: "all new submissions: batches wait, the jobs of earlier ones go on"},
+					Doc: "jobs that will write to this storage location, as their profile names it; earlier stages " +
+						"continue"},
+				{Flag: "submissions", Kind: record.BatchKind,
+					Doc: "all new submissions: batches wait, the jobs of earlier ones go on"},
 			},
 			Words: map[string][]string{
-				"queue": {"ingest", "access-small", "access-large"}, "tag": {"queue=ingest", "queue=access-small", "queue=access-large", "place="},
+				"queue": {"ingest", "access-small", "access-large"}, "tag": {"queue=ingest", "queue=access-small",
+					"queue=access-large", "place="},
 			},
-			Ask: map[string]cobra.CompletionFunc{"parent": c.completeBatches, "profile": c.completeProfiles, "place": c.completePlaces},
+			Ask: map[string]cobra.CompletionFunc{"parent": c.completeBatches, "profile": c.completeProfiles,
+				"place": c.completePlaces},
 		}
 	}
 }

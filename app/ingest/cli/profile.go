@@ -30,7 +30,7 @@ func (c *commands) profileSchema() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of profile files",
-		Long: `Prints the JSON Schema (Draft 2020-12) that profile files are checked against. An editor that knows it completes keys and shows mistakes while you type;
+		Long: `Prints the JSON Schema (Draft 2020-12) that profile files are checked against. With it, editors complete keys and show mistakes while you type;
 docs/profile.schema.json is the same.`,
 		Example: "  stagepost ingest profile schema > profile.schema.json",
 		Args:    cobra.NoArgs,
@@ -45,12 +45,13 @@ func (c *commands) profileCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [DIR|FILE...]",
 		Short: "Check profile files, without a server",
-		Long: `Checks profile files and tells all that is wrong: what would keep a server from taking them, with exit code 1, and warnings, which change nothing:
+		Long: `Checks profile files and prints all mistakes, for which a server refuses them, with exit code 1, and warnings, which change nothing:
 storage locations that cannot be reached or are spelled in two ways, a collection with two owners, receivers that are called without TLS.
 
 Without arguments it checks the profile directory of the data directory. Mistakes show the line; what may be secret in it is ***.`,
-		Example: "  stagepost ingest profile check\n  stagepost ingest profile check new/maps.yaml && cp new/maps.yaml /etc/stagepost/profiles/",
-		Args:    cobra.ArbitraryArgs,
+		Example: "  stagepost ingest profile check\n  stagepost ingest profile check new/maps.yaml && cp " +
+			"new/maps.yaml /etc/stagepost/profiles/",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			data, err := filepath.Abs(c.Settings.Data)
 			if err != nil {
@@ -74,7 +75,8 @@ Without arguments it checks the profile directory of the data directory. Mistake
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&c.settings.Profiles, "ingest-profiles", "", "directory of ingest profiles; defaults to profiles in the data directory")
+	cmd.Flags().StringVar(&c.settings.Profiles, "ingest-profiles", "",
+		"directory of ingest profiles; defaults to profiles in the data directory")
 	return cmd
 }
 
@@ -110,16 +112,19 @@ type checkedProfiles struct {
 	Warnings profile.Mistakes `json:"warnings"`
 }
 
-// printMistakes prints what a check found: in a pipe one line each, file:line:column, mistake or warning, key, text; on a terminal with the line.
+// printMistakes prints what a check found: in a pipe one line each, file:line:column, mistake or warning, key, text; on
+// a terminal with the line.
 func (c *commands) printMistakes(set *profile.Set, mistakes, warnings profile.Mistakes) error {
 	if c.Out.Mode == cli.ModeJSON {
-		all := checkedProfiles{Valid: set != nil, Profiles: []string{}, Mistakes: append(profile.Mistakes{}, mistakes...), Warnings: append(profile.Mistakes{}, warnings...)}
+		all := checkedProfiles{Valid: set != nil, Profiles: []string{},
+			Mistakes: append(profile.Mistakes{}, mistakes...), Warnings: append(profile.Mistakes{}, warnings...)}
 		if set != nil {
 			all.Profiles = set.IDs()
 		}
 		return c.Out.JSON(all)
 	}
-	for word, all := range map[string]profile.Mistakes{"mistake": mistakes, "warning": warnings} { // never both: warnings are for valid profiles
+	// never both: warnings are for valid profiles
+	for word, all := range map[string]profile.Mistakes{"mistake": mistakes, "warning": warnings} {
 		for _, m := range all {
 			if c.Out.Mode == cli.ModePlain {
 				row := [][]string{{m.Position(), word, m.Key, m.Text}}
@@ -130,7 +135,8 @@ func (c *commands) printMistakes(set *profile.Set, mistakes, warnings profile.Mi
 			}
 			c.Out.Line("%s: %s", word, m.Error())
 			for line := range strings.Lines(m.Excerpt()) {
-				fmt.Fprintln(c.Out, cli.Clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
+				// never wrapped: the caret stands below its column
+				fmt.Fprintln(c.Out, cli.Clean(strings.TrimRight(line, "\n")))
 			}
 		}
 	}
@@ -158,7 +164,8 @@ func (c *commands) profileList() *cobra.Command {
 				return err
 			}
 			if s := all.Status; s != nil && s.Fault != "" {
-				c.Note("since %s the files in %s have mistakes; the profiles above, of before, are in force:", s.Since.Local().Format(time.DateTime), s.Dir)
+				c.Note("since %s the files in %s have mistakes; the profiles above, of before, are in force:",
+					s.Since.Local().Format(time.DateTime), s.Dir)
 				for line := range strings.Lines(s.Fault) {
 					c.Note("  %s", strings.TrimSpace(line))
 				}
@@ -182,9 +189,10 @@ func (c *commands) printProfiles(all []client.Profile) error {
 
 func (c *commands) profileShow() *cobra.Command {
 	return &cobra.Command{
-		Use:               "show ID",
-		Short:             "Show every value of a profile, and where it came from",
-		Long:              "Shows every value of a profile as the server has it, those that its file leaves out included. Secrets are ***.",
+		Use:   "show ID",
+		Short: "Show every value of a profile, and where it came from",
+		Long: "Shows every value of a profile as the server has it, those that its file leaves out " +
+			"included. Secrets are ***.",
 		Example:           "  stagepost ingest profile show maps",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeProfiles,
@@ -210,8 +218,8 @@ func (c *commands) profileReload() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "Let the server read the profile directory again, now",
-		Long: `The server notices changes by itself, as a rule within a second; on disks that tell of no changes within half a minute. This makes it look now and
-tells what came of it. A directory with mistakes changes nothing.`,
+		Long: `The server notices changes by itself, usually within a second; on disks without notifications within half a minute. This command makes it read the files now and
+prints the changes. A directory with mistakes changes nothing.`,
 		Example: "  stagepost ingest profile reload --note 'new receiver'",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {

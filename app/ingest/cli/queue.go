@@ -20,12 +20,14 @@ func (c *commands) queue() *cobra.Command {
 		Use:   "queue",
 		Short: "Sum up what there is to do, by collection and state",
 		Long: `Counts jobs and bytes by collection and state, with totals. With --batches it lists batches by age, the oldest first, with their jobs by outcome: FAIL
-for one that failed, WARN for one that is open and older than a day. With --holds it tells what is held: holds with the number of open jobs they
+for one that failed, WARN for one that is open and older than a day. With --holds it lists what is held: holds with the number of open jobs they
 concern, and jobs that were put aside.
 
-In a pipe a line of the summary begins with jobs, state (the total of a state) or total, one of --holds with hold or held.`,
-		Example: "  stagepost ingest queue --open\n  stagepost ingest queue --batches\n  stagepost ingest queue --holds",
-		Args:    cobra.NoArgs,
+In a pipe a line of the summary begins with jobs, state (the total of a state) or total, and one of --holds with hold
+or held.`,
+		Example: "  stagepost ingest queue --open\n  stagepost ingest queue --batches\n" +
+			"  stagepost ingest queue --holds",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			if batches && holds {
 				return cli.Usagef("either --batches or --holds")
@@ -58,7 +60,7 @@ In a pipe a line of the summary begins with jobs, state (the total of a state) o
 	}
 	f := cmd.Flags()
 	f.BoolVar(&batches, "batches", false, "list batches by age")
-	f.BoolVar(&holds, "holds", false, "tell what is held")
+	f.BoolVar(&holds, "holds", false, "list what is held")
 	f.StringSliceVar(&kinds, "kind", nil, "only this kind, such as ingest.job")
 	f.StringVar(&q.Group, "group", "", "only this group (collection, course, service)")
 	f.BoolVar(&open, "open", false, "only jobs that have not ended")
@@ -74,14 +76,16 @@ func (c *commands) printQueue(q *client.Queue) error {
 	}
 	rows := [][]string{}
 	add := func(lead, group string, t client.QueueTotal) {
-		row := []string{group, string(t.Kind), string(t.State), strconv.FormatInt(t.Jobs, 10), strconv.FormatInt(t.Claimed, 10), c.Bytes(t.Bytes)}
+		row := []string{group, string(t.Kind), string(t.State), strconv.FormatInt(t.Jobs, 10),
+			strconv.FormatInt(t.Claimed, 10), c.Bytes(t.Bytes)}
 		if c.Out.Mode == cli.ModePlain {
 			row = append([]string{lead}, row...)
 		}
 		rows = append(rows, row)
 	}
 	for _, r := range q.Rows {
-		add("jobs", r.Group, client.QueueTotal{Kind: r.Kind, State: r.State, Jobs: r.Jobs, Claimed: r.Claimed, Bytes: r.Bytes})
+		add("jobs", r.Group,
+			client.QueueTotal{Kind: r.Kind, State: r.State, Jobs: r.Jobs, Claimed: r.Claimed, Bytes: r.Bytes})
 	}
 	for _, t := range q.States {
 		add("state", "(all)", t)
@@ -120,9 +124,11 @@ func (c *commands) printBatches(batches []client.QueueBatch) error {
 			n := b.Children
 			if c.Out.Mode == cli.ModeTable {
 				return []string{b.Level, c.Out.ID(b.Job), string(b.State), c.Span(b.Seconds), strconv.Itoa(n.Expected),
-					strconv.Itoa(n.Open), strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), c.Bytes(b.Bytes), b.Group, b.Message}
+					strconv.Itoa(n.Open), strconv.Itoa(n.Failed + n.TimedOut +
+						n.Cancelled), c.Bytes(b.Bytes), b.Group, b.Message}
 			}
-			return []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds), strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
+			return []string{b.Level, string(b.Job), string(b.State), b.Group, c.Span(b.Seconds),
+				strconv.Itoa(n.Expected), strconv.Itoa(n.Open), strconv.Itoa(n.OK),
 				strconv.Itoa(n.Failed + n.TimedOut + n.Cancelled), strconv.Itoa(n.Deleted), c.Bytes(b.Bytes), b.Message}
 		})
 }
@@ -138,10 +144,12 @@ func (c *commands) printHolds(q *client.QueueHolds) error {
 		if h.More {
 			n += "+"
 		}
-		rows = append(rows, []string{"hold", h.Scope.String(), n, h.Who, c.Out.When(h.Since), c.Out.When(h.Until), h.Why})
+		rows = append(rows, []string{"hold", h.Scope.String(), n, h.Who, c.Out.When(h.Since), c.Out.When(h.Until),
+			h.Why})
 	}
 	for _, r := range q.Held {
-		rows = append(rows, []string{"held", r.Group + " " + string(r.Kind) + " " + string(r.State), strconv.FormatInt(r.Jobs, 10), "", "", "", ""})
+		rows = append(rows, []string{"held", r.Group + " " + string(r.Kind) + " " +
+			string(r.State), strconv.FormatInt(r.Jobs, 10), "", "", "", ""})
 	}
 	if len(rows) == 0 {
 		return c.Out.None("nothing is held")

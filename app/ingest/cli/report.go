@@ -12,15 +12,16 @@ import (
 	"github.com/stagepost/stagepost/client"
 )
 
-// report prints what a depositor is told about a batch.
+// report prints the report that the depositor of a batch gets.
 func (c *commands) report() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "report BATCH",
 		Short: "Print the report about a batch, as its depositor gets it",
-		Long: `Prints what is told about a batch, as it stands now: what happened, what there is to do, what became of each object, and what is new since the
-last report that went out. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
-		Example:           "  stagepost ingest report bat_01J9...\n  stagepost ingest report bat_01J9... --format csv-failed > failed.csv",
+		Long: `Prints the report about a batch as it is now: what happened, what there is to do, the state of each object, and what is new since the
+last report that was sent. As text it is the body of the mail; csv-completed and csv-failed are the tables that are attached to it.`,
+		Example: "  stagepost ingest report bat_01J9...\n  stagepost ingest report bat_01J9... --format " +
+			"csv-failed > failed.csv",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: c.Requests(func(ctx context.Context, remote *client.Client, _ *cobra.Command, args []string) error {
@@ -51,7 +52,8 @@ last report that went out. As text it is the body of the mail; csv-completed and
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&format, "format", "", "text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
+	cmd.Flags().StringVar(&format, "format", "",
+		"text, html, json, csv-completed or csv-failed; defaults to text, with -o json to json")
 	c.Complete(cmd, "format", api.ReportFormats()...)
 	return cmd
 }

@@ -21,11 +21,13 @@ const (
 // lists prints every list with long values; each has one row.
 var lists = map[string]func(c *commands) error{
 	"objects": func(c *commands) error {
-		return c.printObjects([]client.Object{{ARK: ark, Owner: "library", LocalIDs: []string{long("id")}, Title: long("title"), Head: 12,
+		return c.printObjects([]client.Object{{ARK: ark, Owner: "library", LocalIDs: []string{long("id")},
+			Title: long("title"), Head: 12,
 			Changed: time.Now()}}, false)
 	},
 	"hooks": func(c *commands) error {
-		return c.printHooks([]client.Hook{{Key: bat + "/12/batch-completed/library", Type: "batch.completed", Host: "hooks.example.org:8443",
+		return c.printHooks([]client.Hook{{Key: bat + "/12/batch-completed/library", Type: "batch.completed",
+			Host:   "hooks.example.org:8443",
 			Status: "delivered", Attempts: 8, Created: time.Now(), Error: long("error")}}, false)
 	},
 	"orphans": func(c *commands) error {
@@ -33,7 +35,8 @@ var lists = map[string]func(c *commands) error{
 			Name: long("work/"), What: long("what")}}}, nil)
 	},
 	"batches": func(c *commands) error {
-		return c.printBatches([]client.QueueBatch{{Level: "WARN", Job: bat, State: "UpdateReporting", Group: long("group"), Message: long("message"),
+		return c.printBatches([]client.QueueBatch{{Level: "WARN", Job: bat, State: "UpdateReporting",
+			Group: long("group"), Message: long("message"),
 			Children: job.Children{Expected: 123456}}})
 	},
 	"queue": func(c *commands) error {
@@ -41,30 +44,38 @@ var lists = map[string]func(c *commands) error{
 			State: "UpdateReporting", Bytes: 1 << 40}}})
 	},
 	"holds": func(c *commands) error {
-		return c.printHolds(&client.QueueHolds{Holds: []client.QueueHold{{Hold: job.Hold{Scope: job.Scope{Kind: "ingest.job", State: "Storing", Group: "maps"},
-			Who: "an operator", Why: long("why"), Since: time.Now()}}}})
+		scope := job.Scope{Kind: "ingest.job", State: "Storing", Group: "maps"}
+		return c.printHolds(&client.QueueHolds{Holds: []client.QueueHold{{Hold: job.Hold{Scope: scope,
+			Who: "an operator",
+			Why: long("why"), Since: time.Now()}}}})
 	},
 	"locks": func(c *commands) error {
-		return c.printLocks([]client.Lock{{Kind: "object", Name: ark, Holder: bat, State: "left", JobState: "UpdateReporting", Since: time.Now()}})
+		return c.printLocks([]client.Lock{{Kind: "object", Name: ark, Holder: bat, State: "left",
+			JobState: "UpdateReporting", Since: time.Now()}})
 	},
 	"files": func(c *commands) error {
-		return c.printFiles(&client.JobFiles{Files: []client.JobFile{{State: "fetched", Size: 1 << 40, Path: long("producer/"), Type: "image/tiff",
+		return c.printFiles(&client.JobFiles{Files: []client.JobFile{{State: "fetched", Size: 1 << 40,
+			Path: long("producer/"), Type: "image/tiff",
 			From: long("https://"), Digests: map[string]string{"sha256": strings.Repeat("0", 64)}}}})
 	},
 	"storage": func(c *commands) error {
-		return c.printStorage([]client.StorageLocation{{Dir: long("/mnt/"), State: "refused", Profiles: []string{long("a"), long("b")},
+		return c.printStorage([]client.StorageLocation{{Dir: long("/mnt/"), State: "refused",
+			Profiles: []string{long("a"), long("b")},
 			Location: bat, Reason: long("reason")}})
 	},
 	"fixity": func(c *commands) error {
-		return c.writeFixity(client.Fixity{Locations: []client.FixityLocation{{Dir: long("/mnt/"), Oldest: time.Now(), Reason: long("reason"),
-			Check: &client.FixityCheck{Began: time.Now(), Ended: time.Now(), Files: 1 << 30, Bytes: 1 << 50}}}})
+		return c.writeFixity(client.Fixity{Locations: []client.FixityLocation{{Dir: long("/mnt/"), Oldest: time.Now(),
+			Reason: long("reason"),
+			Check:  &client.FixityCheck{Began: time.Now(), Ended: time.Now(), Files: 1 << 30, Bytes: 1 << 50}}}})
 	},
 	"fixity faults": func(c *commands) error {
-		return c.writeFixityFaults([]client.FixityFault{{Kind: "changed", Location: long("/mnt/"), ARK: ark, Version: 12, Path: long("producer/"),
+		return c.writeFixityFaults([]client.FixityFault{{Kind: "changed", Location: long("/mnt/"), ARK: ark,
+			Version: 12, Path: long("producer/"),
 			Since: time.Now(), Job: bat, Detail: long("detail")}})
 	},
 	"profiles": func(c *commands) error {
-		return c.printProfiles([]client.Profile{{ID: "maps", Collection: "maps", Owner: "library", Storage: []string{long("a")},
+		return c.printProfiles([]client.Profile{{ID: "maps", Collection: "maps", Owner: "library",
+			Storage:  []string{long("a")},
 			Webhooks: []string{long("b")}, File: long("/etc/"), Description: long("description")}})
 	},
 }

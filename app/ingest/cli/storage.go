@@ -14,11 +14,12 @@ func (c *commands) storage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "storage",
 		Short: "List the storage locations, their directories and states",
-		Long: `A storage location is a directory with an OCFL storage root. Its file stagepost-location.json says which location it is and which installation
+		Long: `A storage location is a directory with an OCFL storage root. Its file stagepost-location.json identifies the location and the installation that
 owns it. STATE is usable, unused (nothing was stored there yet) or refused: the file is missing, so that its file system is not mounted, or it names another
 location or another installation. Jobs that need a refused location wait, and go on when it is usable.`,
-		Example: "  stagepost ingest storage\n  stagepost ingest storage adopt /mnt/archive --note 'taken over from the old server'",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost ingest storage\n  stagepost ingest storage adopt /mnt/archive --note 'taken over from " +
+			"the old server'",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			all, err := api.StorageLocations(ctx)
 			if err != nil {
@@ -44,7 +45,7 @@ func (c *commands) adoptStorage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adopt DIR --note WHY",
 		Short: "Give a storage location to this installation",
-		Long: `Writes a new identity into the storage location DIR, which is named as in the profile. Use it for a directory that takes the place of another one, or
+		Long: `Writes a new identity into the storage location DIR, which is named as in the profile. Use it for a directory that replaces another one, or
 when another installation that owned it must not write there any more: its jobs wait from then on. Jobs of this server that waited for the location go on.
 
 Objects in it that the inventory does not know stay as they are, and get no new versions. "stagepost ingest inventory rebuild" enters them. The reason stands in the

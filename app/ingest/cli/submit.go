@@ -16,13 +16,14 @@ func (c *commands) submit() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
-		Short: "Hand in a payload for ingest",
-		Long: `Hands in a payload and prints the batch that was made of it. FILE may be - for standard input. When the command returns, the server has the
+		Short: "Submit a payload for ingest",
+		Long: `Submits a payload and prints the batch that was made of it. FILE may be - for standard input. When the command returns, the server has the
 payload on its disk. With --wait it follows the batch; the exit code then is 5 if it failed.
 
 With --key the same submission can be sent again after a broken connection: the second gives the batch that the first made.`,
-		Example: "  stagepost submit map.tif --profile demo --title 'A map' --wait\n  stagepost submit batch.checkm --type batch-manifest --key 2026-05-04/1",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost submit map.tif --profile demo --title 'A map' --wait\n  stagepost submit batch.checkm " +
+			"--type batch-manifest --key 2026-05-04/1",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -70,7 +71,8 @@ With --key the same submission can be sent again after a broken connection: the 
 	f := cmd.Flags()
 	f.IntVar(&priority, "priority", 50, "0 goes first, 99 last")
 	f.BoolVar(&wait, "wait", false, "follow the batch until it has ended")
-	c.Complete(cmd, "type", "file", "container", "object-manifest", "batch-manifest", "container-batch-manifest", "single-file-batch-manifest")
+	c.Complete(cmd, "type", "file", "container", "object-manifest", "batch-manifest", "container-batch-manifest",
+		"single-file-batch-manifest")
 	c.CompleteNames(cmd)
 	return cmd
 }
@@ -82,12 +84,17 @@ func bindSubmission(cmd *cobra.Command, s *client.Submission) {
 		to        *string
 		name, doc string
 	}{
-		{&s.Type, "type", "what it is; found out if not given: file, container, object-manifest, batch-manifest, container-batch-manifest, single-file-batch-manifest"},
-		{&s.Profile, "profile", "the ingest profile"}, {&s.Submitter, "submitter", "who hands it in; defaults to the login name"},
-		{&s.Title, "title", "what it is called"}, {&s.Creator, "creator", "who made it"}, {&s.Date, "date", "when it was made"},
-		{&s.Filename, "filename", "its name; defaults to that of FILE"}, {&s.PrimaryID, "primary-id", "the ARK of the object"},
+		{&s.Type, "type", "what it is; found out if not given: file, container, object-manifest, batch-manifest, " +
+			"container-batch-manifest, single-file-batch-manifest"},
+		{&s.Profile, "profile", "the ingest profile"}, {&s.Submitter, "submitter",
+			"who submits it; defaults to the login name"},
+		{&s.Title, "title", "what it is called"}, {&s.Creator, "creator", "who made it"}, {&s.Date, "date",
+			"when it was made"},
+		{&s.Filename, "filename", "its name; defaults to that of FILE"}, {&s.PrimaryID, "primary-id",
+			"the ARK of the object"},
 		{&s.DigestType, "digest-type", "such as sha256"}, {&s.DigestValue, "digest-value", "of the payload"},
-		{&s.Notification, "notification", "addresses for the report, with commas between"}, {&s.Key, "key", "idempotency key"},
+		{&s.Notification, "notification", "addresses for the report, with commas between"}, {&s.Key, "key",
+			"idempotency key"},
 	} {
 		f.StringVar(text.to, text.name, "", text.doc)
 	}

@@ -25,8 +25,8 @@ type checker struct {
 	open      map[string]*ocfl.Root
 }
 
-// place gives the directory of a storage location.
-func (b *checker) place(dir string) string {
+// dirOf returns the directory of a storage location.
+func (b *checker) dirOf(dir string) string {
 	return location.Path(b.data, dir)
 }
 
@@ -53,8 +53,10 @@ func (b *checker) dirs(ctx context.Context, of *inventory.Inventory) ([]string, 
 	return slices.Compact(dirs), nil
 }
 
-// openAll opens the storage locations. Those that may not be used, each with the reason, are kept apart from those that were never used.
-func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inventory, installation string) (refused map[string]error, err error) {
+// openAll opens the storage locations. Those that may not be used, each with the reason, are kept apart from those that
+// were never used.
+func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inventory,
+	installation string) (refused map[string]error, err error) {
 	b.open, refused = map[string]*ocfl.Root{}, map[string]error{}
 	for _, dir := range dirs {
 		known, used := "", false
@@ -66,9 +68,9 @@ func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inve
 				return refused, err
 			}
 		}
-		_, err := location.Usable(dir, b.place(dir), known, installation)
+		_, err := location.Usable(dir, b.dirOf(dir), known, installation)
 		if errors.Is(err, fs.ErrNotExist) && !used {
-			has, err := location.HasObjects(b.place(dir))
+			has, err := location.HasObjects(b.dirOf(dir))
 			if err == nil && has {
 				err = location.Unnamed(dir)
 			}
@@ -79,7 +81,7 @@ func (b *checker) openAll(ctx context.Context, dirs []string, of *inventory.Inve
 		}
 		var root *ocfl.Root
 		if err == nil {
-			root, err = ocfl.OpenRoot(b.place(dir))
+			root, err = ocfl.OpenRoot(b.dirOf(dir))
 		}
 		if err != nil {
 			refused[dir] = err

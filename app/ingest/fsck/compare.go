@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Comparison is what a comparison of records, inventory and storage locations found. No content of files is read: fixity does that.
+// Comparison is what a comparison of records, inventory and storage locations found. No content of files is read:
+// fixity does that.
 type Comparison struct {
 	Objects  int      `json:"objects"`
 	Versions int      `json:"versions"`
@@ -37,13 +38,16 @@ func (c *Comparison) fault(format string, args ...any) {
 	c.Faults = append(c.Faults, fmt.Sprintf(format, args...))
 }
 
-// Compare compares the records of jobs, the inventory and the storage locations with each other. It changes nothing, and work may go on meanwhile.
-func Compare(ctx context.Context, inv *inventory.Inventory, records Records, profiles profile.Source, dir string) (Comparison, error) {
+// Compare compares the records of jobs, the inventory and the storage locations with each other. It changes nothing,
+// and work may go on meanwhile.
+func Compare(ctx context.Context, inv *inventory.Inventory, records Records, profiles profile.Source,
+	dir string) (Comparison, error) {
 	b := &checker{records: records, inventory: inv, profiles: profiles, data: dir}
 	return b.compare(ctx)
 }
 
-// CompareDir compares them in a data directory that no server works on. An inventory that is refused is the only fault then.
+// CompareDir compares them in a data directory that no server works on. An inventory that is refused is the only fault
+// then.
 func CompareDir(ctx context.Context, o Source) (c Comparison, err error) {
 	if err := o.complete(); err != nil {
 		return c, err
@@ -95,7 +99,7 @@ func (b *checker) compare(ctx context.Context) (c Comparison, err error) {
 	return c, b.compareRecords(ctx, &c)
 }
 
-// compareRecords looks for what the records tell of in the inventory.
+// compareRecords requires that the inventory has what the records name.
 func (b *checker) compareRecords(ctx context.Context, c *Comparison) error {
 	return b.eachRecord(ctx, func(j *job.Job) error {
 		lacks, err := recordLacks(ctx, b.inventory, j)
@@ -106,7 +110,7 @@ func (b *checker) compareRecords(ctx context.Context, c *Comparison) error {
 	})
 }
 
-// compareObjects looks for what the inventory tells of in storage and among the records.
+// compareObjects requires that storage and records have what the inventory names.
 func (b *checker) compareObjects(ctx context.Context, c *Comparison, refused map[string]error) error {
 	for after := ""; ; {
 		page, err := b.inventory.Objects(ctx, inventory.Query{After: after, Limit: 100})
@@ -159,7 +163,8 @@ func (b *checker) lookUp(c *Comparison, o *inventory.Object, refused map[string]
 }
 
 // compareVersion compares a version of the inventory with its record and with what each location has of it.
-func (b *checker) compareVersion(ctx context.Context, c *Comparison, o *inventory.Object, v *inventory.Version, objects map[string]*ocfl.Object) error {
+func (b *checker) compareVersion(ctx context.Context, c *Comparison, o *inventory.Object, v *inventory.Version,
+	objects map[string]*ocfl.Object) error {
 	c.Versions++
 	j, err := b.record(ctx, v.Job)
 	if err != nil {
@@ -171,7 +176,8 @@ func (b *checker) compareVersion(ctx context.Context, c *Comparison, o *inventor
 			return err
 		}
 		if !says {
-			c.fault("the inventory has version %d of %s from job %s, and its record does not say so", v.Number, o.ARK, j.ID)
+			c.fault("the inventory has version %d of %s from job %s, and its record names no such version", v.Number,
+				o.ARK, j.ID)
 		}
 	}
 	files := map[string]inventory.File{}
@@ -196,7 +202,8 @@ func (b *checker) compareVersion(ctx context.Context, c *Comparison, o *inventor
 	return nil
 }
 
-// saysStored tells whether a record says that its job stored a version. A job in Recording, or that failed there, may have entered it already.
+// saysStored reports whether the job of a record stored a version. A job in Recording, or that failed there, may have
+// entered it already.
 func saysStored(j *job.Job, ark string, version int) (bool, error) {
 	data, err := record.DataOf(j)
 	if err != nil {
@@ -208,8 +215,10 @@ func saysStored(j *job.Job, ark string, version int) (bool, error) {
 	return record.IsRecorded(j) || j.State == record.Recording || j.Origin == record.Recording, nil
 }
 
-// compareFiles compares the version in one location with the inventory: who made it, its paths and digests, and whether its files are there in full length.
-func (b *checker) compareFiles(c *Comparison, ark string, v *inventory.Version, p inventory.Place, object *ocfl.Object, files map[string]inventory.File) {
+// compareFiles compares the version in one location with the inventory: who made it, its paths and digests, and whether
+// its files are there in full length.
+func (b *checker) compareFiles(c *Comparison, ark string, v *inventory.Version, p inventory.Place, object *ocfl.Object,
+	files map[string]inventory.File) {
 	block := object.Inventory().Versions[p.Name]
 	if block == nil {
 		c.fault("the storage location %s lacks version %d (%s) of %s", p.Dir, v.Number, p.Name, ark)
@@ -226,7 +235,7 @@ func (b *checker) compareFiles(c *Comparison, ark string, v *inventory.Version, 
 	if len(stored) != len(files) {
 		c.fault("%s of %s in %s has %d files, the inventory has %d", p.Name, ark, p.Dir, len(stored), len(files))
 	}
-	home := filepath.Join(b.place(p.Dir), filepath.FromSlash(object.Dir()))
+	home := filepath.Join(b.dirOf(p.Dir), filepath.FromSlash(object.Dir()))
 	for _, f := range stored {
 		want, known := files[f.Path]
 		if !known || !strings.EqualFold(want.SHA512, f.Digest) {
@@ -240,12 +249,14 @@ func (b *checker) compareFiles(c *Comparison, ark string, v *inventory.Version, 
 		case err != nil:
 			c.fault("%s of %s in %s: %v", p.Name, ark, p.Dir, err)
 		case info.Size() != want.Size:
-			c.fault("%s of %s in %s: the file %s has %d bytes, the inventory says %d", p.Name, ark, p.Dir, f.Path, info.Size(), want.Size)
+			c.fault("%s of %s in %s: the file %s has %d bytes, in the inventory %d", p.Name, ark, p.Dir, f.Path,
+				info.Size(), want.Size)
 		}
 	}
 }
 
-// jobOf is the job of a version as the inventory names it: its key in storage, or a name of its own for a version that no job of ours made.
+// jobOf is the job of a version as the inventory names it: its key in storage, or a name of its own for a version that
+// no job of ours made.
 func jobOf(ark, name, key string) string {
 	if key == "" {
 		return "ocfl:" + ark + "/" + name
@@ -253,9 +264,10 @@ func jobOf(ark, name, key string) string {
 	return key
 }
 
-// compareLocation looks for versions that the inventory does not know. Those of jobs that have not recorded them are none: the job does, or has failed.
+// compareLocation finds versions that the inventory lacks, except those of jobs that have not reached Recording or
+// failed.
 func (b *checker) compareLocation(ctx context.Context, c *Comparison, dir string) error {
-	return location.EachObject(ctx, b.place(dir), func(home string) error {
+	return location.EachObject(ctx, b.dirOf(dir), func(home string) error {
 		ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 		if err != nil {
 			c.fault("the storage location %s: the inventory of %s cannot be read: %v", dir, home, err)
@@ -284,7 +296,8 @@ func (b *checker) compareLocation(ctx context.Context, c *Comparison, dir string
 				return err
 			}
 			if j == nil || record.IsRecorded(j) {
-				c.fault("the storage location %s has %s of %s, %s, and the inventory does not know it", dir, name, ark, location.MadeBy(key))
+				c.fault("the storage location %s has %s of %s, %s, and the inventory does not know it", dir, name, ark,
+					location.MadeBy(key))
 			}
 		}
 		return nil

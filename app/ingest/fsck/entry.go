@@ -25,8 +25,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// entry makes the entry of a stored version: of the files that Stagepost added to it, and of the record of its job, if there is one still.
-func (r *rebuilding) entry(object *ocfl.Object, ark, name string, j *job.Job) (e inventory.Entry, minted bool, err error) {
+// entry makes the entry of a stored version: of the files that Stagepost added to it, and of the record of its job, if
+// there is one still.
+func (r *rebuilding) entry(object *ocfl.Object, ark, name string, j *job.Job) (e inventory.Entry, minted bool,
+	err error) {
 	block := object.Inventory().Versions[name]
 	e.ARK, e.Job = ark, jobOf(ark, name, block.Key())
 	if e.Version, err = location.Number(name); err != nil {
@@ -109,14 +111,16 @@ func factsOf(object *ocfl.Object, version string) map[string]string {
 	return facts
 }
 
-// summed is what reading a file gives that storage does not say.
+// summed is what only reading a file gives.
 type summed struct {
 	size   int64
 	sha256 string
 }
 
-// files gives the files of a stored version for the inventory. Each content is read once for an object and held against its digest.
-func (r *rebuilding) files(ctx context.Context, object *ocfl.Object, version, dir string, sums map[string]summed) iter.Seq2[inventory.File, error] {
+// files gives the files of a stored version for the inventory. Each content is read once for an object and held against
+// its digest.
+func (r *rebuilding) files(ctx context.Context, object *ocfl.Object, version, dir string,
+	sums map[string]summed) iter.Seq2[inventory.File, error] {
 	return func(yield func(inventory.File, error) bool) {
 		stored, err := object.Files(version)
 		if err != nil {
@@ -132,7 +136,8 @@ func (r *rebuilding) files(ctx context.Context, object *ocfl.Object, version, di
 				}
 				sums[s.Digest] = sum
 			}
-			f := inventory.File{Path: s.Path, Size: sum.size, SHA256: sum.sha256, SHA512: strings.ToLower(s.Digest), MIME: mime.TypeByExtension(path.Ext(s.Path))}
+			f := inventory.File{Path: s.Path, Size: sum.size, SHA256: sum.sha256, SHA512: strings.ToLower(s.Digest),
+				MIME: mime.TypeByExtension(path.Ext(s.Path))}
 			if !yield(f, nil) {
 				return
 			}
@@ -141,7 +146,8 @@ func (r *rebuilding) files(ctx context.Context, object *ocfl.Object, version, di
 }
 
 // sum reads a stored file. A damaged one is reported and entered with the digest that it should have.
-func (r *rebuilding) sum(ctx context.Context, object *ocfl.Object, version, dir string, s ocfl.StoredFile) (got summed, err error) {
+func (r *rebuilding) sum(ctx context.Context, object *ocfl.Object, version, dir string, s ocfl.StoredFile) (got summed,
+	err error) {
 	in, err := object.Open(version, s.Path)
 	if err != nil {
 		r.fault("the storage location %s: %s of %s: %v", dir, s.Path, object.Inventory().ID, err)
@@ -157,8 +163,10 @@ func (r *rebuilding) sum(ctx context.Context, object *ocfl.Object, version, dir 
 		r.fault("the storage location %s: %s of %s: %v", dir, s.Path, object.Inventory().ID, err)
 		return got, nil
 	}
-	if algorithm := object.Inventory().DigestAlgorithm; algorithm == ocfl.SHA512 && !strings.EqualFold(hex.EncodeToString(long.Sum(nil)), s.Digest) {
-		r.fault("the storage location %s: the content of %s of %s is not what its digest says", dir, s.Path, object.Inventory().ID)
+	if algorithm := object.Inventory().DigestAlgorithm; algorithm == ocfl.SHA512 &&
+		!strings.EqualFold(hex.EncodeToString(long.Sum(nil)), s.Digest) {
+		r.fault("the storage location %s: the content of %s of %s does not match its digest", dir, s.Path,
+			object.Inventory().ID)
 		return got, nil
 	}
 	got.sha256 = hex.EncodeToString(short.Sum(nil))

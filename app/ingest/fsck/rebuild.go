@@ -19,11 +19,12 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Rebuild says how an inventory is made anew.
+// Rebuild defines how an inventory is rebuilt.
 type Rebuild struct {
-	Source                                      // of what the inventory is made; Installation and Records must be given
-	Skip     []string                           // storage locations that are lost: what only they had is left out
-	Adopt    []string                           // storage locations that are given to this installation, also those of another one
+	Source          // of what the inventory is made; Installation and Records must be given
+	Skip   []string // storage locations that are lost: what only they had is left out
+	// storage locations that are given to this installation, also those of another one
+	Adopt    []string
 	Actor    string                             // who adopts
 	Note     string                             // why
 	Progress func(objects int, location string) // called after each object; defaults to none
@@ -35,7 +36,7 @@ type Rebuilt struct {
 	Objects   int      `json:"objects"`
 	Versions  int      `json:"versions"`
 	Names     int      `json:"names"`          // jobs that have an identifier
-	Lost      int      `json:"lost"`           // versions that a record tells of and no location has
+	Lost      int      `json:"lost"`           // versions that a record names and no location has
 	Faults    []string `json:"faults"`         // what could not be entered, or is damaged
 	Kept      string   `json:"kept,omitempty"` // the file of the inventory that was there before
 }
@@ -43,10 +44,10 @@ type Rebuilt struct {
 // RebuiltName is the name of the new inventory until it is whole.
 const RebuiltName = "inventory-rebuilt.db"
 
-// RebuildInventory makes the inventory of a data directory anew of what the storage locations have (OCFL, and the files that Stagepost added to each
-// version) and of the records of jobs. No server may work on the directory. Every stored byte is read. The old inventory is kept under another name, and the
-// new one takes its place when it is whole and on disk: after a crash at any time, the server refuses to start or has a whole inventory, and the call may be
-// repeated.
+// RebuildInventory makes the inventory of a data directory anew of what the storage locations have (OCFL, and the files
+// that Stagepost added to each version) and of the records of jobs. No server may work on the directory. Every stored
+// byte is read. The old inventory is kept under another name, and the new one replaces it when it is complete and on
+// disk: after a crash at any time, the server refuses to start or has a whole inventory, and the call may be repeated.
 func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error) {
 	if err := in.complete(); err != nil {
 		return done, err
@@ -61,7 +62,8 @@ func RebuildInventory(ctx context.Context, in Rebuild) (done Rebuilt, err error)
 	if err != nil {
 		return done, errors.Join(err, closeOld(old))
 	}
-	r := &rebuilding{Rebuild: in, done: &done, checker: checker{records: in.Records, inventory: inv, profiles: in.Profiles, data: in.Dir}}
+	r := &rebuilding{Rebuild: in, done: &done,
+		checker: checker{records: in.Records, inventory: inv, profiles: in.Profiles, data: in.Dir}}
 	err = r.run(ctx, old)
 	if err == nil {
 		err = inv.Continue(ctx, in.path())
@@ -106,8 +108,8 @@ func removeInventory(path string) error {
 	return nil
 }
 
-// replaceInventory puts the new inventory in the place of the old one, which it keeps with its log. Until the new one is there, the file beside it lets the
-// server refuse to start.
+// replaceInventory replaces the old inventory, which it keeps with its log. Until the new one is there, the file beside
+// it lets the server refuse to start.
 func replaceInventory(o *Source) (kept string, err error) {
 	path, fresh := o.path(), filepath.Join(o.Dir, RebuiltName)
 	installation, sequence, _, err := inventory.ReadHead(fresh)
@@ -117,7 +119,8 @@ func replaceInventory(o *Source) (kept string, err error) {
 	if err := durable.Sync(fresh); err != nil {
 		return "", err
 	}
-	if _, err := os.Stat(inventory.HeadPath(path)); errors.Is(err, fs.ErrNotExist) { // nothing says yet that there is to be an inventory
+	// no file requires an inventory yet
+	if _, err := os.Stat(inventory.HeadPath(path)); errors.Is(err, fs.ErrNotExist) {
 		if err := inventory.WriteHead(path, installation, sequence); err != nil {
 			return "", err
 		}
@@ -162,7 +165,7 @@ func (r *rebuilding) run(ctx context.Context, old *inventory.Inventory) error {
 	}
 	r.done.Locations = r.inOrder()
 	for _, dir := range r.done.Locations {
-		err := location.EachObject(ctx, r.place(dir), func(home string) error { return r.object(ctx, dir, home) })
+		err := location.EachObject(ctx, r.dirOf(dir), func(home string) error { return r.object(ctx, dir, home) })
 		if err != nil {
 			return fmt.Errorf("storage location %s: %w", dir, err)
 		}
@@ -170,7 +173,8 @@ func (r *rebuilding) run(ctx context.Context, old *inventory.Inventory) error {
 	return r.names(ctx)
 }
 
-// locations opens all storage locations that profiles, records or the old inventory name. One that is refused ends the run unless it is skipped.
+// locations opens all storage locations that profiles, records or the old inventory name. One that is refused ends the
+// run unless it is skipped.
 func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) error {
 	dirs, err := r.dirs(ctx, old)
 	if err != nil {
@@ -196,9 +200,10 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 	dirs = slices.DeleteFunc(slices.Compact(dirs), func(dir string) bool { return slices.Contains(r.Skip, dir) })
 	for _, dir := range r.Adopt {
 		if !slices.Contains(dirs, dir) {
-			return job.Errorf(job.NotFound, "rebuild", "", "no profile, record or inventory names the storage location %q", dir)
+			return job.Errorf(job.NotFound, "rebuild", "",
+				"no profile, record or inventory names the storage location %q", dir)
 		}
-		if err := location.Adopt(r.place(dir), r.Installation, r.Actor, r.Note, time.Now()); err != nil {
+		if err := location.Adopt(r.dirOf(dir), r.Installation, r.Actor, r.Note, time.Now()); err != nil {
 			return fmt.Errorf("storage location %s: %w", dir, err)
 		}
 	}
@@ -209,19 +214,21 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 	for _, dir := range dirs {
 		why := refused[dir]
 		if why == nil && r.open[dir] == nil && named[dir] {
-			why = fmt.Errorf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name, r.place(dir))
+			why = fmt.Errorf("the storage location %s is not mounted: %s is missing in %s", dir, location.Name,
+				r.dirOf(dir))
 		}
 		var e *location.Refusal
 		if errors.As(why, &e) {
 			why = errors.New(e.Sentence)
 		}
 		if why != nil {
-			return job.Errorf(job.Refused, "rebuild", "", "%w; mount it and repeat the command; if it is lost, add: --skip %q; "+
-				"if it is to belong to this installation, add: --adopt %q --note REASON", why, dir, dir)
+			return job.Errorf(job.Refused, "rebuild", "",
+				"%w; mount it and repeat the command; if it is lost, add: --skip %q; "+
+					"if it is to belong to this installation, add: --adopt %q --note REASON", why, dir, dir)
 		}
 	}
 	for _, dir := range r.inOrder() {
-		id, err := location.Read(r.place(dir))
+		id, err := location.Read(r.dirOf(dir))
 		if err == nil {
 			err = r.inventory.EnterLocation(ctx, dir, id.Location, id.Since)
 		}
@@ -232,8 +239,8 @@ func (r *rebuilding) locations(ctx context.Context, old *inventory.Inventory) er
 	return nil
 }
 
-// object enters an object with all versions, unless an earlier location had it. Locations that have fewer versions have what they have; what contradicts
-// the location with most is left out and reported.
+// object enters an object with all versions, unless an earlier location had it. Locations that have fewer versions have
+// what they have; what contradicts the location with most is left out and reported.
 func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 	ark, err := location.ObjectID(filepath.Join(home, "inventory.json"))
 	if err != nil {
@@ -278,7 +285,8 @@ func (r *rebuilding) object(ctx context.Context, dir, home string) error {
 }
 
 // version enters one version, unless its job is there and has not recorded it: it will, or has failed.
-func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead string, copies map[string]*ocfl.Object, sizes map[string]summed) error {
+func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead string, copies map[string]*ocfl.Object,
+	sizes map[string]summed) error {
 	object := copies[lead]
 	block := object.Inventory().Versions[name]
 	j, err := r.record(ctx, block.Key())
@@ -296,7 +304,8 @@ func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead 
 		}
 		there := other.Versions()[i]
 		if !sameState(object, name, other, there) {
-			r.fault("the storage locations disagree about %s: %s of %s is not %s of %s, which was entered", ark, there, d, name, lead)
+			r.fault("the storage locations disagree about %s: %s of %s is not %s of %s, which was entered", ark, there,
+				d, name, lead)
 			continue
 		}
 		e.Places = append(e.Places, inventory.Place{Dir: d, Name: there})
@@ -314,17 +323,21 @@ func (r *rebuilding) version(ctx context.Context, ark string, i int, name, lead 
 	return nil
 }
 
-// sameState tells whether two locations have the same version: made by the same job, with the same files.
+// sameState reports whether two locations have the same version: made by the same job, with the same files.
 func sameState(a *ocfl.Object, version string, b *ocfl.Object, other string) bool {
 	if location.Mark(a, version) != location.Mark(b, other) {
 		return false
 	}
 	x, err := a.Files(version)
 	y, err2 := b.Files(other)
-	return err == nil && err2 == nil && slices.EqualFunc(x, y, func(f, g ocfl.StoredFile) bool { return f.Path == g.Path && strings.EqualFold(f.Digest, g.Digest) })
+	return err == nil && err2 == nil &&
+		slices.EqualFunc(x, y, func(f, g ocfl.StoredFile) bool {
+			return f.Path == g.Path &&
+				strings.EqualFold(f.Digest, g.Digest)
+		})
 }
 
-// names enters the identifiers of jobs that stored nothing, and the versions that the records tell of and storage lacks.
+// names enters the identifiers of jobs that stored nothing, and the versions that the records name and storage lacks.
 func (r *rebuilding) names(ctx context.Context) error {
 	err := r.eachRecord(ctx, func(j *job.Job) error {
 		data, err := record.DataOf(j)
@@ -336,7 +349,8 @@ func (r *rebuilding) names(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.inventory.EnterName(ctx, string(j.ID), ark, owner, data.Identity.Minted, data.Identity.LocalIDs); err != nil || !record.IsRecorded(j) {
+		if err := r.inventory.EnterName(ctx, string(j.ID), ark, owner, data.Identity.Minted,
+			data.Identity.LocalIDs); err != nil || !record.IsRecorded(j) {
 			return err
 		}
 		if _, _, err := r.inventory.VersionOf(ctx, string(j.ID)); !errors.Is(err, inventory.ErrNotFound) {
@@ -353,7 +367,7 @@ func (r *rebuilding) names(ctx context.Context) error {
 	return err
 }
 
-// ownerOf gives the owner of an object that a job was named for: as the object says, else as the job's profile does.
+// ownerOf returns the owner of an object that a job was named for: that in the object, else that of the job's profile.
 func (r *rebuilding) ownerOf(ctx context.Context, j *job.Job, ark string) (string, error) {
 	known, err := r.inventory.Objects(ctx, inventory.Query{ARK: ark})
 	if err != nil {

@@ -44,11 +44,12 @@ func (o *Source) complete() error {
 // InventoryName is the name of the inventory in the data directory.
 const InventoryName = "inventory.db"
 
-// newestRecords is how many ended jobs, and how many open ones, are compared with the inventory when the application starts.
+// newestRecords is how many ended jobs, and how many open ones, are compared with the inventory when the application
+// starts.
 const newestRecords = 1000
 
-// OpenInventory opens the inventory of a data directory. One that is not what was written last is refused: a new identifier could be that of a stored
-// object, and a new version could begin another object.
+// OpenInventory opens the inventory of a data directory. One that is not what was written last is refused: a new
+// identifier could be that of a stored object, and a new version could begin another object.
 func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error) {
 	path := o.path()
 	inv, err := inventory.Open(ctx, path, o.Installation)
@@ -57,17 +58,19 @@ func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error
 			err = errors.Join(fmt.Errorf("inventory %s: %w", path, err), inv.Close())
 		}
 	}
-	for _, lost := range []error{inventory.ErrMissing, inventory.ErrEmpty, inventory.ErrOlder, inventory.ErrForeign, inventory.ErrDamaged} {
+	for _, lost := range []error{inventory.ErrMissing, inventory.ErrEmpty, inventory.ErrOlder, inventory.ErrForeign,
+		inventory.ErrDamaged} {
 		if errors.Is(err, lost) {
-			return nil, job.Errorf(job.Internal, "open", "", "%w; put the inventory back from the backup that stagepost.db is from, or make it anew of what is stored: "+
+			return nil, job.Errorf(job.Internal, "open", "", "%w; put the inventory back from the backup that "+
+				"stagepost.db is from, or make it anew of what is stored: "+
 				"stagepost ingest inventory rebuild --data %q", err, o.Dir)
 		}
 	}
 	return inv, err
 }
 
-// compareNewest looks for what the newest jobs entered. It finds an inventory that was copied without its log, or is from another time than the records;
-// fsck compares all.
+// compareNewest requires what the newest jobs entered. It finds an inventory that was copied without its log, or is
+// from another time than the records; fsck compares all.
 func compareNewest(ctx context.Context, inv *inventory.Inventory, records Records) error {
 	open := false
 	for _, q := range []job.Query{
@@ -91,7 +94,7 @@ func compareNewest(ctx context.Context, inv *inventory.Inventory, records Record
 	return nil
 }
 
-// recordLacks says what the inventory lacks of what a job entered by its record, "" if nothing.
+// recordLacks names what the inventory lacks of what a job entered by its record; "" if nothing.
 func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (string, error) {
 	data, err := record.DataOf(j)
 	if err != nil || data.Identity == nil {
@@ -118,7 +121,8 @@ func recordLacks(ctx context.Context, inv *inventory.Inventory, j *job.Job) (str
 		return fmt.Sprintf("version %d of %s, which job %s stored", data.Version, ark, j.ID), nil
 	}
 	if err == nil && (has != ark || version != data.Version) {
-		return fmt.Sprintf("version %d of %s, which job %s stored (it has version %d of %s)", data.Version, ark, j.ID, version, has), nil
+		return fmt.Sprintf("version %d of %s, which job %s stored (it has version %d of %s)", data.Version, ark, j.ID,
+			version, has), nil
 	}
 	return "", err
 }

@@ -48,8 +48,10 @@ func (s *Handlers) requestAccess(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	st, err := app.Request(r.Context(), access.Request{
-		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files, Format: asked.Format, Name: asked.Name,
-		Requester: asked.Requester, Key: asked.Key, User: server.UserOf(r.Context()), Token: server.TokenOf(r.Context()),
+		Object: asked.Object, LocalID: asked.LocalID, Owner: asked.Owner, Version: asked.Version, Files: asked.Files,
+		Format: asked.Format, Name: asked.Name,
+		Requester: asked.Requester, Key: asked.Key, User: server.UserOf(r.Context()),
+		Token: server.TokenOf(r.Context()),
 	})
 	if err != nil {
 		return err
@@ -76,16 +78,19 @@ func (s *Handlers) accessStatus(w http.ResponseWriter, r *http.Request) error {
 	return server.Reply(w, viewAccess(&st))
 }
 
-// retryAfter is when a package that is not ready may be looked for again, in seconds.
+// retryAfter is after how many seconds a client may ask again for a package that is not ready.
 const retryAfter = "5"
 
 func viewAccess(st *access.Status) api.Access {
 	self := "/api/v1/access/" + st.Token
 	return api.Access{
-		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause, Object: st.Object, Version: st.Version,
-		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag, Queue: st.Queue, Place: st.Place, Done: st.Done,
+		Token: st.Token, Job: st.Job, State: st.State, Status: st.Code, Message: st.Message, Cause: st.Cause,
+		Object: st.Object, Version: st.Version,
+		Format: st.Format, File: st.File, Files: st.Files, Bytes: st.Bytes, Size: st.Size, ETag: st.ETag,
+		Queue: st.Queue, Place: st.Place, Done: st.Done,
 		Requested: st.Requested, Ready: st.Ready, Expires: st.Expires, Damaged: st.Damaged,
-		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/v1/jobs/" + url.PathEscape(string(st.Job))},
+		Links: map[string]string{"self": self, "content": self + "/content", "job": "/api/v1/jobs/" +
+			url.PathEscape(string(st.Job))},
 	}
 }
 
@@ -106,7 +111,7 @@ func (s *Handlers) accessContent(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer func() {
-		if err := p.Close(); err != nil { // too late to tell the reader
+		if err := p.Close(); err != nil { // too late for the reader
 			s.Log.Error("a package was not closed", "package", p.File, "error", err)
 		}
 	}()

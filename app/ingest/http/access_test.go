@@ -47,7 +47,8 @@ func (h *holdings) put(t *testing.T, name, text string) {
 	}
 	s256, s512 := sha256.Sum256([]byte(text)), sha512.Sum512([]byte(text))
 	h.files = append(h.files, ingest.StoredFile{
-		Path: "producer/" + name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]), SHA512: hex.EncodeToString(s512[:]),
+		Path: "producer/" + name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]),
+		SHA512: hex.EncodeToString(s512[:]),
 	})
 }
 
@@ -55,7 +56,8 @@ func (h *holdings) Objects(_ context.Context, q ingest.ObjectQuery) ([]ingest.Ob
 	if q.ARK != vault {
 		return nil, nil
 	}
-	v := ingest.Version{Number: 1, Files: len(h.files), Created: time.Date(2024, 5, 4, 3, 2, 1, 0, time.UTC), Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
+	v := ingest.Version{Number: 1, Files: len(h.files), Created: time.Date(2024, 5, 4, 3, 2, 1, 0, time.UTC),
+		Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
 	for _, f := range h.files {
 		v.Bytes += f.Size
 	}
@@ -85,7 +87,7 @@ func (h *holdings) OpenContent(_, path string) (*os.File, error) {
 	return os.Open(filepath.Join(h.dir, path))
 }
 
-// desk is a server that gives packages of a vault. Its engine does not run until it is told to.
+// desk is a server that gives packages of a vault. Its engine does not run until the test starts it.
 type desk struct {
 	*servertest.Harness
 	holdings *holdings
@@ -150,26 +152,29 @@ func (d *desk) get(method, token string, header ...string) (*http.Response, stri
 // TestAccess goes the way of a request: queued, refused while it is not ready, fetched whole and in parts, gone.
 func TestAccess(t *testing.T) {
 	d := openDesk(t)
-	answer, text := d.Ask(d.Request(http.MethodPost, "/api/v1/access", `{"object":"`+vault+`","format":"bag-zip","name":"Karte 1 – groß"}`))
+	answer, text := d.Ask(d.Request(http.MethodPost, "/api/v1/access",
+		`{"object":"`+vault+`","format":"bag-zip","name":"Karte 1 – groß"}`))
 	var a client.Access
 	if err := json.Unmarshal([]byte(text), &a); err != nil || answer.StatusCode != http.StatusAccepted {
 		t.Fatalf("%s: %s, %v", answer.Status, text, err)
 	}
-	if a.Status != 201 || a.State != "Pending" || a.Place != 1 || answer.Header.Get("Location") != "/api/v1/access/"+a.Token || a.Links["content"] == "" {
+	if a.Status != 201 || a.State != "Pending" || a.Place != 1 ||
+		answer.Header.Get("Location") != "/api/v1/access/"+a.Token || a.Links["content"] == "" {
 		t.Errorf("got %+v", a)
 	}
 	servertest.CheckHeaders(t, answer)
 	refused := d.Request(http.MethodGet, a.Links["content"], "")
 	d.Problem(refused, http.StatusConflict, job.Refused)
 	if answer, _ := d.get(http.MethodGet, a.Token); answer.Header.Get("Retry-After") == "" {
-		t.Error("it does not say when to come again")
+		t.Error("there is no Retry-After")
 	}
 	d.Run()
 	a = d.ready(client.AccessRequest{Format: "bag-zip", Name: "Karte 1 – groß"})
 	answer, whole := d.get(http.MethodGet, a.Token)
 	servertest.CheckHeaders(t, answer)
 	for name, want := range map[string]string{
-		"Content-Type": "application/zip", "ETag": a.ETag, "Accept-Ranges": "bytes", "Content-Length": fmt.Sprint(a.Size),
+		"Content-Type": "application/zip", "ETag": a.ETag, "Accept-Ranges": "bytes",
+		"Content-Length":      fmt.Sprint(a.Size),
 		"Last-Modified":       "Sat, 04 May 2024 03:02:01 GMT",
 		"Content-Disposition": `attachment; filename="Karte 1 _ gro_.zip"; filename*=UTF-8''Karte%201%20%E2%80%93%20gro%C3%9F.zip`,
 	} {
@@ -177,7 +182,8 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	if _, parameters, err := mime.ParseMediaType(answer.Header.Get("Content-Disposition")); err != nil || parameters["filename"] == "" {
+	if _, parameters, err := mime.ParseMediaType(answer.Header.Get("Content-Disposition")); err != nil ||
+		parameters["filename"] == "" {
 		t.Errorf("got %v, %v", parameters, err)
 	}
 	if int64(len(whole)) != a.Size {
@@ -204,11 +210,13 @@ func TestAccess(t *testing.T) {
 	} {
 		answer, text := d.get(c.method, a.Token, c.header...)
 		if answer.StatusCode != c.status || text != c.want {
-			t.Errorf("%s %v: got %s and %d bytes, want %d and %d", c.method, c.header, answer.Status, len(text), c.status, len(c.want))
+			t.Errorf("%s %v: got %s and %d bytes, want %d and %d", c.method, c.header, answer.Status, len(text),
+				c.status, len(c.want))
 		}
 	}
 	answer, text = d.get(http.MethodGet, a.Token, "Range", "bytes=0-9,20-29")
-	if answer.StatusCode != 206 || !strings.HasPrefix(answer.Header.Get("Content-Type"), "multipart/byteranges") || !strings.Contains(text, whole[20:30]) {
+	if answer.StatusCode != 206 || !strings.HasPrefix(answer.Header.Get("Content-Type"), "multipart/byteranges") ||
+		!strings.Contains(text, whole[20:30]) {
 		t.Errorf("two ranges: got %s", answer.Status)
 	}
 	for header, status := range map[[2]string]int{{"Range", "bytes=99999999-"}: 416, {"If-Match", `"another"`}: 412} {
@@ -287,8 +295,9 @@ func TestAccessInPieces(t *testing.T) {
 	}
 }
 
-// TestAccessToChangedContent: what can be noticed before an answer begins is a problem that names the file; what shows in the middle breaks the
-// connection, and who asks for the rest is told why. The control is the untouched content.
+// TestAccessToChangedContent: what can be noticed before an answer begins is a problem that names the file; what shows
+// in the middle breaks the connection, and a request for the rest is refused with the reason. The control is the
+// untouched content.
 func TestAccessToChangedContent(t *testing.T) {
 	d := openDesk(t)
 	d.Run()
@@ -312,7 +321,8 @@ func TestAccessToChangedContent(t *testing.T) {
 		}
 		got, err := io.ReadAll(answer.Body)
 		_ = answer.Body.Close()
-		if answer.StatusCode != http.StatusOK || err == nil || len(got) >= len(whole) || !strings.HasPrefix(whole, string(got[:300_000])) {
+		if answer.StatusCode != http.StatusOK || err == nil || len(got) >= len(whole) ||
+			!strings.HasPrefix(whole, string(got[:300_000])) {
 			t.Errorf("got %s, %d bytes, %v", answer.Status, len(got), err)
 		}
 	}
@@ -339,8 +349,8 @@ func TestAccessToChangedContent(t *testing.T) {
 	}
 }
 
-// TestSeveralRanges of content that changed break the connection, as one does. The control is the untouched content; readers who go away in the middle
-// do no harm.
+// TestSeveralRanges of content that changed break the connection, as one does. The control is the untouched content;
+// readers who go away in the middle do no harm.
 func TestSeveralRanges(t *testing.T) {
 	d := openDesk(t)
 	d.Run()
@@ -358,7 +368,8 @@ func TestSeveralRanges(t *testing.T) {
 		_ = answer.Body.Close()
 	}
 	for text, whole := range map[string]bool{"alpha ": true, "other ": false} {
-		if err := os.WriteFile(filepath.Join(d.holdings.dir, "a.txt"), []byte(strings.Repeat(text, 50_000)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(d.holdings.dir, "a.txt"), []byte(strings.Repeat(text, 50_000)),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := get()
@@ -372,7 +383,7 @@ func TestSeveralRanges(t *testing.T) {
 	}
 }
 
-// TestFailedPackage says why there is none, and not to come again for it.
+// TestFailedPackage answers why there is none, without Retry-After.
 func TestFailedPackage(t *testing.T) {
 	d := openDesk(t)
 	if err := os.Remove(filepath.Join(d.holdings.dir, "a.txt")); err != nil {
@@ -383,23 +394,25 @@ func TestFailedPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer, _ := d.get(http.MethodGet, a.Token); answer.Header.Get("Retry-After") == "" {
-		t.Error("the control: it does not say when to come again")
+		t.Error("the control: there is no Retry-After")
 	}
 	d.Run()
 	if _, err := d.Await(t.Context(), a.Job, func(j *job.Job) bool { return j.Ended }); err != nil {
 		t.Fatal(err)
 	}
 	answer, text := d.get(http.MethodGet, a.Token)
-	if answer.StatusCode != http.StatusConflict || answer.Header.Get("Retry-After") != "" || !strings.Contains(text, "producer/a.txt") {
+	if answer.StatusCode != http.StatusConflict || answer.Header.Get("Retry-After") != "" ||
+		!strings.Contains(text, "producer/a.txt") {
 		t.Errorf("got %s, Retry-After %q: %s", answer.Status, answer.Header.Get("Retry-After"), text)
 	}
 }
 
-// TestSlowDownload: a reader that takes longer than answers usually may gets its package; one that hangs is cut off. The control is a handler that does
-// not ask for more time.
+// TestSlowDownload: a reader that takes longer than answers usually may gets its package; one that hangs is cut off.
+// The control is a handler that does not ask for more time.
 func TestSlowDownload(t *testing.T) {
 	d := openDesk(t)
-	d.holdings.put(t, "c.txt", strings.Repeat("gamma ", 2_000_000)) // more than the kernel takes for a reader who does not read
+	// more than the kernel takes for a reader who does not read
+	d.holdings.put(t, "c.txt", strings.Repeat("gamma ", 2_000_000))
 	d.Run()
 	a := d.ready(client.AccessRequest{})
 	mux := http.NewServeMux()

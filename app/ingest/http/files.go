@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// Sight shows what ingest has of a job beside its record, and what belongs to no job. *ingest.App has it.
-type Sight interface {
+// Details are what ingest has of a job beside its record, and what belongs to no job. *ingest.App implements it.
+type Details interface {
 	// Manifest opens the manifest of a job or batch as it was received.
 	Manifest(ctx context.Context, id job.ID) (io.ReadCloser, error)
 	JobFiles(ctx context.Context, id job.ID, after string, limit int) (ingest.JobFiles, error)
@@ -33,12 +33,12 @@ type Sight interface {
 	CheckFixity(ctx context.Context, dir, actor, note string) error
 }
 
-// sight gives who shows the files of ingest.
-func (s *Handlers) sight() (Sight, error) {
-	if s.Options.Sight == nil {
+// details returns the details, or an error without ingest.
+func (s *Handlers) details() (Details, error) {
+	if s.Options.Details == nil {
 		return nil, problem.Absent("ingest", "this server has no ingest", "module ingest")
 	}
-	return s.Options.Sight, nil
+	return s.Options.Details, nil
 }
 
 // manifest streams a manifest. It is hostile text: the headers keep a browser from taking it for anything else.
@@ -46,7 +46,7 @@ func (s *Handlers) manifest(w http.ResponseWriter, r *http.Request) (err error) 
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,8 @@ func (s *Handlers) manifest(w http.ResponseWriter, r *http.Request) (err error) 
 		}
 		if err != nil {
 			s.Log.Error("manifest", "job", server.JobID(r), "error", err)
-			panic(http.ErrAbortHandler) // the status is sent: only a broken connection says that this is not all
+			// the status is sent: only a broken connection shows that the answer is incomplete
+			panic(http.ErrAbortHandler)
 		}
 	}
 }
@@ -79,7 +80,7 @@ func (s *Handlers) jobFiles(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ func (s *Handlers) metadata(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (s *Handlers) submission(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}

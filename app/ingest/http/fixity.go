@@ -12,7 +12,7 @@ func (s *Handlers) fixity(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (s *Handlers) checkFixity(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package ingesthttp serves ingest over HTTP: submissions, objects, profiles, notifications, packages, checks of what is stored, and the
-// page of a batch.
+// Package ingesthttp serves ingest over HTTP: submissions, objects, profiles, notifications, packages, checks of what
+// is stored, and the page of a batch.
 package ingesthttp
 
 import (
@@ -12,7 +12,7 @@ import (
 // Options of the routes. An application that is nil refuses its requests.
 type Options struct {
 	Ingest   Ingest
-	Sight    Sight // files, metadata, orphaned files, storage locations and fixity checks
+	Details  Details // files, metadata, orphaned files, storage locations and fixity checks
 	Profiles Profiles
 	Hooks    Hooks // notifications
 	Access   Access
@@ -29,8 +29,8 @@ type Handlers struct {
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
 	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth}
-	if o.Sight != nil {
-		part.Named = o.Sight.Named
+	if o.Details != nil {
+		part.Named = o.Details.Named
 	}
 	return part
 }

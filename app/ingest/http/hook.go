@@ -20,7 +20,7 @@ type Hooks interface {
 	Ping(ctx context.Context, profile, hook, actor, note string) ([]ingest.Ping, error)
 }
 
-func (s *Handlers) hookKeeper() (Hooks, error) {
+func (s *Handlers) hookLog() (Hooks, error) {
 	if s.Options.Hooks == nil {
 		return nil, problem.Absent("ingest", "this server sends no notifications", "module ingest")
 	}
@@ -30,12 +30,13 @@ func (s *Handlers) hookKeeper() (Hooks, error) {
 // hooks answers with the shape of api.Hooks.
 func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
-	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")), Status: p.Choice("status", ingest.HookPending, ingest.HookDelivered, ingest.HookGivenUp)}
+	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")),
+		Status: p.Choice("status", ingest.HookPending, ingest.HookDelivered, ingest.HookGivenUp)}
 	q.Before, q.Limit = p.PageFrom() // the newest come first
 	if err := p.Err(); err != nil {
 		return err
 	}
-	k, err := s.hookKeeper()
+	k, err := s.hookLog()
 	if err != nil {
 		return err
 	}
@@ -54,7 +55,7 @@ func (s *Handlers) oneHook(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	k, err := s.hookKeeper()
+	k, err := s.hookLog()
 	if err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (s *Handlers) replayHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	k, err := s.hookKeeper()
+	k, err := s.hookLog()
 	if err != nil {
 		return err
 	}
@@ -93,7 +94,7 @@ func (s *Handlers) pingHooks(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	k, err := s.hookKeeper()
+	k, err := s.hookLog()
 	if err != nil {
 		return err
 	}

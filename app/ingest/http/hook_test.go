@@ -27,8 +27,10 @@ func newPigeons() *pigeons {
 	for i := range 120 {
 		at := time.Unix(int64(1_700_000_000+i), 0).UTC()
 		p.all = append(p.all, ingest.Delivery{
-			Number: int64(120 - i), Key: fmt.Sprintf("bat_1/%d/batch-completed/ear", i), Job: "bat_1", Type: "batch.completed", Profile: "maps", Hook: "ear",
-			Host: "example.org", Created: at, Due: at, Attempts: 2, Status: ingest.HookPending, Error: "no", Tried: []job.Attempt{{At: at, Took: 5, Error: "no"}},
+			Number: int64(120 - i), Key: fmt.Sprintf("bat_1/%d/batch-completed/ear",
+				i), Job: "bat_1", Type: "batch.completed", Profile: "maps", Hook: "ear",
+			Host: "example.org", Created: at, Due: at, Attempts: 2, Status: ingest.HookPending, Error: "no",
+			Tried: []job.Attempt{{At: at, Took: 5, Error: "no"}},
 		})
 	}
 	return p
@@ -116,17 +118,20 @@ func TestReplayAndPing(t *testing.T) {
 	p := newPigeons()
 	w := open(t, func(o *options) { o.Hooks = p }, nil)
 	since := time.Unix(1_700_000_000, 0).UTC()
-	keys, err := w.Client.ReplayHooks(t.Context(), client.ReplayHooks{Keys: []string{"a", "b"}, Failed: true, Since: since, Actor: "ann", Note: "back"})
+	keys, err := w.Client.ReplayHooks(t.Context(),
+		client.ReplayHooks{Keys: []string{"a", "b"}, Failed: true, Since: since, Actor: "ann", Note: "back"})
 	want := ingest.Replay{Keys: []string{"a", "b"}, Failed: true, Since: since, Actor: "ann", Note: "back"}
 	if diff := cmp.Diff(want, p.replay); err != nil || len(keys) != 2 || diff != "" {
 		t.Errorf("got %v, %v\n%s", keys, err, diff)
 	}
 	pings, err := w.Client.PingHooks(t.Context(), client.PingHooks{Profile: "maps", Hook: "ear"})
-	if err != nil || len(pings) != 1 || pings[0].ID != "ping/1" || !slices.Equal(p.pinged, []string{"maps", "ear", "operator"}) {
+	if err != nil || len(pings) != 1 || pings[0].ID != "ping/1" ||
+		!slices.Equal(p.pinged, []string{"maps", "ear", "operator"}) {
 		t.Errorf("got %+v, %v, %v", pings, err, p.pinged)
 	}
 	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/replay", ""), http.StatusUnsupportedMediaType, job.Invalid)
-	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/ping", `{"url":"http://x"}`), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodPost, "/api/v1/hooks/ping", `{"url":"http://x"}`), http.StatusBadRequest,
+		job.Invalid)
 	none := open(t, nil, nil)
 	none.Problem(none.Request(http.MethodGet, "/api/v1/hooks", ""), http.StatusNotFound, job.NotFound)
 }

@@ -28,7 +28,8 @@ func TestKeysOfEveryRoute(t *testing.T) {
 	servertest.CheckKeys(t, d.Harness, all[i:i+1], map[string]servertest.Keyed{
 		"POST /api/v1/access": func(other bool, key string) *http.Request {
 			format := map[bool]string{true: "tar", false: "zip"}[other]
-			return d.Request(http.MethodPost, "/api/v1/access", fmt.Sprintf(`{"object":%q,"format":%q,"key":%q}`, vault, format, key))
+			return d.Request(http.MethodPost, "/api/v1/access",
+				fmt.Sprintf(`{"object":%q,"format":%q,"key":%q}`, vault, format, key))
 		},
 	})
 }

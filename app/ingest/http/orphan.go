@@ -13,7 +13,7 @@ func (s *Handlers) orphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *Handlers) fixOrphans(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}

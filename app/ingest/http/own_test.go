@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TestSubmissionsAreOwn holds the owner of what is handed in against the token, and a key leads to nobody else's job.
+// TestSubmissionsAreOwn compares the owner of a submission with the token, and a key leads to no job of another owner.
 func TestSubmissionsAreOwn(t *testing.T) {
 	g := servertest.Guard(t, part)
 	submit := func(secret, submitter, key string) (client.Job, error) {
@@ -21,10 +21,11 @@ func TestSubmissionsAreOwn(t *testing.T) {
 		return c.Submit(t.Context(), client.Submission{Submitter: submitter, Key: key}, strings.NewReader("x"))
 	}
 	for _, c := range []struct{ secret, said, want string }{
-		{g.Tokens[token.User], "bob", "ann"}, {g.Tokens[token.User], "", "ann"}, {g.Tokens[token.Operator], "bob", "bob"}, {g.Tokens[token.Operator], "", "operator"},
+		{g.Tokens[token.User], "bob", "ann"}, {g.Tokens[token.User], "", "ann"}, {g.Tokens[token.Operator], "bob",
+			"bob"}, {g.Tokens[token.Operator], "", "operator"},
 	} {
 		if j, err := submit(c.secret, c.said, ""); err != nil || j.Owner != c.want {
-			t.Errorf("said %q: got %q, %v, want %q", c.said, j.Owner, err, c.want)
+			t.Errorf("given %q: got %q, %v, want %q", c.said, j.Owner, err, c.want)
 		}
 	}
 	first, err := submit(g.Bob, "", "k")

@@ -41,7 +41,7 @@ type batchList struct {
 	File   string // format of the report that has all of them
 }
 
-// batchPage tells a depositor how a batch stands.
+// batchPage shows a depositor the state of a batch.
 func (s *Handlers) batchPage(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	refresh := p.Choice("refresh", "off")
@@ -94,7 +94,8 @@ func (s *Handlers) viewBatch(r *http.Request) (batchView, error) {
 // listJobs sorts the jobs into the tables of the page; what needs attention comes first.
 func listJobs(jobs []api.JobReport) []batchList {
 	all := []batchList{
-		{Title: "Not stored", Failed: true, File: "csv-failed"}, {Title: "Not done yet"}, {Title: "Stored", File: "csv-completed"},
+		{Title: "Not stored", Failed: true, File: "csv-failed"}, {Title: "Not done yet"}, {Title: "Stored",
+			File: "csv-completed"},
 		{Title: "Taken out of the submission"},
 	}
 	for i := range jobs {
@@ -114,7 +115,8 @@ func listJobs(jobs []api.JobReport) []batchList {
 	return all
 }
 
-// Class is how the page looks: a batch that could not even be read has failed, though none of its objects has; one that was withdrawn is no success.
+// Class is the style of the page. A batch that could not be read has failed without objects; a withdrawn one is no
+// success.
 func (v *batchView) Class() string {
 	switch {
 	case v.Open || v.State == "Deleted":

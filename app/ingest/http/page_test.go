@@ -44,22 +44,26 @@ func (r *reporter) Report(_ context.Context, id job.ID) (ingesthttp.Report, erro
 func hostile() client.BatchReport {
 	const evil = `"><script>alert(1)</script><img src=x onerror=alert(1)>`
 	return client.BatchReport{
-		State: "Processing", Filename: evil, Submitter: "eve\u202e", Note: "javascript:alert(1)", Profile: evil, Expected: 700, Pending: 97, Completed: 602, Failed: 1,
+		State: "Processing", Filename: evil, Submitter: "eve\u202e", Note: "javascript:alert(1)", Profile: evil,
+		Expected: 700, Pending: 97, Completed: 602, Failed: 1,
 		Summary: "We are fetching your files.", Next: "There is nothing for you to do now.",
-		Jobs: append(many(602), client.JobReport{Job: "ing_x", State: "Failed", Outcome: "failed", Title: evil, Message: "\x1b[2J" + evil, Reason: "a file is missing", Next: "Put it there."},
-			client.JobReport{Job: "ing_y", State: "Downloading", Title: strings.Repeat("long", 1000), LocalIDs: []string{evil}}),
+		Jobs: append(many(602), client.JobReport{Job: "ing_x", State: "Failed", Outcome: "failed", Title: evil,
+			Message: "\x1b[2J" + evil, Reason: "a file is missing", Next: "Put it there."},
+			client.JobReport{Job: "ing_y", State: "Downloading", Title: strings.Repeat("long", 1000),
+				LocalIDs: []string{evil}}),
 	}
 }
 
 func many(n int) []client.JobReport {
 	var all []client.JobReport
 	for i := range n {
-		all = append(all, client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Completed", Outcome: "ok", Title: fmt.Sprint("Object ", i), ARK: "ark:/1/a", Version: 1})
+		all = append(all, client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Completed", Outcome: "ok",
+			Title: fmt.Sprint("Object ", i), ARK: "ark:/1/a", Version: 1})
 	}
 	return all
 }
 
-func (w *world) page(path string) (*http.Response, string) {
+func (w *harness) page(path string) (*http.Response, string) {
 	w.T.Helper()
 	r := w.Request(http.MethodGet, path, "")
 	r.Header.Set("Accept", "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8")
@@ -77,17 +81,22 @@ func TestDepositorsPage(t *testing.T) {
 		t.Fatalf("got %s, %s", answer.Status, answer.Header.Get("Content-Type"))
 	}
 	policy := answer.Header.Get("Content-Security-Policy")
-	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "script-src") || !strings.Contains(policy, "style-src 'self'") {
+	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "script-src") ||
+		!strings.Contains(policy, "style-src 'self'") {
 		t.Errorf("the policy is %q", policy)
 	}
-	for _, never := range []string{"<script", "<img", "style=", "onerror=alert(1)>", "\u202e", "\x1b", strings.Repeat("long", 200), "http://", "https://"} {
+	for _, never := range []string{"<script", "<img", "style=", "onerror=alert(1)>", "\u202e", "\x1b",
+		strings.Repeat("long", 200), "http://", "https://"} {
 		if strings.Contains(text, never) {
 			t.Errorf("the page has %q", never)
 		}
 	}
 	for _, want := range []string{
-		"We are fetching your files.", "603 of 700 objects done", `<progress id="progress" max="700" value="603">`, `<html lang="en">`, `<meta http-equiv="refresh" content="30">`,
-		`<a href="?refresh=off">`, `<th scope="col" role="columnheader">`, `<th scope="row" role="rowheader">`, `data-label="What happens next: "`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing", "Put it there.", "ark:/1/a",
+		"We are fetching your files.", "603 of 700 objects done", `<progress id="progress" max="700" value="603">`,
+		`<html lang="en">`, `<meta http-equiv="refresh" content="30">`,
+		`<a href="?refresh=off">`, `<th scope="col" role="columnheader">`, `<th scope="row" role="rowheader">`,
+		`data-label="What happens next: "`, "&lt;U&#43;202E&gt;", "Not stored (1)", "a file is missing",
+		"Put it there.", "ark:/1/a",
 		"These are the first 500 of 602.", "/report?format=csv-failed", "/report?format=text", "/report?format=json",
 	} {
 		if !strings.Contains(text, want) {
@@ -99,7 +108,8 @@ func TestDepositorsPage(t *testing.T) {
 			t.Errorf("the page has no %s", tag)
 		}
 	}
-	if _, still := w.page("/batches/" + string(id) + "?refresh=off"); strings.Contains(still, "http-equiv") || !strings.Contains(still, "keeps still") {
+	if _, still := w.page("/batches/" + string(id) + "?refresh=off"); strings.Contains(still, "http-equiv") ||
+		!strings.Contains(still, "keeps still") {
 		t.Error("it does not keep still")
 	}
 	for _, path := range []string{"?refresh=on", "?refresh=off&refresh=off", "?x=1"} {
@@ -109,9 +119,10 @@ func TestDepositorsPage(t *testing.T) {
 	}
 }
 
-// TestDepositorsPageAtTheEnd stands still and says that all is done.
+// TestDepositorsPageAtTheEnd shows that all is done, and does not reload.
 func TestDepositorsPageAtTheEnd(t *testing.T) {
-	done := client.BatchReport{State: "Completed", Expected: 2, Completed: 2, Jobs: many(2), Summary: "Everything is stored.", Next: "There is nothing for you to do."}
+	done := client.BatchReport{State: "Completed", Expected: 2, Completed: 2, Jobs: many(2),
+		Summary: "Everything is stored.", Next: "There is nothing for you to do."}
 	w := open(t, func(o *options) { o.Ingest = &reporter{report: done} }, servertest.Worked)
 	w.Run()
 	id := w.Post(engine.Order{}).ID
@@ -119,12 +130,14 @@ func TestDepositorsPageAtTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text := w.page("/batches/" + string(id))
-	if strings.Contains(text, "http-equiv") || strings.Contains(text, "objects done") || !strings.Contains(text, "Everything is stored.") || !strings.Contains(text, "Stored (2)") || strings.Contains(text, "Not stored (") {
+	if strings.Contains(text, "http-equiv") || strings.Contains(text, "objects done") ||
+		!strings.Contains(text, "Everything is stored.") || !strings.Contains(text, "Stored (2)") ||
+		strings.Contains(text, "Not stored (") {
 		t.Errorf("got %s", text)
 	}
 }
 
-// TestLooksOfAPage: only what went well looks well.
+// TestLooksOfAPage: only a success has the style of one.
 func TestLooksOfAPage(t *testing.T) {
 	r := &reporter{}
 	w := open(t, func(o *options) { o.Ingest = r }, servertest.Worked)
@@ -145,12 +158,12 @@ func TestLooksOfAPage(t *testing.T) {
 	} {
 		r.report = c.report
 		if _, text := w.page("/batches/" + string(ended)); !strings.Contains(text, `class="`+c.want+`"`) {
-			t.Errorf("%+v does not look %s", c.report, c.want)
+			t.Errorf("%+v is not of class %s", c.report, c.want)
 		}
 	}
 }
 
-// busy is an ingest that counts how many reports it makes at once, and makes none before it is told to.
+// busy is an ingest that counts how many reports it makes at once, and makes none before the test releases it.
 type busy struct {
 	reporter
 	mu        sync.Mutex
@@ -207,11 +220,13 @@ func TestManyReaders(t *testing.T) {
 	}
 }
 
-// TestLargePage is bounded however large the batch is, and says what it leaves out.
+// TestLargePage is bounded for a batch of any size, and names what it leaves out.
 func TestLargePage(t *testing.T) {
-	large := client.BatchReport{State: "Failed", Expected: 10_000, Failed: 10_000, Summary: "None of your 10000 objects is stored."}
+	large := client.BatchReport{State: "Failed", Expected: 10_000, Failed: 10_000,
+		Summary: "None of your 10000 objects is stored."}
 	for i := range 10_000 {
-		one := client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Failed", Outcome: "failed", Title: "t", Message: "m", Reason: "gone", Next: "wait"}
+		one := client.JobReport{Job: job.ID(fmt.Sprint("ing_", i)), State: "Failed", Outcome: "failed", Title: "t",
+			Message: "m", Reason: "gone", Next: "wait"}
 		if i < 600 {
 			one.Title, one.Message = strings.Repeat("<t>", 1000), strings.Repeat("<m>", 1000)
 		}
@@ -224,8 +239,10 @@ func TestLargePage(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, text := w.page("/batches/" + string(id))
-	if len(text) > 3<<20 || !strings.Contains(text, "Not stored (10000)") || !strings.Contains(text, "These are the first 500 of 10000.") ||
-		!strings.Contains(text, "/report?format=csv-failed\">All of them") || strings.Count(text, "<tr role=\"row\"><th scope=\"row\"") != 500 {
+	if len(text) > 3<<20 || !strings.Contains(text, "Not stored (10000)") ||
+		!strings.Contains(text, "These are the first 500 of 10000.") ||
+		!strings.Contains(text, "/report?format=csv-failed\">All of them") ||
+		strings.Count(text, "<tr role=\"row\"><th scope=\"row\"") != 500 {
 		t.Errorf("got %d bytes: %.3000s", len(text), text)
 	}
 }
@@ -234,11 +251,14 @@ func TestLargePage(t *testing.T) {
 func TestPagesThatCannotBeShown(t *testing.T) {
 	w := open(t, nil, nil)
 	answer, text := w.page("/batches/let_nobody")
-	if answer.StatusCode != http.StatusNotFound || !strings.Contains(text, "There is no submission with this number") || !strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
+	if answer.StatusCode != http.StatusNotFound || !strings.Contains(text, "There is no submission with this number") ||
+		!strings.HasPrefix(answer.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("got %s: %s", answer.Status, text)
 	}
 	w.Problem(w.Request(http.MethodGet, "/batches/let_nobody", ""), http.StatusNotFound, job.NotFound)
-	if answer, text := w.Ask(w.Request(http.MethodGet, "/assets/depositor.css", "")); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(text, "--ground") {
+	if answer, text := w.Ask(w.Request(http.MethodGet, "/assets/depositor.css",
+		"")); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/css; charset=utf-8" ||
+		!strings.Contains(text, "--ground") {
 		t.Errorf("got %s: %s", answer.Status, text)
 	}
 	for _, name := range []string{"batch.html", "none.css", "..%2fpage.go", "%2e%2e%2fpage.go", "depositor.css%00"} {
@@ -246,7 +266,8 @@ func TestPagesThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// TestSlowReaderOfAReport gets a large report whole though it takes longer than answers usually may. The control is a handler that gives no more time.
+// TestSlowReaderOfAReport gets a large report whole though it takes longer than answers usually may. The control is a
+// handler that gives no more time.
 func TestSlowReaderOfAReport(t *testing.T) {
 	large := client.BatchReport{Note: strings.Repeat("x", 12<<20)}
 	w := open(t, func(o *options) { o.Ingest = &reporter{report: large} }, nil)
@@ -280,10 +301,14 @@ func TestSlowReaderOfAReport(t *testing.T) {
 func TestReportForms(t *testing.T) {
 	w := open(t, func(o *options) { o.Ingest = &reporter{} }, nil)
 	for _, c := range []struct{ query, accept, kind, text string }{
-		{"?format=json", "text/plain", "application/json", `"batch":"bat_1"`}, {"?format=text", "", "text/plain; charset=utf-8", "as text"},
-		{"?format=html", "", "text/html; charset=utf-8", "<p>as HTML</p>"}, {"?format=csv-completed", "", "text/csv; charset=utf-8; header=present", "completed=true"},
-		{"?format=csv-failed", "", "text/csv; charset=utf-8; header=present", "completed=false"}, {"", "", "application/json", `"batch"`},
-		{"", "text/plain", "text/plain; charset=utf-8", "as text"}, {"", "text/html, */*", "text/html; charset=utf-8", "as HTML"},
+		{"?format=json", "text/plain", "application/json", `"batch":"bat_1"`}, {"?format=text", "",
+			"text/plain; charset=utf-8", "as text"},
+		{"?format=html", "", "text/html; charset=utf-8", "<p>as HTML</p>"}, {"?format=csv-completed", "",
+			"text/csv; charset=utf-8; header=present", "completed=true"},
+		{"?format=csv-failed", "", "text/csv; charset=utf-8; header=present", "completed=false"}, {"", "",
+			"application/json", `"batch"`},
+		{"", "text/plain", "text/plain; charset=utf-8", "as text"}, {"", "text/html, */*", "text/html; charset=utf-8",
+			"as HTML"},
 		{"", "text/plain, application/json", "application/json", `"batch"`},
 	} {
 		r := w.Request(http.MethodGet, "/api/v1/ingest/batches/bat_1/report"+c.query, "")
@@ -292,23 +317,30 @@ func TestReportForms(t *testing.T) {
 		}
 		answer, text := w.Ask(r)
 		servertest.CheckHeaders(t, answer)
-		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.kind || !strings.Contains(text, c.text) {
-			t.Errorf("%s, %q: got %s, %s: %s", c.query, c.accept, answer.Status, answer.Header.Get("Content-Type"), text)
+		if answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != c.kind ||
+			!strings.Contains(text, c.text) {
+			t.Errorf("%s, %q: got %s, %s: %s", c.query, c.accept, answer.Status, answer.Header.Get("Content-Type"),
+				text)
 		}
-		if attached := answer.Header.Get("Content-Disposition"); strings.Contains(c.kind, "csv") != strings.HasPrefix(attached, `attachment; filename="bat_1-`) {
+		if attached := answer.Header.Get("Content-Disposition"); strings.Contains(c.kind,
+			"csv") != strings.HasPrefix(attached, `attachment; filename="bat_1-`) {
 			t.Errorf("%s: Content-Disposition is %q", c.query, attached)
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/batches/bat_1/report?format=exe", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/batches/bat_1/report?format=exe", ""), http.StatusBadRequest,
+		job.Invalid)
 	text, err := w.Client.BatchReportAs(t.Context(), "bat_1", "csv-failed")
 	if err != nil || !strings.Contains(string(text), "completed=false") {
 		t.Errorf("got %q, %v", text, err)
 	}
 	bare := open(t, nil, nil) // its ingest has text and JSON only
-	bare.Problem(bare.Request(http.MethodGet, "/api/v1/ingest/batches/"+string(bare.Post(engine.Order{}).ID)+"/report?format=html", ""), http.StatusServiceUnavailable, job.Unavailable)
+	bare.Problem(bare.Request(http.MethodGet,
+		"/api/v1/ingest/batches/"+string(bare.Post(engine.Order{}).ID)+"/report?format=html", ""),
+		http.StatusServiceUnavailable, job.Unavailable)
 }
 
-// TestContrast holds every pair of text and ground of the style sheet against WCAG 2.1 AA: 4.5 to 1, in light and in dark.
+// TestContrast holds every pair of text and ground of the style sheet against WCAG 2.1 AA: 4.5 to 1, in light and in
+// dark.
 func TestContrast(t *testing.T) {
 	text, err := os.ReadFile("../../../server/pages/depositor.css")
 	if err != nil {
@@ -325,7 +357,8 @@ func TestContrast(t *testing.T) {
 		}
 		for _, front := range []string{"text", "quiet", "link"} {
 			for _, ground := range []string{"ground", "open", "done", "failed"} {
-				if ratio := contrast(colours[front], colours[ground]); !(ratio >= 4.5) { // of a colour that is missing it is not a number
+				// of a colour that is missing it is not a number
+				if ratio := contrast(colours[front], colours[ground]); !(ratio >= 4.5) {
 					t.Errorf("scheme %d: %s on %s is %.1f to 1", i, front, ground, ratio)
 				}
 			}

@@ -9,7 +9,7 @@ import (
 
 // TestPagesOfEveryList: see [servertest.CheckPages].
 func TestPagesOfEveryList(t *testing.T) {
-	w := open(t, func(o *options) { o.Hooks, o.Sight = newPigeons(), &view{} }, nil)
+	w := open(t, func(o *options) { o.Hooks, o.Details = newPigeons(), &view{} }, nil)
 	byApplication := servertest.Paged{Why: "the application makes the pages, which its own tests go through"}
 	routes := ingesthttp.Part(w.Server, ingesthttp.Options{}).Routes
 	servertest.CheckPages(t, w.Harness, routes, map[string]servertest.Paged{

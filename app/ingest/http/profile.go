@@ -20,7 +20,7 @@ type Profiles interface {
 	ReloadProfiles(ctx context.Context, actor, note string) (profile.Change, error)
 }
 
-func (s *Handlers) profileKeeper() (Profiles, error) {
+func (s *Handlers) profileSet() (Profiles, error) {
 	if s.Options.Profiles == nil {
 		return nil, problem.Absent("ingest", "this server has no ingest profiles", "module ingest")
 	}
@@ -32,7 +32,7 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	k, err := s.profileKeeper()
+	k, err := s.profileSet()
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,8 @@ func (s *Handlers) profiles(w http.ResponseWriter, r *http.Request) error {
 			continue
 		}
 		one := api.Profile{
-			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: p.Storage, File: p.File(), Webhooks: []string{},
+			ID: p.ID, Description: p.Description, Owner: p.Owner, Collection: p.Collection, Storage: p.Storage,
+			File: p.File(), Webhooks: []string{},
 		}
 		for i := range p.Webhooks {
 			one.Webhooks = append(one.Webhooks, p.Webhooks[i].Name)
@@ -61,7 +62,7 @@ func (s *Handlers) profile(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	k, err := s.profileKeeper()
+	k, err := s.profileSet()
 	if err != nil {
 		return err
 	}
@@ -90,7 +91,7 @@ func (s *Handlers) reloadProfiles(w http.ResponseWriter, r *http.Request) error 
 	if err != nil {
 		return err
 	}
-	k, err := s.profileKeeper()
+	k, err := s.profileSet()
 	if err != nil {
 		return err
 	}
@@ -113,5 +114,6 @@ func (s *Handlers) profileHealth(h *api.Health) {
 	if !ok || status.Fault == "" {
 		return
 	}
-	h.Warnings = append(h.Warnings, fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s", status.Dir, strings.ReplaceAll(status.Fault, "\n", "; ")))
+	h.Warnings = append(h.Warnings, fmt.Sprintf("the profiles in %s are broken; those of before are in force: %s",
+		status.Dir, strings.ReplaceAll(status.Fault, "\n", "; ")))
 }

@@ -65,11 +65,14 @@ func TestProfiles(t *testing.T) {
 	s := newShelf(t)
 	w := open(t, func(o *options) { o.Profiles = s }, nil)
 	all, err := w.Client.Profiles(t.Context())
-	if err != nil || len(all.Profiles) != 2 || all.Profiles[1].Owner != "library" || all.Status == nil || all.Status.Fault != "" {
+	if err != nil || len(all.Profiles) != 2 || all.Profiles[1].Owner != "library" || all.Status == nil ||
+		all.Status.Fault != "" {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	one, err := w.Client.Profile(t.Context(), "maps")
-	if err != nil || one.ID != "maps" || one.Values[0] != (client.ProfileValue{Key: "id", Value: "maps", Origin: one.File + ":1", Doc: one.Values[0].Doc}) {
+	if err != nil || one.ID != "maps" ||
+		one.Values[0] != (client.ProfileValue{Key: "id", Value: "maps", Origin: one.File +
+			":1", Doc: one.Values[0].Doc}) {
 		t.Errorf("got %+v, %v", one, err)
 	}
 	if _, err := w.Client.Profile(t.Context(), "../maps"); job.KindOf(err) != job.NotFound {
@@ -101,20 +104,24 @@ func TestReloadProfiles(t *testing.T) {
 	}
 	s.put(t, "id: maps\nowner: archive\n")
 	c, err := w.Client.ReloadProfiles(t.Context(), client.ReloadProfiles{Actor: "ann", Note: "moved"})
-	if err != nil || !cmp.Equal(c, client.ProfileChange{Added: []string{}, Changed: []string{"maps"}, Removed: []string{}}) || s.actor != "ann" || s.note != "moved" {
+	if err != nil || !cmp.Equal(c, client.ProfileChange{Added: []string{}, Changed: []string{"maps"},
+		Removed: []string{}}) || s.actor != "ann" || s.note != "moved" {
 		t.Errorf("got %+v, %v by %s for %s", c, err, s.actor, s.note)
 	}
 	s.put(t, "id: maps\nowner: [hush]\n")
 	_, err = w.Client.ReloadProfiles(t.Context(), client.ReloadProfiles{})
-	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "maps.yaml:2:1: owner: it must be a text") || s.actor != "operator" {
+	if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "maps.yaml:2:1: owner: it must be a text") ||
+		s.actor != "operator" {
 		t.Errorf("got %v by %s", err, s.actor)
 	}
 	h, err := w.Client.Health(t.Context())
-	if err != nil || h.Status != "ok" || len(h.Warnings) != 1 || !strings.Contains(h.Warnings[0], "maps.yaml:2:1: owner") {
+	if err != nil || h.Status != "ok" || len(h.Warnings) != 1 ||
+		!strings.Contains(h.Warnings[0], "maps.yaml:2:1: owner") {
 		t.Errorf("got %+v, %v", h, err)
 	}
 	all, err := w.Client.Profiles(t.Context())
-	if err != nil || all.Profiles[1].Owner != "archive" || all.Status.Since.IsZero() || !strings.Contains(all.Status.Fault, "maps.yaml:2:1") {
+	if err != nil || all.Profiles[1].Owner != "archive" || all.Status.Since.IsZero() ||
+		!strings.Contains(all.Status.Fault, "maps.yaml:2:1") {
 		t.Errorf("got %+v, %v", all, err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/stagepost/stagepost/server"
 )
 
-// report gives the report about a batch in the form that the parameter format names, else in the one that Accept asks for.
+// report gives the report about a batch in the form that the parameter format names, else in the one that Accept asks
+// for.
 func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 	app, err := s.ingest()
 	if err != nil {
@@ -38,10 +39,11 @@ func (s *Handlers) report(w http.ResponseWriter, r *http.Request) error {
 	return s.replyReport(w, &report, server.JobID(r), format)
 }
 
-// mostReports are made at once, for pages and by themselves; others wait. One of 10,000 objects takes about 50 MB while it is made.
+// mostReports are made at once, for pages and by themselves; others wait. One of 10,000 objects takes about 50 MB while
+// it is made.
 const mostReports = 4
 
-// reportSlots has a place for each report that is being made.
+// reportSlots bounds the reports that are made at the same time.
 type reportSlots chan struct{}
 
 // mayMake waits until a report may be made; done is to be called when it has been.
@@ -69,7 +71,8 @@ func accepted(accept string) string {
 
 func (s *Handlers) replyReport(w http.ResponseWriter, report *Report, batch job.ID, format string) error {
 	kind, ok := strings.CutPrefix(format, "csv-")
-	slowest := time.Duration(len(report.JSON)>>14) * time.Second // 16 KiB in a second are enough; all forms are about as large
+	// 16 KiB in a second are enough; all forms are about as large
+	slowest := time.Duration(len(report.JSON)>>14) * time.Second
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(30*time.Second + slowest))
 	switch {
 	case format == "json":

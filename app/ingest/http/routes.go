@@ -11,50 +11,78 @@ import (
 // routes lists the routes of submissions, objects and packages.
 func (s *Handlers) routes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/storage", Who: server.Operator, Doc: "Storage locations: directory, owner, whether they may be used and why not.", Handle: s.storageLocations,
+		{Method: http.MethodGet, Pattern: "/api/v1/storage", Who: server.Operator, Doc: "Storage locations: " +
+			"directory, owner, whether they may be used and why not.", Handle: s.storageLocations,
 			IO: openapi.IO{Out: api.StorageLocations{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/storage", Who: server.Admin, Doc: "Gives a storage location to this installation: dir, note (why), actor.", Handle: s.adoptLocation,
+		{Method: http.MethodPost, Pattern: "/api/v1/storage", Who: server.Admin,
+			Doc: "Gives a storage location to this installation: dir, note (why), actor.", Handle: s.adoptLocation,
 			IO: openapi.IO{In: api.Adoption{}, Out: api.StorageLocation{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Stored files that had a fault when they were last read, and how old the checks of each storage location are.", Handle: s.fixity,
+		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Stored files that had a " +
+			"fault when they were last read, and how old the checks of each storage location are.", Handle: s.fixity,
 			IO: openapi.IO{Out: api.Fixity{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Checks all stored files in the background: location (empty: all), note, actor. A check that is under way goes on.", Handle: s.checkFixity,
-			IO: openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
-		{Method: http.MethodGet, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "What belongs to nothing: files, directories, locks, versions, messages.", Handle: s.orphans,
+		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Checks all stored files in " +
+			"the background: location (empty: all), note, actor. A check that is under way goes on.",
+			Handle: s.checkFixity,
+			IO:     openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
+		{Method: http.MethodGet, Pattern: "/api/v1/orphans", Who: server.Operator,
+			Doc: "Orphaned files, directories, locks, versions and messages.", Handle: s.orphans,
 			IO: openapi.IO{Out: api.Orphans{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "Removes the deletable orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
+		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "Removes the deletable " +
+			"orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
 			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Doc: "Hands in a payload: multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.", Handle: s.submit, Upload: true, NoReason: server.NewWork,
+		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Doc: "Submits a payload: " +
+			"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
+			Handle: s.submit, Upload: true, NoReason: server.NewWork,
 			IO: openapi.IO{Parts: map[string]any{"submission": api.Submission{}, "payload": nil}, Out: api.Job{},
 				Status: http.StatusCreated, Also: map[int]any{200: api.Job{}}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/report", Who: server.Person, Doc: "The report about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.", Handle: s.report,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/report", Who: server.Person, Doc: "The report " +
+			"about a batch: format=json, text, html, csv-completed or csv-failed, else what Accept asks for.",
+			Handle: s.report,
 			IO: openapi.IO{Out: api.BatchReport{}, Media: []string{"text/plain", "text/html", "text/csv"},
 				Query: openapi.Query("format")}},
-		{Method: http.MethodGet, Pattern: "/batches/{id}", Who: server.Person, Doc: "A page for the depositor of a batch: how it stands, what failed and why; refresh=off keeps it still.", Handle: s.batchPage,
+		{Method: http.MethodGet, Pattern: "/batches/{id}", Who: server.Person, Doc: "A page for the depositor of a " +
+			"batch: how it stands, what failed and why; refresh=off keeps it still.", Handle: s.batchPage,
 			IO: openapi.IO{Media: openapi.HTML, Query: openapi.Query("refresh")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/submission", Who: server.Person, Doc: "What was handed in with a batch.", Handle: s.submission,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/batches/{id}/submission", Who: server.Person,
+			Doc: "What was handed in with a batch.", Handle: s.submission,
 			IO: openapi.IO{Out: api.Handed{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/manifest", Who: server.Person, Doc: "The manifest of a job or batch as it was received.", Handle: s.manifest,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/manifest", Who: server.Person,
+			Doc: "The manifest of a job or batch as it was received.", Handle: s.manifest,
 			IO: openapi.IO{Media: openapi.Text}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/files", Who: server.Person, Doc: "A page of the files of a job with digests and where they come from: wanted, fetched or stored; after, limit.", Handle: s.jobFiles,
-			IO: openapi.IO{Out: api.JobFiles{}, Query: openapi.Query("after", "limit")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/metadata", Who: server.Person, Doc: "ERC and Dublin Core of a job's object.", Handle: s.metadata,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/files", Who: server.Person, Doc: "A page of the " +
+			"files of a job with digests and where they come from: wanted, fetched or stored; after, limit.",
+			Handle: s.jobFiles,
+			IO:     openapi.IO{Out: api.JobFiles{}, Query: openapi.Query("after", "limit")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/jobs/{id}/metadata", Who: server.Person,
+			Doc: "ERC and Dublin Core of a job's object.", Handle: s.metadata,
 			IO: openapi.IO{Out: api.Metadata{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/objects", Who: server.Own, Doc: "Stored objects, for users those that they may update: ark, local_id, owner, digest, after, limit.", Handle: s.objects,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/objects", Who: server.Own, Doc: "Stored objects, for users " +
+			"those that they may update: ark, local_id, owner, digest, after, limit.", Handle: s.objects,
 			IO: openapi.IO{Out: api.Objects{},
 				Query: openapi.Query("ark", "local_id", "owner", "digest", "after", "limit")}},
-		{Method: http.MethodPost, Pattern: "/api/v1/access", Who: server.Own, Doc: "Asks for an object, a version or a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, bag-tar), name, requester, key. Answers 202 with a token.", Handle: s.requestAccess, NoReason: "it makes a copy of what is stored, and changes nothing of it",
-			IO: openapi.IO{In: api.AccessRequest{}, Out: api.Access{}, Status: http.StatusAccepted}},
-		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}", Who: server.Anyone, Doc: "What became of the request of a token: status (200 ready, 201 queued, 202 not ready, 500 failed), words, progress, expiry.", Handle: s.accessStatus,
-			IO: openapi.IO{Out: api.Access{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}/content", Who: server.Anyone, Doc: "The package of a token, whole or in ranges; 409 while it is not ready, 410 when it has expired.", Handle: s.accessContent,
+		{Method: http.MethodPost, Pattern: "/api/v1/access", Who: server.Own, Doc: "Asks for an object, a version or " +
+			"a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, " +
+			"bag-tar), name, requester, key. Answers 202 with a token.", Handle: s.requestAccess,
+			NoReason: "it makes a copy of what is stored, and changes nothing of it",
+			IO:       openapi.IO{In: api.AccessRequest{}, Out: api.Access{}, Status: http.StatusAccepted}},
+		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}", Who: server.Anyone, Doc: "What became of the " +
+			"request of a token: status (200 ready, 201 queued, 202 not ready, 500 failed), words, progress, expiry.",
+			Handle: s.accessStatus,
+			IO:     openapi.IO{Out: api.Access{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}/content", Who: server.Anyone, Doc: "The package of " +
+			"a token, whole or in ranges; 409 while it is not ready, 410 when it has expired.", Handle: s.accessContent,
 			IO: openapi.IO{Media: openapi.Any, Also: map[int]any{206: nil}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles", Who: server.Shared, Doc: "The profiles in short, and how their directory stands.", Handle: s.profiles,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles", Who: server.Shared,
+			Doc: "The profiles in short, and how their directory stands.", Handle: s.profiles,
 			IO: openapi.IO{Out: api.Profiles{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/schema", Who: server.Anyone, Doc: "The JSON Schema of profile files.", Handle: s.profileSchema,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/schema", Who: server.Anyone,
+			Doc: "The JSON Schema of profile files.", Handle: s.profileSchema,
 			IO: openapi.IO{Media: []string{"application/schema+json"}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/{id}", Who: server.Operator, Doc: "Every value of a profile, defaults included, and where it came from; queries of URLs are ***.", Handle: s.profile,
+		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles/{id}", Who: server.Operator, Doc: "Every value of " +
+			"a profile, defaults included, and where it came from; queries of URLs are ***.", Handle: s.profile,
 			IO: openapi.IO{Out: api.ProfileValues{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/ingest/profiles/reload", Who: server.Operator, Doc: "Reads the profile directory again: actor, note. A broken one changes nothing.", Handle: s.reloadProfiles,
+		{Method: http.MethodPost, Pattern: "/api/v1/ingest/profiles/reload", Who: server.Operator, Doc: "Reads the " +
+			"profile directory again: actor, note. A broken one changes nothing.", Handle: s.reloadProfiles,
 			IO: openapi.IO{In: api.ReloadProfiles{}, Out: api.ProfileChange{}}},
 	}
 }
@@ -62,13 +90,17 @@ func (s *Handlers) routes() []server.Route {
 // hookRoutes lists the routes of notifications.
 func (s *Handlers) hookRoutes() []server.Route {
 	return []server.Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the newest first: job, status (pending, delivered, given-up), after, limit.", Handle: s.hooks,
+		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the " +
+			"newest first: job, status (pending, delivered, given-up), after, limit.", Handle: s.hooks,
 			IO: openapi.IO{Out: api.Hooks{}, Query: openapi.Query("job", "status", "after", "limit")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/hooks/{key...}", Who: server.Operator, Doc: "One notification with its payload and its last tries.", Handle: s.oneHook,
+		{Method: http.MethodGet, Pattern: "/api/v1/hooks/{key...}", Who: server.Operator,
+			Doc: "One notification with its payload and its last tries.", Handle: s.oneHook,
 			IO: openapi.IO{Out: api.Hook{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/hooks/replay", Who: server.Operator, Doc: "Sends notifications again: keys, or failed and since; note (why) is required; actor.", Handle: s.replayHooks,
+		{Method: http.MethodPost, Pattern: "/api/v1/hooks/replay", Who: server.Operator, Doc: "Sends notifications " +
+			"again: keys, or failed and since; note (why) is required; actor.", Handle: s.replayHooks,
 			IO: openapi.IO{In: api.ReplayHooks{}, Out: api.ReplayedHooks{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of type ping to the webhooks of a profile: profile, hook, note, actor.", Handle: s.pingHooks,
+		{Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of " +
+			"type ping to the webhooks of a profile: profile, hook, note, actor.", Handle: s.pingHooks,
 			IO: openapi.IO{In: api.PingHooks{}, Out: api.PingedHooks{}}},
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// volume is a storage of which a test says how much is free.
+// volume is a storage whose free space a test sets.
 type volume struct {
 	free   atomic.Int64
 	broken error
@@ -28,7 +28,8 @@ func (v *volume) Admit(bytes int64) error {
 	if v.free.Load()-3 >= bytes {
 		return nil
 	}
-	return &job.Error{Kind: job.Unavailable, Op: "submit", Err: &job.Full{Dir: "/srv/x", Free: v.free.Load(), Reserve: 3, Need: bytes}}
+	return &job.Error{Kind: job.Unavailable, Op: "submit",
+		Err: &job.Full{Dir: "/srv/x", Free: v.free.Load(), Reserve: 3, Need: bytes}}
 }
 
 func (v *volume) Full(err error) error {
@@ -57,20 +58,22 @@ func (f *filling) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestUploadsLeaveTheReserve: a submission for which there is no space is refused with 507, directory and bytes, before it is read
-// and while it is. Control: one that fits is taken.
+// TestUploadsLeaveTheReserve: a submission for which there is no space is refused with 507, directory and bytes, before
+// it is read and while it is. Control: one that fits is taken.
 func TestUploadsLeaveTheReserve(t *testing.T) {
 	v := &volume{}
 	w := open(t, func(o *options) { o.Storage = v }, nil)
 	full := func(err error) {
 		t.Helper()
 		p := client.ProblemOf(err)
-		if p == nil || p.Status != http.StatusInsufficientStorage || p.Kind != job.Unavailable || !strings.Contains(p.Detail, "storage full: /srv/x has ") {
+		if p == nil || p.Status != http.StatusInsufficientStorage || p.Kind != job.Unavailable ||
+			!strings.Contains(p.Detail, "storage full: /srv/x has ") {
 			t.Errorf("got %v (%+v)", err, p)
 		}
 	}
 	v.free.Store(2)
-	_, err := w.Client.Submit(t.Context(), client.Submission{Type: "file"}, strings.NewReader(strings.Repeat("x", 1000)))
+	_, err := w.Client.Submit(t.Context(), client.Submission{Type: "file"},
+		strings.NewReader(strings.Repeat("x", 1000)))
 	full(err)
 	v.free.Store(1 << 40)
 	_, err = w.Client.Submit(t.Context(), client.Submission{Type: "file"}, &filling{v: v, size: 1 << 30})
@@ -81,8 +84,8 @@ func TestUploadsLeaveTheReserve(t *testing.T) {
 	}
 }
 
-// TestFullDiskIsNamed: what the operating system says of a full disk is answered with 507, the directory and the bytes free. Control:
-// another error stays internal, and its text stays in the log.
+// TestFullDiskIsNamed: an error of the operating system about a full disk is answered with 507, the directory and the
+// bytes free. Control: another error stays internal, and its text stays in the log.
 func TestFullDiskIsNamed(t *testing.T) {
 	v := &volume{}
 	w := open(t, func(o *options) { o.Storage = v }, nil)
@@ -98,7 +101,8 @@ func TestFullDiskIsNamed(t *testing.T) {
 		w.ingest.fail = c.err
 		_, err := w.Client.Submit(t.Context(), client.Submission{Type: "file"}, strings.NewReader("x"))
 		p := client.ProblemOf(err)
-		if p == nil || p.Status != c.status || strings.Contains(p.Detail, "secret") || (c.status == http.StatusInsufficientStorage) != strings.Contains(p.Detail, "/srv/x has 100 bytes free") {
+		if p == nil || p.Status != c.status || strings.Contains(p.Detail, "secret") ||
+			(c.status == http.StatusInsufficientStorage) != strings.Contains(p.Detail, "/srv/x has 100 bytes free") {
 			t.Errorf("%v: got %v (%+v)", c.err, err, p)
 		}
 	}

@@ -13,7 +13,7 @@ func (s *Handlers) storageLocations(w http.ResponseWriter, r *http.Request) erro
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 	if err := server.Params(r).Err(); err != nil {
 		return err
 	}
-	app, err := s.sight()
+	app, err := s.details()
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,8 @@ func (s *Handlers) adoptLocation(w http.ResponseWriter, r *http.Request) error {
 	case err != nil:
 		return err
 	case a.Dir == "" || a.Note == "":
-		return job.Errorf(job.Invalid, "adopt", "", "dir and note are needed: which storage location, and why (for the audit list)")
+		return job.Errorf(job.Invalid, "adopt", "",
+			"dir and note are needed: which storage location, and why (for the audit list)")
 	}
 	a.Actor = actor
 	l, err := app.Adopt(r.Context(), a)

@@ -19,17 +19,18 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
-// Ingest takes submissions and tells what became of them. Package ingest has it; cmd joins the two.
+// Ingest accepts submissions and reports on them. Package ingest implements it.
 type Ingest interface {
-	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed submission.
-	// user is the owner of a user token, which may use its own objects only; an empty one may use all.
+	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed
+	// submission. user is the owner of a user token, which may use its own objects only; an empty one may use all.
 	Submit(ctx context.Context, user string, s api.Submission, payload io.Reader) (job.Job, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
 	// Objects lists those that the user may use.
 	Objects(ctx context.Context, user string, q api.ObjectQuery) (api.Objects, error)
 }
 
-// Report is what is told about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones, and may be missing.
+// Report is the report about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones,
+// and may be missing.
 type Report struct {
 	JSON json.RawMessage
 	Text string
@@ -66,7 +67,8 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 	defer end()
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "multipart/form-data" {
-		return problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid, "a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
+		return problem.Refuse(http.StatusUnsupportedMediaType, job.Invalid,
+			"a submission is multipart/form-data, not %.100q", r.Header.Get("Content-Type"))
 	}
 	form, err := r.MultipartReader()
 	if err != nil {
@@ -84,7 +86,8 @@ func (s *Handlers) submit(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	whole := &lastPart{form: form, part: payload}
-	j, err := app.Submit(context.WithoutCancel(r.Context()), server.UserOf(r.Context()), sub, whole) // a sender that goes is seen by the reader; a payload that is whole is kept
+	// a sender that goes is seen by the reader; a payload that is whole is kept
+	j, err := app.Submit(context.WithoutCancel(r.Context()), server.UserOf(r.Context()), sub, whole)
 	if err == nil {
 		err = whole.finish()
 	}
@@ -126,7 +129,8 @@ func readForm(form *multipart.Reader) (api.Submission, *multipart.Part, error) {
 			return sub, nil, server.BodyError(err)
 		}
 		if len(text) > maxField {
-			return sub, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes", name, maxField)
+			return sub, nil, problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid,
+				"the part %.100q is larger than %d bytes", name, maxField)
 		}
 		if name == "submission" {
 			err = server.Strict(text, &sub)
@@ -137,7 +141,8 @@ func readForm(form *multipart.Reader) (api.Submission, *multipart.Part, error) {
 			return sub, nil, err
 		}
 	}
-	return sub, nil, job.Errorf(job.Invalid, "submit", "", "the form has more than %d parts before its payload", maxParts)
+	return sub, nil, job.Errorf(job.Invalid, "submit", "", "the form has more than %d parts before its payload",
+		maxParts)
 }
 
 // sentName gives the file name that a browser or curl sent with the payload; the client's own "payload" is none.
@@ -151,8 +156,9 @@ func sentName(part *multipart.Part) string {
 // setField sets one field of a submission from a part of its name.
 func setField(sub *api.Submission, name, text string) error {
 	fields := map[string]*string{
-		"type": &sub.Type, "profile": &sub.Profile, "submitter": &sub.Submitter, "title": &sub.Title, "creator": &sub.Creator,
-		"date": &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
+		"type": &sub.Type, "profile": &sub.Profile, "submitter": &sub.Submitter, "title": &sub.Title,
+		"creator": &sub.Creator,
+		"date":    &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
 		"digest_value": &sub.DigestValue, "notification": &sub.Notification, "note": &sub.Note, "key": &sub.Key,
 	}
 	if field := fields[name]; field != nil {
@@ -162,7 +168,8 @@ func setField(sub *api.Submission, name, text string) error {
 	var err error
 	switch name {
 	case "local_ids":
-		sub.LocalIDs = append(sub.LocalIDs, strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' })...)
+		sub.LocalIDs = append(sub.LocalIDs,
+			strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' })...)
 	case "update":
 		sub.Update, err = strconv.ParseBool(text)
 	case "priority":
@@ -175,7 +182,8 @@ func setField(sub *api.Submission, name, text string) error {
 			known = append(known, k)
 		}
 		slices.Sort(known)
-		return job.Errorf(job.Invalid, "submit", "", "there is no field %.100q (known: %s)", name, strings.Join(known, ", "))
+		return job.Errorf(job.Invalid, "submit", "", "there is no field %.100q (known: %s)", name,
+			strings.Join(known, ", "))
 	}
 	if err != nil {
 		return job.Errorf(job.Invalid, "submit", "", "the field %s: %.100q is not what it takes", name, text)
@@ -183,8 +191,8 @@ func setField(sub *api.Submission, name, text string) error {
 	return nil
 }
 
-// lastPart reads the payload and, at its end, makes sure that nothing follows: a form that was cut off or goes on is an error before the
-// application takes the payload for whole.
+// lastPart reads the payload and, at its end, makes sure that nothing follows: a form that was cut off or goes on is an
+// error before the application takes the payload for whole.
 type lastPart struct {
 	form *multipart.Reader
 	part *multipart.Part

@@ -15,7 +15,8 @@ import (
 func TestSubmission(t *testing.T) {
 	w := open(t, nil, nil)
 	n := 7
-	s := client.Submission{Type: "file", Title: "Ü", Submitter: "ann", Key: "k1", LocalIDs: []string{"a", "b"}, Update: true, Priority: &n, Filename: "x.tif"}
+	s := client.Submission{Type: "file", Title: "Ü", Submitter: "ann", Key: "k1", LocalIDs: []string{"a", "b"},
+		Update: true, Priority: &n, Filename: "x.tif"}
 	j, err := w.Client.Submit(t.Context(), s, strings.NewReader("the payload"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +32,12 @@ func TestSubmission(t *testing.T) {
 	if err != nil || string(report) != "report on "+string(j.ID)+"\n" {
 		t.Errorf("got %q, %v", report, err)
 	}
-	if report, err = w.Client.BatchReport(t.Context(), j.ID, false); err != nil || !strings.HasPrefix(string(report), `{"batch":`) {
+	if report, err = w.Client.BatchReport(t.Context(), j.ID, false); err != nil ||
+		!strings.HasPrefix(string(report), `{"batch":`) {
 		t.Errorf("got %q, %v", report, err)
 	}
-	if list, err := w.Client.Objects(t.Context(), client.ObjectQuery{ARK: "ark:/1/2", Limit: 3}); err != nil || list.Objects == nil || len(list.Objects) > 0 {
+	if list, err := w.Client.Objects(t.Context(), client.ObjectQuery{ARK: "ark:/1/2", Limit: 3}); err != nil ||
+		list.Objects == nil || len(list.Objects) > 0 {
 		t.Errorf("got %+v, %v", list, err)
 	}
 }
@@ -53,7 +56,7 @@ func form(parts ...string) string {
 	return b.String() + "--B--\r\n"
 }
 
-// TestForms hands in forms as browsers and attackers write them; the payload counts only if its form is whole.
+// TestForms submits forms as browsers and attackers write them; the payload counts only if its form is whole.
 func TestForms(t *testing.T) {
 	w := open(t, func(o *options) { o.MaxUpload = 100_000 }, nil)
 	many := []string{}
@@ -64,7 +67,8 @@ func TestForms(t *testing.T) {
 		body, header string
 		status       int
 	}{
-		"control":             {form("title", "A", "local_ids", "a;b", "update", "true", "priority", "3", "payload", "bytes"), "", 201},
+		"control": {form("title", "A", "local_ids", "a;b", "update", "true", "priority", "3", "payload",
+			"bytes"), "", 201},
 		"key in the header":   {form("payload", "bytes"), "k9", 201},
 		"json part":           {form("submission", `{"title":"A"}`, "payload", "bytes"), "", 201},
 		"empty payload":       {form("payload", ""), "", 201},

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// receiver is an application that says when it has seen the first bytes of a payload.
+// receiver is an application that reports the first bytes of a payload.
 type receiver struct {
 	begun chan struct{}
 }
@@ -40,8 +40,8 @@ func (*receiver) Objects(context.Context, string, client.ObjectQuery) (client.Ob
 	return client.Objects{}, nil
 }
 
-// TestUploadIsCut refuses a payload whose sender is not done when the server's grace is over: with an answer that says so, though the sender sends
-// nothing at all at that moment. The control goes on sending and is done before.
+// TestUploadIsCut refuses a payload whose sender is not done when the server's grace is over: with an answer that names
+// it, though the sender sends nothing at all at that moment. The control goes on sending and is done before.
 func TestUploadIsCut(t *testing.T) {
 	for _, cut := range []bool{true, false} {
 		app := &receiver{begun: make(chan struct{})}
@@ -86,7 +86,7 @@ func TestUploadIsCut(t *testing.T) {
 		if err != nil || answer.StatusCode != want || !strings.Contains(string(body), says) {
 			t.Errorf("cut=%v: got %s, %s, %v", cut, answer.Status, body, err)
 		}
-		if cut { // whoever comes later is refused as well
+		if cut { // later uploads are refused as well
 			if answer, text := w.Ask(submission(w)); answer.StatusCode != http.StatusServiceUnavailable {
 				t.Errorf("got %s, %s", answer.Status, text)
 			}
@@ -94,13 +94,13 @@ func TestUploadIsCut(t *testing.T) {
 	}
 }
 
-func submission(w *world) *http.Request {
+func submission(w *harness) *http.Request {
 	q := w.Request(http.MethodPost, "/api/v1/ingest/submissions", form("payload", "bytes and bytes"))
 	q.Header.Set("Content-Type", "multipart/form-data; boundary=B")
 	return q
 }
 
-// answers is what a server told of its answers.
+// answers is what a server logged of its answers.
 type answers struct{ got chan string }
 
 func (a *answers) Answered(method, route string, status int, took time.Duration) {
@@ -151,7 +151,8 @@ func TestMetricsHaveAnAddress(t *testing.T) {
 	w.Problem(w.Request(http.MethodGet, "/metrics", ""), http.StatusNotFound, job.NotFound)
 	own := httptest.NewServer(w.Server.MetricsAlone())
 	defer own.Close()
-	for path, want := range map[string]int{"/metrics": http.StatusOK, "/api/v1/jobs": http.StatusNotFound, "/healthz": http.StatusNotFound} {
+	for path, want := range map[string]int{"/metrics": http.StatusOK, "/api/v1/jobs": http.StatusNotFound,
+		"/healthz": http.StatusNotFound} {
 		answer, err := http.Get(own.URL + path)
 		if err != nil {
 			t.Fatal(err)

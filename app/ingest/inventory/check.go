@@ -16,12 +16,18 @@ func (i *Inventory) Locations(ctx context.Context) ([]string, error) {
 
 // checks find what contradicts itself; each gives a sentence a row.
 var checks = []string{
-	"SELECT 'local id ' || local_id || ' of ' || owner || ' is ' || ark || ', which does not exist' FROM local_ids WHERE ark NOT IN (SELECT ark FROM objects) AND ark NOT IN (SELECT ark FROM named)",
-	"SELECT ark || ' belongs to ' || o.owner || ', and job ' || n.job || ' has it for ' || n.owner FROM named n JOIN objects o USING (ark) WHERE n.owner <> o.owner",
-	"SELECT ark || ' belongs to ' || o.owner || ', and its local id ' || l.local_id || ' to ' || l.owner FROM local_ids l JOIN objects o USING (ark) WHERE l.owner <> o.owner",
-	"SELECT 'version ' || version || ' of ' || ark || ' is in no storage location' FROM versions WHERE NOT EXISTS (SELECT 1 FROM places p WHERE p.ark = versions.ark AND p.version = versions.version)",
-	"SELECT 'version ' || version || ' of ' || ark || ' of job ' || job || ' is in no storage location since the inventory was rebuilt' FROM lost",
-	"SELECT 'version ' || version || ' of ' || ark || ' has ' || (SELECT count(*) FROM files f WHERE f.ark = v.ark AND f.version = v.version) || ' files, not ' || files FROM versions v" +
+	"SELECT 'local id ' || local_id || ' of ' || owner || ' is ' || ark || ', which does not exist' FROM local_ids " +
+		"WHERE ark NOT IN (SELECT ark FROM objects) AND ark NOT IN (SELECT ark FROM named)",
+	"SELECT ark || ' belongs to ' || o.owner || ', and job ' || n.job || ' has it for ' || n.owner FROM named n JOIN " +
+		"objects o USING (ark) WHERE n.owner <> o.owner",
+	"SELECT ark || ' belongs to ' || o.owner || ', and its local id ' || l.local_id || ' to ' || l.owner FROM " +
+		"local_ids l JOIN objects o USING (ark) WHERE l.owner <> o.owner",
+	`SELECT 'version ' || version || ' of ' || ark || ' is in no storage location' FROM versions WHERE NOT EXISTS
+		(SELECT 1 FROM places p WHERE p.ark = versions.ark AND p.version = versions.version)`,
+	"SELECT 'version ' || version || ' of ' || ark || ' of job ' || job || ' is in no storage location since the " +
+		"inventory was rebuilt' FROM lost",
+	"SELECT 'version ' || version || ' of ' || ark || ' has ' || (SELECT count(*) FROM files f WHERE f.ark = v.ark " +
+		"AND f.version = v.version) || ' files, not ' || files FROM versions v" +
 		" WHERE files <> (SELECT count(*) FROM files f WHERE f.ark = v.ark AND f.version = v.version)",
 	"SELECT \"table\" || ' refers to ' || parent || ', which has no such row' FROM pragma_foreign_key_check",
 	"SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'",

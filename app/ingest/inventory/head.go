@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// Errors of Open about a file that is not the one that was written last. Each needs another inventory: that of the backup which the store is from, or a new one
-// made of what is stored.
+// Errors of Open about a file that is not the one that was written last. Each needs another inventory: that of the
+// backup which the store is from, or a new one made of what is stored.
 var (
 	// ErrMissing: there was an inventory, and its file is missing.
 	ErrMissing = errors.New("the file is missing, although there was an inventory")
@@ -27,8 +27,8 @@ var (
 	ErrDamaged = errors.New("the file is damaged")
 )
 
-// head is the file beside the inventory that says how far it came. It is written after each commit and never synced: it may be behind the inventory, but
-// not ahead of it, since a commit is on disk before it is noted.
+// head is the file beside the inventory with the number of its entries. It is written after each commit and never
+// synced: it may be behind the inventory, but not ahead of it, since a commit is on disk before it is noted.
 type head struct {
 	file *os.File
 
@@ -36,12 +36,12 @@ type head struct {
 	sequence int64
 }
 
-// HeadPath is the name of the file beside an inventory that says how far it came.
+// HeadPath is the name of the file beside an inventory with the number of its entries.
 func HeadPath(path string) string { return strings.TrimSuffix(path, filepath.Ext(path)) + ".head" }
 
 const headForm = "%s %020d\n"
 
-// readHead reads the file; a torn line, as after a loss of power, says nothing.
+// readHead reads the file; an incomplete line, as after a loss of power, counts as none.
 func readHead(name string) (installation string, sequence int64, there bool, err error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,7 @@ func readHead(name string) (installation string, sequence int64, there bool, err
 	return installation, sequence, true, nil
 }
 
-// ReadHead reads how far the inventory in a file came; there is false if nothing says so.
+// ReadHead reads the number of entries of the inventory in a file; there is false without that file.
 func ReadHead(path string) (installation string, sequence int64, there bool, err error) {
 	return readHead(HeadPath(path))
 }
@@ -74,11 +74,11 @@ func present(path string) error {
 	}
 	switch info, err := os.Stat(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: %s says so", ErrMissing, HeadPath(path))
+		return fmt.Errorf("%w: see %s", ErrMissing, HeadPath(path))
 	case err != nil:
 		return err
 	case info.Size() == 0:
-		return fmt.Errorf("%w: %s says so", ErrEmpty, HeadPath(path))
+		return fmt.Errorf("%w: see %s", ErrEmpty, HeadPath(path))
 	}
 	return nil
 }
@@ -94,9 +94,9 @@ func (i *Inventory) compareHead(ctx context.Context, path string) error {
 	case err != nil:
 		return err
 	case installation != "" && installation != i.installation:
-		return fmt.Errorf("it %w (%s; %s says %s)", ErrForeign, i.installation, HeadPath(path), installation)
+		return fmt.Errorf("it %w (%s; %s names %s)", ErrForeign, i.installation, HeadPath(path), installation)
 	case sequence < noted:
-		return fmt.Errorf("%w: it has %d entries, and %s says %d", ErrOlder, sequence, HeadPath(path), noted)
+		return fmt.Errorf("%w: it has %d entries, and %s names %d", ErrOlder, sequence, HeadPath(path), noted)
 	}
 	if !there {
 		if err := WriteHead(path, i.installation, sequence); err != nil {
@@ -117,8 +117,8 @@ func WriteHead(path, installation string, sequence int64) error {
 	return durable.Replace(HeadPath(path), fmt.Appendf(nil, headForm, installation, sequence))
 }
 
-// note writes how far the inventory came. The line has always the same length. A disk that refuses it leaves the file behind, which it may be: what was
-// committed is committed.
+// note writes how far the inventory came. The line has always the same length. A disk that refuses it leaves the file
+// behind, which it may be: what was committed is committed.
 func (h *head) note(installation string, sequence int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

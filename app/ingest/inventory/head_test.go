@@ -64,11 +64,12 @@ func TestLostInventory(t *testing.T) {
 		"no database": {func(path string) {
 			write(t, path, []byte("not a database, but long enough to be taken for one by its size alone"))
 		}, ErrDamaged},
-		"torn":                {func(path string) { write(t, path, read(t, path)[:8192]) }, ErrDamaged},
-		"control: as it was":  {func(string) {}, nil},
-		"control: head gone":  {func(path string) { _ = os.Remove(HeadPath(path)) }, nil},
-		"control: head torn":  {func(path string) { write(t, HeadPath(path), []byte("one 0000")) }, nil},
-		"control: head older": {func(path string) { write(t, HeadPath(path), []byte("one 00000000000000000001\n")) }, nil},
+		"torn":               {func(path string) { write(t, path, read(t, path)[:8192]) }, ErrDamaged},
+		"control: as it was": {func(string) {}, nil},
+		"control: head gone": {func(path string) { _ = os.Remove(HeadPath(path)) }, nil},
+		"control: head torn": {func(path string) { write(t, HeadPath(path), []byte("one 0000")) }, nil},
+		"control: head older": {func(path string) { write(t, HeadPath(path), []byte("one 00000000000000000001\n")) },
+			nil},
 	} {
 		path := filled(t, "one", 3)
 		c.change(path)
@@ -82,7 +83,8 @@ func TestLostInventory(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if after, err := os.ReadFile(path); c.want != nil && (string(after) != string(before) || errors.Is(err, fs.ErrNotExist) != (c.want == ErrMissing)) {
+		if after, err := os.ReadFile(path); c.want != nil &&
+			(string(after) != string(before) || errors.Is(err, fs.ErrNotExist) != (c.want == ErrMissing)) {
 			t.Errorf("%s: the refused file was changed", what)
 		}
 	}
@@ -122,7 +124,8 @@ func TestMode(t *testing.T) {
 		}
 		for _, name := range []string{path, path + "-wal", path + "-shm", HeadPath(path)} {
 			if got := mode(name); got != c.want && (name != HeadPath(path) || got != 0o600) {
-				t.Errorf("it had %o, the store has %o: %s has %o, want %o", c.had, c.store, filepath.Base(name), got, c.want)
+				t.Errorf("it had %o, the store has %o: %s has %o, want %o", c.had, c.store, filepath.Base(name), got,
+					c.want)
 			}
 		}
 		if err := i.Close(); err != nil {

@@ -1,11 +1,11 @@
-// Package inventory knows what is stored: objects, their versions, files, digests and places, and which identifier belongs to which local
-// id. It lives in one SQLite file beside the store's. Every method may be called again with the same job: the second call finds what the
-// first did.
+// Package inventory is the index of what is stored: objects, their versions, files, digests and storage locations, and
+// which identifier belongs to which local id. It lives in one SQLite file beside the store's. Every method may be
+// called again with the same job: the second call finds what the first did.
 //
 //	objects    one row per ARK: who owns it, what it is called, its newest version
 //	versions   one row per version, made by exactly one job
 //	files      the files of each version with size and digests
-//	places     where each version is kept, under which name there, and when its files were last compared with their digests
+//	copies     where each version is stored, under which name there (see schema1), and when it was last checked
 //	local_ids  a depositor's own names, unique within an owner
 //	depositors who deposited an object, from the moment it has an identifier, see permit.go
 //	named      which job got which ARK: the reason why a job never mints twice
@@ -15,7 +15,7 @@
 //	locations  the storage locations that were used, each with its id
 //	faults     stored files that were not as they should be when they were last read, see fixity.go
 //	checks     the newest fixity check of each storage location that a person asked for
-//	lost       versions of which a record tells and which no storage location had when the inventory was rebuilt
+//	lost       versions that a record names and that no storage location had when the inventory was rebuilt
 package inventory
 
 import (
@@ -54,7 +54,8 @@ type Inventory struct {
 	deaths chan error
 }
 
-// schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were released.
+// schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
+// released.
 var schemas = []string{schema1, schema2, schema3, schema4, schema5}
 
 const schema1 = `
@@ -91,8 +92,9 @@ CREATE TABLE minters (template TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT 
 CREATE TABLE writers (ark TEXT PRIMARY KEY, job TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// schema2 puts all locks into one table. The token of a row is never given twice, also when the row is gone. What the locks of schema 1 were is taken
-// over with epoch 0, which is older than any claim: whoever holds one gets it anew, others wait for the holder as before.
+// schema2 puts all locks into one table. The token of a row is never given twice, also when the row is gone. What the
+// locks of schema 1 were is taken over with epoch 0, which is older than any claim: the holder acquires it again,
+// others wait for the holder as before.
 const schema2 = `
 CREATE TABLE locks (
 	token INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -109,14 +111,15 @@ DELETE FROM local_ids WHERE ark = '';
 DROP TABLE writers;
 `
 
-// schema3 names the installation, so that the inventory of another one is noticed, and the storage locations, so that one that is not mounted is.
+// schema3 names the installation, so that the inventory of another one is noticed, and the storage locations, so that
+// one that is not mounted is.
 const schema3 = `
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), installation TEXT NOT NULL, sequence INTEGER NOT NULL);
 CREATE TABLE locations (place TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE lost (job TEXT PRIMARY KEY, ark TEXT NOT NULL, version INTEGER NOT NULL) WITHOUT ROWID;
 `
 
-// schema4 knows who deposited each object. Of objects that are stored already it is the submitter of the first version.
+// schema4 adds who deposited each object. Of objects that are stored already it is the submitter of the first version.
 const schema4 = `
 CREATE TABLE depositors (ark TEXT PRIMARY KEY, depositor TEXT NOT NULL, profile TEXT NOT NULL) WITHOUT ROWID;
 CREATE INDEX depositors_depositor ON depositors (depositor, ark);
@@ -140,9 +143,10 @@ CREATE TABLE checks (
 ) WITHOUT ROWID;
 `
 
-// Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation from then on; without an
-// installation it keeps the id that it has, or gets a random one. Beside it lies a file that says how far it came ([HeadPath]). ErrMissing, ErrEmpty,
-// ErrOlder, ErrForeign and ErrDamaged refuse a file that is not the one that was written last.
+// Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation
+// from then on; without an installation it keeps the id that it has, or gets a random one. Beside it is a file with the
+// number of its entries ([HeadPath]). ErrMissing, ErrEmpty, ErrOlder, ErrForeign and ErrDamaged refuse a file that is
+// not the one that was written last.
 func Open(ctx context.Context, path, installation string) (*Inventory, error) {
 	i := &Inventory{deaths: make(chan error, 1)}
 	if err := i.open(ctx, path, installation); err != nil {
@@ -161,7 +165,8 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if err := private(path); err != nil {
 		return err
 	}
-	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
 		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)" + layer
 	if i.unsynced {
 		dsn += "&_pragma=synchronous(OFF)"
@@ -195,7 +200,7 @@ func (i *Inventory) migrate(ctx context.Context) error {
 			return err
 		}
 		if version > len(schemas) {
-			return fmt.Errorf("it has schema %d, this program knows %d", version, len(schemas))
+			return fmt.Errorf("it has schema %d, this program has %d", version, len(schemas))
 		}
 		if version == len(schemas) {
 			return nil
@@ -217,7 +222,8 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 		fresh = strings.ToLower(rand.Text())
 	}
 	return i.tx(ctx, func(tx *sql.Tx) error {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING", fresh); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING",
+			fresh); err != nil {
 			return err
 		}
 		if err := tx.QueryRowContext(ctx, "SELECT installation FROM meta").Scan(&i.installation); err != nil {

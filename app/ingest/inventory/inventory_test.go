@@ -73,13 +73,16 @@ func TestNameMintsOncePerJob(t *testing.T) {
 func TestNameByLocalID(t *testing.T) {
 	i, x := open(t), template(t)
 	first := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1", "l2"}, Template: x})
-	if again := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2", "l3"}, Template: x}); again.ARK != first.ARK || again.Minted {
+	if again := name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2", "l3"},
+		Template: x}); again.ARK != first.ARK || again.Minted {
 		t.Errorf("got %+v, want %s again", again, first.ARK)
 	}
-	if third := name(t, i, Claim{Taker: Taker{Job: "c"}, Owner: "o", LocalIDs: []string{"l3"}, Template: x}); third.ARK != first.ARK {
+	if third := name(t, i, Claim{Taker: Taker{Job: "c"}, Owner: "o", LocalIDs: []string{"l3"},
+		Template: x}); third.ARK != first.ARK {
 		t.Errorf("l3 became a name of %s; got %s", first.ARK, third.ARK)
 	}
-	if other := name(t, i, Claim{Taker: Taker{Job: "d"}, Owner: "p", LocalIDs: []string{"l1"}, Template: x}); other.ARK == first.ARK {
+	if other := name(t, i, Claim{Taker: Taker{Job: "d"}, Owner: "p", LocalIDs: []string{"l1"},
+		Template: x}); other.ARK == first.ARK {
 		t.Error("local ids of another owner are other ids")
 	}
 }
@@ -89,16 +92,19 @@ func TestNameConflicts(t *testing.T) {
 	a := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l1"}, Template: x})
 	name(t, i, Claim{Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l2"}, Template: x})
 	for what, c := range map[string]Claim{
-		"given and local id":   {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/other", LocalIDs: []string{"l1"}},
-		"two local ids":        {Taker: Taker{Job: "x"}, Owner: "o", LocalIDs: []string{"l1", "l2"}},
-		"somebody else's ark":  {Taker: Taker{Job: "x"}, Owner: "p", Given: a.ARK},
-		"new id and old, ark ": {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/new", LocalIDs: []string{"l9", "l2"}},
+		"given and local id": {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/other",
+			LocalIDs: []string{"l1"}},
+		"two local ids":       {Taker: Taker{Job: "x"}, Owner: "o", LocalIDs: []string{"l1", "l2"}},
+		"somebody else's ark": {Taker: Taker{Job: "x"}, Owner: "p", Given: a.ARK},
+		"new id and old, ark ": {Taker: Taker{Job: "x"}, Owner: "o", Given: "ark:/99999/new",
+			LocalIDs: []string{"l9", "l2"}},
 	} {
 		if _, err := i.Name(t.Context(), c); !errors.Is(err, ErrConflict) {
 			t.Errorf("%s: got %v", what, err)
 		}
 	}
-	if n := name(t, i, Claim{Taker: Taker{Job: "x"}, Owner: "o", Given: a.ARK, LocalIDs: []string{"l1"}}); n.ARK != a.ARK {
+	if n := name(t, i, Claim{Taker: Taker{Job: "x"}, Owner: "o", Given: a.ARK,
+		LocalIDs: []string{"l1"}}); n.ARK != a.ARK {
 		t.Errorf("control: got %+v", n)
 	}
 }
@@ -146,7 +152,8 @@ func TestSettleUnderALostLock(t *testing.T) {
 	b := a
 	b.Taker = Taker{Job: "b", Over: []int64{late.Locks[0].Token}}
 	of := name(t, i, b)
-	if _, err := i.Settle(t.Context(), a, late.Locks, "ark:/99999/xa"); !errors.Is(err, ErrStale) || job.KindOf(err) != job.Stale {
+	if _, err := i.Settle(t.Context(), a, late.Locks, "ark:/99999/xa"); !errors.Is(err, ErrStale) ||
+		job.KindOf(err) != job.Stale {
 		t.Errorf("got %v", err)
 	}
 	if n, err := i.Settle(t.Context(), b, of.Locks, "ark:/99999/xb"); err != nil || n.ARK != "ark:/99999/xb" {
@@ -164,8 +171,9 @@ var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func entry(ark, job string, version int) Entry {
 	return Entry{
-		Object: Object{ARK: ark, Owner: "o", Collection: "maps", Profile: "maps", Title: "Title " + job, LocalIDs: []string{"l-" + ark}},
-		Job:    job, Batch: "bat_1", Submitter: "ann", Version: version, At: at,
+		Object: Object{ARK: ark, Owner: "o", Collection: "maps", Profile: "maps", Title: "Title " +
+			job, LocalIDs: []string{"l-" + ark}},
+		Job: job, Batch: "bat_1", Submitter: "ann", Version: version, At: at,
 		Places: []Place{{Dir: "storage", Name: fmt.Sprintf("v%d", version)}},
 	}
 }
@@ -173,7 +181,8 @@ func entry(ark, job string, version int) Entry {
 func files(n int, fail error) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		for k := range n {
-			f := File{Path: fmt.Sprintf("producer/%03d", k), Size: int64(k), SHA256: strings.Repeat("a", 61) + fmt.Sprintf("%03d", k),
+			f := File{Path: fmt.Sprintf("producer/%03d", k), Size: int64(k), SHA256: strings.Repeat("a", 61) +
+				fmt.Sprintf("%03d", k),
 				SHA512: strings.Repeat("b", 125) + fmt.Sprintf("%03d", k), MIME: "text/plain"}
 			if !yield(f, nil) {
 				return
@@ -187,7 +196,8 @@ func files(n int, fail error) iter.Seq2[File, error] {
 
 func TestRecordAndQuery(t *testing.T) {
 	i := open(t)
-	for _, e := range []Entry{entry("ark:/1/a", "j1", 1), entry("ark:/1/a", "j2", 2), entry("ark:/1/b", "j3", 1), entry("ark:/1/a", "j1", 1)} {
+	for _, e := range []Entry{entry("ark:/1/a", "j1", 1), entry("ark:/1/a", "j2", 2), entry("ark:/1/b", "j3", 1),
+		entry("ark:/1/a", "j1", 1)} {
 		if err := i.Record(t.Context(), e, files(3, nil)); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +207,8 @@ func TestRecordAndQuery(t *testing.T) {
 		t.Fatalf("got %d objects, %v", len(all), err)
 	}
 	a := all[0]
-	if a.Head != 2 || a.Title != "Title j2" || len(a.Versions) != 2 || a.Versions[1].Files != 3 || a.Versions[1].Bytes != 3 {
+	if a.Head != 2 || a.Title != "Title j2" || len(a.Versions) != 2 || a.Versions[1].Files != 3 ||
+		a.Versions[1].Bytes != 3 {
 		t.Errorf("got %+v", a)
 	}
 	if diff := cmp.Diff([]Place{{Dir: "storage", Name: "v2"}}, a.Versions[1].Places); diff != "" {
@@ -259,7 +270,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a new name storage is not asked.
+// A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a
+// new name storage is not asked.
 func TestNamePassesWhatIsStored(t *testing.T) {
 	i, x := open(t), template(t)
 	var all []string
@@ -281,7 +293,8 @@ func TestNamePassesWhatIsStored(t *testing.T) {
 		}
 		return ark == all[0] || ark == all[1], nil
 	}
-	if n := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l"}, Template: x, Stored: stored}); n.ARK != all[4] || !n.Minted {
+	if n := name(t, i, Claim{Taker: Taker{Job: "a"}, Owner: "o", LocalIDs: []string{"l"}, Template: x,
+		Stored: stored}); n.ARK != all[4] || !n.Minted {
 		t.Errorf("got %+v, want %s", n, all[4])
 	}
 	if diff := cmp.Diff([]string{all[0], all[1], all[3], all[4]}, asked); diff != "" {
@@ -289,8 +302,10 @@ func TestNamePassesWhatIsStored(t *testing.T) {
 	}
 	asked = nil
 	for _, c := range []Claim{
-		{Taker: Taker{Job: "a"}, Owner: "o", Template: x, Stored: stored}, {Taker: Taker{Job: "b"}, Owner: "o", LocalIDs: []string{"l"}, Template: x, Stored: stored},
-		{Taker: Taker{Job: "c"}, Owner: "o", Given: "ark:/1/x", Template: x, Stored: stored}, {Taker: Taker{Job: "d"}, Owner: "o", Stored: stored},
+		{Taker: Taker{Job: "a"}, Owner: "o", Template: x, Stored: stored}, {Taker: Taker{Job: "b"}, Owner: "o",
+			LocalIDs: []string{"l"}, Template: x, Stored: stored},
+		{Taker: Taker{Job: "c"}, Owner: "o", Given: "ark:/1/x", Template: x, Stored: stored}, {Taker: Taker{Job: "d"},
+			Owner: "o", Stored: stored},
 	} {
 		if name(t, i, c); len(asked) > 0 {
 			t.Errorf("%s: storage was asked for %v", c.Job, asked)
@@ -298,10 +313,12 @@ func TestNamePassesWhatIsStored(t *testing.T) {
 	}
 	broken := errors.New("storage cannot be read")
 	fails := func(context.Context, string) (bool, error) { return false, broken }
-	if _, err := i.Name(t.Context(), Claim{Taker: Taker{Job: "e"}, Owner: "o", Template: x, Stored: fails}); !errors.Is(err, broken) {
+	if _, err := i.Name(t.Context(),
+		Claim{Taker: Taker{Job: "e"}, Owner: "o", Template: x, Stored: fails}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
-	c := Claim{Taker: Taker{Job: "f"}, Owner: "o", Stored: func(context.Context, string) (bool, error) { return true, nil }}
+	c := Claim{Taker: Taker{Job: "f"}, Owner: "o",
+		Stored: func(context.Context, string) (bool, error) { return true, nil }}
 	if _, err := i.Settle(t.Context(), c, nil, "ark:/1/outside"); !errors.Is(err, ErrConflict) {
 		t.Errorf("got %v", err)
 	}

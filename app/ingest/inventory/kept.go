@@ -17,7 +17,8 @@ type Kept struct {
 	Created time.Time
 }
 
-// Kept gives up to n versions with their places after one of them, in order of ARK, version and place.
+// Kept returns at most n versions with their storage locations after one of them, in order of ARK, version and
+// location.
 func (i *Inventory) Kept(ctx context.Context, after Kept, n int) ([]Kept, error) {
 	all, err := rows(ctx, i.read, func(r *sql.Rows) (k Kept, err error) {
 		var created string
@@ -27,12 +28,12 @@ func (i *Inventory) Kept(ctx context.Context, after Kept, n int) ([]Kept, error)
 	}, `SELECT p.ark, p.version, p.place, p.name, v.job, v.created FROM places p JOIN versions v ON v.ark = p.ark AND v.version = p.version
 		WHERE (p.ark, p.version, p.place) > (?, ?, ?) ORDER BY p.ark, p.version, p.place LIMIT ?`, after.ARK, after.Version, after.Place.Dir, n)
 	if err != nil {
-		return nil, fmt.Errorf("places of versions: %w", err)
+		return nil, fmt.Errorf("storage locations of versions: %w", err)
 	}
 	return all, nil
 }
 
-// Dirs gives the storage locations that the inventory knows of.
+// Dirs returns the storage locations in the inventory.
 func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (dir string, err error) {
 		err = r.Scan(&dir)
@@ -40,7 +41,8 @@ func (i *Inventory) Dirs(ctx context.Context) ([]string, error) {
 	}, "SELECT DISTINCT place FROM places ORDER BY place")
 }
 
-// NamesIn gives the names of an object's versions in a storage location; none if the inventory does not know the object there.
+// NamesIn gives the names of an object's versions in a storage location; none if the inventory does not know the object
+// there.
 func (i *Inventory) NamesIn(ctx context.Context, ark, dir string) ([]string, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (name string, err error) {
 		err = r.Scan(&name)
@@ -76,7 +78,7 @@ func (i *Inventory) NameOf(ctx context.Context, job string) (ark string, err err
 	return ark, err
 }
 
-// Lost tells whether the version that a job stored was in no storage location any more when the inventory was rebuilt.
+// Lost reports whether no storage location had the version of a job when the inventory was rebuilt.
 func (i *Inventory) Lost(ctx context.Context, job string) (lost bool, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM lost WHERE job = ?)", job).Scan(&lost)
 	return lost, err

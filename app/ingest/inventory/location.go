@@ -23,7 +23,8 @@ func (i *Inventory) Location(ctx context.Context, place string) (id string, err 
 // EnterLocation notes the id of the storage location that is used under a name from now on.
 func (i *Inventory) EnterLocation(ctx context.Context, place, id string, at time.Time) error {
 	err := i.tx(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET id = ?2, since = ?3",
+		_, err := tx.ExecContext(ctx,
+			"INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET id = ?2, since = ?3",
 			place, id, at.UTC().Format(time.RFC3339))
 		return err
 	})
@@ -59,7 +60,7 @@ func (i *Inventory) NewestJobs(ctx context.Context, name string) ([]string, erro
 	return jobs, nil
 }
 
-// HasVersionsIn tells whether a version is in a storage location.
+// HasVersionsIn reports whether a version is in a storage location.
 func (i *Inventory) HasVersionsIn(ctx context.Context, place string) (has bool, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM places WHERE place = ?)", place).Scan(&has)
 	return has, err

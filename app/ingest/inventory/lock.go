@@ -10,25 +10,29 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// LockKind says what a lock keeps for one job.
+// LockKind is what a lock reserves for one job.
 type LockKind string
 
 // The kinds of lock.
 const (
-	ObjectLock    LockKind = "object"    // adding a version, from Storing until it is recorded; the name is the object's ARK
+	// adding a version, from Storing until it is recorded; the name is the object's ARK
+	ObjectLock    LockKind = "object"
 	InventoryLock LockKind = "inventory" // entering a version, while Recording; the name is the object's ARK
-	LocalIDLock   LockKind = "local-id"  // getting an identifier from a minter, until it is settled; the name is LocalIDName
+	// getting an identifier from a minter, until it is settled; the name is LocalIDName
+	LocalIDLock LockKind = "local-id"
 )
 
 // LockKinds lists all kinds.
 func LockKinds() []LockKind { return []LockKind{ObjectLock, InventoryLock, LocalIDLock} }
 
-// LocalIDName names the lock of a local id. (Two pairs with a slash in the owner may have one name: then they wait for each other, and no more.)
+// LocalIDName names the lock of a local id. (Two pairs with a slash in the owner may have one name: then they wait for
+// each other, and no more.)
 func LocalIDName(owner, localID string) string { return owner + "/" + localID }
 
-// Lock is a claim of one job on one name. It survives the process and ends when it is released, or taken over because its job has ended, or broken.
-// Token is the fencing token: every acquisition gets a higher one than any before, so that a holder who lost the lock without knowing is refused
-// by whoever compares tokens. An attempt of the same job under a later epoch is an acquisition too.
+// Lock is a claim of one job on one name. It survives the process and ends when it is released, or taken over because
+// its job has ended, or broken. Token is the fencing token: every acquisition gets a higher one than any before, so
+// that a holder who lost the lock without knowing is refused by comparing tokens. An attempt of the same job under a
+// later epoch is an acquisition too.
 type Lock struct {
 	Kind  LockKind
 	Name  string
@@ -65,8 +69,8 @@ type Want struct {
 	Note string
 }
 
-// Take gives all wanted locks or none: *HeldError tells of one that another job has. The same attempt gets what it has; a later attempt of the
-// job gets a new token, and an earlier one is refused with ErrStale.
+// Take acquires all of the locks or none: *HeldError names one that another job has. The same attempt gets what it has;
+// a later attempt of the job gets a new token, and an earlier one is refused with ErrStale.
 func (i *Inventory) Take(ctx context.Context, by Taker, wants ...Want) ([]Lock, error) {
 	var got []Lock
 	err := i.tx(ctx, func(tx *sql.Tx) (err error) {
@@ -92,7 +96,8 @@ func take(ctx context.Context, tx *sql.Tx, by Taker, wants []Want) ([]Lock, erro
 }
 
 func takeOne(ctx context.Context, tx *sql.Tx, by Taker, w Want) (Lock, error) {
-	l := Lock{Kind: w.Kind, Name: w.Name, Job: by.Job, Epoch: by.Epoch, Since: by.At.UTC().Truncate(time.Second), Note: w.Note}
+	l := Lock{Kind: w.Kind, Name: w.Name, Job: by.Job, Epoch: by.Epoch, Since: by.At.UTC().Truncate(time.Second),
+		Note: w.Note}
 	held, found, err := lockOf(ctx, tx, w.Kind, w.Name)
 	switch {
 	case err != nil:
@@ -144,7 +149,8 @@ func scanLock(scan func(...any) error) (l Lock, err error) {
 }
 
 func lockOf(ctx context.Context, a asker, kind LockKind, name string) (l Lock, found bool, err error) {
-	l, err = scanLock(a.QueryRowContext(ctx, "SELECT "+lockColumns+" FROM locks WHERE kind = ? AND name = ?", kind, name).Scan)
+	l, err = scanLock(a.QueryRowContext(ctx, "SELECT "+lockColumns+" FROM locks WHERE kind = ? AND name = ?", kind,
+		name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Lock{}, false, nil
 	}
@@ -166,18 +172,19 @@ func check(ctx context.Context, a asker, locks []Lock) error {
 }
 
 func staleLock(mine, now Lock) error {
-	has := "nobody has it"
+	has := "no job has it"
 	if now.Job != "" {
 		has = fmt.Sprintf("%s has it with token %d", now.Job, now.Token)
 	}
-	return job.Errorf(job.Stale, "lock", job.ID(mine.Job), "%w: %s with token %d (%s now)", ErrStale, mine, mine.Token, has)
+	return job.Errorf(job.Stale, "lock", job.ID(mine.Job), "%w: %s with token %d (%s now)", ErrStale, mine, mine.Token,
+		has)
 }
 
-// Check refuses with ErrStale unless every lock is still the one that was taken. What is written afterwards, outside the inventory, needs a fence of
-// its own.
+// Check refuses with ErrStale unless every lock is still the one that was taken. What is written afterwards, outside
+// the inventory, needs a fence of its own.
 func (i *Inventory) Check(ctx context.Context, locks ...Lock) error { return check(ctx, i.read, locks) }
 
-// Release ends locks and tells which of them there still were. A lock that somebody else has by now stays.
+// Release ends locks and returns those that the job still had. A lock that another job has meanwhile stays.
 func (i *Inventory) Release(ctx context.Context, locks ...Lock) (released []Lock, err error) {
 	err = i.tx(ctx, func(tx *sql.Tx) error {
 		released, err = release(ctx, tx, locks)
@@ -188,7 +195,8 @@ func (i *Inventory) Release(ctx context.Context, locks ...Lock) (released []Lock
 
 func release(ctx context.Context, tx *sql.Tx, locks []Lock) (released []Lock, err error) {
 	for _, l := range locks {
-		r, err := tx.ExecContext(ctx, "DELETE FROM locks WHERE token = ? AND kind = ? AND name = ?", l.Token, l.Kind, l.Name)
+		r, err := tx.ExecContext(ctx, "DELETE FROM locks WHERE token = ? AND kind = ? AND name = ?", l.Token, l.Kind,
+			l.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +220,8 @@ func (i *Inventory) LocksOf(ctx context.Context, job string) ([]Lock, error) {
 }
 
 func (i *Inventory) locks(ctx context.Context, rest string, args ...any) ([]Lock, error) {
-	return rows(ctx, i.read, func(r *sql.Rows) (Lock, error) { return scanLock(r.Scan) }, "SELECT "+lockColumns+" FROM locks "+rest, args...)
+	return rows(ctx, i.read, func(r *sql.Rows) (Lock, error) { return scanLock(r.Scan) },
+		"SELECT "+lockColumns+" FROM locks "+rest, args...)
 }
 
 // LockOf gives the lock of a name, if there is one.

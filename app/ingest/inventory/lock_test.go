@@ -38,7 +38,8 @@ func TestTake(t *testing.T) {
 		t.Errorf("the same attempt has what it has; got %+v", again)
 	}
 	var held *HeldError
-	if _, err := i.Take(t.Context(), taker("b", 1), Want{Kind: ObjectLock, Name: first.Name}); !errors.As(err, &held) || held.Lock != first {
+	if _, err := i.Take(t.Context(), taker("b", 1), Want{Kind: ObjectLock, Name: first.Name}); !errors.As(err, &held) ||
+		held.Lock != first {
 		t.Errorf("got %v", err)
 	}
 	if _, err := i.Take(t.Context(), taker("b", 1), Want{Kind: InventoryLock, Name: first.Name}); err != nil {
@@ -48,14 +49,16 @@ func TestTake(t *testing.T) {
 	if later.Token <= first.Token || later.Since != first.Since {
 		t.Errorf("a later attempt gets a higher token; got %+v", later)
 	}
-	if _, err := i.Take(t.Context(), taker("a", 4), Want{Kind: ObjectLock, Name: first.Name}); !errors.Is(err, ErrStale) {
+	if _, err := i.Take(t.Context(), taker("a", 4), Want{Kind: ObjectLock, Name: first.Name}); !errors.Is(err,
+		ErrStale) {
 		t.Errorf("an earlier attempt: got %v", err)
 	}
 	over := object(t, i, taker("b", 1, later.Token))
 	if over.Job != "b" || over.Token <= later.Token {
 		t.Errorf("got %+v", over)
 	}
-	if _, err := i.Take(t.Context(), taker("c", 1, later.Token), Want{Kind: ObjectLock, Name: first.Name}); !errors.As(err, &held) || held.Lock.Job != "b" {
+	if _, err := i.Take(t.Context(), taker("c", 1, later.Token),
+		Want{Kind: ObjectLock, Name: first.Name}); !errors.As(err, &held) || held.Lock.Job != "b" {
 		t.Errorf("what was to be taken over is gone already; got %v", err)
 	}
 }
@@ -63,7 +66,8 @@ func TestTake(t *testing.T) {
 func TestTakeIsAllOrNothing(t *testing.T) {
 	i := open(t)
 	object(t, i, taker("a", 1))
-	_, err := i.Take(t.Context(), taker("b", 1), Want{Kind: InventoryLock, Name: "ark:/99999/x"}, Want{Kind: ObjectLock, Name: "ark:/99999/x"})
+	_, err := i.Take(t.Context(), taker("b", 1), Want{Kind: InventoryLock, Name: "ark:/99999/x"},
+		Want{Kind: ObjectLock, Name: "ark:/99999/x"})
 	var held *HeldError
 	if !errors.As(err, &held) {
 		t.Fatalf("got %v", err)
@@ -210,7 +214,8 @@ func TestMigrateFromSchema1(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	var held *HeldError
-	if _, err := i.Name(t.Context(), Claim{Taker: taker("ing_5", 1), Owner: "o", LocalIDs: []string{"l2"}}); !errors.As(err, &held) || held.Lock.Job != "ing_2" {
+	if _, err := i.Name(t.Context(), Claim{Taker: taker("ing_5", 1), Owner: "o",
+		LocalIDs: []string{"l2"}}); !errors.As(err, &held) || held.Lock.Job != "ing_2" {
 		t.Errorf("got %v", err)
 	}
 	if mine := object(t, i, taker("ing_3", 1)); mine.Token <= all[1].Token {
@@ -223,7 +228,8 @@ func TestMigrateFromSchema1(t *testing.T) {
 		if i, err = Open(t.Context(), path, ""); err != nil {
 			t.Fatal(err)
 		}
-		if objects, versions, minted, err := i.Counts(t.Context()); err != nil || objects != 1 || versions != 1 || minted != 1 {
+		if objects, versions, minted, err := i.Counts(t.Context()); err != nil || objects != 1 || versions != 1 ||
+			minted != 1 {
 			t.Errorf("got %d, %d, %d, %v", objects, versions, minted, err)
 		}
 		if err := i.Close(); err != nil {

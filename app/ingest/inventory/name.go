@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/format/noid"
 )
 
-// Claim is what a job knows of its object's identity.
+// Claim is the identity of its object that a job asks for.
 type Claim struct {
 	Taker    // the job's attempt
 	Owner    string
@@ -18,8 +18,8 @@ type Claim struct {
 	LocalIDs []string // the depositor's own names
 	Template *noid.Template
 
-	// Stored tells whether a storage location has an object of that name. It is asked before a name is minted, outside of any transaction. Defaults
-	// to none: only the inventory is asked.
+	// Stored reports whether a storage location has an object of that name. It is called before a name is minted,
+	// outside of any transaction. Defaults to none: only the inventory is asked.
 	Stored func(ctx context.Context, ark string) (bool, error)
 
 	Depositor string // who deposits the object, if it is new
@@ -27,17 +27,19 @@ type Claim struct {
 	Permit    Permit // which objects the job may add a version to
 }
 
-// Name says which object a job is about.
+// Name is the object that a job is about.
 type Name struct {
 	ARK    string // empty: a service has to mint under Locks, see Settle
 	Minted bool   // made for this job
 	Locks  []Lock // of the local ids, until Settle
 }
 
-// Name finds the ARK of a job's object or mints one: the ARK the job got before; else the given one; else the one that a local id stands for; else
-// the next of the template, in the installation's own order, that is neither in the inventory nor, by Claim.Stored, in storage. Without a template the
-// local ids are locked for the job and ARK stays empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is
-// ErrConflict, an object that the permit does not cover ErrUnknown. A call that ends early may leave a name of the template unused, never one used twice.
+// Name finds the ARK of a job's object or mints one: the ARK the job got before; else the given one; else the one that
+// a local id stands for; else the next of the template, in the installation's own order, that is neither in the
+// inventory nor, by Claim.Stored, in storage. Without a template the local ids are locked for the job and ARK stays
+// empty. *HeldError: another job is getting an ARK for one of the local ids. A contradiction is ErrConflict, an object
+// that the permit does not cover ErrUnknown. A call that ends early may leave a name of the template unused, never one
+// used twice.
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	for fresh := ""; ; {
 		var n Name
@@ -60,9 +62,10 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	}
 }
 
-// nameOnce is one transaction of Name. It enters the name, or gives one of the template that was reserved and must be looked for in storage; the next call
-// gets it as fresh if storage does not have it.
-func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string, entered bool, err error) {
+// nameOnce is one transaction of Name. It enters the name, or returns one of the template that was reserved and must be
+// checked in storage; the next call gets it as fresh if storage does not have it.
+func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string,
+	entered bool, err error) {
 	if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
 		return n, "", false, err
 	}
@@ -70,7 +73,7 @@ func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh st
 		return n, "", false, err
 	}
 	if n.ARK == "" && c.Template == nil {
-		n.Locks, err = take(ctx, tx, c.Taker, c.wants())
+		n.Locks, err = take(ctx, tx, c.Taker, c.locksOf())
 		return n, "", false, err
 	}
 	if n.ARK == "" {
@@ -92,8 +95,8 @@ func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh st
 	return n, "", true, keep(ctx, tx, c, n)
 }
 
-// wants names the locks of the local ids.
-func (c *Claim) wants() []Want {
+// locksOf names the locks of the local ids.
+func (c *Claim) locksOf() []Want {
 	var all []Want
 	for _, id := range c.LocalIDs {
 		if strings.TrimSpace(id) != "" {
@@ -103,8 +106,8 @@ func (c *Claim) wants() []Want {
 	return all
 }
 
-// Settle notes the ARK that a service minted for the job and ends the locks under which it was asked. ErrStale: one of them was lost, and somebody else
-// may be at it.
+// Settle notes the ARK that a service minted for the job and ends the locks under which it was asked. ErrStale: one of
+// them was lost, and somebody else may be at it.
 func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark string) (Name, error) {
 	stored := false
 	if c.Stored != nil {
@@ -160,7 +163,8 @@ func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
 	return n, err
 }
 
-// known finds the ARK that the given one and the local ids agree upon, or *HeldError if one of them is just being settled.
+// known finds the ARK that the given one and the local ids agree upon, or *HeldError if one of them is just being
+// settled.
 func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 	n := Name{ARK: c.Given}
 	from := "the primary id"
@@ -178,8 +182,9 @@ func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 			return n, &HeldError{Lock: held}
 		}
 		var ark string
-		err = tx.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner, id).Scan(&ark)
-		if err == nil { // before anything is said of the object
+		err = tx.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner,
+			id).Scan(&ark)
+		if err == nil { // before anything is reported about the object
 			if err := c.Permit.check(ctx, tx, ark, "local id "+id); err != nil {
 				return n, err
 			}
@@ -191,16 +196,19 @@ func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 		case n.ARK == "":
 			n.ARK, from = ark, "local id "+id
 		case n.ARK != ark && c.Given != "":
-			return n, fmt.Errorf("%w: local ID and primary ID mapping is incorrect: local id %s is %s, the primary id is %s", ErrConflict, id, ark, c.Given)
+			return n, fmt.Errorf("%w: local ID and primary ID mapping is incorrect: local id %s is %s, the primary "+
+				"id is %s", ErrConflict, id, ark, c.Given)
 		case n.ARK != ark:
-			return n, fmt.Errorf("%w: the local ids are of two objects: %s is %s, %s is %s", ErrConflict, from, n.ARK, id, ark)
+			return n, fmt.Errorf("%w: the local ids are of two objects: %s is %s, %s is %s", ErrConflict, from, n.ARK,
+				id, ark)
 		}
 	}
 	if n.ARK == "" {
 		return n, nil
 	}
 	var owner string
-	err := tx.QueryRowContext(ctx, "SELECT owner FROM objects WHERE ark = ? UNION SELECT owner FROM named WHERE ark = ? LIMIT 1",
+	err := tx.QueryRowContext(ctx, "SELECT owner FROM objects WHERE ark = ? UNION SELECT owner FROM named WHERE ark "+
+		"= ? LIMIT 1",
 		n.ARK, n.ARK).Scan(&owner)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
@@ -234,20 +242,23 @@ func mint(ctx context.Context, tx *sql.Tx, t *noid.Template) (string, error) {
 		if taken {
 			continue
 		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO minters VALUES (?, ?) ON CONFLICT DO UPDATE SET next = excluded.next", t.String(), next)
+		_, err = tx.ExecContext(ctx, "INSERT INTO minters VALUES (?, ?) ON CONFLICT DO UPDATE SET next = excluded.next",
+			t.String(), next)
 		return ark, err
 	}
 }
 
 func used(ctx context.Context, tx *sql.Tx, ark string) (taken bool, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?) OR EXISTS (SELECT 1 FROM named WHERE ark = ?)",
+	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?) OR EXISTS (SELECT 1 FROM "+
+		"named WHERE ark = ?)",
 		ark, ark).Scan(&taken)
 	return taken, err
 }
 
 // keep notes the name of the job and of its local ids.
 func keep(ctx context.Context, tx *sql.Tx, c *Claim, n Name) error {
-	if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner, n.Minted); err != nil {
+	if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner,
+		n.Minted); err != nil {
 		return err
 	}
 	if err := deposited(ctx, tx, n.ARK, c.Depositor, c.Profile); err != nil {

@@ -9,11 +9,11 @@ import (
 	"slices"
 )
 
-// ErrUnknown: the object does not exist, or exists and the permit does not cover it. The two are not told apart.
+// ErrUnknown: the object does not exist, or exists and the permit does not cover it. The two are not distinguished.
 var ErrUnknown = errors.New("unknown object")
 
-// Permit limits a claim or a query to the objects that one user may use: those that the user deposited, and all objects of some profiles. The zero
-// Permit limits nothing.
+// Permit limits a claim or a query to the objects that one user may use: those that the user deposited, and all objects
+// of some profiles. The zero Permit limits nothing.
 type Permit struct {
 	User     string   // owner of a token; empty: no limit
 	Profiles []string // ids of profiles of which the user may use every object
@@ -29,7 +29,8 @@ type asked interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// check returns ErrUnknown if the object of an ARK exists and the permit does not cover it. name is what the depositor called the object.
+// check returns ErrUnknown if the object of an ARK exists and the permit does not cover it. name is what the depositor
+// called the object.
 func (p *Permit) check(ctx context.Context, db asked, ark, name string) error {
 	if p.User == "" {
 		return nil
@@ -49,8 +50,8 @@ func (p *Permit) check(ctx context.Context, db asked, ark, name string) error {
 	return nil
 }
 
-// Permitted returns ErrUnknown if the ARK or one of the local ids of an owner belongs to an object that the permit does not cover. Identifiers that
-// are not in use are permitted.
+// Permitted returns ErrUnknown if the ARK or one of the local ids of an owner belongs to an object that the permit does
+// not cover. Identifiers that are not in use are permitted.
 func (i *Inventory) Permitted(ctx context.Context, p Permit, owner, ark string, localIDs []string) error {
 	if p.User == "" {
 		return nil
@@ -62,7 +63,8 @@ func (i *Inventory) Permitted(ctx context.Context, p Permit, owner, ark string, 
 	}
 	for _, id := range localIDs {
 		var of string
-		err := i.read.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", owner, id).Scan(&of)
+		err := i.read.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", owner,
+			id).Scan(&of)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -78,12 +80,14 @@ func (i *Inventory) Permitted(ctx context.Context, p Permit, owner, ark string, 
 
 // deposited notes who deposited an object and under which profile. The first note counts.
 func deposited(ctx context.Context, tx *sql.Tx, ark, depositor, profile string) error {
-	_, err := tx.ExecContext(ctx, "INSERT INTO depositors (ark, depositor, profile) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", ark, depositor, profile)
+	_, err := tx.ExecContext(ctx, "INSERT INTO depositors (ark, depositor, profile) VALUES (?, ?, ?) ON CONFLICT "+
+		"DO NOTHING", ark, depositor, profile)
 	return err
 }
 
 // where gives the condition on objects that the permit stands for.
 func (p *Permit) where() (condition string, args []any, err error) {
 	list, err := json.Marshal(append([]string{}, p.Profiles...))
-	return `(ark IN (SELECT ark FROM depositors WHERE depositor = ?) OR profile IN (SELECT value FROM json_each(?)))`, []any{p.User, string(list)}, err
+	return `(ark IN (SELECT ark FROM depositors WHERE depositor = ?) OR profile IN (SELECT value FROM json_each(?)))`,
+		[]any{p.User, string(list)}, err
 }

@@ -17,7 +17,7 @@ type Object = api.Object
 // Version is one version of an object.
 type Version = api.ObjectVersion
 
-// Place is where a version is kept.
+// A version is kept in storage locations, each of which is one of these.
 type Place = api.ObjectPlace
 
 // Query selects objects; fields that are empty select all.
@@ -82,10 +82,12 @@ func (i *Inventory) Objects(ctx context.Context, q Query) ([]Object, error) {
 func (i *Inventory) objects(ctx context.Context, rest string, args ...any) ([]Object, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (o Object, err error) {
 		var created, changed string
-		err = r.Scan(&o.ARK, &o.Owner, &o.Collection, &o.Profile, &o.Title, &o.Creator, &o.Date, &o.Head, &created, &changed)
+		err = r.Scan(&o.ARK, &o.Owner, &o.Collection, &o.Profile, &o.Title, &o.Creator, &o.Date, &o.Head, &created,
+			&changed)
 		o.Created, o.Changed = moment(created), moment(changed)
 		return o, err
-	}, "SELECT ark, owner, collection, profile, title, creator, date, head, created, changed FROM objects "+rest, args...)
+	}, "SELECT ark, owner, collection, profile, title, creator, date, head, created, changed FROM objects "+rest,
+		args...)
 }
 
 func (i *Inventory) details(ctx context.Context, o *Object) error {
@@ -95,7 +97,8 @@ func (i *Inventory) details(ctx context.Context, o *Object) error {
 		err = r.Scan(&v.Number, &v.Job, &v.Batch, &v.Submitter, &v.Note, &v.Files, &v.Bytes, &created)
 		v.Created = moment(created)
 		return v, err
-	}, "SELECT version, job, batch, submitter, note, files, bytes, created FROM versions WHERE ark = ? ORDER BY version", o.ARK)
+	}, `SELECT version, job, batch, submitter, note, files, bytes, created FROM versions
+		WHERE ark = ? ORDER BY version`, o.ARK)
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,8 @@ func (i *Inventory) details(ctx context.Context, o *Object) error {
 	return err
 }
 
-// Files gives up to limit files of a version after the path after, in order of their paths. Version 0 is the newest.
+// Files returns at most limit files of a version after the path after, in order of their paths. Version 0 is the
+// newest.
 func (i *Inventory) Files(ctx context.Context, ark string, version int, after string, limit int) ([]File, error) {
 	if version == 0 {
 		err := i.read.QueryRowContext(ctx, "SELECT head FROM objects WHERE ark = ?", ark).Scan(&version)
@@ -133,7 +137,8 @@ func (i *Inventory) Files(ctx context.Context, ark string, version int, after st
 	return rows(ctx, i.read, func(r *sql.Rows) (f File, err error) {
 		err = r.Scan(&f.Path, &f.Size, &f.SHA256, &f.SHA512, &f.MIME)
 		return f, err
-	}, "SELECT path, size, sha256, sha512, mime FROM files WHERE ark = ? AND version = ? AND path > ? ORDER BY path LIMIT ?",
+	}, "SELECT path, size, sha256, sha512, mime FROM files WHERE ark = ? AND version = ? AND path > ? ORDER BY "+
+		"path LIMIT ?",
 		ark, version, after, min(limit, 10_000))
 }
 
@@ -144,7 +149,8 @@ func (i *Inventory) Counts(ctx context.Context) (objects, versions, minted int, 
 	return objects, versions, minted, err
 }
 
-func rows[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T, err error) {
+func rows[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T,
+	err error) {
 	r, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// OpenUnsynced makes an inventory whose commits are not synced: who makes it syncs the file at the end, or throws it away.
+// OpenUnsynced makes an inventory whose commits are not synced: who makes it syncs the file at the end, or throws it
+// away.
 func OpenUnsynced(ctx context.Context, path, installation string) (*Inventory, error) {
 	i := &Inventory{deaths: make(chan error, 1), unsynced: true}
 	if err := i.open(ctx, path, installation); err != nil {
@@ -34,7 +35,7 @@ func OpenOld(ctx context.Context, path string) (*Inventory, error) {
 	return i, nil
 }
 
-// Continue lets the inventory count on from where another one was, so that it takes that one's place.
+// Continue lets the inventory count its entries after those of another one, which it replaces.
 func (i *Inventory) Continue(ctx context.Context, from string) error {
 	_, noted, _, err := ReadHead(from)
 	if err != nil {
@@ -46,7 +47,7 @@ func (i *Inventory) Continue(ctx context.Context, from string) error {
 	})
 }
 
-// Has tells whether there is an object.
+// Has reports whether there is an object.
 func (i *Inventory) Has(ctx context.Context, ark string) (has bool, err error) {
 	err = i.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?)", ark).Scan(&has)
 	return has, err
@@ -58,17 +59,20 @@ func (i *Inventory) Names(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// EnterName enters which identifier a job has, and the local ids of the object, as a record or storage tells. What is there already stays.
+// EnterName enters which identifier a job has, and the local ids of the object, from a record or from storage. Entries
+// that exist stay.
 func (i *Inventory) EnterName(ctx context.Context, job, ark, owner string, minted bool, localIDs []string) error {
 	return i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", job, ark, owner, minted); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", job, ark,
+			owner, minted); err != nil {
 			return false, err
 		}
 		for _, id := range localIDs {
 			if strings.TrimSpace(id) == "" {
 				continue
 			}
-			if _, err := tx.ExecContext(ctx, "INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", owner, id, ark, job); err != nil {
+			if _, err := tx.ExecContext(ctx, "INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", owner,
+				id, ark, job); err != nil {
 				return false, err
 			}
 		}

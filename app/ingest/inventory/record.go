@@ -31,8 +31,8 @@ type File struct {
 	MIME   string `json:"mime,omitempty"`
 }
 
-// Record enters a version with its files, all or nothing, and ends the entry's locks in the same transaction. ErrStale: one of them was lost; nothing
-// changed. When the job's version is there already, only the locks end.
+// Record enters a version with its files, all or nothing, and ends the entry's locks in the same transaction. ErrStale:
+// one of them was lost; nothing changed. When the job's version is there already, only the locks end.
 func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, error]) error {
 	err := i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
 		if err := check(ctx, tx, e.Locks); err != nil {
@@ -72,12 +72,14 @@ func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, err
 		return err
 	}
 	for _, p := range e.Places {
-		if _, err := tx.ExecContext(ctx, "INSERT INTO places VALUES (?, ?, ?, ?, ?)", e.ARK, e.Version, p.Dir, p.Name, sorted(e.At)); err != nil {
+		if _, err := tx.ExecContext(ctx, "INSERT INTO places VALUES (?, ?, ?, ?, ?)", e.ARK, e.Version, p.Dir, p.Name,
+			sorted(e.At)); err != nil {
 			return err
 		}
 	}
 	for _, id := range e.LocalIDs {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.Owner, id, e.ARK, e.Job); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO local_ids VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, e.Owner,
+			id, e.ARK, e.Job); err != nil {
 			return err
 		}
 	}
@@ -100,6 +102,7 @@ func insertFiles(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File
 		}
 		count, bytes = count+1, bytes+f.Size
 	}
-	_, err = tx.ExecContext(ctx, "UPDATE versions SET files = ?, bytes = ? WHERE ark = ? AND version = ?", count, bytes, e.ARK, e.Version)
+	_, err = tx.ExecContext(ctx, "UPDATE versions SET files = ?, bytes = ? WHERE ark = ? AND version = ?", count, bytes,
+		e.ARK, e.Version)
 	return err
 }

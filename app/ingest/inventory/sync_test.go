@@ -30,8 +30,9 @@ type (
 
 var (
 	methodsMu sync.Mutex
-	methods   = map[uintptr]uintptr{} // guarded by methodsMu: of a file below, to those that are the same but for the sync
-	plain     = map[uintptr]uintptr{} // guarded by methodsMu: of a file of the layer, to its sync below
+	// guarded by methodsMu: of a file below, to those that are the same but for the sync
+	methods = map[uintptr]uintptr{}
+	plain   = map[uintptr]uintptr{} // guarded by methodsMu: of a file of the layer, to its sync below
 )
 
 func withFailingSync(tls *libc.TLS, of uintptr) uintptr {
@@ -68,7 +69,7 @@ func layerOpen(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr) i
 	return rc
 }
 
-// newLayer registers a file layer whose syncs fail when failingSync says so.
+// newLayer registers a file layer whose syncs fail while failingSync is set.
 func newLayer(t *testing.T) {
 	t.Helper()
 	tls := libc.NewTLS()
@@ -93,8 +94,8 @@ func newLayer(t *testing.T) {
 	})
 }
 
-// A failed sync ends the inventory as it ends the store: nothing is written afterwards, even if the disk would take it, and Dead gives the error once. The
-// next start has what was acknowledged.
+// A failed sync ends the inventory as it ends the store: nothing is written afterwards, even if the disk would take it,
+// and Dead gives the error once. The next start has what was acknowledged.
 func TestStopsAfterAFailedSync(t *testing.T) {
 	newLayer(t)
 	path := filepath.Join(t.TempDir(), "inventory.db")
@@ -111,7 +112,8 @@ func TestStopsAfterAFailedSync(t *testing.T) {
 		t.Fatal("a commit that was not synced was acknowledged")
 	}
 	failingSync.Store(0)
-	if err := record("c"); job.KindOf(err) != job.Unavailable || !strings.Contains(err.Error(), "after a failure of the disk") {
+	if err := record("c"); job.KindOf(err) != job.Unavailable ||
+		!strings.Contains(err.Error(), "after a failure of the disk") {
 		t.Errorf("got %v", err)
 	}
 	select {
@@ -120,7 +122,7 @@ func TestStopsAfterAFailedSync(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	default:
-		t.Error("Dead says nothing")
+		t.Error("Dead is not closed")
 	}
 	if err := i.Close(); err != nil {
 		t.Error(err)

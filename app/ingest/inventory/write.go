@@ -15,14 +15,16 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// layer is the file layer below SQLite as a part of the name of the file; tests put one in its place whose syncs fail.
+// layer is the file layer below SQLite as a part of the name of the file; tests replace it by one whose syncs fail.
 var layer = ""
 
-// tx runs do in one transaction, which is on disk when tx returns nil. After a commit that failed nobody knows what the disk holds: nothing is
-// written from then on, and Dead gives the error. A full disk, and a caller that leaves, end the transaction only.
+// tx runs do in one transaction, which is on disk when tx returns nil. After a commit that failed the content of the
+// disk is unknown: nothing is written from then on, and Dead gives the error. A full disk, and a caller that leaves,
+// end the transaction only.
 func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if why := i.dead.Load(); why != nil {
-		return &job.Error{Op: "inventory", Kind: job.Unavailable, Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
+		return &job.Error{Op: "inventory", Kind: job.Unavailable,
+			Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
 	}
 	tx, err := i.write.BeginTx(ctx, nil)
 	if err != nil {
@@ -43,7 +45,7 @@ func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	return nil
 }
 
-// advanced is tx for what counts as an entry: the file beside the inventory says afterwards how far it came.
+// advanced is tx for what counts as an entry: it updates the file beside the inventory.
 func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, error)) error {
 	var sequence int64
 	err := i.tx(ctx, func(tx *sql.Tx) error {
@@ -89,8 +91,8 @@ func fault(err error) int {
 	return faultOther
 }
 
-// private makes the file when there is none, for this user only, and takes from one that is there, and from its log, the rights that the store beside it
-// does not give.
+// private makes the file when there is none, for this user only, and takes from one that is there, and from its log,
+// the rights that the store beside it does not give.
 func private(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

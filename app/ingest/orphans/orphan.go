@@ -1,4 +1,5 @@
-// Package orphans finds files, locks and messages without a job, and versions that inventory and storage do not both have.
+// Package orphans finds files, locks and messages without a job, and versions that inventory and storage do not both
+// have.
 package orphans
 
 import (
@@ -32,11 +33,11 @@ const (
 	LevelWarn = "WARN" // younger: it may belong to work that is under way
 )
 
-// Bounds of one look for orphans.
+// Bounds of one search for orphans.
 const (
 	orphanAge   = time.Hour // of a FAIL (3600 s in Merritt)
 	orphanMost  = 10_000    // findings
-	orphanLook  = 50_000    // records, messages, versions or objects that one rule looks at
+	orphanReads = 50_000    // records, messages, versions or objects that one rule examines
 	orphanPages = 1000
 )
 
@@ -46,7 +47,7 @@ type Orphan struct {
 	Remove func(context.Context) error `json:"-"` // checks again and removes it; nil if only a person can
 }
 
-// Rule is one line of the table of rules. A rule without a look tells why there is nothing to look for.
+// Rule is one line of the table of rules. A rule without a search states why it needs none.
 type Rule struct {
 	Name      string `json:"name"`
 	Merritt   string `json:"merritt,omitempty"` // the rules of Merritt's orphan report that it stands for
@@ -57,10 +58,12 @@ type Rule struct {
 	look func(*search, context.Context) error
 }
 
-const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost admin fsck compares them"
+const derived = "state, counts and queue are derived from the record in the commit that changes it; stagepost admin " +
+	"fsck compares them"
 
-// rules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own and can disagree with
-// what they point to; here they are derived from the record. What lies outside the store can disagree still.
+// rules are Merritt's nine rules in our terms, and those that its report lacks. There, indexes are nodes of their own
+// and can disagree with what they point to; here they are derived from the record. What lies outside the store can
+// disagree still.
 var rules = []Rule{
 	{Name: "batch-uuid", Merritt: "1, 2", Doc: "a second name of a batch that leads nowhere, or is missing",
 		Never: "a batch is found by its id and its key, which stand in its record"},
@@ -68,36 +71,46 @@ var rules = []Rule{
 		Never: "a batch has counts, not a list; " + derived},
 	{Name: "job-without-batch", Merritt: "4", Doc: "a job that lives while its batch was deleted or does not exist",
 		look: (*search).jobs},
-	{Name: "job-status", Merritt: "4, 5", Doc: "a job without a state, or missing where its state says",
+	{Name: "job-status", Merritt: "4, 5", Doc: "a job without a state, or missing where its state requires it",
 		Never: derived},
 	{Name: "state-entry", Merritt: "6", Doc: "an entry of a queue without its job",
 		Never: "queues are made of the records when a store opens; " + derived},
-	{Name: "batch-incomplete", Merritt: "7", Doc: "a batch that nobody works on and whose expected jobs never came",
+	{Name: "batch-incomplete", Merritt: "7",
+		Doc:  "a batch that no worker has claimed and whose expected jobs never came",
 		look: (*search).batches},
-	{Name: "lock", Merritt: "8", Doc: "a lock of a job that has ended or does not exist: an object, an entry of the inventory, a local id", Deletable: true,
+	{Name: "lock", Merritt: "8", Doc: "a lock of a job that has ended or does not exist: an object, an entry of the " +
+		"inventory, a local id", Deletable: true,
 		look: (*search).locks},
 	{Name: "claim", Merritt: "8", Doc: "a claim that outlived its worker",
-		Never: "a claim stands in the job's record and ends with its lease; stagepost stuck tells of silent workers"},
+		Never: "a claim stands in the job's record and ends with its lease; stagepost stuck lists silent workers"},
 	{Name: "two-states", Merritt: "9", Doc: "a job in two states",
 		Never: "a record has one state; " + derived},
 
-	{Name: "work-without-batch", Doc: "a work directory whose batch does not exist or was deleted", Deletable: true, look: (*search).work},
-	{Name: "payload-without-batch", Doc: "a staged payload whose batch was never created", Deletable: true},  // found by work
-	{Name: "report-without-batch", Doc: "reports of a batch that does not exist", Deletable: true},           // found by work
-	{Name: "work-without-job", Doc: "a work directory whose job does not exist", Deletable: true},            // found by work
-	{Name: "work-of-ended", Doc: "a work directory of a job that completed or was deleted", Deletable: true}, // found by work
-	{Name: "temporary", Doc: "an unfinished file, or the stage of an attempt that is over", Deletable: true}, // found by work and places
-	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true, look: (*search).packages},
+	{Name: "work-without-batch", Doc: "a work directory whose batch does not exist or was deleted", Deletable: true,
+		look: (*search).work},
+	// found by work
+	{Name: "payload-without-batch", Doc: "a staged payload whose batch was never created", Deletable: true},
+	// found by work
+	{Name: "report-without-batch", Doc: "reports of a batch that does not exist", Deletable: true},
+	// found by work
+	{Name: "work-without-job", Doc: "a work directory whose job does not exist", Deletable: true},
+	// found by work
+	{Name: "work-of-ended", Doc: "a work directory of a job that completed or was deleted", Deletable: true},
+	// found by work and storage locations
+	{Name: "temporary", Doc: "an unfinished file, or the stage of an attempt that is over", Deletable: true},
+	{Name: "package-without-job", Doc: "an access package whose job was deleted or does not exist", Deletable: true,
+		look: (*search).packages},
 	{Name: "message-without-job", Doc: "a message in the outbox whose job does not exist", look: (*search).messages},
 	{Name: "log-without-job", Doc: "the log of a job that does not exist", Deletable: true, look: (*search).logs},
 	{Name: "version-missing", Doc: "a version of the inventory that a storage location lacks", look: (*search).kept},
-	{Name: "version-unknown", Doc: "an object or version in a storage location that the inventory does not know", look: (*search).storage},
+	{Name: "version-unknown", Doc: "an object or version in a storage location that the inventory does not know",
+		look: (*search).storage},
 }
 
 // Rules gives the table of rules.
 func Rules() []Rule { return slices.Clone(rules) }
 
-// Finder looks for orphans.
+// Finder finds orphans.
 type Finder struct {
 	App       App
 	Data      string // the data directory
@@ -110,8 +123,10 @@ type Finder struct {
 
 // App is the application.
 type App interface {
-	Clear(ctx context.Context, j *job.Job) error                    // moves what a deleted batch or job had to the trash
-	Useless(j *job.Job) bool                                        // reports whether the working files of a job are not needed any more
+	// moves what a deleted batch or job had to the trash
+	Clear(ctx context.Context, j *job.Job) error
+	// reports whether the working files of a job are not needed any more
+	Useless(j *job.Job) bool
 	ReleaseLocks(ctx context.Context, locks []inventory.Lock) error // and lets those go on that wait for them
 }
 
@@ -167,14 +182,14 @@ func (o *search) found(f api.Orphan, remove func(context.Context) error) {
 	o.all = append(o.all, Orphan{f, remove})
 }
 
-// cut notes once where the look stopped.
+// cut notes once where the search stopped.
 func (o *search) cut(where string) {
 	if !slices.Contains(o.report.Cut, where) {
 		o.report.Cut = append(o.report.Cut, where)
 	}
 }
 
-// job gives the record of a job as the look saw it first, nil if there is none.
+// job returns the record of a job as the search read it first, nil if there is none.
 func (o *search) job(ctx context.Context, id job.ID) (*job.Job, error) {
 	if j, ok := o.known[id]; ok {
 		return j, nil
@@ -192,16 +207,16 @@ func (o *search) job(ctx context.Context, id job.ID) (*job.Job, error) {
 	return o.known[id], nil
 }
 
-// Fix is what a person wants removed.
+// Fix is a request to remove orphans.
 type Fix struct {
 	Expect int    // how many the person saw that are deletable and FAIL
 	Actor  string // who
 	Note   string // why
 }
 
-// Fix removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error is of kind Conflict if
-// their number is not the expected one: somebody looked at something else. Directories and files go to the trash. What belongs to something
-// by now stays.
+// Fix removes exactly the deletable orphans with level FAIL, each entered in the audit list before it goes. The error
+// is of kind Conflict if their number is not the expected one: they changed meanwhile. Directories and files
+// go to the trash. What belongs to something by now stays.
 func (f *Finder) Fix(ctx context.Context, in Fix) (api.FixedOrphans, error) {
 	done := api.FixedOrphans{Removed: []api.Orphan{}}
 	if in.Note == "" {
@@ -212,14 +227,16 @@ func (f *Finder) Fix(ctx context.Context, in Fix) (api.FixedOrphans, error) {
 		return done, err
 	}
 	if r.Deletable != in.Expect {
-		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: look again and decide anew", r.Deletable, in.Expect)
+		return done, job.Errorf(job.Conflict, "orphans", "", "%d can be removed now, %d were expected: list them again",
+			r.Deletable, in.Expect)
 	}
 	for _, one := range all {
 		if one.Level != LevelFail || one.Remove == nil {
 			continue
 		}
 		err := f.Engine.Operator().Audit(ctx, operator.Entry{
-			By: lifecycle.Operator, Actor: in.Actor, Event: "remove-orphan", Object: one.Rule + " " + one.Name, Note: in.Note,
+			By: lifecycle.Operator, Actor: in.Actor, Event: "remove-orphan",
+			Object: one.Rule + " " + one.Name, Note: in.Note,
 		})
 		if err != nil {
 			return done, err

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// pages goes through the jobs of a query, page by page, and stops where one look ends.
+// pages goes through the jobs of a query, page by page, up to the bound of a search.
 func (o *search) pages(ctx context.Context, what string, q job.Query, do func(*job.Job) error) error {
 	q.Limit = orphanPages
 	for looked := 0; ; {
@@ -28,54 +28,58 @@ func (o *search) pages(ctx context.Context, what string, q job.Query, do func(*j
 		if page.Next == "" {
 			return nil
 		}
-		if looked >= orphanLook {
-			o.cut(fmt.Sprintf("only the first %d %s were looked at", looked, what))
+		if looked >= orphanReads {
+			o.cut(fmt.Sprintf("only the first %d %s were examined", looked, what))
 			return nil
 		}
 		q.After = page.Next
 	}
 }
 
-// jobs finds jobs that live while their batch does not. A batch that was deleted knows by its counts whether there are any.
+// jobs finds jobs without their batch. The counts of a deleted batch state whether there are any.
 func (o *search) jobs(ctx context.Context) error {
 	deleted := job.Query{Kinds: []job.Kind{record.BatchKind}, States: []lifecycle.State{record.Deleted}}
 	err := o.pages(ctx, "deleted batches", deleted, func(b *job.Job) error {
 		if b.Children.Created() == b.Children.Deleted {
 			return nil
 		}
-		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{record.JobKind}, Parent: b.ID}, func(j *job.Job) error {
-			if !j.Gone {
-				o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
-					What: fmt.Sprintf("job in %s; its batch %s was deleted", j.State, b.ID)}, nil)
-			}
-			return nil
-		})
+		return o.pages(ctx, "jobs of "+string(b.ID), job.Query{Kinds: []job.Kind{record.JobKind}, Parent: b.ID},
+			func(j *job.Job) error {
+				if !j.Gone {
+					o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: b.Entered,
+						What: fmt.Sprintf("job in %s; its batch %s was deleted", j.State, b.ID)}, nil)
+				}
+				return nil
+			})
 	})
 	if err != nil {
 		return err
 	}
 	open := false
-	return o.pages(ctx, "open jobs", job.Query{Kinds: []job.Kind{record.JobKind}, Ended: &open}, func(j *job.Job) error {
-		b, err := o.job(ctx, j.Parent)
-		if err != nil || b != nil || j.Parent == "" {
-			return err
-		}
-		o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: j.Created,
-			What: fmt.Sprintf("job in %s; there is no batch %s", j.State, j.Parent)}, nil)
-		return nil
-	})
+	return o.pages(ctx, "open jobs", job.Query{Kinds: []job.Kind{record.JobKind}, Ended: &open},
+		func(j *job.Job) error {
+			b, err := o.job(ctx, j.Parent)
+			if err != nil || b != nil || j.Parent == "" {
+				return err
+			}
+			o.found(api.Orphan{Rule: "job-without-batch", Name: string(j.ID), Job: j.ID, Since: j.Created,
+				What: fmt.Sprintf("job in %s; there is no batch %s", j.State, j.Parent)}, nil)
+			return nil
+		})
 }
 
-// batches finds batches that wait for jobs nobody makes.
+// batches finds batches that wait for jobs which no worker creates.
 func (o *search) batches(ctx context.Context) error {
 	open := false
-	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{record.BatchKind}, Ended: &open}, func(b *job.Job) error {
-		if c := b.Children; c.Created() < c.Expected && !b.Claimed() && o.at.Sub(b.Entered) > orphanAge {
-			o.found(api.Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
-				What: fmt.Sprintf("batch in %s with %d of %d jobs, and nobody works on it", b.State, c.Created(), c.Expected)}, nil)
-		}
-		return nil
-	})
+	return o.pages(ctx, "open batches", job.Query{Kinds: []job.Kind{record.BatchKind}, Ended: &open},
+		func(b *job.Job) error {
+			if c := b.Children; c.Created() < c.Expected && !b.Claimed() && o.at.Sub(b.Entered) > orphanAge {
+				o.found(api.Orphan{Rule: "batch-incomplete", Name: string(b.ID), Job: b.ID, Since: b.Entered,
+					What: fmt.Sprintf("batch in %s with %d of %d jobs, and no worker has claimed it", b.State,
+						c.Created(), c.Expected)}, nil)
+			}
+			return nil
+		})
 }
 
 // locks finds locks of jobs that will not end them.
@@ -96,7 +100,8 @@ func (o *search) locks(ctx context.Context) error {
 			}
 			what = fmt.Sprintf("its job has ended: %s", j.State)
 		}
-		o.found(api.Orphan{Rule: "lock", Name: l.String(), Job: job.ID(l.Job), Since: l.Since, What: "lock of " + l.Job + "; " + what}, o.endLock(l))
+		o.found(api.Orphan{Rule: "lock", Name: l.String(), Job: job.ID(l.Job), Since: l.Since,
+			What: "lock of " + l.Job + "; " + what}, o.endLock(l))
 	}
 	return nil
 }
@@ -162,8 +167,8 @@ func (o *search) messages(ctx context.Context) error {
 		if len(all) < orphanPages || last == q.Before {
 			return nil
 		}
-		if looked >= orphanLook {
-			o.cut(fmt.Sprintf("only the newest %d messages were looked at", looked))
+		if looked >= orphanReads {
+			o.cut(fmt.Sprintf("only the newest %d messages were examined", looked))
 			return nil
 		}
 		q.Before = last

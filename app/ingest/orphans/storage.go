@@ -22,7 +22,8 @@ import (
 
 var versionName = regexp.MustCompile(`^v[0-9]+$`)
 
-// kept finds versions of the inventory that a storage location lacks. It looks at the version's inventory, not at each file: fixity checks those.
+// kept finds versions of the inventory that a storage location lacks. It reads the version's inventory, not each file:
+// fixity checks those.
 func (o *search) kept(ctx context.Context) error {
 	var after inventory.Kept
 	for looked := 0; ; {
@@ -37,23 +38,26 @@ func (o *search) kept(ctx context.Context) error {
 				return err
 			}
 			if there {
-				_, err = os.Stat(filepath.Join(o.Locations.Path(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)), k.Place.Name, "inventory.json"))
+				_, err = os.Stat(filepath.Join(o.Locations.Path(k.Place.Dir), filepath.FromSlash(root.Path(k.ARK)),
+					k.Place.Name, "inventory.json"))
 			}
 			if !there || errors.Is(err, fs.ErrNotExist) {
-				o.found(api.Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name), Job: job.ID(k.Job), Since: k.Created,
+				o.found(api.Orphan{Rule: "version-missing", Name: path.Join(k.Place.Dir, k.ARK, k.Place.Name),
+					Job: job.ID(k.Job), Since: k.Created,
 					What: fmt.Sprintf("version %d of %s is not in %s", k.Version, k.ARK, k.Place.Dir)}, nil)
 			} else if err != nil {
 				return err
 			}
 		}
-		if looked += len(all); looked >= orphanLook {
-			o.cut(fmt.Sprintf("only the first %d versions of the inventory were looked for", looked))
+		if looked += len(all); looked >= orphanReads {
+			o.cut(fmt.Sprintf("only the first %d versions of the inventory were compared", looked))
 			return nil
 		}
 	}
 }
 
-// storage finds objects and versions in the storage locations that the inventory does not know, and what attempts left there.
+// storage finds objects and versions in the storage locations that the inventory does not know, and what attempts left
+// there.
 func (o *search) storage(ctx context.Context) error {
 	dirs, err := o.Locations.All(ctx)
 	if err != nil {
@@ -101,7 +105,8 @@ func (o *search) stages(ctx context.Context, dir string, root *ocfl.Root) error 
 		if yes || statErr != nil {
 			continue
 		}
-		o.found(api.Orphan{Rule: "temporary", Name: path.Join(dir, location.StagingName, name), Job: job.ID(id), Since: info.ModTime(), What: "stage of an attempt that is over"},
+		o.found(api.Orphan{Rule: "temporary", Name: path.Join(dir, location.StagingName, name), Job: job.ID(id),
+			Since: info.ModTime(), What: "stage of an attempt that is over"},
 			func(ctx context.Context) error {
 				if yes, err := live(ctx); err != nil || yes {
 					return errors.Join(err, job.Errorf(job.Conflict, "orphans", job.ID(id), "the attempt lives"))
@@ -115,7 +120,7 @@ func (o *search) stages(ctx context.Context, dir string, root *ocfl.Root) error 
 // errEnough ends a walk.
 var errEnough = errors.New("enough")
 
-// objects goes through the objects of a place.
+// objects goes through the objects of a storage location.
 func (o *search) objects(ctx context.Context, dir string, root *ocfl.Root) error {
 	base, looked := o.Locations.Path(dir), 0
 	err := filepath.WalkDir(base, func(file string, d fs.DirEntry, err error) error {
@@ -129,8 +134,8 @@ func (o *search) objects(ctx context.Context, dir string, root *ocfl.Root) error
 		case d.IsDir() || !strings.HasPrefix(d.Name(), location.ObjectMark):
 			return nil
 		}
-		if looked++; looked > orphanLook {
-			o.cut(fmt.Sprintf("only the first %d objects in %s were looked at", orphanLook, dir))
+		if looked++; looked > orphanReads {
+			o.cut(fmt.Sprintf("only the first %d objects in %s were examined", orphanReads, dir))
 			return errEnough
 		}
 		if err := o.object(ctx, dir, root, filepath.Dir(file)); err != nil {
@@ -180,7 +185,8 @@ func (o *search) object(ctx context.Context, dir string, root *ocfl.Root, home s
 	return nil
 }
 
-// version judges a version that the inventory does not know. As long as the job that stored it is there and has not completed, it will enter it.
+// version handles a version that the inventory does not have. As long as the job that stored it is there and has not
+// completed, it will enter it.
 func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f api.Orphan, e fs.DirEntry) error {
 	if info, err := e.Info(); err == nil {
 		f.Since = info.ModTime()
@@ -212,7 +218,7 @@ func (o *search) version(ctx context.Context, root *ocfl.Root, ark string, f api
 	return nil
 }
 
-// half judges a version directory of which the object itself knows nothing: an attempt died while it moved it there.
+// half handles a version directory that the object itself does not list: an attempt crashed while it moved it there.
 func (o *search) half(ctx context.Context, root *ocfl.Root, ark string, f api.Orphan) error {
 	lock, held, err := o.Inventory.LockOf(ctx, inventory.ObjectLock, ark)
 	if err != nil {

@@ -22,7 +22,7 @@ const accessName = "access"
 // newSuffix ends the names of files that workdir.PutFile has not finished.
 const newSuffix = ".new"
 
-// work finds directories below work/ that belong to nothing, and unfinished files there and beside.
+// work finds orphaned directories below work/, and unfinished files there and beside.
 func (o *search) work(ctx context.Context) error {
 	entries, err := os.ReadDir(filepath.Join(o.Data, workdir.WorkName))
 	if err != nil {
@@ -34,7 +34,7 @@ func (o *search) work(ctx context.Context) error {
 		}
 		name := path.Join(workdir.WorkName, e.Name())
 		if !e.IsDir() {
-			o.temporary(name, "a file that nobody put there", "")
+			o.temporary(name, "a file of no job", "")
 			continue
 		}
 		b, err := o.job(ctx, job.ID(e.Name()))
@@ -45,7 +45,8 @@ func (o *search) work(ctx context.Context) error {
 			err = o.workWithoutBatch(job.ID(e.Name()), name)
 		case b.Gone:
 			gone := *b
-			o.found(api.Orphan{Rule: "work-without-batch", Name: name, Job: b.ID, Since: b.Entered, What: "work directory; its batch was deleted"},
+			o.found(api.Orphan{Rule: "work-without-batch", Name: name, Job: b.ID, Since: b.Entered,
+				What: "work directory; its batch was deleted"},
 				func(ctx context.Context) error { return o.App.Clear(ctx, &gone) })
 		default:
 			err = o.workOfBatch(ctx, b, name)
@@ -68,7 +69,8 @@ func (o *search) workWithoutBatch(id job.ID, name string) error {
 		return workdir.IgnoreMissing(err)
 	}
 	has := func(part string) bool { _, err := os.Lstat(filepath.Join(dir, part)); return err == nil }
-	f := api.Orphan{Rule: "work-without-batch", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; its batch does not exist"}
+	f := api.Orphan{Rule: "work-without-batch", Name: name, Job: id, Since: o.at.Add(-age),
+		What: "work directory; its batch does not exist"}
 	switch {
 	case has(workdir.ReportsName) || has("report.json"):
 		f.Rule, f.What = "report-without-batch", "reports of a batch that does not exist"
@@ -87,7 +89,7 @@ func (o *search) workWithoutBatch(id job.ID, name string) error {
 	return nil
 }
 
-// workOfBatch looks into the directory of a batch.
+// workOfBatch examines the directory of a batch.
 func (o *search) workOfBatch(ctx context.Context, b *job.Job, name string) error {
 	entries, err := os.ReadDir(filepath.Join(o.Data, filepath.FromSlash(name)))
 	if err != nil {
@@ -103,7 +105,7 @@ func (o *search) workOfBatch(ctx context.Context, b *job.Job, name string) error
 			continue
 		case !e.IsDir():
 			if strings.HasSuffix(e.Name(), newSuffix) && !b.Claimed() {
-				o.temporary(inner, "unfinished file of a batch that nobody works on", b.ID)
+				o.temporary(inner, "unfinished file of a batch that no worker has claimed", b.ID)
 			}
 			continue
 		}
@@ -118,7 +120,7 @@ func (o *search) workOfBatch(ctx context.Context, b *job.Job, name string) error
 	return nil
 }
 
-// workOfJob judges the directory of a job; j is nil if there is no such job.
+// workOfJob examines the directory of a job; j is nil without a record.
 func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 	batch := b.ID
 	switch {
@@ -127,7 +129,8 @@ func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 		if err != nil {
 			return workdir.IgnoreMissing(err)
 		}
-		o.found(api.Orphan{Rule: "work-without-job", Name: name, Job: id, Since: o.at.Add(-age), What: "work directory; the batch has no such job"},
+		o.found(api.Orphan{Rule: "work-without-job", Name: name, Job: id, Since: o.at.Add(-age),
+			What: "work directory; the batch has no such job"},
 			func(ctx context.Context) error {
 				if j, err := o.Engine.Store().Get(ctx, id); err == nil && j.Parent == batch {
 					return job.Errorf(job.Conflict, "orphans", id, "it exists by now")
@@ -140,7 +143,8 @@ func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 		if !j.Gone && j.Outcome != "ok" { // failed long ago: the sweep takes it
 			return nil
 		}
-		o.found(api.Orphan{Rule: "work-of-ended", Name: name, Job: id, Since: j.Entered, What: fmt.Sprintf("work directory; its job has ended: %s", j.State)},
+		o.found(api.Orphan{Rule: "work-of-ended", Name: name, Job: id, Since: j.Entered,
+			What: fmt.Sprintf("work directory; its job has ended: %s", j.State)},
 			func(ctx context.Context) error {
 				done, err := o.Tree.DiscardIdle(batch, id, func() (bool, error) {
 					j, err := o.Engine.Store().Get(ctx, id)
@@ -161,7 +165,7 @@ func (o *search) workOfJob(b, j *job.Job, id job.ID, name string) error {
 	return nil
 }
 
-// unfinishedOf finds unfinished files in a folder of a job or batch that nobody works on.
+// unfinishedOf finds unfinished files in a folder of a job or batch that no worker has claimed.
 func (o *search) unfinishedOf(j *job.Job, folder string) error {
 	if j.Claimed() {
 		return nil
@@ -190,16 +194,17 @@ func (o *search) temporary(name, what string, id job.ID) {
 	if err != nil {
 		return // finished or removed meanwhile
 	}
-	o.found(api.Orphan{Rule: "temporary", Name: name, Job: id, Since: info.ModTime(), What: what}, func(context.Context) error {
-		now, err := os.Lstat(file)
-		if err != nil {
-			return workdir.IgnoreMissing(err)
-		}
-		if !now.ModTime().Equal(info.ModTime()) {
-			return job.Errorf(job.Conflict, "orphans", id, "%s is written just now", name)
-		}
-		return o.Tree.ToTrash(file, path.Base(name))
-	})
+	o.found(api.Orphan{Rule: "temporary", Name: name, Job: id, Since: info.ModTime(), What: what},
+		func(context.Context) error {
+			now, err := os.Lstat(file)
+			if err != nil {
+				return workdir.IgnoreMissing(err)
+			}
+			if !now.ModTime().Equal(info.ModTime()) {
+				return job.Errorf(job.Conflict, "orphans", id, "%s is written just now", name)
+			}
+			return o.Tree.ToTrash(file, path.Base(name))
+		})
 }
 
 // packages finds the directories of access packages whose job was deleted or does not exist.
@@ -248,8 +253,8 @@ func (o *search) logs(ctx context.Context) error {
 	looked := 0
 	var failed error
 	err := o.LogFiles.Each(func(id job.ID, written time.Time) bool {
-		if looked++; looked > orphanLook {
-			o.cut(fmt.Sprintf("only the first %d job logs were looked at", orphanLook))
+		if looked++; looked > orphanReads {
+			o.cut(fmt.Sprintf("only the first %d job logs were examined", orphanReads))
 			return false
 		}
 		j, err := o.job(ctx, id)
@@ -258,7 +263,8 @@ func (o *search) logs(ctx context.Context) error {
 			return false
 		}
 		if j == nil {
-			o.found(api.Orphan{Rule: "log-without-job", Name: "log of " + string(id), Job: id, Since: written, What: "log; there is no such job"},
+			o.found(api.Orphan{Rule: "log-without-job", Name: "log of " + string(id), Job: id, Since: written,
+				What: "log; there is no such job"},
 				func(ctx context.Context) error {
 					if err := checkMissing(ctx, o.Engine.Store(), id); err != nil {
 						return err

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var update = flag.Bool("update", false, "write docs/profile.schema.json and the fields in docs/ingest.md instead of comparing them")
+var update = flag.Bool("update", false,
+	"write docs/profile.schema.json and the fields in docs/ingest.md instead of comparing them")
 
 const published = "../../../docs/profile.schema.json"
 

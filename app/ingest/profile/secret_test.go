@@ -23,7 +23,8 @@ func TestSecretFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put("maps.yaml", "id: maps\ncallback: {url: \"https://ann@x.org/a\", password_file: password, secret_file: callback}\n"+
+	put("maps.yaml", "id: maps\ncallback: {url: \"https://ann@x.org/a\", password_file: password, secret_file: "+
+		"callback}\n"+
 		"minter: {url: \"https://mint@x.org\", password_file: password}\n"+
 		"webhooks: [{url: \"https://x.org\", secret_file: hook}]\n")
 	live, err := Open(dir, time.Now)

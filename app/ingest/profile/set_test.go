@@ -120,12 +120,15 @@ func TestParseRefusesWithLine(t *testing.T) {
 		"empty name": {"id: a\nwebhooks:\n  - url: https://x.org\n    secret_file: ''\n",
 			"4:18: webhooks.0.secret_file: there is none"},
 		"password": {"id: a\ncallback: https://ann:x@x.org\n",
-			"2:11: callback.url: a profile holds no secrets: write it to a file with the mode 600, and name the file as password_file"},
-		"password of a minter": {"id: a\nminter: {url: \"https://ann:x@x.org\"}\n", "2:15: minter.url: a profile holds no secrets"},
+			"2:11: callback.url: a profile holds no secrets: write it to a file with the mode 600, and name the file " +
+				"as password_file"},
+		"password of a minter": {"id: a\nminter: {url: \"https://ann:x@x.org\"}\n",
+			"2:15: minter.url: a profile holds no secrets"},
 		"no user": {"id: a\ncallback: {url: https://x.org, password_file: x}\n",
 			"2:47: callback.password_file: the url has no user: https://USER@x.org"},
 		"inline secret": {"id: a\ncallback:\n  url: https://x.org\n  secret: x\n",
-			"4:3: callback.secret: a profile holds no secrets: write it to a file with the mode 600, and name the file as secret_file"},
+			"4:3: callback.secret: a profile holds no secrets: write it to a file with the mode 600, and name the " +
+				"file as secret_file"},
 		"inline secrets": {"id: a\nwebhooks:\n  - url: https://x.org\n    secrets: [x]\n",
 			"4:5: webhooks.0.secrets: a profile holds no secrets"},
 		"event": {"id: a\nwebhooks:\n  - {url: https://x.org, secret_file: a, events: [job.eaten]}\n",

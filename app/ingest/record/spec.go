@@ -33,7 +33,7 @@ type BatchData struct {
 	Priority int    `json:"priority,omitempty"`
 	Cause    string `json:"cause,omitempty"` // why it made no jobs
 	Failure  string `json:"failure,omitempty"`
-	Reported string `json:"reported,omitempty"` // what the last report said, as a digest
+	Reported string `json:"reported,omitempty"` // digest of the last report
 	Reports  int    `json:"reports,omitempty"`  // how many there were
 	Last     int    `json:"last,omitempty"`     // generation of the last one
 }
@@ -76,7 +76,7 @@ type JobData struct {
 	Version  int               `json:"version,omitempty"`
 	// between Storing and Recording: Version is an earlier job's, see Same
 	Unchanged bool `json:"unchanged,omitempty"`
-	// instead of Identity, Version and Places, of a job that added no version
+	// for a job that added no version; identity, version and copies are empty then
 	Same *SameObject `json:"same,omitempty"`
 	List string      `json:"list,omitempty"` // of the files of the version that was stored
 	// what is odd in what was handed in, and no reason to refuse it

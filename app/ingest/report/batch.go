@@ -10,15 +10,16 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Batch says what became of a batch. It follows from the records alone: whoever makes it, and however often, it is the same. Its JSON is what the
-// files of reports hold and what the API answers: files of older versions are still read, so that a name in it never changes.
+// Batch is the report about a batch. It follows from the records alone: every server makes the same one. Its JSON is
+// what the files of reports hold and what the API answers: files of older versions are still read, so that a name in it
+// never changes.
 type Batch struct{ api.BatchReport }
 
-// Job says what became of one object.
+// Job is the report about one object.
 type Job = api.JobReport
 
-// Conclude settles the status and its message when the jobs are in and counted; those that are expected and not there count as pending. failure is
-// why the batch made no jobs, or not all of them, else "".
+// Conclude settles the status and its message when the jobs are in and counted; those that are expected and not there
+// count as pending. failure is why the batch made no jobs, or not all of them, else "".
 func (r *Batch) Conclude(failure string) {
 	r.Pending += max(0, r.Expected-r.Pending-r.Completed-r.Failed-r.Deleted)
 	switch {
@@ -33,11 +34,12 @@ func (r *Batch) Conclude(failure string) {
 	}
 }
 
-// Bad tells whether the batch is not all stored.
+// Bad reports whether an object of the batch is not stored.
 func (r *Batch) Bad() bool { return r.Failed > 0 || r.Pending > 0 }
 
-// Digest names what the report says of the jobs, to see whether anything changed. A retry that failed in the same way again is no news, and
-// the plain words follow from the rest. Records keep it, so that it must stay the same from one version of the program to the next.
+// Digest identifies what the report has about the jobs, to find out whether anything changed. A retry that failed in
+// the same way again is no news, and the plain words follow from the rest. Records keep it, so that it must stay the
+// same from one version of the program to the next.
 func (r *Batch) Digest() (string, error) {
 	jobs := slices.Clone(r.Jobs)
 	for i := range jobs {

@@ -4,13 +4,14 @@ import (
 	"encoding/json"
 )
 
-// Bounds of a mail about a report. Four attachments of the largest size are, as they are sent, about half of what most servers take.
+// Bounds of a mail about a report. Four attachments of the largest size are, as they are sent, about half of what most
+// servers take.
 const (
 	mostShown     = 200     // objects of one list in the body
 	maxAttachment = 2 << 20 // bytes
 )
 
-// Body is what a mail says, in both forms, and what it carries.
+// Body is the content of a mail, in both forms, and its attachments.
 type Body struct {
 	Text        string
 	HTML        string
@@ -24,9 +25,9 @@ type Attachment struct {
 	Data        []byte
 }
 
-// Body makes the mail about the report. Its attachments are failed.json and completed.json, as Merritt has them, and both as CSV. What is too large is
-// cut, and the bodies say so. link is the address of the batch's page, or empty; where says where a list can be had whole, by its format: csv-failed or
-// csv-completed.
+// Body makes the mail about the report. Its attachments are failed.json and completed.json, as Merritt has them, and
+// both as CSV. What is too large is cut, and the bodies state it. link is the address of the batch's page, or empty;
+// where returns the address of a whole list, by its format: csv-failed or csv-completed.
 func (r *Batch) Body(link string, where func(format string) string) (Body, error) {
 	attached, notes, err := r.attachments(where)
 	if err != nil {
@@ -71,8 +72,8 @@ func (r *Batch) attachments(where func(format string) string) (all []Attachment,
 	return all, notes, nil
 }
 
-// listJSON gives the jobs that completed, or those that failed, in Merritt's form. It holds no more jobs than fit into most bytes; then a
-// member "cut" says so, and left is the number of those that are missing.
+// listJSON gives the jobs that completed, or those that failed, in Merritt's form. It holds no more jobs than fit into
+// most bytes; then a member "cut" states it, and left is the number of those that are missing.
 func (r *Batch) listJSON(completed bool, most int, where string) (text []byte, left int, err error) {
 	key := "failedJobs"
 	if completed {

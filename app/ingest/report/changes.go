@@ -8,13 +8,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Changes say what is new in a report since the one before. The lists hold jobs in the order of the manifest; together with the unchanged ones
-// they are all of them.
+// Changes are what is new in a report since the one before. The lists hold jobs in the order of the manifest; together
+// with the unchanged ones they are all of them.
 type Changes = api.Changes
 
 // Since compares the jobs with those of the report of an earlier generation; nil is a report that is gone.
 func (r *Batch) Since(before *Batch, generation int) *Changes {
-	c := &Changes{Since: generation, Succeeded: []job.ID{}, Newly: []job.ID{}, Failed: []job.ID{}, Open: []job.ID{}, Deleted: []job.ID{}}
+	c := &Changes{Since: generation, Succeeded: []job.ID{}, Newly: []job.ID{}, Failed: []job.ID{}, Open: []job.ID{},
+		Deleted: []job.ID{}}
 	then := map[job.ID]Job{}
 	if before == nil {
 		c.Missing = true
@@ -44,7 +45,7 @@ func (r *Batch) Since(before *Batch, generation int) *Changes {
 	return c
 }
 
-// facts is what a report says of a job, without what follows from it and without how often it was tried.
+// facts is what a report has about a job, without what follows from it and without its number of attempts.
 func facts(j Job) Job {
 	j.Retries, j.Reason, j.Remedy, j.Next = 0, "", "", ""
 	return j
@@ -54,10 +55,11 @@ func sameFailure(j, k *Job) bool {
 	return j.Outcome == k.Outcome && j.FailedIn == k.FailedIn && j.Cause == k.Cause && j.Message == k.Message
 }
 
-// sentences say the changes to a depositor.
+// sentences describe the changes to a depositor.
 func sentences(c *Changes) []string {
 	if c.Missing {
-		return []string{"Our copy of the report before this one is gone, so we cannot say what is new: this report tells everything as it stands now."}
+		return []string{"Our copy of the report before this one is gone, so this report does not list what is new: " +
+			"it shows everything as it is now."}
 	}
 	var all []string
 	say := func(n int, one, many string) {
@@ -69,7 +71,8 @@ func sentences(c *Changes) []string {
 		}
 	}
 	say(len(c.Succeeded), "was stored that had not been stored before", "were stored that had not been stored before")
-	say(len(c.Newly), "failed, or failed for another reason than before", "failed, or failed for another reason than before")
+	say(len(c.Newly), "failed, or failed for another reason than before",
+		"failed, or failed for another reason than before")
 	say(len(c.Open), "is being worked on again or is on hold", "are being worked on again or are on hold")
 	say(len(c.Deleted), "was taken out of the submission", "were taken out of the submission")
 	say(len(c.Failed), "still could not be stored, as before", "still could not be stored, as before")

@@ -11,7 +11,8 @@ import (
 
 // csvColumns name the columns of completed.csv and failed.csv.
 var csvColumns = []string{
-	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in", "cause", "reason", "message", "next", "warnings",
+	"job", "row", "name", "filename", "url", "ark", "local_ids", "version", "files", "bytes", "state", "failed_in",
+	"cause", "reason", "message", "next", "warnings",
 }
 
 func record(j *Job) []string {
@@ -22,8 +23,10 @@ func record(j *Job) []string {
 		return strconv.FormatInt(n, 10)
 	}
 	cells := []string{
-		string(j.Job), number(int64(j.Row)), name(j), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs, "; "), number(int64(j.Version)),
-		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message, j.Next, strings.Join(j.Warnings, "; "),
+		string(j.Job), number(int64(j.Row)), name(j), j.Filename, j.URL, j.ARK, strings.Join(j.LocalIDs,
+			"; "), number(int64(j.Version)),
+		number(int64(j.Files)), number(j.Bytes), string(j.State), string(j.FailedIn), j.Cause, j.Reason, j.Message,
+		j.Next, strings.Join(j.Warnings, "; "),
 	}
 	for i := range cells {
 		cells[i] = cell(cells[i])
@@ -31,8 +34,9 @@ func record(j *Job) []string {
 	return cells
 }
 
-// cell makes a stranger's text harmless for a spreadsheet: what it would take for a formula gets an apostrophe in front, which it shows as
-// text (OWASP, CSV injection), and other control characters than line ends become spaces. A line end is left to the quotes of RFC 4180.
+// cell makes a stranger's text harmless for a spreadsheet: what it would take for a formula gets an apostrophe in
+// front, which it shows as text (OWASP, CSV injection), and other control characters than line ends become spaces. A
+// line end is left to the quotes of RFC 4180.
 func cell(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\r' && r != '\t' || r == 0x7f {
@@ -44,21 +48,24 @@ func cell(text string) string {
 		return text
 	}
 	begins := strings.TrimLeft(text, " \u00a0\ufeff\u200b\u2060\"'")
-	if strings.ContainsRune("\t\r\n", rune(text[0])) || begins != "" && strings.ContainsAny(begins[:1], "=+-@\t\r\n|") ||
-		strings.HasPrefix(begins, "＝") || strings.HasPrefix(begins, "＋") || strings.HasPrefix(begins, "－") || strings.HasPrefix(begins, "＠") {
+	if strings.ContainsRune("\t\r\n", rune(text[0])) || begins != "" &&
+		strings.ContainsAny(begins[:1], "=+-@\t\r\n|") ||
+		strings.HasPrefix(begins, "＝") || strings.HasPrefix(begins, "＋") || strings.HasPrefix(begins, "－") ||
+		strings.HasPrefix(begins, "＠") {
 		return "'" + text
 	}
 	return text
 }
 
-// CSV gives the jobs that completed, or those that failed, as RFC 4180 has it: UTF-8, CRLF, a line with the names of the columns.
+// CSV gives the jobs that completed, or those that failed, as RFC 4180 has it: UTF-8, CRLF, a line with the names of
+// the columns.
 func (r *Batch) CSV(completed bool) []byte {
 	text, _ := r.csv(completed, math.MaxInt, "")
 	return text
 }
 
-// csv stops before it has more than most bytes. Then it ends with a line whose first cell says so and where there is all of it; left is the
-// number of jobs that are not in it.
+// csv stops before it has more than most bytes. Then it ends with a line whose first cell states it and where the whole
+// list is; left is the number of jobs that are not in it.
 func (r *Batch) csv(completed bool, most int, where string) (text []byte, left int) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -83,7 +90,8 @@ func (r *Batch) csv(completed bool, most int, where string) (text []byte, left i
 	return b.Bytes(), left
 }
 
-// cutSentence says that a list was cut.
+// cutSentence states that a list was cut.
 func cutSentence(here, all int, where string) string {
-	return fmt.Sprintf("This list is cut: it has the first %d of %d objects, since a mail must not grow larger. %s", here, all, where)
+	return fmt.Sprintf("This list is cut: it has the first %d of %d objects, since a mail must not grow larger. %s",
+		here, all, where)
 }

@@ -12,6 +12,7 @@ func Causes() []string { return slices.Sorted(maps.Keys(reasons)) }
 
 // States are those that the plain words know.
 var States = []lifecycle.State{
-	statePending, stateHeld, stateEstimating, stateProvisioning, stateDownloading, stateProcessing, stateStoring, stateRecording, stateNotify,
+	statePending, stateHeld, stateEstimating, stateProvisioning, stateDownloading, stateProcessing, stateStoring,
+	stateRecording, stateNotify,
 	stateReporting, stateUpdateReporting, stateCompleted, stateFailed, stateDeleted,
 }

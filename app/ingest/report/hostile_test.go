@@ -10,21 +10,27 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestHostileNamesInReports puts names into all that a depositor can name, and reads the mails, tables and texts as their receivers do.
+// TestHostileNamesInReports puts names into all that a depositor can name, and reads the mails, tables and texts as
+// their receivers do.
 func TestHostileNamesInReports(t *testing.T) {
 	r := Batch{BatchReport: api.BatchReport{
-		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "x\r\nStatus: COMPLETED", Profile: "p", Filename: "a\u202egpj.exe", Submitter: "eve\r\nBcc: x@example.org",
+		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "x\r\nStatus: COMPLETED", Profile: "p",
+		Filename: "a\u202egpj.exe", Submitter: "eve\r\nBcc: x@example.org",
 		Note: "<script>alert(1)</script>", Expected: 3, Completed: 1, Failed: 2,
 		Jobs: []Job{
-			{Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Title: "\"><img src=x onerror=alert(1)>", ARK: "ark:/1/a", Version: 1},
-			{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Title: "@SUM(1)\nwith, \"quotes\"", FailedIn: stateDownloading, Cause: "not-found", Message: "\r\nCompleted\n\x1b[2J"},
-			{Job: "ing_3", State: stateFailed, Outcome: lifecycle.Failed, Filename: strings.Repeat("long", 5000), URL: "-2+3", LocalIDs: []string{"\t=1"}, FailedIn: stateStoring, Cause: "never heard of", Message: "\u200f\u2028"},
+			{Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Title: "\"><img src=x onerror=alert(1)>",
+				ARK: "ark:/1/a", Version: 1},
+			{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Title: "@SUM(1)\nwith, \"quotes\"",
+				FailedIn: stateDownloading, Cause: "not-found", Message: "\r\nCompleted\n\x1b[2J"},
+			{Job: "ing_3", State: stateFailed, Outcome: lifecycle.Failed, Filename: strings.Repeat("long", 5000),
+				URL: "-2+3", LocalIDs: []string{"\t=1"}, FailedIn: stateStoring, Cause: "unknown cause",
+				Message: "\u200f\u2028"},
 		},
 	}}
 	r.Explain("")
 	text := r.Text()
 	if n := strings.Count(text, "\nStatus: "); n != 1 {
-		t.Errorf("%d lines look like the status:\n%s", n, text)
+		t.Errorf("%d lines resemble the status:\n%s", n, text)
 	}
 	html, err := r.HTML()
 	if err != nil {

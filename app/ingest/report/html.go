@@ -111,7 +111,8 @@ func showJob(j *Job) shownJob {
 
 // page is the HTML form of a mail about a batch's beginning.
 func (q *Queued) page(link string) *page {
-	p := &page{Title: "Your submission was received", Received: q.received(), Happened: q.happened(), Next: q.next(), Link: link}
+	p := &page{Title: "Your submission was received", Received: q.received(), Happened: q.happened(), Next: q.next(),
+		Link: link}
 	if q.Failure != "" {
 		p.Title = "Your submission could not be read"
 	}

@@ -21,16 +21,21 @@ var update = flag.Bool("update", false, "write testdata; files of older versions
 func whole() *Batch {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	r := &Batch{BatchReport: api.BatchReport{
-		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps", Type: "batch-manifest", Filename: "four.checkm",
-		Submitter: "ann", Note: "second try", Submitted: at, Ended: at.Add(time.Minute), Generation: 2, Expected: 4, Pending: 1, Completed: 1, Failed: 1, Deleted: 1,
-		Changes: &Changes{Since: 1, Succeeded: []job.ID{"ing_1"}, Newly: []job.ID{}, Failed: []job.ID{"ing_2"}, Open: []job.ID{"ing_3"}, Deleted: []job.ID{"ing_4"}},
+		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps",
+		Type: "batch-manifest", Filename: "four.checkm",
+		Submitter: "ann", Note: "second try", Submitted: at, Ended: at.Add(time.Minute), Generation: 2, Expected: 4,
+		Pending: 1, Completed: 1, Failed: 1, Deleted: 1,
+		Changes: &Changes{Since: 1, Succeeded: []job.ID{"ing_1"}, Newly: []job.ID{}, Failed: []job.ID{"ing_2"},
+			Open: []job.ID{"ing_3"}, Deleted: []job.ID{"ing_4"}},
 		Jobs: []Job{
 			{
-				Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Row: 1, Filename: "one", URL: "https://example.org/one", ARK: "ark:/1/a",
+				Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Row: 1, Filename: "one",
+				URL: "https://example.org/one", ARK: "ark:/1/a",
 				LocalIDs: []string{"l1", "l2"}, Title: "First", Version: 2, Files: 3, Bytes: 4,
 			},
 			{
-				Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Row: 2, Filename: "two", URL: "https://example.org/two",
+				Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Row: 2, Filename: "two",
+				URL:      "https://example.org/two",
 				FailedIn: stateEstimating, Cause: "not-found", Message: "no such file", Retries: 1,
 			},
 			{Job: "ing_3", State: stateDownloading, Row: 3, Title: "Third", Retries: 2},
@@ -45,9 +50,11 @@ func whole() *Batch {
 func TestJSON(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	for name, v := range map[string]struct{ value, read any }{
-		"batch.json":    {whole(), new(Batch)},
-		"queued.json":   {&Queued{Batch: "bat_1", Filename: "four.checkm", Profile: "maps", Submitter: "ann", Submitted: at, Bytes: 7, Objects: 4}, new(Queued)},
-		"unqueued.json": {&Queued{Batch: "bat_1", Profile: "maps", Submitted: at, Bytes: 7, Cause: "too-large", Failure: "8 bytes,\nat most 7"}, new(Queued)},
+		"batch.json": {whole(), new(Batch)},
+		"queued.json": {&Queued{Batch: "bat_1", Filename: "four.checkm", Profile: "maps", Submitter: "ann",
+			Submitted: at, Bytes: 7, Objects: 4}, new(Queued)},
+		"unqueued.json": {&Queued{Batch: "bat_1", Profile: "maps", Submitted: at, Bytes: 7, Cause: "too-large",
+			Failure: "8 bytes,\nat most 7"}, new(Queued)},
 	} {
 		got, err := json.MarshalIndent(v.value, "", "  ")
 		if err != nil {
@@ -87,16 +94,19 @@ func TestJSONOfOlderVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Batch{BatchReport: api.BatchReport{
-		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps", Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
-		Expected: 1, Failed: 1,
-		Jobs: []Job{{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Row: 2, Filename: "two", FailedIn: stateEstimating, Cause: "not-found", Message: "no such file"}},
+		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Profile: "maps",
+		Submitted: time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC),
+		Expected:  1, Failed: 1,
+		Jobs: []Job{{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Row: 2, Filename: "two",
+			FailedIn: stateEstimating, Cause: "not-found", Message: "no such file"}},
 	}}
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// TestDigest: the records of batches keep the digest of the last report, so that another digest of the same would send mails without news.
+// TestDigest: the records of batches keep the digest of the last report, so that another digest of the same would send
+// mails without news.
 func TestDigest(t *testing.T) {
 	r := whole()
 	const want = "fe953164430ad2fe3a1c7dd12b07ad9d6a0043c802181f1638201aaaac3daa01"

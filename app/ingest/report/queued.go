@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Queued is what the mail about a batch's beginning tells: it was read and waits for its turn, or it could not be read.
+// Queued is the mail about the start of a batch: it was read and is queued, or it could not be read.
 // Its JSON waits in the outbox.
 type Queued struct {
 	Batch     job.ID    `json:"batch"`
@@ -22,7 +22,7 @@ type Queued struct {
 	Failure   string    `json:"failure,omitempty"`
 }
 
-// received says what was handed in.
+// received describes what was submitted.
 func (q *Queued) received() string {
 	name := ""
 	if q.Filename != "" {
@@ -65,8 +65,10 @@ func (q *Queued) Body(link string) (Body, error) {
 }
 
 func (q *Queued) text() string {
-	return fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: %s\n\n%s\n\nWhat we received: %s\nWhat happened: %s\nWhat there is to do: %s\n",
-		q.Batch, visible(q.Filename), visible(q.Profile), visible(q.Submitter), q.Submitted.Format(time.RFC3339), q.state(), q.received(), q.happened(), q.next())
+	return fmt.Sprintf("\nSubmission ID: %s\nFile: %s\nProfile: %s\nUser agent: %s\nSubmission date: "+
+		"%s\n\n%s\n\nWhat we received: %s\nWhat happened: %s\nWhat there is to do: %s\n",
+		q.Batch, visible(q.Filename), visible(q.Profile), visible(q.Submitter), q.Submitted.Format(time.RFC3339),
+		q.state(), q.received(), q.happened(), q.next())
 }
 
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

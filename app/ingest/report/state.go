@@ -4,7 +4,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// The states of batches and jobs, as the tables of app/ingest call them and as the files of reports have them. A test holds them against the tables.
+// The states of batches and jobs, as the tables of app/ingest call them and as the files of reports have them. A test
+// holds them against the tables.
 const (
 	statePending         lifecycle.State = "Pending"
 	stateHeld            lifecycle.State = "Held"

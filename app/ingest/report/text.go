@@ -9,8 +9,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Text gives the report as the body of the mail, after Merritt's: its first line is empty, and the counters stand behind tabs. Then it says in
-// plain words what happened, what there is to do, what is new, and what became of each object.
+// Text gives the report as the body of the mail, after Merritt's: its first line is empty, and the counters stand
+// behind tabs. Then it states in plain words what happened, what there is to do, what is new, and what became of each
+// object.
 func (r *Batch) Text() string { return r.text(math.MaxInt) }
 
 // text names at most so many objects of each list.
@@ -75,7 +76,8 @@ type list struct {
 
 // lists sorts the jobs by what became of them. What needs attention comes first.
 func (r *Batch) lists() []list {
-	all := []list{{title: "Not stored"}, {title: "Not done yet"}, {title: "Stored"}, {title: "Taken out of the submission"}}
+	all := []list{{title: "Not stored"}, {title: "Not done yet"}, {title: "Stored"},
+		{title: "Taken out of the submission"}}
 	for _, j := range r.Jobs {
 		i := 0
 		switch {

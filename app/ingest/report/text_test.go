@@ -13,11 +13,14 @@ import (
 func TestReportText(t *testing.T) {
 	at := time.Date(2026, 5, 4, 3, 2, 1, 0, time.UTC)
 	r := Batch{BatchReport: api.BatchReport{
-		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Submitter: "ann", Submitted: at, Ended: at.Add(time.Minute),
+		Batch: "bat_1", State: stateFailed, Status: "Failed", Message: "no such file", Submitter: "ann", Submitted: at,
+		Ended:    at.Add(time.Minute),
 		Expected: 2, Completed: 1, Failed: 1,
 		Jobs: []Job{
-			{Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Title: "First", ARK: "ark:/1/a", LocalIDs: []string{"l1", "l2"}, Version: 2, Files: 3, Bytes: 4},
-			{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Filename: "two.checkm", FailedIn: stateEstimating, Cause: "not-found", Message: "no such file"},
+			{Job: "ing_1", State: stateCompleted, Outcome: lifecycle.OK, Title: "First", ARK: "ark:/1/a",
+				LocalIDs: []string{"l1", "l2"}, Version: 2, Files: 3, Bytes: 4},
+			{Job: "ing_2", State: stateFailed, Outcome: lifecycle.Failed, Filename: "two.checkm",
+				FailedIn: stateEstimating, Cause: "not-found", Message: "no such file"},
 		},
 	}}
 	r.Explain("")

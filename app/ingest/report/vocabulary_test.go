@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestStatesAreThoseOfTheTables: a state that a table gets or loses has to be told to people, or no more.
+// TestStatesAreThoseOfTheTables: each state of a table, and no other, has words for people.
 func TestStatesAreThoseOfTheTables(t *testing.T) {
 	var want []lifecycle.State
 	for _, table := range []*lifecycle.Table{record.BatchLife, record.JobLife} {
@@ -32,7 +32,7 @@ func TestStatesAreThoseOfTheTables(t *testing.T) {
 	}
 }
 
-// TestEveryCauseHasItsWords: what a job of ingest can fail with, and nothing else, is said in plain words.
+// TestEveryCauseHasItsWords: each cause of a failure of ingest, and no other, has plain words.
 func TestEveryCauseHasItsWords(t *testing.T) {
 	want := []string{cause.Timeout, cause.Disk}
 	for _, cause := range constants(t, "../cause.go", "Cause") {

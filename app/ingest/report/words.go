@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Remedy says who can bring an object that failed into storage after all.
+// Remedy is who can correct the failure of an object.
 type Remedy = api.Remedy
 
 // The remedies.
@@ -19,16 +19,16 @@ const (
 	RemedyNew   = api.RemedyNew
 )
 
-// reasons tells depositors in plain words why an object failed, by cause, and who can help. RemedyMend is for files that a retry
-// fetches again; what is wrong in something that lies here already, so that a retry is refused, needs a new submission. The causes are those of
-// app/ingest and the engine; a test holds them against theirs.
+// reasons are sentences for depositors about why an object failed, by cause, with who can help. RemedyMend is for files
+// that a retry fetches again; what is wrong in something that lies here already, so that a retry is refused, needs a
+// new submission. The causes are those of app/ingest and the engine; a test holds them against theirs.
 var reasons = map[string]struct {
 	says   string
 	remedy Remedy
 }{
 	"payload-missing":     {"what you handed in is no longer in our working space", RemedyNew},
 	"payload-digest":      {"what arrived is not what you described: its checksum differs", RemedyNew},
-	"too-large":           {"it is larger than this collection allows, or than there is room for", RemedyStaff},
+	"too-large":           {"it is larger than this collection or the free space allows", RemedyStaff},
 	"corrupt-manifest":    {"its manifest cannot be read", RemedyNew},
 	"empty-manifest":      {"its manifest names no files", RemedyNew},
 	"wrong-type":          {"it is not of the type that was given", RemedyNew},
@@ -82,7 +82,8 @@ var nextSteps = map[Remedy]string{
 	RemedyNew:   "Please put it right and hand it in again, as a new submission.",
 }
 
-// Explain fills in the plain words of the batch and its jobs: what happened, and what there is to do for the depositor. failure is why it made no jobs.
+// Explain fills in the plain words of the batch and its jobs: what happened, and what there is to do for the depositor.
+// failure is why it made no jobs.
 func (r *Batch) Explain(failure string) {
 	for i := range r.Jobs {
 		explain(&r.Jobs[i])
@@ -97,7 +98,8 @@ func (r *Batch) Explain(failure string) {
 		r.Next = "Please ask the staff of the archive what can be done for the rest."
 	case r.State == stateFailed && r.Pending > 0:
 		r.Next = "There is nothing for you to do now: the rest is being tried again."
-	case r.State == statePending, r.State == stateProcessing, r.State == stateReporting, r.State == stateUpdateReporting:
+	case r.State == statePending, r.State == stateProcessing, r.State == stateReporting,
+		r.State == stateUpdateReporting:
 		r.Next = "There is nothing for you to do now."
 	case r.State == stateHeld:
 		r.Next = "There is nothing for you to do now: the staff of the archive will let it go on."
@@ -108,7 +110,7 @@ func (r *Batch) happened(failure string) string {
 	all := r.Completed + r.Failed + r.Deleted + r.Pending
 	switch r.State {
 	case statePending:
-		return "We have your submission and will look at it soon."
+		return "We have your submission and will read it soon."
 	case stateHeld:
 		return "Your submission is on hold. Nothing of it is lost."
 	case stateProcessing:
@@ -124,14 +126,16 @@ func (r *Batch) happened(failure string) string {
 		return "Everything is stored."
 	}
 	if failure != "" {
-		return "Your submission could not be read, and nothing of it was stored: " + visible(strings.TrimRight(failure, ". ")) + "."
+		return "Your submission could not be read, and nothing of it was stored: " +
+			visible(strings.TrimRight(failure, ". ")) + "."
 	}
 	text := "Your object could not be stored."
 	switch {
 	case r.Completed == all:
 		text = "Everything is stored now."
 	case r.Failed > 0 && all > 1:
-		text = fmt.Sprintf("%d of your %d objects %s stored. %d could not be stored.", r.Completed, all, isAre(r.Completed), r.Failed)
+		text = fmt.Sprintf("%d of your %d objects %s stored. %d could not be stored.", r.Completed, all,
+			isAre(r.Completed), r.Failed)
 	case r.Failed == 0:
 		text = fmt.Sprintf("%d of your %s %s stored.", r.Completed, objects(all), isAre(r.Completed))
 	}
@@ -148,11 +152,12 @@ func (r *Batch) happened(failure string) string {
 	return text
 }
 
-// underWay says what happens to the jobs of a batch that is being worked on: the earliest thing that happens to any of them.
+// underWay states what happens to the jobs of a batch in progress: the earliest phase of any of them.
 func (r *Batch) underWay() string {
 	held, open := 0, 0
 	first := stateNotify
-	order := []lifecycle.State{statePending, stateEstimating, stateProvisioning, stateDownloading, stateProcessing, stateStoring, stateRecording, stateNotify}
+	order := []lifecycle.State{statePending, stateEstimating, stateProvisioning, stateDownloading, stateProcessing,
+		stateStoring, stateRecording, stateNotify}
 	at := func(s lifecycle.State) int {
 		for i, one := range order {
 			if one == s {
@@ -173,10 +178,12 @@ func (r *Batch) underWay() string {
 		}
 	}
 	text := map[lifecycle.State]string{
-		statePending: "Your objects are about to be worked on.", stateEstimating: "We are looking at how large your files are.",
-		stateProvisioning: "Your objects wait until there is room for them.", stateDownloading: "We are fetching your files.",
+		statePending:      "Your objects are about to be worked on.",
+		stateEstimating:   "We are finding out how large your files are.",
+		stateProvisioning: "Your objects wait for free space.", stateDownloading: "We are fetching your files.",
 		stateProcessing: "We are preparing your objects for storage.", stateStoring: "We are storing your objects.",
-		stateRecording: "We are entering your objects in the catalogue.", stateNotify: "Your objects are stored; we are finishing.",
+		stateRecording: "We are entering your objects in the catalogue.",
+		stateNotify:    "Your objects are stored; we are finishing.",
 	}[first]
 	switch {
 	case r.Expected == 0 || len(r.Jobs) == 0:
@@ -191,7 +198,7 @@ func (r *Batch) underWay() string {
 	return text
 }
 
-// todo says how many objects need what.
+// todo states how many objects need what.
 func (r *Batch) todo() string {
 	n := map[Remedy]int{}
 	for i := range r.Jobs {
@@ -199,13 +206,16 @@ func (r *Batch) todo() string {
 	}
 	var parts []string
 	if k := n[RemedyNew]; k > 0 {
-		parts = append(parts, fmt.Sprintf("Please put %s right and hand %s in again, as a new submission.", objects(k), them(k)))
+		parts = append(parts, fmt.Sprintf("Please put %s right and hand %s in again, as a new submission.", objects(k),
+			them(k)))
 	}
 	if k := n[RemedyMend]; k > 0 {
-		parts = append(parts, fmt.Sprintf("For %s: correct the files at their addresses, then tell the archive; staff will retry %s.", objects(k), them(k)))
+		parts = append(parts, fmt.Sprintf("For %s: correct the files at their addresses, then tell the archive; "+
+			"staff will retry %s.", objects(k), them(k)))
 	}
 	if k := n[RemedyStaff]; k > 0 {
-		parts = append(parts, fmt.Sprintf("The staff of the archive can try %s again; there is nothing for you to do for %s.", objects(k), them(k)))
+		parts = append(parts, fmt.Sprintf("The staff of the archive can try %s again; there is nothing for you to "+
+			"do for %s.", objects(k), them(k)))
 	}
 	return strings.Join(parts, " ")
 }
@@ -248,8 +258,8 @@ func them(n int) string {
 // maxShown is how much of a stranger's text is shown to people, in characters. Data (JSON, CSV) has all of it.
 const maxShown = 300
 
-// visible makes a stranger's text harmless where people read it: what could begin a line, turn the direction of writing or hide is shown by
-// its number, and a very long text is cut with an ellipsis.
+// visible makes a stranger's text harmless where people read it: what could begin a line, turn the direction of writing
+// or hide is shown by its number, and a very long text is cut with an ellipsis.
 func visible(text string) string {
 	var b strings.Builder
 	n := 0

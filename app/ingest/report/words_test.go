@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestPlainWords are whole: every cause has a reason and a next step, and every state says what is going on.
+// TestPlainWords: every cause has a reason and a next step, and every state a sentence.
 func TestPlainWords(t *testing.T) {
 	for cause, r := range reasons {
 		if r.says == "" || nextSteps[r.remedy] == "" || strings.HasSuffix(r.says, ".") {
@@ -16,10 +16,12 @@ func TestPlainWords(t *testing.T) {
 		}
 	}
 	for state, want := range map[lifecycle.State]string{
-		statePending: "about to be", stateEstimating: "how large", stateProvisioning: "room", stateDownloading: "fetching", stateProcessing: "preparing", stateStoring: "storing",
+		statePending: "about to be", stateEstimating: "how large", stateProvisioning: "free space",
+		stateDownloading: "fetching", stateProcessing: "preparing", stateStoring: "storing",
 		stateRecording: "catalogue", stateNotify: "finishing", stateHeld: "on hold",
 	} {
-		r := Batch{BatchReport: api.BatchReport{State: stateProcessing, Expected: 2, Jobs: []Job{{State: stateCompleted, Outcome: lifecycle.OK}, {State: state}}}}
+		r := Batch{BatchReport: api.BatchReport{State: stateProcessing, Expected: 2,
+			Jobs: []Job{{State: stateCompleted, Outcome: lifecycle.OK}, {State: state}}}}
 		if r.Explain(""); !strings.Contains(r.Summary, want) || r.Next != "There is nothing for you to do now." {
 			t.Errorf("%s: got %q, %q", state, r.Summary, r.Next)
 		}

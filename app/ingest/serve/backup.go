@@ -18,15 +18,22 @@ import (
 func Data() []backup.Entry {
 	return []backup.Entry{
 		{Name: inventoryName, How: backup.Database, What: "what is stored where, identifiers"},
-		{Name: inventoryName + "-*", How: backup.Left, What: "SQLite's log of `inventory.db`", Reason: "the copy of the database contains it"},
-		{Name: "inventory.head*", How: backup.Left, What: "how far the inventory came", Reason: "a restored directory gets another one"},
-		{Name: "inventory.db.before-*", How: backup.Left, What: "inventories before they were rebuilt", Reason: "the inventory is newer"},
-		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt", Reason: "removed by the next `stagepost ingest inventory rebuild`"},
+		{Name: inventoryName + "-*", How: backup.Left, What: "SQLite's log of `inventory.db`",
+			Reason: "the copy of the database contains it"},
+		{Name: "inventory.head*", How: backup.Left, What: "how far the inventory came",
+			Reason: "a restored directory gets another one"},
+		{Name: "inventory.db.before-*", How: backup.Left, What: "inventories before they were rebuilt",
+			Reason: "the inventory is newer"},
+		{Name: "inventory-rebuilt*", How: backup.Left, What: "an inventory while it is rebuilt",
+			Reason: "removed by the next `stagepost ingest inventory rebuild`"},
 		{Name: "work", How: backup.Linked, What: "payloads as handed in, working files, reports"},
-		{Name: "access", How: backup.Linked, What: "plans of packages that can be fetched, and the key of their tokens"},
-		{Name: "profiles", How: backup.Linked, What: "ingest profiles, unless `ingest.profiles` names another directory"},
+		{Name: "access", How: backup.Linked,
+			What: "plans of packages that can be fetched, and the key of their tokens"},
+		{Name: "profiles", How: backup.Linked,
+			What: "ingest profiles, unless `ingest.profiles` names another directory"},
 		{Name: "mail", How: backup.Late, What: "mails, unless `mail.smtp` is set"},
-		{Name: "storage", How: backup.Stored, Part: "storage", What: "stored objects (OCFL), unless a profile names other storage locations"},
+		{Name: "storage", How: backup.Stored, Part: "storage",
+			What: "stored objects (OCFL), unless a profile names other storage locations"},
 		{Name: "trash", How: backup.Left, What: "what was thrown away, for a while", Reason: "nothing refers to it"},
 	}
 }
@@ -54,7 +61,8 @@ const inventoryName = "inventory.db"
 // storagePlaces names all storage locations: those of the profiles, and those that the inventory refers to.
 func storagePlaces(ctx context.Context, s *Settings, data string) ([]string, error) {
 	var places []string
-	if profiles, err := s.OpenProfiles(data); err == nil { // else the inventory alone: health and the log name mistakes in profiles
+	// else the inventory alone: health and the log name mistakes in profiles
+	if profiles, err := s.OpenProfiles(data); err == nil {
 		for _, id := range profiles.IDs() {
 			if p, ok := profiles.Get(id); ok {
 				places = append(places, p.Storage...)
@@ -105,8 +113,9 @@ func OpenCopies(dir string) (backup.Databases, error) {
 	return c, nil
 }
 
-// Has is part of backup.Databases: jobs make versions, and the inventory knows those whose records were purged. A job whose record
-// names no object yet did not make the version before the moment of the backup: it will choose an identifier anew.
+// Has is part of backup.Databases: jobs make versions, and the inventory has those whose records were purged. A job
+// whose record names no object yet did not make the version before the moment of the backup: it will choose an
+// identifier anew.
 func (c copies) Has(maker string) (bool, error) {
 	known, err := has(c.store, "SELECT count(*) FROM jobs WHERE id = ? AND data -> '$.identity' IS NOT NULL", maker)
 	if known || err != nil || c.inventory == nil {

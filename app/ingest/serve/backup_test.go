@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestKnowsMakers: a version of a job whose record names its object is of the backup's moment, one of a job that has no identifier
-// yet is later, and so is one of a job without a record.
+// TestKnowsMakers: a version of a job whose record names its object is of the backup's moment, one of a job that has no
+// identifier yet is later, and so is one of a job without a record.
 func TestKnowsMakers(t *testing.T) {
 	dir := t.TempDir()
 	sql := `CREATE TABLE jobs (id TEXT, data TEXT);

@@ -12,8 +12,9 @@ import (
 
 // MeterBytes registers the counter of bytes that ingest moves, and returns the function that counts them.
 func MeterBytes(m *metrics.Metrics) func(way string, n int64) {
-	bytes := m.Counter("ingest_bytes_total", "Bytes that ingest moved, by way: fetched from sources, stored in storage "+
-		"locations, read back from these.", "way")
+	bytes := m.Counter("ingest_bytes_total",
+		"Bytes that ingest moved, by way: fetched from sources, stored in storage "+
+			"locations, read back from these.", "way")
 	return func(way string, n int64) { bytes.WithLabelValues(way).Add(float64(n)) }
 }
 
@@ -21,7 +22,8 @@ func MeterBytes(m *metrics.Metrics) func(way string, n int64) {
 func FixityGauges(summary func(context.Context) (fixity.Summary, error), every time.Duration) metrics.Source {
 	faults := metrics.NewGauge("fixity_faults",
 		"Stored files that were changed, missing, too many or unreadable when they were last read.")
-	unreadable := metrics.NewGauge("fixity_unreadable_locations", "Storage locations with versions that cannot be read.")
+	unreadable := metrics.NewGauge("fixity_unreadable_locations",
+		"Storage locations with versions that cannot be read.")
 	oldest := metrics.NewGauge("fixity_oldest_timestamp_seconds",
 		"Moment of the oldest check of a stored version, as a Unix time; absent if nothing is stored.")
 	interval := metrics.NewGauge("fixity_interval_seconds",

@@ -47,16 +47,21 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	a := &App{every: s.FixityEvery}
 	a.App, err = ingest.New(ingest.Options{
-		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom, Host: s.MailHost,
-		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited), Logs: h.Logs,
+		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom,
+		Host: s.MailHost,
+		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve,
+			job.Off), FixityEvery: s.FixityEvery,
+		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work,
+			job.Unlimited), Logs: h.Logs,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.access, err = access.New(access.Options{
-		Dir: h.Dir, Holdings: a.App, Log: h.Log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers, LargeWorkers: s.AccessLarge,
-		Tokens: h.Valid, MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: cmp.Or(s.AccessKeep, job.Unlimited),
+		Dir: h.Dir, Holdings: a.App, Log: h.Log, SmallBytes: s.AccessSmall, SmallWorkers: s.AccessWorkers,
+		LargeWorkers: s.AccessLarge,
+		Tokens:       h.Valid, MaxFiles: s.AccessFiles, MaxBytes: s.AccessBytes, Keep: cmp.Or(s.AccessKeep,
+			job.Unlimited),
 	})
 	if err != nil {
 		return nil, errors.Join(err, a.App.Close())
@@ -91,7 +96,7 @@ func Part(s *server.Server, app module.App) server.Part {
 		return ingesthttp.Part(s, ingesthttp.Options{})
 	}
 	return ingesthttp.Part(s, ingesthttp.Options{
-		Ingest: submissions{a.App}, Sight: a.App, Profiles: a.App, Hooks: a.App, Access: a.access,
+		Ingest: submissions{a.App}, Details: a.App, Profiles: a.App, Hooks: a.App, Access: a.access,
 	})
 }
 
@@ -129,12 +134,14 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 	if err != nil {
 		return module.Findings{}, err
 	}
-	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Installation: d.Installation, Records: d.Store, Profiles: profiles})
+	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Installation: d.Installation, Records: d.Store,
+		Profiles: profiles})
 	return findings(c), err
 }
 
 func findings(c fsck.Comparison) module.Findings {
-	return module.Findings{Objects: c.Objects, Versions: c.Versions, Faults: c.Faults, More: c.More, About: "what is stored"}
+	return module.Findings{Objects: c.Objects, Versions: c.Versions, Faults: c.Faults, More: c.More,
+		About: "what is stored"}
 }
 
 // mailSender gives the way of mails to a server, or nil: then they are files.

@@ -23,9 +23,10 @@ func (w *Tree) Batch(id job.ID) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// Stage brings a payload to work/<batch>/payload: temporary name, sync, rename. When it returns, the payload is on disk. After an error
-// nothing is left.
-func (w *Tree) Stage(ctx context.Context, id job.ID, from io.Reader, most int64) (size int64, digest string, err error) {
+// Stage brings a payload to work/<batch>/payload: temporary name, sync, rename. When it returns, the payload is on
+// disk. After an error nothing is left.
+func (w *Tree) Stage(ctx context.Context, id job.ID, from io.Reader, most int64) (size int64, digest string,
+	err error) {
 	root, err := w.Batch(id)
 	if err != nil {
 		return 0, "", err

@@ -45,7 +45,8 @@ func (w *Tree) DiscardBatch(id job.ID) error {
 	return w.ToTrash(filepath.Join(w.Data, WorkName, string(id)), string(id))
 }
 
-// DiscardIdle moves a job's work directory to the trash if no attempt works in the directory and still, called under the directory's lock, says that it may go.
+// DiscardIdle moves a job's work directory to the trash if no attempt works in the directory and still, called under
+// the directory's lock, returns true.
 func (w *Tree) DiscardIdle(batch, id job.ID, still func() (bool, error)) (done bool, err error) {
 	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
 	lock, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o640)
@@ -65,7 +66,8 @@ func (w *Tree) DiscardIdle(batch, id job.ID, still func() (bool, error)) (done b
 	return true, w.Discard(batch, id)
 }
 
-// ToTrash moves a file or directory to the trash. What is not there is no error. Without a time to keep it, it is removed.
+// ToTrash moves a file or directory to the trash. What is not there is no error. Without a time to keep it, it is
+// removed.
 func (w *Tree) ToTrash(path, id string) error {
 	name := Trashed(w.Now(), id)
 	to := filepath.Join(w.Data, TrashName, name)
@@ -84,8 +86,8 @@ func (w *Tree) ToTrash(path, id string) error {
 	return os.RemoveAll(to)
 }
 
-// SweepTrash removes what has been in the trash for long enough, the oldest first, a bite at a time. Entries whose name tells no time go by the time
-// of their last change.
+// SweepTrash removes what has been in the trash for long enough, the oldest first, a batch at a time. Entries without a
+// time in their name count by the time of their last change.
 func (w *Tree) SweepTrash(ctx context.Context) error {
 	dir := filepath.Join(w.Data, TrashName)
 	entries, err := os.ReadDir(dir)
@@ -121,7 +123,7 @@ func (w *Tree) SweepTrash(ctx context.Context) error {
 	return errors.Join(mistakes...)
 }
 
-// Idle tells for how long nothing has changed in a directory, as far as its files tell: an upload that is under way writes one of them.
+// Idle returns how long the files of a directory have not changed: an upload that is under way writes one of them.
 func Idle(dir string) (time.Duration, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -41,23 +41,24 @@ const (
 
 // Tree has the work directories of batches and jobs, and the trash to which they go.
 type Tree struct {
-	Data      string                                         // the data directory
-	TrashKeep time.Duration                                  // of what is in the trash; 0: it is removed at once
-	Now       func() time.Time                               // names what goes to the trash
-	Before    func(time.Duration) (at time.Time, known bool) // the time before which what is older than an age was written, unless time is in doubt
+	Data      string           // the data directory
+	TrashKeep time.Duration    // of what is in the trash; 0: it is removed at once
+	Now       func() time.Time // names what goes to the trash
+	// the time before which what is older than an age was written, unless time is in doubt
+	Before func(time.Duration) (at time.Time, known bool)
 }
 
-// ErrLocked says that another attempt works in a directory.
+// ErrLocked reports that another attempt works in a directory.
 var ErrLocked = errors.New("locked by another attempt")
 
-// Dir is the work directory of one job in the hands of one attempt.
+// Dir is the work directory of a job while one attempt uses it.
 type Dir struct {
 	*os.Root
 	lock *os.File
 }
 
-// Open opens a job's work directory for the attempt of an epoch, making it if there is none. ErrLocked means that another attempt is
-// still at it; kind Stale that a later one has been.
+// Open opens a job's work directory for the attempt of an epoch, making it if there is none. ErrLocked means that
+// another attempt is still at it; kind Stale that a later one has been.
 func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
 	if err := os.MkdirAll(dir, 0o750); err != nil {
@@ -82,7 +83,8 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	return d, nil
 }
 
-// take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it later.
+// take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it
+// later.
 func (d *Dir) take(id job.ID, epoch int64) error {
 	lock, err := d.OpenFile(LockName, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
@@ -106,7 +108,7 @@ func (d *Dir) take(id job.ID, epoch int64) error {
 	return nil
 }
 
-// At tells whether the directory still lies where it was opened.
+// At reports whether the directory still has the path at which it was opened.
 func (d *Dir) At(dir string) (bool, error) {
 	here, err := d.Stat(".")
 	if err != nil {
@@ -116,7 +118,7 @@ func (d *Dir) At(dir string) (bool, error) {
 	return err == nil && os.SameFile(here, there), IgnoreMissing(err)
 }
 
-// View opens a job's work directory for reading, whoever works in it; nil if there is none.
+// View opens a job's work directory for reading, also while an attempt works in it; nil if there is none.
 func (w *Tree) View(batch, id job.ID) (*Dir, error) {
 	root, err := os.OpenRoot(filepath.Join(w.Data, WorkName, string(batch), string(id)))
 	if err != nil {
@@ -134,7 +136,7 @@ func (d *Dir) Close() error {
 	return errors.Join(err, d.Root.Close())
 }
 
-// Has tells whether a name exists.
+// Has reports whether a name exists.
 func (d *Dir) Has(name string) bool {
 	_, err := d.Lstat(name)
 	return err == nil

@@ -25,16 +25,16 @@ type options struct {
 // routes are an embedded field of a name of its own.
 type routes = *ingesthttp.Options
 
-// world is a server with the routes of ingest.
-type world struct {
+// harness is a server with the routes of ingest.
+type harness struct {
 	*servertest.Harness
 	ingest *inbox
 }
 
 // open starts one, as [servertest.Open] does.
-func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.Step) *world {
+func open(t *testing.T, change func(*options), steps map[lifecycle.State]engine.Step) *harness {
 	t.Helper()
-	w := &world{}
+	w := &harness{}
 	var ingest ingesthttp.Options
 	w.Harness = servertest.Open(t, func(o *server.Options) {
 		w.ingest = &inbox{engine: o.Engine}

@@ -58,18 +58,22 @@ type breaking struct{}
 func (breaking) Read([]byte) (int, error) { return 0, errors.New("the disk fails") }
 
 func (v *view) JobFiles(_ context.Context, id job.ID, after string, limit int) (ingest.JobFiles, error) {
-	f := ingest.JobFile{Path: fmt.Sprint(after, limit), Size: -1, Digests: map[string]string{"md5": "0"}, Type: "text/plain", From: "https://x", State: "wanted"}
-	return ingest.JobFiles{Job: id, State: "Pending", Source: "manifest", Files: []ingest.JobFile{f}, Next: "manifest:1", Note: "n"}, v.one(id)
+	f := ingest.JobFile{Path: fmt.Sprint(after, limit), Size: -1, Digests: map[string]string{"md5": "0"},
+		Type: "text/plain", From: "https://x", State: "wanted"}
+	return ingest.JobFiles{Job: id, State: "Pending", Source: "manifest", Files: []ingest.JobFile{f},
+		Next: "manifest:1", Note: "n"}, v.one(id)
 }
 
 func (v *view) Metadata(_ context.Context, id job.ID) (ingest.Metadata, error) {
-	return ingest.Metadata{Job: id, ARK: "ark:/1/2", Version: 3, Source: "storage", ERC: "erc:", DublinCore: "<x/>", Note: "n"}, v.one(id)
+	return ingest.Metadata{Job: id, ARK: "ark:/1/2", Version: 3, Source: "storage", ERC: "erc:", DublinCore: "<x/>",
+		Note: "n"}, v.one(id)
 }
 
 func (v *view) Submission(_ context.Context, id job.ID) (ingest.Handed, error) {
 	n := 1
 	s := ingest.Submission{Profile: "p", Title: "t", Priority: &n, LocalIDs: []string{"l"}}
-	return ingest.Handed{Batch: id, Submission: s, Type: "file", Size: 2, SHA256: "0", Staged: true, Jobs: 1, Note: "n"}, v.one(id)
+	return ingest.Handed{Batch: id, Submission: s, Type: "file", Size: 2, SHA256: "0", Staged: true, Jobs: 1,
+		Note: "n"}, v.one(id)
 }
 
 func (v *view) Named(_ context.Context, name string) ([]job.ID, error) {
@@ -80,7 +84,8 @@ func (v *view) Named(_ context.Context, name string) ([]job.ID, error) {
 }
 
 func (v *view) Orphans(context.Context) (api.Orphans, error) {
-	o := api.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday, Seconds: 1, Level: "FAIL", Deletable: true}
+	o := api.Orphan{Rule: "lock", Name: "object x", What: "w", Job: "ing_1", Since: someday,
+		Seconds: 1, Level: "FAIL", Deletable: true}
 	return api.Orphans{At: someday, Orphans: []api.Orphan{o}, Deletable: 1, Cut: []string{"c"}}, nil
 }
 
@@ -90,14 +95,17 @@ func (v *view) FixOrphans(_ context.Context, f orphans.Fix) (api.FixedOrphans, e
 }
 
 func (v *view) Locations(context.Context) ([]ingest.Location, error) {
-	return []ingest.Location{{Dir: "d", Path: "/d", Location: "l", Installation: "i", Since: someday, State: "refused", Reason: "r", Remedy: "m", Profiles: []string{"p"}}}, nil
+	return []ingest.Location{{Dir: "d", Path: "/d", Location: "l", Installation: "i", Since: someday, State: "refused",
+		Reason: "r", Remedy: "m", Profiles: []string{"p"}}}, nil
 }
 
 func (v *view) Fixity(context.Context) (fixity.Status, error) {
 	check := inventory.Check{Began: someday, Ended: someday, Failure: "f", Versions: 1, Files: 2, Bytes: 3}
-	return fixity.Status{Locations: []fixity.Location{{Dir: "d", Reason: "r", Oldest: someday, Check: &check}}, Count: 1, Faults: []inventory.Fault{{
-		Location: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512", Expected: "e", Found: "f", Detail: "x", Since: someday,
-	}}}, nil
+	return fixity.Status{Locations: []fixity.Location{{Dir: "d", Reason: "r", Oldest: someday, Check: &check}},
+		Count: 1, Faults: []inventory.Fault{{
+			Location: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512",
+			Expected: "e", Found: "f", Detail: "x", Since: someday,
+		}}}, nil
 }
 
 func (v *view) CheckFixity(_ context.Context, dir, actor, note string) error {
@@ -155,10 +163,10 @@ func TestShapes(t *testing.T) {
 	sameShape[client.FixedOrphans](t, fixed)
 }
 
-// TestSightRoutes goes through the routes that show files and orphans, and refuses what makes no sense.
-func TestSightRoutes(t *testing.T) {
+// TestFileRoutes goes through the routes that show files and orphans, and refuses invalid requests.
+func TestFileRoutes(t *testing.T) {
 	v := &view{}
-	w := open(t, func(o *options) { o.Sight = v }, nil)
+	w := open(t, func(o *options) { o.Details = v }, nil)
 	known, err := w.Client.CheckFixity(t.Context(), client.CheckFixity{Location: "d", Actor: "ann", Note: "why"})
 	if err != nil || known.Count != 1 || v.checked != "d ann why" {
 		t.Errorf("fixity: %+v, %v, asked for %q", known, err, v.checked)
@@ -190,17 +198,20 @@ func TestSightRoutes(t *testing.T) {
 			}
 		}
 	}
-	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/jobs/ing_1/files?limit=1001", ""), http.StatusBadRequest, job.Invalid)
+	w.Problem(w.Request(http.MethodGet, "/api/v1/ingest/jobs/ing_1/files?limit=1001", ""), http.StatusBadRequest,
+		job.Invalid)
 
 	o, err := w.Client.Orphans(t.Context())
 	if err != nil || len(o.Orphans) != 1 || o.Deletable != 1 {
 		t.Errorf("got %+v, %v", o, err)
 	}
 	n := 1
-	if _, err := w.Client.FixOrphans(t.Context(), client.FixOrphans{Expect: &n, Actor: "ann", Note: "why"}); err != nil || v.fixed != (orphans.Fix{Expect: 1, Actor: "ann", Note: "why"}) {
+	if _, err := w.Client.FixOrphans(t.Context(), client.FixOrphans{Expect: &n, Actor: "ann",
+		Note: "why"}); err != nil || v.fixed != (orphans.Fix{Expect: 1, Actor: "ann", Note: "why"}) {
 		t.Errorf("got %+v, %v", v.fixed, err)
 	}
-	for _, body := range []string{`{}`, `{"expect":1}`, `{"note":"x"}`, `{"expect":-1,"note":"x"}`, `{"expect":1,"note":"x","all":true}`} {
+	for _, body := range []string{`{}`, `{"expect":1}`, `{"note":"x"}`, `{"expect":-1,"note":"x"}`,
+		`{"expect":1,"note":"x","all":true}`} {
 		w.Problem(w.Request(http.MethodPost, "/api/v1/orphans", body), http.StatusBadRequest, job.Invalid)
 	}
 	locations, err := w.Client.StorageLocations(t.Context())
@@ -216,9 +227,9 @@ func TestSightRoutes(t *testing.T) {
 	}
 }
 
-// TestManifestThatBreaksOff must not look whole.
+// TestManifestThatBreaksOff must not appear complete.
 func TestManifestThatBreaksOff(t *testing.T) {
-	w := open(t, func(o *options) { o.Sight = &view{broken: true} }, nil)
+	w := open(t, func(o *options) { o.Details = &view{broken: true} }, nil)
 	text, err := w.Client.Manifest(t.Context(), "ing_1")
 	if err == nil {
 		_, err = io.ReadAll(text)
@@ -229,7 +240,7 @@ func TestManifestThatBreaksOff(t *testing.T) {
 	}
 }
 
-// TestStuckRoute reads its filters, and refuses what makes no sense.
+// TestStuckRoute reads its filters, and refuses invalid requests.
 func TestStuckRoute(t *testing.T) {
 	w := open(t, nil, nil)
 	w.Post(engine.Order{})
@@ -237,7 +248,8 @@ func TestStuckRoute(t *testing.T) {
 	if err != nil || s.Looked != 1 || len(s.Stuck) != 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	for _, q := range []string{"factor=0", "factor=-1", "factor=NaN", "factor=Inf", "factor=x", "limit=0", "limit=1001", "kind=test.nothing"} {
+	for _, q := range []string{"factor=0", "factor=-1", "factor=NaN", "factor=Inf", "factor=x", "limit=0", "limit=1001",
+		"kind=test.nothing"} {
 		w.Problem(w.Request(http.MethodGet, "/api/v1/stuck?"+q, ""), http.StatusBadRequest, job.Invalid)
 	}
 }
@@ -265,7 +277,8 @@ func TestQueue(t *testing.T) {
 	row := func(group string, state lc.State, jobs int64) client.QueueRow {
 		return client.QueueRow{Group: group, Kind: "test.letter", State: state, Jobs: jobs, Bytes: 10 * jobs}
 	}
-	want := []client.QueueRow{row("books", "Posted", 2), row("books", "Burnt", 1), row("maps", "Posted", 2), row("maps", "Held", 1)}
+	want := []client.QueueRow{row("books", "Posted", 2), row("books", "Burnt", 1), row("maps", "Posted", 2),
+		row("maps", "Held", 1)}
 	if diff := cmp.Diff(want, q.Rows); diff != "" {
 		t.Error(diff)
 	}
@@ -276,7 +289,8 @@ func TestQueue(t *testing.T) {
 	if diff := cmp.Diff(states, q.States); diff != "" || q.Total.Jobs != 6 || q.Total.Bytes != 60 {
 		t.Errorf("total %+v: %s", q.Total, diff)
 	}
-	if q, err := w.Client.Queue(t.Context(), client.QueueQuery{Group: "books", Ended: new(bool)}); err != nil || q.Total.Jobs != 2 {
+	if q, err := w.Client.Queue(t.Context(), client.QueueQuery{Group: "books", Ended: new(bool)}); err != nil ||
+		q.Total.Jobs != 2 {
 		t.Errorf("got %+v, %v", q, err)
 	}
 	for _, s := range []job.Scope{{Group: "maps"}, {Owner: "ann"}, {Owner: "bob"}} {
@@ -285,7 +299,8 @@ func TestQueue(t *testing.T) {
 		}
 	}
 	h, err := w.Client.QueueHolds(t.Context())
-	if err != nil || len(h.Holds) != 3 || h.Holds[0].Jobs != 3 || h.Holds[1].Jobs != 5 || h.Holds[2].Jobs != 0 || h.Holds[0].Why != "flood" {
+	if err != nil || len(h.Holds) != 3 || h.Holds[0].Jobs != 3 || h.Holds[1].Jobs != 5 || h.Holds[2].Jobs != 0 ||
+		h.Holds[0].Why != "flood" {
 		t.Errorf("got %+v, %v", h.Holds, err)
 	}
 	if diff := cmp.Diff([]client.QueueRow{row("maps", "Held", 1)}, h.Held); diff != "" {
@@ -300,11 +315,13 @@ func TestQueue(t *testing.T) {
 func TestAudit(t *testing.T) {
 	w := open(t, nil, nil)
 	j := w.Post(engine.Order{})
-	if _, err := w.Client.Do(t.Context(), j.ID, "hold", client.Act{Actor: "ann", Note: "flood", Version: 1}); err != nil {
+	if _, err := w.Client.Do(t.Context(), j.ID, "hold",
+		client.Act{Actor: "ann", Note: "flood", Version: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 1500 {
-		if err := w.Operator().Audit(t.Context(), operator.Entry{Actor: "bob", Event: "reload", Object: fmt.Sprint(i), Note: "x"}); err != nil {
+		if err := w.Operator().Audit(t.Context(),
+			operator.Entry{Actor: "bob", Event: "reload", Object: fmt.Sprint(i), Note: "x"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -319,7 +336,8 @@ func TestAudit(t *testing.T) {
 	if e := get(client.AuditQuery{}, 50); e[49].Object != "1499" || e[0].Object != "1450" {
 		t.Errorf("the newest, oldest first: got %s to %s", e[0].Object, e[49].Object)
 	}
-	if e := get(client.AuditQuery{Actor: "ann"}, 1); len(e) == 1 && (e[0].Job != j.ID || e[0].Event != "hold" || e[0].Note != "flood" || e[0].Seen != 1 || e[0].By != lc.Operator) {
+	if e := get(client.AuditQuery{Actor: "ann"}, 1); len(e) == 1 &&
+		(e[0].Job != j.ID || e[0].Event != "hold" || e[0].Note != "flood" || e[0].Seen != 1 || e[0].By != lc.Operator) {
 		t.Errorf("got %+v", e[0])
 	}
 	get(client.AuditQuery{Job: j.ID, Event: "hold", Limit: 1}, 1)

@@ -36,8 +36,8 @@ type fastClock struct {
 func (c *fastClock) Now() time.Time  { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
 func (c *fastClock) Wall() time.Time { return c.Clock.Wall().Add(time.Duration(c.ahead.Load())) }
 
-// world is ingest and access on one engine that runs.
-type world struct {
+// harness is ingest and access on one engine that runs.
+type harness struct {
 	*App
 	t      *testing.T
 	dir    string
@@ -49,14 +49,15 @@ type world struct {
 }
 
 // start runs everything on a store in memory and a fresh directory; change may set options.
-func start(t *testing.T, change func(*Options)) *world {
+func start(t *testing.T, change func(*Options)) *harness {
 	t.Helper()
 	return startOn(t, mem.New(), t.TempDir(), change)
 }
 
 func openIngest(t *testing.T, dir string) *ingest.App {
 	t.Helper()
-	set, err := profile.New(profile.Profile{ID: "test", Collection: "maps", Owner: "library", Storage: []string{"first", "second"}})
+	set, err := profile.New(profile.Profile{ID: "test", Collection: "maps", Owner: "library",
+		Storage: []string{"first", "second"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func openIngest(t *testing.T, dir string) *ingest.App {
 
 func openAccess(t *testing.T, dir string, holdings Holdings, change func(*Options)) *App {
 	t.Helper()
-	o := Options{Dir: dir, Holdings: holdings, Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}}
+	o := Options{Dir: dir, Holdings: holdings,
+		Backoff: engine.Backoff{First: time.Millisecond, Max: 5 * time.Millisecond}}
 	if change != nil {
 		change(&o)
 	}
@@ -83,14 +85,15 @@ func openAccess(t *testing.T, dir string, holdings Holdings, change func(*Option
 	return a
 }
 
-func startOn(t *testing.T, store job.Store, dir string, change func(*Options)) *world {
+func startOn(t *testing.T, store job.Store, dir string, change func(*Options)) *harness {
 	t.Helper()
-	w := &world{t: t, dir: dir, store: store, ingest: openIngest(t, dir), clock: &fastClock{Clock: clock.System()}}
-	w.clock.ahead.Store(int64(10 * time.Minute)) // the leases of a process that died are over
+	w := &harness{t: t, dir: dir, store: store, ingest: openIngest(t, dir), clock: &fastClock{Clock: clock.System()}}
+	w.clock.ahead.Store(int64(10 * time.Minute)) // the leases of a process that crashed are over
 	w.App = openAccess(t, dir, w.ingest, change)
 	var err error
 	w.e, err = engine.New(store, append(w.ingest.Works(), w.Works()...), engine.Options{
-		Deliver: w.ingest.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second, Clock: w.clock, Retain: engine.Retention{Every: time.Millisecond},
+		Deliver: w.ingest.Deliver(), Sweep: 20 * time.Millisecond, Grace: 5 * time.Second, Clock: w.clock,
+		Retain: engine.Retention{Every: time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +120,7 @@ func startOn(t *testing.T, store job.Store, dir string, change func(*Options)) *
 }
 
 // object stores an object of files as the depositor's container, and gives its ARK.
-func (w *world) object(localID string, files map[string]string) string {
+func (w *harness) object(localID string, files map[string]string) string {
 	w.t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -133,7 +136,8 @@ func (w *world) object(localID string, files map[string]string) string {
 	if err := z.Close(); err != nil {
 		w.t.Fatal(err)
 	}
-	s := ingest.Submission{Profile: "test", Submitter: "ann", Type: ingest.TypeContainer, Filename: "c.zip", LocalIDs: []string{localID}}
+	s := ingest.Submission{Profile: "test", Submitter: "ann", Type: ingest.TypeContainer, Filename: "c.zip",
+		LocalIDs: []string{localID}}
 	batch, err := w.ingest.Submit(w.t.Context(), s, &b)
 	if err != nil {
 		w.t.Fatal(err)
@@ -149,12 +153,12 @@ func (w *world) object(localID string, files map[string]string) string {
 	return all[0].ARK
 }
 
-func (w *world) end(id job.ID) job.Job {
+func (w *harness) end(id job.ID) job.Job {
 	w.t.Helper()
 	return w.until(id, func(j *job.Job) bool { return j.Ended })
 }
 
-func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
+func (w *harness) until(id job.ID, done func(*job.Job) bool) job.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
@@ -166,7 +170,7 @@ func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
 	return j
 }
 
-func (w *world) request(r Request) Status {
+func (w *harness) request(r Request) Status {
 	w.t.Helper()
 	s, err := w.Request(w.t.Context(), r)
 	if err != nil {
@@ -176,7 +180,7 @@ func (w *world) request(r Request) Status {
 }
 
 // ready requests a package and waits until it can be fetched.
-func (w *world) ready(r Request) Status {
+func (w *harness) ready(r Request) Status {
 	w.t.Helper()
 	s := w.request(r)
 	w.end(s.Job)
@@ -187,7 +191,7 @@ func (w *world) ready(r Request) Status {
 	return s
 }
 
-func (w *world) status(token string) Status {
+func (w *harness) status(token string) Status {
 	w.t.Helper()
 	s, err := w.Status(w.t.Context(), token)
 	if err != nil {
@@ -196,7 +200,7 @@ func (w *world) status(token string) Status {
 	return s
 }
 
-func (w *world) open(token string) *Package {
+func (w *harness) open(token string) *Package {
 	w.t.Helper()
 	p, err := w.Open(w.t.Context(), token)
 	if err != nil {
@@ -211,7 +215,7 @@ func (w *world) open(token string) *Package {
 }
 
 // fetch reads a whole package.
-func (w *world) fetch(token string) []byte {
+func (w *harness) fetch(token string) []byte {
 	w.t.Helper()
 	p, err := w.Open(w.t.Context(), token)
 	if err != nil {
@@ -225,15 +229,16 @@ func (w *world) fetch(token string) []byte {
 	return all
 }
 
-func (w *world) do(id job.ID, ev lifecycle.Event) {
+func (w *harness) do(id job.ID, ev lifecycle.Event) {
 	w.t.Helper()
-	if _, err := w.e.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"}); err != nil {
+	if _, err := w.e.Do(w.t.Context(),
+		operator.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"}); err != nil {
 		w.t.Fatal(err)
 	}
 }
 
 // stored gives the files of a version as storage has them.
-func (w *world) stored(ark string, version int) map[string]string {
+func (w *harness) stored(ark string, version int) map[string]string {
 	w.t.Helper()
 	all, err := w.ingest.Objects(w.t.Context(), ingest.ObjectQuery{ARK: ark})
 	if err != nil || len(all) != 1 {
@@ -255,8 +260,8 @@ func (w *world) stored(ark string, version int) map[string]string {
 	return got
 }
 
-// inStorage gives the path on disk of a file of the newest version in a place.
-func (w *world) inStorage(ark, place, name string) string {
+// inStorage returns the path on disk of a file of the newest version in a storage location.
+func (w *harness) inStorage(ark, place, name string) string {
 	w.t.Helper()
 	all, err := w.ingest.Objects(w.t.Context(), ingest.ObjectQuery{ARK: ark})
 	if err != nil || len(all) != 1 {
@@ -271,7 +276,7 @@ func (w *world) inStorage(ark, place, name string) string {
 			return filepath.Join(w.dir, place, paths[name])
 		}
 	}
-	w.t.Fatalf("there is no place %s", place)
+	w.t.Fatalf("not found: storage location %s", place)
 	return ""
 }
 

@@ -25,15 +25,18 @@ const causeProfile = "profile"
 // watchProfiles follows the profile directory until ctx ends.
 func (a *App) watchProfiles(ctx context.Context) {
 	if live, ok := a.options.Profiles.(changing); ok {
-		live.Watch(ctx, profile.Watching{Log: a.log}, func(c profile.Change, err error) { a.reloaded(ctx, "stagepost", "the directory changed", c, err) })
+		live.Watch(ctx, profile.Watching{Log: a.log},
+			func(c profile.Change, err error) { a.reloaded(ctx, "stagepost", "the directory changed", c, err) })
 	}
 }
 
-// ReloadProfiles reads the profile directory again. If it is broken everything stays as it was; the error, of kind Refused, names all mistakes.
+// ReloadProfiles reads the profile directory again. If it is broken everything stays as it was; the error, of kind
+// Refused, names all mistakes.
 func (a *App) ReloadProfiles(ctx context.Context, actor, note string) (profile.Change, error) {
 	live, ok := a.options.Profiles.(changing)
 	if !ok {
-		return profile.Change{}, job.Errorf(job.Refused, "reload", "", "the profiles of this server are not read from a directory")
+		return profile.Change{}, job.Errorf(job.Refused, "reload", "",
+			"the profiles of this server are not read from a directory")
 	}
 	c, err := live.Reload()
 	a.reloaded(ctx, actor, note, c, err)
@@ -43,7 +46,7 @@ func (a *App) ReloadProfiles(ctx context.Context, actor, note string) (profile.C
 	return c, nil
 }
 
-// ProfileStatus tells how the profiles stand; ok is false where they are not read from a directory.
+// ProfileStatus returns the status of the profiles; ok is false where they are not read from a directory.
 func (a *App) ProfileStatus() (s profile.Status, ok bool) {
 	if live, is := a.options.Profiles.(changing); is {
 		return live.Status(), true
@@ -63,7 +66,8 @@ func (a *App) Profile(id string) (*profile.Profile, error) {
 // ProfileIDs lists the profiles, sorted.
 func (a *App) ProfileIDs() []string { return a.options.Profiles.IDs() }
 
-// reloaded tells log and audit list what a look at the directory brought, and lets jobs go on that waited for a profile.
+// reloaded reports to the log and the audit log what reading the directory changed, and wakes jobs that waited for a
+// profile.
 func (a *App) reloaded(ctx context.Context, actor, note string, c profile.Change, err error) {
 	object := c.String()
 	if err != nil {
@@ -82,19 +86,20 @@ func (a *App) reloaded(ctx context.Context, actor, note string, c profile.Change
 	if len(object) > record.MaxText {
 		object = object[:record.MaxText]
 	}
-	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "profile-reload", Object: object, Note: note}); err != nil && ctx.Err() == nil {
+	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "profile-reload", Object: object,
+		Note: note}); err != nil && ctx.Err() == nil {
 		a.log.Error("audit", "event", "profile-reload", "error", err)
 	}
 	if err == nil && len(c.Added) > 0 {
 		a.nudgeWaiting(ctx)
 		select {
-		case a.late <- struct{}{}: // a step that missed the profile may have been about to say so
+		case a.late <- struct{}{}: // a step that missed the profile may be about to wait
 		default:
 		}
 	}
 }
 
-// latecomers looks once more, a moment after profiles came, for jobs that wait for one.
+// latecomers wakes jobs that wait for a profile once more, a moment after profiles were added.
 func (a *App) latecomers(ctx context.Context) {
 	for {
 		select {
@@ -114,14 +119,15 @@ func (a *App) latecomers(ctx context.Context) {
 // nudgeWaiting makes the jobs due that wait for their profile. Those whose profile is still gone wait again.
 func (a *App) nudgeWaiting(ctx context.Context) {
 	open := false
-	q := job.Query{Kinds: []job.Kind{record.BatchKind, record.JobKind}, Causes: []string{causeProfile}, Ended: &open, Limit: 1000}
+	q := job.Query{Kinds: []job.Kind{record.BatchKind, record.JobKind}, Causes: []string{causeProfile}, Ended: &open,
+		Limit: 1000}
 	for {
 		page, err := a.engine.Store().List(ctx, q)
 		for i := range page.Jobs {
 			err = errors.Join(err, a.engine.Nudge(ctx, page.Jobs[i].ID, causeProfile))
 		}
 		if err != nil && ctx.Err() == nil {
-			a.log.Error("jobs that wait for a profile", "error", err) // they look for themselves within a minute
+			a.log.Error("jobs that wait for a profile", "error", err) // they try by themselves within a minute
 		}
 		if q.After = page.Next; err != nil || q.After == "" {
 			return

@@ -21,7 +21,7 @@ type volume struct{ free, total atomic.Int64 }
 func (d *volume) space(string) (int64, int64, error) { return d.free.Load(), d.total.Load(), nil }
 
 // roomy starts the application on such a disk; nothing is kept in reserve but a byte.
-func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *volume) {
+func roomy(t *testing.T, free, total int64, more func(*Options)) (*harness, *volume) {
 	t.Helper()
 	d := &volume{}
 	d.free.Store(free)
@@ -34,20 +34,21 @@ func roomy(t *testing.T, free, total int64, more func(*Options)) (*world, *volum
 	return startOn(t, mem.New(), o), d
 }
 
-// waits waits until the job stands in Provisioning because of room.
-func (w *world) waits(id job.ID) job.Blocker {
+// waits waits until the job waits in Provisioning for free space.
+func (w *harness) waits(id job.ID) job.Blocker {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
 	for {
-		if _, err := w.e.Await(ctx, id, func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {
-			w.t.Fatalf("it does not wait for room: %v", err)
+		if _, err := w.e.Await(ctx, id,
+			func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {
+			w.t.Fatalf("it does not wait for space: %v", err)
 		}
 		x, err := explain.New(w.e).Why(ctx, id, time.Time{})
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		for _, b := range x.Blockers { // none while a worker has just taken it to look again
+		for _, b := range x.Blockers { // none while a worker has just claimed it again
 			if b.Code == "room" && b.Remedy != "" {
 				return b
 			}
@@ -58,7 +59,8 @@ func (w *world) waits(id job.ID) job.Blocker {
 func TestSmallJobsPassALargeOne(t *testing.T) {
 	s := newSite(t, map[string]string{"large": strings.Repeat("x", 5000), "small": "x"})
 	w, d := roomy(t, 1000, 1<<40, nil)
-	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("large", "", ""), s.row("small", "", ""), s.row("small", "", "")))
+	b := w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("large", "", ""),
+		s.row("small", "", ""), s.row("small", "", "")))
 	jobs := w.children(b.ID, 3)
 	for _, small := range jobs[1:] {
 		if got := w.end(small.ID); got.State != record.Completed {
@@ -121,7 +123,8 @@ func TestStoppedJobGivesItsRoomBack(t *testing.T) {
 	if err := w.do(a.ID, record.Stop); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.end(w.submit(Submission{}, manifest("mrt-single-file-batch-manifest", s.row("b", "", ""))).ID); got.State != record.Completed {
+	if got := w.end(w.submit(Submission{},
+		manifest("mrt-single-file-batch-manifest", s.row("b", "", ""))).ID); got.State != record.Completed {
 		t.Errorf("got %s: %s", got.State, got.Message)
 	}
 }
@@ -144,7 +147,8 @@ func TestUnknownSizesNeedPlenty(t *testing.T) {
 	}
 }
 
-// TestNoReserve: with a reserve of none a job takes the last bytes of the disk. Control: by default it leaves 512 MiB free.
+// TestNoReserve: with a reserve of none a job takes the last bytes of the disk. Control: by default it leaves 512 MiB
+// free.
 func TestNoReserve(t *testing.T) {
 	s := newSite(t, map[string]string{"large": strings.Repeat("x", 5000)})
 	w, d := roomy(t, 100_000, 1<<40, func(o *Options) { o.Reserve = 0 })

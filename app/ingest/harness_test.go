@@ -33,7 +33,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// site is a server of a depositor: files by path. Paths that it lacks are 404.
+// A depositor's server: files by path. Paths that it lacks are 404.
 type site struct {
 	*httptest.Server
 	mu    sync.Mutex // guards the rest
@@ -88,7 +88,7 @@ func (s *site) answer(name string, h http.HandlerFunc) {
 	}
 }
 
-// manifest writes an object manifest of files of the site, with digests.
+// manifest writes an object manifest of files of the server, with digests.
 func (s *site) manifest(names ...string) string {
 	var rows []string
 	for _, name := range names {
@@ -106,7 +106,8 @@ func (s *site) row(name, localID, title string) string {
 }
 
 func manifest(profile string, rows ...string) string {
-	return "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/" + profile + "\n" + strings.Join(rows, "\n") + "\n#%eof\n"
+	return "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/" + profile + "\n" +
+		strings.Join(rows, "\n") + "\n#%eof\n"
 }
 
 func md5Hex(text string) string {
@@ -119,8 +120,8 @@ func sha256Hex(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// world is the application on a store, with an engine that runs.
-type world struct {
+// harness is the application on a store, with an engine that runs.
+type harness struct {
 	*App
 	t     *testing.T
 	dir   string
@@ -131,7 +132,8 @@ type world struct {
 
 // testProfile may fetch from the test's own servers.
 func testProfile() profile.Profile {
-	return profile.Profile{ID: "test", Collection: "maps", Owner: "library", Networks: []string{"127.0.0.0/8", "::1/128"}, Notification: []string{"curator@example.org"}}
+	return profile.Profile{ID: "test", Collection: "maps", Owner: "library",
+		Networks: []string{"127.0.0.0/8", "::1/128"}, Notification: []string{"curator@example.org"}}
 }
 
 // guard ends a test that hangs. It measures nothing: machines may be as slow as they like.
@@ -155,7 +157,8 @@ func options(t *testing.T, dir string, profiles ...profile.Profile) Options {
 	}
 }
 
-// leavable gives a directory for a process that dies: what of it still runs when the test has ended may write there while it is removed.
+// leavable gives a directory for a process that crashes: what of it still runs when the test has ended may write there
+// while it is removed.
 func leavable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "stagepost")
@@ -167,12 +170,12 @@ func leavable(t *testing.T) string {
 }
 
 // start runs the application on a store in memory in a fresh directory.
-func start(t *testing.T, profiles ...profile.Profile) *world {
+func start(t *testing.T, profiles ...profile.Profile) *harness {
 	t.Helper()
 	return startOn(t, mem.New(), options(t, t.TempDir(), profiles...))
 }
 
-func startOn(t *testing.T, store job.Store, o Options) *world {
+func startOn(t *testing.T, store job.Store, o Options) *harness {
 	t.Helper()
 	w := wire(t, store, o)
 	w.run()
@@ -180,7 +183,7 @@ func startOn(t *testing.T, store job.Store, o Options) *world {
 }
 
 // run sets the engine going until the test ends, or stop is called.
-func (w *world) run() {
+func (w *harness) run() {
 	t := w.t
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -200,13 +203,13 @@ func (w *world) run() {
 	t.Cleanup(w.stop)
 }
 
-// later is a clock that is ahead of that of a process which died: what it had leased has run out.
+// later is a clock that is ahead of that of a process which crashed: what it had leased has run out.
 type later struct{ clock.Clock }
 
 func (l later) Now() time.Time { return l.Clock.Now().Add(10 * time.Minute) }
 
 // wire makes application and engine without running them.
-func wire(t *testing.T, store job.Store, o Options) *world {
+func wire(t *testing.T, store job.Store, o Options) *harness {
 	t.Helper()
 	a, err := New(o)
 	if err != nil {
@@ -219,10 +222,10 @@ func wire(t *testing.T, store job.Store, o Options) *world {
 		t.Fatal(err)
 	}
 	a.Bind(e)
-	return &world{App: a, t: t, dir: o.Dir, store: store, e: e}
+	return &harness{App: a, t: t, dir: o.Dir, store: store, e: e}
 }
 
-func (w *world) submit(s Submission, text string) job.Job {
+func (w *harness) submit(s Submission, text string) job.Job {
 	w.t.Helper()
 	if s.Profile == "" {
 		s.Profile = "test"
@@ -237,7 +240,7 @@ func (w *world) submit(s Submission, text string) job.Job {
 	return b
 }
 
-func (w *world) end(id job.ID) job.Job {
+func (w *harness) end(id job.ID) job.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -249,13 +252,13 @@ func (w *world) end(id job.ID) job.Job {
 }
 
 // ingest submits a payload and gives the report at the end.
-func (w *world) ingest(s Submission, text string) report.Batch {
+func (w *harness) ingest(s Submission, text string) report.Batch {
 	w.t.Helper()
 	b := w.end(w.submit(s, text).ID)
 	return w.reported(b.ID)
 }
 
-func (w *world) reported(batch job.ID) report.Batch {
+func (w *harness) reported(batch job.ID) report.Batch {
 	w.t.Helper()
 	r, err := w.Report(w.t.Context(), batch)
 	if err != nil {
@@ -265,7 +268,7 @@ func (w *world) reported(batch job.ID) report.Batch {
 }
 
 // one ingests a payload that is to complete with a single object.
-func (w *world) one(s Submission, text string) report.Job {
+func (w *harness) one(s Submission, text string) report.Job {
 	w.t.Helper()
 	r := w.ingest(s, text)
 	if r.State != record.Completed || len(r.Jobs) != 1 {
@@ -274,12 +277,12 @@ func (w *world) one(s Submission, text string) report.Job {
 	return r.Jobs[0]
 }
 
-func (w *world) do(id job.ID, ev lifecycle.Event) error {
+func (w *harness) do(id job.ID, ev lifecycle.Event) error {
 	_, err := w.e.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lifecycle.Operator, Actor: "op", Note: "test"})
 	return err
 }
 
-func (w *world) object(ark string) Object {
+func (w *harness) object(ark string) Object {
 	w.t.Helper()
 	all, err := w.Objects(w.t.Context(), ObjectQuery{ARK: ark})
 	if err != nil || len(all) != 1 {
@@ -289,7 +292,7 @@ func (w *world) object(ark string) Object {
 }
 
 // files reads a version from storage by the layout of OCFL alone: logical path to content.
-func (w *world) files(ark, version string) map[string]string {
+func (w *harness) files(ark, version string) map[string]string {
 	w.t.Helper()
 	root, err := ocfl.OpenRoot(filepath.Join(w.dir, "storage"))
 	if err != nil {
@@ -321,7 +324,7 @@ func (w *world) files(ark, version string) map[string]string {
 }
 
 // valid checks every storage location, and that nothing lies about in work and trash.
-func (w *world) valid(places ...string) {
+func (w *harness) valid(places ...string) {
 	w.t.Helper()
 	if len(places) == 0 {
 		places = []string{"storage"}
@@ -353,7 +356,7 @@ func (w *world) valid(places ...string) {
 }
 
 // nothingStored checks that a failed submission left no object behind.
-func (w *world) nothingStored() {
+func (w *harness) nothingStored() {
 	w.t.Helper()
 	objects, versions, _, err := w.inventory.Counts(w.t.Context())
 	if err != nil || objects+versions > 0 {
@@ -375,7 +378,7 @@ func (w *world) nothingStored() {
 }
 
 // mails reads the .eml files.
-func (w *world) mails() []string {
+func (w *harness) mails() []string {
 	w.t.Helper()
 	names, err := filepath.Glob(filepath.Join(w.dir, workdir.MailName, "*.eml"))
 	if err != nil {
@@ -393,7 +396,7 @@ func (w *world) mails() []string {
 }
 
 // workDirs lists the directories of batches.
-func (w *world) workDirs() []string {
+func (w *harness) workDirs() []string {
 	w.t.Helper()
 	entries, err := os.ReadDir(filepath.Join(w.dir, workdir.WorkName))
 	if err != nil {
@@ -424,7 +427,7 @@ var (
 )
 
 // awaitMails waits until so many mails lie in the mail directory.
-func (w *world) awaitMails(n int) []string {
+func (w *harness) awaitMails(n int) []string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -442,7 +445,7 @@ func (w *world) awaitMails(n int) []string {
 }
 
 // children waits for the jobs of a batch and gives them in their order.
-func (w *world) children(batch job.ID, n int) []job.Job {
+func (w *harness) children(batch job.ID, n int) []job.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -457,7 +460,7 @@ func (w *world) children(batch job.ID, n int) []job.Job {
 }
 
 // until waits until a job is as wanted.
-func (w *world) until(id job.ID, done func(*job.Job) bool) {
+func (w *harness) until(id job.ID, done func(*job.Job) bool) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -467,7 +470,7 @@ func (w *world) until(id job.ID, done func(*job.Job) bool) {
 }
 
 // verify checks a job's history against its record.
-func (w *world) verify(id job.ID) {
+func (w *harness) verify(id job.ID) {
 	w.t.Helper()
 	j, err := w.store.Get(w.t.Context(), id)
 	if err != nil {
@@ -482,8 +485,8 @@ func (w *world) verify(id job.ID) {
 	}
 }
 
-// hasWork tells whether a job has a work directory.
-func (w *world) hasWork(batch, id job.ID) bool {
+// hasWork reports whether a job has a work directory.
+func (w *harness) hasWork(batch, id job.ID) bool {
 	_, err := os.Stat(filepath.Join(w.dir, workdir.WorkName, string(batch), string(id)))
 	return err == nil
 }
