@@ -242,8 +242,7 @@ func (o *office) ask(kind job.Kind, s lifecycle.State, e lifecycle.Event, by lif
 func (o *office) allowed(j job.Job, e lifecycle.Event, by lifecycle.Actor, to lifecycle.State) {
 	o.t.Helper()
 	act := operator.Act{Job: j.ID, Event: e, By: by, Actor: "olga", Note: "because of " + string(e),
-		Version: j.Version +
-			7, Confirm: true}
+		Version: j.Version + 7, Confirm: true}
 	before := len(o.audits())
 	if _, err := o.e.Do(o.t.Context(), act); job.KindOf(err) != job.Conflict {
 		o.t.Errorf("%s %s while %s at a stale version: got %v, want a conflict", by, e, j.State, err)
