@@ -2,14 +2,20 @@ package ingesthttp
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
 )
 
-// routes lists the routes of submissions, objects and packages.
+// routes lists the routes of storage, submissions, packages and profiles.
 func (s *Handlers) routes() []server.Route {
+	return slices.Concat(s.storageRoutes(), s.submissionRoutes(), s.accessRoutes(), s.profileRoutes())
+}
+
+// storageRoutes lists the routes of storage locations and of what is checked in them.
+func (s *Handlers) storageRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/storage", Who: server.Operator, Doc: "Storage locations: " +
 			"directory, owner, whether they may be used and why not.", Handle: s.storageLocations,
@@ -30,6 +36,12 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/orphans", Who: server.Operator, Doc: "Removes the deletable " +
 			"orphans with level FAIL: expect (their number), note, actor.", Handle: s.fixOrphans,
 			IO: openapi.IO{In: api.FixOrphans{}, Out: api.FixedOrphans{}}},
+	}
+}
+
+// submissionRoutes lists the routes of submissions, batches, jobs and objects.
+func (s *Handlers) submissionRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/ingest/submissions", Who: server.Own, Doc: "Submits a payload: " +
 			"multipart/form-data with a part `submission` (JSON) or single fields, then the part `payload`.",
 			Handle: s.submit, Upload: true, NoReason: server.NewWork,
@@ -60,6 +72,12 @@ func (s *Handlers) routes() []server.Route {
 			"those that they may update: ark, local_id, owner, digest, after, limit.", Handle: s.objects,
 			IO: openapi.IO{Out: api.Objects{},
 				Query: openapi.Query("ark", "local_id", "owner", "digest", "after", "limit")}},
+	}
+}
+
+// accessRoutes lists the routes of packages of stored objects.
+func (s *Handlers) accessRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodPost, Pattern: "/api/v1/access", Who: server.Own, Doc: "Asks for an object, a version or " +
 			"a list of files as a package: object, or local_id and owner; version, files, format (zip, tar, bag-zip, " +
 			"bag-tar), name, requester, key. Answers 202 with a token.", Handle: s.requestAccess,
@@ -72,6 +90,12 @@ func (s *Handlers) routes() []server.Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/access/{token}/content", Who: server.Anyone, Doc: "The package of " +
 			"a token, whole or in ranges; 409 while it is not ready, 410 when it has expired.", Handle: s.accessContent,
 			IO: openapi.IO{Media: openapi.Any, Also: map[int]any{206: nil}}},
+	}
+}
+
+// profileRoutes lists the routes of profiles.
+func (s *Handlers) profileRoutes() []server.Route {
+	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/ingest/profiles", Who: server.Shared,
 			Doc: "The profiles in short, and how their directory stands.", Handle: s.profiles,
 			IO: openapi.IO{Out: api.Profiles{}}},
