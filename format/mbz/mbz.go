@@ -1,8 +1,8 @@
 // Package mbz checks Moodle backups (files *.mbz), so that a damaged or truncated one is never stored.
 //
 // A backup is a tar file compressed by gzip, or a zip file from an older Moodle. It contains moodle_backup.xml with
-// facts of the backup, files.xml with the SHA-1 of each file, and the files under files/HH/HASH. A tar file begins with an
-// index of its entries.
+// facts of the backup, files.xml with the SHA-1 of each file, and the files under files/HH/HASH. A tar file begins with
+// an index of its entries.
 package mbz
 
 import (
