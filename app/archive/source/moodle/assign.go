@@ -1,0 +1,341 @@
+package moodle
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+)
+
+// assign archives each participant's submission with all attempts, feedback and files.
+type assign struct{}
+
+type plugin struct {
+	Type  string `json:"type"`
+	Areas []struct {
+		Area  string    `json:"area"`
+		Files []content `json:"files"`
+	} `json:"fileareas"`
+	Fields []struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+		Text        string `json:"text"`
+	} `json:"editorfields"`
+}
+
+type submission struct {
+	ID       int      `json:"id"`
+	User     int      `json:"userid"`
+	Attempt  int      `json:"attemptnumber"`
+	Modified int64    `json:"timemodified"`
+	Status   string   `json:"status"`
+	Group    int      `json:"groupid"`
+	Plugins  []plugin `json:"plugins"`
+}
+
+type grade struct {
+	ID       int    `json:"id"`
+	User     int    `json:"userid"`
+	Attempt  int    `json:"attemptnumber"`
+	Modified int64  `json:"timemodified"`
+	Grade    string `json:"grade"`
+}
+
+func (assign) submissions(ctx context.Context, s *Source, a source.Activity) ([]submission, []grade, error) {
+	p := params{"assignmentids": []string{a.Instance}}
+	var answer struct {
+		Assignments []struct {
+			Submissions []submission `json:"submissions"`
+		} `json:"assignments"`
+	}
+	if _, err := s.c.call(ctx, "mod_assign_get_submissions", p, &answer); err != nil {
+		return nil, nil, err
+	}
+	var grades struct {
+		Assignments []struct {
+			Grades []grade `json:"grades"`
+		} `json:"assignments"`
+	}
+	if lacks, err := s.lacks(ctx, "mod_assign_get_grades"); err != nil {
+		return nil, nil, err
+	} else if lacks == "" {
+		if _, err := s.c.call(ctx, "mod_assign_get_grades", p, &grades); err != nil {
+			return nil, nil, err
+		}
+	}
+	var all []submission
+	var marks []grade
+	for _, one := range answer.Assignments {
+		all = append(all, one.Submissions...)
+	}
+	for _, one := range grades.Assignments {
+		marks = append(marks, one.Grades...)
+	}
+	slices.SortFunc(all, func(a, b submission) int { return a.ID - b.ID })
+	slices.SortFunc(marks, func(a, b grade) int { return a.ID - b.ID })
+	return all, marks, nil
+}
+
+func (k assign) state(ctx context.Context, s *Source, a source.Activity) (any, error) {
+	raw, err := k.settings(ctx, s, a)
+	if err != nil {
+		return nil, err
+	}
+	var set struct {
+		Modified int64 `json:"timemodified"`
+	}
+	if raw != nil {
+		if err := json.Unmarshal(raw, &set); err != nil {
+			return nil, &source.Error{Op: "mod_assign_get_assignments", Err: err}
+		}
+	}
+	all, marks, err := k.submissions(ctx, s, a)
+	if err != nil {
+		return nil, err
+	}
+	submissions, grades := make([]any, 0, len(all)), make([]any, 0, len(marks))
+	for _, one := range all {
+		var files [][]any
+		for _, p := range one.Plugins {
+			for _, area := range p.Areas {
+				for _, f := range area.Files {
+					files = append(files, []any{area.Area, f.Path, f.Name, f.Size, f.Modified})
+				}
+			}
+		}
+		submissions = append(submissions, []any{one.ID, one.Status, one.Attempt, one.Modified, files})
+	}
+	for _, one := range marks {
+		grades = append(grades, []any{one.ID, one.Grade, one.Modified})
+	}
+	return map[string]any{"timemodified": set.Modified, "submissions": submissions, "grades": grades}, nil
+}
+
+func (assign) settings(ctx context.Context, s *Source, a source.Activity) (json.RawMessage, error) {
+	var answer struct {
+		Courses []struct {
+			Assignments []json.RawMessage `json:"assignments"`
+		} `json:"courses"`
+	}
+	p := params{"courseids": []string{a.Course}, "includenotenrolledcourses": 1}
+	if _, err := s.c.call(ctx, "mod_assign_get_assignments", p, &answer); err != nil {
+		return nil, err
+	}
+	for _, c := range answer.Courses {
+		for _, raw := range c.Assignments {
+			var one struct {
+				Module int `json:"cmid"`
+			}
+			if json.Unmarshal(raw, &one) == nil && strconv.Itoa(one.Module) == a.ID {
+				return raw, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+func (k assign) plan(
+	ctx context.Context, s *Source, a source.Activity, _ source.Settings,
+) (*source.Plan, error) {
+	out := &source.Plan{Items: []source.Item{{Key: "assignment", Title: "Settings and the list of submissions"}}}
+	lacks, err := s.lacks(ctx, "mod_assign_list_participants", "mod_assign_get_submission_status")
+	if err != nil {
+		return nil, err
+	}
+	people, err := s.people(ctx, a.Course)
+	if err != nil {
+		return nil, err
+	}
+	all, _, err := k.submissions(ctx, s, a)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	add := func(p source.Person) {
+		if !seen[p.ID] {
+			seen[p.ID] = true
+			out.Items = append(out.Items, source.Item{Key: "user-" + p.ID, Title: "Submission of " + p.Name, Person: p.ID})
+			out.People = append(out.People, p)
+		}
+	}
+	if lacks != "" {
+		out.Warnings = append(out.Warnings, "without "+lacks+", feedback and earlier attempts are missing")
+	} else {
+		var participants []user
+		p := params{"assignid": a.Instance, "groupid": 0, "filter": ""}
+		if _, err := s.c.call(ctx, "mod_assign_list_participants", p, &participants); err != nil {
+			return nil, err
+		}
+		for _, u := range participants {
+			add(u.person())
+		}
+	}
+	for _, one := range all { // also of people who are not listed as participants any more
+		id := strconv.Itoa(one.User)
+		if at := slices.IndexFunc(people, func(p source.Person) bool { return p.ID == id }); at >= 0 {
+			add(people[at])
+		} else if one.User != 0 {
+			add(source.Person{ID: id, Name: "user " + id})
+		}
+	}
+	return out, nil
+}
+
+func (k assign) fetch(
+	ctx context.Context, s *Source, a source.Activity, item source.Item, _ source.Settings, out source.Out,
+) error {
+	if item.Key == "assignment" {
+		return k.overview(ctx, s, a, out)
+	}
+	dir := path.Join("submissions", source.SafeName("user"+item.Person))
+	origin := source.Origin{URL: a.URL, Person: item.Person}
+	lacks, err := s.lacks(ctx, "mod_assign_get_submission_status")
+	if err != nil {
+		return err
+	}
+	if lacks != "" {
+		return k.latest(ctx, s, a, item, dir, origin, out)
+	}
+	var status struct {
+		Last *struct {
+			Submission *submission `json:"submission"`
+			Team       *submission `json:"teamsubmission"`
+		} `json:"lastattempt"`
+		Feedback *struct {
+			Grade   *grade   `json:"grade"`
+			Shown   string   `json:"gradefordisplay"`
+			Plugins []plugin `json:"plugins"`
+		} `json:"feedback"`
+		Previous []struct {
+			Number     int         `json:"attemptnumber"`
+			Submission *submission `json:"submission"`
+			Grade      *grade      `json:"grade"`
+			Feedback   []plugin    `json:"feedbackplugins"`
+		} `json:"previousattempts"`
+	}
+	answer, err := s.c.call(ctx, "mod_assign_get_submission_status",
+		params{"assignid": a.Instance, "userid": item.Person}, &status)
+	if err != nil {
+		return err
+	}
+	if err := putBytes(ctx, out, path.Join(dir, "status.json"), "application/json", origin, answer); err != nil {
+		return err
+	}
+	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
+	w := &submissionWriter{s: s, out: out, dir: dir, person: item.Person, doc: &doc}
+	if status.Last != nil {
+		for _, sub := range []*submission{status.Last.Submission, status.Last.Team} {
+			if sub != nil {
+				doc.Facts = append(doc.Facts, [2]string{"Status", sub.Status}, [2]string{"Changed", when(sub.Modified)})
+				if err := w.plugins(ctx, fmt.Sprintf("attempt-%d", sub.Attempt+1), sub.Plugins); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if f := status.Feedback; f != nil {
+		doc.Facts = append(doc.Facts, [2]string{"Grade", plainText(f.Shown)})
+		if err := w.plugins(ctx, "feedback", f.Plugins); err != nil {
+			return err
+		}
+	}
+	for _, p := range status.Previous {
+		name := fmt.Sprintf("attempt-%d", p.Number+1)
+		if p.Grade != nil {
+			doc.Facts = append(doc.Facts, [2]string{fmt.Sprintf("Grade of attempt %d", p.Number+1), p.Grade.Grade})
+		}
+		if p.Submission != nil {
+			if err := w.plugins(ctx, name, p.Submission.Plugins); err != nil {
+				return err
+			}
+		}
+		if err := w.plugins(ctx, name+"-feedback", p.Feedback); err != nil {
+			return err
+		}
+	}
+	return s.putPage(ctx, out, path.Join(dir, "submission.html"), origin, doc)
+}
+
+// latest archives what mod_assign_get_submissions gives: the latest attempt, without feedback.
+func (k assign) latest(
+	ctx context.Context, s *Source, a source.Activity, item source.Item, dir string, origin source.Origin, out source.Out,
+) error {
+	all, _, err := k.submissions(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
+	w := &submissionWriter{s: s, out: out, dir: dir, person: item.Person, doc: &doc}
+	for _, sub := range all {
+		if strconv.Itoa(sub.User) != item.Person {
+			continue
+		}
+		doc.Facts = append(doc.Facts, [2]string{"Status", sub.Status}, [2]string{"Changed", when(sub.Modified)})
+		if err := w.plugins(ctx, fmt.Sprintf("attempt-%d", sub.Attempt+1), sub.Plugins); err != nil {
+			return err
+		}
+	}
+	return s.putPage(ctx, out, path.Join(dir, "submission.html"), origin, doc)
+}
+
+// submissionWriter writes the files of one participant.
+type submissionWriter struct {
+	s           *Source
+	out         source.Out
+	dir, person string
+	doc         *document
+}
+
+func (w *submissionWriter) plugins(ctx context.Context, under string, plugins []plugin) error {
+	for _, p := range plugins {
+		for _, f := range p.Fields {
+			if f.Text != "" {
+				w.doc.Parts = append(w.doc.Parts, "<h2>"+htmlEscape(under+": "+f.Description)+"</h2>"+f.Text)
+			}
+		}
+		for _, area := range p.Areas {
+			for _, f := range area.Files {
+				name := path.Join(w.dir, under, source.SafeName(area.Area), safePath(f.Path, f.Name))
+				if err := w.s.keep(ctx, w.out, name, f, w.person); err != nil {
+					return err
+				}
+				w.doc.Files = append(w.doc.Files, strings.TrimPrefix(name, w.dir+"/"))
+			}
+		}
+	}
+	return nil
+}
+
+func (k assign) overview(ctx context.Context, s *Source, a source.Activity, out source.Out) error {
+	origin := source.Origin{URL: a.URL}
+	raw, err := k.settings(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	if raw != nil {
+		if err := putBytes(ctx, out, "assignment.json", "application/json", origin, raw); err != nil {
+			return err
+		}
+	}
+	all, marks, err := k.submissions(ctx, s, a)
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"submission", "user", "group", "attempt", "status", "changed", "grade"}}
+	for _, one := range all {
+		mark := ""
+		for _, g := range marks {
+			if g.User == one.User && g.Attempt == one.Attempt {
+				mark = g.Grade
+			}
+		}
+		rows = append(rows, []string{strconv.Itoa(one.ID), strconv.Itoa(one.User), strconv.Itoa(one.Group),
+			strconv.Itoa(one.Attempt + 1), one.Status, when(one.Modified), mark})
+	}
+	return putTable(ctx, out, "submissions.csv", origin, rows)
+}

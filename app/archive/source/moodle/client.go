@@ -1,0 +1,336 @@
+package moodle
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+)
+
+// maxAnswer bounds the answer of one call.
+const maxAnswer = 256 << 20
+
+// client calls functions of the web services and downloads files. It never logs or returns the token.
+type client struct {
+	base  *url.URL // of the site, without a slash at the end
+	token string
+	http  *http.Client
+}
+
+// params are the parameters of a function; lists and structures are flattened as PHP reads them (courseids[0]).
+type params map[string]any
+
+func (p params) form() url.Values {
+	out := url.Values{}
+	for name, v := range p {
+		flatten(out, name, v)
+	}
+	return out
+}
+
+func flatten(out url.Values, name string, v any) {
+	switch v := v.(type) {
+	case []string:
+		for i, one := range v {
+			out.Set(fmt.Sprintf("%s[%d]", name, i), one)
+		}
+	case []params:
+		for i, one := range v {
+			for key, value := range one {
+				flatten(out, fmt.Sprintf("%s[%d][%s]", name, i, key), value)
+			}
+		}
+	default:
+		out.Set(name, fmt.Sprint(v))
+	}
+}
+
+// failure is an error as Moodle answers it, with the status 200.
+type failure struct {
+	Exception string `json:"exception"`
+	Code      string `json:"errorcode"`
+	Message   string `json:"message"`
+	Error     string `json:"error"`
+}
+
+// transient are codes of errors that pass.
+var transient = map[string]bool{
+	"dbconnectionfailed": true, "maintenancemode": true, "sitemaintenance": true, "locktimeout": true,
+	"dmlreadexception": true, "dmlwriteexception": true, "servicerequireslogin": true, "serverbusy": true,
+}
+
+// final are codes of errors that stay until a person changes something.
+var final = map[string]bool{
+	"invalidtoken": true, "accessexception": true, "nopermissions": true, "nopermission": true, "invalidrecord": true,
+	"invalidparameter": true, "invalidrecordunknown": true, "requireloginerror": true, "filenotfound": true,
+	"servicenotavailable": true, "enablewsdescription": true, "accesscontrol": true, "usernotallowed": true,
+}
+
+// call calls a function and decodes its answer. It gives the answer as it came as well.
+func (c *client) call(ctx context.Context, function string, p params, into any) ([]byte, error) {
+	form := p.form()
+	form.Set("wstoken", c.token)
+	form.Set("moodlewsrestformat", "json")
+	form.Set("wsfunction", function)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base.String()+"/webservice/rest/server.php",
+		strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	answer, err := c.do(r, function)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, &source.Error{Op: function, Err: c.clean(err), Transient: true}
+	case len(body) > maxAnswer:
+		return nil, &source.Error{Op: function, Err: fmt.Errorf("the answer has more than %d bytes", maxAnswer)}
+	}
+	if f, ok := failed(body); ok {
+		return nil, f.as(function)
+	}
+	if into == nil {
+		return body, nil
+	}
+	if err := json.Unmarshal(body, into); err != nil {
+		return nil, &source.Error{
+			Op: function, Err: fmt.Errorf("the answer is not what the function gives: %w: %.200q", err, body), Transient: true,
+		}
+	}
+	return body, nil
+}
+
+// failed recognizes an error: a JSON object with an exception, or with an error and its code.
+func failed(body []byte) (f failure, ok bool) {
+	if trimmed := bytes.TrimSpace(body); len(trimmed) == 0 || trimmed[0] != '{' {
+		return f, false
+	}
+	if json.Unmarshal(body, &f) != nil {
+		return f, false
+	}
+	return f, f.Exception != "" || f.Code != "" && (f.Error != "" || f.Message != "")
+}
+
+func (f failure) as(op string) error {
+	text := cmp.Or(f.Message, f.Error, f.Exception)
+	return &source.Error{
+		Op: op, Code: f.Code, Err: errors.New(text),
+		// An unknown exception is tried again: it costs a few attempts, and ends in the same failure.
+		Transient: transient[f.Code] || !final[f.Code] && !strings.HasPrefix(f.Exception, "required_capability"),
+	}
+}
+
+// do sends a request. An answer of another status than 200 and 206 is an error.
+func (c *client) do(r *http.Request, op string) (*http.Response, error) {
+	answer, err := c.http.Do(r)
+	if err != nil {
+		return nil, &source.Error{Op: op, Err: c.clean(err), Transient: true}
+	}
+	switch s := answer.StatusCode; {
+	case s == http.StatusOK, s == http.StatusPartialContent:
+		return answer, nil
+	case s >= 300 && s < 400:
+		err = fmt.Errorf("the site redirects to %s", c.cleanText(answer.Header.Get("Location")))
+		if strings.Contains(answer.Header.Get("Location"), "/login/") {
+			err = errors.New("the site asks for a login: the token does not give access to this file")
+		}
+	default:
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
+		if f, ok := failed(text); ok {
+			err = f.as(op)
+		} else {
+			err = fmt.Errorf("the site answered %s", answer.Status)
+		}
+	}
+	answer.Body.Close()
+	var known *source.Error
+	if errors.As(err, &known) {
+		return nil, err
+	}
+	return nil, &source.Error{Op: op, Err: err, Transient: passing(answer.StatusCode), After: after(answer.Header)}
+}
+
+// passing reports whether a status is of a condition that passes (RFC 9110; 425: RFC 8470; 429: RFC 6585).
+func passing(status int) bool {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return true
+	}
+	return status >= 500
+}
+
+func after(h http.Header) time.Duration {
+	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
+		return time.Duration(n) * time.Second
+	}
+	return 0
+}
+
+// clean removes the token from an error.
+func (c *client) clean(err error) error {
+	if text := err.Error(); strings.Contains(text, c.token) {
+		return errors.New(c.cleanText(text))
+	}
+	return err
+}
+
+func (c *client) cleanText(text string) string { return strings.ReplaceAll(text, c.token, "***") }
+
+// fileURL gives the address from which a token can read a file: Moodle names some files by the address for browsers,
+// which leads to the login page.
+func (c *client) fileURL(raw string) (*url.URL, error) {
+	u, err := c.base.Parse(raw)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != c.base.Scheme || u.Host != c.base.Host {
+		return nil, fmt.Errorf("%s is not on the site %s", u.Redacted(), c.base)
+	}
+	prefix := c.base.Path + "/pluginfile.php/"
+	if rest, ok := strings.CutPrefix(u.Path, prefix); ok {
+		u.Path = c.base.Path + "/webservice/pluginfile.php/" + rest
+		u.RawPath = ""
+	}
+	return u, nil
+}
+
+// file is what a site states of a file that is downloaded.
+type file struct {
+	Size int64  // -1: unknown
+	SHA1 string // empty: unknown
+	Type string
+}
+
+// download writes a file to w. It continues after a broken connection where the site permits that, and compares the
+// digest that the site states (its ETag is the SHA-1 of the content).
+func (c *client) download(ctx context.Context, raw string, w io.Writer) (file, error) {
+	u, err := c.fileURL(raw)
+	if err != nil {
+		return file{}, &source.Error{Op: raw, Err: err}
+	}
+	op := u.Path
+	sum := sha1.New()
+	var got int64
+	var facts file
+	for try := 0; ; try++ {
+		answer, err := c.open(ctx, u, got, facts.SHA1)
+		if err != nil {
+			return facts, err
+		}
+		if got == 0 {
+			facts = file{Size: answer.ContentLength, SHA1: etag(answer.Header), Type: answer.Header.Get("Content-Type")}
+		}
+		n, err := io.Copy(io.MultiWriter(&local{w}, sum), answer.Body)
+		answer.Body.Close()
+		got += n
+		var mine *writeError
+		switch {
+		case errors.As(err, &mine):
+			return facts, mine.error
+		case err == nil && (facts.Size < 0 || got == facts.Size):
+			if have := hex.EncodeToString(sum.Sum(nil)); facts.SHA1 != "" && have != facts.SHA1 {
+				return facts, &source.Error{
+					Op: op, Err: fmt.Errorf("%w: SHA-1 %s, not %s", source.ErrContent, have, facts.SHA1), Transient: true,
+				}
+			}
+			if facts.SHA1 == "" {
+				facts.SHA1 = hex.EncodeToString(sum.Sum(nil))
+			}
+			facts.Size = got
+			return facts, nil
+		case ctx.Err() != nil:
+			return facts, ctx.Err()
+		case facts.SHA1 == "" || answer.Header.Get("Accept-Ranges") == "none" || try == 5:
+			return facts, &source.Error{Op: op, Err: fmt.Errorf("%w: %d of %d bytes came: %w", source.ErrContent, got, facts.Size,
+				cmp.Or(err, io.ErrUnexpectedEOF)), Transient: true}
+		}
+	}
+}
+
+// local marks errors of the writer, which are not the site's.
+type local struct{ w io.Writer }
+
+type writeError struct{ error }
+
+func (l *local) Write(p []byte) (int, error) {
+	n, err := l.w.Write(p)
+	if err != nil {
+		return n, &writeError{err}
+	}
+	return n, nil
+}
+
+// open requests a file from an offset. The token goes into the body, so that no log of the site has it.
+func (c *client) open(ctx context.Context, u *url.URL, from int64, sum string) (*http.Response, error) {
+	body := strings.NewReader(url.Values{"token": {c.token}}.Encode())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept-Encoding", "identity")
+	if from > 0 {
+		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
+		r.Header.Set("If-Range", `"`+sum+`"`)
+	}
+	answer, err := c.do(r, u.Path)
+	if err != nil {
+		return nil, err
+	}
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); kind == "application/json" {
+		if err := jsonFailure(answer, u.Path); err != nil {
+			return nil, err
+		}
+	}
+	if from > 0 && (answer.StatusCode != http.StatusPartialContent || etag(answer.Header) != sum) {
+		answer.Body.Close()
+		err := fmt.Errorf("%w: the file changed while it was downloaded", source.ErrContent)
+		return nil, &source.Error{Op: u.Path, Err: err, Transient: true}
+	}
+	return answer, nil
+}
+
+// jsonFailure reads the begin of an answer that may be an error in place of a file, and puts it back.
+func jsonFailure(answer *http.Response, op string) error {
+	head, err := io.ReadAll(io.LimitReader(answer.Body, 64<<10))
+	if err != nil {
+		answer.Body.Close()
+		return &source.Error{Op: op, Err: err, Transient: true}
+	}
+	if f, ok := failed(head); ok && etag(answer.Header) == "" {
+		answer.Body.Close()
+		return f.as(op)
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), answer.Body), answer.Body}
+	return nil
+}
+
+// etag gives the SHA-1 that an ETag states, or nothing.
+func etag(h http.Header) string {
+	tag := strings.Trim(strings.TrimPrefix(h.Get("ETag"), "W/"), `"`)
+	if raw, err := hex.DecodeString(tag); err != nil || len(raw) != sha1.Size {
+		return ""
+	}
+	return strings.ToLower(tag)
+}

@@ -1,0 +1,297 @@
+// Package replay is a small Moodle for tests and demonstrations: it gives the recorded answers of a Moodle 4.3 with one
+// course, and the files of its backup.
+package replay
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Token is the token that the site accepts.
+const Token = "0123456789abcdef0123456789abcdef"
+
+// Course and the activities of the course.
+const (
+	Course = "5"
+	Page   = "16"
+	File   = "17"
+	Link   = "18"
+	Assign = "19"
+	Quiz   = "20"
+	Forum  = "21"
+)
+
+// recorded is the address in the answers.
+const recorded = "http://127.0.0.1:18090"
+
+//go:embed answers
+var answers embed.FS
+
+// Site is the Moodle. Its methods may be called concurrently.
+type Site struct {
+	// Before sees each request with the function or the path of the file that it asks for, and may answer it.
+	Before func(w http.ResponseWriter, r *http.Request, what string) (answered bool)
+
+	mu     sync.Mutex
+	files  map[string]stored // by the path below pluginfile.php
+	edits  map[string]string // answers that differ from the recorded ones
+	calls  map[string]int
+	backup []byte
+}
+
+type stored struct {
+	body      []byte
+	kind      string
+	generated bool // made for each request: no ETag, no ranges
+}
+
+// New makes a site.
+func New() (*Site, error) {
+	s := &Site{files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}}
+	var err error
+	if s.backup, err = answers.ReadFile("answers/course.mbz"); err != nil {
+		return nil, err
+	}
+	if err := s.unpack(); err != nil {
+		return nil, fmt.Errorf("the recorded backup: %w", err)
+	}
+	s.files["50/mod_page/content/index.html"] = stored{[]byte("<p>Hello <b>world</b></p>"), "text/html", true}
+	for _, name := range []string{"1024", "1025"} {
+		s.files["44/backup/course/backup-moodle2-course-5-alg0181-20261120-"+name+".mbz"] =
+			stored{s.backup, "application/vnd.moodle.backup", false}
+	}
+	return s, nil
+}
+
+// unpack takes the files of the course from its backup.
+func (s *Site) unpack() error {
+	zipped, err := gzip.NewReader(bytes.NewReader(s.backup))
+	if err != nil {
+		return err
+	}
+	contents := map[string][]byte{}
+	var list struct {
+		Files []struct {
+			Sum       string `xml:"contenthash"`
+			Context   string `xml:"contextid"`
+			Component string `xml:"component"`
+			Area      string `xml:"filearea"`
+			Item      string `xml:"itemid"`
+			Path      string `xml:"filepath"`
+			Name      string `xml:"filename"`
+			Type      string `xml:"mimetype"`
+		} `xml:"file"`
+	}
+	for r := tar.NewReader(zipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case h.Name == "files.xml":
+			err = xml.NewDecoder(r).Decode(&list)
+		case strings.HasPrefix(h.Name, "files/") && h.Typeflag == tar.TypeReg:
+			contents[path.Base(h.Name)], err = io.ReadAll(r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, f := range list.Files {
+		if body, ok := contents[f.Sum]; ok {
+			item := f.Item
+			if f.Component == "question" { // usage and slot are before the step
+				item = map[string]string{"9": "2/3/9", "18": "3/3/18"}[item]
+			}
+			name := path.Join(f.Context, f.Component, f.Area, item, f.Path, f.Name)
+			s.files[name] = stored{body, f.Type, false}
+		}
+	}
+	return nil
+}
+
+// Files lists the paths of the files, as they follow pluginfile.php.
+func (s *Site) Files() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for name := range s.files {
+		all = append(all, name)
+	}
+	return all
+}
+
+// Edit replaces a text in an answer, from now on. name is that of the file of the answer, without .json.
+func (s *Site) Edit(name, from, to string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text, err := s.answer(name)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(text, from) {
+		return fmt.Errorf("the answer %s does not contain %q", name, from)
+	}
+	s.edits[name] = strings.ReplaceAll(text, from, to)
+	return nil
+}
+
+// SetFile replaces the content of a file.
+func (s *Site) SetFile(name string, body []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.files[name] = stored{body, "application/octet-stream", false}
+}
+
+// Calls counts the requests for a function or a file.
+func (s *Site) Calls(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[what]
+}
+
+func (s *Site) answer(name string) (string, error) {
+	if text, ok := s.edits[name]; ok {
+		return text, nil
+	}
+	text, err := answers.ReadFile("answers/" + name + ".json")
+	return string(text), err
+}
+
+// ServeHTTP answers as a Moodle does: errors of functions with the status 200.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	name, isFile := strings.CutPrefix(r.URL.Path, "/webservice/pluginfile.php/")
+	what := r.Form.Get("wsfunction")
+	if isFile {
+		what = name
+	}
+	s.mu.Lock()
+	s.calls[what]++
+	s.mu.Unlock()
+	switch {
+	case s.Before != nil && s.Before(w, r, what):
+	case strings.HasPrefix(r.URL.Path, "/pluginfile.php/"):
+		http.Redirect(w, r, "/login/index.php", http.StatusSeeOther)
+	case isFile && r.Form.Get("token") != Token, !isFile && r.Form.Get("wstoken") != Token:
+		Fail(w, "moodle_exception", "invalidtoken", "Invalid token - token not found")
+	case isFile:
+		s.file(w, r, name)
+	case r.URL.Path == "/webservice/rest/server.php":
+		s.function(w, r, what)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// Fail answers with an exception.
+func Fail(w http.ResponseWriter, exception, code, message string) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	_ = json.NewEncoder(w).Encode(map[string]string{"exception": exception, "errorcode": code, "message": message})
+}
+
+// choose gives the name of the recorded answer to a call.
+func choose(r *http.Request, function string) (name string, ok bool) {
+	get := r.Form.Get
+	switch function {
+	case "mod_quiz_get_user_attempts":
+		if get("userid") != "19" {
+			return function + "_none", true
+		}
+	case "mod_quiz_get_attempt_review":
+		switch get("attemptid") {
+		case "2":
+		case "4":
+			return function + "_inprogress", true
+		default:
+			return "", false
+		}
+	case "core_files_get_files":
+		switch {
+		case get("contextid") != "44":
+			return "", false
+		case get("component") == "backup":
+			return function + "_backup", true
+		}
+		return function + "_coursectx", true
+	case "core_course_get_courses_by_field":
+		if v := get("value"); v != "" && v != Course {
+			return "", false
+		}
+	case "core_course_get_contents", "core_enrol_get_enrolled_users", "gradereport_user_get_grade_items":
+		if get("courseid") != Course {
+			return "", false
+		}
+	}
+	return function, true
+}
+
+func (s *Site) function(w http.ResponseWriter, r *http.Request, function string) {
+	name, ok := choose(r, function)
+	if !ok {
+		Fail(w, "dml_missing_record_exception", "invalidrecord", "Can't find data record in database.")
+		return
+	}
+	s.mu.Lock()
+	text, err := s.answer(name)
+	s.mu.Unlock()
+	if err != nil {
+		Fail(w, "webservice_access_exception", "accessexception", "Access control exception")
+		return
+	}
+	text = strings.ReplaceAll(text, recorded, "http://"+r.Host)
+	if name == "core_files_get_files_backup" { // the backup is of another run than the list
+		text = strings.NewReplacer("19532", fmt.Sprint(len(s.backup)), "19498", fmt.Sprint(len(s.backup))).Replace(text)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, []byte(text)); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	_, _ = w.Write(compact.Bytes())
+}
+
+func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
+	s.mu.Lock()
+	f, ok := s.files[name]
+	s.mu.Unlock()
+	if !ok {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(map[string]string{"error": "Sorry, the requested file could not be found", "errorcode": "filenotfound"})
+		return
+	}
+	w.Header().Set("Content-Type", f.kind)
+	if f.generated {
+		w.Header().Set("Accept-Ranges", "none")
+		_, _ = w.Write(f.body)
+		return
+	}
+	sum := sha1.Sum(f.body)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:])+`"`)
+	if r.Method == http.MethodPost { // ServeContent honours ranges of GET only
+		r = r.Clone(r.Context())
+		r.Method = http.MethodGet
+	}
+	http.ServeContent(w, r, "", time.Unix(1795170182, 0), bytes.NewReader(f.body))
+}
