@@ -35,6 +35,7 @@ var plain = []string{
 	"store",
 	"app/archive/lifecycle.go",
 	"app/archive/lifecycle_test.go",
+	"app/archive/source",
 	"app/compute",
 	"bench",
 	"edge",
@@ -104,7 +105,7 @@ var unplain = []struct{ avoid, use string }{
 // standard lists phrases in which words of that list have their standard meaning.
 var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
-	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
+	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? (?:<b>)?world`, `real[- ]world`, `arrow keys?`,
 	`place=\w+`, `(?:into|from) room`, `room(?:. \| the|., none)`, `cross-site`, `demo site`, `message given up`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,

@@ -27,9 +27,11 @@ func document() *premis.Document {
 				{Algorithm: "SHA-256", Value: "aa"}, {Algorithm: "SHA-512", Value: "bb"}}},
 		},
 		Events: []premis.Event{{
-			ID: premis.ID{Type: "local", Value: "job-1-7"}, Type: "fixity check", Time: time.Date(2026, 11, 23, 9, 0, 0, 5e8, time.UTC),
+			ID: premis.ID{Type: "local", Value: "job-1-7"}, Type: "fixity check",
+			Time:   time.Date(2026, 11, 23, 9, 0, 0, 5e8, time.UTC),
 			Detail: "SHA-512 of every file", Outcome: "success", Note: "1 file",
-			Agents: []premis.Link{{ID: program, Role: "executing program"}}, Objects: []premis.Link{{ID: file, Role: "source"}},
+			Agents:  []premis.Link{{ID: program, Role: "executing program"}},
+			Objects: []premis.Link{{ID: file, Role: "source"}},
 		}},
 		Agents: []premis.Agent{{ID: program, Name: "Stagepost", Type: "software", Version: "1.2"}},
 	}

@@ -27,7 +27,7 @@ type Course struct {
 	ShortName string    `json:"short_name,omitempty"`
 	Number    string    `json:"number,omitempty"` // given by people, such as the number in a campus system
 	Category  string    `json:"category,omitempty"`
-	Context   string    `json:"context,omitempty"` // id by which the source knows where files are
+	Context   string    `json:"context,omitempty"` // id by which files are found
 	URL       string    `json:"url,omitempty"`
 	Start     time.Time `json:"start,omitzero"`
 	End       time.Time `json:"end,omitzero"`

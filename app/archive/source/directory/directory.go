@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +15,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
@@ -26,6 +29,12 @@ const Module = "directory"
 type Source struct {
 	name string
 	root *os.Root
+	open func(name string) (file, error) // replaced in tests
+}
+
+type file interface {
+	io.ReadCloser
+	Stat() (fs.FileInfo, error)
 }
 
 // Open opens a root.
@@ -34,7 +43,11 @@ func Open(name string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{name: name, root: root}, nil
+	s := &Source{name: name, root: root}
+	s.open = func(name string) (file, error) {
+		return s.root.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	}
+	return s, nil
 }
 
 // Close closes the root.
@@ -50,14 +63,15 @@ func (s *Source) Check(context.Context) (source.Facts, error) {
 // fail classifies an error of the file system.
 func fail(op string, err error) error {
 	var known *source.Error
-	if err == nil || errors.As(err, &known) {
+	if err == nil || errors.As(err, &known) || errors.Is(err, context.Canceled) {
 		return err
 	}
 	final := errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid)
 	return &source.Error{Op: op, Err: err, Transient: !final}
 }
 
-// Courses implements [source.Source]. Names that begin with a dot are left out.
+// Courses implements [source.Source]. Names that begin with a dot are left out, and those that are not UTF-8, which
+// could not be named in a request.
 func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, error) {
 	list, err := fs.ReadDir(s.root.FS(), ".")
 	if err != nil {
@@ -65,16 +79,20 @@ func (s *Source) Courses(_ context.Context, ids []string) ([]source.Course, erro
 	}
 	var out []source.Course
 	for _, e := range list {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") && (ids == nil || slices.Contains(ids, e.Name())) {
+		if e.IsDir() && named(e.Name()) && (ids == nil || slices.Contains(ids, e.Name())) {
 			out = append(out, source.Course{ID: e.Name(), Name: e.Name()})
 		}
 	}
 	for _, id := range ids {
 		if !slices.ContainsFunc(out, func(c source.Course) bool { return c.ID == id }) {
-			return nil, &source.Error{Op: "course " + id, Err: fmt.Errorf("%s has no directory %s", s.name, id)}
+			return nil, &source.Error{Op: "course " + id, Err: fmt.Errorf("%s has no directory %q", s.name, id)}
 		}
 	}
 	return out, nil
+}
+
+func named(course string) bool {
+	return !strings.HasPrefix(course, ".") && !strings.ContainsAny(course, `/\`) && utf8.ValidString(course)
 }
 
 // Activities implements [source.Source].
@@ -83,10 +101,11 @@ func (s *Source) Activities(_ context.Context, course string) ([]source.Activity
 	switch {
 	case err != nil:
 		return nil, fail("course "+course, err)
-	case !info.IsDir() || strings.Contains(course, "/") || strings.HasPrefix(course, "."):
+	case !info.IsDir() || !named(course):
 		return nil, &source.Error{Op: "course " + course, Err: errors.New("it is not a directory below the root")}
 	}
-	return []source.Activity{{Course: course, ID: course, Module: Module, Name: course, Modified: info.ModTime().UTC()}}, nil
+	a := source.Activity{Course: course, ID: course, Module: Module, Name: course, Modified: info.ModTime().UTC()}
+	return []source.Activity{a}, nil
 }
 
 // Describe implements [source.Source]: nothing is known of people.
@@ -102,10 +121,25 @@ func (s *Source) Archivable(a source.Activity) (reason string) {
 	return ""
 }
 
-// walk calls do for each file in the order of the paths, and skip for what is neither a file nor a directory.
+// check refuses what is no activity of this source.
+func (s *Source) check(a source.Activity) error {
+	reason := s.Archivable(a)
+	if reason == "" && (a.ID != a.Course || !named(a.ID)) {
+		reason = "it is not a directory below the root"
+	}
+	if reason != "" {
+		return &source.Error{Op: "activity " + a.ID, Code: "unsupported", Err: errors.New(reason)}
+	}
+	return nil
+}
+
+// walk calls do for each file in the order of the paths, and skip for everything else that is not a directory.
 func (s *Source) walk(
 	ctx context.Context, a source.Activity, do func(name string, info fs.FileInfo) error, skip func(name string),
 ) error {
+	if err := s.check(a); err != nil {
+		return err
+	}
 	return fs.WalkDir(s.root.FS(), a.ID, func(name string, e fs.DirEntry, err error) error {
 		if err := errors.Join(err, ctx.Err()); err != nil {
 			return fail("read "+name, err)
@@ -125,38 +159,74 @@ func (s *Source) walk(
 	})
 }
 
-// Fingerprint implements [source.Source]: paths, sizes and times of the files.
+// Fingerprint implements [source.Source]: paths, sizes and times of the files, and paths of what is left out.
 func (s *Source) Fingerprint(ctx context.Context, a source.Activity) (string, error) {
 	sum := sha256.New()
 	err := s.walk(ctx, a, func(name string, info fs.FileInfo) error {
 		fmt.Fprintf(sum, "%q %d %d\n", name, info.Size(), info.ModTime().UnixNano())
 		return nil
-	}, func(string) {})
+	}, func(name string) { fmt.Fprintf(sum, "%q is left out\n", name) })
 	if err != nil {
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// entry is the data of an item. Paths of files may have bytes that are not UTF-8, which JSON keeps in base64 only.
+type entry struct {
+	Path []byte `json:"path"` // below the activity
+	Name string `json:"name"` // under which the file is kept
+}
+
 // Plan implements [source.Source]: an item for each file.
 func (s *Source) Plan(ctx context.Context, a source.Activity, _ source.Settings) (*source.Plan, error) {
-	out := &source.Plan{}
+	out, names := &source.Plan{}, source.Names{}
 	err := s.walk(ctx, a, func(name string, _ fs.FileInfo) error {
 		rel := strings.TrimPrefix(name, a.ID+"/")
-		out.Items = append(out.Items, source.Item{Key: rel, Title: rel})
+		key := keyOf(rel)
+		data, err := json.Marshal(entry{Path: []byte(rel), Name: names.For(key, path.Join("files", safe(rel)))})
+		if err != nil {
+			return err
+		}
+		out.Items = append(out.Items, source.Item{Key: key, Title: strings.ToValidUTF8(rel, "\ufffd"), Data: data})
 		return nil
 	}, func(name string) {
-		out.Warnings = append(out.Warnings, name+" is neither a file nor a directory, and is left out")
+		out.Warnings = append(out.Warnings, fmt.Sprintf("%q is neither a file nor a directory, and is left out", name))
 	})
 	return out, err
+}
+
+// keyOf gives the path itself if it is UTF-8 and has no percent sign; otherwise both are written as %XX.
+func keyOf(rel string) string {
+	var out strings.Builder
+	for i, r := range rel {
+		if r == '\ufffd' && !strings.HasPrefix(rel[i:], "\ufffd") || r == '%' {
+			fmt.Fprintf(&out, "%%%02X", rel[i])
+		} else {
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
 }
 
 // Fetch implements [source.Source]. A file that changes while it is read is an error that passes.
 func (s *Source) Fetch(
 	ctx context.Context, a source.Activity, item source.Item, _ source.Settings, out source.Out,
 ) error {
-	name := path.Join(a.ID, item.Key)
-	f, err := s.root.Open(name)
+	if err := s.check(a); err != nil {
+		return err
+	}
+	var at entry
+	if err := json.Unmarshal(item.Data, &at); err != nil {
+		return &source.Error{Op: "item " + item.Key, Err: err}
+	}
+	name := path.Join(a.ID, string(at.Path))
+	if info, err := s.root.Lstat(name); err != nil {
+		return fail("read "+name, err)
+	} else if !info.Mode().IsRegular() {
+		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
+	}
+	f, err := s.open(name)
 	if err != nil {
 		return fail("read "+name, err)
 	}
@@ -165,25 +235,50 @@ func (s *Source) Fetch(
 	if err != nil {
 		return fail("read "+name, err)
 	}
-	if !before.Mode().IsRegular() {
+	if !before.Mode().IsRegular() { // replaced since
 		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
 	}
 	o := source.Origin{Modified: before.ModTime().UTC().Truncate(time.Second)}
-	return out.Put(ctx, path.Join("files", safe(item.Key)), o, func(w io.Writer) error {
-		n, err := io.Copy(w, f)
-		if err != nil {
-			return err // of w, or of the disk
-		}
-		after, err := f.Stat()
-		if err != nil {
-			return fail("read "+name, err)
-		}
-		if n != before.Size() || !after.ModTime().Equal(before.ModTime()) || after.Size() != n {
-			err := fmt.Errorf("%w: the file changed while it was read", source.ErrContent)
-			return &source.Error{Op: "read " + name, Err: err, Transient: true}
-		}
-		return nil
-	})
+	return out.Put(ctx, at.Name, o, func(w io.Writer) error { return copyFile(ctx, w, f, before, name) })
+}
+
+// copyFile copies a file that must not change meanwhile. The error of w is returned as it is.
+func copyFile(ctx context.Context, w io.Writer, f file, before fs.FileInfo, name string) error {
+	in := &reader{ctx: ctx, r: f}
+	n, err := io.Copy(w, in)
+	switch {
+	case in.err != nil:
+		return fail("read "+name, in.err)
+	case err != nil:
+		return err
+	}
+	after, err := f.Stat()
+	if err != nil {
+		return fail("read "+name, err)
+	}
+	if n != before.Size() || !after.ModTime().Equal(before.ModTime()) || after.Size() != n {
+		err := fmt.Errorf("%w: the file changed while it was read", source.ErrContent)
+		return &source.Error{Op: "read " + name, Err: err, Transient: true}
+	}
+	return nil
+}
+
+// reader keeps its error apart from that of a writer, and ends with the context.
+type reader struct {
+	ctx context.Context
+	r   io.Reader
+	err error
+}
+
+func (r *reader) Read(p []byte) (int, error) {
+	if r.err = r.ctx.Err(); r.err != nil {
+		return 0, r.err
+	}
+	n, err := r.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
 }
 
 // safe makes the elements of a path safe.

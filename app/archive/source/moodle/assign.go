@@ -159,7 +159,8 @@ func (k assign) plan(
 	add := func(p source.Person) {
 		if !seen[p.ID] {
 			seen[p.ID] = true
-			out.Items = append(out.Items, source.Item{Key: "user-" + p.ID, Title: "Submission of " + p.Name, Person: p.ID})
+			item := source.Item{Key: "user-" + p.ID, Title: "Submission of " + p.Name, Person: p.ID}
+			out.Items = append(out.Items, item)
 			out.People = append(out.People, p)
 		}
 	}
@@ -263,7 +264,8 @@ func (k assign) fetch(
 
 // latest archives what mod_assign_get_submissions gives: the latest attempt, without feedback.
 func (k assign) latest(
-	ctx context.Context, s *Source, a source.Activity, item source.Item, dir string, origin source.Origin, out source.Out,
+	ctx context.Context, s *Source, a source.Activity, item source.Item, dir string, origin source.Origin,
+	out source.Out,
 ) error {
 	all, _, err := k.submissions(ctx, s, a)
 	if err != nil {

@@ -25,7 +25,7 @@ const maxAnswer = 256 << 20
 
 // client calls functions of the web services and downloads files. It never logs or returns the token.
 type client struct {
-	base  *url.URL // of the site, without a slash at the end
+	base  *url.URL // of the Moodle, without a slash at the end
 	token string
 	http  *http.Client
 }
@@ -112,7 +112,8 @@ func (c *client) call(ctx context.Context, function string, p params, into any) 
 	}
 	if err := json.Unmarshal(body, into); err != nil {
 		return nil, &source.Error{
-			Op: function, Err: fmt.Errorf("the answer is not what the function gives: %w: %.200q", err, body), Transient: true,
+			Op: function, Transient: true,
+			Err: fmt.Errorf("the answer is not what the function gives: %w: %.200q", err, body),
 		}
 	}
 	return body, nil
@@ -148,16 +149,16 @@ func (c *client) do(r *http.Request, op string) (*http.Response, error) {
 	case s == http.StatusOK, s == http.StatusPartialContent:
 		return answer, nil
 	case s >= 300 && s < 400:
-		err = fmt.Errorf("the site redirects to %s", c.cleanText(answer.Header.Get("Location")))
+		err = fmt.Errorf("the Moodle redirects to %s", c.cleanText(answer.Header.Get("Location")))
 		if strings.Contains(answer.Header.Get("Location"), "/login/") {
-			err = errors.New("the site asks for a login: the token does not give access to this file")
+			err = errors.New("the Moodle asks for a login: the token does not give access to this file")
 		}
 	default:
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4096))
 		if f, ok := failed(text); ok {
 			err = f.as(op)
 		} else {
-			err = fmt.Errorf("the site answered %s", answer.Status)
+			err = fmt.Errorf("the Moodle answered %s", answer.Status)
 		}
 	}
 	answer.Body.Close()
@@ -202,7 +203,7 @@ func (c *client) fileURL(raw string) (*url.URL, error) {
 		return nil, err
 	}
 	if u.Scheme != c.base.Scheme || u.Host != c.base.Host {
-		return nil, fmt.Errorf("%s is not on the site %s", u.Redacted(), c.base)
+		return nil, fmt.Errorf("%s is not on %s", u.Redacted(), c.base)
 	}
 	prefix := c.base.Path + "/pluginfile.php/"
 	if rest, ok := strings.CutPrefix(u.Path, prefix); ok {
@@ -212,15 +213,15 @@ func (c *client) fileURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// file is what a site states of a file that is downloaded.
+// file is what a Moodle states of a file that is downloaded.
 type file struct {
 	Size int64  // -1: unknown
 	SHA1 string // empty: unknown
 	Type string
 }
 
-// download writes a file to w. It continues after a broken connection where the site permits that, and compares the
-// digest that the site states (its ETag is the SHA-1 of the content).
+// download writes a file to w. It continues after a broken connection where the Moodle permits that, and compares the
+// digest that the Moodle states (its ETag is the SHA-1 of the content).
 func (c *client) download(ctx context.Context, raw string, w io.Writer) (file, error) {
 	u, err := c.fileURL(raw)
 	if err != nil {
@@ -247,9 +248,8 @@ func (c *client) download(ctx context.Context, raw string, w io.Writer) (file, e
 			return facts, mine.error
 		case err == nil && (facts.Size < 0 || got == facts.Size):
 			if have := hex.EncodeToString(sum.Sum(nil)); facts.SHA1 != "" && have != facts.SHA1 {
-				return facts, &source.Error{
-					Op: op, Err: fmt.Errorf("%w: SHA-1 %s, not %s", source.ErrContent, have, facts.SHA1), Transient: true,
-				}
+				err := fmt.Errorf("%w: SHA-1 %s, not %s", source.ErrContent, have, facts.SHA1)
+				return facts, &source.Error{Op: op, Err: err, Transient: true}
 			}
 			if facts.SHA1 == "" {
 				facts.SHA1 = hex.EncodeToString(sum.Sum(nil))
@@ -259,13 +259,14 @@ func (c *client) download(ctx context.Context, raw string, w io.Writer) (file, e
 		case ctx.Err() != nil:
 			return facts, ctx.Err()
 		case facts.SHA1 == "" || answer.Header.Get("Accept-Ranges") == "none" || try == 5:
-			return facts, &source.Error{Op: op, Err: fmt.Errorf("%w: %d of %d bytes came: %w", source.ErrContent, got, facts.Size,
-				cmp.Or(err, io.ErrUnexpectedEOF)), Transient: true}
+			err = fmt.Errorf("%w: %d of %d bytes came: %w", source.ErrContent, got, facts.Size,
+				cmp.Or(err, io.ErrUnexpectedEOF))
+			return facts, &source.Error{Op: op, Err: err, Transient: true}
 		}
 	}
 }
 
-// local marks errors of the writer, which are not the site's.
+// local marks errors of the writer, which are not the Moodle's.
 type local struct{ w io.Writer }
 
 type writeError struct{ error }
@@ -278,7 +279,7 @@ func (l *local) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// open requests a file from an offset. The token goes into the body, so that no log of the site has it.
+// open requests a file from an offset. The token goes into the body, so that no log of the Moodle has it.
 func (c *client) open(ctx context.Context, u *url.URL, from int64, sum string) (*http.Response, error) {
 	body := strings.NewReader(url.Values{"token": {c.token}}.Encode())
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), body)

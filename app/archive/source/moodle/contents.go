@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/source"
 )
 
-// contents archives activities that consist of files: pages, files, folders, books, links, labels.
+// contents archives activities that consist of files: pages, files, folders, texts in chapters, links, labels.
 type contents struct{}
 
 func (contents) state(ctx context.Context, s *Source, a source.Activity) (any, error) {
@@ -25,7 +25,7 @@ func (contents) state(ctx context.Context, s *Source, a source.Activity) (any, e
 	return map[string]any{"name": m.Name, "description": m.Description, "contents": list}, nil
 }
 
-// linked gives the address of a link, which is its content; that of a file has a version of the site in it.
+// linked gives the address of a link, which is its content; that of a file has a version of the Moodle in it.
 func (c content) linked() string {
 	if c.Type == "url" {
 		return c.URL
@@ -85,7 +85,8 @@ func (contents) fetch(
 	for _, c := range m.Contents {
 		switch {
 		case c.Type == "url":
-			doc.Parts = append(doc.Parts, fmt.Sprintf(`<p><a href="%s">%s</a></p>`, htmlEscape(c.URL), htmlEscape(c.URL)))
+			link := htmlEscape(c.URL)
+			doc.Parts = append(doc.Parts, fmt.Sprintf(`<p><a href="%s">%s</a></p>`, link, link))
 		case c.Type == "file" || c.Type == "content":
 			if name := "files/" + safePath(c.Path, c.Name); !slices.Contains(doc.Files, name) {
 				doc.Files = append(doc.Files, name)
@@ -102,7 +103,7 @@ func (contents) fetch(
 	return s.putPage(ctx, out, "activity.html", origin, doc)
 }
 
-// pageText gives the text of a page, where the site permits to ask for it.
+// pageText gives the text of a page, where the Moodle permits to ask for it.
 func pageText(ctx context.Context, s *Source, a source.Activity) (string, error) {
 	const function = "mod_page_get_pages_by_courses"
 	if lacks, err := s.lacks(ctx, function); err != nil || lacks != "" {
@@ -147,7 +148,8 @@ func (s *Source) Describe(
 	}
 	rows := [][]string{{"user", "username", "number", "name", "email", "roles", "groups"}}
 	for _, p := range people {
-		rows = append(rows, []string{p.ID, p.Username, p.Number, p.Name, p.Email, strings.Join(p.Roles, ";"), strings.Join(p.Groups, ";")})
+		rows = append(rows, []string{p.ID, p.Username, p.Number, p.Name, p.Email, strings.Join(p.Roles, ";"),
+			strings.Join(p.Groups, ";")})
 	}
 	if err := putTable(ctx, out, "people.csv", origin, rows); err != nil {
 		return nil, err
@@ -186,7 +188,8 @@ func (s *Source) grades(ctx context.Context, course string, origin source.Origin
 	if err := putBytes(ctx, out, "grades.json", "application/json", origin, raw); err != nil {
 		return err
 	}
-	rows := [][]string{{"user", "name", "number", "activity", "item", "kind", "grade", "maximum", "shown", "graded", "feedback"}}
+	rows := [][]string{{"user", "name", "number", "activity", "item", "kind", "grade", "maximum", "shown", "graded",
+		"feedback"}}
 	for _, u := range answer.Users {
 		for _, i := range u.Items {
 			mark := ""

@@ -33,7 +33,7 @@ func (forum) discussions(ctx context.Context, s *Source, a source.Activity) ([]d
 			return nil, err
 		}
 		before := len(all)
-		for _, d := range answer.Discussions { // a site that ignores pages gives the same again
+		for _, d := range answer.Discussions { // a Moodle that ignores pages gives the same again
 			if !slices.ContainsFunc(all, func(o discussion) bool { return o.ID == d.ID }) {
 				all = append(all, d)
 			}
@@ -115,7 +115,8 @@ func (f forum) fetch(
 		return err
 	}
 	dir := path.Join("discussions", strconv.Itoa(d.ID))
-	origin := source.Origin{URL: fmt.Sprintf("%s/mod/forum/discuss.php?d=%d", s.c.base, d.ID), Modified: stamp(d.Modified)}
+	address := fmt.Sprintf("%s/mod/forum/discuss.php?d=%d", s.c.base, d.ID)
+	origin := source.Origin{URL: address, Modified: stamp(d.Modified)}
 	if err := putBytes(ctx, out, path.Join(dir, "posts.json"), "application/json", origin, raw); err != nil {
 		return err
 	}

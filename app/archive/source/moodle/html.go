@@ -21,11 +21,11 @@ import (
 	"github.com/stagepost/stagepost/app/archive/source"
 )
 
-// document is a page that needs nothing but itself: no script, no request to the site.
+// document is a page that needs nothing but itself: no script, no request to the Moodle.
 type document struct {
 	Title string
 	Facts [][2]string // shown as a table; rows without a value are left out
-	Parts []string    // HTML as the site gave it
+	Parts []string    // HTML as the Moodle gave it
 	Files []string    // relative paths
 }
 
@@ -37,7 +37,8 @@ var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <title>{{.Title}}</title>
 <style>
 body { font: 1rem/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #111; background: #fff }
-table { border-collapse: collapse; margin: 1rem 0 } th, td { border: 1px solid #888; padding: .25rem .5rem; text-align: left }
+table { border-collapse: collapse; margin: 1rem 0 } th, td { border: 1px solid #888;
+padding: .25rem .5rem; text-align: left }
 article { border: 1px solid #888; padding: 0 1rem; margin: 1rem 0; overflow-wrap: anywhere } img { max-width: 100% }
 .accesshide, .sr-only { font-weight: bold; font-size: 1rem }
 .info { background: #eee; padding: .25rem .5rem; margin: 1rem 0 } .info > * { display: inline-block; margin: 0 1rem 0 0 }
@@ -60,7 +61,7 @@ article { border: 1px solid #888; padding: 0 1rem; margin: 1rem 0; overflow-wrap
 </html>
 `))
 
-// putPage writes a document. Images of the site become part of it.
+// putPage writes a document. Images of the Moodle become part of it.
 func (s *Source) putPage(ctx context.Context, out source.Out, name string, o source.Origin, d document) error {
 	var clean struct {
 		Title string
@@ -88,11 +89,11 @@ func (s *Source) putPage(ctx context.Context, out source.Out, name string, o sou
 
 // dropped are elements that load or run something; their content goes with them. unwrapped lose the element only.
 var (
-	dropped = []atom.Atom{atom.Script, atom.Style, atom.Link, atom.Meta, atom.Iframe, atom.Object, atom.Embed, atom.Applet,
-		atom.Base, atom.Noscript, atom.Template, atom.Frame, atom.Frameset, atom.Svg, atom.Math}
+	dropped = []atom.Atom{atom.Script, atom.Style, atom.Link, atom.Meta, atom.Iframe, atom.Object, atom.Embed,
+		atom.Applet, atom.Base, atom.Noscript, atom.Template, atom.Frame, atom.Frameset, atom.Svg, atom.Math}
 	unwrapped = []atom.Atom{atom.Form, atom.Html, atom.Head, atom.Body}
-	kept      = []string{"alt", "title", "class", "id", "for", "type", "value", "name", "checked", "disabled", "selected", "colspan",
-		"rowspan", "scope", "href", "src", "lang", "dir", "role", "width", "height", "datetime", "start", "cols", "rows", "readonly", "multiple"}
+	kept      = strings.Fields("alt title class id for type value name checked disabled selected colspan rowspan " +
+		"scope href src lang dir role width height datetime start cols rows readonly multiple")
 )
 
 // selfContained makes a fragment of HTML that needs no other file and runs nothing.
@@ -166,14 +167,15 @@ func (s *Source) attributes(ctx context.Context, n *html.Node) error {
 			}
 			out = append(out, html.Attribute{Key: "src", Val: data})
 		case a.Key == "href":
-			if u, err := s.c.base.Parse(a.Val); err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "mailto") {
+			u, err := s.c.base.Parse(a.Val)
+			if err == nil && slices.Contains([]string{"http", "https", "mailto"}, u.Scheme) {
 				out = append(out, html.Attribute{Key: "href", Val: u.String()})
 			}
 		default:
 			out = append(out, a)
 		}
 	}
-	if n.DataAtom == atom.Input || n.DataAtom == atom.Textarea || n.DataAtom == atom.Select || n.DataAtom == atom.Button {
+	if slices.Contains([]atom.Atom{atom.Input, atom.Textarea, atom.Select, atom.Button}, n.DataAtom) {
 		if !slices.ContainsFunc(out, func(a html.Attribute) bool { return a.Key == "disabled" }) {
 			out = append(out, html.Attribute{Key: "disabled"})
 		}
@@ -184,7 +186,7 @@ func (s *Source) attributes(ctx context.Context, n *html.Node) error {
 
 const maxImage = 32 << 20
 
-// image gives an image of the site as a data URL. It gives nothing for images of other sites and for what is missing.
+// image gives an image of the Moodle as a data URL. It gives nothing for images of other servers and for missing ones.
 func (s *Source) image(ctx context.Context, raw string) (string, error) {
 	if strings.HasPrefix(raw, "data:image/") {
 		return raw, nil
@@ -221,7 +223,8 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 
 // plainText gives the text of HTML.
 func plainText(text string) string {
-	nodes, err := html.ParseFragment(strings.NewReader(text), &html.Node{Type: html.ElementNode, Data: "div", DataAtom: atom.Div})
+	div := &html.Node{Type: html.ElementNode, Data: "div", DataAtom: atom.Div}
+	nodes, err := html.ParseFragment(strings.NewReader(text), div)
 	if err != nil {
 		return text
 	}

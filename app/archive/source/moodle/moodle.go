@@ -1,6 +1,6 @@
 // Package moodle reads the activities of a Moodle by its standard web services: no plugin is needed, only an account
-// with a token. It was written against Moodle 4.3; a site that lacks a function is told by [Source.Check], and what
-// depends on the function is left out with a warning.
+// with a token. It was written against Moodle 4.3. [Source.Check] reports the functions that a Moodle lacks; what depends
+// on them is left out with a warning.
 package moodle
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // Options describe a Moodle and the account that reads it.
 type Options struct {
-	URL        string // of the site, such as https://moodle.example.org
+	URL        string // of the Moodle, such as https://moodle.example.org
 	Token      string // of the web service
 	Categories []int  // whose courses may be archived, with those below; none: all
 	HTTP       *http.Client
@@ -37,7 +37,7 @@ type Source struct {
 	c *client
 
 	mu    sync.Mutex
-	facts *info // of the site, read once
+	facts *info // of the Moodle, read once
 }
 
 // New makes a source. It makes no request.
@@ -59,7 +59,7 @@ func New(o Options) (*Source, error) {
 	return &Source{o: o, c: &client{base: u, token: o.Token, http: &h}}, nil
 }
 
-// info is what the site states of itself.
+// info is what the Moodle states of itself.
 type info struct {
 	Name      string `json:"sitename"`
 	URL       string `json:"siteurl"`
@@ -94,7 +94,7 @@ var (
 		"core_course_get_categories":            "the restriction to categories",
 		"core_files_get_files":                  "backups",
 		"mod_page_get_pages_by_courses":         "the source text of pages",
-		"core_backup_get_async_backup_progress": "backups that the site makes in the background",
+		"core_backup_get_async_backup_progress": "backups that the Moodle makes in the background",
 	}
 )
 
@@ -137,11 +137,11 @@ func (s *Source) Check(ctx context.Context) (source.Facts, error) {
 		}
 	}
 	if len(lacking) > 0 {
-		return f, &source.Error{Op: "site info", Code: "accessexception",
+		return f, &source.Error{Op: "core_webservice_get_site_info", Code: "accessexception",
 			Err: fmt.Errorf("add to the web service of the token: %s", strings.Join(lacking, ", "))}
 	}
 	if i.Download == 0 {
-		return f, &source.Error{Op: "site info", Code: "accessexception",
+		return f, &source.Error{Op: "core_webservice_get_site_info", Code: "accessexception",
 			Err: errors.New("the web service of the token does not permit downloads: set \"Can download files\"")}
 	}
 	for _, name := range slices.Sorted(maps.Keys(optional)) {
@@ -151,7 +151,7 @@ func (s *Source) Check(ctx context.Context) (source.Facts, error) {
 		}
 	}
 	if i.Admin {
-		f.Warnings = append(f.Warnings, "the token is of a site administrator: an account with fewer rights is enough")
+		f.Warnings = append(f.Warnings, "the token is of an administrator: an account with fewer rights is enough")
 	}
 	return f, nil
 }
@@ -200,8 +200,9 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 			return nil, err
 		}
 		if ids != nil && len(answer.Courses) == 0 {
-			return nil, &source.Error{Op: "course " + p["value"].(string), Err: errors.New("there is no such course, or the account " +
-				"has no right to view it (moodle/course:view, moodle/course:viewhiddencourses)"), Code: "invalidrecord"}
+			return nil, &source.Error{Op: "course " + p["value"].(string), Code: "invalidrecord",
+				Err: errors.New("not found, or the account has no right to view it (moodle/course:view, " +
+					"moodle/course:viewhiddencourses)")}
 		}
 		for _, one := range answer.Courses {
 			switch {
@@ -329,11 +330,14 @@ type kind interface {
 	// state gives what a fingerprint is made of.
 	state(ctx context.Context, s *Source, a source.Activity) (any, error)
 	plan(ctx context.Context, s *Source, a source.Activity, set source.Settings) (*source.Plan, error)
-	fetch(ctx context.Context, s *Source, a source.Activity, item source.Item, set source.Settings, out source.Out) error
+	fetch(
+		ctx context.Context, s *Source, a source.Activity, item source.Item, set source.Settings, out source.Out,
+	) error
 }
 
 var kinds = map[string]kind{
-	"quiz": quiz{}, "assign": assign{}, "forum": forum{}, "page": contents{}, "resource": contents{}, "folder": contents{},
+	"quiz": quiz{}, "assign": assign{}, "forum": forum{},
+	"page": contents{}, "resource": contents{}, "folder": contents{},
 	"url": contents{}, "label": contents{}, "book": contents{}, "imscp": contents{},
 }
 

@@ -46,7 +46,7 @@ func (f *files) Progress(int64, int64, string) {}
 
 func (f *files) names() []string { return slices.Sorted(maps.Keys(f.bodies)) }
 
-func open(t *testing.T) (*replay.Site, *moodle.Source) {
+func open(t *testing.T) (*replay.Server, *moodle.Source) {
 	t.Helper()
 	site, err := replay.New()
 	if err != nil {
@@ -191,13 +191,15 @@ func TestAttempt(t *testing.T) {
 		}
 	}
 	var answers struct{ Questions []any }
-	if err := json.Unmarshal([]byte(out.bodies["attempts/M10010181-2/answers.json"]), &answers); err != nil || len(answers.Questions) != 3 {
+	err := json.Unmarshal([]byte(out.bodies["attempts/M10010181-2/answers.json"]), &answers)
+	if err != nil || len(answers.Questions) != 3 {
 		t.Errorf("got %d questions, %v", len(answers.Questions), err)
 	}
 	if o := out.origins["attempts/M10010181-2/attachments/3/calc0.txt"]; strings.Contains(o.URL, "?") || o.Person != "19" {
 		t.Errorf("got %+v", o)
 	}
-	if got := out.bodies["attempts.csv"]; !strings.Contains(got, "2,19,,Stu1 Dent,M10010181,1,finished,2026-11-20T") {
+	const row = "2,19,,Stu1 Dent,M10010181,1,finished,2026-11-20T"
+	if got := out.bodies["attempts.csv"]; !strings.Contains(got, row) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -212,10 +214,12 @@ func TestDescribe(t *testing.T) {
 	if got := out.names(); !slices.Equal(got, []string{"course.json", "grades.csv", "grades.json", "people.csv"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := out.bodies["people.csv"]; !strings.Contains(got, "19,,M10010181,Stu1 Dent,student10181@example.com,student,G1\r\n") {
+	const row = "19,,M10010181,Stu1 Dent,student10181@example.com,student,G1\r\n"
+	if got := out.bodies["people.csv"]; !strings.Contains(got, row) {
 		t.Errorf("got %s", got)
 	}
-	if got := out.bodies["grades.csv"]; !strings.Contains(got, "19,Stu1 Dent,M10010181,19,Essay 1,assign,87.5,100,87.50,") {
+	const mark = "19,Stu1 Dent,M10010181,19,Essay 1,assign,87.5,100,87.50,"
+	if got := out.bodies["grades.csv"]; !strings.Contains(got, mark) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -251,7 +255,7 @@ func TestFingerprints(t *testing.T) {
 	}
 }
 
-// TestErrors has what a site answers when it fails, and whether a later attempt can succeed.
+// TestErrors has what a Moodle answers when it fails, and whether a later attempt can succeed.
 func TestErrors(t *testing.T) {
 	exception := func(exception, code string) func(http.ResponseWriter) {
 		return func(w http.ResponseWriter) { replay.Fail(w, exception, code, "planned") }
@@ -264,23 +268,26 @@ func TestErrors(t *testing.T) {
 		temporary bool
 		code      string
 	}{
-		"token":        {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
-		"access":       {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
-		"right":        {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
-		"record":       {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
-		"parameter":    {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
-		"database":     {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
-		"unknown":      {exception("coding_exception", "codingerror"), true, "codingerror"},
-		"408":          {status(408), true, ""},
-		"425":          {status(425), true, ""},
-		"429":          {status(429), true, ""},
-		"500":          {status(500), true, ""},
-		"502":          {status(502), true, ""},
-		"503":          {status(503), true, ""},
-		"401":          {status(401), false, ""},
-		"403":          {status(403), false, ""},
-		"404":          {status(404), false, ""},
-		"login page":   {func(w http.ResponseWriter) { w.Header().Set("Location", "/login/index.php"); w.WriteHeader(303) }, false, ""},
+		"token":     {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
+		"access":    {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
+		"right":     {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
+		"record":    {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
+		"parameter": {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
+		"database":  {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
+		"unknown":   {exception("coding_exception", "codingerror"), true, "codingerror"},
+		"408":       {status(408), true, ""},
+		"425":       {status(425), true, ""},
+		"429":       {status(429), true, ""},
+		"500":       {status(500), true, ""},
+		"502":       {status(502), true, ""},
+		"503":       {status(503), true, ""},
+		"401":       {status(401), false, ""},
+		"403":       {status(403), false, ""},
+		"404":       {status(404), false, ""},
+		"login page": {func(w http.ResponseWriter) {
+			w.Header().Set("Location", "/login/index.php")
+			w.WriteHeader(303)
+		}, false, ""},
 		"HTML":         {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>maintenance</html>") }, true, ""},
 		"cut":          {func(w http.ResponseWriter) { fmt.Fprint(w, `{"quizzes":[`) }, true, ""},
 		"closed early": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, true, ""},
@@ -326,7 +333,7 @@ const lecture = "51/mod_resource/content/0/lecture ü 1.txt"
 
 // TestDownloads: no wrong byte is kept.
 func TestDownloads(t *testing.T) {
-	run := func(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) (*replay.Site, *files, error) {
+	run := func(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) (*replay.Server, *files, error) {
 		t.Helper()
 		site, s := open(t)
 		a := activities(t, s)[replay.File]
@@ -472,7 +479,7 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// TestImages: an image of the site becomes part of the page; one of another site is not requested.
+// TestImages: an image of the Moodle becomes part of the page; one of another server is not requested.
 func TestImages(t *testing.T) {
 	site, s := open(t)
 	site.SetFile("50/mod_page/content/0/a.png", []byte("\x89PNG\r\n\x1a\n"))
@@ -485,8 +492,10 @@ func TestImages(t *testing.T) {
 		return false
 	}
 	err := site.Edit("mod_page_get_pages_by_courses", "<p>Hello <b>world</b></p>", strings.ReplaceAll(
-		`<p onclick='x()'>Hi<img alt='a' src='http://127.0.0.1:18090/pluginfile.php/50/mod_page/content/0/a.png'>`+
-			`<img alt='b' src='http://127.0.0.1:1/b.png'><img alt='gone' src='http://127.0.0.1:18090/pluginfile.php/50/gone.png'>`+
+		`<p onclick='x()'>Hi`+
+			`<img alt='a' src='http://127.0.0.1:18090/pluginfile.php/50/mod_page/content/0/a.png'>`+
+			`<img alt='b' src='http://127.0.0.1:1/b.png'>`+
+			`<img alt='gone' src='http://127.0.0.1:18090/pluginfile.php/50/gone.png'>`+
 			`<script>alert(1)<\/script><a href='javascript:x()'>c</a><iframe src='//x'></iframe><form><input name='q'></form></p>`,
 		`<\/`, `</`))
 	if err != nil {
@@ -495,7 +504,9 @@ func TestImages(t *testing.T) {
 	_, out := fetch(t, s, activities(t, s)[replay.Page])
 	text := out.bodies["activity.html"]
 	checkPages(t, out)
-	for _, want := range []string{`src="data:image/png;base64,iVBORw0KGgo="`, `data-src="http://127.0.0.1:1/b.png"`, `alt="gone"`, `<a>c</a>`, "disabled"} {
+	for _, want := range []string{
+		`src="data:image/png;base64,iVBORw0KGgo="`, `data-src="http://127.0.0.1:1/b.png"`, `alt="gone"`, `<a>c</a>`, "disabled",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}

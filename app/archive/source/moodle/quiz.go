@@ -57,7 +57,8 @@ func (quiz) attempts(ctx context.Context, s *Source, a source.Activity) ([]sourc
 
 func (q quiz) settings(ctx context.Context, s *Source, a source.Activity) (json.RawMessage, int64, error) {
 	var answer struct{ Quizzes []json.RawMessage }
-	if _, err := s.c.call(ctx, "mod_quiz_get_quizzes_by_courses", params{"courseids": []string{a.Course}}, &answer); err != nil {
+	const function = "mod_quiz_get_quizzes_by_courses"
+	if _, err := s.c.call(ctx, function, params{"courseids": []string{a.Course}}, &answer); err != nil {
 		return nil, 0, err
 	}
 	for _, raw := range answer.Quizzes {
@@ -69,7 +70,7 @@ func (q quiz) settings(ctx context.Context, s *Source, a source.Activity) (json.
 			return raw, one.Modified, nil
 		}
 	}
-	return nil, 0, nil // hidden from the account; the attempts say enough
+	return nil, 0, nil // hidden from the account; the attempts suffice
 }
 
 func (q quiz) state(ctx context.Context, s *Source, a source.Activity) (any, error) {
@@ -107,7 +108,8 @@ func (q quiz) plan(
 			return nil, err
 		}
 		out.Items = append(out.Items, source.Item{
-			Key: fmt.Sprintf("attempt-%d", one.ID), Title: fmt.Sprintf("Attempt %d of %s", one.Number, p.Name), Person: p.ID, Data: data,
+			Key: fmt.Sprintf("attempt-%d", one.ID), Title: fmt.Sprintf("Attempt %d of %s", one.Number, p.Name),
+			Person: p.ID, Data: data,
 		})
 		if !slices.ContainsFunc(out.People, func(o source.Person) bool { return o.ID == p.ID }) {
 			out.People = append(out.People, p)
@@ -164,15 +166,17 @@ func (q quiz) fetch(
 			p = one
 		}
 	}
-	dir := path.Join("attempts", source.SafeName(fmt.Sprintf("%s-%d", firstOf(p.Username, p.Number, "user"+p.ID), at.ID)))
+	who := firstOf(p.Username, p.Number, "user"+p.ID)
+	dir := path.Join("attempts", source.SafeName(fmt.Sprintf("%s-%d", who, at.ID)))
 	origin := source.Origin{Person: p.ID, Modified: stamp(r.Attempt.Modified)}
 	origin.URL = fmt.Sprintf("%s/mod/quiz/review.php?attempt=%d", s.c.base, at.ID)
 	if err := putBytes(ctx, out, path.Join(dir, "answers.json"), "application/json", origin, answer); err != nil {
 		return err
 	}
 	doc := document{Title: a.Name, Facts: [][2]string{
-		{"Person", p.Name}, {"Number", p.Number}, {"Attempt", strconv.Itoa(r.Attempt.Number)}, {"State", r.Attempt.State},
-		{"Begun", when(r.Attempt.Start)}, {"Finished", when(r.Attempt.Finish)}, {"Grade", text(r.Grade)},
+		{"Person", p.Name}, {"Number", p.Number}, {"Attempt", strconv.Itoa(r.Attempt.Number)},
+		{"State", r.Attempt.State}, {"Begun", when(r.Attempt.Start)}, {"Finished", when(r.Attempt.Finish)},
+		{"Grade", text(r.Grade)},
 	}}
 	for _, more := range r.Additional {
 		doc.Facts = append(doc.Facts, [2]string{more.Title, plainText(more.Content)})
@@ -208,7 +212,8 @@ func (q quiz) overview(ctx context.Context, s *Source, a source.Activity, out so
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"attempt", "user", "username", "name", "number", "try", "state", "begun", "finished", "sum of grades"}}
+	rows := [][]string{{"attempt", "user", "username", "name", "number", "try", "state", "begun", "finished",
+		"sum of grades"}}
 	for _, one := range attempts {
 		row := []string{strconv.Itoa(one.ID), strconv.Itoa(one.User), "", "", "", strconv.Itoa(one.Number), one.State,
 			when(one.Start), when(one.Finish), ""}
@@ -243,7 +248,7 @@ func putBytes(ctx context.Context, out source.Out, name, kind string, o source.O
 	})
 }
 
-// keep downloads a file of the site.
+// keep downloads a file of the Moodle.
 func (s *Source) keep(ctx context.Context, out source.Out, name string, f content, person string) error {
 	u, err := s.c.fileURL(f.URL)
 	if err != nil {

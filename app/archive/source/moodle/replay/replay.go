@@ -1,5 +1,5 @@
-// Package replay is a small Moodle for tests and demonstrations: it gives the recorded answers of a Moodle 4.3 with one
-// course, and the files of its backup.
+// Package replay is a small Moodle for tests and demonstrations. It gives the recorded answers of a Moodle 4.3 with
+// one course, and the files of the backup of the course.
 package replay
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Token is the token that the site accepts.
+// Token is the token that the Moodle accepts.
 const Token = "0123456789abcdef0123456789abcdef"
 
 // Course and the activities of the course.
@@ -41,8 +41,8 @@ const recorded = "http://127.0.0.1:18090"
 //go:embed answers
 var answers embed.FS
 
-// Site is the Moodle. Its methods may be called concurrently.
-type Site struct {
+// Server is the Moodle. Its methods may be called concurrently.
+type Server struct {
 	// Before sees each request with the function or the path of the file that it asks for, and may answer it.
 	Before func(w http.ResponseWriter, r *http.Request, what string) (answered bool)
 
@@ -59,9 +59,9 @@ type stored struct {
 	generated bool // made for each request: no ETag, no ranges
 }
 
-// New makes a site.
-func New() (*Site, error) {
-	s := &Site{files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}}
+// New makes a Moodle.
+func New() (*Server, error) {
+	s := &Server{files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}}
 	var err error
 	if s.backup, err = answers.ReadFile("answers/course.mbz"); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func New() (*Site, error) {
 }
 
 // unpack takes the files of the course from its backup.
-func (s *Site) unpack() error {
+func (s *Server) unpack() error {
 	zipped, err := gzip.NewReader(bytes.NewReader(s.backup))
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *Site) unpack() error {
 }
 
 // Files lists the paths of the files, as they follow pluginfile.php.
-func (s *Site) Files() (all []string) {
+func (s *Server) Files() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.files {
@@ -138,7 +138,7 @@ func (s *Site) Files() (all []string) {
 }
 
 // Edit replaces a text in an answer, from now on. name is that of the file of the answer, without .json.
-func (s *Site) Edit(name, from, to string) error {
+func (s *Server) Edit(name, from, to string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text, err := s.answer(name)
@@ -153,20 +153,20 @@ func (s *Site) Edit(name, from, to string) error {
 }
 
 // SetFile replaces the content of a file.
-func (s *Site) SetFile(name string, body []byte) {
+func (s *Server) SetFile(name string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.files[name] = stored{body, "application/octet-stream", false}
 }
 
 // Calls counts the requests for a function or a file.
-func (s *Site) Calls(what string) int {
+func (s *Server) Calls(what string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.calls[what]
 }
 
-func (s *Site) answer(name string) (string, error) {
+func (s *Server) answer(name string) (string, error) {
 	if text, ok := s.edits[name]; ok {
 		return text, nil
 	}
@@ -175,7 +175,7 @@ func (s *Site) answer(name string) (string, error) {
 }
 
 // ServeHTTP answers as a Moodle does: errors of functions with the status 200.
-func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -245,7 +245,7 @@ func choose(r *http.Request, function string) (name string, ok bool) {
 	return function, true
 }
 
-func (s *Site) function(w http.ResponseWriter, r *http.Request, function string) {
+func (s *Server) function(w http.ResponseWriter, r *http.Request, function string) {
 	name, ok := choose(r, function)
 	if !ok {
 		Fail(w, "dml_missing_record_exception", "invalidrecord", "Can't find data record in database.")
@@ -271,14 +271,16 @@ func (s *Site) function(w http.ResponseWriter, r *http.Request, function string)
 	_, _ = w.Write(compact.Bytes())
 }
 
-func (s *Site) file(w http.ResponseWriter, r *http.Request, name string) {
+func (s *Server) file(w http.ResponseWriter, r *http.Request, name string) {
 	s.mu.Lock()
 	f, ok := s.files[name]
 	s.mu.Unlock()
 	if !ok {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
-		_ = json.NewEncoder(w).Encode(map[string]string{"error": "Sorry, the requested file could not be found", "errorcode": "filenotfound"})
+		_ = json.NewEncoder(w).Encode(map[string]string{
+			"error": "Sorry, the requested file could not be found", "errorcode": "filenotfound",
+		})
 		return
 	}
 	w.Header().Set("Content-Type", f.kind)
