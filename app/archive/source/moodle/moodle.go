@@ -1,6 +1,6 @@
 // Package moodle reads the activities of a Moodle by its standard web services: no plugin is needed, only an account
-// with a token. It was written against Moodle 4.3. [Source.Check] reports the functions that a Moodle lacks; what depends
-// on them is left out with a warning.
+// with a token. It was written against Moodle 4.3. [Source.Check] reports the functions that a Moodle lacks. What
+// depends on them is left out with a warning.
 package moodle
 
 import (
