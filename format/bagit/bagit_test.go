@@ -242,8 +242,12 @@ func TestPlantedFaults(t *testing.T) {
 			bagit.CodeDeclaration, false},
 		"declaration with a space": {bag{"bagit.txt": "BagIt-Version : 1.0\nTag-File-Character-Encoding: UTF-8\n"},
 			bagit.CodeDeclaration, false},
-		"another encoding": {bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-16\n"},
+		"another encoding": {bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: ISO-2022-JP\n"},
 			bagit.CodeDeclaration, false},
+		"an encoding of older bags": {bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: ISO-8859-1\n"},
+			bagit.CodeDeclaration, true},
+		"an encoding that the tag files do not have": {
+			bag{"bagit.txt": "BagIt-Version: 1.0\nTag-File-Character-Encoding: UTF-16\n"}, bagit.CodeManifest, false},
 		"a version to come": {bag{"bagit.txt": "BagIt-Version: 7.3\nTag-File-Character-Encoding: UTF-8\n"},
 			bagit.CodeDeclaration, true},
 		"line ends of Windows": {bag{"bagit.txt": strings.ReplaceAll(good["bagit.txt"], "\n", "\r\n"),
@@ -367,8 +371,12 @@ func TestCollisions(t *testing.T) {
 	other["data/"+nfd] = other["data/"+nfc]
 	delete(other, "data/"+nfc)
 	r := validate(t, save(t, "zip", other))
-	if r.Valid() || !strings.Contains(fmt.Sprint(r.Errors), "another Unicode form") {
-		t.Errorf("got %v", r.Errors)
+	if !r.Valid() || !strings.Contains(fmt.Sprint(r.Warnings), "another Unicode form") {
+		t.Errorf("got %+v", r)
+	}
+	other["data/"+nfd] = "4"
+	if r := validate(t, save(t, "zip", other)); r.Valid() || r.Errors[0].Code != bagit.CodeDigest {
+		t.Errorf("the control: other bytes under the other form: got %+v", r)
 	}
 }
 

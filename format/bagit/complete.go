@@ -3,11 +3,10 @@ package bagit
 import (
 	"bytes"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 var (
@@ -42,12 +41,14 @@ func (v *validation) declaration() {
 	} else {
 		v.wrong(CodeDeclaration, "bagit.txt", "its first line is not BagIt-Version: M.N")
 	}
+	encoding := "UTF-8"
 	if m := encodingLine.FindStringSubmatch(found[1]); m == nil {
 		v.wrong(CodeDeclaration, "bagit.txt", "its second line is not Tag-File-Character-Encoding: ENCODING")
-	} else if !strings.EqualFold(m[1], "UTF-8") {
-		v.wrong(CodeDeclaration, "bagit.txt", "the encoding %.40q is not supported", m[1])
+	} else {
+		encoding = m[1]
 	}
 	v.old = strings.HasPrefix(v.Version, "0.")
+	v.encode(encoding)
 	if v.Version != "" && !slices.Contains(knownVersions, v.Version) {
 		v.odd(CodeDeclaration, "bagit.txt", "version %s is unknown: the rules of 1.0 are applied", v.Version)
 	}
@@ -95,12 +96,7 @@ func (v *validation) manifest(name, algorithm string, tag bool) {
 			v.wrong(CodeManifest, name, "%v", err)
 			continue
 		}
-		if line.Star {
-			v.odd(CodeManifest, line.Path, "line %d of %s has an asterisk before the path, as md5sum writes it",
-				line.Number, name)
-		}
-		if why := unsafe(line.Path); why != "" {
-			v.wrong(CodeUnsafe, line.Path, "line %d of %s: %s", line.Number, name, why)
+		if line = v.normalized(name, line); line.Path == "" {
 			continue
 		}
 		inPayload := strings.HasPrefix(line.Path, "data/")
@@ -133,6 +129,30 @@ func (v *validation) manifest(name, algorithm string, tag bool) {
 			}
 		}
 	}
+}
+
+// normalized warns of unusual forms of a path and removes them. For an unsafe path it reports an error and returns an
+// empty path.
+func (v *validation) normalized(name string, line Line) Line {
+	if line.Star {
+		v.odd(CodeManifest, line.Path, "line %d of %s has an asterisk before the path, as md5sum writes it",
+			line.Number, name)
+	}
+	if line.Dot {
+		v.odd(CodeManifest, line.Path, "line %d of %s has ./ before the path", line.Number, name)
+	}
+	why := unsafe(line.Path)
+	if why == "" {
+		return line
+	}
+	if clean := path.Clean(line.Path); v.old && why == notClean && unsafe(clean) == "" {
+		v.odd(CodeManifest, line.Path, "line %d of %s: %s; it means %q", line.Number, name, why, clean)
+		line.Path = clean
+		return line
+	}
+	v.wrong(CodeUnsafe, line.Path, "line %d of %s: %s", line.Number, name, why)
+	line.Path = ""
+	return line
 }
 
 // fetches reads fetch.txt (RFC 8493 section 2.2.3). A listed file that does not exist makes the bag incomplete.
@@ -180,7 +200,11 @@ func (v *validation) info() {
 			continue
 		}
 		if got := (oxum{v.Bytes, v.Files}); got != want {
-			v.wrong(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s states %s", got.bytes,
+			report := v.wrong
+			if v.explained(got, want) {
+				report = v.odd
+			}
+			report(CodeOxum, "bag-info.txt", "the payload has %d bytes in %d files, %s states %s", got.bytes,
 				got.files, oxumLabel, want)
 		}
 	}
@@ -188,23 +212,14 @@ func (v *validation) info() {
 
 // complete compares the files that the manifests list with the files of the bag (RFC 8493 section 3).
 func (v *validation) complete() {
-	normal := map[string]string{} // finds a file whose name has another Unicode form
-	for name, f := range v.files {
-		if f.there {
-			normal[norm.NFC.String(name)] = name
-		}
-	}
 	for _, name := range slices.Sorted(maps.Keys(v.files)) {
 		f := v.files[name]
 		switch {
+		case f.tolerated:
 		case !f.there && f.fetch:
 			v.wrong(CodeFetch, name, "it has not been fetched yet")
 		case !f.there:
-			if other, ok := normal[norm.NFC.String(name)]; ok {
-				v.wrong(CodeMissing, name, "the bag has it as %q: the same name in another Unicode form", other)
-			} else {
-				v.wrong(CodeMissing, name, "%s lists it, but the bag does not have it", f.want[0].manifest)
-			}
+			v.wrong(CodeMissing, name, "%s lists it, but the bag does not have it", f.want[0].manifest)
 		case strings.HasPrefix(name, "data/"):
 			v.listed(name, f)
 		}

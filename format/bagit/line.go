@@ -62,6 +62,7 @@ type Line struct {
 	Digest string // hex, as written
 	Path   string // decoded
 	Star   bool   // an asterisk precedes the path, as md5sum writes it for binary files
+	Dot    bool   // ./ precedes the path, as md5sum writes it for names that find prints
 }
 
 // Manifest reads the lines of a manifest. old selects the rules before 1.0. An invalid line gives an error of kind
@@ -92,7 +93,8 @@ func manifestLine(n int, text, algorithm string, old bool) (Line, error) {
 	if rest == "" {
 		return l, fmt.Errorf("%w %d: it has no path", ErrLine, n)
 	}
-	l.Path = decodePath(strings.TrimPrefix(rest, "./"), old)
+	rest, l.Dot = strings.CutPrefix(rest, "./")
+	l.Path = decodePath(rest, old)
 	if err := checkDigest(algorithm, l.Digest); err != nil {
 		return l, fmt.Errorf("%w %d: %w", ErrLine, n, err)
 	}

@@ -48,7 +48,10 @@ func unsafe(p string) string {
 	case strings.Contains(p, `\`):
 		return "a backslash separates directories on some systems"
 	case p != path.Clean(p) || p == ".." || strings.HasPrefix(p, "../"):
-		return "it has an element that is empty, . or .."
+		return notClean
 	}
 	return ""
 }
+
+// notClean is why a path is refused that may still stay within the bag.
+const notClean = "it has an element that is empty, . or .."

@@ -25,6 +25,7 @@ const (
 	CodeDigest      Code = "digest"       // the checksum of a file differs from the manifest
 	CodeRead        Code = "read"         // a file is unreadable
 	CodeCollision   Code = "collision"    // two names that are equal on some file systems
+	CodeSystem      Code = "system-file"  // a file that operating systems add, such as Thumbs.db
 )
 
 // Fault is one error or warning of a validation.

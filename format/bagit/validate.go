@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/text/unicode/norm"
+	"golang.org/x/text/encoding"
 )
 
 // Options of a validation. The zero Options are valid.
@@ -36,6 +36,8 @@ type file struct {
 	odd   bool // exists, but is not a regular file
 	fetch bool // listed in fetch.txt
 	want  []stated
+
+	tolerated bool // not there, or not listed, with a warning
 }
 
 // validation is one validation of a bag.
@@ -47,8 +49,12 @@ type validation struct {
 	base     string           // the directory in the archive that is the bag, with a slash; "" for a directory
 	files    map[string]*file // by path in the bag
 	tags     map[string][]byte
-	tagBytes int64 // of all tags
-	old      bool  // before 1.0
+	tagBytes int64             // of all tags
+	old      bool              // before 1.0
+	encoding encoding.Encoding // of the tag files; nil: UTF-8
+
+	// numbers of files that tolerate accepted: listed and not there, there and not listed
+	absent, added int64
 }
 
 // Validate checks a bag: a directory, a ZIP or a TAR file. The error reports that the bag could not be read; the
@@ -83,6 +89,7 @@ func (v *validation) check(ctx context.Context) error {
 	v.declaration()
 	v.manifests()
 	v.fetches()
+	v.tolerate()
 	v.info()
 	v.complete()
 	v.collisions()
@@ -269,13 +276,10 @@ func (v *validation) collisions() {
 		if !v.files[name].there {
 			continue
 		}
-		folded := strings.ToLower(norm.NFC.String(name))
+		folded := fold(name)
 		if other, ok := seen[folded]; ok {
 			v.odd(CodeCollision, name, "it differs from %q only in case or Unicode form", other)
 		}
 		seen[folded] = name
 	}
 }
-
-// text returns a tag file as a reader.
-func (v *validation) text(name string) io.Reader { return bytes.NewReader(v.tags[name]) }
