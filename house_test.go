@@ -113,6 +113,7 @@ var rules = []rule{
 		"it acts on jobs of all applications through the engine and depends on none of them"},
 	{"app/flowfile", "job lifecycle engine api flow format edge app/flowfile",
 		"flows as files: a language over flow; " + apartWhy},
+	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive", "job lifecycle engine flow format edge app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},

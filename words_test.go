@@ -35,6 +35,7 @@ var plain = []string{
 	"store",
 	"app/archive/lifecycle.go",
 	"app/archive/lifecycle_test.go",
+	"app/archive/pattern",
 	"app/archive/source",
 	"app/compute",
 	"bench",
