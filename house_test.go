@@ -48,6 +48,7 @@ var rules = []rule{
 	{"internal/retryafter", "", "it parses a header field"},
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/durable", "", "it reads and writes files"},
+	{"internal/headfile", "", "it reads and writes files"},
 	{"internal/build", "", "the version of the program"},
 	{"store/sqlite", "job lifecycle internal/conn store/internal/ledger store/sqlite",
 		"stores depend on no engine and not on each other"},
@@ -114,6 +115,7 @@ var rules = []rule{
 	{"app/flowfile", "job lifecycle engine api flow format edge app/flowfile",
 		"flows as files: a language over flow; " + apartWhy},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
+	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive", "job lifecycle engine flow format edge app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},
@@ -138,7 +140,8 @@ var rules = []rule{
 }
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
-var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile"}
+var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
+	"internal/headfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

@@ -1,0 +1,355 @@
+// Package catalog is the index of archives: what was archived of which activity, its files, the copies of each file in
+// storage locations, their time stamps, and whose data they contain. It is one SQLite file, archive.db.
+//
+//	archives   one row per archive job: source, course, settings, how it ended
+//	activities what each archive has of an activity, with its fingerprint
+//	failures   archives of an activity that failed, per fingerprint: the base of the backoff
+//	artifacts  the files of an archive with size and digests
+//	copies     where each artifact is stored, and the state of its fixity checks
+//	locations  storage locations that were used, each with its id
+//	tokens     time stamps (RFC 3161), one per subject and generation
+//	people     persons; contents: what of an archive contains their data
+//	holds      legal holds
+//	deletions  requests to delete early, with the two persons; tombstones: what was deleted
+//	events     preservation events (PREMIS), append only
+//	meta       the installation that the file belongs to, and the number of writes
+//
+// Each write has a key and may be repeated: the repetition changes nothing. A write that contradicts an earlier one is
+// [ErrConflict]. Times are UTC.
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"modernc.org/sqlite" // and the driver "sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stagepost/stagepost/internal/headfile"
+)
+
+// Name is the name of the file in the data directory. Beside it are its log (Name-wal, Name-shm) and archive.head.
+const Name = "archive.db"
+
+// What errors of this package wrap.
+var (
+	ErrNotFound = errors.New("not found")
+	ErrConflict = errors.New("the catalog has something else under the same key")
+	ErrHeld     = errors.New("a legal hold forbids it")
+	ErrRetained = errors.New("the retention time has not ended")
+	ErrSame     = errors.New("another person has to approve it")
+	ErrStopped  = errors.New("nothing is written after a failure of the disk")
+)
+
+// Options of [Open]. The zero value works.
+type Options struct {
+	Installation string // the file belongs to it from then on; empty: it keeps its own, or gets a random one
+	// Before and After are called around each transaction with its name; an error ends the write. A test uses them as
+	// the points at which a process crashes.
+	Before, After func(write string) error
+}
+
+// Catalog is an open catalog. It is safe for concurrent use.
+type Catalog struct {
+	o            Options
+	write        *sql.DB // one connection: writers queue here rather than in SQLite
+	read         *sql.DB
+	installation string
+	head         *headfile.File
+
+	dead   atomic.Pointer[error]
+	deaths chan error
+}
+
+// Schema is the newest schema that this program reads and writes.
+func Schema() int { return len(schemas) }
+
+// Open opens the catalog in a file, and creates it if there never was one. A file that is missing, older than the last
+// one or of another installation is refused with the errors of package headfile.
+func Open(ctx context.Context, path string, o Options) (*Catalog, error) {
+	c := &Catalog{o: o, deaths: make(chan error, 1)}
+	if err := c.open(ctx, path); err != nil {
+		return nil, fmt.Errorf("catalog %s: %w", path, errors.Join(err, c.Close()))
+	}
+	return c, nil
+}
+
+func (c *Catalog) open(ctx context.Context, path string) (err error) {
+	if err := headfile.Present(path); err != nil {
+		return err
+	}
+	if err := private(path); err != nil {
+		return err
+	}
+	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
+		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
+		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)&_pragma=synchronous(FULL)"
+	if c.write, err = sql.Open("sqlite", dsn); err != nil {
+		return err
+	}
+	c.write.SetMaxOpenConns(1)
+	if err := c.migrate(ctx); err != nil {
+		return err
+	}
+	sequence, err := c.identify(ctx)
+	if err != nil {
+		return err
+	}
+	if c.head, err = headfile.Open(path, c.installation, sequence); err != nil {
+		return err
+	}
+	if c.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
+		return err
+	}
+	c.read.SetMaxOpenConns(4)
+	return nil
+}
+
+// private creates the file for this user only.
+func private(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	mode := fs.FileMode(0o600)
+	if info, err := os.Stat(filepath.Join(filepath.Dir(path), "stagepost.db")); err == nil {
+		mode = info.Mode().Perm() // the rights of the store beside it
+	}
+	for _, name := range []string{path, path + "-wal", path + "-shm"} {
+		info, err := os.Stat(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if had := info.Mode().Perm(); had&^mode != 0 {
+			if err := os.Chmod(name, had&mode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Catalog) migrate(ctx context.Context) error {
+	return c.tx(ctx, func(tx *sql.Tx) error {
+		var version int
+		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+			return err
+		}
+		if version > len(schemas) {
+			return fmt.Errorf("it has schema %d, and this program supports %d: use a newer program", version,
+				len(schemas))
+		}
+		if version == len(schemas) {
+			return nil
+		}
+		for _, next := range schemas[version:] {
+			if _, err := tx.ExecContext(ctx, next); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(schemas)))
+		return err
+	})
+}
+
+// identify reads the installation that the file belongs to, or enters it.
+func (c *Catalog) identify(ctx context.Context) (sequence int64, err error) {
+	fresh := c.o.Installation
+	if fresh == "" {
+		fresh = strings.ToLower(rand.Text())
+	}
+	err = c.tx(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING", fresh)
+		if err != nil {
+			return err
+		}
+		row := tx.QueryRowContext(ctx, "SELECT installation, sequence FROM meta")
+		if err := row.Scan(&c.installation, &sequence); err != nil {
+			return err
+		}
+		if c.o.Installation != "" && c.o.Installation != c.installation {
+			return fmt.Errorf("%w: its id is %s, and that of this one is %s", headfile.ErrForeign, c.installation,
+				c.o.Installation)
+		}
+		return nil
+	})
+	return sequence, err
+}
+
+// Installation gives the id of the installation that the catalog belongs to.
+func (c *Catalog) Installation() string { return c.installation }
+
+// Close closes the file.
+func (c *Catalog) Close() error {
+	var errs []error
+	for _, db := range []*sql.DB{c.read, c.write} {
+		if db != nil {
+			errs = append(errs, db.Close())
+		}
+	}
+	if c.head != nil {
+		errs = append(errs, c.head.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Dead delivers the error of the disk that ended the catalog, once. The process should end: the next start reads what
+// is on the disk.
+func (c *Catalog) Dead() <-chan error { return c.deaths }
+
+// enter runs one named write in a transaction, which is on disk when it returns nil.
+func (c *Catalog) enter(ctx context.Context, name string, do func(tx *sql.Tx) error) error {
+	if c.o.Before != nil {
+		if err := c.o.Before(name); err != nil {
+			return err
+		}
+	}
+	var sequence int64
+	err := c.tx(ctx, func(tx *sql.Tx) error {
+		if err := do(tx); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, "UPDATE meta SET sequence = sequence + 1 RETURNING sequence").Scan(&sequence)
+	})
+	if err != nil {
+		return fmt.Errorf("catalog: %s: %w", name, err)
+	}
+	c.head.Note(sequence)
+	if c.o.After != nil {
+		return c.o.After(name)
+	}
+	return nil
+}
+
+// tx runs a transaction. After a commit that failed the content of the disk is unknown: nothing is written from then
+// on. A full disk ends the transaction only.
+func (c *Catalog) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	if why := c.dead.Load(); why != nil {
+		return fmt.Errorf("%w: %w", ErrStopped, *why)
+	}
+	tx, err := c.write.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		if fatal(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) {
+			c.die(err)
+		}
+		return errors.Join(err, tx.Rollback())
+	}
+	if err := tx.Commit(); err != nil {
+		if fatal(err, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) {
+			c.die(fmt.Errorf("commit: %w", err))
+		}
+		return err
+	}
+	return nil
+}
+
+func (c *Catalog) die(err error) {
+	if c.dead.CompareAndSwap(nil, &err) {
+		c.deaths <- err
+	}
+}
+
+func fatal(err error, codes ...int) bool {
+	var e *sqlite.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	for _, code := range codes {
+		if e.Code()&0xff == code {
+			return true
+		}
+	}
+	return false
+}
+
+// sorted writes a time so that times sort as text; empty for zero.
+func sorted(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000000000Z")
+}
+
+// moment reads a time that sorted wrote.
+func moment(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339, text)
+	return t
+}
+
+// instant scans a time.
+type instant struct{ to *time.Time }
+
+func (i instant) Scan(v any) error {
+	text, ok := v.(string)
+	if !ok {
+		return fmt.Errorf("a time is a %T", v)
+	}
+	*i.to = moment(text)
+	return nil
+}
+
+// each reads the rows of a query.
+func each[T any](
+	ctx context.Context, db *sql.DB, scan func(row) (T, error), query string, args ...any,
+) (all []T, err error) {
+	r, err := db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	for r.Next() {
+		one, err := scan(r)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, r.Err()
+}
+
+// row is a row of a result.
+type row interface{ Scan(...any) error }
+
+// one reads a row that must exist.
+func one[T any](what string, r row, scan func(row) (T, error)) (T, error) {
+	v, err := scan(r)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return v, fmt.Errorf("catalog: %s: %w", what, err)
+	}
+	return v, nil
+}
+
+const (
+	defaultPage = 100
+	mostPage    = 10_000
+)
+
+// page bounds the number of rows of an answer.
+func page(limit int) int {
+	if limit <= 0 {
+		return defaultPage
+	}
+	return min(limit, mostPage)
+}

@@ -1,0 +1,330 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Fixity is the result of the last fixity check of a copy.
+type Fixity string
+
+// The results.
+const (
+	Unknown Fixity = "unknown" // not checked since it was verified
+	Intact  Fixity = "ok"
+	Absent  Fixity = "missing"
+	Corrupt Fixity = "corrupt"
+)
+
+// CopyKey identifies a copy: an artifact in a storage location. A copy that replaces a damaged one has the next
+// generation; the first is 1.
+type CopyKey struct {
+	Artifact   int64
+	Location   string
+	Generation int
+}
+
+// Copy is an artifact in a storage location. It is planned, then stored, then verified by reading it back; a damaged
+// one is replaced; at the end it is deleted, and the row remains.
+type Copy struct {
+	CopyKey
+	Key      string // in the location
+	Size     int64
+	Progress json.RawMessage // of an unfinished upload
+	Attempts int
+	Error    string // of the last attempt
+	Planned  time.Time
+	Stored   time.Time
+	Verified time.Time
+
+	LastFixity time.Time
+	NextFixity time.Time
+	Fixity     Fixity
+	Detail     string // of a fault
+
+	Retain    time.Time // not to be deleted before; zero: it is kept indefinitely
+	Replaced  int       // generation of the copy that replaces it; zero: none
+	Deleted   time.Time
+	DeletedBy string
+	Reason    string
+
+	Of Artifact // set by lists
+}
+
+const copyColumns = `c.artifact, c.location, c.generation, c.key, c.size, c.progress, c.attempts, c.error, c.planned,
+	c.stored, c.verified, c.last_fixity, c.next_fixity, c.fixity, c.detail, c.retain, c.replaced, c.deleted,
+	c.deleted_by, c.reason, a.id, a.job, a.activity, a.path, a.key, a.size, a.sha256, a.sha512, a.mime, a.role,
+	a.origin_sha1, a.origin_url, a.origin_modified, a.created`
+
+const copiesFrom = " FROM copies AS c JOIN artifacts AS a ON a.id = c.artifact "
+
+func scanCopy(r row) (c Copy, err error) {
+	var progress string
+	a := &c.Of
+	err = r.Scan(&c.Artifact, &c.Location, &c.Generation, &c.Key, &c.Size, &progress, &c.Attempts, &c.Error,
+		instant{&c.Planned}, instant{&c.Stored}, instant{&c.Verified}, instant{&c.LastFixity}, instant{&c.NextFixity},
+		&c.Fixity, &c.Detail, instant{&c.Retain}, &c.Replaced, instant{&c.Deleted}, &c.DeletedBy, &c.Reason,
+		&a.ID, &a.Job, &a.Activity, &a.Path, &a.Key, &a.Size, &a.SHA256, &a.SHA512, &a.MIME, &a.Role,
+		&a.OriginSHA1, &a.OriginURL, instant{&a.OriginModified}, instant{&a.Created})
+	if progress != "" {
+		c.Progress = json.RawMessage(progress)
+	}
+	return c, err
+}
+
+// Good reports whether the copy can be read as far as is known: it was verified, and no fault was found since.
+func (c *Copy) Good() bool {
+	return !c.Verified.IsZero() && c.Replaced == 0 && c.Deleted.IsZero() && (c.Fixity == Unknown || c.Fixity == Intact)
+}
+
+// Plan enters the copies that an archive needs: each artifact of the job in each of the locations, unless one is
+// planned there already. retain is the time before which they must not be deleted; a later one replaces an earlier one.
+func (c *Catalog) Plan(ctx context.Context, job string, locations []string, retain, at time.Time) error {
+	return c.enter(ctx, "plan copies", func(tx *sql.Tx) error {
+		for _, location := range locations {
+			_, err := tx.ExecContext(ctx, `INSERT INTO copies
+				SELECT id, ?2, 1, key, size, '', 0, '', ?3, '', '', '', '', 'unknown', '', ?4, 0, '', '', ''
+				FROM artifacts WHERE job = ?1 AND job NOT IN (SELECT job FROM archives WHERE outcome = 'deleted')
+				ON CONFLICT (artifact, location, generation) DO NOTHING`,
+				job, location, sorted(at), sorted(retain))
+			if err != nil {
+				return err
+			}
+		}
+		return extend(ctx, tx, job, retain)
+	})
+}
+
+func extend(ctx context.Context, tx *sql.Tx, job string, retain time.Time) error {
+	_, err := tx.ExecContext(ctx, `UPDATE copies SET retain = ?2 WHERE retain < ?2 AND deleted = ''
+		AND artifact IN (SELECT id FROM artifacts WHERE job = ?1)`, job, sorted(retain))
+	return err
+}
+
+// Extend sets the retention time of all copies of an archive. An earlier time than they have changes nothing.
+func (c *Catalog) Extend(ctx context.Context, job string, retain time.Time) error {
+	return c.enter(ctx, "extend retention", func(tx *sql.Tx) error { return extend(ctx, tx, job, retain) })
+}
+
+// SaveProgress enters the state of an unfinished upload.
+func (c *Catalog) SaveProgress(ctx context.Context, k CopyKey, state json.RawMessage) error {
+	return c.enter(ctx, "save progress", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE copies SET progress = ?
+			WHERE artifact = ? AND location = ? AND generation = ? AND stored = ''`,
+			string(state), k.Artifact, k.Location, k.Generation)
+		return err
+	})
+}
+
+// Attempt is the result of an attempt to store a copy.
+type Attempt struct {
+	CopyKey
+	Err  error     // nil: it was stored and verified
+	At   time.Time // end
+	Next time.Time // first fixity check; of a good attempt
+}
+
+// PutAttempts enters results of attempts. The first good result of a copy holds.
+func (c *Catalog) PutAttempts(ctx context.Context, all []Attempt) error {
+	if len(all) == 0 {
+		return nil
+	}
+	return c.enter(ctx, "put attempts", func(tx *sql.Tx) error {
+		for _, a := range all {
+			if err := putAttempt(ctx, tx, a); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func putAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
+	const key = " WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND verified = '' AND deleted = ''"
+	if a.Err != nil {
+		_, err := tx.ExecContext(ctx, "UPDATE copies SET attempts = attempts + 1, error = ?4"+key,
+			a.Artifact, a.Location, a.Generation, a.Err.Error())
+		return err
+	}
+	_, err := tx.ExecContext(ctx, `UPDATE copies SET attempts = attempts + 1, error = '', progress = '', stored = ?4,
+		verified = ?4, last_fixity = ?4, next_fixity = ?5`+key,
+		a.Artifact, a.Location, a.Generation, sorted(a.At), sorted(a.Next))
+	return err
+}
+
+// Copies lists the copies of an archive, or of one of its artifacts (path), in order of path, location and generation.
+func (c *Catalog) Copies(ctx context.Context, job, path string) ([]Copy, error) {
+	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+
+		"WHERE a.job = ?1 AND ?2 IN ('', a.path) ORDER BY a.path, c.location, c.generation", job, path)
+}
+
+// Copy gives a copy.
+func (c *Catalog) Copy(ctx context.Context, k CopyKey) (Copy, error) {
+	return one(fmt.Sprintf("copy %d of artifact %d in %s", k.Generation, k.Artifact, k.Location),
+		c.read.QueryRowContext(ctx, "SELECT "+copyColumns+copiesFrom+
+			"WHERE c.artifact = ? AND c.location = ? AND c.generation = ?", k.Artifact, k.Location, k.Generation),
+		scanCopy)
+}
+
+// Behind lists copies in a location that were planned before a time and are not verified, oldest first: what a location
+// that was not reachable lacks.
+func (c *Catalog) Behind(ctx context.Context, location string, before time.Time, limit int) ([]Copy, error) {
+	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+`
+		WHERE c.location = ? AND c.planned < ? AND c.verified = '' AND c.deleted = '' AND c.replaced = 0
+			AND a.job IN (SELECT job FROM archives WHERE outcome = ?)
+		ORDER BY c.planned LIMIT ?`, location, sorted(before), Complete, page(limit))
+}
+
+// Due gives the copy in a location whose fixity check is due for the longest time; [ErrNotFound] if none is due.
+func (c *Catalog) Due(ctx context.Context, location string, now time.Time) (Copy, error) {
+	return one("due copy in "+location, c.read.QueryRowContext(ctx, "SELECT "+copyColumns+copiesFrom+`
+		WHERE c.location = ? AND c.next_fixity <= ? AND c.verified <> '' AND c.deleted = '' AND c.replaced = 0
+		ORDER BY c.next_fixity LIMIT 1`, location, sorted(now)), scanCopy)
+}
+
+// RequestCheck makes the check of each copy in a location due whose last one was before a time. A repetition with the
+// same time does not repeat what was checked since.
+func (c *Catalog) RequestCheck(ctx context.Context, location string, at time.Time) error {
+	return c.enter(ctx, "request fixity", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE copies SET next_fixity = ?2
+			WHERE location = ?1 AND next_fixity > ?2 AND last_fixity < ?2 AND verified <> '' AND deleted = ''
+				AND replaced = 0`, location, sorted(at))
+		return err
+	})
+}
+
+// Postpone moves the next check of a copy, because its location recalls it first.
+func (c *Catalog) Postpone(ctx context.Context, k CopyKey, next time.Time) error {
+	return c.enter(ctx, "postpone fixity", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE copies SET next_fixity = ?4
+			WHERE artifact = ?1 AND location = ?2 AND generation = ?3`, k.Artifact, k.Location, k.Generation, sorted(next))
+		return err
+	})
+}
+
+// Checked is the result of a fixity check.
+type Checked struct {
+	CopyKey
+	Fixity Fixity
+	Detail string
+	At     time.Time
+	Next   time.Time
+}
+
+// PutChecked enters the result of a fixity check, with an event if the result is another one than before. A result of
+// an earlier time than the last one changes nothing.
+func (c *Catalog) PutChecked(ctx context.Context, r Checked, e Event) error {
+	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
+			WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND last_fixity <= ?6 AND replaced = 0`,
+			r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next))
+		if err != nil || e.Key == "" {
+			return err
+		}
+		return putEvent(ctx, tx, e)
+	})
+}
+
+// Faults lists copies whose last check found a fault and which were not replaced.
+func (c *Catalog) Faults(ctx context.Context, limit int) ([]Copy, error) {
+	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+`
+		WHERE c.fixity IN ('corrupt', 'missing') AND c.deleted = '' AND c.replaced = 0
+		ORDER BY c.location, c.artifact LIMIT ?`, page(limit))
+}
+
+// PlanReplacement plans a copy that replaces a damaged one, in the same location under another key. A repetition gives
+// the copy that is planned.
+func (c *Catalog) PlanReplacement(ctx context.Context, k CopyKey, at time.Time) (Copy, error) {
+	next := CopyKey{Artifact: k.Artifact, Location: k.Location, Generation: k.Generation + 1}
+	err := c.enter(ctx, "plan replacement", func(tx *sql.Tx) error {
+		old, err := scanCopy(tx.QueryRowContext(ctx, "SELECT "+copyColumns+copiesFrom+
+			"WHERE c.artifact = ? AND c.location = ? AND c.generation = ?", k.Artifact, k.Location, k.Generation))
+		if err != nil {
+			return err
+		}
+		if !old.Deleted.IsZero() && old.Replaced == 0 {
+			return fmt.Errorf("%w: the copy was deleted", ErrConflict)
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO copies
+			VALUES (?, ?, ?, ?, ?, '', 0, '', ?, '', '', '', '', 'unknown', '', ?, 0, '', '', '')
+			ON CONFLICT (artifact, location, generation) DO NOTHING`,
+			next.Artifact, next.Location, next.Generation, replacementKey(old.Of.Key, next.Generation), old.Size,
+			sorted(at), sorted(old.Retain))
+		return err
+	})
+	if err != nil {
+		return Copy{}, err
+	}
+	return c.Copy(ctx, next)
+}
+
+// replacementKey is the key of a later generation.
+func replacementKey(key string, generation int) string {
+	return fmt.Sprintf("replacement-%d/%s", generation, key)
+}
+
+// Replace marks a damaged copy as replaced by the next generation, which must be verified.
+func (c *Catalog) Replace(ctx context.Context, k CopyKey, e Event) error {
+	return c.enter(ctx, "replace copy", func(tx *sql.Tx) error {
+		var verified string
+		err := tx.QueryRowContext(ctx, `SELECT n.verified FROM copies AS o JOIN copies AS n
+			ON n.artifact = o.artifact AND n.location = o.location AND n.generation = o.generation + 1
+			WHERE o.artifact = ? AND o.location = ? AND o.generation = ? AND (n.deleted = '' OR o.replaced > 0)`,
+			k.Artifact, k.Location, k.Generation).Scan(&verified)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && verified == "" {
+			return fmt.Errorf("%w: the replacement is not verified", ErrConflict)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE copies SET replaced = ?4
+			WHERE artifact = ?1 AND location = ?2 AND generation = ?3`,
+			k.Artifact, k.Location, k.Generation, k.Generation+1); err != nil {
+			return err
+		}
+		return putEvent(ctx, tx, e)
+	})
+}
+
+// Leftover lists damaged copies in a location that were replaced and whose files are not deleted.
+func (c *Catalog) Leftover(ctx context.Context, location string, limit int) ([]Copy, error) {
+	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+
+		"WHERE c.location = ? AND c.replaced > 0 AND c.deleted = '' ORDER BY c.artifact LIMIT ?", location, page(limit))
+}
+
+// PutDeleted enters that the file of a copy is deleted. The first entry holds.
+func (c *Catalog) PutDeleted(ctx context.Context, k CopyKey, by, reason string, at time.Time) error {
+	return c.enter(ctx, "put deleted", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE copies SET deleted = ?4, deleted_by = ?5, reason = ?6, progress = ''
+			WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND deleted = ''`,
+			k.Artifact, k.Location, k.Generation, sorted(at), by, reason)
+		return err
+	})
+}
+
+// LocationState sums up the copies in a location.
+type LocationState struct {
+	Location string
+	Copies   int64 // verified
+	Bytes    int64
+	Behind   int64 // planned, and not verified
+	Faults   int64
+	Oldest   time.Time // last check of the copy whose check is the longest ago; zero without copies
+	Next     time.Time // first due check
+}
+
+// LocationStates sums up the copies in each location.
+func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
+	return each(ctx, c.read, func(r row) (s LocationState, err error) {
+		err = r.Scan(&s.Location, &s.Copies, &s.Bytes, &s.Behind, &s.Faults, instant{&s.Oldest}, instant{&s.Next})
+		return s, err
+	}, `SELECT location, count(*) FILTER (WHERE verified <> ''), coalesce(sum(size) FILTER (WHERE verified <> ''), 0),
+			count(*) FILTER (WHERE verified = ''), count(*) FILTER (WHERE fixity IN ('corrupt', 'missing')),
+			coalesce(min(last_fixity) FILTER (WHERE verified <> ''), ''),
+			coalesce(min(next_fixity) FILTER (WHERE verified <> ''), '')
+		FROM copies WHERE deleted = '' AND replaced = 0 GROUP BY location ORDER BY location`)
+}
