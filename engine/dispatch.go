@@ -206,7 +206,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	var err error
 	ev, timed := lifecycle.Event(""), errors.Is(o.err, errExpired)
 	if timed {
-		ev, timed = r.work.timerEvent(r.job.Position)
+		ev, timed = r.work.timerEvent(r.job.Position, late(&r.job, now))
 	}
 	if timed {
 		c, err = move(r.work, &r.job, ev, lifecycle.Timer, now)
@@ -248,7 +248,8 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 // stand if the attempt did not succeed.
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
-	c.Set.Data, c.Set.Priority, c.Set.Tags, c.Set.Bytes, c.Set.Starts = set.Set.Data, set.Set.Priority, set.Set.Tags, set.Set.Bytes, set.Set.Starts
+	c.Set.Data, c.Set.Priority, c.Set.Tags = set.Set.Data, set.Set.Priority, set.Set.Tags
+	c.Set.Bytes, c.Set.Starts, c.Set.Deadline = set.Set.Bytes, set.Set.Starts, set.Set.Deadline
 	if set.Set.Cause != nil && (c.Set.Cause == nil || *c.Set.Cause == "") {
 		c.Set.Cause = set.Set.Cause
 	}

@@ -118,6 +118,10 @@ func (r *Run) cut(ctx context.Context, op string) error {
 func (r *Run) fill(c *job.Change) (set job.Change) {
 	set = r.take()
 	merge(c, set)
+	if c.Set.Deadline != nil && c.Set.Expires != nil {
+		expires := r.work.expires(&r.job, c.To, c.At, *c.Set.Deadline)
+		c.Set.Expires = &expires
+	}
 	r.work.announce(&r.job, c)
 	c.Require.Unheld = r.work.begins(c)
 	c.Require.Settled = r.settled && c.To.State != c.From

@@ -113,6 +113,10 @@ func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagg
 // SetBytes states how large the work is, in the commit that ends the attempt.
 func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
 
+// SetDeadline sets when the job must have ended, in the commit that ends the attempt or moves the job; zero is no
+// deadline. It counts from the state that the commit leads to.
+func (r *Run) SetDeadline(at time.Time) { r.set.Deadline = &at }
+
 // Advanced states that the work of this job has come further under this claim, with the next commit: claims whose
 // workers crashed before do not count towards poison any more. This one does, should its worker die.
 func (r *Run) Advanced() {

@@ -270,14 +270,14 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
 		return err
 	}
-	ev, ok := w.timerEvent(j.Position)
+	ev, ok := w.timerEvent(j.Position, late(j, now))
 	if !ok { // the definition has changed: nothing to do by time
 		never := time.Time{}
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &never}})
 		return err
 	}
 	why := fmt.Sprintf("more than %s in %s", now.Sub(j.Entered).Round(time.Second), j.State)
-	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
+	if late(j, now) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
 	o := w.late(j, why)
@@ -291,6 +291,9 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	return err
 }
+
+// late reports whether the deadline of the job has passed.
+func late(j *job.Job, now time.Time) bool { return !j.Deadline.IsZero() && !now.Before(j.Deadline) }
 
 // untold commits a transition that no worker reported, for the record as it was read.
 func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time, more func(*job.Change)) error {

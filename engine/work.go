@@ -47,6 +47,10 @@ type Work struct {
 	// quick and change nothing, and several goroutines call it at once.
 	Patience func(j *job.Job, s lifecycle.State) time.Duration
 
+	// Elapsed has the event that a timer takes when the time for a state is up and the deadline of the job is not, for
+	// states where that is not the event timeout.
+	Elapsed map[lifecycle.State]lifecycle.Event
+
 	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its
 	// time was up; an empty cause: it does not. j is the record before.
 	Overdue func(j *job.Job) (cause, sentence string)
@@ -199,6 +203,11 @@ func (w *Work) validate() error {
 			wrong("there is a step for %s, which is not a state to work on", s)
 		}
 	}
+	for s, e := range w.Elapsed {
+		if a, ok := w.Life.Transition(s, e); !ok || a.By&lifecycle.Timer == 0 {
+			wrong("no timer takes %s out of %s", e, s)
+		}
+	}
 	for s := range w.Gates {
 		if w.Steps[s] == nil {
 			wrong("there is a gate for %s, which has no step", s)
@@ -217,11 +226,17 @@ func (w *Work) validate() error {
 	return errors.Join(mistakes...)
 }
 
-// timerEvent gives the event by which time takes a job out of a state that it must leave.
-func (w *Work) timerEvent(p lifecycle.Position) (lifecycle.Event, bool) {
+// timerEvent returns the event by which time takes a job out of a state. overdue: the deadline of the job has passed,
+// not only the time for the state.
+func (w *Work) timerEvent(p lifecycle.Position, overdue bool) (lifecycle.Event, bool) {
 	stage, ok := w.Life.Stage(p.State)
 	if !ok || stage.Kind == lifecycle.End {
 		return "", false
+	}
+	if e := w.Elapsed[p.State]; e != "" && !overdue {
+		if _, err := w.Life.Next(p, e, lifecycle.Timer); err == nil {
+			return e, true
+		}
 	}
 	if a, ok := w.Life.Transition(p.State, timedOut); ok && a.By&lifecycle.Timer != 0 {
 		return timedOut, true
@@ -245,7 +260,7 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 			}
 		}
 	}
-	e, ok := w.timerEvent(p)
+	e, ok := w.timerEvent(p, false)
 	return e, lifecycle.Timer, ok
 }
 
@@ -271,7 +286,7 @@ func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time
 	if at.IsZero() {
 		return at
 	}
-	if _, ok := w.timerEvent(p); !ok {
+	if _, ok := w.timerEvent(p, false); !ok {
 		return time.Time{}
 	}
 	return at
