@@ -25,6 +25,7 @@ import (
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/internal/dirlock"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -316,7 +317,7 @@ func (a *App) phase(directory bool, do func(*task, context.Context) error) engin
 		if directory {
 			j := r.Job()
 			t.dir, err = a.tree.Open(j.Parent, j.ID, j.Epoch)
-			if errors.Is(err, workdir.ErrLocked) {
+			if errors.Is(err, dirlock.Err) {
 				return engine.Wait(job.Blocker{
 					Code: "directory", Sentence: "an earlier attempt still has its work directory",
 					Until:  r.Now().Add(a.pause()),

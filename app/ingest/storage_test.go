@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/internal/dirlock"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -69,7 +70,7 @@ func TestWorkDirectoryBelongsToOneAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.tree.Open("bat_1", "ing_1", 6); !errors.Is(err, workdir.ErrLocked) {
+	if _, err := w.tree.Open("bat_1", "ing_1", 6); !errors.Is(err, dirlock.Err) {
 		t.Errorf("two attempts at once: got %v", err)
 	}
 	if err := a.Close(); err != nil {

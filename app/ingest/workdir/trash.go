@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/dirlock"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -54,8 +55,8 @@ func (w *Tree) DiscardIdle(batch, id job.ID, still func() (bool, error)) (done b
 		return false, IgnoreMissing(err)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	if err := tryLock(lock); err != nil {
-		if errors.Is(err, ErrLocked) {
+	if err := dirlock.TryLock(lock); err != nil {
+		if errors.Is(err, dirlock.Err) {
 			return false, nil
 		}
 		return false, err

@@ -12,10 +12,9 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/dirlock"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
@@ -48,16 +47,13 @@ type Tree struct {
 	Before func(time.Duration) (at time.Time, known bool)
 }
 
-// ErrLocked reports that another attempt works in a directory.
-var ErrLocked = errors.New("locked by another attempt")
-
 // Dir is the work directory of a job while one attempt uses it.
 type Dir struct {
 	*os.Root
 	lock *os.File
 }
 
-// Open opens a job's work directory for the attempt of an epoch, making it if there is none. ErrLocked means that
+// Open opens a job's work directory for the attempt of an epoch, making it if there is none. dirlock.Err means that
 // another attempt is still at it; kind Stale that a later one has been.
 func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
@@ -69,11 +65,11 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{Root: root}
-	if err := d.take(id, epoch); err != nil {
+	if d.lock, err = dirlock.Lock(root, LockName, id, epoch); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	if there, err := d.At(dir); err != nil || !there { // it went to the trash between opening and locking
-		return nil, errors.Join(ErrLocked, err, d.Close())
+		return nil, errors.Join(dirlock.Err, err, d.Close())
 	}
 	for _, sub := range []string{SystemName, PackageName, ListName, PartsName} {
 		if err := root.MkdirAll(sub, 0o750); err != nil {
@@ -81,31 +77,6 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 		}
 	}
 	return d, nil
-}
-
-// take locks the directory and leaves the epoch in the lock file, so that an attempt which was asleep cannot take it
-// later.
-func (d *Dir) take(id job.ID, epoch int64) error {
-	lock, err := d.OpenFile(LockName, os.O_RDWR|os.O_CREATE, 0o640)
-	if err != nil {
-		return err
-	}
-	d.lock = lock
-	if err := tryLock(lock); err != nil {
-		return err
-	}
-	text, err := io.ReadAll(io.LimitReader(lock, 64))
-	if err != nil {
-		return err
-	}
-	last, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // damaged: as if there had been none
-	if last > epoch {
-		return job.Errorf(job.Stale, "work", id, "claim %d is over, claim %d has the work directory", epoch, last)
-	}
-	if _, err := lock.WriteAt([]byte(fmt.Sprintf("%-20d\n", epoch)), 0); err != nil {
-		return err
-	}
-	return nil
 }
 
 // At reports whether the directory still has the path at which it was opened.
