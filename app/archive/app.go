@@ -1,0 +1,96 @@
+package archive
+
+import (
+	"cmp"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// workName is the name of the working directories below the directory of the application.
+const workName = "work"
+
+// Options configure the application. Dir, Sources and Presets are required.
+type Options struct {
+	Dir     string // of the application, below the data directory
+	Sources Sources
+	Presets func(name string) (Preset, bool)
+
+	MaxJobs int           // active at once; defaults to 5; job.Unlimited
+	Tasks   int           // tasks of one job at once; defaults to 4
+	Phase   time.Duration // the longest attempt at a phase; defaults to 1 h; job.Unlimited
+	Keep    time.Duration // of the records of ended jobs; defaults to job.Unlimited
+}
+
+func (o *Options) complete() error {
+	if o.Dir == "" || o.Sources == nil || o.Presets == nil {
+		return errors.New("archive needs a directory, sources and presets")
+	}
+	o.MaxJobs, o.Tasks = cmp.Or(o.MaxJobs, 5), cmp.Or(o.Tasks, 4)
+	o.Phase = max(cmp.Or(o.Phase, time.Hour), 0)
+	o.Keep = max(o.Keep, 0)
+	return nil
+}
+
+// App is the application.
+type App struct {
+	options Options
+	engine  *engine.Engine
+}
+
+// New makes the application.
+func New(o Options) (*App, error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	return &App{options: o}, nil
+}
+
+// Bind connects the application to the engine that runs its jobs.
+func (a *App) Bind(e *engine.Engine) { a.engine = e }
+
+// workDir is the directory of the working directories.
+func (a *App) workDir() string { return filepath.Join(a.options.Dir, workName) }
+
+// Works is the work of the states.
+func (a *App) Works() []engine.Work {
+	work := engine.Work{
+		Life: JobLife, Prefix: "arc", Keep: a.options.Keep, Patience: a.patience,
+		Steps: map[lifecycle.State]engine.Step{
+			Uninitialized:     a.step((*task).initialize),
+			Queued:            a.step((*task).started),
+			PreProcessing:     a.phase((*task).prepare),
+			ActivityArchiving: a.phase((*task).extract),
+			Error:             a.step((*task).decide),
+		},
+		Policies: map[lifecycle.State]engine.Policy{Queued: {}, PreProcessing: {Timeout: a.options.Phase}},
+		Elapsed:  map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},
+	}
+	for _, s := range phases {
+		work.Policies[s] = engine.Policy{Timeout: a.options.Phase}
+		work.Elapsed[s] = ErrorEvent
+	}
+	if a.options.MaxJobs > 0 {
+		work.Limits = []job.Limit{{
+			Name: "archive.max_concurrent_jobs", Kind: Kind, Max: a.options.MaxJobs,
+			Guard: []lifecycle.State{Queued}, Occupy: active(),
+		}}
+	}
+	return []engine.Work{work}
+}
+
+// active lists the states in which a job counts towards max_concurrent_jobs.
+func active() (states []lifecycle.State) {
+	for _, stage := range JobLife.Stages() {
+		switch {
+		case stage.Kind == lifecycle.End, stage.State == Uninitialized, stage.State == Queued:
+		default:
+			states = append(states, stage.State)
+		}
+	}
+	return states
+}

@@ -1,0 +1,265 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/workdir"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Prefixes of the names of tasks.
+const (
+	activityTask = "activity/"
+	courseTask   = "course"
+)
+
+// Units of the working directory.
+const (
+	courseUnit   = "course"
+	activityUnit = "activities/"
+)
+
+// maxDrifts is how often an activity that changed while it was archived is archived again.
+const maxDrifts = 2
+
+// extracted is the data of an archiving task.
+type extracted struct {
+	Activity    source.Activity `json:"activity"`
+	Fingerprint string          `json:"fingerprint,omitempty"` // before the first fetch
+	Drifts      int             `json:"drifts,omitempty"`      // times that it changed meanwhile
+	Drift       bool            `json:"drift,omitempty"`       // it was archived although it changed
+	Items       int             `json:"items,omitempty"`
+	Warnings    []string        `json:"warnings,omitempty"`
+}
+
+// prepare is the step of PreProcessing: it reads what there is to archive and plans a task for each activity.
+func (t *task) prepare(ctx context.Context) error {
+	src, err := t.app.options.Sources.Source(t.spec.Source)
+	if err != nil {
+		return err
+	}
+	if t.data.Facts, err = src.Check(ctx); err != nil {
+		return err
+	}
+	courses, err := src.Courses(ctx, []string{t.spec.Course})
+	if err != nil {
+		return err
+	}
+	if len(courses) != 1 {
+		return job.Errorf(job.NotFound, "archive", t.Job().ID, "source %s has no course %s that may be archived",
+			t.spec.Source, t.spec.Course)
+	}
+	t.data.Course = courses[0]
+	activities, err := src.Activities(ctx, t.spec.Course)
+	if err != nil {
+		return err
+	}
+	if err := t.choose(src, activities); err != nil {
+		return err
+	}
+	t.data.Warnings = t.data.Facts.Warnings
+	units := []unit{{name: courseTask}}
+	for _, a := range t.data.Activities {
+		units = append(units, unit{activityTask + a.ID, extracted{Activity: a}})
+	}
+	return t.planTasks(ctx, units)
+}
+
+// choose selects the activities to archive.
+func (t *task) choose(src source.Source, all []source.Activity) error {
+	t.data.Activities, t.data.Skipped = nil, nil
+	missing := map[string]bool{}
+	for _, id := range t.spec.Activities {
+		missing[id] = true
+	}
+	for _, a := range all {
+		asked := missing[a.ID]
+		if len(t.spec.Activities) > 0 && !asked {
+			continue
+		}
+		delete(missing, a.ID)
+		reason := src.Archivable(a)
+		switch {
+		case reason == "":
+			t.data.Activities = append(t.data.Activities, a)
+		case asked && !*t.data.Settings.ActivityOptional:
+			return job.Errorf(job.Refused, "archive", t.Job().ID, "activity %s (%s) cannot be archived: %s", a.ID, a.Name,
+				reason)
+		default:
+			t.data.Skipped = append(t.data.Skipped, Skipped{a, reason})
+		}
+	}
+	if len(missing) > 0 {
+		return job.Errorf(job.NotFound, "archive", t.Job().ID, "course %s has no activity %s", t.spec.Course,
+			slices.Sorted(maps.Keys(missing))[0])
+	}
+	if len(t.data.Activities) == 0 {
+		return job.Errorf(job.Refused, "archive", t.Job().ID, "course %s has no activity that can be archived",
+			t.spec.Course)
+	}
+	return nil
+}
+
+// extract is the step of ActivityArchiving: it runs the archiving tasks.
+func (t *task) extract(ctx context.Context) error {
+	src, err := t.app.options.Sources.Source(t.spec.Source)
+	if err != nil {
+		return err
+	}
+	names := []string{courseTask}
+	for _, a := range t.data.Activities {
+		names = append(names, activityTask+a.ID)
+	}
+	err = t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
+		if p.record.Name == courseTask {
+			return t.describe(ctx, src)
+		}
+		return t.archive(ctx, src, p)
+	})
+	if err != nil {
+		return err
+	}
+	return t.passed()
+}
+
+// describe fetches what is known of the course.
+func (t *task) describe(ctx context.Context, src source.Source) (err error) {
+	u, err := t.dir.Unit(courseUnit)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.Close()) }()
+	if err := u.Check(ctx); err != nil {
+		return err
+	}
+	if u.Done(courseTask) {
+		return nil
+	}
+	people, err := src.Describe(ctx, t.spec.Course, t.data.Settings.Content, u.Item(courseTask, nil))
+	if err != nil {
+		return err
+	}
+	if err := u.SetPeople(people); err != nil {
+		return err
+	}
+	return u.Finish(courseTask)
+}
+
+// errChanged reports that an activity changed while it was archived.
+type errChanged struct{ name string }
+
+func (e errChanged) Error() string   { return fmt.Sprintf("%s changed while it was archived", e.name) }
+func (e errChanged) Cause() string   { return "changed" }
+func (e errChanged) Temporary() bool { return true }
+
+// archive fetches an activity. A repetition fetches only the items that are not complete, unless the activity changed.
+func (t *task) archive(ctx context.Context, src source.Source, p *part) (err error) {
+	var d extracted
+	if err := decode(p.record.Data, &d); err != nil {
+		return err
+	}
+	a := d.Activity
+	u, err := t.dir.Unit(unitOf(a))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, u.Close()) }()
+	before, err := src.Fingerprint(ctx, a)
+	if err != nil {
+		return err
+	}
+	if d.Fingerprint != before {
+		if err := u.Reset(); err != nil {
+			return err
+		}
+		d.Fingerprint = before
+		p.keep(ctx, d)
+	} else if err := u.Check(ctx); err != nil {
+		return err
+	}
+	if err := t.fetch(ctx, src, p, u, &d); err != nil {
+		return err
+	}
+	after, err := src.Fingerprint(ctx, a)
+	if err != nil {
+		return err
+	}
+	if after != before {
+		if d.Drifts++; d.Drifts <= maxDrifts {
+			p.keep(ctx, d)
+			return errChanged{a.Name}
+		}
+		d.Drift = true
+		d.Warnings = append(d.Warnings, errChanged{a.Name}.Error())
+	}
+	p.keep(ctx, d)
+	return nil
+}
+
+// fetch fetches the items of an activity that are not complete.
+func (t *task) fetch(ctx context.Context, src source.Source, p *part, u *workdir.Unit, d *extracted) error {
+	settings := t.data.Settings.Content
+	plan, err := src.Plan(ctx, d.Activity, settings)
+	if err != nil {
+		return err
+	}
+	planned := map[string]bool{}
+	for _, item := range plan.Items {
+		planned[item.Key] = true
+	}
+	if len(planned) != len(plan.Items) {
+		return fmt.Errorf("the source plans two items of activity %s under one key", d.Activity.ID)
+	}
+	if err := u.Prune(func(item string) bool { return planned[item] }); err != nil {
+		return err
+	}
+	if err := u.SetPeople(plan.People); err != nil {
+		return err
+	}
+	d.Items, d.Warnings = len(plan.Items), plan.Warnings
+	total := int64(len(plan.Items))
+	for i, item := range plan.Items {
+		if !u.Done(item.Key) {
+			if err := src.Fetch(ctx, d.Activity, item, settings, u.Item(item.Key, nil)); err != nil {
+				return err
+			}
+			if err := u.Finish(item.Key); err != nil {
+				return err
+			}
+		}
+		p.progress(ctx, int64(i)+1, total)
+	}
+	return nil
+}
+
+// unitOf names the unit of an activity.
+func unitOf(a source.Activity) string { return activityUnit + source.SafeName(a.Module+"-"+a.ID) }
+
+// started sets the deadline when a job begins: the time in the queue does not count.
+func (t *task) started(context.Context) error {
+	t.data.Started = t.Now().UTC().Truncate(time.Microsecond)
+	if d := t.data.Settings.deadline(); d > 0 {
+		t.SetDeadline(t.Now().Add(d))
+	}
+	return t.SetData(t.data)
+}
+
+// initialize is the step of Uninitialized: it fixes the settings.
+func (t *task) initialize(context.Context) error {
+	s, err := t.app.settings(&t.spec)
+	if err != nil {
+		return err
+	}
+	t.data.Settings = s
+	return t.SetData(t.data)
+}
+
+// sortedKeys lists the keys of a map in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+

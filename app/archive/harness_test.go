@@ -1,0 +1,214 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// fake is a source in memory: one course, whose activities have items of one file each.
+type fake struct {
+	mu       sync.Mutex
+	files    map[string]map[string]string // activity, item: content
+	failures map[string]error             // by item: what the next fetch returns
+	fetched  map[string]int               // by activity/item
+	onFetch  func(activity, item string)  // may be nil
+}
+
+func newFake(activities, items int) *fake {
+	f := &fake{files: map[string]map[string]string{}, failures: map[string]error{}, fetched: map[string]int{}}
+	for a := range activities {
+		id := fmt.Sprint(a + 1)
+		f.files[id] = map[string]string{}
+		for i := range items {
+			f.files[id][fmt.Sprintf("item-%d", i)] = strings.Repeat(fmt.Sprintf("%d/%d ", a, i), 100)
+		}
+	}
+	return f
+}
+
+func (f *fake) Check(context.Context) (source.Facts, error) {
+	return source.Facts{Kind: "fake", Name: "fake"}, nil
+}
+
+func (f *fake) Courses(context.Context, []string) ([]source.Course, error) {
+	return []source.Course{{ID: "5", Name: "Algebra", ShortName: "ALG"}}, nil
+}
+
+func (f *fake) Activities(context.Context, string) (all []source.Activity, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, id := range slices.Sorted(maps.Keys(f.files)) {
+		all = append(all, source.Activity{Course: "5", ID: id, Module: "quiz", Name: "Quiz " + id})
+	}
+	return append(all, source.Activity{Course: "5", ID: "99", Module: "label", Name: "Label"}), nil
+}
+
+func (f *fake) Describe(
+	ctx context.Context, _ string, _ source.Settings, out source.Out,
+) ([]source.Person, error) {
+	err := out.Put(ctx, "course.json", source.Origin{}, func(w io.Writer) error {
+		_, err := io.WriteString(w, `{"id": 5}`)
+		return err
+	})
+	return []source.Person{{ID: "19", Name: "Ann"}}, err
+}
+
+func (f *fake) Archivable(a source.Activity) string {
+	if a.Module == "quiz" {
+		return ""
+	}
+	return "labels have no content"
+}
+
+func (f *fake) Fingerprint(_ context.Context, a source.Activity) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return hash(f.files[a.ID]), nil
+}
+
+func (f *fake) Plan(_ context.Context, a source.Activity, _ source.Settings) (*source.Plan, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := &source.Plan{People: []source.Person{{ID: "19", Name: "Ann"}}}
+	for _, key := range slices.Sorted(maps.Keys(f.files[a.ID])) {
+		p.Items = append(p.Items, source.Item{Key: key, Person: "19"})
+	}
+	return p, nil
+}
+
+func (f *fake) Fetch(
+	ctx context.Context, a source.Activity, item source.Item, _ source.Settings, out source.Out,
+) error {
+	if f.onFetch != nil {
+		f.onFetch(a.ID, item.Key)
+	}
+	f.mu.Lock()
+	key := a.ID + "/" + item.Key
+	err, text := f.failures[key], f.files[a.ID][item.Key]
+	f.fetched[key]++
+	f.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return out.Put(ctx, item.Key+".txt", source.Origin{Person: item.Person}, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+func (f *fake) Names() []string { return []string{"campus"} }
+
+func (f *fake) Source(name string) (source.Source, error) {
+	if name != "campus" {
+		return nil, job.Errorf(job.Invalid, "archive", "", "there is no source %q", name)
+	}
+	return f, nil
+}
+
+// harness is the application on an engine on a store in memory, inside a synctest bubble.
+type harness struct {
+	*App
+	t     *testing.T
+	store job.Store
+	stop  func()
+}
+
+func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Options)) *harness {
+	t.Helper()
+	o := Options{Dir: dir, Sources: src, Presets: func(name string) (Preset, bool) { return Preset{}, name == "default" }}
+	if change != nil {
+		change(&o)
+	}
+	a, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := a.Works()
+	for _, stage := range JobLife.Stages() { // TODO
+		if works[0].Steps[stage.State] == nil && stage.Kind == lifecycle.Work {
+			works[0].Steps[stage.State] = func(_ context.Context, r *engine.Run) error {
+				if stage.State == Cleanup {
+					return engine.Go(map[lifecycle.Outcome]lifecycle.Event{
+						lifecycle.OK: Finish, lifecycle.Failed: Fail, lifecycle.TimedOut: TimeoutEvent,
+						lifecycle.Cancelled: Abort,
+					}[r.Job().Outcome])
+				}
+				return nil
+			}
+		}
+	}
+	e, err := engine.New(store, works, engine.Options{Rand: rand.New(rand.NewPCG(1, 2))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Bind(e)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	synctest.Wait()
+	return &harness{App: a, t: t, store: store, stop: func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}}
+}
+
+func (h *harness) submit(r Request) job.Job {
+	h.t.Helper()
+	r.Source, r.Course = "campus", "5"
+	j, err := h.Submit(h.t.Context(), r, Ordered{Owner: "ann"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return j
+}
+
+func (h *harness) end(id job.ID) job.Job {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), 24*time.Hour)
+	defer cancel()
+	j, err := h.engine.Await(ctx, id, func(j *job.Job) bool { return j.Ended })
+	if err != nil {
+		h.t.Fatalf("%v (it is %s: %s)", err, j.State, j.Message)
+	}
+	return j
+}
+
+// events lists the events of a job without those that change no state.
+func (h *harness) events(id job.ID) string {
+	h.t.Helper()
+	history, err := h.store.History(h.t.Context(), id, 0, 0)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var all []string
+	for _, e := range history {
+		all = append(all, string(e.Event))
+	}
+	return strings.Join(all, " ")
+}
+
+// bubble runs a test on a new store in a bubble.
+func bubble(t *testing.T, src *fake, change func(*Options), test func(*harness)) {
+	synctest.Test(t, func(t *testing.T) {
+		h := start(t, mem.New(), t.TempDir(), src, change)
+		defer h.stop()
+		test(h)
+	})
+}

@@ -1,0 +1,115 @@
+package archive
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/job"
+)
+
+const walk = "create enqueue begin next next next next next next finish"
+
+func TestWalk(t *testing.T) {
+	bubble(t, newFake(3, 4), nil, func(h *harness) {
+		j := h.end(h.submit(Request{}).ID)
+		if got := h.events(j.ID); got != walk || j.State != Completed {
+			t.Errorf("got %s: %s", j.State, got)
+		}
+		tasks, err := h.store.Tasks(t.Context(), j.ID)
+		if err != nil || len(tasks) != 4 {
+			t.Fatalf("got %d tasks, %v", len(tasks), err)
+		}
+		for _, one := range tasks {
+			if one.State != Finished || one.Attempts != 1 {
+				t.Errorf("got %+v", one)
+			}
+		}
+	})
+}
+
+var errBusy = &source.Error{Op: "fetch", Err: errors.New("the server is busy"), Transient: true}
+
+// TestRecoverable: a phase that fails k times goes through RecoverableError with its attempts counted and its pause
+// kept; over the limit, and with an error that another attempt would not help, the job ends in Failure.
+func TestRecoverable(t *testing.T) {
+	const once = " error recover retry"
+	for _, c := range []struct {
+		name  string
+		fails int
+		err   error
+		want  string
+		after time.Duration
+	}{
+		{"control: never", 0, errBusy, walk, 0},
+		{"twice", 2, errBusy, "create enqueue begin next" + once + once + " next next next next next finish", 90 * time.Second},
+		{"always", 99, errBusy, "create enqueue begin next" + once + once + once + once + " error fail next fail",
+			450 * time.Second},
+		{"permanent", 99, &source.Error{Op: "fetch", Err: errors.New("no right")},
+			"create enqueue begin next error fail next fail", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := newFake(2, 3)
+			left := c.fails
+			src.onFetch = func(a, item string) {
+				if a != "2" || item != "item-1" {
+					return
+				}
+				src.mu.Lock()
+				defer src.mu.Unlock()
+				if left--; left < 0 {
+					delete(src.failures, "2/item-1")
+				}
+			}
+			if left > 0 {
+				src.failures["2/item-1"] = c.err
+			}
+			bubble(t, src, nil, func(h *harness) {
+				began := time.Now()
+				j := h.end(h.submit(Request{}).ID)
+				took := time.Since(began)
+				if got := h.events(j.ID); got != c.want {
+					t.Errorf("got  %s\nwant %s", got, c.want)
+				}
+				if took < c.after || took > c.after+c.after/4+10*time.Second {
+					t.Errorf("it took %s, want %s and at most a fifth more", took, c.after)
+				}
+				var d data
+				if err := decode(j.Data, &d); err != nil {
+					t.Fatal(err)
+				}
+				if want := min(c.fails, 5); c.err == errBusy && len(d.Errors) != want {
+					t.Errorf("got %d errors: %+v", len(d.Errors), d.Errors)
+				}
+				for key, n := range src.fetched {
+					if key != "2/item-1" && n != 1 && key != "2/item-2" {
+						t.Errorf("%s was fetched %d times", key, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestDeadlineIsTimeout (defect B1): a job whose deadline passes ends in Timeout and stays there. The time in the queue
+// does not count, and 0 is refused (defect B2).
+func TestDeadlineIsTimeout(t *testing.T) {
+	src := newFake(1, 1)
+	src.failures["1/item-0"] = errBusy
+	bubble(t, src, nil, func(h *harness) {
+		j := h.end(h.submit(Request{Settings: Settings{Deadline: "1m"}}).ID)
+		if got := h.events(j.ID); got != "create enqueue begin next error recover retry error recover timeout next timeout" {
+			t.Errorf("got %s", got)
+		}
+		time.Sleep(24 * time.Hour)
+		after, err := h.store.Get(t.Context(), j.ID)
+		if err != nil || after.State != Timeout || after.Outcome != "timed-out" {
+			t.Errorf("got %s, %v", after.State, err)
+		}
+		_, err = h.Submit(t.Context(), Request{Source: "campus", Course: "5", Settings: Settings{Deadline: "0s"}}, Ordered{})
+		if job.KindOf(err) != job.Invalid {
+			t.Errorf("a deadline of 0: got %v", err)
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package archive
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Kind is the kind of archive jobs.
+const Kind job.Kind = "archive.job"
+
+// Triggers of jobs.
+const (
+	TriggerManual   = "manual"
+	TriggerSchedule = "schedule"
+	TriggerEvent    = "event"
+)
+
+// Request asks for an archive of activities of one course. It is the spec of the job.
+type Request struct {
+	Source     string   `json:"source"` // name in the configuration
+	Course     string   `json:"course"`
+	Activities []string `json:"activities,omitempty"` // ids; empty: all that can be archived
+	Preset     string   `json:"preset,omitempty"`     // defaults to default
+	Settings   Settings `json:"settings,omitzero"`
+	Trigger    string   `json:"trigger,omitempty"` // defaults to manual
+	Note       string   `json:"note,omitempty"`    // why
+}
+
+// Ordered is who requests, and how.
+type Ordered struct {
+	Owner, Actor string
+	Key          string // idempotency key; empty: none
+	By           lifecycle.Actor
+	Priority     *int
+	Group        string
+}
+
+// Most of what a request may contain.
+const (
+	maxActivities = 10_000
+	maxName       = 255
+)
+
+// Submit creates a job. A second request with the same key gives the job of the first one. Errors: Invalid, Refused
+// where a preset locks a setting, Conflict where the key has another request, Unavailable before the engine runs.
+func (a *App) Submit(ctx context.Context, r Request, o Ordered) (job.Job, error) {
+	r.Preset, r.Trigger = cmp.Or(r.Preset, "default"), cmp.Or(r.Trigger, TriggerManual)
+	if err := a.check(&r); err != nil {
+		return job.Job{}, err
+	}
+	if _, err := a.settings(&r); err != nil {
+		return job.Job{}, err
+	}
+	if a.engine == nil {
+		return job.Job{}, job.Errorf(job.Unavailable, "archive", "", "the engine does not run yet")
+	}
+	j, err := a.engine.Submit(ctx, engine.Order{
+		Kind: Kind, Owner: o.Owner, Actor: o.Actor, Key: o.Key, By: o.By, Priority: o.Priority, Group: o.Group,
+		Spec: r, Note: r.Note, Tags: []string{"source=" + r.Source, "course=" + r.Course},
+	})
+	if err != nil {
+		return j, err
+	}
+	return j, sameRequest(&j, &r)
+}
+
+// sameRequest refuses a key that another request has.
+func sameRequest(j *job.Job, r *Request) error {
+	var was Request
+	if err := decode(j.Spec, &was); err != nil {
+		return err
+	}
+	was.Note = r.Note
+	if hash(was) != hash(*r) {
+		return job.Errorf(job.Conflict, "archive", j.ID, "the key was used for another request")
+	}
+	return nil
+}
+
+// hash identifies a value by its JSON.
+func hash(v any) string {
+	sum := sha256.Sum256(encode(v))
+	return hex.EncodeToString(sum[:])
+}
+
+// check reports what is wrong with a request itself.
+func (a *App) check(r *Request) error {
+	bad := func(format string, args ...any) error { return job.Errorf(job.Invalid, "archive", "", format, args...) }
+	switch {
+	case r.Source == "":
+		return bad("name a source (known: %s)", strings.Join(a.options.Sources.Names(), ", "))
+	case r.Course == "" || len(r.Course) > maxName:
+		return bad("name a course by its id")
+	case len(r.Activities) > maxActivities:
+		return bad("%d activities are too many: at most %d", len(r.Activities), maxActivities)
+	case !slices.Contains([]string{TriggerManual, TriggerSchedule, TriggerEvent}, r.Trigger):
+		return bad("trigger is %q: want manual, schedule or event", r.Trigger)
+	}
+	for _, id := range r.Activities {
+		if id == "" || len(id) > maxName {
+			return bad("%q is not the id of an activity", id)
+		}
+	}
+	if _, err := a.options.Sources.Source(r.Source); err != nil {
+		return err
+	}
+	return nil
+}
+
+// settings gives the settings that a request leads to.
+func (a *App) settings(r *Request) (Settings, error) {
+	p, ok := a.options.Presets(r.Preset)
+	if !ok {
+		return Settings{}, job.Errorf(job.Invalid, "archive", "", "there is no preset %q", r.Preset)
+	}
+	return p.Apply(r.Settings)
+}
+
+// Sources are the sources of a configuration.
+type Sources interface {
+	Names() []string
+	// Source gives a source by its name. An unknown name is of kind Invalid.
+	Source(name string) (source.Source, error)
+}
+
+// data is what steps have found out: the data of the job.
+type data struct {
+	Settings   Settings          `json:"settings"` // with presets applied
+	Facts      source.Facts      `json:"source,omitzero"`
+	Course     source.Course     `json:"course,omitzero"`
+	Activities []source.Activity `json:"activities,omitempty"`
+	Skipped    []Skipped         `json:"skipped,omitempty"`
+	Warnings   []string          `json:"warnings,omitempty"`
+	Started    time.Time         `json:"started,omitzero"` // first PreProcessing
+
+	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
+	Errors   []FailedAttempt                `json:"errors,omitempty"`   // the newest last; at most maxErrors
+}
+
+// Skipped is an activity that is not archived.
+type Skipped struct {
+	source.Activity
+	Reason string `json:"reason"`
+}

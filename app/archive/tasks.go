@@ -1,0 +1,250 @@
+package archive
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// TaskKind is the kind of archiving, backup and storage tasks.
+const TaskKind job.Kind = "archive.task"
+
+// saveEvery is the least time between two commits of the progress of tasks.
+const saveEvery = 2 * time.Second
+
+// unit is a task that a phase runs.
+type unit struct {
+	name string // of the task
+	data any    // for the record; may be nil
+}
+
+// part is a task while it runs. Its methods may be called from its goroutine only.
+type part struct {
+	record  job.Task
+	changes chan<- job.Task
+	now     func() time.Time
+}
+
+// attempt is the number of the attempt, 1 for the first.
+func (p *part) attempt() int { return p.record.Attempts }
+
+// keep records the data of the task with the next commit.
+func (p *part) keep(ctx context.Context, data any) {
+	p.record.Data = encode(data)
+	p.send(ctx)
+}
+
+// progress records how far the task has come.
+func (p *part) progress(ctx context.Context, done, total int64) {
+	p.record.Done, p.record.Total = done, total
+	p.send(ctx)
+}
+
+func (p *part) send(ctx context.Context) {
+	select {
+	case p.changes <- p.record:
+	case <-ctx.Done():
+	}
+}
+
+// planTasks records the tasks of the units that the job does not have yet.
+func (t *task) planTasks(ctx context.Context, units []unit) error {
+	have, err := t.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range units {
+		if _, ok := have[u.name]; ok {
+			continue
+		}
+		one := job.Task{Name: u.name, Kind: TaskKind, State: Created}
+		if u.data != nil {
+			one.Data = encode(u.data)
+		}
+		t.PutTask(one)
+	}
+	return nil
+}
+
+// tasks gives the recorded tasks by their names.
+func (t *task) tasks(ctx context.Context) (map[string]job.Task, error) {
+	all, err := t.Tasks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	byName := make(map[string]job.Task, len(all))
+	for _, one := range all {
+		byName[one.Name] = one
+	}
+	return byName, nil
+}
+
+// runTasks runs the named tasks that are not Finished, some at once, and records what becomes of each. One that fails
+// does not end the others. It gives nil only if all are Finished; else the error of a task that another attempt would
+// not help, if there is one.
+func (t *task) runTasks(ctx context.Context, names []string, most int, do func(context.Context, *part) error) error {
+	have, err := t.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	var open []job.Task
+	for _, name := range names {
+		one, ok := have[name]
+		switch {
+		case !ok:
+			return fmt.Errorf("the task %s is not planned", name)
+		case one.State == Cancelled:
+			return fmt.Errorf("the task %s is cancelled", name)
+		case one.State != Finished:
+			open = append(open, one)
+		}
+	}
+	ended, err := t.perform(ctx, open, most, do)
+	if err != nil {
+		return err
+	}
+	t.Progress(int64(len(names)), int64(len(names)), "tasks")
+	return worst(ended)
+}
+
+// perform runs tasks and commits what they record. The error is that of a commit; those of tasks are in the result.
+func (t *task) perform(
+	ctx context.Context, open []job.Task, most int, do func(context.Context, *part) error,
+) ([]error, error) {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var (
+		changes = make(chan job.Task)
+		wait    sync.WaitGroup
+		mu      sync.Mutex // guards errs
+		errs    []error
+	)
+	slots := make(chan struct{}, max(most, 1))
+	for _, one := range open {
+		wait.Go(func() {
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+			case <-inner.Done():
+				return
+			}
+			if err := t.one(inner, one, changes, do); err != nil {
+				mu.Lock()
+				errs = append(errs, err)
+				mu.Unlock()
+			}
+		})
+	}
+	go func() { wait.Wait(); close(changes) }()
+	err := t.record(inner, changes, stop)
+	for range changes { // tasks that notice the end late
+	}
+	if err == nil {
+		err = context.Cause(inner)
+	}
+	return errs, err
+}
+
+// one runs a task.
+func (t *task) one(
+	ctx context.Context, record job.Task, changes chan<- job.Task, do func(context.Context, *part) error,
+) (err error) {
+	p := &part{record: record, changes: changes, now: t.Now}
+	if p.record.State == Failed || p.record.State == TimedOut {
+		p.record.State = next(p.record.State, Retry, lifecycle.Engine)
+	}
+	if p.record.State == Created || p.record.State == Awaiting {
+		p.record.State = next(p.record.State, Start, lifecycle.Worker)
+	}
+	p.record.Attempts, p.record.Message = p.record.Attempts+1, ""
+	p.send(ctx)
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: panic: %v", record.Name, r)
+		}
+		if ctx.Err() != nil { // it stays Running: the next attempt goes on with it
+			return
+		}
+		event := Finish
+		var w waiting
+		switch {
+		case errors.As(err, &w):
+			event = Wait
+		case err != nil:
+			event, p.record.Message = Fail, err.Error()
+		}
+		p.record.State = next(p.record.State, event, lifecycle.Worker)
+		p.send(ctx)
+	}()
+	if err := do(ctx, p); err != nil {
+		return fmt.Errorf("%s: %w", record.Name, err)
+	}
+	return nil
+}
+
+// next follows a transition of [TaskLife].
+func next(s lifecycle.State, e lifecycle.Event, by lifecycle.Actor) lifecycle.State {
+	to, err := TaskLife.Next(lifecycle.Position{State: s}, e, by)
+	if err != nil {
+		panic(err) // this package takes no other transitions
+	}
+	return to.State
+}
+
+// record commits the changes of tasks: those of state at once, progress now and then.
+func (t *task) record(ctx context.Context, changes <-chan job.Task, stop context.CancelCauseFunc) error {
+	pending := map[string]job.Task{}
+	states := map[string]lifecycle.State{}
+	var saved time.Time
+	flush := func() error {
+		for _, name := range sortedKeys(pending) {
+			t.PutTask(pending[name])
+		}
+		clear(pending)
+		saved = t.Now()
+		return t.Save(ctx)
+	}
+	for c := range changes {
+		c.Data = json.RawMessage(slices.Clone(c.Data))
+		pending[c.Name] = c
+		if states[c.Name] == c.State && t.Now().Sub(saved) < saveEvery {
+			continue
+		}
+		states[c.Name] = c.State
+		if err := flush(); err != nil {
+			stop(err)
+			return err
+		}
+	}
+	if len(pending) == 0 || ctx.Err() != nil {
+		return nil
+	}
+	return flush()
+}
+
+// worst gives the error to report: of a task that another attempt would not help, else of one that failed, else of one
+// that waits.
+func worst(errs []error) error {
+	rank := func(err error) int {
+		var w waiting
+		switch {
+		case errors.As(err, &w):
+			return 2
+		case cause.Temporary(err):
+			return 1
+		}
+		return 0
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return slices.MinFunc(errs, func(a, b error) int { return rank(a) - rank(b) })
+}
