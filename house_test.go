@@ -116,6 +116,7 @@ var rules = []rule{
 	{"app/flowfile", "job lifecycle engine api flow format edge app/flowfile",
 		"flows as files: a language over flow; " + apartWhy},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
+	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
 	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
