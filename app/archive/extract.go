@@ -262,4 +262,3 @@ func (t *task) initialize(context.Context) error {
 
 // sortedKeys lists the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-

@@ -130,7 +130,8 @@ type harness struct {
 
 func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Options)) *harness {
 	t.Helper()
-	o := Options{Dir: dir, Sources: src, Presets: func(name string) (Preset, bool) { return Preset{}, name == "default" }}
+	presets := func(name string) (Preset, bool) { return Preset{}, name == "default" }
+	o := Options{Dir: dir, Sources: src, Presets: presets}
 	if change != nil {
 		change(&o)
 	}

@@ -144,7 +144,9 @@ func (t *task) decide(context.Context) error {
 	n := t.data.Failures[phase] + 1
 	f, ok := t.data.last(phase, n)
 	if !ok { // the time for the phase was up, or its workers crashed
-		f = FailedAttempt{Phase: phase, Attempt: n, Class: Recoverable, Cause: j.Cause, Message: j.Message, At: t.Now().UTC()}
+		f = FailedAttempt{
+			Phase: phase, Attempt: n, Class: Recoverable, Cause: j.Cause, Message: j.Message, At: t.Now().UTC(),
+		}
 		if j.Cause == cause.Poison {
 			f.Class = Permanent
 		}
@@ -170,8 +172,8 @@ func (t *task) decide(context.Context) error {
 	return engine.Go(Fail)
 }
 
-// pause gives the pause before attempt n+1 of a phase: 30 s, doubled with each attempt, at most 30 minutes, plus up to a
-// fifth that follows from the job and the attempt.
+// pause gives the pause before attempt n+1 of a phase: 30 s, doubled with each attempt, at most 30 minutes, plus up to
+// a fifth that follows from the job and the attempt.
 func pause(id job.ID, n int) time.Duration {
 	d := 30 * time.Second
 	for i := 1; i < n && d < 30*time.Minute; i++ {

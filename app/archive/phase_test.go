@@ -43,7 +43,8 @@ func TestRecoverable(t *testing.T) {
 		after time.Duration
 	}{
 		{"control: never", 0, errBusy, walk, 0},
-		{"twice", 2, errBusy, "create enqueue begin next" + once + once + " next next next next next finish", 90 * time.Second},
+		{"twice", 2, errBusy, "create enqueue begin next" + once + once + " next next next next next finish",
+			90 * time.Second},
 		{"always", 99, errBusy, "create enqueue begin next" + once + once + once + once + " error fail next fail",
 			450 * time.Second},
 		{"permanent", 99, &source.Error{Op: "fetch", Err: errors.New("no right")},
@@ -107,7 +108,8 @@ func TestDeadlineIsTimeout(t *testing.T) {
 		if err != nil || after.State != Timeout || after.Outcome != "timed-out" {
 			t.Errorf("got %s, %v", after.State, err)
 		}
-		_, err = h.Submit(t.Context(), Request{Source: "campus", Course: "5", Settings: Settings{Deadline: "0s"}}, Ordered{})
+		zero := Request{Source: "campus", Course: "5", Settings: Settings{Deadline: "0s"}}
+		_, err = h.Submit(t.Context(), zero, Ordered{})
 		if job.KindOf(err) != job.Invalid {
 			t.Errorf("a deadline of 0: got %v", err)
 		}

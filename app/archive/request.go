@@ -144,7 +144,7 @@ type data struct {
 	Started    time.Time         `json:"started,omitzero"` // first PreProcessing
 
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
-	Errors   []FailedAttempt                `json:"errors,omitempty"`   // the newest last; at most maxErrors
+	Errors   []FailedAttempt         `json:"errors,omitempty"`   // the newest last; at most maxErrors
 }
 
 // Skipped is an activity that is not archived.

@@ -69,8 +69,8 @@ func Builtin() Preset {
 	}}
 }
 
-// Apply gives the settings of a job: those of the request, completed by the preset and by [Builtin]. A request that sets
-// a locked field to another value is of kind Refused.
+// Apply gives the settings of a job: those of the request, completed by the preset and by [Builtin]. A request that
+// sets a locked field to another value is of kind Refused.
 func (p Preset) Apply(request Settings) (Settings, error) {
 	asked, preset := flat(reflect.ValueOf(&request).Elem()), flat(reflect.ValueOf(&p.Settings).Elem())
 	builtin := Builtin().Settings

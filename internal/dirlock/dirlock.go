@@ -15,9 +15,9 @@ import (
 // Err reports that another attempt works in a directory.
 var Err = errors.New("locked by another attempt")
 
-// Lock locks the directory for the attempt of an epoch and leaves the epoch in the file name, so that an earlier attempt
-// which was suspended cannot lock it later. Closing the file unlocks. Err means that another attempt works there, kind
-// Stale that a later one has.
+// Lock locks the directory for the attempt of an epoch and leaves the epoch in the file name, so that an earlier
+// attempt which was suspended cannot lock it later. Closing the file unlocks. Err means that another attempt works
+// there, kind Stale that a later one has.
 func Lock(root *os.Root, name string, id job.ID, epoch int64) (*os.File, error) {
 	lock, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {
