@@ -89,8 +89,8 @@ func (t *task) choose(src source.Source, all []source.Activity) error {
 		case reason == "":
 			t.data.Activities = append(t.data.Activities, a)
 		case asked && !*t.data.Settings.ActivityOptional:
-			return job.Errorf(job.Refused, "archive", t.Job().ID, "activity %s (%s) cannot be archived: %s", a.ID, a.Name,
-				reason)
+			return job.Errorf(job.Refused, "archive", t.Job().ID, "activity %s (%s) cannot be archived: %s",
+				a.ID, a.Name, reason)
 		default:
 			t.data.Skipped = append(t.data.Skipped, Skipped{a, reason})
 		}
