@@ -100,7 +100,8 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"files/A.TXT": "upper case", "files/a-2.txt": "alpha", "files/a_b.txt": "colon",
 		"files/a_b-2.txt": "underscore", "files/no_utf8": "bytes", "files/hidden": "with a dot",
-		"files/ü/100 _.txt": "percent", "files/ü/same": "composed", "files/sub/x": "in a directory", "files/empty": "",
+		"files/ü/100 _.txt": "percent", "files/ü/same": "composed", "files/sub/x": "in a directory",
+		"files/empty": "",
 	} {
 		if got := out.Body(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)

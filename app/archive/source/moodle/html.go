@@ -41,7 +41,8 @@ table { border-collapse: collapse; margin: 1rem 0 } th, td { border: 1px solid #
 padding: .25rem .5rem; text-align: left }
 article { border: 1px solid #888; padding: 0 1rem; margin: 1rem 0; overflow-wrap: anywhere } img { max-width: 100% }
 .accesshide, .sr-only { font-weight: bold; font-size: 1rem }
-.info { background: #eee; padding: .25rem .5rem; margin: 1rem 0 } .info > * { display: inline-block; margin: 0 1rem 0 0 }
+.info { background: #eee; padding: .25rem .5rem; margin: 1rem 0 } .info > *
+{ display: inline-block; margin: 0 1rem 0 0 }
 .outcome { background: #f4f4e8; padding: .25rem .5rem; margin: 1rem 0 } fieldset { border: 0; padding: 0 }
 </style>
 </head>

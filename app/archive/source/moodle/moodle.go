@@ -28,7 +28,9 @@ type Options struct {
 	URL        string // of the Moodle, such as https://moodle.example.org
 	Token      string // of the web service
 	Categories []int  // whose courses may be archived, with those below; none: all
+	Login      Login  // starts backups; empty: none are started
 	HTTP       *http.Client
+	Now        func() time.Time // defaults to time.Now
 }
 
 // Source is a Moodle.
@@ -38,6 +40,10 @@ type Source struct {
 
 	mu    sync.Mutex
 	facts *info // of the Moodle, read once
+
+	now     func() time.Time
+	browser sync.Mutex // guards session
+	session *session   // nil: not used yet
 }
 
 // New makes a source. It makes no request.
@@ -56,7 +62,11 @@ func New(o Options) (*Source, error) {
 		h = *o.HTTP
 	}
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Source{o: o, c: &client{base: u, token: o.Token, http: &h}}, nil
+	s := &Source{o: o, c: &client{base: u, token: o.Token, http: &h}, now: time.Now}
+	if o.Now != nil {
+		s.now = o.Now
+	}
+	return s, nil
 }
 
 // info is what the Moodle states of itself.

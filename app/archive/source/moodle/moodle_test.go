@@ -107,8 +107,8 @@ func TestCourse(t *testing.T) {
 		replay.Assign: {"assignment.json", "submissions.csv",
 			"submissions/user19/attempt-1/submission_files/essay0.pdf", "submissions/user19/status.json",
 			"submissions/user19/submission.html"},
-		replay.Quiz: {"attempts.csv", "attempts/M10010181-2/answers.json", "attempts/M10010181-2/attachments/3/calc0.txt",
-			"attempts/M10010181-2/attempt.html", "quiz.json"},
+		replay.Quiz: {"attempts.csv", "attempts/M10010181-2/answers.json",
+			"attempts/M10010181-2/attachments/3/calc0.txt", "attempts/M10010181-2/attempt.html", "quiz.json"},
 		replay.Forum: {"discussions/1/discussion.html", "discussions/1/posts.json", "forum.json"},
 	}
 	all := activities(t, s)
@@ -195,7 +195,8 @@ func TestAttempt(t *testing.T) {
 	if err != nil || len(answers.Questions) != 3 {
 		t.Errorf("got %d questions, %v", len(answers.Questions), err)
 	}
-	if o := out.origins["attempts/M10010181-2/attachments/3/calc0.txt"]; strings.Contains(o.URL, "?") || o.Person != "19" {
+	o := out.origins["attempts/M10010181-2/attachments/3/calc0.txt"]
+	if strings.Contains(o.URL, "?") || o.Person != "19" {
 		t.Errorf("got %+v", o)
 	}
 	const row = "2,19,,Stu1 Dent,M10010181,1,finished,2026-11-20T"
@@ -496,7 +497,8 @@ func TestImages(t *testing.T) {
 			`<img alt='a' src='http://127.0.0.1:18090/pluginfile.php/50/mod_page/content/0/a.png'>`+
 			`<img alt='b' src='http://127.0.0.1:1/b.png'>`+
 			`<img alt='gone' src='http://127.0.0.1:18090/pluginfile.php/50/gone.png'>`+
-			`<script>alert(1)<\/script><a href='javascript:x()'>c</a><iframe src='//x'></iframe><form><input name='q'></form></p>`,
+			`<script>alert(1)<\/script><a href='javascript:x()'>c</a>`+
+			`<iframe src='//x'></iframe><form><input name='q'></form></p>`,
 		`<\/`, `</`))
 	if err != nil {
 		t.Fatal(err)
@@ -505,7 +507,8 @@ func TestImages(t *testing.T) {
 	text := out.bodies["activity.html"]
 	checkPages(t, out)
 	for _, want := range []string{
-		`src="data:image/png;base64,iVBORw0KGgo="`, `data-src="http://127.0.0.1:1/b.png"`, `alt="gone"`, `<a>c</a>`, "disabled",
+		`src="data:image/png;base64,iVBORw0KGgo="`, `data-src="http://127.0.0.1:1/b.png"`, `alt="gone"`, `<a>c</a>`,
+		"disabled",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)

@@ -46,11 +46,20 @@ type Server struct {
 	// Before sees each request with the function or the path of the file that it asks for, and may answer it.
 	Before func(w http.ResponseWriter, r *http.Request, what string) (answered bool)
 
-	mu     sync.Mutex
-	files  map[string]stored // by the path below pluginfile.php
-	edits  map[string]string // answers that differ from the recorded ones
-	calls  map[string]int
-	backup []byte
+	// Now is the clock of the Moodle. Defaults to time.Now.
+	Now func() time.Time
+	// Backups is how the Moodle makes backups.
+	Backups Backups
+
+	mu       sync.Mutex
+	files    map[string]stored // by the path below pluginfile.php
+	edits    map[string]string // answers that differ from the recorded ones
+	calls    map[string]int
+	backup   []byte
+	sessions map[string]string // keys of forms, by cookie; empty: not logged in
+	control  map[string]*controller
+	areas    map[string][]made // by context
+	started  []string
 }
 
 type stored struct {
@@ -61,7 +70,10 @@ type stored struct {
 
 // New makes a Moodle.
 func New() (*Server, error) {
-	s := &Server{files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}}
+	s := &Server{
+		files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}, Now: time.Now,
+		sessions: map[string]string{}, control: map[string]*controller{}, areas: map[string][]made{},
+	}
 	var err error
 	if s.backup, err = answers.ReadFile("answers/course.mbz"); err != nil {
 		return nil, err
@@ -182,16 +194,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	name, isFile := strings.CutPrefix(r.URL.Path, "/webservice/pluginfile.php/")
 	what := r.Form.Get("wsfunction")
-	if isFile {
+	switch {
+	case isFile:
 		what = name
+	case what == "":
+		what = r.URL.Path
 	}
+	w.Header().Set("Date", s.Now().UTC().Format(http.TimeFormat))
 	s.mu.Lock()
 	s.calls[what]++
 	s.mu.Unlock()
 	switch {
 	case s.Before != nil && s.Before(w, r, what):
 	case strings.HasPrefix(r.URL.Path, "/pluginfile.php/"):
-		http.Redirect(w, r, "/login/index.php", http.StatusSeeOther)
+		http.Redirect(w, r, loginPath, http.StatusSeeOther)
+	case s.page(w, r):
 	case isFile && r.Form.Get("token") != Token, !isFile && r.Form.Get("wstoken") != Token:
 		Fail(w, "moodle_exception", "invalidtoken", "Invalid token - token not found")
 	case isFile:
@@ -227,10 +244,10 @@ func choose(r *http.Request, function string) (name string, ok bool) {
 		}
 	case "core_files_get_files":
 		switch {
-		case get("contextid") != "44":
-			return "", false
 		case get("component") == "backup":
 			return function + "_backup", true
+		case get("contextid") != courseContext:
+			return "", false
 		}
 		return function + "_coursectx", true
 	case "core_course_get_courses_by_field":
@@ -253,6 +270,9 @@ func (s *Server) function(w http.ResponseWriter, r *http.Request, function strin
 	}
 	s.mu.Lock()
 	text, err := s.answer(name)
+	if made, ok := s.made(r, name); ok {
+		text, err = made, nil
+	}
 	s.mu.Unlock()
 	if err != nil {
 		Fail(w, "webservice_access_exception", "accessexception", "Access control exception")

@@ -1,0 +1,423 @@
+package moodle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/format/mbz"
+)
+
+// A backup goes through these calls. Each can be repeated, by another process too:
+//
+//	PrepareBackup -> save the request -> StartBackup while it is BackupNew
+//	-> BackupState until it is BackupDone -> FetchBackup
+//
+// The Moodle gives a backup its id with the form, before it starts. The id is in the file as well. So a request that
+// was saved never starts a second backup, and never gets the file of another one.
+
+// ErrBackupGone is a backup that will never be there: the Moodle dropped the request, or another backup of the same
+// minute replaced the file (their names are equal). Only a new request helps.
+var ErrBackupGone = errors.New("the backup is gone")
+
+// BackupRequest identifies a backup of a course or an activity. The caller saves it.
+type BackupRequest struct {
+	Course   string    `json:"course"`
+	Activity string    `json:"activity,omitempty"` // id; empty: of the whole course
+	Context  string    `json:"context"`            // where its file will be
+	ID       string    `json:"id"`                 // 32 hexadecimal digits
+	Asked    time.Time `json:"asked"`              // by the clock of the Moodle
+	Posted   time.Time `json:"posted,omitzero"`    // by our clock: the start was sent; zero: it was not
+	Warnings []string  `json:"warnings,omitempty"` // what the backup will lack
+}
+
+// BackupState is how far a backup is.
+type BackupState string
+
+// The states of a backup.
+const (
+	BackupNew     BackupState = "new"     // not started
+	BackupRunning BackupState = "running" // started, or the start may still arrive
+	BackupDone    BackupState = "done"
+)
+
+// BackupFile is a file in the backup area of a course or an activity.
+type BackupFile struct {
+	Course   string    `json:"course"`
+	Activity string    `json:"activity,omitempty"`
+	Name     string    `json:"name"`
+	URL      string    `json:"url"`
+	Size     int64     `json:"size"`
+	Created  time.Time `json:"created"`
+	Area     string    `json:"area"` // course, automated, activity
+}
+
+// Limits of backups.
+const (
+	// startGrace is how long a start that was sent can take to arrive. A second one within this time could make a
+	// second backup.
+	startGrace = 2 * time.Minute
+	// clockSkew is by how much the times of files can differ from those of pages.
+	clockSkew = time.Minute
+	// states of a backup in the Moodle (backup_controllers.status)
+	statusAwaiting, statusFailed, statusDone = 700, 900, 1000
+)
+
+const (
+	backupPath       = "/backup/backup.php"
+	filesFunction    = "core_files_get_files"
+	progressFunction = "core_backup_get_async_backup_progress"
+)
+
+var backupID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// CanBackup reports why no backup can be started; an empty reason: it can.
+func (s *Source) CanBackup(ctx context.Context) (reason string, err error) {
+	if s.o.Login.User == "" || s.o.Login.Password == "" {
+		return "backups are started by the pages of the Moodle: set the name and the password of an account", nil
+	}
+	lacks, err := s.lacks(ctx, filesFunction, progressFunction)
+	if err != nil || lacks == "" {
+		return "", err
+	}
+	return "add to the web service of the token: " + lacks, nil
+}
+
+// PrepareBackup requests the form of a backup, which starts nothing. activity is empty for a backup of the course.
+func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*BackupRequest, error) {
+	reason, err := s.CanBackup(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case reason != "":
+		return nil, &source.Error{Op: "backup of " + course, Code: "unsupported", Err: errors.New(reason)}
+	}
+	r := &BackupRequest{Course: course, Activity: activity}
+	if _, r.Context, err = s.area(ctx, course, activity, "course"); err != nil {
+		return nil, err
+	}
+	s.browser.Lock()
+	defer s.browser.Unlock()
+	p, f, err := s.backupForm(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	r.ID, r.Asked = f.fields.Get("backup"), p.date.UTC()
+	if p.date.IsZero() {
+		r.Asked = s.now().UTC()
+	}
+	if !backupID.MatchString(r.ID) || f.fields.Get("id") != course {
+		return nil, &source.Error{Op: backupPath, Err: errors.New("the form has no id, or is of another course")}
+	}
+	r.Warnings = f.lacks()
+	return r, nil
+}
+
+// lacks names what a backup will not contain.
+func (f *webForm) lacks() (warnings []string) {
+	if f.fields.Get("setting_root_users") != "1" {
+		warnings = append(warnings, "the backup will have no data of people: the account needs moodle/backup:userinfo")
+	}
+	for _, name := range []string{"activities", "files"} {
+		if f.fields.Get("setting_root_"+name) == "0" {
+			warnings = append(warnings, "the backup will have no "+name+": an administrator locked the setting")
+		}
+	}
+	if f.fields.Get("setting_root_anonymize") == "1" {
+		warnings = append(warnings, "the backup will have other names of people: an administrator locked the setting")
+	}
+	return warnings
+}
+
+// backupForm requests the form of a backup: of a new one if the request has no id.
+func (s *Source) backupForm(ctx context.Context, r *BackupRequest) (*webPage, *webForm, error) {
+	if s.session == nil {
+		var err error
+		if s.session, err = newSession(s.c, s.o.Login); err != nil {
+			return nil, nil, err
+		}
+	}
+	query := url.Values{"id": {r.Course}}
+	if r.Activity != "" {
+		query.Set("cm", r.Activity)
+	}
+	if r.ID != "" {
+		query.Set("backup", r.ID)
+	}
+	p, f, err := s.session.form(ctx, backupPath+"?"+query.Encode(), "backup")
+	if err != nil {
+		return nil, nil, err
+	}
+	if f == nil { // Moodle shows no form while an asynchronous backup of the same account waits
+		return nil, nil, &source.Error{Op: backupPath, Code: "pendingasync", Transient: true, After: time.Minute,
+			Err: errors.New("another backup that the account started is not done")}
+	}
+	if _, ok := f.buttons["oneclickbackup"]; !ok {
+		return nil, nil, &source.Error{Op: backupPath, Err: errors.New("the form has no button oneclickbackup")}
+	}
+	f.complete()
+	return p, f, nil
+}
+
+// complete ticks everything that a backup can contain. What an administrator locked stays.
+func (f *webForm) complete() {
+	for _, name := range strings.Fields("users role_assignments activities blocks files filters comments badges " +
+		"calendarevents userscompletion logs grade_histories groups contentbankcontent legacyfiles questionbank " +
+		"competencies customfield xapistate") {
+		if value, ok := f.boxes["setting_root_"+name]; ok {
+			f.fields.Set("setting_root_"+name, value)
+		}
+	}
+	if _, ok := f.boxes["setting_root_anonymize"]; ok {
+		f.fields.Set("setting_root_anonymize", "0")
+	}
+}
+
+// BackupState asks how far a backup is. It fails with [ErrBackupGone], or if the Moodle could not make the backup.
+func (s *Source) BackupState(ctx context.Context, r *BackupRequest) (BackupState, error) {
+	var answer []struct {
+		Status   int     `json:"status"`
+		Progress float64 `json:"progress"`
+		ID       string  `json:"backupid"`
+	}
+	_, err := s.c.call(ctx, progressFunction, params{"backupids": []string{r.ID}, "contextid": r.Context}, &answer)
+	var failed *source.Error
+	switch {
+	case errors.As(err, &failed) && strings.HasPrefix(failed.Code, "invalidrecord"):
+		return "", gone(r, "the Moodle has no record of it any more")
+	case err != nil:
+		return "", err
+	case len(answer) != 1 || answer[0].ID != r.ID:
+		err = errors.New("the answer is of another backup")
+		return "", &source.Error{Op: progressFunction, Err: err, Transient: true}
+	}
+	switch status := answer[0].Status; {
+	case status >= statusDone:
+		return BackupDone, nil
+	case status >= statusFailed:
+		return "", &source.Error{Op: "backup " + r.ID, Code: "backupfailed", Err: fmt.Errorf(
+			"the Moodle could not make the backup (status %d): ask its administrator for the log of the task", status)}
+	case status >= statusAwaiting:
+		return BackupRunning, nil
+	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
+		return BackupRunning, nil
+	}
+	return BackupNew, nil
+}
+
+// gone is the error after which only a new request helps. A later attempt of the caller makes one.
+func gone(r *BackupRequest, why string) error {
+	return &source.Error{Op: "backup " + r.ID, Code: "backupgone", Err: fmt.Errorf("%w: %s", ErrBackupGone, why),
+		Transient: true}
+}
+
+// StartBackup starts a backup that is new, and does nothing for another one. It calls save after it changed the request
+// and before it sends the start. A Moodle that makes backups at once answers when the backup is done.
+func (s *Source) StartBackup(ctx context.Context, r *BackupRequest, save func() error) error {
+	s.browser.Lock()
+	defer s.browser.Unlock()
+	for try := 0; ; try++ {
+		state, err := s.BackupState(ctx, r)
+		if err != nil || state != BackupNew {
+			return err
+		}
+		_, f, err := s.backupForm(ctx, r)
+		if err != nil {
+			return err
+		}
+		if f.fields.Get("backup") != r.ID { // with another id, the form would start another backup
+			return gone(r, "the Moodle dropped the request")
+		}
+		f.fields.Set("oneclickbackup", f.buttons["oneclickbackup"])
+		r.Posted = s.now().UTC()
+		if err := save(); err != nil {
+			return err
+		}
+		p, err := s.session.page(ctx, backupPath, f.fields)
+		switch {
+		case err != nil:
+			return err
+		case p.loggedOut() && try == 0: // the session ended after the form was read: the Moodle did not read the start
+			r.Posted = time.Time{}
+			continue
+		case p.loggedOut() || formWith(p.doc, "backup") != nil:
+			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle did not accept the form")}
+		}
+		return nil
+	}
+}
+
+// Backups lists the finished backups of a course, with those that the Moodle makes on a schedule, or of an activity.
+// The latest is first.
+func (s *Source) Backups(ctx context.Context, course, activity string) ([]BackupFile, error) {
+	areas := []string{"course", "automated"}
+	if activity != "" {
+		areas = []string{"activity"}
+	}
+	var all []BackupFile
+	for _, area := range areas {
+		list, _, err := s.area(ctx, course, activity, area)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	slices.SortStableFunc(all, func(a, b BackupFile) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(b.Name, a.Name))
+	})
+	return all, nil
+}
+
+// area lists a file area, and gives its context.
+func (s *Source) area(ctx context.Context, course, activity, area string) ([]BackupFile, string, error) {
+	level, instance := "course", course
+	if activity != "" {
+		level, instance, area = "module", activity, "activity"
+	}
+	var answer struct {
+		Parents []struct {
+			Context int `json:"contextid"`
+		} `json:"parents"`
+		Files []struct {
+			Name    string `json:"filename"`
+			Dir     bool   `json:"isdir"`
+			URL     string `json:"url"`
+			Created int64  `json:"timecreated"`
+			Size    int64  `json:"filesize"`
+		} `json:"files"`
+	}
+	_, err := s.c.call(ctx, filesFunction, params{
+		"contextid": -1, "contextlevel": level, "instanceid": instance, "component": "backup", "filearea": area,
+		"itemid": 0, "filepath": "/", "filename": "",
+	}, &answer)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(answer.Parents) == 0 {
+		if area == "automated" { // needs moodle/restore:userinfo as well
+			return nil, "", nil
+		}
+		return nil, "", &source.Error{Op: filesFunction, Code: "nopermissions", Err: fmt.Errorf("the account cannot "+
+			"view the backups of %s %s (moodle/backup:backupcourse, moodle/backup:downloadfile)", level, instance)}
+	}
+	var out []BackupFile
+	for _, f := range answer.Files {
+		if !f.Dir && strings.HasSuffix(f.Name, ".mbz") {
+			out = append(out, BackupFile{Course: course, Activity: activity, Name: f.Name, URL: f.URL, Size: f.Size,
+				Created: stamp(f.Created), Area: area})
+		}
+	}
+	return out, strconv.Itoa(answer.Parents[len(answer.Parents)-1].Context), nil
+}
+
+// FetchBackup writes the file of a backup that is done to backups/NAME of out. Parts of downloads are kept below
+// scratch until the file is whole, so that a repetition continues them.
+func (s *Source) FetchBackup(
+	ctx context.Context, r *BackupRequest, scratch *os.Root, out source.Out,
+) (*mbz.Backup, error) {
+	all, err := s.Backups(ctx, r.Course, r.Activity)
+	if err != nil {
+		return nil, err
+	}
+	var damaged error
+	for _, f := range all {
+		if f.Area == "automated" || f.Created.Before(r.Asked.Add(-clockSkew)) {
+			continue
+		}
+		b, err := s.fetchFile(ctx, f, r.ID, scratch, out)
+		switch {
+		case errors.Is(err, errOther):
+		case errors.Is(err, errDamaged): // it may be of another request
+			damaged = cmp.Or(damaged, err)
+		default:
+			return b, err
+		}
+	}
+	return nil, cmp.Or(damaged, gone(r, "the Moodle has no file of it: another backup of the same minute replaced it, "+
+		"or it was deleted"))
+}
+
+// FetchListed writes a file of [Source.Backups] to backups/NAME of out.
+func (s *Source) FetchListed(
+	ctx context.Context, f BackupFile, scratch *os.Root, out source.Out,
+) (*mbz.Backup, error) {
+	return s.fetchFile(ctx, f, "", scratch, out)
+}
+
+var (
+	errOther   = errors.New("it is another backup")
+	errDamaged = errors.New("damaged on the Moodle")
+)
+
+// fetchFile downloads and verifies a backup, and writes it to out if it has the id.
+func (s *Source) fetchFile(
+	ctx context.Context, f BackupFile, id string, scratch *os.Root, out source.Out,
+) (*mbz.Backup, error) {
+	got, body, err := s.c.downloadTo(ctx, f.URL, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	b, err := mbz.Check(body, got.Size)
+	var faults mbz.Damage
+	switch {
+	case errors.As(err, &faults): // the bytes are those that the Moodle has: a repetition gets the same
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	case err == nil && id != "" && b.ID != id:
+		err = errOther
+	case err == nil:
+		err = f.matches(b)
+	}
+	var known *source.Error
+	if err != nil && !errors.As(err, &known) {
+		err = &source.Error{Op: f.Name, Err: err, Transient: !errors.Is(err, errDamaged)}
+	}
+	if err == nil {
+		u, _ := s.c.fileURL(f.URL)
+		u.RawQuery = ""
+		o := source.Origin{URL: u.String(), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created}
+		err = out.Put(ctx, path.Join("backups", source.SafeName(f.Name)), o, func(w io.Writer) error {
+			_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
+			return err
+		})
+		if err != nil {
+			return nil, err // the scratch file serves the repetition
+		}
+	}
+	if e := scratch.Remove(path.Base(body.Name())); err == nil && e != nil {
+		err = e
+	}
+	return b, err
+}
+
+// matches compares a backup with what was asked for.
+func (f *BackupFile) matches(b *mbz.Backup) error {
+	kind, modules := "course", b.Modules
+	if f.Activity != "" {
+		kind = "activity"
+	}
+	switch {
+	case strconv.Itoa(b.CourseID) != f.Course:
+		return f.wrong("it is of the course %d, not %s", b.CourseID, f.Course)
+	case b.Type != kind:
+		return f.wrong("it is of the type %s, not %s", b.Type, kind)
+	case kind == "activity" && (len(modules) != 1 || strconv.Itoa(modules[0]) != f.Activity):
+		return f.wrong("it has the activities %v, not %s", modules, f.Activity)
+	}
+	return nil
+}
+
+func (f *BackupFile) wrong(format string, args ...any) error {
+	return &source.Error{Op: f.Name, Err: fmt.Errorf("%w: %s", source.ErrContent, fmt.Sprintf(format, args...))}
+}

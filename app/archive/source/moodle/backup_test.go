@@ -1,0 +1,613 @@
+package moodle_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle"
+	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
+	"github.com/stagepost/stagepost/app/archive/source/sourcetest"
+	"github.com/stagepost/stagepost/format/mbz"
+)
+
+// fixture is a Moodle, and a job that makes a backup of its course.
+type fixture struct {
+	t      testing.TB
+	site   *replay.Server
+	url    string
+	source *moodle.Source // of the running process
+	o      moodle.Options
+
+	mu     sync.Mutex
+	now    time.Time
+	faults func(n int) string // by the number of a request: before, after, or nothing
+	n      int
+
+	activity string
+	saved    []byte // the request, as the job saved it
+	scratch  *os.Root
+	out      *sourcetest.Out
+	got      *mbz.Backup
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	site, err := replay.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, site: site, now: time.Date(2026, 11, 23, 10, 0, 5, 0, time.UTC), out: &sourcetest.Out{}}
+	site.Now = f.clock
+	server := httptest.NewServer(http.HandlerFunc(f.serve))
+	t.Cleanup(server.Close)
+	if f.scratch, err = os.OpenRoot(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.scratch.Close() })
+	f.o = moodle.Options{
+		URL: server.URL, Token: replay.Token, Now: f.clock,
+		Login: moodle.Login{User: replay.User, Password: replay.Password},
+	}
+	f.restart()
+	return f
+}
+
+func (f *fixture) clock() time.Time {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now
+}
+
+func (f *fixture) pass(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = f.now.Add(d)
+}
+
+// serve breaks requests: before they arrive, or after they were handled.
+func (f *fixture) serve(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.n++
+	fault := ""
+	if f.faults != nil {
+		fault = f.faults(f.n)
+	}
+	f.mu.Unlock()
+	switch fault {
+	case "before":
+		panic(http.ErrAbortHandler)
+	case "after":
+		f.site.ServeHTTP(httptest.NewRecorder(), r)
+		panic(http.ErrAbortHandler)
+	}
+	f.site.ServeHTTP(w, r)
+}
+
+// restart is a crash: only what was saved remains.
+func (f *fixture) restart() {
+	f.t.Helper()
+	var err error
+	if f.source, err = moodle.New(f.o); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) request() *moodle.BackupRequest {
+	f.t.Helper()
+	r := &moodle.BackupRequest{}
+	if err := json.Unmarshal(f.saved, r); err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func (f *fixture) save(r *moodle.BackupRequest) error {
+	text, err := json.Marshal(r)
+	f.saved = text
+	return err
+}
+
+// step does what a job does next.
+func (f *fixture) step() error {
+	f.t.Helper()
+	ctx := f.t.Context()
+	if f.saved == nil {
+		r, err := f.source.PrepareBackup(ctx, replay.Course, f.activity)
+		if err != nil {
+			return err
+		}
+		return f.save(r)
+	}
+	r := f.request()
+	state, err := f.source.BackupState(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case state == moodle.BackupNew:
+		return f.source.StartBackup(ctx, r, func() error { return f.save(r) })
+	case state == moodle.BackupDone:
+		f.got, err = f.source.FetchBackup(ctx, r, f.scratch, f.out)
+		return err
+	}
+	return f.site.Cron()
+}
+
+// run does steps until the backup is there, with a crash after each error. It gives the first error that stays.
+func (f *fixture) run() error {
+	f.t.Helper()
+	for range 100 {
+		if f.got != nil {
+			return nil
+		}
+		f.pass(20 * time.Second)
+		if err := f.step(); err != nil {
+			var e *source.Error
+			if !errors.As(err, &e) || !e.Temporary() || errors.Is(err, moodle.ErrBackupGone) {
+				return err
+			}
+			f.restart()
+		}
+	}
+	return errors.New("the backup was not done after 100 steps")
+}
+
+// check: there is one backup, and its file has its id.
+func (f *fixture) check(when string) {
+	f.t.Helper()
+	id := f.request().ID
+	if started := f.site.Started(); !slices.Equal(started, []string{id}) {
+		f.t.Errorf("%s: backups %q were started, want %q", when, started, id)
+	}
+	names := f.out.Names()
+	if len(names) != 1 || f.got == nil || f.got.ID != id {
+		f.t.Errorf("%s: got %q, %+v", when, names, f.got)
+		return
+	}
+	body := f.out.Body(names[0])
+	b, err := mbz.Check(strings.NewReader(body), int64(len(body)))
+	if err != nil || b.ID != id {
+		f.t.Errorf("%s: got %+v, %v", when, b, err)
+	}
+	dir, err := f.scratch.Open(".")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer dir.Close()
+	if rest, err := dir.Readdirnames(-1); err != nil || len(rest) != 0 {
+		f.t.Errorf("%s: scratch has %q, %v", when, rest, err)
+	}
+}
+
+func TestBackup(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		for _, activity := range []string{"", replay.Quiz} {
+			t.Run(fmt.Sprintf("async=%t,activity=%s", async, activity), func(t *testing.T) {
+				f := newFixture(t)
+				f.site.Backups.Async, f.activity = async, activity
+				if err := f.run(); err != nil {
+					t.Fatal(err)
+				}
+				f.check("done")
+				r := f.request()
+				want := map[string]string{"users": "1", "activities": "1", "files": "1", "logs": "1",
+					"grade_histories": "1", "anonymize": "0", "imscc11": "0"}
+				if got := f.site.Settings(r.ID); fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("got settings %v", got)
+				}
+				if len(r.Warnings) != 0 || !f.got.Users {
+					t.Errorf("got %q, %+v", r.Warnings, f.got)
+				}
+				o := f.out.Origin(f.out.Names()[0])
+				if o.Type != "application/vnd.moodle.backup" || len(o.SHA1) != 40 || o.Modified.IsZero() ||
+					!strings.Contains(o.URL, "/webservice/pluginfile.php/") {
+					t.Errorf("got %+v", o)
+				}
+			})
+		}
+	}
+}
+
+// TestBackupCrashes breaks each request, before it arrives and after it was handled, with a crash after each. There is
+// never a second backup, and always the file of the first one. Another account makes a backup in the same minutes.
+func TestBackupCrashes(t *testing.T) {
+	for _, async := range []bool{false, true} {
+		for _, kind := range []string{"before", "after"} {
+			t.Run(fmt.Sprintf("async=%t,%s", async, kind), func(t *testing.T) {
+				for at := 1; ; at++ {
+					f := newFixture(t)
+					f.site.Backups.Async = async
+					f.faults = func(n int) string {
+						if n == at {
+							return kind
+						}
+						return ""
+					}
+					if _, err := f.site.Backup(); err != nil {
+						t.Fatal(err)
+					}
+					f.pass(time.Minute)
+					if err := f.run(); err != nil {
+						t.Fatalf("request %d: %v", at, err)
+					}
+					f.check(fmt.Sprintf("request %d", at))
+					if f.n < at {
+						return
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestBackupSave: nothing is started if the request cannot be saved.
+func TestBackupSave(t *testing.T) {
+	f := newFixture(t)
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	if err := f.source.StartBackup(t.Context(), f.request(), func() error { return full }); !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if got := f.site.Started(); len(got) != 0 {
+		t.Errorf("%q were started", got)
+	}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("after it could be saved")
+}
+
+// TestBackupGrace: a start that was sent and did not arrive is sent again, but not at once: it may be on its way.
+func TestBackupGrace(t *testing.T) {
+	f := newFixture(t)
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	r := f.request()
+	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.PostForm.Get("oneclickbackup") != "" {
+			panic(http.ErrAbortHandler)
+		}
+		return false
+	}
+	var e *source.Error
+	err := f.source.StartBackup(t.Context(), r, func() error { return f.save(r) })
+	if !errors.As(err, &e) || !e.Temporary() {
+		t.Fatalf("got %v", err)
+	}
+	f.site.Before = nil
+	f.restart()
+	state := func() moodle.BackupState {
+		got, err := f.source.BackupState(t.Context(), f.request())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	r = f.request()
+	if got := state(); got != moodle.BackupRunning {
+		t.Errorf("at once: got %s", got)
+	}
+	if err := f.source.StartBackup(t.Context(), r, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	if got := f.site.Started(); len(got) != 0 {
+		t.Errorf("started again at once: %q", got)
+	}
+	f.pass(3 * time.Minute)
+	if got := state(); got != moodle.BackupNew {
+		t.Errorf("later: got %s", got)
+	}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("later")
+}
+
+// TestBackupSameMinute: another backup with the same name replaces ours. Its file is never taken, and a new request
+// helps.
+func TestBackupSameMinute(t *testing.T) {
+	f := newFixture(t)
+	for range 2 { // prepared and started
+		if err := f.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, err := f.site.Backup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = f.run()
+	var e *source.Error
+	if !errors.Is(err, moodle.ErrBackupGone) || !errors.As(err, &e) || !e.Temporary() || len(f.out.Names()) != 0 {
+		t.Fatalf("got %v, %q (other is %s)", err, f.out.Names(), other)
+	}
+	f.saved = nil
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	if started := f.site.Started(); len(started) != 2 || f.got.ID != started[1] || started[1] == other {
+		t.Errorf("got %+v of %q", f.got, started)
+	}
+}
+
+// TestBackupErrors has what a Moodle answers when it makes no backup.
+func TestBackupErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		set       func(f *fixture)
+		code, msg string
+	}{
+		"control":  {func(*fixture) {}, "", ""},
+		"no login": {func(f *fixture) { f.o.Login = moodle.Login{} }, "unsupported", "set the name and the password"},
+		"password": {func(f *fixture) { f.o.Login.Password = "wrong" }, "invalidlogin", "Invalid login"},
+		"no right": {func(f *fixture) { f.site.Backups.Forbidden = true }, "nopermissions", "backup:backupcourse"},
+		"policy":   {func(f *fixture) { f.site.Backups.Policy = true }, "nopermissions", "/admin/tool/policy/"},
+		"other server": {func(f *fixture) { f.site.Backups.OtherHost = "https://sso.example.org/" }, "",
+			"sso.example.org"},
+		"wrong id": {func(f *fixture) { f.site.Backups.ID = func() string { return "x" } }, "", "has no id"},
+		"no progress": {func(f *fixture) { f.lack("core_backup_get_async_backup_progress") }, "unsupported",
+			"core_backup_get_async_backup_progress"},
+		"no files": {func(f *fixture) { f.lack("core_files_get_files") }, "unsupported", "core_files_get_files"},
+		"failed":   {func(f *fixture) { f.site.Backups.Fails = true }, "backupfailed", ""},
+		"failed async": {func(f *fixture) { f.site.Backups.Fails, f.site.Backups.Async = true, true }, "backupfailed",
+			"status 900"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			c.set(f)
+			f.restart()
+			err := f.run()
+			if name == "control" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var e *source.Error
+			if !errors.As(err, &e) || e.Temporary() || e.Code != c.code ||
+				!strings.Contains(err.Error(), c.msg) || strings.Contains(err.Error(), replay.Password) {
+				t.Errorf("got %v", err)
+			}
+			if len(f.out.Names()) != 0 {
+				t.Errorf("got %q", f.out.Names())
+			}
+			if n := f.site.Calls("/login/index.php"); name == "password" && n != 3 {
+				t.Errorf("%d requests of the login page: a wrong password is sent once", n)
+			}
+		})
+	}
+}
+
+// lack removes a function from the web service.
+func (f *fixture) lack(function string) {
+	f.t.Helper()
+	if err := f.site.Edit("core_webservice_get_site_info", `"`+function+`"`, `"other"`); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// TestBackupExpired: a session that ends is renewed, before the form and between form and start.
+func TestBackupExpired(t *testing.T) {
+	f := newFixture(t)
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	f.site.Expire()
+	expired := 0
+	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.PostForm.Get("oneclickbackup") != "" && expired == 0 {
+			expired++
+			f.site.Expire()
+		}
+		return false
+	}
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	if expired != 1 || len(f.site.Started()) != 1 {
+		t.Fatalf("expired %d times, started %q", expired, f.site.Started())
+	}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("expired")
+}
+
+// TestBackupDropped: a request that the Moodle forgot starts no other backup.
+func TestBackupDropped(t *testing.T) {
+	f := newFixture(t)
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	f.site.Drop()
+	err := f.run()
+	if !errors.Is(err, moodle.ErrBackupGone) || len(f.site.Started()) != 0 {
+		t.Errorf("got %v, %q", err, f.site.Started())
+	}
+	f.saved = nil
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("a new request")
+}
+
+// TestBackupPending: while another backup of the account waits, there is no form. It is asked for later.
+func TestBackupPending(t *testing.T) {
+	f := newFixture(t)
+	f.site.Backups.Async = true
+	for range 2 {
+		if err := f.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := f.source.PrepareBackup(t.Context(), replay.Course, "")
+	var e *source.Error
+	if !errors.As(err, &e) || !e.Temporary() || e.After != time.Minute {
+		t.Errorf("got %v", err)
+	}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("later")
+}
+
+// TestBackupContents: a file whose index, digests or ids are wrong is not kept.
+func TestBackupContents(t *testing.T) {
+	for name, c := range map[string]struct {
+		activity string
+		alter    func(*replay.Made)
+		bytes    func([]byte) []byte
+		text     string
+		gone     bool
+	}{
+		"control":  {},
+		"id":       {alter: func(m *replay.Made) { m.ID = strings.Repeat("0", 32) }, text: "gone", gone: true},
+		"course":   {alter: func(m *replay.Made) { m.Course = "7" }, text: "it is of the course 7"},
+		"type":     {alter: func(m *replay.Made) { m.Type = "section" }, text: "it is of the type section"},
+		"activity": {activity: replay.Quiz, alter: func(m *replay.Made) { m.Activity = replay.Forum }, text: "[21]"},
+		"cut":      {bytes: func(b []byte) []byte { return b[:len(b)-100] }, text: "damaged"},
+		"bit":      {bytes: func(b []byte) []byte { b = slices.Clone(b); b[len(b)/2] ^= 1; return b }, text: "damaged"},
+		"empty":    {bytes: func([]byte) []byte { return []byte("PK") }, text: "damaged"},
+		"HTML":     {bytes: func([]byte) []byte { return []byte("<html>") }, text: "neither a gzip nor a zip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.activity, f.site.Backups.Alter, f.site.Backups.Bytes = c.activity, c.alter, c.bytes
+			err := f.run()
+			if name == "control" {
+				if err != nil {
+					t.Error(err)
+				}
+				f.check(name)
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, moodle.ErrBackupGone) != c.gone {
+				t.Errorf("got %v", err)
+			}
+			if len(f.out.Names()) != 0 {
+				t.Errorf("kept %q", f.out.Names())
+			}
+		})
+	}
+}
+
+// TestBackupDownload breaks the download in the middle and starts again in a new process: it continues.
+func TestBackupDownload(t *testing.T) {
+	f := newFixture(t)
+	cuts, from, inner := 0, []string{}, false
+	f.site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+		if inner || !strings.HasSuffix(what, ".mbz") {
+			return false
+		}
+		from = append(from, r.Header.Get("Range"))
+		if cuts++; cuts > 12 {
+			return false
+		}
+		rec := httptest.NewRecorder()
+		inner = true
+		f.site.ServeHTTP(rec, r)
+		inner = false
+		for k, v := range rec.Header() {
+			w.Header()[k] = v
+		}
+		w.WriteHeader(rec.Code)
+		_, _ = w.Write(rec.Body.Bytes()[:min(900, rec.Body.Len())])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("after cuts")
+	if last := from[len(from)-1]; last == "" || last == "bytes=900-" {
+		t.Errorf("requests began with %q", from)
+	}
+}
+
+// TestBackupScratch: a download continues with right bytes only.
+func TestBackupScratch(t *testing.T) {
+	for name, body := range map[string][]byte{"shorter": []byte("wrong"), "longer": bytes.Repeat([]byte("x"), 1<<20)} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			for range 2 {
+				if err := f.step(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			f.site.Before = func(_ http.ResponseWriter, r *http.Request, what string) bool {
+				if strings.HasSuffix(what, ".mbz") && r.Header.Get("Range") == "" {
+					rec := httptest.NewRecorder()
+					f.site.Before = nil
+					f.site.ServeHTTP(rec, r)
+					name := "backup-" + strings.Trim(rec.Header().Get("ETag"), `"`) + ".part"
+					if err := f.scratch.WriteFile(name, body, 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+				return false
+			}
+			if err := f.run(); err != nil {
+				t.Fatal(err)
+			}
+			f.check(name)
+		})
+	}
+}
+
+// TestListedBackups: backups that exist are listed, latest first, and fetched without a login.
+func TestListedBackups(t *testing.T) {
+	f := newFixture(t)
+	f.o.Login = moodle.Login{}
+	f.restart()
+	if reason, err := f.source.CanBackup(t.Context()); err != nil || reason == "" {
+		t.Errorf("got %q, %v", reason, err)
+	}
+	if _, err := f.site.Backup(); err != nil {
+		t.Fatal(err)
+	}
+	all, err := f.source.Backups(t.Context(), replay.Course, "")
+	if err != nil || len(all) != 3 || !all[0].Created.After(all[1].Created) || !all[1].Created.After(all[2].Created) {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	for _, one := range all {
+		if _, err := f.source.FetchListed(t.Context(), one, f.scratch, f.out); err != nil {
+			t.Errorf("%s: %v", one.Name, err)
+		}
+	}
+	if got := f.out.Names(); len(got) != 3 {
+		t.Errorf("got %q", got)
+	}
+	if all, err = f.source.Backups(t.Context(), replay.Course, replay.Quiz); err != nil || len(all) != 0 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+}
+
+// TestBackupWithoutPeople: a backup without the data of people is made, with a warning.
+func TestBackupWithoutPeople(t *testing.T) {
+	f := newFixture(t)
+	f.site.Backups.NoUsers = true
+	f.site.Backups.Settings = map[string][2]string{"files": {"0", "locked"}, "anonymize": {"1", ""}}
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	r := f.request()
+	if got := f.site.Settings(r.ID); got["files"] != "0" || got["users"] != "0" || got["anonymize"] != "0" {
+		t.Errorf("got %v", got)
+	}
+	if len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "moodle/backup:userinfo") ||
+		!strings.Contains(r.Warnings[1], "files") {
+		t.Errorf("got %q", r.Warnings)
+	}
+}

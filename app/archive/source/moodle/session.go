@@ -1,0 +1,322 @@
+package moodle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+)
+
+// Login is an account that uses the pages of a Moodle as a browser does. The web services cannot start backups.
+type Login struct {
+	User, Password string
+}
+
+const (
+	loginPath = "/login/index.php"
+	maxPage   = 16 << 20
+	maxHops   = 10
+)
+
+// session is a login by cookies. It is not safe for concurrent use.
+type session struct {
+	c     *client
+	login Login
+	http  http.Client
+}
+
+func newSession(c *client, login Login) (*session, error) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{c: c, login: login, http: *c.http}
+	s.http.Jar = jar
+	return s, nil
+}
+
+// webPage is an answer for browsers.
+type webPage struct {
+	path   string // below the address of the Moodle, after redirects
+	doc    *html.Node
+	date   time.Time // by the clock of the Moodle
+	status int
+}
+
+// page requests a page, and follows redirects within the Moodle. form is nil for GET.
+func (s *session) page(ctx context.Context, target string, form url.Values) (*webPage, error) {
+	u := s.c.base.String() + target
+	for range maxHops {
+		p, next, err := s.hop(ctx, u, form)
+		if err != nil || next == "" {
+			return p, err
+		}
+		u, form = next, nil // Moodle redirects with 303: the next request is GET (RFC 9110, section 15.4.4)
+	}
+	return nil, &source.Error{Op: target, Err: fmt.Errorf("more than %d redirects", maxHops)}
+}
+
+// hop makes one request. next is the address to which the Moodle redirects.
+func (s *session) hop(ctx context.Context, address string, form url.Values) (p *webPage, next string, err error) {
+	method, body := http.MethodGet, io.Reader(http.NoBody)
+	if form != nil {
+		method, body = http.MethodPost, strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(ctx, method, address, body)
+	if err != nil {
+		return nil, "", err
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	op := r.URL.Path
+	answer, err := s.http.Do(r)
+	if err != nil {
+		return nil, "", &source.Error{Op: op, Err: s.clean(err), Transient: true}
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 && answer.StatusCode < 400 {
+		next, err := s.inside(r.URL, answer.Header.Get("Location"))
+		if err != nil {
+			return nil, "", &source.Error{Op: op, Err: err}
+		}
+		return nil, next, nil
+	}
+	if passing(answer.StatusCode) {
+		return nil, "", &source.Error{Op: op, Transient: true, After: after(answer.Header),
+			Err: fmt.Errorf("the Moodle answered %s", answer.Status)}
+	}
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
+	if err != nil {
+		return nil, "", &source.Error{Op: op, Err: s.clean(err), Transient: true}
+	}
+	p = &webPage{path: strings.TrimPrefix(r.URL.Path, s.c.base.Path), status: answer.StatusCode}
+	if p.doc, err = html.Parse(strings.NewReader(string(text))); err != nil {
+		return nil, "", &source.Error{Op: op, Err: err, Transient: true}
+	}
+	p.date, _ = http.ParseTime(answer.Header.Get("Date"))
+	return p, "", p.failure(op)
+}
+
+// clean removes what is secret from an error.
+func (s *session) clean(err error) error {
+	text := err.Error()
+	if s.login.Password != "" && strings.Contains(text, s.login.Password) {
+		return errors.New(strings.ReplaceAll(text, s.login.Password, "***"))
+	}
+	return s.c.clean(err)
+}
+
+// inside resolves the target of a redirect or form, which must be part of the Moodle: the cookies and the password go
+// nowhere else.
+func (s *session) inside(at *url.URL, target string) (string, error) {
+	u, err := at.Parse(target)
+	if err != nil {
+		return "", errors.New("the Moodle names an address that is no URL")
+	}
+	if u.Scheme != s.c.base.Scheme || u.Host != s.c.base.Host || !strings.HasPrefix(u.Path, s.c.base.Path+"/") {
+		return "", fmt.Errorf("the Moodle leads to %s://%s: only its own login page is supported, for an account of "+
+			"the type manual", u.Scheme, u.Host)
+	}
+	return u.String(), nil
+}
+
+var errorCode = regexp.MustCompile(`/error/[a-z0-9_]+/([a-z0-9_]+)$`)
+
+// failure recognizes a page that shows an error of the Moodle.
+func (p *webPage) failure(op string) error {
+	box := find(p.doc, func(n *html.Node) bool {
+		return attr(n, "data-rel") == "fatalerror" || hasClass(n, "errorbox")
+	})
+	if box == nil {
+		if p.status >= 400 {
+			return &source.Error{Op: op, Err: fmt.Errorf("the Moodle answered %d", p.status)}
+		}
+		return nil
+	}
+	f := failure{Message: nodeText(box)}
+	if at := find(box, func(n *html.Node) bool { return hasClass(n, "errormessage") }); at != nil {
+		f.Message = nodeText(at)
+	}
+	for n := range box.Descendants() {
+		if m := errorCode.FindStringSubmatch(attr(n, "href")); m != nil {
+			f.Code = m[1]
+		}
+	}
+	return f.as(op)
+}
+
+// loggedOut reports whether a page is the login page.
+func (p *webPage) loggedOut() bool { return formWith(p.doc, "logintoken") != nil }
+
+// signIn logs in. A refused password is an error that stays: repetitions would lock the account.
+func (s *session) signIn(ctx context.Context) error {
+	p, err := s.page(ctx, loginPath, nil)
+	if err != nil {
+		return err
+	}
+	f := formWith(p.doc, "logintoken")
+	if f == nil {
+		if find(p.doc, func(n *html.Node) bool { return attr(n, "name") == "sesskey" }) != nil {
+			return nil // the page offers to log out: the session is valid
+		}
+		return &source.Error{Op: loginPath, Err: errors.New("the login page has no form for a name and a password")}
+	}
+	fields := f.fields
+	fields.Set("username", s.login.User)
+	fields.Set("password", s.login.Password)
+	p, err = s.page(ctx, loginPath, fields)
+	if err != nil {
+		return err
+	}
+	if p.loggedOut() {
+		why := "the name or the password is wrong"
+		if n := find(p.doc, func(n *html.Node) bool { return hasClass(n, "alert-danger") }); n != nil {
+			why = nodeText(n)
+		}
+		return &source.Error{Op: loginPath, Code: "invalidlogin", Err: fmt.Errorf("login as %s: %s", s.login.User, why)}
+	}
+	return nil
+}
+
+// form requests a page with a form that has a field, and logs in if the session ended. The form is nil if the page has
+// none.
+func (s *session) form(ctx context.Context, target, field string) (*webPage, *webForm, error) {
+	for try := 0; ; try++ {
+		p, err := s.page(ctx, target, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		if p.loggedOut() && try == 0 {
+			if err := s.signIn(ctx); err != nil {
+				return nil, nil, err
+			}
+			continue
+		}
+		if want, _, _ := strings.Cut(target, "?"); p.path != want {
+			return nil, nil, &source.Error{Op: want, Code: "nopermissions", Err: fmt.Errorf(
+				"the Moodle leads to %s: log in as %s by a browser and complete what the page asks for, or give the "+
+					"account the right to view the course", p.path, s.login.User)}
+		}
+		return p, formWith(p.doc, field), nil
+	}
+}
+
+// webForm is a form with what a browser would send of it. Buttons are kept apart: a browser sends only one.
+type webForm struct {
+	action  string
+	fields  url.Values
+	boxes   map[string]string // values of check boxes that a person can change
+	buttons map[string]string
+}
+
+// formWith finds the form that has a field of a name.
+func formWith(doc *html.Node, name string) *webForm {
+	for n := range doc.Descendants() {
+		if n.DataAtom != atom.Form {
+			continue
+		}
+		if find(n, func(f *html.Node) bool { return attr(f, "name") == name }) != nil {
+			return readForm(n)
+		}
+	}
+	return nil
+}
+
+func readForm(form *html.Node) *webForm {
+	f := &webForm{
+		action: attr(form, "action"), fields: url.Values{}, boxes: map[string]string{}, buttons: map[string]string{},
+	}
+	for n := range form.Descendants() {
+		name := attr(n, "name")
+		if name == "" || hasAttr(n, "disabled") {
+			continue
+		}
+		switch n.DataAtom {
+		case atom.Input:
+			f.input(n, name)
+		case atom.Textarea:
+			f.fields.Set(name, nodeText(n))
+		case atom.Select:
+			chosen := find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option && hasAttr(o, "selected") })
+			if chosen == nil {
+				chosen = find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option })
+			}
+			if chosen != nil {
+				f.fields.Set(name, attr(chosen, "value"))
+			}
+		}
+	}
+	return f
+}
+
+func (f *webForm) input(n *html.Node, name string) {
+	value := attr(n, "value")
+	switch strings.ToLower(attr(n, "type")) {
+	case "submit", "button", "image", "reset":
+		f.buttons[name] = value
+	case "checkbox":
+		if !hasAttr(n, "value") {
+			value = "on"
+		}
+		f.boxes[name] = value
+		if hasAttr(n, "checked") {
+			f.fields.Set(name, value) // replaces that of the hidden field before it
+		}
+	case "radio":
+		if hasAttr(n, "checked") {
+			f.fields.Set(name, value)
+		}
+	case "file":
+	default:
+		f.fields.Set(name, value)
+	}
+}
+
+func find(root *html.Node, is func(*html.Node) bool) *html.Node {
+	for n := range root.Descendants() {
+		if n.Type == html.ElementNode && is(n) {
+			return n
+		}
+	}
+	return nil
+}
+
+func attr(n *html.Node, key string) string {
+	for _, a := range n.Attr {
+		if a.Key == key && a.Namespace == "" {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func hasAttr(n *html.Node, key string) bool {
+	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == key })
+}
+
+func hasClass(n *html.Node, class string) bool {
+	return slices.Contains(strings.Fields(attr(n, "class")), class)
+}
+
+func nodeText(root *html.Node) string {
+	var out strings.Builder
+	for n := range root.Descendants() {
+		if n.Type == html.TextNode {
+			out.WriteString(n.Data)
+		}
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
