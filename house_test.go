@@ -119,6 +119,8 @@ var rules = []rule{
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
 	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},
+	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
+	{"app/archive", "job lifecycle engine flow format edge app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},
 	{"quantity", "", "how sizes and times are written; all packages may use it"},

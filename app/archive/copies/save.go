@@ -1,0 +1,371 @@
+package copies
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/edge/storage"
+)
+
+// Request is what [Store.Save] stores: all artifacts of a job that the catalog lists.
+type Request struct {
+	Job      string
+	Policy   Policy
+	Open     func(path string) (Source, error) // gives an artifact
+	Retain   time.Time                         // the copies are not deleted before; zero: kept indefinitely
+	Progress func(done, total int64)           // bytes of copies that are verified; called concurrently; nil: none
+}
+
+// Report is what Save achieved.
+type Report struct {
+	Artifacts int
+	Copies    int       // verified, of all artifacts
+	Bytes     int64     // of these copies
+	Behind    []Missing // locations that lack copies although the policy is kept: CatchUp stores them later
+}
+
+// maxFailures is the number of failures after each other from which a location counts as not reachable.
+const maxFailures = 3
+
+// Save stores the artifacts of a job in the locations of the policy, in all locations at once, and reads each copy
+// back. It continues what an earlier call began. A location that fails does not keep the others from getting their
+// copies. The error is an [*Error] if the policy is not kept.
+func (s *Store) Save(ctx context.Context, r Request) (Report, error) {
+	if err := s.Check(r.Policy); err != nil {
+		return Report{}, err
+	}
+	names := s.locations(r.Policy)
+	if err := s.o.Catalog.Plan(ctx, r.Job, names, r.Retain, s.o.Now()); err != nil {
+		return Report{}, err
+	}
+	all, err := s.o.Catalog.Copies(ctx, r.Job, "")
+	if err != nil {
+		return Report{}, err
+	}
+	run := newRun(s, r, all)
+	var group sync.WaitGroup
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, name := range names {
+		if tasks := open(all, name); len(tasks) > 0 {
+			group.Go(func() { run.location(within, cancel, s.targets[name], tasks) })
+		}
+	}
+	group.Wait()
+	if err := run.record.flush(context.WithoutCancel(ctx)); err != nil {
+		cancel(err)
+	}
+	if err := context.Cause(within); err != nil {
+		return Report{}, err
+	}
+	return s.settle(ctx, r, run)
+}
+
+// open gives the copies in a location that are not verified.
+func open(all []catalog.Copy, name string) (tasks []catalog.Copy) {
+	for _, c := range all {
+		if c.Location == name && c.Verified.IsZero() && c.Deleted.IsZero() && c.Replaced == 0 {
+			tasks = append(tasks, c)
+		}
+	}
+	return tasks
+}
+
+// run is one call of Save.
+type run struct {
+	s      *Store
+	r      Request
+	files  files
+	record recorder
+	done   atomic.Int64
+	total  int64
+
+	mu   sync.Mutex // guards errs and hopeless
+	errs map[string]error
+	// hopeless has the locations with an error that another attempt would not change.
+	hopeless map[string]bool
+}
+
+func newRun(s *Store, r Request, all []catalog.Copy) *run {
+	v := &run{s: s, r: r, errs: map[string]error{}, hopeless: map[string]bool{}}
+	v.files.open, v.record.s = r.Open, s
+	for _, c := range all {
+		if !slices.Contains(s.locations(r.Policy), c.Location) || !c.Deleted.IsZero() || c.Replaced > 0 {
+			continue
+		}
+		v.total += c.Size
+		if !c.Verified.IsZero() {
+			v.done.Add(c.Size)
+		}
+	}
+	return v
+}
+
+// failed enters the error of a location.
+func (v *run) failed(name string, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.errs[name] = err
+	if !temporary(err) {
+		v.hopeless[name] = true
+	}
+	v.s.o.Log.Warn("storage task failed", "job", v.r.Job, "location", name, "error", err)
+}
+
+// location runs the tasks of a location until they are done or the location fails several times in a row.
+func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Target, tasks []catalog.Copy) {
+	need := int64(0)
+	for _, c := range tasks {
+		need += c.Size
+	}
+	if err := v.s.ready(ctx, t, need); err != nil {
+		v.failed(t.Name, err)
+		return
+	}
+	var group sync.WaitGroup
+	queue := make(chan catalog.Copy)
+	var row atomic.Int32 // failures after each other
+	for range min(t.Parallel, len(tasks)) {
+		group.Go(func() {
+			for c := range queue {
+				if row.Load() >= maxFailures {
+					continue // not reachable: the next attempt takes them
+				}
+				err := v.task(ctx, t, c)
+				if ctx.Err() != nil {
+					continue
+				}
+				if e := v.record.put(ctx, catalog.Attempt{
+					CopyKey: c.CopyKey, Err: err, At: v.s.o.Now(), Next: v.s.next(t),
+				}); e != nil {
+					stop(e)
+					continue
+				}
+				if err == nil {
+					row.Store(0)
+					v.progress(c.Size)
+					continue
+				}
+				v.failed(t.Name, err)
+				if temporary(err) {
+					row.Add(1)
+				}
+			}
+		})
+	}
+	for _, c := range tasks {
+		queue <- c
+	}
+	close(queue)
+	group.Wait()
+}
+
+func (v *run) progress(n int64) {
+	if done := v.done.Add(n); v.r.Progress != nil {
+		v.r.Progress(done, v.total)
+	}
+}
+
+// task stores one copy and reads it back.
+func (v *run) task(ctx context.Context, t *Target, c catalog.Copy) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	src, err := v.files.get(c.Of.Path)
+	if err != nil {
+		return fmt.Errorf("artifact %s: %w", c.Of.Path, err)
+	}
+	defer v.files.put(c.Of.Path)
+	return v.s.store(ctx, t, c, src)
+}
+
+// store stores a planned copy from a source and verifies it.
+func (s *Store) store(ctx context.Context, t *Target, c catalog.Copy, src Source) error {
+	defer t.Locks.set(c.Key, c.Retain)()
+	content := storage.Content{Size: c.Of.Size, SHA256: c.Of.SHA256}
+	progress := &storage.Progress{State: c.Progress, Save: func(state json.RawMessage) error {
+		return s.o.Catalog.SaveProgress(ctx, c.CopyKey, state)
+	}}
+	if err := t.At.Put(ctx, c.Key, src, content, progress); err != nil {
+		return err
+	}
+	return s.readBack(ctx, t, c, content)
+}
+
+// readBack verifies a copy that was stored. A damaged one is deleted, so that the next attempt stores it anew. Of a
+// slow location, which does not give a file at once, the size and the digest that it states are compared; its first
+// fixity check is due after a day.
+func (s *Store) readBack(ctx context.Context, t *Target, c catalog.Copy, content storage.Content) error {
+	if t.At.Properties().Tier == storage.Slow {
+		stat, err := t.At.Stat(ctx, c.Key)
+		if err == nil && (stat.Size != content.Size || stat.SHA256 != "" && stat.SHA256 != content.SHA256) {
+			err = fmt.Errorf("%s: %s: %w", t.Name, c.Key, storage.ErrDamage)
+		}
+		return err
+	}
+	err := storage.Verify(ctx, t.At, c.Key, content, nil)
+	if !errors.Is(err, storage.ErrDamage) {
+		return err
+	}
+	if e := t.At.Delete(ctx, c.Key); e != nil {
+		return errors.Join(err, e)
+	}
+	return &storage.Error{Location: t.Name, Op: "read back", Key: c.Key, Err: err, Transient: true}
+}
+
+// next is the time of the first fixity check of a copy that is stored now.
+func (s *Store) next(t *Target) time.Time {
+	if t.At.Properties().Tier == storage.Slow {
+		return s.o.Now().Add(24 * time.Hour)
+	}
+	return s.o.Now().Add(s.Interval(t.Name))
+}
+
+// settle compares what is stored with the policy.
+func (s *Store) settle(ctx context.Context, r Request, v *run) (Report, error) {
+	all, err := s.o.Catalog.Copies(ctx, r.Job, "")
+	if err != nil {
+		return Report{}, err
+	}
+	names := s.locations(r.Policy)
+	var out Report
+	good := map[int64][]string{} // by artifact
+	for _, c := range all {
+		if _, ok := good[c.Artifact]; !ok {
+			good[c.Artifact] = nil
+		}
+		if c.Good() && slices.Contains(names, c.Location) {
+			good[c.Artifact] = append(good[c.Artifact], c.Location)
+			out.Copies++
+			out.Bytes += c.Size
+		}
+	}
+	out.Artifacts = len(good)
+	kept := true
+	for _, at := range good {
+		kept = kept && r.Policy.kept(names, at)
+	}
+	for _, name := range names {
+		lacks := 0
+		for _, at := range good {
+			if !slices.Contains(at, name) {
+				lacks++
+			}
+		}
+		if lacks > 0 {
+			out.Behind = append(out.Behind, Missing{name, lacks, v.errs[name]})
+		}
+	}
+	if kept {
+		return out, nil
+	}
+	var able []string
+	for _, name := range names {
+		if !v.hopeless[name] {
+			able = append(able, name)
+		}
+	}
+	return out, &Error{Op: "store", Job: r.Job, Missing: out.Behind, Transient: r.Policy.kept(names, able)}
+}
+
+// kept reports whether copies in some of the locations are what the policy requires.
+func (p Policy) kept(names, at []string) bool {
+	for _, name := range p.Required {
+		if !slices.Contains(at, name) {
+			return false
+		}
+	}
+	return len(at) >= p.Quorum.of(len(names))
+}
+
+// files opens each artifact once for all tasks that read it at the same time, so that the locations read the same
+// pages.
+type files struct {
+	open func(path string) (Source, error)
+
+	mu    sync.Mutex // guards inUse
+	inUse map[string]*file
+}
+
+type file struct {
+	Source
+	users int
+}
+
+func (f *files) get(path string) (Source, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if x := f.inUse[path]; x != nil {
+		x.users++
+		return x.Source, nil
+	}
+	src, err := f.open(path)
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			err = &storage.Error{Location: "work directory", Op: "open", Key: path, Err: err}
+		}
+		return nil, err
+	}
+	if f.inUse == nil {
+		f.inUse = map[string]*file{}
+	}
+	f.inUse[path] = &file{src, 1}
+	return src, nil
+}
+
+func (f *files) put(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	x := f.inUse[path]
+	if x.users--; x.users == 0 {
+		delete(f.inUse, path)
+		_ = x.Close() // it was only read
+	}
+}
+
+// recorder enters results in the catalog, several at a time: each write is a sync of the disk. What a crash loses is
+// found by the next attempt, because the copies exist.
+type recorder struct {
+	s *Store
+
+	mu      sync.Mutex // guards waiting and last
+	waiting []catalog.Attempt
+	last    time.Time
+}
+
+const (
+	mostWaiting = 64
+	mostDelay   = time.Second
+)
+
+func (r *recorder) put(ctx context.Context, a catalog.Attempt) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, a)
+	if len(r.waiting) < mostWaiting && time.Since(r.last) < mostDelay {
+		return nil
+	}
+	return r.write(ctx)
+}
+
+func (r *recorder) flush(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.write(ctx)
+}
+
+func (r *recorder) write(ctx context.Context) error {
+	err := r.s.o.Catalog.PutAttempts(ctx, r.waiting)
+	if err == nil {
+		r.waiting, r.last = nil, time.Now()
+	}
+	return err
+}
