@@ -17,6 +17,16 @@ func (c *Client) Check(rawURL string) error {
 	return err
 }
 
+// Redact returns a URL for records and messages: without user information, and with *** for query values whose key
+// suggests a secret. Text that is no URL gives nothing.
+func Redact(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return redact(u)
+}
+
 // parse returns the URL, or an *Error of kind Refused that quotes no secret of it.
 func (p *Policy) parse(raw string) (*url.URL, error) {
 	if len(raw) > maxURL {
