@@ -115,6 +115,7 @@ var rules = []rule{
 		"it acts on jobs of all applications through the engine and depends on none of them"},
 	{"app/flowfile", "job lifecycle engine api flow format edge app/flowfile",
 		"flows as files: a language over flow; " + apartWhy},
+	{"app/archive/packaging", "format app/archive/source", "it makes files of files and facts; no step and no engine"},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
 	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},

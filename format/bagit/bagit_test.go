@@ -64,6 +64,10 @@ func write(t testing.TB, payload bag) bag {
 			t.Fatal(err)
 		}
 	}
+	b["notes/README.txt"] = "read me"
+	if err := w.AddTag("notes/README.txt", 7, sha512Of("read me"), sha256Of("read me")); err != nil {
+		t.Fatal(err)
+	}
 	tags, err := w.Close(bagit.Field{Label: "Source-Organization", Value: "A\nlibrary: ours"},
 		bagit.Field{Label: "Empty"})
 	if err != nil {
@@ -163,6 +167,9 @@ func TestWrittenBagIsValid(t *testing.T) {
 	want := "Source-Organization: A library: ours\nPayload-Oxum: 17.5\n"
 	if diff := cmp.Diff(want, b["bag-info.txt"]); diff != "" {
 		t.Error(diff)
+	}
+	if !strings.Contains(b["tagmanifest-sha256.txt"], sha256Of("read me")+"  notes/README.txt\n") {
+		t.Errorf("got %s", b["tagmanifest-sha256.txt"])
 	}
 	if !strings.Contains(b["manifest-sha256.txt"], sha256Of("odd")+"  data/line%0Aend%0D.txt\n") ||
 		!strings.Contains(b["manifest-sha256.txt"], "  data/größe %2541.txt\n") {
@@ -445,7 +452,7 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	var all int64
 	for name, text := range write(t, payload) {
-		if !strings.HasPrefix(name, "data/") {
+		if !strings.Contains(name, "/") { // other tag files are not read
 			all += int64(len(text))
 		}
 	}
@@ -497,6 +504,14 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	if err := w.Add("a", 1, sha256Of("a")); err != nil {
 		t.Errorf("the control: %v", err)
+	}
+	for _, name := range []string{"data/a", "../a", "bagit.txt", "manifest-md5.txt", "tagmanifest-md5.txt"} {
+		if err := w.AddTag(name, 1, sha256Of("a")); err == nil {
+			t.Errorf("the tag file %s was taken", name)
+		}
+	}
+	if w.AddTag("b", 1) == nil || w.AddTag("b", 1, "xyz") == nil {
+		t.Error("a tag file without its checksum was taken")
 	}
 	if _, err := w.Close(bagit.Field{Label: "A: B\nC", Value: "x"}); !errors.Is(err, bagit.ErrLine) {
 		t.Errorf("got %v", err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -75,6 +76,27 @@ func (w *Writer) Add(name string, size int64, digests ...string) error {
 	}
 	w.payload.bytes += size
 	w.payload.files++
+	return nil
+}
+
+// AddTag adds a tag file that the caller writes, such as README.txt: its path in the bag and its checksums, in the
+// order of the algorithms. The tag manifests list it.
+func (w *Writer) AddTag(name string, size int64, digests ...string) error {
+	switch why := unsafe(name); {
+	case why != "":
+		return fmt.Errorf("bagit: %.200q: %s", name, why)
+	case strings.HasPrefix(name, "data/"), name == "bagit.txt", name == "bag-info.txt", manifestOf(name) != "",
+		tagManifestOf(name) != "":
+		return fmt.Errorf("bagit: %.200q is not the name of another tag file", name)
+	case len(digests) != len(w.algorithms):
+		return fmt.Errorf("bagit: %.200q: %d checksums for %d algorithms", name, len(digests), len(w.algorithms))
+	}
+	for i, d := range digests {
+		if err := checkDigest(w.algorithms[i], d); err != nil {
+			return fmt.Errorf("bagit: %.200q: %w", name, err)
+		}
+	}
+	w.tags = append(w.tags, Tag{Name: name, Size: size, Digests: slices.Clone(digests)})
 	return nil
 }
 

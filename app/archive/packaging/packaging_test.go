@@ -1,0 +1,450 @@
+package packaging
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/format/bagit"
+)
+
+// fixture is an input whose directories are new for each test.
+type fixture struct {
+	Input
+	gathered, into string
+}
+
+// texts are the gathered files: path to content.
+var texts = map[string]string{
+	"12/attempts/anna-1/attempt.html":    "<p>answer</p>\n",
+	"12/attempts/anna-1/raw.json":        "{}",
+	"12/backups/quiz.mbz":                strings.Repeat("backup", 100_000),
+	"12/empty.txt":                       "",
+	"7/submissions/Grüße 100%.txt":       "text",
+	"7/submissions/grüße 100_.TXT":       "other text",
+	"7/submissions/con.txt":              "a device on Windows",
+	"7/submissions/~home /line\nend.txt": "strange",
+	"course/metadata/people.csv":         "not ours",
+	"course/grades.csv":                  "a,b\n",
+}
+
+func fileOf(path, text string) File {
+	s256, s512 := sha256.Sum256([]byte(text)), sha512.Sum512([]byte(text))
+	activity, name, _ := strings.Cut(path, "/")
+	f := File{Path: path, Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]),
+		SHA512: hex.EncodeToString(s512[:]), Activity: activity, Role: Payload,
+		Origin: source.Origin{URL: "https://moodle.example.org/x?token=deadbeef&id=1", Type: "text/plain", Person: "2",
+			Modified: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	if activity == "course" {
+		f.Activity, f.Role = "", Metadata
+	}
+	if strings.Contains(path, "backups/") {
+		f.Role = Backup
+	}
+	return f
+}
+
+func facts() Facts {
+	at := time.Date(2026, 5, 4, 12, 30, 0, 0, time.UTC)
+	return Facts{
+		Job: Job{ID: "archive-01", Identifier: "urn:uuid:0190b2c3-0000-7000-8000-000000000001", Owner: "ops",
+			OwnerURI: "mailto:ops@example.org", Trigger: "manual", Organization: "A university",
+			Requested: at.Add(-time.Hour), Started: at.Add(-time.Minute),
+			Packaged: at, RetainUntil: at.AddDate(3, 0, 0),
+			Settings: map[string]any{"backup": true, "ws_token": "deadbeef", "password_file": "/etc/pw",
+				"nested": []any{map[string]any{"Secret": "x", "large": 9007199254740993}},
+				"url":    "https://user:geheim@host/path?wstoken=abc&x=1"}},
+		Source: source.Facts{Kind: "moodle", Name: "Our Moodle", URL: "https://moodle.example.org/sub/",
+			Version: "4.3"},
+		Course: source.Course{ID: "5", Name: "Biology\nI", ShortName: "BIO101", Start: at.AddDate(0, -3, 0)},
+		Activities: []Activity{
+			{Activity: source.Activity{Course: "5", ID: "12", Module: "quiz", Name: "Final exam: part 1"},
+				Fingerprint: strings.Repeat("ab", 32)},
+			{Activity: source.Activity{Course: "5", ID: "7", Module: "assign", Name: "Essay", Modified: at},
+				Fingerprint: strings.Repeat("cd", 32), Drift: true,
+				Warnings: []string{"no grades: a right is missing"}},
+		},
+		People: []source.Person{{ID: "3", Name: "Zoë, \"Z\"", Roles: []string{"student"}},
+			{ID: "2", Name: "Anna", Username: "anna", Groups: []string{"A", "B"}}},
+		Locations: []Location{{Name: "s3-a", Kind: "s3", Address: "https://s3.example.org/bucket"},
+			{Name: "disk", Kind: "directory"}},
+		Software: Software{Name: "Stagepost", Version: "1.0.0", Go: "go1.26"},
+		Events: []Event{{Type: "capture", Time: at.Add(-time.Minute), Activity: "7", Outcome: "warning"},
+			{Type: "capture", Time: at.Add(-time.Minute), Activity: "12", Outcome: "success",
+				Note: "the token deadbeef was used"}},
+		Secrets: []string{"deadbeef"},
+	}
+}
+
+func root(t testing.TB, dir string) *os.Root {
+	t.Helper()
+	r, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	f := &fixture{gathered: t.TempDir(), into: t.TempDir()}
+	f.Input = Input{Name: "archive-BIO101-5_2026-05-04", Facts: facts(), Gathered: root(t, f.gathered),
+		Into: root(t, f.into), Containers: []Container{TarGzip, Tar, Zip}}
+	for _, path := range slices.Sorted(maps.Keys(texts)) {
+		f.write(t, path, texts[path])
+		f.Files = append(f.Files, fileOf(path, texts[path]))
+	}
+	return f
+}
+
+func (f *fixture) write(t testing.TB, path, text string) {
+	t.Helper()
+	name := filepath.Join(f.gathered, filepath.FromSlash(path))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) build(t testing.TB) *Package {
+	t.Helper()
+	p, err := Build(t.Context(), f.Input)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// tree reads all files below a directory.
+func tree(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		all[name] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func unzip(t testing.TB, name string) []byte {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func command(t testing.TB, dir string, args ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(args[0]); err != nil {
+		t.Skipf("there is no %s here", args[0])
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %v\n%s", args, err, out)
+	}
+}
+
+// TestPackage makes all containers. Each is a valid bag for our validator, and for the programs that README.txt names.
+func TestPackage(t *testing.T) {
+	f := newFixture(t)
+	p := f.build(t)
+	var names []string
+	for _, product := range append(p.Products, p.Seal) {
+		names = append(names, product.Name)
+		text, err := os.ReadFile(filepath.Join(f.into, product.Name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := sha256.Sum256(text)
+		if hex.EncodeToString(sum[:]) != product.SHA256 || int64(len(text)) != product.Size {
+			t.Errorf("%s differs from its product %+v", product.Name, product)
+		}
+		if strings.HasSuffix(product.Name, ".sha256") {
+			command(t, f.into, "sha256sum", "--strict", "-c", product.Name)
+		}
+	}
+	base := f.Name + "."
+	want := []string{base + "tar.gz", base + "tar.gz.sha256", base + "tar", base + "tar.sha256", base + "zip",
+		base + "zip.sha256", base + "tagmanifest-sha512.txt"}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Error(diff)
+	}
+	if got := slices.Sorted(maps.Keys(tree(t, f.into))); len(got) != len(want)+1 {
+		t.Errorf("the directory has %v", got)
+	}
+	tar, err := os.ReadFile(filepath.Join(f.into, base+"tar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if packed := unzip(t, filepath.Join(f.into, base+"tar.gz")); !bytes.Equal(packed, tar) {
+		t.Error("the compressed tar differs from the other")
+	}
+	if sum := sha256.Sum256(tar); hex.EncodeToString(sum[:]) != p.Digest {
+		t.Errorf("the digest of the package is %s", p.Digest)
+	}
+	for _, name := range []string{base + "tar", base + "zip"} {
+		r, err := bagit.Validate(t.Context(), filepath.Join(f.into, name), bagit.Options{})
+		if err != nil || !r.Valid() || len(r.Warnings) > 0 || r.Files != p.Files || r.Bytes != p.Bytes {
+			t.Errorf("%s: got %+v, %v", name, r, err)
+		}
+	}
+}
+
+// TestUnpacked unpacks by the programs of the system and follows README.txt.
+func TestUnpacked(t *testing.T) {
+	f := newFixture(t)
+	f.build(t)
+	var trees []map[string]string
+	for _, args := range [][]string{{"tar", "-xzf", f.Name + ".tar.gz"}, {"unzip", "-q", f.Name + ".zip"}} {
+		if _, err := exec.LookPath(args[0]); err != nil {
+			t.Logf("there is no %s here", args[0])
+			continue
+		}
+		command(t, f.into, args...)
+		bag := filepath.Join(f.into, f.Name)
+		for _, manifest := range []string{"manifest-sha256.txt", "tagmanifest-sha256.txt"} {
+			command(t, bag, "sha256sum", "--strict", "--quiet", "-c", manifest)
+		}
+		command(t, bag, "sha512sum", "--strict", "--quiet", "-c", "manifest-sha512.txt")
+		trees = append(trees, tree(t, bag))
+		r, err := bagit.Validate(t.Context(), bag, bagit.Options{})
+		if err != nil || !r.Valid() || len(r.Warnings) > 0 {
+			t.Errorf("%s: got %+v, %v", args[0], r, err)
+		}
+		if err := os.RemoveAll(bag); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(trees) == 2 {
+		if diff := cmp.Diff(trees[0], trees[1]); diff != "" {
+			t.Errorf("the containers differ: %s", diff)
+		}
+	}
+	if len(trees) > 0 {
+		checkContent(t, trees[0], f)
+	}
+}
+
+func contentNames() []string {
+	return []string{
+		"README.txt", "bag-info.txt", "bagit.txt",
+		"data/assign-7/submissions/Grüße 100_.txt", "data/assign-7/submissions/_con.txt",
+		"data/assign-7/submissions/_home/line_end.txt", "data/assign-7/submissions/grüße 100_-2.TXT",
+		"data/grades.csv", "data/metadata/activity.json", "data/metadata/course.json", "data/metadata/files.csv",
+		"data/metadata/job.json", "data/metadata/people-2.csv", "data/metadata/people.csv",
+		"data/metadata/premis.json", "data/metadata/premis.xml",
+		"data/quiz-12/attempts/anna-1/attempt.html", "data/quiz-12/attempts/anna-1/raw.json",
+		"data/quiz-12/backups/quiz.mbz", "data/quiz-12/empty.txt",
+		"manifest-sha256.txt", "manifest-sha512.txt", "tagmanifest-sha256.txt", "tagmanifest-sha512.txt",
+	}
+}
+
+// checkContent checks names and metadata.
+func checkContent(t *testing.T, got map[string]string, f *fixture) {
+	t.Helper()
+	if diff := cmp.Diff(contentNames(), slices.Sorted(maps.Keys(got))); diff != "" {
+		t.Error(diff)
+	}
+	if got["data/quiz-12/backups/quiz.mbz"] != texts["12/backups/quiz.mbz"] {
+		t.Error("the content of a file differs")
+	}
+	for name, parts := range map[string][]string{
+		"bag-info.txt": {"Source-Organization: A university\n", "External-Identifier: urn:uuid:0190b2c3-",
+			"External-Description: Biology I (BIO101): Final exam: part 1; Essay\n", "Bagging-Date: 2026-05-04\n",
+			"Bag-Software-Agent: Stagepost 1.0.0\n", "Bag-Group-Identifier: 5\n", "Retention-Until: 2029-05-04\n",
+			"Internal-Sender-Identifier: https://moodle.example.org/sub/ 12\n",
+			"Fingerprint-SHA256: " + strings.Repeat("cd", 32) + "\n", "Payload-Oxum: "},
+		"data/metadata/job.json": {`"ws_token": "***"`, `"password_file": "/etc/pw"`, `"Secret": "***"`,
+			"9007199254740993", "https://user:***@host/path?wstoken=***&x=1", `"backup": true`, `"name": "disk"`},
+		"data/metadata/activity.json": {`"folder": "quiz-12"`, `"drift": true`, "a right is missing"},
+		"data/metadata/course.json":   {`"short_name": "BIO101"`},
+		"data/metadata/people.csv":    {"2,anna,,,,Anna,,,A; B\n3,,,,,\"Zoë, \"\"Z\"\"\",,student,\n"},
+		"data/metadata/files.csv":     {"submissions/_con.txt,submissions/con.txt,payload,7,2,19,", "token=***&id=1"},
+		"data/metadata/premis.xml":    {"<eventType>capture</eventType>", "<agentName>Our Moodle</agentName>"},
+		"README.txt": {"Activity:   Essay (assign, id 7)", "Not archived: no grades", "Keep until: 2029-05-04",
+			"sha256sum -c manifest-sha256.txt", "bagit.py --validate", "openssl ts -verify"},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(got[name], part) {
+				t.Errorf("%s lacks %q:\n%.3000s", name, part, got[name])
+			}
+		}
+	}
+	for name, text := range got {
+		if strings.Contains(text, "deadbeef") || strings.Contains(text, "geheim") {
+			t.Errorf("%s has a secret", name)
+		}
+	}
+}
+
+// TestOneActivity has its files in data/ itself.
+func TestOneActivity(t *testing.T) {
+	f := newFixture(t)
+	f.Facts.Activities = f.Facts.Activities[:1]
+	f.Facts.Events = nil
+	f.Files = slices.DeleteFunc(f.Files, func(f File) bool { return f.Activity == "7" })
+	f.Containers = []Container{Tar}
+	f.build(t)
+	command(t, f.into, "tar", "-xf", f.Name+".tar")
+	if _, err := os.Stat(filepath.Join(f.into, f.Name, "data", "backups", "quiz.mbz")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestChangedFiles has gathered files that differ from the ledger. Nothing is finished then.
+func TestChangedFiles(t *testing.T) {
+	const path = "12/attempts/anna-1/attempt.html"
+	for name, change := range map[string]func(t *testing.T, f *fixture){
+		"control":      func(*testing.T, *fixture) {},
+		"flipped byte": func(t *testing.T, f *fixture) { f.write(t, path, "<p>Answer</p>\n") },
+		"longer":       func(t *testing.T, f *fixture) { f.write(t, path, texts[path]+"x") },
+		"shorter":      func(t *testing.T, f *fixture) { f.write(t, path, "<") },
+		"missing":      func(t *testing.T, f *fixture) { remove(t, filepath.Join(f.gathered, path)) },
+		"link": func(t *testing.T, f *fixture) {
+			name := filepath.Join(f.gathered, path)
+			if err := errors.Join(os.Rename(name, name+"2"), os.Symlink("attempt.html2", name)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			change(t, f)
+			p, err := Build(t.Context(), f.Input)
+			if name == "control" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if p != nil || !errors.Is(err, ErrChanged) {
+				t.Errorf("got %+v, %v", p, err)
+			}
+			if _, err := os.Stat(filepath.Join(f.into, f.Name+".tar")); err == nil {
+				t.Error("there is a product")
+			}
+			remove(t, filepath.Join(f.gathered, path))
+			f.write(t, path, texts[path]) // it is gathered again
+			if _, err := Build(t.Context(), f.Input); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func remove(t testing.TB, name string) {
+	t.Helper()
+	if err := os.RemoveAll(name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInvalidInput refuses what no package can be made of.
+func TestInvalidInput(t *testing.T) {
+	for name, spoil := range map[string]func(*Input){
+		"no name":            func(in *Input) { in.Name = "" },
+		"a path":             func(in *Input) { in.Name = "a/b" },
+		"a hidden name":      func(in *Input) { in.Name = ".a" },
+		"a long name":        func(in *Input) { in.Name = strings.Repeat("a", 171) },
+		"no container":       func(in *Input) { in.Containers = nil },
+		"unknown container":  func(in *Input) { in.Containers = []Container{"rar"} },
+		"container twice":    func(in *Input) { in.Containers = []Container{Tar, Tar} },
+		"no job":             func(in *Input) { in.Facts.Job.ID = "" },
+		"no time":            func(in *Input) { in.Facts.Job.Packaged = time.Time{} },
+		"no software":        func(in *Input) { in.Facts.Software.Name = "" },
+		"activity twice":     func(in *Input) { in.Facts.Activities[0].ID = "7" },
+		"file twice":         func(in *Input) { in.Files[1].Path = in.Files[0].Path },
+		"unknown activity":   func(in *Input) { in.Files[0].Activity = "99" },
+		"unknown role":       func(in *Input) { in.Files[0].Role = "" },
+		"a path that leaves": func(in *Input) { in.Files[0].Path = "../x" },
+		"a name that leaves": func(in *Input) { in.Files[0].Name = "/x" },
+		"upper case digest":  func(in *Input) { in.Files[0].SHA256 = strings.ToUpper(in.Files[0].SHA256) },
+		"no digest":          func(in *Input) { in.Files[0].SHA512 = "" },
+		"event without time": func(in *Input) { in.Facts.Events[0].Time = time.Time{} },
+		"event of none":      func(in *Input) { in.Facts.Events[0].Activity = "99" },
+		"settings":           func(in *Input) { in.Facts.Job.Settings = func() {} },
+	} {
+		f := newFixture(t)
+		spoil(&f.Input)
+		if p, err := Build(t.Context(), f.Input); p != nil || !errors.Is(err, ErrInput) {
+			t.Errorf("%s: got %+v, %v", name, p, err)
+		}
+	}
+}
+
+// TestAgain returns the finished package, makes it again if a product is missing, and replaces that of another input.
+func TestAgain(t *testing.T) {
+	f := newFixture(t)
+	first := f.build(t)
+	before := tree(t, f.into)
+	remove(t, f.gathered) // the control: nothing is read again
+	if diff := cmp.Diff(first, f.build(t)); diff != "" {
+		t.Error(diff)
+	}
+	for path, text := range texts {
+		f.write(t, path, text)
+	}
+	remove(t, filepath.Join(f.into, f.Name+".zip"))
+	f.Gathered = root(t, f.gathered)
+	if diff := cmp.Diff(first, f.build(t)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(before, tree(t, f.into)); diff != "" {
+		t.Error(diff)
+	}
+	f.Name = "another"
+	if p := f.build(t); p.Digest == first.Digest {
+		t.Error("another name has the same digest")
+	}
+	for name := range tree(t, f.into) {
+		if !strings.HasPrefix(name, "another.") && name != packageFile {
+			t.Errorf("%s remained", name)
+		}
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	f := newFixture(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Build(ctx, f.Input); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	f.build(t)
+}
