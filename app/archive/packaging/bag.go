@@ -1,6 +1,8 @@
 package packaging
 
 import (
+	"bufio"
+	"errors"
 	"io"
 	"path"
 	"strings"
@@ -51,17 +53,17 @@ func (c *content) bag(d disk, dir string) ([]entry, error) {
 
 // buffered is a tag file with a buffer.
 type buffered struct {
-	io.Writer
+	*bufio.Writer
 	file file
 }
 
 // Close writes what is in the buffer.
 func (b buffered) Close() error {
-	err := b.Writer.(interface{ Flush() error }).Flush()
-	if closed := b.file.Close(); err == nil {
-		err = closed
+	err := b.Flush()
+	if err == nil {
+		err = b.file.Sync()
 	}
-	return err
+	return errors.Join(err, b.file.Close())
 }
 
 // info are the elements of bag-info.txt (RFC 8493 section 2.2.2) but Payload-Oxum, and those of our own.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -25,14 +26,25 @@ const (
 	tagDir         = workDir + "/tags"
 	tagManifest    = "tagmanifest-sha512.txt"
 	sidecarName    = ".sha256"
-	maxPackageJSON = 1 << 20
+	maxPackageJSON = 256 << 20
 )
 
 // Product is a file that is stored.
 type Product struct {
-	Name   string `json:"name"` // in the directory of the package
+	Name   string `json:"name"` // with slashes; in the directory of the package unless it is a gathered file
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
+	SHA512 string `json:"sha512"`
+	// Gathered is the path in the gathered directory of a payload file of [Directory]; empty: none.
+	Gathered string `json:"gathered,omitempty"`
+}
+
+// Open opens a product of the input. Each call gives another reader.
+func (in *Input) Open(p Product) (*os.File, error) {
+	if p.Gathered != "" {
+		return in.Gathered.Open(p.Gathered)
+	}
+	return in.Into.Open(p.Name)
 }
 
 // Package is a finished package.
@@ -42,7 +54,8 @@ type Package struct {
 	Digest string `json:"digest"` // SHA-256 of the uncompressed tar: the identity of the package
 	Files  int64  `json:"files"`  // of the payload
 	Bytes  int64  `json:"bytes"`
-	// Products are the containers in the order of the input, each followed by its file for sha256sum -c.
+	// Products are the containers in the order of the input, each followed by its file for sha256sum -c. A [Directory]
+	// is all files of the bag.
 	Products []Product `json:"products"`
 	// Seal is a copy of tagmanifest-sha512.txt: who signs it signs every byte of the package.
 	Seal Product `json:"seal"`
@@ -117,6 +130,9 @@ func (b *builder) finished() (*Package, error) {
 		return nil, nil
 	}
 	for _, product := range append(slices.Clone(p.Products), p.Seal) {
+		if product.Gathered != "" {
+			continue
+		}
 		info, err := b.in.Into.Lstat(product.Name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() != product.Size {
 			return nil, nil //nolint:nilerr // it is made again
@@ -179,7 +195,7 @@ func (b *builder) run(ctx context.Context) (*Package, error) {
 	if err := b.copy(ctx, p, members); err != nil {
 		return nil, err
 	}
-	if err := b.publish(p, tags); err != nil {
+	if err := b.publish(p, members, tags); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -235,12 +251,9 @@ func (b *builder) copy(ctx context.Context, p *Package, members []entry) error {
 		return err
 	}
 	for _, kind := range b.in.Containers {
-		part := c.parts[kind]
-		product := Product{Name: path.Base(part.name), Size: part.size, SHA256: p.Digest}
-		if part.sum != nil {
-			product.SHA256 = hex.EncodeToString(part.sum.Sum(nil))
+		if part := c.parts[kind]; part != nil {
+			p.Products = append(p.Products, part.product(p.Digest))
 		}
-		p.Products = append(p.Products, product)
 	}
 	return nil
 }
@@ -323,30 +336,38 @@ func copyExactly(ctx context.Context, w io.Writer, r io.Reader, size int64, buf 
 }
 
 // publish gives the products their names, writes the files beside them, and the record last.
-func (b *builder) publish(p *Package, tags []entry) error {
+func (b *builder) publish(p *Package, members, tags []entry) error {
 	seal := tags[slices.IndexFunc(tags, func(e entry) bool { return e.name == tagManifest })]
 	text, err := readSmall(b.in.Into, seal.made)
 	if err != nil {
 		return err
 	}
-	p.Seal = Product{Name: b.in.Name + "." + tagManifest, Size: seal.size, SHA256: seal.sha256}
-	if err := replace(b.disk, p.Seal.Name, text); err != nil {
+	if p.Seal, err = b.small(b.in.Name+"."+tagManifest, text); err != nil {
 		return err
 	}
 	var all []Product
-	for i, kind := range b.in.Containers {
-		product := p.Products[i]
+	for _, kind := range b.in.Containers {
+		if kind == Directory {
+			files, err := b.directory(members)
+			if err != nil {
+				return err
+			}
+			all = append(all, files...)
+			continue
+		}
+		product := p.Products[0]
+		p.Products = p.Products[1:]
 		if err := b.disk.Rename(b.part(kind), product.Name); err != nil {
 			return err
 		}
-		beside, err := b.sidecar(product)
+		beside, err := b.small(product.Name+sidecarName, []byte(product.SHA256+"  "+product.Name+"\n"))
 		if err != nil {
 			return err
 		}
 		all = append(all, product, beside)
 	}
 	p.Products = all
-	record, err := json.MarshalIndent(p, "", "  ")
+	record, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -356,10 +377,47 @@ func (b *builder) publish(p *Package, tags []entry) error {
 	return b.disk.RemoveAll(workDir)
 }
 
-// sidecar writes the file for sha256sum -c.
-func (b *builder) sidecar(of Product) (Product, error) {
-	text := []byte(of.SHA256 + "  " + of.Name + "\n")
-	sum := sha256.Sum256(text)
-	p := Product{Name: of.Name + sidecarName, Size: int64(len(text)), SHA256: hex.EncodeToString(sum[:])}
-	return p, replace(b.disk, p.Name, text)
+// small writes a small product.
+func (b *builder) small(name string, text []byte) (Product, error) {
+	s256, s512 := sha256.Sum256(text), sha512.Sum512(text)
+	p := Product{Name: name, Size: int64(len(text)), SHA256: hex.EncodeToString(s256[:]),
+		SHA512: hex.EncodeToString(s512[:])}
+	return p, replace(b.disk, name, text)
+}
+
+// directory moves the generated files of the bag to their names, and lists all files.
+func (b *builder) directory(members []entry) ([]Product, error) {
+	made := map[string]bool{}
+	var all []Product
+	for _, e := range members {
+		p := Product{Name: path.Join(b.in.Name, e.name), Size: e.size, SHA256: e.sha256, SHA512: e.sha512}
+		if e.file != nil {
+			p.Gathered = e.file.Path
+		} else if err := b.move(e.made, p.Name, made); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	made["."] = true
+	for _, dir := range slices.Sorted(maps.Keys(made)) {
+		if err := b.disk.SyncDir(dir); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// move moves a file to a name whose directories may not exist yet.
+func (b *builder) move(from, to string, made map[string]bool) error {
+	var missing []string
+	for dir := path.Dir(to); dir != "." && !made[dir]; dir = path.Dir(dir) {
+		missing = append(missing, dir)
+	}
+	for _, dir := range slices.Backward(missing) {
+		if err := b.disk.Mkdir(dir); err != nil {
+			return err
+		}
+		made[dir] = true
+	}
+	return b.disk.Rename(from, to)
 }

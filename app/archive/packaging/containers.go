@@ -5,10 +5,12 @@ import (
 	"archive/zip"
 	"bufio"
 	"crypto/sha256"
+	"crypto/sha512"
 	"encoding/hex"
 	"errors"
 	"hash"
 	"io"
+	"path"
 )
 
 // member is a file of a container.
@@ -32,9 +34,10 @@ type containers struct {
 type part struct {
 	file
 	name   string
-	buffer *bufio.Writer // collects small writes
 	size   int64
-	sum    hash.Hash // of the product; nil for a tar, whose digest is that of the package
+	sums   [2]hash.Hash  // SHA-256 and SHA-512; the first is nil for a tar, whose digest is that of the package
+	all    *fan          // of file and sums
+	buffer *bufio.Writer // collects small writes
 }
 
 // newPart creates the file of a product.
@@ -44,10 +47,14 @@ func newPart(d disk, name string, summed bool) (*part, error) {
 		return nil, err
 	}
 	p := &part{file: f, name: name}
-	p.buffer = bufio.NewWriterSize(writerFunc(p.write), 256<<10)
+	p.sums[1] = sha512.New()
+	writers := []io.Writer{p.sums[1], writerFunc(p.write)}
 	if summed {
-		p.sum = sha256.New()
+		p.sums[0] = sha256.New()
+		writers = append(writers, p.sums[0])
 	}
+	p.all = newFan(writers...)
+	p.buffer = bufio.NewWriterSize(p.all, 256<<10)
 	return p, nil
 }
 
@@ -58,19 +65,42 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func (p *part) write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.size += int64(n)
-	if p.sum != nil {
-		p.sum.Write(b[:n])
-	}
 	return n, err
 }
 
 // Write implements [io.Writer].
 func (p *part) Write(b []byte) (int, error) { return p.buffer.Write(b) }
 
+// finish syncs the file. An earlier error is not covered by it.
+func (p *part) finish(err error) error {
+	if err == nil {
+		err = p.buffer.Flush()
+	}
+	p.all.close()
+	if err == nil {
+		err = p.Sync()
+	}
+	return errors.Join(err, p.Close())
+}
+
+// product is the finished file. digest is that of the package.
+func (p *part) product(digest string) Product {
+	one := Product{Name: path.Base(p.name), Size: p.size, SHA256: digest, SHA512: hexOf(p.sums[1])}
+	if p.sums[0] != nil {
+		one.SHA256 = hexOf(p.sums[0])
+	}
+	return one
+}
+
+func hexOf(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
+
 // open begins the products: names gives the file of each.
 func open(d disk, kinds []Container, names func(Container) string) (*containers, error) {
 	c := &containers{digest: sha256.New(), parts: map[Container]*part{}, kinds: kinds}
 	for _, kind := range kinds {
+		if kind == Directory {
+			continue
+		}
 		p, err := newPart(d, names(kind), kind != Tar)
 		if err != nil {
 			c.abandon()
@@ -123,16 +153,11 @@ func (c *containers) finish() (digest string, err error) {
 	}
 	c.streams.close()
 	for _, kind := range c.kinds {
-		p := c.parts[kind]
-		if err == nil {
-			err = p.buffer.Flush()
+		if p := c.parts[kind]; p != nil {
+			err = p.finish(err)
 		}
-		if err == nil {
-			err = p.Sync()
-		}
-		err = errors.Join(err, p.Close())
 	}
-	return hex.EncodeToString(c.digest.Sum(nil)), err
+	return hexOf(c.digest), err
 }
 
 // abandon closes unfinished products.
@@ -141,6 +166,7 @@ func (c *containers) abandon() {
 		c.streams.close()
 	}
 	for _, p := range c.parts {
+		p.all.close()
 		_ = p.Close() // the files are removed
 	}
 }

@@ -96,11 +96,12 @@ func (f *crashFile) Write(b []byte) (n int, err error) {
 
 func (f *crashFile) Sync() error { return f.c.op("sync "+f.name, func() error { return nil }) }
 
-// TestCrashAnywhere crashes at every operation of a build, and once more at another one. Then it builds again and
-// compares the result with that of a build without a crash.
+// TestCrashAnywhere crashes at every operation of a build, and sometimes once more at another one. Then it builds again
+// and compares the result with that of a build without a crash.
 func TestCrashAnywhere(t *testing.T) {
 	whole := newFixture(t)
 	large := slices.IndexFunc(whole.Files, func(f File) bool { return f.Role == Backup })
+	whole.Containers = []Container{TarGzip, Directory}
 	whole.Files = slices.Delete(whole.Files, large, large+1) // it takes most of the time
 	counted := &crashDisk{disk: rootDisk{whole.Into}}
 	want, err := build(t.Context(), whole.Input, counted)
@@ -108,18 +109,19 @@ func TestCrashAnywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	files, points := tree(t, whole.into), len(counted.done)
+	t.Logf("%d operations", points)
 	if points < 60 {
 		t.Fatalf("only %d operations: %v", points, counted.done)
 	}
 	for _, kind := range []crashKind{before, after, torn} {
 		for at := 1; at <= points; at++ {
-			if kind == torn && !strings.HasPrefix(counted.done[at-1], "write") {
-				continue
+			if kind == torn && !strings.HasPrefix(counted.done[at-1], "write") || kind == after && at < points {
+				continue // after one operation is before the next one
 			}
 			name := fmt.Sprintf("%s %s", kind, counted.done[at-1])
 			f := &fixture{Input: whole.Input, into: t.TempDir()} // gathered files are only read
 			f.Into = root(t, f.into)
-			for _, stop := range []int{at, (at*7)%points + 1} {
+			for _, stop := range []int{at, (at*7)%points + 1}[:1+at%5/4] {
 				crashing := &crashDisk{disk: rootDisk{f.Into}, stop: stop, kind: kind}
 				p, err := build(t.Context(), f.Input, crashing)
 				if stop == at && (p != nil || !errors.Is(err, errCrash)) {

@@ -96,6 +96,9 @@ func generate(d disk, dir, name string, fill func(io.Writer) error) (entry, erro
 	if err == nil {
 		err = buffered.Flush()
 	}
+	if err == nil {
+		err = w.Sync()
+	}
 	if err = errors.Join(err, w.Close()); err != nil {
 		return entry{}, err
 	}

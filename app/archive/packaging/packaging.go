@@ -1,5 +1,5 @@
-// Package packaging makes the package of an archive job: a BagIt 1.0 bag (RFC 8493) in a tar.gz, tar or ZIP file, and
-// versions of OCFL 1.1 objects.
+// Package packaging makes the package of an archive job: a BagIt 1.0 bag (RFC 8493), as a tar.gz, tar or ZIP file or as
+// single files, and versions of OCFL 1.1 objects.
 //
 //	gathered files + facts of the job -> plan -> metadata -> tag files -> one pass over the content -> products
 //
@@ -118,7 +118,7 @@ type Facts struct {
 	Secrets    []string `json:"-"` // texts that must not occur in any metadata, such as tokens
 }
 
-// Container is the format of a package that is one file.
+// Container is what a bag is put into.
 type Container string
 
 // The containers.
@@ -126,6 +126,8 @@ const (
 	TarGzip Container = "tar.gz"
 	Tar     Container = "tar"
 	Zip     Container = "zip" // content is not compressed
+	// Directory is every file of the bag for itself. Gathered files are not copied.
+	Directory Container = "none"
 )
 
 // Input is what a package is made of.
@@ -153,7 +155,7 @@ func (in *Input) check() error {
 		return fmt.Errorf("%w: no container is given", ErrInput)
 	}
 	for i, c := range in.Containers {
-		if !slices.Contains([]Container{TarGzip, Tar, Zip}, c) || slices.Contains(in.Containers[:i], c) {
+		if !slices.Contains([]Container{TarGzip, Tar, Zip, Directory}, c) || slices.Contains(in.Containers[:i], c) {
 			return fmt.Errorf("%w: the container %q is unknown or given twice", ErrInput, c)
 		}
 	}

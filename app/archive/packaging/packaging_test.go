@@ -192,7 +192,9 @@ func TestPackage(t *testing.T) {
 			t.Fatal(err)
 		}
 		sum := sha256.Sum256(text)
-		if hex.EncodeToString(sum[:]) != product.SHA256 || int64(len(text)) != product.Size {
+		long := sha512.Sum512(text)
+		if hex.EncodeToString(sum[:]) != product.SHA256 || hex.EncodeToString(long[:]) != product.SHA512 ||
+			int64(len(text)) != product.Size {
 			t.Errorf("%s differs from its product %+v", product.Name, product)
 		}
 		if strings.HasSuffix(product.Name, ".sha256") {
@@ -310,6 +312,51 @@ func checkContent(t *testing.T, got map[string]string, f *fixture) {
 		if strings.Contains(text, "deadbeef") || strings.Contains(text, "geheim") {
 			t.Errorf("%s has a secret", name)
 		}
+	}
+}
+
+// TestDirectory copies the products of a bag that is no single file, and validates the copy.
+func TestDirectory(t *testing.T) {
+	f := newFixture(t)
+	f.Containers = []Container{Directory}
+	p := f.build(t)
+	copied := t.TempDir()
+	for _, product := range p.Products {
+		r, err := f.Open(product)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err := errors.Join(err, r.Close()); err != nil {
+			t.Fatal(err)
+		}
+		sum, long := sha256.Sum256(text), sha512.Sum512(text)
+		if hex.EncodeToString(sum[:]) != product.SHA256 || hex.EncodeToString(long[:]) != product.SHA512 ||
+			int64(len(text)) != product.Size {
+			t.Errorf("%s differs from its product", product.Name)
+		}
+		name := filepath.Join(copied, product.Name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := bagit.Validate(t.Context(), filepath.Join(copied, f.Name), bagit.Options{})
+	if err != nil || !r.Valid() || len(r.Warnings) > 0 || r.Files != p.Files {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	checkContent(t, tree(t, filepath.Join(copied, f.Name)), f)
+	for name := range tree(t, f.into) {
+		if strings.HasSuffix(name, ".mbz") {
+			t.Errorf("the gathered file %s was copied", name)
+		}
+	}
+	tar := newFixture(t)
+	tar.Containers = []Container{Tar}
+	if got := tar.build(t); got.Digest != p.Digest {
+		t.Error("the digest of the package depends on the container")
+	}
+	if diff := cmp.Diff(p, f.build(t)); diff != "" {
+		t.Errorf("again: %s", diff)
 	}
 }
 
