@@ -3,6 +3,8 @@ package bagit_test
 import (
 	"archive/tar"
 	"archive/zip"
+	"bytes"
+	"compress/gzip"
 	"crypto/md5"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -82,7 +84,7 @@ func write(t testing.TB, payload bag) bag {
 	return b
 }
 
-// save writes a bag as a directory, a ZIP or a TAR, and gives its path.
+// save writes a bag as a directory, a ZIP, a TAR or a tar.gz, and gives its path.
 func save(t testing.TB, form string, b bag) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "bag")
@@ -115,6 +117,11 @@ func archive(t testing.TB, form, name string, entries [][2]string) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	var to io.WriteCloser = f
+	if form == "tar.gz" {
+		to = gzip.NewWriter(f)
+		defer to.Close()
+	}
 	if form == "zip" {
 		z := zip.NewWriter(f)
 		for _, e := range entries {
@@ -128,7 +135,7 @@ func archive(t testing.TB, form, name string, entries [][2]string) {
 		}
 		err = z.Close()
 	} else {
-		w := tar.NewWriter(f)
+		w := tar.NewWriter(to)
 		for _, e := range entries {
 			err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e[0], Size: int64(len(e[1])), Mode: 0o600})
 			if err == nil {
@@ -154,7 +161,7 @@ func validate(t testing.TB, name string) *bagit.Report {
 	return r
 }
 
-var forms = []string{"dir", "zip", "tar"}
+var forms = []string{"dir", "zip", "tar", "tar.gz"}
 
 func TestWrittenBagIsValid(t *testing.T) {
 	b := write(t, payload)
@@ -412,7 +419,7 @@ func TestArchives(t *testing.T) {
 		"flat":            {flat, bagit.CodeLayout},
 		"empty":           {nil, bagit.CodeLayout},
 	} {
-		for _, form := range []string{"zip", "tar"} {
+		for _, form := range []string{"zip", "tar", "tar.gz"} {
 			file := filepath.Join(t.TempDir(), "bag")
 			archive(t, form, file, c.entries)
 			r := validate(t, file)
@@ -439,6 +446,23 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	if _, err := bagit.Validate(t.Context(), text, bagit.Options{}); !errors.Is(err, bagit.ErrFormat) {
 		t.Errorf("got %v", err)
+	}
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	if _, err := io.WriteString(z, strings.Repeat("no archive ", 100)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(z.Close(), os.WriteFile(text, packed.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bagit.Validate(t.Context(), text, bagit.Options{}); !errors.Is(err, bagit.ErrFormat) {
+		t.Errorf("compressed: got %v", err)
+	}
+	if err := os.WriteFile(text, packed.Bytes()[:8], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bagit.Validate(t.Context(), text, bagit.Options{}); !errors.Is(err, bagit.ErrFormat) {
+		t.Errorf("cut: got %v", err)
 	}
 	if _, err := bagit.Validate(t.Context(), filepath.Join(dir, "nothing"), bagit.Options{}); !errors.Is(err,
 		os.ErrNotExist) {

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -28,9 +29,9 @@ type tree interface {
 }
 
 // ErrFormat is the error for a file that is neither a ZIP nor a TAR file.
-var ErrFormat = errors.New("neither a directory nor a ZIP or TAR file")
+var ErrFormat = errors.New("neither a directory nor a ZIP, TAR or tar.gz file")
 
-// openTree opens a directory, a ZIP or a TAR file. It detects the type from the content, not from the name. packed
+// openTree opens a directory, a ZIP, a TAR or a tar.gz file. It detects the type from the content, not from the name. packed
 // reports that it is a file.
 func openTree(name string) (t tree, packed bool, err error) {
 	info, err := os.Stat(name)
@@ -62,7 +63,9 @@ func openTree(name string) (t tree, packed bool, err error) {
 		}
 		return zipFile{z, f}, true, nil
 	case n == 512 && (string(head[257:262]) == "ustar" || oldTAR(head)):
-		return tarFile{f}, true, nil
+		return tarFile{f, false}, true, nil
+	case bytes.HasPrefix(head, []byte("\x1f\x8b\x08")):
+		return tarFile{f, true}, true, nil
 	}
 	return nil, false, errors.Join(ErrFormat, f.Close())
 }
@@ -123,17 +126,32 @@ func (z zipFile) each(ctx context.Context, do func(item) error) error {
 	return nil
 }
 
-type tarFile struct{ *os.File }
+type tarFile struct {
+	*os.File
+	compressed bool // by gzip
+}
 
 func (t tarFile) each(ctx context.Context, do func(item) error) error {
 	if _, err := t.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	in := tar.NewReader(t.File)
-	for {
+	var stream io.Reader = t.File
+	if t.compressed {
+		z, err := gzip.NewReader(t.File)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
+		}
+		defer z.Close()
+		stream = z
+	}
+	in := tar.NewReader(stream)
+	for first := true; ; first = false {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
+		}
+		if first && errors.Is(err, tar.ErrHeader) {
+			return fmt.Errorf("%w: %w", ErrFormat, err)
 		}
 		if err == nil {
 			err = ctx.Err()

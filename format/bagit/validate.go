@@ -57,7 +57,7 @@ type validation struct {
 	absent, added int64
 }
 
-// Validate checks a bag: a directory, a ZIP or a TAR file. The error reports that the bag could not be read; the
+// Validate checks a bag: a directory, a ZIP, a TAR or a tar.gz file. The error reports that the bag could not be read; the
 // report lists the faults of the bag. Memory grows with the number of files, not with their size.
 func Validate(ctx context.Context, name string, o Options) (*Report, error) {
 	if o.MaxFiles <= 0 {

@@ -220,7 +220,7 @@ func TestPackage(t *testing.T) {
 	if sum := sha256.Sum256(tar); hex.EncodeToString(sum[:]) != p.Digest {
 		t.Errorf("the digest of the package is %s", p.Digest)
 	}
-	for _, name := range []string{base + "tar", base + "zip"} {
+	for _, name := range []string{base + "tar", base + "zip", base + "tar.gz"} {
 		r, err := bagit.Validate(t.Context(), filepath.Join(f.into, name), bagit.Options{})
 		if err != nil || !r.Valid() || len(r.Warnings) > 0 || r.Files != p.Files || r.Bytes != p.Bytes {
 			t.Errorf("%s: got %+v, %v", name, r, err)

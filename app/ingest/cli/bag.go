@@ -16,7 +16,7 @@ func (c *commands) bag() *cobra.Command {
 	return &cobra.Command{
 		Use:   "bag PATH",
 		Short: "Validate a bag",
-		Long: `Validates a bag (BagIt, RFC 8493) that is a directory, a ZIP or a TAR file: it is complete if all that its manifests name is there and nothing else is in
+		Long: `Validates a bag (BagIt, RFC 8493) that is a directory, a ZIP, TAR or tar.gz file: it is complete if all that its manifests name is there and nothing else is in
 its payload, and valid if every checksum is right as well. It needs no server.
 
 Prints each fault on a line: error or warning, code, path, sentence. The exit code is 1 if there is an error.`,
