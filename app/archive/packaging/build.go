@@ -241,10 +241,17 @@ func (b *builder) copy(ctx context.Context, p *Package, members []entry) error {
 		return err
 	}
 	buf := make([]byte, 1<<20)
+	var done, total int64
+	for i := range members {
+		total += members[i].size
+	}
 	for i := range members {
 		if err := b.copyOne(ctx, c, &members[i], buf); err != nil {
 			c.abandon()
 			return err
+		}
+		if done += members[i].size; b.in.Progress != nil {
+			b.in.Progress(done, total)
 		}
 	}
 	if p.Digest, err = c.finish(); err != nil {

@@ -138,6 +138,8 @@ type Input struct {
 	Gathered   *os.Root // has the files
 	Into       *os.Root // directory of this package alone
 	Containers []Container
+	// Progress is called after each file with the bytes that are done, and those of all files; nil: it is not.
+	Progress func(done, total int64)
 }
 
 // Errors that another attempt does not repair.

@@ -183,7 +183,17 @@ func command(t testing.TB, dir string, args ...string) {
 // TestPackage makes all containers. Each is a valid bag for our validator, and for the programs that README.txt names.
 func TestPackage(t *testing.T) {
 	f := newFixture(t)
+	var at, total int64
+	f.Progress = func(done, all int64) {
+		if done < at || done > all {
+			t.Errorf("progress went from %d to %d of %d", at, done, all)
+		}
+		at, total = done, all
+	}
 	p := f.build(t)
+	if at != total || at < p.Bytes {
+		t.Errorf("progress ended at %d of %d", at, total)
+	}
 	var names []string
 	for _, product := range append(p.Products, p.Seal) {
 		names = append(names, product.Name)

@@ -50,10 +50,11 @@ HOW TO VERIFY IT
   sha256sum -c manifest-sha256.txt        (macOS: shasum -a 256 -c manifest-sha256.txt)
   sha256sum -c tagmanifest-sha256.txt
 Every line ends with OK. Files in data/ that no manifest lists are not part of the archive.
+On Windows, Get-FileHash FILE in PowerShell prints the checksum of one file, to be compared with its line.
 With a BagIt tool, for instance bagit-python of the Library of Congress:
   bagit.py --validate .
-The file {{.Name}}.EXTENSION itself, with the file that is stored beside it:
-  sha256sum -c {{.Name}}.EXTENSION.sha256
+If the archive came as one file (tar.gz, tar or zip), its checksum is stored beside it:
+  sha256sum -c {{.Name}}.tar.gz.sha256
 If a time stamp (RFC 3161) is stored beside it, tagmanifest-sha512.txt existed unchanged at that time:
   openssl ts -verify -data tagmanifest-sha512.txt -in TOKEN.tsr -CAfile CHAIN.pem
 tagmanifest-sha512.txt has the checksums of the manifests, and these have those of all files.
