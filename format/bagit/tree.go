@@ -31,8 +31,8 @@ type tree interface {
 // ErrFormat is the error for a file that is neither a ZIP nor a TAR file.
 var ErrFormat = errors.New("neither a directory nor a ZIP, TAR or tar.gz file")
 
-// openTree opens a directory, a ZIP, a TAR or a tar.gz file. It detects the type from the content, not from the name. packed
-// reports that it is a file.
+// openTree opens a directory, a ZIP, a TAR or a tar.gz file. It detects the type from the content, not from the name.
+// packed reports that it is a file.
 func openTree(name string) (t tree, packed bool, err error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -57,8 +57,8 @@ type validation struct {
 	absent, added int64
 }
 
-// Validate checks a bag: a directory, a ZIP, a TAR or a tar.gz file. The error reports that the bag could not be read; the
-// report lists the faults of the bag. Memory grows with the number of files, not with their size.
+// Validate checks a bag: a directory, a ZIP, a TAR or a tar.gz file. The error reports that the bag could not be read;
+// the report lists the faults of the bag. Memory grows with the number of files, not with their size.
 func Validate(ctx context.Context, name string, o Options) (*Report, error) {
 	if o.MaxFiles <= 0 {
 		o.MaxFiles = 10_000_000
