@@ -93,10 +93,9 @@ type Out interface {
 
 // Settings choose what is fetched of an activity, and how it is named.
 type Settings struct {
-	Sections    []string `json:"sections,omitempty"`    // parts of a report; nil: all
-	FolderName  string   `json:"folder_name,omitempty"` // patterns with variables
-	FileName    string   `json:"file_name,omitempty"`
-	KeepAnswers bool     `json:"keep_answers,omitempty"` // of the source, as they came
+	Sections   []string `json:"sections,omitempty"`    // parts of a report; nil: all
+	FolderName string   `json:"folder_name,omitempty"` // patterns with variables
+	FileName   string   `json:"file_name,omitempty"`
 }
 
 // Source is one system that is archived.

@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
 
 // assign archives each participant's submission with all attempts, feedback and files.
 type assign struct{}
+
+func (assign) needs() []string {
+	return []string{"core_enrol_get_enrolled_users", "mod_assign_get_assignments", "mod_assign_get_submissions"}
+}
 
 type plugin struct {
 	Type  string `json:"type"`
@@ -46,15 +50,28 @@ type grade struct {
 	Grade    string `json:"grade"`
 }
 
-func (assign) submissions(ctx context.Context, s *Source, a source.Activity) ([]submission, []grade, error) {
+// submissions are those of an assignment, with grades.
+type submissions struct {
+	all   []submission
+	marks []grade
+	raw   map[string][]byte // answers by the function
+}
+
+func (assign) submissions(ctx context.Context, s *Source, a source.Activity) (*submissions, error) {
 	p := params{"assignmentids": []string{a.Instance}}
+	out := &submissions{raw: map[string][]byte{}}
+	call := func(function string, into any) error {
+		raw, err := s.c.call(ctx, function, p, into)
+		out.raw[function] = raw
+		return err
+	}
 	var answer struct {
 		Assignments []struct {
 			Submissions []submission `json:"submissions"`
 		} `json:"assignments"`
 	}
-	if _, err := s.c.call(ctx, "mod_assign_get_submissions", p, &answer); err != nil {
-		return nil, nil, err
+	if err := call("mod_assign_get_submissions", &answer); err != nil {
+		return nil, err
 	}
 	var grades struct {
 		Assignments []struct {
@@ -62,23 +79,21 @@ func (assign) submissions(ctx context.Context, s *Source, a source.Activity) ([]
 		} `json:"assignments"`
 	}
 	if lacks, err := s.lacks(ctx, "mod_assign_get_grades"); err != nil {
-		return nil, nil, err
+		return nil, err
 	} else if lacks == "" {
-		if _, err := s.c.call(ctx, "mod_assign_get_grades", p, &grades); err != nil {
-			return nil, nil, err
+		if err := call("mod_assign_get_grades", &grades); err != nil {
+			return nil, err
 		}
 	}
-	var all []submission
-	var marks []grade
 	for _, one := range answer.Assignments {
-		all = append(all, one.Submissions...)
+		out.all = append(out.all, one.Submissions...)
 	}
 	for _, one := range grades.Assignments {
-		marks = append(marks, one.Grades...)
+		out.marks = append(out.marks, one.Grades...)
 	}
-	slices.SortFunc(all, func(a, b submission) int { return a.ID - b.ID })
-	slices.SortFunc(marks, func(a, b grade) int { return a.ID - b.ID })
-	return all, marks, nil
+	slices.SortFunc(out.all, func(a, b submission) int { return a.ID - b.ID })
+	slices.SortFunc(out.marks, func(a, b grade) int { return a.ID - b.ID })
+	return out, nil
 }
 
 func (k assign) state(ctx context.Context, s *Source, a source.Activity) (any, error) {
@@ -94,12 +109,12 @@ func (k assign) state(ctx context.Context, s *Source, a source.Activity) (any, e
 			return nil, &source.Error{Op: "mod_assign_get_assignments", Err: err}
 		}
 	}
-	all, marks, err := k.submissions(ctx, s, a)
+	found, err := k.submissions(ctx, s, a)
 	if err != nil {
 		return nil, err
 	}
-	submissions, grades := make([]any, 0, len(all)), make([]any, 0, len(marks))
-	for _, one := range all {
+	submissions, grades := make([]any, 0, len(found.all)), make([]any, 0, len(found.marks))
+	for _, one := range found.all {
 		var files [][]any
 		for _, p := range one.Plugins {
 			for _, area := range p.Areas {
@@ -110,7 +125,7 @@ func (k assign) state(ctx context.Context, s *Source, a source.Activity) (any, e
 		}
 		submissions = append(submissions, []any{one.ID, one.Status, one.Attempt, one.Modified, files})
 	}
-	for _, one := range marks {
+	for _, one := range found.marks {
 		grades = append(grades, []any{one.ID, one.Grade, one.Modified})
 	}
 	return map[string]any{"timemodified": set.Modified, "submissions": submissions, "grades": grades}, nil
@@ -151,7 +166,7 @@ func (k assign) plan(
 	if err != nil {
 		return nil, err
 	}
-	all, _, err := k.submissions(ctx, s, a)
+	found, err := k.submissions(ctx, s, a)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +191,7 @@ func (k assign) plan(
 			add(u.person())
 		}
 	}
-	for _, one := range all { // also of people who are not listed as participants any more
+	for _, one := range found.all { // also of people who are not listed as participants any more
 		id := strconv.Itoa(one.User)
 		if at := slices.IndexFunc(people, func(p source.Person) bool { return p.ID == id }); at >= 0 {
 			add(people[at])
@@ -224,11 +239,12 @@ func (k assign) fetch(
 	if err != nil {
 		return err
 	}
-	if err := putBytes(ctx, out, path.Join(dir, "status.json"), "application/json", origin, answer); err != nil {
+	name := "mod_assign_get_submission_status-" + source.SafeName(item.Person)
+	if err := s.putAnswer(ctx, out, name, origin, answer); err != nil {
 		return err
 	}
 	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
-	w := &submissionWriter{s: s, out: out, dir: dir, person: item.Person, doc: &doc}
+	w := newSubmissionWriter(s, out, dir, item.Person, &doc)
 	if status.Last != nil {
 		for _, sub := range []*submission{status.Last.Submission, status.Last.Team} {
 			if sub != nil {
@@ -267,13 +283,13 @@ func (k assign) latest(
 	ctx context.Context, s *Source, a source.Activity, item source.Item, dir string, origin source.Origin,
 	out source.Out,
 ) error {
-	all, _, err := k.submissions(ctx, s, a)
+	found, err := k.submissions(ctx, s, a)
 	if err != nil {
 		return err
 	}
 	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
-	w := &submissionWriter{s: s, out: out, dir: dir, person: item.Person, doc: &doc}
-	for _, sub := range all {
+	w := newSubmissionWriter(s, out, dir, item.Person, &doc)
+	for _, sub := range found.all {
 		if strconv.Itoa(sub.User) != item.Person {
 			continue
 		}
@@ -291,6 +307,12 @@ type submissionWriter struct {
 	out         source.Out
 	dir, person string
 	doc         *document
+	names       source.Names
+	files       int
+}
+
+func newSubmissionWriter(s *Source, out source.Out, dir, person string, doc *document) *submissionWriter {
+	return &submissionWriter{s: s, out: out, dir: dir, person: person, doc: doc, names: source.Names{}}
 }
 
 func (w *submissionWriter) plugins(ctx context.Context, under string, plugins []plugin) error {
@@ -302,11 +324,13 @@ func (w *submissionWriter) plugins(ctx context.Context, under string, plugins []
 		}
 		for _, area := range p.Areas {
 			for _, f := range area.Files {
-				name := path.Join(w.dir, under, source.SafeName(area.Area), safePath(f.Path, f.Name))
-				if err := w.s.keep(ctx, w.out, name, f, w.person); err != nil {
+				w.files++
+				name := path.Join(under, source.SafeName(area.Area), safePath(f.Path, f.Name))
+				name = w.names.For(strconv.Itoa(w.files), name)
+				if err := w.s.keep(ctx, w.out, path.Join(w.dir, name), f, w.person); err != nil {
 					return err
 				}
-				w.doc.Files = append(w.doc.Files, strings.TrimPrefix(name, w.dir+"/"))
+				w.doc.Files = append(w.doc.Files, name)
 			}
 		}
 	}
@@ -320,18 +344,23 @@ func (k assign) overview(ctx context.Context, s *Source, a source.Activity, out 
 		return err
 	}
 	if raw != nil {
-		if err := putBytes(ctx, out, "assignment.json", "application/json", origin, raw); err != nil {
+		if err := s.putJSON(ctx, out, "metadata/activity.json", origin, raw); err != nil {
 			return err
 		}
 	}
-	all, marks, err := k.submissions(ctx, s, a)
+	found, err := k.submissions(ctx, s, a)
 	if err != nil {
 		return err
 	}
+	for _, function := range slices.Sorted(maps.Keys(found.raw)) {
+		if err := s.putAnswer(ctx, out, function, origin, found.raw[function]); err != nil {
+			return err
+		}
+	}
 	rows := [][]string{{"submission", "user", "group", "attempt", "status", "changed", "grade"}}
-	for _, one := range all {
+	for _, one := range found.all {
 		mark := ""
-		for _, g := range marks {
+		for _, g := range found.marks {
 			if g.User == one.User && g.Attempt == one.Attempt {
 				mark = g.Grade
 			}
@@ -339,5 +368,5 @@ func (k assign) overview(ctx context.Context, s *Source, a source.Activity, out 
 		rows = append(rows, []string{strconv.Itoa(one.ID), strconv.Itoa(one.User), strconv.Itoa(one.Group),
 			strconv.Itoa(one.Attempt + 1), one.Status, when(one.Modified), mark})
 	}
-	return putTable(ctx, out, "submissions.csv", origin, rows)
+	return putTable(ctx, out, "metadata/submissions.csv", origin, rows)
 }

@@ -385,8 +385,9 @@ func (s *Source) fetchFile(
 	}
 	if err == nil {
 		u, _ := s.c.fileURL(f.URL)
-		u.RawQuery = ""
-		o := source.Origin{URL: u.String(), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created}
+		o := source.Origin{
+			URL: publicURL(u), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created,
+		}
 		err = out.Put(ctx, path.Join("backups", source.SafeName(f.Name)), o, func(w io.Writer) error {
 			_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
 			return err

@@ -66,7 +66,7 @@ type failure struct {
 // transient are codes of errors that pass.
 var transient = map[string]bool{
 	"dbconnectionfailed": true, "maintenancemode": true, "sitemaintenance": true, "locktimeout": true,
-	"dmlreadexception": true, "dmlwriteexception": true, "servicerequireslogin": true, "serverbusy": true,
+	"dmlreadexception": true, "dmlwriteexception": true, "serverbusy": true,
 }
 
 // final are codes of errors that stay until a person changes something.
@@ -74,6 +74,24 @@ var final = map[string]bool{
 	"invalidtoken": true, "accessexception": true, "nopermissions": true, "nopermission": true, "invalidrecord": true,
 	"invalidparameter": true, "invalidrecordunknown": true, "requireloginerror": true, "filenotfound": true,
 	"servicenotavailable": true, "enablewsdescription": true, "accesscontrol": true, "usernotallowed": true,
+	"servicerequireslogin": true, "sitepolicynotagreed": true, "forcepasswordchangenotice": true,
+	"usernotfullysetup": true, "passwordisexpired": true, "wsaccessuserdeleted": true, "wsaccessusersuspended": true,
+	"wsaccessuserunconfirmed": true, "wsaccessuserexpired": true, "wsaccessusernologin": true,
+	"errorcoursecontextnotvalid": true, "coursehidden": true, "invalidcourseid": true, "invalidcoursemodule": true,
+	"noviewreports": true, "invalidlogin": true,
+}
+
+// finalKinds are kinds of exceptions with the same meaning, whatever their codes.
+var finalKinds = map[string]bool{
+	"required_capability_exception": true, "webservice_access_exception": true, "require_login_exception": true,
+	"invalid_parameter_exception": true, "dml_missing_record_exception": true,
+}
+
+// advice is what to change after an error whose message does not name it.
+var advice = map[string]string{
+	"invalidtoken":        "make a new token for the account",
+	"accessexception":     "add the function to the web service of the token, and give the account webservice/rest:use",
+	"sitepolicynotagreed": "log in as the account by a browser and accept the policy",
 }
 
 // call calls a function and decodes its answer. It gives the answer as it came as well.
@@ -129,11 +147,12 @@ func failed(body []byte) (f failure, ok bool) {
 
 func (f failure) as(op string) error {
 	text := cmp.Or(f.Message, f.Error, f.Exception)
-	return &source.Error{
-		Op: op, Code: f.Code, Err: errors.New(text),
-		// An unknown exception is tried again: it costs a few attempts, and ends in the same failure.
-		Transient: transient[f.Code] || !final[f.Code] && !strings.HasPrefix(f.Exception, "required_capability"),
+	if more := advice[f.Code]; more != "" {
+		text += ": " + more
 	}
+	// An unknown exception is tried again: it costs a few attempts, and ends in the same failure.
+	return &source.Error{Op: op, Code: f.Code, Err: errors.New(text),
+		Transient: transient[f.Code] || !final[f.Code] && !finalKinds[f.Exception]}
 }
 
 // do sends a request. An answer of another status than 200 and 206 is an error.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -12,6 +11,34 @@ import (
 
 // contents archives activities that consist of files: pages, files, folders, texts in chapters, links, labels.
 type contents struct{}
+
+func (contents) needs() []string { return nil }
+
+// kept is the data of an item: a file, and the name under which it is kept.
+type kept struct {
+	content
+	Kept string `json:"kept"`
+}
+
+// keepable chooses the files of a module. What is on another server is named by the warnings.
+func (s *Source) keepable(m *module) (files []kept, warnings []string) {
+	names, seen := source.Names{}, map[string]bool{}
+	for _, c := range m.Contents {
+		key := c.key()
+		if c.Type == "url" || seen[key] { // a link is in the description
+			continue
+		}
+		seen[key] = true
+		if _, err := s.c.fileURL(c.URL); err != nil {
+			warnings = append(warnings, fmt.Sprintf("the file %q is left out: %s", c.Name, err))
+			continue
+		}
+		files = append(files, kept{c, names.For(key, "files/"+safePath(c.Path, c.Name))})
+	}
+	return files, warnings
+}
+
+func (c content) key() string { return "file:" + c.Path + c.Name }
 
 func (contents) state(ctx context.Context, s *Source, a source.Activity) (any, error) {
 	m, _, err := s.module(ctx, a)
@@ -41,21 +68,14 @@ func (contents) plan(
 		return nil, err
 	}
 	out := &source.Plan{Items: []source.Item{{Key: "activity", Title: "Description and the list of files"}}}
-	seen := map[string]bool{}
-	for _, c := range m.Contents {
-		if c.Type == "url" {
-			continue // it is in the description
-		}
-		data, err := json.Marshal(c)
+	files, warnings := s.keepable(m)
+	out.Warnings = warnings
+	for _, f := range files {
+		data, err := json.Marshal(f)
 		if err != nil {
 			return nil, err
 		}
-		key := "file:" + c.Path + c.Name
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		out.Items = append(out.Items, source.Item{Key: key, Title: c.Name, Data: data})
+		out.Items = append(out.Items, source.Item{Key: f.key(), Title: f.Name, Data: data})
 	}
 	return out, nil
 }
@@ -64,18 +84,18 @@ func (contents) fetch(
 	ctx context.Context, s *Source, a source.Activity, item source.Item, _ source.Settings, out source.Out,
 ) error {
 	if item.Key != "activity" {
-		var c content
-		if err := json.Unmarshal(item.Data, &c); err != nil {
-			return err
+		var f kept
+		if err := json.Unmarshal(item.Data, &f); err != nil {
+			return &source.Error{Op: "item " + item.Key, Err: err}
 		}
-		return s.keep(ctx, out, "files/"+safePath(c.Path, c.Name), c, "")
+		return s.keep(ctx, out, f.Kept, f.content, "")
 	}
 	m, raw, err := s.module(ctx, a)
 	if err != nil {
 		return err
 	}
 	origin := source.Origin{URL: a.URL}
-	if err := putBytes(ctx, out, "activity.json", "application/json", origin, raw); err != nil {
+	if err := s.putAnswer(ctx, out, "core_course_get_contents", origin, raw); err != nil {
 		return err
 	}
 	doc := document{Title: m.Name, Facts: [][2]string{{"Kind", m.Module}, {"Section", a.Section}}}
@@ -83,15 +103,14 @@ func (contents) fetch(
 		doc.Parts = append(doc.Parts, m.Description)
 	}
 	for _, c := range m.Contents {
-		switch {
-		case c.Type == "url":
+		if c.Type == "url" {
 			link := htmlEscape(c.URL)
 			doc.Parts = append(doc.Parts, fmt.Sprintf(`<p><a href="%s">%s</a></p>`, link, link))
-		case c.Type == "file" || c.Type == "content":
-			if name := "files/" + safePath(c.Path, c.Name); !slices.Contains(doc.Files, name) {
-				doc.Files = append(doc.Files, name)
-			}
 		}
+	}
+	files, _ := s.keepable(m)
+	for _, f := range files {
+		doc.Files = append(doc.Files, f.Kept)
 	}
 	if m.Module == "page" {
 		if text, err := pageText(ctx, s, a); err != nil {
@@ -135,7 +154,7 @@ func (s *Source) Describe(
 	if err != nil {
 		return nil, err
 	}
-	if err := putBytes(ctx, out, "course.json", "application/json", origin, raw); err != nil {
+	if err := s.putJSON(ctx, out, "metadata/course.json", origin, raw); err != nil {
 		return nil, err
 	}
 	lacks, err := s.lacks(ctx, "core_enrol_get_enrolled_users")
@@ -151,7 +170,7 @@ func (s *Source) Describe(
 		rows = append(rows, []string{p.ID, p.Username, p.Number, p.Name, p.Email, strings.Join(p.Roles, ";"),
 			strings.Join(p.Groups, ";")})
 	}
-	if err := putTable(ctx, out, "people.csv", origin, rows); err != nil {
+	if err := putTable(ctx, out, "metadata/people.csv", origin, rows); err != nil {
 		return nil, err
 	}
 	return people, s.grades(ctx, course, origin, out)
@@ -185,7 +204,7 @@ func (s *Source) grades(ctx context.Context, course string, origin source.Origin
 	if err != nil {
 		return err
 	}
-	if err := putBytes(ctx, out, "grades.json", "application/json", origin, raw); err != nil {
+	if err := s.putAnswer(ctx, out, function, origin, raw); err != nil {
 		return err
 	}
 	rows := [][]string{{"user", "name", "number", "activity", "item", "kind", "grade", "maximum", "shown", "graded",
@@ -200,5 +219,5 @@ func (s *Source) grades(ctx context.Context, course string, origin source.Origin
 				firstOf(i.Module, i.Type), mark, text(i.Max), i.Shown, when(i.Graded), plainText(i.Feedback)})
 		}
 	}
-	return putTable(ctx, out, "grades.csv", origin, rows)
+	return putTable(ctx, out, "metadata/grades.csv", origin, rows)
 }

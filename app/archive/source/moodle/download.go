@@ -29,10 +29,13 @@ func (c *client) fileURL(raw string) (*url.URL, error) {
 	if u.Scheme != c.base.Scheme || u.Host != c.base.Host {
 		return nil, fmt.Errorf("%s is not on %s", u.Redacted(), c.base)
 	}
-	prefix := c.base.Path + "/pluginfile.php/"
-	if rest, ok := strings.CutPrefix(u.Path, prefix); ok {
-		u.Path = c.base.Path + "/webservice/pluginfile.php/" + rest
-		u.RawPath = ""
+	below := c.base.Path + "/webservice/pluginfile.php"
+	if rest, ok := strings.CutPrefix(u.Path, c.base.Path+"/pluginfile.php"); ok { // a path, or a parameter file
+		u.Path, u.RawPath = below+rest, ""
+	}
+	if rest, ok := strings.CutPrefix(u.Path, c.base.Path+"/tokenpluginfile.php/"); ok { // the first element is a secret
+		_, rest, _ = strings.Cut(rest, "/")
+		u.Path, u.RawPath = below+"/"+rest, ""
 	}
 	return u, nil
 }
@@ -44,8 +47,10 @@ type file struct {
 	Type string
 }
 
-// maxCuts is how often a download continues after a broken connection.
-const maxCuts = 5
+const (
+	maxCuts = 5 // times that a download continues after a broken connection
+	maxSums = 3 // downloads of a file whose digest is wrong
+)
 
 // download is one download.
 type download struct {
@@ -79,7 +84,15 @@ func (c *client) download(ctx context.Context, raw string, w io.Writer) (file, e
 
 // downloadTo writes a file below root, and continues what an earlier call left there. The caller closes and removes
 // the file.
-func (c *client) downloadTo(ctx context.Context, raw string, root *os.Root) (file, *os.File, error) {
+func (c *client) downloadTo(ctx context.Context, raw string, root *os.Root) (f file, body *os.File, err error) {
+	err = repeat(func() error {
+		f, body, err = c.downloadOnce(ctx, raw, root)
+		return err
+	})
+	return f, body, err
+}
+
+func (c *client) downloadOnce(ctx context.Context, raw string, root *os.Root) (file, *os.File, error) {
 	d, err := c.newDownload(raw)
 	if err != nil {
 		return file{}, nil, err
@@ -131,7 +144,21 @@ func (d *download) state(answer *http.Response) {
 }
 
 // errWrongSum is a download that is whole and has another digest.
-var errWrongSum = fmt.Errorf("%w: another digest", source.ErrContent)
+var errWrongSum = fmt.Errorf("%w", source.ErrContent)
+
+// repeat downloads again while the digest is wrong, which is an error that stays after the third time.
+func repeat(get func() error) error {
+	for n := 1; ; n++ {
+		err := get()
+		if !errors.Is(err, errWrongSum) {
+			return err
+		}
+		var wrong *source.Error
+		if n == maxSums && errors.As(err, &wrong) {
+			return &source.Error{Op: wrong.Op, Err: fmt.Errorf("in each of %d downloads: %w", n, wrong.Err)}
+		}
+	}
+}
 
 // run reads to the end. answer is the first answer, or nil.
 func (d *download) run(ctx context.Context, answer *http.Response) error {
@@ -173,7 +200,7 @@ func (d *download) run(ctx context.Context, answer *http.Response) error {
 func (d *download) finish() error {
 	have := hex.EncodeToString(d.sum.Sum(nil))
 	if d.facts.SHA1 != "" && have != d.facts.SHA1 {
-		err := fmt.Errorf("%w: SHA-1 %s, not %s", errWrongSum, have, d.facts.SHA1)
+		err := fmt.Errorf("%w: the SHA-1 is %s, not %s", errWrongSum, have, d.facts.SHA1)
 		return &source.Error{Op: d.u.Path, Err: err, Transient: true}
 	}
 	d.facts.SHA1, d.facts.Size = have, d.got

@@ -14,10 +14,16 @@ import (
 // forum archives each discussion with its posts and attachments.
 type forum struct{}
 
+func (forum) needs() []string {
+	return []string{"core_enrol_get_enrolled_users", "mod_forum_get_forums_by_courses",
+		"mod_forum_get_forum_discussions", "mod_forum_get_discussion_posts"}
+}
+
 type discussion struct {
 	ID       int    `json:"discussion"`
 	Name     string `json:"name"`
 	User     int    `json:"userid"`
+	Author   string `json:"userfullname"`
 	Modified int64  `json:"timemodified"`
 	Replies  int    `json:"numreplies"`
 }
@@ -65,17 +71,22 @@ func (f forum) plan(
 		return nil, err
 	}
 	out := &source.Plan{Items: []source.Item{{Key: "forum", Title: "Settings"}}}
+	if out.People, err = s.people(ctx, a.Course); err != nil {
+		return nil, err
+	}
 	for _, d := range all {
+		author := strconv.Itoa(d.User)
+		enrolled := slices.ContainsFunc(out.People, func(p source.Person) bool { return p.ID == author })
+		if !enrolled {
+			out.People = append(out.People, source.Person{ID: author, Name: firstOf(d.Author, "user "+author)})
+		}
 		data, err := json.Marshal(d)
 		if err != nil {
 			return nil, err
 		}
 		out.Items = append(out.Items, source.Item{
-			Key: fmt.Sprintf("discussion-%d", d.ID), Title: d.Name, Person: strconv.Itoa(d.User), Data: data,
+			Key: fmt.Sprintf("discussion-%d", d.ID), Title: d.Name, Person: author, Data: data,
 		})
-	}
-	if out.People, err = s.people(ctx, a.Course); err != nil {
-		return nil, err
 	}
 	return out, nil
 }
@@ -88,7 +99,7 @@ func (f forum) fetch(
 	}
 	var d discussion
 	if err := json.Unmarshal(item.Data, &d); err != nil {
-		return err
+		return &source.Error{Op: "item " + item.Key, Err: err}
 	}
 	var answer struct {
 		Posts []struct {
@@ -110,23 +121,26 @@ func (f forum) fetch(
 			} `json:"attachments"`
 		} `json:"posts"`
 	}
-	raw, err := s.c.call(ctx, "mod_forum_get_discussion_posts", params{"discussionid": d.ID}, &answer)
+	const function = "mod_forum_get_discussion_posts"
+	raw, err := s.c.call(ctx, function, params{"discussionid": d.ID}, &answer)
 	if err != nil {
 		return err
 	}
 	dir := path.Join("discussions", strconv.Itoa(d.ID))
 	address := fmt.Sprintf("%s/mod/forum/discuss.php?d=%d", s.c.base, d.ID)
 	origin := source.Origin{URL: address, Modified: stamp(d.Modified)}
-	if err := putBytes(ctx, out, path.Join(dir, "posts.json"), "application/json", origin, raw); err != nil {
+	if err := s.putAnswer(ctx, out, fmt.Sprintf("%s-%d", function, d.ID), origin, raw); err != nil {
 		return err
 	}
 	doc := document{Title: d.Name, Facts: [][2]string{{"Forum", plainText(a.Name)}}}
+	names := source.Names{}
 	for i := range answer.Posts {
 		p := answer.Posts[len(answer.Posts)-1-i] // the newest is first
 		doc.Parts = append(doc.Parts, fmt.Sprintf("<h2>%s</h2><p>%s, %s</p>%s",
 			htmlEscape(plainText(p.Subject)), htmlEscape(p.Author.Name), when(p.Created), p.Message))
-		for _, at := range p.Attachments {
+		for j, at := range p.Attachments {
 			name := path.Join("attachments", strconv.Itoa(p.ID), safePath(at.Path, at.Name))
+			name = names.For(fmt.Sprintf("%d/%d", p.ID, j), name)
 			one := content{Name: at.Name, URL: firstOf(at.File, at.URL), MIME: at.MIME, Modified: at.Time}
 			if err := s.keep(ctx, out, path.Join(dir, name), one, ""); err != nil {
 				return err
@@ -148,7 +162,7 @@ func (forum) settings(ctx context.Context, s *Source, a source.Activity, out sou
 			Module int `json:"cmid"`
 		}
 		if json.Unmarshal(raw, &one) == nil && strconv.Itoa(one.Module) == a.ID {
-			return putBytes(ctx, out, "forum.json", "application/json", source.Origin{URL: a.URL}, raw)
+			return s.putJSON(ctx, out, "metadata/activity.json", source.Origin{URL: a.URL}, raw)
 		}
 	}
 	return nil

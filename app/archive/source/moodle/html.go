@@ -89,11 +89,12 @@ func (s *Source) putPage(ctx context.Context, out source.Out, name string, o sou
 }
 
 // dropped are elements that load or run something; their content goes with them. unwrapped lose the element only.
+// shown are the attributes that stay.
 var (
 	dropped = []atom.Atom{atom.Script, atom.Style, atom.Link, atom.Meta, atom.Iframe, atom.Object, atom.Embed,
 		atom.Applet, atom.Base, atom.Noscript, atom.Template, atom.Frame, atom.Frameset, atom.Svg, atom.Math}
 	unwrapped = []atom.Atom{atom.Form, atom.Html, atom.Head, atom.Body}
-	kept      = strings.Fields("alt title class id for type value name checked disabled selected colspan rowspan " +
+	shown     = strings.Fields("alt title class id for type value name checked disabled selected colspan rowspan " +
 		"scope href src lang dir role width height datetime start cols rows readonly multiple")
 )
 
@@ -156,7 +157,7 @@ func (s *Source) attributes(ctx context.Context, n *html.Node) error {
 	var out []html.Attribute
 	for _, a := range n.Attr {
 		switch {
-		case !slices.Contains(kept, a.Key) || a.Namespace != "":
+		case !slices.Contains(shown, a.Key) || a.Namespace != "":
 		case a.Key == "src":
 			data, err := s.image(ctx, a.Val)
 			if err != nil {
@@ -193,11 +194,16 @@ func (s *Source) image(ctx context.Context, raw string) (string, error) {
 		return raw, nil
 	}
 	u, err := s.c.fileURL(raw)
-	if err != nil || !strings.Contains(u.Path, "pluginfile.php/") {
+	if err != nil || !strings.Contains(u.Path, "pluginfile.php") {
 		return "", nil
 	}
 	var body bytes.Buffer
-	f, err := s.c.download(ctx, raw, &limitedWriter{w: &body, left: maxImage})
+	var f file
+	err = repeat(func() (err error) {
+		body.Reset()
+		f, err = s.c.download(ctx, raw, &limitedWriter{w: &body, left: maxImage})
+		return err
+	})
 	var failed *source.Error
 	switch {
 	case errors.As(err, &failed) && !failed.Transient:
@@ -220,6 +226,34 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 		return 0, &source.Error{Op: "image", Err: fmt.Errorf("it has more than %d bytes", maxImage)}
 	}
 	return l.w.Write(p)
+}
+
+// withoutClasses removes the elements that have one of the classes.
+func withoutClasses(text string, classes []string) string {
+	root := &html.Node{Type: html.ElementNode, Data: "div", DataAtom: atom.Div}
+	nodes, err := html.ParseFragment(strings.NewReader(text), root)
+	if err != nil || len(classes) == 0 {
+		return text
+	}
+	for _, n := range nodes {
+		root.AppendChild(n)
+	}
+	var drop []*html.Node
+	for n := range root.Descendants() {
+		if slices.ContainsFunc(classes, func(c string) bool { return hasClass(n, c) }) {
+			drop = append(drop, n)
+		}
+	}
+	for _, n := range drop {
+		n.Parent.RemoveChild(n)
+	}
+	var out bytes.Buffer
+	for n := range root.ChildNodes() {
+		if html.Render(&out, n) != nil {
+			return text
+		}
+	}
+	return out.String()
 }
 
 // plainText gives the text of HTML.

@@ -91,7 +91,7 @@ var (
 		"core_enrol_get_enrolled_users":         "names of people, and the attempts of quizzes",
 		"gradereport_user_get_grade_items":      "grades",
 		"mod_quiz_get_quizzes_by_courses":       "quizzes",
-		"mod_quiz_get_user_attempts":            "attempts of quizzes",
+		oldAttempts:                             "attempts of quizzes",
 		"mod_quiz_get_attempt_review":           "attempts of quizzes",
 		"mod_assign_get_assignments":            "assignments",
 		"mod_assign_get_submissions":            "submissions of assignments",
@@ -122,9 +122,8 @@ func (s *Source) info(ctx context.Context) (*info, error) {
 	for _, f := range i.Functions {
 		i.has[f.Name] = true
 	}
-	// Moodle 5 names the function for attempts anew.
-	if i.has["mod_quiz_get_user_quiz_attempts"] {
-		i.has["mod_quiz_get_user_attempts"] = true
+	if i.has[newAttempts] {
+		i.has[oldAttempts] = true
 	}
 	s.facts = &i
 	return &i, nil
@@ -140,6 +139,11 @@ func (s *Source) Check(ctx context.Context) (source.Facts, error) {
 		return source.Facts{}, err
 	}
 	f := source.Facts{Kind: "moodle", Name: i.Name, URL: i.URL, Version: i.Release}
+	if own, err := url.Parse(i.URL); i.URL != "" && (err != nil || own.Host != s.c.base.Host ||
+		own.Scheme != s.c.base.Scheme || strings.TrimRight(own.Path, "/") != s.c.base.Path) {
+		return f, &source.Error{Op: "core_webservice_get_site_info", Code: "wrongaddress",
+			Err: fmt.Errorf("the Moodle names itself %s: set this as its address", i.URL)}
+	}
 	var lacking []string
 	for _, name := range needed {
 		if !i.has[name] {
@@ -337,6 +341,8 @@ func (s *Source) Archivable(a source.Activity) (reason string) {
 
 // kind is what differs between kinds of activities.
 type kind interface {
+	// needs lists the functions without which the kind cannot be archived.
+	needs() []string
 	// state gives what a fingerprint is made of.
 	state(ctx context.Context, s *Source, a source.Activity) (any, error)
 	plan(ctx context.Context, s *Source, a source.Activity, set source.Settings) (*source.Plan, error)
@@ -353,7 +359,7 @@ var kinds = map[string]kind{
 
 // Fingerprint implements [source.Source]: the SHA-256 of JSON with sorted keys.
 func (s *Source) Fingerprint(ctx context.Context, a source.Activity) (string, error) {
-	k, err := s.kind(a)
+	k, err := s.kind(ctx, a)
 	if err != nil {
 		return "", err
 	}
@@ -369,16 +375,26 @@ func (s *Source) Fingerprint(ctx context.Context, a source.Activity) (string, er
 	return hex.EncodeToString(sum[:]), nil
 }
 
-func (s *Source) kind(a source.Activity) (kind, error) {
+// kind gives that of an activity, whose functions the web service must have.
+func (s *Source) kind(ctx context.Context, a source.Activity) (kind, error) {
 	if reason := s.Archivable(a); reason != "" {
 		return nil, &source.Error{Op: "activity " + a.ID, Code: "unsupported", Err: errors.New(reason)}
 	}
-	return kinds[a.Module], nil
+	k := kinds[a.Module]
+	lacks, err := s.lacks(ctx, k.needs()...)
+	if err != nil {
+		return nil, err
+	}
+	if lacks != "" {
+		return nil, &source.Error{Op: "activity " + a.ID, Code: "accessexception", Err: fmt.Errorf(
+			"activities of the kind %s need a function: add to the web service of the token: %s", a.Module, lacks)}
+	}
+	return k, nil
 }
 
 // Plan implements [source.Source].
 func (s *Source) Plan(ctx context.Context, a source.Activity, set source.Settings) (*source.Plan, error) {
-	k, err := s.kind(a)
+	k, err := s.kind(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -389,7 +405,7 @@ func (s *Source) Plan(ctx context.Context, a source.Activity, set source.Setting
 func (s *Source) Fetch(
 	ctx context.Context, a source.Activity, item source.Item, set source.Settings, out source.Out,
 ) error {
-	k, err := s.kind(a)
+	k, err := s.kind(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -2,49 +2,28 @@ package moodle_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/moodle"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
+	"github.com/stagepost/stagepost/app/archive/source/sourcetest"
 )
 
-// files is an Out in memory.
-type files struct {
-	mu      sync.Mutex
-	bodies  map[string]string
-	origins map[string]source.Origin
-}
+// answersDir has the answers as they came.
+const answersDir = "metadata/source-responses/"
 
-func (f *files) Put(_ context.Context, name string, o source.Origin, fill func(io.Writer) error) error {
-	var b bytes.Buffer
-	if err := fill(&b); err != nil {
-		return err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.bodies == nil {
-		f.bodies, f.origins = map[string]string{}, map[string]source.Origin{}
-	}
-	f.bodies[name], f.origins[name] = b.String(), o
-	return nil
-}
-
-func (f *files) Progress(int64, int64, string) {}
-
-func (f *files) names() []string { return slices.Sorted(maps.Keys(f.bodies)) }
+// attemptDir is the folder of the recorded attempt, by the pattern that applies if none is set.
+const attemptDir = "attempts/M10010181/2-2026-11-20_10-23-02/"
 
 func open(t *testing.T) (*replay.Server, *moodle.Source) {
 	t.Helper()
@@ -74,13 +53,13 @@ func activities(t *testing.T, s *moodle.Source) map[string]source.Activity {
 	return out
 }
 
-func fetch(t *testing.T, s *moodle.Source, a source.Activity) (*source.Plan, *files) {
+func fetch(t *testing.T, s *moodle.Source, a source.Activity) (*source.Plan, *sourcetest.Out) {
 	t.Helper()
 	plan, err := s.Plan(t.Context(), a, source.Settings{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &files{}
+	out := &sourcetest.Out{}
 	for _, item := range plan.Items {
 		if err := s.Fetch(t.Context(), a, item, source.Settings{}, out); err != nil {
 			t.Fatalf("%s: %v", item.Key, err)
@@ -101,15 +80,24 @@ func TestCourse(t *testing.T) {
 		t.Fatalf("got %+v, %v", courses, err)
 	}
 	want := map[string][]string{
-		replay.Page: {"activity.html", "activity.json", "files/index.html"},
-		replay.File: {"activity.html", "activity.json", "files/lecture ü 1.txt"},
-		replay.Link: {"activity.html", "activity.json"},
-		replay.Assign: {"assignment.json", "submissions.csv",
-			"submissions/user19/attempt-1/submission_files/essay0.pdf", "submissions/user19/status.json",
-			"submissions/user19/submission.html"},
-		replay.Quiz: {"attempts.csv", "attempts/M10010181-2/answers.json",
-			"attempts/M10010181-2/attachments/3/calc0.txt", "attempts/M10010181-2/attempt.html", "quiz.json"},
-		replay.Forum: {"discussions/1/discussion.html", "discussions/1/posts.json", "forum.json"},
+		replay.Page: {"activity.html", "files/index.html", answersDir + "core_course_get_contents.json"},
+		replay.File: {"activity.html", "files/lecture ü 1.txt", answersDir + "core_course_get_contents.json"},
+		replay.Link: {"activity.html", answersDir + "core_course_get_contents.json"},
+		replay.Assign: {"metadata/activity.json", answersDir + "mod_assign_get_grades.json",
+			answersDir + "mod_assign_get_submission_status-19.json",
+			answersDir + "mod_assign_get_submission_status-20.json",
+			answersDir + "mod_assign_get_submission_status-21.json",
+			answersDir + "mod_assign_get_submission_status-22.json",
+			answersDir + "mod_assign_get_submissions.json", "metadata/submissions.csv",
+			"submissions/user19/attempt-1/submission_files/essay0.pdf", "submissions/user19/submission.html",
+			"submissions/user20/attempt-1/submission_files/essay1.pdf", "submissions/user20/submission.html",
+			"submissions/user21/submission.html", "submissions/user22/submission.html"},
+		replay.Quiz: {attemptDir + "attachments/3/calc0.txt",
+			attemptDir + "attempt-2-M10010181_2026-11-20-10-23-02.html", "metadata/activity.json",
+			"metadata/attempts_metadata.csv", answersDir + "mod_quiz_get_attempt_review-2.json",
+			answersDir + "mod_quiz_get_user_attempts.json"},
+		replay.Forum: {"discussions/1/discussion.html", "metadata/activity.json",
+			answersDir + "mod_forum_get_discussion_posts-1.json"},
 	}
 	all := activities(t, s)
 	if len(all) != len(want) {
@@ -120,11 +108,8 @@ func TestCourse(t *testing.T) {
 		if reason := s.Archivable(a); reason != "" {
 			t.Errorf("%s: %s", a.Name, reason)
 		}
-		if id == replay.Assign { // the status of user 19 was recorded alone
-			continue
-		}
 		_, out := fetch(t, s, a)
-		if got := out.names(); !slices.Equal(got, names) {
+		if got := out.Names(); !slices.Equal(got, names) {
 			t.Errorf("%s: got %q", a.Name, got)
 		}
 		checkPages(t, out)
@@ -134,22 +119,14 @@ func TestCourse(t *testing.T) {
 	if err != nil || len(plan.Items) != 5 || len(plan.People) != 4 {
 		t.Fatalf("got %+v, %v", plan, err)
 	}
-	out := &files{}
-	for _, item := range plan.Items[:2] {
-		if err := s.Fetch(t.Context(), a, item, source.Settings{}, out); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := out.names(); !slices.Equal(got, want[replay.Assign]) {
-		t.Errorf("got %q", got)
-	}
-	if o := out.origins["submissions/user19/attempt-1/submission_files/essay0.pdf"]; o.Person != "19" ||
+	_, out := fetch(t, s, a)
+	if o := out.Origin("submissions/user19/attempt-1/submission_files/essay0.pdf"); o.Person != "19" ||
 		!strings.HasSuffix(o.URL, "/webservice/pluginfile.php/53/assignsubmission_file/submission_files/7/essay0.pdf") {
 		t.Errorf("got %+v", o)
 	}
-	if !strings.Contains(out.bodies["submissions/user19/submission.html"], "<p>My essay 0</p>") ||
-		!strings.Contains(out.bodies["submissions/user19/submission.html"], "87.50") {
-		t.Errorf("got %s", out.bodies["submissions/user19/submission.html"])
+	if !strings.Contains(out.Body("submissions/user19/submission.html"), "<p>My essay 0</p>") ||
+		!strings.Contains(out.Body("submissions/user19/submission.html"), "87.50") {
+		t.Errorf("got %s", out.Body("submissions/user19/submission.html"))
 	}
 	checkPages(t, out)
 }
@@ -157,9 +134,10 @@ func TestCourse(t *testing.T) {
 var outside = regexp.MustCompile(`(?i)<(script|iframe|object|embed|link|base)|\son\w+=|[^-]src="http|url\(`)
 
 // checkPages: a page runs nothing and loads nothing.
-func checkPages(t *testing.T, out *files) {
+func checkPages(t *testing.T, out *sourcetest.Out) {
 	t.Helper()
-	for name, body := range out.bodies {
+	for _, name := range out.Names() {
+		body := out.Body(name)
 		if strings.HasSuffix(name, ".html") && !strings.HasPrefix(name, "files/") {
 			if m := outside.FindString(body); m != "" {
 				t.Errorf("%s contains %s", name, m)
@@ -181,7 +159,7 @@ func TestAttempt(t *testing.T) {
 		len(plan.People) != 1 || plan.People[0].Number != "M10010181" {
 		t.Errorf("got %+v", plan)
 	}
-	text := out.bodies["attempts/M10010181-2/attempt.html"]
+	text := out.Body(attemptDir + "attempt-2-M10010181_2026-11-20-10-23-02.html")
 	for _, want := range []string{
 		"<h1>Exam</h1>", "Stu1 Dent", "M10010181", "The answer is true.", "The correct answer is &#39;True&#39;.",
 		`href="attachments/3/calc0.txt"`, "2026-11-20T",
@@ -191,36 +169,38 @@ func TestAttempt(t *testing.T) {
 		}
 	}
 	var answers struct{ Questions []any }
-	err := json.Unmarshal([]byte(out.bodies["attempts/M10010181-2/answers.json"]), &answers)
+	err := json.Unmarshal([]byte(out.Body(answersDir+"mod_quiz_get_attempt_review-2.json")), &answers)
 	if err != nil || len(answers.Questions) != 3 {
 		t.Errorf("got %d questions, %v", len(answers.Questions), err)
 	}
-	o := out.origins["attempts/M10010181-2/attachments/3/calc0.txt"]
+	o := out.Origin(attemptDir + "attachments/3/calc0.txt")
 	if strings.Contains(o.URL, "?") || o.Person != "19" {
 		t.Errorf("got %+v", o)
 	}
 	const row = "2,19,,Stu1 Dent,M10010181,1,finished,2026-11-20T"
-	if got := out.bodies["attempts.csv"]; !strings.Contains(got, row) {
+	if got := out.Body("metadata/attempts_metadata.csv"); !strings.Contains(got, row) {
 		t.Errorf("got %s", got)
 	}
 }
 
 func TestDescribe(t *testing.T) {
 	_, s := open(t)
-	out := &files{}
+	out := &sourcetest.Out{}
 	people, err := s.Describe(t.Context(), replay.Course, source.Settings{}, out)
 	if err != nil || len(people) != 5 {
 		t.Fatalf("got %+v, %v", people, err)
 	}
-	if got := out.names(); !slices.Equal(got, []string{"course.json", "grades.csv", "grades.json", "people.csv"}) {
+	if got := out.Names(); !slices.Equal(got, []string{
+		"metadata/course.json", "metadata/grades.csv", "metadata/people.csv",
+		answersDir + "gradereport_user_get_grade_items.json"}) {
 		t.Errorf("got %q", got)
 	}
 	const row = "19,,M10010181,Stu1 Dent,student10181@example.com,student,G1\r\n"
-	if got := out.bodies["people.csv"]; !strings.Contains(got, row) {
+	if got := out.Body("metadata/people.csv"); !strings.Contains(got, row) {
 		t.Errorf("got %s", got)
 	}
 	const mark = "19,Stu1 Dent,M10010181,19,Essay 1,assign,87.5,100,87.50,"
-	if got := out.bodies["grades.csv"]; !strings.Contains(got, mark) {
+	if got := out.Body("metadata/grades.csv"); !strings.Contains(got, mark) {
 		t.Errorf("got %s", got)
 	}
 }
@@ -334,7 +314,9 @@ const lecture = "51/mod_resource/content/0/lecture ü 1.txt"
 
 // TestDownloads: no wrong byte is kept.
 func TestDownloads(t *testing.T) {
-	run := func(t *testing.T, before func(http.ResponseWriter, *http.Request) bool) (*replay.Server, *files, error) {
+	run := func(
+		t *testing.T, before func(http.ResponseWriter, *http.Request) bool,
+	) (*replay.Server, *sourcetest.Out, error) {
 		t.Helper()
 		site, s := open(t)
 		a := activities(t, s)[replay.File]
@@ -345,16 +327,16 @@ func TestDownloads(t *testing.T) {
 		site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
 			return what == lecture && before(w, r)
 		}
-		out := &files{}
+		out := &sourcetest.Out{}
 		err = s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out)
-		if err != nil && (len(out.bodies) != 0 || strings.Contains(err.Error(), replay.Token)) {
-			t.Errorf("%v: kept %q", err, out.names())
+		if err != nil && (len(out.Names()) != 0 || strings.Contains(err.Error(), replay.Token)) {
+			t.Errorf("%v: kept %q", err, out.Names())
 		}
 		return site, out, err
 	}
 	control, good, err := run(t, func(http.ResponseWriter, *http.Request) bool { return false })
-	if err != nil || len(good.bodies["files/lecture ü 1.txt"]) != 13000 || control.Calls(lecture) != 1 {
-		t.Fatalf("got %q, %v", good.names(), err)
+	if err != nil || len(good.Body("files/lecture ü 1.txt")) != 13000 || control.Calls(lecture) != 1 {
+		t.Fatalf("got %q, %v", good.Names(), err)
 	}
 	temporary := func(t *testing.T, err error, want bool) {
 		t.Helper()
@@ -381,22 +363,32 @@ func TestDownloads(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			panic(http.ErrAbortHandler)
 		})
-		if err != nil || out.bodies["files/lecture ü 1.txt"] != good.bodies["files/lecture ü 1.txt"] {
-			t.Errorf("got %q, %v", out.names(), err)
+		if err != nil || out.Body("files/lecture ü 1.txt") != good.Body("files/lecture ü 1.txt") {
+			t.Errorf("got %q, %v", out.Names(), err)
 		}
 		if site.Calls(lecture) != 3 {
 			t.Errorf("%d requests", site.Calls(lecture))
 		}
 	})
 	t.Run("other content", func(t *testing.T) {
-		_, _, err := run(t, func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("ETag", `"dbf8db9095f2774c8aa3eccfe3c7915c4c72e78d"`)
-			_, _ = w.Write(bytes.Repeat([]byte("x"), 13000))
-			return true
-		})
-		temporary(t, err, true)
-		if !errors.Is(err, source.ErrContent) {
-			t.Errorf("got %v", err)
+		wrong := func(times int) (*replay.Server, *sourcetest.Out, error) {
+			return run(t, func(w http.ResponseWriter, _ *http.Request) bool {
+				if times--; times < 0 {
+					return false
+				}
+				w.Header().Set("ETag", `"dbf8db9095f2774c8aa3eccfe3c7915c4c72e78d"`)
+				_, _ = w.Write(bytes.Repeat([]byte("x"), 13000))
+				return true
+			})
+		}
+		site, _, err := wrong(3)
+		temporary(t, err, false)
+		if !errors.Is(err, source.ErrContent) || site.Calls(lecture) != 3 {
+			t.Errorf("got %v after %d requests", err, site.Calls(lecture))
+		}
+		const name = "files/lecture ü 1.txt"
+		if _, out, err := wrong(2); err != nil || out.Body(name) != good.Body(name) {
+			t.Errorf("the third download: got %v", err)
 		}
 	})
 	t.Run("changed meanwhile", func(t *testing.T) {
@@ -456,8 +448,8 @@ func TestMissingFunctions(t *testing.T) {
 		t.Errorf("got %+v, %v", facts, err)
 	}
 	plan, out := fetch(t, s, activities(t, s)[replay.Assign])
-	if len(plan.Warnings) == 0 || !strings.Contains(out.bodies["submissions/user20/submission.html"], "essay1.pdf") {
-		t.Errorf("got %+v, %q", plan.Warnings, out.names())
+	if len(plan.Warnings) == 0 || !strings.Contains(out.Body("submissions/user20/submission.html"), "essay1.pdf") {
+		t.Errorf("got %+v, %q", plan.Warnings, out.Names())
 	}
 	if err := site.Edit("core_webservice_get_site_info", `"core_course_get_contents"`, `"other"`); err != nil {
 		t.Fatal(err)
@@ -504,7 +496,7 @@ func TestImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, out := fetch(t, s, activities(t, s)[replay.Page])
-	text := out.bodies["activity.html"]
+	text := out.Body("activity.html")
 	checkPages(t, out)
 	for _, want := range []string{
 		`src="data:image/png;base64,iVBORw0KGgo="`, `data-src="http://127.0.0.1:1/b.png"`, `alt="gone"`, `<a>c</a>`,

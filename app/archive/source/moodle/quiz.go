@@ -1,21 +1,34 @@
 package moodle
 
 import (
+	"cmp"
 	"context"
-	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
 )
 
 // quiz archives each attempt: the report as HTML, the answer of the web service, and the files of responses.
 type quiz struct{}
+
+// Functions for attempts: Moodle 5 deprecates the first one.
+const (
+	oldAttempts = "mod_quiz_get_user_attempts"
+	newAttempts = "mod_quiz_get_user_quiz_attempts"
+)
+
+func (quiz) needs() []string {
+	return []string{
+		"core_enrol_get_enrolled_users", "mod_quiz_get_quizzes_by_courses", oldAttempts, "mod_quiz_get_attempt_review",
+	}
+}
 
 type attempt struct {
 	ID       int      `json:"id"`
@@ -30,29 +43,50 @@ type attempt struct {
 	Notified *int64   `json:"gradednotificationsenttime"`
 }
 
+// attempts are those of a quiz.
+type attempts struct {
+	people []source.Person
+	all    []attempt
+	raw    map[string]json.RawMessage // answers by the person, for people with attempts
+}
+
+// person gives the person of an attempt.
+func (a *attempts) person(one attempt) source.Person {
+	id := strconv.Itoa(one.User)
+	if i := slices.IndexFunc(a.people, func(p source.Person) bool { return p.ID == id }); i >= 0 {
+		return a.people[i]
+	}
+	return source.Person{ID: id, Name: "user " + id}
+}
+
 // attempts lists those of all people who are enrolled: no function gives those of a quiz at once.
-func (quiz) attempts(ctx context.Context, s *Source, a source.Activity) ([]source.Person, []attempt, error) {
-	people, err := s.people(ctx, a.Course)
+func (quiz) attempts(ctx context.Context, s *Source, a source.Activity) (*attempts, error) {
+	i, err := s.info(ctx)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	function, name := "mod_quiz_get_user_attempts", "userid"
-	if i, err := s.info(ctx); err != nil {
-		return nil, nil, err
-	} else if i.has["mod_quiz_get_user_quiz_attempts"] {
-		function = "mod_quiz_get_user_quiz_attempts"
+	function := oldAttempts
+	if i.has[newAttempts] {
+		function = newAttempts
 	}
-	var all []attempt
-	for _, p := range people {
+	out := &attempts{raw: map[string]json.RawMessage{}}
+	if out.people, err = s.people(ctx, a.Course); err != nil {
+		return nil, err
+	}
+	for _, p := range out.people {
 		var answer struct{ Attempts []attempt }
-		q := params{"quizid": a.Instance, name: p.ID, "status": "all", "includepreviews": 0}
-		if _, err := s.c.call(ctx, function, q, &answer); err != nil {
-			return nil, nil, err
+		q := params{"quizid": a.Instance, "userid": p.ID, "status": "all", "includepreviews": 0}
+		raw, err := s.c.call(ctx, function, q, &answer)
+		if err != nil {
+			return nil, err
 		}
-		all = append(all, answer.Attempts...)
+		if len(answer.Attempts) > 0 {
+			out.raw[p.ID] = raw
+		}
+		out.all = append(out.all, answer.Attempts...)
 	}
-	slices.SortFunc(all, func(a, b attempt) int { return a.ID - b.ID })
-	return people, all, nil
+	slices.SortFunc(out.all, func(a, b attempt) int { return a.ID - b.ID })
+	return out, nil
 }
 
 func (q quiz) settings(ctx context.Context, s *Source, a source.Activity) (json.RawMessage, int64, error) {
@@ -78,32 +112,81 @@ func (q quiz) state(ctx context.Context, s *Source, a source.Activity) (any, err
 	if err != nil {
 		return nil, err
 	}
-	_, attempts, err := q.attempts(ctx, s, a)
+	found, err := q.attempts(ctx, s, a)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]any, 0, len(attempts))
-	for _, one := range attempts {
+	list := make([]any, 0, len(found.all))
+	for _, one := range found.all {
 		list = append(list, []any{one.ID, one.State, one.Modified, one.Grades, one.Notified})
 	}
 	return map[string]any{"timemodified": modified, "attempts": list}, nil
 }
 
+// attemptItem is the data of an item.
+type attemptItem struct {
+	Attempt int           `json:"attempt"`
+	Person  source.Person `json:"person"`
+	Folder  string        `json:"folder"`
+	File    string        `json:"file"` // without extension
+}
+
+// attemptNames makes the names of folders and files of attempts.
+type attemptNames struct {
+	folder, file pattern.Pattern
+	names        source.Names
+}
+
+func newAttemptNames(set source.Settings) (*attemptNames, error) {
+	known := pattern.AttemptVariables()
+	folder, err := pattern.Parse(pattern.Folder, cmp.Or(set.FolderName, pattern.DefaultFolder), known)
+	file, err2 := pattern.Parse(pattern.File, cmp.Or(set.FileName, pattern.DefaultFile), known)
+	if err := errors.Join(err, err2); err != nil {
+		return nil, &source.Error{Op: "names of attempts", Code: "invalidparameter", Err: err}
+	}
+	return &attemptNames{folder, file, source.Names{}}, nil
+}
+
+// item names an attempt. The times are those of the attempt, so that the names are the same in each archive.
+func (n *attemptNames) item(a source.Activity, one attempt, p source.Person) attemptItem {
+	username := firstOf(p.Username, p.Number, "user"+p.ID)
+	values := map[string]string{
+		"courseid": a.Course, "cmid": a.ID, "cmtype": a.Module, "cmname": a.Name, "quizid": a.Instance,
+		"quizname": a.Name, "attemptid": strconv.Itoa(one.ID), "username": username, "firstname": p.First,
+		"lastname": p.Last,
+		"idnumber": p.Number, "groupnames": strings.Join(p.Groups, "_"), "timestart": strconv.FormatInt(one.Start, 10),
+		"timefinish": strconv.FormatInt(one.Finish, 10),
+	}
+	pattern.SetTime(values, stamp(cmp.Or(one.Finish, one.Modified, one.Start)))
+	key := fmt.Sprintf("attempt-%d", one.ID)
+	var safe []string
+	for part := range strings.SplitSeq(n.folder.Name(values), "/") {
+		safe = append(safe, source.SafeName(part))
+	}
+	return attemptItem{
+		Attempt: one.ID, Person: p, Folder: path.Join("attempts", n.names.For(key, path.Join(safe...))),
+		File: source.SafeName(n.file.Name(values)),
+	}
+}
+
 func (q quiz) plan(
 	ctx context.Context, s *Source, a source.Activity, set source.Settings,
 ) (*source.Plan, error) {
-	people, attempts, err := q.attempts(ctx, s, a)
+	names, err := newAttemptNames(set)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := sectionsOf(set); err != nil {
+		return nil, err
+	}
+	found, err := q.attempts(ctx, s, a)
 	if err != nil {
 		return nil, err
 	}
 	out := &source.Plan{Items: []source.Item{{Key: "quiz", Title: "Settings and the list of attempts"}}}
-	by := map[string]source.Person{}
-	for _, p := range people {
-		by[p.ID] = p
-	}
-	for _, one := range attempts {
-		p := by[strconv.Itoa(one.User)]
-		data, err := json.Marshal(one)
+	for _, one := range found.all {
+		p := found.person(one)
+		data, err := json.Marshal(names.item(a, one, p))
 		if err != nil {
 			return nil, err
 		}
@@ -123,22 +206,43 @@ type review struct {
 	Grade     any `json:"grade"`
 	Attempt   attempt
 	Questions []struct {
-		Slot   int     `json:"slot"`
-		Type   string  `json:"type"`
-		Number string  `json:"questionnumber"`
-		HTML   string  `json:"html"`
-		Status string  `json:"status"`
-		Mark   string  `json:"mark"`
-		Max    float64 `json:"maxmark"`
-		Areas  []struct {
+		Slot  int    `json:"slot"`
+		HTML  string `json:"html"`
+		Areas []struct {
 			Area  string    `json:"area"`
 			Files []content `json:"files"`
 		} `json:"responsefileareas"`
 	} `json:"questions"`
 	Additional []struct {
+		ID      string `json:"id"`
 		Title   string `json:"title"`
 		Content string `json:"content"`
 	} `json:"additionaldata"`
+}
+
+// Parts of the report of an attempt, with the classes of their elements in the HTML of questions.
+var reportParts = map[string][]string{
+	"header": nil, "quiz_feedback": nil, "question": nil, "attachments": nil,
+	"question_feedback": {"specificfeedback"},
+	"general_feedback":  {"generalfeedback"},
+	"rightanswer":       {"rightanswer"},
+	"history":           {"history", "responsehistoryheader"},
+}
+
+// sectionsOf gives the parts of a report to archive.
+func sectionsOf(set source.Settings) (map[string]bool, error) {
+	out := map[string]bool{}
+	for name := range reportParts {
+		out[name] = set.Sections == nil
+	}
+	for _, name := range set.Sections {
+		if _, ok := reportParts[name]; !ok {
+			return nil, &source.Error{Op: "sections of attempts", Code: "invalidparameter",
+				Err: fmt.Errorf("unknown section %q", name)}
+		}
+		out[name] = true
+	}
+	return out, nil
 }
 
 func (q quiz) fetch(
@@ -147,53 +251,81 @@ func (q quiz) fetch(
 	if item.Key == "quiz" {
 		return q.overview(ctx, s, a, out)
 	}
-	var at attempt
+	var at attemptItem
 	if err := json.Unmarshal(item.Data, &at); err != nil {
+		return &source.Error{Op: "item " + item.Key, Err: err}
+	}
+	parts, err := sectionsOf(set)
+	if err != nil {
 		return err
 	}
 	var r review
-	answer, err := s.c.call(ctx, "mod_quiz_get_attempt_review", params{"attemptid": at.ID, "page": -1}, &r)
+	const function = "mod_quiz_get_attempt_review"
+	answer, err := s.c.call(ctx, function, params{"attemptid": at.Attempt, "page": -1}, &r)
 	if err != nil {
 		return err
 	}
-	people, err := s.people(ctx, a.Course)
-	if err != nil {
+	origin := source.Origin{Person: at.Person.ID, Modified: stamp(r.Attempt.Modified)}
+	origin.URL = fmt.Sprintf("%s/mod/quiz/review.php?attempt=%d", s.c.base, at.Attempt)
+	if err := s.putAnswer(ctx, out, fmt.Sprintf("%s-%d", function, at.Attempt), origin, answer); err != nil {
 		return err
 	}
-	var p source.Person
-	for _, one := range people {
-		if one.ID == item.Person {
-			p = one
+	doc := r.document(a, at.Person, parts)
+	if parts["attachments"] {
+		if doc.Files, err = q.attachments(ctx, s, &r, at, out); err != nil {
+			return err
 		}
 	}
-	who := firstOf(p.Username, p.Number, "user"+p.ID)
-	dir := path.Join("attempts", source.SafeName(fmt.Sprintf("%s-%d", who, at.ID)))
-	origin := source.Origin{Person: p.ID, Modified: stamp(r.Attempt.Modified)}
-	origin.URL = fmt.Sprintf("%s/mod/quiz/review.php?attempt=%d", s.c.base, at.ID)
-	if err := putBytes(ctx, out, path.Join(dir, "answers.json"), "application/json", origin, answer); err != nil {
-		return err
+	return s.putPage(ctx, out, path.Join(at.Folder, at.File+".html"), origin, doc)
+}
+
+// document makes the report of an attempt.
+func (r *review) document(a source.Activity, p source.Person, parts map[string]bool) document {
+	doc := document{Title: a.Name}
+	if parts["header"] {
+		doc.Facts = [][2]string{
+			{"Person", p.Name}, {"Number", p.Number}, {"Attempt", strconv.Itoa(r.Attempt.Number)},
+			{"State", r.Attempt.State}, {"Begun", when(r.Attempt.Start)}, {"Finished", when(r.Attempt.Finish)},
+			{"Grade", text(r.Grade)},
+		}
 	}
-	doc := document{Title: a.Name, Facts: [][2]string{
-		{"Person", p.Name}, {"Number", p.Number}, {"Attempt", strconv.Itoa(r.Attempt.Number)},
-		{"State", r.Attempt.State}, {"Begun", when(r.Attempt.Start)}, {"Finished", when(r.Attempt.Finish)},
-		{"Grade", text(r.Grade)},
-	}}
 	for _, more := range r.Additional {
-		doc.Facts = append(doc.Facts, [2]string{more.Title, plainText(more.Content)})
+		if parts["header"] && more.ID != "feedback" || parts["quiz_feedback"] && more.ID == "feedback" {
+			doc.Facts = append(doc.Facts, [2]string{more.Title, plainText(more.Content)})
+		}
+	}
+	var classes []string
+	for name, of := range reportParts {
+		if !parts[name] {
+			classes = append(classes, of...)
+		}
 	}
 	for _, one := range r.Questions {
-		doc.Parts = append(doc.Parts, one.HTML)
+		if parts["question"] {
+			doc.Parts = append(doc.Parts, withoutClasses(one.HTML, classes))
+		}
+	}
+	return doc
+}
+
+// attachments keeps the files of the responses.
+func (quiz) attachments(
+	ctx context.Context, s *Source, r *review, at attemptItem, out source.Out,
+) (files []string, err error) {
+	names := source.Names{}
+	for _, one := range r.Questions {
 		for _, area := range one.Areas {
-			for _, f := range area.Files {
-				name := path.Join(dir, "attachments", strconv.Itoa(one.Slot), safePath(f.Path, f.Name))
-				if err := s.keep(ctx, out, name, f, p.ID); err != nil {
-					return err
+			for i, f := range area.Files {
+				name := path.Join("attachments", strconv.Itoa(one.Slot), safePath(f.Path, f.Name))
+				name = names.For(fmt.Sprintf("%d/%s/%d", one.Slot, area.Area, i), name)
+				if err := s.keep(ctx, out, path.Join(at.Folder, name), f, at.Person.ID); err != nil {
+					return nil, err
 				}
-				doc.Files = append(doc.Files, strings.TrimPrefix(name, dir+"/"))
+				files = append(files, name)
 			}
 		}
 	}
-	return s.putPage(ctx, out, path.Join(dir, "attempt.html"), origin, doc)
+	return files, nil
 }
 
 // overview writes the settings of the quiz, and a table of its attempts.
@@ -204,60 +336,31 @@ func (q quiz) overview(ctx context.Context, s *Source, a source.Activity, out so
 	}
 	origin := source.Origin{URL: a.URL}
 	if settings != nil {
-		if err := putBytes(ctx, out, "quiz.json", "application/json", origin, settings); err != nil {
+		if err := s.putJSON(ctx, out, "metadata/activity.json", origin, settings); err != nil {
 			return err
 		}
 	}
-	people, attempts, err := q.attempts(ctx, s, a)
+	found, err := q.attempts(ctx, s, a)
 	if err != nil {
 		return err
 	}
-	rows := [][]string{{"attempt", "user", "username", "name", "number", "try", "state", "begun", "finished",
-		"sum of grades"}}
-	for _, one := range attempts {
-		row := []string{strconv.Itoa(one.ID), strconv.Itoa(one.User), "", "", "", strconv.Itoa(one.Number), one.State,
-			when(one.Start), when(one.Finish), ""}
-		for _, p := range people {
-			if p.ID == row[1] {
-				row[2], row[3], row[4] = p.Username, p.Name, p.Number
-			}
-		}
+	raw, err := json.Marshal(found.raw)
+	if err != nil {
+		return err
+	}
+	if err := s.putAnswer(ctx, out, oldAttempts, origin, raw); err != nil {
+		return err
+	}
+	rows := [][]string{{
+		"attempt", "user", "username", "name", "number", "try", "state", "begun", "finished", "sum of grades",
+	}}
+	for _, one := range found.all {
+		p, sum := found.person(one), ""
 		if one.Grades != nil {
-			row[9] = strconv.FormatFloat(*one.Grades, 'f', -1, 64)
+			sum = text(*one.Grades)
 		}
-		rows = append(rows, row)
+		rows = append(rows, []string{strconv.Itoa(one.ID), p.ID, p.Username, p.Name, p.Number, strconv.Itoa(one.Number),
+			one.State, when(one.Start), when(one.Finish), sum})
 	}
-	return putTable(ctx, out, "attempts.csv", origin, rows)
-}
-
-// putTable writes CSV (RFC 4180) in UTF-8.
-func putTable(ctx context.Context, out source.Out, name string, o source.Origin, rows [][]string) error {
-	o.Type = "text/csv; charset=utf-8"
-	return out.Put(ctx, name, o, func(w io.Writer) error {
-		c := csv.NewWriter(w)
-		c.UseCRLF = true
-		return c.WriteAll(rows)
-	})
-}
-
-func putBytes(ctx context.Context, out source.Out, name, kind string, o source.Origin, b []byte) error {
-	o.Type = kind
-	return out.Put(ctx, name, o, func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	})
-}
-
-// keep downloads a file of the Moodle.
-func (s *Source) keep(ctx context.Context, out source.Out, name string, f content, person string) error {
-	u, err := s.c.fileURL(f.URL)
-	if err != nil {
-		return &source.Error{Op: name, Err: err}
-	}
-	u.RawQuery = ""
-	o := source.Origin{URL: u.String(), Type: f.MIME, Modified: stamp(f.Modified), Person: person}
-	return out.Put(ctx, name, o, func(w io.Writer) error {
-		_, err := s.c.download(ctx, f.URL, w)
-		return err
-	})
+	return putTable(ctx, out, "metadata/attempts_metadata.csv", origin, rows)
 }

@@ -243,8 +243,37 @@ func (s *Server) made(r *http.Request, name string) (text string, ok bool) {
 			float64(max(c.state-stateAwaiting, 0))/300, c.id), true
 	case "core_files_get_files_backup":
 		return s.area(r)
+	case "mod_assign_get_submission_status":
+		return s.status(r.Form.Get("userid"))
 	}
 	return "", false
+}
+
+// status makes the answer for a person whose status was not recorded, of the list of submissions.
+func (s *Server) status(person string) (text string, ok bool) {
+	const recordedPerson = "19"
+	list, err := s.answer("mod_assign_get_submissions")
+	if person == recordedPerson || err != nil {
+		return "", false
+	}
+	var all struct {
+		Assignments []struct {
+			Submissions []map[string]any `json:"submissions"`
+		} `json:"assignments"`
+	}
+	if json.Unmarshal([]byte(list), &all) != nil {
+		return "", false
+	}
+	last := map[string]any{"submissionsenabled": true, "graded": false, "gradingstatus": "notgraded"}
+	for _, a := range all.Assignments {
+		for _, one := range a.Submissions {
+			if fmt.Sprint(one["userid"]) == person {
+				last["submission"] = one
+			}
+		}
+	}
+	out, err := json.Marshal(map[string]any{"lastattempt": last, "previousattempts": []any{}, "warnings": []any{}})
+	return string(out), err == nil
 }
 
 // area lists a backup area: the two recorded backups, and those that were made since.

@@ -193,6 +193,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, isFile := strings.CutPrefix(r.URL.Path, "/webservice/pluginfile.php/")
+	if r.URL.Path == "/webservice/pluginfile.php" { // the path can also be a parameter
+		name, isFile = strings.CutPrefix(r.Form.Get("file"), "/")
+	}
 	what := r.Form.Get("wsfunction")
 	switch {
 	case isFile:
@@ -230,10 +233,11 @@ func Fail(w http.ResponseWriter, exception, code, message string) {
 func choose(r *http.Request, function string) (name string, ok bool) {
 	get := r.Form.Get
 	switch function {
-	case "mod_quiz_get_user_attempts":
+	case "mod_quiz_get_user_attempts", "mod_quiz_get_user_quiz_attempts": // the second name is of Moodle 5
 		if get("userid") != "19" {
-			return function + "_none", true
+			return "mod_quiz_get_user_attempts_none", true
 		}
+		return "mod_quiz_get_user_attempts", true
 	case "mod_quiz_get_attempt_review":
 		switch get("attemptid") {
 		case "2":
@@ -270,7 +274,7 @@ func (s *Server) function(w http.ResponseWriter, r *http.Request, function strin
 	}
 	s.mu.Lock()
 	text, err := s.answer(name)
-	if made, ok := s.made(r, name); ok {
+	if made, ok := s.made(r, name); ok && err == nil {
 		text, err = made, nil
 	}
 	s.mu.Unlock()

@@ -1,0 +1,322 @@
+package moodle_test
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle"
+	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
+	"github.com/stagepost/stagepost/app/archive/source/sourcetest"
+)
+
+// breaker cuts the n-th answer in the middle.
+type breaker struct {
+	to http.Handler
+
+	mu sync.Mutex
+	n  int
+}
+
+func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	b.mu.Lock()
+	b.n--
+	cut := b.n == 0
+	b.mu.Unlock()
+	if !cut {
+		b.to.ServeHTTP(w, r)
+		return
+	}
+	rec := httptest.NewRecorder()
+	b.to.ServeHTTP(rec, r)
+	maps.Copy(w.Header(), rec.Header())
+	w.Header().Del("Content-Length")
+	w.WriteHeader(rec.Code)
+	_, _ = w.Write(rec.Body.Bytes()[:rec.Body.Len()/2])
+	_ = http.NewResponseController(w).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func (b *breaker) set(n int) (reached func() bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.n = n
+	return func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		reached := b.n <= 0
+		b.n = 0
+		return reached
+	}
+}
+
+func TestContract(t *testing.T) {
+	const contents = "core_course_get_contents"
+	type edit struct{ answer, from, to string }
+	attempts := edit{"mod_quiz_get_user_attempts", `"state": "finished"`, `"state": "abandoned"`}
+	discussions := edit{"mod_forum_get_forum_discussions", `"numreplies": 1`, `"numreplies": 2`}
+	for activity, edits := range map[string][2]edit{ // of the content, and of something else
+		replay.Page:   {{contents, `"timemodified": 1795170182`, `"timemodified": 1795170183`}, attempts},
+		replay.File:   {{"core_course_get_contents", `"filesize": 13000`, `"filesize": 13001`}, attempts},
+		replay.Link:   {{"core_course_get_contents", `https://example.org/`, `https://example.org/other`}, attempts},
+		replay.Assign: {{"mod_assign_get_submissions", `"status": "submitted"`, `"status": "draft"`}, attempts},
+		replay.Quiz:   {attempts, discussions},
+		replay.Forum:  {discussions, attempts},
+	} {
+		t.Run(activity, func(t *testing.T) {
+			var now atomic.Pointer[breaker] // answers contain the address, which stays the same
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				now.Load().ServeHTTP(w, r)
+			}))
+			defer server.Close()
+			sourcetest.Run(t, func(t testing.TB) sourcetest.Fixture {
+				site, err := replay.New()
+				if err != nil {
+					t.Fatal(err)
+				}
+				b := &breaker{to: site}
+				now.Store(b)
+				s, err := moodle.New(moodle.Options{URL: server.URL, Token: replay.Token})
+				if err != nil {
+					t.Fatal(err)
+				}
+				change := func(e edit) func(testing.TB) {
+					return func(t testing.TB) {
+						t.Helper()
+						if err := site.Edit(e.answer, e.from, e.to); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				return sourcetest.Fixture{
+					Source: s, Course: replay.Course, Activity: activity, Break: b.set,
+					Change: change(edits[0]), Other: change(edits[1]),
+				}
+			})
+		})
+	}
+}
+
+// TestSameNames: files whose names become equal are both kept, in each kind of activity (B17).
+func TestSameNames(t *testing.T) {
+	site, s := open(t)
+	const contents = "core_course_get_contents"
+	if err := site.Edit(contents, `"filename": "lecture \u00fc 1.txt",`, `"filename": "a:b.txt",`); err != nil {
+		t.Fatal(err)
+	}
+	const file = `{"type":"file","filename":"a_b.txt","filepath":"/","filesize":5,"timemodified":1,` +
+		`"fileurl":"http://127.0.0.1:18090/webservice/pluginfile.php/51/mod_resource/content/0/second"},`
+	if err := site.Edit(contents, `"contents": [
+                    {
+                        "type": "file",
+                        "filename": "a:b.txt",`, `"contents": [`+file+`
+                    {
+                        "type": "file",
+                        "filename": "a:b.txt",`); err != nil {
+		t.Fatal(err)
+	}
+	site.SetFile("51/mod_resource/content/0/second", []byte("other"))
+	_, out := fetch(t, s, activities(t, s)[replay.File])
+	if got := out.Names(); !slices.Equal(got[:3], []string{"activity.html", "files/a_b-2.txt", "files/a_b.txt"}) {
+		t.Errorf("got %q", got)
+	}
+	if out.Body("files/a_b.txt") != "other" || len(out.Body("files/a_b-2.txt")) != 13000 {
+		t.Errorf("got %d and %d bytes", len(out.Body("files/a_b.txt")), len(out.Body("files/a_b-2.txt")))
+	}
+	for _, link := range []string{`href="files/a_b.txt"`, `href="files/a_b-2.txt"`} {
+		if !strings.Contains(out.Body("activity.html"), link) {
+			t.Errorf("the page has no %s", link)
+		}
+	}
+}
+
+// TestAttemptNames: names follow the patterns, and attempts with equal names stay apart.
+func TestAttemptNames(t *testing.T) {
+	site, s := open(t)
+	second := `{"id":9,"userid":19,"attempt":2,"preview":0,"state":"finished","timestart":1795170182,` +
+		`"timefinish":1795170182,"timemodified":1795170182,"sumgrades":null},`
+	if err := site.Edit("mod_quiz_get_user_attempts", `"attempts": [`, `"attempts": [`+second); err != nil {
+		t.Fatal(err)
+	}
+	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+		if what == "mod_quiz_get_attempt_review" && r.Form.Get("attemptid") == "9" {
+			r.Form.Set("attemptid", "2")
+		}
+		return false
+	}
+	set := source.Settings{FolderName: "${idnumber}", FileName: "try of ${ username }: $1"}
+	a := activities(t, s)[replay.Quiz]
+	if _, err := s.Plan(t.Context(), a, set); err == nil || !strings.Contains(err.Error(), "$1") {
+		t.Errorf("got %v", err)
+	}
+	set.FileName = "try of ${ username }"
+	plan, err := s.Plan(t.Context(), a, set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &sourcetest.Out{}
+	for _, item := range plan.Items {
+		if err := s.Fetch(t.Context(), a, item, set, out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{
+		"attempts/M10010181-2/attachments/3/calc0.txt", "attempts/M10010181-2/try of M10010181.html",
+		"attempts/M10010181/attachments/3/calc0.txt", "attempts/M10010181/try of M10010181.html",
+	}
+	if got := out.Names()[:4]; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestSections: a report has the parts that were chosen, and nil is all of them.
+func TestSections(t *testing.T) {
+	_, s := open(t)
+	a := activities(t, s)[replay.Quiz]
+	texts := map[string]string{
+		"header": "M10010181", "question": "qtext", "rightanswer": "The correct answer is", "attachments": "calc0.txt",
+		"question_feedback": "specificfeedback",
+	}
+	for _, sections := range [][]string{
+		nil, {}, {"header"}, {"question"}, {"question", "rightanswer"}, {"question", "attachments"},
+		{"question", "question_feedback", "general_feedback", "history", "quiz_feedback"},
+	} {
+		set := source.Settings{Sections: sections, FolderName: "x", FileName: "report"}
+		plan, err := s.Plan(t.Context(), a, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &sourcetest.Out{}
+		if err := s.Fetch(t.Context(), a, plan.Items[1], set, out); err != nil {
+			t.Fatal(err)
+		}
+		report := out.Body("attempts/x/report.html")
+		for name, text := range texts {
+			want := sections == nil || slices.Contains(sections, name)
+			if name == "attachments" { // its name is also in the question
+				if kept := out.Body("attempts/x/attachments/3/calc0.txt") != ""; kept != want {
+					t.Errorf("%q: attachments kept: %t", sections, kept)
+				}
+			} else if strings.Contains(report, text) != want {
+				t.Errorf("%q: %q: %t", sections, text, !want)
+			}
+		}
+	}
+	if _, err := s.Plan(t.Context(), a, source.Settings{Sections: []string{"questions"}}); err == nil {
+		t.Error("an unknown section is accepted")
+	}
+}
+
+// TestNewFunctions: a Moodle that has only the functions of later versions is archived as well.
+func TestNewFunctions(t *testing.T) {
+	site, s := open(t)
+	const old, other = `"mod_quiz_get_user_attempts"`, `"mod_quiz_get_user_quiz_attempts"`
+	if err := site.Edit("core_webservice_get_site_info", old, other); err != nil {
+		t.Fatal(err)
+	}
+	plan, _ := fetch(t, s, activities(t, s)[replay.Quiz])
+	if len(plan.Items) != 2 || site.Calls("mod_quiz_get_user_attempts") != 0 {
+		t.Errorf("got %+v, %d calls of the old function", plan, site.Calls("mod_quiz_get_user_attempts"))
+	}
+}
+
+// TestNeeds: a kind of activity without one of its functions has a message that names it, and the others are archived.
+func TestNeeds(t *testing.T) {
+	for function, activity := range map[string]string{
+		"mod_quiz_get_attempt_review": replay.Quiz, "mod_quiz_get_user_attempts": replay.Quiz,
+		"mod_assign_get_submissions": replay.Assign, "mod_forum_get_discussion_posts": replay.Forum,
+	} {
+		site, s := open(t)
+		if err := site.Edit("core_webservice_get_site_info", `"`+function+`"`, `"other"`); err != nil {
+			t.Fatal(err)
+		}
+		all := activities(t, s)
+		_, err := s.Fingerprint(t.Context(), all[activity])
+		var e *source.Error
+		if !asError(err, &e) || e.Temporary() || e.Code != "accessexception" ||
+			!strings.Contains(err.Error(), function) {
+			t.Errorf("%s: got %v", function, err)
+		}
+		fetch(t, s, all[replay.Page])
+	}
+}
+
+// TestSecrets: neither tokens nor keys in addresses are kept.
+func TestSecrets(t *testing.T) {
+	site, s := open(t)
+	const key = "aaaabbbbccccddddeeeeffff00001111"
+	for _, e := range [][3]string{
+		{"mod_quiz_get_quizzes_by_courses", `"introfiles": []`,
+			`"introfiles": [{"u": "http:\/\/x\/tokenpluginfile.php\/` + key + `\/1\/a", "t": "` + replay.Token + `"}]`},
+		{"core_course_get_contents", "/webservice/pluginfile.php/51", "/tokenpluginfile.php/" + key + "/51"},
+	} {
+		if err := site.Edit(e[0], e[1], e[2]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{replay.Quiz, replay.File} {
+		_, out := fetch(t, s, activities(t, s)[id])
+		for _, name := range out.Names() {
+			text := out.Body(name) + out.Origin(name).URL
+			if strings.Contains(text, key) || strings.Contains(text, replay.Token) {
+				t.Errorf("%s has a secret", name)
+			}
+		}
+	}
+}
+
+// TestOtherServer: a file that is on another server is left out with a warning, and no request leaves the Moodle.
+func TestOtherServer(t *testing.T) {
+	site, s := open(t)
+	const from, to = "http://127.0.0.1:18090/webservice/pluginfile.php/51", "http://127.0.0.1:1/51"
+	err := site.Edit("core_course_get_contents", from, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, out := fetch(t, s, activities(t, s)[replay.File])
+	if len(plan.Warnings) != 1 || !strings.Contains(plan.Warnings[0], "127.0.0.1:1") || len(out.Names()) != 2 {
+		t.Errorf("got %q, %q", plan.Warnings, out.Names())
+	}
+}
+
+// TestPathParameter: a Moodle whose addresses have the path of a file as a parameter.
+func TestPathParameter(t *testing.T) {
+	site, s := open(t)
+	err := site.Edit("core_course_get_contents",
+		"webservice/pluginfile.php/51/mod_resource/content/0/lecture%20%C3%BC%201.txt?",
+		"pluginfile.php?file=%2F51%2Fmod_resource%2Fcontent%2F0%2Flecture%20%C3%BC%201.txt&")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, out := fetch(t, s, activities(t, s)[replay.File])
+	if got := len(out.Body("files/lecture ü 1.txt")); got != 13000 {
+		t.Errorf("got %d bytes", got)
+	}
+}
+
+// TestWrongAddress: a Moodle that names itself by another address gives files that cannot be fetched.
+func TestWrongAddress(t *testing.T) {
+	site, s := open(t)
+	if err := site.Edit("core_webservice_get_site_info", `"siteurl": "http://127.0.0.1:18090"`,
+		`"siteurl": "https://moodle.example.org"`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Check(t.Context())
+	var e *source.Error
+	if !asError(err, &e) || e.Temporary() || !strings.Contains(err.Error(), "https://moodle.example.org") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// asError is errors.As for errors of sources.
+func asError(err error, to **source.Error) bool {
+	e, ok := err.(*source.Error)
+	*to = e
+	return ok
+}
