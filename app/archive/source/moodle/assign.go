@@ -202,6 +202,25 @@ func (k assign) plan(
 	return out, nil
 }
 
+// submissionStatus is what is known of a participant.
+type submissionStatus struct {
+	Last *struct {
+		Submission *submission `json:"submission"`
+		Team       *submission `json:"teamsubmission"`
+	} `json:"lastattempt"`
+	Feedback *struct {
+		Grade   *grade   `json:"grade"`
+		Shown   string   `json:"gradefordisplay"`
+		Plugins []plugin `json:"plugins"`
+	} `json:"feedback"`
+	Previous []struct {
+		Number     int         `json:"attemptnumber"`
+		Submission *submission `json:"submission"`
+		Grade      *grade      `json:"grade"`
+		Feedback   []plugin    `json:"feedbackplugins"`
+	} `json:"previousattempts"`
+}
+
 func (k assign) fetch(
 	ctx context.Context, s *Source, a source.Activity, item source.Item, _ source.Settings, out source.Out,
 ) error {
@@ -217,23 +236,7 @@ func (k assign) fetch(
 	if lacks != "" {
 		return k.latest(ctx, s, a, item, dir, origin, out)
 	}
-	var status struct {
-		Last *struct {
-			Submission *submission `json:"submission"`
-			Team       *submission `json:"teamsubmission"`
-		} `json:"lastattempt"`
-		Feedback *struct {
-			Grade   *grade   `json:"grade"`
-			Shown   string   `json:"gradefordisplay"`
-			Plugins []plugin `json:"plugins"`
-		} `json:"feedback"`
-		Previous []struct {
-			Number     int         `json:"attemptnumber"`
-			Submission *submission `json:"submission"`
-			Grade      *grade      `json:"grade"`
-			Feedback   []plugin    `json:"feedbackplugins"`
-		} `json:"previousattempts"`
-	}
+	var status submissionStatus
 	answer, err := s.c.call(ctx, "mod_assign_get_submission_status",
 		params{"assignid": a.Instance, "userid": item.Person}, &status)
 	if err != nil {
@@ -245,6 +248,15 @@ func (k assign) fetch(
 	}
 	doc := document{Title: a.Name, Facts: [][2]string{{"Person", item.Title}}}
 	w := newSubmissionWriter(s, out, dir, item.Person, &doc)
+	if err := w.status(ctx, &status); err != nil {
+		return err
+	}
+	return s.putPage(ctx, out, path.Join(dir, "submission.html"), origin, doc)
+}
+
+// status writes the files of all attempts with feedback, and adds their texts to the page.
+func (w *submissionWriter) status(ctx context.Context, status *submissionStatus) error {
+	doc := w.doc
 	if status.Last != nil {
 		for _, sub := range []*submission{status.Last.Submission, status.Last.Team} {
 			if sub != nil {
@@ -275,7 +287,7 @@ func (k assign) fetch(
 			return err
 		}
 	}
-	return s.putPage(ctx, out, path.Join(dir, "submission.html"), origin, doc)
+	return nil
 }
 
 // latest archives what mod_assign_get_submissions gives: the latest attempt, without feedback.

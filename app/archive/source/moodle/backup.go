@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle/page"
 	"github.com/stagepost/stagepost/format/mbz"
 )
 
@@ -113,35 +114,35 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*B
 	if err != nil {
 		return nil, err
 	}
-	r.ID, r.Asked = f.fields.Get("backup"), p.date.UTC()
+	r.ID, r.Asked = f.Fields.Get("backup"), p.date.UTC()
 	if p.date.IsZero() {
 		r.Asked = s.now().UTC()
 	}
-	if !backupID.MatchString(r.ID) || f.fields.Get("id") != course {
+	if !backupID.MatchString(r.ID) || f.Fields.Get("id") != course {
 		return nil, &source.Error{Op: backupPath, Err: errors.New("the form has no id, or is of another course")}
 	}
-	r.Warnings = f.lacks()
+	r.Warnings = lacksOf(f)
 	return r, nil
 }
 
-// lacks names what a backup will not contain.
-func (f *webForm) lacks() (warnings []string) {
-	if f.fields.Get("setting_root_users") != "1" {
+// lacksOf names what a backup will not contain.
+func lacksOf(f *page.Form) (warnings []string) {
+	if f.Fields.Get("setting_root_users") != "1" {
 		warnings = append(warnings, "the backup will have no data of people: the account needs moodle/backup:userinfo")
 	}
 	for _, name := range []string{"activities", "files"} {
-		if f.fields.Get("setting_root_"+name) == "0" {
+		if f.Fields.Get("setting_root_"+name) == "0" {
 			warnings = append(warnings, "the backup will have no "+name+": an administrator locked the setting")
 		}
 	}
-	if f.fields.Get("setting_root_anonymize") == "1" {
+	if f.Fields.Get("setting_root_anonymize") == "1" {
 		warnings = append(warnings, "the backup will have other names of people: an administrator locked the setting")
 	}
 	return warnings
 }
 
 // backupForm requests the form of a backup: of a new one if the request has no id.
-func (s *Source) backupForm(ctx context.Context, r *BackupRequest) (*webPage, *webForm, error) {
+func (s *Source) backupForm(ctx context.Context, r *BackupRequest) (*webPage, *page.Form, error) {
 	if s.session == nil {
 		var err error
 		if s.session, err = newSession(s.c, s.o.Login); err != nil {
@@ -163,24 +164,24 @@ func (s *Source) backupForm(ctx context.Context, r *BackupRequest) (*webPage, *w
 		return nil, nil, &source.Error{Op: backupPath, Code: "pendingasync", Transient: true, After: time.Minute,
 			Err: errors.New("another backup that the account started is not done")}
 	}
-	if _, ok := f.buttons["oneclickbackup"]; !ok {
+	if _, ok := f.Buttons["oneclickbackup"]; !ok {
 		return nil, nil, &source.Error{Op: backupPath, Err: errors.New("the form has no button oneclickbackup")}
 	}
-	f.complete()
+	complete(f)
 	return p, f, nil
 }
 
 // complete ticks everything that a backup can contain. What an administrator locked stays.
-func (f *webForm) complete() {
+func complete(f *page.Form) {
 	for _, name := range strings.Fields("users role_assignments activities blocks files filters comments badges " +
 		"calendarevents userscompletion logs grade_histories groups contentbankcontent legacyfiles questionbank " +
 		"competencies customfield xapistate") {
-		if value, ok := f.boxes["setting_root_"+name]; ok {
-			f.fields.Set("setting_root_"+name, value)
+		if value, ok := f.Boxes["setting_root_"+name]; ok {
+			f.Fields.Set("setting_root_"+name, value)
 		}
 	}
-	if _, ok := f.boxes["setting_root_anonymize"]; ok {
-		f.fields.Set("setting_root_anonymize", "0")
+	if _, ok := f.Boxes["setting_root_anonymize"]; ok {
+		f.Fields.Set("setting_root_anonymize", "0")
 	}
 }
 
@@ -236,22 +237,22 @@ func (s *Source) StartBackup(ctx context.Context, r *BackupRequest, save func() 
 		if err != nil {
 			return err
 		}
-		if f.fields.Get("backup") != r.ID { // with another id, the form would start another backup
+		if f.Fields.Get("backup") != r.ID { // with another id, the form would start another backup
 			return gone(r, "the Moodle dropped the request")
 		}
-		f.fields.Set("oneclickbackup", f.buttons["oneclickbackup"])
+		f.Fields.Set("oneclickbackup", f.Buttons["oneclickbackup"])
 		r.Posted = s.now().UTC()
 		if err := save(); err != nil {
 			return err
 		}
-		p, err := s.session.page(ctx, backupPath, f.fields)
+		p, err := s.session.page(ctx, backupPath, f.Fields)
 		switch {
 		case err != nil:
 			return err
 		case p.loggedOut() && try == 0: // the session ended after the form was read: the Moodle did not read the start
 			r.Posted = time.Time{}
 			continue
-		case p.loggedOut() || formWith(p.doc, "backup") != nil:
+		case p.loggedOut() || page.FormWith(p.doc, "backup") != nil:
 			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle did not accept the form")}
 		}
 		return nil

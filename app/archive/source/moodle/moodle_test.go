@@ -1,11 +1,9 @@
 package moodle_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -68,6 +66,28 @@ func fetch(t *testing.T, s *moodle.Source, a source.Activity) (*source.Plan, *so
 	return plan, out
 }
 
+// courseFiles are the files of each activity of the recorded course.
+var courseFiles = map[string][]string{
+	replay.Page: {"activity.html", "files/index.html", answersDir + "core_course_get_contents.json"},
+	replay.File: {"activity.html", "files/lecture ü 1.txt", answersDir + "core_course_get_contents.json"},
+	replay.Link: {"activity.html", answersDir + "core_course_get_contents.json"},
+	replay.Assign: {"metadata/activity.json", answersDir + "mod_assign_get_grades.json",
+		answersDir + "mod_assign_get_submission_status-19.json",
+		answersDir + "mod_assign_get_submission_status-20.json",
+		answersDir + "mod_assign_get_submission_status-21.json",
+		answersDir + "mod_assign_get_submission_status-22.json",
+		answersDir + "mod_assign_get_submissions.json", "metadata/submissions.csv",
+		"submissions/user19/attempt-1/submission_files/essay0.pdf", "submissions/user19/submission.html",
+		"submissions/user20/attempt-1/submission_files/essay1.pdf", "submissions/user20/submission.html",
+		"submissions/user21/submission.html", "submissions/user22/submission.html"},
+	replay.Quiz: {attemptDir + "attachments/3/calc0.txt",
+		attemptDir + "attempt-2-M10010181_2026-11-20-10-23-02.html", "metadata/activity.json",
+		"metadata/attempts_metadata.csv", answersDir + "mod_quiz_get_attempt_review-2.json",
+		answersDir + "mod_quiz_get_user_attempts.json"},
+	replay.Forum: {"discussions/1/discussion.html", "metadata/activity.json",
+		answersDir + "mod_forum_get_discussion_posts-1.json"},
+}
+
 // TestCourse archives each activity of the recorded course.
 func TestCourse(t *testing.T) {
 	_, s := open(t)
@@ -79,31 +99,11 @@ func TestCourse(t *testing.T) {
 	if err != nil || len(courses) != 1 || courses[0].ShortName != "ALG0181" || courses[0].Category != "Category 1" {
 		t.Fatalf("got %+v, %v", courses, err)
 	}
-	want := map[string][]string{
-		replay.Page: {"activity.html", "files/index.html", answersDir + "core_course_get_contents.json"},
-		replay.File: {"activity.html", "files/lecture ü 1.txt", answersDir + "core_course_get_contents.json"},
-		replay.Link: {"activity.html", answersDir + "core_course_get_contents.json"},
-		replay.Assign: {"metadata/activity.json", answersDir + "mod_assign_get_grades.json",
-			answersDir + "mod_assign_get_submission_status-19.json",
-			answersDir + "mod_assign_get_submission_status-20.json",
-			answersDir + "mod_assign_get_submission_status-21.json",
-			answersDir + "mod_assign_get_submission_status-22.json",
-			answersDir + "mod_assign_get_submissions.json", "metadata/submissions.csv",
-			"submissions/user19/attempt-1/submission_files/essay0.pdf", "submissions/user19/submission.html",
-			"submissions/user20/attempt-1/submission_files/essay1.pdf", "submissions/user20/submission.html",
-			"submissions/user21/submission.html", "submissions/user22/submission.html"},
-		replay.Quiz: {attemptDir + "attachments/3/calc0.txt",
-			attemptDir + "attempt-2-M10010181_2026-11-20-10-23-02.html", "metadata/activity.json",
-			"metadata/attempts_metadata.csv", answersDir + "mod_quiz_get_attempt_review-2.json",
-			answersDir + "mod_quiz_get_user_attempts.json"},
-		replay.Forum: {"discussions/1/discussion.html", "metadata/activity.json",
-			answersDir + "mod_forum_get_discussion_posts-1.json"},
-	}
 	all := activities(t, s)
-	if len(all) != len(want) {
+	if len(all) != len(courseFiles) {
 		t.Errorf("%d activities", len(all))
 	}
-	for id, names := range want {
+	for id, names := range courseFiles {
 		a := all[id]
 		if reason := s.Archivable(a); reason != "" {
 			t.Errorf("%s: %s", a.Name, reason)
@@ -234,205 +234,6 @@ func TestFingerprints(t *testing.T) {
 			t.Errorf("%s: %s makes no difference: %v", a.Name, c.to, err)
 		}
 	}
-}
-
-// TestErrors has what a Moodle answers when it fails, and whether a later attempt can succeed.
-func TestErrors(t *testing.T) {
-	exception := func(exception, code string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { replay.Fail(w, exception, code, "planned") }
-	}
-	status := func(n int) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { http.Error(w, "<html>"+replay.Token+"</html>", n) }
-	}
-	for name, c := range map[string]struct {
-		answer    func(http.ResponseWriter)
-		temporary bool
-		code      string
-	}{
-		"token":     {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
-		"access":    {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
-		"right":     {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
-		"record":    {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
-		"parameter": {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
-		"database":  {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
-		"unknown":   {exception("coding_exception", "codingerror"), true, "codingerror"},
-		"408":       {status(408), true, ""},
-		"425":       {status(425), true, ""},
-		"429":       {status(429), true, ""},
-		"500":       {status(500), true, ""},
-		"502":       {status(502), true, ""},
-		"503":       {status(503), true, ""},
-		"401":       {status(401), false, ""},
-		"403":       {status(403), false, ""},
-		"404":       {status(404), false, ""},
-		"login page": {func(w http.ResponseWriter) {
-			w.Header().Set("Location", "/login/index.php")
-			w.WriteHeader(303)
-		}, false, ""},
-		"HTML":         {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>maintenance</html>") }, true, ""},
-		"cut":          {func(w http.ResponseWriter) { fmt.Fprint(w, `{"quizzes":[`) }, true, ""},
-		"closed early": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, true, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			site, s := open(t)
-			a := activities(t, s)[replay.Quiz]
-			site.Before = func(w http.ResponseWriter, _ *http.Request, what string) bool {
-				if what == "mod_quiz_get_quizzes_by_courses" {
-					c.answer(w)
-					return true
-				}
-				return false
-			}
-			_, err := s.Fingerprint(t.Context(), a)
-			var e *source.Error
-			if !errors.As(err, &e) || e.Temporary() != c.temporary || e.Code != c.code {
-				t.Fatalf("got %v", err)
-			}
-			if strings.Contains(err.Error(), replay.Token) {
-				t.Errorf("%v contains the token", err)
-			}
-		})
-	}
-}
-
-func TestRetryAfter(t *testing.T) {
-	site, s := open(t)
-	site.Before = func(w http.ResponseWriter, _ *http.Request, _ string) bool {
-		w.Header().Set("Retry-After", "17")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		return true
-	}
-	_, err := s.Check(t.Context())
-	var e *source.Error
-	if !errors.As(err, &e) || e.After.Seconds() != 17 {
-		t.Errorf("got %v", err)
-	}
-}
-
-// lecture is the file of the activity File.
-const lecture = "51/mod_resource/content/0/lecture ü 1.txt"
-
-// TestDownloads: no wrong byte is kept.
-func TestDownloads(t *testing.T) {
-	run := func(
-		t *testing.T, before func(http.ResponseWriter, *http.Request) bool,
-	) (*replay.Server, *sourcetest.Out, error) {
-		t.Helper()
-		site, s := open(t)
-		a := activities(t, s)[replay.File]
-		plan, err := s.Plan(t.Context(), a, source.Settings{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
-			return what == lecture && before(w, r)
-		}
-		out := &sourcetest.Out{}
-		err = s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out)
-		if err != nil && (len(out.Names()) != 0 || strings.Contains(err.Error(), replay.Token)) {
-			t.Errorf("%v: kept %q", err, out.Names())
-		}
-		return site, out, err
-	}
-	control, good, err := run(t, func(http.ResponseWriter, *http.Request) bool { return false })
-	if err != nil || len(good.Body("files/lecture ü 1.txt")) != 13000 || control.Calls(lecture) != 1 {
-		t.Fatalf("got %q, %v", good.Names(), err)
-	}
-	temporary := func(t *testing.T, err error, want bool) {
-		t.Helper()
-		var e *source.Error
-		if !errors.As(err, &e) || e.Temporary() != want {
-			t.Errorf("got %v", err)
-		}
-	}
-	t.Run("broken connections", func(t *testing.T) {
-		n := 0
-		site, out, err := run(t, func(w http.ResponseWriter, r *http.Request) bool {
-			if n++; n > 2 {
-				return false
-			}
-			site, err := replay.New()
-			if err != nil {
-				t.Error(err)
-			}
-			rec := httptest.NewRecorder()
-			site.ServeHTTP(rec, r)
-			maps.Copy(w.Header(), rec.Header())
-			w.WriteHeader(rec.Code)
-			_, _ = w.Write(rec.Body.Bytes()[:1000])
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		})
-		if err != nil || out.Body("files/lecture ü 1.txt") != good.Body("files/lecture ü 1.txt") {
-			t.Errorf("got %q, %v", out.Names(), err)
-		}
-		if site.Calls(lecture) != 3 {
-			t.Errorf("%d requests", site.Calls(lecture))
-		}
-	})
-	t.Run("other content", func(t *testing.T) {
-		wrong := func(times int) (*replay.Server, *sourcetest.Out, error) {
-			return run(t, func(w http.ResponseWriter, _ *http.Request) bool {
-				if times--; times < 0 {
-					return false
-				}
-				w.Header().Set("ETag", `"dbf8db9095f2774c8aa3eccfe3c7915c4c72e78d"`)
-				_, _ = w.Write(bytes.Repeat([]byte("x"), 13000))
-				return true
-			})
-		}
-		site, _, err := wrong(3)
-		temporary(t, err, false)
-		if !errors.Is(err, source.ErrContent) || site.Calls(lecture) != 3 {
-			t.Errorf("got %v after %d requests", err, site.Calls(lecture))
-		}
-		const name = "files/lecture ü 1.txt"
-		if _, out, err := wrong(2); err != nil || out.Body(name) != good.Body(name) {
-			t.Errorf("the third download: got %v", err)
-		}
-	})
-	t.Run("changed meanwhile", func(t *testing.T) {
-		n := 0
-		_, _, err := run(t, func(w http.ResponseWriter, _ *http.Request) bool {
-			if n++; n > 1 {
-				w.Header().Set("ETag", `"090e2e5c02176b562e47201c900bc2278d6bd232"`)
-				_, _ = w.Write([]byte("other"))
-				return true
-			}
-			w.Header().Set("ETag", `"dbf8db9095f2774c8aa3eccfe3c7915c4c72e78d"`)
-			w.Header().Set("Content-Length", "13000")
-			_, _ = w.Write(make([]byte, 500))
-			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler)
-		})
-		temporary(t, err, true)
-	})
-	t.Run("error in place of a file", func(t *testing.T) {
-		_, _, err := run(t, func(w http.ResponseWriter, _ *http.Request) bool {
-			replay.Fail(w, "moodle_exception", "invalidtoken", "Invalid token")
-			return true
-		})
-		temporary(t, err, false)
-	})
-	t.Run("missing", func(t *testing.T) {
-		_, _, err := run(t, func(w http.ResponseWriter, _ *http.Request) bool {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusNotFound)
-			fmt.Fprint(w, `{"error":"not found","errorcode":"filenotfound"}`)
-			return true
-		})
-		temporary(t, err, false)
-	})
-	t.Run("login page", func(t *testing.T) {
-		_, _, err := run(t, func(w http.ResponseWriter, r *http.Request) bool {
-			http.Redirect(w, r, "/login/index.php", http.StatusSeeOther)
-			return true
-		})
-		temporary(t, err, false)
-		if !strings.Contains(err.Error(), "login") {
-			t.Errorf("got %v", err)
-		}
-	})
 }
 
 // TestMissingFunctions: what is not in the web service is named, and what needs it is left out.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle/page"
 )
 
 // quiz archives each attempt: the report as HTML, the answer of the web service, and the files of responses.
@@ -302,7 +303,7 @@ func (r *review) document(a source.Activity, p source.Person, parts map[string]b
 	}
 	for _, one := range r.Questions {
 		if parts["question"] {
-			doc.Parts = append(doc.Parts, withoutClasses(one.HTML, classes))
+			doc.Parts = append(doc.Parts, page.WithoutClasses(one.HTML, classes))
 		}
 	}
 	return doc

@@ -9,14 +9,13 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/net/html"
-	"golang.org/x/net/html/atom"
 
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle/page"
 )
 
 // Login is an account that uses the pages of a Moodle as a browser does. The web services cannot start backups.
@@ -137,8 +136,8 @@ var errorCode = regexp.MustCompile(`/error/[a-z0-9_]+/([a-z0-9_]+)$`)
 
 // failure recognizes a page that shows an error of the Moodle.
 func (p *webPage) failure(op string) error {
-	box := find(p.doc, func(n *html.Node) bool {
-		return attr(n, "data-rel") == "fatalerror" || hasClass(n, "errorbox")
+	box := page.Find(p.doc, func(n *html.Node) bool {
+		return page.Attr(n, "data-rel") == "fatalerror" || page.HasClass(n, "errorbox")
 	})
 	if box == nil {
 		if p.status >= 400 {
@@ -146,12 +145,12 @@ func (p *webPage) failure(op string) error {
 		}
 		return nil
 	}
-	f := failure{Message: nodeText(box)}
-	if at := find(box, func(n *html.Node) bool { return hasClass(n, "errormessage") }); at != nil {
-		f.Message = nodeText(at)
+	f := failure{Message: page.Text(box)}
+	if at := page.Find(box, func(n *html.Node) bool { return page.HasClass(n, "errormessage") }); at != nil {
+		f.Message = page.Text(at)
 	}
 	for n := range box.Descendants() {
-		if m := errorCode.FindStringSubmatch(attr(n, "href")); m != nil {
+		if m := errorCode.FindStringSubmatch(page.Attr(n, "href")); m != nil {
 			f.Code = m[1]
 		}
 	}
@@ -159,7 +158,7 @@ func (p *webPage) failure(op string) error {
 }
 
 // loggedOut reports whether a page is the login page.
-func (p *webPage) loggedOut() bool { return formWith(p.doc, "logintoken") != nil }
+func (p *webPage) loggedOut() bool { return page.FormWith(p.doc, "logintoken") != nil }
 
 // signIn logs in. A refused password is an error that stays: repetitions would lock the account.
 func (s *session) signIn(ctx context.Context) error {
@@ -167,14 +166,14 @@ func (s *session) signIn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f := formWith(p.doc, "logintoken")
+	f := page.FormWith(p.doc, "logintoken")
 	if f == nil {
-		if find(p.doc, func(n *html.Node) bool { return attr(n, "name") == "sesskey" }) != nil {
+		if page.Find(p.doc, func(n *html.Node) bool { return page.Attr(n, "name") == "sesskey" }) != nil {
 			return nil // the page offers to log out: the session is valid
 		}
 		return &source.Error{Op: loginPath, Err: errors.New("the login page has no form for a name and a password")}
 	}
-	fields := f.fields
+	fields := f.Fields
 	fields.Set("username", s.login.User)
 	fields.Set("password", s.login.Password)
 	p, err = s.page(ctx, loginPath, fields)
@@ -183,8 +182,8 @@ func (s *session) signIn(ctx context.Context) error {
 	}
 	if p.loggedOut() {
 		why := "the name or the password is wrong"
-		if n := find(p.doc, func(n *html.Node) bool { return hasClass(n, "alert-danger") }); n != nil {
-			why = nodeText(n)
+		if n := page.Find(p.doc, func(n *html.Node) bool { return page.HasClass(n, "alert-danger") }); n != nil {
+			why = page.Text(n)
 		}
 		return &source.Error{Op: loginPath, Code: "invalidlogin", Err: fmt.Errorf("login as %s: %s", s.login.User, why)}
 	}
@@ -193,7 +192,7 @@ func (s *session) signIn(ctx context.Context) error {
 
 // form requests a page with a form that has a field, and logs in if the session ended. The form is nil if the page has
 // none.
-func (s *session) form(ctx context.Context, target, field string) (*webPage, *webForm, error) {
+func (s *session) form(ctx context.Context, target, field string) (*webPage, *page.Form, error) {
 	for try := 0; ; try++ {
 		p, err := s.page(ctx, target, nil)
 		if err != nil {
@@ -210,113 +209,6 @@ func (s *session) form(ctx context.Context, target, field string) (*webPage, *we
 				"the Moodle leads to %s: log in as %s by a browser and complete what the page asks for, or give the "+
 					"account the right to view the course", p.path, s.login.User)}
 		}
-		return p, formWith(p.doc, field), nil
+		return p, page.FormWith(p.doc, field), nil
 	}
-}
-
-// webForm is a form with what a browser would send of it. Buttons are kept apart: a browser sends only one.
-type webForm struct {
-	action  string
-	fields  url.Values
-	boxes   map[string]string // values of check boxes that a person can change
-	buttons map[string]string
-}
-
-// formWith finds the form that has a field of a name.
-func formWith(doc *html.Node, name string) *webForm {
-	for n := range doc.Descendants() {
-		if n.DataAtom != atom.Form {
-			continue
-		}
-		if find(n, func(f *html.Node) bool { return attr(f, "name") == name }) != nil {
-			return readForm(n)
-		}
-	}
-	return nil
-}
-
-func readForm(form *html.Node) *webForm {
-	f := &webForm{
-		action: attr(form, "action"), fields: url.Values{}, boxes: map[string]string{}, buttons: map[string]string{},
-	}
-	for n := range form.Descendants() {
-		name := attr(n, "name")
-		if name == "" || hasAttr(n, "disabled") {
-			continue
-		}
-		switch n.DataAtom {
-		case atom.Input:
-			f.input(n, name)
-		case atom.Textarea:
-			f.fields.Set(name, nodeText(n))
-		case atom.Select:
-			chosen := find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option && hasAttr(o, "selected") })
-			if chosen == nil {
-				chosen = find(n, func(o *html.Node) bool { return o.DataAtom == atom.Option })
-			}
-			if chosen != nil {
-				f.fields.Set(name, attr(chosen, "value"))
-			}
-		}
-	}
-	return f
-}
-
-func (f *webForm) input(n *html.Node, name string) {
-	value := attr(n, "value")
-	switch strings.ToLower(attr(n, "type")) {
-	case "submit", "button", "image", "reset":
-		f.buttons[name] = value
-	case "checkbox":
-		if !hasAttr(n, "value") {
-			value = "on"
-		}
-		f.boxes[name] = value
-		if hasAttr(n, "checked") {
-			f.fields.Set(name, value) // replaces that of the hidden field before it
-		}
-	case "radio":
-		if hasAttr(n, "checked") {
-			f.fields.Set(name, value)
-		}
-	case "file":
-	default:
-		f.fields.Set(name, value)
-	}
-}
-
-func find(root *html.Node, is func(*html.Node) bool) *html.Node {
-	for n := range root.Descendants() {
-		if n.Type == html.ElementNode && is(n) {
-			return n
-		}
-	}
-	return nil
-}
-
-func attr(n *html.Node, key string) string {
-	for _, a := range n.Attr {
-		if a.Key == key && a.Namespace == "" {
-			return a.Val
-		}
-	}
-	return ""
-}
-
-func hasAttr(n *html.Node, key string) bool {
-	return slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == key })
-}
-
-func hasClass(n *html.Node, class string) bool {
-	return slices.Contains(strings.Fields(attr(n, "class")), class)
-}
-
-func nodeText(root *html.Node) string {
-	var out strings.Builder
-	for n := range root.Descendants() {
-		if n.Type == html.TextNode {
-			out.WriteString(n.Data)
-		}
-	}
-	return strings.Join(strings.Fields(out.String()), " ")
 }
