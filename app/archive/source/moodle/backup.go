@@ -20,38 +20,8 @@ import (
 	"github.com/stagepost/stagepost/format/mbz"
 )
 
-// A backup goes through these calls. Each can be repeated, by another process too:
-//
-//	PrepareBackup -> save the request -> StartBackup while it is BackupNew
-//	-> BackupState until it is BackupDone -> FetchBackup
-//
-// The Moodle gives a backup its id with the form, before it starts. The id is in the file as well. So a request that
-// was saved never starts a second backup, and never gets the file of another one.
-
-// ErrBackupGone is a backup that will never be there: the Moodle dropped the request, or another backup of the same
-// minute replaced the file (their names are equal). Only a new request helps.
-var ErrBackupGone = errors.New("the backup is gone")
-
-// BackupRequest identifies a backup of a course or an activity. The caller saves it.
-type BackupRequest struct {
-	Course   string    `json:"course"`
-	Activity string    `json:"activity,omitempty"` // id; empty: of the whole course
-	Context  string    `json:"context"`            // where its file will be
-	ID       string    `json:"id"`                 // 32 hexadecimal digits
-	Asked    time.Time `json:"asked"`              // by the clock of the Moodle
-	Posted   time.Time `json:"posted,omitzero"`    // by our clock: the start was sent; zero: it was not
-	Warnings []string  `json:"warnings,omitempty"` // what the backup will lack
-}
-
-// BackupState is how far a backup is.
-type BackupState string
-
-// The states of a backup.
-const (
-	BackupNew     BackupState = "new"     // not started
-	BackupRunning BackupState = "running" // started, or the start may still arrive
-	BackupDone    BackupState = "done"
-)
+// Moodle gives a backup its id with the form, before it starts. The id is in the file as well, so that the file of
+// another backup is never taken. A file can be replaced by another backup of the same minute: their names are equal.
 
 // BackupFile is a file in the backup area of a course or an activity.
 type BackupFile struct {
@@ -83,7 +53,7 @@ const (
 
 var backupID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
-// CanBackup reports why no backup can be started; an empty reason: it can.
+// CanBackup implements [source.Backups].
 func (s *Source) CanBackup(ctx context.Context) (reason string, err error) {
 	if s.o.Login.User == "" || s.o.Login.Password == "" {
 		return "backups are started by the pages of the Moodle: set the name and the password of an account", nil
@@ -95,8 +65,8 @@ func (s *Source) CanBackup(ctx context.Context) (reason string, err error) {
 	return "add to the web service of the token: " + lacks, nil
 }
 
-// PrepareBackup requests the form of a backup, which starts nothing. activity is empty for a backup of the course.
-func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*BackupRequest, error) {
+// PrepareBackup implements [source.Backups]. It requests the form of a backup, which has the id.
+func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*source.BackupRequest, error) {
 	reason, err := s.CanBackup(ctx)
 	switch {
 	case err != nil:
@@ -104,7 +74,7 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*B
 	case reason != "":
 		return nil, &source.Error{Op: "backup of " + course, Code: "unsupported", Err: errors.New(reason)}
 	}
-	r := &BackupRequest{Course: course, Activity: activity}
+	r := &source.BackupRequest{Course: course, Activity: activity}
 	if _, r.Context, err = s.area(ctx, course, activity, "course"); err != nil {
 		return nil, err
 	}
@@ -142,7 +112,7 @@ func lacksOf(f *page.Form) (warnings []string) {
 }
 
 // backupForm requests the form of a backup: of a new one if the request has no id.
-func (s *Source) backupForm(ctx context.Context, r *BackupRequest) (*webPage, *page.Form, error) {
+func (s *Source) backupForm(ctx context.Context, r *source.BackupRequest) (*webPage, *page.Form, error) {
 	if s.session == nil {
 		var err error
 		if s.session, err = newSession(s.c, s.o.Login); err != nil {
@@ -185,8 +155,8 @@ func complete(f *page.Form) {
 	}
 }
 
-// BackupState asks how far a backup is. It fails with [ErrBackupGone], or if the Moodle could not make the backup.
-func (s *Source) BackupState(ctx context.Context, r *BackupRequest) (BackupState, error) {
+// BackupState implements [source.Backups].
+func (s *Source) BackupState(ctx context.Context, r *source.BackupRequest) (source.BackupState, error) {
 	var answer []struct {
 		Status   int     `json:"status"`
 		Progress float64 `json:"progress"`
@@ -205,32 +175,31 @@ func (s *Source) BackupState(ctx context.Context, r *BackupRequest) (BackupState
 	}
 	switch status := answer[0].Status; {
 	case status >= statusDone:
-		return BackupDone, nil
+		return source.BackupDone, nil
 	case status >= statusFailed:
 		return "", &source.Error{Op: "backup " + r.ID, Code: "backupfailed", Err: fmt.Errorf(
 			"the Moodle could not make the backup (status %d): ask its administrator for the log of the task", status)}
 	case status >= statusAwaiting:
-		return BackupRunning, nil
+		return source.BackupRunning, nil
 	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
-		return BackupRunning, nil
+		return source.BackupRunning, nil
 	}
-	return BackupNew, nil
+	return source.BackupNew, nil
 }
 
 // gone is the error after which only a new request helps. A later attempt of the caller makes one.
-func gone(r *BackupRequest, why string) error {
-	return &source.Error{Op: "backup " + r.ID, Code: "backupgone", Err: fmt.Errorf("%w: %s", ErrBackupGone, why),
+func gone(r *source.BackupRequest, why string) error {
+	return &source.Error{Op: "backup " + r.ID, Code: "backupgone", Err: fmt.Errorf("%w: %s", source.ErrBackupGone, why),
 		Transient: true}
 }
 
-// StartBackup starts a backup that is new, and does nothing for another one. It calls save after it changed the request
-// and before it sends the start. A Moodle that makes backups at once answers when the backup is done.
-func (s *Source) StartBackup(ctx context.Context, r *BackupRequest, save func() error) error {
+// StartBackup implements [source.Backups]. A Moodle that makes backups at once answers when the backup is done.
+func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save func() error) error {
 	s.browser.Lock()
 	defer s.browser.Unlock()
 	for try := 0; ; try++ {
 		state, err := s.BackupState(ctx, r)
-		if err != nil || state != BackupNew {
+		if err != nil || state != source.BackupNew {
 			return err
 		}
 		_, f, err := s.backupForm(ctx, r)
@@ -322,11 +291,10 @@ func (s *Source) area(ctx context.Context, course, activity, area string) ([]Bac
 	return out, strconv.Itoa(answer.Parents[len(answer.Parents)-1].Context), nil
 }
 
-// FetchBackup writes the file of a backup that is done to backups/NAME of out. Parts of downloads are kept below
-// scratch until the file is whole, so that a repetition continues them.
+// FetchBackup implements [source.Backups].
 func (s *Source) FetchBackup(
-	ctx context.Context, r *BackupRequest, scratch *os.Root, out source.Out,
-) (*mbz.Backup, error) {
+	ctx context.Context, r *source.BackupRequest, scratch *os.Root, out source.Out,
+) (*source.Backup, error) {
 	all, err := s.Backups(ctx, r.Course, r.Activity)
 	if err != nil {
 		return nil, err
@@ -352,7 +320,7 @@ func (s *Source) FetchBackup(
 // FetchListed writes a file of [Source.Backups] to backups/NAME of out.
 func (s *Source) FetchListed(
 	ctx context.Context, f BackupFile, scratch *os.Root, out source.Out,
-) (*mbz.Backup, error) {
+) (*source.Backup, error) {
 	return s.fetchFile(ctx, f, "", scratch, out)
 }
 
@@ -361,46 +329,60 @@ var (
 	errDamaged = errors.New("damaged on the Moodle")
 )
 
-// fetchFile downloads and verifies a backup, and writes it to out if it has the id.
+// fetchFile downloads and verifies a backup, and writes it to out if it has the id; an empty id is any.
 func (s *Source) fetchFile(
 	ctx context.Context, f BackupFile, id string, scratch *os.Root, out source.Out,
-) (*mbz.Backup, error) {
+) (*source.Backup, error) {
 	got, body, err := s.c.downloadTo(ctx, f.URL, scratch)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	b, err := mbz.Check(body, got.Size)
+	b, err := f.verify(body, got.Size, id)
+	if err != nil {
+		return nil, errors.Join(err, scratch.Remove(path.Base(body.Name())))
+	}
+	u, err := s.c.fileURL(f.URL)
+	if err != nil {
+		return nil, err
+	}
+	o := source.Origin{
+		URL: publicURL(u), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created,
+	}
+	err = out.Put(ctx, b.Name, o, func(w io.Writer) error {
+		_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
+		return err
+	})
+	if err != nil {
+		return nil, err // the scratch file serves the repetition
+	}
+	return b, scratch.Remove(path.Base(body.Name()))
+}
+
+// verify reads a backup to its end.
+func (f *BackupFile) verify(r io.ReaderAt, size int64, id string) (*source.Backup, error) {
+	facts, err := mbz.Check(r, size)
 	var faults mbz.Damage
 	switch {
 	case errors.As(err, &faults): // the bytes are those that the Moodle has: a repetition gets the same
-		err = fmt.Errorf("%w: %w", errDamaged, err)
-	case err == nil && id != "" && b.ID != id:
-		err = errOther
-	case err == nil:
-		err = f.matches(b)
+		return nil, &source.Error{Op: f.Name, Err: fmt.Errorf("%w: %w", errDamaged, err)}
+	case err != nil:
+		return nil, &source.Error{Op: f.Name, Err: err, Transient: true}
+	case id != "" && facts.ID != id:
+		return nil, &source.Error{Op: f.Name, Err: errOther}
 	}
-	var known *source.Error
-	if err != nil && !errors.As(err, &known) {
-		err = &source.Error{Op: f.Name, Err: err, Transient: !errors.Is(err, errDamaged)}
+	if err := f.matches(facts); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		u, _ := s.c.fileURL(f.URL)
-		o := source.Origin{
-			URL: publicURL(u), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created,
-		}
-		err = out.Put(ctx, path.Join("backups", source.SafeName(f.Name)), o, func(w io.Writer) error {
-			_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
-			return err
-		})
-		if err != nil {
-			return nil, err // the scratch file serves the repetition
-		}
+	b := &source.Backup{Backup: *facts, Name: path.Join("backups", source.SafeName(f.Name))}
+	if !facts.Users {
+		b.Warnings = append(b.Warnings, "the backup has no data of people")
 	}
-	if e := scratch.Remove(path.Base(body.Name())); err == nil && e != nil {
-		err = e
+	if facts.External > 0 {
+		b.Warnings = append(b.Warnings, fmt.Sprintf("the backup names %d files whose content is on other servers",
+			facts.External))
 	}
-	return b, err
+	return b, nil
 }
 
 // matches compares a backup with what was asked for.

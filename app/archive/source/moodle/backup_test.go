@@ -38,7 +38,7 @@ type fixture struct {
 	saved    []byte // the request, as the job saved it
 	scratch  *os.Root
 	out      *sourcetest.Out
-	got      *mbz.Backup
+	got      *source.Backup
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -103,16 +103,16 @@ func (f *fixture) restart() {
 	}
 }
 
-func (f *fixture) request() *moodle.BackupRequest {
+func (f *fixture) request() *source.BackupRequest {
 	f.t.Helper()
-	r := &moodle.BackupRequest{}
+	r := &source.BackupRequest{}
 	if err := json.Unmarshal(f.saved, r); err != nil {
 		f.t.Fatal(err)
 	}
 	return r
 }
 
-func (f *fixture) save(r *moodle.BackupRequest) error {
+func (f *fixture) save(r *source.BackupRequest) error {
 	text, err := json.Marshal(r)
 	f.saved = text
 	return err
@@ -134,9 +134,9 @@ func (f *fixture) step() error {
 	switch {
 	case err != nil:
 		return err
-	case state == moodle.BackupNew:
+	case state == source.BackupNew:
 		return f.source.StartBackup(ctx, r, func() error { return f.save(r) })
-	case state == moodle.BackupDone:
+	case state == source.BackupDone:
 		f.got, err = f.source.FetchBackup(ctx, r, f.scratch, f.out)
 		return err
 	}
@@ -153,7 +153,7 @@ func (f *fixture) run() error {
 		f.pass(20 * time.Second)
 		if err := f.step(); err != nil {
 			var e *source.Error
-			if !errors.As(err, &e) || !e.Temporary() || errors.Is(err, moodle.ErrBackupGone) {
+			if !errors.As(err, &e) || !e.Temporary() || errors.Is(err, source.ErrBackupGone) {
 				return err
 			}
 			f.restart()
@@ -289,7 +289,7 @@ func TestBackupGrace(t *testing.T) {
 	}
 	f.site.Before = nil
 	f.restart()
-	state := func() moodle.BackupState {
+	state := func() source.BackupState {
 		got, err := f.source.BackupState(t.Context(), f.request())
 		if err != nil {
 			t.Fatal(err)
@@ -297,7 +297,7 @@ func TestBackupGrace(t *testing.T) {
 		return got
 	}
 	r = f.request()
-	if got := state(); got != moodle.BackupRunning {
+	if got := state(); got != source.BackupRunning {
 		t.Errorf("at once: got %s", got)
 	}
 	if err := f.source.StartBackup(t.Context(), r, func() error { return nil }); err != nil {
@@ -307,7 +307,7 @@ func TestBackupGrace(t *testing.T) {
 		t.Errorf("started again at once: %q", got)
 	}
 	f.pass(3 * time.Minute)
-	if got := state(); got != moodle.BackupNew {
+	if got := state(); got != source.BackupNew {
 		t.Errorf("later: got %s", got)
 	}
 	if err := f.run(); err != nil {
@@ -331,7 +331,7 @@ func TestBackupSameMinute(t *testing.T) {
 	}
 	err = f.run()
 	var e *source.Error
-	if !errors.Is(err, moodle.ErrBackupGone) || !errors.As(err, &e) || !e.Temporary() || len(f.out.Names()) != 0 {
+	if !errors.Is(err, source.ErrBackupGone) || !errors.As(err, &e) || !e.Temporary() || len(f.out.Names()) != 0 {
 		t.Fatalf("got %v, %q (other is %s)", err, f.out.Names(), other)
 	}
 	f.saved = nil

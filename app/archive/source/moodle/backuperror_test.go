@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/directory"
 	"github.com/stagepost/stagepost/app/archive/source/moodle"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
 )
@@ -103,7 +104,7 @@ func TestBackupDropped(t *testing.T) {
 	}
 	f.site.Drop()
 	err := f.run()
-	if !errors.Is(err, moodle.ErrBackupGone) || len(f.site.Started()) != 0 {
+	if !errors.Is(err, source.ErrBackupGone) || len(f.site.Started()) != 0 {
 		t.Errorf("got %v, %q", err, f.site.Started())
 	}
 	f.saved = nil
@@ -163,13 +164,28 @@ func TestBackupContents(t *testing.T) {
 				f.check(name)
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, moodle.ErrBackupGone) != c.gone {
+			if err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, source.ErrBackupGone) != c.gone {
 				t.Errorf("got %v", err)
 			}
 			if len(f.out.Names()) != 0 {
 				t.Errorf("kept %q", f.out.Names())
 			}
 		})
+	}
+}
+
+// TestBackupsOf: only a Moodle makes backups by itself.
+func TestBackupsOf(t *testing.T) {
+	if f := newFixture(t); source.BackupsOf(f.source) == nil {
+		t.Error("a Moodle has no backups")
+	}
+	d, err := directory.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if b := source.BackupsOf(d); b != nil {
+		t.Errorf("a directory has backups %v", b)
 	}
 }
 
