@@ -307,6 +307,7 @@ func (u *Unit) Prune(planned func(item string) bool) error {
 		delete(u.files, f.Name)
 		delete(u.folded, strings.ToLower(f.Name))
 		delete(u.items[f.Item], f.Name)
+		delete(u.done, f.Item)
 		u.mu.Unlock()
 	}
 	return u.rewrite()
