@@ -2,10 +2,15 @@ package archive
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"path/filepath"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -14,11 +19,18 @@ import (
 // workName is the name of the working directories below the directory of the application.
 const workName = "work"
 
-// Options configure the application. Dir, Sources and Presets are required.
+// Options configure the application. Signer, Organization and Version may be left out.
 type Options struct {
-	Dir     string // of the application, below the data directory
-	Sources Sources
-	Presets func(name string) (Preset, bool)
+	Dir      string // of the application, below the data directory
+	Sources  Sources
+	Presets  func(name string) (Preset, bool)
+	Catalog  *catalog.Catalog
+	Copies   *copies.Store
+	Describe func(location string) packaging.Location
+	Signer   Signer // nil: archives cannot be signed
+
+	Organization string // whose archives these are, for the metadata
+	Version      string // of the program
 
 	MaxJobs int           // active at once; defaults to 5; job.Unlimited
 	Tasks   int           // tasks of one job at once; defaults to 4
@@ -27,13 +39,19 @@ type Options struct {
 }
 
 func (o *Options) complete() error {
-	if o.Dir == "" || o.Sources == nil || o.Presets == nil {
-		return errors.New("archive needs a directory, sources and presets")
+	if o.Dir == "" || o.Sources == nil || o.Presets == nil || o.Catalog == nil || o.Copies == nil ||
+		o.Describe == nil {
+		return errors.New("archive needs a directory, sources, presets, a catalog and locations")
 	}
 	o.MaxJobs, o.Tasks = cmp.Or(o.MaxJobs, 5), cmp.Or(o.Tasks, 4)
 	o.Phase = max(cmp.Or(o.Phase, time.Hour), 0)
 	o.Keep = max(o.Keep, 0)
 	return nil
+}
+
+// Signer gives time stamps.
+type Signer interface {
+	Sign(ctx context.Context, d sign.Document) (sign.Result, error)
 }
 
 // App is the application.
@@ -65,7 +83,13 @@ func (a *App) Works() []engine.Work {
 			Queued:            a.step((*task).started),
 			PreProcessing:     a.phase((*task).prepare),
 			ActivityArchiving: a.phase((*task).extract),
+			BackupCollection:  a.phase((*task).collect),
+			PostProcessing:    a.phase((*task).process),
+			Store:             a.phase((*task).store),
+			Signing:           a.phase((*task).sign),
 			Error:             a.step((*task).decide),
+			ErrorHandling:     a.phase((*task).revert),
+			Cleanup:           a.phase((*task).clean),
 		},
 		Policies: map[lifecycle.State]engine.Policy{Queued: {}, PreProcessing: {Timeout: a.options.Phase}},
 		Elapsed:  map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -68,7 +69,14 @@ func (t *task) prepare(ctx context.Context) error {
 	for _, a := range t.data.Activities {
 		units = append(units, unit{activityTask + a.ID, extracted{Activity: a}})
 	}
-	return t.planTasks(ctx, units)
+	made, err := t.backupUnits(ctx, src)
+	if err != nil {
+		return err
+	}
+	if err := t.enter(ctx); err != nil {
+		return err
+	}
+	return t.planTasks(ctx, append(units, made...))
 }
 
 // choose selects the activities to archive.
@@ -106,7 +114,8 @@ func (t *task) choose(src source.Source, all []source.Activity) error {
 	return nil
 }
 
-// extract is the step of ActivityArchiving: it runs the archiving tasks.
+// extract is the step of ActivityArchiving: it runs the archiving tasks, and starts the backups, which are fetched in the
+// next phase.
 func (t *task) extract(ctx context.Context) error {
 	src, err := t.app.options.Sources.Source(t.spec.Source)
 	if err != nil {
@@ -116,13 +125,18 @@ func (t *task) extract(ctx context.Context) error {
 	for _, a := range t.data.Activities {
 		names = append(names, activityTask+a.ID)
 	}
+	names = append(names, t.backupNames()...)
 	err = t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
-		if p.record.Name == courseTask {
+		switch {
+		case p.record.Name == courseTask:
 			return t.describe(ctx, src)
+		case strings.HasPrefix(p.record.Name, backupTask):
+			return t.startBackup(ctx, src, p)
 		}
 		return t.archive(ctx, src, p)
 	})
-	if err != nil {
+	var w waiting
+	if err != nil && !errors.As(err, &w) {
 		return err
 	}
 	return t.passed()

@@ -2,10 +2,13 @@ package archive
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,10 +16,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -130,8 +137,7 @@ type harness struct {
 
 func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Options)) *harness {
 	t.Helper()
-	presets := func(name string) (Preset, bool) { return Preset{}, name == "default" }
-	o := Options{Dir: dir, Sources: src, Presets: presets}
+	o := options(t, src, dir)
 	if change != nil {
 		change(&o)
 	}
@@ -140,19 +146,6 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 		t.Fatal(err)
 	}
 	works := a.Works()
-	for _, stage := range JobLife.Stages() { // TODO
-		if works[0].Steps[stage.State] == nil && stage.Kind == lifecycle.Work {
-			works[0].Steps[stage.State] = func(_ context.Context, r *engine.Run) error {
-				if stage.State == Cleanup {
-					return engine.Go(map[lifecycle.Outcome]lifecycle.Event{
-						lifecycle.OK: Finish, lifecycle.Failed: Fail, lifecycle.TimedOut: TimeoutEvent,
-						lifecycle.Cancelled: Abort,
-					}[r.Job().Outcome])
-				}
-				return nil
-			}
-		}
-	}
 	e, err := engine.New(store, works, engine.Options{Rand: rand.New(rand.NewPCG(1, 2))})
 	if err != nil {
 		t.Fatal(err)
@@ -164,10 +157,60 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 	synctest.Wait()
 	return &harness{App: a, t: t, store: store, stop: func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, o.Catalog.Close()); err != nil {
 			t.Error(err)
 		}
 	}}
+}
+
+// options are those of an application with two directories as storage locations.
+func options(t *testing.T, src *fake, dir string) Options {
+	t.Helper()
+	c, err := catalog.Open(t.Context(), filepath.Join(dir, "archive.db"), catalog.Options{Installation: "here"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var targets []copies.Target
+	for _, name := range []string{"near", "far"} {
+		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(at, 0o750); err != nil {
+			t.Fatal(err)
+		}
+		d, err := storage.OpenDir(at, storage.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, copies.Target{Name: name, At: d})
+	}
+	s, err := copies.New(copies.Options{Catalog: c, Targets: targets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Dir: dir, Sources: src, Catalog: c, Copies: s, Signer: &stamps{}, Version: "1",
+		Presets:  func(name string) (Preset, bool) { return Preset{}, name == "default" },
+		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
+	}
+}
+
+// stamps is a signer whose first calls fail.
+type stamps struct {
+	mu    sync.Mutex
+	fails int
+	calls int
+}
+
+func (s *stamps) Sign(_ context.Context, d sign.Document) (sign.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls++; s.calls <= s.fails {
+		return sign.Result{}, &sign.FailedError{Subject: d.Path, Errs: []error{errBusy}, Transient: true}
+	}
+	name := d.Path + ".tsr"
+	if err := d.Dir.WriteFile(name, []byte("stamp of "+d.Path), 0o600); err != nil {
+		return sign.Result{}, err
+	}
+	return sign.Result{Files: []string{name}}, nil
 }
 
 func (h *harness) submit(r Request) job.Job {

@@ -89,12 +89,20 @@ type waiting struct{ job.Blocker }
 
 func (w waiting) Error() string { return w.Sentence }
 
+// exit is the event by which a step leaves a state that has several exits.
+type exit struct{ event lifecycle.Event }
+
+func (x exit) Error() string { return "goes on by " + string(x.event) }
+
 // failed records the failure of a phase and gives the outcome of the step.
 func (t *task) failed(ctx context.Context, err error) error {
 	var w waiting
+	var x exit
 	switch {
 	case err == nil:
 		return t.SetData(t.data)
+	case errors.As(err, &x):
+		return errors.Join(t.SetData(t.data), engine.Go(x.event))
 	case ctx.Err() != nil: // the claim, the time or the engine ended
 		return context.Cause(ctx)
 	case errors.As(err, &w):

@@ -18,7 +18,7 @@ func TestWalk(t *testing.T) {
 			t.Errorf("got %s: %s", j.State, got)
 		}
 		tasks, err := h.store.Tasks(t.Context(), j.ID)
-		if err != nil || len(tasks) != 4 {
+		if err != nil || len(tasks) != 12 { // course, 3 activities, 4 files in 2 locations
 			t.Fatalf("got %d tasks, %v", len(tasks), err)
 		}
 		for _, one := range tasks {

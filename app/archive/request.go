@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -141,7 +142,11 @@ type data struct {
 	Activities []source.Activity `json:"activities,omitempty"`
 	Skipped    []Skipped         `json:"skipped,omitempty"`
 	Warnings   []string          `json:"warnings,omitempty"`
-	Started    time.Time         `json:"started,omitzero"` // first PreProcessing
+	Started    time.Time         `json:"started,omitzero"`  // first PreProcessing
+	Packaged   time.Time         `json:"packaged,omitzero"` // first PostProcessing
+	Signed     time.Time         `json:"signed,omitzero"`   // by the authority
+
+	Package *packaging.Package `json:"package,omitempty"`
 
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
 	Errors   []FailedAttempt         `json:"errors,omitempty"`   // the newest last; at most maxErrors

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -135,9 +134,6 @@ func (s *Settings) validate() error {
 	case s.Attempts < 1 || s.Attempts > 100:
 		return bad("attempts", fmt.Sprint(s.Attempts), "1 to 100")
 	}
-	if _, err := s.Required(max(len(s.Locations), 1)); err != nil {
-		return bad("quorum", s.Quorum, "all, majority or a number of the locations")
-	}
 	if _, err := duration(s.Keep); err != nil {
 		return bad("keep", s.Keep, "a duration such as 3y, or unlimited")
 	}
@@ -145,21 +141,6 @@ func (s *Settings) validate() error {
 		return bad("deadline", s.Deadline, "a duration such as 2h, or unlimited")
 	}
 	return nil
-}
-
-// Required gives the number of n locations that must have the package.
-func (s *Settings) Required(n int) (int, error) {
-	switch s.Quorum {
-	case "all":
-		return n, nil
-	case "majority":
-		return n/2 + 1, nil
-	}
-	k, err := strconv.Atoi(s.Quorum)
-	if err != nil || k < 1 || k > n {
-		return 0, fmt.Errorf("quorum %q of %d locations", s.Quorum, n)
-	}
-	return k, nil
 }
 
 // deadline gives the time that a job has, from its first phase; zero: no limit.

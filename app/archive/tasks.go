@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -29,8 +28,13 @@ type unit struct {
 // part is a task while it runs. Its methods may be called from its goroutine only.
 type part struct {
 	record  job.Task
-	changes chan<- job.Task
-	now     func() time.Time
+	changes chan<- change
+}
+
+// change is a change of a task. If done is not nil, it is committed at once, and done receives the error.
+type change struct {
+	job.Task
+	done chan<- error
 }
 
 // attempt is the number of the attempt, 1 for the first.
@@ -48,9 +52,26 @@ func (p *part) progress(ctx context.Context, done, total int64) {
 	p.send(ctx)
 }
 
+// save records the data of the task and returns when the commit is durable.
+func (p *part) save(ctx context.Context, data any) error {
+	p.record.Data = encode(data)
+	done := make(chan error, 1)
+	select {
+	case p.changes <- change{p.record, done}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 func (p *part) send(ctx context.Context) {
 	select {
-	case p.changes <- p.record:
+	case p.changes <- change{p.record, nil}:
 	case <-ctx.Done():
 	}
 }
@@ -122,7 +143,7 @@ func (t *task) perform(
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var (
-		changes = make(chan job.Task)
+		changes = make(chan change)
 		wait    sync.WaitGroup
 		mu      sync.Mutex // guards errs
 		errs    []error
@@ -155,9 +176,9 @@ func (t *task) perform(
 
 // one runs a task.
 func (t *task) one(
-	ctx context.Context, record job.Task, changes chan<- job.Task, do func(context.Context, *part) error,
+	ctx context.Context, record job.Task, changes chan<- change, do func(context.Context, *part) error,
 ) (err error) {
-	p := &part{record: record, changes: changes, now: t.Now}
+	p := &part{record: record, changes: changes}
 	if p.record.State == Failed || p.record.State == TimedOut {
 		p.record.State = next(p.record.State, Retry, lifecycle.Engine)
 	}
@@ -200,7 +221,7 @@ func next(s lifecycle.State, e lifecycle.Event, by lifecycle.Actor) lifecycle.St
 }
 
 // record commits the changes of tasks: those of state at once, progress now and then.
-func (t *task) record(ctx context.Context, changes <-chan job.Task, stop context.CancelCauseFunc) error {
+func (t *task) record(ctx context.Context, changes <-chan change, stop context.CancelCauseFunc) error {
 	pending := map[string]job.Task{}
 	states := map[string]lifecycle.State{}
 	var saved time.Time
@@ -213,13 +234,16 @@ func (t *task) record(ctx context.Context, changes <-chan job.Task, stop context
 		return t.Save(ctx)
 	}
 	for c := range changes {
-		c.Data = json.RawMessage(slices.Clone(c.Data))
-		pending[c.Name] = c
-		if states[c.Name] == c.State && t.Now().Sub(saved) < saveEvery {
+		pending[c.Name] = c.Task
+		if c.done == nil && states[c.Name] == c.State && t.Now().Sub(saved) < saveEvery {
 			continue
 		}
 		states[c.Name] = c.State
-		if err := flush(); err != nil {
+		err := flush()
+		if c.done != nil {
+			c.done <- err
+		}
+		if err != nil {
 			stop(err)
 			return err
 		}

@@ -1,0 +1,221 @@
+package archive
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/sign"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// storageTask is the prefix of the names of storage tasks: store/LOCATION/PATH.
+const storageTask = "store/"
+
+// maxStorageTasks is the number of storage tasks that are recorded with the job. The catalog has all copies.
+const maxStorageTasks = 1000
+
+// store is the step of Store: every artifact is stored in the locations and read back.
+func (t *task) store(ctx context.Context) error {
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	return t.passed()
+}
+
+// save stores the artifacts of the catalog that the locations do not have yet.
+func (t *task) save(ctx context.Context) error {
+	policy, err := t.app.policy(&t.data.Settings)
+	if err != nil {
+		return err
+	}
+	report, failed := t.app.options.Copies.Save(ctx, copies.Request{
+		Job: string(t.Job().ID), Policy: policy, Retain: t.retain(),
+		Open:     func(name string) (copies.Source, error) { return t.openProduct(name) },
+		Progress: func(done, total int64) { t.Progress(done, total, "bytes") },
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := t.recordCopies(ctx); err != nil {
+		return errors.Join(failed, err)
+	}
+	for _, m := range report.Behind {
+		t.Log().Warn("a location lacks copies; the quorum is met", "location", m.Location, "copies", m.Copies,
+			"error", m.Err)
+	}
+	return failed
+}
+
+// recordCopies records the storage tasks with the job.
+func (t *task) recordCopies(ctx context.Context) error {
+	all, err := t.app.options.Catalog.Copies(ctx, string(t.Job().ID), "")
+	if err != nil {
+		return err
+	}
+	have, err := t.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range all[:min(len(all), maxStorageTasks)] {
+		c := &all[i]
+		one := have[storageTask+c.Location+"/"+c.Of.Path]
+		state := Finished
+		switch {
+		case !c.Verified.IsZero():
+		case c.Error != "":
+			state = Failed
+		default:
+			state = Created
+		}
+		if one.State == state && one.Message == c.Error {
+			continue
+		}
+		one.Name, one.Kind = storageTask+c.Location+"/"+c.Of.Path, TaskKind
+		one.State, one.Message, one.Attempts, one.Total = state, c.Error, c.Attempts, c.Size
+		if state == Finished {
+			one.Done, one.Message = c.Size, ""
+		}
+		t.PutTask(one)
+	}
+	return t.Save(ctx)
+}
+
+// policy gives where the settings store an archive.
+func (a *App) policy(s *Settings) (copies.Policy, error) {
+	q, err := copies.ParseQuorum(s.Quorum)
+	if err != nil {
+		return copies.Policy{}, job.Errorf(job.Invalid, "archive", "", "quorum: %w", err)
+	}
+	p := copies.Policy{Locations: s.Locations, Quorum: q}
+	if err := a.options.Copies.Check(p); err != nil {
+		return p, job.Errorf(job.Invalid, "archive", "", "%w", err)
+	}
+	return p, nil
+}
+
+// locations describes the locations of the settings for the metadata of a package.
+func (a *App) locations(s *Settings) []packaging.Location {
+	names := s.Locations
+	if len(names) == 0 {
+		names = a.options.Copies.Names()
+	}
+	all := make([]packaging.Location, 0, len(names))
+	for _, name := range names {
+		all = append(all, a.options.Describe(name))
+	}
+	return all
+}
+
+// sign is the step of Signing: the seal of the package gets a time stamp, which is stored beside the package.
+func (t *task) sign(ctx context.Context) (err error) {
+	if !*t.data.Settings.Sign {
+		return t.passed()
+	}
+	if t.app.options.Signer == nil {
+		return job.Errorf(job.Invalid, "archive", t.Job().ID, "no time-stamp authority is configured")
+	}
+	dir, err := t.dir.OpenRoot(packageName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, dir.Close()) }()
+	seal := t.data.Package.Seal.Name
+	r, err := t.app.options.Signer.Sign(ctx, sign.Document{
+		Job: string(t.Job().ID), Path: seal, Dir: dir,
+		Open: func() (io.ReadCloser, error) { return dir.Open(seal) },
+	})
+	if err != nil {
+		return err
+	}
+	for _, w := range r.Warnings {
+		t.Log().Warn("time stamp", "warning", w)
+	}
+	var all []catalog.Artifact
+	for _, name := range r.Files {
+		a, err := artifactOf(dir, name)
+		if err != nil {
+			return err
+		}
+		a.Job, a.Created = string(t.Job().ID), r.Token.Time.UTC()
+		all = append(all, a)
+	}
+	if err := t.app.options.Catalog.PutArtifacts(ctx, string(t.Job().ID), all); err != nil {
+		return err
+	}
+	if err := t.save(ctx); err != nil {
+		return err
+	}
+	t.data.Signed = r.Token.Time.UTC()
+	return t.passed()
+}
+
+// artifactOf describes a file of a signature.
+func artifactOf(dir *os.Root, name string) (a catalog.Artifact, err error) {
+	f, err := dir.Open(name)
+	if err != nil {
+		return a, err
+	}
+	defer f.Close()
+	one, two := sha256.New(), sha512.New()
+	a = catalog.Artifact{Path: name, Role: catalog.Signature}
+	a.Size, err = io.Copy(io.MultiWriter(one, two), f)
+	a.SHA256, a.SHA512 = hex.EncodeToString(one.Sum(nil)), hex.EncodeToString(two.Sum(nil))
+	return a, err
+}
+
+// revert is the step of ErrorHandling: running tasks are cancelled, and what was stored of an archive that failed is
+// removed. A location that is down does not keep the job: its rest is removed when it is usable again.
+func (t *task) revert(ctx context.Context) error {
+	tasks, err := t.tasks(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range sortedKeys(tasks) {
+		if one := tasks[name]; !TaskLife.Ended(one.State) {
+			one.State = next(one.State, Cancel, lifecycle.Engine)
+			t.PutTask(one)
+		}
+	}
+	err = t.app.options.Copies.Discard(ctx, string(t.Job().ID), "the job ended with outcome "+string(t.Job().Outcome))
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil, errors.Is(err, catalog.ErrNotFound), errors.Is(err, catalog.ErrHeld):
+	case t.Job().Attempts < 3:
+		return err
+	default:
+		t.Log().Warn("copies of the failed archive remain until their location is usable", "error", err)
+	}
+	return nil
+}
+
+// clean is the step of Cleanup: it removes the working directory and enters the end into the catalog.
+func (t *task) clean(ctx context.Context) error {
+	outcome, event := catalog.Failed, Fail
+	switch t.Job().Outcome {
+	case lifecycle.OK:
+		outcome, event = catalog.Complete, Finish
+	case lifecycle.TimedOut:
+		event = TimeoutEvent
+	case lifecycle.Cancelled:
+		event = Abort
+	}
+	err := t.app.options.Catalog.End(ctx, string(t.Job().ID), outcome, t.Now())
+	if err != nil && !errors.Is(err, catalog.ErrNotFound) {
+		return err
+	}
+	if err := t.dir.Clear(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return exit{event}
+}
