@@ -2,7 +2,6 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -34,6 +33,15 @@ type fake struct {
 	failures map[string]error             // by item: what the next fetch returns
 	fetched  map[string]int               // by activity/item
 	onFetch  func(activity, item string)  // may be nil
+	crash    func() error                 // called at points where a process can crash; may be nil
+}
+
+// point is a point at which a process can crash.
+func (f *fake) point(string) error {
+	if f.crash == nil {
+		return nil
+	}
+	return f.crash()
 }
 
 func newFake(activities, items int) *fake {
@@ -109,6 +117,9 @@ func (f *fake) Fetch(
 	err, text := f.failures[key], f.files[a.ID][item.Key]
 	f.fetched[key]++
 	f.mu.Unlock()
+	if err := f.point("fetch"); err != nil {
+		return err
+	}
 	if err != nil {
 		return err
 	}
@@ -157,7 +168,10 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 	synctest.Wait()
 	return &harness{App: a, t: t, store: store, stop: func() {
 		cancel()
-		if err := errors.Join(<-done, o.Catalog.Close()); err != nil {
+		if err := <-done; err != nil && job.KindOf(err) != job.Unavailable {
+			t.Error(err)
+		}
+		if err := o.Catalog.Close(); err != nil {
 			t.Error(err)
 		}
 	}}
@@ -166,7 +180,9 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 // options are those of an application with two directories as storage locations.
 func options(t *testing.T, src *fake, dir string) Options {
 	t.Helper()
-	c, err := catalog.Open(t.Context(), filepath.Join(dir, "archive.db"), catalog.Options{Installation: "here"})
+	c, err := catalog.Open(t.Context(), filepath.Join(dir, "archive.db"), catalog.Options{
+		Installation: "here", Before: src.point, After: src.point,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,140 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/crash"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
+// fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests of
+// the catalog; nothing is left in the working directory; each item was fetched at most once more.
+func TestCrashAnywhere(t *testing.T) {
+	report := crash.Windows("archive", func(f *crash.Fuse) (faults []string) {
+		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })
+		return faults
+	})
+	t.Log(report)
+	if report.Inconsistent > 0 || report.Windows < 100 {
+		t.Errorf("%d windows: %s", report.Windows, strings.Join(report.Faults, "\n"))
+	}
+}
+
+// fused is a store whose hints do not count as calls: the store in memory gives them within a call.
+type fused struct {
+	*crash.Store
+	inner job.Store
+}
+
+func (f fused) Watch(ctx context.Context, wake func([]job.Hint)) { f.inner.Watch(ctx, wake) }
+
+func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
+	store, dir, src := mem.New(), quickDir(t), newFake(2, 1)
+	src.crash = func() error { return f.Call(func() error { return nil }) }
+	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, nil)
+	_, _ = first.Submit(t.Context(), Request{Source: "campus", Course: "5"}, Ordered{}) // it may have no answer
+	time.Sleep(time.Minute)
+	first.stop()
+
+	src.crash = nil
+	second := start(t, store, dir, src, nil)
+	defer second.stop()
+	page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{Kind}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(page.Jobs) == 0 { // the crash came before the job was created
+		return nil
+	}
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	j := second.end(page.Jobs[0].ID)
+	if j.State != Completed {
+		wrong("it is %s: %s (%s)", j.State, j.Message, second.events(j.ID))
+	}
+	for key, n := range src.fetched {
+		if n > 2 {
+			wrong("%s was fetched %d times", key, n)
+		}
+	}
+	return append(faults, second.stored(&j, dir)...)
+}
+
+// quickDir gives a directory in memory where there is one: the crashes of this test lose no writes.
+func quickDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+// stored checks that each location has the artifacts of a completed job, each once, and that no more is left.
+func (h *harness) stored(j *job.Job, dir string) (faults []string) {
+	h.t.Helper()
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	all, err := h.options.Catalog.Artifacts(h.t.Context(), string(j.ID), "", 100)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	if len(all) != 4 { // package, its checksum, the seal, the time stamp
+		wrong("%d artifacts", len(all))
+	}
+	for _, location := range []string{"near", "far"} {
+		var want []string
+		for _, a := range all {
+			want = append(want, a.Key+" "+a.SHA256)
+		}
+		if got := digests(h.t, filepath.Join(dir, location)); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
+			wrong("%s has %v, not %v", location, got, want)
+		}
+	}
+	tasks, err := h.store.Tasks(h.t.Context(), j.ID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, one := range tasks {
+		if one.State != Finished {
+			wrong("the task %s is %s: %s", one.Name, one.State, one.Message)
+		}
+	}
+	left, err := fs.Glob(os.DirFS(h.workDir()), "*/*")
+	if err != nil || len(left) != 1 || !strings.HasSuffix(left[0], "/lock") {
+		wrong("left in the working directory: %v, %v", left, err)
+	}
+	return faults
+}
+
+// digests lists the files of a location with their SHA-256, without the files that the location itself has.
+func digests(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || strings.HasPrefix(name, ".") || name == "stagepost-location.txt" {
+			return err
+		}
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		a, err := artifactOf(root, name)
+		all = append(all, name+" "+a.SHA256)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.Sorted(slices.Values(all))
+}
+
