@@ -137,4 +137,3 @@ func digests(t *testing.T, dir string) (all []string) {
 	}
 	return slices.Sorted(slices.Values(all))
 }
-
