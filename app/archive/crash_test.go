@@ -18,8 +18,8 @@ import (
 )
 
 // TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
-// fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests of
-// the catalog; nothing is left in the working directory; each item was fetched at most once more.
+// fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
+// of the catalog; nothing is left in the working directory; each item was fetched at most once more.
 func TestCrashAnywhere(t *testing.T) {
 	report := crash.Windows("archive", func(f *crash.Fuse) (faults []string) {
 		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })

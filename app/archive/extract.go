@@ -114,8 +114,8 @@ func (t *task) choose(src source.Source, all []source.Activity) error {
 	return nil
 }
 
-// extract is the step of ActivityArchiving: it runs the archiving tasks, and starts the backups, which are fetched in the
-// next phase.
+// extract is the step of ActivityArchiving: it runs the archiving tasks, and starts the backups, which are fetched in
+// the next phase.
 func (t *task) extract(ctx context.Context) error {
 	src, err := t.app.options.Sources.Source(t.spec.Source)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 }
 
-// cuts gives the places of a cut: before and after each line end, and within each line.
+// cuts gives the offsets of a cut: before and after each line end, and within each line.
 func cuts(text string) (all []int) {
 	at := 0
 	for line := range strings.Lines(text) {
