@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
-	"github.com/stagepost/stagepost/app/archive/source/moodle"
-	"github.com/stagepost/stagepost/format/mbz"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -20,19 +18,10 @@ const (
 	partsName  = "parts" // of downloads, in the working directory
 )
 
-// backups is a source that makes backups of its own.
-type backups interface {
-	CanBackup(ctx context.Context) (reason string, err error)
-	PrepareBackup(ctx context.Context, course, activity string) (*moodle.BackupRequest, error)
-	BackupState(ctx context.Context, r *moodle.BackupRequest) (moodle.BackupState, error)
-	StartBackup(ctx context.Context, r *moodle.BackupRequest, save func() error) error
-	FetchBackup(ctx context.Context, r *moodle.BackupRequest, scratch *os.Root, out source.Out) (*mbz.Backup, error)
-}
-
 // requested is the data of a backup task.
 type requested struct {
 	Activity string                `json:"activity,omitempty"` // id; empty: of the course
-	Request  *moodle.BackupRequest `json:"request,omitempty"`
+	Request  *source.BackupRequest `json:"request,omitempty"`
 	Waits    int                   `json:"waits,omitempty"` // times that it was not done yet
 }
 
@@ -51,8 +40,8 @@ func (t *task) backupUnits(ctx context.Context, src source.Source) ([]unit, erro
 	if len(units) == 0 {
 		return nil, nil
 	}
-	b, ok := src.(backups)
-	if !ok {
+	b := source.BackupsOf(src)
+	if b == nil {
 		return nil, job.Errorf(job.Refused, "archive", t.Job().ID, "source %s makes no backups: "+
 			"set course_backup and activity_backups to false", t.spec.Source)
 	}
@@ -79,8 +68,8 @@ func (t *task) backupNames() (names []string) {
 // startBackup requests a backup, and waits for it. Each request is recorded before it is sent: a repetition continues
 // it.
 func (t *task) startBackup(ctx context.Context, src source.Source, p *part) error {
-	b, ok := src.(backups)
-	if !ok {
+	b := source.BackupsOf(src)
+	if b == nil {
 		return fmt.Errorf("source %s makes no backups", t.spec.Source)
 	}
 	var d requested
@@ -106,7 +95,7 @@ func (t *task) startBackup(ctx context.Context, src source.Source, p *part) erro
 
 // forget drops a request that will never be done, so that the next attempt makes a new one.
 func (t *task) forget(ctx context.Context, p *part, d requested, err error) error {
-	if !errors.Is(err, moodle.ErrBackupGone) {
+	if !errors.Is(err, source.ErrBackupGone) {
 		return err
 	}
 	return errors.Join(err, p.save(ctx, requested{Activity: d.Activity}))
@@ -155,8 +144,8 @@ func (t *task) collect(ctx context.Context) (err error) {
 
 // fetchBackup fetches a backup that is done.
 func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, parts *os.Root, out source.Out) error {
-	b, ok := src.(backups)
-	if !ok {
+	b := source.BackupsOf(src)
+	if b == nil {
 		return fmt.Errorf("source %s makes no backups", t.spec.Source)
 	}
 	var d requested
@@ -171,9 +160,9 @@ func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, part
 		return t.forget(ctx, p, d, err)
 	}
 	switch state {
-	case moodle.BackupNew:
+	case source.BackupNew:
 		return t.startBackup(ctx, src, p)
-	case moodle.BackupRunning:
+	case source.BackupRunning:
 		d.Waits++
 		p.keep(ctx, d)
 		return t.awaitBackup(p, d)
