@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"maps"
@@ -272,7 +273,13 @@ func (b *builder) copyOne(ctx context.Context, c *containers, e *entry, buf []by
 		return err
 	}
 	defer f.Close()
-	writers, err := c.begin(member{path.Join(b.in.Name, e.name), e.size})
+	m := member{name: path.Join(b.in.Name, e.name), size: e.size}
+	if c.zip != nil {
+		if m.crc, err = crcOf(ctx, f, e.size, buf); err != nil {
+			return fmt.Errorf("%q: %w", e.name, err)
+		}
+	}
+	writers, err := c.begin(m)
 	if err != nil {
 		return fmt.Errorf("%q: %w", e.name, err)
 	}
@@ -283,6 +290,17 @@ func (b *builder) copyOne(ctx context.Context, c *containers, e *entry, buf []by
 		return fmt.Errorf("%q: %w", e.name, err)
 	}
 	return compare(e, sum)
+}
+
+// crcOf reads a file for the CRC-32 that a ZIP header needs, and seeks to its begin. What is read next is compared with
+// the SHA-256 of the file, so a change between both is found.
+func crcOf(ctx context.Context, f *os.File, size int64, buf []byte) (uint32, error) {
+	sum := crc32.NewIEEE()
+	if err := copyExactly(ctx, sum, f, size, buf); err != nil {
+		return 0, err
+	}
+	_, err := f.Seek(0, io.SeekStart)
+	return sum.Sum32(), err
 }
 
 func compare(e *entry, sum hash.Hash) error {

@@ -17,6 +17,7 @@ import (
 type member struct {
 	name string // with the folder of the package
 	size int64
+	crc  uint32 // for a ZIP file
 }
 
 // containers are the products that are being written in one pass, and the digest of the package.
@@ -130,13 +131,37 @@ func (c *containers) begin(m member) ([]io.Writer, error) {
 		ModTime: epoch, Format: tar.FormatPAX})
 	writers := []io.Writer{c.tar}
 	if err == nil && c.zip != nil {
-		h := &zip.FileHeader{Name: m.name, Method: zip.Store, Modified: epoch}
-		h.SetMode(0o644)
 		var w io.Writer
-		w, err = c.zip.CreateHeader(h)
+		w, err = c.zip.CreateRaw(zipHeader(m))
 		writers = append(writers, w)
 	}
 	return writers, err
+}
+
+// Fields of a ZIP header (APPNOTE 4.4).
+const (
+	flagDescriptor = 0x8      // sizes and CRC follow the content
+	flagUTF8       = 0x800    // the name is UTF-8
+	madeByUnix     = 3 << 8   // the mode is that of Unix
+	dosEpoch       = 1 | 1<<5 // 1980-01-01
+	version20      = 20
+	version45      = 45 // supports zip64
+	limit32        = 1<<32 - 1
+)
+
+// zipHeader is the header of a file that is stored as it is. Size and CRC are before the content, since readers of
+// streams need them there; only files of 4 GiB and more have them after it.
+func zipHeader(m member) *zip.FileHeader {
+	h := &zip.FileHeader{Name: m.name, Method: zip.Store, Flags: flagUTF8, CreatorVersion: madeByUnix | version20,
+		ReaderVersion: version20, CRC32: m.crc, CompressedSize64: uint64(m.size), UncompressedSize64: uint64(m.size)}
+	h.SetMode(0o644)
+	//lint:ignore SA1019 CreateRaw writes this one and does not derive it from Modified
+	h.ModifiedDate = dosEpoch
+	if m.size >= limit32 {
+		h.Flags |= flagDescriptor
+		h.CreatorVersion, h.ReaderVersion = madeByUnix|version45, version45
+	}
+	return h
 }
 
 // finish completes the products and syncs them. It returns the digest of the package.

@@ -1,6 +1,7 @@
 package packaging
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"context"
@@ -423,6 +424,27 @@ func TestChangedFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestZipHeaders has sizes and checksums before the content, as readers of streams need them.
+func TestZipHeaders(t *testing.T) {
+	f := newFixture(t)
+	f.Containers = []Container{Zip}
+	f.build(t)
+	z, err := zip.OpenReader(filepath.Join(f.into, f.Name+".zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	for _, one := range z.File {
+		if one.Flags != 0x800 || one.Method != zip.Store || !one.Modified.Equal(epoch) || one.Mode() != 0o644 {
+			t.Errorf("%s: flags %x, method %d, %v, %v", one.Name, one.Flags, one.Method, one.Modified, one.Mode())
+		}
+	}
+	if h := zipHeader(member{size: 5 << 30}); h.Flags != 0x808 || h.ReaderVersion != 45 {
+		t.Errorf("5 GiB: got %+v", h)
+	}
+	command(t, f.into, "unzip", "-tq", f.Name+".zip")
 }
 
 func remove(t testing.TB, name string) {

@@ -2,6 +2,8 @@ package packaging
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"slices"
 	"strings"
@@ -53,7 +55,7 @@ func plan(activities []Activity, files []File) []entry {
 	folders := folders(activities)
 	entries := make([]entry, len(ordered))
 	for i, f := range ordered {
-		name := path.Join(folders[f.Activity], safePath(cmp.Or(f.Name, f.Path)))
+		name := path.Join(folders[f.Activity], short(f, safePath(cmp.Or(f.Name, f.Path))))
 		entries[i] = entry{name: names.For(f.Path, name), size: f.Size, sha256: f.SHA256, sha512: f.SHA512, file: f}
 	}
 	sortEntries(entries)
@@ -88,6 +90,19 @@ func safePath(name string) string {
 		elements[i] = e
 	}
 	return path.Join(elements...)
+}
+
+// maxPath is the length in bytes above which a name is replaced: storage locations keep keys of 900 bytes, of which the
+// names of job and package take a part.
+const maxPath = 500
+
+// short replaces the folders of a name that is too long by one that is made of its path.
+func short(f *File, name string) string {
+	if len(name) <= maxPath {
+		return name
+	}
+	sum := sha256.Sum256([]byte(f.Path))
+	return path.Join("long-names", hex.EncodeToString(sum[:8]), path.Base(name))
 }
 
 // device reports whether a name is that of a port on Windows, such as com1.

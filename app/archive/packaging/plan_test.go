@@ -31,6 +31,10 @@ func TestPlan(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	deep := File{Path: strings.Repeat("deep folder/", 90) + "x.txt"}
+	if e := plan([]Activity{{}}, []File{deep}); e[0].name != "long-names/c09d92c6d0d11706/x.txt" {
+		t.Errorf("got %q", e[0].name)
+	}
 	slices.Reverse(files)
 	var again []string
 	for _, e := range plan([]Activity{{}}, files) {
