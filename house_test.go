@@ -49,6 +49,7 @@ var rules = []rule{
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/durable", "", "it reads and writes files"},
 	{"internal/headfile", "", "it reads and writes files"},
+	{"internal/pacer", "", "it counts bytes and waits"},
 	{"internal/dirlock", "job", "the lock of a directory, by the claim of a job"},
 	{"internal/build", "", "the version of the program"},
 	{"store/sqlite", "job lifecycle internal/conn store/internal/ledger store/sqlite",
@@ -147,7 +148,7 @@ var rules = []rule{
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
 var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
-	"internal/headfile"}
+	"internal/headfile", "internal/pacer"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

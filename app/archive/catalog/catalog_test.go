@@ -90,7 +90,8 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 		},
 		func() error {
 			r := Checked{CopyKey: key, Fixity: Corrupt, At: day.AddDate(0, 1, 0), Next: day.AddDate(0, 2, 0)}
-			return c.PutChecked(ctx, r, Event{Key: "fixity/1", Job: job, Type: "fixity check", Outcome: "failure"})
+			e := Event{Key: "fixity/1", Job: job, Type: "fixity check", Outcome: "failure"}
+			return c.PutChecked(ctx, []Checked{r}, e)
 		},
 		func() (err error) { damaged, err = c.PlanReplacement(ctx, key, day); return err },
 		func() error {
@@ -448,22 +449,27 @@ func TestDueAndExpiring(t *testing.T) {
 		at := day.Add(-time.Duration(i) * time.Hour)
 		must(t, c.PutAttempts(ctx, []Attempt{{CopyKey: k.CopyKey, At: at, Next: at.AddDate(0, 1, 0)}}))
 	}
-	_, err = c.Due(ctx, "x", day)
-	want(t, err, ErrNotFound)
-	for _, path := range []string{"b", "a"} { // oldest first
-		due, err := c.Due(ctx, "x", day.AddDate(0, 2, 0))
-		if must(t, err); due.Of.Path != path {
-			t.Errorf("due is %s, want %s", due.Of.Path, path)
+	due := func(at time.Time, n int) []Copy {
+		t.Helper()
+		all, err := c.Due(ctx, "x", at, 0)
+		if err != nil || len(all) != n {
+			t.Fatalf("%d are due, %v", len(all), err)
 		}
-		must(t, c.PutChecked(ctx, Checked{
-			CopyKey: due.CopyKey, Fixity: Intact, At: day.AddDate(0, 2, 0), Next: day.AddDate(0, 3, 0),
-		}, Event{}))
+		return all
 	}
-	_, err = c.Due(ctx, "x", day.AddDate(0, 2, 0))
-	want(t, err, ErrNotFound)
+	due(day, 0)
+	for i, path := range []string{"b", "a"} { // oldest first
+		next := due(day.AddDate(0, 2, 0), 2-i)[0]
+		if next.Of.Path != path {
+			t.Errorf("due is %s, want %s", next.Of.Path, path)
+		}
+		must(t, c.PutChecked(ctx, []Checked{{
+			CopyKey: next.CopyKey, Fixity: Intact, At: day.AddDate(0, 2, 0), Next: day.AddDate(0, 3, 0),
+		}}))
+	}
+	due(day.AddDate(0, 2, 0), 0)
 	must(t, c.RequestCheck(ctx, "x", day.AddDate(0, 2, 1)))
-	_, err = c.Due(ctx, "x", day.AddDate(0, 2, 1))
-	must(t, err)
+	due(day.AddDate(0, 2, 1), 2)
 	s, err := c.LocationStates(ctx)
 	if must(t, err); len(s) != 1 || s[0].Copies != 2 || s[0].Behind != 1 || s[0].Bytes != 20 {
 		t.Errorf("got %+v", s)

@@ -179,11 +179,11 @@ func (c *Catalog) Behind(ctx context.Context, location string, before time.Time,
 		ORDER BY c.planned LIMIT ?`, location, sorted(before), Complete, page(limit))
 }
 
-// Due gives the copy in a location whose fixity check is due for the longest time; [ErrNotFound] if none is due.
-func (c *Catalog) Due(ctx context.Context, location string, now time.Time) (Copy, error) {
-	return one("due copy in "+location, c.read.QueryRowContext(ctx, "SELECT "+copyColumns+copiesFrom+`
+// Due lists the copies in a location whose fixity check is due, those first for which it is due for the longest time.
+func (c *Catalog) Due(ctx context.Context, location string, now time.Time, limit int) ([]Copy, error) {
+	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+`
 		WHERE c.location = ? AND c.next_fixity <= ? AND c.verified <> '' AND c.deleted = '' AND c.replaced = 0
-		ORDER BY c.next_fixity LIMIT 1`, location, sorted(now)), scanCopy)
+		ORDER BY c.next_fixity LIMIT ?`, location, sorted(now), page(limit))
 }
 
 // RequestCheck makes the check of each copy in a location due whose last one was before a time. A repetition with the
@@ -215,17 +215,27 @@ type Checked struct {
 	Next   time.Time
 }
 
-// PutChecked enters the result of a fixity check, with an event if the result is another one than before. A result of
-// an earlier time than the last one changes nothing.
-func (c *Catalog) PutChecked(ctx context.Context, r Checked, e Event) error {
+// PutChecked enters the results of fixity checks, with events for results that are others than before. A result of an
+// earlier time than the last one of its copy changes nothing.
+func (c *Catalog) PutChecked(ctx context.Context, results []Checked, events ...Event) error {
+	if len(results) == 0 {
+		return nil
+	}
 	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
-			WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND last_fixity <= ?6 AND replaced = 0`,
-			r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next))
-		if err != nil || e.Key == "" {
-			return err
+		for _, r := range results {
+			_, err := tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
+				WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND last_fixity <= ?6 AND replaced = 0`,
+				r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next))
+			if err != nil {
+				return err
+			}
 		}
-		return putEvent(ctx, tx, e)
+		for _, e := range events {
+			if err := putEvent(ctx, tx, e); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
@@ -327,4 +337,11 @@ func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 			coalesce(min(last_fixity) FILTER (WHERE verified <> ''), ''),
 			coalesce(min(next_fixity) FILTER (WHERE verified <> ''), '')
 		FROM copies WHERE deleted = '' AND replaced = 0 GROUP BY location ORDER BY location`)
+}
+
+// DueCount gives the number of copies in a location whose fixity check is due.
+func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
+	err = c.read.QueryRowContext(ctx, `SELECT count(*) FROM copies WHERE location = ? AND next_fixity <= ?
+		AND verified <> '' AND deleted = '' AND replaced = 0`, location, sorted(now)).Scan(&n)
+	return n, err
 }

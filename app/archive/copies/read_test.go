@@ -72,7 +72,7 @@ func TestOpen(t *testing.T) {
 	if _, err := read(0); !errors.Is(err, storage.ErrDamage) {
 		t.Errorf("a damaged copy is read: %v", err)
 	}
-	if due, err := f.cat.Due(t.Context(), "a", f.now); err != nil || due.Of.Path != path {
+	if due, err := f.cat.Due(t.Context(), "a", f.now, 0); err != nil || len(due) != 1 || due[0].Of.Path != path {
 		t.Errorf("its check is not due: %v", err)
 	}
 }
@@ -88,9 +88,9 @@ func TestHeal(t *testing.T) {
 		all, err := f.cat.Copies(t.Context(), job, "pack/file-0000.bin")
 		must(t, err)
 		f.flip("a", all[0].Key)
-		must(t, f.cat.PutChecked(t.Context(), catalog.Checked{
+		must(t, f.cat.PutChecked(t.Context(), []catalog.Checked{{
 			CopyKey: all[0].CopyKey, Fixity: catalog.Corrupt, At: f.now, Next: f.now.AddDate(0, 1, 0),
-		}, catalog.Event{}))
+		}}))
 		f.crash.n, f.crash.at = n, 0
 		_, err = f.store.Heal(t.Context(), all[0].CopyKey)
 		fired := f.crash.fired()
@@ -129,15 +129,15 @@ func TestHealWithoutGoodCopy(t *testing.T) {
 	for _, c := range all {
 		f.flip(c.Location, c.Key)
 	}
-	must(t, f.cat.PutChecked(t.Context(), catalog.Checked{
+	must(t, f.cat.PutChecked(t.Context(), []catalog.Checked{{
 		CopyKey: all[0].CopyKey, Fixity: catalog.Corrupt, At: f.now, Next: f.now.AddDate(0, 1, 0),
-	}, catalog.Event{}))
+	}}))
 	_, err = f.store.Heal(t.Context(), all[0].CopyKey)
 	var e *copies.ReadError
 	if !errors.As(err, &e) || !errors.Is(err, storage.ErrSource) {
 		t.Fatalf("got %v", err)
 	}
-	if due, err := f.cat.Due(t.Context(), "b", f.now); err != nil {
+	if due, err := f.cat.Due(t.Context(), "b", f.now, 0); err != nil || len(due) != 1 {
 		t.Errorf("the damaged source is not checked next: %+v, %v", due, err)
 	}
 	if _, err := os.Stat(filepath.Join(f.dir, "a", all[0].Key)); err != nil {

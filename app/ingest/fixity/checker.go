@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/internal/pacer"
 )
 
 // Options of a checker. Every field but Every and Rate is required.
@@ -36,13 +37,13 @@ const (
 // Checker checks the storage locations of one installation.
 type Checker struct {
 	Options
-	pace pacer
+	pace pacer.Pacer
 	poke chan struct{}
 }
 
 // New makes a checker.
 func New(o Options) *Checker {
-	return &Checker{Options: o, pace: pacer{rate: o.Rate}, poke: make(chan struct{}, 1)}
+	return &Checker{Options: o, pace: pacer.Pacer{Rate: o.Rate}, poke: make(chan struct{}, 1)}
 }
 
 // ErrUnreadable means that a storage location cannot be read. It implies nothing about the files in it.
@@ -185,7 +186,7 @@ func (c *Checker) copy(ctx context.Context, next inventory.Copy, until time.Time
 func (c *Checker) read(ctx context.Context, root *ocfl.Root, next inventory.Copy, all *found) (ocfl.Checked, error) {
 	object, err := root.Object(next.ARK)
 	if err == nil {
-		done, err := object.CheckVersion(ctx, next.Name, c.pace.wait, all.file)
+		done, err := object.CheckVersion(ctx, next.Name, c.pace.Wait, all.file)
 		switch {
 		case errors.Is(err, ocfl.ErrNotFound):
 			all.file(ocfl.FileFault{Kind: ocfl.FaultMissing, Path: next.Name})

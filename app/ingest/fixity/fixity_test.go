@@ -1,7 +1,6 @@
 package fixity
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -356,28 +354,6 @@ func TestSchedule(t *testing.T) {
 	h.now = late.Add(-1000 * time.Hour) // the clock was ahead
 	if err := h.pass(t.Context()); err != nil || opened != 4 {
 		t.Errorf("%d versions read, %v", opened, err)
-	}
-}
-
-// The rate bounds what is read: a file of 3 MB takes 3 s at 1 MB a second. Without a rate it takes no time.
-func TestRate(t *testing.T) {
-	for rate, want := range map[int64]time.Duration{1_000_000: 3 * time.Second, 0: 0} {
-		synctest.Test(t, func(t *testing.T) {
-			p, began := pacer{rate: rate}, time.Now()
-			for range bytes.Repeat([]byte{0}, 30) {
-				if err := p.wait(t.Context(), 100_000); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if took := time.Since(began).Round(time.Millisecond); took != want {
-				t.Errorf("rate %d: took %s, not %s", rate, took, want)
-			}
-			time.Sleep(time.Hour) // a pause is no credit
-			began = time.Now()
-			if err := p.wait(t.Context(), 100_000); err != nil || time.Since(began).Round(time.Millisecond) != want/30 {
-				t.Errorf("rate %d, after a pause: %s, %v", rate, time.Since(began), err)
-			}
-		})
 	}
 }
 

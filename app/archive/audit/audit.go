@@ -1,0 +1,343 @@
+// Package audit reads the copies of archives again and compares them with their digests: in each storage location the
+// one that is due for the longest time first, at a bounded rate. A fault is reported and healed from a good copy.
+//
+// The results are in the catalog after a few checks, and a fault is at once, so that a restart continues. A location
+// that cannot be read implies nothing about its copies, and does not keep the others from being checked.
+package audit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/internal/pacer"
+)
+
+// Options of [New]. Catalog, Copies and Report are required.
+type Options struct {
+	Catalog *catalog.Catalog
+	Copies  *copies.Store
+	// Report enters a fault, and what became of it, in the audit list. It may be called twice for one fault around a
+	// crash.
+	Report func(ctx context.Context, event, object, note string) error
+	Rate   int64            // bytes per second of all locations together; 0: unlimited
+	Now    func() time.Time // defaults to time.Now
+	Log    *slog.Logger     // defaults to no log
+	Agent  string           // of events; defaults to stagepost
+}
+
+// What Report is called with.
+const (
+	EventFault  = "archive-fixity-fault"
+	EventSound  = "archive-fixity-sound"  // a fault is gone
+	EventHealed = "archive-fixity-healed" // a good copy replaces the damaged one
+	EventLost   = "archive-fixity-lost"   // there is no good copy to heal from
+)
+
+const (
+	again      = time.Hour        // between queries for copies that are due
+	afterFault = 10 * time.Minute // until a location that could not be read is tried again
+	recalling  = 4 * time.Hour    // until a copy is tried again that a slow location recalls
+)
+
+// Checker checks the copies of one catalog.
+type Checker struct {
+	o    Options
+	pace pacer.Pacer
+	poke chan struct{}
+	once sync.Mutex // held by a pass
+}
+
+// New makes a checker.
+func New(o Options) *Checker {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Agent == "" {
+		o.Agent = "stagepost"
+	}
+	return &Checker{o: o, pace: pacer.Pacer{Rate: o.Rate}, poke: make(chan struct{}, 1)}
+}
+
+// Start requests that all copies in the given locations (nil: all) are checked now. It returns when the request is on
+// disk; Run does the work, also after a restart.
+func (c *Checker) Start(ctx context.Context, locations []string) error {
+	if locations == nil {
+		locations = c.o.Copies.Names()
+	}
+	for _, name := range locations {
+		if err := c.o.Catalog.RequestCheck(ctx, name, c.o.Now()); err != nil {
+			return err
+		}
+	}
+	select {
+	case c.poke <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Run checks what is due until ctx ends.
+func (c *Checker) Run(ctx context.Context) error {
+	for {
+		pause := again
+		if _, err := c.Pass(ctx); err != nil && ctx.Err() == nil {
+			c.o.Log.Error("fixity check", "error", err)
+			pause = afterFault
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-c.poke:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+}
+
+// Result is what a pass did.
+type Result struct {
+	Copies int64 // that were checked
+	Bytes  int64
+	Faults int // that were found
+	Healed int
+	Caught int // copies that a location lacked and that were stored
+}
+
+// Pass heals what is known to be damaged, checks what is due, and stores what locations lack: all locations at once,
+// each on its own. The error joins those of locations that cannot be read, and of faults that cannot be healed.
+func (c *Checker) Pass(ctx context.Context) (Result, error) {
+	c.once.Lock()
+	defer c.once.Unlock()
+	var group sync.WaitGroup
+	var mu sync.Mutex // guards total and errs
+	var total Result
+	var errs []error
+	for _, name := range c.o.Copies.Names() {
+		group.Go(func() {
+			one, err := c.location(ctx, name)
+			mu.Lock()
+			defer mu.Unlock()
+			total.Copies, total.Bytes = total.Copies+one.Copies, total.Bytes+one.Bytes
+			total.Faults, total.Healed = total.Faults+one.Faults, total.Healed+one.Healed
+			if total.Caught += one.Caught; err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			}
+		})
+	}
+	group.Wait()
+	if err := ctx.Err(); err != nil {
+		return total, err
+	}
+	return total, errors.Join(errs...)
+}
+
+// location does the work of a pass in one location.
+func (c *Checker) location(ctx context.Context, name string) (r Result, err error) {
+	state, err := c.o.Catalog.Location(ctx, name, c.o.Now())
+	if err != nil || !state.Marked { // it was never used
+		return r, err
+	}
+	if err := c.o.Copies.Ready(ctx, name); err != nil {
+		return r, err
+	}
+	errs := []error{c.healKnown(ctx, name, &r)}
+	until := c.o.Now()
+	for {
+		due, err := c.o.Catalog.Due(ctx, name, until, batch)
+		if err == nil && len(due) == 0 {
+			break
+		}
+		if err == nil {
+			err = c.checkAll(ctx, due, &r, &errs)
+		}
+		if err != nil {
+			return r, errors.Join(append(errs, err)...)
+		}
+	}
+	errs = append(errs, c.o.Copies.Tidy(ctx, name))
+	n, err := c.o.Copies.CatchUp(ctx, name)
+	r.Caught = n
+	return r, errors.Join(append(errs, err)...)
+}
+
+const (
+	batch     = 64 // copies whose results are entered together: each write is a sync of the disk
+	mostDelay = 5 * time.Second
+)
+
+// checkAll checks copies, and enters good results together. Faults that could not be healed go to unhealed.
+func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, r *Result, unhealed *[]error) error {
+	var good []catalog.Checked
+	enter := func() error {
+		err := c.o.Catalog.PutChecked(context.WithoutCancel(ctx), good)
+		good = good[:0]
+		return err
+	}
+	last := time.Now()
+	for _, x := range due {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(err, enter())
+		}
+		err := c.check(ctx, x, r, &good)
+		if stop := new(unhealedError); errors.As(err, &stop) { // it is entered: the next check follows
+			*unhealed = append(*unhealed, err)
+		} else if err != nil {
+			return errors.Join(err, enter())
+		}
+		if time.Since(last) > mostDelay {
+			if err := enter(); err != nil {
+				return err
+			}
+			last = time.Now()
+		}
+	}
+	return enter()
+}
+
+// check checks one copy. A good result goes to good; another one is entered, and a fault is healed.
+func (c *Checker) check(ctx context.Context, x catalog.Copy, r *Result, good *[]catalog.Checked) error {
+	found, detail, err := c.o.Copies.Fixity(ctx, x, c.pace.Wait)
+	if errors.Is(err, copies.ErrRecalled) {
+		return c.o.Catalog.Postpone(ctx, x.CopyKey, c.o.Now().Add(recalling))
+	}
+	if err != nil {
+		return err
+	}
+	r.Copies, r.Bytes = r.Copies+1, r.Bytes+x.Size
+	at := c.o.Now()
+	result := catalog.Checked{
+		CopyKey: x.CopyKey, Fixity: found, Detail: detail, At: at, Next: c.o.Copies.Next(x.Location, at),
+	}
+	bad, was := found != catalog.Intact, x.Fixity == catalog.Corrupt || x.Fixity == catalog.Absent
+	var events []catalog.Event
+	switch {
+	case bad != was || bad && found != x.Fixity:
+		events = append(events, c.event(x, bad, detail, at))
+		if err := c.report(ctx, x, bad, found, detail); err != nil {
+			return err
+		}
+	case !bad:
+		*good = append(*good, result)
+		return nil
+	}
+	if err := c.o.Catalog.PutChecked(ctx, []catalog.Checked{result}, events...); err != nil {
+		return err
+	}
+	if !bad {
+		return nil
+	}
+	r.Faults++
+	x.Fixity = found
+	return c.heal(ctx, x, len(events) > 0, r)
+}
+
+func (c *Checker) event(x catalog.Copy, bad bool, detail string, at time.Time) catalog.Event {
+	outcome := "success"
+	if bad {
+		outcome = "failure"
+	}
+	return catalog.Event{
+		Key: fmt.Sprintf("fixity/%d/%s/%d/%d", x.Artifact, x.Location, x.Generation, at.UnixNano()),
+		Job: x.Of.Job, Path: x.Of.Path, Type: "fixity check", Outcome: outcome, Agent: c.o.Agent, At: at,
+		Detail: "copy in " + x.Location + ": " + detail,
+	}
+}
+
+// object names a copy in the audit list.
+func object(x *catalog.Copy) string { return x.Location + " " + x.Key }
+
+// report comes before the catalog has the fault: after a crash it may be reported twice, but is not missing.
+func (c *Checker) report(ctx context.Context, x catalog.Copy, bad bool, found catalog.Fixity, detail string) error {
+	if !bad {
+		return c.o.Report(ctx, EventSound, object(&x), "a later check finds no fault")
+	}
+	c.o.Log.Error("fixity fault", "job", x.Of.Job, "path", x.Of.Path, "location", x.Location, "fault", found,
+		"detail", detail)
+	return c.o.Report(ctx, EventFault, object(&x), string(found)+": "+detail)
+}
+
+// unhealedError is a fault that could not be healed. It does not end a pass.
+type unhealedError struct{ err error }
+
+// Error gives the cause.
+func (e *unhealedError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *unhealedError) Unwrap() error { return e.err }
+
+// heal replaces a copy with a fault, and reports that. That nothing can heal it is reported of a new fault only.
+func (c *Checker) heal(ctx context.Context, x catalog.Copy, fresh bool, r *Result) error {
+	good, err := c.o.Copies.Heal(ctx, x.CopyKey)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		var none *copies.ReadError
+		if errors.As(err, &none) && len(none.Errs) == 0 && fresh {
+			err = errors.Join(err, c.o.Report(ctx, EventLost, object(&x), "there is no good copy"))
+		}
+		return &unhealedError{fmt.Errorf("heal %s: %w", x.Key, err)}
+	}
+	r.Healed++
+	return c.o.Report(ctx, EventHealed, object(&x), "replaced by "+good.Key)
+}
+
+// healKnown heals faults of earlier passes in a location.
+func (c *Checker) healKnown(ctx context.Context, name string, r *Result) error {
+	faults, err := c.o.Catalog.Faults(ctx, 1000)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, x := range faults {
+		if x.Location == name && ctx.Err() == nil {
+			errs = append(errs, c.heal(ctx, x, false, r))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Location is the state of the checks of a storage location.
+type Location struct {
+	catalog.LocationState
+	Due    int64  // copies that are to be checked now
+	Reason string // why it cannot be read; empty: it can
+}
+
+// Status is the state of all storage locations.
+type Status struct {
+	Locations []Location
+	Faults    []catalog.Copy // at most 10,000
+}
+
+// Status reads the state of all storage locations that have copies. It asks each of them whether it can be read.
+func (c *Checker) Status(ctx context.Context) (s Status, err error) {
+	states, err := c.o.Catalog.LocationStates(ctx)
+	if err != nil {
+		return s, err
+	}
+	for _, state := range states {
+		l := Location{LocationState: state}
+		if l.Due, err = c.o.Catalog.DueCount(ctx, state.Location, c.o.Now()); err != nil {
+			return s, err
+		}
+		if err := c.o.Copies.Ready(ctx, state.Location); err != nil {
+			l.Reason = err.Error()
+		}
+		s.Locations = append(s.Locations, l)
+	}
+	s.Faults, err = c.o.Catalog.Faults(ctx, 10_000)
+	return s, err
+}

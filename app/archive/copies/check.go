@@ -1,0 +1,46 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/edge/storage"
+)
+
+// Fixity reads a copy and compares it with its digest. An error implies nothing about the copy: its location cannot be
+// read now, or recalls the file first ([ErrRecalled]). Of a copy with a fault the location is asked again who it is, so
+// that one that was unmounted meanwhile is not taken for one that lost the file. pace is called with the number of
+// bytes before they are read on; nil: as fast as possible.
+func (s *Store) Fixity(
+	ctx context.Context, c catalog.Copy, pace func(context.Context, int) error,
+) (catalog.Fixity, string, error) {
+	t := s.targets[c.Location]
+	if t == nil {
+		return "", "", s.Ready(ctx, c.Location)
+	}
+	if err := recall(ctx, t, c.Key); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
+	content := storage.Content{Size: c.Of.Size, SHA256: c.Of.SHA256}
+	err := storage.Verify(ctx, t.At, c.Key, content, pace)
+	if err == nil {
+		return catalog.Intact, "", nil
+	}
+	found := catalog.Corrupt
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		found = catalog.Absent
+	case !errors.Is(err, storage.ErrDamage):
+		return "", "", err
+	}
+	if again := s.Ready(ctx, c.Location); again != nil {
+		return "", "", again
+	}
+	return found, err.Error(), nil
+}
+
+// Next gives the time of the fixity check after one that ended at a time.
+func (s *Store) Next(location string, at time.Time) time.Time { return at.Add(s.Interval(location)) }
