@@ -115,3 +115,16 @@ func TestDeadlineIsTimeout(t *testing.T) {
 		}
 	})
 }
+
+// TestPacks archives with each form of a bag. What is stored is what was gathered and made.
+func TestPacks(t *testing.T) {
+	for _, pack := range []string{PackTarGz, PackZip, PackNone} {
+		bubble(t, newFake(2, 3), nil, func(h *harness) {
+			j := h.end(h.submit(Request{Settings: Settings{Pack: pack}}).ID)
+			all, err := h.options.Catalog.Copies(h.t.Context(), string(j.ID), "")
+			if j.State != Completed || err != nil || (len(all) > 20) != (pack == PackNone) {
+				t.Errorf("%s: %s with %d copies, %v", pack, j.State, len(all), err)
+			}
+		})
+	}
+}

@@ -335,7 +335,20 @@ func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activ
 	return nil
 }
 
-// openProduct gives a file of the package, or of its signature.
-func (t *task) openProduct(name string) (*os.File, error) {
-	return t.dir.Open(path.Join(packageName, name))
+// products gives a function that opens the files of the package and of its signature, and one that ends its use.
+func (t *task) products() (open func(name string) (*os.File, error), closeAll func(), err error) {
+	into, err := t.dir.OpenRoot(packageName)
+	if err != nil {
+		return nil, nil, err
+	}
+	from, err := t.dir.OpenRoot(workdir.ContentName)
+	if err != nil {
+		return nil, nil, errors.Join(err, into.Close())
+	}
+	closeAll = func() { _ = errors.Join(into.Close(), from.Close()) } // nothing is written
+	open, err = packaging.Opener(into, from)
+	if err != nil {
+		closeAll()
+	}
+	return open, closeAll, err
 }

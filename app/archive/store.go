@@ -38,9 +38,14 @@ func (t *task) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	open, closeAll, err := t.products()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
 	report, failed := t.app.options.Copies.Save(ctx, copies.Request{
 		Job: string(t.Job().ID), Policy: policy, Retain: t.retain(),
-		Open:     func(name string) (copies.Source, error) { return t.openProduct(name) },
+		Open:     func(name string) (copies.Source, error) { return open(name) },
 		Progress: func(done, total int64) { t.Progress(done, total, "bytes") },
 	})
 	if ctx.Err() != nil {

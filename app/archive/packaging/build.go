@@ -40,14 +40,6 @@ type Product struct {
 	Gathered string `json:"gathered,omitempty"`
 }
 
-// Open opens a product of the input. Each call gives another reader.
-func (in *Input) Open(p Product) (*os.File, error) {
-	if p.Gathered != "" {
-		return in.Gathered.Open(p.Gathered)
-	}
-	return in.Into.Open(p.Name)
-}
-
 // Package is a finished package.
 type Package struct {
 	Name   string `json:"name"`
@@ -56,10 +48,50 @@ type Package struct {
 	Files  int64  `json:"files"`  // of the payload
 	Bytes  int64  `json:"bytes"`
 	// Products are the containers in the order of the input, each followed by its file for sha256sum -c. A [Directory]
-	// is all files of the bag.
-	Products []Product `json:"products"`
+	// is all files of the bag. They are no part of the JSON, since they can be many.
+	Products []Product `json:"-"`
 	// Seal is a copy of tagmanifest-sha512.txt: who signs it signs every byte of the package.
 	Seal Product `json:"seal"`
+}
+
+// record is a package as its directory keeps it.
+type record struct {
+	Package
+	Products []Product `json:"products"`
+}
+
+func readRecord(into *os.Root) (*Package, error) {
+	text, err := readSmall(into, packageFile)
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("%s: %w", packageFile, err)
+	}
+	r.Package.Products = r.Products
+	return &r.Package, nil
+}
+
+// Opener gives a function that opens the products of a finished package by their names, and other files in its
+// directory. The roots must remain open while it is used. gathered is needed for a [Directory] only.
+func Opener(into, gathered *os.Root) (open func(name string) (*os.File, error), err error) {
+	p, err := readRecord(into)
+	if err != nil {
+		return nil, err
+	}
+	elsewhere := map[string]string{}
+	for _, product := range p.Products {
+		if product.Gathered != "" {
+			elsewhere[product.Name] = product.Gathered
+		}
+	}
+	return func(name string) (*os.File, error) {
+		if path, ok := elsewhere[name]; ok {
+			return gathered.Open(path)
+		}
+		return into.Open(name)
+	}, nil
 }
 
 // Build makes a package, or returns the one that an earlier call with the same input made. It may be repeated after a
@@ -119,16 +151,9 @@ type builder struct {
 
 // finished returns the package that an earlier call made of the same input, if all its products are there.
 func (b *builder) finished() (*Package, error) {
-	text, err := readSmall(b.in.Into, packageFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var p Package
-	if json.Unmarshal(text, &p) != nil || p.Input != b.key {
-		return nil, nil
+	p, err := readRecord(b.in.Into)
+	if err != nil || p.Input != b.key {
+		return nil, nil //nolint:nilerr // it is made again
 	}
 	for _, product := range append(slices.Clone(p.Products), p.Seal) {
 		if product.Gathered != "" {
@@ -139,7 +164,7 @@ func (b *builder) finished() (*Package, error) {
 			return nil, nil //nolint:nilerr // it is made again
 		}
 	}
-	return &p, b.disk.RemoveAll(workDir)
+	return p, b.disk.RemoveAll(workDir)
 }
 
 func readSmall(root *os.Root, name string) ([]byte, error) {
@@ -392,11 +417,11 @@ func (b *builder) publish(p *Package, members, tags []entry) error {
 		all = append(all, product, beside)
 	}
 	p.Products = all
-	record, err := json.Marshal(p)
+	text, err = json.Marshal(record{*p, all})
 	if err != nil {
 		return err
 	}
-	if err := replace(b.disk, packageFile, append(record, '\n')); err != nil {
+	if err := replace(b.disk, packageFile, append(text, '\n')); err != nil {
 		return err
 	}
 	return b.disk.RemoveAll(workDir)

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -331,9 +332,13 @@ func TestDirectory(t *testing.T) {
 	f := newFixture(t)
 	f.Containers = []Container{Directory}
 	p := f.build(t)
+	open, err := Opener(f.Into, f.Gathered)
+	if err != nil {
+		t.Fatal(err)
+	}
 	copied := t.TempDir()
 	for _, product := range p.Products {
-		r, err := f.Open(product)
+		r, err := open(product.Name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -368,6 +373,12 @@ func TestDirectory(t *testing.T) {
 	}
 	if diff := cmp.Diff(p, f.build(t)); diff != "" {
 		t.Errorf("again: %s", diff)
+	}
+	if text, err := json.Marshal(p); err != nil || len(text) > 1000 {
+		t.Errorf("the JSON has %d bytes, %v", len(text), err)
+	}
+	if _, err := Opener(root(t, t.TempDir()), f.Gathered); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no package: got %v", err)
 	}
 }
 

@@ -55,15 +55,17 @@ With a BagIt tool, for instance bagit-python of the Library of Congress:
   bagit.py --validate .
 If the archive came as one file (tar.gz, tar or zip), its checksum is stored beside it:
   sha256sum -c {{.Name}}.tar.gz.sha256
-If a time stamp (RFC 3161) is stored beside it, tagmanifest-sha512.txt existed unchanged at that time:
-  openssl ts -verify -data tagmanifest-sha512.txt -in TOKEN.tsr -CAfile CHAIN.pem
-tagmanifest-sha512.txt has the checksums of the manifests, and these have those of all files.
+If the archive was signed, a time stamp (RFC 3161) is stored beside it: tagmanifest-sha512.txt existed at that time.
+It has the checksums of the manifests, and these have those of all files. With OpenSSL:
+  openssl ts -verify -data tagmanifest-sha512.txt -in {{.Name}}.tagmanifest-sha512.txt.tsr -CAfile ROOT.pem
+ROOT.pem is the certificate of an authority that you trust. {{.Name}}.tagmanifest-sha512.txt.pem
+has those of the signer and of its authority. Later time stamps renew the first one; their names have a number.
 {{else}}This is a version of an OCFL 1.1 object (https://ocfl.io/1.1/spec/). In the folder of the object:
   sha512sum inventory.json                must be the checksum in inventory.json.sha512
 inventory.json lists the SHA-512 of every stored file below "manifest", and the names of each version below
 "versions". Any OCFL validator checks all of them.
 If a time stamp (RFC 3161) is stored beside it, inventory.json existed unchanged at that time:
-  openssl ts -verify -data inventory.json -in TOKEN.tsr -CAfile CHAIN.pem
+  openssl ts -verify -data inventory.json -in TOKEN.tsr -CAfile ROOT.pem
 {{end}}`))
 
 // writeReadme writes README.txt for a bag or for an OCFL version.

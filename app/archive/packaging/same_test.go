@@ -88,7 +88,7 @@ func TestSameBytes(t *testing.T) {
 // TestGolden pins the digest of a package, which is the same on every machine. It changes with README.txt and with
 // layoutVersion.
 func TestGolden(t *testing.T) {
-	const want = "a9a06abea2f323e99e07c69a37c2fa253ad78df8fcc7ca933d4c51b9c1cda1ff"
+	const want = "05c143d389e8ff3ff60ec72bb08fda03ea62821fa98e19432afe41cab4e2dffb"
 	if got := newFixture(t).build(t).Digest; got != want {
 		t.Errorf("the digest is %s", got)
 	}
