@@ -60,6 +60,7 @@ var plain = []string{
 	"README.md",
 	"SECURITY.md",
 	"release_test.go",
+	"docs/archive.md",
 	"docs/ingest.md",
 	"docs/custom.md",
 	"docs/embedding.md",

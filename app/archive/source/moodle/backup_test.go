@@ -208,6 +208,12 @@ func TestBackup(t *testing.T) {
 				if len(r.Warnings) != 0 || !f.got.Users {
 					t.Errorf("got %q, %+v", r.Warnings, f.got)
 				}
+				for _, minute := range []string{"1024", "1025"} { // older than the request
+					old := "44/backup/course/backup-moodle2-course-5-alg0181-20261120-" + minute + ".mbz"
+					if n := f.site.Calls(old); n != 0 {
+						t.Errorf("%d requests for %s", n, old)
+					}
+				}
 				o := f.out.Origin(f.out.Names()[0])
 				if o.Type != "application/vnd.moodle.backup" || len(o.SHA1) != 40 || o.Modified.IsZero() ||
 					!strings.Contains(o.URL, "/webservice/pluginfile.php/") {

@@ -114,6 +114,25 @@ func TestBackupDropped(t *testing.T) {
 	f.check("a new request")
 }
 
+// TestBackupDroppedLate: the Moodle forgets the request after it was asked for its state. The form that it then gives
+// would start another backup.
+func TestBackupDroppedLate(t *testing.T) {
+	f := newFixture(t)
+	if err := f.step(); err != nil {
+		t.Fatal(err)
+	}
+	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+		if r.Form.Get("backup") != "" {
+			f.site.Before = nil
+			f.site.Drop()
+		}
+		return false
+	}
+	if err := f.step(); !errors.Is(err, source.ErrBackupGone) || len(f.site.Started()) != 0 {
+		t.Errorf("got %v, %q", err, f.site.Started())
+	}
+}
+
 // TestBackupPending: while another backup of the account waits, there is no form. It is asked for later.
 func TestBackupPending(t *testing.T) {
 	f := newFixture(t)

@@ -125,6 +125,9 @@ func (s *session) inside(at *url.URL, target string) (string, error) {
 	if err != nil {
 		return "", errors.New("the Moodle names an address that is no URL")
 	}
+	if u.Path == "" {
+		u.Path = "/"
+	}
 	if u.Scheme != s.c.base.Scheme || u.Host != s.c.base.Host || !strings.HasPrefix(u.Path, s.c.base.Path+"/") {
 		return "", fmt.Errorf("the Moodle leads to %s://%s: only its own login page is supported, for an account of "+
 			"the type manual", u.Scheme, u.Host)

@@ -1,11 +1,14 @@
 package web_test
 
 import (
+	"context"
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -416,6 +419,45 @@ func TestCourses(t *testing.T) {
 		if _, err := web.Open(o); err == nil {
 			t.Errorf("%+v is opened", o)
 		}
+	}
+}
+
+// corrupting is an Out before which a scratch file changes, once.
+type corrupting struct {
+	sourcetest.Out
+	root *os.Root
+	done bool
+}
+
+func (c *corrupting) Put(
+	ctx context.Context, name string, o source.Origin, fill func(io.Writer) error,
+) error {
+	if !c.done {
+		c.done = true
+		all, err := fs.Glob(c.root.FS(), "web-*")
+		if err != nil || len(all) != 1 {
+			return fmt.Errorf("scratch has %q, %w", all, err)
+		}
+		if err := c.root.WriteFile(all[0], []byte("other"), 0o600); err != nil {
+			return err
+		}
+	}
+	return c.Out.Put(ctx, name, o, fill)
+}
+
+// TestScratchChangedLate: bytes that change after the download are not kept either.
+func TestScratchChangedLate(t *testing.T) {
+	f := newFixture(t, small())
+	f.list(f.row("a", "a"))
+	out := &corrupting{root: f.scratch}
+	_, err := sourcetest.Archive(t.Context(), f.source, activity, out)
+	fails(t, err, true, "scratch file changed")
+	if !errors.Is(err, source.ErrContent) || len(out.Names()) != 0 {
+		t.Errorf("got %v, %q", err, out.Names())
+	}
+	_, err = sourcetest.Archive(t.Context(), f.source, activity, out)
+	if err != nil || out.Body("files/a") != f.files["a"] {
+		t.Errorf("got %d bytes, %v", len(out.Body("files/a")), err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
@@ -14,8 +15,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -137,6 +140,23 @@ func (s *Server) unpack() error {
 		}
 	}
 	return nil
+}
+
+// Listen serves the Moodle on this machine until ctx ends; port 0 is any free one. It returns the address at once, and
+// done is closed when the server has ended. The Moodle has known passwords: it is never served to other machines.
+func (s *Server) Listen(ctx context.Context, port int) (address string, done <-chan struct{}, err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return "", nil, err
+	}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = server.Serve(listener) // ends by Close
+	}()
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	return "http://" + listener.Addr().String(), ended, nil
 }
 
 // Files lists the paths of the files, as they follow pluginfile.php.
