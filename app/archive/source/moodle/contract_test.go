@@ -220,7 +220,14 @@ func TestNewFunctions(t *testing.T) {
 	if err := site.Edit("core_webservice_get_site_info", old, other); err != nil {
 		t.Fatal(err)
 	}
-	plan, _ := fetch(t, s, activities(t, s)[replay.Quiz])
+	early := `{"id":9,"userid":19,"attempt":2,"preview":0,"state":"notstarted","timestart":0,"timefinish":0},`
+	if err := site.Edit("mod_quiz_get_user_attempts", `"attempts": [`, `"attempts": [`+early); err != nil {
+		t.Fatal(err)
+	}
+	plan, out := fetch(t, s, activities(t, s)[replay.Quiz])
+	if table := out.Body("metadata/attempts_metadata.csv"); !strings.Contains(table, "\n9,19,") {
+		t.Errorf("the table lacks the attempt that was not started: %s", table)
+	}
 	if len(plan.Items) != 2 || site.Calls("mod_quiz_get_user_attempts") != 0 {
 		t.Errorf("got %+v, %d calls of the old function", plan, site.Calls("mod_quiz_get_user_attempts"))
 	}

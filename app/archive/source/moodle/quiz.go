@@ -25,6 +25,9 @@ const (
 	newAttempts = "mod_quiz_get_user_quiz_attempts"
 )
 
+// notStarted is the state of attempts that Moodle 5 makes before people begin. They have no review.
+const notStarted = "notstarted"
+
 func (quiz) needs() []string {
 	return []string{
 		"core_enrol_get_enrolled_users", "mod_quiz_get_quizzes_by_courses", oldAttempts, "mod_quiz_get_attempt_review",
@@ -186,6 +189,9 @@ func (q quiz) plan(
 	}
 	out := &source.Plan{Items: []source.Item{{Key: "quiz", Title: "Settings and the list of attempts"}}}
 	for _, one := range found.all {
+		if one.State == notStarted {
+			continue
+		}
 		p := found.person(one)
 		data, err := json.Marshal(names.item(a, one, p))
 		if err != nil {
