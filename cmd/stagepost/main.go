@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/stagepost/stagepost/app/archive"
+	archivemodule "github.com/stagepost/stagepost/app/archive/module"
 	bulkmodule "github.com/stagepost/stagepost/app/bulk/module"
 	computemodule "github.com/stagepost/stagepost/app/compute/module"
 	orchestratorcli "github.com/stagepost/stagepost/app/compute/orchestrator/cli"
@@ -21,7 +21,6 @@ import (
 	"github.com/stagepost/stagepost/examples/demo"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
-	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 )
 
@@ -41,7 +40,7 @@ func newSettings() *host.Settings {
 		flowmodule.New(),
 		computemodule.New(jobs),
 		orchestratormodule.New(jobs),
-		module.Module{Name: "archive", Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife}},
+		archivemodule.New(),
 		bulkmodule.New(),
 		custommodule.New(),
 	)

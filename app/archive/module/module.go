@@ -1,0 +1,25 @@
+// Package archivemodule is the archive application as a module.
+package archivemodule
+
+import (
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/module"
+)
+
+// New gives the module, with settings of its own.
+func New() module.Module {
+	s := &archiveserve.Settings{}
+	return module.Module{
+		Name: "archive", Settings: s, Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife},
+		Open: func(h *module.Host) (module.App, error) {
+			if a, err := archiveserve.Open(h, s); a != nil || err != nil {
+				return a, err
+			}
+			return nil, nil
+		},
+		Part: archiveserve.Part, Data: archiveserve.Data(), Schemas: map[string]int{catalog.Name: catalog.Schema()},
+	}
+}

@@ -1,0 +1,24 @@
+// Package archiveserve opens the archive application in a server.
+package archiveserve
+
+import (
+	"cmp"
+	"path/filepath"
+	"time"
+)
+
+// ConfigName is the name of the configuration in the data directory.
+const ConfigName = "archive.yaml"
+
+// Settings are those of the archive application.
+type Settings struct {
+	Config     string        `name:"archive.config" for:"serve" doc:"file of sources, storage locations, time-stamp authorities and presets of archives (YAML); defaults to archive.yaml in the data directory. Without the file the server archives nothing"`
+	MaxJobs    int           `name:"archive.max_concurrent_jobs" for:"serve" zero:"unlimited" default:"5" doc:"archive jobs that are active at once; unlimited: any number"`
+	Tasks      int           `name:"archive.tasks" for:"serve" default:"4" doc:"tasks of one archive job that run at once, such as the archiving of an activity"`
+	Phase      time.Duration `name:"archive.phase.timeout" for:"serve" zero:"unlimited" default:"1h" doc:"the longest attempt at a phase of an archive job, such as the archiving of all activities; unlimited: any time"`
+	Keep       time.Duration `name:"archive.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of ended archive jobs are kept, which is independent of the archives; unlimited: they are never deleted"`
+	FixityRate int64         `name:"archive.fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes of archives that fixity checks read in a second, from all storage locations together; unlimited: as fast as they give them"`
+}
+
+// File gives the name of the configuration of a data directory.
+func (s *Settings) File(data string) string { return cmp.Or(s.Config, filepath.Join(data, ConfigName)) }
