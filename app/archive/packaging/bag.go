@@ -3,6 +3,7 @@ package packaging
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 	"strings"
@@ -69,18 +70,10 @@ func (b buffered) Close() error {
 // info are the elements of bag-info.txt (RFC 8493 section 2.2.2) but Payload-Oxum, and those of our own.
 func (c *content) info() []bagit.Field {
 	f := &c.facts
-	var titles []string
-	for _, a := range f.Activities {
-		titles = append(titles, a.Name)
-	}
-	description := courseTitle(f)
-	if len(titles) > 0 {
-		description += ": " + strings.Join(titles, "; ")
-	}
 	fields := []bagit.Field{
 		{Label: "Source-Organization", Value: f.Job.Organization},
 		{Label: "External-Identifier", Value: f.Job.Identifier},
-		{Label: "External-Description", Value: description},
+		{Label: "External-Description", Value: description(f)},
 		{Label: "Bagging-Date", Value: f.Job.Packaged.Format(time.DateOnly)},
 		{Label: "Bag-Software-Agent", Value: strings.TrimSpace(f.Software.Name + " " + f.Software.Version + " " +
 			f.Software.URL)},
@@ -98,4 +91,24 @@ func (c *content) info() []bagit.Field {
 		fields = append(fields, bagit.Field{Label: "Retention-Until", Value: f.Job.RetainUntil.Format(time.DateOnly)})
 	}
 	return fields
+}
+
+// maxTitles bounds the activities that a description names: a line of a tag file has a limit for most readers.
+const maxTitles = 20
+
+// description names the course and its activities.
+func description(f *Facts) string {
+	text := courseTitle(f)
+	for i, a := range f.Activities {
+		switch {
+		case i == 0:
+			text += ": " + a.Name
+		case i < maxTitles:
+			text += "; " + a.Name
+		}
+	}
+	if more := len(f.Activities) - maxTitles; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
 }

@@ -119,6 +119,7 @@ func build(ctx context.Context, in Input, d disk) (*Package, error) {
 	}
 	p, err := b.run(ctx)
 	if err != nil {
+		_ = d.RemoveAll(workDir) // its space may be needed; the next attempt removes what remains
 		return nil, fmt.Errorf("package %s: %w", in.Name, err)
 	}
 	return p, nil
@@ -244,10 +245,11 @@ func (c *content) generate(d disk, dir string) error {
 	if err := document.Check(); err != nil {
 		return fmt.Errorf("%w: PREMIS: %w", ErrInput, err)
 	}
-	for name, write := range map[string]func(io.Writer) error{
-		premisXML: document.WriteXML, premisJSON: document.WriteJSON,
-	} {
-		e, err := generate(d, dir, name, write)
+	for _, one := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{premisXML, document.WriteXML}, {premisJSON, document.WriteJSON}} {
+		e, err := generate(d, dir, one.name, one.write)
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ var readme = template.Must(template.New("").Funcs(template.FuncMap{"day": day, "
 
 WHAT THIS IS
 An archive of a course{{with .Facts.Source.Name}} of {{line .}}{{end -}}
-{{with .Facts.Source.URL}} ({{.}}){{end}}.
+{{with .Facts.Source.URL}} ({{line .}}){{end}}.
 It was made on {{day .Facts.Job.Packaged}} by {{line .Facts.Software.Name}} {{line .Facts.Software.Version -}}
 {{with .Facts.Job.Organization}} for {{line .}}{{end}}.
 Course:     {{line .Course}}
