@@ -184,7 +184,7 @@ func TestCrashAnywhere(t *testing.T) {
 				continue
 			}
 			name := fmt.Sprintf("%s %s", kind, counted.done[at-1])
-			f := &fixture{Input: whole.Input, into: t.TempDir()} // gathered files are only read
+			f := &fixture{Input: whole.Input, into: scratch(t)} // gathered files are only read
 			f.Into = root(t, f.into)
 			for _, stop := range []int{at, (at*7)%points + 1}[:1+at%5/4] {
 				crashing := &crashDisk{disk: rootDisk{f.Into}, stop: stop, kind: kind}
@@ -245,7 +245,7 @@ func TestPowerCut(t *testing.T) {
 	whole := newFixture(t)
 	whole.Containers = []Container{TarGzip, Directory}
 	for _, forget := range []string{"", "files", "directories"} {
-		f := &fixture{Input: whole.Input, into: t.TempDir()}
+		f := &fixture{Input: whole.Input, into: scratch(t)}
 		f.Into = root(t, f.into)
 		d := &crashDisk{disk: rootDisk{f.Into}, forget: forget}
 		want, err := build(t.Context(), f.Input, d)
@@ -261,7 +261,7 @@ func TestPowerCut(t *testing.T) {
 			continue
 		}
 		for at := 1; at < len(d.done); at += 4 {
-			f := &fixture{Input: whole.Input, into: t.TempDir()}
+			f := &fixture{Input: whole.Input, into: scratch(t)}
 			f.Into = root(t, f.into)
 			crashing := &crashDisk{disk: rootDisk{f.Into}, stop: at, kind: before}
 			if _, err := build(t.Context(), f.Input, crashing); !errors.Is(err, errCrash) {

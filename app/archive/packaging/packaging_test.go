@@ -106,9 +106,20 @@ func root(t testing.TB, dir string) *os.Root {
 	return r
 }
 
+// scratch makes a directory, in memory if the system has such a directory: tests make tens of thousands of files.
+func scratch(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { remove(t, dir) })
+	return dir
+}
+
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	f := &fixture{gathered: t.TempDir(), into: t.TempDir()}
+	f := &fixture{gathered: scratch(t), into: scratch(t)}
 	f.Input = Input{Name: "archive-BIO101-5_2026-05-04", Facts: facts(), Gathered: root(t, f.gathered),
 		Into: root(t, f.into), Containers: []Container{TarGzip, Tar, Zip}}
 	for _, path := range slices.Sorted(maps.Keys(texts)) {
