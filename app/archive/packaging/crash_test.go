@@ -22,7 +22,8 @@ type crashKind string
 const (
 	before crashKind = "before"
 	after  crashKind = "after"
-	torn   crashKind = "torn" // a write is half done
+	torn   crashKind = "torn"  // a write is half done
+	fails  crashKind = "fails" // only this operation fails, as on a full disk
 )
 
 // crashDisk is a disk that crashes at one of its operations. Nothing works after it.
@@ -46,6 +47,9 @@ func (c *crashDisk) op(name string, do func() error) error {
 	c.done = append(c.done, name)
 	if len(c.done) != c.stop {
 		return do()
+	}
+	if c.kind == fails {
+		return errCrash
 	}
 	c.dead = true
 	if c.kind == before || c.kind == torn && !strings.HasPrefix(name, "write") {
@@ -200,6 +204,35 @@ func TestCrashAnywhere(t *testing.T) {
 			if got := tree(t, f.into); !cmp.Equal(files, got) {
 				t.Fatalf("%s: the files differ", name)
 			}
+		}
+	}
+}
+
+// TestFailAnywhere lets every operation fail once, as on a full disk. No error is lost, little remains, and the next
+// attempt makes the same package.
+func TestFailAnywhere(t *testing.T) {
+	whole := newFixture(t)
+	whole.Containers = []Container{TarGzip, Zip, Directory}
+	counted := &crashDisk{disk: rootDisk{whole.Into}}
+	want, err := build(t.Context(), whole.Input, counted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := tree(t, whole.into)
+	for at := 1; at <= len(counted.done); at++ {
+		f := &fixture{Input: whole.Input, into: scratch(t)}
+		f.Into = root(t, f.into)
+		failing := &crashDisk{disk: rootDisk{f.Into}, stop: at, kind: fails}
+		name := counted.done[at-1]
+		if p, err := build(t.Context(), f.Input, failing); p != nil || !errors.Is(err, errCrash) {
+			t.Fatalf("%s: got %+v, %v", name, p, err)
+		}
+		if _, err := os.Stat(filepath.Join(f.into, workDir)); err == nil && at > 2 && at < len(counted.done) {
+			t.Errorf("%s: unfinished files remain", name)
+		}
+		p, err := build(t.Context(), f.Input, &crashDisk{disk: rootDisk{f.Into}})
+		if err != nil || !cmp.Equal(want, p) || !cmp.Equal(files, tree(t, f.into)) {
+			t.Fatalf("%s: the package differs, %v", name, err)
 		}
 	}
 }
