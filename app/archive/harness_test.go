@@ -245,7 +245,8 @@ func (h *harness) end(id job.ID) job.Job {
 	defer cancel()
 	j, err := h.engine.Await(ctx, id, func(j *job.Job) bool { return j.Ended })
 	if err != nil {
-		h.t.Fatalf("%v (it is %s: %s)", err, j.State, j.Message)
+		now, _ := h.store.Get(h.t.Context(), id)
+		h.t.Fatalf("%v (it is %s: %s; %s)", err, now.State, now.Message, h.events(id))
 	}
 	return j
 }

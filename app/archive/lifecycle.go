@@ -169,6 +169,7 @@ func onDelete() lifecycle.Transition {
 var TaskLife = lifecycle.Must("archive.task",
 	lifecycle.OnQueue(Created, "The plan of its job, or a new attempt, makes it; the worker of the job starts it.",
 		onPass(Start, Running, byWorker, "The worker of its job has a free slot."),
+		onTaskCancel(),
 	).Bounded("a step of its job starts it, and the job's attempts are bounded"),
 	lifecycle.OnWork(Running, "The worker of its job runs it, or takes over the result of a worker service.",
 		onPass(Finish, Finished, byWorker, "Its result exists and was checked."),

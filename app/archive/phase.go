@@ -57,9 +57,14 @@ func (a *App) phase(work func(*task, context.Context) error) engine.Step {
 			return waitForLock(t, err)
 		}
 		t.dir = dir
-		err = work(t, ctx)
-		return t.failed(ctx, errors.Join(err, dir.Close()))
+		return t.failed(ctx, t.within(ctx, work))
 	})
+}
+
+// within does the work and gives the working directory back, also after a panic.
+func (t *task) within(ctx context.Context, work func(*task, context.Context) error) (err error) {
+	defer func() { err = errors.Join(err, t.dir.Close()) }()
+	return work(t, ctx)
 }
 
 // step makes a step that has decoded the records of its job.

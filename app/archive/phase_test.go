@@ -17,7 +17,7 @@ func TestWalk(t *testing.T) {
 		if got := h.events(j.ID); got != walk || j.State != Completed {
 			t.Errorf("got %s: %s", j.State, got)
 		}
-		tasks, err := h.store.Tasks(t.Context(), j.ID)
+		tasks, err := h.store.Tasks(h.t.Context(), j.ID)
 		if err != nil || len(tasks) != 12 { // course, 3 activities, 4 files in 2 locations
 			t.Fatalf("got %d tasks, %v", len(tasks), err)
 		}
@@ -104,12 +104,12 @@ func TestDeadlineIsTimeout(t *testing.T) {
 			t.Errorf("got %s", got)
 		}
 		time.Sleep(24 * time.Hour)
-		after, err := h.store.Get(t.Context(), j.ID)
+		after, err := h.store.Get(h.t.Context(), j.ID)
 		if err != nil || after.State != Timeout || after.Outcome != "timed-out" {
 			t.Errorf("got %s, %v", after.State, err)
 		}
 		zero := Request{Source: "campus", Course: "5", Settings: Settings{Deadline: "0s"}}
-		_, err = h.Submit(t.Context(), zero, Ordered{})
+		_, err = h.Submit(h.t.Context(), zero, Ordered{})
 		if job.KindOf(err) != job.Invalid {
 			t.Errorf("a deadline of 0: got %v", err)
 		}

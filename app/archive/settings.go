@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
@@ -134,8 +136,14 @@ func (s *Settings) validate() error {
 	case s.Attempts < 1 || s.Attempts > 100:
 		return bad("attempts", fmt.Sprint(s.Attempts), "1 to 100")
 	}
+	if _, err := copies.ParseQuorum(s.Quorum); err != nil {
+		return bad("quorum", s.Quorum, "all, majority or a number of the locations")
+	}
+	if _, err := pattern.Parse(pattern.File, s.FileName, pattern.JobVariables()); err != nil {
+		return job.Errorf(job.Invalid, "settings", "", "file_name: %w", err)
+	}
 	if _, err := duration(s.Keep); err != nil {
-		return bad("keep", s.Keep, "a duration such as 3y, or unlimited")
+		return bad("keep", s.Keep, "a duration such as 365d, or unlimited")
 	}
 	if d, err := duration(s.Deadline); err != nil || d == 0 {
 		return bad("deadline", s.Deadline, "a duration such as 2h, or unlimited")

@@ -38,7 +38,8 @@ func (d *Dir) fail(op, key string, err error) error {
 	if err == nil || errors.As(err, &e) {
 		return err
 	}
-	final := missing(err) && op != "put" || refused(err) || errors.Is(err, fs.ErrPermission) ||
+	// a directory that is missing as a whole may be mounted again
+	final := missing(err) && op != "put" && op != "free" || refused(err) || errors.Is(err, fs.ErrPermission) ||
 		errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EFBIG)
 	return &Error{Location: d.name, Op: op, Key: key, Err: err, Transient: !final}
 }
