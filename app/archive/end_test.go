@@ -60,8 +60,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestFlaky: a location or an authority that fails k times lets the job wait in RecoverableError; over the limit the job
-// ends in Failure, and nothing of it remains.
+// TestFlaky: a location or an authority that fails k times lets the job wait in RecoverableError; over the limit the
+// job ends in Failure, and nothing of it remains.
 func TestFlaky(t *testing.T) {
 	const once = " error recover retry"
 	for _, c := range []struct {
@@ -147,7 +147,8 @@ func TestDrift(t *testing.T) {
 				t.Fatalf("got %d activities, %v", len(all), err)
 			}
 			retries := strings.Count(h.events(j.ID), "retry")
-			if want := min(changes, maxDrifts); j.State != Completed || retries != want || all[0].Drift != (changes > 2) {
+			drift := changes > maxDrifts
+			if want := min(changes, maxDrifts); j.State != Completed || retries != want || all[0].Drift != drift {
 				t.Errorf("%d changes: got %s, %d retries, drift %t", changes, j.State, retries, all[0].Drift)
 			}
 		})
