@@ -79,6 +79,8 @@ var plain = []string{
 	"cmd/stagepost/quickstart_test.go",
 	"cmd/stagepost/demo_test.go",
 	"server",
+	"config",
+	"module",
 }
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.
