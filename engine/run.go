@@ -198,28 +198,38 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 		}
 	}
 	const chunk = 500
-	var spawn []job.Created
+	orders := make([]Order, 0, min(n, chunk))
 	for i := range n {
 		one, err := next(i)
 		if err != nil {
 			return err
 		}
+		if orders = append(orders, one); len(orders) == chunk || i == n-1 {
+			if err := r.create(ctx, i+2-len(orders), orders); err != nil {
+				return err
+			}
+			orders = orders[:0]
+		}
+	}
+	return nil
+}
+
+// create creates children; the first of them has the number first. No kind is removed meanwhile.
+func (r *Run) create(ctx context.Context, first int, orders []Order) error {
+	r.engine.defining.RLock()
+	defer r.engine.defining.RUnlock()
+	spawn := make([]job.Created, 0, len(orders))
+	for i, one := range orders {
 		one.Parent, one.ID = r.job.ID, ""
-		made, err := r.engine.prepare(one, i+1, r.job.Created)
+		made, err := r.engine.prepare(one, first+i, r.job.Created)
 		if err != nil {
 			return err
 		}
 		spawn = append(spawn, made)
-		if len(spawn) == chunk || i == n-1 {
-			c := r.take()
-			c.Keep, c.Spawn = true, spawn
-			if err := r.commit(ctx, c); err != nil {
-				return err
-			}
-			spawn = nil
-		}
 	}
-	return nil
+	c := r.take()
+	c.Keep, c.Spawn = true, spawn
+	return r.commit(ctx, c)
 }
 
 // Abandon stops trying the children that were never created: no more are expected than exist. It commits at once.
