@@ -66,7 +66,7 @@ type Engine struct {
 	kinds   atomic.Pointer[kinds] // what is registered; replaced as a whole
 	shared  *pool
 
-	defining sync.RWMutex // is held while jobs are created; Register holds it alone
+	defining sync.RWMutex // is held while jobs are created; Register and Unregister hold it alone
 
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand

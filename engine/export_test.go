@@ -25,6 +25,15 @@ func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event,
 	return err
 }
 
+// CanRegister reports whether Register and Unregister could go on now: no jobs are being created.
+func (e *Engine) CanRegister() bool {
+	can := e.defining.TryLock()
+	if can {
+		e.defining.Unlock()
+	}
+	return can
+}
+
 // Tick does what an open engine does when it is woken once: one claim, then the sweep.
 func (e *Engine) Tick(ctx context.Context) error {
 	if !e.open {

@@ -253,18 +253,8 @@ func (n *lineNumbers) drop(l job.Lease) {
 // Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children
 // are committed at once. Job, Epoch, Keep and Again of the report are not read.
 func (r *Run) Report(ctx context.Context, p *remote.Report) error {
-	r.engine.defining.RLock()
-	defer r.engine.defining.RUnlock()
-	spawn, err := r.apply(p)
-	if err != nil {
+	if err := r.adopt(ctx, p); err != nil {
 		return err
-	}
-	if p.Spawn != nil {
-		c := r.take()
-		c.Keep, c.Spawn = true, spawn
-		if err := r.commit(ctx, c); err != nil {
-			return err
-		}
 	}
 	for i := range p.Log {
 		r.Log().Log(ctx, p.Log[i].Level, p.Log[i].Text, attrs(&p.Log[i])...)
@@ -278,6 +268,19 @@ func (r *Run) Report(ctx context.Context, p *remote.Report) error {
 		return o
 	}
 	return nil
+}
+
+// adopt sets what the report states besides its outcome, and creates its children. No kind is removed meanwhile.
+func (r *Run) adopt(ctx context.Context, p *remote.Report) error {
+	r.engine.defining.RLock()
+	defer r.engine.defining.RUnlock()
+	spawn, err := r.apply(p)
+	if err != nil || p.Spawn == nil {
+		return err
+	}
+	c := r.take()
+	c.Keep, c.Spawn = true, spawn
+	return r.commit(ctx, c)
 }
 
 // attrs returns the attributes of a line for its logger.

@@ -214,7 +214,7 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 	return nil
 }
 
-// create creates children; the first of them has the number first. No kind is removed meanwhile.
+// create creates children in one commit; first is the number of the first of them. No kind is removed meanwhile.
 func (r *Run) create(ctx context.Context, first int, orders []Order) error {
 	r.engine.defining.RLock()
 	defer r.engine.defining.RUnlock()
