@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -38,15 +40,71 @@ type lastBackup struct {
 // backups makes backups of one data directory, one after another.
 type backups struct{ busy sync.Mutex }
 
-// backupDir is the directory of backups. One that the settings name must be there: it may be a mount point whose file system is missing.
+// namedBackupDir returns the directory of the setting backup.dir as an absolute path. The directory is not made: it may
+// be a mount point whose file system is missing. A full file system is no error here.
+func (s *Settings) namedBackupDir(data string) (string, error) {
+	dir, err := filepath.Abs(s.BackupDir)
+	if err != nil {
+		return "", fmt.Errorf("backup.dir: %w", err)
+	}
+	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("backup.dir: %s does not exist: mount its file system, or make the directory once (mkdir %s)",
+			dir, dir)
+	case err != nil:
+		return "", fmt.Errorf("backup.dir: %w", err)
+	case !info.IsDir():
+		return "", fmt.Errorf("backup.dir: %s is not a directory", dir)
+	}
+	if inner, inside := below(data, dir); inside {
+		first, _, _ := strings.Cut(inner, string(filepath.Separator))
+		if e := backup.Find(s.DurableData(), first); e != nil && e.How != backup.Left {
+			return "", fmt.Errorf("backup.dir: %s is in %s, which backups contain: name a directory outside of the data "+
+				"directory", dir, filepath.Join(data, first))
+		}
+	}
+	if err := disk.Write(dir); err != nil && !job.IsFull(err) {
+		var cause *fs.PathError
+		if errors.As(err, &cause) { // without the name of the file that was tried
+			err = cause.Err
+		}
+		return "", fmt.Errorf("backup.dir: %s accepts no files: %w: correct its owner or its mode, or name another directory",
+			dir, err)
+	}
+	return dir, nil
+}
+
+// CheckBackupDir checks the directory that a configuration file names for backups, if it names one.
+func (s *Settings) CheckBackupDir(file string) error {
+	entries, err := config.ReadEntries(file)
+	if err != nil {
+		return err
+	}
+	of := s.Fresh()
+	for _, e := range entries {
+		switch e.Name {
+		case "data":
+			of.Data = e.Text
+		case "backup.dir":
+			of.BackupDir = e.Text
+		}
+	}
+	if of.BackupDir == "" {
+		return nil
+	}
+	data, err := filepath.Abs(of.Data)
+	if err == nil {
+		_, err = of.namedBackupDir(data)
+	}
+	return err
+}
+
+// backupDir returns the directory of backups.
 func (k *Keeper) backupDir() (string, error) {
 	if k.Settings.BackupDir != "" {
-		dir, err := filepath.Abs(k.Settings.BackupDir)
+		dir, err := k.Settings.namedBackupDir(k.Dir)
 		if err != nil {
-			return "", err
-		}
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return "", job.Errorf(job.Unavailable, "backup", "", "backup.dir: %s does not exist: mount its file system, or make the directory once (mkdir %s)", dir, dir)
+			return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 		}
 		return dir, nil
 	}

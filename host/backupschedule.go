@@ -34,6 +34,11 @@ func (r *Server) openBackups(s *Settings, k *Keeper) error {
 	if s.BackupKeep < 1 {
 		return cli.Usagef("backup.keep must be at least 1; backup.every: off makes no backups")
 	}
+	if s.BackupDir != "" {
+		if _, err := s.namedBackupDir(r.Data); err != nil {
+			return cli.Usage(err)
+		}
+	}
 	for _, part := range config.List(s.BackupWithout) {
 		if all := s.Omissible(); !slices.Contains(all, part) {
 			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part, strings.Join(all, ", "))

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
@@ -38,16 +37,20 @@ type Server struct {
 	Engine     *engine.Engine
 	Open       int64 // jobs that had not ended when it started
 
-	Log      *slog.Logger
-	grace    time.Duration
-	stalls   time.Duration // of the engine's sweep, beyond which the server is ailing
-	metrics  *metrics.Metrics
-	space    *space
-	server   *server.Server
-	http     *http.Server
-	apps     []module.App          // in the order in which they were opened
-	named    map[string]module.App // by the name of the module
-	doors    []*module.Door
+	Log     *slog.Logger
+	grace   time.Duration
+	stalls  time.Duration // of the engine's sweep, beyond which the server is ailing
+	metrics *metrics.Metrics
+	space   *space
+	server  *server.Server
+	http    *http.Server
+	apps    []module.App          // in the order in which they were opened
+	named   map[string]module.App // by the name of the module
+	doors   []*module.Door
+
+	addresses addresses // closed by the servers that accept from them
+	dropped   bool      // the ballast is used for this start
+
 	backups  *schedule     // nil: the store keeps nothing
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
@@ -79,58 +82,26 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.Usagef("data: %w (--data DIR names a directory that this user can write)", err)
 	}
-	dropped, err := dropBallast(dir)
-	if dropped || err != nil {
-		log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(dir, ballast), "error", err)
-	}
-	listener, err := openAddress(ctx, s, "listen", s.Listen, log)
-	if err != nil {
-		return nil, err
-	}
-	r := &Server{URL: module.URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
+	r := &Server{Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
 		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
-	aside, err := r.listenMetrics(ctx, s)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if err := r.assemble(ctx, s); err != nil {
+		return nil, errors.Join(err, r.addresses.close(), r.close())
 	}
-	if err := r.assemble(s); err != nil {
-		if aside != nil {
-			err = errors.Join(err, aside.Close())
-		}
-		return nil, errors.Join(err, listener.Close(), r.close())
-	}
-	r.run(listener, aside)
+	r.run()
 	if err := r.openDoors(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	if err := r.leaveAddresses(s); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
-	r.tellSpace(ctx, dropped)
+	r.reportSpace(ctx)
 	return r, nil
 }
 
-// leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
-func (r *Server) leaveAddresses(s *Settings) error {
-	addresses := map[string]string{s.AddressFile(): r.URL}
-	for _, door := range r.doors {
-		addresses[filepath.Join(r.Data, door.Name+"-address")] = door.URL()
-	}
-	for name, url := range addresses {
-		switch err := WriteAddress(name, url); {
-		case job.IsFull(err):
-			r.Log.Warn("the address cannot be written: commands need --server", "file", name, "url", url, "error", r.space.Full(err))
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// tellSpace keeps the ballast for the next start, and logs why storage accepts no writes.
-func (r *Server) tellSpace(ctx context.Context, used bool) {
-	if err := keepBallast(r.Data, used); err != nil && !job.IsFull(err) {
+// reportSpace keeps the ballast for the next start, and logs why storage accepts no writes.
+func (r *Server) reportSpace(ctx context.Context) {
+	if err := keepBallast(r.Data, r.dropped); err != nil && !job.IsFull(err) {
 		r.Log.Warn("ballast", "error", err)
 	}
 	if err := r.space.Writable(ctx); err != nil {
@@ -138,39 +109,14 @@ func (r *Server) tellSpace(ctx context.Context, used bool) {
 	}
 }
 
-// openAddress opens the address of a setting: to all clients with a token, or without tokens to this machine.
-func openAddress(ctx context.Context, s *Settings, setting, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listenAt(ctx, setting, address, s.Connections, s.Tokens != "")
-	if err != nil {
-		return nil, err
-	}
-	if !listen.Loopback(address) {
-		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, "+
-			"or use a private network", "address", l.Addr().String())
-	}
-	return l, nil
-}
-
-// listenAt opens the address of a setting. Errors name the setting.
-func listenAt(ctx context.Context, setting, address string, most int, authenticated bool) (net.Listener, error) {
-	l, err := listen.Open(ctx, address, most, authenticated)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, cli.Usagef("%s: %s is in use by another program; name another port, or port 0 for a free one", setting, address)
-	case err != nil:
-		return nil, cli.Usagef("%s: %w", setting, err)
-	}
-	return l, nil
-}
-
 // assemble opens the parts and joins them. What is open when it fails is in closers.
-func (r *Server) assemble(s *Settings) (err error) {
+func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 	if s.Tokens != "" {
 		if r.tokens, err = token.Open(s.Tokens); err != nil {
 			return cli.Usage(err)
 		}
 	}
-	store, files, err := r.open(s)
+	store, files, err := r.open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -320,16 +266,24 @@ func (r *Server) Address(name string) string {
 // App gives the application of a module, or nil if the settings leave it out.
 func (r *Server) App(name string) module.App { return r.named[name] }
 
-// open opens the store; files is nil for one that keeps nothing.
-func (r *Server) open(s *Settings) (store job.Store, files *sqlite.Store, err error) {
+// open opens the store and the addresses. files is nil for a store without files.
+func (r *Server) open(ctx context.Context, s *Settings) (store job.Store, files *sqlite.Store, err error) {
 	switch s.Store {
 	case "mem":
-		return mem.New(), nil, nil
+		return mem.New(), nil, r.listen(ctx, s)
 	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed, Space: disk.Space, OnDamage: func(err error) {
-			r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
-		}})
-		if err != nil {
+		files, err := sqlite.Open(r.Data, sqlite.Options{
+			OnLock:   func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
+			OnCommit: r.metrics.Committed, Space: disk.Space,
+			OnDamage: func(err error) {
+				r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+			},
+		})
+		var used *sqlite.InUse
+		switch {
+		case errors.As(err, &used) && used.Process["address"] != "":
+			return nil, nil, fmt.Errorf("another server runs on this data directory: %w", err)
+		case err != nil:
 			return nil, nil, err
 		}
 		r.closers = append(r.closers, files)
@@ -360,10 +314,10 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 }
 
 // run starts the long-lived parts.
-func (r *Server) run(l, aside net.Listener) {
+func (r *Server) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.serveMetrics(ctx, aside)
+	r.serveMetrics(ctx, r.addresses.metrics)
 	if r.backups != nil {
 		r.stopped.Go(func() { r.backups.run(ctx) })
 	}
@@ -373,7 +327,7 @@ func (r *Server) run(l, aside net.Listener) {
 		}
 	})
 	r.stopped.Go(func() {
-		if err := r.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := r.http.Serve(r.addresses.main); !errors.Is(err, http.ErrServerClosed) {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
@@ -462,6 +416,3 @@ func (r *Server) close() error {
 	r.closers = nil
 	return errors.Join(mistakes...)
 }
-
-// WriteAddress leaves the address for the commands that know the data directory: whole or not at all.
-func WriteAddress(name, url string) error { return durable.Replace(name, []byte(url+"\n")) }

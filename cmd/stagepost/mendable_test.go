@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -78,9 +79,15 @@ func TestErrorsOfADataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	code := run([]string{"serve", "--listen=127.0.0.1:0", "--data", data}, nil, &bytes.Buffer{}, &errs)
-	if text := errs.String(); code != 1 || !strings.Contains(text, data+" is in use by ") || !strings.Contains(text, "--data DIR") {
-		t.Errorf("a second server: %d, %s", code, text)
+	code := run([]string{"serve", "--listen=" + strings.TrimPrefix(r.URL, "http://"), "--data", data}, nil, &bytes.Buffer{}, &errs)
+	text := strings.Join(strings.Fields(errs.String()), " ")
+	for _, part := range []string{
+		"another server runs on this data directory: " + data + " is in use by pid=", "--data DIR",
+		fmt.Sprintf("hint: use that server (--data %s), stop it (kill %d on ", data, os.Getpid()),
+	} {
+		if code != 1 || !strings.Contains(text, part) {
+			t.Errorf("a second server: %d, %s\nwant %s", code, text, part)
+		}
 	}
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)

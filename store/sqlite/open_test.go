@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,6 +66,35 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, openStore(t, dir, Options{}))
+}
+
+// TestOnLock: the function is called with the lock and before the database is opened, and its error ends Open without
+// a lock.
+func TestOnLock(t *testing.T) {
+	dir, calls := t.TempDir(), 0
+	refused := errors.New("the address is in use")
+	_, err := Open(dir, Options{OnLock: func() (string, error) {
+		calls++
+		if info, err := os.Stat(filepath.Join(dir, database)); err != nil || info.Size() > 0 {
+			t.Errorf("the database is open already: %v, %v", info, err)
+		}
+		var used *InUse
+		if _, err := Open(dir, Options{OnLock: func() (string, error) { calls++; return "", nil }}); !errors.As(err, &used) ||
+			used.Process["address"] != "" {
+			t.Errorf("a second opener: %v, %v", err, used)
+		}
+		return "", refused
+	}})
+	if err != refused || calls != 1 {
+		t.Errorf("got %v after %d calls", err, calls)
+	}
+	s := openStore(t, dir, Options{OnLock: func() (string, error) { return "http://127.0.0.1:9", nil }})
+	defer closeStore(t, s)
+	var used *InUse
+	if _, err := Open(dir, Options{}); !errors.As(err, &used) || used.Dir != dir ||
+		used.Process["address"] != "http://127.0.0.1:9" || used.Process["pid"] != fmt.Sprint(os.Getpid()) {
+		t.Errorf("a second opener: %v, %v", err, used)
+	}
 }
 
 // A missing database where there was one is refused; a new directory is not.
