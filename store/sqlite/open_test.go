@@ -79,8 +79,8 @@ func TestOnLock(t *testing.T) {
 			t.Errorf("the database is open already: %v, %v", info, err)
 		}
 		var used *InUse
-		if _, err := Open(dir, Options{OnLock: func() (string, error) { calls++; return "", nil }}); !errors.As(err, &used) ||
-			used.Process["address"] != "" {
+		_, err := Open(dir, Options{OnLock: func() (string, error) { calls++; return "", nil }})
+		if !errors.As(err, &used) || used.Process["address"] != "" {
 			t.Errorf("a second opener: %v, %v", err, used)
 		}
 		return "", refused
