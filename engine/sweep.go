@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // renewals prolongs the claims of all running steps until ctx ends, and ends the steps whose claims are over.
@@ -276,7 +277,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &never}})
 		return err
 	}
-	why := fmt.Sprintf("more than %s in %s", now.Sub(j.Entered).Round(time.Second), j.State)
+	why := fmt.Sprintf("more than %s in %s", quantity.FormatDuration(now.Sub(j.Entered).Round(time.Second)), j.State)
 	if !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}

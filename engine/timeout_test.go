@@ -124,7 +124,7 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour || took > time.Hour+time.Second {
 					t.Errorf("got %s (%s) after %s", j.State, j.Cause, took)
 				}
-				if !strings.Contains(j.Message, "more than 1h0m") || !strings.Contains(j.Message, "Posted") {
+				if !strings.Contains(j.Message, "more than 1h in ") || !strings.Contains(j.Message, "Posted") {
 					t.Errorf("got message %q", j.Message)
 				}
 				w.verify(j.ID)

@@ -148,7 +148,11 @@ func (c *Commands) chain(x *client.Explanation) {
 		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool { return note != "" && strings.Contains(b.Sentence, note) }) {
 			note = "" // it stands above
 		}
-		c.Out.Line("  %s ago: %s to %s%s", c.Out.When(e.At), e.Event, e.To, Because(e.Cause, note))
+		by := ""
+		if e.Actor != "" {
+			by = " by " + e.Actor
+		}
+		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, Because(e.Cause, note))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
@@ -20,7 +21,7 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	x.Chain = causes(w.Life, history)
 	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
 	if len(history) > 0 {
-		b.Sentence = happened(j, &history[len(history)-1])
+		b.Sentence = happened(w.Life, j, &history[len(history)-1])
 	}
 	if w.Explain != nil {
 		w.Explain(j, &b)
@@ -36,17 +37,19 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	return nil
 }
 
-// happened gives what ended a job, as it was recorded: the refusal, the error, the report, or who ended it with that
-// person's reason.
-func happened(j *job.Job, last *job.Event) string {
-	by := fmt.Sprintf("%s by %s", last.Event, cmp.Or(last.Actor, last.By.String()))
-	switch {
-	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0 && last.Note != "":
-		return by + ": " + last.Note
-	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0:
-		return by
+// happened states what ended a job: the message of the step, else the note, else what the state means. If a person ended
+// it, it states that person's reason and who it was.
+func happened(life *lifecycle.Table, j *job.Job, last *job.Event) string {
+	stage, _ := life.Stage(j.State)
+	meaning := fmt.Sprintf("%s: %s", j.State, stage.Doc)
+	if last.By&(lifecycle.Operator|lifecycle.Owner) == 0 {
+		return cmp.Or(j.Message, last.Note, meaning)
 	}
-	return cmp.Or(j.Message, last.Note, by)
+	by := fmt.Sprintf(" (%s by %s)", last.Event, cmp.Or(last.Actor, last.By.String()))
+	if last.Note != "" {
+		return fmt.Sprintf("%s: %s%s", j.State, last.Note, by)
+	}
+	return strings.TrimSuffix(meaning, ".") + by
 }
 
 // causes picks from a history what led to its end: the last success and everything after it.
