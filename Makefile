@@ -16,7 +16,7 @@ RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
 ./cmd/stagepost -run RestoreDrill -drill-actions 1000
-./flow -run Worlds -worlds 10000 -crashes 0
+./flow -run Simulations -simulations 10000 -crashes 0
 ./store/sqlite -run TestFlippedBits -flips 5000
 ./cmd/stagepost -run TestKill$$ -kills 1000
 ./app/ingest -run TestTwoJobsRace -tries 1000

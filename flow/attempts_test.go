@@ -12,7 +12,7 @@ import (
 
 // TestAttemptsBlockNobody: while one task waits for its next attempt, another that takes longer than all the pauses
 // begins, ends and is followed by a third, in a pool of one.
-func TestAttemptsBlockNobody(t *testing.T) {
+func TestAttemptsBlockNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var ended []string
@@ -46,7 +46,7 @@ func TestAttemptsBlockNobody(t *testing.T) {
 
 // TestAttemptsAreToldAndNotSeen: listeners hear of each attempt with its failure and the time of the next; the flow's
 // controller is not asked.
-func TestAttemptsAreToldAndNotSeen(t *testing.T) {
+func TestAttemptsAreReportedAndNotSeen(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		bad   int

@@ -9,10 +9,10 @@ import (
 )
 
 // Allowed reports whether a flow may be asked to change so.
-func Allowed(from, to lifecycle.State) bool { return statePair{from, to}.allowed() }
+func Allowed(from, to lifecycle.State) bool { return statePair{from, to}.isAllowed() }
 
 // Ignored reports whether a flow that is asked to change so stays as it is, without an error.
-func Ignored(from, to lifecycle.State) bool { return statePair{from, to}.ignored() }
+func Ignored(from, to lifecycle.State) bool { return statePair{from, to}.isIgnored() }
 
 // Change changes what is stored, concurrently with the Runner of the flow.
 func (m *Memory) Change(change func(*Snapshot)) {

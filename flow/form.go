@@ -116,11 +116,11 @@ func (f *jsonForm) Check(v Value) error {
 	if one == nil && f != nil && !f.Null {
 		return fmt.Errorf("it takes %s, not null", f)
 	}
-	return f.check("", one)
+	return f.checkPart("", one)
 }
 
-// check checks a part of a value; null within a value leaves what it stands for as it is.
-func (f *jsonForm) check(path string, v any) error {
+// checkPart checks a part of a value; null within a value leaves what it stands for as it is.
+func (f *jsonForm) checkPart(path string, v any) error {
 	if f == nil || v == nil || f.JSON == "" {
 		return nil
 	}
@@ -143,15 +143,15 @@ func (f *jsonForm) check(path string, v any) error {
 		}
 		return fmt.Errorf("%s takes %s, not %s", path, f, is)
 	}
-	return f.inside(path, v)
+	return f.checkElements(path, v)
 }
 
-// inside checks the elements of a list and the entries of an object.
-func (f *jsonForm) inside(path string, v any) error {
+// checkElements checks the elements of a list and the entries of an object.
+func (f *jsonForm) checkElements(path string, v any) error {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			if err := f.Of.check(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
+			if err := f.Of.checkPart(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
 				return err
 			}
 		}
@@ -161,7 +161,7 @@ func (f *jsonForm) inside(path string, v any) error {
 			if f.Fields != nil {
 				form = f.field(key)
 			}
-			if err := form.check(path+"."+key, v[key]); err != nil {
+			if err := form.checkPart(path+"."+key, v[key]); err != nil {
 				return err
 			}
 		}

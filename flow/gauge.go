@@ -34,29 +34,29 @@ func newGauge(p *plan, recs []Record) gauge {
 		g.quiet[i] = g.unquiet[i] == 0 && undone(&p.nodes[i], &recs[i])
 	}
 	for _, i := range p.atoms {
-		g.note(i)
+		g.recheck(i)
 	}
 	return g
 }
 
 func done(n *node, r *Record) bool {
-	return !n.atom() || (r.State == Success || r.State == Ignore) && (r.Intention == Execute || r.Intention == ToIgnore)
+	return !n.isAtom() || (r.State == Success || r.State == Ignore) && (r.Intention == Execute || r.Intention == ToIgnore)
 }
 
 func undone(n *node, r *Record) bool {
-	return !n.atom() || r.State == Pending || r.State == Reverted || r.State == Ignore
+	return !n.isAtom() || r.State == Pending || r.State == Reverted || r.State == Ignore
 }
 
-// note puts a node among those to be examined.
-func (g *gauge) note(i int32) {
-	if !g.isNew[i] && g.plan.nodes[i].atom() {
+// recheck puts a node among those to be examined.
+func (g *gauge) recheck(i int32) {
+	if !g.isNew[i] && g.plan.nodes[i].isAtom() {
 		g.isNew[i] = true
 		g.changed = append(g.changed, i)
 	}
 }
 
-// take gives the nodes that may have become ready since it was last asked.
-func (g *gauge) take() []int32 {
+// takeChanged gives the nodes that may have become ready since it was last asked.
+func (g *gauge) takeChanged() []int32 {
 	all := g.changed
 	g.changed = nil
 	for _, i := range all {
@@ -67,7 +67,7 @@ func (g *gauge) take() []int32 {
 
 // update follows a change of node i's state or intention.
 func (g *gauge) update(i int32, recs []Record) {
-	g.note(i)
+	g.recheck(i)
 	g.forward(i, recs)
 	g.backward(i, recs)
 }
@@ -89,7 +89,7 @@ func (g *gauge) forward(i int32, recs []Record) {
 				g.unclear[to]++
 			}
 			if g.unclear[to] == 0 {
-				g.note(to)
+				g.recheck(to)
 			}
 			if g.unclear[to] == 0 || g.clear[to] {
 				stack = append(stack, to)
@@ -115,7 +115,7 @@ func (g *gauge) backward(i int32, recs []Record) {
 				g.unquiet[to]++
 			}
 			if g.unquiet[to] == 0 {
-				g.note(to)
+				g.recheck(to)
 			}
 			if g.unquiet[to] == 0 || g.quiet[to] {
 				stack = append(stack, to)

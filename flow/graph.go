@@ -71,7 +71,7 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 		given = f.Retry.Result
 	}
 	if len(items) == 1 && f.graph.harmless(items[0], o, given) {
-		return f.graph.add(items[0], o, given)
+		return f.graph.addItem(items[0], o, given)
 	}
 	after := f.graph.clone()
 	for _, item := range items {
@@ -85,7 +85,7 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 		if _, there := after.at[item]; there {
 			continue
 		}
-		if err := after.add(item, o, given); err != nil {
+		if err := after.addItem(item, o, given); err != nil {
 			return err
 		}
 	}
@@ -120,8 +120,8 @@ func (f *Flow) link(u, v Item, e edge) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "links are for graph flows only; %s is %s", f.Name, f.pattern)
 	}
-	i, foundU := f.graph.place(u)
-	j, foundV := f.graph.place(v)
+	i, foundU := f.graph.indexOf(u)
+	j, foundV := f.graph.indexOf(v)
 	switch {
 	case !foundU && !foundV:
 		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked",
@@ -155,7 +155,7 @@ func (f *Flow) Target(item Item) error {
 		f.graph.target = -1
 		return nil
 	}
-	i, found := f.graph.place(item)
+	i, found := f.graph.indexOf(item)
 	if !found {
 		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item),
 			f.Name)
@@ -199,7 +199,7 @@ func (f *Flow) Links() []Link {
 }
 
 // position gives the number of an item.
-func (l *links) place(item Item) (int, bool) {
+func (l *links) indexOf(item Item) (int, bool) {
 	if !proper(item) { // it may not even be a key
 		return 0, false
 	}
@@ -237,7 +237,7 @@ func (l *links) clone() *links {
 // comes after it, so that it closes no circle, and nothing that it needs is ambiguous. Most flows are built so, one
 // item after the other.
 func (l *links) harmless(item Item, o AddOptions, given string) bool {
-	if _, there := l.place(item); there || !proper(item) {
+	if _, there := l.indexOf(item); there || !proper(item) {
 		return false
 	}
 	for _, name := range item.Needs() {
@@ -248,8 +248,8 @@ func (l *links) harmless(item Item, o AddOptions, given string) bool {
 	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.wants[name]) > 0 })
 }
 
-// add puts an item in and links it by what is needed and given; given is what the flow's retry controller gives.
-func (l *links) add(item Item, o AddOptions, given string) error {
+// addItem puts an item in and links it by what is needed and given; given is what the flow's retry controller gives.
+func (l *links) addItem(item Item, o AddOptions, given string) error {
 	i := len(l.items)
 	l.items, l.at[item] = append(l.items, item), i
 	l.out, l.in = append(l.out, nil), append(l.in, nil)

@@ -159,7 +159,7 @@ func TestCancelledIsNotAskedAbout(t *testing.T) {
 	outer.History = History{{Value: ValueOf(1), Failures: []FailedAtom{{"a", FailureOf(errHostile)}}}}
 	inner.History = History{{}}
 	a, w := left("a", FailureState, ToRevert), left("w", FailureState, ToRevert)
-	a.Failure, w.Failure = FailureOf(errHostile), failed(TypeCancelled, "w was waiting when something else failed")
+	a.Failure, w.Failure = FailureOf(errHostile), newFailure(TypeCancelled, "w was waiting when something else failed")
 	r := runner(t, f, Options{Storage: preset(Running, outer, inner, a, w)})
 	rest, err := r.Advance(t.Context())
 	if rest == nil || r.State() != Running {
@@ -257,7 +257,7 @@ func TestBusyPoolDoesNotGrow(t *testing.T) {
 
 // TestLimitIsTold: a controller that would go on indefinitely is ended by Options.MaxAttempts, and the error states
 // that; what the controller above does is its own affair.
-func TestLimitIsTold(t *testing.T) {
+func TestLimitIsReported(t *testing.T) {
 	forever := func() *Retry {
 		r := Times(1)
 		r.Decide = func(context.Context, *Call) (Decision, error) { return DecideRetry, nil }
@@ -349,7 +349,7 @@ func TestInjectedIsStored(t *testing.T) {
 }
 
 // TestSuspensionTellsInOrder: what is put back is reported in the order of the flow.
-func TestSuspensionTellsInOrder(t *testing.T) {
+func TestSuspensionReportsInOrder(t *testing.T) {
 	var r *Runner
 	var told []string
 	first := doing("first", func() (any, error) { r.Suspend(); return nil, nil })

@@ -51,7 +51,7 @@ func Logging(log *slog.Logger, item Item, o LogOptions) (Listener, error) {
 	for _, name := range o.Mask {
 		l.mask[name] = true
 	}
-	return l.listen, nil
+	return l.logEvent, nil
 }
 
 // logger is what Logging keeps.
@@ -64,7 +64,7 @@ type logger struct {
 	last map[string]Event
 }
 
-func (l *logger) listen(e Event) {
+func (l *logger) logEvent(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.Atom != "" && e.Within == "" {
@@ -116,7 +116,7 @@ func (l *logger) show(atom string, v Value, given bool) string {
 		return "(no JSON)"
 	}
 	if len(l.mask) == 0 {
-		return cut(string(text), longestMessage)
+		return truncate(string(text), longestMessage)
 	}
 	var all any
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -139,7 +139,7 @@ func (l *logger) show(atom string, v Value, given bool) string {
 	if err != nil {
 		return "(no JSON)"
 	}
-	return cut(string(text), longestMessage)
+	return truncate(string(text), longestMessage)
 }
 
 // hide masks entries of objects, in place.
@@ -177,7 +177,7 @@ func (l *logger) chain(e Event) []string {
 			seen[before] = true
 			next = append(next, before)
 			n := &l.plan.nodes[before]
-			if !n.atom() || len(all) == l.o.Chain {
+			if !n.isAtom() || len(all) == l.o.Chain {
 				continue
 			}
 			text := n.name

@@ -46,7 +46,7 @@ func TestLoggingMasks(t *testing.T) {
 }
 
 // TestLoggingTellsTheChain: what came before a failure, the nearest first, and at which level what is logged.
-func TestLoggingTellsTheChain(t *testing.T) {
+func TestLoggingReportsTheChain(t *testing.T) {
 	for chain, want := range map[int]string{0: `[c IGNORE b SUCCESS 2 x SUCCESS 9 a SUCCESS 1]`, 2: `[c IGNORE b SUCCESS 2]`, -1: ``} {
 		a, b, c, d, x := gives("a", 1), gives("b", 2), gives("c", 3), fails("d"), gives("x", 9)
 		g := Graph("g")

@@ -16,9 +16,9 @@ type Pool struct {
 
 // slot is a task in the pool or waiting for it.
 type slot struct {
-	run   func()
-	begun bool
-	given bool // abandoned before it began
+	run       func()
+	begun     bool
+	cancelled bool // abandoned before it began
 }
 
 // NewPool makes a pool of n goroutines, at least one.
@@ -46,7 +46,7 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 		if s.begun {
 			return false
 		}
-		s.given = true
+		s.cancelled = true
 		return true
 	}
 }
@@ -76,7 +76,7 @@ func (p *Pool) next() *slot {
 		s := p.queue[p.head]
 		p.queue[p.head] = nil
 		p.head++
-		if !s.given {
+		if !s.cancelled {
 			s.begun = true
 			return s
 		}

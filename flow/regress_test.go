@@ -135,7 +135,7 @@ func TestNothingIsMovedUntold(t *testing.T) {
 }
 
 // The failure of a task that cannot begin is reported although more was begun with it.
-func TestFailureToBeginIsTold(t *testing.T) {
+func TestFailureToBeginIsReported(t *testing.T) {
 	var told []lifecycle.State
 	r := runner(t, lacking(), Options{RevertErrors: true, Listeners: []Listener{func(e Event) {
 		if e.Atom == "b" && e.Within == "" {
@@ -166,7 +166,7 @@ func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 }
 
 // A request to suspend that a listener has during a reset is not for the next run.
-func TestResetLeavesNoWish(t *testing.T) {
+func TestResetLeavesNoRequest(t *testing.T) {
 	var r *Runner
 	r = runner(t, Linear("f", fine("a")), Options{Listeners: []Listener{func(e Event) {
 		if e.New == Pending {

@@ -18,9 +18,9 @@ type resolution struct {
 
 // resolve asks the controllers about the failure of an atom, and changes intentions accordingly.
 func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
-	res, err := r.judge(ctx, i, f)
+	res, err := r.resolutionOf(ctx, i, f)
 	if err != nil {
-		r.fail(i, err)
+		r.addFault(i, err)
 		return
 	}
 	switch res.decision {
@@ -31,32 +31,32 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 		if rec := &r.recs[res.retry]; rec.Intention != ToRevert {
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
 				var d time.Duration
-				if err := r.consult("the retry controller "+rec.Name, func() {
+				if err := r.callUser("the retry controller "+rec.Name, func() {
 					d = pause(len(rec.History))
 				}); err != nil {
-					r.fail(i, err)
+					r.addFault(i, err)
 					return
 				}
 				rec.Due = r.o.Now().Add(max(d, 0))
-				r.mark(res.retry)
+				r.markDirty(res.retry)
 			}
-			r.intend(res.retry, ToRetry)
+			r.setIntention(res.retry, ToRetry)
 		}
 		r.revertAfter(res.retry)
 	case DecideRevert:
-		r.intend(res.retry, ToRevert)
+		r.setIntention(res.retry, ToRevert)
 		r.revertAfter(res.retry)
 	}
 }
 
 // checker finds the resolution: that of the nearest controller, or of one further out if it stops trying.
-func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, error) {
+func (r *Runner) resolutionOf(ctx context.Context, i int32, f *Failure) (resolution, error) {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
 		return resolution{DecideRevertAll, -1}, nil
 	}
-	r.blameOn(g, r.recs[i].Name, f)
-	d, err := r.ask(ctx, g)
+	r.addToHistory(g, r.recs[i].Name, f)
+	d, err := r.askController(ctx, g)
 	if err != nil {
 		return resolution{}, err
 	}
@@ -76,7 +76,7 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 		return resolution{}, wrong(ErrInvalid, []string{r.recs[g].Name},
 			"the retry controller %s decided %q (possible: RETRY, REVERT, REVERT_ALL)", r.recs[g].Name, d)
 	}
-	above, err := r.judge(ctx, g, f)
+	above, err := r.resolutionOf(ctx, g, f)
 	switch {
 	case err != nil:
 		return above, err
@@ -88,7 +88,7 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 
 // received reports whether the failure of an atom was put to its controller already. What merely waited when something
 // else failed was not, and need not be; without a controller there is no one to ask, and the answer is always the same.
-func (r *Runner) heard(i int32) bool {
+func (r *Runner) isReported(i int32) bool {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
 		return true
@@ -99,8 +99,8 @@ func (r *Runner) heard(i int32) bool {
 	})
 }
 
-// blameOn enters a failure in the last attempt of a controller, once for each atom.
-func (r *Runner) blameOn(g int32, atom string, f *Failure) {
+// addToHistory enters a failure in the last attempt of a controller, once for each atom.
+func (r *Runner) addToHistory(g int32, atom string, f *Failure) {
 	h := r.recs[g].History
 	if len(h) == 0 || slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == atom }) {
 		return
@@ -109,31 +109,31 @@ func (r *Runner) blameOn(g int32, atom string, f *Failure) {
 	last := &h[len(h)-1]
 	last.Failures = append(slices.Clone(last.Failures), FailedAtom{atom, f})
 	r.recs[g].History = h
-	r.mark(g)
+	r.markDirty(g)
 }
 
-// ask lets a controller decide.
-func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
-	c, err := r.call(g, false)
+// askController lets a controller decide.
+func (r *Runner) askController(ctx context.Context, g int32) (d Decision, err error) {
+	c, err := r.newCall(g, false)
 	if err != nil {
 		return "", err
 	}
 	retry := r.plan.nodes[g].retry
-	if panicked := r.consult("the retry controller "+c.Atom, func() {
+	if panicked := r.callUser("the retry controller "+c.Atom, func() {
 		d, err = retry.Decide(ctx, c)
-		err = settled(err)
+		err = asFailure(err)
 	}); panicked != nil {
 		return "", panicked
 	}
 	return d, err
 }
 
-// consult calls somebody else's code, with mu free, and makes a failure of a panic.
-func (r *Runner) consult(who string, f func()) (err error) {
-	r.outside(func() {
+// callUser calls somebody else's code, with mu free, and makes a failure of a panic.
+func (r *Runner) callUser(who string, f func()) (err error) {
+	r.unlocked(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				err = failed(TypePanic, "%s panicked: %v", who, p)
+				err = newFailure(TypePanic, "%s panicked: %v", who, p)
 			}
 		}()
 		f()
@@ -142,40 +142,40 @@ func (r *Runner) consult(who string, f func()) (err error) {
 }
 
 func (r *Runner) revertAll() {
-	if r.doomed[wholeFlow] { // by one of the many that failed together
+	if r.revertingAfter[wholeFlow] { // by one of the many that failed together
 		return
 	}
 	for _, i := range r.plan.atoms {
-		r.intend(i, ToRevert)
+		r.setIntention(i, ToRevert)
 	}
-	r.doomed[wholeFlow] = true
+	r.revertingAfter[wholeFlow] = true
 }
 
 func (r *Runner) revertAfter(g int32) {
-	if r.doomed[wholeFlow] || r.doomed[g] {
+	if r.revertingAfter[wholeFlow] || r.revertingAfter[g] {
 		return
 	}
 	for _, i := range r.plan.after(g) {
-		if r.plan.nodes[i].atom() {
-			r.intend(i, ToRevert)
+		if r.plan.nodes[i].isAtom() {
+			r.setIntention(i, ToRevert)
 		}
 	}
-	r.doomed[g] = true
+	r.revertingAfter[g] = true
 }
 
 // retrySubflow puts all that depends on a controller back to the beginning.
 func (r *Runner) retrySubflow(g int32) {
-	r.intend(g, Execute)
+	r.setIntention(g, Execute)
 	for _, i := range r.plan.after(g) {
-		if r.plan.nodes[i].atom() {
-			r.restart(i)
+		if r.plan.nodes[i].isAtom() {
+			r.clearAtom(i)
 		}
 	}
 }
 
-// fail notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow
+// addFault notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow
 // in FAILURE, or has it reverted with Options.RevertErrors.
-func (r *Runner) fail(i int32, err error) {
+func (r *Runner) addFault(i int32, err error) {
 	f := FailureOf(err)
 	rec := &r.recs[i]
 	if !r.o.RevertErrors || r.o.NeverResolve {
@@ -191,13 +191,13 @@ func (r *Runner) fail(i int32, err error) {
 		r.set(i, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, f})
 	default:
-		r.extra = append(r.extra, f)
+		r.revertErrors = append(r.revertErrors, f)
 	}
 	r.revertAll()
 }
 
-// waitFor notes that no one works on a RUNNING atom.
-func (r *Runner) waitFor(i int32) {
+// markWaiting notes that no one works on a RUNNING atom.
+func (r *Runner) markWaiting(i int32) {
 	r.waiting[i] = true
 	rec := &r.recs[i]
 	if rec.Intention != Execute {
@@ -208,15 +208,15 @@ func (r *Runner) waitFor(i int32) {
 			r.callers[name] = map[int32]bool{}
 		}
 		r.callers[name][i] = true
-		if r.inbox.has(name) {
-			r.came = append(r.came, name)
+		if r.inbox.hasUnreserved(name) {
+			r.arrived = append(r.arrived, name)
 		}
 	}
-	r.tick(i)
+	r.setTimer(i)
 }
 
-// sweepWaiting ends the waiting of atoms that are not to be executed any more.
-func (r *Runner) sweepWaiting() {
+// endWaiting ends the waiting of atoms that are not to be executed any more.
+func (r *Runner) endWaiting() {
 	unwanted := r.unwanted
 	r.unwanted = nil
 	slices.Sort(unwanted)
@@ -227,7 +227,7 @@ func (r *Runner) sweepWaiting() {
 		}
 		delete(r.waiting, i)
 		if rec.Failure == nil {
-			rec.Failure = failed(TypeCancelled, "%s was waiting when something else failed", rec.Name)
+			rec.Failure = newFailure(TypeCancelled, "%s was waiting when something else failed", rec.Name)
 		}
 		rec.Waits, rec.Due, rec.Awaits, rec.Ended = false, time.Time{}, "", r.o.Now()
 		r.set(i, FailureState)
@@ -284,8 +284,8 @@ func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
 	return v, ok
 }
 
-// call makes what an atom is called with.
-func (r *Runner) call(i int32, undo bool) (*Call, error) {
+// newCall makes what an atom is called with.
+func (r *Runner) newCall(i int32, undo bool) (*Call, error) {
 	n, rec := &r.plan.nodes[i], &r.recs[i]
 	a := n.args
 	if undo && n.task != nil {
@@ -310,7 +310,7 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 		}
 	}
 	box, takes := r.inbox, !undo && n.task != nil
-	c.signal = func(name string) (Value, bool) { return box.read(i, name, takes) }
+	c.signal = func(name string) (Value, bool) { return box.reserve(i, name, takes) }
 	c.progress = r.progressOf(i)
 	return c, nil
 }
@@ -320,18 +320,18 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 func (r *Runner) reasons() map[string]*Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = make(map[string]*Failure, len(r.failing))
+	if r.reasonsByAtom == nil {
+		r.reasonsByAtom = make(map[string]*Failure, len(r.failing))
 		for i, f := range r.failing {
-			r.known[r.recs[i].Name] = f
+			r.reasonsByAtom[r.recs[i].Name] = f
 		}
 	}
-	return r.known
+	return r.reasonsByAtom
 }
 
 // progressOf gives what a task reports its progress with.
 func (r *Runner) progressOf(i int32) func(float64, any) {
-	mail, crew := r.mail.Load(), r.crew
+	mail, generation := r.mail.Load(), r.generation
 	name, kind := r.recs[i].Name, r.recs[i].Kind
 	state, attempt := r.recs[i].State, r.recs[i].Attempts
 	return func(part float64, details any) {
@@ -357,9 +357,9 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 				v := ValueOf(details)
 				e.Details = &v
 			}
-			r.hand(e)
+			r.callListeners(e)
 		}
-		mail.post(parcel{moved: true, atom: i, progress: part, details: details, state: state, attempt: attempt,
-			crew: crew})
+		mail.post(parcel{isProgress: true, atom: i, progress: part, details: details, state: state, attempt: attempt,
+			generation: generation})
 	}
 }

@@ -113,18 +113,18 @@ func Times(n int) *Retry {
 // ForEach runs its part of the flow with one value after another, until it succeeds or none is left. A value that is
 // there twice is tried twice.
 func ForEach(values ...any) *Retry {
-	return each(func(*Call) ([]any, error) { return values, nil })
+	return forEach(func(*Call) ([]any, error) { return values, nil })
 }
 
 // ParameterizedForEach is [ForEach] over a list that is a value of the flow: the argument "values", which can be
 // rebound.
 func ParameterizedForEach() *Retry {
-	r := each(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
+	r := forEach(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
 	r.Args.Requires = []string{"values"}
 	return r
 }
 
-func each(values func(*Call) ([]any, error)) *Retry {
+func forEach(values func(*Call) ([]any, error)) *Retry {
 	return &Retry{
 		Execute: func(_ context.Context, c *Call) (any, error) {
 			all, err := values(c)
@@ -133,7 +133,7 @@ func each(values func(*Call) ([]any, error)) *Retry {
 			}
 			left := untried(all, c.History)
 			if len(left) == 0 {
-				return nil, failed(TypeNotFound, "No elements left in collection of iterable retry controller %s",
+				return nil, newFailure(TypeNotFound, "No elements left in collection of iterable retry controller %s",
 					c.Atom)
 			}
 			return left[0], nil

@@ -19,34 +19,34 @@ import (
 // finds out how the flow ends. All of this happens in the goroutine that calls Run or Advance; only tasks run
 // elsewhere, if there is a Pool.
 type Runner struct {
-	plan    *plan
-	o       Options
-	running atomic.Bool
-	wish    atomic.Int32 // of somebody who needs the run to end; see requests
-	mail    atomic.Pointer[mailbox]
-	telling sync.Mutex // listeners are notified one thing at a time
-	ending  atomic.Pointer[Ending]
-	reins   reins
+	plan      *plan
+	o         Options
+	running   atomic.Bool
+	requested atomic.Int32 // of somebody who needs the run to end; see requests
+	mail      atomic.Pointer[mailbox]
+	notifying sync.Mutex // listeners are notified one thing at a time
+	ending    atomic.Pointer[Ending]
+	contexts  taskContexts
 
-	mu       sync.Mutex // guards the rest; it is free while tasks, listeners and controllers run
-	loaded   bool
-	state    lifecycle.State
-	recs     []Record // by node; of atoms only
-	injected map[string]Value
-	inbox    *inbox
-	taken    []string     // signals that results took which are not stored yet
-	sent     atomic.Int64 // signals by Signal
-	ghosts   []Record     // stored atoms that the flow no longer has
-	lost     []Record     // of them, those that changed and are not stored yet
-	outline  *Outline     // not stored yet; nil: it is
-	gauge    gauge
+	mu           sync.Mutex // guards the rest; it is free while tasks, listeners and controllers run
+	loaded       bool
+	state        lifecycle.State
+	recs         []Record // by node; of atoms only
+	injected     map[string]Value
+	inbox        *inbox
+	taken        []string     // signals that results took which are not stored yet
+	sent         atomic.Int64 // signals by Signal
+	removed      []Record     // stored atoms that the flow no longer has
+	removedDirty []Record     // of them, those that changed and are not stored yet
+	outline      *Outline     // not stored yet; nil: it is
+	gauge        gauge
 
-	dirty   []int32
-	isDirty []bool
-	failing map[int32]*Failure  // why atoms failed that are not tried again by themselves
-	known   map[string]*Failure // the same for those who are reverted; nil: to be made again
-	fresh   bool                // nothing was stored of the atoms yet
-	notes   []Event             // of changes that are made but not reported
+	dirty         []int32
+	isDirty       []bool
+	failing       map[int32]*Failure  // why atoms failed that are not tried again by themselves
+	reasonsByAtom map[string]*Failure // the same for those who are reverted; nil: to be made again
+	isNew         bool                // nothing was stored of the atoms yet
+	events        []Event             // of changes that are made but not reported
 
 	planned []planned             // moved, and about to be reported and begun
 	queue   []queued              // begun, and to be executed in this goroutine
@@ -55,26 +55,26 @@ type Runner struct {
 	// among them
 	unbegun map[int32]bool
 	// number of times that what was active was left behind; what comes from an earlier crew is no one's
-	crew     int
-	waiting  map[int32]bool            // RUNNING, and no one works on it
-	unwanted []int32                   // atoms that waited when they were abandoned
-	callers  map[string]map[int32]bool // atoms that wait for a signal, and some that did
-	came     []string                  // signals that callers were not appeared through for
-	doomed   map[int32]bool            // controllers all that depends on which is to be reverted, or wholeFlow
-	timers   timers
-	again    map[int32]bool     // a failed revert that is to be tried once more
-	faults   []*fault           // errors of the flow itself, and failed reverts
-	extra    []*Failure         // errors of the flow itself for which it is reverted
-	limits   map[int32]*Failure // controllers that wanted another attempt and had none left
-	quitting *Ending            // the request to end that was taken in
-	counts   struct{ executed, reverted int }
+	generation     int
+	waiting        map[int32]bool            // RUNNING, and no one works on it
+	unwanted       []int32                   // atoms that waited when they were abandoned
+	callers        map[string]map[int32]bool // atoms that wait for a signal, and some that did
+	arrived        []string                  // signals that callers were not appeared through for
+	revertingAfter map[int32]bool            // controllers all that depends on which is to be reverted, or wholeFlow
+	timers         timers
+	again          map[int32]bool     // a failed revert that is to be tried once more
+	faults         []*fault           // errors of the flow itself, and failed reverts
+	revertErrors   []*Failure         // errors of the flow itself for which it is reverted
+	limits         map[int32]*Failure // controllers that wanted another attempt and had none left
+	acceptedEnding *Ending            // the request to end that was taken in
+	counts         struct{ executed, reverted int }
 }
 
 // requests of others.
 const (
-	noWish int32 = iota
-	wishSuspend
-	wishStop
+	requestNone int32 = iota
+	requestSuspend
+	requestStop
 )
 
 // fault is why a flow ends in FAILURE.
@@ -89,7 +89,7 @@ func New(item Item, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.misfit(valued(o.Inject)); err != nil {
+	if err := p.checkInjected(wrapValues(o.Inject)); err != nil {
 		return nil, err
 	}
 	if o.ID == "" {
@@ -131,7 +131,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		if err != nil || rest == nil {
 			return err
 		}
-		if err := r.doze(ctx, rest); err != nil {
+		if err := r.waitForRest(ctx, rest); err != nil {
 			return err
 		}
 	}
@@ -144,8 +144,8 @@ type Rest struct {
 	Atoms   []string  // that wait
 }
 
-// doze waits for a signal, a request or a time.
-func (r *Runner) doze(ctx context.Context, rest *Rest) error {
+// waitForRest waits for a signal, a request or a time.
+func (r *Runner) waitForRest(ctx context.Context, rest *Rest) error {
 	var late <-chan time.Time
 	if !rest.Until.IsZero() {
 		t := time.NewTimer(max(rest.Until.Sub(r.o.Now()), 0))
@@ -171,28 +171,28 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ctx, giveUp := context.WithCancel(ctx)
-	defer func() { r.reins.release() }()
+	defer func() { r.contexts.release() }()
 	// nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
 	defer giveUp()
-	r.quitting = nil
-	if err := r.begin(ctx); err != nil {
-		r.wish.Store(noWish)
+	r.acceptedEnding = nil
+	if err := r.beginRun(ctx); err != nil {
+		r.requested.Store(requestNone)
 		r.abandon()
 		return nil, err
 	}
 	rest, err := r.machine(ctx)
 	// it was SUSPENDING when it was asked to end
-	for rest == nil && err == nil && r.state == Suspended && r.ends() && r.quitting == nil {
-		if err = r.begin(ctx); err == nil {
+	for rest == nil && err == nil && r.state == Suspended && r.isEnding() && r.acceptedEnding == nil {
+		if err = r.beginRun(ctx); err == nil {
 			rest, err = r.machine(ctx)
 		}
 	}
 	if rest == nil {
-		r.wish.Store(noWish)
+		r.requested.Store(requestNone)
 	}
 	if Life.Ended(r.state) {
 		r.ending.Store(nil)
-		r.quitting = nil
+		r.acceptedEnding = nil
 	}
 	var broken *storageError
 	if errors.As(err, &broken) {
@@ -207,23 +207,23 @@ func (r *Runner) abandon() {
 	if r.o.Storage != nil {
 		r.loaded = false
 	}
-	r.notes, r.planned, r.queue, r.quitting = nil, nil, nil, nil
-	r.disown()
+	r.events, r.planned, r.queue, r.acceptedEnding = nil, nil, nil, nil
+	r.leaveBehind()
 }
 
 // Suspend asks the flow to pause: nothing new is begun; what is active ends and is stored. Run returns when the flow is
 // SUSPENDED, or has come to its end meanwhile. It may be called from anywhere, listeners included; a flow that does not
 // run stays as it is.
-func (r *Runner) Suspend() { r.want(wishSuspend) }
+func (r *Runner) Suspend() { r.request(requestSuspend) }
 
 // Stop asks the run to end as Suspend does, but leaves the flow RUNNING: Run gives [ErrStopped]. It is for a worker
 // that has to go, not for the flow.
-func (r *Runner) Stop() { r.want(wishStop) }
+func (r *Runner) Stop() { r.request(requestStop) }
 
-func (r *Runner) want(wish int32) {
+func (r *Runner) request(wish int32) {
 	if r.running.Load() || r.State() == Running {
-		r.wish.CompareAndSwap(noWish, wish)
-		r.mail.Load().stir()
+		r.requested.CompareAndSwap(requestNone, wish)
+		r.mail.Load().wakeUp()
 	}
 }
 
@@ -254,7 +254,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 		return wrong(ErrBusy, nil, "the flow %s is running", r.plan.name)
 	}
 	defer r.running.Store(false)
-	defer r.wish.Store(noWish) // of a listener: it is not for the next run
+	defer r.requested.Store(requestNone) // of a listener: it is not for the next run
 	defer r.ending.Store(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +265,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 		r.abandon()
 		return storageErr(err)
 	}
-	r.mail.Load().take() // signals among it, to the flow as it was
+	r.mail.Load().removeAll() // signals among it, to the flow as it was
 	return nil
 }
 
@@ -275,9 +275,9 @@ func (r *Runner) reset(ctx context.Context) error {
 		return &StateError{Kind: "Flow", Name: r.plan.name, From: r.state, To: Pending}
 	}
 	for _, i := range r.plan.atoms {
-		r.restart(i)
+		r.clearAtom(i)
 	}
-	r.again, r.ghosts, r.inbox, r.taken = map[int32]bool{}, nil, newInbox(nil), nil
+	r.again, r.removed, r.inbox, r.taken = map[int32]bool{}, nil, newInbox(nil), nil
 	if r.state == Pending {
 		return r.commit(ctx, nil, nil)
 	}
@@ -335,8 +335,8 @@ func (r *Runner) Inject(ctx context.Context, values Values) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
-	added := valued(values)
-	if err := r.plan.misfit(added); err != nil {
+	added := wrapValues(values)
+	if err := r.plan.checkInjected(added); err != nil {
 		return err
 	}
 	after := maps.Clone(r.injected)

@@ -13,14 +13,14 @@ import (
 
 // built is a flow made of words, for one engine: in a harness whose process crashes, each process makes its own.
 type built struct {
-	world *world
+	world *harness
 	life  int // the process that it belongs to
 	item  flow.Item
 	items map[string]flow.Item
 }
 
 // build makes the flow of an item's words. The error is what the author of such a flow would see.
-func build(w *world, words *itemWords) (*built, error) {
+func build(w *harness, words *itemWords) (*built, error) {
 	b := &built{world: w, life: w.life(), items: map[string]flow.Item{}}
 	if words == nil {
 		return nil, errors.New("the scenario has no flow")

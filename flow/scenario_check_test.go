@@ -223,7 +223,7 @@ func asked(call map[string]any, want []map[string]any, i int, arg string) map[st
 }
 
 // checker states what is wrong with an error that was raised or not; empty: nothing is.
-func (r *raiseWords) judge(err error) string {
+func (r *raiseWords) check(err error) string {
 	switch {
 	case r == nil && err == nil:
 		return ""

@@ -82,7 +82,7 @@ func (c *crash) survive(p *play, words *checkWords, do func() error) error {
 		err = do()
 	}
 	if !c.defect && c.states != nil && p.engine.State() == c.states[c.step] {
-		if text := words.Raises.judge(err); text != "" {
+		if text := words.Raises.check(err); text != "" {
 			p.failf("after a crash: %s", text)
 		}
 	}
@@ -143,7 +143,7 @@ func (p *play) remains() remains {
 }
 
 // notified lists the events of atoms that were reported in all steps.
-func (w *world) told() []string {
+func (w *harness) told() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []string
@@ -158,7 +158,7 @@ func (w *world) told() []string {
 // crashing plays a scenario with a crash at a commit; 0: none.
 func crashing(t *testing.T, f performance, at int, lost bool, states []lifecycle.State) *play {
 	t.Helper()
-	l := newLedger(newWorld())
+	l := newLedger(newHarness())
 	l.crashAt, l.lost = at, lost
 	return crashingOn(t, f, l, states)
 }
@@ -166,7 +166,7 @@ func crashing(t *testing.T, f performance, at int, lost bool, states []lifecycle
 // lying plays a scenario with a crash after a commit of which the storage states that it has it.
 func lying(t *testing.T, f performance, at int, states []lifecycle.State) *play {
 	t.Helper()
-	l := newLedger(newWorld())
+	l := newLedger(newHarness())
 	l.forgets, l.crashAt, l.lost = at, at+1, true
 	return crashingOn(t, f, l, states)
 }

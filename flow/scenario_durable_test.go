@@ -250,7 +250,7 @@ func TestDurableScenarios(t *testing.T) {
 				t.Run(f.name, func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
-					p := newPlay(ctx, s, newWorld(), stored{h, workers}, nil)
+					p := newPlay(ctx, s, newHarness(), stored{h, workers}, nil)
 					p.all()
 					for _, text := range p.wrong {
 						t.Error(text)

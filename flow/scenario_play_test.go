@@ -14,7 +14,7 @@ import (
 type play struct {
 	scenario *scenario
 	words    *itemWords // of the flow as it is now
-	world    *world
+	world    *harness
 	stage    stage
 	pool     *flow.Pool
 	loose    bool // what a step expects is not compared; what holds always is
@@ -35,7 +35,7 @@ type play struct {
 var errAnew = errors.New("it has ended and does not begin anew by itself")
 
 // newPlay sets the stage: a process with an engine, and the values that the flow is given.
-func newPlay(ctx context.Context, s *scenario, w *world, on stage, pool *flow.Pool) *play {
+func newPlay(ctx context.Context, s *scenario, w *harness, on stage, pool *flow.Pool) *play {
 	p := &play{scenario: s, words: s.Flow, world: w, stage: on, pool: pool, base: ctx}
 	p.begin()
 	return p
@@ -174,7 +174,7 @@ func (p *play) act(c *checkWords, do func() error) {
 		p.failf("it takes too long")
 	}
 	if !p.loose {
-		if text := c.Raises.judge(err); text != "" {
+		if text := c.Raises.check(err); text != "" {
 			p.failf("%s", text)
 		}
 	}

@@ -64,7 +64,7 @@ var errDead = errors.New("the process is dead")
 // ledger is a storage that examines what it is given, and can let the process die at a commit.
 type ledger struct {
 	*flow.Memory
-	world   *world
+	world   *harness
 	asJSON  bool // what is stored goes through JSON, as in storage that lasts
 	crashAt int  // the number of the commit at which the process crashes; 0: it does not
 	lost    bool // and whether that commit is lost
@@ -79,7 +79,7 @@ type ledger struct {
 	was   map[string]bool // "atom STATE": stored at some time
 }
 
-func newLedger(w *world) *ledger {
+func newLedger(w *harness) *ledger {
 	l := &ledger{Memory: flow.NewMemory(), world: w, atoms: map[string]flow.Record{}, was: map[string]bool{}}
 	w.stored = func(atom string) string {
 		l.mu.Lock()
@@ -127,7 +127,7 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 	}
 	if l.saves++; l.saves == l.crashAt {
 		l.dead = true
-		defer l.world.die()
+		defer l.world.crash()
 		if l.lost {
 			return errDead
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// moved asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also
+// moveOf asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also
 // in storage, and what was reported.
-func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State,
+func moveOf(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State,
 	told int, err error) {
 	t.Helper()
 	m := flow.NewMemory()
@@ -59,13 +59,13 @@ func TestFlowTableScenarios(t *testing.T) {
 	}
 	each("allowed", table.Allowed, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
 		a, legal := flow.Life.Transition(from, e)
-		after, stored, told, err := moved(t, from, e, to)
+		after, stored, told, err := moveOf(t, from, e, to)
 		if legal && a.To == to && (err != nil || after != to || stored != to || told != 1) {
 			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
 		}
 	})
 	each("ignored", table.Ignored, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
-		if after, stored, told, err := moved(t, from, e, to); err != nil || after != from || stored != from ||
+		if after, stored, told, err := moveOf(t, from, e, to); err != nil || after != from || stored != from ||
 			told != 0 {
 			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
 		}
@@ -74,7 +74,7 @@ func TestFlowTableScenarios(t *testing.T) {
 		if a, ours := flow.Life.Transition(from, e); ours && a.To == to {
 			return // a reset of a flow that failed or pauses, and the end of one that never began
 		}
-		after, stored, told, err := moved(t, from, e, to)
+		after, stored, told, err := moveOf(t, from, e, to)
 		var refused *flow.StateError
 		if !errors.As(err, &refused) || refused.From != from || refused.To != to || !errors.Is(err, flow.ErrState) ||
 			after != from || stored != from || told != 0 {

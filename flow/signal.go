@@ -36,7 +36,7 @@ func (s Signal[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
 // Wait makes a task that waits for the signal; what comes with it is its result, a T. See [Wait].
 func (s Signal[T]) Wait(task string, within time.Duration) *Task {
 	t := &Task{Name: task, span: within, Signals: []AnySignal{s},
-		Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
+		Execute: doWaitSignal(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
 	if s.kind().Kind() != reflect.Interface {
 		t.gives = s.kind()
 	}
@@ -50,7 +50,7 @@ func (s Signal[T]) From(c *Call) (v T, ok bool, err error) {
 		return v, false, nil
 	}
 	v, err = decode[T](found, "what came with the signal %q", s)
-	return v, err == nil, blamed(err, c.Atom)
+	return v, err == nil, withAtom(err, c.Atom)
 }
 
 // Send sends the signal to a flow as [Runner.Signal] does.
@@ -94,9 +94,9 @@ func (d Declared) known(name string) string {
 	return text + " (signals of the flow: " + strings.Join(names[:min(most, len(names))], ", ") + more + ")"
 }
 
-// declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two
+// collectSignals notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two
 // tasks declare with different types.
-func (p *plan) declare() error {
+func (p *plan) collectSignals() error {
 	first := map[string]int32{} // the atom with the type
 	types := map[string]reflect.Type{}
 	p.signals = Declared{}
@@ -107,7 +107,7 @@ func (p *plan) declare() error {
 		}
 		for _, s := range t.Signals {
 			if s == nil || s.String() == "" {
-				return wrong(ErrInvalid, []string{t.Name}, "%s declares a signal without a name", p.where(i))
+				return wrong(ErrInvalid, []string{t.Name}, "%s declares a signal without a name", p.describe(i))
 			}
 			name, kind := s.String(), s.kind()
 			if _, there := p.signals[name]; !there {
@@ -119,7 +119,7 @@ func (p *plan) declare() error {
 			if was, there := types[name]; there && was != kind {
 				other := p.nodes[first[name]].name
 				return wrong(ErrInvalid, []string{t.Name, other}, "%s declares the signal %q as %s, and %s as %s",
-					p.where(i), name, kind, other, was)
+					p.describe(i), name, kind, other, was)
 			}
 			first[name], types[name], p.signals[name] = i, kind, formOf(kind)
 		}
@@ -144,8 +144,8 @@ func (t *Task) declares(name string) bool {
 	return slices.ContainsFunc(t.Signals, func(s AnySignal) bool { return s.String() == name })
 }
 
-// awaits refuses an execution that waits for nothing that can come.
-func (n *node) awaits(w *awaiting) error {
+// checkAwait refuses an execution that waits for nothing that can come.
+func (n *node) checkAwait(w *awaiting) error {
 	switch {
 	case w.signal == "" && w.until.IsZero() || w.until.Year() > lastYear:
 		return wrong(ErrInvalid, []string{n.name},

@@ -80,7 +80,7 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 		}
 		v, err := decode[T](one, "the value %q of %s", k.name, from.Name)
 		if err != nil {
-			return false, blamed(err, from.Name)
+			return false, withAtom(err, from.Name)
 		}
 		return yes(v), nil
 	}
@@ -114,7 +114,7 @@ func nullable(t reflect.Type) bool {
 		t.NumField() == 0
 }
 
-func blamed(err error, atom string) error {
+func withAtom(err error, atom string) error {
 	if e, ok := err.(*Error); ok {
 		e.Atoms = []string{atom}
 	}
@@ -131,7 +131,9 @@ func CallOf(ctx context.Context) *Call {
 	return c
 }
 
-func in(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, callKey{}, c) }
+func withCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
 
 // reader takes typed arguments out of a call and keeps the first error.
 type reader struct {
@@ -139,7 +141,7 @@ type reader struct {
 	err error
 }
 
-func take[T any](r *reader, k Key[T]) (v T) {
+func argOf[T any](r *reader, k Key[T]) (v T) {
 	if r.err != nil {
 		return v
 	}
@@ -149,25 +151,25 @@ func take[T any](r *reader, k Key[T]) (v T) {
 		return v
 	}
 	v, r.err = decode[T](ValueOf(given), "the argument %q of %s", k.name, r.c.Atom)
-	r.err = blamed(r.err, r.c.Atom)
+	r.err = withAtom(r.err, r.c.Atom)
 	return v
 }
 
-// made gives what Execute gave, for a revert; nil if it failed.
-func made[T any](r *reader) *T {
+// resultOf gives what Execute gave, for a revert; nil if it failed.
+func resultOf[T any](r *reader) *T {
 	if r.err != nil || r.c.Failure != nil {
 		return nil
 	}
 	v, err := decode[T](r.c.Result, "the result of %s", r.c.Atom)
 	if err != nil {
-		r.err = blamed(err, r.c.Atom)
+		r.err = withAtom(err, r.c.Atom)
 		return nil
 	}
 	return &v
 }
 
-// typed makes a task that takes keys and gives one; out may be nil.
-func typed(name string, does bool, out keyed, args ...keyed) *Task {
+// newTyped makes a task that takes keys and gives one; out may be nil.
+func newTyped(name string, does bool, out keyed, args ...keyed) *Task {
 	t := &Task{Name: name, takes: map[string]reflect.Type{}}
 	for _, k := range args {
 		if usual, may := k.fallback(); may {
@@ -189,9 +191,9 @@ func typed(name string, does bool, out keyed, args ...keyed) *Task {
 	return t
 }
 
-// mistyped refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type
+// checkTypes refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type
 // from the nearest that gives it.
-func (p *plan) mistyped() error {
+func (p *plan) checkTypes() error {
 	for _, i := range p.atoms {
 		t := p.nodes[i].task
 		switch {

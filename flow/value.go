@@ -84,8 +84,8 @@ func (v Value) Into(into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// valued wraps Go values; it is never nil.
-func valued(all Values) map[string]Value {
+// wrapValues wraps Go values; it is never nil.
+func wrapValues(all Values) map[string]Value {
 	wrapped := make(map[string]Value, len(all))
 	for name, v := range all {
 		wrapped[name] = ValueOf(v)

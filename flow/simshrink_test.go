@@ -6,7 +6,7 @@ import (
 )
 
 // shrink searches for a smaller harness with the same fault: with fewer options, stages, crashes and items.
-func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []crash, *verdict) {
+func shrink(t *testing.T, s *spec, crashes []crash, bad *violationFound) (*spec, []crash, *violationFound) {
 	if bad.property == "deterministic" || bad.property == "same end" {
 		return s, crashes, bad // found by comparing
 	}
@@ -23,9 +23,9 @@ func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []cras
 }
 
 // showsFault searches for crashes with which a harness shows a fault: none, those given, or one at any commit.
-func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]crash, *verdict) {
-	c := draw(s)
-	p, _, bad := course(t, s, c, nil, tamper{})
+func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]crash, *violationFound) {
+	c := chartOf(s)
+	p, _, bad := simulate(t, s, c, nil, tamper{})
 	if bad != nil && bad.property == property {
 		return []crash{}, bad
 	}
@@ -39,7 +39,7 @@ func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]cras
 		}
 	}
 	for _, one := range tries {
-		if _, _, bad := course(t, s, c, slices.Clone(one), tamper{}); bad != nil && bad.property == property {
+		if _, _, bad := simulate(t, s, c, slices.Clone(one), tamper{}); bad != nil && bad.property == property {
 			return one, bad
 		}
 	}

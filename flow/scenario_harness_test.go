@@ -15,7 +15,7 @@ import (
 )
 
 // harness is what surrounds one play of a scenario: what is reported, called, set and noticed in it.
-type world struct {
+type harness struct {
 	began time.Time
 	pace  float64 // by which waits are multiplied
 
@@ -52,8 +52,8 @@ func (e event) String() string {
 	return text
 }
 
-func newWorld() *world {
-	return &world{
+func newHarness() *harness {
+	return &harness{
 		began: time.Now(), pace: 1, changed: make(chan struct{}), announced: map[string]bool{},
 		gates:    map[string]bool{},
 		executed: map[string][]map[string]any{}, reverted: map[string][]map[string]any{},
@@ -61,21 +61,21 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) life() int {
+func (w *harness) life() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lives
 }
 
-// die ends the process: nothing that it still does counts.
-func (w *world) die() {
+// crash ends the process: nothing that it still does counts.
+func (w *harness) crash() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lives++
 }
 
 // note runs f if the process that it is about is alive.
-func (w *world) note(life int, f func()) {
+func (w *harness) note(life int, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if life == w.lives {
@@ -83,22 +83,22 @@ func (w *world) note(life int, f func()) {
 	}
 }
 
-func (w *world) violate(life int, format string, args ...any) {
+func (w *harness) violate(life int, format string, args ...any) {
 	w.note(life, func() { w.violations = append(w.violations, fmt.Sprintf(format, args...)) })
 }
 
-func (w *world) gate(name string) bool {
+func (w *harness) gate(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gates[name]
 }
 
-func (w *world) elapsed() time.Duration {
+func (w *harness) elapsed() time.Duration {
 	return time.Duration(float64(time.Since(w.began)) / w.pace)
 }
 
 // pass lets seconds pass.
-func (w *world) pass(ctx context.Context, seconds float64) error {
+func (w *harness) pass(ctx context.Context, seconds float64) error {
 	t := time.NewTimer(time.Duration(seconds * w.pace * float64(time.Second)))
 	defer t.Stop()
 	select {
@@ -113,7 +113,7 @@ func (w *world) pass(ctx context.Context, seconds float64) error {
 const patience = 20 * time.Second
 
 // wait blocks until a task was announced in one of some states, ever.
-func (w *world) wait(ctx context.Context, words *waitWords) error {
+func (w *harness) wait(ctx context.Context, words *waitWords) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -135,7 +135,7 @@ func (w *world) wait(ctx context.Context, words *waitWords) error {
 }
 
 // executing notes that an atom is executed. Before that was begun it must have been stored.
-func (w *world) executing(life int, c *flow.Call) {
+func (w *harness) executing(life int, c *flow.Call) {
 	w.begun(life, c.Atom, "RUNNING")
 	w.note(life, func() {
 		with := plain(map[string]any(c.Args())).(map[string]any)
@@ -160,7 +160,7 @@ func attempts(h flow.History) any {
 }
 
 // reverting notes that an atom is reverted.
-func (w *world) reverting(life int, c *flow.Call) {
+func (w *harness) reverting(life int, c *flow.Call) {
 	with := plain(map[string]any(c.Args())).(map[string]any)
 	if c.Failure != nil {
 		with["result"] = c.Failure.String()
@@ -180,7 +180,7 @@ func (w *world) reverting(life int, c *flow.Call) {
 }
 
 // begun checks that what is begun was stored as begun.
-func (w *world) begun(life int, atom, state string) {
+func (w *harness) begun(life int, atom, state string) {
 	if w.stored == nil {
 		return
 	}
@@ -189,12 +189,12 @@ func (w *world) begun(life int, atom, state string) {
 	}
 }
 
-func (w *world) decided(life int, names []string) {
+func (w *harness) decided(life int, names []string) {
 	w.note(life, func() { w.histories = append(w.histories, names) })
 }
 
 // listen is reported everything that an engine of a process reports.
-func (w *world) listen(life int) flow.Listener {
+func (w *harness) listen(life int) flow.Listener {
 	return func(e flow.Event) {
 		one, is := eventOf(e)
 		var asked func(event)

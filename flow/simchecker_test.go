@@ -8,11 +8,11 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// verdict is the first thing that was wrong: which property does not hold, and how that was seen.
-type verdict struct {
+// violationFound is the first thing that was wrong: which property does not hold, and how that was seen.
+type violationFound struct {
 	property, text string
 	at             int    // entry of the log
-	tale           string // the entries before it
+	before         string // the entries before it
 }
 
 // step is a change of an atom that was stored and is to be reported.
@@ -23,22 +23,22 @@ type step struct {
 
 // checker reads the log of a play and holds it against taskflow.md. It has no state machine of its own but the stored
 // records and what was reported; what may follow is found by walking the chart.
-type judge struct {
+type checker struct {
 	*spec
-	c       *chart
-	stage   int
-	run     int
-	running bool
-	wished  bool
-	reset   bool  // a reset is under way
-	again   atoms // failed reverts that are tried once more, because the flow was run from FAILURE
+	c            *chart
+	stage        int
+	run          int
+	running      bool
+	suspendAsked bool
+	reset        bool  // a reset is under way
+	again        atoms // failed reverts that are tried once more, because the flow was run from FAILURE
 
-	state  lifecycle.State
-	recs   []*Record // as stored; never nil
-	saved  int       // commits
-	told   int       // commit of the change of an atom that was reported last
-	untold [][]step
-	moves  []Transition // of the flow, not reported
+	state      lifecycle.State
+	recs       []*Record // as stored; never nil
+	saved      int       // commits
+	reported   int       // commit of the change of an atom that was reported last
+	unreported [][]step
+	moves      []Transition // of the flow, not reported
 
 	begun   []bool // since it was moved to RUNNING or REVERTING
 	busy    []bool
@@ -51,13 +51,13 @@ type judge struct {
 	extra   bool // faults that a reverting flow forgets
 	unsure  bool // deciders or controllers failed since the last commit
 
-	bad  *verdict
+	bad  *violationFound
 	seen map[string]int // what this harness had, for the figures
 }
 
-func newJudge(s *spec, c *chart) *judge {
+func newChecker(s *spec, c *chart) *checker {
 	n := len(c.names)
-	j := &judge{spec: s, c: c, state: "PENDING", recs: make([]*Record, n), untold: make([][]step, n),
+	j := &checker{spec: s, c: c, state: "PENDING", recs: make([]*Record, n), unreported: make([][]step, n),
 		begun: make([]bool, n), busy: make([]bool, n), spent: make([]bool, n),
 		out: make([]*entry, n), closed: map[string]bool{}, answers: map[int]entry{}, seen: map[string]int{}}
 	for i := range j.recs {
@@ -66,16 +66,16 @@ func newJudge(s *spec, c *chart) *judge {
 	return j
 }
 
-func (j *judge) wrong(property, format string, args ...any) {
+func (j *checker) violation(property, format string, args ...any) {
 	if j.bad == nil {
-		j.bad = &verdict{property: property, text: fmt.Sprintf(format, args...)}
+		j.bad = &violationFound{property: property, text: fmt.Sprintf(format, args...)}
 	}
 }
 
-// try reads the whole log.
-func (j *judge) try(log []entry) *verdict {
+// check reads the whole log.
+func (j *checker) check(log []entry) *violationFound {
 	for k := range log {
-		if j.read(&log[k]); j.bad != nil {
+		if j.checkEntry(&log[k]); j.bad != nil {
 			j.bad.text, j.bad.at = fmt.Sprintf("entry %d: %s", k, j.bad.text), k
 			return j.bad
 		}
@@ -83,17 +83,17 @@ func (j *judge) try(log []entry) *verdict {
 	return nil
 }
 
-func (j *judge) read(e *entry) {
+func (j *checker) checkEntry(e *entry) {
 	switch e.what {
 	case "stage":
 		j.stage = e.attempt
 	case "open", "crash":
-		j.forget(e)
+		j.clearFault(e)
 	case "run":
-		j.begins()
+		j.beginRun()
 	case "resuming":
 		for i, rec := range j.recs {
-			if rec.State == "FAILURE" && !j.never && (rec.Intention == "EXECUTE" || j.heard(i)) {
+			if rec.State == "FAILURE" && !j.never && (rec.Intention == "EXECUTE" || j.isReported(i)) {
 				j.resumed |= 1 << i
 			}
 		}
@@ -101,19 +101,19 @@ func (j *judge) read(e *entry) {
 		j.reset = true
 	case "was reset":
 		if j.reset = false; e.err == nil {
-			j.allTold()
+			j.checkAllReported()
 		}
 	case "wish":
-		j.wished = j.running
+		j.suspendAsked = j.running
 		j.seen["suspensions"]++
 	case "gauge":
-		j.wrong("gauge", "%s", e.text)
+		j.violation("gauge", "%s", e.text)
 	case "commit":
-		j.commit(e.commit)
+		j.checkCommit(e.commit)
 	case "told":
-		j.hear(e.event)
+		j.checkEvent(e.event)
 	case "begin":
-		j.begin(e)
+		j.checkBegin(e)
 	case "end":
 		if e.run == j.run {
 			i := j.c.at[e.atom]
@@ -127,15 +127,15 @@ func (j *judge) read(e *entry) {
 	case "decider":
 		j.fault(e.err.Error())
 	case "return":
-		j.returns(e)
+		j.checkReturn(e)
 	}
 }
 
 // mild reports whether errors of the flow itself revert it.
-func (j *judge) mild() bool { return j.revertsErrs && !j.never }
+func (j *checker) mild() bool { return j.revertsErrs && !j.never }
 
 // fault notes an error of a decider or controller.
-func (j *judge) fault(atom string) {
+func (j *checker) fault(atom string) {
 	j.seen["engine faults"]++
 	if j.mild() {
 		j.unsure, j.extra = true, true
@@ -144,15 +144,15 @@ func (j *judge) fault(atom string) {
 	}
 }
 
-// forget is what a crash does: what was not reported never will be.
-func (j *judge) forget(e *entry) {
-	j.wished, j.run, j.running, j.moves, j.again, j.told = false, e.run, false, nil, 0, j.saved
+// clearFault is what a crash does: what was not reported never will be.
+func (j *checker) clearFault(e *entry) {
+	j.suspendAsked, j.run, j.running, j.moves, j.again, j.reported = false, e.run, false, nil, 0, j.saved
 	j.faults = nil // what is not stored is forgotten; the records still report
-	clear(j.untold)
+	clear(j.unreported)
 	clear(j.answers)
 }
 
-func (j *judge) begins() {
+func (j *checker) beginRun() {
 	j.running = true
 	for i, rec := range j.recs {
 		if j.state == "FAILURE" && rec.State == "REVERT_FAILURE" {
@@ -168,30 +168,30 @@ func (j *judge) begins() {
 	clear(j.out)
 }
 
-// hear checks that what is reported is what was stored, in that order, step by step.
-func (j *judge) hear(e Event) {
+// checkEvent checks that what is reported is what was stored, in that order, step by step.
+func (j *checker) checkEvent(e Event) {
 	if e.Atom == "" {
 		if len(j.moves) == 0 || j.moves[0].From != e.Old || j.moves[0].To != e.New {
-			j.wrong("told", "the flow is told to go from %s to %s; stored and not told is %v", e.Old, e.New, j.moves)
+			j.violation("told", "the flow is told to go from %s to %s; stored and not told is %v", e.Old, e.New, j.moves)
 			return
 		}
 		j.moves = j.moves[1:]
 		return
 	}
 	i := j.c.at[e.Atom]
-	if len(j.untold[i]) == 0 || j.untold[i][0].from != e.Old || j.untold[i][0].to != e.New {
-		j.wrong("told", "%s is told to go from %s to %s; stored and not told is %v", e.Atom, e.Old, e.New, j.untold[i])
+	if len(j.unreported[i]) == 0 || j.unreported[i][0].from != e.Old || j.unreported[i][0].to != e.New {
+		j.violation("told", "%s is told to go from %s to %s; stored and not told is %v", e.Atom, e.Old, e.New, j.unreported[i])
 		return
 	}
-	if j.untold[i][0].commit < j.told {
-		j.wrong("told", "%s is told to be %s after changes that were stored later", e.Atom, e.New)
+	if j.unreported[i][0].commit < j.reported {
+		j.violation("told", "%s is told to be %s after changes that were stored later", e.Atom, e.New)
 	}
-	j.told = j.untold[i][0].commit
-	j.untold[i] = j.untold[i][1:]
+	j.reported = j.unreported[i][0].commit
+	j.unreported[i] = j.unreported[i][1:]
 }
 
-// begin checks that an execution or revert may begin.
-func (j *judge) begin(e *entry) {
+// checkBegin checks that an execution or revert may begin.
+func (j *checker) checkBegin(e *entry) {
 	i := j.c.at[e.atom]
 	rec := j.recs[i]
 	what, want := "execution", lifecycle.State("RUNNING")
@@ -200,53 +200,53 @@ func (j *judge) begin(e *entry) {
 	}
 	switch {
 	case e.run != j.run:
-		j.wrong("late", "the %s of %s begins when the run is over", what, e.atom)
+		j.violation("late", "the %s of %s begins when the run is over", what, e.atom)
 	case rec.State != want:
-		j.wrong("running", "the %s of %s begins while it is stored as %s", what, e.atom, rec.State)
-	case len(j.untold[i]) > 0:
-		j.wrong("told", "the %s of %s begins before it is told", what, e.atom)
+		j.violation("running", "the %s of %s begins while it is stored as %s", what, e.atom, rec.State)
+	case len(j.unreported[i]) > 0:
+		j.violation("told", "the %s of %s begins before it is told", what, e.atom)
 	case j.busy[i] || j.spent[i] || !e.undo && j.closed[key(e.atom, e.attempt)]:
-		j.wrong("again", "the %s of %s begins again (attempt %d)", what, e.atom, e.attempt)
+		j.violation("again", "the %s of %s begins again (attempt %d)", what, e.atom, e.attempt)
 	case !e.undo && e.attempt != rec.Attempts:
-		j.wrong("again", "%s is called with attempt %d; stored is %d", e.atom, e.attempt, rec.Attempts)
+		j.violation("again", "%s is called with attempt %d; stored is %d", e.atom, e.attempt, rec.Attempts)
 	case !e.undo:
 		for _, k := range j.c.before[i].list() {
 			if s := j.recs[k].State; s != "SUCCESS" && s != "IGNORE" {
-				j.wrong("order", "%s begins while %s before it is %s", e.atom, j.c.names[k], s)
+				j.violation("order", "%s begins while %s before it is %s", e.atom, j.c.names[k], s)
 			}
 		}
 	default:
 		for _, k := range j.c.after[i].list() {
 			if s := j.recs[k].State; s != "PENDING" && s != "REVERTED" && s != "IGNORE" {
-				j.wrong("undo order", "the revert of %s begins while %s after it is %s", e.atom, j.c.names[k], s)
+				j.violation("undo order", "the revert of %s begins while %s after it is %s", e.atom, j.c.names[k], s)
 			}
 		}
 	}
 	j.begun[i], j.busy[i] = true, true
-	j.arguments(e)
+	j.checkArguments(e)
 }
 
 func key(atom string, attempt int) string { return fmt.Sprint(atom, "/", attempt) }
 
-// arguments checks that an atom gets what those before it gave.
-func (j *judge) arguments(e *entry) {
+// checkArguments checks that an atom gets what those before it gave.
+func (j *checker) checkArguments(e *entry) {
 	for name, got := range e.args {
 		k, given := j.c.giver[name]
 		if !given {
 			continue
 		}
-		want, there := j.whole(k, name)
+		want, there := j.resultOf(k, name)
 		if strings.HasPrefix(name, "round_") && !there {
 			continue // optional
 		}
 		if !there || !ValueOf(got).Equal(want) {
-			j.wrong("arguments", "%s gets %v as %s; stored is %v (%t)", e.atom, got, name, want.Any(), there)
+			j.violation("arguments", "%s gets %v as %s; stored is %v (%t)", e.atom, got, name, want.Any(), there)
 		}
 	}
 }
 
-// whole gives what an atom gave.
-func (j *judge) whole(k int, name string) (Value, bool) {
+// resultOf gives what an atom gave.
+func (j *checker) resultOf(k int, name string) (Value, bool) {
 	rec := j.recs[k]
 	if rec.State != "SUCCESS" {
 		return Value{}, false
@@ -263,21 +263,21 @@ func (j *judge) whole(k int, name string) (Value, bool) {
 	return *rec.Result, true
 }
 
-// lacks reports whether something is not there that an atom needs.
-func (j *judge) lacks(i int) bool {
+// lacksArguments reports whether something is not there that an atom needs.
+func (j *checker) lacksArguments(i int) bool {
 	return j.c.task[i] != nil && slices.ContainsFunc(j.c.task[i].needs, func(name string) bool {
-		_, there := j.whole(j.c.giver[name], name)
+		_, there := j.resultOf(j.c.giver[name], name)
 		return !there
 	})
 }
 
-func (j *judge) allTold() {
+func (j *checker) checkAllReported() {
 	if len(j.moves) > 0 {
-		j.wrong("told", "nobody is told of the flow's %v", j.moves)
+		j.violation("told", "nobody is told of the flow's %v", j.moves)
 	}
-	for i, steps := range j.untold {
+	for i, steps := range j.unreported {
 		if len(steps) > 0 {
-			j.wrong("told", "nobody is told of %v of %s", steps, j.c.names[i])
+			j.violation("told", "nobody is told of %v of %s", steps, j.c.names[i])
 		}
 	}
 }

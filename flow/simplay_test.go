@@ -45,8 +45,8 @@ type crash struct {
 
 var errCrash = errors.New("the storage is gone")
 
-// play is one course of a harness.
-type play struct {
+// simulation is one course of a harness.
+type simulation struct {
 	*spec
 	chart   *chart
 	tamper  tamper
@@ -74,7 +74,7 @@ type tamper struct {
 	warp  func([]entry) []entry // what is seen of it all
 }
 
-func (p *play) note(e entry) {
+func (p *simulation) logEntry(e entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.run == 0 {
@@ -84,7 +84,7 @@ func (p *play) note(e entry) {
 }
 
 // Load is part of Storage.
-func (p *play) Load(ctx context.Context) (*Snapshot, error) {
+func (p *simulation) Load(ctx context.Context) (*Snapshot, error) {
 	snap, err := p.store.Load(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *play) Load(ctx context.Context) (*Snapshot, error) {
 }
 
 // Save is part of Storage.
-func (p *play) Save(ctx context.Context, c *Commit) error {
+func (p *simulation) Save(ctx context.Context, c *Commit) error {
 	p.mu.Lock()
 	p.commits++
 	p.all++
@@ -118,7 +118,7 @@ func (p *play) Save(ctx context.Context, c *Commit) error {
 	if err := p.store.Save(ctx, kept); err != nil {
 		return err
 	}
-	p.note(entry{what: "commit", commit: kept})
+	p.logEntry(entry{what: "commit", commit: kept})
 	p.ran = p.ran || c.Move != nil && c.Move.To == Running
 	if now != nil {
 		return errCrash
@@ -126,8 +126,8 @@ func (p *play) Save(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-// listen is the listener of all runners.
-func (p *play) listen() Listener {
+// listener is the listener of all runners.
+func (p *simulation) listener() Listener {
 	return func(e Event) {
 		if e.Within != "" {
 			return
@@ -137,12 +137,12 @@ func (p *play) listen() Listener {
 			told = p.tamper.tell(e)
 		}
 		for _, e := range told {
-			p.note(entry{what: "told", event: e})
+			p.logEntry(entry{what: "told", event: e})
 		}
 		p.events++
 		switch {
 		case slices.Contains(p.suspends, p.events):
-			p.note(entry{what: "wish"})
+			p.logEntry(entry{what: "wish"})
 			p.runner.Suspend()
 		case slices.Contains(p.stops, p.events):
 			p.runner.Stop()
@@ -150,19 +150,19 @@ func (p *play) listen() Listener {
 	}
 }
 
-// open makes another runner on what is stored.
-func (p *play) open() (*Runner, error) {
+// newRunner makes another runner on what is stored.
+func (p *simulation) newRunner() (*Runner, error) {
 	p.mu.Lock()
 	p.run++
 	p.mu.Unlock()
 	o := Options{
 		ID: "world", Storage: p, DeferReverts: p.deferring, NeverResolve: p.never, RevertErrors: p.revertsErrs,
 		Inject:    Values{},
-		Listeners: []Listener{p.listen()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
+		Listeners: []Listener{p.listener()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
 	}
 	p.root.each(func(f *part) {
 		if f.steer != nil {
-			o.Inject["values_"+f.name] = values(f.steer.n)
+			o.Inject["values_"+f.name] = listOf(f.steer.n)
 		}
 	})
 	if p.workers > 0 {
@@ -171,21 +171,21 @@ func (p *play) open() (*Runner, error) {
 	var r *Runner
 	o.machine = func(state string) {
 		if state == resuming {
-			p.note(entry{what: "resuming"})
+			p.logEntry(entry{what: "resuming"})
 		}
-		if text := p.measure(r); text != "" {
-			p.note(entry{what: "gauge", text: text + " when " + state})
+		if text := p.memoryOf(r); text != "" {
+			p.logEntry(entry{what: "gauge", text: text + " when " + state})
 		}
 	}
-	r, err := New(p.item(p.root), o)
+	r, err := New(p.newItem(p.root), o)
 	if err == nil {
-		p.note(entry{what: "open"})
+		p.logEntry(entry{what: "open"})
 	}
 	p.runner = r
 	return r, err
 }
 
-func values(n int) []any {
+func listOf(n int) []any {
 	all := make([]any, n)
 	for i := range all {
 		all[i] = i + 1
@@ -193,8 +193,8 @@ func values(n int) []any {
 	return all
 }
 
-// measure holds the gauge against a gauge made anew, and what it thinks ready against a walk.
-func (p *play) measure(r *Runner) string {
+// memoryOf holds the gauge against a gauge made anew, and what it thinks ready against a walk.
+func (p *simulation) memoryOf(r *Runner) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.tamper.gauge != nil {
@@ -243,18 +243,18 @@ func (c *chart) quiet(i int, recs []*Record) bool {
 	return true
 }
 
-// perform goes through the stages of the harness. It gives an error if the harness does not come to an end.
-func (p *play) perform(ctx context.Context) error {
-	if _, err := p.open(); err != nil {
+// runFlow goes through the stages of the harness. It gives an error if the harness does not come to an end.
+func (p *simulation) runFlow(ctx context.Context) error {
+	if _, err := p.newRunner(); err != nil {
 		return err
 	}
 	for k, what := range p.stages {
 		p.stage.Store(int32(k))
 		p.ran = false
-		p.note(entry{what: "stage", attempt: k})
+		p.logEntry(entry{what: "stage", attempt: k})
 		var err error
 		if what == "reset" {
-			err = p.again(ctx, 20, p.reset)
+			err = p.again(ctx, 20, p.resetFlow)
 		} else {
 			err = p.again(ctx, 400, p.advance)
 		}
@@ -266,7 +266,7 @@ func (p *play) perform(ctx context.Context) error {
 }
 
 // again repeats a step of a stage until it is through, with another runner after a crash.
-func (p *play) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
+func (p *simulation) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
 	for range most {
 		through, err := step(ctx)
 		if through {
@@ -281,16 +281,16 @@ func (p *play) again(ctx context.Context, most int, step func(context.Context) (
 			p.hits["stored"]++
 		}
 		p.crashes, p.commits = p.crashes[1:], 0
-		p.note(entry{what: "crash"})
+		p.logEntry(entry{what: "crash"})
 		if dead.same {
 			p.hits["same"]++
 			p.mu.Lock()
 			p.run++
 			p.mu.Unlock()
-			p.note(entry{what: "open"})
+			p.logEntry(entry{what: "open"})
 		}
 		if !dead.same {
-			if _, err := p.open(); err != nil {
+			if _, err := p.newRunner(); err != nil {
 				return err
 			}
 		}
@@ -302,21 +302,21 @@ func (p *play) again(ctx context.Context, most int, step func(context.Context) (
 	return errors.New("stuck: it comes to no end")
 }
 
-func (p *play) reset(ctx context.Context) (bool, error) {
-	p.note(entry{what: "reset"})
+func (p *simulation) resetFlow(ctx context.Context) (bool, error) {
+	p.logEntry(entry{what: "reset"})
 	err := p.runner.Reset(context.WithValue(ctx, runKey{}, p.run))
 	var wrong *StateError
 	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: nothing to do but go on
 		err = nil
 	}
-	p.note(entry{what: "was reset", err: err})
+	p.logEntry(entry{what: "was reset", err: err})
 	return err == nil, err
 }
 
-func (p *play) advance(ctx context.Context) (bool, error) {
-	p.note(entry{what: "run"})
+func (p *simulation) advance(ctx context.Context) (bool, error) {
+	p.logEntry(entry{what: "run"})
 	rest, err := p.runner.Advance(context.WithValue(ctx, runKey{}, p.run))
-	p.note(entry{what: "return", rest: rest, err: err, state: p.runner.State()})
+	p.logEntry(entry{what: "return", rest: rest, err: err, state: p.runner.State()})
 	if errors.Is(err, errCrash) {
 		return false, err
 	}
@@ -334,8 +334,8 @@ func (p *play) advance(ctx context.Context) (bool, error) {
 		time.Sleep(time.Until(rest.Until))
 	}
 	if p.forgets {
-		p.note(entry{what: "crash"})
-		if _, err := p.open(); err != nil {
+		p.logEntry(entry{what: "crash"})
+		if _, err := p.newRunner(); err != nil {
 			return true, err
 		}
 	}

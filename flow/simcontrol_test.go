@@ -212,14 +212,14 @@ func ending(is, says lifecycle.State) tamper {
 	}}
 }
 
-// TestJudgeSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in
+// TestCheckerSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in
 // simulations in which nothing is wrong without it.
-func TestJudgeSees(t *testing.T) {
+func TestCheckerSees(t *testing.T) {
 	for _, c := range controls() {
 		t.Run(c.name, func(t *testing.T) {
 			found := map[string]int{}
 			for k := uint64(1); found[c.property] == 0 && k < 600; k++ {
-				s := imagine(k)
+				s := newSpec(k)
 				if s.size() > 14 {
 					continue
 				}
@@ -227,9 +227,9 @@ func TestJudgeSees(t *testing.T) {
 				if c.misread != nil {
 					by.root.each(c.misread)
 				}
-				if _, _, bad := course(t, s, draw(by), slices.Clone(c.crashes), c.tamper); bad != nil {
+				if _, _, bad := simulate(t, s, chartOf(by), slices.Clone(c.crashes), c.tamper); bad != nil {
 					found[bad.property]++
-					if _, _, bad := course(t, s, draw(s), slices.Clone(c.crashes), tamper{}); bad != nil {
+					if _, _, bad := simulate(t, s, chartOf(s), slices.Clone(c.crashes), tamper{}); bad != nil {
 						t.Fatalf("wrong without the defect: %s: %s\n%s", bad.property, bad.text, s)
 					}
 				}
@@ -244,23 +244,23 @@ func TestJudgeSees(t *testing.T) {
 // TestComparisonsSee is the control of what is found by comparing two courses, of simulations that come to no end, and
 // of goroutines that are left.
 func TestComparisonsSee(t *testing.T) {
-	s := imagine(3)
-	p, _, bad := course(t, s, draw(s), nil, tamper{})
+	s := newSpec(3)
+	p, _, bad := simulate(t, s, chartOf(s), nil, tamper{})
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	q, _, _ := course(t, s, draw(s), nil, tamper{tell: func(Event) []Event { return nil }})
-	if unlike(p.log, q.log) == nil || unlike(p.log, p.log[:len(p.log)-1]) == nil || unlike(p.log, p.log) != nil {
+	q, _, _ := simulate(t, s, chartOf(s), nil, tamper{tell: func(Event) []Event { return nil }})
+	if firstDifference(p.log, q.log) == nil || firstDifference(p.log, p.log[:len(p.log)-1]) == nil || firstDifference(p.log, p.log) != nil {
 		t.Error("two logs that differ are held for the same")
 	}
 	q.store.Change(func(snap *Snapshot) { snap.Atoms[0].State = RevertFailure })
-	if differ(s, p.store, q.store) == nil || differ(s, p.store, p.store) != nil {
+	if compareStorage(s, p.store, q.store) == nil || compareStorage(s, p.store, p.store) != nil {
 		t.Error("two ends that differ are held for the same")
 	}
 	endless := &spec{seed: 1, stages: []string{"run"},
-		root: &part{kind: "linear", name: "f1", steer: &steer{name: "f1_retry", kind: "times", n: 5000, pause: true},
-			items: []*part{{kind: "task", name: "t1", conduct: conduct{fails: 5000}}}}}
-	if _, _, bad := course(t, endless, draw(endless), nil, tamper{}); bad == nil ||
+		root: &part{kind: "linear", name: "f1", steer: &retrySpec{name: "f1_retry", kind: "times", n: 5000, pause: true},
+			items: []*part{{kind: "task", name: "t1", conduct: behavior{fails: 5000}}}}}
+	if _, _, bad := simulate(t, endless, chartOf(endless), nil, tamper{}); bad == nil ||
 		!strings.Contains(bad.text, "stuck") {
 		t.Errorf("a world that comes to no end gives %v", bad)
 	}

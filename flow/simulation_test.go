@@ -16,23 +16,24 @@ import (
 )
 
 var (
-	worlds = flag.Int("worlds", 300, "worlds of TestWorlds")
-	seed   = flag.Uint64("seed", 1, "of the first world of TestWorlds; the others follow")
-	most   = flag.Int("crashes", 14, "courses with crashes for each world of TestWorlds: a sample of so many; 0: one at every commit, stored and not in turns. Each 20th world has both at every commit")
+	simulations = flag.Int("simulations", 300, "number of flows of TestSimulations")
+	seed        = flag.Uint64("seed", 1, "seed of the first flow of TestSimulations; the others follow")
+	most        = flag.Int("crashes", 14, "simulations with crashes for each flow of TestSimulations: a sample of that "+
+		"size; 0: one at every commit, alternately stored and not. Each 20th flow has both at every commit")
 )
 
-// course lets a harness take its course with some crashes, and has it decided by a chart.
-func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play, *judge, *verdict) {
-	p := &play{spec: s, chart: draw(s), tamper: tm, crashes: crashes, store: NewMemory(), hits: map[string]int{}}
+// simulate lets a harness take its course with some crashes, and has it decided by a chart.
+func simulate(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*simulation, *checker, *violationFound) {
+	p := &simulation{spec: s, chart: chartOf(s), tamper: tm, crashes: crashes, store: NewMemory(), hits: map[string]int{}}
 	var stuck error
 	over := false
 	defer func() {
 		if !over {
-			fmt.Printf("goroutines are left, or all wait for each other\ncrashes %+v\n%s%s", crashes, s, tale(p.log, len(p.log), 40))
+			fmt.Printf("goroutines are left, or all wait for each other\ncrashes %+v\n%s%s", crashes, s, logText(p.log, len(p.log), 40))
 		}
 	}()
 	synctest.Test(t, func(*testing.T) {
-		stuck = p.perform(context.Background())
+		stuck = p.runFlow(context.Background())
 		// whatever is left behind after a crash ends; a goroutine that does not is a deadlock of the bubble
 		time.Sleep(time.Hour)
 	})
@@ -40,20 +41,20 @@ func course(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*play
 	if tm.warp != nil {
 		p.log = tm.warp(p.log)
 	}
-	j := newJudge(s, by)
-	bad := j.try(p.log)
+	j := newChecker(s, by)
+	bad := j.check(p.log)
 	if bad == nil && stuck != nil {
-		bad = &verdict{property: "end", text: stuck.Error(), at: len(p.log)}
+		bad = &violationFound{property: "end", text: stuck.Error(), at: len(p.log)}
 	}
 	if bad != nil {
-		bad.tale = tale(p.log, bad.at, 40)
+		bad.before = logText(p.log, bad.at, 40)
 	}
 	return p, j, bad
 }
 
-// crashesOf gives the crashes that a harness has to live with: at every commit, stored or not, if those are no more
+// crashPoints gives the crashes that a harness has to live with: at every commit, stored or not, if those are no more
 // than most, or else a sample; at every commit if most is 0. Chains are among them.
-func crashesOf(s *spec, commits, most int) [][]crash {
+func crashPoints(s *spec, commits, most int) [][]crash {
 	rnd := rand.New(rand.NewPCG(s.seed, 23))
 	var all [][]crash
 	for at := 1; at <= commits; at++ {
@@ -77,8 +78,8 @@ func crashesOf(s *spec, commits, most int) [][]crash {
 	return all
 }
 
-// TestWorlds lets random flows take their course, with crashes at their commits, and has all of it decided.
-func TestWorlds(t *testing.T) {
+// TestSimulations lets random flows take their course, with crashes at their commits, and has all of it decided.
+func TestSimulations(t *testing.T) {
 	var mu sync.Mutex
 	figures := map[string]int{}
 	began := time.Now()
@@ -87,10 +88,10 @@ func TestWorlds(t *testing.T) {
 			t.Run(fmt.Sprint(shard), func(t *testing.T) {
 				t.Parallel()
 				own := map[string]int{}
-				for k := shard; k < *worlds && !t.Failed(); k += 2 {
-					if s, crashes, bad := visit(t, imagine(*seed+uint64(k)), own); bad != nil {
+				for k := shard; k < *simulations && !t.Failed(); k += 2 {
+					if s, crashes, bad := simulateAll(t, newSpec(*seed+uint64(k)), own); bad != nil {
 						s, crashes, bad = shrink(t, s, crashes, bad)
-						t.Errorf("%s: %s\ncrashes %+v\n%s%s", bad.property, bad.text, crashes, s, bad.tale)
+						t.Errorf("%s: %s\ncrashes %+v\n%s%s", bad.property, bad.text, crashes, s, bad.before)
 					}
 				}
 				mu.Lock()
@@ -105,65 +106,65 @@ func TestWorlds(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		lines = append(lines, fmt.Sprintf("%s %d", name, figures[name]))
 	}
-	t.Logf("%d worlds in %.1f s: %s", *worlds, time.Since(began).Seconds(), strings.Join(lines, ", "))
+	t.Logf("%d worlds in %.1f s: %s", *simulations, time.Since(began).Seconds(), strings.Join(lines, ", "))
 	for _, name := range []string{"with retries", "with reverts", "with revert failures", "with ignored",
 		"with cancelled", "with engine faults", "crashes", "same ends"} {
-		if *worlds >= 300 && figures[name] == 0 {
+		if *simulations >= 300 && figures[name] == 0 {
 			t.Errorf("no world had %s", name)
 		}
 	}
 }
 
-// visit decides all courses of a harness, and compares them.
-func visit(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *verdict) {
-	c := draw(s)
-	p, j, bad := course(t, s, c, nil, tamper{})
+// simulateAll decides all courses of a harness, and compares them.
+func simulateAll(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *violationFound) {
+	c := chartOf(s)
+	p, j, bad := simulate(t, s, c, nil, tamper{})
 	if bad != nil {
 		return s, nil, bad
 	}
-	count(figures, p, j)
+	countFigures(figures, p, j)
 	figures["worlds "+map[bool]string{true: "serial", false: "parallel"}[s.workers == 0]]++
 	if s.workers == 0 && s.seed%3 == 0 {
-		q, _, _ := course(t, s, c, nil, tamper{})
-		if bad := unlike(p.log, q.log); bad != nil {
+		q, _, _ := simulate(t, s, c, nil, tamper{})
+		if bad := firstDifference(p.log, q.log); bad != nil {
 			return s, nil, bad
 		}
 		figures["twice the same"]++
 	}
-	for _, crashes := range crashesOf(s, p.all, *most) {
-		q, k, bad := course(t, s, c, slices.Clone(crashes), tamper{})
-		if bad == nil && steady(s, j) {
-			if bad = differ(s, p.store, q.store); bad != nil {
-				bad.tale = tale(q.log, len(q.log), 40)
+	for _, crashes := range crashPoints(s, p.all, *most) {
+		q, k, bad := simulate(t, s, c, slices.Clone(crashes), tamper{})
+		if bad == nil && isDeterministic(s, j) {
+			if bad = compareStorage(s, p.store, q.store); bad != nil {
+				bad.before = logText(q.log, len(q.log), 40)
 			}
 			figures["same ends"]++
 		}
 		if bad != nil {
 			return s, crashes, bad
 		}
-		count(figures, q, k)
+		countFigures(figures, q, k)
 	}
 	return s, nil, nil
 }
 
-// unlike reports where two logs differ.
-func unlike(a, b []entry) *verdict {
+// firstDifference reports where two logs differ.
+func firstDifference(a, b []entry) *violationFound {
 	for k := range min(len(a), len(b)) {
 		if a[k].String() != b[k].String() {
-			return &verdict{property: "deterministic",
-				text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, tale: tale(a, k, 20)}
+			return &violationFound{property: "deterministic",
+				text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, before: logText(a, k, 20)}
 		}
 	}
 	if len(a) != len(b) {
-		return &verdict{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a),
+		return &violationFound{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a),
 			len(b))}
 	}
 	return nil
 }
 
-// steady reports whether the end of a harness depends on nothing but the flow: what happens at the same time has no
+// isDeterministic reports whether the end of a harness depends on nothing but the flow: what happens at the same time has no
 // influence. That is so if nothing does, or if one task at most fails and the flow itself makes no error.
-func steady(s *spec, j *judge) bool {
+func isDeterministic(s *spec, j *checker) bool {
 	if len(s.stages) > 1 && j.seen["revert failures"] > 0 {
 		return false // that a failed revert is to be tried once more is not stored: a crash needs one more run
 	}
@@ -175,9 +176,9 @@ func steady(s *spec, j *judge) bool {
 	return linear
 }
 
-// differ compares the ends of two courses of a steady harness. Whether something was not begun or was reverted may
+// compareStorage compares the ends of two courses of a steady harness. Whether something was not begun or was reverted may
 // depend on how far its neighbours were.
-func differ(s *spec, a, b *Memory) *verdict {
+func compareStorage(s *spec, a, b *Memory) *violationFound {
 	end := func(m *Memory) string {
 		snap, _ := m.Load(context.Background())
 		lines := []string{string(snap.State)}
@@ -192,12 +193,12 @@ func differ(s *spec, a, b *Memory) *verdict {
 		return strings.Join(lines, ", ")
 	}
 	if x, y := end(a), end(b); x != y {
-		return &verdict{property: "same end", text: fmt.Sprintf("with crashes it ends as\n%s\nand without as\n%s", y, x)}
+		return &violationFound{property: "same end", text: fmt.Sprintf("with crashes it ends as\n%s\nand without as\n%s", y, x)}
 	}
 	return nil
 }
 
-func count(figures map[string]int, p *play, j *judge) {
+func countFigures(figures map[string]int, p *simulation, j *checker) {
 	figures["courses"]++
 	figures["commits"] += p.all
 	for name, n := range p.hits {
