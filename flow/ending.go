@@ -18,10 +18,10 @@ type Ending struct {
 // errInterrupted is the cause of the context of an interrupted task.
 var errInterrupted = errors.New("its flow is being ended")
 
-// Cancel requests the end of the flow. No further task is executed; the flow waits for running tasks, or interrupts them
-// with Now. Then all executed tasks are reverted, those of earlier runs too. The flow ends REVERTED, or in FAILURE if a
-// revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run continues. A SUSPENDING or
-// SUSPENDED flow ends too. A later request replaces an earlier one. Cancel may be called from any goroutine and from
+// Cancel requests the end of the flow. No further task is executed; the flow waits for running tasks, or interrupts
+// them with Now. Then all executed tasks are reverted, those of earlier runs too. The flow ends REVERTED, or in FAILURE
+// if a revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run continues. A SUSPENDING
+// or SUSPENDED flow ends too. A later request replaces an earlier one. Cancel may be called from any goroutine and from
 // listeners. If the flow does not run, the request is for its next run; in SUCCESS and REVERTED it has no effect.
 func (r *Runner) Cancel(e Ending) {
 	if e.Type == "" {
@@ -89,7 +89,8 @@ func (r *Runner) isEnding() bool { return r.ending.Load() != nil }
 // hasNewEnding reports whether there is a request to end the flow that is not accepted yet.
 func (r *Runner) hasNewEnding(ctx context.Context) bool {
 	e := r.ending.Load()
-	return e != nil && e != r.acceptedEnding && r.state == Running && ctx.Err() == nil && r.requested.Load() != requestStop
+	return e != nil && e != r.acceptedEnding && r.state == Running && ctx.Err() == nil &&
+		r.requested.Load() != requestStop
 }
 
 // acceptEnding accepts a new request to end the flow: it changes intentions and closes the inactive atoms. It returns

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// finish finds out how the run ends.
+// finish ends the run, or returns what the flow waits for.
 func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, r.leaveRun(ctx, err)
@@ -49,13 +49,11 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	return nil, r.moveToEnd(ctx, eventRevert, Reverted, r.runError())
 }
 
-// checkReverted gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that
-// nothing before it, abandoned, keeps from being done, as only storage that somebody damaged has it. What comes after
-// two parts, of which one was abandoned before the other was tried again, is PENDING to be executed: the second part
-// put it back there.
+// checkReverted returns an error if nothing is left to do and the flow is not REVERTED: an atom waits to be executed,
+// and no reverted atom before it prevents that. Only a damaged storage has such an atom. An atom after two parts of the
+// flow may be PENDING: the retry of one part moved it there after the other part was reverted.
 func (r *Runner) checkReverted() error {
-	// something before it was abandoned; nodes stand in the order of their links
-	barred := make([]bool, len(r.plan.nodes))
+	barred := make([]bool, len(r.plan.nodes)) // a node before it is reverted; nodes are in topological order
 	for i := range r.plan.nodes {
 		for _, before := range r.plan.nodes[i].pred {
 			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].isAtom() &&
@@ -75,8 +73,8 @@ func (r *Runner) checkReverted() error {
 	return nil
 }
 
-// checkRemoved gives why a flow is not REVERTED although all that it has is: tasks that it no longer has were done, and
-// nothing can revert them. They are stored as what is to be reverted, so that a person can do it and state that.
+// checkRemoved returns an error if all atoms of the flow are reverted, but executed tasks are not that the flow no
+// longer has. Their records get the intention REVERT, so that a person can revert them by hand and mark them.
 func (r *Runner) checkRemoved() error {
 	f := &Failures{}
 	for i := range r.removed {
@@ -109,7 +107,7 @@ func (r *Runner) checkRemoved() error {
 // leaveRun ends the run without ending the flow.
 func (r *Runner) leaveRun(ctx context.Context, why error) error {
 	r.undoPlanned()
-	if r.hasFaults() { // as when a decider gave the context's error: the next run finds out whether it is so
+	if r.hasFaults() { // such as the context's error from a decider: the next run repeats the call
 		r.faults = nil
 		for _, i := range r.plan.atoms {
 			r.gauge.recheck(i)
@@ -122,7 +120,7 @@ func (r *Runner) leaveRun(ctx context.Context, why error) error {
 	return why
 }
 
-// moveToEnd moves the flow to where its run ends, and gives why.
+// moveToEnd moves the flow to the state in which its run ends. It returns why.
 func (r *Runner) moveToEnd(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
 	if r.state == Running && to == Suspended { // it has to be SUSPENDING first
 		if err := r.move(ctx, Suspend, Suspending, nil); err != nil {
@@ -135,14 +133,14 @@ func (r *Runner) moveToEnd(ctx context.Context, e lifecycle.Event, to lifecycle.
 	return why
 }
 
-// canContinue reports whether an atom could be executed or reverted. Deciders are not asked.
+// canContinue reports whether an atom could be executed or reverted. It calls no deciders.
 func (r *Runner) canContinue() bool {
 	return slices.ContainsFunc(r.plan.atoms, func(i int32) bool {
 		return r.executable(i) || r.revertible(i) || r.recs[i].State == Running || r.recs[i].State == Reverting
 	})
 }
 
-// rest states what the flow waits for.
+// rest returns what the flow waits for.
 func (r *Runner) rest() *Rest {
 	rest := &Rest{}
 	if len(r.timers) > 0 {
@@ -159,7 +157,7 @@ func (r *Runner) rest() *Rest {
 	return rest
 }
 
-// runError gives the error of a flow that did not succeed.
+// runError returns the error of a flow that did not succeed.
 func (r *Runner) runError() error {
 	f := &Failures{}
 	add := func(atom string, one *Failure) {

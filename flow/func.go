@@ -2,12 +2,12 @@ package flow
 
 import "context"
 
-// Func0 makes a task of a function that gives a value. Like all of its kind it takes the name, the keys of the
-// arguments in the order of the function's parameters, the key of what comes out, the function, and the one that takes
-// it back: that gets the same arguments and a pointer to what the function gave, nil if it failed. Nil takes nothing
-// back. The task's other fields may be set afterwards. A value of another type, which can only come from storage or
-// from a task without types, fails the task, or its revert, with an error that names it; tasks that do not fit each
-// other are refused by [New]. [CallOf] gives the [Call].
+// Func0 makes a task of a function that returns a value. The variants of Func0 take the name, the keys of the
+// arguments in the order of the function's parameters, the key of the result, the function, and the function that
+// reverts it. The revert gets the same arguments and a pointer to the result, nil if the task failed. A nil revert does
+// nothing. The task's other fields may be set afterwards. [New] refuses tasks whose types do not match. A value of
+// another type from storage or from an untyped task fails the task or its revert with an error that names the value.
+// [CallOf] returns the [Call].
 func Func0[R any](name string, out Key[R],
 	do func(context.Context) (R, error), undo func(context.Context, *R) error) *Task {
 	t := newTyped(name, do != nil, out)
@@ -136,7 +136,7 @@ func Func4[A, B, C, D, R any](name string, k1 Key[A], k2 Key[B], k3 Key[C], k4 K
 	return t
 }
 
-// Proc0 makes a task of a function of no arguments that gives nothing; see [Func0].
+// Proc0 makes a task of a function without arguments and result; see [Func0].
 func Proc0(name string,
 	do func(context.Context) error, undo func(context.Context) error) *Task {
 	t := newTyped(name, do != nil, nil)

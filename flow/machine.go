@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// The machine's states, as in TaskFlow; they are neither stored nor notified (taskflow.md 1.5).
+// The states of the machine, as in TaskFlow. They are neither stored nor reported.
 const (
 	resuming     = "RESUMING"
 	scheduling   = "SCHEDULING"
@@ -19,9 +19,9 @@ const (
 	analyzing    = "ANALYZING"
 )
 
-// planned is an atom that was moved to RUNNING or REVERTING in the last commit, and is neither notified nor begun yet.
-// If somebody needs the flow to pause in between, the move is reverted: one commit then serves for the end of one task
-// and the beginning of the next.
+// planned is an atom that the last commit moved to RUNNING or REVERTING and that is neither reported nor started yet.
+// One commit stores the end of one task and the start of the next. If the flow is suspended in between, undoPlanned
+// undoes the move.
 type planned struct {
 	work
 	before Record
@@ -42,8 +42,8 @@ func (r *Runner) enter(ctx context.Context, state string) error {
 	return r.acceptSuspend(ctx)
 }
 
-// machine runs the flow's cycle: begin what is ready, wait for something to end, store what came of it and decide,
-// again. A Rest means that nothing is being done and something is waited for.
+// machine runs the cycle of the flow: start ready atoms, wait for an outcome, store it, and decide. It returns a Rest
+// if no task is active and the flow waits.
 func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	if err := r.enter(ctx, resuming); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	return r.finish(ctx)
 }
 
-// resume examines what an earlier run left.
+// resume continues the atoms that an earlier run left.
 func (r *Runner) resume(ctx context.Context) error {
 	if r.acceptEnding(ctx); !r.o.NeverResolve && !r.isEnding() {
 		for _, i := range r.plan.atoms {
@@ -111,22 +111,22 @@ func (r *Runner) resume(ctx context.Context) error {
 		}
 	}
 	r.endWaiting()
-	var late []*outcome // of tasks that an earlier run left behind: they are done again
+	var late []*outcome // of tasks that an earlier run left behind: they are executed again
 	r.readMail(&late)
 	r.resumeWaiting(ctx)
 	return r.prepare(ctx, left)
 }
 
-// prepare finds what is ready, moves it, and stores that with everything else that has changed. What is left from an
-// earlier run begins with it, and is not reported again unless it had come some way.
+// prepare finds the ready atoms, moves them, and stores all changes. Atoms left by an earlier run start together with
+// them; they are reported again only if they had made progress.
 func (r *Runner) prepare(ctx context.Context, left []work) error {
-	told := r.events
+	reported := r.events
 	r.events = nil
 	var moves []work
 	if r.acceptedEnding == nil || !r.acceptedEnding.Keep { // else the next run examines what is ready
 		moves = r.ready(ctx)
 	}
-	told = append(told, r.events...) // of what deciders stated
+	reported = append(reported, r.events...) // of the atoms that deciders ignored
 	r.events = nil
 	if len(r.faults) > 0 || r.requested.Load() == requestStop || ctx.Err() != nil || r.state != Running {
 		for _, w := range moves {
@@ -142,20 +142,20 @@ func (r *Runner) prepare(ctx context.Context, left []work) error {
 	later := slices.ContainsFunc(all, func(w work) bool { return r.recs[w.atom].Intention == ToRetry && w.undo })
 	for _, w := range all {
 		p := planned{work: w, before: r.recs[w.atom], moved: !later}
-		if !later { // what a retry begins with cannot be reverted: it is not made before it is reported
+		if !later { // the move of a retry cannot be undone: schedule makes it
 			r.moveAtom(w)
 		}
 		p.events, r.events = r.events, nil
 		r.planned = append(r.planned, p)
 	}
-	r.events = told
+	r.events = reported
 	if err := r.commit(ctx, nil, nil); err != nil {
 		return err
 	}
 	return r.notifyAll(ctx)
 }
 
-// moveAtom moves an atom to where it is executed or reverted.
+// moveAtom moves an atom to RUNNING or REVERTING.
 func (r *Runner) moveAtom(w work) {
 	rec := &r.recs[w.atom]
 	old := rec.State
@@ -193,21 +193,21 @@ func (r *Runner) startAtom(i int32, to lifecycle.State) {
 	switch {
 	case to == Running:
 		rec.ExecuteBegan, rec.ExecuteEnded = time.Time{}, time.Time{}
-	case rec.State == Success || rec.State == FailureState: // else it is the revert that is done again
+	case rec.State == Success || rec.State == FailureState: // else a revert is repeated
 		rec.ExecuteBegan, rec.ExecuteEnded = rec.Began, rec.Ended
 	}
 	rec.Progress, rec.Details, rec.Began, rec.Ended = 0, nil, r.o.Now(), time.Time{}
 	r.set(i, to)
 }
 
-// ready gives what can be executed or reverted now. Deciders are asked here; what they have ignored may make more
-// ready.
+// ready returns the executions and reverts that can start. It calls the deciders. An atom that they ignore may make
+// further atoms ready.
 func (r *Runner) ready(ctx context.Context) []work {
 	var all []work
 	for changed := r.gauge.takeChanged(); len(changed) > 0; changed = r.gauge.takeChanged() {
 		slices.Sort(changed)
 		for _, i := range changed {
-			if r.gauge.isNew[i] { // something ignored a moment ago concerns it: it is examined once, in the next round
+			if r.gauge.isNew[i] { // a decider has ignored an atom before it: the next round examines it
 				continue
 			}
 			rec := &r.recs[i]
@@ -225,8 +225,9 @@ func (r *Runner) ready(ctx context.Context) []work {
 	}
 	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.atom, b.atom) })
 	all = slices.Compact(all)
-	// ignored meanwhile
-	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) })
+	return slices.DeleteFunc(all, func(w work) bool { // atoms that were ignored meanwhile
+		return !r.executable(w.atom) && !r.revertible(w.atom)
+	})
 }
 
 func (r *Runner) executable(i int32) bool {
@@ -248,8 +249,8 @@ func (r *Runner) revertible(i int32) bool {
 	return false
 }
 
-// askDeciders asks the deciders before an atom, and ignores what they do not want. It reports whether the atom is to be
-// executed.
+// askDeciders calls the deciders on the links to an atom and ignores the atoms that they refuse. It reports whether the
+// atom is executed.
 func (r *Runner) askDeciders(ctx context.Context, i int32) bool {
 	gates := r.plan.gatesOf(i)
 	if len(gates) == 0 || r.recs[i].State == Retrying {
@@ -264,7 +265,7 @@ func (r *Runner) askDeciders(ctx context.Context, i int32) bool {
 	depth := Depth("")
 	for _, g := range gates {
 		if n := &r.plan.nodes[g.from]; n.isAtom() && r.recs[g.from].State == Ignore {
-			continue // it counts as a yes
+			continue // it counts as true
 		}
 		yes, err := r.askDecider(g.decider, results.clone())
 		if err != nil {
@@ -287,7 +288,7 @@ func (r *Runner) askDeciders(ctx context.Context, i int32) bool {
 	return false
 }
 
-// resultValue gives all that an atom gave.
+// resultValue returns the whole result of an atom.
 func (r *Runner) resultValue(i int32) any {
 	rec := &r.recs[i]
 	switch {
@@ -306,13 +307,13 @@ func (r *Runner) askDecider(d Decider, results Values) (yes bool, err error) {
 	return yes, err
 }
 
-// schedule reports what was moved and begins it, or takes it back if the flow is to pause.
+// schedule reports the planned moves and starts their work, or undoes them if the flow is suspended or ended.
 func (r *Runner) schedule(ctx context.Context) error {
 	if r.state != Running || r.requested.Load() == requestStop || ctx.Err() != nil {
 		r.undoPlanned()
 		return nil
 	}
-	if r.hasNewEnding(ctx) { // taken in once nothing is planned any more
+	if r.hasNewEnding(ctx) { // accepted when no work is planned
 		r.undoPlanned()
 		return nil
 	}
@@ -328,7 +329,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 			return err
 		}
 	}
-	var late []Event // of what could not begin; not stored yet
+	var late []Event // of work that could not start; not stored yet
 	for _, p := range all {
 		if (r.hasFaults() || r.isEnding() && (!p.undo || r.ending.Load().Keep)) && p.before.Intention != ToRetry {
 			r.planned = append(r.planned, p)
@@ -338,8 +339,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 		if err := r.notifyAll(ctx); err != nil {
 			return err
 		}
-		// else it is a controller that stays RUNNING, and is executed when the flow is run again
-		if !r.hasFaults() && (p.undo || !r.isEnding()) {
+		if !r.hasFaults() && (p.undo || !r.isEnding()) { // else a controller stays RUNNING until the next run
 			r.submit(ctx, p.work)
 		}
 		late, r.events = append(late, r.events...), nil
@@ -349,7 +349,7 @@ func (r *Runner) schedule(ctx context.Context) error {
 	return nil
 }
 
-// undoPlanned undoes moves that no one was notified of.
+// undoPlanned undoes the planned moves, which were not reported.
 func (r *Runner) undoPlanned() {
 	for _, p := range r.planned {
 		if r.recs[p.atom].State != p.before.State {
@@ -365,8 +365,8 @@ func (r *Runner) undoPlanned() {
 
 func (r *Runner) hasFaults() bool { return len(r.faults) > 0 }
 
-// analyze stores what the last task came to, decides what follows, and reports. It gives whether there is something to
-// begin.
+// analyze stores the last outcomes, decides what follows, and notifies the listeners. It reports whether there is
+// work to start.
 func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err error) {
 	for _, o := range last {
 		r.complete(ctx, o)
@@ -390,8 +390,8 @@ func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err 
 	return len(r.planned) > 0 && !r.hasFaults(), nil
 }
 
-// cancelQueued reverts from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it
-// is done again, or reverted.
+// cancelQueued removes work from the pool that has not started. An atom that an earlier run or attempt may have started
+// stays RUNNING: it is executed again or reverted.
 func (r *Runner) cancelQueued(ctx context.Context) {
 	for _, i := range slices.Sorted(maps.Keys(r.active)) {
 		if r.recs[i].State == Reverting && r.rollsBack(ctx) {
@@ -405,7 +405,7 @@ func (r *Runner) cancelQueued(ctx context.Context) {
 		case rec.State == Running && r.unbegun[i]:
 			rec.Attempts--
 			r.set(i, Pending)
-		case rec.State == Running && (rec.Awaits != "" || !rec.Due.IsZero()): // it was about to go on
+		case rec.State == Running && (rec.Awaits != "" || !rec.Due.IsZero()): // it was about to continue
 			rec.Waits = true
 			r.markWaiting(i)
 		}

@@ -7,21 +7,21 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mailbox is how other goroutines reach the one that runs the flow.
+// mailbox passes messages from other goroutines to the one that runs the flow.
 type mailbox struct {
 	mu      sync.Mutex // guards parcels
 	parcels []parcel
-	wake    chan struct{} // has space for one
+	wake    chan struct{} // with a buffer of one
 }
 
-// parcel is one message: what became of a task, progress, or a signal.
+// parcel is one message: the outcome of a task, progress, or a signal.
 type parcel struct {
 	done       *outcome
 	atom       int32 // of progress
 	progress   float64
 	details    any
 	isProgress bool            // it is progress
-	state      lifecycle.State // in which the progress was made, and the attempt
+	state      lifecycle.State // in which the progress was made; likewise attempt
 	attempt    int
 	generation int // of an outcome or progress: see Runner.generation
 	signal     string
@@ -38,7 +38,7 @@ func (m *mailbox) post(p parcel) {
 	m.wakeUp()
 }
 
-// wakeUp makes the runner appear.
+// wakeUp makes the Runner read the mail.
 func (m *mailbox) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
@@ -46,7 +46,7 @@ func (m *mailbox) wakeUp() {
 	}
 }
 
-// removeAll gives all that came, in order.
+// removeAll removes all messages and returns them in order.
 func (m *mailbox) removeAll() []parcel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -55,7 +55,7 @@ func (m *mailbox) removeAll() []parcel {
 	return all
 }
 
-// timer is when a waiting atom goes on.
+// timer is the time at which a waiting atom continues.
 type timer struct {
 	at   time.Time
 	atom int32

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// plan is a flow compiled to one graph (taskflow.md 2.3). Nodes are numbered in the order of the pattern, which is
-// topological; flows have a start and an end of their own, so that a link between flows is one edge and the graph stays
-// linear in what the user wrote.
+// plan is a flow compiled to one graph. Nodes are numbered in the order of the pattern, which is topological. Each flow
+// has a start node and an end node. A link between flows is one edge, so that the size of the graph is linear in the
+// size of the flow.
 type plan struct {
 	name   string
 	root   Item
@@ -16,7 +16,7 @@ type plan struct {
 	byName map[string]int32
 	gives  map[string][]int32 // atoms that give a value, in order
 
-	signals Declared // by tasks
+	signals Declared // the signals that tasks declare
 }
 
 type nodeKind uint8
@@ -37,24 +37,24 @@ type node struct {
 	priority int
 	succ     []int32
 	pred     []int32
-	governor int32  // the retry controller that is asked about failures of this one; -1: none
-	up       int32  // start of the flow that it stands in; -1: none
-	index    int    // of an item of a graph flow: its number there
+	governor int32  // the retry controller for failures of this node; -1: none
+	up       int32  // start node of the flow around it; -1: none
+	index    int    // number of an item in its graph flow
 	gates    []gate // deciders on the links to this item
 	result   Result // of an atom
 	args     *Args  // of an atom
 }
 
-// gate is a decider on a link, seen from the link's end.
+// gate is a decider on a link to a node.
 type gate struct {
-	from    int32 // the node it comes from: an atom, or the end of a flow
+	from    int32 // the start of the link: an atom, or the end node of a flow
 	decider Decider
 	depth   Depth
 }
 
 func (n *node) isAtom() bool { return n.kind <= retryNode }
 
-// atomKind gives the kind of an atom.
+// atomKind returns the kind of an atom.
 func (n *node) atomKind() Kind {
 	if n.kind == retryNode {
 		return KindRetry
@@ -62,7 +62,7 @@ func (n *node) atomKind() Kind {
 	return KindTask
 }
 
-// was gives the earlier names of an atom.
+// was returns the earlier names of an atom.
 func (n *node) was() []string {
 	if n.task != nil {
 		return n.task.Was
@@ -70,7 +70,7 @@ func (n *node) was() []string {
 	return n.retry.Was
 }
 
-// version gives the version of an atom's code.
+// version returns the version of an atom's code.
 func (n *node) version() string {
 	if n.task != nil {
 		return n.task.version()
@@ -143,7 +143,7 @@ func (b *builder) addEdge(from, to int32) {
 	n.succ = append(n.succ, to)
 }
 
-// addItem compiles an item and gives the nodes by which it is entered and left.
+// addItem compiles an item. It returns the item's first and last node.
 func (b *builder) addItem(item Item, up, governor int32) (first, last int32, err error) {
 	switch item := item.(type) {
 	case *Task:
@@ -164,7 +164,8 @@ func (b *builder) addItem(item Item, up, governor int32) (first, last int32, err
 
 func (b *builder) once(item Item) error {
 	if b.seen[item] {
-		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s stands in two places", item.Title())
+		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s occurs twice in the flow",
+			item.Title())
 	}
 	b.seen[item] = true
 	return nil
@@ -198,7 +199,7 @@ func (b *builder) addFlow(f *Flow, up, governor int32) (first, last int32, err e
 	return start, end, nil
 }
 
-// addEdges makes the edges within a flow.
+// addEdges adds the edges within a flow.
 func (b *builder) addEdges(f *Flow, items []Item, entry, end int32, firsts, lasts []int32) {
 	begun, led := make([]bool, len(items)), make([]bool, len(items))
 	switch f.pattern {
@@ -242,7 +243,7 @@ func (b *builder) addEdges(f *Flow, items []Item, entry, end int32, firsts, last
 	}
 }
 
-// after gives all nodes that depend on node i, in order.
+// after returns all nodes that depend on node i, in order.
 func (p *plan) after(i int32) []int32 {
 	seen := make(map[int32]bool)
 	var all []int32
@@ -261,8 +262,7 @@ func (p *plan) after(i int32) []int32 {
 	return all
 }
 
-// gatesOf gives the deciders that are asked about an atom: those on links to it, and to the flows that it is the entry
-// of (taskflow.md 2.9).
+// gatesOf returns the deciders of an atom: those on links to it, and on links to the flows that begin with it.
 func (p *plan) gatesOf(i int32) []gate {
 	gates := p.nodes[i].gates
 	for next := []int32{i}; len(next) > 0; {
@@ -278,7 +278,7 @@ func (p *plan) gatesOf(i int32) []gate {
 	return gates
 }
 
-// ignoredFrom gives the atoms that a no at node i concerns, in order.
+// ignoredFrom returns the atoms that are ignored if a decider of node i returns false, in order.
 func (p *plan) ignoredFrom(i int32, d Depth) []int32 {
 	all := []int32{i}
 	switch d {
@@ -306,8 +306,8 @@ func (p *plan) ignoredFrom(i int32, d Depth) []int32 {
 	return slices.Compact(all)
 }
 
-// providers calls yield with the atoms that can give node i a value, scope after scope from the inside, in each the
-// most recent first (taskflow.md 2.4), until yield states that it is enough. scope counts from 0.
+// providers calls yield with the atoms that can give node i a value, from the innermost scope outwards and in each
+// scope the nearest atom first, until yield returns true. The innermost scope is 0.
 func (p *plan) providers(i int32, name string, yield func(scope int, atom int32) (enough bool)) {
 	all := p.gives[name]
 	if len(all) == 0 {
@@ -319,8 +319,7 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 		if up < 0 {
 			return
 		}
-		// of all there may be in it only the controller comes before
-		if f := p.nodes[up].flow; f.pattern == PatternUnordered {
+		if f := p.nodes[up].flow; f.pattern == PatternUnordered { // only its controller precedes node i
 			if at != up+1 && f.Retry != nil && f.Retry.Result == name && yield(scope, up+1) {
 				return
 			}
@@ -337,7 +336,7 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 	}
 }
 
-// precedes reports whether an atom in the flow that starts at up is done before the item of that flow that starts at at.
+// precedes reports whether an atom in the flow with the start node up is done before the item with the first node at.
 func (p *plan) precedes(atom, at, up int32) bool {
 	if p.nodes[atom].kind == retryNode && p.nodes[atom].up == up {
 		return true
@@ -354,7 +353,7 @@ func (p *plan) precedes(atom, at, up int32) bool {
 	return false
 }
 
-// checkProvided names the atoms that need what no one can give, and the values.
+// checkProvided returns an error that names the atoms with needed values that have no provider.
 func (p *plan) checkProvided(injected map[string]Value) error {
 	var atoms, texts []string
 	for _, i := range p.atoms {
@@ -380,5 +379,5 @@ func (p *plan) checkProvided(injected map[string]Value) error {
 	if len(atoms) == 0 {
 		return nil
 	}
-	return wrong(ErrMissing, atoms, "nobody provides what is required: %s", strings.Join(texts, ", "))
+	return wrong(ErrMissing, atoms, "required values have no provider: %s", strings.Join(texts, ", "))
 }

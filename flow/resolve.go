@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// wholeFlow stands for no controller: what concerns the whole flow.
+// wholeFlow is the number of a controller that means the whole flow.
 const wholeFlow int32 = -1
 
-// resolution is what is done about a failure (taskflow.md 2.7).
+// resolution is the decision about a failure.
 type resolution struct {
 	decision Decision
-	retry    int32 // whose part it concerns; -1: the whole flow's
+	retry    int32 // the controller whose part it concerns; -1: the whole flow
 }
 
-// resolve asks the controllers about the failure of an atom, and changes intentions accordingly.
+// resolve asks the controllers about the failure of an atom and changes intentions accordingly.
 func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	res, err := r.resolutionOf(ctx, i, f)
 	if err != nil {
@@ -27,7 +27,7 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	case DecideRevertAll:
 		r.revertAll()
 	case DecideRetry:
-		// a whole flow that is being reverted is not retried in part
+		// no part of a flow is retried while the whole flow is reverted
 		if rec := &r.recs[res.retry]; rec.Intention != ToRevert {
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
 				var d time.Duration
@@ -49,7 +49,7 @@ func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
 	}
 }
 
-// checker finds the resolution: that of the nearest controller, or of one further out if it stops trying.
+// resolutionOf returns the decision of the nearest controller, or of an outer one if the nearest decides REVERT.
 func (r *Runner) resolutionOf(ctx context.Context, i int32, f *Failure) (resolution, error) {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
@@ -86,8 +86,8 @@ func (r *Runner) resolutionOf(ctx context.Context, i int32, f *Failure) (resolut
 	return resolution{DecideRevert, g}, nil
 }
 
-// received reports whether the failure of an atom was put to its controller already. What merely waited when something
-// else failed was not, and need not be; without a controller there is no one to ask, and the answer is always the same.
+// isReported reports whether the controller of an atom has the atom's failure in its history. The failure of an atom
+// that only waited when another one failed is never reported. Without a controller the answer is true.
 func (r *Runner) isReported(i int32) bool {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
@@ -99,7 +99,7 @@ func (r *Runner) isReported(i int32) bool {
 	})
 }
 
-// addToHistory enters a failure in the last attempt of a controller, once for each atom.
+// addToHistory adds a failure to the last attempt of a controller, once for each atom.
 func (r *Runner) addToHistory(g int32, atom string, f *Failure) {
 	h := r.recs[g].History
 	if len(h) == 0 || slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == atom }) {
@@ -112,7 +112,7 @@ func (r *Runner) addToHistory(g int32, atom string, f *Failure) {
 	r.markDirty(g)
 }
 
-// askController lets a controller decide.
+// askController calls Decide of a controller.
 func (r *Runner) askController(ctx context.Context, g int32) (d Decision, err error) {
 	c, err := r.newCall(g, false)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Runner) askController(ctx context.Context, g int32) (d Decision, err er
 	return d, err
 }
 
-// callUser calls somebody else's code, with mu free, and makes a failure of a panic.
+// callUser calls a function of the user with mu unlocked and converts a panic to a failure.
 func (r *Runner) callUser(who string, f func()) (err error) {
 	r.unlocked(func() {
 		defer func() {
@@ -142,7 +142,7 @@ func (r *Runner) callUser(who string, f func()) (err error) {
 }
 
 func (r *Runner) revertAll() {
-	if r.revertingAfter[wholeFlow] { // by one of the many that failed together
+	if r.revertingAfter[wholeFlow] { // because of another failure
 		return
 	}
 	for _, i := range r.plan.atoms {
@@ -163,7 +163,7 @@ func (r *Runner) revertAfter(g int32) {
 	r.revertingAfter[g] = true
 }
 
-// retrySubflow puts all that depends on a controller back to the beginning.
+// retrySubflow moves all atoms that depend on a controller to PENDING.
 func (r *Runner) retrySubflow(g int32) {
 	r.setIntention(g, Execute)
 	for _, i := range r.plan.after(g) {
@@ -173,8 +173,8 @@ func (r *Runner) retrySubflow(g int32) {
 	}
 }
 
-// addFault notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow
-// in FAILURE, or has it reverted with Options.RevertErrors.
+// addFault records an error of the flow itself: a decider, a controller, a hook, a missing value. It ends the flow in
+// FAILURE, or reverts it with Options.RevertErrors.
 func (r *Runner) addFault(i int32, err error) {
 	f := FailureOf(err)
 	rec := &r.recs[i]
@@ -196,7 +196,7 @@ func (r *Runner) addFault(i int32, err error) {
 	r.revertAll()
 }
 
-// markWaiting notes that no one works on a RUNNING atom.
+// markWaiting records that a RUNNING atom waits.
 func (r *Runner) markWaiting(i int32) {
 	r.waiting[i] = true
 	rec := &r.recs[i]
@@ -215,7 +215,7 @@ func (r *Runner) markWaiting(i int32) {
 	r.setTimer(i)
 }
 
-// endWaiting ends the waiting of atoms that are not to be executed any more.
+// endWaiting ends the waiting of atoms whose intention is no longer EXECUTE.
 func (r *Runner) endWaiting() {
 	unwanted := r.unwanted
 	r.unwanted = nil
@@ -234,7 +234,7 @@ func (r *Runner) endWaiting() {
 	}
 }
 
-// arguments collects what an atom is called with.
+// arguments collects the arguments of an atom.
 func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 	if len(a.Requires)+len(a.Optional)+len(a.Inject) == 0 {
 		return nil, nil
@@ -247,7 +247,7 @@ func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 		v, ok := r.lookup(i, a.stored(arg))
 		if !ok {
 			return nil, wrong(ErrNotFound, []string{r.recs[i].Name},
-				"%s needs %q for its argument %q, and nobody has provided it", r.recs[i].Name, a.stored(arg), arg)
+				"%s needs %q for its argument %q, which has no value", r.recs[i].Name, a.stored(arg), arg)
 		}
 		all[arg] = v
 	}
@@ -264,7 +264,7 @@ func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 	return all, nil
 }
 
-// lookup finds a value for an atom: a value of the flow, or what the nearest atom before it gave (taskflow.md 2.4).
+// lookup finds a value for an atom: a value of the flow, or the result of the nearest atom before it.
 func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
 	if v, ok := r.injected[name]; ok {
 		return v, true
@@ -284,7 +284,7 @@ func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
 	return v, ok
 }
 
-// newCall makes what an atom is called with.
+// newCall makes the Call of an atom.
 func (r *Runner) newCall(i int32, undo bool) (*Call, error) {
 	n, rec := &r.plan.nodes[i], &r.recs[i]
 	a := n.args
@@ -296,7 +296,7 @@ func (r *Runner) newCall(i int32, undo bool) (*Call, error) {
 		return nil, err
 	}
 	due := rec.Due
-	if rec.State == Running && rec.Failure != nil { // that was the pause after a failure: no one awaited it
+	if rec.State == Running && rec.Failure != nil { // it is the end of a pause after a failure, not of an Await
 		due = time.Time{}
 	}
 	c := &Call{
@@ -310,13 +310,13 @@ func (r *Runner) newCall(i int32, undo bool) (*Call, error) {
 		}
 	}
 	box, takes := r.inbox, !undo && n.task != nil
-	c.signal = func(name string) (Value, bool) { return box.reserve(i, name, takes) }
+	c.signal = func(name string) (Value, bool) { return box.read(i, name, takes) }
 	c.progress = r.progressOf(i)
 	return c, nil
 }
 
-// reasons gives why atoms failed so far. All reverts share the map until something changes: thousands of them may run
-// in a flow with thousands of failures.
+// reasons returns the failures of atoms so far. All reverts share the map until it changes: a flow may have thousands
+// of reverts and thousands of failures.
 func (r *Runner) reasons() map[string]*Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -329,7 +329,7 @@ func (r *Runner) reasons() map[string]*Failure {
 	return r.reasonsByAtom
 }
 
-// progressOf gives what a task reports its progress with.
+// progressOf returns the function with which a task reports its progress.
 func (r *Runner) progressOf(i int32) func(float64, any) {
 	mail, generation := r.mail.Load(), r.generation
 	name, kind := r.recs[i].Name, r.recs[i].Kind
@@ -344,13 +344,13 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 				return k.Encode(ValueOf(details))
 			}, &Call{Atom: name})
 			if err != nil {
-				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err",
-					err)
+				r.o.Log.Warn("the details of a task's progress cannot be stored", "flow", r.o.ID, "atom", name,
+					"err", err)
 				kept = nil
 			}
 			details = kept
 		}
-		if r.o.Workers == nil { // the flow's goroutine is busy with the task: the one who has news reports it
+		if r.o.Workers == nil { // the task runs in the goroutine of the flow: it notifies the listeners itself
 			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state,
 				Within: Progressed, Progress: part, At: r.o.Now()}
 			if details != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// shape is an outline by the names that its parts have now, to compare a stored one with that of the flow.
+// shape is an outline by the present names of its parts, for comparing a stored outline with that of the flow.
 type shape struct {
 	flows map[string]*shapedFlow // by path
 	atoms map[string]*Outline
@@ -20,13 +20,13 @@ type shape struct {
 // shapedFlow is one flow of a shape.
 type shapedFlow struct {
 	pattern Pattern
-	items   []string       // atoms by name, flows by path with a slash at the end, which no other item has
+	items   []string       // atoms by name; flows by path, which ends with a slash and is unique
 	at      map[string]int // position in items
 	out     map[string][]string
 	atoms   map[string][]string // item: the atoms in it
 }
 
-// shapeOf makes the shape of an outline; now gives what a stored atom is called now.
+// shapeOf makes the shape of an outline; now has the present names of renamed atoms.
 func shapeOf(o *Outline, now map[string]string) *shape {
 	s := &shape{flows: map[string]*shapedFlow{}, atoms: map[string]*Outline{}, in: map[string]string{}}
 	if o.Kind == KindFlow {
@@ -35,8 +35,8 @@ func shapeOf(o *Outline, now map[string]string) *shape {
 	return s
 }
 
-// addFlow adds a flow and gives the atoms in it. Names of atoms have no part in paths, so that an atom and a flow may
-// share one.
+// addFlow adds a flow and returns its atoms. Paths contain no names of atoms, so that an atom and a flow may have the
+// same name.
 func (s *shape) addFlow(o *Outline, path string, now map[string]string) (atoms []string) {
 	f := &shapedFlow{pattern: o.Pattern, at: map[string]int{}, out: map[string][]string{}, atoms: map[string][]string{}}
 	s.flows[path] = f
@@ -98,21 +98,21 @@ func (f *shapedFlow) precedes(u, v string) bool {
 	return false
 }
 
-// comparison is of a stored shape with that of the flow as it is now.
+// comparison compares a stored shape with the present shape of the flow.
 type comparison struct {
 	old, now *shape
 	state    func(atom string) lifecycle.State
 	found    []string
 }
 
-// same reports whether two outlines are stored as the same text.
+// same reports whether two outlines have the same stored form.
 func (o *Outline) same(other *Outline) bool {
 	a, errA := json.Marshal(o)
 	b, errB := json.Marshal(other)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// reshaped lists what of the order, the nesting and the results of atoms that have run is not as it is stored.
+// reshaped lists the stored order, nesting and results of executed atoms that the flow no longer has.
 func (r *Runner) reshaped(stored, now *Outline, diff *Difference) []string {
 	if stored == nil {
 		return nil
@@ -158,7 +158,7 @@ func (c *comparison) ran(atom string) bool {
 	return s != Pending && s != Ignore && s != Reverted
 }
 
-// compareAtom compares where an atom stands and what it gives.
+// compareAtom compares the flow that contains an atom, and the atom's values.
 func (c *comparison) compareAtom(now *Outline) {
 	was := c.old.atoms[now.Name]
 	if was == nil || !c.ran(now.Name) {
@@ -182,7 +182,7 @@ func inWords(path string) string {
 	return strings.Trim(path, "/")
 }
 
-// compareFlow compares the order of the items that both have.
+// compareFlow compares the order of the items that both flows have.
 func (c *comparison) compareFlow(was, now *shapedFlow) {
 	ran := func(item string) bool { return slices.ContainsFunc(now.atoms[item], c.ran) }
 	done := func(item string) bool {
@@ -192,7 +192,8 @@ func (c *comparison) compareFlow(was, now *shapedFlow) {
 	}
 	lost := func(u, v string) {
 		if (ran(u) || ran(v)) && !now.precedes(u, v) {
-			c.addDifference("%s does not come after %s any more, and %s has run", inWords(v), inWords(u), c.which(u, v, ran))
+			c.addDifference("%s does not come after %s any more, and %s has run", inWords(v), inWords(u),
+				c.which(u, v, ran))
 		}
 	}
 	was.pairs(now, ran, lost)
@@ -210,8 +211,8 @@ func (c *comparison) which(u, v string, ran func(string) bool) string {
 	return inWords(u)
 }
 
-// pairs calls yield with pairs of items that the flow puts one before the other and that both flows have: so many that
-// every pair of which one has run follows from them.
+// pairs calls yield with ordered pairs of items that both flows have. Every other pair with an executed item follows
+// from these.
 func (f *shapedFlow) pairs(other *shapedFlow, ran func(string) bool, yield func(u, v string)) {
 	var items []string
 	for _, item := range f.items {

@@ -68,7 +68,7 @@ func TestSignalIsTyped(t *testing.T) {
 	}
 	r = runner(t, item(), Options{})
 	r.Receive("vote", "1", 5)
-	wantKind(t, r.Run(t.Context()), ErrInvalid, `what came with the signal "vote" is no flow.vote`, "w")
+	wantKind(t, r.Run(t.Context()), ErrInvalid, `the value of the signal "vote" is no flow.vote`, "w")
 }
 
 // TestAwaitIsDeclared: a task that waits for a signal that it does not declare fails with what to do.
