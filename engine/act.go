@@ -32,7 +32,8 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "this engine does not know the kind %s", j.Kind)
 	}
 	if a.Version != 0 && a.Version != j.Version {
-		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	}
 	if !w.knows(&j) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.foreign(&j).Sentence)
@@ -73,7 +74,8 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 }
 
 // SetPriority is part of operator.Acts.
-func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
+func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job,
+	error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
 		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {
@@ -82,7 +84,8 @@ func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p 
 	}
 }
 
-func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
+func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job,
+	error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return j, err

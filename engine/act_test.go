@@ -43,8 +43,10 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
-		stop := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town", Version: seen.Version}
-		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "you saw version") {
+		stop := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town",
+			Version: seen.Version}
+		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict ||
+			!strings.Contains(err.Error(), "you saw version") {
 			t.Errorf("with the old version: %v", err)
 		}
 		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
@@ -57,7 +59,8 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
 		last := history[len(history)-1]
-		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" || last.Note != "wrong town" {
+		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" ||
+			last.Note != "wrong town" {
 			t.Errorf("the history says %+v, %v", last, err)
 		}
 		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
@@ -78,7 +81,8 @@ func TestActWithoutAVersionRereads(t *testing.T) {
 		version bool
 		races   int32
 		want    job.ErrorKind
-	}{{"no version", false, 3, ""}, {"control: a version", true, 1, job.Conflict}, {"control: never quiet", false, 99, job.Conflict}} {
+	}{{"no version", false, 3, ""}, {"control: a version", true, 1, job.Conflict}, {"control: never quiet", false, 99,
+		job.Conflict}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &racer{Store: mem.New()}
@@ -109,7 +113,8 @@ type racer struct {
 func (r *racer) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	if c := changes[0]; c.Event == "stop" && r.left.Add(-1) >= 0 {
 		p := int(r.left.Load()) % 50
-		if _, err := r.Store.Commit(ctx, job.Change{Job: c.Job, Version: c.Version, At: c.At, Set: job.Fields{Priority: &p}}); err != nil {
+		if _, err := r.Store.Commit(ctx, job.Change{Job: c.Job, Version: c.Version, At: c.At,
+			Set: job.Fields{Priority: &p}}); err != nil {
 			return nil, err
 		}
 	}
@@ -190,7 +195,8 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 				if job.KindOf(err) != c.want {
 					t.Errorf("got %s, %v", j.State, err)
 				}
-				if c.want != "" && (!strings.Contains(err.Error(), "Emptied (must be Open)") || w.get(j.ID).State != "Lost") {
+				if c.want != "" && (!strings.Contains(err.Error(), "Emptied (must be Open)") ||
+					w.get(j.ID).State != "Lost") {
 					t.Errorf("got %v, it is %s", err, w.get(j.ID).State)
 				}
 				remove := operator.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator}
@@ -263,7 +269,8 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 						t.Fatalf("got %s from %s after %d tries", j.State, j.Origin, tries)
 					}
 					retried, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
-					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i || retried.Outcome != lc.None || retried.Ended {
+					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i ||
+						retried.Outcome != lc.None || retried.Ended {
 						t.Fatalf("got %+v, %v", retried, err)
 					}
 				}
@@ -283,7 +290,8 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 func TestRetryAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context,
+			r *engine.Run) error {
 			if tries++; tries == 1 {
 				return blocked(ctx, r)
 			}

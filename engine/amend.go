@@ -35,7 +35,8 @@ func (e operators) amend(
 	case err != nil:
 		return j, err
 	case a.Version != 0 && a.Version != j.Version:
-		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	case j.Claimed():
 		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "a worker has it")
 	}
@@ -53,7 +54,8 @@ func (e operators) amend(
 		}
 		*entered = true
 	}
-	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks, Set: job.Fields{Data: data}})
+	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks,
+		Set: job.Fields{Data: data}})
 	if err != nil {
 		return j, err
 	}

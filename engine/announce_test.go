@@ -31,7 +31,8 @@ func announcing(steps map[lc.State]engine.Step) engine.Work {
 			return nil
 		}
 		body := fmt.Sprintf("%q", fmt.Sprint(e.Event, " to ", after.State))
-		return []job.Message{{Key: fmt.Sprintf("%s/%d", j.ID, e.Seq), Job: j.ID, Topic: "mail", Body: []byte(body), Created: c.At, Due: c.At}}
+		return []job.Message{{Key: fmt.Sprintf("%s/%d", j.ID, e.Seq), Job: j.ID, Topic: "mail", Body: []byte(body),
+			Created: c.At, Due: c.At}}
 	}
 	return w
 }
@@ -131,7 +132,8 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
+		if jobs, err := e.Remote().Claim(t.Context(), "outside",
+			[]job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 		w := start(t, store, (&postbox{}).options(), announcing(nil))
@@ -151,7 +153,8 @@ func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	}
 	w := &world{Engine: e, t: t, store: e.Store()}
 	j := w.post(engine.Order{})
-	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
+	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1,
+		time.Minute)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("got %v, %v", jobs, err)
 	}
@@ -183,13 +186,15 @@ func TestDeliveriesAreRemembered(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		synctest.Wait()
 		m := w.messages(j.ID)[0]
-		if len(p.keys()) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 || m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
+		if len(p.keys()) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 ||
+			m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
 			t.Errorf("got %v and %+v", p.keys(), m)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		m = w.messages(j.ID)[0]
-		if len(m.Tried) != 2 || m.Settled != job.GivenUp || m.Error != "nobody lives there" || m.Tried[1].Error != m.Error {
+		if len(m.Tried) != 2 || m.Settled != job.GivenUp || m.Error != "nobody lives there" ||
+			m.Tried[1].Error != m.Error {
 			t.Errorf("given up for good: got %+v", m)
 		}
 	})

@@ -84,7 +84,8 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 			case "Camp":
 				return engine.Go("go")
 			case "Walking":
-				return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+				return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away",
+					Until: r.Now().Add(time.Hour)})
 			}
 			return r.Move(ctx, "arrive")
 		}))
@@ -92,7 +93,8 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" && !j.Claimed() })
 		began := time.Now()
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil || j.Claimed() || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil ||
+			j.Claimed() || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		if j := w.end(id); j.State != "Home" || time.Since(began) > 0 {
@@ -177,7 +179,8 @@ func TestAskingChangesTheTime(t *testing.T) {
 					}
 					return errors.Join(r.Fresh(ctx), r.Move(ctx, "arrive"))
 				})
-				work.Policies = map[lc.State]engine.Policy{"Walking": {Timeout: c.walking}, "Pausing": {Timeout: c.pausing}}
+				work.Policies = map[lc.State]engine.Policy{"Walking": {Timeout: c.walking},
+					"Pausing": {Timeout: c.pausing}}
 				w := start(t, c.store, engine.Options{}, work)
 				defer w.stop()
 				began, id := time.Now(), w.post(aTrek).ID
@@ -199,14 +202,15 @@ func TestAskingChangesTheTime(t *testing.T) {
 func TestStoppingIsToldBeforeTheGraceIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive := false
-		w := start(t, mem.New(), engine.Options{Grace: time.Hour}, treks(func(ctx context.Context, r *engine.Run) error {
-			if err := r.Move(ctx, "go"); err != nil {
-				return err
-			}
-			<-r.Stopping()
-			alive = ctx.Err() == nil
-			return mustMove(ctx, r, "detour", "rest", "go", "arrive")
-		}))
+		w := start(t, mem.New(), engine.Options{Grace: time.Hour},
+			treks(func(ctx context.Context, r *engine.Run) error {
+				if err := r.Move(ctx, "go"); err != nil {
+					return err
+				}
+				<-r.Stopping()
+				alive = ctx.Err() == nil
+				return mustMove(ctx, r, "detour", "rest", "go", "arrive")
+			}))
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
 		began := time.Now()
@@ -244,7 +248,8 @@ func TestAccompany(t *testing.T) {
 		act.Note = "again"
 		j, err := w.Do(t.Context(), act)
 		tasks, err2 := w.store.Tasks(t.Context(), id)
-		if err != nil || err2 != nil || j.Version != before.Version+1 || string(j.Data) != `"anew"` || len(tasks) != 1 || tasks[0].Changed.IsZero() {
+		if err != nil || err2 != nil || j.Version != before.Version+1 || string(j.Data) != `"anew"` ||
+			len(tasks) != 1 || tasks[0].Changed.IsZero() {
 			t.Errorf("version %d after %d, data %s, %v, %v %v", j.Version, before.Version, j.Data, tasks, err, err2)
 		}
 	})

@@ -90,7 +90,8 @@ func TestAwaitWithoutRunning(t *testing.T) {
 			}
 			w := start(t, line, engine.Options{Name: "asker"}, letters(nil))
 			w.stop()
-			worker := start(t, store, engine.Options{Name: "worker"}, letters(map[lc.State]engine.Step{"Sorting": takes(90*time.Second + time.Millisecond)}))
+			worker := start(t, store, engine.Options{Name: "worker"},
+				letters(map[lc.State]engine.Step{"Sorting": takes(90*time.Second + time.Millisecond)}))
 			defer worker.stop()
 			began := time.Now()
 			j, err := w.Complete(t.Context(), engine.Order{Kind: "test.letter"})

@@ -100,7 +100,8 @@ func TestAttemptsCountPerState(t *testing.T) {
 					}
 					return nil
 				}
-				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": step, "Riding": step}))
+				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": step,
+					"Riding": step}))
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				if j.State != c.want || j.Attempts != 0 {
@@ -159,7 +160,8 @@ func TestRetryStormIsSpread(t *testing.T) {
 				}
 				fair := c.jobs / 40
 				if storm := peak > fair*3/2; storm != c.storm || ended != c.jobs {
-					t.Errorf("%d of %d came back, up to %d in a second; evenly spread it would be %d", ended, c.jobs, peak, fair)
+					t.Errorf("%d of %d came back, up to %d in a second; evenly spread it would be %d", ended, c.jobs,
+						peak, fair)
 				}
 			})
 		})
@@ -170,9 +172,11 @@ func TestRetryStormIsSpread(t *testing.T) {
 func TestWaitIsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context,
+			r *engine.Run) error {
 			if tries++; tries <= 40 {
-				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Minute)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+					Until: r.Now().Add(time.Minute)})
 			}
 			return nil
 		}}))
@@ -193,7 +197,8 @@ func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		store := mem.New()
-		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(context.Context, *engine.Run) error {
+		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(context.Context,
+			*engine.Run) error {
 			if tries++; tries == 1000 {
 				return engine.Fail("spins", errBroken)
 			}

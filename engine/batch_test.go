@@ -50,7 +50,8 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 		whole := false
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
-			first := startMortal(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second}, bagOf(n, "test.note"), notes())
+			first := startMortal(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second},
+				bagOf(n, "test.note"), notes())
 			first.line.decide(func(string, int) fate {
 				if first.line.total > after {
 					return refused
@@ -266,7 +267,8 @@ func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 			}
 			return verdict
 		}
-		w = start(t, store, engine.Options{}, b, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, _ *engine.Run) error {
+		w = start(t, store, engine.Options{}, b, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context,
+			_ *engine.Run) error {
 			if broken {
 				return engine.Fail("axle", errBroken)
 			}

@@ -38,7 +38,8 @@ func TestFullDiskAtTheStart(t *testing.T) {
 		if got := w.get(j.ID); got.State == "Posted" {
 			t.Errorf("it is still %s", got.State)
 		}
-		down := &cramped{Store: mem.New(), left: 1, err: job.Errorf(job.Unavailable, "store", "", "the store has stopped")}
+		down := &cramped{Store: mem.New(), left: 1, err: job.Errorf(job.Unavailable, "store", "",
+			"the store has stopped")}
 		e, err := engine.New(down, []engine.Work{letters(nil)}, engine.Options{})
 		if err != nil {
 			t.Fatal(err)

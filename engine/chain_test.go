@@ -142,7 +142,8 @@ func TestLimitStopsTheChain(t *testing.T) {
 		time.Sleep(time.Minute)
 		first, second := w.get(a.ID), w.get(b.ID)
 		if first.Claimed() == second.Claimed() || first.State != "Riding" || second.State != "Riding" {
-			t.Errorf("got %s (%s), %s (%s); want one of them at work in Riding", first.State, first.Worker, second.State, second.Worker)
+			t.Errorf("got %s (%s), %s (%s); want one of them at work in Riding", first.State, first.Worker,
+				second.State, second.Worker)
 		}
 		settle(t, w.store)
 	})

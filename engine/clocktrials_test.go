@@ -114,7 +114,8 @@ func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 		}
 	case "wait":
 		if !tr.is(&tr.here) {
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(3 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(3 * time.Hour)})
 		}
 	case "long":
 		look := time.NewTicker(10 * time.Minute)
@@ -132,7 +133,8 @@ func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 
 func (tr *trial) work() engine.Work {
 	w := letters(map[lc.State]engine.Step{"Sorting": tr.step})
-	w.Policy = engine.Policy{Timeout: 90 * 24 * time.Hour, MaxAttempts: 1000, MaxStarts: 1000, Backoff: engine.Backoff{First: time.Minute, Max: 2 * time.Hour}}
+	w.Policy = engine.Policy{Timeout: 90 * 24 * time.Hour, MaxAttempts: 1000, MaxStarts: 1000,
+		Backoff: engine.Backoff{First: time.Minute, Max: 2 * time.Hour}}
 	w.Keep = tr.keep
 	return w
 }
@@ -181,7 +183,8 @@ func (tr *trial) check() {
 			break
 		}
 		if j := page.Jobs[0]; hours == 5 {
-			tr.Errorf("%d hours later a job of group %s is still %s: due %v, until %v, now %v", hours, j.Group, j.State, j.Due, j.Until, tr.e.Clock().Now())
+			tr.Errorf("%d hours later a job of group %s is still %s: due %v, until %v, now %v", hours, j.Group, j.State,
+				j.Due, j.Until, tr.e.Clock().Now())
 			break
 		}
 		time.Sleep(time.Hour)
@@ -300,7 +303,8 @@ func wrongAtFirst(tr *trial, off time.Duration) {
 	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", ""); job.KindOf(err) != job.Invalid {
 		tr.Errorf("a confirmation without a note: %v", err)
 	}
-	if s, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil || s.Doubt != "" {
+	if s, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil ||
+		s.Doubt != "" {
 		tr.Errorf("confirmed: %+v, %v", s, err)
 	}
 	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "again"); job.KindOf(err) != job.Refused {
@@ -415,14 +419,16 @@ func TestClockThatWasAhead(t *testing.T) {
 		tr.e.stop()
 		j := tr.e.post(engine.Order{Group: "long"})
 		ahead := tr.e.Clock().Now()
-		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(15 * time.Second)}
+		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead,
+			Until: ahead.Add(15 * time.Second)}
 		if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 			t.Fatalf("got %v, %v", got, err)
 		}
 		record, event := job.New(j, lc.Owner, "ann", tr.e.Clock().Now())
 		record.ID, event.Job, record.Number, record.Worker, record.Until = "let_mail", "let_mail", 0, "", time.Time{}
 		message := job.Message{Key: "k", Job: record.ID, Topic: "mail", Created: event.At, Due: event.At}
-		if _, err := tr.store.Create(t.Context(), job.Created{Job: record, Event: event, Outbox: []job.Message{message}}); err != nil {
+		if _, err := tr.store.Create(t.Context(), job.Created{Job: record, Event: event,
+			Outbox: []job.Message{message}}); err != nil {
 			t.Fatal(err)
 		}
 		tr.set(0)
@@ -467,7 +473,8 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				if c.withoutClock {
 					begin = func() {
 						tr.line = &tap{Store: tr.store}
-						tr.e = start(t, tr.line, engine.Options{Name: "trial", Clock: tr.boot(), Sweep: time.Minute}, tr.work())
+						tr.e = start(t, tr.line, engine.Options{Name: "trial", Clock: tr.boot(), Sweep: time.Minute},
+							tr.work())
 					}
 				}
 				begin()
@@ -477,7 +484,8 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				tr.e.stop()
 				j := tr.e.post(engine.Order{Group: "plain"})
 				ahead := tr.e.Clock().Now()
-				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(c.lease)}
+				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1,
+					Now: ahead, Until: ahead.Add(c.lease)}
 				if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 					t.Fatalf("got %v, %v", got, err)
 				}
@@ -488,10 +496,12 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				got, err := tr.store.Get(t.Context(), j.ID)
-				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" || left < c.least || left > c.most {
+				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" ||
+					left < c.least || left > c.most {
 					t.Errorf("%q has it for %v, want from %v to %v; %v", got.Worker, left, c.least, c.most, err)
 				}
-				if lost, err := tr.e.Remote().Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}}, time.Hour); err != nil || len(lost) > 0 {
+				if lost, err := tr.e.Remote().Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}},
+					time.Hour); err != nil || len(lost) > 0 {
 					t.Errorf("its worker cannot renew: %v, %v", lost, err)
 				}
 				if c.withoutClock {

@@ -103,7 +103,8 @@ func (o *office) finish(t *testing.T) {
 		}
 		return events
 	}
-	if diff := cmp.Diff([]lc.Event{"create", "begin", "report"}, without(j.ID)); diff != "" || j.Children.OK != 3 || j.Children.Created() != 3 {
+	if diff := cmp.Diff([]lc.Event{"create", "begin", "report"}, without(j.ID)); diff != "" || j.Children.OK != 3 ||
+		j.Children.Created() != 3 {
 		t.Errorf("the bag has %+v, history (-want +got):\n%s", j.Children, diff)
 	}
 	w.verify(j.ID)

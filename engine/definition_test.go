@@ -45,7 +45,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 			t.Fatal("the definitions are the same")
 		}
 
-		second := start(t, store, engine.Options{Name: "new"}, letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
+		second := start(t, store, engine.Options{Name: "new"},
+			letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
 		time.Sleep(time.Hour + 30*time.Second) // between two checks
 		synctest.Wait()
 		x, err := second.why(t.Context(), j.ID, time.Time{})
@@ -56,7 +57,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), oldLetter.Hash()) {
 			t.Errorf("do: %v", err)
 		}
-		if got := second.get(j.ID); worked != 0 || got.State != "Posted" || got.Claimed() || got.Starts != 0 || got.Attempts != 0 {
+		if got := second.get(j.ID); worked != 0 || got.State != "Posted" || got.Claimed() || got.Starts != 0 ||
+			got.Attempts != 0 {
 			t.Errorf("worked on %d times, it is %+v", worked, got)
 		}
 		if n := len(second.events(j.ID)); n > 2 {

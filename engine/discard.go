@@ -60,7 +60,8 @@ func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) 
 }
 
 // discardable gives the event that clears job j away, and where its batch must be then; nothing for a tombstone.
-func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operator.Act) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
+func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operator.Act) (ev lifecycle.Event,
+	batchIn []lifecycle.State, err error) {
 	refuse := func(format string, args ...any) error {
 		return job.Errorf(job.Refused, "discard", j.ID, format, args...)
 	}
@@ -68,7 +69,8 @@ func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operat
 	case a.Actor == "":
 		return "", nil, job.Errorf(job.Invalid, "discard", j.ID, "somebody must want it: there is no actor")
 	case a.Version != 0 && a.Version != j.Version:
-		return "", nil, job.Errorf(job.Conflict, "discard", j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return "", nil, job.Errorf(job.Conflict, "discard", j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	case j.Gone:
 		return "", nil, nil
 	case w == nil:

@@ -46,11 +46,13 @@ func TestDiscard(t *testing.T) {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
-		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer || last.Actor != "ada" || last.Note != "ada (owner) requested it early: no room" {
+		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer ||
+			last.Actor != "ada" || last.Note != "ada (owner) requested it early: no room" {
 			t.Errorf("the history ends with %+v, %v", last, err)
 		}
 		list := w.audited()
-		if len(list) != 1 || list[0].Actor != "ada" || list[0].By != lc.Owner || list[0].Event != "delete" || list[0].Object != string(j.ID) || list[0].Note != "no room" {
+		if len(list) != 1 || list[0].Actor != "ada" || list[0].By != lc.Owner || list[0].Event != "delete" ||
+			list[0].Object != string(j.ID) || list[0].Note != "no room" {
 			t.Errorf("the audit list is %+v", list)
 		}
 		act.Version = 0
@@ -71,7 +73,8 @@ func TestDiscard(t *testing.T) {
 // report of; and no one did it.
 func TestDiscardRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context,
+			r *engine.Run) error {
 			if r.Job().Group == "slow" {
 				return blocked(ctx, r)
 			}
@@ -100,7 +103,8 @@ func TestDiscardRefused(t *testing.T) {
 			{"unknown", operator.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
 			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and its report"},
 		} {
-			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", c.what, err)
 			}
 		}
@@ -108,7 +112,8 @@ func TestDiscardRefused(t *testing.T) {
 			t.Errorf("%d entries of what nobody did", n-before)
 		}
 		// the control
-		if got, err := w.Operator().Discard(t.Context(), operator.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" {
+		if got, err := w.Operator().Discard(t.Context(), operator.Act{Job: ended.ID, Actor: "ada"}); err != nil ||
+			got.State != "Burnt" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
@@ -124,8 +129,10 @@ func TestOrderCreated(t *testing.T) {
 		for want, o := range map[time.Time]engine.Order{old: {Created: old}, now: {}} {
 			j := w.end(w.post(o).ID)
 			history, err := w.store.History(t.Context(), j.ID, 0, 0)
-			if err != nil || !j.Created.Equal(want) || !j.Entered.Equal(now) || !history[0].At.Equal(now.Truncate(time.Microsecond)) {
-				t.Errorf("created %v, ended %v, history from %v, %v; want %v", j.Created, j.Entered, history[0].At, err, want)
+			if err != nil || !j.Created.Equal(want) || !j.Entered.Equal(now) ||
+				!history[0].At.Equal(now.Truncate(time.Microsecond)) {
+				t.Errorf("created %v, ended %v, history from %v, %v; want %v", j.Created, j.Entered, history[0].At, err,
+					want)
 			}
 		}
 		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {

@@ -111,7 +111,8 @@ func (e *Engine) release(r *running, id job.ID) {
 func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
 	w := e.workOf(j.Kind)
 	for tries := 0; ; tries++ {
-		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, actor: e.name, began: e.clock.Now()}
+		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, actor: e.name,
+			began: e.clock.Now()}
 		o := e.attempt(ctx, r)
 		if r.over {
 			return r.job, false
@@ -174,9 +175,11 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack", string(debug.Stack()))
+			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack",
+				string(debug.Stack()))
 			r.Log().Error("the step is defective", "panic", fmt.Sprint(p))
-			err = &outcome{verdict: retries, cause: cause.Panic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
+			err = &outcome{verdict: retries, cause: cause.Panic,
+				err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
 			if r.job.Attempts > 0 && r.job.Cause == cause.Panic {
 				err = Fail(cause.Panic, errors.Unwrap(err))
 			}
@@ -262,7 +265,8 @@ func merge(c *job.Change, set job.Change) {
 
 // goesOn reports whether a change brings its job to a state that may be worked on right after the one before.
 func goesOn(c *job.Change, w *Work) bool {
-	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.policyFor(c.To.State).Serial
+	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil &&
+		!w.policyFor(c.To.State).Serial
 }
 
 // chain asks to go straight on if this engine has a step for what comes next.
@@ -321,7 +325,8 @@ func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Chan
 	}
 	history, err := e.store.History(ctx, j.ID, seq, 0)
 	for i := range history {
-		if h := &history[i]; h.Event == c.Event && h.From == c.From && h.Epoch == c.Epoch && h.Actor == c.Actor && h.At.Equal(c.At.Truncate(time.Microsecond)) {
+		if h := &history[i]; h.Event == c.Event && h.From == c.From && h.Epoch == c.Epoch && h.Actor == c.Actor &&
+			h.At.Equal(c.At.Truncate(time.Microsecond)) {
 			return true, nil
 		}
 	}

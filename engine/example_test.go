@@ -139,7 +139,8 @@ func ExampleWait() {
 	visits := 0
 	e, stop := shop(engine.Options{}, orders(func(_ context.Context, r *engine.Run) error {
 		if visits++; visits == 1 {
-			return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the goods arrive soon", Until: r.Now().Add(time.Millisecond)})
+			return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the goods arrive soon",
+				Until: r.Now().Add(time.Millisecond)})
 		}
 		return nil
 	}))

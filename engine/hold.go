@@ -51,7 +51,8 @@ func (w *Work) begins(c *job.Change) bool {
 
 // putBack ends an attempt that would have begun a job which a hold concerns by now: the job goes where the hold puts
 // it, or stays and waits. commit is how its worker commits.
-func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error)) (job.Job, error) {
+func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string, refusal error,
+	commit func(job.Change) (job.Job, error)) (job.Job, error) {
 	holds, err := e.store.Hold(ctx, nil)
 	if err != nil {
 		return *j, err
@@ -126,7 +127,8 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 
 // parkPlace puts aside the jobs of one tally that the hold concerns, some hundred to a commit.
 func (e *Engine) parkPlace(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
-	q := job.Query{Kinds: []job.Kind{t.Kind}, States: []lifecycle.State{t.State}, Group: t.Group, Owner: h.Owner, Tag: h.Tag, Oldest: true, Limit: 500}
+	q := job.Query{Kinds: []job.Kind{t.Kind}, States: []lifecycle.State{t.State}, Group: t.Group, Owner: h.Owner,
+		Tag: h.Tag, Oldest: true, Limit: 500}
 	if h.Job != "" {
 		if err := e.parkOne(ctx, w, t, h); err != nil {
 			return err

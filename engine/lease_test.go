@@ -34,7 +34,8 @@ func TestLostWorkersJobComesBack(t *testing.T) {
 			t.Errorf("got %s", j.Outcome)
 		}
 		if took := time.Since(died); took > 16*time.Second || took < 5*time.Second {
-			t.Errorf("it came back after %s; want a lease of 15 s, less what had passed of it, and a sweep of 1 s", took)
+			t.Errorf("it came back after %s; want a lease of 15 s, less what had passed of it, and a sweep of 1 s",
+				took)
 		}
 		if got := second.times(id, lc.Lost); got != 1 {
 			t.Errorf("the history tells of %d lost workers", got)
@@ -53,7 +54,8 @@ func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
-				m := startMortal(t, store, engine.Options{Name: "clerk"}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
+				m := startMortal(t, store, engine.Options{Name: "clerk"},
+					letters(map[lc.State]engine.Step{"Sorting": blocked}))
 				id := m.post(engine.Order{}).ID
 				m.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
 				m.kill()
@@ -92,7 +94,8 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 						return ctx.Err()
 					}
 				}
-				first := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": slow}))
+				first := startMortal(t, store, engine.Options{Name: "first"},
+					letters(map[lc.State]engine.Step{"Sorting": slow}))
 				defer first.stop()
 				first.line.decide(func(op string, _ int) fate {
 					if op == "Renew" {
@@ -102,7 +105,8 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 				})
 				id := first.post(engine.Order{}).ID
 				first.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
-				second := start(t, store, engine.Options{Name: "second"}, letters(map[lc.State]engine.Step{"Sorting": slow}))
+				second := start(t, store, engine.Options{Name: "second"},
+					letters(map[lc.State]engine.Step{"Sorting": slow}))
 				defer second.stop()
 				if j := second.end(id); j.Outcome != lc.OK {
 					t.Errorf("got %s", j.Outcome)

@@ -57,7 +57,8 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 		{"owner", []job.Limit{owner}, map[string]int{"owner0": 2, "owner1": 2, "owner2": 2}, false},
 		{"group", []job.Limit{group}, map[string]int{"group0": 3, "group1": 3}, false},
 		{"one owner", []job.Limit{single}, map[string]int{"owner1": 1}, false},
-		{"all of them", []job.Limit{total, owner, group, single}, map[string]int{"all": 5, "owner0": 2, "owner1": 1, "group0": 3}, false},
+		{"all of them", []job.Limit{total, owner, group, single},
+			map[string]int{"all": 5, "owner0": 2, "owner1": 1, "group0": 3}, false},
 		{"control: none", nil, map[string]int{"all": 5, "owner0": 2, "owner1": 2, "group0": 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -84,7 +85,8 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 				sender := start(t, store, engine.Options{Name: "sender"}, work())
 				defer sender.stop()
 				for i := range 90 {
-					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2), Priority: new(i % 7)})
+					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2),
+						Priority: new(i % 7)})
 				}
 				settle(t, store)
 				for name, want := range c.most {
@@ -123,7 +125,8 @@ func TestLimitOccupies(t *testing.T) {
 				}
 				work := letters(map[lc.State]engine.Step{"Posted": look, "Sorting": look, "Riding": look})
 				if limited {
-					work.Limits = []job.Limit{{Name: "house", Kind: "test.letter", Guard: []lc.State{"Posted"}, Occupy: []lc.State{"Sorting", "Riding"}, Max: 4}}
+					work.Limits = []job.Limit{{Name: "house", Kind: "test.letter", Guard: []lc.State{"Posted"},
+						Occupy: []lc.State{"Sorting", "Riding"}, Max: 4}}
 				}
 				w := start(t, store, engine.Options{Name: "one"}, work)
 				defer w.stop()
@@ -155,7 +158,8 @@ func TestPriorityGoesFirst(t *testing.T) {
 		defer w.stop()
 		w.post(engine.Order{Group: "first", Priority: new(99)})
 		synctest.Wait()
-		for _, o := range []engine.Order{{Group: "d", Priority: new(60)}, {Group: "default"}, {Group: "b", Priority: new(10)}, {Group: "a", Priority: new(0)}, {Group: "c", Priority: new(10)}} {
+		for _, o := range []engine.Order{{Group: "d", Priority: new(60)}, {Group: "default"},
+			{Group: "b", Priority: new(10)}, {Group: "a", Priority: new(0)}, {Group: "c", Priority: new(10)}} {
 			w.post(o)
 		}
 		late := w.post(engine.Order{Group: "e", Priority: new(70)})
@@ -217,7 +221,8 @@ func TestOwnSlots(t *testing.T) {
 				bags := engine.Work{Life: bag, Prefix: "bag", Slots: c.slots, Steps: map[lc.State]engine.Step{
 					"Packed": func(context.Context, *engine.Run) error { return nil }, "Open": func(context.Context, *engine.Run) error { return nil },
 				}}
-				w := start(t, mem.New(), engine.Options{Slots: 1}, letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)
+				w := start(t, mem.New(), engine.Options{Slots: 1},
+					letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)
 				defer w.stop()
 				w.post(engine.Order{})
 				synctest.Wait()

@@ -13,7 +13,8 @@ func (e *Engine) claimed(jobs []job.Job, now time.Time) {
 	for i := range jobs {
 		j := &jobs[i]
 		e.meter.Claimed(meter.Claimed{
-			Kind: j.Kind, State: j.State, First: j.Starts <= 1 && j.Attempts == 0 && j.Cause == "", Waited: max(now.Sub(j.Entered), 0),
+			Kind: j.Kind, State: j.State, First: j.Starts <= 1 && j.Attempts == 0 &&
+				j.Cause == "", Waited: max(now.Sub(j.Entered), 0),
 		})
 	}
 }
@@ -32,7 +33,8 @@ func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Endi
 	}
 	e.meter.Attempted(a)
 	if a.Ending == meter.BackedUp {
-		e.log.Warn("attempt failed", "job", j.ID, "state", j.State, "attempt", next.Attempts, "due", next.Due, "error", c.Note)
+		e.log.Warn("attempt failed", "job", j.ID, "state", j.State, "attempt", next.Attempts, "due", next.Due, "error",
+			c.Note)
 	}
 	if c.Chain != nil && next.Worker == c.Chain.Worker && next.Epoch > j.Epoch {
 		e.meter.Claimed(meter.Claimed{Kind: next.Kind, State: next.State, Chain: true})

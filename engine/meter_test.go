@@ -110,7 +110,8 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 func TestMeterIsToldOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
-		w := start(t, mem.New(), engine.Options{Meter: b, Slots: 1}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
+		w := start(t, mem.New(), engine.Options{Meter: b, Slots: 1},
+			letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
 		first := w.post(engine.Order{})
 		second := w.post(engine.Order{})
 		w.end(first.ID)
@@ -206,7 +207,8 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 		defer w.stop()
 		send := func(topic string) {
 			now := time.Now()
-			w.post(engine.Order{Kind: "test.bag", Outbox: []job.Message{{Key: topic, Topic: topic, Created: now.Add(-time.Minute), Due: now}}})
+			w.post(engine.Order{Kind: "test.bag", Outbox: []job.Message{{Key: topic, Topic: topic,
+				Created: now.Add(-time.Minute), Due: now}}})
 		}
 		send("mail")
 		time.Sleep(5 * time.Second)
@@ -216,7 +218,8 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 		send("fax")
 		time.Sleep(time.Minute)
 		got := b.take()
-		if len(got) != 2 || got[0] != `delivered fax "" 0s 1m0s` || got[1][:len(`delivered fax "given-up"`)] != `delivered fax "given-up"` {
+		if len(got) != 2 || got[0] != `delivered fax "" 0s 1m0s` ||
+			got[1][:len(`delivered fax "given-up"`)] != `delivered fax "given-up"` {
 			t.Errorf("got %q", got)
 		}
 	})

@@ -110,7 +110,8 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("seen (-want +got):\n%s", diff)
 		}
-		if j.State != "Home" || j.Outcome != lc.OK || j.Epoch != 1 || j.Claimed() || j.Starts != 0 || j.Message != "all well" || j.Cause != "luck" || string(j.Data) != `"north"` {
+		if j.State != "Home" || j.Outcome != lc.OK || j.Epoch != 1 || j.Claimed() || j.Starts != 0 ||
+			j.Message != "all well" || j.Cause != "luck" || string(j.Data) != `"north"` {
 			t.Errorf("got %+v", j)
 		}
 		if diff := cmp.Diff([]lc.Event{"create", "go", "load", "rest", "go", "arrive"}, w.events(j.ID)); diff != "" {
@@ -181,20 +182,21 @@ func TestMoveWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var m *mortal
 		var down error
-		m = startMortal(t, mem.New(), engine.Options{Lease: time.Hour}, treks(func(ctx context.Context, r *engine.Run) error {
-			if err := r.SetData("north"); err != nil {
-				return err
-			}
-			m.line.decide(func(op string, _ int) fate {
-				if op == "Commit" {
-					return refused
+		m = startMortal(t, mem.New(), engine.Options{Lease: time.Hour},
+			treks(func(ctx context.Context, r *engine.Run) error {
+				if err := r.SetData("north"); err != nil {
+					return err
 				}
-				return answered
-			})
-			down = r.Move(ctx, "go")
-			m.line.decide(nil)
-			return mustMove(ctx, r, "go", "arrive")
-		}))
+				m.line.decide(func(op string, _ int) fate {
+					if op == "Commit" {
+						return refused
+					}
+					return answered
+				})
+				down = r.Move(ctx, "go")
+				m.line.decide(nil)
+				return mustMove(ctx, r, "go", "arrive")
+			}))
 		defer m.stop()
 		j := m.end(m.post(aTrek).ID)
 		synctest.Wait()
@@ -217,11 +219,16 @@ func TestTimeOfTheStateAfterAMove(t *testing.T) {
 		state    lc.State
 		after    time.Duration
 	}{
-		{"each in time", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second, 40 * time.Second, "Home", 80 * time.Second},
-		{"control: the first takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 80 * time.Second, 0, "Fallen", time.Minute},
-		{"the second takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second, time.Hour, "Fallen", 100 * time.Second},
-		{"only the first has a time", map[lc.State]engine.Policy{"Camp": minute}, 0, 40 * time.Second, time.Hour, "Home", time.Hour + 40*time.Second},
-		{"only the second has a time", map[lc.State]engine.Policy{"Walking": minute}, 0, time.Hour, time.Hour, "Fallen", time.Hour + time.Minute},
+		{"each in time", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second,
+			40 * time.Second, "Home", 80 * time.Second},
+		{"control: the first takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0,
+			80 * time.Second, 0, "Fallen", time.Minute},
+		{"the second takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0,
+			40 * time.Second, time.Hour, "Fallen", 100 * time.Second},
+		{"only the first has a time", map[lc.State]engine.Policy{"Camp": minute}, 0, 40 * time.Second, time.Hour,
+			"Home", time.Hour + 40*time.Second},
+		{"only the second has a time", map[lc.State]engine.Policy{"Walking": minute}, 0, time.Hour, time.Hour, "Fallen",
+			time.Hour + time.Minute},
 		{"the deadline", nil, 10 * time.Minute, 5 * time.Minute, time.Hour, "Fallen", 10 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -92,8 +92,10 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 	})
 	t.Run("control: a priority releases no other wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
-				return engine.Wait(job.Blocker{Code: "snow", Until: time.Now().Add(time.Hour), Sentence: "the road is shut"})
+			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context,
+				*engine.Run) error {
+				return engine.Wait(job.Blocker{Code: "snow", Until: time.Now().Add(time.Hour),
+					Sentence: "the road is shut"})
 			}}))
 			defer w.stop()
 			id := w.post(engine.Order{}).ID
@@ -101,7 +103,8 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if j, err := w.Operator().SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil || !j.Due.Equal(wait.Due) || j.Cause != "snow" {
+			if j, err := w.Operator().SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil ||
+				!j.Due.Equal(wait.Due) || j.Cause != "snow" {
 				t.Errorf("due %s, cause %q, %v", j.Due, j.Cause, err)
 			}
 		})
@@ -114,9 +117,10 @@ func testPoisonWithoutExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		work := func(shut engine.Step) engine.Work {
-			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 3}, Steps: map[lc.State]engine.Step{
-				"Shut": shut, "Cleaning": func(context.Context, *engine.Run) error { return nil },
-			}}
+			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 3},
+				Steps: map[lc.State]engine.Step{
+					"Shut": shut, "Cleaning": func(context.Context, *engine.Run) error { return nil },
+				}}
 		}
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
 		sender.stop()
@@ -127,10 +131,11 @@ func testPoisonWithoutExit(t *testing.T) {
 		var log bytes.Buffer
 		meter := &book{}
 		begun := 0
-		w := start(t, store, engine.Options{Name: "last", Log: slog.New(slog.NewTextHandler(&log, nil)), Meter: meter}, work(func(context.Context, *engine.Run) error {
-			begun++
-			return nil
-		}))
+		w := start(t, store, engine.Options{Name: "last", Log: slog.New(slog.NewTextHandler(&log, nil)), Meter: meter},
+			work(func(context.Context, *engine.Run) error {
+				begun++
+				return nil
+			}))
 		defer w.stop()
 		held := w.until(id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == cause.Poison })
 		time.Sleep(24 * time.Hour)
@@ -139,7 +144,8 @@ func testPoisonWithoutExit(t *testing.T) {
 			t.Errorf("it was begun %d times more, in %s", begun, held.State)
 		}
 		x, err := w.why(t.Context(), id, time.Time{})
-		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
+		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison ||
+			!strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
 			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}

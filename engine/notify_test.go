@@ -44,7 +44,8 @@ func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
 func TestTellEndsAWait(t *testing.T) {
 	for code, want := range map[string]time.Duration{"ferry": 0, "bridge": 50 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(int, *engine.Run) {}, true)))
+			w := start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour},
+				treks(awaits(func(int, *engine.Run) {}, true)))
 			defer w.stop()
 			id := w.post(aTrek).ID
 			time.Sleep(10 * time.Minute)
@@ -139,7 +140,8 @@ func TestTellDisturbsNobody(t *testing.T) {
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
 		synctest.Wait()
 		for i := range words {
-			if err := w.Notify(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test", State: "Said"}); err != nil {
+			if err := w.Notify(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test",
+				State: "Said"}); err != nil {
 				t.Fatal(err)
 			}
 		}

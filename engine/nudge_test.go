@@ -58,5 +58,6 @@ func TestNudge(t *testing.T) {
 }
 
 func ferry(r *engine.Run) error {
-	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side", Until: r.Now().Add(time.Hour)})
+	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side",
+		Until: r.Now().Add(time.Hour)})
 }

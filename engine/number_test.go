@@ -44,12 +44,14 @@ func TestOrderBringsItsNumber(t *testing.T) {
 // others.
 func TestOrderWhoseNumberIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
+		w := start(t, mem.New(), engine.Options{Slots: 2},
+			letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
 		defer w.stop()
 		w.end(w.post(engine.Order{Number: 7}).ID)
 		for number, want := range map[int64]job.ErrorKind{7: job.Conflict, 3: job.Conflict, -1: job.Invalid} {
 			for range 3 {
-				_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter"}, engine.Order{Kind: "test.letter", Number: number})
+				_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter"},
+					engine.Order{Kind: "test.letter", Number: number})
 				if job.KindOf(err) != want {
 					t.Errorf("number %d: got %v, want kind %s", number, err, want)
 				}
@@ -59,7 +61,8 @@ func TestOrderWhoseNumberIsTaken(t *testing.T) {
 			t.Errorf("there are %d jobs, %v", len(page.Jobs), err)
 		}
 		began := time.Now()
-		jobs, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Number: 9}, engine.Order{Kind: "test.letter"})
+		jobs, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Number: 9},
+			engine.Order{Kind: "test.letter"})
 		if err != nil || jobs[0].Number != 9 || jobs[1].Number != 10 {
 			t.Fatalf("got %+v, %v", jobs, err)
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 // Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the
-// same key. An error that is not worth a retry ([cause.Temporary]), or [Fail], gives the message up at once; [RetryAfter] asks
-// for a longer pause than the engine's own.
+// same key. An error that is not worth a retry ([cause.Temporary]), or [Fail], gives the message up at once;
+// [RetryAfter] asks for a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
 // deliveries takes due messages and delivers them until ctx ends: those of each topic by themselves, so that a receiver
@@ -106,7 +106,8 @@ func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) 
 	err := e.handTo(limited, m)
 	now := e.clock.Now()
 	defer func() {
-		e.meter.Delivered(meter.Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began), Lag: max(now.Sub(m.Created), 0)})
+		e.meter.Delivered(meter.Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began),
+			Lag: max(now.Sub(m.Created), 0)})
 	}()
 	remember(m, began, now, err)
 	o := judge(err)

@@ -127,7 +127,8 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if c.stop {
-					if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+					if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator,
+						Actor: "ann"}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -212,7 +213,8 @@ func TestMessageIsTriedAgain(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				m := w.messages(j.ID)
-				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys()) != c.tries {
+				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries ||
+					!strings.Contains(m[0].Error, c.says) || len(p.keys()) != c.tries {
 					t.Fatalf("got %+v after %d tries", m, len(p.keys()))
 				}
 				for i, pause := 1, 5*time.Second; i < len(p.at()); i, pause = i+1, min(2*pause, time.Hour) {
@@ -249,7 +251,8 @@ func TestMessageNobodyDelivers(t *testing.T) {
 		j := w.end(w.post(engine.Order{}).ID)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp || m[0].Error != `nobody here delivers "mail"` {
+		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp ||
+			m[0].Error != `nobody here delivers "mail"` {
 			t.Errorf("got %+v", m)
 		}
 	})
@@ -358,7 +361,8 @@ func TestOutboxSurvivesAFailingStore(t *testing.T) {
 // TestSlowTopicDelaysNoOther: forty messages to a receiver that hangs do not keep a mail waiting. The control gives
 // both one topic.
 func TestSlowTopicDelaysNoOther(t *testing.T) {
-	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"}, {"control: one topic", "mail", "mail"}} {
+	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"},
+		{"control: one topic", "mail", "mail"}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				quick := make(chan time.Time, 1)
@@ -378,7 +382,8 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 					}
 					return r.Send(c.quick, r.Key()+"/quick", "now")
 				}})
-				w := start(t, mem.New(), engine.Options{Deliver: map[string]engine.Deliver{"mail": hang, "webhook": hang}}, work)
+				w := start(t, mem.New(), engine.Options{Deliver: map[string]engine.Deliver{"mail": hang,
+					"webhook": hang}}, work)
 				defer w.stop()
 				began := time.Now()
 				w.post(engine.Order{})
@@ -412,7 +417,8 @@ func TestReplay(t *testing.T) {
 			keys []string
 			note string
 			want job.ErrorKind
-		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x", job.NotFound}} {
+		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x",
+			job.NotFound}} {
 			if err := w.Operator().Replay(t.Context(), bad.keys, "ann", bad.note); job.KindOf(err) != bad.want {
 				t.Errorf("%v: got %v", bad.keys, err)
 			}

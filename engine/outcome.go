@@ -134,7 +134,9 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 	due := now.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
 	if stage.Endures == "" { // a person ends that: see [operator.Acts]
 		due = block.Never
-		o = &outcome{verdict: o.verdict, cause: cause.Attempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
+		o = &outcome{verdict: o.verdict, cause: cause.Attempts,
+			err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n,
+				w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}
 	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
 	c.Set.Attempts = &n

@@ -32,11 +32,13 @@ func TestServerOnlyStates(t *testing.T) {
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("control: got %v, %v", jobs, err)
 		}
-		if r := w.report("ann", jobs[0], remote.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
+		if r := w.report("ann", jobs[0], remote.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" ||
+			r.Job.Claimed() {
 			t.Fatalf("ann goes on in %s, %v", r.Job.State, r.Err)
 		}
 		now := w.Clock().Now()
-		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now, Until: now.Add(1e9)})
+		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now,
+			Until: now.Add(1e9)})
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
@@ -70,8 +72,10 @@ func TestPostconditionOfReports(t *testing.T) {
 			kind   job.ErrorKind
 			state  lc.State
 		}{
-			{remote.Report{}, job.Refused, "Riding"}, {remote.Report{Event: "finish", Data: []byte(`"empty"`)}, job.Refused, "Riding"},
-			{remote.Report{Retry: "axle"}, "", "Riding"}, {remote.Report{Fail: "bridge"}, "", "Lost"}, {remote.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
+			{remote.Report{}, job.Refused, "Riding"}, {remote.Report{Event: "finish", Data: []byte(`"empty"`)},
+				job.Refused, "Riding"},
+			{remote.Report{Retry: "axle"}, "", "Riding"}, {remote.Report{Fail: "bridge"}, "",
+				"Lost"}, {remote.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
 		} {
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
@@ -124,7 +128,8 @@ func TestPostconditionOfSteps(t *testing.T) {
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				signed := !slices.Contains([]string{"returns", "names", "moves"}, name)
-				if signed && j.State != "Delivered" || !signed && (j.State != "Lost" || j.Cause != "unsigned" || j.Message != "nobody signed for it") {
+				if signed && j.State != "Delivered" || !signed &&
+					(j.State != "Lost" || j.Cause != "unsigned" || j.Message != "nobody signed for it") {
 					t.Errorf("it is %s (%s: %s)", j.State, j.Cause, j.Message)
 				}
 			})

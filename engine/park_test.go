@@ -48,7 +48,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold || j.Message != "group=maps is on hold: flood (by ann)" {
+		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold ||
+			j.Message != "group=maps is on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
 		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
@@ -60,7 +61,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		if j := w.get(first.ID); j.State != "Riding" || j.Claimed() {
 			t.Errorf("the one at work is %s, claimed %t; it must wait in the next stage", j.State, j.Claimed())
 		}
-		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != cause.Hold || x.Blockers[0].Holder != "ann" {
+		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 ||
+			x.Blockers[0].Code != cause.Hold || x.Blockers[0].Holder != "ann" {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		goOn <- struct{}{}
@@ -223,7 +225,8 @@ func slip(t *testing.T, n int, store job.Store) (slipped int) {
 func TestPriorityStandsInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		atWork, goOn := make(chan struct{}), make(chan struct{})
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context,
+			*engine.Run) error {
 			atWork <- struct{}{}
 			<-goOn
 			return nil
@@ -233,7 +236,8 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		<-atWork
 		seen := w.get(j.ID)
 		got, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")
-		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker || got.State != "Sorting" {
+		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker ||
+			got.State != "Sorting" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		goOn <- struct{}{}
@@ -247,7 +251,8 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		}
 		found := false
 		for _, e := range h {
-			found = found || e.Event == lc.Reprioritize && e.Actor == "ann" && e.Note == "the bishop waits" && e.By == lc.Operator
+			found = found || e.Event == lc.Reprioritize && e.Actor == "ann" && e.Note == "the bishop waits" &&
+				e.By == lc.Operator
 		}
 		if !found {
 			t.Errorf("the history does not tell: %+v", h)

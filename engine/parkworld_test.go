@@ -93,7 +93,8 @@ func (w *holdWorld) come(n int) {
 	orders := make([]engine.Order, n)
 	for i := range orders {
 		orders[i] = engine.Order{
-			Kind: "test.letter", Group: []string{"maps", "books", "other"}[w.random.IntN(3)], Owner: []string{"ann", "bob"}[w.random.IntN(2)],
+			Kind: "test.letter", Group: []string{"maps", "books", "other"}[w.random.IntN(3)], Owner: []string{"ann",
+				"bob"}[w.random.IntN(2)],
 			Priority: new(w.random.IntN(3)), Tags: []string{[]string{"road=north", "road=south"}[w.random.IntN(2)]},
 		}
 	}
@@ -118,7 +119,8 @@ func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
 		then.Position = lc.Position{State: e.From}
 		within, inside := false, "" // on the brink counts for the first, but not for the second
 		for _, p := range w.past {
-			if !p.Matches(&then) || e.At.Before(p.Since.Truncate(time.Microsecond)) || !p.end.IsZero() && e.At.After(p.end) {
+			if !p.Matches(&then) || e.At.Before(p.Since.Truncate(time.Microsecond)) || !p.end.IsZero() &&
+				e.At.After(p.end) {
 				continue
 			}
 			within = within || p.Until.IsZero() && (p.Group != "" || p.Job != "")
@@ -185,20 +187,23 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				if len(held) == 0 || len(held) == len(w.jobs) {
 					t.Errorf("control: %d of %d are put aside", len(held), len(w.jobs))
 				}
-				if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann", "a narrower one", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann",
+					"a narrower one", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				for _, id := range held {
 					j := w.get(id)
 					_, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator})
-					if narrow := j.Group == "maps" && j.Owner == "ann"; narrow != (job.KindOf(err) == job.Refused) || !narrow && err != nil {
+					if narrow := j.Group == "maps" && j.Owner == "ann"; narrow != (job.KindOf(err) == job.Refused) ||
+						!narrow && err != nil {
 						t.Errorf("release of %s (%s of %s): %v", id, j.Group, j.Owner, err)
 					}
 				}
 				time.Sleep(time.Minute)
 				for _, id := range held {
 					j := w.get(id)
-					if want := map[bool]lc.State{true: "Held", false: "Delivered"}[j.Group == "maps" && j.Owner == "ann"]; j.State != want {
+					if want := map[bool]lc.State{true: "Held", false: "Delivered"}[j.Group == "maps" &&
+						j.Owner == "ann"]; j.State != want {
 						t.Errorf("%s is %s, want %s", id, j.State, want)
 					}
 				}

@@ -61,8 +61,10 @@ func TestPatience(t *testing.T) {
 						o.Deadline = began.Add(c.deadline)
 					}
 					j := w.end(w.post(o).ID)
-					if took := time.Since(began); took < c.took || took > c.took+time.Second || j.State != "Lost" || j.Origin != s {
-						t.Errorf("got %s from %s after %s, want Lost from %s after %s", j.State, j.Origin, took, s, c.took)
+					if took := time.Since(began); took < c.took || took > c.took+time.Second || j.State != "Lost" ||
+						j.Origin != s {
+						t.Errorf("got %s from %s after %s, want Lost from %s after %s", j.State, j.Origin, took, s,
+							c.took)
 					}
 					w.verify(j.ID)
 				})
@@ -78,7 +80,8 @@ func TestPatienceOfMany(t *testing.T) {
 		defer w.stop()
 		began := time.Now()
 		want := map[job.ID]time.Duration{}
-		for group, d := range map[string]time.Duration{"5m": 5 * time.Minute, "20m": 20 * time.Minute, "": time.Hour, "2h": 2 * time.Hour} {
+		for group, d := range map[string]time.Duration{"5m": 5 * time.Minute, "20m": 20 * time.Minute, "": time.Hour,
+			"2h": 2 * time.Hour} {
 			want[w.post(engine.Order{Group: group}).ID] = d
 		}
 		long := w.post(engine.Order{Group: "4h"})
@@ -88,11 +91,13 @@ func TestPatienceOfMany(t *testing.T) {
 				t.Errorf("%q: it is %s until %s, want until %s", j.Group, j.State, j.Expires, began.Add(d))
 			}
 		}
-		if j := w.end(long.ID); j.State != "Delivered" || time.Since(began) < 3*time.Hour || time.Since(began) > 3*time.Hour+time.Second {
+		if j := w.end(long.ID); j.State != "Delivered" || time.Since(began) < 3*time.Hour ||
+			time.Since(began) > 3*time.Hour+time.Second {
 			t.Errorf("the patient one: %s (%s) after %s", j.State, j.Message, time.Since(began))
 		}
 		for id, d := range want {
-			if j := w.end(id); j.State != "Lost" || j.Entered.Before(began.Add(d)) || j.Entered.After(began.Add(d+time.Second)) {
+			if j := w.end(id); j.State != "Lost" || j.Entered.Before(began.Add(d)) ||
+				j.Entered.After(began.Add(d+time.Second)) {
 				t.Errorf("%q: %s after %s, want Lost after %s", j.Group, j.State, j.Entered.Sub(began), d)
 			}
 		}
@@ -116,7 +121,8 @@ func TestPatienceOfAChainedClaim(t *testing.T) {
 				defer w.stop()
 				began := time.Now()
 				j := w.end(w.post(engine.Order{Group: "10m"}).ID)
-				if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+time.Second || j.Origin != "Sorting" {
+				if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+time.Second ||
+					j.Origin != "Sorting" {
 					t.Errorf("got %s from %s after %s", j.State, j.Origin, took)
 				}
 				if n := claims.Load(); n != c.claims {

@@ -17,7 +17,8 @@ import (
 // vault has a state that has no failure: what is in it is cleaned, however long it takes.
 var vault = lc.Must("test.vault",
 	lc.OnQueue("Shut", "somebody brings it, a keeper takes it", lc.OnPass("begin", "Cleaning", lc.Worker, "a keeper has time")).Bounded("after its attempts it waits for a person"),
-	lc.OnWork("Cleaning", "a keeper cleans it", lc.OnPass("finish", "Clean", lc.Worker, "nothing is left")).Enduring("what is dirty must be cleaned"),
+	lc.OnWork("Cleaning", "a keeper cleans it", lc.OnPass("finish", "Clean", lc.Worker,
+		"nothing is left")).Enduring("what is dirty must be cleaned"),
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )
 
@@ -118,9 +119,10 @@ func TestPoisonSparesStatesThatEndure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		work := func(step engine.Step) engine.Work {
-			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 2, MaxAttempts: 2}, Steps: map[lc.State]engine.Step{
-				"Shut": func(context.Context, *engine.Run) error { return nil }, "Cleaning": step,
-			}}
+			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 2, MaxAttempts: 2},
+				Steps: map[lc.State]engine.Step{
+					"Shut": func(context.Context, *engine.Run) error { return nil }, "Cleaning": step,
+				}}
 		}
 		tries := 0
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))

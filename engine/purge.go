@@ -69,7 +69,8 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 			return err
 		}
 	}
-	_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, From: j.State, Actor: e.name, At: e.clock.Now(), Purge: true})
+	_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, From: j.State, Actor: e.name, At: e.clock.Now(),
+		Purge: true})
 	return err
 }
 

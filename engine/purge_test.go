@@ -89,11 +89,13 @@ func TestOldLogsGo(t *testing.T) {
 			}
 			return nil
 		}})
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs,
+			Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
 		defer w.stop()
 		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "for ever"})
 		at := time.Now()
-		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)})
+		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at,
+			"let_young": at.Add(1000 * time.Hour)})
 		time.Sleep(20 * time.Hour)
 		if gone := logs.gone(); len(gone) > 0 {
 			t.Errorf("control: %v were removed too early", gone)

@@ -49,7 +49,8 @@ func TestRegisterWhileRunning(t *testing.T) {
 		}
 		other := letters(nil)
 		other.Life, other.Slots = changed(), 2
-		if err := w.Register(t.Context(), other); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), string(id)) {
+		if err := w.Register(t.Context(), other); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), string(id)) {
 			t.Errorf("another definition: got %v", err)
 		}
 		adopting := other

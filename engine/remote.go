@@ -18,7 +18,8 @@ func (e *Engine) Remote() remote.Workers { return workers{e} }
 type workers struct{ *Engine }
 
 // Claim is part of remote.Workers.
-func (e workers) Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
+func (e workers) Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job,
+	error) {
 	if worker == "" || len(from) == 0 || n <= 0 {
 		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
 	}
@@ -58,7 +59,8 @@ func serverOnly(op string, id job.ID, p job.KindState) error {
 }
 
 // Renew is part of remote.Workers.
-func (e workers) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error) {
+func (e workers) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease,
+	error) {
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
@@ -101,7 +103,8 @@ func (e workers) Report(ctx context.Context, worker string, records []job.Job, r
 
 // concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that
 // came under a hold goes back.
-func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change, done job.Result) job.Result {
+func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change,
+	done job.Result) job.Result {
 	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
 		now, err := e.store.Get(ctx, j.ID)
 		if err == nil {
@@ -211,7 +214,8 @@ func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work,
 	case r.Epoch <= 0:
 		return nil, job.Errorf(job.Invalid, "report", j.ID, "a report needs the epoch of its claim")
 	case r.Epoch != j.Epoch || j.Worker != worker:
-		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", r.Epoch, worker, j.Epoch)
+		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", r.Epoch,
+			worker, j.Epoch)
 	case !w.knows(j):
 		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.foreign(j).Sentence)
 	case !w.handsOut(j.State):
@@ -224,7 +228,8 @@ func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work,
 func (e *Engine) current(ctx context.Context, worker string, j *job.Job) error {
 	now, err := e.store.Get(ctx, j.ID)
 	if err == nil && (now.Epoch != j.Epoch || now.Worker != worker) {
-		err = job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", j.Epoch, worker, now.Epoch)
+		err = job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", j.Epoch, worker,
+			now.Epoch)
 	}
 	return err
 }

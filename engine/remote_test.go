@@ -38,7 +38,8 @@ func outward(w engine.Work) engine.Work {
 }
 
 var everywhere = []job.KindState{
-	{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}, {Kind: "test.letter", State: "Riding"},
+	{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}, {Kind: "test.letter",
+		State: "Riding"},
 }
 
 func (w *world) acquire(worker string, n int) []job.Job {
@@ -76,35 +77,44 @@ func TestReportMovesAJob(t *testing.T) {
 		{"success", remote.Report{}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
 		{"event", remote.Report{Event: "hold"}, "Held", "hold", 0, "", "", [2]time.Duration{}},
 		{"data", remote.Report{Data: json.RawMessage(`{"n":1}`)}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
-		{"wait", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"wait", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}},
+			"Posted", lc.Waiting, 0, "snow", "shut",
 			[2]time.Duration{time.Hour, time.Hour}},
-		{"wait without an end", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"wait without an end", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting,
+			0, "snow", "shut",
 			[2]time.Duration{time.Second, time.Minute}},
-		{"retry", remote.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle", [2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
-		{"fail without a cause", remote.Report{Fail: "bridge"}, "Lost", "fail", 0, cause.Error, "bridge", [2]time.Duration{}},
-		{"fail", remote.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge", [2]time.Duration{}},
+		{"retry", remote.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle",
+			[2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
+		{"fail without a cause", remote.Report{Fail: "bridge"}, "Lost", "fail", 0, cause.Error, "bridge",
+			[2]time.Duration{}},
+		{"fail", remote.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge",
+			[2]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := outside(t, mem.New())
 				id := w.post(engine.Order{}).ID
 				jobs := w.acquire("ann", 5)
-				if len(jobs) != 1 || jobs[0].Worker != "ann" || jobs[0].Starts != 1 || !jobs[0].Until.Equal(began.Add(15*time.Second)) {
+				if len(jobs) != 1 || jobs[0].Worker != "ann" || jobs[0].Starts != 1 ||
+					!jobs[0].Until.Equal(began.Add(15*time.Second)) {
 					t.Fatalf("got %+v", jobs)
 				}
 				r := w.report("ann", jobs[0], c.report)
 				j := r.Job
-				if r.Err != nil || j.State != c.state || j.Attempts != c.attempts || j.Cause != c.cause || j.Message != c.says || j.Claimed() || j.Starts != 0 {
+				if r.Err != nil || j.State != c.state || j.Attempts != c.attempts || j.Cause != c.cause ||
+					j.Message != c.says || j.Claimed() || j.Starts != 0 {
 					t.Errorf("got %+v, %v", j, r.Err)
 				}
 				if len(c.report.Data) > 0 && string(j.Data) != string(c.report.Data) {
 					t.Errorf("data %s", j.Data)
 				}
-				if due := j.Due.Sub(began); c.due[1] > 0 && (due < c.due[0] || due > c.due[1]) || c.due[1] == 0 && !j.Due.IsZero() {
+				if due := j.Due.Sub(began); c.due[1] > 0 && (due < c.due[0] || due > c.due[1]) || c.due[1] == 0 &&
+					!j.Due.IsZero() {
 					t.Errorf("due after %s", due)
 				}
 				history, err := w.store.History(t.Context(), id, 0, 0)
-				if last := history[len(history)-1]; err != nil || last.Event != c.event || last.Actor != "ann" || last.By != lc.Worker {
+				if last := history[len(history)-1]; err != nil || last.Event != c.event || last.Actor != "ann" ||
+					last.By != lc.Worker {
 					t.Errorf("the history says %+v, %v", last, err)
 				}
 				w.verify(id)
@@ -161,13 +171,15 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			j := w.post(engine.Order{})
 			mine := w.acquire("ann", 1)[0]
 			sweeper := start(t, store, engine.Options{Name: "sweeper"}, engine.Work{
-				Life: letter, Prefix: "let", Outside: true, Limits: []job.Limit{{Name: "none", Kind: "test.letter", Max: 0}},
+				Life: letter, Prefix: "let", Outside: true, Limits: []job.Limit{{Name: "none", Kind: "test.letter",
+					Max: 0}},
 			})
 			defer sweeper.stop()
 			for range 12 {
 				time.Sleep(5 * time.Second)
 				if renews {
-					lost, err := w.Remote().Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
+					lost, err := w.Remote().Renew(t.Context(), "ann",
+						[]job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
 					if err != nil || len(lost) != 1 || lost[0].Job != "let_none" {
 						t.Errorf("renewed %v, %v", lost, err)
 					}
@@ -262,7 +274,8 @@ func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 		if r.Err != nil || !r.Job.Claimed() {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
-		if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil || r.Job.Claimed() || r.Job.State != "Riding" {
+		if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil || r.Job.Claimed() ||
+			r.Job.State != "Riding" {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
 	})

@@ -63,20 +63,25 @@ var same = []struct {
 		if err := r.Save(ctx); err != nil {
 			return err
 		}
-		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)})
+		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all",
+			Data: json.RawMessage(`{"p":1}`)})
 		return nil
 	}, []remote.Report{
-		{Keep: true, Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Running", Total: 10}, {Name: "spine", Kind: "test.part", State: "Waiting"}}},
-		{Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)}}},
+		{Keep: true, Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Running", Total: 10},
+			{Name: "spine", Kind: "test.part", State: "Waiting"}}},
+		{Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all",
+			Data: json.RawMessage(`{"p":1}`)}}},
 	}, "begin"},
 	{"message to the outbox", func(_ context.Context, r *engine.Run) error {
 		return r.Send("test.news", string(r.Job().ID)+"/read", map[string]string{"to": "ann"})
-	}, []remote.Report{{Messages: []remote.Message{{Topic: "test.news", Key: "read", Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
+	}, []remote.Report{{Messages: []remote.Message{{Topic: "test.news", Key: "read",
+		Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
 	{"log", func(_ context.Context, r *engine.Run) error {
 		r.Log().Info("looked", "page", 3)
 		r.Log().Warn("torn")
 		return nil
-	}, []remote.Report{{Keep: true, Log: []remote.Line{{Text: "looked", Attrs: map[string]any{"page": 3}}}}, {Log: []remote.Line{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
+	}, []remote.Report{{Keep: true, Log: []remote.Line{{Text: "looked",
+		Attrs: map[string]any{"page": 3}}}}, {Log: []remote.Line{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
 	{"fields", func(_ context.Context, r *engine.Run) error {
 		r.SetMessage("it is long")
 		r.SetPriority(7)
@@ -84,18 +89,22 @@ var same = []struct {
 		r.SetBytes(12)
 		r.Advanced()
 		return nil
-	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12), Advanced: true}}, "begin"},
+	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12),
+		Advanced: true}}, "begin"},
 	{"children", func(ctx context.Context, r *engine.Run) error {
 		err := r.Spawn(ctx, 2, func(i int) (engine.Order, error) {
-			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i}, Owner: "ann"}, nil
+			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i},
+				Owner: "ann"}, nil
 		})
 		if err != nil {
 			return err
 		}
 		return r.WaitChildren()
 	}, []remote.Report{
-		{Keep: true, Spawn: &remote.Spawn{Expected: 2, From: 1, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
-		{Spawn: &remote.Spawn{Expected: 2, From: 2, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 1}}}}, Children: true},
+		{Keep: true, Spawn: &remote.Spawn{Expected: 2, From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
+		{Spawn: &remote.Spawn{Expected: 2, From: 2, Jobs: []remote.Child{{Kind: "test.letter", Group: "g",
+			Spec: map[string]int{"n": 1}}}}, Children: true},
 	}, lc.Waiting},
 	{"wait", func(_ context.Context, r *engine.Run) error {
 		return engine.Wait(job.Blocker{Code: "snow", Sentence: "shut", Until: r.Now().Add(time.Hour)})
@@ -132,7 +141,8 @@ func TestRemoteWorkersDoWhatStepsDo(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("a step (-) and a remote worker (+):\n%s", diff)
 			}
-			if last := want.History[len(want.History)-1]; len(last) == 0 || want.Claimed || !contains(want.History, string(c.event)) {
+			if last := want.History[len(want.History)-1]; len(last) == 0 || want.Claimed ||
+				!contains(want.History, string(c.event)) {
 				t.Errorf("the control: the history has no %s: %q", c.event, want.History)
 			}
 		})
@@ -200,7 +210,8 @@ func sameWorld(t *testing.T, steps map[lc.State]engine.Step) (*world, *joblog.Lo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = logs.Close() })
-	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Slots: 1, Steps: steps, Topics: []string{"test.news"}}
+	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Slots: 1, Steps: steps,
+		Topics: []string{"test.news"}}
 	bags := engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{"Packed": nothing, "Open": nothing}}
 	return start(t, mem.New(), engine.Options{JobLogs: logs, Lease: time.Hour}, work, bags), logs
 }
@@ -275,19 +286,25 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 		control remote.Report
 	}{
 		{"an older epoch", remote.Report{Epoch: -1, Tasks: task}, "ann", job.Stale, remote.Report{Tasks: task}},
-		{"an older epoch that only logs", remote.Report{Epoch: -1, Log: line}, "ann", job.Stale, remote.Report{Log: line}},
+		{"an older epoch that only logs", remote.Report{Epoch: -1, Log: line}, "ann", job.Stale,
+			remote.Report{Log: line}},
 		{"another worker", remote.Report{Tasks: task}, "bob", job.Stale, remote.Report{Tasks: task}},
-		{"data and merge", remote.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{"a":2}`)}},
-		{"a merge that is no JSON", remote.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{}`)}},
+		{"data and merge", remote.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid,
+			remote.Report{Merge: json.RawMessage(`{"a":2}`)}},
+		{"a merge that is no JSON", remote.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid,
+			remote.Report{Merge: json.RawMessage(`{}`)}},
 		{"a task without a name", remote.Report{Tasks: []job.Task{{}}}, "ann", job.Invalid, remote.Report{Tasks: task}},
 		{"a topic", remote.Report{Messages: []remote.Message{{Topic: "mail", Key: "k"}}}, "ann", job.Refused,
 			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
 		{"a message without a key", remote.Report{Messages: []remote.Message{{Topic: "test.news"}}}, "ann", job.Invalid,
 			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
-		{"a child of the server's", remote.Report{Spawn: child(remote.Child{Kind: "test.bag"})}, "ann", job.Refused, remote.Report{Spawn: child(remote.Child{Kind: "test.letter"})}},
-		{"a child of another owner", remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "eve"})}, "ann", job.Refused,
+		{"a child of the server's", remote.Report{Spawn: child(remote.Child{Kind: "test.bag"})}, "ann", job.Refused,
+			remote.Report{Spawn: child(remote.Child{Kind: "test.letter"})}},
+		{"a child of another owner", remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "eve"})},
+			"ann", job.Refused,
 			remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "ann"})}},
-		{"more children than expected", remote.Report{Spawn: &remote.Spawn{From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}, "ann", job.Invalid,
+		{"more children than expected", remote.Report{Spawn: &remote.Spawn{From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter"}}}}, "ann", job.Invalid,
 			remote.Report{Spawn: &remote.Spawn{Expected: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -374,7 +391,8 @@ func TestRepeatedReport(t *testing.T) {
 		if c, err := logs.Read(id, 0, 0); err != nil || len(c.Lines) != 2 {
 			t.Errorf("got %+v, %v, want each line once", c.Lines, err)
 		}
-		for name, other := range map[string]remote.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"}, "wait": {Wait: &job.Blocker{Code: "x"}}} {
+		for name, other := range map[string]remote.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"},
+			"wait": {Wait: &job.Blocker{Code: "x"}}} {
 			if r := w.report("ann", j, other); job.KindOf(r.Err) != job.Stale {
 				t.Errorf("%s after success: got %v", name, r.Err)
 			}
@@ -392,7 +410,8 @@ func TestChildrenAreWaitedFor(t *testing.T) {
 		defer w.stop()
 		id := w.post(engine.Order{}).ID
 		j := w.acquire("ann", 1)[0]
-		report := remote.Report{Children: true, Spawn: &remote.Spawn{Expected: 1, From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}
+		report := remote.Report{Children: true, Spawn: &remote.Spawn{Expected: 1, From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter"}}}}
 		if r := w.report("ann", j, report); r.Err != nil || r.Job.State != "Posted" || r.Job.Cause != cause.Children {
 			t.Fatalf("got %+v", r)
 		}

@@ -17,7 +17,8 @@ const mostSpawned = 500
 
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
-	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil || r.Bytes != nil || r.Advanced || r.Cause != "" ||
+	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
+		r.Bytes != nil || r.Advanced || r.Cause != "" ||
 		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
@@ -74,7 +75,8 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 // post puts the message of a worker outside into the outbox, if the work allows its topic.
 func (r *Run) post(m remote.Message) error {
 	if !r.work.sends(m.Topic) {
-		return job.Errorf(job.Refused, "report", r.id, "workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
+		return job.Errorf(job.Refused, "report", r.id,
+			"workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
 			strings.Join(r.work.Topics, ", "))
 	}
 	if m.Key == "" {
@@ -90,11 +92,13 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 	was := r.job.Children.Expected
 	switch {
 	case s.Expected < was:
-		return nil, job.Errorf(job.Refused, "spawn", r.id, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
+		return nil, job.Errorf(job.Refused, "spawn", r.id,
+			"%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
 	case len(s.Jobs) > mostSpawned:
 		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", mostSpawned)
 	case len(s.Jobs) > 0 && (s.From < 1 || s.From+len(s.Jobs)-1 > s.Expected):
-		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From, s.From+len(s.Jobs)-1, s.Expected)
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From,
+			s.From+len(s.Jobs)-1, s.Expected)
 	}
 	if was != s.Expected {
 		r.set.Expected = &s.Expected
@@ -106,7 +110,8 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 			return nil, job.Errorf(job.Refused, "spawn", r.id, "%s is not for workers outside the server", one.Kind)
 		}
 		if one.Owner != "" && one.Owner != r.job.Owner {
-			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s", one.Owner, r.job.Owner)
+			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s",
+				one.Owner, r.job.Owner)
 		}
 		made, err := r.engine.prepare(Order{
 			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id, Tags: one.Tags,
@@ -169,7 +174,8 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 			return stale
 		}
 		for i := range history {
-			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker && h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
+			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker &&
+				h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
 				j.Worker = "" // a claim that came later is not this report's
 				return job.Result{Job: j}
 			}

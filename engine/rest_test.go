@@ -62,7 +62,8 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 				why, err := w.why(t.Context(), id, time.Time{})
 				want := []job.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
-					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"), job.Causing("reset", id, false, "all over again")},
+					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"),
+						job.Causing("reset", id, false, "all over again")},
 				}}
 				if diff := cmp.Diff(want, why.Blockers); err != nil || diff != "" {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)
@@ -96,7 +97,8 @@ func TestRestUntilATime(t *testing.T) {
 				began, id := time.Now(), w.post(aTrek).ID
 				time.Sleep(10 * time.Minute)
 				why, err := w.why(t.Context(), id, time.Time{})
-				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" || !why.Blockers[0].Until.Equal(b.Until) {
+				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" ||
+					!why.Blockers[0].Until.Equal(b.Until) {
 					t.Errorf("got %+v, %v", why.Blockers, err)
 				}
 				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test", State: "Drunk"}); err != nil {
@@ -122,7 +124,8 @@ func TestRestIsLeftByAReset(t *testing.T) {
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil || j.State != "Camp" || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil ||
+			j.State != "Camp" || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		synctest.Wait()

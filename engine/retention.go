@@ -166,7 +166,8 @@ func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, e
 
 // each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after
 // its share of what there is. do reports whether it did anything.
-func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Time, wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error)) error {
+func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Time, wanted func(lifecycle.Stage) bool,
+	do func(*job.Job) (bool, error)) error {
 	tallies, err := e.store.Count(ctx)
 	if err != nil {
 		return err

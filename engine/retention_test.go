@@ -119,7 +119,8 @@ func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "held"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}), w.post(engine.Order{Group: "held"})}
+		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}),
+			w.post(engine.Order{Group: "held"})}
 		if _, err := w.Do(t.Context(), operator.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}

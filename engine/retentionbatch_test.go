@@ -58,7 +58,8 @@ func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 			return nil
 		}})
 		work.Keep = time.Hour
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work, sacksOf(time.Hour, "slow", "fast"))
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work,
+			sacksOf(time.Hour, "slow", "fast"))
 		defer w.stop()
 		batch, alone := w.post(engine.Order{Kind: "test.sack"}), w.post(engine.Order{})
 		w.end(alone.ID)
@@ -90,7 +91,8 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 			<-goOn
 			return nil
 		}})
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work, sacksOf(time.Hour, "one"))
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work,
+			sacksOf(time.Hour, "one"))
 		defer w.stop()
 		batch := w.end(w.post(engine.Order{Kind: "test.sack"}).ID)
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
@@ -119,7 +121,8 @@ func TestTimeRunsWhileRetentionClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
 			if r.Job().Group == "late" {
-				return engine.Wait(job.Blocker{Code: "snow", Sentence: "it snows", Until: r.Now().Add(1000 * time.Hour)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "it snows",
+					Until: r.Now().Add(1000 * time.Hour)})
 			}
 			return nil
 		}})

@@ -128,7 +128,8 @@ func troubled(d *dice, double *sync.Map) engine.Work {
 		case n < 9:
 			panic("the horse bolted")
 		case n < 12:
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(d.upTo(10 * time.Minute))})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(d.upTo(10 * time.Minute))})
 		case n < 13:
 			return engine.Fail("address", errors.New("no such place"))
 		}
@@ -160,11 +161,13 @@ func bags(d *dice) engine.Work {
 }
 
 // clerk keeps one engine alive: starts it, kills it after a while, starts it again.
-func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock clock.Clock, works func() []engine.Work, kills *atomic.Int64) {
+func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock clock.Clock,
+	works func() []engine.Work, kills *atomic.Int64) {
 	for ctx.Err() == nil {
 		line := &cutoff{Store: store}
 		e, err := engine.New(line, works(), engine.Options{
-			Name: name, Slots: 4, Sweep: 30 * time.Second, Clock: clock, Rand: rand.New(rand.NewPCG(uint64(d.n(1<<30)), 1)),
+			Name: name, Slots: 4, Sweep: 30 * time.Second, Clock: clock, Rand: rand.New(rand.NewPCG(uint64(d.n(1<<30)),
+				1)),
 		})
 		if err != nil {
 			t.Error(err)
@@ -228,7 +231,8 @@ func TestSimulation(t *testing.T) {
 		cancel()
 		clerks.Wait()
 		total := audit(t, store, sender)
-		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", *hours, sent, total, kills.Load())
+		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", *hours, sent, total,
+			kills.Load())
 	})
 }
 

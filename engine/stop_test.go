@@ -27,7 +27,8 @@ func TestStopGivesGrace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
-				w := start(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": takes(c.work)}))
+				w := start(t, store, engine.Options{Name: "first"},
+					letters(map[lc.State]engine.Step{"Sorting": takes(c.work)}))
 				j := w.post(engine.Order{})
 				time.Sleep(time.Second)
 				began := time.Now()
@@ -36,8 +37,10 @@ func TestStopGivesGrace(t *testing.T) {
 					t.Errorf("the stop took %s, want %s", took, c.took)
 				}
 				j = w.get(j.ID)
-				if events := w.events(j.ID); j.State != c.state || j.Claimed() || j.Attempts != 0 || j.Starts != 0 || events[len(events)-1] != c.event {
-					t.Errorf("got %s by %v, claimed %v, %d attempts, %d starts", j.State, events, j.Claimed(), j.Attempts, j.Starts)
+				if events := w.events(j.ID); j.State != c.state || j.Claimed() || j.Attempts != 0 || j.Starts != 0 ||
+					events[len(events)-1] != c.event {
+					t.Errorf("got %s by %v, claimed %v, %d attempts, %d starts", j.State, events, j.Claimed(),
+						j.Attempts, j.Starts)
 				}
 				second := start(t, store, engine.Options{Name: "second"}, letters(nil))
 				defer second.stop()
@@ -53,7 +56,8 @@ func TestStopGivesGrace(t *testing.T) {
 // TestStopTakesNothingNew: neither from the queue nor of what is submitted meanwhile.
 func TestStopTakesNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
+		m := startMortal(t, mem.New(), engine.Options{Slots: 2},
+			letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
 		a := m.post(engine.Order{})
 		time.Sleep(time.Second)
 		stopped := make(chan struct{})

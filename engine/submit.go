@@ -61,8 +61,10 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 && all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
-			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.kindsNow().limits}
+		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 &&
+			all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
+			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease),
+				Limits: e.kindsNow().limits}
 		}
 	}
 	jobs, err := e.store.Create(ctx, made...)
@@ -86,7 +88,8 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created, error) {
 	w := e.workOf(n.Kind)
 	if w == nil {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kindNames())
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind,
+			e.kindNames())
 	}
 	priority := job.DefaultPriority
 	if n.Priority != nil {
@@ -121,7 +124,8 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	j, event := job.New(fresh, by, n.Actor, now)
 	switch {
 	case n.Created.After(now):
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "it cannot have been created at %s, which is still to come", n.Created.UTC().Format(time.RFC3339))
+		return job.Created{}, job.Errorf(job.Invalid, "create", "",
+			"it cannot have been created at %s, which is still to come", n.Created.UTC().Format(time.RFC3339))
 	case !n.Created.IsZero():
 		j.Created = n.Created
 	}

@@ -83,7 +83,8 @@ func TestPriorityOfOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		for want, p := range map[int]*int{job.DefaultPriority: nil, job.FirstPriority: new(0), job.LastPriority: new(99)} {
+		for want, p := range map[int]*int{job.DefaultPriority: nil, job.FirstPriority: new(0),
+			job.LastPriority: new(99)} {
 			if j := w.get(w.post(engine.Order{Priority: p}).ID); j.Priority != want {
 				t.Errorf("got %d, want %d", j.Priority, want)
 			}
@@ -147,10 +148,11 @@ func TestSubmitWhoseFateIsUnknown(t *testing.T) {
 func TestSubmissionDoesNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		w := start(t, mem.New(), engine.Options{Slots: 1, Sweep: time.Hour}, letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
-			order = append(order, r.Job().Group)
-			return takes(time.Minute)(ctx, r)
-		}}))
+		w := start(t, mem.New(), engine.Options{Slots: 1, Sweep: time.Hour},
+			letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
+				order = append(order, r.Job().Group)
+				return takes(time.Minute)(ctx, r)
+			}}))
 		defer w.stop()
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)

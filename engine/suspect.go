@@ -134,7 +134,8 @@ func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
 	e.claimed(jobs, e.clock.Now())
 	j := jobs[0]
 	term := e.aloneFor(ctx, &j)
-	e.log.Warn("it runs alone: the last workers that had it ended without a report", "job", j.ID, "state", j.State, "starts", j.Starts, "at most", term)
+	e.log.Warn("it runs alone: the last workers that had it ended without a report", "job", j.ID, "state", j.State,
+		"starts", j.Starts, "at most", term)
 	e.mu.Lock()
 	e.suspects.alone = j.ID
 	e.suspects.timer = time.AfterFunc(term, func() { e.accompanied(j.ID) })

@@ -109,7 +109,8 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 		most    int // starts
 	}{
 		{"control: nothing ends its worker", 0, 0, 12, 0},
-		{"one", 1, time.Second, 12, 0}, {"at once", 1, 0, 12, 0}, {"three", 3, time.Second, 12, 0}, {"one that takes a minute", 1, time.Minute, 5, 0},
+		{"one", 1, time.Second, 12, 0}, {"at once", 1, 0, 12, 0}, {"three", 3, time.Second, 12,
+			0}, {"one that takes a minute", 1, time.Minute, 5, 0},
 		{"alone", 1, time.Second, 0, 0}, {"one start", 1, time.Second, 12, 1}, {"two starts", 2, time.Second, 12, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,8 +137,10 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 				}
 				for _, j := range page.Jobs {
 					poison := j.Group == "poison"
-					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want || poison && j.Cause != cause.Poison {
-						t.Errorf("%s %q is %s (%s %s) after %d crashes, want %s", j.ID, j.Group, j.State, j.Cause, j.Message, n, want)
+					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want ||
+						poison && j.Cause != cause.Poison {
+						t.Errorf("%s %q is %s (%s %s) after %d crashes, want %s", j.ID, j.Group, j.State, j.Cause,
+							j.Message, n, want)
 					}
 					sender.verify(j.ID)
 				}
@@ -167,7 +170,8 @@ func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 		w.post(engine.Order{Group: "slow"})
 		suspect := w.post(engine.Order{Due: w.Clock().Now().Add(time.Minute)})
 		two := 2
-		if _, err := store.Commit(t.Context(), job.Change{Job: suspect.ID, Version: suspect.Version, At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
+		if _, err := store.Commit(t.Context(), job.Change{Job: suspect.ID, Version: suspect.Version,
+			At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(70 * time.Second)
@@ -196,7 +200,8 @@ func TestSuspectsOutside(t *testing.T) {
 		}
 		two := 2
 		for _, j := range all[:2] {
-			if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
+			if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: w.Clock().Now(),
+				Set: job.Fields{Starts: &two}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -216,7 +216,8 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	if poison {
 		if ev, by, ok := w.poisoned(j.Position); ok {
 			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
-				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
+				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned,
+					Cause: cause.Poison})
 			}
 			return err
 		}
@@ -255,7 +256,8 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 
 // poisonHeld reports a job that waits for a person because its workers crashed where there is no failure exit.
 func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
-	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error", o.err)
+	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error",
+		o.err)
 	e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
 }
 
@@ -283,7 +285,8 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	o := w.late(j, why)
 	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut || o.cause != cause.Timeout {
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut ||
+			o.cause != cause.Timeout {
 			explain(c, o)
 		}
 	})
@@ -294,7 +297,8 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 }
 
 // untold commits a transition that no worker reported, for the record as it was read.
-func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time, more func(*job.Change)) error {
+func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time,
+	more func(*job.Change)) error {
 	c, err := move(w, j, ev, by, now)
 	if err != nil {
 		return err

@@ -16,7 +16,8 @@ import (
 // drafts is a life of notes as another version had it: the same kind, a start that this version does not know.
 var drafts = lc.Must("test.note",
 	lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
-		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker,
+			"it cannot be read")),
 	lc.OnEnd("Sent", lc.OK, "it is on its way"),
 	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
 )
@@ -51,7 +52,8 @@ func TestSweepPassesByABadRecord(t *testing.T) {
 func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		first := startMortal(t, store, engine.Options{Name: "clerk"}, letters(map[lc.State]engine.Step{"Posted": blocked}))
+		first := startMortal(t, store, engine.Options{Name: "clerk"},
+			letters(map[lc.State]engine.Step{"Posted": blocked}))
 		id := first.post(engine.Order{}).ID
 		first.until(id, func(j *job.Job) bool { return j.Claimed() })
 		first.kill()
@@ -75,7 +77,8 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			hold := func(context.Context, *engine.Run) error { return engine.Go("hold") }
-			m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Posted": hold, "Held": blocked}))
+			m := startMortal(t, store, engine.Options{Name: "first"},
+				letters(map[lc.State]engine.Step{"Posted": hold, "Held": blocked}))
 			id := m.post(engine.Order{}).ID
 			mine := m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
 			m.kill()
@@ -99,14 +102,16 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
 	stranger := lc.Must("test.note",
 		lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
-			lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+			lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker,
+				"it cannot be read")),
 		lc.OnEnd("Sent", lc.OK, "it is on its way"), lc.OnEnd("Torn", lc.Failed, "it cannot be read"))
 	left := 0
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			old := engine.Work{Life: stranger, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
-			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(map[lc.State]engine.Step{"Posted": blocked}))
+			m := startMortal(t, store, engine.Options{Name: "first"}, old,
+				letters(map[lc.State]engine.Step{"Posted": blocked}))
 			bad := m.post(engine.Order{Kind: "test.note"}).ID
 			good := m.post(engine.Order{}).ID
 			m.until(bad, func(j *job.Job) bool { return j.Claimed() })

@@ -121,7 +121,8 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 				}
 				began := time.Now()
 				j := w.end(w.post(engine.Order{}).ID)
-				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour || took > time.Hour+time.Second {
+				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour ||
+					took > time.Hour+time.Second {
 					t.Errorf("got %s (%s) after %s", j.State, j.Cause, took)
 				}
 				if !strings.Contains(j.Message, "more than 1h in ") || !strings.Contains(j.Message, "Posted") {
@@ -151,7 +152,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				work := letters(map[lc.State]engine.Step{"Posted": takes(10 * time.Minute), "Sorting": takes(90 * time.Minute)})
+				work := letters(map[lc.State]engine.Step{"Posted": takes(10 * time.Minute),
+					"Sorting": takes(90 * time.Minute)})
 				work.Policies = map[lc.State]engine.Policy{"Sorting": {Timeout: c.timeout}}
 				if c.timeout == time.Hour {
 					c.after += 10 * time.Minute // it was in Posted before
@@ -159,7 +161,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				if c.held {
-					if _, err := w.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+					if _, err := w.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood",
+						time.Time{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -202,7 +205,8 @@ func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 }
 
 func runs(step engine.Step, p engine.Policy) engine.Work {
-	return engine.Work{Life: race, Prefix: "rac", Policy: p, Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
+	return engine.Work{Life: race, Prefix: "rac", Policy: p,
+		Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
 }
 
 // TestTimeoutByItsOwnEvent: where a table has the event timeout, time takes that transition and not the failure's.
@@ -224,7 +228,8 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 				if j.State != c.want {
 					t.Errorf("got %s", j.State)
 				}
-				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != cause.Timeout || w.times(j.ID, "timeout") != 1) {
+				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != cause.Timeout ||
+					w.times(j.ID, "timeout") != 1) {
 					t.Errorf("got outcome %s, cause %s, %v", j.Outcome, j.Cause, w.events(j.ID))
 				}
 				w.verify(j.ID)

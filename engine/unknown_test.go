@@ -84,20 +84,21 @@ func TestSaveMayBeRepeated(t *testing.T) {
 	for _, f := range []fate{refused, unheard, answered} {
 		synctest.Test(t, func(t *testing.T) {
 			failed := 0
-			m := startMortal(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-				if err := r.SetData("sorted"); err != nil {
-					return err
-				}
-				r.PutTask(job.Task{Name: "address", State: "Read"})
-				if err := r.Send("mail", r.Key(), "sorted"); err != nil {
-					return err
-				}
-				if err := r.Save(ctx); err != nil {
-					failed++
-					return r.Save(ctx)
-				}
-				return nil
-			}}))
+			m := startMortal(t, mem.New(), engine.Options{},
+				letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+					if err := r.SetData("sorted"); err != nil {
+						return err
+					}
+					r.PutTask(job.Task{Name: "address", State: "Read"})
+					if err := r.Send("mail", r.Key(), "sorted"); err != nil {
+						return err
+					}
+					if err := r.Save(ctx); err != nil {
+						failed++
+						return r.Save(ctx)
+					}
+					return nil
+				}}))
 			defer m.stop()
 			m.line.decide(func(op string, nth int) fate {
 				if op == "Commit" && nth == 2 {
@@ -108,7 +109,8 @@ func TestSaveMayBeRepeated(t *testing.T) {
 			j := m.end(m.post(engine.Order{}).ID)
 			tasks, err := m.store.Tasks(t.Context(), j.ID)
 			if err != nil || string(j.Data) != `"sorted"` || len(m.messages(j.ID)) != 1 || len(tasks) != 1 {
-				t.Errorf("fate %d: data %s, %d messages, %d tasks, %v", f, j.Data, len(m.messages(j.ID)), len(tasks), err)
+				t.Errorf("fate %d: data %s, %d messages, %d tasks, %v", f, j.Data, len(m.messages(j.ID)), len(tasks),
+					err)
 			}
 			if (failed == 1) != (f != answered) || m.times(j.ID, lc.Backoff) != 0 {
 				t.Errorf("fate %d: %d saves failed, %v", f, failed, m.events(j.ID))
@@ -176,9 +178,10 @@ func failOnce(t *testing.T, f fate, which func(total, nth int, op string) bool, 
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		m := startMortal(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
-			"Sorting": takes(6 * time.Second),
-		}))
+		m := startMortal(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"),
+			letters(map[lc.State]engine.Step{
+				"Sorting": takes(6 * time.Second),
+			}))
 		defer m.stop()
 		failed, nths := "", map[string]int{}
 		m.line.decide(func(op string, _ int) fate {

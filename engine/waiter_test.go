@@ -20,7 +20,8 @@ import (
 // sees every state.
 func TestWaiterMayCallTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Attempts < 3 {
 				return engine.Retry(errBroken)
 			}
@@ -75,25 +76,26 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := c.first
-				w := start(t, mem.New(), engine.Options{}, letters(nil), engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
-					"Packed": func(context.Context, *engine.Run) error { return nil },
-					"Open": func(ctx context.Context, r *engine.Run) error {
-						expect := n
-						n = c.second
-						if err := r.Spawn(ctx, expect, func(int) (engine.Order, error) {
-							return engine.Order{Kind: "test.letter"}, nil
-						}); err != nil {
-							return err
-						}
-						if expect != c.second {
-							return engine.Retry(errBroken)
-						}
-						if err := r.WaitChildren(); err != nil {
-							return err
-						}
-						return engine.Go("report")
-					},
-				}})
+				w := start(t, mem.New(), engine.Options{}, letters(nil),
+					engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
+						"Packed": func(context.Context, *engine.Run) error { return nil },
+						"Open": func(ctx context.Context, r *engine.Run) error {
+							expect := n
+							n = c.second
+							if err := r.Spawn(ctx, expect, func(int) (engine.Order, error) {
+								return engine.Order{Kind: "test.letter"}, nil
+							}); err != nil {
+								return err
+							}
+							if expect != c.second {
+								return engine.Retry(errBroken)
+							}
+							if err := r.WaitChildren(); err != nil {
+								return err
+							}
+							return engine.Go("report")
+						},
+					}})
 				defer w.stop()
 				j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
 				if refused := strings.Contains(j.Message, "3 jobs were expected before"); refused != (c.want == "Torn") || j.State != c.want {
@@ -134,7 +136,8 @@ func TestOverdueStrangersStopNobody(t *testing.T) {
 		for n := 0; ; n++ {
 			for _, j := range page.Jobs {
 				soon := strangers.Clock().Now().Add(time.Minute)
-				if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: soon, Set: job.Fields{Expires: &soon}}); err != nil {
+				if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: soon,
+					Set: job.Fields{Expires: &soon}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -146,9 +149,11 @@ func TestOverdueStrangersStopNobody(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Minute)
-		work := letters(map[lc.State]engine.Step{"Sorting": blocked, "Posted": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(24 * time.Hour)})
-		}})
+		work := letters(map[lc.State]engine.Step{"Sorting": blocked,
+			"Posted": func(_ context.Context, r *engine.Run) error {
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+					Until: r.Now().Add(24 * time.Hour)})
+			}})
 		work.Policy.Timeout = time.Hour
 		w := start(t, store, engine.Options{}, work)
 		defer w.stop()

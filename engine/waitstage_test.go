@@ -23,7 +23,8 @@ func guided(stays lc.State, stay func()) engine.Step {
 			if r.Job().State == stays && r.Job().Starts == 1 {
 				stay()
 			}
-			next := map[lc.State]lc.Event{"Camp": "go", "Walking": "detour", "Pausing": "rest", "Loading": "rest", "Resting": "go"}[r.Job().State]
+			next := map[lc.State]lc.Event{"Camp": "go", "Walking": "detour", "Pausing": "rest", "Loading": "rest",
+				"Resting": "go"}[r.Job().State]
 			walked := r.Job().LastOK == "Resting"
 			switch s := r.Job().State; {
 			case s == "Walking" && !loaded:
@@ -57,7 +58,8 @@ func TestGuideDiesInEachState(t *testing.T) {
 					w := start(t, store, engine.Options{Name: second}, treks(guided("", nil)))
 					defer w.stop()
 					j := w.end(id)
-					if took := time.Since(began); j.State != "Home" || took > 17*time.Second || (took > 0) != (second == "second") {
+					if took := time.Since(began); j.State != "Home" || took > 17*time.Second ||
+						(took > 0) != (second == "second") {
 						t.Errorf("got %s after %s", j.State, took)
 					}
 					if lost := w.times(id, lc.Lost); (lost == 0) != (s == "Resting") || j.Epoch < 2 {
@@ -97,7 +99,8 @@ func TestStepOfAWaitingState(t *testing.T) {
 		began := time.Now()
 		j := w.end(w.post(aTrek).ID)
 		synctest.Wait()
-		if took := time.Since(began); j.State != "Home" || n != 3 || took < time.Hour || took > time.Hour+2*time.Second {
+		if took := time.Since(began); j.State != "Home" || n != 3 || took < time.Hour ||
+			took > time.Hour+2*time.Second {
 			t.Errorf("got %s after %s and %d tries", j.State, took, n)
 		}
 		w.verify(j.ID)

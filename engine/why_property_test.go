@@ -22,7 +22,8 @@ var errand = lc.Must("test.errand",
 		lc.OnPass("begin", "Running", lc.Worker, "a runner is free"),
 		lc.On("hold", "Held", lc.Operator, "an operator stops it"),
 		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "it makes no sense")),
-	lc.OnWait("Held", "an operator stopped it and lets it go on", lc.On("release", "Asked", lc.Operator, "it may go on")),
+	lc.OnWait("Held", "an operator stopped it and lets it go on",
+		lc.On("release", "Asked", lc.Operator, "it may go on")),
 	lc.OnWork("Running", "the runner runs",
 		lc.OnPass("finish", "Done", lc.Worker, "the runner is back"),
 		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "the runner fell")),
@@ -64,7 +65,8 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 			}}
 		}
 		store := mem.New()
-		e, err := engine.New(store, []engine.Work{w}, engine.Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
+		e, err := engine.New(store, []engine.Work{w},
+			engine.Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +100,8 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 	for i := range rapid.IntRange(1, 12).Draw(t, "jobs") {
 		o := engine.Order{
 			Kind: "test.errand", Priority: new(rapid.IntRange(0, 3).Draw(t, "priority")),
-			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner")),
+			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o",
+				rapid.IntRange(0, 2).Draw(t, "owner")),
 		}
 		if rapid.IntRange(0, 4).Draw(t, "later") == 0 {
 			o.Due = now.Add(time.Hour)
@@ -129,7 +132,8 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		s := job.Scope{Group: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "scope")}
 		s.State = rapid.SampledFrom([]lc.State{"", "Asked", "Running"}).Draw(t, "scope state")
 		s.Job = rapid.SampledFrom(append(ids, "")).Draw(t, "scope job")
-		if _, err := e.Operator().Hold(ctx, s, "ann", "because", now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
+		if _, err := e.Operator().Hold(ctx, s, "ann", "because",
+			now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -45,7 +45,8 @@ var letter = lc.Must("test.letter",
 
 // bag is a batch of letters.
 var bag = lc.Must("test.bag",
-	lc.OnQueue("Packed", "a sender brings it", lc.OnPass("begin", "Open", lc.Worker, "a clerk opens it")).Bounded("after its attempts it waits for a person"),
+	lc.OnQueue("Packed", "a sender brings it", lc.OnPass("begin", "Open", lc.Worker,
+		"a clerk opens it")).Bounded("after its attempts it waits for a person"),
 	lc.OnWork("Open", "its letters travel",
 		lc.OnPass("report", "Emptied", lc.Engine, "all letters have ended"),
 		lc.OnFail("fail", "Torn", lc.Worker|lc.Timer, "it holds nothing")),
@@ -171,7 +172,8 @@ func TestRetryBacksOffAndFails(t *testing.T) {
 			t.Errorf("1+2+4+8 s of backoff, a fifth more or less; got %s", took)
 		}
 		w.verify(j.ID)
-		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann", Note: "new axle"})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann",
+			Note: "new axle"})
 		if err != nil || j.State != "Riding" || j.Retries != 1 || j.Outcome != lc.None {
 			t.Fatalf("retry: %+v, %v", j.Position, err)
 		}
@@ -256,7 +258,8 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		j := w.post(engine.Order{Group: "maps"})
 		time.Sleep(time.Minute)
 		why, err := w.why(t.Context(), j.ID, time.Time{})
-		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold || why.Blockers[0].Holder != "ann" {
+		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold ||
+			why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}
 		if _, err := w.Operator().Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {

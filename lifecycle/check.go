@@ -201,7 +201,8 @@ func (c *checker) end(s Stage, out []Transition) {
 		people := a.By&^(Operator|Owner) == 0
 		retention := a.By&^(Operator|Owner|Timer) == 0 && c.tombstones(a)
 		restart := a.Restart && s.Restartable
-		if (people && (a.By == Operator || a.Class == Reenter || a.Restart || c.tombstones(a))) || retention || restart {
+		if (people && (a.By == Operator || a.Class == Reenter || a.Restart || c.tombstones(a))) || retention ||
+			restart {
 			continue
 		}
 		c.add(EndLeft, s, a.Event, "an end may be left only by an operator, by retention or by a restart, not by % to %",

@@ -206,7 +206,8 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		})
 		rules[p.want.Rule] = true
 	}
-	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable, DeadEnd,
+	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable,
+		DeadEnd,
 		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NoWakeup, NoWorker} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)
@@ -220,7 +221,8 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	want := map[Rule]bool{}
 	for _, p := range plants {
 		switch p.name {
-		case "state without a sentence", "two transitions", "nobody may", "unreachable", "work cannot fail", "worker of a queue dies",
+		case "state without a sentence", "two transitions", "nobody may", "unreachable", "work cannot fail",
+			"worker of a queue dies",
 			"success after failure", "circle without a limit", "leads out of the table", "end left by a timer, not to a tombstone":
 			all = p.plant(all)
 			want[p.want.Rule] = true
@@ -252,7 +254,8 @@ func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 		}
 	}
 	at(silent, "Open").Limit = ""
-	if got := Check("shop.order", silent...); len(got) != 1 || got[0].Rule != NoFailure || !strings.Contains(got[0].Detail, "bounded") {
+	if got := Check("shop.order", silent...); len(got) != 1 || got[0].Rule != NoFailure ||
+		!strings.Contains(got[0].Detail, "bounded") {
 		t.Errorf("control: %v, want one fault that names the remedy", got)
 	}
 	*at(silent, "Open") = at(silent, "Open").Bounded("for another reason")

@@ -62,11 +62,14 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 		by    Actor
 		want  string
 	}{
-		{"no such transition", Position{State: "Packing"}, "hold", Operator, "a Packing job cannot be held (can: nothing)"},
+		{"no such transition", Position{State: "Packing"}, "hold", Operator,
+			"a Packing job cannot be held (can: nothing)"},
 		{"no such state", Position{State: "Lost"}, "hold", Operator, "a Lost job cannot be held (can: nothing)"},
-		{"not you", Position{State: "Packing"}, "fail", Owner, "a Packing job does not take the event fail: only worker or timer may (can: nothing)"},
+		{"not you", Position{State: "Packing"}, "fail", Owner,
+			"a Packing job does not take the event fail: only worker or timer may (can: nothing)"},
 		{"what else", Position{State: "Packing"}, "retry", Worker, "(can: finish, fail, again)"},
-		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator, `it failed in "Open", which is not one to go back to (can: delete)`},
+		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator,
+			`it failed in "Open", which is not one to go back to (can: delete)`},
 	} {
 		next, err := table.Next(c.at, c.event, c.by)
 		var illegal *Illegal
@@ -102,14 +105,16 @@ func TestOutcomeGuards(t *testing.T) {
 	if e, ok := table.Choose(p, Pass, Worker); !ok || e != "close" {
 		t.Errorf("Choose gives %q, %v, want close", e, ok)
 	}
-	if _, err := table.Next(p, "finish", Worker); err == nil || !strings.Contains(err.Error(), `its outcome is "failed", not "ok"`) {
+	if _, err := table.Next(p, "finish", Worker); err == nil ||
+		!strings.Contains(err.Error(), `its outcome is "failed", not "ok"`) {
 		t.Errorf("finish with outcome failed: %v", err)
 	}
 	p, err = table.Next(p, "close", Worker)
 	if err != nil || p.Outcome != Failed {
 		t.Errorf("closed with outcome %q, %v, want failed: an outcome is decided once", p.Outcome, err)
 	}
-	if _, err := table.Replay([]Taken{{"accept", Worker}, {"close", Worker}}); err == nil || !strings.HasPrefix(err.Error(), "move 2: ") {
+	if _, err := table.Replay([]Taken{{"accept", Worker}, {"close", Worker}}); err == nil ||
+		!strings.HasPrefix(err.Error(), "move 2: ") {
 		t.Errorf("a false history: %v, want an error that names move 2", err)
 	}
 }

@@ -239,7 +239,8 @@ func loops(s State) []Transition {
 
 // reprioritize is the loop of every state in which a job has not ended.
 func reprioritize(s State) Transition {
-	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator changes its position in the queue; its worker continues"}
+	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop,
+		Doc: "an operator changes its position in the queue; its worker continues"}
 }
 
 // Table is a checked lifecycle. It is immutable and safe for concurrent use.

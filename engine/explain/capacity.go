@@ -27,9 +27,11 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 		if n >= l.Max {
 			full = true
 			x.Blockers = append(x.Blockers, job.Blocker{
-				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
-				Remedy:   "wait for one of them to end, or raise the limit",
-				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)), "lists the jobs of its kind that have not ended")},
+				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n,
+					l.Max, l.Name),
+				Remedy: "wait for one of them to end, or raise the limit",
+				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)),
+					"lists the jobs of its kind that have not ended")},
 			})
 		}
 	}
@@ -64,7 +66,8 @@ func whyStopped(c *status.Engine) *job.Blocker {
 	if c.Open {
 		return nil
 	}
-	return &job.Blocker{Code: cause.Stopped, Holder: c.Worker, Sentence: "no worker takes jobs here", Remedy: "start the engine",
+	return &job.Blocker{Code: cause.Stopped, Holder: c.Worker, Sentence: "no worker takes jobs here",
+		Remedy:   "start the engine",
 		Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")}}
 }
 
@@ -114,7 +117,8 @@ func goesFirst(j *job.Job) job.Remedy {
 // under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a position for it
 // already. It reads pages of the limit's jobs: for explanations, not for claims.
 func (e *Explainer) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
-	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
+	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" &&
+		l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
 		return -1, nil
 	}
 	live := false

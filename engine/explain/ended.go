@@ -19,7 +19,8 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 		return err
 	}
 	x.Chain = causes(w.Life, history)
-	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
+	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State),
+		Remedies: offered(x.Moves)}
 	if len(history) > 0 {
 		b.Sentence = happened(w.Life, j, &history[len(history)-1])
 	}

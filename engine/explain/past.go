@@ -69,7 +69,8 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 		n++
 	}
 	if n == 0 {
-		return api.Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
+		return api.Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s",
+			j.Created.UTC().Format(time.RFC3339))
 	}
 	p, err := w.Life.Replay(taken)
 	if err != nil {
@@ -83,7 +84,8 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 	if w.Life.Ended(p.State) {
 		x.Chain = causes(w.Life, history[:n])
 	}
-	b := job.Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	b := job.Blocker{Code: last.Cause, Since: last.At,
+		Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
 	if last.Note != "" {
 		b.Sentence += " (" + last.Note + ")"
 	}

@@ -21,7 +21,8 @@ func movers(w *engine.Work, j *job.Job) lifecycle.Actor {
 }
 
 func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
-	b := &job.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
+	b := &job.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered,
+		Holder: movers(w, j).String()}
 	if b.Sentence == "" {
 		stage, _ := w.Life.Stage(j.State)
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
@@ -34,7 +35,8 @@ func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 		b.Remedies = append([]job.Remedy{again}, can...)
 		if j.Cause == cause.Poison {
 			b.Remedy = "find out what ended its workers, correct that, then let it be tried again"
-			b.Remedies = append([]job.Remedy{job.Running("logs "+string(j.ID), "shows what it did last")}, b.Remedies...)
+			b.Remedies = append([]job.Remedy{job.Running("logs "+string(j.ID), "shows what it did last")},
+				b.Remedies...)
 		}
 		return b
 	}

@@ -127,7 +127,8 @@ func (s *stuck) look(ctx context.Context, k job.Kind) error {
 			return nil
 		}
 		if looked >= stuckLook {
-			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only the oldest %d open jobs of %s were looked at", looked, k))
+			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only the oldest %d open jobs of %s were looked at", looked,
+				k))
 			return nil
 		}
 		q.After = page.Next
@@ -155,7 +156,8 @@ func (s *stuck) judge(j *job.Job, u Usual) {
 	}
 	if j.Claimed() {
 		late := s.at.Sub(j.Until)
-		add(StuckSilent, late, stuckGrace, fmt.Sprintf("worker %s has been silent since its claim ran out %s ago", j.Worker, rounded(late)))
+		add(StuckSilent, late, stuckGrace, fmt.Sprintf("worker %s has been silent since its claim ran out %s ago",
+			j.Worker, rounded(late)))
 	}
 	if held := s.held(j); held > 0 {
 		add(StuckHeld, held, stuckHeld, fmt.Sprintf("held for %s", rounded(held)))
@@ -205,7 +207,8 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 // messages adds the messages that were abandoned, of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
 	given := job.GivenUp
-	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
+	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{Now: s.at,
+		List: &job.MessageQuery{Settled: &given, Limit: 1000}})
 	if err != nil {
 		return err
 	}

@@ -113,11 +113,13 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		r := stuckJobs(t, w, explain.StuckQuery{})
-		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID || len(r.Cut) > 0 {
+		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID ||
+			len(r.Cut) > 0 {
 			t.Fatalf("got %+v", r)
 		}
 		j := r.Stuck[0]
-		if codes(j) != explain.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 || j.Basis != "p95 of 41 stays" {
+		if codes(j) != explain.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 ||
+			j.Basis != "p95 of 41 stays" {
 			t.Errorf("got %+v", j)
 		}
 		if len(j.Blockers) == 0 || j.Blockers[0].Code != explain.BlockClaim || j.Blockers[0].Remedy == "" {
@@ -153,7 +155,8 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		w.stop()
 		now := w.Clock().Now()
 		silent = w.post(engine.Order{})
-		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1", From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
+		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1",
+			From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
 		if err != nil || len(claimed) != 1 || claimed[0].ID != silent.ID {
 			t.Fatalf("got %+v, %v", claimed, err)
 		}
@@ -192,7 +195,8 @@ func TestStuckTellsOfMessages(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
 		j := w.post(engine.Order{Group: "for ever"})
-		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(), Due: w.Clock().Now().Add(time.Hour)}
+		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(),
+			Due: w.Clock().Now().Add(time.Hour)}
 		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m}, Group: "1s"}); err != nil {
 			t.Fatal(err)
 		}

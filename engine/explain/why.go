@@ -54,7 +54,8 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	if !at.IsZero() {
 		return e.whyThen(ctx, w, j, at)
 	}
-	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position, Moves: exitsOf(w.Life, j.Position)}
+	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position,
+		Moves: exitsOf(w.Life, j.Position)}
 	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
@@ -140,7 +141,8 @@ func refusal(err error) bool {
 }
 
 // ruleFor returns the application's rule about the moves of people on a job.
-func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (func(m *api.Move, by lifecycle.Actor, confirm bool) error, error) {
+func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work,
+	j *job.Job) (func(m *api.Move, by lifecycle.Actor, confirm bool) error, error) {
 	if w.Allow == nil {
 		return func(*api.Move, lifecycle.Actor, bool) error { return nil }, nil
 	}
@@ -207,7 +209,8 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	if w.Steps[j.State] != nil {
 		return nil
 	}
-	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
+	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires,
+		Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
 	people := movers(w, j)
 	stage, _ := w.Life.Stage(j.State)
 	switch {
@@ -217,7 +220,8 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 			b.Sentence += ", until " + j.Expires.UTC().Format(time.RFC3339)
 		}
 	case !j.Expires.IsZero():
-		b.Code, b.Holder, b.Sentence = BlockTimer, "a timer", fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
+		b.Code, b.Holder, b.Sentence = BlockTimer, "a timer", fmt.Sprintf("%s lasts until %s", j.State,
+			j.Expires.UTC().Format(time.RFC3339))
 	case people != 0:
 		b.Code, b.Holder = BlockPerson, people.String()
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
@@ -233,7 +237,8 @@ func whyImpaired(now *status.Engine, x *api.Explanation) {
 	case in != nil:
 		x.Blockers = append(x.Blockers, job.Blocker{
 			Code: BlockStorage, Since: in.Since, Holder: "the storage of the server", Sentence: in.Err.Error(),
-			Remedy: "free or repair the storage of the server", Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")},
+			Remedy: "free or repair the storage of the server", Remedies: []job.Remedy{job.Running("admin health",
+				"shows the state of the server")},
 		})
 	case now.Checked:
 		x.Not = append(x.Not, "the server's storage accepts writes")
@@ -295,7 +300,8 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 	switch {
 	case j.Cause == cause.Children:
 		b.Code, b.Sentence, b.Holder = cause.Children, j.Message, "the jobs of the batch"
-		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID), "lists the jobs that have not ended")}
+		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID),
+			"lists the jobs that have not ended")}
 	case j.Attempts > 0 && !waits:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
 		b.Remedy = "correct the reason; the next attempt starts by itself"

@@ -79,8 +79,10 @@ func TestWhyHold(t *testing.T) {
 		if len(x.Blockers) != 2 {
 			t.Fatalf("two holds concern it, got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
-		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "stagepost admin resume\nDELETE /api/v1/holds?everything=true")
+		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood",
+			"stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
+		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire",
+			"stagepost admin resume\nDELETE /api/v1/holds?everything=true")
 		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,11 +96,13 @@ func TestWhyHold(t *testing.T) {
 
 func TestWhyDueAndBackoffAndReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Group == "failing" {
 				return engine.RetryAfter(time.Hour, errBroken)
 			}
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(2 * time.Hour)})
 		}}))
 		defer w.stop()
 		began := time.Now()
@@ -106,7 +110,8 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
 		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
-		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
+		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer",
+			"attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
 		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
 		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts and 0 of 5 starts used in this state, 0 retries" {
 			t.Errorf("got %q", x.Attempts)
@@ -116,7 +121,8 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 
 func TestWhyClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context,
+			r *engine.Run) error {
 			r.Progress(3, 10, "letters")
 			return blocked(ctx, r)
 		}}))
@@ -125,7 +131,8 @@ func TestWhyClaim(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
 		b := w.blocker(j.ID, explain.BlockClaim)
-		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done", "another worker takes over")
+		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done",
+			"another worker takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
@@ -142,19 +149,23 @@ func TestWhyClaim(t *testing.T) {
 func TestWhyLimitBusyBehindStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)})
-		work.Limits = []job.Limit{{Name: "per owner", Kind: "test.letter", Guard: []lc.State{"Posted"}, PerOwner: true, Max: 1}}
+		work.Limits = []job.Limit{{Name: "per owner", Kind: "test.letter", Guard: []lc.State{"Posted"}, PerOwner: true,
+			Max: 1}}
 		w := start(t, mem.New(), engine.Options{Slots: 2}, work)
 		began := time.Now()
 		w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
 		second := w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
-		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner", "1 of 1 are under way by the limit per owner", "raise the limit")
+		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner",
+			"1 of 1 are under way by the limit per owner", "raise the limit")
 		w.post(engine.Order{Owner: "ben"})
 		synctest.Wait()
 		third := w.post(engine.Order{Owner: "cid"})
-		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken", "more slots")
-		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) || !blocks(x, explain.BlockBusy) {
+		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken",
+			"more slots")
+		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) ||
+			!blocks(x, explain.BlockBusy) {
 			t.Errorf("every reason, not the first: got %+v", x.Blockers)
 		}
 		w.stop()
@@ -172,7 +183,8 @@ func TestWhyImpaired(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		synctest.Wait()
-		if x := w.why(j.ID); blocks(x, explain.BlockStorage) || !slices.Contains(x.Not, "the server's storage accepts writes") {
+		if x := w.why(j.ID); blocks(x, explain.BlockStorage) ||
+			!slices.Contains(x.Not, "the server's storage accepts writes") {
 			t.Errorf("control: got %+v", x)
 		}
 		since := time.Now()
@@ -182,7 +194,8 @@ func TestWhyImpaired(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free", "stagepost admin health")
+		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free",
+			"stagepost admin health")
 	})
 }
 
@@ -200,7 +213,8 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first", "stagepost priority 0 "+string(last.ID))
+		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
+			"stagepost priority 0 "+string(last.ID))
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
 				t.Errorf("it is next, and yet %+v", x.Blockers)
@@ -214,8 +228,10 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		lc.OnQueue("Rung", "a guest comes, a servant opens", lc.OnPass("open", "Seated", lc.Worker, "the door is open"),
 			lc.OnFail("fail", "Away", lc.Worker, "nobody is at home")),
 		lc.OnWait("Seated", "the guest has a seat until the tea is cold",
-			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer, "the tea is cold")),
-		lc.OnWait("Served", "the guest drinks until the carriage comes", lc.OnPass("go", "Away2", lc.Engine, "the carriage is there")),
+			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer,
+				"the tea is cold")),
+		lc.OnWait("Served", "the guest drinks until the carriage comes",
+			lc.OnPass("go", "Away2", lc.Engine, "the carriage is there")),
 		lc.OnEnd("Away", lc.Failed, "the guest is away"), lc.OnEnd("Away2", lc.OK, "the guest is away"),
 	)
 	synctest.Test(t, func(t *testing.T) {
@@ -228,12 +244,15 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		began := time.Now()
 		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "stagepost release "+string(letter.ID))
-		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "stagepost event serve "+string(visit.ID))
+		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut",
+			"stagepost release "+string(letter.ID))
+		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
+			"stagepost event serve "+string(visit.ID))
 		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "")
+		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "",
+			"Served waits for something outside", "")
 	})
 }
 
@@ -242,14 +261,16 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		began := time.Now()
 		gated := letters(nil)
 		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *job.Blocker {
-			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk", Remedy: "make room"}
+			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk",
+				Remedy: "make room"}
 		}}
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
 		batch := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(time.Minute + 2*time.Second) // between two checks of the gate
 		synctest.Wait()
-		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
+		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch",
+			"2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {
 			t.Fatal(err)
@@ -275,7 +296,8 @@ func TestWhyEnded(t *testing.T) {
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
 		x := w.why(j.ID)
-		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke", "stagepost retry "+string(j.ID))
+		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke",
+			"stagepost retry "+string(j.ID))
 		var chain []lc.Event
 		for _, h := range x.Chain {
 			chain = append(chain, h.Event)
@@ -308,7 +330,8 @@ func TestWhyThen(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
 			"Sorting": func(ctx context.Context, r *engine.Run) error {
 				if r.Job().Cause == "" {
-					return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+					return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+						Until: r.Now().Add(time.Hour)})
 				}
 				return takes(10*time.Minute)(ctx, r)
 			},
@@ -335,7 +358,8 @@ func TestWhyThen(t *testing.T) {
 				t.Fatalf("after %s: %+v, %v", c.after, x, err)
 			}
 			b := x.Blockers[0]
-			if x.Position.State != c.state || b.Code != c.code || b.Holder != c.holder || !strings.Contains(b.Sentence, c.sentence) || len(x.Moves) != c.moves {
+			if x.Position.State != c.state || b.Code != c.code || b.Holder != c.holder ||
+				!strings.Contains(b.Sentence, c.sentence) || len(x.Moves) != c.moves {
 				t.Errorf("after %s: %s, %+v, %d moves", c.after, x.Position.State, b, len(x.Moves))
 			}
 			if (len(x.Chain) > 0) != (c.state == "Lost") {
@@ -360,7 +384,8 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 		j := w.post(engine.Order{Kind: "test.note"})
 		other := start(t, store, engine.Options{Name: "letters"}, letters(nil))
 		defer other.stop()
-		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "test.note") {
+		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "test.note") {
 			t.Errorf("why: %v", err)
 		}
 		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
@@ -396,7 +421,8 @@ func TestWhyClaimSince(t *testing.T) {
 // TestWhyWaitAfterAttempts: a wait after failed attempts is reported as a wait.
 func TestWhyWaitAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Attempts == 0 {
 				return errBroken
 			}

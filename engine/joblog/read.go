@@ -82,7 +82,8 @@ func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 		for i := range c.Lines {
 			var attrs map[string]json.RawMessage
 			var n int64
-			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil && json.Unmarshal(attrs[lines.Number], &n) == nil {
+			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil &&
+				json.Unmarshal(attrs[lines.Number], &n) == nil {
 				last = max(last, n)
 			}
 		}

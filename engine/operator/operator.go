@@ -13,16 +13,16 @@ import (
 
 // Acts are the acts of operators. Each is entered in the audit list with the person and the reason.
 type Acts interface {
-	// Hold keeps the jobs of a scope from being worked on: none is claimed or begun after Hold has returned, and running
-	// steps stop at the end of their state. A zero until: until the release. Returns the holds that exist then.
+	// Hold keeps the jobs of a scope from being worked on: none is claimed or begun after Hold has returned, and
+	// running steps stop at the end of their state. A zero until: until the release. Returns the holds that exist then.
 	Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error)
 
 	// Release ends the hold of a scope. Jobs that a hold parked stay there until a person releases each of them.
 	Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error)
 
-	// SetPriority moves a job in its queue at once, also one that a worker has. A job that waits for a person because its
-	// attempts or its starts are used up has them again and is due. version is that of the record that the person saw;
-	// 0: the current one. Errors: NotFound, Refused for a job that has ended, Conflict.
+	// SetPriority moves a job in its queue at once, also one that a worker has. A job that waits for a person because
+	// its attempts or its starts are used up has them again and is due. version is that of the record that the person
+	// saw; 0: the current one. Errors: NotFound, Refused for a job that has ended, Conflict.
 	SetPriority(ctx context.Context, id job.ID, version int64, p int, who, why string) (job.Job, error)
 
 	// Replay makes messages due again that were delivered or abandoned, with all their attempts left. Nothing is
@@ -35,13 +35,13 @@ type Acts interface {
 	ConfirmClock(ctx context.Context, who, why string) (clock.State, error)
 
 	// Discard takes the timer's transition out of an end at once, before the job was kept for its time, under the same
-	// conditions as retention. Of the act, Event and Confirm are not read. A tombstone stays as it is, without an error.
-	// Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict.
+	// conditions as retention. Of the act, Event and Confirm are not read. A tombstone stays as it is, without an
+	// error. Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict.
 	Discard(ctx context.Context, a Act) (job.Job, error)
 
 	// Amend corrects what is stored of a job that no worker has: its tasks and data, not its state. Of the act, Confirm
-	// and Now are not read. Errors: NotFound, Invalid without an actor or a note, Conflict if a worker has the job or the
-	// version is no longer current.
+	// and Now are not read. Errors: NotFound, Invalid without an actor or a note, Conflict if a worker has the job or
+	// the version is no longer current.
 	Amend(ctx context.Context, a Act, object string, change Correction) (job.Job, error)
 
 	// Audit enters an act that changes no job. Events of jobs and holds are entered by the acts themselves.

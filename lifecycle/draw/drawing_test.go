@@ -62,7 +62,8 @@ func TestDrawingsAtTheSameTime(t *testing.T) {
 
 // TestAFalsePathIsMarkedUpToTheMistake: what a table does not allow is not drawn as taken.
 func TestAFalsePathIsMarkedUpToTheMistake(t *testing.T) {
-	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator}, {Event: "finish", By: Worker}}})
+	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator},
+		{Event: "finish", By: Worker}}})
 	if n := strings.Count(svg, `class="word taken"`); n != 1 {
 		t.Errorf("%d words are marked as taken, want 1", n)
 	}

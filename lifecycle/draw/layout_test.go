@@ -55,7 +55,8 @@ func (l *layout) collisions() []string {
 	}
 	hit := func(what string, x, y float64, own ...*node) {
 		for _, r := range rects {
-			if (len(own) == 0 || r.n != own[0] && r.n != own[1]) && x > r.left && x < r.right && y > r.top && y < r.bottom {
+			if (len(own) == 0 || r.n != own[0] && r.n != own[1]) && x > r.left && x < r.right && y > r.top &&
+				y < r.bottom {
 				found = append(found, what+" crosses "+r.name(l.t))
 			}
 		}
@@ -134,8 +135,10 @@ func TestNoDrawingCollides(t *testing.T) {
 // TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
 func TestCollisionsAreSeen(t *testing.T) {
 	table := newChart("two", []Stage{
-		{State: "A", Kind: Work, Transitions: []Transition{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
-		{State: "B", Kind: End}, {State: "C", Kind: End, Transitions: []Transition{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
+		{State: "A", Kind: Work, Transitions: []Transition{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""),
+			OnPass("d", "D", Worker, "")}},
+		{State: "B", Kind: End}, {State: "C", Kind: End,
+			Transitions: []Transition{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
 	})
 	l := layOut(table, false)
 	if found := l.collisions(); len(found) > 0 {

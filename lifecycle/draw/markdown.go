@@ -13,7 +13,8 @@ func Markdown(tables ...*lifecycle.Table) string {
 	var b strings.Builder
 	b.WriteString("# Lifecycles\n\nGenerated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")
 	for _, t := range tables {
-		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.Name())))
+		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), strings.NewReplacer(".", "", "/",
+			"").Replace(strings.ToLower(t.Name())))
 	}
 	b.WriteString("\n" + legend)
 	for _, a := range lifecycle.OnQueue("", "").Transitions {
@@ -64,7 +65,8 @@ func rows(b *strings.Builder, s lifecycle.Stage) {
 			b.WriteString("\n| event | to | by | when it happens |\n|---|---|---|---|\n")
 			wrote = true
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(destination(a)), strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+notes(a)))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(destination(a)),
+			strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+notes(a)))
 	}
 }
 

@@ -29,7 +29,8 @@ func (t *chart) mermaid(v View) string {
 				continue
 			}
 			for _, to := range a.Targets() {
-				fmt.Fprintf(&b, "    %s --> %s : %s\n", t.mermaidID(i), t.mermaidID(t.index[to]), mermaidText(string(a.Event)))
+				fmt.Fprintf(&b, "    %s --> %s : %s\n", t.mermaidID(i), t.mermaidID(t.index[to]),
+					mermaidText(string(a.Event)))
 			}
 		}
 		if s.Kind == lifecycle.End {

@@ -241,16 +241,20 @@ func (d *drawing) states() {
 		if s.State == d.view.Current.State {
 			class, aria = class+" current", ` aria-current="step"`
 		}
-		round := map[lifecycle.Kind]float64{lifecycle.Queue: boxHeight / 2, lifecycle.Work: 4, lifecycle.Wait: 4, lifecycle.End: 9}[s.Kind]
+		round := map[lifecycle.Kind]float64{lifecycle.Queue: boxHeight / 2, lifecycle.Work: 4, lifecycle.Wait: 4,
+			lifecycle.End: 9}[s.Kind]
 		x, y := n.X-n.W/2, d.Top(n)
 		fmt.Fprintf(&d.b, `<g class="%s"%s><title>%s</title><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`,
 			class, aria, html.EscapeString(string(s.State)+": "+s.Doc), x, y, n.W, n.H, round)
 		if s.Kind == lifecycle.End {
-			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3, n.W-6, n.H-6, round-3)
+			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3,
+				n.W-6, n.H-6, round-3)
 		}
-		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.X, y+boxHeight/2+4.5, html.EscapeString(string(s.State)))
+		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.X, y+boxHeight/2+4.5,
+			html.EscapeString(string(s.State)))
 		for j, e := range n.Data.loops {
-			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.X, y+boxHeight+float64(j+1)*lineHeight-8,
+			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.X,
+				y+boxHeight+float64(j+1)*lineHeight-8,
 				html.EscapeString(string(e)))
 		}
 		d.b.WriteString("</g>\n")

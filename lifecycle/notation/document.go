@@ -158,7 +158,8 @@ func (d *Document) Lint() []Problem {
 	var problems []Problem
 	again := map[lifecycle.Fault]int{} // equal faults belong to one transition after the other
 	for _, f := range lifecycle.Check(d.Name, d.Stages...) {
-		if d.Format == Mermaid && !slices.Contains(shape, f.Rule) && !(f.Rule == lifecycle.MissingSentence && f.Event == "" && d.described) {
+		if d.Format == Mermaid && !slices.Contains(shape, f.Rule) &&
+			!(f.Rule == lifecycle.MissingSentence && f.Event == "" && d.described) {
 			continue
 		}
 		at := d.Place(f.State, f.Event)

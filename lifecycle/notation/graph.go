@@ -68,7 +68,8 @@ func (g *graph) tooLarge() bool {
 	if len(g.order) <= maxStates && g.transitions <= maxTransitions {
 		return false
 	}
-	g.problem(Place{1, 1}, "%d states and %d transitions are more than can be checked (%d and %d)", len(g.order), g.transitions, maxStates, maxTransitions)
+	g.problem(Place{1, 1}, "%d states and %d transitions are more than can be checked (%d and %d)", len(g.order),
+		g.transitions, maxStates, maxTransitions)
 	return true
 }
 

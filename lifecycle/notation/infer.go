@@ -103,7 +103,8 @@ func (g *graph) sort(f flat) []string {
 
 // arrowOf reads what the label and the line of a transition state.
 func transitionOf(e edge) lifecycle.Transition {
-	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to), lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
+	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to),
+		lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
 	if e.dashed {
 		a.By = lifecycle.Operator
 	}

@@ -20,7 +20,8 @@ func ParseMermaid(file string, text []byte) (*Document, error) {
 	lines, kind := content(string(text))
 	for _, l := range lines {
 		if len(l.text) > maxLine {
-			return nil, Problems{{l.at.Line, l.at.Column, Syntax, fmt.Sprintf("a line of %d bytes is too long", len(l.text))}}
+			return nil, Problems{{l.at.Line, l.at.Column, Syntax,
+				fmt.Sprintf("a line of %d bytes is too long", len(l.text))}}
 		}
 	}
 	switch {
@@ -118,13 +119,15 @@ type stateReader struct {
 const stateName = `[\p{L}\p{N}_.-]+?`
 
 var (
-	stateTransition = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
-	stateDoc        = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
-	stateBare       = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
-	stateWord       = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName + `)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
-	stateQuote      = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
-	noteLine        = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
-	styleLine       = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
+	stateTransition = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName +
+		`)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
+	stateDoc  = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
+	stateBare = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
+	stateWord = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName +
+		`)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
+	stateQuote = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
+	noteLine   = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
+	styleLine  = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
 )
 
 func (r *stateReader) read(lines []line) {

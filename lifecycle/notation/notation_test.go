@@ -120,7 +120,8 @@ func TestCompositeStates(t *testing.T) {
 		}
 	}
 	got := strings.Join(ways, " ")
-	for _, want := range []string{"BackupCollection>CheckIntegrity", "CheckIntegrity>CalculateChecksums", "CalculateChecksums>Store", "ActivityArchiving>BackupCollection"} {
+	for _, want := range []string{"BackupCollection>CheckIntegrity", "CheckIntegrity>CalculateChecksums",
+		"CalculateChecksums>Store", "ActivityArchiving>BackupCollection"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
 		}
@@ -156,14 +157,19 @@ func TestMermaidForms(t *testing.T) {
 	}{
 		{"no spaces", "stateDiagram\n[*]-->A\nA-->B:go;", "A[work]-go>B B[work]"},
 		{"front matter and comments", "---\ntitle: x\n---\n%% said\nstateDiagram-v2\n%%{init: {}}%%\n direction LR\nA --> B : go", "A[work]-go>B B[work]"},
-		{"titles", "stateDiagram-v2\nstate \"First thing\" as f\n[*] --> f\nf --> g", "First thing[work]-to g>g g[work]"},
-		{"choice", "stateDiagram-v2\n[*] --> A\nstate c <<choice>>\nA --> c : asked\nc --> B : yes\nc --> D\nB --> [*]", "A[work]-yes>B-asked>D B[end] D[work]"},
+		{"titles", "stateDiagram-v2\nstate \"First thing\" as f\n[*] --> f\nf --> g",
+			"First thing[work]-to g>g g[work]"},
+		{"choice", "stateDiagram-v2\n[*] --> A\nstate c <<choice>>\nA --> c : asked\nc --> B : yes\nc --> D\nB --> [*]",
+			"A[work]-yes>B-asked>D B[end] D[work]"},
 		{"notes", "stateDiagram-v2\n[*] --> A\nA --> B : go\nnote right of B : this is Final\nnote left of A\n not finally\nend note", "A[work]-go>B B[end]"},
 		{"guards", "stateDiagram-v2\n[*] --> A\nA --> Failed : fail [3 attempts]\nFailed --> A : retry [operator, owner]", "A[work]-fail>Failed(3 attempts) Failed[end]-retry>A(operator,owner)"},
-		{"styles", "stateDiagram-v2\nclassDef x fill:red\n[*] --> A\nA:::x --> B:::x : go\nclass A x", "A[work]-go>B B[work]"},
-		{"chain", "flowchart TD\nSTART --> Pending --> Run & Held;Run ==> Done", "Pending[queue]-to Run>Run-to Held>Held Run[work]-to Done>Done Held[wait] Done[end]"},
+		{"styles", "stateDiagram-v2\nclassDef x fill:red\n[*] --> A\nA:::x --> B:::x : go\nclass A x",
+			"A[work]-go>B B[work]"},
+		{"chain", "flowchart TD\nSTART --> Pending --> Run & Held;Run ==> Done",
+			"Pending[queue]-to Run>Run-to Held>Held Run[work]-to Done>Done Held[wait] Done[end]"},
 		{"texts and shapes", "graph LR\na([Start here]) -- go on --> b[[\"Second\"]]\nb -->|back| a\nb -. stop .-> c((Killed)):::x", "Start here[work]-go on>Second Second[work]-back>Start here-stop>Killed(operator) Killed[end]"},
-		{"rhombus", "flowchart LR\nSTART --> A --> q{ok?}\nq -->|yes| Completed\nq -->|no| Failed", "A[work]-yes>Completed-no>Failed Completed[end] Failed[end]"},
+		{"rhombus", "flowchart LR\nSTART --> A --> q{ok?}\nq -->|yes| Completed\nq -->|no| Failed",
+			"A[work]-yes>Completed-no>Failed Completed[end] Failed[end]"},
 		{"subgraph", "flowchart LR\nsubgraph one\nA --> B\nend\nstyle A fill:red", "A[work]-to B>B B[work]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -203,17 +209,22 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"empty", "", "1:1: the document is empty [syntax]"},
 		{"not YAML", "name: [a\nstates: }", "2:1: ',' or ']'"},
 		{"no states of a list", "name: a\nstates: 3", "2:9: states is a list"},
-		{"unknown key", "name: a\nstates:\n  - state: A\n    kind: end\n    color: red", `5:5: unknown key "color" in a state`},
-		{"unknown kind", "name: a\nstates:\n  - {state: A, kind: task}", `3:22: kind "task" is not one of: queue, work, wait, end`},
+		{"unknown key", "name: a\nstates:\n  - state: A\n    kind: end\n    color: red",
+			`5:5: unknown key "color" in a state`},
+		{"unknown kind", "name: a\nstates:\n  - {state: A, kind: task}",
+			`3:22: kind "task" is not one of: queue, work, wait, end`},
 		{"no kind", "name: a\nstates:\n  - state: A", "3:5: a state needs a kind"},
 		{"no name of a state", "name: a\nstates:\n  - kind: end", "3:5: a state needs a name"},
 		{"no name", "states: []", "1:1: a lifecycle needs a name"},
 		{"unknown actor", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    to: A\n    by: ghost", `8:9: unknown actor "ghost"`},
-		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner", "6:5: a transition needs a state it leads to"},
+		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner",
+			"6:5: a transition needs a state it leads to"},
 		{"two targets", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, reenter: [A], by: owner}", "6:5: a transition has either to or reenter"},
 		{"class without its list", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, class: reenter, by: owner}", "6:5: class reenter and the list"},
-		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}", "6:5: a transition needs an event"},
-		{"no truth", "name: a\nstates:\n- {state: A, kind: end, restartable: maybe}", "3:38: true or false is expected"},
+		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}",
+			"6:5: a transition needs an event"},
+		{"no truth", "name: a\nstates:\n- {state: A, kind: end, restartable: maybe}",
+			"3:38: true or false is expected"},
 		{"a list for a text", "name: a\nstates:\n- {state: [A], kind: end}", "3:11: a text is expected"},
 		{"alias", "name: &x a\nstates: *x", "1:7: a text is expected"},
 		{"two documents", "name: a\nstates: []\n---\nname: b", "a second document"},
@@ -237,7 +248,8 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"bytes", "graph LR\nA --> \xff", "1:1: the text is not UTF-8"},
 		{"long line", "graph LR\nA --> " + strings.Repeat("b", maxLine), "2:1: a line of"},
 		{"too long", "graph LR\n" + strings.Repeat("A --> B\n", maxBytes/8), "1:1: the document has"},
-		{"too many transitions", "graph LR\n" + strings.Repeat("A --> B\n", maxTransitions+1), "1:1: 2 states and 4001 transitions"},
+		{"too many transitions", "graph LR\n" + strings.Repeat("A --> B\n", maxTransitions+1),
+			"1:1: 2 states and 4001 transitions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Parse("bad", []byte(c.text))

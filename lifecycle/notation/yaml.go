@@ -113,7 +113,8 @@ func (r *reader) fields(n ast.Node, what string, known ...string) map[string]ast
 		}
 		switch {
 		case !slices.Contains(known, key):
-			r.problem(v.Key, "unknown key %q in %s (known: %s)", strings.TrimSpace(v.Key.String()), what, strings.Join(known, ", "))
+			r.problem(v.Key, "unknown key %q in %s (known: %s)", strings.TrimSpace(v.Key.String()), what,
+				strings.Join(known, ", "))
 		case fields[key] != nil:
 			r.problem(v.Key, "%q stands twice in %s", key, what)
 		default:
@@ -138,7 +139,8 @@ func (r *reader) table(n ast.Node) {
 }
 
 func (r *reader) stage(n ast.Node) {
-	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "bounded", "loops", "arrows")
+	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "bounded", "loops",
+		"arrows")
 	if f == nil {
 		return
 	}
@@ -153,7 +155,8 @@ func (r *reader) stage(n ast.Node) {
 		places = append(places, nodePlace(item))
 	}
 	loops := r.flag(f["loops"], true)
-	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")), Doc: doc, Transitions: transitions}
+	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")),
+		Doc: doc, Transitions: transitions}
 	switch {
 	case s.Kind == "":
 		if f["kind"] == nil {
@@ -173,12 +176,14 @@ func (r *reader) stage(n ast.Node) {
 }
 
 func (r *reader) transition(n ast.Node) lifecycle.Transition {
-	f := r.fields(n, "a transition", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks", "budget", "doc")
+	f := r.fields(n, "a transition", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks",
+		"budget", "doc")
 	a := lifecycle.Transition{
 		Event: lifecycle.Event(r.text(f["event"])), To: lifecycle.State(r.text(f["to"])), By: r.actors(f["by"]),
 		Class: lifecycle.Class(r.word(f["class"], "class", "pass", "fail", "move", "loop", "reenter")),
 		Set:   r.outcome(f["sets"], "sets"), Need: r.outcome(f["when"], "when"),
-		Restart: r.flag(f["restart"], false), Ask: r.flag(f["asks"], false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
+		Restart: r.flag(f["restart"], false), Ask: r.flag(f["asks"],
+			false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
 	}
 	for _, item := range r.list(f["reenter"], "reenter") {
 		a.States = append(a.States, lifecycle.State(r.text(item)))
