@@ -49,7 +49,8 @@ func TestActOnWhatOneSaw(t *testing.T) {
 			!strings.Contains(err.Error(), "you saw version") {
 			t.Errorf("with the old version: %v", err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann",
+			"sooner"); job.KindOf(err) != job.Conflict {
 			t.Errorf("priority with the old version: %v", err)
 		}
 		stop.Version = w.get(j.ID).Version
@@ -63,10 +64,12 @@ func TestActOnWhatOneSaw(t *testing.T) {
 			last.Note != "wrong town" {
 			t.Errorf("the history says %+v, %v", last, err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann",
+			"sooner"); job.KindOf(err) != job.Refused {
 			t.Errorf("priority of an ended job: %v", err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann", "sooner"); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann",
+			"sooner"); job.KindOf(err) != job.Invalid {
 			t.Errorf("priority 100: %v", err)
 		}
 		w.verify(j.ID)
@@ -156,7 +159,8 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 				t.Errorf("%s: the refusal changed the record", c.act.Event)
 			}
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop", By: lc.Operator}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop",
+			By: lc.Operator}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 	})
@@ -277,7 +281,8 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 				if j = w.end(j.ID); j.Outcome != lc.OK || tries != 13 || others != 2 {
 					t.Errorf("got %s after %d tries and %d others", j.Outcome, tries, others)
 				}
-				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator}); job.KindOf(err) != job.Refused {
+				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+					By: lc.Operator}); job.KindOf(err) != job.Refused {
 					t.Errorf("retry of a success: %v", err)
 				}
 				w.verify(j.ID)

@@ -49,7 +49,8 @@ func (e operators) amend(
 		tasks[i].Epoch, tasks[i].Changed = j.Epoch, now
 	}
 	if !*entered {
-		if err := e.Audit(ctx, operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}); err != nil {
+		if err := e.Audit(ctx, operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object,
+			Note: a.Note}); err != nil {
 			return j, err
 		}
 		*entered = true

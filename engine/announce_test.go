@@ -77,7 +77,8 @@ func TestEveryTransitionIsAnnounced(t *testing.T) {
 		"a person": {sorting: takes(time.Hour), want: "begin stop retry next finish", then: func(w *world, id job.ID) {
 			time.Sleep(time.Minute)
 			for _, ev := range []lc.Event{"stop", "retry"} {
-				if _, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lc.Operator, Actor: "ann"}); err != nil {
+				if _, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lc.Operator,
+					Actor: "ann"}); err != nil {
 					w.t.Fatal(err)
 				}
 			}

@@ -166,7 +166,8 @@ func TestDeletedChildCounts(t *testing.T) {
 		if j := w.get(batch.ID); j.Ended || j.Children.Open != 1 {
 			t.Fatalf("the batch is %s with %+v", j.State, j.Children)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete",
+			By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -261,7 +262,8 @@ func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+					By: lc.Operator}); err != nil {
 					return err
 				}
 			}

@@ -79,7 +79,8 @@ type trial struct {
 
 func newTrial(t *testing.T) *trial {
 	tr := &trial{
-		T: t, machine: &machine{}, store: mem.New(), keep: 48 * time.Hour, ended: map[job.ID]time.Time{}, deleted: map[job.ID]time.Time{},
+		T: t, machine: &machine{}, store: mem.New(), keep: 48 * time.Hour, ended: map[job.ID]time.Time{},
+		deleted: map[job.ID]time.Time{},
 	}
 	tr.store.Watch(t.Context(), func(hints []job.Hint) {
 		tr.mu.Lock()

@@ -36,7 +36,8 @@ func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) 
 		by = lifecycle.Operator
 	}
 	if !*entered { // first: what a person wanted is known, whatever becomes of the process
-		if err := e.Audit(ctx, operator.Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}); err != nil {
+		if err := e.Audit(ctx, operator.Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID),
+			Note: a.Note}); err != nil {
 			return j, err
 		}
 		*entered = true

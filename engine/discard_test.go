@@ -135,7 +135,8 @@ func TestOrderCreated(t *testing.T) {
 					want)
 			}
 		}
-		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter",
+			Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {
 			t.Errorf("from the future: %v", err)
 		}
 	})

@@ -50,7 +50,8 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
+		Worker: e.name, From: e.placesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
+		Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
 		Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {

@@ -17,7 +17,8 @@ func TestHoldEndsByItself(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood", began.Add(10*time.Minute)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood",
+			began.Add(10*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		w.end(w.post(engine.Order{Owner: "ann"}).ID)
@@ -82,7 +83,8 @@ func TestHoldNeedsAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "",
+			time.Time{}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); job.KindOf(err) != job.NotFound {

@@ -254,7 +254,8 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 				j := w.post(engine.Order{})
 				time.Sleep(2 * time.Second)
 				other := outside(t, &tap{Store: store})
-				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator}); err != nil {
+				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold",
+					By: lc.Operator}); err != nil {
 					t.Fatal(err)
 				}
 				if after := (<-ended).Sub(began); after != c.after {

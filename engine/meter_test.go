@@ -144,7 +144,8 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		stopped := w.post(engine.Order{})
 		synctest.Wait()
 		b.take()
-		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "stop", By: lc.Operator,
+			Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -168,7 +169,8 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		defer w.stop()
 		w.end(id)
 		synctest.Wait() // the meter is notified after the commit
-		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"}, b.take()); diff != "" {
+		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"},
+			b.take()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -189,7 +191,8 @@ func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 		j.Epoch = 99
 		w.report("far", j, remote.Report{Fail: "too late", Cause: "late"}) // refused: it is not reported
 		if diff := cmp.Diff([]string{
-			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
+			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`,
+			`claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
 		}, b.take()); diff != "" {
 			t.Error(diff)
 		}

@@ -165,7 +165,8 @@ func TestMoveOfUnknownFate(t *testing.T) {
 					return answered
 				})
 				j := m.end(m.post(aTrek).ID)
-				if diff := cmp.Diff([]lc.Event{"create", "go", "detour", "rest", "go", "arrive"}, m.events(j.ID)); diff != "" || !hit {
+				if diff := cmp.Diff([]lc.Event{"create", "go", "detour", "rest", "go", "arrive"},
+					m.events(j.ID)); diff != "" || !hit {
 					t.Errorf("fate %d of commit %d (%t): history (-want +got):\n%s", f, n, hit, diff)
 				}
 				if tasks, err := m.store.Tasks(t.Context(), j.ID); err != nil || len(tasks) != 1 {
@@ -280,7 +281,8 @@ func TestMoveUnderAHold(t *testing.T) {
 		var kinds []job.ErrorKind
 		w = start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 			if len(kinds) == 0 {
-				if _, err := w.Operator().Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm",
+					time.Time{}); err != nil {
 					return err
 				}
 			}

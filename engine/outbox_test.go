@@ -100,7 +100,8 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		if got := w.get(stopped.ID); got.State != "Riding" {
 			t.Fatalf("got %s", got.State)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Fatalf("got %v", err)
 		}
 	})

@@ -52,7 +52,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			j.Message != "group=maps is on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("release under the hold: got %v", err)
 		}
 		later := w.post(engine.Order{Group: "maps"})
@@ -79,7 +80,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Errorf("it left %s without being released", j.State)
 		}
 		for _, id := range []job.ID{waiting.ID, later.ID} {
-			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator, Actor: "ben"}); err != nil {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator,
+				Actor: "ben"}); err != nil {
 				t.Fatal(err)
 			}
 			<-atWork
@@ -99,7 +101,8 @@ func TestHoldThatEndsParksNobody(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
 		for _, h := range []job.Hold{
-			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)}, {Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
+			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)},
+			{Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
 		} {
 			if _, err := w.Operator().Hold(t.Context(), h.Scope, "ann", "flood", h.Until); err != nil {
 				t.Fatal(err)
@@ -126,7 +129,8 @@ func TestHoldOnOneJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		one, two := w.post(engine.Order{}), w.post(engine.Order{})
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town",
+			time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -42,7 +42,8 @@ func (e workers) Claim(ctx context.Context, worker string, from []job.KindState,
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits,
+		Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
 	if err == nil && len(jobs) == 0 { // a suspect is given alone

@@ -56,7 +56,8 @@ var same = []struct {
 			return err
 		}
 		return r.SetData(map[string]any{"b": map[string]any{"d": 4}, "e": []int{5}})
-	}, []remote.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)}, {Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
+	}, []remote.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)},
+		{Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
 	{"tasks", func(ctx context.Context, r *engine.Run) error {
 		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Running", Total: 10})
 		r.PutTask(job.Task{Name: "spine", Kind: "test.part", State: "Waiting"})
@@ -220,7 +221,8 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 	w.t.Helper()
 	j := w.get(id)
 	s := stored{
-		Position: j.Position, Cause: j.Cause, Says: j.Message, Attempts: j.Attempts, Data: string(j.Data), Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes,
+		Position: j.Position, Cause: j.Cause, Says: j.Message, Attempts: j.Attempts, Data: string(j.Data),
+		Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes,
 		Children: j.Children, Claimed: j.Claimed(),
 	}
 	if !j.Due.IsZero() {

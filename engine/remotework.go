@@ -114,7 +114,8 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 				one.Owner, r.job.Owner)
 		}
 		made, err := r.engine.prepare(Order{
-			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id, Tags: one.Tags,
+			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
+			Tags:  one.Tags,
 			Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline, Spec: one.Spec, Actor: one.Actor, Note: one.Note,
 		}, s.From+i, r.job.Created)
 		if err != nil {

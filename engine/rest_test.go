@@ -101,7 +101,8 @@ func TestRestUntilATime(t *testing.T) {
 					!why.Blockers[0].Until.Equal(b.Until) {
 					t.Errorf("got %+v, %v", why.Blockers, err)
 				}
-				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test", State: "Drunk"}); err != nil {
+				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test",
+					State: "Drunk"}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Hour)

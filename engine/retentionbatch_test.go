@@ -99,7 +99,8 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 		if err != nil || len(page.Jobs) != 1 {
 			t.Fatal(page.Jobs, err)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+			By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)

@@ -262,7 +262,8 @@ func TestWorkThatCannotWork(t *testing.T) {
 		t.Fatal("it was accepted")
 	}
 	for _, want := range []string{
-		"needs a prefix", "a step for Delivered", "a step for Nowhere", "Riding has no step", "a gate for Held", "limit few is for kind test.bag",
+		"needs a prefix", "a step for Delivered", "a step for Nowhere", "Riding has no step", "a gate for Held",
+		"limit few is for kind test.bag",
 		"needs a lifecycle", "test.letter is registered twice",
 	} {
 		if !strings.Contains(err.Error(), want) {

@@ -116,7 +116,8 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 		by = lifecycle.Owner
 	}
 	fresh := job.Job{
-		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent, Number: n.Number,
+		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key,
+		Parent: n.Parent, Number: n.Number,
 		Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
 		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
 	}

@@ -106,7 +106,8 @@ func TestSubmitRefuses(t *testing.T) {
 				t.Errorf("%d: got %v", i, err)
 			}
 		}
-		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Parent: "bag_none"}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter",
+			Parent: "bag_none"}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no parent: got %v", err)
 		}
 		if page, err := w.store.List(t.Context(), job.Query{}); err != nil || len(page.Jobs) != 0 {

@@ -81,7 +81,8 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 
 func (e *Engine) suspectClaim(p *pool, now time.Time, dry bool) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
+		Worker: e.name, From: e.placesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now,
+		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
 	}
 }
 

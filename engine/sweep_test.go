@@ -30,7 +30,8 @@ func TestSweepPassesByABadRecord(t *testing.T) {
 			store := mem.New()
 			old := engine.Work{Life: drafts, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
 			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(nil))
-			if _, err := m.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+			if _, err := m.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood",
+				time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			bad := m.post(engine.Order{Kind: "test.note"}).ID

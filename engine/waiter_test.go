@@ -111,7 +111,8 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 func TestExpectFewerThanThereAre(t *testing.T) {
 	j := job.Job{ID: "b", Version: 3, Children: job.Children{Expected: 2, OK: 2}}
 	one := 1
-	if _, _, err := job.Apply(j, &job.Change{Job: "b", Version: 3, Set: job.Fields{Expected: &one}}); job.KindOf(err) != job.Refused {
+	if _, _, err := job.Apply(j, &job.Change{Job: "b", Version: 3,
+		Set: job.Fields{Expected: &one}}); job.KindOf(err) != job.Refused {
 		t.Errorf("got %v", err)
 	}
 }

@@ -44,9 +44,12 @@ const noTransition = "the lifecycle has no such transition"
 
 // participles are the events of people that read as verbs.
 var participles = map[Event]string{
-	"retry": "retried", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted",
-	"suspend": "suspended", "resume": "resumed", "kill": "killed", "clean": "cleaned", "update": "updated", "requeue": "requeued",
-	"reset": "reset", "discard": "discarded", "undo": "undone", "revert": "reverted", "approve": "approved", "reject": "rejected",
+	"retry": "retried", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released",
+	"delete":  "deleted",
+	"suspend": "suspended", "resume": "resumed", "kill": "killed", "clean": "cleaned", "update": "updated",
+	"requeue": "requeued",
+	"reset":   "reset", "discard": "discarded", "undo": "undone", "revert": "reverted", "approve": "approved",
+	"reject": "rejected",
 }
 
 // deniedTo states that the event is not possible in a state: "a Completed job cannot be released".

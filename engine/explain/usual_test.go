@@ -143,7 +143,8 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		held, silent := w.post(engine.Order{Group: "for ever"}), job.Job{}
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood",
+			time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		held = w.post(engine.Order{Group: "flood"})
@@ -197,14 +198,16 @@ func TestStuckTellsOfMessages(t *testing.T) {
 		j := w.post(engine.Order{Group: "for ever"})
 		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(),
 			Due: w.Clock().Now().Add(time.Hour)}
-		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m}, Group: "1s"}); err != nil {
+		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m},
+			Group: "1s"}); err != nil {
 			t.Fatal(err)
 		}
 		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Messages) != 0 {
 			t.Errorf("control: got %+v", r.Messages)
 		}
 		m.Settled, m.Error = job.GivenUp, "no such address"
-		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m}, Now: w.Clock().Now()}); err != nil {
+		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m},
+			Now: w.Clock().Now()}); err != nil {
 			t.Fatal(err)
 		}
 		r := stuckJobs(t, w, explain.StuckQuery{Kinds: []job.Kind{"test.letter"}})

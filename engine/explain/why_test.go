@@ -67,7 +67,8 @@ func TestWhyHold(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", began.Add(time.Hour)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood",
+			began.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -388,7 +389,8 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 			!strings.Contains(err.Error(), "test.note") {
 			t.Errorf("why: %v", err)
 		}
-		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("do: %v", err)
 		}
 		if got := fmt.Sprint(other.Kinds()); got != "[test.letter]" {
@@ -466,7 +468,8 @@ func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 		if got := refusals(); got["retry"] != "the axle is still broken" || got["delete"] != "" || len(got) != 2 {
 			t.Errorf("got %q", got)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+			By: lc.Owner}); job.KindOf(err) != job.Refused {
 			t.Errorf("why and Do disagree: got %v", err)
 		}
 		forbidden = false

@@ -16,7 +16,8 @@ var endings = map[string]lifecycle.Outcome{
 	"failed": lifecycle.Failed, "failure": lifecycle.Failed, "invalid": lifecycle.Failed, "rejected": lifecycle.Failed,
 	"reverted": lifecycle.Failed, "revertfailure": lifecycle.Failed,
 	"timeout": lifecycle.TimedOut, "timedout": lifecycle.TimedOut, "expired": lifecycle.TimedOut,
-	"cancelled": lifecycle.Cancelled, "canceled": lifecycle.Cancelled, "killed": lifecycle.Cancelled, "aborted": lifecycle.Cancelled,
+	"cancelled": lifecycle.Cancelled, "canceled": lifecycle.Cancelled, "killed": lifecycle.Cancelled,
+	"aborted": lifecycle.Cancelled,
 	"deleted": lifecycle.None, "cleaned": lifecycle.None, "removed": lifecycle.None, "purged": lifecycle.None,
 }
 

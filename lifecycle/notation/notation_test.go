@@ -67,7 +67,8 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 		{"merritt-access.mmd", nil},
 		{"orchestrator.mmd", []string{"8:19: Unknown [no-budget]"}},
 		{"taskflow-flow.yaml", []string{
-			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]", "18:5: SUSPENDING [no-timeout-exit]",
+			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]",
+			"18:5: SUSPENDING [no-timeout-exit]",
 			"26:5: SUSPENDED [no-wakeup]", "31:5: RESUMING [no-failure-exit]", "31:5: RESUMING [no-timeout-exit]",
 			"36:5: SUCCESS [wrong-outcome]", "41:9: SUCCESS -run-> [end-left]", "47:9: REVERTED -run-> [end-left]",
 			"53:9: FAILURE -run-> [end-left]",
@@ -130,7 +131,8 @@ func TestCompositeStates(t *testing.T) {
 		parts = append(parts, p.Name+" from "+string(p.Stages[0].State))
 	}
 	want := []string{
-		"archive-success.ActivityArchiving from OneArchivingTaskCreated", "archive-success.ActivityArchiving from AnotherArchivingTaskCreated",
+		"archive-success.ActivityArchiving from OneArchivingTaskCreated",
+		"archive-success.ActivityArchiving from AnotherArchivingTaskCreated",
 		"archive-success.Store from OneStorageTaskCreated", "archive-success.Store from AnotherStorageTaskCreated",
 	}
 	if diff := cmp.Diff(want, parts); diff != "" {
