@@ -13,7 +13,8 @@ func (e operators) Amend(
 	ctx context.Context, a operator.Act, object string, change operator.Correction,
 ) (job.Job, error) {
 	if a.Actor == "" || a.Note == "" {
-		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job, "it needs an actor and a note that says why")
+		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job,
+			"it needs an actor and a note with the reason")
 	}
 	if a.By == 0 {
 		a.By = lifecycle.Operator
@@ -49,8 +50,8 @@ func (e operators) amend(
 		tasks[i].Epoch, tasks[i].Changed = j.Epoch, now
 	}
 	if !*entered {
-		if err := e.Audit(ctx, operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object,
-			Note: a.Note}); err != nil {
+		entry := operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}
+		if err := e.Audit(ctx, entry); err != nil {
 			return j, err
 		}
 		*entered = true

@@ -40,7 +40,7 @@ func (e *Engine) Tick(ctx context.Context) error {
 		return nil
 	}
 	e.work = ctx
-	e.claim(ctx, e.shared, e.take(e.shared, e.shared.free))
+	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free))
 	e.steps.Wait()
 	return e.overdue(ctx)
 }

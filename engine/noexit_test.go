@@ -145,7 +145,7 @@ func testPoisonWithoutExit(t *testing.T) {
 		}
 		x, err := w.why(t.Context(), id, time.Time{})
 		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison ||
-			!strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
+			!strings.Contains(x.Blockers[0].Sentence, "3 workers in turn let their lease expire") ||
 			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}

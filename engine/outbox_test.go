@@ -253,7 +253,7 @@ func TestMessageNobodyDelivers(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp ||
-			m[0].Error != `nobody here delivers "mail"` {
+			m[0].Error != `this server does not deliver "mail"` {
 			t.Errorf("got %+v", m)
 		}
 	})

@@ -108,7 +108,7 @@ func (w *holdWorld) come(n int) {
 }
 
 // checker holds the history of a letter against the holds of its time, and reports where it stands.
-func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
+func (w *holdWorld) check(id job.ID) (state lc.State, parked int) {
 	j := w.get(id)
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				time.Sleep(time.Minute)
 				held, parked := []job.ID{}, 0
 				for _, id := range w.jobs {
-					state, n := w.judge(id)
+					state, n := w.check(id)
 					parked += n
 					switch state {
 					case "Held":

@@ -69,7 +69,7 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 				if j.State == "Lost" && (j.Cause != cause.Poison || j.Outcome != lc.Failed || j.Origin != "Sorting") {
 					t.Errorf("got cause %q, %+v", j.Cause, j.Position)
 				}
-				if j.State == "Lost" && !strings.Contains(j.Message, "workers in turn fell silent while Sorting") {
+				if j.State == "Lost" && !strings.Contains(j.Message, "workers in turn let their lease expire while Sorting") {
 					t.Errorf("got message %q", j.Message)
 				}
 				sender.verify(id)

@@ -18,11 +18,10 @@ const mostSpawned = 500
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
 	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
-		r.Bytes != nil || r.Advanced || r.Cause != "" ||
-		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
+		r.Bytes != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
-// expects gives the version that the record must still have: data is merged into what was read. Zero: any.
+// expects returns the version that the record must still have, because data is merged into what was read. Zero: any.
 func expects(r *remote.Report, j *job.Job) int64 {
 	if r.Merge == nil {
 		return 0
@@ -30,7 +29,7 @@ func expects(r *remote.Report, j *job.Job) int64 {
 	return j.Version
 }
 
-// apply sets on a run what the report states besides its outcome, and gives the children to create.
+// apply sets on a run what the report has besides its outcome, and returns the children to create.
 func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	if p.Data != nil && p.Merge != nil {
 		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
@@ -72,7 +71,7 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	return r.children(p.Spawn)
 }
 
-// post puts the message of a worker outside into the outbox, if the work allows its topic.
+// post adds the message of a remote worker to the outbox, if the work allows its topic.
 func (r *Run) post(m remote.Message) error {
 	if !r.work.sends(m.Topic) {
 		return job.Errorf(job.Refused, "report", r.id,
@@ -86,8 +85,8 @@ func (r *Run) post(m remote.Message) error {
 	return r.Send(m.Topic, prefix+strings.TrimPrefix(m.Key, prefix), m.Body)
 }
 
-// children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers
-// outside.
+// children prepares the jobs that a remote worker spawns. They have the owner of their parent, and are of kinds for
+// remote workers.
 func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 	was := r.job.Children.Expected
 	switch {
@@ -97,8 +96,8 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 	case len(s.Jobs) > mostSpawned:
 		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", mostSpawned)
 	case len(s.Jobs) > 0 && (s.From < 1 || s.From+len(s.Jobs)-1 > s.Expected):
-		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From,
-			s.From+len(s.Jobs)-1, s.Expected)
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d",
+			s.From, s.From+len(s.Jobs)-1, s.Expected)
 	}
 	if was != s.Expected {
 		r.set.Expected = &s.Expected
@@ -115,8 +114,8 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 		}
 		made, err := r.engine.prepare(Order{
 			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
-			Tags:  one.Tags,
-			Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline, Spec: one.Spec, Actor: one.Actor, Note: one.Note,
+			Tags: one.Tags, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
+			Spec: one.Spec, Actor: one.Actor, Note: one.Note,
 		}, s.From+i, r.job.Created)
 		if err != nil {
 			return nil, err
@@ -159,9 +158,8 @@ func patched(to, by any) any {
 	return object
 }
 
-// repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then
-// it succeeds, with the record as it is now and without a claim. The answer to an earlier repetition may have been
-// lost, too.
+// repeated decides whether a report under a claim that is over repeats the report that ended the claim. Then it
+// succeeds, with the current record and without a claim. The answer to an earlier repetition may have been lost, too.
 func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, stale job.Result) job.Result {
 	j, err := e.store.Get(ctx, r.Job)
 	w := e.workOf(j.Kind)
@@ -177,7 +175,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 		for i := range history {
 			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker &&
 				h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
-				j.Worker = "" // a claim that came later is not this report's
+				j.Worker = "" // a later claim does not belong to this report
 				return job.Result{Job: j}
 			}
 		}
@@ -187,7 +185,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 	}
 }
 
-// mayCause reports whether an entry of the history can be what a report did.
+// mayCause reports whether a report can have made an entry of the history.
 func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 	transition, _ := life.Transition(h.From, h.Event)
 	switch {
@@ -203,13 +201,13 @@ func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 	return transition.Class == lifecycle.Pass
 }
 
-// lineNumbers remembers how far the log of each claim came; what is not known is read from the log.
+// lineNumbers has the number of the last log line of each claim. A missing number is read from the log.
 type lineNumbers struct {
 	mu   sync.Mutex
 	last map[job.Lease]int64
 }
 
-// note writes the log lines of a report that was accepted and shows its progress.
+// note writes the log lines of an accepted report and sets its progress.
 func (e *Engine) note(j *job.Job, r *remote.Report) {
 	switch {
 	case !r.Keep:
@@ -257,8 +255,8 @@ func (n *lineNumbers) drop(l job.Lease) {
 	delete(n.last, l)
 }
 
-// Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children
-// are committed at once. Job, Epoch, Keep and Again of the report are not read.
+// Report does in a step what a report of a remote worker does, and returns the error that the step must return. Spawned
+// children are committed at once. Job, Epoch, Keep and Again of the report are not read.
 func (r *Run) Report(ctx context.Context, p *remote.Report) error {
 	if err := r.adopt(ctx, p); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Status returns the state of the engine that no record has.
+// Status returns the state of the engine that is not part of any record.
 func (e *Engine) Status() *status.Engine {
 	s := &status.Engine{Worker: e.name, Checked: e.options.Impaired != nil}
 	if s.Checked {

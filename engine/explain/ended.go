@@ -19,8 +19,9 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 		return err
 	}
 	x.Chain = causes(w.Life, history)
-	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State),
-		Remedies: offered(x.Moves)}
+	b := job.Blocker{
+		Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves),
+	}
 	if len(history) > 0 {
 		b.Sentence = happened(w.Life, j, &history[len(history)-1])
 	}
@@ -53,7 +54,7 @@ func happened(life *lifecycle.Table, j *job.Job, last *job.Event) string {
 	return strings.TrimSuffix(meaning, ".") + by
 }
 
-// causes picks from a history what led to its end: the last success and everything after it.
+// causes returns the entries of a history that led to the end: the last success and all entries after it.
 func causes(life *lifecycle.Table, history []job.Event) []job.Event {
 	from := 0
 	for i, h := range history {
