@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// counted is a step that takes no time and counts.
+// counted is a step that takes no time and counts its runs.
 func counted(n *int) engine.Step {
 	return func(context.Context, *engine.Run) error { *n++; return nil }
 }
@@ -31,8 +31,7 @@ func blocks(x api.Explanation, code string) bool {
 	return false
 }
 
-// TestActOnWhatOneSaw (rule R11): with a version, the act counts for the record that the person was shown, and for no
-// other.
+// TestActOnWhatOneSaw checks that an act with a version applies to that version of the record only (rule R11).
 func TestActOnWhatOneSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
@@ -62,7 +61,7 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		last := history[len(history)-1]
 		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" ||
 			last.Note != "wrong town" {
-			t.Errorf("the history says %+v, %v", last, err)
+			t.Errorf("the history has %+v, %v", last, err)
 		}
 		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann",
 			"sooner"); job.KindOf(err) != job.Refused {
@@ -76,8 +75,8 @@ func TestActOnWhatOneSaw(t *testing.T) {
 	})
 }
 
-// TestActWithoutAVersionRereads: it meets the record as it is, however often others were faster; the control with a
-// version stops trying.
+// TestActWithoutAVersionRereads checks that an act without a version applies to the current record, however often it
+// changes concurrently. The control with a version fails.
 func TestActWithoutAVersionRereads(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -107,7 +106,7 @@ func TestActWithoutAVersionRereads(t *testing.T) {
 	}
 }
 
-// racer changes the record just before somebody's act comes to it.
+// racer changes the record just before an act reads it.
 type racer struct {
 	job.Store
 	left atomic.Int32
@@ -124,7 +123,7 @@ func (r *racer) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	return r.Store.Commit(ctx, changes...)
 }
 
-// TestIllegalActListsTheMoves of the one who asked.
+// TestIllegalActListsTheMoves checks that the error lists the legal events of the actor.
 func TestIllegalActListsTheMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -166,7 +165,7 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 	})
 }
 
-// TestAllowIsEnforcedInTheCommit: what Allow requires must be true in the moment of the commit, not when it was asked.
+// TestAllowIsEnforcedInTheCommit checks that the conditions of Allow must be true at the commit, not only at the call.
 func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -216,7 +215,8 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 	}
 }
 
-// TestStopByAnOperatorFencesTheStep: its context ends at once and with the cause, and what it brings is refused.
+// TestStopByAnOperatorFencesTheStep checks that the step's context ends at once with the cause, and that its later
+// commits are refused.
 func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended time.Time
@@ -246,7 +246,7 @@ func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 	})
 }
 
-// TestRetryGoesBackToWhereItFailed, for each state it can fail in, with new counts.
+// TestRetryGoesBackToWhereItFailed checks each state in which a job can fail. The counts start again.
 func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 	for _, origin := range []lc.State{"Posted", "Sorting", "Riding"} {
 		t.Run(string(origin), func(t *testing.T) {

@@ -77,7 +77,7 @@ func TestRetryAfterIsTheLeastPause(t *testing.T) {
 	}
 }
 
-// TestAttemptsCountPerState: what failed in one state is forgiven in the next.
+// TestAttemptsCountPerState checks that failed attempts in one state do not count in the next.
 func TestAttemptsCountPerState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -113,13 +113,13 @@ func TestAttemptsCountPerState(t *testing.T) {
 	}
 }
 
-// still is a source of chance that always states the same.
+// still is a random source that always returns the same value.
 type still struct{}
 
 func (still) Uint64() uint64 { return 1 << 62 }
 
-// TestRetryStormIsSpread lets 10,000 jobs fail in the same moment: jitter spreads their second attempts over two fifths
-// of the pause. The control has no jitter, and they all come back at once.
+// TestRetryStormIsSpread lets 10,000 jobs fail at the same moment. Jitter spreads their second attempts over two fifths
+// of the pause. In the control, without jitter, they all run at once.
 func TestRetryStormIsSpread(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -168,7 +168,7 @@ func TestRetryStormIsSpread(t *testing.T) {
 	}
 }
 
-// TestWaitIsNoAttempt: a step may state any number of times that it waits.
+// TestWaitIsNoAttempt checks that a step may wait any number of times.
 func TestWaitIsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
@@ -192,7 +192,7 @@ func TestWaitIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestWaitWithoutAnEndIsLookedAtNowAndThen: a step that does not state how long it waits does not run round and round.
+// TestWaitWithoutAnEndIsLookedAtNowAndThen checks that a step that waits without a time does not run in a busy loop.
 func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// note is a child's life with a single step.
+// note is the lifecycle of a child, with a single step.
 var note = lc.Must("test.note",
 	lc.OnQueue("Written", "a batch brings it, a clerk takes it",
 		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"),
@@ -41,8 +41,8 @@ func bagOf(n int, kind job.Kind) engine.Work {
 	}}
 }
 
-// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. In the end there
-// are exactly 2,500, all of them counted, and one report.
+// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. At the end there
+// are exactly 2,500 children, all of them counted, and one report.
 func TestSpawnIsTwoPhase(t *testing.T) {
 	const n = 2500
 	cuts := 0
@@ -50,7 +50,7 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 		whole := false
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
-			first := startMortal(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second},
+			first := startKillable(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second},
 				bagOf(n, "test.note"), notes())
 			first.line.decide(func(string, int) fate {
 				if first.line.total > after {
@@ -102,7 +102,7 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 	}
 }
 
-// TestRetryOfAChildDuringTheBatch: the child counts as open again, and the report waits for it.
+// TestRetryOfAChildDuringTheBatch checks that the child counts as open again, and that the report waits for it.
 func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
@@ -145,7 +145,7 @@ func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 	})
 }
 
-// TestDeletedChildCounts: a child that is taken out during the batch is one that has ended.
+// TestDeletedChildCounts checks that a child that is deleted during the batch counts as ended.
 func TestDeletedChildCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
@@ -179,8 +179,8 @@ func TestDeletedChildCounts(t *testing.T) {
 	})
 }
 
-// TestLastChildDuringTheWait: the last child ends after its batch has appeared and before it waits. The report does not
-// have to wait for the next check.
+// TestLastChildDuringTheWait lets the last child end after its batch has checked the counts and before the batch waits.
+// The report does not have to wait for the next check.
 func TestLastChildDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -203,13 +203,13 @@ func TestLastChildDuringTheWait(t *testing.T) {
 		began := time.Now()
 		j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
 		if took := time.Since(began); j.State != "Emptied" || took > time.Minute || looks != 2 {
-			t.Errorf("got %s (%s) after %s and %d looks", j.State, j.Message, took, looks)
+			t.Errorf("got %s (%s) after %s and %d checks", j.State, j.Message, took, looks)
 		}
 		w.verify(j.ID)
 	})
 }
 
-// TestEmptyBatchReports at once.
+// TestEmptyBatchReports checks that a batch without children reports at once.
 func TestEmptyBatchReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(0, "test.letter"), letters(nil))
@@ -239,17 +239,17 @@ func TestChildWhoseKeyExistsIsRefused(t *testing.T) {
 		j := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(10 * time.Hour)
 		if j = w.get(j.ID); !j.Ended {
-			t.Errorf("the batch waits for ever: %s, %+v", j.Message, j.Children)
+			t.Errorf("the batch waits indefinitely: %s, %+v", j.Message, j.Children)
 		}
 	})
 }
 
-// TestRetryBetweenTheLookAndTheReport: a child is sent back after its batch saw all of them ended, and before it stated
-// so. The batch does not report behind its back.
+// TestRetryBetweenTheLookAndTheReport retries a child after its batch has counted all children as ended, and before the
+// report is committed. The report waits for the child.
 func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		var w *world
+		var w *harness
 		broken, between := true, 0
 		b := bagOf(1, "test.letter")
 		look := b.Steps["Open"]

@@ -18,8 +18,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// machine is a machine whose clock can be wrong and that can be suspended. The time of the test is the time that it was
-// awake.
+// machine simulates a machine whose clock can be wrong and that can be suspended. The time of the test is the time for
+// which it was awake.
 type machine struct {
 	mu    sync.Mutex
 	off   time.Duration // of its wall clock from the true time
@@ -38,28 +38,28 @@ func (m *machine) boot() *process  { return &process{m, m.wall().Sub(m.now())} }
 func (p *process) Now() time.Time  { return p.now().Add(p.off0) }
 func (p *process) Wall() time.Time { return p.wall() }
 
-// process is the clock of one process on a machine: it takes the wall time once, at its start.
+// process is the clock of one process on a machine. It reads the wall time once, at its start.
 type process struct {
 	*machine
 	off0 time.Duration
 }
 
-// keeping is a line to a store that keeps the clock, until it is cut.
+// keeping is a connection to a store that keeps the clock, until it is cut.
 type keeping struct {
 	*tap
-	keeper job.ClockStore
+	clocks job.ClockStore
 }
 
 func (k *keeping) KeptClock(ctx context.Context) (job.KeptClock, error) {
-	return through(k.tap, "KeptClock", func() (job.KeptClock, error) { return k.keeper.KeptClock(ctx) })
+	return through(k.tap, "KeptClock", func() (job.KeptClock, error) { return k.clocks.KeptClock(ctx) })
 }
 
 func (k *keeping) KeepClock(ctx context.Context, c job.KeptClock) error {
-	_, err := through(k.tap, "KeepClock", func() (bool, error) { return true, k.keeper.KeepClock(ctx, c) })
+	_, err := through(k.tap, "KeepClock", func() (bool, error) { return true, k.clocks.KeepClock(ctx, c) })
 	return err
 }
 
-// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It notes in true time when each job
+// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It records in true time when each job
 // ended and was deleted.
 type trial struct {
 	*testing.T
@@ -67,7 +67,7 @@ type trial struct {
 	store *mem.Store
 	keep  time.Duration
 	line  *tap
-	e     *world
+	e     *harness
 
 	mu      sync.Mutex // guards the rest
 	ended   map[job.ID]time.Time
@@ -146,7 +146,10 @@ func (tr *trial) begin() {
 	tr.line = &tap{Store: tr.store}
 	tr.e = start(tr.T, &keeping{tr.line, tr.store}, engine.Options{
 		Name: "trial", Clock: tr.boot(), Sweep: time.Minute,
-		Deliver: map[string]engine.Deliver{"mail": func(context.Context, job.Message) error { tr.let(&tr.mailed); return nil }},
+		Deliver: map[string]engine.Deliver{"mail": func(context.Context, job.Message) error {
+			tr.let(&tr.mailed)
+			return nil
+		}},
 	}, tr.work())
 }
 
@@ -215,9 +218,9 @@ func (tr *trial) cleared(within time.Duration) {
 	tr.notEarly()
 }
 
-// TestClockTrials lets clocks go wrong at a start and in the run, and suspends a machine, each time with jobs that back
-// off, wait, are worked on and have ended: nothing is deleted early, and nothing is stuck. The control keeps no time in
-// the store.
+// TestClockTrials sets wrong clocks at a start and during a run, and suspends a machine, each time with jobs that back
+// off, wait, are worked on and have ended. No job is deleted early, and none is stuck. The control keeps no time in the
+// store.
 func TestClockTrials(t *testing.T) {
 	run := func(name string, try func(tr *trial)) {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +324,10 @@ func wrongAtFirst(tr *trial, off time.Duration) {
 	tr.cleared(tr.keep + 3*time.Hour)
 	tr.end()
 	list, err := tr.store.Audit(tr.Context(), 0, 100)
-	if err != nil || !slices.ContainsFunc(list, func(a job.Audit) bool { return a.Event == "confirm-clock" && a.Actor == "ann" && a.Note != "" }) {
+	if err != nil || !slices.ContainsFunc(list, func(a job.Audit) bool {
+		return a.Event == "confirm-clock" &&
+			a.Actor == "ann" && a.Note != ""
+	}) {
 		tr.Errorf("the audit list has %+v, %v", list, err)
 	}
 }
@@ -393,7 +399,7 @@ func setRight(tr *trial) {
 	tr.end()
 }
 
-// TestClockTrialsControl: without a store that keeps the time, a server that starts a year ahead deletes what is young.
+// TestClockTrialsControl checks that a server that starts a year ahead deletes recent jobs if the store keeps no time.
 func TestClockTrialsControl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t)
@@ -411,7 +417,8 @@ func TestClockTrialsControl(t *testing.T) {
 	})
 }
 
-// TestClockThatWasAhead: a worker outside has a lease, and a message a pause, of a clock that was a year ahead.
+// TestClockThatWasAhead checks the lease of a remote worker and the pause of a message after the clock was a year
+// ahead.
 func TestClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t)
@@ -450,9 +457,9 @@ func TestClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAClockThatWasAhead: a worker outside claims a job while the clock is ahead. When the clock is right again
-// the worker keeps the job for the time that it had left, at most an hour, and then another gets it. In the control the
-// store keeps no time, and the worker has the job for as long as the clock was ahead.
+// TestLeaseOfAClockThatWasAhead lets a remote worker claim a job while the clock is ahead. After the correction the
+// worker keeps the job for the time that it had left, at most an hour. In the control the store keeps no time, and the
+// worker keeps the job for as long as the clock was ahead.
 func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -519,17 +526,17 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 
 var errNoClock = errors.New("the disk is gone")
 
-// TestClockThatCannotBeRead: an engine does not start without knowing.
+// TestClockThatCannotBeRead checks that an engine does not start if the stored time cannot be read.
 func TestClockThatCannotBeRead(t *testing.T) {
-	store := &keeping{&tap{Store: mem.New()}, brokenKeeper{}}
+	store := &keeping{&tap{Store: mem.New()}, brokenClockStore{}}
 	if _, err := engine.New(store, []engine.Work{letters(nil)}, engine.Options{}); !errors.Is(err, errNoClock) {
 		t.Errorf("got %v", err)
 	}
 }
 
-type brokenKeeper struct{}
+type brokenClockStore struct{}
 
-func (brokenKeeper) KeptClock(context.Context) (job.KeptClock, error) {
+func (brokenClockStore) KeptClock(context.Context) (job.KeptClock, error) {
 	return job.KeptClock{}, errNoClock
 }
-func (brokenKeeper) KeepClock(context.Context, job.KeptClock) error { return errNoClock }
+func (brokenClockStore) KeepClock(context.Context, job.KeptClock) error { return errNoClock }

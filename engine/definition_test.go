@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// oldLetter is letter as it was before operators could stop it: the same states, another definition.
+// oldLetter is letter in an earlier version, in which operators could not stop it: the same states, another definition.
 var oldLetter = func() *lc.Table {
 	stages := letter.Stages()
 	for i := range stages {
@@ -29,8 +29,8 @@ var oldLetter = func() *lc.Table {
 	return lc.Must("test.letter", stages...)
 }()
 
-// TestJobOfAnotherDefinitionWaits (rule R13): no one works on it and no person moves it until somebody states that the
-// states mean the same.
+// TestJobOfAnotherDefinitionWaits checks that such a job is neither worked on nor moved by a person until Adopts lists
+// its definition (rule R13).
 func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -77,7 +77,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 	})
 }
 
-// TestVersionThatKnowsTheDefinitionFinishesIt: the control, an engine with the old table after the new one.
+// TestVersionThatKnowsTheDefinitionFinishesIt is the control: an engine with the old table, started after the new one,
+// finishes the job.
 func TestVersionThatKnowsTheDefinitionFinishesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

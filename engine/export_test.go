@@ -11,7 +11,7 @@ import (
 // SetOpen lets the engine claim jobs without [Engine.Run], or not.
 func (e *Engine) SetOpen(open bool) { e.open = open }
 
-// Places returns the states whose jobs share the common slots.
+// Places lists the states whose jobs share the common slots.
 func (e *Engine) Places() []job.KindState { return e.shared.places }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestHoldEndsByItself at its time, and not before.
+// TestHoldEndsByItself checks that a hold ends at its time, and not before.
 func TestHoldEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -32,19 +32,19 @@ func TestHoldEndsByItself(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesAtOnce: the release itself wakes the engine. The control releases behind the engine's back; then the
+// TestReleaseWakesAtOnce checks that a release wakes the engine. The control releases in the store alone; then the
 // sweep finds the job.
 func TestReleaseWakesAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		release func(*world, job.Scope) error
+		release func(*harness, job.Scope) error
 		after   time.Duration
 	}{
-		{"release", func(w *world, s job.Scope) error {
+		{"release", func(w *harness, s job.Scope) error {
 			_, err := w.Operator().Release(w.t.Context(), s, "ann", "over")
 			return err
 		}, 0},
-		{"control: by the store", func(w *world, s job.Scope) error {
+		{"control: by the store", func(w *harness, s job.Scope) error {
 			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
 			return err
 		}, 29 * time.Minute},

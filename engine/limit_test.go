@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// tallier counts steps under way, and the most there ever were.
+// tallier counts the steps under way, and their maximum.
 type tallier struct {
 	mu   sync.Mutex
 	now  map[string]int
@@ -67,7 +67,9 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 				d := &dice{r: rand.New(rand.NewPCG(5, 6))}
 				work := func() engine.Work {
 					w := letters(map[lc.State]engine.Step{
-						"Sorting": func(ctx context.Context, r *engine.Run) error { return takes(d.upTo(time.Minute))(ctx, r) },
+						"Sorting": func(ctx context.Context, r *engine.Run) error {
+							return takes(d.upTo(time.Minute))(ctx, r)
+						},
 						"Riding": func(ctx context.Context, r *engine.Run) error {
 							j := r.Job()
 							m.add(1, "all", j.Owner, j.Group)
@@ -99,7 +101,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestLimitOccupies: a limit that counts whole states lets no one in while they are full, claimed or not.
+// TestLimitOccupies checks that a limit on whole states admits no job while they are full of claimed or unclaimed jobs.
 func TestLimitOccupies(t *testing.T) {
 	for _, limited := range []bool{true, false} {
 		t.Run(fmt.Sprint("limited ", limited), func(t *testing.T) {
@@ -144,8 +146,8 @@ func TestLimitOccupies(t *testing.T) {
 	}
 }
 
-// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age. An order without
-// one has the default.
+// TestPriorityGoesFirst checks with one slot that waiting jobs are claimed by priority, then by age. An order without a
+// priority has the default.
 func TestPriorityGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -173,8 +175,8 @@ func TestPriorityGoesFirst(t *testing.T) {
 	})
 }
 
-// TestFloodOfOneOwnerDelaysAnotherByARound: with one slot, the only job of a second owner is the next to start. The
-// control has it under the flood's owner.
+// TestFloodOfOneOwnerDelaysAnotherByARound checks with one slot that the only job of a second owner starts next. In the
+// control the job has the first owner.
 func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -208,8 +210,8 @@ func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	}
 }
 
-// TestOwnSlots: a kind with slots of its own is taken while all shared slots are busy, and takes none of them. The
-// control shares.
+// TestOwnSlots checks that a kind with its own slots is claimed while all shared slots are busy, and uses none of them.
+// The control shares them.
 func TestOwnSlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -219,7 +221,8 @@ func TestOwnSlots(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bags := engine.Work{Life: bag, Prefix: "bag", Slots: c.slots, Steps: map[lc.State]engine.Step{
-					"Packed": func(context.Context, *engine.Run) error { return nil }, "Open": func(context.Context, *engine.Run) error { return nil },
+					"Packed": func(context.Context, *engine.Run) error { return nil },
+					"Open":   func(context.Context, *engine.Run) error { return nil },
 				}}
 				w := start(t, mem.New(), engine.Options{Slots: 1},
 					letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)

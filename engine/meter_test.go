@@ -52,8 +52,8 @@ func (b *book) take() []string {
 	return lines
 }
 
-// TestMeterIsToldHowAttemptsEnd, for every ending of a step.
-func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
+// TestMeterCountsEndingsOfAttempts checks each ending of a step.
+func TestMeterCountsEndingsOfAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		step   engine.Step
@@ -64,10 +64,14 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting passed "" 3s`,
 			`claimed Riding chain=true first=false 0s`, `Riding passed "" 0s`,
 		}},
-		{"fails", func(context.Context, *engine.Run) error { return engine.Fail("no-town", errBroken) }, engine.Policy{}, []string{
+		{"fails", func(context.Context, *engine.Run) error {
+			return engine.Fail("no-town", errBroken)
+		}, engine.Policy{}, []string{
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting failed "no-town" 0s`,
 		}},
-		{"tries again", func(context.Context, *engine.Run) error { return errBroken }, engine.Policy{MaxAttempts: 2}, []string{
+		{"tries again", func(context.Context, *engine.Run) error {
+			return errBroken
+		}, engine.Policy{MaxAttempts: 2}, []string{
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting backed-up "error" 0s`,
 			`claimed Sorting chain=false first=false X`, `Sorting failed "error" 0s`,
 		}},
@@ -106,8 +110,9 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 	}
 }
 
-// TestMeterIsToldOfTheQueue: how long a job waited for a slot, and that the engine gave one back when it stopped.
-func TestMeterIsToldOfTheQueue(t *testing.T) {
+// TestMeterMeasuresTheQueue checks the time for which a job waited for a slot, and that the engine counts a job that it
+// returns when it stops.
+func TestMeterMeasuresTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
 		w := start(t, mem.New(), engine.Options{Meter: b, Slots: 1},
@@ -133,9 +138,8 @@ func TestMeterIsToldOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfLostClaims: of workers that stopped renewing its lease, of jobs that were taken away, and of the
-// last straw.
-func TestMeterIsToldOfLostClaims(t *testing.T) {
+// TestMeterCountsLostClaims checks expired leases, jobs that were taken away, and the last start before poison.
+func TestMeterCountsLostClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, store := &book{}, mem.New()
 		work := letters(map[lc.State]engine.Step{"Sorting": blocked})
@@ -156,7 +160,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 
 		var id job.ID
 		for n := range 2 {
-			m := startMortal(t, store, named("victim", n), work)
+			m := startKillable(t, store, named("victim", n), work)
 			if n == 0 {
 				id = m.post(engine.Order{}).ID
 			}
@@ -176,8 +180,8 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfWorkersOutside, whose time no one here has.
-func TestMeterIsToldOfWorkersOutside(t *testing.T) {
+// TestMeterCountsRemoteWorkers checks that attempts of remote workers are counted without a time.
+func TestMeterCountsRemoteWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
 		w := start(t, mem.New(), engine.Options{Meter: b}, remoteLetters())
@@ -199,8 +203,8 @@ func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfDeliveries: one that is taken, one that is tried again and then abandoned.
-func TestMeterIsToldOfDeliveries(t *testing.T) {
+// TestMeterCountsDeliveries checks a message that is delivered, and one that is retried and then abandoned.
+func TestMeterCountsDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
 		w := start(t, mem.New(), engine.Options{Meter: b, Attempts: 2, Deliver: map[string]engine.Deliver{
@@ -228,8 +232,8 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 	})
 }
 
-// TestStalled: the sweep of an engine whose store hangs stands still, and that can be seen. The control is one whose
-// store answers.
+// TestStalled checks that a sweep that does not progress is reported while its store hangs. In the control the store
+// answers.
 func TestStalled(t *testing.T) {
 	for _, hangs := range []bool{true, false} {
 		t.Run(fmt.Sprint("hangs=", hangs), func(t *testing.T) {

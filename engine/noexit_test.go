@@ -17,9 +17,9 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestNoFailureExitIsBounded: where a state has no failure exit, a step that fails is not tried without end. After its
-// attempts the job waits for a person, why names the reason and the command, and the command ends the wait. Each failed
-// attempt is logged. Control: a state that endures is tried on.
+// TestNoFailureExitIsBounded checks that a failing step is not tried indefinitely in a state without a failure exit.
+// After its attempts the job waits for a person. Why has the reason and the command, and the command ends the wait.
+// Each failed attempt is logged. Control: a state that endures is tried again.
 func TestNoFailureExitIsBounded(t *testing.T) {
 	pass := func(context.Context, *engine.Run) error { return nil }
 	for _, c := range []struct {
@@ -56,7 +56,9 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 				x, err := w.why(t.Context(), id, time.Time{})
 				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Attempts ||
 					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) ||
-					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
+					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool {
+						return r.Command == "stagepost priority 50 "+string(id)
+					}) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
 				}
 				broken = false
@@ -111,8 +113,9 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 	})
 }
 
-// testPoisonWithoutExit: a job that ends its workers where there is no failure exit waits for a person, too. It counts
-// as poison, is logged, and priority lets it be tried again. Control: while it has starts left, it is begun again.
+// testPoisonWithoutExit checks that a job that crashes its workers waits for a person where there is no failure exit.
+// It counts as poison, is logged, and a new priority lets it be tried again. Control: while it has starts left, it is
+// begun again.
 func testPoisonWithoutExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -146,7 +149,9 @@ func testPoisonWithoutExit(t *testing.T) {
 		x, err := w.why(t.Context(), id, time.Time{})
 		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison ||
 			!strings.Contains(x.Blockers[0].Sentence, "3 workers in turn let their lease expire") ||
-			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
+			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool {
+				return r.Command == "stagepost priority 50 "+string(id)
+			}) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		counted := strings.Count(strings.Join(meter.take(), "\n"), `Shut poisoned "poison"`)

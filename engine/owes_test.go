@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestServerOnlyStates: workers outside get no job in a state that has a step here, do not go on into it, and cannot
-// report on it, not even in the name of the engine. States without a step are the control.
+// TestServerOnlyStates checks that remote workers cannot claim, enter or report on a state that has a step here, not
+// even under the name of the engine. States without a step are the control.
 func TestServerOnlyStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := remoteLetters()
@@ -51,19 +51,19 @@ func TestServerOnlyStates(t *testing.T) {
 	})
 }
 
-// owing is letters that may leave Riding only with data that states that.
+// owing is the letters work in which a letter may leave Riding only with the data for it.
 func owing(w engine.Work) engine.Work {
 	w.Owes = func(_ context.Context, j *job.Job, c *job.Change) error {
 		if j.State == "Riding" && string(c.Set.Data) != `"signed"` {
-			return engine.Fail("unsigned", errors.New("nobody signed for it"))
+			return engine.Fail("unsigned", errors.New("the signature is missing"))
 		}
 		return nil
 	}
 	return w
 }
 
-// TestPostconditionOfReports: a success that was not achieved is refused and leaves the job where it is; failures are
-// taken.
+// TestPostconditionOfReports checks that a success that was not achieved is refused and leaves the job in its state.
+// Failures are accepted.
 func TestPostconditionOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New(), owing(remoteLetters()))
@@ -96,7 +96,7 @@ func TestPostconditionOfReports(t *testing.T) {
 	})
 }
 
-// TestPostconditionOfSteps: the error is the outcome of the step, whether it returns or moves the job itself.
+// TestPostconditionOfSteps checks that the error is the outcome of the step, whether the step returns or moves the job.
 func TestPostconditionOfSteps(t *testing.T) {
 	for name, step := range map[string]engine.Step{
 		"returns": func(context.Context, *engine.Run) error { return nil },
@@ -129,7 +129,7 @@ func TestPostconditionOfSteps(t *testing.T) {
 				j := w.end(w.post(engine.Order{}).ID)
 				signed := !slices.Contains([]string{"returns", "names", "moves"}, name)
 				if signed && j.State != "Delivered" || !signed &&
-					(j.State != "Lost" || j.Cause != "unsigned" || j.Message != "nobody signed for it") {
+					(j.State != "Lost" || j.Cause != "unsigned" || j.Message != "the signature is missing") {
 					t.Errorf("it is %s (%s: %s)", j.State, j.Cause, j.Message)
 				}
 			})

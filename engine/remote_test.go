@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// outside is an engine that does not run: its jobs are for workers outside.
-func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
+// outside is an engine that does not run: its jobs are for remote workers.
+func outside(t *testing.T, store job.Store, works ...engine.Work) *harness {
 	t.Helper()
 	if len(works) == 0 {
 		works = []engine.Work{remoteLetters()}
@@ -28,10 +28,10 @@ func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
 	return w
 }
 
-// remoteLetters is a work whose states are all for workers outside.
+// remoteLetters is a work whose states are all for remote workers.
 func remoteLetters() engine.Work { return outward(letters(nil)) }
 
-// outward leaves all states of a work to workers outside.
+// outward leaves all states of a work to remote workers.
 func outward(w engine.Work) engine.Work {
 	w.Outside, w.Steps = true, nil
 	return w
@@ -42,7 +42,7 @@ var everywhere = []job.KindState{
 		State: "Riding"},
 }
 
-func (w *world) acquire(worker string, n int) []job.Job {
+func (w *harness) acquire(worker string, n int) []job.Job {
 	w.t.Helper()
 	jobs, err := w.Remote().Claim(w.t.Context(), worker, everywhere, n, 0)
 	if err != nil {
@@ -51,7 +51,7 @@ func (w *world) acquire(worker string, n int) []job.Job {
 	return jobs
 }
 
-func (w *world) report(worker string, j job.Job, r remote.Report) job.Result {
+func (w *harness) report(worker string, j job.Job, r remote.Report) job.Result {
 	w.t.Helper()
 	r.Job, r.Epoch = j.ID, j.Epoch
 	results, err := w.Remote().Report(w.t.Context(), worker, []job.Job{j}, []remote.Report{r})
@@ -61,7 +61,7 @@ func (w *world) report(worker string, j job.Job, r remote.Report) job.Result {
 	return results[0]
 }
 
-// TestReportMovesAJob as the same outcome of a step in the process would.
+// TestReportMovesAJob checks that a report does what the same outcome of a step would.
 func TestReportMovesAJob(t *testing.T) {
 	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -115,7 +115,7 @@ func TestReportMovesAJob(t *testing.T) {
 				history, err := w.store.History(t.Context(), id, 0, 0)
 				if last := history[len(history)-1]; err != nil || last.Event != c.event || last.Actor != "ann" ||
 					last.By != lc.Worker {
-					t.Errorf("the history says %+v, %v", last, err)
+					t.Errorf("the history has %+v, %v", last, err)
 				}
 				w.verify(id)
 			})
@@ -123,7 +123,7 @@ func TestReportMovesAJob(t *testing.T) {
 	}
 }
 
-// TestReportsStandAlone: one bad report of a batch does not stop the others.
+// TestReportsStandAlone checks that one bad report does not stop the others of a call.
 func TestReportsStandAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New())
@@ -161,7 +161,7 @@ func TestReportsStandAlone(t *testing.T) {
 	})
 }
 
-// TestReportUnderAnOldEpoch is refused: the worker was silent for longer than its claim. The control has one that
+// TestReportUnderAnOldEpoch checks that a report after the lease has expired is refused. In the control the worker
 // renewed it.
 func TestReportUnderAnOldEpoch(t *testing.T) {
 	for _, renews := range []bool{false, true} {
@@ -214,7 +214,8 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 	}
 }
 
-// TestReportGoesStraightOn if it asks to, and only where nothing speaks against it.
+// TestReportGoesStraightOn checks that the worker claims the next state if it asks to, and only where a claim would be
+// granted.
 func TestReportGoesStraightOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -281,7 +282,7 @@ func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 	})
 }
 
-// TestAcquireAsksForSomething, within the same limits as everybody.
+// TestAcquireAsksForSomething checks invalid claims, and that claims have the same limits as those of the engine.
 func TestAcquireAsksForSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := remoteLetters()
@@ -309,8 +310,8 @@ func TestAcquireAsksForSomething(t *testing.T) {
 	})
 }
 
-// TestConcludeTellsThatTheStoreIsDown: then no one can determine what became of any report.
-func TestConcludeTellsThatTheStoreIsDown(t *testing.T) {
+// TestReportFailsWhileTheStoreIsDown checks that no report is answered while it is unknown whether it was committed.
+func TestReportFailsWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}
 		w := outside(t, line)
@@ -331,7 +332,7 @@ func TestAgainNotIntoAPersonsState(t *testing.T) {
 		w.post(engine.Order{})
 		r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Event: "hold", Again: true})
 		if r.Err != nil || r.Job.Claimed() {
-			t.Errorf("ann holds a job in %s, which nobody works on (%v)", r.Job.State, r.Err)
+			t.Errorf("ann holds a job in %s, which has no worker (%v)", r.Job.State, r.Err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// stored is what is left of a job that was worked on, without what names the worker.
+// stored is what is stored of a job that was worked on, without the name of the worker.
 type stored struct {
 	Position      lc.Position
 	Cause, Says   string
@@ -47,7 +48,9 @@ var same = []struct {
 	event  lc.Event        // that the control expects in the history
 }{
 	{"success", func(context.Context, *engine.Run) error { return nil }, []remote.Report{{}}, "begin"},
-	{"event", func(context.Context, *engine.Run) error { return engine.Go("hold") }, []remote.Report{{Event: "hold"}}, "hold"},
+	{"event", func(context.Context, *engine.Run) error {
+		return engine.Go("hold")
+	}, []remote.Report{{Event: "hold"}}, "hold"},
 	{"data replaced", func(_ context.Context, r *engine.Run) error { return r.SetData(map[string]int{"n": 2}) },
 		[]remote.Report{{Data: json.RawMessage(`{"n":2}`)}}, "begin"},
 	{"data merged", func(ctx context.Context, r *engine.Run) error {
@@ -161,7 +164,7 @@ func contains(lines []string, event string) bool {
 
 func doneLocally(t *testing.T, step engine.Step) (s stored) {
 	synctest.Test(t, func(t *testing.T) {
-		w, logs := sameWorld(t, map[lc.State]engine.Step{"Posted": step})
+		w, logs := sameHarness(t, map[lc.State]engine.Step{"Posted": step})
 		id := w.post(engine.Order{Owner: "ann"}).ID
 		synctest.Wait()
 		s = w.stored(id, logs)
@@ -172,7 +175,7 @@ func doneLocally(t *testing.T, step engine.Step) (s stored) {
 
 func doneRemotely(t *testing.T, reports []remote.Report) (s stored) {
 	synctest.Test(t, func(t *testing.T) {
-		w, logs := sameWorld(t, nil)
+		w, logs := sameHarness(t, nil)
 		id := w.post(engine.Order{Owner: "ann"}).ID
 		j := w.acquire("ann", 1)[0]
 		for i, r := range reports {
@@ -205,7 +208,7 @@ func numbered(lines []remote.Line, i int) {
 	}
 }
 
-func sameWorld(t *testing.T, steps map[lc.State]engine.Step) (*world, *joblog.Logs) {
+func sameHarness(t *testing.T, steps map[lc.State]engine.Step) (*harness, *joblog.Logs) {
 	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +220,7 @@ func sameWorld(t *testing.T, steps map[lc.State]engine.Step) (*world, *joblog.Lo
 	return start(t, mem.New(), engine.Options{JobLogs: logs, Lease: time.Hour}, work, bags), logs
 }
 
-func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
+func (w *harness) stored(id job.ID, logs *joblog.Logs) stored {
 	w.t.Helper()
 	j := w.get(id)
 	s := stored{
@@ -234,7 +237,7 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 		w.t.Fatal(err)
 	}
 	for _, h := range history {
-		s.History = append(s.History, string(h.Event)+" "+string(h.From)+" "+string(h.To)+" "+h.By.String()+" "+h.Cause+" "+h.Note)
+		s.History = append(s.History, fmt.Sprintf("%s %s %s %s %s %s", h.Event, h.From, h.To, h.By, h.Cause, h.Note))
 	}
 	if s.Tasks, err = w.store.Tasks(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
@@ -271,8 +274,8 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 	return s
 }
 
-// TestRefusedReportsChangeNothing compares what a report that is refused leaves with the record before. The control is
-// the same report as it should be.
+// TestRefusedReportsChangeNothing compares the record after a refused report with the record before. The control is a
+// valid report.
 func TestRefusedReportsChangeNothing(t *testing.T) {
 	task := []job.Task{{Name: "cover", Kind: "test.part", State: "Done"}}
 	child := func(o remote.Child) *remote.Spawn {
@@ -311,7 +314,7 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, logs := sameWorld(t, nil)
+				w, logs := sameHarness(t, nil)
 				id := w.post(engine.Order{Owner: "ann"}).ID
 				w.acquire("ann", 1)
 				if c.bad.Epoch < 0 { // a worker that was thought to be lost
@@ -341,11 +344,11 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestProgressOfARemoteWorker is shown as long as its claim lasts.
+// TestProgressOfARemoteWorker checks that the progress is shown as long as the claim lasts.
 func TestProgressOfARemoteWorker(t *testing.T) {
 	for _, how := range []string{"report", "lost"} {
 		synctest.Test(t, func(t *testing.T) {
-			w, _ := sameWorld(t, nil)
+			w, _ := sameHarness(t, nil)
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
 			w.report("ann", j, remote.Report{Keep: true, Progress: &job.Progress{Done: 3, Total: 9, Unit: "pages"}})
@@ -366,8 +369,8 @@ func TestProgressOfARemoteWorker(t *testing.T) {
 	}
 }
 
-// TestRepeatedReport succeeds if it is the one that ended the claim, also after the job went on and the server was
-// restarted; another is stale.
+// TestRepeatedReport checks that a report that repeats the one that ended the claim succeeds, also after the job moved
+// on and the server restarted. Another report is stale.
 func TestRepeatedReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -405,10 +408,10 @@ func TestRepeatedReport(t *testing.T) {
 	})
 }
 
-// TestChildrenAreWaitedFor by a remote worker: its report holds when the last child has ended.
+// TestChildrenAreWaitedFor checks that the report of a remote worker applies when the last child has ended.
 func TestChildrenAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := sameWorld(t, nil)
+		w, _ := sameHarness(t, nil)
 		defer w.stop()
 		id := w.post(engine.Order{}).ID
 		j := w.acquire("ann", 1)[0]

@@ -17,7 +17,7 @@ import (
 
 var tired = job.Blocker{Code: "tired", Sentence: "their feet hurt"}
 
-// rests is a step that rests once and then goes home.
+// rests is a step that rests once and then finishes.
 func rests(b job.Blocker) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		switch r.Job().State {
@@ -33,7 +33,8 @@ func rests(b job.Blocker) engine.Step {
 	}
 }
 
-// TestRestUntilAPersonMovesIt: `why` states what the step stated, and the person's move makes it claimable at once.
+// TestRestUntilAPersonMovesIt checks that `why` has the step's blocker, and that the person's event makes the job
+// claimable at once.
 func TestRestUntilAPersonMovesIt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -81,13 +82,13 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 	}
 }
 
-// TestRestUntilATime: it is claimed again then; or when it is notified of what it rests for.
+// TestRestUntilATime checks that the job is claimed at its time, or when it is notified of what it rests for.
 func TestRestUntilATime(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code string
 		want time.Duration
-	}{{"told", "tired", 10 * time.Minute}, {"control: told of something else", "hungry", time.Hour}} {
+	}{{"notified", "tired", 10 * time.Minute}, {"control: notified of something else", "hungry", time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := tired
@@ -118,7 +119,7 @@ func TestRestUntilATime(t *testing.T) {
 	}
 }
 
-// TestRestIsLeftByAReset: another person's transition takes it away as well, and it starts from the beginning.
+// TestRestIsLeftByAReset checks that another event of a person ends the rest too, and that the job starts again.
 func TestRestIsLeftByAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(rests(tired)))

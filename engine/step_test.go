@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// unusual is an error that has its cause and whether it passes.
+// unusual is an error with a cause of its own that states whether it is temporary.
 type unusual struct {
 	cause string
 	again bool
@@ -28,7 +28,7 @@ func (u unusual) Error() string   { return "unusual " + u.cause }
 func (u unusual) Cause() string   { return u.cause }
 func (u unusual) Temporary() bool { return u.again }
 
-// TestOutcomeOfAStep: for every way in which a step can end, how often it runs and how the job ends.
+// TestOutcomeOfAStep checks each way in which a step can end: how often it runs and how the job ends.
 func TestOutcomeOfAStep(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -50,8 +50,8 @@ func TestOutcomeOfAStep(t *testing.T) {
 		{"fail", engine.Fail("axle", errBroken), 1, "Lost", "axle", "the axle broke"},
 		{"fail, wrapped", fmt.Errorf("riding: %w", engine.Fail("axle", errBroken)), 1, "Lost", "axle",
 			"the axle broke"},
-		{"an error that knows it passes", unusual{"later", true}, 5, "Lost", "later", "unusual later"},
-		{"an error that knows it stays", unusual{"never", false}, 1, "Lost", "never", "unusual never"},
+		{"an error that is temporary", unusual{"later", true}, 5, "Lost", "later", "unusual later"},
+		{"an error that is not temporary", unusual{"never", false}, 1, "Lost", "never", "unusual never"},
 		{"a full disk", &wrapped{syscall.ENOSPC}, 5, "Lost", cause.Disk, "no space left"},
 		{"a bad request", job.Errorf(job.Invalid, "x", "", "no such street"), 1, "Lost", cause.Error, "no such street"},
 		{"a conflict", job.Errorf(job.Conflict, "x", "", "somebody was faster"), 5, "Lost", cause.Error,
@@ -71,7 +71,7 @@ func TestOutcomeOfAStep(t *testing.T) {
 					t.Errorf("got %s (%s, %q) after %d tries", j.State, j.Cause, j.Message, tries)
 				}
 				if got := w.times(j.ID, lc.Backoff); got != c.tries-1 {
-					t.Errorf("the history tells of %d backoffs", got)
+					t.Errorf("the history has %d backoffs", got)
 				}
 				w.verify(j.ID)
 			})
@@ -84,7 +84,7 @@ type wrapped struct{ err error }
 func (w *wrapped) Error() string { return "write: " + w.err.Error() }
 func (w *wrapped) Unwrap() error { return w.err }
 
-// TestStepMustNameItsEventWhereThereAreSeveral: nil is not enough, and the record states that.
+// TestStepMustNameItsEventWhereThereAreSeveral checks that nil is an error there, and that the record has it.
 func TestStepMustNameItsEventWhereThereAreSeveral(t *testing.T) {
 	fork := lc.Must("test.fork",
 		lc.OnQueue("Come", "somebody comes, a guide takes him",
@@ -112,8 +112,8 @@ func TestStepMustNameItsEventWhereThereAreSeveral(t *testing.T) {
 	}
 }
 
-// TestPanicDoesNotSpread: neither a step's nor a gate's takes the engine down. The panicking job fails, another one
-// ends well.
+// TestPanicDoesNotSpread checks that a panic in a step or a gate does not stop the engine. The job fails, and another
+// one succeeds.
 func TestPanicDoesNotSpread(t *testing.T) {
 	work := func() engine.Work {
 		w := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
@@ -157,7 +157,7 @@ func TestPanicDoesNotSpread(t *testing.T) {
 	}
 }
 
-// TestGateIsAskedBeforeEachStep, and a shut one costs no attempt.
+// TestGateIsAskedBeforeEachStep checks that a closed gate costs no attempt.
 func TestGateIsAskedBeforeEachStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -186,7 +186,7 @@ func TestGateIsAskedBeforeEachStep(t *testing.T) {
 	})
 }
 
-// TestSaveKeepsTheClaim: what was set is stored at once, and the step goes on under the same epoch.
+// TestSaveKeepsTheClaim checks that what was set is stored at once, and that the step continues under the same epoch.
 func TestSaveKeepsTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -250,7 +250,7 @@ func TestFenceDiffersPerAttemptAndKeyDoesNot(t *testing.T) {
 	})
 }
 
-// TestWorkThatCannotWork is refused with every mistake named.
+// TestWorkThatCannotWork is refused with all its mistakes.
 func TestWorkThatCannotWork(t *testing.T) {
 	bad := letters(map[lc.State]engine.Step{"Delivered": takes(0), "Nowhere": takes(0)})
 	delete(bad.Steps, "Riding")
@@ -275,7 +275,7 @@ func TestWorkThatCannotWork(t *testing.T) {
 // H
 func TestSaveThatFailedForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, mem.New(), engine.Options{},
+		m := startKillable(t, mem.New(), engine.Options{},
 			letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 				if err := r.SetData("sorted"); err != nil {
 					return err

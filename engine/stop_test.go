@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestStopGivesGrace: what ends in time ends well, what does not goes back without a mark; neither goes on to its next
-// state here.
+// TestStopGivesGrace checks that a step that ends in time succeeds, and that another job returns to its queue without a
+// counted attempt. Neither enters its next state here.
 func TestStopGivesGrace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -53,10 +53,10 @@ func TestStopGivesGrace(t *testing.T) {
 	}
 }
 
-// TestStopTakesNothingNew: neither from the queue nor of what is submitted meanwhile.
+// TestStopTakesNothingNew checks that no job is claimed from the queue or from a new submission.
 func TestStopTakesNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, mem.New(), engine.Options{Slots: 2},
+		m := startKillable(t, mem.New(), engine.Options{Slots: 2},
 			letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
 		a := m.post(engine.Order{})
 		time.Sleep(time.Second)
@@ -83,7 +83,7 @@ func TestStopTakesNothingNew(t *testing.T) {
 	})
 }
 
-// TestStopKeepsClaimsAlive: a long grace outlasts a lease, and no one robs the step meanwhile.
+// TestStopKeepsClaimsAlive checks that leases are renewed during a long grace period.
 func TestStopKeepsClaimsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -102,7 +102,7 @@ func TestStopKeepsClaimsAlive(t *testing.T) {
 	})
 }
 
-// TestRunAgain: an engine that was stopped can run again.
+// TestRunAgain checks that an engine that was stopped can run again.
 func TestRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
@@ -125,7 +125,7 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
-// TestRunStoppedAtOnce: a context that ends before anything was examined is an end like any other.
+// TestRunStoppedAtOnce checks that a context that ends before the start is no error.
 func TestRunStoppedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
@@ -140,8 +140,8 @@ func TestRunStoppedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRunTellsThatItsStoreIsDown instead of running without having searched for its own claims.
-func TestRunTellsThatItsStoreIsDown(t *testing.T) {
+// TestRunFailsIfTheStoreIsDown checks that Run does not begin without having read its own claims.
+func TestRunFailsIfTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}
 		line.cut()

@@ -15,24 +15,24 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// race is a life in which time takes a job out by an event of its own.
+// race is a lifecycle in which a timer has an event of its own.
 var race = lc.Must("test.race",
 	lc.OnQueue("Lined", "a runner enters it, a starter takes it",
 		lc.OnPass("begin", "Running", lc.Worker, "the pistol"),
 		lc.OnFail("fail", "Fallen", lc.Worker, "the runner does not start"),
-		lc.OnFail("timeout", "Late", lc.Timer, "nobody fired the pistol").Sets(lc.TimedOut)),
+		lc.OnFail("timeout", "Late", lc.Timer, "no start signal came").Sets(lc.TimedOut)),
 	lc.OnWork("Running", "the runner runs",
 		lc.OnPass("finish", "Home", lc.Worker, "the tape"),
 		lc.OnFail("fail", "Fallen", lc.Worker, "the runner fell"),
-		lc.OnFail("timeout", "Late", lc.Timer, "the judges went home").Sets(lc.TimedOut)),
+		lc.OnFail("timeout", "Late", lc.Timer, "the time limit passed").Sets(lc.TimedOut)),
 	lc.OnEnd("Home", lc.OK, "the runner is home"),
 	lc.OnEnd("Fallen", lc.Failed, "the runner fell"),
-	lc.OnEnd("Late", lc.TimedOut, "the judges went home",
+	lc.OnEnd("Late", lc.TimedOut, "the time limit passed",
 		lc.OnReenter("retry", lc.Operator, "once more", "Lined", "Running")),
 )
 
-// takes is a step that takes so long. One that takes no time still gives way to others. (No timer of 0: a timer that
-// has run out already brings down the race detector's runtime in a bubble now and then.)
+// takes is a step that takes the given time. With no time it still yields to others. (It uses no timer of 0, because an
+// expired timer sometimes crashes the race detector in a bubble.)
 func takes(d time.Duration) engine.Step {
 	return func(ctx context.Context, _ *engine.Run) error {
 		way := make(chan struct{})
@@ -94,15 +94,16 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 	}
 }
 
-// TestTimeoutCountsWaiting: the time for a state runs while the job waits in it: for a backoff, for a reason, for a
-// hold.
+// TestTimeoutCountsWaiting checks that a state's time includes waiting in it: for a backoff, for a reason, for a hold.
 func TestTimeoutCountsWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		step engine.Step
 		hold bool
 	}{
-		{"backoff", func(context.Context, *engine.Run) error { return engine.RetryAfter(25*time.Minute, errBroken) }, false},
+		{"backoff", func(context.Context, *engine.Run) error {
+			return engine.RetryAfter(25*time.Minute, errBroken)
+		}, false},
 		{"reason", func(_ context.Context, r *engine.Run) error {
 			return engine.Wait(job.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(7 * time.Minute)})
 		}, false},
@@ -134,7 +135,8 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 	}
 }
 
-// TestDeadlineIsTheLastWord: a job's deadline counts over all states, and the earlier of the two times counts.
+// TestDeadlineIsTheLastWord checks that a deadline covers all states, and that the earlier of deadline and timeout
+// applies.
 func TestDeadlineIsTheLastWord(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -173,7 +175,7 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 					t.Errorf("got %s after %s, want %s after %s", j.State, took, c.state, c.after)
 				}
 				if inTime := strings.Contains(j.Message, "deadline"); c.held && !inTime {
-					t.Errorf("the message does not tell of the deadline: %q", j.Message)
+					t.Errorf("the message does not have the deadline: %q", j.Message)
 				}
 				w.verify(j.ID)
 			})
@@ -181,8 +183,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	}
 }
 
-// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without a transition by a timer has no end of its own; the deadline
-// counts again in the next.
+// TestDeadlineLeavesAloneWhatNoTimerMoves checks that a state without a timer transition does not expire. The deadline
+// applies again in the next state.
 func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -209,7 +211,7 @@ func runs(step engine.Step, p engine.Policy) engine.Work {
 		Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
 }
 
-// TestTimeoutByItsOwnEvent: where a table has the event timeout, time takes that transition and not the failure's.
+// TestTimeoutByItsOwnEvent checks that a timer takes the event timeout where the table has it, not the failure's.
 func TestTimeoutByItsOwnEvent(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -218,7 +220,9 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 	}{
 		{"hears", takes(time.Hour), "Late"},
 		{"is deaf", deaf(time.Hour), "Late"},
-		{"control: fails", func(context.Context, *engine.Run) error { return engine.Fail("stone", errBroken) }, "Fallen"},
+		{"control: fails", func(context.Context, *engine.Run) error {
+			return engine.Fail("stone", errBroken)
+		}, "Fallen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -238,7 +242,7 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 	}
 }
 
-// TestTimeStartsAnewWithARetry: the one who sends a job back gives it the state's whole time again.
+// TestTimeStartsAnewWithARetry checks that a retry gives the job the whole time of the state again.
 func TestTimeStartsAnewWithARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestWaiterMayCallTheEngine: what a waiter is done by may read, submit and hold, whether the engine runs or not. It
-// sees every state.
+// TestWaiterMayCallTheEngine checks that the condition of a waiter may read, submit and hold, whether the engine runs
+// or not. It sees every state.
 func TestWaiterMayCallTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context,
@@ -65,8 +65,8 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 	})
 }
 
-// TestSpawnOfFewerIsRefused: a step that expects fewer jobs than before fails, and states that, instead of waiting
-// without end for "-1 of 2". The control spawns as many, and more.
+// TestSpawnOfFewerIsRefused checks that a step that expects fewer jobs than before fails with the reason, and does not
+// wait for "-1 of 2". The control spawns as many, and more.
 func TestSpawnOfFewerIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -98,7 +98,8 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 					}})
 				defer w.stop()
 				j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
-				if refused := strings.Contains(j.Message, "3 jobs were expected before"); refused != (c.want == "Torn") || j.State != c.want {
+				refused := strings.Contains(j.Message, "3 jobs were expected before")
+				if refused != (c.want == "Torn") || j.State != c.want {
 					t.Errorf("got %s: %s", j.State, j.Message)
 				}
 				w.verify(j.ID)
@@ -107,7 +108,7 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 	}
 }
 
-// TestExpectFewerThanThereAre: no commit makes a batch expect fewer jobs than it has.
+// TestExpectFewerThanThereAre checks that no commit makes a batch expect fewer jobs than it has.
 func TestExpectFewerThanThereAre(t *testing.T) {
 	j := job.Job{ID: "b", Version: 3, Children: job.Children{Expected: 2, OK: 2}}
 	one := 1
@@ -117,9 +118,9 @@ func TestExpectFewerThanThereAre(t *testing.T) {
 	}
 }
 
-// TestOverdueStrangersStopNobody: 5,000 overdue jobs of a kind that this engine does not run, or that it cannot move,
-// do not keep the timers of others from running out.
-func TestOverdueStrangersStopNobody(t *testing.T) {
+// TestUnmovableOverdueJobsDoNotBlock checks that 5,000 overdue jobs of a kind that this engine does not run, or that it
+// cannot move, do not block the timers of others.
+func TestUnmovableOverdueJobsDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		strangers := outside(t, store, runs(blocked, engine.Policy{Timeout: time.Minute}), letters(nil))

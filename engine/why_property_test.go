@@ -21,7 +21,7 @@ var errand = lc.Must("test.errand",
 	lc.OnQueue("Asked", "somebody asks, a runner takes it",
 		lc.OnPass("begin", "Running", lc.Worker, "a runner is free"),
 		lc.On("hold", "Held", lc.Operator, "an operator stops it"),
-		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "it makes no sense")),
+		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "it is damaged")),
 	lc.OnWait("Held", "an operator stopped it and lets it go on",
 		lc.On("release", "Asked", lc.Operator, "it may go on")),
 	lc.OnWork("Running", "the runner runs",
@@ -31,14 +31,13 @@ var errand = lc.Must("test.errand",
 	lc.OnEnd("Failed", lc.Failed, "it failed", lc.OnReenter("retry", lc.Operator, "once more", "Asked", "Running")),
 )
 
-// frozen is a clock that stands.
+// frozen is a clock that does not advance.
 type frozen time.Time
 
 func (f frozen) Now() time.Time  { return time.Time(f) }
 func (f frozen) Wall() time.Time { return time.Time(f) }
 
-// TestWhyIsEmptyExactlyWhenTheJobMoves builds random simulations, asks why of every job, lets one tick pass and
-// compares.
+// TestWhyIsEmptyExactlyWhenTheJobMoves builds random simulations, explains every job, lets one tick pass and compares.
 func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {

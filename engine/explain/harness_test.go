@@ -29,19 +29,19 @@ var letter = lc.Must("test.letter",
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "it cannot be read")),
 	lc.OnWait("Held", "its town is shut; an operator lets it go on",
 		lc.On("release", "Posted", lc.Operator, "the town is open again"),
-		lc.On("delete", "Burnt", lc.Operator, "nobody wants it").Sets(lc.Cancelled)),
+		lc.On("delete", "Burnt", lc.Operator, "it is not needed").Sets(lc.Cancelled)),
 	lc.OnWork("Sorting", "a clerk reads the address",
 		lc.OnPass("next", "Riding", lc.Worker, "the address is known"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "there is no such place"),
+		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the address does not exist"),
 		lc.OnFail("stop", "Lost", lc.Operator, "an operator takes it out")),
 	lc.OnWork("Riding", "a coach carries it",
-		lc.OnPass("finish", "Delivered", lc.Worker, "it is in the right hands"),
+		lc.OnPass("finish", "Delivered", lc.Worker, "the addressee has it"),
 		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the coach broke down")),
-	lc.OnEnd("Delivered", lc.OK, "it is in the right hands",
+	lc.OnEnd("Delivered", lc.OK, "the addressee has it",
 		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "kept long enough")),
 	lc.OnEnd("Lost", lc.Failed, "it went wrong somewhere",
 		lc.OnReenter("retry", lc.Operator|lc.Owner, "try again where it went wrong", "Posted", "Sorting", "Riding"),
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "nobody wants it")),
+		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "it is not needed")),
 	lc.OnEnd("Burnt", lc.None, "only the record is left"),
 )
 
@@ -94,7 +94,7 @@ func bagOf(n int, kind job.Kind) engine.Work {
 }
 
 // harness is an engine with its explainer, inside a synctest bubble.
-type world struct {
+type harness struct {
 	*engine.Engine
 	*explain.Explainer
 	t     *testing.T
@@ -102,7 +102,7 @@ type world struct {
 	stop  func()
 }
 
-func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *world {
+func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *harness {
 	t.Helper()
 	if o.Rand == nil {
 		o.Rand = rand.New(rand.NewPCG(1, 2))
@@ -115,7 +115,7 @@ func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
 	synctest.Wait()
-	return &world{Engine: e, Explainer: explain.New(e), t: t, store: store, stop: func() {
+	return &harness{Engine: e, Explainer: explain.New(e), t: t, store: store, stop: func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -123,7 +123,7 @@ func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work
 	}}
 }
 
-func (w *world) post(o engine.Order) job.Job {
+func (w *harness) post(o engine.Order) job.Job {
 	w.t.Helper()
 	if o.Kind == "" {
 		o.Kind = "test.letter"
@@ -135,7 +135,7 @@ func (w *world) post(o engine.Order) job.Job {
 	return j
 }
 
-func (w *world) end(id job.ID) job.Job {
+func (w *harness) end(id job.ID) job.Job {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 24*time.Hour)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 
 // sorting makes a harness whose Sorting takes as long as the job's group states, and blocks for a group that is no
 // time.
-func sorting(t *testing.T) *world {
+func sorting(t *testing.T) *harness {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 		d, err := time.ParseDuration(r.Job().Group)
@@ -31,7 +31,7 @@ func sorting(t *testing.T) *world {
 	return start(t, mem.New(), engine.Options{Slots: 64}, work)
 }
 
-func stuckJobs(t *testing.T, w *world, q explain.StuckQuery) explain.StuckReport {
+func stuckJobs(t *testing.T, w *harness, q explain.StuckQuery) explain.StuckReport {
 	t.Helper()
 	r, err := w.Stuck(t.Context(), q)
 	if err != nil {
@@ -94,8 +94,8 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 	})
 }
 
-// TestStuckTellsTheWorstFirst, with why and its remedy, and states nothing of those that are as usual.
-func TestStuckTellsTheWorstFirst(t *testing.T) {
+// TestStuckListsTheWorstFirst, with why and its remedy, and states nothing of those that are as usual.
+func TestStuckListsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
@@ -103,9 +103,9 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 			w.post(engine.Order{Group: "2m"})
 		}
 		time.Sleep(10 * time.Minute)
-		first := w.post(engine.Order{Group: "for ever"})
+		first := w.post(engine.Order{Group: "indefinitely"})
 		time.Sleep(5 * time.Minute)
-		second := w.post(engine.Order{Group: "for ever"})
+		second := w.post(engine.Order{Group: "indefinitely"})
 		w.post(engine.Order{Group: "119s"})
 		time.Sleep(110 * time.Second)
 		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Stuck) != 1 || r.Stuck[0].Job != first.ID {
@@ -131,7 +131,8 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		if r := stuckJobs(t, w, explain.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
 			t.Errorf("one row: got %d of %d", len(r.Stuck), r.Found)
 		}
-		if _, err := w.Stuck(t.Context(), explain.StuckQuery{Kinds: []job.Kind{"test.nothing"}}); job.KindOf(err) != job.Invalid {
+		unknown := explain.StuckQuery{Kinds: []job.Kind{"test.nothing"}}
+		if _, err := w.Stuck(t.Context(), unknown); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -142,7 +143,7 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
-		held, silent := w.post(engine.Order{Group: "for ever"}), job.Job{}
+		held, silent := w.post(engine.Order{Group: "indefinitely"}), job.Job{}
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood",
 			time.Time{}); err != nil {
 			t.Fatal(err)
@@ -190,12 +191,12 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	})
 }
 
-// TestStuckTellsOfMessages that were abandoned, without their bodies.
-func TestStuckTellsOfMessages(t *testing.T) {
+// TestStuckListsMessages that were abandoned, without their bodies.
+func TestStuckListsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
-		j := w.post(engine.Order{Group: "for ever"})
+		j := w.post(engine.Order{Group: "indefinitely"})
 		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(),
 			Due: w.Clock().Now().Add(time.Hour)}
 		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m},

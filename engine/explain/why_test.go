@@ -22,7 +22,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-func (w *world) why(id job.ID) api.Explanation {
+func (w *harness) why(id job.ID) api.Explanation {
 	w.t.Helper()
 	x, err := w.Why(w.t.Context(), id, time.Time{})
 	if err != nil {
@@ -32,7 +32,7 @@ func (w *world) why(id job.ID) api.Explanation {
 }
 
 // blocker gives the only blocker of a job, which must have the code.
-func (w *world) blocker(id job.ID, code string) job.Blocker {
+func (w *harness) blocker(id job.ID, code string) job.Blocker {
 	w.t.Helper()
 	x := w.why(id)
 	if len(x.Blockers) != 1 || x.Blockers[0].Code != code {
@@ -209,7 +209,8 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		last, first, second := w.post(engine.Order{Priority: new(9)}), w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
+		last := w.post(engine.Order{Priority: new(9)})
+		first, second := w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
 		synctest.Wait()
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
@@ -227,7 +228,7 @@ func TestWhyBehind(t *testing.T) {
 func TestWhyPersonTimerOutside(t *testing.T) {
 	life := lc.Must("test.visit",
 		lc.OnQueue("Rung", "a guest comes, a servant opens", lc.OnPass("open", "Seated", lc.Worker, "the door is open"),
-			lc.OnFail("fail", "Away", lc.Worker, "nobody is at home")),
+			lc.OnFail("fail", "Away", lc.Worker, "the addressee is away")),
 		lc.OnWait("Seated", "the guest has a seat until the tea is cold",
 			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer,
 				"the tea is cold")),
@@ -263,7 +264,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		gated := letters(nil)
 		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *job.Blocker {
 			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk",
-				Remedy: "make room"}
+				Remedy: "free space"}
 		}}
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
@@ -282,7 +283,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		}
 		for _, b := range x.Blockers {
 			if b.Holder == "the disk" {
-				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "make room")
+				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "free space")
 			}
 		}
 	})
@@ -291,7 +292,9 @@ func TestWhyChildrenAndGate(t *testing.T) {
 // TestWhyEnded: the chain of what led there from the last success on, the rule, and what can still be done by whom.
 func TestWhyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error { return errBroken }})
+		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error {
+			return errBroken
+		}})
 		work.Policy.MaxAttempts = 2
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
@@ -310,7 +313,7 @@ func TestWhyEnded(t *testing.T) {
 			t.Errorf("rule %q", x.Rule)
 		}
 		again := job.Causing("retry", j.ID, false, "try again where it went wrong")
-		away := job.Causing("delete", j.ID, false, "nobody wants it")
+		away := job.Causing("delete", j.ID, false, "it is not needed")
 		want := []api.Move{
 			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: again.Doc, Remedy: &again},
 			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: away.Doc, Remedy: &away},
@@ -415,7 +418,7 @@ func TestWhyClaimSince(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if b := w.blocker(j.ID, explain.BlockClaim); !b.Since.Equal(claimed) {
-			t.Errorf("claimed %s ago, why says %s", time.Since(claimed), time.Since(b.Since))
+			t.Errorf("claimed %s ago, why reports %s", time.Since(claimed), time.Since(b.Since))
 		}
 	})
 }
@@ -437,9 +440,9 @@ func TestWhyWaitAfterAttempts(t *testing.T) {
 	})
 }
 
-// TestWhyTellsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is reported with the
+// TestWhyReportsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is reported with the
 // reason that Do gives, and only while the rule forbids it.
-func TestWhyTellsWhatARuleRefuses(t *testing.T) {
+func TestWhyReportsWhatARuleRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := true
 		work := letters(map[lc.State]engine.Step{
@@ -459,11 +462,11 @@ func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := map[lc.Event]string{}
+			reported := map[lc.Event]string{}
 			for _, m := range x.Moves {
-				told[m.Event] = m.Refused
+				reported[m.Event] = m.Refused
 			}
-			return told
+			return reported
 		}
 		if got := refusals(); got["retry"] != "the axle is still broken" || got["delete"] != "" || len(got) != 2 {
 			t.Errorf("got %q", got)

@@ -59,7 +59,7 @@ func TestLinesOutliveTheWorker(t *testing.T) {
 	}
 }
 
-func TestNobodyForgesALine(t *testing.T) {
+func TestTextCannotForgeALine(t *testing.T) {
 	l := open(t, t.TempDir(), joblog.Options{})
 	hostile := "ok\n{\"level\":\"INFO\",\"msg\":\"all is well\"}\r\x1b[2J\u2028"
 	l.Logger(id, 1, "Sorting").Info(hostile, "a\nb", hostile)
@@ -115,7 +115,7 @@ func TestReadGoesOn(t *testing.T) {
 	}
 }
 
-func TestTornLineIsToldAndEnded(t *testing.T) {
+func TestTornLineIsReportedAndEnded(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, joblog.Options{})
 	l.Logger(id, 1, "Sorting").Info("whole")
