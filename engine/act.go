@@ -35,7 +35,7 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 		return j, job.Errorf(job.Conflict, string(a.Event), j.ID,
 			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	}
-	if !w.knows(&j) {
+	if !w.supports(&j) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.foreign(&j).Sentence)
 	}
 	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
@@ -99,7 +99,7 @@ func (e *Engine) setPriority(
 		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
 	}
 	w := e.workOf(j.Kind)
-	if w == nil || !w.knows(&j) { // its definition may lack the event: only the record changes
+	if w == nil || !w.supports(&j) { // its definition may lack the event: only the record changes
 		return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
 	}
 	c, err := move(w, &j, lifecycle.Reprioritize, lifecycle.Operator, e.clock.Now())

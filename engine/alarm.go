@@ -57,5 +57,5 @@ func (e *Engine) ring() {
 	}
 	e.arm()
 	e.mu.Unlock()
-	e.stir()
+	e.wakeDispatcher()
 }

@@ -42,7 +42,7 @@ func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})
 	switch job.KindOf(err) {
 	case "":
-		e.stir()
+		e.wakeDispatcher()
 	case job.Conflict, job.Stale: // another commit moved it
 		return nil
 	}

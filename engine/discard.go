@@ -78,7 +78,7 @@ func (e *Engine) discardable(
 		return "", nil, nil
 	case w == nil:
 		return "", nil, refuse("this engine does not know the kind %s", j.Kind)
-	case !w.knows(j):
+	case !w.supports(j):
 		return "", nil, refuse("%s", w.foreign(j).Sentence)
 	case !j.Ended:
 		return "", nil, refuse("it has not ended (%s): only what has ended can be cleared away", j.State)

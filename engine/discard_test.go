@@ -101,7 +101,8 @@ func TestDiscardRefused(t *testing.T) {
 			{"seen before", operator.Act{Job: ended.ID, Actor: "ada", Version: 1}, job.Conflict, "changed meanwhile"},
 			{"no person", operator.Act{Job: ended.ID}, job.Invalid, "needs an actor"},
 			{"unknown", operator.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
-			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and the batch's report"},
+			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused,
+				"has not ended, and the batch's report"},
 		} {
 			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind ||
 				!strings.Contains(err.Error(), c.says) {

@@ -25,8 +25,8 @@ func (e *Engine) dispatch(ctx context.Context) {
 				break
 			}
 			e.mu.Lock()
-			if p.hungry && p.free > 0 {
-				p.hungry = false
+			if p.search && p.free > 0 {
+				p.search = false
 				n = e.takeSlots(p, p.free)
 			}
 			e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
+		Worker: e.name, From: e.statesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
 		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
@@ -63,7 +63,7 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(jobs) == n {
-		p.hungry = true
+		p.search = true
 	}
 	p.free += n - len(jobs)
 	e.steps.Add(len(jobs) - n)
@@ -108,10 +108,10 @@ func (e *Engine) release(r *running, id job.ID) {
 
 // runState does one attempt at one state, or at several if the step moves the job through them, and commits the
 // outcome. held reports whether this goroutine continues with the job.
-func (e *Engine) runState(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
+func (e *Engine) runState(ctx context.Context, current *running, j job.Job) (next job.Job, held bool) {
 	w := e.workOf(j.Kind)
 	for tries := 0; ; tries++ {
-		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, actor: e.name,
+		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, running: current, actor: e.name,
 			began: e.clock.Now()}
 		o := e.attempt(ctx, r)
 		if r.over {
@@ -126,7 +126,7 @@ func (e *Engine) runState(ctx context.Context, hands *running, j job.Job) (next 
 		switch {
 		case err == nil:
 			return next, next.Worker == e.name && !next.Ended && next.Epoch > j.Epoch
-		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && hands.listening()):
+		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && current.listening()):
 			if err := r.Fresh(ctx); err != nil {
 				return r.job, false
 			}
@@ -147,7 +147,7 @@ func (e *Engine) runState(ctx context.Context, hands *running, j job.Job) (next 
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
 	r.term = newTerm(ctx, e.clock, j.Expires)
-	r.hands.serve(j.Version, r.term)
+	r.running.serve(j.Version, r.term)
 	defer r.term.end()
 	if b := r.work.foreign(j); b != nil {
 		b.Until = e.clock.Now().Add(time.Minute)
@@ -222,7 +222,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	}
 	r.fill(&c)
 	e.chain(&c, r.work, now)
-	if o.verdict == waits && r.hands.listening() {
+	if o.verdict == waits && r.running.listening() {
 		c.Version = r.job.Version // what it waits for may have been reported since it appeared
 	}
 	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(block.Never) {
@@ -287,13 +287,13 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 // the claim stands and the history does not have the entry, the change was not applied and is committed again
 // (reliability rule R5).
 func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Job, err error) {
-	r.hands.committing()
+	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
 		if err == nil {
 			version = after.Version
 		}
-		r.hands.committed(before, version)
+		r.running.committed(before, version)
 	}(r.job.Version)
 	for try := 1; ; try++ {
 		results, err := e.store.Commit(ctx, c)

@@ -149,7 +149,7 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		store: store, options: o, log: o.Log, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{},
-		shared: &pool{total: o.Slots, free: o.Slots, hungry: true},
+		shared: &pool{total: o.Slots, free: o.Slots, search: true},
 		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	for range len(o.Deliver) + 1 {
@@ -314,16 +314,16 @@ func (e *Engine) onHints(hints []job.Hint) {
 	}
 	e.mu.Unlock()
 	if work {
-		e.stir()
+		e.wakeDispatcher()
 	}
 	e.wakeDeliveries()
 }
 
-// stir makes the dispatcher search for jobs.
-func (e *Engine) stir() {
+// wakeDispatcher makes the dispatcher search for jobs.
+func (e *Engine) wakeDispatcher() {
 	e.mu.Lock()
 	for _, p := range e.kindsNow().pools {
-		p.hungry = true
+		p.search = true
 	}
 	e.suspects.search = true
 	e.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 // SetOpen lets the engine claim jobs without [Engine.Run], or not.
 func (e *Engine) SetOpen(open bool) { e.open = open }
 
-// Places lists the states whose jobs share the common slots.
-func (e *Engine) Places() []job.KindState { return e.shared.places }
+// SharedStates returns the states whose jobs share the common slots.
+func (e *Engine) SharedStates() []job.KindState { return e.shared.states }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
 func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {

@@ -36,7 +36,7 @@ func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
 	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
 	if err == nil {
-		e.stir()
+		e.wakeDispatcher()
 	}
 	return holds, err
 }
@@ -165,7 +165,7 @@ func (e *Engine) parkOne(ctx context.Context, w *Work, t job.Tally, h *job.Hold)
 func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.Hold) error {
 	var changes []job.Change
 	for i := range jobs {
-		if j := &jobs[i]; !j.Claimed() && w.knows(j) && h.Matches(j) {
+		if j := &jobs[i]; !j.Claimed() && w.supports(j) && h.Matches(j) {
 			c, err := aside(w, j, h, e.clock.Now())
 			if err != nil {
 				return err

@@ -76,7 +76,7 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 	r.began, r.settled = c.At, false
 	if over {
 		r.over = true
-		r.engine.release(r.hands, r.job.ID)
+		r.engine.release(r.running, r.job.ID)
 	} else {
 		r.term.set(next.Expires)
 	}
@@ -99,7 +99,7 @@ func (r *Run) rests(c *job.Change, b *job.Blocker) {
 		defer r.engine.alarm(due)
 	}
 	c.Set.Due, c.Set.Cause, c.Set.Message, c.Note = &due, &b.Code, &b.Sentence, b.Sentence
-	if r.hands.listening() {
+	if r.running.listening() {
 		c.Version = r.job.Version
 	}
 }
@@ -116,7 +116,7 @@ func (r *Run) cut(ctx context.Context, op string) error {
 // fill completes the change of an outcome with what the step set, the announced messages and the conditions of the
 // commit. It returns what was set.
 func (r *Run) fill(c *job.Change) (set job.Change) {
-	set = r.take()
+	set = r.takeSet()
 	merge(c, set)
 	r.work.announce(&r.job, c)
 	c.Require.Unheld = r.work.begins(c)
@@ -143,8 +143,8 @@ func refusal(c *job.Change, err error, now time.Time) error {
 // [Engine.Notify], or a new priority. It has space for one value; the step then calls Fresh. It may receive when
 // nothing is new. A step that called it and returns Wait runs again at once if the record changed after the step last
 // read it.
-func (r *Run) Changed() <-chan struct{} { return r.hands.listen() }
+func (r *Run) Changed() <-chan struct{} { return r.running.listen() }
 
 // Stopping is closed when the engine begins to stop: the step should begin nothing new. Its context ends when the grace
 // period is over.
-func (r *Run) Stopping() <-chan struct{} { return r.hands.stopping }
+func (r *Run) Stopping() <-chan struct{} { return r.running.stopping }

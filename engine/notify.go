@@ -15,7 +15,7 @@ func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...jo
 		due, err := e.notify(ctx, id, code, tasks)
 		switch kind := job.KindOf(err); {
 		case err == nil && due:
-			e.stir()
+			e.wakeDispatcher()
 			return nil
 		case (kind == job.Conflict || kind == job.Stale) && try < 20:
 		case kind == job.Stale:

@@ -7,11 +7,11 @@ import (
 // pool is a number of slots and the states from which jobs are claimed for them. Most kinds share one; a kind that must
 // not wait for others has its own ([Work.Slots]).
 type pool struct {
-	places []job.KindState
+	states []job.KindState
 	total  int
 	free   int  // the engine's mu guards it; a claim takes slots and frees those that stay empty
 	busy   int  // with a step in them; mu guards it
-	hungry bool // there may be jobs to claim; mu guards it
+	search bool // there may be jobs to claim; mu guards it
 }
 
 // takeSlots takes up to n free slots. The caller holds mu.

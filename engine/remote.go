@@ -182,7 +182,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 		if !changesRecord(r) {
 			return job.Change{}, e.current(ctx, worker, j)
 		}
-		c := run.take()
+		c := run.takeSet()
 		c.Keep, c.Spawn = true, spawn
 		c.Version = expects(r, j)
 		return c, nil
@@ -222,7 +222,7 @@ func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work,
 	case r.Epoch != j.Epoch || j.Worker != worker:
 		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d",
 			r.Epoch, worker, j.Epoch)
-	case !w.knows(j):
+	case !w.supports(j):
 		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.foreign(j).Sentence)
 	case !w.handsOut(j.State):
 		return nil, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})

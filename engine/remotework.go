@@ -283,7 +283,7 @@ func (r *Run) adopt(ctx context.Context, p *remote.Report) error {
 	if err != nil || p.Spawn == nil {
 		return err
 	}
-	c := r.take()
+	c := r.takeSet()
 	c.Keep, c.Spawn = true, spawn
 	return r.commit(ctx, c)
 }

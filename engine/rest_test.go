@@ -88,7 +88,7 @@ func TestRestUntilATime(t *testing.T) {
 		name string
 		code string
 		want time.Duration
-	}{{"notified", "tired", 10 * time.Minute}, {"control: notified of something else", "hungry", time.Hour}} {
+	}{{"notified", "tired", 10 * time.Minute}, {"control: notified of something else", "search", time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := tired

@@ -236,7 +236,7 @@ func leftByTimer(s lifecycle.Stage) bool {
 // the states.
 func (e *Engine) clearEnd(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
-	if !ok || !w.knows(j) {
+	if !ok || !w.supports(j) {
 		return nil
 	}
 	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {

@@ -80,7 +80,7 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 
 func (e *Engine) suspectClaim(p *pool, now time.Time, dry bool) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now,
+		Worker: e.name, From: e.statesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now,
 		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
 	}
 }
@@ -99,7 +99,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 		return true
 	case s.draining.IsZero():
 		s.draining = now
-		s.timer = time.AfterFunc(drainFor, e.stir)
+		s.timer = time.AfterFunc(drainFor, e.wakeDispatcher)
 	case now.Sub(s.draining) >= drainFor:
 		s.draining, s.beside = time.Time{}, now.Add(drainAgain)
 	}
@@ -168,7 +168,7 @@ func (e *Engine) accompanied(id job.ID) {
 	}
 	e.mu.Unlock()
 	if over {
-		e.stir()
+		e.wakeDispatcher()
 	}
 }
 

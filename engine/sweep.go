@@ -117,7 +117,7 @@ func (e *Engine) sweeps(ctx context.Context) {
 		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
 			e.log.Error("sweep", "error", err)
 		}
-		e.stir()
+		e.wakeDispatcher()
 		e.wakeDeliveries()
 	}
 }
@@ -211,7 +211,7 @@ func (e *Engine) endClaim(ctx context.Context, j *job.Job, alone bool, at time.T
 		starts = uncounted(starts, p.MaxStarts)
 	}
 	stage, _ := w.Life.Stage(j.State)
-	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.knows(j)
+	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.supports(j)
 	crashes := fmt.Errorf("%d workers in turn let their lease expire while %s", j.Starts, j.State)
 	o := &outcome{cause: cause.Poison, err: crashes}
 	if poison {
@@ -270,7 +270,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		return nil
 	}
 	now := e.clock.Now()
-	if !w.knows(j) { // only its own definition has its timer event: check again later
+	if !w.supports(j) { // only its own definition has its timer event: check again later
 		later := now.Add(time.Minute)
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
 		return err

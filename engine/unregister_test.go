@@ -56,12 +56,12 @@ func TestUnregisterDuringACreation(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		bags   engine.Work
-		create func(w *world)
+		create func(w *harness)
 	}{
-		{"Submit", bagOf(0, "test.letter"), func(w *world) { w.post(engine.Order{}) }},
-		{"Run.Spawn", bagOf(1, "test.letter"), func(w *world) { w.post(engine.Order{Kind: "test.bag"}) }},
-		{"Run.Report", reporting, func(w *world) { w.post(engine.Order{Kind: "test.bag"}) }},
-		{"Workers.Report", outward(bagOf(0, "test.letter")), func(w *world) {
+		{"Submit", bagOf(0, "test.letter"), func(w *harness) { w.post(engine.Order{}) }},
+		{"Run.Spawn", bagOf(1, "test.letter"), func(w *harness) { w.post(engine.Order{Kind: "test.bag"}) }},
+		{"Run.Report", reporting, func(w *harness) { w.post(engine.Order{Kind: "test.bag"}) }},
+		{"Workers.Report", outward(bagOf(0, "test.letter")), func(w *harness) {
 			w.post(engine.Order{Kind: "test.bag"})
 			packed := []job.KindState{{Kind: "test.bag", State: "Packed"}}
 			bags, err := w.Remote().Claim(w.t.Context(), "ada", packed, 1, 0)
@@ -109,7 +109,8 @@ func TestUnregister(t *testing.T) {
 		if err := w.Unregister(t.Context(), "test.letter"); job.KindOf(err) != job.Refused {
 			t.Errorf("with a job that has ended: got %v", err)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "delete", By: lc.Operator, Actor: "ada"}); err != nil {
+		act := operator.Act{Job: j.ID, Event: "delete", By: lc.Operator, Actor: "ada"}
+		if _, err := w.Do(t.Context(), act); err != nil {
 			t.Fatal(err)
 		}
 		if err := w.Unregister(t.Context(), "test.letter"); err != nil {

@@ -120,7 +120,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 			err = e.Advance(ctx, &j, "begin", now)
 		case 3: // claimed by somebody else, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
-				Worker: fmt.Sprint("other", i), From: e.Places(), N: 1, Now: now,
+				Worker: fmt.Sprint("other", i), From: e.SharedStates(), N: 1, Now: now,
 				Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
 			})
 		}

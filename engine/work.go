@@ -180,8 +180,8 @@ func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
 // foreign returns the blocker of a job that was created under a definition that the work cannot continue, or nil.
 func (w *Work) foreign(j *job.Job) *job.Blocker { return block.Definition(j, w.Life.Hash(), w.Adopts) }
 
-// knows reports whether the job was created under a definition that the work can continue.
-func (w *Work) knows(j *job.Job) bool { return w.foreign(j) == nil }
+// supports reports whether the job was created under a definition that the work can continue.
+func (w *Work) supports(j *job.Job) bool { return w.foreign(j) == nil }
 
 // validate returns all mistakes of a registration.
 func (w *Work) validate() error {

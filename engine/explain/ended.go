@@ -39,8 +39,8 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	return nil
 }
 
-// happened states what ended a job: the message of the step, else the note, else what the state means. If a person ended
-// it, it states that person's reason and who it was.
+// happened states what ended a job: the message of the step, else the note, else the description of the state. If a
+// person ended it, the text has the person and the reason.
 func happened(life *lifecycle.Table, j *job.Job, last *job.Event) string {
 	stage, _ := life.Stage(j.State)
 	meaning := fmt.Sprintf("%s: %s", j.State, stage.Doc)

@@ -23,12 +23,15 @@ func TestWhyEndedInWords(t *testing.T) {
 		act  operator.Act
 		want string
 	}{
-		"success":          {want: "Delivered: it is in the right hands"},
-		"message":          {step: fails("the axle broke"), want: "the axle broke"},
-		"timeout":          {step: blocks, life: time.Minute, want: "more than 1m in Riding"},
-		"person":           {act: operator.Act{Event: "delete", By: lc.Operator, Actor: "ann"}, want: "Burnt: only the record is left (delete by ann)"},
-		"person's reason":  {act: operator.Act{Event: "delete", By: lc.Operator, Actor: "ann", Note: "burn it"}, want: "Burnt: burn it (delete by ann)"},
-		"unnamed operator": {act: operator.Act{Event: "delete", By: lc.Operator}, want: "Burnt: only the record is left (delete by operator)"},
+		"success": {want: "Delivered: the addressee has it"},
+		"message": {step: fails("the axle broke"), want: "the axle broke"},
+		"timeout": {step: blocks, life: time.Minute, want: "more than 1m in Riding"},
+		"person": {act: operator.Act{Event: "delete", By: lc.Operator, Actor: "ann"},
+			want: "Burnt: only the record is left (delete by ann)"},
+		"person's reason": {act: operator.Act{Event: "delete", By: lc.Operator, Actor: "ann", Note: "burn it"},
+			want: "Burnt: burn it (delete by ann)"},
+		"unnamed operator": {act: operator.Act{Event: "delete", By: lc.Operator},
+			want: "Burnt: only the record is left (delete by operator)"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			steps := map[lc.State]engine.Step{}
