@@ -16,7 +16,11 @@ import (
 
 // TestWhyEndedInWords: the explanation of an ended job begins with what happened, and names a person who ended it.
 func TestWhyEndedInWords(t *testing.T) {
-	blocks := func(ctx context.Context, _ *engine.Run) error { <-ctx.Done(); return ctx.Err() }
+	blocks := func(ctx context.Context, _ *engine.Run) error {
+		<-ctx.Done()
+		time.Sleep(time.Minute) // the sweep, not the step, ends the state
+		return ctx.Err()
+	}
 	for name, c := range map[string]struct {
 		step engine.Step
 		life time.Duration
