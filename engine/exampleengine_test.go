@@ -35,7 +35,8 @@ func ExampleEngine_Await() {
 		if came, err := r.Tasks(ctx); err != nil || len(came) > 0 {
 			return err
 		}
-		return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the tea is on a ship", Until: r.Now().Add(time.Hour)})
+		ships := job.Blocker{Code: "delivery", Sentence: "the tea is on a ship", Until: r.Now().Add(time.Hour)}
+		return engine.Wait(ships)
 	}))
 	defer stop()
 	j, err := e.Submit(ctx, engine.Order{Kind: "order"})
@@ -102,7 +103,7 @@ func ExampleGate() {
 	space := func(context.Context, *job.Job) *job.Blocker {
 		if asked.Add(1) == 1 {
 			until := time.Now().Add(time.Millisecond)
-			return &job.Blocker{Code: "space", Sentence: "the store room is full", Until: until}
+			return &job.Blocker{Code: "space", Sentence: "no shelf is free", Until: until}
 		}
 		return nil
 	}

@@ -184,8 +184,7 @@ func ExampleRun_Log() {
 	// Output: level=INFO msg=packed state=Placed boxes=2
 }
 
-// Rest moves the job into a state in which no one works. It stays there until the time of the blocker, or until a person
-// moves it.
+// Rest moves the job into a state in which no one works, until the time of the blocker or until a person moves it.
 func ExampleRun_Rest() {
 	visit := lifecycle.Must("visit",
 		lifecycle.OnQueue("Asked", "A guest asks for it.",
