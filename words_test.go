@@ -109,6 +109,7 @@ var standard = []string{
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
+	`lifecycle\.Arrow`, `(?:Table|Stage)\.Arrows?`, `OutboxCall\.Wants`, `Engine\.Tell`, `flow\.Keeper`, `job\.Place`, // old names
 }
 
 // sqlText matches statements of SQL, which have the names of stored tables.
