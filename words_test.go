@@ -79,6 +79,7 @@ var plain = []string{
 	"server",
 	"config",
 	"module",
+	"flow",
 }
 
 // unplain lists the expressions that code and documents do not use, each with the terms that replace it.

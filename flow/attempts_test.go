@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAttemptsBlockNobody: while one task waits for its next attempt, another that takes longer than all the pauses
-// begins, ends and is followed by a third, in a pool of one.
+// TestAttemptsBlockNothing: while one task waits for its next attempt, a longer one starts, ends and is followed by a
+// third, in a pool of one.
 func TestAttemptsBlockNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -44,7 +44,7 @@ func TestAttemptsBlockNothing(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreToldAndNotSeen: listeners hear of each attempt with its failure and the time of the next; the flow's
+// TestAttemptsAreReportedAndNotSeen: listeners get each attempt with its failure and the time of the next; the flow's
 // controller is not asked.
 func TestAttemptsAreReportedAndNotSeen(t *testing.T) {
 	for _, c := range []struct {

@@ -119,7 +119,7 @@ func TestPanics(t *testing.T) {
 			r.Pause = func(int) time.Duration { boom(); return 0 }
 			return Linear("f", fails("a")).With(r)
 		}, FailureState, "f_retry panicked: boom"},
-		{"whoever says when attempts end", func() Item {
+		{"Attempts.Until", func() Item {
 			a := fails("a")
 			a.Attempts = Attempts{Max: 2, Until: func(*Failure) bool { boom(); return true }}
 			return Linear("f", a)
@@ -145,7 +145,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestListenerThatPanics is logged and changes nothing; the others hear everything.
+// TestListenerThatPanics: the panic is logged and changes nothing; the other listeners get every event.
 func TestListenerThatPanics(t *testing.T) {
 	var log bytes.Buffer
 	r := rigged(t, Linear("f", gives("a", 1)), Options{Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -238,8 +238,8 @@ func TestCorruptStorage(t *testing.T) {
 		want   string
 	}{
 		{"a task in a state that tasks do not have", corrupt{"a": Retrying}, Execute, "FAILURE"},
-		{"a task in a state that nobody has", corrupt{"a": "ELSEWHERE"}, Execute, "FAILURE"},
-		{"a controller in a state that nobody has", corrupt{"f_retry": "ELSEWHERE"}, Execute, "FAILURE"},
+		{"a task in an unknown state", corrupt{"a": "ELSEWHERE"}, Execute, "FAILURE"},
+		{"a controller in an unknown state", corrupt{"f_retry": "ELSEWHERE"}, Execute, "FAILURE"},
 		{"a task that is done under a controller that reverts", corrupt{"f_retry": Reverting, "a": Success, "b": Success}, Execute, "FAILURE"},
 		{"a task reverts and is to be executed", corrupt{"f_retry": Success, "a": Reverting, "b": Success}, Execute,
 			"FAILURE"},

@@ -34,7 +34,7 @@ type links struct {
 	out, in [][]int
 	edges   map[[2]int]*edge
 	gives   map[string][]int        // name: items that give it
-	wants   map[string]map[int]bool // name: items that need it, without an item before them that gives it
+	unmet   map[string]map[int]bool // name: items that need it, without an item before them that gives it
 	target  int                     // -1: none
 	order   []int                   // topological; nil: unknown
 }
@@ -48,7 +48,7 @@ type edge struct {
 
 func newLinks() *links {
 	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{},
-		wants: map[string]map[int]bool{}, target: -1}
+		unmet: map[string]map[int]bool{}, target: -1}
 }
 
 // AddOptions select the links that [Flow.AddWith] makes automatically.
@@ -224,10 +224,10 @@ func (l *links) clone() *links {
 	for n, by := range l.gives {
 		c.gives[n] = slices.Clone(by)
 	}
-	for n, by := range l.wants {
-		c.wants[n] = map[int]bool{}
+	for n, by := range l.unmet {
+		c.unmet[n] = map[int]bool{}
 		for i := range by {
-			c.wants[n][i] = true
+			c.unmet[n][i] = true
 		}
 	}
 	return c
@@ -245,7 +245,7 @@ func (l *links) harmless(item Item, o AddOptions, given string) bool {
 			return false
 		}
 	}
-	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.wants[name]) > 0 })
+	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.unmet[name]) > 0 })
 }
 
 // addItem adds an item and links it by the values that items need and give; given is the value of the flow's retry
@@ -268,10 +268,10 @@ func (l *links) addItem(item Item, o AddOptions, given string) error {
 		case !o.NoRequires && len(by) == 1:
 			l.connect(by[0], i, name)
 		default:
-			if l.wants[name] == nil {
-				l.wants[name] = map[int]bool{}
+			if l.unmet[name] == nil {
+				l.unmet[name] = map[int]bool{}
 			}
-			l.wants[name][i] = true
+			l.unmet[name][i] = true
 		}
 	}
 	for _, name := range item.Gives() {
@@ -279,12 +279,12 @@ func (l *links) addItem(item Item, o AddOptions, given string) error {
 		if o.NoExisting {
 			continue
 		}
-		for _, j := range inOrder(l.wants[name]) {
+		for _, j := range inOrder(l.unmet[name]) {
 			if j != i && !l.providedBefore(j, name) {
 				l.connect(i, j, name)
 			}
 			if j != i {
-				delete(l.wants[name], j)
+				delete(l.unmet[name], j)
 			}
 		}
 	}
@@ -313,11 +313,11 @@ func (l *links) connect(i, j int, name string) {
 	}
 }
 
-// satisfy removes from l.wants the values of an item that an item before it gives.
+// satisfy removes from l.unmet the values of an item that an item before it gives.
 func (l *links) satisfy(j int) {
 	for _, name := range l.items[j].Needs() {
-		if l.wants[name][j] && l.providedBefore(j, name) {
-			delete(l.wants[name], j)
+		if l.unmet[name][j] && l.providedBefore(j, name) {
+			delete(l.unmet[name], j)
 		}
 	}
 }

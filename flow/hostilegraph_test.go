@@ -10,7 +10,7 @@ import (
 
 // What a hostile reader found in how flows are built.
 
-// foreign is an item of somebody else's making, which cannot be a key either.
+// foreign is an item of another type, which cannot be a map key.
 type foreign []string
 
 func (f foreign) Title() string   { return f[0] }
@@ -32,7 +32,7 @@ func TestImproperItems(t *testing.T) {
 			"to":              g.Link(good, item),
 			"without decider": g.LinkIf(good, item, nil, ""),
 			"without depth":   g.LinkIf(item, good, func(Values) (bool, error) { return true, nil }, "deep")}
-		if item != nil { // that takes the target back, and adds nothing
+		if item != nil { // nil removes the target and adds nothing
 			tries["target"], tries["add"] = g.Target(item), g.Add(item)
 		}
 		for name, err := range tries {

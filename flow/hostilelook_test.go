@@ -9,7 +9,7 @@ import (
 
 // What a hostile reader found in how flows are examined and begun anew.
 
-// TestRecordsAreCopies: the one who examines a flow cannot change it.
+// TestRecordsAreCopies: a caller of Atoms cannot change the flow.
 func TestRecordsAreCopies(t *testing.T) {
 	r := runner(t, Linear("f", fine("a")).With(Times(1)), Options{})
 	if err := r.Run(t.Context()); err != nil {

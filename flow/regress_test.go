@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What random simulations found, each as small as it gets.
+// Failures that random simulations found, each reduced to a small flow.
 
 func doing(name string, do func() (any, error)) *Task {
 	return &Task{Name: name, Execute: func(context.Context, *Call) (any, error) { return do() }}
@@ -120,35 +120,35 @@ func lacking() *Flow {
 	return Linear("f", a, Unordered("u", fine("b", "v"), fine("c")))
 }
 
-// What was moved with a task that cannot begin is reverted: no one was notified of it.
+// Moves that were stored with that of a task that cannot start are undone: they were not reported.
 func TestNothingIsMovedUntold(t *testing.T) {
-	var told []lifecycle.State
+	var reported []lifecycle.State
 	r := runner(t, lacking(), Options{Listeners: []Listener{func(e Event) {
 		if e.Atom == "c" {
-			told = append(told, e.New)
+			reported = append(reported, e.New)
 		}
 	}}})
 	_ = r.Run(t.Context())
-	if c, _ := r.Atom("c"); r.State() != FailureState || c.State != Pending || len(told) > 0 {
-		t.Errorf("the flow is %s, c is %s, and told is %v", r.State(), c.State, told)
+	if c, _ := r.Atom("c"); r.State() != FailureState || c.State != Pending || len(reported) > 0 {
+		t.Errorf("the flow is %s, c is %s, reported: %v", r.State(), c.State, reported)
 	}
 }
 
-// The failure of a task that cannot begin is reported although more was begun with it.
+// The failure of a task that cannot start is reported although other tasks started with it.
 func TestFailureToBeginIsReported(t *testing.T) {
-	var told []lifecycle.State
+	var reported []lifecycle.State
 	r := runner(t, lacking(), Options{RevertErrors: true, Listeners: []Listener{func(e Event) {
 		if e.Atom == "b" && e.Within == "" {
-			told = append(told, e.New)
+			reported = append(reported, e.New)
 		}
 	}}})
 	_ = r.Run(t.Context())
-	if want := []lifecycle.State{Running, FailureState, Reverting, Reverted}; !slices.Equal(told, want) {
-		t.Errorf("told is %v, want %v", told, want)
+	if want := []lifecycle.State{Running, FailureState, Reverting, Reverted}; !slices.Equal(reported, want) {
+		t.Errorf("reported: %v, want %v", reported, want)
 	}
 }
 
-// What an earlier run may have begun is not put back to PENDING when the flow is suspended: it would never be reverted.
+// A task that an earlier run may have started does not return to PENDING on suspension: it would never be reverted.
 func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 	var r *Runner
 	a := doing("a", func() (any, error) { r.Suspend(); time.Sleep(time.Hour); return nil, nil })
@@ -160,7 +160,7 @@ func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 		}
 		b, _ := r.Atom("b")
 		if b.State == Pending {
-			t.Error("b was RUNNING when the program died, and is PENDING")
+			t.Error("b was RUNNING at the crash, and is PENDING")
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestResetLeavesNoRequest(t *testing.T) {
 	}
 }
 
-// What becomes ready by being examined together with what is ignored before it is executed once.
+// An atom that is examined together with an ignored atom before it is executed once.
 func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
 	calls := 0
 	f, a, b := Graph("f"), fine("a"), fine("b")

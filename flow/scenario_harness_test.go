@@ -14,13 +14,13 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// harness is what surrounds one play of a scenario: what is reported, called, set and noticed in it.
+// harness records one play of a scenario: events, calls and violations.
 type harness struct {
 	began time.Time
 	pace  float64 // by which waits are multiplied
 
 	mu         sync.Mutex // guards the rest
-	lives      int        // processes so far: what tasks of dead ones still do is no one's business
+	lives      int        // processes so far; calls of tasks of earlier ones are ignored
 	changed    chan struct{}
 	announced  map[string]bool // "atom STATE"
 	gates      map[string]bool
@@ -33,7 +33,7 @@ type harness struct {
 	all        []event // of all steps
 	machine    []string
 	violations []string
-	asked      func(event)  // the one who needs to suspend
+	asked      func(event)  // suspends the flow at an event
 	entered    func(string) // the same, by states of the machine
 	stored     func(atom string) string
 }
@@ -67,7 +67,7 @@ func (w *harness) life() int {
 	return w.lives
 }
 
-// crash ends the process: nothing that it still does counts.
+// crash ends the process: its later calls are ignored.
 func (w *harness) crash() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -179,7 +179,7 @@ func (w *harness) reverting(life int, c *flow.Call) {
 	w.note(life, func() { w.reverted[c.Atom] = append(w.reverted[c.Atom], with) })
 }
 
-// begun checks that what is begun was stored as begun.
+// begun checks that a started atom is stored as started.
 func (w *harness) begun(life int, atom, state string) {
 	if w.stored == nil {
 		return
@@ -193,7 +193,7 @@ func (w *harness) decided(life int, names []string) {
 	w.note(life, func() { w.histories = append(w.histories, names) })
 }
 
-// listen is reported everything that an engine of a process reports.
+// listen makes the listener of the engine of a process.
 func (w *harness) listen(life int) flow.Listener {
 	return func(e flow.Event) {
 		one, is := eventOf(e)
@@ -220,7 +220,7 @@ func (w *harness) listen(life int) flow.Listener {
 	}
 }
 
-// eventOf gives the form in which scenarios write events.
+// eventOf returns an event in the form of scenarios.
 func eventOf(e flow.Event) (one event, is bool) {
 	if e.Within != "" {
 		return event{}, false
@@ -248,7 +248,7 @@ func eventOf(e flow.Event) (one event, is bool) {
 	return one, true
 }
 
-// plain makes what JSON would: the same whether a value has been stored or not.
+// plain converts a value as JSON does: it is the same whether the value was stored or not.
 func plain(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {

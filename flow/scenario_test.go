@@ -23,7 +23,7 @@ func ours(t *testing.T) map[string]override {
 	open(t, "testdata/ours.yaml", &all)
 	for id, o := range all {
 		if o.Why == "" || len(o.Steps) == 0 {
-			t.Fatalf("ours.yaml: %s says not why, or nothing else", id)
+			t.Fatalf("ours.yaml: %s has no reason, or no override", id)
 		}
 	}
 	return all
@@ -105,7 +105,7 @@ func TestScenarios(t *testing.T) {
 				checkBuild(t, s)
 			}
 			if len(s.Steps) == 0 && s.Build == nil {
-				t.Fatal("the scenario says nothing")
+				t.Fatal("the scenario has no steps")
 			}
 			for _, f := range performances(t, s) {
 				perform(t, f)

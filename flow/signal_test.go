@@ -142,7 +142,7 @@ func TestForm(t *testing.T) {
 	} {
 		got, want := form[outer](t, text)
 		if (got == nil) != (want == nil) {
-			t.Errorf("%s: the form says %v, decoding %v", text, got, want)
+			t.Errorf("%s: the form gives %v, decoding %v", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{"5": "", "null": "it takes an integer (int8), not null", "200": "it takes an integer (int8), not the number 200"} {

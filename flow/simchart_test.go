@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// atoms is a set of atoms of a chart; a harness has no more than 64.
+// atoms is a set of atoms of a chart; a simulated flow has no more than 64.
 type atoms uint64
 
 func (s atoms) has(i int) bool { return s>>i&1 == 1 }
@@ -18,8 +18,8 @@ func (s atoms) list() []int {
 	return all
 }
 
-// chart is the graph of a harness, drawn from its description by the words of taskflow.md 2.2, 2.3 and 2.9 and
-// independently of the plan: what is before and after an atom is found by walking.
+// chart is the graph of a simulated flow. It is made from the description of the flow and independently of the plan: a
+// walk finds the atoms before and after an atom.
 type chart struct {
 	names    []string
 	at       map[string]int
@@ -35,7 +35,7 @@ type chart struct {
 	giver    map[string]int // atom that gives a value
 }
 
-// watch is a decider that is asked about an atom.
+// watch is a decider of an atom.
 type watch struct {
 	source int // atom; -1: a flow
 	join   join
@@ -86,7 +86,7 @@ func (c *chart) addAtom(name, gives string, task *part, retry *retrySpec, govern
 	return i, node
 }
 
-// addPart draws a part and gives the nodes by which it is entered and left.
+// addPart adds a part and returns its first and last node.
 func (c *chart) addPart(p *part, governor int) (first, last int) {
 	if p.kind == "task" {
 		_, node := c.addAtom(p.name, p.gives, p, nil, governor)
@@ -132,7 +132,7 @@ func (c *chart) addPart(p *part, governor int) (first, last int) {
 	return first, last
 }
 
-// linked lists which items of a flow wait for which: in a graph by hand, or because one needs what another gives.
+// linked lists the links between items of a flow: in a graph, links made by hand, and links by values.
 func (p *part) linked() [][2]int {
 	var all [][2]int
 	for to := range p.items {
@@ -151,8 +151,8 @@ func (p *part) linked() [][2]int {
 	return all
 }
 
-// needs lists the values that a part needs from outside; in a harness every value has one giver, so that whatever is
-// given inside is meant from inside.
+// unmet lists the values that a part needs from outside. In a simulated flow every value has one provider, so a value
+// that is given inside the part is not needed from outside.
 func (p *part) unmet() []string {
 	own := p.given()
 	var all []string
@@ -166,7 +166,7 @@ func (p *part) unmet() []string {
 	return all
 }
 
-// entries lists the atoms that enter a part.
+// entries lists the first atoms of a part.
 func (c *chart) entries(p *part) []int {
 	switch {
 	case p.kind == "task":
@@ -184,7 +184,7 @@ func (c *chart) entries(p *part) []int {
 	return all
 }
 
-// ignoredBy gives what a no with a depth concerns: the target, and some of what follows.
+// ignoredBy returns the atoms that a decider of the target ignores with a depth.
 func (c *chart) ignoredBy(target int, d Depth) atoms {
 	all := atoms(1) << target
 	switch d {

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// violationFound is the first thing that was wrong: which property does not hold, and how that was seen.
+// violationFound is the first violation: the property and a description.
 type violationFound struct {
 	property, text string
 	at             int    // entry of the log
@@ -21,8 +21,8 @@ type step struct {
 	commit   int
 }
 
-// checker reads the log of a play and holds it against taskflow.md. It has no state machine of its own but the stored
-// records and what was reported; what may follow is found by walking the chart.
+// checker checks the log of a simulation against the properties of flows. It has no state machine of its own: it
+// compares stored records and reported events, and walks the chart to find what may follow.
 type checker struct {
 	*spec
 	c            *chart
@@ -31,7 +31,7 @@ type checker struct {
 	running      bool
 	suspendAsked bool
 	reset        bool  // a reset is under way
-	again        atoms // failed reverts that are tried once more, because the flow was run from FAILURE
+	again        atoms // failed reverts that are repeated because the flow was run from FAILURE
 
 	state      lifecycle.State
 	recs       []*Record // as stored; never nil
@@ -46,13 +46,13 @@ type checker struct {
 	out     []*entry // how it ended in this run
 	closed  map[string]bool
 	answers map[int]entry
-	resumed atoms // FAILURE when the run began, and not seen resolved again
+	resumed atoms // FAILURE when the run began, and not resolved again yet
 	faults  []string
-	extra   bool // faults that a reverting flow forgets
+	extra   bool // faults for which the flow is reverted
 	unsure  bool // deciders or controllers failed since the last commit
 
 	bad  *violationFound
-	seen map[string]int // what this harness had, for the figures
+	seen map[string]int // what this flow had, for the figures
 }
 
 func newChecker(s *spec, c *chart) *checker {
@@ -103,14 +103,14 @@ func (j *checker) checkEntry(e *entry) {
 		if j.reset = false; e.err == nil {
 			j.checkAllReported()
 		}
-	case "wish":
+	case "suspend":
 		j.suspendAsked = j.running
 		j.seen["suspensions"]++
 	case "gauge":
 		j.violation("gauge", "%s", e.text)
 	case "commit":
 		j.checkCommit(e.commit)
-	case "told":
+	case "reported":
 		j.checkEvent(e.event)
 	case "begin":
 		j.checkBegin(e)
@@ -144,10 +144,10 @@ func (j *checker) fault(atom string) {
 	}
 }
 
-// clearFault is what a crash does: what was not reported never will be.
+// clearFault clears what a crash loses: events that were not reported are never reported.
 func (j *checker) clearFault(e *entry) {
 	j.suspendAsked, j.run, j.running, j.moves, j.again, j.reported = false, e.run, false, nil, 0, j.saved
-	j.faults = nil // what is not stored is forgotten; the records still report
+	j.faults = nil // faults are not stored
 	clear(j.unreported)
 	clear(j.answers)
 }
@@ -168,11 +168,12 @@ func (j *checker) beginRun() {
 	clear(j.out)
 }
 
-// checkEvent checks that what is reported is what was stored, in that order, step by step.
+// checkEvent checks that the reported changes are the stored changes, in order.
 func (j *checker) checkEvent(e Event) {
 	if e.Atom == "" {
 		if len(j.moves) == 0 || j.moves[0].From != e.Old || j.moves[0].To != e.New {
-			j.violation("told", "the flow is told to go from %s to %s; stored and not told is %v", e.Old, e.New, j.moves)
+			j.violation("reported", "the flow is reported to go from %s to %s; stored and not reported is %v", e.Old,
+				e.New, j.moves)
 			return
 		}
 		j.moves = j.moves[1:]
@@ -180,11 +181,12 @@ func (j *checker) checkEvent(e Event) {
 	}
 	i := j.c.at[e.Atom]
 	if len(j.unreported[i]) == 0 || j.unreported[i][0].from != e.Old || j.unreported[i][0].to != e.New {
-		j.violation("told", "%s is told to go from %s to %s; stored and not told is %v", e.Atom, e.Old, e.New, j.unreported[i])
+		j.violation("reported", "%s is reported to go from %s to %s; stored and not reported is %v", e.Atom, e.Old,
+			e.New, j.unreported[i])
 		return
 	}
 	if j.unreported[i][0].commit < j.reported {
-		j.violation("told", "%s is told to be %s after changes that were stored later", e.Atom, e.New)
+		j.violation("reported", "%s is reported to be %s after changes that were stored later", e.Atom, e.New)
 	}
 	j.reported = j.unreported[i][0].commit
 	j.unreported[i] = j.unreported[i][1:]
@@ -204,7 +206,7 @@ func (j *checker) checkBegin(e *entry) {
 	case rec.State != want:
 		j.violation("running", "the %s of %s begins while it is stored as %s", what, e.atom, rec.State)
 	case len(j.unreported[i]) > 0:
-		j.violation("told", "the %s of %s begins before it is told", what, e.atom)
+		j.violation("reported", "the %s of %s begins before it is reported", what, e.atom)
 	case j.busy[i] || j.spent[i] || !e.undo && j.closed[key(e.atom, e.attempt)]:
 		j.violation("again", "the %s of %s begins again (attempt %d)", what, e.atom, e.attempt)
 	case !e.undo && e.attempt != rec.Attempts:
@@ -228,7 +230,7 @@ func (j *checker) checkBegin(e *entry) {
 
 func key(atom string, attempt int) string { return fmt.Sprint(atom, "/", attempt) }
 
-// checkArguments checks that an atom gets what those before it gave.
+// checkArguments checks that the arguments of an atom are the stored results of the atoms before it.
 func (j *checker) checkArguments(e *entry) {
 	for name, got := range e.args {
 		k, given := j.c.giver[name]
@@ -245,7 +247,7 @@ func (j *checker) checkArguments(e *entry) {
 	}
 }
 
-// resultOf gives what an atom gave.
+// resultOf returns a stored result of an atom.
 func (j *checker) resultOf(k int, name string) (Value, bool) {
 	rec := j.recs[k]
 	if rec.State != "SUCCESS" {
@@ -263,7 +265,7 @@ func (j *checker) resultOf(k int, name string) (Value, bool) {
 	return *rec.Result, true
 }
 
-// lacksArguments reports whether something is not there that an atom needs.
+// lacksArguments reports whether an argument of an atom has no value.
 func (j *checker) lacksArguments(i int) bool {
 	return j.c.task[i] != nil && slices.ContainsFunc(j.c.task[i].needs, func(name string) bool {
 		_, there := j.resultOf(j.c.giver[name], name)
@@ -273,11 +275,11 @@ func (j *checker) lacksArguments(i int) bool {
 
 func (j *checker) checkAllReported() {
 	if len(j.moves) > 0 {
-		j.violation("told", "nobody is told of the flow's %v", j.moves)
+		j.violation("reported", "the flow's %v is not reported", j.moves)
 	}
 	for i, steps := range j.unreported {
 		if len(steps) > 0 {
-			j.violation("told", "nobody is told of %v of %s", steps, j.c.names[i])
+			j.violation("reported", "%v of %s is not reported", steps, j.c.names[i])
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// flowMoves, taskMoves and retryMoves are the tables of taskflow.md 1.1 to 1.3, with the two resets of 6.
+// flowMoves, taskMoves and retryMoves are TaskFlow's tables with the two additional resets.
 var (
 	flowMoves = pairsOf(`PENDING>RUNNING RUNNING>SUCCESS RUNNING>FAILURE RUNNING>REVERTED RUNNING>SUSPENDING RUNNING>RESUMING SUCCESS>PENDING SUCCESS>RUNNING
 		FAILURE>RUNNING REVERTED>PENDING SUSPENDING>SUCCESS SUSPENDING>FAILURE SUSPENDING>REVERTED SUSPENDING>SUSPENDED SUSPENDING>RESUMING SUSPENDED>RUNNING
@@ -25,7 +25,7 @@ func pairsOf(text string) map[string]bool {
 	return all
 }
 
-// change is what a commit does, as the checker sees it.
+// change is the effect of a commit.
 type change struct {
 	next      []*Record
 	reset     bool
@@ -34,8 +34,8 @@ type change struct {
 	ignored   atoms
 	succeeded atoms
 	failures  []int // to be resolved
-	perhaps   []int // failed, with attempts of their own left: resolved if no one else's failure came first
-	faulty    bool  // an error of the flow itself, and the flow reverts such
+	perhaps   []int // failed with attempts left: resolved if another failure came first
+	faulty    bool  // an error of the flow itself, which reverts the flow
 }
 
 // checkCommit checks a commit against what was stored before.
@@ -76,7 +76,7 @@ func (j *checker) checkCommit(c *Commit) {
 	clear(j.answers)
 }
 
-// changed checks the change of one atom, and queues what is to be notified of it.
+// changed checks the change of one atom and records the events that must be reported.
 func (j *checker) changed(i int, ch *change) {
 	old, rec := j.recs[i], ch.next[i]
 	if rec.Waits {
@@ -112,7 +112,7 @@ func (j *checker) changed(i int, ch *change) {
 	}
 }
 
-// isUndone reports whether a commit only reverts a move that no one was notified of, and drops it.
+// isUndone reports whether a commit only undoes a move that was not reported, and drops that move.
 func (j *checker) isUndone(i int, old, rec *Record, ch *change) bool {
 	steps := j.unreported[i]
 	if len(steps) == 0 || ch.reset || steps[len(steps)-1].to != old.State || steps[len(steps)-1].from != rec.State ||
@@ -120,13 +120,14 @@ func (j *checker) isUndone(i int, old, rec *Record, ch *change) bool {
 		return false
 	}
 	if j.begun[i] {
-		j.violation("table", "%s is taken back from %s to %s, and had begun", rec.Name, old.State, rec.State)
+		j.violation("table", "the move of %s from %s to %s is undone, and the work had begun", rec.Name, rec.State,
+			old.State)
 	}
 	j.unreported[i] = steps[:len(steps)-1]
 	return true
 }
 
-// statesBetween gives the states by which an atom went from one stored state to the next.
+// statesBetween returns the states that an atom passed from one stored state to the next.
 func (j *checker) statesBetween(i int, old, rec *Record, ch *change) []lifecycle.State {
 	switch {
 	case old.State == "RUNNING" && rec.State == "REVERTING" && rec.Failure != nil:
@@ -139,7 +140,7 @@ func (j *checker) statesBetween(i int, old, rec *Record, ch *change) []lifecycle
 	return []lifecycle.State{rec.State}
 }
 
-// enters checks what has to be so when an atom comes to a state.
+// enters checks the conditions under which an atom enters a state.
 func (j *checker) enters(i int, from, to lifecycle.State, ch *change) {
 	name, out := j.c.names[i], j.out[i]
 	switch to {
@@ -175,8 +176,7 @@ func (j *checker) enters(i int, from, to lifecycle.State, ch *change) {
 		}
 	case "REVERTED":
 		f := ch.next[i].Failure
-		// it never had its arguments: there is nothing to revert
-		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound
+		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound // Execute was not called: nothing to revert
 		if (out == nil || out.err != nil || out.fault) && !nothing {
 			j.violation("result", "%s is stored as REVERTED and was not", name)
 		}
@@ -192,7 +192,7 @@ func (j *checker) enters(i int, from, to lifecycle.State, ch *change) {
 	}
 }
 
-// checkFailure sorts out what kind of failure it is.
+// checkFailure classifies a failure.
 func (j *checker) checkFailure(i int, ch *change) {
 	old, out := j.recs[i], j.out[i]
 	j.seen["failures"]++
@@ -218,7 +218,7 @@ func (j *checker) checkFailure(i int, ch *change) {
 	}
 }
 
-// states asks the deciders about an atom: the depth of a no.
+// decidersOf calls the deciders of an atom. It returns the widest depth of those that refuse it.
 func (j *checker) decidersOf(i int, recs []*Record) (Depth, error) {
 	var widest Depth
 	for _, w := range j.c.gates[i] {
@@ -243,7 +243,7 @@ func (j *checker) decidersOf(i int, recs []*Record) (Depth, error) {
 	return widest, nil
 }
 
-// checkDecided checks that what a commit ignores is what deciders do not want.
+// checkDecided checks that a commit ignores the atoms that deciders refuse.
 func (j *checker) checkDecided(ch *change) {
 	if ch.ignored == 0 || ch.faulty {
 		return

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// intentions is what every atom is meant to become, and what the controllers' histories report: the names of what failed, by
+// intentions has the intention of every atom, and the names of the failed atoms in the histories of the controllers, by
 // attempt.
 type intentions struct {
 	intents []Intention
@@ -40,7 +40,7 @@ func intentionsOf(recs []*Record) *intentions {
 	return h
 }
 
-// differ states in what two differ.
+// differ describes the first difference.
 func (h *intentions) differ(o *intentions, c *chart) string {
 	for i := range h.intents {
 		if h.intents[i] != o.intents[i] {
@@ -55,7 +55,7 @@ func (h *intentions) differ(o *intentions, c *chart) string {
 	return ""
 }
 
-// intended checks intentions and histories against the table of taskflow.md 2.7.
+// intended checks intentions and histories against TaskFlow's rules of resolution.
 func (j *checker) intended(c *Commit, ch *change) {
 	if j.bad != nil {
 		return
@@ -127,8 +127,8 @@ func (j *checker) resolveFailure(i int, h *intentions) {
 	}
 }
 
-// received reports whether the failure of an atom was put to its controller. That of an atom which merely waited when
-// something else failed was not, and is not after a crash.
+// isReported reports whether the controller of an atom has the atom's failure in its history. The failure of an atom
+// that only waited when another one failed is never reported, also not after a crash.
 func (j *checker) isReported(i int) bool {
 	g := j.c.governor[i]
 	if g < 0 {
@@ -138,7 +138,7 @@ func (j *checker) isReported(i int) bool {
 	return len(h) > 0 && slices.Contains(h[len(h)-1], j.c.names[i])
 }
 
-// resolution is that of taskflow.md 2.7, by the answers that the controllers gave.
+// resolution is the decision by TaskFlow's rules, from the answers of the controllers.
 func (j *checker) resolution(i int, h *intentions) (d Decision, r int, ok bool) {
 	g := j.c.governor[i]
 	if g < 0 {
@@ -165,7 +165,7 @@ func (j *checker) resolution(i int, h *intentions) (d Decision, r int, ok bool) 
 	return "REVERT", g, true
 }
 
-// checkReturn checks the truth of how a run ended.
+// checkReturn checks the result of a run.
 func (j *checker) checkReturn(e *entry) {
 	j.running = false
 	defer func() { j.suspendAsked = j.suspendAsked && e.rest != nil }()
@@ -173,7 +173,7 @@ func (j *checker) checkReturn(e *entry) {
 	case errors.Is(e.err, errCrash):
 		return
 	case e.state != j.state:
-		j.violation("end", "the flow says that it is %s; stored is %s", e.state, j.state)
+		j.violation("end", "the flow is reported as %s; stored is %s", e.state, j.state)
 	case errors.Is(e.err, ErrStopped):
 		return
 	}
@@ -199,7 +199,7 @@ func (j *checker) checkReturn(e *entry) {
 	j.checkEnd(e, lacking)
 }
 
-// leftover reports whether an atom could be executed or reverted, or waits for something.
+// leftover describes an atom that could be executed or reverted, or that waits.
 func (j *checker) leftover() string {
 	for i, rec := range j.recs {
 		switch {
@@ -248,7 +248,7 @@ func (j *checker) checkEnd(e *entry, lacking bool) {
 	}
 }
 
-// blames checks that an error names what failed.
+// blames checks that an error names the failed atoms.
 func (j *checker) blames(text, state string) {
 	names := slices.Clone(j.faults)
 	if len(names) == 0 {

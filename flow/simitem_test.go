@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// newItem builds a part for a runner.
+// newItem makes the item of a part, for one runner.
 func (p *simulation) newItem(f *part) Item {
 	switch f.kind {
 	case "task":
@@ -32,7 +32,7 @@ func (p *simulation) newItem(f *part) Item {
 	return made
 }
 
-// newGraph builds a graph flow. That every link is legal is part of what a harness claims.
+// newGraph makes a graph flow. Every link of a simulated flow is legal.
 func (p *simulation) newGraph(f *part) Item {
 	made := Graph(f.name)
 	if f.steer != nil {
@@ -76,7 +76,7 @@ func (p *simulation) must(err error) {
 	}
 }
 
-// answer is what a decider states to the result of its source. The checker asks it too: it is part of the harness.
+// answer is the answer of a decider to the result of its source. The checker uses it too.
 func (j join) answer(result any, stage int) (bool, error) {
 	switch j.says {
 	case "no":
@@ -91,7 +91,7 @@ func (j join) answer(result any, stage int) (bool, error) {
 	return true, nil
 }
 
-// attemptIn reads the attempt out of the result of a task; 1 of anything else.
+// attemptIn reads the attempt from the result of a task; it is 1 for other values.
 func attemptIn(result any) int {
 	for _, v := range pairsIn(result) {
 		n := 0
@@ -118,7 +118,7 @@ func pairsIn(result any) []string {
 	return nil
 }
 
-// newTask builds a task. The hooks see every execution and revert.
+// newTask makes a task. The hooks log every execution and revert.
 func (p *simulation) newTask(f *part) *Task {
 	c := f.conduct
 	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries},
@@ -165,7 +165,7 @@ func (p *simulation) newTask(f *part) *Task {
 	return t
 }
 
-// runHook fails in the first stages.
+// runHook fails in the first stages of the simulation.
 func (p *simulation) runHook(f *part, stages int, what string) error {
 	if int(p.stage.Load()) < stages {
 		return fmt.Errorf("%s %s fails", what, f.name)
@@ -173,8 +173,7 @@ func (p *simulation) runHook(f *part, stages int, what string) error {
 	return nil
 }
 
-// runKey is under which the context of a run has the number of its runner: what a runner that is gone began is not
-// taken for what its successor began.
+// runKey is the context key of the number of the runner. It separates the work of a runner from that of its successor.
 type runKey struct{}
 
 func runOf(ctx context.Context) int { return ctx.Value(runKey{}).(int) }
@@ -188,8 +187,8 @@ func (p *simulation) logBegin(ctx context.Context, c *Call, undo bool) {
 	}
 }
 
-// waitBriefly lets some time pass in a parallel harness, so that things end in another order than they began. It passes in a
-// synctest bubble.
+// waitBriefly lets time pass in a parallel simulation, so that tasks end in another order than they began. It runs in
+// a synctest bubble.
 func (p *simulation) waitBriefly(atom string, attempt int) {
 	if p.workers > 0 {
 		h := fnv.New32()
@@ -198,7 +197,7 @@ func (p *simulation) waitBriefly(atom string, attempt int) {
 	}
 }
 
-// execute is what a task does.
+// execute executes a task.
 func (p *simulation) execute(f *part, c *Call) (any, error) {
 	p.waitBriefly(f.name, c.Attempt)
 	switch f.conduct.waits {
@@ -230,7 +229,7 @@ func (p *simulation) execute(f *part, c *Call) (any, error) {
 	return fmt.Sprintf("attempt %d", c.Attempt), nil
 }
 
-// controller builds a retry controller and writes down what it is asked.
+// controller makes a retry controller that logs its calls.
 func (p *simulation) controller(f *part) *Retry {
 	s := f.steer
 	r := p.newRetry(f)

@@ -42,7 +42,7 @@ func (e entry) String() string {
 	return b.String()
 }
 
-// logText prints the last entries of a log up to the one that was found wrong.
+// logText prints the last entries of a log up to the violation.
 func logText(log []entry, upto, most int) string {
 	var b strings.Builder
 	for k := max(0, upto-most); k <= upto && k < len(log); k++ {

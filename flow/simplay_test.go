@@ -14,10 +14,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// entry is one thing that was seen to happen in a harness, in order.
+// entry is one observation of a simulation.
 type entry struct {
 	what string // see the checker
-	run  int    // runner, counted from 1; a call of a runner that is gone counts for no one
+	run  int    // runner, counted from 1; calls of an earlier runner are ignored
 
 	atom     string
 	undo     bool
@@ -35,17 +35,17 @@ type entry struct {
 	text   string
 }
 
-// crash is how the storage behaves at a commit, counted from the last crash: what is saved is stored, or is not; either
-// way the runner receives an error.
+// crash is the behavior of the storage at a commit, counted from the last crash: the commit is stored or not. In both
+// cases the runner gets an error.
 type crash struct {
 	at     int
 	stored bool
-	same   bool // the runner goes on by itself, as if the storage had only been away; otherwise another one does
+	same   bool // the same runner continues, as after a short failure of the storage; otherwise another one
 }
 
 var errCrash = errors.New("the storage is gone")
 
-// simulation is one course of a harness.
+// simulation is one simulation of a flow.
 type simulation struct {
 	*spec
 	chart   *chart
@@ -65,13 +65,13 @@ type simulation struct {
 	hits    map[string]int // crashes that happened
 }
 
-// tamper breaks what happens, for the controls: each is what a defect would resemble.
+// tamper plants a defect, for the controls.
 type tamper struct {
-	store func(n int, c *Commit) *Commit // what is really stored
-	tell  func(e Event) []Event          // what is really notified
-	gauge func(*gauge)
-	twice func(atom string, undo bool) bool
-	warp  func([]entry) []entry // what is seen of it all
+	store  func(n int, c *Commit) *Commit // the stored commit
+	report func(e Event) []Event          // the reported events
+	gauge  func(*gauge)
+	twice  func(atom string, undo bool) bool
+	warp   func([]entry) []entry // the log that the checker gets
 }
 
 func (p *simulation) logEntry(e entry) {
@@ -132,17 +132,17 @@ func (p *simulation) listener() Listener {
 		if e.Within != "" {
 			return
 		}
-		told := []Event{e}
-		if p.tamper.tell != nil {
-			told = p.tamper.tell(e)
+		reported := []Event{e}
+		if p.tamper.report != nil {
+			reported = p.tamper.report(e)
 		}
-		for _, e := range told {
-			p.logEntry(entry{what: "told", event: e})
+		for _, e := range reported {
+			p.logEntry(entry{what: "reported", event: e})
 		}
 		p.events++
 		switch {
 		case slices.Contains(p.suspends, p.events):
-			p.logEntry(entry{what: "wish"})
+			p.logEntry(entry{what: "suspend"})
 			p.runner.Suspend()
 		case slices.Contains(p.stops, p.events):
 			p.runner.Stop()
@@ -150,7 +150,7 @@ func (p *simulation) listener() Listener {
 	}
 }
 
-// newRunner makes another runner on what is stored.
+// newRunner makes another runner on the same storage.
 func (p *simulation) newRunner() (*Runner, error) {
 	p.mu.Lock()
 	p.run++
@@ -193,7 +193,7 @@ func listOf(n int) []any {
 	return all
 }
 
-// memoryOf holds the gauge against a gauge made anew, and what it thinks ready against a walk.
+// memoryOf compares the gauge with a new gauge, and the ready atoms with those that a walk finds.
 func (p *simulation) memoryOf(r *Runner) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +222,7 @@ func (p *simulation) memoryOf(r *Runner) string {
 	return ""
 }
 
-// clear reports whether everything before an atom is done and meant to stay so (taskflow.md 2.6).
+// clear reports whether everything before an atom is done and no intention changes that.
 func (c *chart) clear(i int, recs []*Record) bool {
 	for _, k := range c.before[i].list() {
 		rec := recs[k]
@@ -243,7 +243,7 @@ func (c *chart) quiet(i int, recs []*Record) bool {
 	return true
 }
 
-// runFlow goes through the stages of the harness. It gives an error if the harness does not come to an end.
+// runFlow runs the stages of the simulation. It returns an error if the flow does not end.
 func (p *simulation) runFlow(ctx context.Context) error {
 	if _, err := p.newRunner(); err != nil {
 		return err
@@ -265,7 +265,7 @@ func (p *simulation) runFlow(ctx context.Context) error {
 	return nil
 }
 
-// again repeats a step of a stage until it is through, with another runner after a crash.
+// again repeats a step of a stage until it succeeds, with another runner after a crash.
 func (p *simulation) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
 	for range most {
 		through, err := step(ctx)
@@ -276,7 +276,7 @@ func (p *simulation) again(ctx context.Context, most int, step func(context.Cont
 			continue
 		}
 		dead := p.crashes[0]
-		synctest.Wait() // what is under entry the pool goes on, and is no one's
+		synctest.Wait() // active tasks in the pool continue; their outcomes are ignored
 		if p.hits["crashes"]++; dead.stored {
 			p.hits["stored"]++
 		}
@@ -296,7 +296,7 @@ func (p *simulation) again(ctx context.Context, most int, step func(context.Cont
 		}
 		if snap, _ := p.store.Load(ctx); p.ran && slices.Contains([]lifecycle.State{Success, FailureState, Reverted},
 			snap.State) {
-			return nil // only the answer was lost
+			return nil // the commit is stored, only the reply was lost
 		}
 	}
 	return errors.New("stuck: it comes to no end")
@@ -306,7 +306,7 @@ func (p *simulation) resetFlow(ctx context.Context) (bool, error) {
 	p.logEntry(entry{what: "reset"})
 	err := p.runner.Reset(context.WithValue(ctx, runKey{}, p.run))
 	var wrong *StateError
-	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: nothing to do but go on
+	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: the next one continues
 		err = nil
 	}
 	p.logEntry(entry{what: "was reset", err: err})

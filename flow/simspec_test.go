@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// many is more often than anything happens in a harness.
+// many is more than the number of times that anything happens in a simulated flow.
 const many = 99
 
-// part is a piece of a random flow as data: it is built into items for every runner, drawn into a chart for the
-// checker, and printed.
+// part is a piece of a random flow as data. From it come the items for every runner, the chart for the checker, and the
+// printed form.
 type part struct {
 	kind  string // "task", or the pattern
 	name  string
@@ -29,8 +29,8 @@ type part struct {
 	conduct  behavior
 }
 
-// behavior is how a task behaves. It depends on numbers of attempts, rounds of the controller above, and stages of the
-// harness only, never on time.
+// behavior is the behavior of a task. It depends only on attempts, rounds of the controller above and stages of the
+// simulation, never on time.
 type behavior struct {
 	fails     int  // the first so many executions
 	byRound   bool // counted by the value of the controller above, not by attempts
@@ -64,7 +64,7 @@ type retrySpec struct {
 	priority int
 }
 
-// spec is a harness: a flow, options, and what is done with it.
+// spec describes a simulated flow: the flow, its options and the actions on it.
 type spec struct {
 	seed        uint64
 	root        *part
@@ -72,11 +72,11 @@ type spec struct {
 	deferring   bool
 	never       bool
 	revertsErrs bool
-	forgets     bool // whenever the flow rests, another runner goes on
+	forgets     bool // whenever the flow rests, another runner continues
 	suspends    []int
 	stops       []int
 	stages      []string // run, reset
-	shy         bool     // at most one task fails, so that the end depends on nothing but the flow
+	shy         bool     // at most one task fails, so that the end depends only on the flow
 }
 
 // generator makes random simulations.
@@ -93,7 +93,7 @@ type generator struct {
 
 func (a *generator) chance(percent int) bool { return a.IntN(100) < percent }
 
-// newSpec makes the harness of a seed.
+// newSpec makes the simulation of a seed.
 func newSpec(seed uint64) *spec {
 	a := &generator{Rand: rand.New(rand.NewPCG(seed, 17))}
 	switch n := a.IntN(100); {
@@ -242,7 +242,7 @@ func (a *generator) task(seen []string, round string) *part {
 	return t
 }
 
-// misbehave lets a task fail in one of the many ways.
+// misbehave makes a task fail in one of many ways.
 func (a *generator) misbehave(t *part) {
 	c := &t.conduct
 	if a.chance(18) {
@@ -277,7 +277,7 @@ func (p *part) given() []string {
 	return all
 }
 
-// each calls f with the part and all in it.
+// each calls f for the part and all parts in it.
 func (p *part) each(f func(*part)) {
 	f(p)
 	for _, item := range p.items {
@@ -292,7 +292,7 @@ func (s *spec) size() int {
 	return n
 }
 
-// String prints the harness as text, one line for each part.
+// String prints the simulation as text, one line for each part.
 func (s *spec) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: workers %d, defer %t, never %t, revert errors %t, forgets %t, suspend at %v, stop at %v, %s\n", s.seed, s.workers, s.deferring, s.never, s.revertsErrs,

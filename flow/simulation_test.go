@@ -22,9 +22,10 @@ var (
 		"size; 0: one at every commit, alternately stored and not. Each 20th flow has both at every commit")
 )
 
-// simulate lets a harness take its course with some crashes, and has it decided by a chart.
+// simulate runs a simulated flow with some crashes and checks it against a chart.
 func simulate(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*simulation, *checker, *violationFound) {
-	p := &simulation{spec: s, chart: chartOf(s), tamper: tm, crashes: crashes, store: NewMemory(), hits: map[string]int{}}
+	p := &simulation{spec: s, chart: chartOf(s), tamper: tm, crashes: crashes, store: NewMemory(),
+		hits: map[string]int{}}
 	var stuck error
 	over := false
 	defer func() {
@@ -34,7 +35,7 @@ func simulate(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*si
 	}()
 	synctest.Test(t, func(*testing.T) {
 		stuck = p.runFlow(context.Background())
-		// whatever is left behind after a crash ends; a goroutine that does not is a deadlock of the bubble
+		// tasks that are left behind after a crash end; one that does not is a deadlock of the bubble
 		time.Sleep(time.Hour)
 	})
 	over = true
@@ -52,8 +53,8 @@ func simulate(t *testing.T, s *spec, by *chart, crashes []crash, tm tamper) (*si
 	return p, j, bad
 }
 
-// crashPoints gives the crashes that a harness has to live with: at every commit, stored or not, if those are no more
-// than most, or else a sample; at every commit if most is 0. Chains are among them.
+// crashPoints returns the crashes of a simulation: at every commit, stored or not, or a sample of them if they are more
+// than most; at every commit if most is 0. Sequences of crashes are among them.
 func crashPoints(s *spec, commits, most int) [][]crash {
 	rnd := rand.New(rand.NewPCG(s.seed, 23))
 	var all [][]crash
@@ -78,7 +79,7 @@ func crashPoints(s *spec, commits, most int) [][]crash {
 	return all
 }
 
-// TestSimulations lets random flows take their course, with crashes at their commits, and has all of it decided.
+// TestSimulations simulates random flows with crashes at their commits, and checks each.
 func TestSimulations(t *testing.T) {
 	var mu sync.Mutex
 	figures := map[string]int{}
@@ -106,16 +107,16 @@ func TestSimulations(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(figures)) {
 		lines = append(lines, fmt.Sprintf("%s %d", name, figures[name]))
 	}
-	t.Logf("%d worlds in %.1f s: %s", *simulations, time.Since(began).Seconds(), strings.Join(lines, ", "))
+	t.Logf("%d flows in %.1f s: %s", *simulations, time.Since(began).Seconds(), strings.Join(lines, ", "))
 	for _, name := range []string{"with retries", "with reverts", "with revert failures", "with ignored",
 		"with cancelled", "with engine faults", "crashes", "same ends"} {
 		if *simulations >= 300 && figures[name] == 0 {
-			t.Errorf("no world had %s", name)
+			t.Errorf("no flow had %s", name)
 		}
 	}
 }
 
-// simulateAll decides all courses of a harness, and compares them.
+// simulateAll checks and compares all simulations of a flow.
 func simulateAll(t *testing.T, s *spec, figures map[string]int) (*spec, []crash, *violationFound) {
 	c := chartOf(s)
 	p, j, bad := simulate(t, s, c, nil, tamper{})
@@ -123,7 +124,7 @@ func simulateAll(t *testing.T, s *spec, figures map[string]int) (*spec, []crash,
 		return s, nil, bad
 	}
 	countFigures(figures, p, j)
-	figures["worlds "+map[bool]string{true: "serial", false: "parallel"}[s.workers == 0]]++
+	figures["flows "+map[bool]string{true: "serial", false: "parallel"}[s.workers == 0]]++
 	if s.workers == 0 && s.seed%3 == 0 {
 		q, _, _ := simulate(t, s, c, nil, tamper{})
 		if bad := firstDifference(p.log, q.log); bad != nil {
@@ -152,21 +153,22 @@ func firstDifference(a, b []entry) *violationFound {
 	for k := range min(len(a), len(b)) {
 		if a[k].String() != b[k].String() {
 			return &violationFound{property: "deterministic",
-				text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k, before: logText(a, k, 20)}
+				text: fmt.Sprintf("entry %d is %s, and the second time %s", k, a[k], b[k]), at: k,
+				before: logText(a, k, 20)}
 		}
 	}
 	if len(a) != len(b) {
-		return &violationFound{property: "deterministic", text: fmt.Sprintf("%d entries, and the second time %d", len(a),
-			len(b))}
+		return &violationFound{property: "deterministic",
+			text: fmt.Sprintf("%d entries, and the second time %d", len(a), len(b))}
 	}
 	return nil
 }
 
-// isDeterministic reports whether the end of a harness depends on nothing but the flow: what happens at the same time has no
-// influence. That is so if nothing does, or if one task at most fails and the flow itself makes no error.
+// isDeterministic reports whether the end of a simulated flow depends only on the flow, not on what happens
+// concurrently. That is so if nothing runs concurrently, or if at most one task fails and the flow makes no error.
 func isDeterministic(s *spec, j *checker) bool {
 	if len(s.stages) > 1 && j.seen["revert failures"] > 0 {
-		return false // that a failed revert is to be tried once more is not stored: a crash needs one more run
+		return false // the request to repeat a failed revert is not stored: a crash needs one more run
 	}
 	if s.shy {
 		return j.seen["ended FAILURE"] == 0
@@ -176,8 +178,8 @@ func isDeterministic(s *spec, j *checker) bool {
 	return linear
 }
 
-// compareStorage compares the ends of two courses of a steady harness. Whether something was not begun or was reverted may
-// depend on how far its neighbours were.
+// compareStorage compares the ends of two simulations of a deterministic flow. Whether an atom was not begun or was
+// reverted may depend on the progress of its neighbors.
 func compareStorage(s *spec, a, b *Memory) *violationFound {
 	end := func(m *Memory) string {
 		snap, _ := m.Load(context.Background())

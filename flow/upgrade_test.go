@@ -51,7 +51,7 @@ func TestUpgrade(t *testing.T) {
 			"a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"newer after it ran", Linear("f", gives("a", 1), newer("b"), gives("c", 1)), []string{"b has version 2.0, and is SUCCESS under version 1.0"}, "a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"renamed", Linear("f", gives("a", 1), was("z", "b"), gives("c", 1)), nil, "a SUCCESS, z SUCCESS, c SUCCESS"},
-		{"renamed and nobody says so", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)),
+		{"renamed without Was", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)),
 			[]string{"b is gone, and is SUCCESS"}, "a SUCCESS, z SUCCESS, c SUCCESS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func must(s *Snapshot, err error) *Snapshot {
 	return s
 }
 
-// TestUpgradeHookRefuses with its own error, and is reported everything.
+// TestUpgradeHookRefuses: it gets all differences, and its error is wrapped.
 func TestUpgradeHookRefuses(t *testing.T) {
 	z := gives("z", 1)
 	z.Was, z.Version, z.Result = []string{"y", "a"}, "3", One("A")
@@ -105,7 +105,7 @@ func TestUpgradeHookRefuses(t *testing.T) {
 	want := Difference{Added: []string{"d"}, Removed: []Removed{{"b", KindTask, Success}},
 		Renamed: []Renamed{{"a", "z"}}, Versions: []VersionChange{{"z", "1.0", "3", Success}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Difference{})); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 

@@ -115,7 +115,7 @@ func TestSiblingEndsTheWaiting(t *testing.T) {
 			}
 			r.atoms(t, "w REVERTED, s REVERTED, b REVERTED")
 			if why == nil || why.Type != TypeCancelled {
-				t.Errorf("the revert was told %v", why)
+				t.Errorf("the revert got %v", why)
 			}
 		})
 	}
