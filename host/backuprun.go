@@ -100,15 +100,15 @@ func (s *Settings) CheckBackupDir(file string) error {
 }
 
 // backupDir returns the directory of backups.
-func (k *Keeper) backupDir() (string, error) {
-	if k.Settings.BackupDir != "" {
-		dir, err := k.Settings.namedBackupDir(k.Dir)
+func (d *Maintenance) backupDir() (string, error) {
+	if d.Settings.BackupDir != "" {
+		dir, err := d.Settings.namedBackupDir(d.Dir)
 		if err != nil {
 			return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 		}
 		return dir, nil
 	}
-	dir := filepath.Join(k.Dir, "backups")
+	dir := filepath.Join(d.Dir, "backups")
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return "", &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
@@ -116,11 +116,11 @@ func (k *Keeper) backupDir() (string, error) {
 }
 
 // Backup makes a set in the backup directory and enters it in the audit list.
-func (k *Keeper) Backup(ctx context.Context, b client.Backup) (client.BackedUp, error) {
-	return k.backUp(ctx, b, lifecycle.Operator)
+func (d *Maintenance) Backup(ctx context.Context, b client.Backup) (client.BackedUp, error) {
+	return d.backUp(ctx, b, lifecycle.Operator)
 }
 
-func (k *Keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
+func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
 	if b.Name == "" {
 		b.Name = backup.NameAt("backup-", time.Now())
 	}
@@ -128,19 +128,19 @@ func (k *Keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor
 		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
 	}
 	for _, part := range b.Without {
-		if !slices.Contains(k.Settings.Omissible(), part) {
-			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(k.Settings.Omissible(), ", "))
+		if !slices.Contains(d.Settings.Omissible(), part) {
+			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(d.Settings.Omissible(), ", "))
 		}
 	}
-	if !k.backups.busy.TryLock() {
+	if !d.backups.busy.TryLock() {
 		return client.BackedUp{}, job.Errorf(job.Conflict, "backup", "", "a backup is being made already: wait until it is complete")
 	}
-	defer k.backups.busy.Unlock()
-	dir, err := k.backupDir()
+	defer d.backups.busy.Unlock()
+	dir, err := d.backupDir()
 	if err != nil {
 		return client.BackedUp{}, err
 	}
-	from, err := k.source(ctx)
+	from, err := d.source(ctx)
 	if err != nil {
 		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
@@ -149,14 +149,14 @@ func (k *Keeper) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor
 		return client.BackedUp{}, err
 	}
 	done := BackedUp(filepath.Join(dir, b.Name), m)
-	if err := k.enter(ctx, by, "backup", b.Actor, b.Note, done.Dir); err != nil {
+	if err := d.enter(ctx, by, "backup", b.Actor, b.Note, done.Dir); err != nil {
 		return done, err
 	}
-	l := k.last()
+	l := d.last()
 	if l.Moment = m.Moment; by == lifecycle.Engine { // others may be moved elsewhere
 		l.Dir, l.Name = dir, b.Name
 	}
-	return done, k.noteLast(l)
+	return done, d.noteLast(l)
 }
 
 // BackedUp tells of a set.
@@ -172,8 +172,8 @@ func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
 }
 
 // enter enters what was done to the data directory in the audit list.
-func (k *Keeper) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note, object string) error {
-	return EnterAudit(ctx, k.Store, job.Change{Event: event, By: by, Actor: actor, Note: note, Set: job.Fields{Message: &object}})
+func (d *Maintenance) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note, object string) error {
+	return EnterAudit(ctx, d.Store, job.Change{Event: event, By: by, Actor: actor, Note: note, Set: job.Fields{Message: &object}})
 }
 
 // EnterAudit enters a change of no job in the audit list of a store.
@@ -187,42 +187,42 @@ func EnterAudit(ctx context.Context, store *sqlite.Store, c job.Change) error {
 }
 
 // noteLast remembers a backup in the data directory.
-func (k *Keeper) noteLast(l lastBackup) error {
+func (d *Maintenance) noteLast(l lastBackup) error {
 	text, err := json.Marshal(l)
 	if err != nil {
 		return err
 	}
-	return durable.Replace(filepath.Join(k.Dir, lastBackupName), append(text, '\n'))
+	return durable.Replace(filepath.Join(d.Dir, lastBackupName), append(text, '\n'))
 }
 
 // last tells of the last backup; zero if there was none. A file that cannot be read is as none: it only dates an alarm.
-func (k *Keeper) last() (l lastBackup) {
-	if text, err := os.ReadFile(filepath.Join(k.Dir, lastBackupName)); err != nil || json.Unmarshal(text, &l) != nil {
+func (d *Maintenance) last() (l lastBackup) {
+	if text, err := os.ReadFile(filepath.Join(d.Dir, lastBackupName)); err != nil || json.Unmarshal(text, &l) != nil {
 		return lastBackup{}
 	}
 	return l
 }
 
 // scheduled makes a backup by the settings, and removes those that are too many.
-func (k *Keeper) scheduled(ctx context.Context) error {
-	dir, err := k.backupDir()
+func (d *Maintenance) scheduled(ctx context.Context) error {
+	dir, err := d.backupDir()
 	if err != nil {
 		return err
 	}
-	if l := k.last(); l.Dir == dir {
+	if l := d.last(); l.Dir == dir {
 		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
-			if all, err := backup.List(dir, k.Store.Installation()); err == nil && len(all) == 0 {
+			if all, err := backup.List(dir, d.Store.Installation()); err == nil && len(all) == 0 {
 				return job.Errorf(job.Unavailable, "backup", "",
 					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost admin backup)", dir, l.Name)
 			}
 		}
 	}
 	b := client.Backup{
-		Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule", Without: config.List(k.Settings.BackupWithout),
+		Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule", Without: config.List(d.Settings.BackupWithout),
 	}
-	if _, err := k.backUp(ctx, b, lifecycle.Engine); err != nil {
+	if _, err := d.backUp(ctx, b, lifecycle.Engine); err != nil {
 		return err
 	}
-	_, err = backup.Prune(dir, k.Store.Installation(), k.Settings.BackupKeep)
+	_, err = backup.Prune(dir, d.Store.Installation(), d.Settings.BackupKeep)
 	return err
 }

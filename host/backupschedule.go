@@ -30,7 +30,7 @@ type schedule struct {
 }
 
 // openBackups makes the schedule of a server, and removes what a backup left that was under way when the server ended.
-func (r *Server) openBackups(s *Settings, k *Keeper) error {
+func (r *Server) openBackups(s *Settings, d *Maintenance) error {
 	if s.BackupKeep < 1 {
 		return cli.Usagef("backup.keep must be at least 1; backup.every: off makes no backups")
 	}
@@ -44,7 +44,7 @@ func (r *Server) openBackups(s *Settings, k *Keeper) error {
 			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part, strings.Join(all, ", "))
 		}
 	}
-	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return k.last().Moment }, do: k.scheduled, log: r.Log}
+	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return d.last().Moment }, do: d.scheduled, log: r.Log}
 	return backup.Sweep(r.Data)
 }
 

@@ -123,10 +123,10 @@ func TestScheduledBackups(t *testing.T) {
 	defer store.Close()
 	s := NewSettings()
 	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
-	k := &Keeper{Store: store, Dir: data, Settings: s}
+	d := &Maintenance{Store: store, Dir: data, Settings: s}
 	refused := func(what, want string) {
 		t.Helper()
-		if err := k.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := d.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -135,7 +135,7 @@ func TestScheduledBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := k.scheduled(t.Context()); err != nil {
+		if err := d.scheduled(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

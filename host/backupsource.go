@@ -22,18 +22,18 @@ import (
 const StoreFile = "stagepost.db"
 
 // source says how a data directory is backed up, whether a server works on it or not.
-func (k *Keeper) source(ctx context.Context) (*backup.Source, error) {
+func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 	s := &backup.Source{
-		Data: k.Dir, Entries: k.Settings.DurableData(), Installation: k.Store.Installation(), Version: build.Version(), Elsewhere: map[string]string{},
-		Freeze: k.Store.Freeze, Open: k.Settings.openCopies,
+		Data: d.Dir, Entries: d.Settings.DurableData(), Installation: d.Store.Installation(), Version: build.Version(), Elsewhere: map[string]string{},
+		Freeze: d.Store.Freeze, Open: d.Settings.openCopies,
 		Pin: func(file string) (backup.Pinned, error) { return sqlite.Pin(file) },
 	}
-	files := map[string]string{"tokens": k.Settings.Tokens, "stagepost.yaml": k.Settings.Read}
-	for _, m := range k.Settings.Modules {
+	files := map[string]string{"tokens": d.Settings.Tokens, "stagepost.yaml": d.Settings.Read}
+	for _, m := range d.Settings.Modules {
 		if m.Storage == nil {
 			continue
 		}
-		has, err := m.Storage(ctx, k.Dir)
+		has, err := m.Storage(ctx, d.Dir)
 		if err != nil {
 			return nil, err
 		}

@@ -192,11 +192,11 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	}
 	var warn []func() []string
 	if files != nil {
-		k := &Keeper{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
-		if err := r.openBackups(s, k); err != nil {
+		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
+		if err := r.openBackups(s, d); err != nil {
 			return err
 		}
-		o.Maintenance = k
+		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
 	}
 	for _, a := range r.apps {

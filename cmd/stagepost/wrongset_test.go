@@ -16,7 +16,7 @@ import (
 // backedDir is a data directory of which backups are made.
 type backedDir struct {
 	t *testing.T
-	k *host.Keeper
+	k *host.Maintenance
 }
 
 func newBackedDir(t *testing.T) *backedDir {
@@ -33,7 +33,7 @@ func newBackedDir(t *testing.T) *backedDir {
 	})
 	s := newSettings()
 	s.Data = dir
-	b := &backedDir{t, &host.Keeper{Store: store, Dir: dir, Settings: s}}
+	b := &backedDir{t, &host.Maintenance{Store: store, Dir: dir, Settings: s}}
 	b.inventory("PRAGMA journal_mode = WAL; CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); PRAGMA user_version = 1")
 	return b
 }

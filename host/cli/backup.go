@@ -58,11 +58,11 @@ readable by its owner alone.`,
 func (c *commands) makeBackup(ctx context.Context, b client.Backup, to string) error {
 	done, err := withStore(ctx, c,
 		func(ctx context.Context, api *client.Client) (client.BackedUp, error) { return api.Backup(ctx, b) },
-		func(ctx context.Context, k *host.Keeper) (client.BackedUp, error) {
+		func(ctx context.Context, d *host.Maintenance) (client.BackedUp, error) {
 			if err := c.Reasoned(b.Note); err != nil {
 				return client.BackedUp{}, err
 			}
-			return k.Backup(ctx, b)
+			return d.Backup(ctx, b)
 		})
 	if err != nil {
 		return err

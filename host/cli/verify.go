@@ -31,12 +31,12 @@ On a running server the check goes through its API. On a data directory without 
 					}
 					return api.Verify(ctx, client.Verify{Job: id})
 				},
-				func(ctx context.Context, k *host.Keeper) (found client.Checkup, err error) {
-					id, err := c.StoredID(ctx, k.Store, name)
+				func(ctx context.Context, d *host.Maintenance) (found client.Checkup, err error) {
+					id, err := c.StoredID(ctx, d.Store, name)
 					if err != nil {
 						return found, err
 					}
-					return k.Verify(ctx, id)
+					return d.Verify(ctx, id)
 				})
 		},
 	}
