@@ -200,7 +200,7 @@ func TestDeliveriesAreRemembered(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		m = w.messages(j.ID)[0]
-		if len(m.Tried) != 2 || m.Settled != job.GivenUp || m.Error != "no such resident" ||
+		if len(m.Tried) != 2 || m.Settled != job.Abandoned || m.Error != "no such resident" ||
 			m.Tried[1].Error != m.Error {
 			t.Errorf("abandoned: got %+v", m)
 		}

@@ -226,7 +226,7 @@ func TestMeterCountsDeliveries(t *testing.T) {
 		time.Sleep(time.Minute)
 		got := b.take()
 		if len(got) != 2 || got[0] != `delivered fax "" 0s 1m0s` ||
-			got[1][:len(`delivered fax "given-up"`)] != `delivered fax "given-up"` {
+			got[1][:len(`delivered fax "abandoned"`)] != `delivered fax "abandoned"` {
 			t.Errorf("got %q", got)
 		}
 	})

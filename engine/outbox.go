@@ -117,8 +117,8 @@ func (e *Engine) deliverOne(ctx context.Context, m *job.Message, limit time.Dura
 	case ctx.Err() != nil: // the engine stops: the message stays pending
 		m.Error, m.Due = err.Error(), now
 	case limited.Err() == nil && o.verdict == fails, m.Attempts >= e.options.Attempts:
-		m.Settled, m.Error = job.GivenUp, err.Error()
-		e.log.Error("message given up", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
+		m.Settled, m.Error = job.Abandoned, err.Error()
+		e.log.Error("message abandoned", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
 	default:
 		pause := Backoff{First: 5 * time.Second, Max: time.Hour}.Pause(m.Attempts, e.chance())
 		m.Error, m.Due = err.Error(), now.Add(max(o.after, pause))

@@ -196,10 +196,10 @@ func TestMessageIsTriedAgain(t *testing.T) {
 		attempts int
 	}{
 		{"passes", failing(3, errBroken), 4, job.Delivered, "", 0},
-		{"never passes", failing(99, errBroken), 8, job.GivenUp, "the axle broke", 0},
-		{"never passes, three allowed", failing(99, errBroken), 3, job.GivenUp, "the axle broke", 3},
-		{"not temporary", failing(99, gone), 1, job.GivenUp, "no such town", 0},
-		{"panics", func(int) error { panic("no stamps") }, 8, job.GivenUp, "panicked: no stamps", 0},
+		{"never passes", failing(99, errBroken), 8, job.Abandoned, "the axle broke", 0},
+		{"never passes, three allowed", failing(99, errBroken), 3, job.Abandoned, "the axle broke", 3},
+		{"not temporary", failing(99, gone), 1, job.Abandoned, "no such town", 0},
+		{"panics", func(int) error { panic("no stamps") }, 8, job.Abandoned, "panicked: no stamps", 0},
 		{"panics once", func(n int) error {
 			if n == 1 {
 				panic("no stamps")
@@ -257,7 +257,7 @@ func TestMessageWithoutADelivery(t *testing.T) {
 		j := w.end(w.post(engine.Order{}).ID)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp ||
+		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.Abandoned ||
 			m[0].Error != `this server does not deliver "mail"` {
 			t.Errorf("got %+v", m)
 		}
@@ -417,7 +417,7 @@ func TestReplay(t *testing.T) {
 		j := w.end(w.post(engine.Order{}).ID)
 		synctest.Wait()
 		m := w.messages(j.ID)
-		if len(m) != 1 || m[0].Settled != job.GivenUp {
+		if len(m) != 1 || m[0].Settled != job.Abandoned {
 			t.Fatalf("got %+v", m)
 		}
 		for _, bad := range []struct {

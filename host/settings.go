@@ -93,7 +93,7 @@ type serveSettings struct {
 	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a sign of life"`
 	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between looks for what no event told"`
 	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
-	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is given up"`
+	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is abandoned"`
 	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
 	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`

@@ -143,11 +143,11 @@ func TestCallback(t *testing.T) {
 		"taken, required":               {[]int{200}, true, 1, job.Delivered, record.Completed},
 		"taken after trouble":           {[]int{404, 500, 0, 204}, false, 4, job.Delivered, record.Completed},
 		"taken after trouble, required": {[]int{500, 0, 404, 204}, true, 4, job.Delivered, record.Completed},
-		"refused for good":              {[]int{410}, false, 1, job.GivenUp, record.Completed},
-		"refused for good, required":    {[]int{410}, true, 1, job.GivenUp, record.Failed},
-		"not found":                     {[]int{404}, false, 4, job.GivenUp, record.Completed},
-		"redirected":                    {[]int{302}, false, 4, job.GivenUp, record.Completed},
-		"never, required":               {[]int{503}, true, 4, job.GivenUp, record.Failed},
+		"refused for good":              {[]int{410}, false, 1, job.Abandoned, record.Completed},
+		"refused for good, required":    {[]int{410}, true, 1, job.Abandoned, record.Failed},
+		"not found":                     {[]int{404}, false, 4, job.Abandoned, record.Completed},
+		"redirected":                    {[]int{302}, false, 4, job.Abandoned, record.Completed},
+		"never, required":               {[]int{503}, true, 4, job.Abandoned, record.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +198,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 	in := &callbackReceiver{statuses: []int{404}}
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, false)))
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
-	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
+	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.Abandoned))
 	if j.State != record.Completed || !strings.Contains(m.Error, "404 Not Found") || m.Attempts != 4 {
 		t.Errorf("got %s and %+v", j.State, m)
 	}
@@ -234,7 +234,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	}) {
 		t.Errorf("got %+v, %v", x, err)
 	}
-	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
+	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.Abandoned))
 	if j := w.end(id); j.State != record.Failed || j.Cause != CauseCallback ||
 		!strings.Contains(j.Message, "404 Not Found") {
 		t.Fatalf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
@@ -248,7 +248,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	if m := w.callbacks(id); len(m) != 2 || m[0].Key != string(id)+"/callback/1/completed" ||
-		m[0].Settled != job.Delivered || m[1].Settled != job.GivenUp {
+		m[0].Settled != job.Delivered || m[1].Settled != job.Abandoned {
 		t.Errorf("got %+v", m)
 	}
 }

@@ -206,7 +206,7 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 
 // messages adds the abandoned messages of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
-	abandoned := job.GivenUp
+	abandoned := job.Abandoned
 	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{
 		Now: s.at, List: &job.MessageQuery{Settled: &abandoned, Limit: 1000},
 	})

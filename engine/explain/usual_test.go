@@ -206,7 +206,7 @@ func TestStuckListsMessages(t *testing.T) {
 		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Messages) != 0 {
 			t.Errorf("control: got %+v", r.Messages)
 		}
-		m.Settled, m.Error = job.GivenUp, "no such address"
+		m.Settled, m.Error = job.Abandoned, "no such address"
 		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m},
 			Now: w.Clock().Now()}); err != nil {
 			t.Fatal(err)

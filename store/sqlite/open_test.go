@@ -221,6 +221,35 @@ func TestViews(t *testing.T) {
 	}
 }
 
+// TestAbandonedInTheDatabase: the text of the result in the database, and so the checksum of its row, stays the one of
+// databases that exist.
+func TestAbandonedInTheDatabase(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	c := newJob(storetest.Step, "tst_1", testTime, func(*job.Job) {})
+	c.Outbox = []job.Message{{Key: "m", Job: "tst_1", Topic: "mail", Created: testTime, Due: testTime}}
+	if _, err := s.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	lost := job.Message{Key: "m", Settled: job.Abandoned, Error: "no mailbox"}
+	if _, err := s.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{lost}}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	if got := texts(t, dir, "SELECT settled FROM message", 1); len(got) != 1 || got[0] != "given-up" {
+		t.Errorf("the database has %q", got)
+	}
+	abandoned := job.Abandoned
+	s = openStore(t, dir, Options{})
+	got, err := s.Outbox(t.Context(), job.OutboxCall{List: &job.MessageQuery{Settled: &abandoned}})
+	if err != nil || len(got) != 1 || got[0].Settled != job.Abandoned {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if r, err := s.Fsck(t.Context(), lives, false); err != nil || !r.Clean() {
+		t.Errorf("fsck: %+v, %v", r, err)
+	}
+}
+
 func TestViewName(t *testing.T) {
 	for kind, want := range map[job.Kind]string{
 		"ingest.job": "ingest_job", "SQLite_x": "kind_SQLite_x", `a"b'c`: "a_b_c", "übung": "_bung",
