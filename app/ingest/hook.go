@@ -184,7 +184,7 @@ type Delivery = api.Hook
 const (
 	HookPending   = "pending" // it will be tried, or tried again
 	HookDelivered = "delivered"
-	HookAbandoned   = "abandoned"
+	HookAbandoned = "abandoned"
 )
 
 // DeliveryQuery selects deliveries, the newest first. Empty fields do not restrict.
