@@ -106,7 +106,7 @@ var unplain = []struct{ avoid, use string }{
 var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
-	`place=\w+`, `(?:into|from) room`, `cross-site`, `demo site`,
+	`place=\w+`, `(?:into|from) room`, `code .room`, `cross-site`, `demo site`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,

@@ -34,11 +34,12 @@ func Read(name string) (string, error) {
 func ReadMounted(name string) (string, error) {
 	return read(name, func(info fs.FileInfo) error {
 		if info.Mode().Perm()&writeByOther != 0 {
-			return fmt.Errorf("%s has the mode %#o: only its owner may write it (chmod 600)", name, info.Mode().Perm())
+			return fmt.Errorf("%s has the mode %#o: only its owner may write it (chmod 600)", name,
+				info.Mode().Perm())
 		}
 		if uid, ok := owner(info); !ok || uid != 0 && uid != os.Geteuid() {
-			return fmt.Errorf("%s has the mode %#o and belongs to user %d: only its owner may read it (chmod 600), or it "+
-				"belongs to root or to the user of this process", name, info.Mode().Perm(), uid)
+			return fmt.Errorf("%s has the mode %#o and belongs to user %d: only its owner may read it (chmod 600), or "+
+				"it belongs to root or to the user of this process", name, info.Mode().Perm(), uid)
 		}
 		return nil
 	})
@@ -71,8 +72,8 @@ func read(name string, shared func(fs.FileInfo) error) (string, error) {
 	return secret, nil
 }
 
-// Exposed returns a warning for each file that every user of the machine can read: its mode allows it, and each directory
-// above it can be entered. Files that cannot be examined get none: their readers report them.
+// Exposed returns a warning for each file that every user of the machine can read: its mode allows it, and each
+// directory above it can be entered. Files that cannot be examined get none: their readers report them.
 func Exposed(names ...string) (warnings []string) {
 	for _, name := range names {
 		if info, err := os.Stat(name); err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&readByOthers == 0 {
@@ -83,8 +84,8 @@ func Exposed(names ...string) (warnings []string) {
 			path, err = filepath.Abs(path)
 		}
 		if err == nil && entered(filepath.Dir(path)) {
-			warnings = append(warnings, fmt.Sprintf("every user of this machine can read the secret file %s: chmod o-r %s, "+
-				"or chmod o-x %s", name, name, filepath.Dir(path)))
+			warnings = append(warnings, fmt.Sprintf("every user of this machine can read the secret file %s: "+
+				"chmod o-r %s, or chmod o-x %s", name, name, filepath.Dir(path)))
 		}
 	}
 	return warnings

@@ -58,7 +58,8 @@ func TestReadMounted(t *testing.T) {
 		switch text, err := secretfile.ReadMounted(name); {
 		case fine && (text != "hush" || err != nil):
 			t.Errorf("%#o: got %q, %v", mode, text, err)
-		case !fine && (err == nil || !strings.Contains(err.Error(), "chmod 600") || strings.Contains(err.Error(), "hush")):
+		case !fine && (err == nil || !strings.Contains(err.Error(), "chmod 600") ||
+			strings.Contains(err.Error(), "hush")):
 			t.Errorf("%#o: got %q, %v", mode, text, err)
 		}
 		_, err := secretfile.Read(name)
