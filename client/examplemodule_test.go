@@ -87,10 +87,10 @@ func ExampleClient_RequestAccess() {
 
 // A notification has what came of its deliveries.
 func ExampleClient_Hooks() {
-	sent := api.Hook{Key: "hook_1", Type: "job.completed", Status: "given-up", Error: "410 Gone"}
+	sent := api.Hook{Key: "hook_1", Type: "job.completed", Status: "abandoned", Error: "410 Gone"}
 	c, stop := module("GET /api/v1/hooks", api.Hooks{Hooks: []api.Hook{sent}})
 	defer stop()
-	h, err := c.Hooks(context.Background(), client.HookQuery{Status: "given-up"})
+	h, err := c.Hooks(context.Background(), client.HookQuery{Status: "abandoned"})
 	check(err)
 	fmt.Println(h.Hooks[0].Type, h.Hooks[0].Error)
 	// Output: job.completed 410 Gone

@@ -148,7 +148,7 @@ func ExampleClient_Lifecycles() {
 func ExampleClient_Outbox() {
 	c, stop := letterServer()
 	defer stop()
-	o, err := c.Outbox(context.Background(), client.OutboxQuery{Status: "given-up"})
+	o, err := c.Outbox(context.Background(), client.OutboxQuery{Status: "abandoned"})
 	fmt.Println(len(o.Messages), err)
 	// Output: 0 <nil>
 }

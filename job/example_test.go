@@ -195,9 +195,9 @@ func ExampleLastPriority() {
 
 // A query selects messages by their result: the error of a message that is not delivered is that of its last attempt.
 func ExampleMessageQuery() {
-	abandoned := job.GivenUp
+	abandoned := job.Abandoned
 	q := job.MessageQuery{Topic: "mail", Settled: &abandoned}
-	fmt.Println(q.Matches(&job.Message{Topic: "mail", Settled: job.GivenUp}))
+	fmt.Println(q.Matches(&job.Message{Topic: "mail", Settled: job.Abandoned}))
 	fmt.Println(q.Matches(&job.Message{Topic: "mail", Settled: job.Delivered}))
 	// Output:
 	// true
