@@ -62,6 +62,7 @@ var rules = []rule{
 	{"engine/explain", "job lifecycle engine api",
 		"it reads the engine and the store; its answers are those of the API"},
 	{"engine/joblog", "job lifecycle engine api", "lines of logs are those of the API"},
+	{"engine/enginetest", "job lifecycle engine", "lifecycles, steps and an engine for tests"},
 	{"engine", "job lifecycle engine quantity", "the engine depends on the contract, not on a store or an application"},
 	{"flow/draw", "lifecycle flow internal/layered quantity", "drawings of flows need no engine"},
 	{"flow", "job lifecycle engine flow quantity", "flows run on the engine"},

@@ -14,33 +14,6 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// note is the lifecycle of a child, with a single step.
-var note = lc.Must("test.note",
-	lc.OnQueue("Written", "a batch brings it, a clerk takes it",
-		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"),
-		lc.OnFail("fail", "Torn", lc.Worker|lc.Timer, "it cannot be read")),
-	lc.OnEnd("Sent", lc.OK, "it is on its way"),
-	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
-)
-
-func notes() engine.Work {
-	return engine.Work{Life: note, Prefix: "not", Steps: map[lc.State]engine.Step{"Written": takes(0)}}
-}
-
-// bagOf is the work of a batch with n children.
-func bagOf(n int, kind job.Kind) engine.Work {
-	return engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
-		"Packed": takes(0),
-		"Open": func(ctx context.Context, r *engine.Run) error {
-			err := r.Spawn(ctx, n, func(int) (engine.Order, error) { return engine.Order{Kind: kind}, nil })
-			if err != nil {
-				return err
-			}
-			return r.WaitChildren()
-		},
-	}}
-}
-
 // TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. At the end there
 // are exactly 2,500 children, all of them counted, and one report.
 func TestSpawnIsTwoPhase(t *testing.T) {

@@ -174,10 +174,4 @@ func (w *harness) times(id job.ID, e lc.Event) int {
 	return n
 }
 
-// blocked is a step that works until its context ends.
-func blocked(ctx context.Context, _ *engine.Run) error {
-	<-ctx.Done()
-	return ctx.Err()
-}
-
 func named(prefix string, i int) engine.Options { return engine.Options{Name: fmt.Sprint(prefix, i)} }

@@ -31,26 +31,6 @@ var race = lc.Must("test.race",
 		lc.OnReenter("retry", lc.Operator, "once more", "Lined", "Running")),
 )
 
-// takes is a step that takes the given time. With no time it still yields to others. (It uses no timer of 0, because an
-// expired timer sometimes crashes the race detector in a bubble.)
-func takes(d time.Duration) engine.Step {
-	return func(ctx context.Context, _ *engine.Run) error {
-		way := make(chan struct{})
-		if d == 0 {
-			go close(way)
-		} else {
-			timer := time.AfterFunc(d, func() { close(way) })
-			defer timer.Stop()
-		}
-		select {
-		case <-way:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
 func deaf(d time.Duration) engine.Step {
 	return func(context.Context, *engine.Run) error { <-time.After(d); return nil }
 }
