@@ -126,8 +126,7 @@ func TestPauseDoublesWithinBounds(t *testing.T) {
 	}
 }
 
-// TestAttemptsSurviveTheirRunner: a new Runner waits for what is left of the pause and counts on from the attempts that
-// were made.
+// TestAttemptsSurviveTheirRunner: a new Runner waits for the rest of the pause and continues the count of attempts.
 func TestAttemptsSurviveTheirRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

@@ -55,7 +55,7 @@ func (r *Runner) load(ctx context.Context) error {
 	r.gauge = newGauge(r.plan, r.recs)
 	r.active, r.waiting, r.timers, r.again = map[int32]func() bool{}, map[int32]bool{}, nil, map[int32]bool{}
 	r.unbegun, r.unwanted, r.callers, r.arrived = map[int32]bool{}, nil, map[string]map[int32]bool{}, nil
-	r.faults, r.revertErrors, r.limits = nil, nil, map[int32]*Failure{}
+	r.faults, r.revertCauses, r.limits = nil, nil, map[int32]*Failure{}
 	if diff != nil {
 		if err := r.upgrade(diff); err != nil {
 			return err
@@ -81,7 +81,7 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.isDirty, r.dirty, r.removed, r.removedDirty, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
 		map[int32]*Failure{}
 	r.reasonsByAtom, r.revertingAfter = nil, map[int32]bool{}
-	r.isNew = len(snap.Atoms) == 0
+	r.unstored = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
 	for i := range snap.Atoms {
 		stored[snap.Atoms[i].Name] = &snap.Atoms[i]
@@ -93,7 +93,7 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 		if rec == nil {
 			r.recs[i] = Record{Name: n.name, Kind: n.atomKind(), Version: version, State: Pending, Intention: Execute}
 			r.markDirty(i)
-			if !r.isNew {
+			if !r.unstored {
 				diff.Added = append(diff.Added, n.name)
 			}
 			continue
@@ -178,7 +178,7 @@ func (r *Runner) beginRun(ctx context.Context) error {
 	if err := r.plan.checkProvided(r.injected); err != nil {
 		return err
 	}
-	if r.isNew && len(r.injected) > 0 { // in a later run only the task that cannot use a value fails
+	if r.unstored && len(r.injected) > 0 { // in a later run only the task that cannot use a value fails
 		if err := r.plan.checkInjected(r.injected); err != nil {
 			return err
 		}
@@ -186,7 +186,7 @@ func (r *Runner) beginRun(ctx context.Context) error {
 	if r.state == Running || r.state == Suspending {
 		return nil
 	}
-	r.faults, r.revertErrors, r.acceptedEnding = nil, nil, nil
+	r.faults, r.revertCauses, r.acceptedEnding = nil, nil, nil
 	if r.state == FailureState {
 		for _, i := range r.plan.atoms {
 			switch rec := &r.recs[i]; {
@@ -230,7 +230,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	if move == nil && len(r.dirty) == 0 {
 		return nil
 	}
-	c := &Commit{Move: move, Err: why, Ending: r.acceptedEnding, Taken: r.taken, Created: r.isNew}
+	c := &Commit{Move: move, Err: why, Ending: r.acceptedEnding, Taken: r.taken, Created: r.unstored}
 	if r.o.Storage != nil {
 		slices.Sort(r.dirty)
 		c.Atoms = make([]Record, 0, len(r.dirty))
@@ -239,7 +239,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 		}
 		c.Atoms = append(c.Atoms, r.removedDirty...)
 		c.Outline = r.outline
-		if r.isNew && len(r.injected) > 0 {
+		if r.unstored && len(r.injected) > 0 {
 			c.Injected = r.injected
 		}
 	}
@@ -249,7 +249,7 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	for _, i := range r.dirty {
 		r.isDirty[i] = false
 	}
-	r.dirty, r.isNew, r.taken = r.dirty[:0], false, nil
+	r.dirty, r.unstored, r.taken = r.dirty[:0], false, nil
 	r.removedDirty, r.outline = nil, nil
 	if move != nil {
 		r.state = move.To

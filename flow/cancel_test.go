@@ -13,8 +13,8 @@ import (
 
 var errGone = errors.New("the worker has to go")
 
-// TestCancelOfRun: in whatever phase the context of Run ends, the flow stays RUNNING, keeps what is done, and the next
-// run goes on to the right end.
+// TestCancelOfRun: when the context of Run ends, in any phase, the flow stays RUNNING and keeps its results, and the
+// next run continues to the right end.
 func TestCancelOfRun(t *testing.T) {
 	type fixture struct {
 		item   Item
@@ -133,8 +133,8 @@ func TestCancelOfRun(t *testing.T) {
 	}
 }
 
-// TestCancelLeavesBehindWhatDoesNotReturn: a run that is abandoned ends after Grace at the latest, and what a task
-// states later is no one's.
+// TestCancelLeavesBehindWhatDoesNotReturn: a cancelled run ends after Grace at the latest. Later outcomes of its tasks
+// are ignored.
 func TestCancelLeavesBehindWhatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
@@ -159,7 +159,7 @@ func TestCancelLeavesBehindWhatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// TestStopLeavesTheFlowRunning: Stop is for the worker, Suspend for the flow; both wait for what is active.
+// TestStopLeavesTheFlowRunning: Stop is for the worker, Suspend for the flow; both wait for active tasks.
 func TestStopLeavesTheFlowRunning(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -198,7 +198,7 @@ func TestStopLeavesTheFlowRunning(t *testing.T) {
 	}
 }
 
-// TestCancelOfSuspendingFlow: a flow whose worker goes while it is SUSPENDING is SUSPENDED by the next.
+// TestCancelOfSuspendingFlow: if a worker ends while its flow is SUSPENDING, the next worker moves it to SUSPENDED.
 func TestCancelOfSuspendingFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, begun, letGo := held("a")

@@ -115,7 +115,7 @@ func (r *Runner) acceptEnding(ctx context.Context) (left []work) {
 func (r *Runner) rollBack() {
 	for _, f := range r.faults {
 		if i, there := r.plan.byName[f.atom]; !there || r.recs[i].RevertFailure != f.failure {
-			r.revertErrors = append(r.revertErrors, f.failure)
+			r.revertCauses = append(r.revertCauses, f.failure)
 		}
 	}
 	r.faults = nil

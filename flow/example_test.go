@@ -63,8 +63,8 @@ func ExampleUnordered() {
 	// [0 1 4]
 }
 
-// A graph flow links its items by who needs what somebody gives, and by hand; a decider states whether a link is
-// followed.
+// A graph flow links a needed value to its provider. Further links are made by hand; a decider decides whether a link
+// is followed.
 func ExampleGraph() {
 	total := flow.Name[int]("total")
 	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
@@ -120,7 +120,7 @@ func forget(_ context.Context, a string, made *int) error {
 	return nil
 }
 
-// The keys state what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile:
+// Keys define the types of arguments and results. flow.Func1("measure", size, size, measure, forget) would not compile:
 // size is no string.
 func ExampleFunc1() {
 	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)),
@@ -132,7 +132,7 @@ func ExampleFunc1() {
 	// 13 <nil>
 }
 
-// A flow that was suspended goes on where it was, in another Runner and with the flow built anew.
+// A suspended flow continues in another Runner with a new copy of the flow.
 func ExampleRunner_Suspend() {
 	storage := flow.NewMemory()
 	build := func() *flow.Flow { return flow.Linear("f", prints("a", nil), prints("b", nil)) }
@@ -249,8 +249,8 @@ func ExampleSignal() {
 	// true
 }
 
-// A controller of one's own decides after each failure from the attempts so far: here it tries again as long as the
-// failure is of one type.
+// A custom controller decides after each failure from the attempts so far: here it retries as long as the failure has
+// one type.
 func ExampleRetry() {
 	patient := &flow.Retry{
 		Execute: func(_ context.Context, c *flow.Call) (any, error) { return len(c.History), nil },

@@ -30,7 +30,7 @@ func ExampleStorage() {
 	// b FAILURE
 }
 
-// Reset puts all of a flow back to PENDING in one commit.
+// Reset moves a flow and all its atoms to PENDING in one commit.
 func ExampleRunner_Reset() {
 	r := run(flow.Linear("f", prints("a", nil)), flow.Options{})
 	fmt.Println(r.Reset(context.Background()), r.State())

@@ -25,7 +25,7 @@ func ExampleKey_Or() {
 	// SUCCESS <nil>
 }
 
-// Join puts the values of a flow together. A task without types names its arguments, and may know them by other names.
+// Join combines the values of a flow. An untyped task may rebind its arguments to values of other names.
 func ExampleJoin() {
 	send := &flow.Task{
 		Name: "send",

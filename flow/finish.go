@@ -35,7 +35,7 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 		bad = bad || s == FailureState || s == RevertFailure
 	}
 	switch {
-	case good && len(r.revertErrors) == 0:
+	case good && len(r.revertCauses) == 0:
 		return nil, r.moveToEnd(ctx, eventFinish, Success, nil)
 	case bad:
 		return nil, r.moveToEnd(ctx, Fail, FailureState, r.runError())
@@ -170,7 +170,7 @@ func (r *Runner) runError() error {
 		add(one.atom, one.failure)
 	}
 	if len(r.faults) == 0 {
-		for _, one := range r.revertErrors {
+		for _, one := range r.revertCauses {
 			add("", one)
 		}
 		records := slices.Clone(r.removed)

@@ -207,14 +207,14 @@ func (f *jsonForm) String() string {
 	case len(f.Fields) > 0:
 		text += " with " + strings.Join(slices.Sorted(maps.Keys(f.Fields)), ", ")
 	}
-	if f.Go != "" && f.Go != f.plain() {
+	if f.Go != "" && f.Go != f.usualGo() {
 		text += " (" + f.Go + ")"
 	}
 	return text
 }
 
-// plain returns the Go type that String omits, because it is the usual one for the JSON type.
-func (f *jsonForm) plain() string {
+// usualGo returns the Go type that String omits, because it is the usual one for the JSON type.
+func (f *jsonForm) usualGo() string {
 	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string",
 		"list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
 }

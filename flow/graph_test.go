@@ -183,7 +183,7 @@ func TestConstructionErrors(t *testing.T) {
 	}
 }
 
-// TestPriorities: among what is ready higher goes first, and equals go as they were given.
+// TestPriorities: of ready atoms the higher priority starts first, and equal ones start in the order of the flow.
 func TestPriorities(t *testing.T) {
 	with := func(name string, p int) *Task {
 		task := gives(name, 1)

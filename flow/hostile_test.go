@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a hostile reader found. Each test fails without the guard that it is named for.
+// Cases from a hostile review. Each test fails without its guard.
 
 var errHostile = errors.New("fails")
 
@@ -49,8 +49,8 @@ func TestManyFailuresAreCheap(t *testing.T) {
 	}
 }
 
-// TestOneDecisionForMany: of hundreds that fail together each is in the history, and what was decided for their attempt
-// is not taken for decided in the next.
+// TestOneDecisionForMany: of hundreds of simultaneous failures each is in the history, and the decision about their
+// attempt does not apply to the next attempt.
 func TestOneDecisionForMany(t *testing.T) {
 	const n = 300
 	left := n
@@ -63,7 +63,7 @@ func TestOneDecisionForMany(t *testing.T) {
 		})
 	}
 	r := runner(t, Unordered("f", wide(n, fails)...).With(Times(2)), Options{})
-	// what was doomed in the first attempt is not in the second
+	// the intentions of the first attempt do not apply to the second
 	if err := r.Run(t.Context()); err != nil || left != -n {
 		t.Errorf("the flow is %s with %v, and %d executions are left", r.State(), err, left)
 	}
@@ -303,8 +303,8 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestRevertIsNotLeftOutSilently: a task that failed for want of something it searched for itself is reverted, or the
-// flow states why not.
+// TestRevertIsNotLeftOutSilently: a task that executed and failed with NotFound is reverted, or the flow returns why
+// not.
 func TestRevertIsNotLeftOutSilently(t *testing.T) {
 	promises := &Task{Name: "p", Result: Result{Keys: []string{"v"}},
 		Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}

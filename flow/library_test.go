@@ -124,8 +124,7 @@ func held(name string) (t *Task, begun <-chan struct{}, letGo func()) {
 	}), in, func() { close(out) }
 }
 
-// onDisk is a Memory whose contents go through JSON, as they do in storage that lasts, and that refuses what is no
-// JSON.
+// onDisk is a Memory whose records pass through JSON, as in durable storage. It refuses values that are no JSON.
 type onDisk struct {
 	*Memory
 	live    bool // see Snapshot.Live

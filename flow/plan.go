@@ -89,7 +89,7 @@ func compile(root Item) (*plan, error) {
 		return nil, wrong(ErrInvalid, nil, "the %s at the top has no name", kind)
 	}
 	b := builder{plan: p, seen: map[Item]bool{}}
-	if _, _, err := b.addItem(root, -1, -1); err != nil {
+	if _, _, err := b.compileItem(root, -1, -1); err != nil {
 		return nil, err
 	}
 	if len(b.twice) > 0 {
@@ -143,8 +143,8 @@ func (b *builder) addEdge(from, to int32) {
 	n.succ = append(n.succ, to)
 }
 
-// addItem compiles an item. It returns the item's first and last node.
-func (b *builder) addItem(item Item, up, governor int32) (first, last int32, err error) {
+// compileItem compiles an item. It returns the item's first and last node.
+func (b *builder) compileItem(item Item, up, governor int32) (first, last int32, err error) {
 	switch item := item.(type) {
 	case *Task:
 		if err := b.once(item); err != nil {
@@ -157,7 +157,7 @@ func (b *builder) addItem(item Item, up, governor int32) (first, last int32, err
 		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
-		return b.addFlow(item, up, governor)
+		return b.compileFlow(item, up, governor)
 	}
 	return 0, 0, wrong(ErrInvalid, nil, "%T is no item: a flow is made of tasks and flows", item)
 }
@@ -171,7 +171,7 @@ func (b *builder) once(item Item) error {
 	return nil
 }
 
-func (b *builder) addFlow(f *Flow, up, governor int32) (first, last int32, err error) {
+func (b *builder) compileFlow(f *Flow, up, governor int32) (first, last int32, err error) {
 	start := b.addNode(node{kind: startNode, name: f.Name, flow: f, up: up, governor: governor})
 	entry := start
 	if r := f.Retry; r != nil {
@@ -190,7 +190,7 @@ func (b *builder) addFlow(f *Flow, up, governor int32) (first, last int32, err e
 		if !proper(item) || item.Title() == "" {
 			return 0, 0, b.namelessItem(start, items, k)
 		}
-		if firsts[k], lasts[k], err = b.addItem(item, start, governor); err != nil {
+		if firsts[k], lasts[k], err = b.compileItem(item, start, governor); err != nil {
 			return 0, 0, err
 		}
 	}

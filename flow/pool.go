@@ -17,7 +17,7 @@ type Pool struct {
 type slot struct {
 	run       func()
 	begun     bool
-	cancelled bool // abandoned before it began
+	cancelled bool // before it started
 }
 
 // NewPool makes a pool of n goroutines, at least one.

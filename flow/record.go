@@ -94,7 +94,7 @@ type Transition struct {
 
 // Storage keeps one flow. A Runner calls it from one goroutine at a time.
 type Storage interface {
-	// Load gives what is stored; of a flow that was never run, an empty Snapshot.
+	// Load returns the stored flow; for a flow that was never run, an empty Snapshot.
 	Load(ctx context.Context) (*Snapshot, error)
 
 	// Save stores a commit. If it returns nil, every later Load returns all of it; otherwise none of it. An error ends

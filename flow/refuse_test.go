@@ -145,7 +145,7 @@ func TestInjectedOfAnotherType(t *testing.T) {
 	}
 }
 
-// TestNamelessItemsHaveAPlace: what has no name, or is no item, is found by where it stands.
+// TestNamelessItemsHaveAPlace: the error for an item without a name or of another type has its position.
 func TestNamelessItemsHaveAPlace(t *testing.T) {
 	for _, c := range []struct {
 		item Item
@@ -163,7 +163,7 @@ func TestNamelessItemsHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestLinkNamesTheStranger: of two items it states which was not added, and to which flow.
+// TestLinkNamesTheStranger: the error names the item that was not added, and the flow.
 func TestLinkNamesTheStranger(t *testing.T) {
 	a, b, c := gives("a", 1), gives("b", 2), gives("c", 3)
 	g := Graph("g")

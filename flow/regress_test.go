@@ -77,9 +77,9 @@ func (b *brittle) Save(ctx context.Context, c *Commit) error {
 	return b.Memory.Save(ctx, c)
 }
 
-// When the storage fails, what is queued in the pool never begins, and what is active is not taken for what the next
-// run begins.
-func TestTasksLeftBehindAreNobodys(t *testing.T) {
+// When the storage fails, tasks queued in the pool never start, and outcomes of active tasks are not taken for outcomes
+// of the next run.
+func TestTasksLeftBehindAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slowly, later atomic.Int32
 		slow := doing("b", func() (any, error) {
@@ -211,10 +211,9 @@ func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
 	}
 }
 
-// What comes after two parts, of which one is abandoned and the other is tried again later, is not waited for: the flow
-// is REVERTED. An atom that nothing keeps from being executed and that was not executed is the control: only damaged
-// storage has it.
-func TestWhatComesAfterAGivenUpPartIsNotMissed(t *testing.T) {
+// A flow is REVERTED although an atom after two parts is PENDING, if one part is reverted and the other is retried
+// later. The control is an atom that could be executed and was not: only damaged storage has it.
+func TestAtomAfterRevertedPartIsNotMissed(t *testing.T) {
 	tries := 0
 	twice := doing("b", func() (any, error) {
 		if tries++; tries == 1 {

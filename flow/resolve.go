@@ -191,7 +191,7 @@ func (r *Runner) addFault(i int32, err error) {
 		r.set(i, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, f})
 	default:
-		r.revertErrors = append(r.revertErrors, f)
+		r.revertCauses = append(r.revertCauses, f)
 	}
 	r.revertAll()
 }

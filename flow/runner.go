@@ -45,7 +45,7 @@ type Runner struct {
 	isDirty       []bool
 	failing       map[int32]*Failure  // failures of atoms that Attempts does not repeat
 	reasonsByAtom map[string]*Failure // failing by name, for reverts; nil: out of date
-	isNew         bool                // nothing was stored of the atoms yet
+	unstored      bool                // nothing was stored of the atoms yet
 	events        []Event             // of changes that are not reported yet
 
 	planned []planned             // moved, and about to be reported and started
@@ -63,7 +63,7 @@ type Runner struct {
 	timers         timers
 	again          map[int32]bool     // a failed revert that is repeated
 	faults         []*fault           // errors of the flow itself, and failed reverts
-	revertErrors   []*Failure         // errors of the flow itself, for which it is reverted
+	revertCauses   []*Failure         // errors of the flow itself, for which it is reverted
 	limits         map[int32]*Failure // controllers that decided to retry without an attempt left
 	acceptedEnding *Ending            // the accepted request to end
 	counts         struct{ executed, reverted int }

@@ -181,8 +181,8 @@ func (b *built) task(words *itemWords) *flow.Task {
 	return t
 }
 
-// argumentsOf puts together what an execution is called with. TaskFlow injects by the name under which a value is
-// looked up, not by that of the argument.
+// argumentsOf makes the arguments of an execution. TaskFlow injects by the name of the value, not by that of the
+// argument.
 func argumentsOf(do *doWords, requires []string, optional, inject map[string]any, rebind *rebindWords) flow.Args {
 	a := flow.Args{Optional: flow.Values{}, Rebind: map[string]string{}, Inject: flow.Values{}}
 	for _, arg := range union(do.needs(), requires) {

@@ -188,9 +188,9 @@ func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State
 	return p
 }
 
-// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and lets another process go on:
-// it comes to the same end, nothing whose success was stored is executed again, and what both processes report is
-// notified in the same order.
+// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and continues in another
+// process. The end is the same, no task whose success was stored is executed again, and the events of both processes
+// have the same order.
 func TestCrashScenarios(t *testing.T) {
 	for _, e := range scenarios(t).Scenarios {
 		t.Run(e.id, func(t *testing.T) {

@@ -217,7 +217,7 @@ func (o *ordered) Inject(_ context.Context, values flow.Values) error {
 	return nil
 }
 
-// asJob reports whether a scenario can be played by a job: what it does is run, and no one suspends it at a moment that
+// asJob reports whether a job can play a scenario: its steps only run the flow, and none suspends it at a moment that
 // only the process itself can choose.
 func (s *scenario) asJob() bool {
 	return !slices.ContainsFunc(s.Steps, func(one step) bool {
@@ -235,7 +235,7 @@ func TestDurableScenarios(t *testing.T) {
 	for _, e := range b.Scenarios {
 		s, err := e.read()
 		if err != nil || len(s.Steps) == 0 || !s.asJob() {
-			continue // TestScenarios states what is wrong with it
+			continue // TestScenarios reports the error
 		}
 		t.Run(e.id, func(t *testing.T) {
 			for _, f := range performances(t, s) {

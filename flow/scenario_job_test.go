@@ -364,8 +364,8 @@ func (b *board) order() (names []string, err error) {
 	}
 }
 
-// TestJobTableScenarios holds the life of a job on a board against the table: what is allowed happens, everything else
-// is refused.
+// TestJobTableScenarios compares the lifecycle of a job on a board with the table: allowed changes happen, and all
+// others are refused.
 func TestJobTableScenarios(t *testing.T) {
 	table, has := scenarios(t).Tables["job"]
 	if !has {

@@ -463,7 +463,7 @@ func open(t *testing.T, name string, into any) {
 	}
 }
 
-// scenarios reads the file of scenarios. The standard file has additional ones in ours.yaml.
+// scenarios reads the file of scenarios. The scenarios of more.yaml are added to the standard file.
 func scenarios(t *testing.T) *book {
 	t.Helper()
 	b := &book{}

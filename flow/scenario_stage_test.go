@@ -136,7 +136,7 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 		return nil
 	}
 	for _, r := range c.Atoms {
-		l.look(l.atoms[r.Name], r)
+		l.checkRestart(l.atoms[r.Name], r)
 		l.atoms[r.Name] = r
 		l.was[r.Name+" "+string(r.State)] = true
 		if r.State == flow.Reverting { // one commit can be for two changes
@@ -156,8 +156,8 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 	return nil
 }
 
-// appear refuses that an atom whose success is stored is begun again without a reset, a revert or a retry.
-func (l *ledger) look(old, now flow.Record) {
+// checkRestart refuses that an atom whose success is stored starts again without a reset, a revert or a retry.
+func (l *ledger) checkRestart(old, now flow.Record) {
 	if old.State != flow.Success {
 		return
 	}
@@ -172,7 +172,7 @@ func (l *ledger) revive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false
-	// who waits for news reads what is stored
+	// waiting checks read the stored records
 	l.harness.note(l.harness.life(), func() { maps.Copy(l.harness.announced, l.was) })
 }
 

@@ -172,7 +172,7 @@ func (r Result) names() []string {
 	return slices.Compact(names)
 }
 
-// pick takes what is handed on under a name out of a result.
+// pick returns the value of a name from a result.
 func (r Result) pick(name string, v Value) (Value, bool) {
 	if r.Name == name {
 		return v, true

@@ -18,8 +18,7 @@ func inTasks() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "flow.guard(")
 }
 
-// TestTimeout: a task whose time is up fails with type Timeout, whether it heeds its context, returns late, or never
-// does.
+// TestTimeout: a task fails with type Timeout whether it ends with its context, returns late, or never returns.
 func TestTimeout(t *testing.T) {
 	late := errors.New("I was busy")
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// half runs a flow of a, b and c until b is done, and gives what is stored.
+// half runs a flow of a, b and c until b is done, and returns its storage.
 func half(t *testing.T) *onDisk {
 	t.Helper()
 	disk := newDisk()
@@ -26,8 +26,8 @@ func half(t *testing.T) *onDisk {
 	return disk
 }
 
-// TestUpgrade: what changes the meaning of what was done is refused before anything is done, unless somebody accepts
-// it; what lies ahead may change.
+// TestUpgrade: a change that affects executed atoms is refused before anything is executed, unless Options.Upgrade
+// accepts it. Atoms that have not run may change.
 func TestUpgrade(t *testing.T) {
 	newer := func(name string) *Task { task := gives(name, 9); task.Version = "2.0"; return task }
 	was := func(name, old string) *Task {
@@ -109,7 +109,7 @@ func TestUpgradeHookRefuses(t *testing.T) {
 	}
 }
 
-// TestRenamedIsStoredOnce: what was stored under the old name is found under the new one by the next Runner too.
+// TestRenamedIsStoredOnce: the next Runner, too, finds a record of the old name under the new one.
 func TestRenamedIsStoredOnce(t *testing.T) {
 	disk, n := half(t), 0
 	make := func(was ...string) *Flow {
@@ -135,8 +135,8 @@ func TestKindsDoNotChange(t *testing.T) {
 	wantKind(t, run.Run(t.Context()), ErrDuplicate, "a is stored as a task, and is a retry now", "a")
 }
 
-// TestReshaped: the order, the nesting and the results of what has run are compared with what is stored; what lies
-// ahead may change.
+// TestReshaped: the order, the nesting and the results of executed atoms are compared with the stored ones. Atoms that
+// have not run may change.
 func TestReshaped(t *testing.T) {
 	a, b, c := func() Item { return gives("a", 1) }, func() Item { return gives("b", 1) }, func() Item {
 		return gives("c", 1)
@@ -205,7 +205,7 @@ func TestReshaped(t *testing.T) {
 	}
 }
 
-// TestReshapedGraph: links that are gone or new matter where an end has run; so does an order within what had none.
+// TestReshapedGraph: removed and new links matter if an atom at either end has run. So does a new order.
 func TestReshapedGraph(t *testing.T) {
 	begun := func(t *testing.T, item Item) *onDisk {
 		disk := newDisk()
