@@ -24,6 +24,7 @@ var plain = []string{
 	"job",
 	"quantity",
 	"engine",
+	"lifecycle",
 	"exported_test.go",
 	"api",
 	"app/bulk",
@@ -108,7 +109,7 @@ var standard = []string{
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
 	`place=\w+`, `(?:into|from) room`, `code .room`, `cross-site`, `demo site`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
-	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:\s+(?:- .|\[.)event`, `manifest says`,
+	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:(?:\\n|\W+events?)`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 	`lifecycle\.Arrow`, `(?:Table|Stage)\.Arrows?`, `OutboxCall\.Wants`, `Engine\.Tell`, `flow\.Keeper`, `job\.Place`, // old names
 }

@@ -18,7 +18,7 @@ func parcel() *lifecycle.Table {
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is complete."),
 			lifecycle.OnFail("fail", "Broken", lifecycle.Worker|lifecycle.Timer, "Something is missing.")),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look.",
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "A person has to check it.",
 			lifecycle.OnReenter("retry", lifecycle.Operator, "The goods are there now.", "Packing")),
 	)
 }
@@ -76,11 +76,11 @@ func ExampleNew() {
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "")),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "A person has to check it."))
 	fmt.Println(err)
 	// Output:
 	// Packing -finish->: the transition has no sentence [missing-sentence]
-	// Packing: a step here can fail, and no transition says what then [no-failure-exit]
+	// Packing: a step here can fail, and there is no transition for that [no-failure-exit]
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no transition leads here from Packing [unreachable-state]
 }

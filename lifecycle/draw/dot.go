@@ -61,7 +61,7 @@ func dotLook(a lifecycle.Transition, m marks, s step) string {
 	return look
 }
 
-// dotText quotes a text for Graphviz, which has the quote, the backslash and the line break.
+// dotText quotes a text for Graphviz, which escapes quotes, backslashes and line breaks.
 func dotText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "", "\x00", "").Replace(s) + `"`
 }

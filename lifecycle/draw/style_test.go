@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// TestColoursCanBeRead holds the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for lines.
+// TestColoursCanBeRead checks the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for lines.
 func TestColoursCanBeRead(t *testing.T) {
 	light, dark, found := strings.Cut(draw.Style, "@media (prefers-color-scheme:dark)")
 	if !found {

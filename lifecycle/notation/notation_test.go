@@ -41,8 +41,8 @@ func places(problems []Problem) []string {
 	return lines
 }
 
-// TestLintFindsTheContradictionsOfTheDocuments holds the diagrams of the documents that the lifecycles come from, as
-// they stand, against the rules: what is found is what had to be ruled on.
+// TestLintFindsTheContradictionsOfTheDocuments checks the diagrams of the documents from which the lifecycles come,
+// unchanged, against the rules.
 func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	for _, c := range []struct {
 		file string
@@ -88,7 +88,8 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	}
 }
 
-// TestCompareFindsWhereTheDocumentsDisagree: the diagram releases a held batch to Processing, the prose to Pending.
+// TestCompareFindsWhereTheDocumentsDisagree compares a diagram that releases a held batch to Processing with prose that
+// releases it to Pending.
 func TestCompareFindsWhereTheDocumentsDisagree(t *testing.T) {
 	var got []string
 	for _, d := range Compare(parse(t, "merritt-batch.mmd").Stages, parse(t, "merritt-batch-text.mmd").Stages) {
@@ -111,7 +112,8 @@ func TestCompareFindsWhereTheDocumentsDisagree(t *testing.T) {
 	}
 }
 
-// TestCompositeStates: one region stands for its inside, parallel regions are lifecycles of their own.
+// TestCompositeStates checks that one region is replaced by its inside, and that parallel regions are lifecycles of
+// their own.
 func TestCompositeStates(t *testing.T) {
 	d := parse(t, "archive-success.mmd")
 	var ways, parts []string
@@ -152,13 +154,13 @@ func TestCompositeStates(t *testing.T) {
 	}
 }
 
-// TestMermaidForms reads the forms that diagrams are written in.
+// TestMermaidForms reads the forms in which diagrams are written.
 func TestMermaidForms(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
 	}{
 		{"no spaces", "stateDiagram\n[*]-->A\nA-->B:go;", "A[work]-go>B B[work]"},
-		{"front matter and comments", "---\ntitle: x\n---\n%% said\nstateDiagram-v2\n%%{init: {}}%%\n direction LR\nA --> B : go", "A[work]-go>B B[work]"},
+		{"front matter and comments", "---\ntitle: x\n---\n%% note\nstateDiagram-v2\n%%{init: {}}%%\n direction LR\nA --> B : go", "A[work]-go>B B[work]"},
 		{"titles", "stateDiagram-v2\nstate \"First thing\" as f\n[*] --> f\nf --> g",
 			"First thing[work]-to g>g g[work]"},
 		{"choice", "stateDiagram-v2\n[*] --> A\nstate c <<choice>>\nA --> c : asked\nc --> B : yes\nc --> D\nB --> [*]",
@@ -205,8 +207,8 @@ func outline(d *Document) string {
 	return strings.Join(words, " ")
 }
 
-// TestSyntaxProblemsHaveTheirPlace gives each mistake with line and column.
-func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
+// TestSyntaxProblemsHaveAPosition checks the line and the column of each mistake.
+func TestSyntaxProblemsHaveAPosition(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "1:1: the document is empty [syntax]"},
 		{"not YAML", "name: [a\nstates: }", "2:1: ',' or ']'"},
@@ -236,12 +238,12 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"not closed", "stateDiagram-v2\n[*] --> A\nstate A {\nB --> C", "3:1: the state A is not closed"},
 		{"closed twice", "stateDiagram-v2\nA --> B\n}", "3:1: a } that closes nothing"},
 		{"divided outside", "stateDiagram-v2\nA --> B\n--", "3:1: -- outside a composite state"},
-		{"inside itself", "stateDiagram-v2\nstate A {\nstate A {\n}\n}", "3:1: A stands inside itself"},
+		{"inside itself", "stateDiagram-v2\nstate A {\nstate A {\n}\n}", "3:1: A is inside itself"},
 		{"note without end", "stateDiagram-v2\nA --> B\nnote left of A\nx", "2:1: the note of A has no end"},
 		{"note of nothing", "stateDiagram-v2\nA --> B\nnote A", "3:1: a note is"},
 		{"state of nothing", "stateDiagram-v2\nstate <<choice>>", "2:1: a state is"},
 		{"from start to end", "stateDiagram-v2\n[*] --> [*]", "2:1: a transition from [*] to [*]"},
-		{"two starts", "stateDiagram-v2\n[*] --> A\n[*] --> B\nA --> B", "3:1: the lifecycle starts in A already"},
+		{"two starts", "stateDiagram-v2\n[*] --> A\n[*] --> B\nA --> B", "3:1: the lifecycle already starts in A"},
 		{"open shape", "graph LR\nA --> B[text", "2:8: the shape of B is not closed"},
 		{"no transition", "graph LR\nA B", `2:3: a transition is expected, not "B"`},
 		{"no node", "graph LR\nA --> ", "2:6: a node is expected"},
@@ -269,7 +271,7 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestGarbageIsReportedInBounds: a file of nonsense does not fill the screen.
+// TestGarbageIsReportedInBounds checks that the number of reported problems is limited.
 func TestGarbageIsReportedInBounds(t *testing.T) {
 	if got := Lint("x", []byte("stateDiagram-v2\n"+strings.Repeat("? ?\n", 5000))); len(got) != maxProblems {
 		t.Errorf("%d problems, want %d", len(got), maxProblems)

@@ -33,13 +33,13 @@ states:
     outcome: failed
     restartable: true
     doc: |
-      Somebody: has to "look".
+      A person: has to "check".
     arrows:
       - {event: retry, reenter: [Packing], by: "operator, owner", when: failed, doc: Tried again.}
       - {event: reopen, to: Open, by: engine, restart: true, budget: tries, doc: Again from the start.}
 `
 
-// TestYAMLTable reads the form that the package documentation describes, in full.
+// TestYAMLTable reads the form that the package documentation describes.
 func TestYAMLTable(t *testing.T) {
 	d, err := ParseYAML("shop.yaml", []byte(shop))
 	if err != nil {
@@ -60,7 +60,7 @@ func TestYAMLTable(t *testing.T) {
 			lifecycle.On("wait", "Open", lifecycle.Worker, "Something is on order.").Within("a week"),
 			lifecycle.On("recall", "Open", lifecycle.Owner, "The customer thinks again.").Asks()),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("10", lifecycle.Failed, `Somebody: has to "look".`,
+		lifecycle.OnEnd("10", lifecycle.Failed, `A person: has to "check".`,
 			lifecycle.OnReenter("retry", lifecycle.Operator|lifecycle.Owner, "Tried again.",
 				"Packing").When(lifecycle.Failed),
 			lifecycle.On("reopen", "Open", lifecycle.Engine,
@@ -73,8 +73,8 @@ func TestYAMLTable(t *testing.T) {
 	}
 }
 
-// TestLintPlacesEachFault plants faults into the table and examines the lines they are reported at.
-func TestLintPlacesEachFault(t *testing.T) {
+// TestLintPositionsOfFaults puts faults into the table and checks the lines of the reports.
+func TestLintPositionsOfFaults(t *testing.T) {
 	bad := strings.NewReplacer("to: Packing, by: worker", "to: Parking, by: worker", "by: [worker, timer], class: fail",
 		"by: [timer], class: fail",
 		"doc: The carrier has it.", "doc: ''").Replace(shop)
@@ -88,7 +88,7 @@ func TestLintPlacesEachFault(t *testing.T) {
 	}
 }
 
-// anyStages draws stages, sound or not, with texts that YAML could mistake.
+// anyStages makes random stages, valid or not, with texts that YAML could read as other types.
 func anyStages(t *rapid.T) []lifecycle.Stage {
 	word := rapid.SampledFrom([]string{"Open", "10", "no", "null", "a b", "a: b", "- x", "#c", "é", "x\ny", `"q"`, "~",
 		"*a", "1e3", "true", "日本"})
