@@ -47,6 +47,7 @@ var rules = []rule{
 	{"internal/nearest", "", "it compares words"},
 	{"internal/retryafter", "", "it parses a header field"},
 	{"internal/secretfile", "", "it reads and writes files"},
+	{"internal/ziptest", "", "it reads ZIP files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
 	{"internal/build", "", "the version of the program"},
 	{"store/sqlite", "job lifecycle internal/conn store/internal/ledger store/sqlite",
