@@ -78,6 +78,7 @@ var plain = []string{
 	"cmd/stagepost/quickstart_test.go",
 	"cmd/stagepost/demo_test.go",
 	"server",
+	"host",
 	"config",
 	"module",
 	"flow",

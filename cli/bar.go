@@ -28,7 +28,8 @@ func (b *Bar) Show(done, total int64, text string) error {
 	line := text
 	if total > 0 {
 		n := int(min(done, total) * room / total)
-		line = fmt.Sprintf("[%s%s] %3d%% %s", strings.Repeat("#", n), strings.Repeat(".", room-n), min(done, total)*100/total, text)
+		line = fmt.Sprintf("[%s%s] %3d%% %s", strings.Repeat("#", n), strings.Repeat(".", room-n),
+			min(done, total)*100/total, text)
 	}
 	if runes := []rune(line); len(runes) >= b.Out.Width {
 		line = string(runes[:b.Out.Width-1])

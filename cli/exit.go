@@ -136,7 +136,8 @@ func (c *Call) Exit(err error) int {
 		text, excerpt, _ := strings.Cut(text, "\n")
 		c.Err.Line("stagepost: %s", c.Err.Local(text))
 		for line := range strings.Lines(excerpt) {
-			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
+			// never wrapped: the caret stands below its column
+			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n")))
 		}
 	}
 	if known {
@@ -148,8 +149,8 @@ func (c *Call) Exit(err error) int {
 	return n
 }
 
-// Sentences gives what is to be told of an error: a line for each of several mistakes, without the names of system calls.
-// The line of a file and its caret follow in lines of their own.
+// Sentences gives what is to be told of an error: a line for each of several mistakes, without the names of system
+// calls. The line of a file and its caret follow in lines of their own.
 func Sentences(err error) []string {
 	var many interface{ Unwrap() []error }
 	text := err.Error()
@@ -255,7 +256,8 @@ func (c *Call) Hint(err error, n int) string {
 	case n == ExitRefused && p != nil && p.Event == "hold" && !c.isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
 	case n == ExitRefused && p != nil && slices.Contains(p.Can, p.Event) && strings.Contains(p.Detail, "confirm"):
-		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job, c.Local)
+		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job,
+			c.Local)
 	case n == ExitRefused && p != nil && p.Job != "":
 		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
@@ -302,7 +304,8 @@ func (c *Call) shows(e *job.Error) string {
 		return "stagepost list shows what there is"
 	}
 	if e.Op == NoStore {
-		return "name the data directory of an existing installation with --data DIR; stagepost admin restore makes one from a backup"
+		return "name the data directory of an existing installation with --data DIR; stagepost admin restore makes " +
+			"one from a backup"
 	}
 	if text := c.missing(path, e); text != "" {
 		return text

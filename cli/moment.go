@@ -32,7 +32,8 @@ func moment(text string, now time.Time, sign time.Duration) (time.Time, error) {
 	if d, err := quantity.ParseDuration(text); err == nil {
 		return now.Add(sign * d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time (%s, %s or %s)", text, "2026-11-22 11:16", "2026-11-22T11:16:00Z", "2h")
+	return time.Time{}, fmt.Errorf("%q is not a time (%s, %s or %s)", text, "2026-11-22 11:16", "2026-11-22T11:16:00Z",
+		"2h")
 }
 
 // shortID is how many of the last characters of an id a terminal shows: enough to tell a million jobs apart. Each

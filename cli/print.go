@@ -20,8 +20,8 @@ const (
 	ModeJSON  = "json"
 )
 
-// Printer prints tables on a terminal, plain lines in a pipe, JSON if asked. On a terminal it escapes control characters of what it
-// prints (terminal.go).
+// Printer prints tables on a terminal, plain lines in a pipe, JSON if asked. On a terminal it escapes control
+// characters of what it prints (terminal.go).
 type Printer struct {
 	io.Writer
 	Mode     string

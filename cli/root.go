@@ -95,15 +95,18 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.SetVersionTemplate("stagepost {{.Version}}\n")
 	flags := root.PersistentFlags()
 	c.Settings.Bind(flags, config.Shared)
-	flags.StringVar(&c.Settings.Named, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
-	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
+	flags.StringVar(&c.Settings.Named, "config", "",
+		"the configuration file; defaults to stagepost.yaml here or in the data directory")
+	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited",
+		"give up after this time, with exit code 6; unlimited: never")
 	c.Complete(root, "output", "table", "plain", "json")
 	c.Parts = nil
 	for _, part := range c.makers {
 		p := part(c)
 		c.Parts = append(c.Parts, p)
 		addGroups(root, p.Groups)
-		for section, commands := range map[string][]*cobra.Command{daily: p.Daily, more: p.More, server: p.Server, "": p.Hidden} {
+		for section, commands := range map[string][]*cobra.Command{daily: p.Daily, more: p.More, server: p.Server,
+			"": p.Hidden} {
 			for _, cmd := range commands {
 				mark(cmd, sectionKey, section)
 				root.AddCommand(cmd)
@@ -136,7 +139,8 @@ func (c *Call) API() (*client.Client, error) {
 	if err != nil {
 		return nil, Usage(err)
 	}
-	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret, Retrying: c.retrying})
+	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret,
+		Retrying: c.retrying})
 	return c.Server, err
 }
 

@@ -49,7 +49,8 @@ func (s *Common) findServer() (string, error) {
 	}
 	text, err := os.ReadFile(s.AddressFile())
 	if errors.Is(err, os.ErrNotExist) {
-		return "", job.Errorf(job.Unavailable, "request", "", "no server works on %s (name one with --server URL or --data DIR)", s.Data)
+		return "", job.Errorf(job.Unavailable, "request", "",
+			"no server works on %s (name one with --server URL or --data DIR)", s.Data)
 	}
 	if err != nil {
 		return "", err

@@ -38,7 +38,8 @@ func (c *Call) FindLife(name string) (*lifecycle.Table, error) {
 			return t, nil
 		}
 	}
-	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name, strings.Join(c.LifeNames(), ", "))
+	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name,
+		strings.Join(c.LifeNames(), ", "))
 }
 
 // StateNames lists the states of the program's lifecycles, each once.

@@ -71,8 +71,8 @@ func look(t *testing.T, svg string) (picture, []shape) {
 	return p, shapes
 }
 
-// TestDrawingsAreReadable reads the SVG of every table back: no box or label overlaps another or leaves the picture, and
-// no line runs through one.
+// TestDrawingsAreReadable reads the SVG of every table back: no box or label overlaps another or leaves the picture,
+// and no line runs through one.
 func TestDrawingsAreReadable(t *testing.T) {
 	for _, table := range All() {
 		for _, v := range views(table) {

@@ -30,8 +30,8 @@ func (a addresses) close() (err error) {
 	return err
 }
 
-// listen makes room for the start on a full disk, and opens the addresses. The data directory is locked before,
-// unless the store has no files: of two servers on one directory, the second does not come here.
+// listen frees space for a start on a full disk and opens the addresses. A store with files has locked the data
+// directory before: a second server on it does not listen.
 func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 	if r.dropped, err = dropBallast(r.Data); r.dropped || err != nil {
 		r.Log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(r.Data, ballast),
@@ -45,7 +45,8 @@ func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 	return err
 }
 
-// leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
+// leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server
+// works without.
 func (r *Server) leaveAddresses(s *Settings) error {
 	addresses := map[string]string{s.AddressFile(): r.URL}
 	for _, door := range r.doors {
@@ -54,7 +55,8 @@ func (r *Server) leaveAddresses(s *Settings) error {
 	for name, url := range addresses {
 		switch err := WriteAddress(name, url); {
 		case job.IsFull(err):
-			r.Log.Warn("the address cannot be written: commands need --server", "file", name, "url", url, "error", r.space.Full(err))
+			r.Log.Warn("the address cannot be written: commands need --server", "file", name, "url", url, "error",
+				r.space.Full(err))
 		case err != nil:
 			return err
 		}
@@ -80,7 +82,8 @@ func listenAt(ctx context.Context, setting, address string, most int, authentica
 	l, err := listen.Open(ctx, address, most, authenticated)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, cli.Usagef("%s: %s is in use by another program; name another port, or port 0 for a free one", setting, address)
+		return nil, cli.Usagef("%s: %s is in use by another program; name another port, or port 0 for a free one",
+			setting, address)
 	case err != nil:
 		return nil, cli.Usagef("%s: %w", setting, err)
 	}

@@ -27,7 +27,7 @@ import (
 
 var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// lastBackupName is the file in the data directory that says where the last backup is.
+// lastBackupName is the file of the data directory that names the last backup.
 const lastBackupName = "last-backup.json"
 
 // lastBackup is the content of that file.
@@ -49,8 +49,8 @@ func (s *Settings) namedBackupDir(data string) (string, error) {
 	}
 	switch info, err := os.Stat(dir); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", fmt.Errorf("backup.dir: %s does not exist: mount its file system, or make the directory once (mkdir %s)",
-			dir, dir)
+		return "", fmt.Errorf("backup.dir: %s does not exist: mount its file system, or make the directory once "+
+			"(mkdir %s)", dir, dir)
 	case err != nil:
 		return "", fmt.Errorf("backup.dir: %w", err)
 	case !info.IsDir():
@@ -59,8 +59,8 @@ func (s *Settings) namedBackupDir(data string) (string, error) {
 	if inner, inside := below(data, dir); inside {
 		first, _, _ := strings.Cut(inner, string(filepath.Separator))
 		if e := backup.Find(s.DurableData(), first); e != nil && e.How != backup.Left {
-			return "", fmt.Errorf("backup.dir: %s is in %s, which backups contain: name a directory outside of the data "+
-				"directory", dir, filepath.Join(data, first))
+			return "", fmt.Errorf("backup.dir: %s is in %s, which backups contain: name a directory outside of the "+
+				"data directory", dir, filepath.Join(data, first))
 		}
 	}
 	if err := disk.Write(dir); err != nil && !job.IsFull(err) {
@@ -68,8 +68,8 @@ func (s *Settings) namedBackupDir(data string) (string, error) {
 		if errors.As(err, &cause) { // without the name of the file that was tried
 			err = cause.Err
 		}
-		return "", fmt.Errorf("backup.dir: %s accepts no files: %w: correct its owner or its mode, or name another directory",
-			dir, err)
+		return "", fmt.Errorf("backup.dir: %s accepts no files: %w: correct its owner or its mode, or name another "+
+			"directory", dir, err)
 	}
 	return dir, nil
 }
@@ -125,15 +125,18 @@ func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.
 		b.Name = backup.NameAt("backup-", time.Now())
 	}
 	if !backupName.MatchString(b.Name) {
-		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
+		return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "",
+			"%.100q is not a plain name (letters, digits, dot, dash, underscore)", b.Name)
 	}
 	for _, part := range b.Without {
 		if !slices.Contains(d.Settings.Omissible(), part) {
-			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "", "%.100q is no part that can be left out (%s)", part, strings.Join(d.Settings.Omissible(), ", "))
+			return client.BackedUp{}, job.Errorf(job.Invalid, "backup", "",
+				"%.100q is no part that can be left out (%s)", part, strings.Join(d.Settings.Omissible(), ", "))
 		}
 	}
 	if !d.backups.busy.TryLock() {
-		return client.BackedUp{}, job.Errorf(job.Conflict, "backup", "", "a backup is being made already: wait until it is complete")
+		return client.BackedUp{}, job.Errorf(job.Conflict, "backup", "",
+			"a backup is being made already: wait until it is complete")
 	}
 	defer d.backups.busy.Unlock()
 	dir, err := d.backupDir()
@@ -144,7 +147,8 @@ func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.
 	if err != nil {
 		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Unavailable, Err: err}
 	}
-	m, err := backup.Write(ctx, from, backup.Options{Dir: dir, Name: b.Name, Without: append([]string{}, b.Without...), Now: time.Now})
+	m, err := backup.Write(ctx, from, backup.Options{Dir: dir, Name: b.Name, Without: append([]string{}, b.Without...),
+		Now: time.Now})
 	if err != nil {
 		return client.BackedUp{}, err
 	}
@@ -159,10 +163,11 @@ func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.
 	return done, d.noteLast(l)
 }
 
-// BackedUp tells of a set.
+// BackedUp returns the description of a backup for the API.
 func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
 	b := client.BackedUp{
-		Dir: dir, ID: m.ID, Installation: m.Installation, Moment: m.Moment, Frozen: m.Frozen, Files: m.Files, Bytes: m.Bytes, Without: m.Without, Unknown: m.Unknown,
+		Dir: dir, ID: m.ID, Installation: m.Installation, Moment: m.Moment, Frozen: m.Frozen, Files: m.Files,
+		Bytes: m.Bytes, Without: m.Without, Unknown: m.Unknown,
 		Outside: []client.Location{},
 	}
 	for _, l := range m.Outside {
@@ -172,8 +177,10 @@ func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
 }
 
 // enter enters what was done to the data directory in the audit list.
-func (d *Maintenance) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note, object string) error {
-	return EnterAudit(ctx, d.Store, job.Change{Event: event, By: by, Actor: actor, Note: note, Set: job.Fields{Message: &object}})
+func (d *Maintenance) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note,
+	object string) error {
+	return EnterAudit(ctx, d.Store, job.Change{Event: event, By: by, Actor: actor, Note: note,
+		Set: job.Fields{Message: &object}})
 }
 
 // EnterAudit enters a change of no job in the audit list of a store.
@@ -195,7 +202,8 @@ func (d *Maintenance) noteLast(l lastBackup) error {
 	return durable.Replace(filepath.Join(d.Dir, lastBackupName), append(text, '\n'))
 }
 
-// last tells of the last backup; zero if there was none. A file that cannot be read is as none: it only dates an alarm.
+// last returns the last backup, or the zero value. A file that cannot be read counts as none: only warnings depend on
+// it.
 func (d *Maintenance) last() (l lastBackup) {
 	if text, err := os.ReadFile(filepath.Join(d.Dir, lastBackupName)); err != nil || json.Unmarshal(text, &l) != nil {
 		return lastBackup{}
@@ -213,12 +221,14 @@ func (d *Maintenance) scheduled(ctx context.Context) error {
 		if _, gone := os.Stat(filepath.Join(dir, l.Name)); gone != nil {
 			if all, err := backup.List(dir, d.Store.Installation()); err == nil && len(all) == 0 {
 				return job.Errorf(job.Unavailable, "backup", "",
-					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file system, or make one by hand (stagepost admin backup)", dir, l.Name)
+					"backup.dir: %s has none of the backups that were made there, the last one %s: mount its file "+
+						"system, or make one by hand (stagepost admin backup)", dir, l.Name)
 			}
 		}
 	}
 	b := client.Backup{
-		Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule", Without: config.List(d.Settings.BackupWithout),
+		Name: backup.NameAt(backup.Scheduled, time.Now()), Actor: "schedule",
+		Without: config.List(d.Settings.BackupWithout),
 	}
 	if _, err := d.backUp(ctx, b, lifecycle.Engine); err != nil {
 		return err

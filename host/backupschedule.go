@@ -41,10 +41,12 @@ func (r *Server) openBackups(s *Settings, d *Maintenance) error {
 	}
 	for _, part := range config.List(s.BackupWithout) {
 		if all := s.Omissible(); !slices.Contains(all, part) {
-			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part, strings.Join(all, ", "))
+			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part,
+				strings.Join(all, ", "))
 		}
 	}
-	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return d.last().Moment }, do: d.scheduled, log: r.Log}
+	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return d.last().Moment }, do: d.scheduled,
+		log: r.Log}
 	return backup.Sweep(r.Data)
 }
 
@@ -76,7 +78,7 @@ func (s *schedule) run(ctx context.Context) {
 	}
 }
 
-// warnings says for /healthz what is wrong with the backups.
+// warnings returns the faults of the backups for /healthz.
 func (s *schedule) warnings(now time.Time) []string {
 	if s.every <= 0 {
 		return nil
@@ -88,8 +90,8 @@ func (s *schedule) warnings(now time.Time) []string {
 		all = append(all, fmt.Sprintf("the last scheduled backup failed: %v", s.failure))
 	}
 	if last := s.last(); !last.IsZero() && now.Sub(last) > 2*s.every {
-		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: look at the log, or run stagepost admin backup",
-			last.UTC().Format(time.RFC3339), quantity.FormatDuration(s.every)))
+		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: read the log, or run "+
+			"stagepost admin backup", last.UTC().Format(time.RFC3339), quantity.FormatDuration(s.every)))
 	}
 	return all
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// The first backup is made when the last one is as old as the interval, then one each interval; a failure is tried again sooner, and warned of.
+// The first backup is made when the last one is as old as the interval, then one each interval; a failure is tried
+// again sooner, and warned of.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -50,13 +51,15 @@ func TestSchedule(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		if diff := cmp.Diff([]time.Duration{4 * time.Hour, 28 * time.Hour, 28*time.Hour + 10*time.Minute}, at); diff != "" {
+		if diff := cmp.Diff([]time.Duration{4 * time.Hour, 28 * time.Hour, 28*time.Hour + 10*time.Minute},
+			at); diff != "" {
 			t.Errorf("backups (-want +got):\n%s", diff)
 		}
 		if w := s.warnings(time.Now()); len(w) > 0 {
 			t.Errorf("afterwards: %q", w)
 		}
-		if w := s.warnings(time.Now().Add(72 * time.Hour)); len(w) != 1 || !strings.Contains(w[0], "backup.every is 1d") {
+		if w := s.warnings(time.Now().Add(72 * time.Hour)); len(w) != 1 ||
+			!strings.Contains(w[0], "backup.every is 1d") {
 			t.Errorf("when it is old: %q", w)
 		}
 	})
@@ -112,8 +115,8 @@ func TestBackupDirIsCheckedAtStart(t *testing.T) {
 	}
 }
 
-// Scheduled backups keep to backup.keep. A backup directory that is missing, or has lost all that was made there, is refused: nothing is written below an
-// unmounted mount point.
+// Scheduled backups keep to backup.keep. A backup directory that is missing, or has lost all that was made there, is
+// refused: nothing is written below an unmounted mount point.
 func TestScheduledBackups(t *testing.T) {
 	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "mount")
 	store, err := sqlite.Open(data, sqlite.Options{})

@@ -12,20 +12,22 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// Maintenance looks after the data of a store, whether a server works on it or not.
+// Maintenance checks and backs up a data directory, with or without a server on it.
 type Maintenance struct {
 	Store *sqlite.Store
 	Dir   string // the data directory
 
-	Settings *Settings // say what is backed up, and where to
+	Settings *Settings // which name the contents of backups and their directory
 	backups  backups
 
-	Apps map[string]module.App // by the name of the module: at work; those that are checkers check, the modules of the others check the data directory
+	// Apps are the running applications by the names of their modules. A [module.Checker] checks its files itself; for
+	// the others, the module checks the data directory.
+	Apps map[string]module.App
 }
 
 var _ server.Maintenance = (*Maintenance)(nil)
 
-// mostFaults is how many are told one by one.
+// mostFaults is how many faults are listed.
 const mostFaults = 1000
 
 // Verify checks histories against records.
@@ -38,7 +40,7 @@ func (d *Maintenance) Verify(ctx context.Context, id job.ID) (client.Checkup, er
 	n, err := d.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
 			text := err.Error()
-			if id != "" { // else it is about the audit list, and says so
+			if id != "" { // else the error names the audit list
 				text = string(id) + ": " + text
 			}
 			c.Faults = append(c.Faults, text)
@@ -71,8 +73,8 @@ func (d *Maintenance) lives() (func(job.Kind) *lifecycle.Table, error) {
 	}, nil
 }
 
-// Fsck checks what the store derives from records, and compares these with the files of the applications. Only the first can be
-// made anew here, which is entered in the audit list.
+// Fsck checks what the store derives from records, and compares these with the files of the applications. Only the
+// first can be made anew here, which is entered in the audit list.
 func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
 	if f.Repair {
 		if err := d.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
@@ -108,13 +110,13 @@ func (d *Maintenance) check(ctx context.Context, m *module.Module, c *client.Che
 	if m.Check == nil {
 		return nil
 	}
-	look := func(ctx context.Context) (module.Findings, error) {
+	check := func(ctx context.Context) (module.Findings, error) {
 		return m.Check(ctx, module.Directory{Dir: d.Dir, Installation: d.Store.Installation(), Store: d.Store})
 	}
 	if x, ok := d.Apps[m.Name].(module.Checker); ok {
-		look = x.Check
+		check = x.Check
 	}
-	found, err := look(ctx)
+	found, err := check(ctx)
 	c.Objects += found.Objects
 	c.Versions += found.Versions
 	c.Faults = append(c.Faults, found.Faults...)

@@ -56,7 +56,7 @@ type Server struct {
 	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
-	failed   chan struct{}  // closed when it cannot go on
+	failed   chan struct{}  // closed when it cannot continue
 	failOnce sync.Once
 	failure  error // read it after failed is closed
 }
@@ -72,8 +72,8 @@ func (r *Server) countOpen(store job.Store) (n int64, err error) {
 	return n, err
 }
 
-// Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end of ctx only
-// ends the start. The caller calls Stop once.
+// Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end
+// of ctx only ends the start. The caller calls Stop once.
 func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) {
 	dir, err := filepath.Abs(s.Data)
 	if err != nil {
@@ -121,7 +121,8 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 		return err
 	}
 	r.space = &space{dir: r.Data, reserve: s.reserve(), store: files}
-	logs, err := joblog.Open(filepath.Join(r.Data, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
+	logs, err := joblog.Open(filepath.Join(r.Data, "logs"),
+		joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
 	}
@@ -163,7 +164,8 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 // hostOf makes what the applications get.
 func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs, Metrics: r.metrics, Hosts: s.hosts(),
+		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
+		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
 			return openAddress(ctx, s, setting, address, r.Log)
@@ -182,7 +184,7 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 	return h
 }
 
-// openServer makes the server. It adds to its options the settings, and who looks after the data.
+// openServer makes the server. It adds to its options the settings and the maintenance of the data.
 func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
@@ -308,7 +310,8 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics, JobLogs: logs, Deliver: deliver,
+		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}
 }
@@ -344,16 +347,16 @@ func (r *Server) run() {
 	}
 }
 
-// fail notes why the server cannot go on. Only the first reason counts.
+// fail notes why the server cannot continue. Only the first reason counts.
 func (r *Server) fail(err error) {
 	r.failOnce.Do(func() {
-		r.Log.Error("the server gives up", "error", err)
+		r.Log.Error("the server cannot continue", "error", err)
 		r.failure = err
 		close(r.failed)
 	})
 }
 
-// Failed is closed when the server cannot go on; Stop then gives the reason.
+// Failed is closed when the server cannot continue; Stop then gives the reason.
 func (r *Server) Failed() <-chan struct{} { return r.failed }
 
 // alive is what /healthz asks.
@@ -366,8 +369,8 @@ func (r *Server) alive() error {
 	}
 }
 
-// Stop ends the server: the engine takes no new jobs and running steps get their grace, the API answers what is under way, then
-// applications and store are closed. It gives the reason if the server had failed.
+// Stop ends the server: the engine takes no new jobs and running steps get their grace, the API answers what is under
+// way, then applications and store are closed. It gives the reason if the server had failed.
 func (r *Server) Stop() error {
 	r.stop()
 	r.server.Close()

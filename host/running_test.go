@@ -51,8 +51,9 @@ func TestServerInThisProcess(t *testing.T) {
 	}
 }
 
-// TestServerGivesUp lets the store die: the server says so, stops and gives the reason, from which the exit code follows.
-func TestServerGivesUp(t *testing.T) {
+// TestServerFails: when the store fails, the server reports it, stops and returns the reason, from which the exit code
+// follows.
+func TestServerFails(t *testing.T) {
 	r := startTest(t, t.TempDir())
 	dead := job.Errorf(job.Unavailable, "commit", "", "the disk is gone")
 	r.fail(dead)

@@ -74,7 +74,7 @@ func (s *Settings) Routes() []server.Route {
 	return all
 }
 
-// reserve is how many bytes of the disk uploads leave free: the most that a module wants.
+// reserve is how many bytes of the disk uploads leave free: the most that a module requires.
 func (s *Settings) reserve() (most int64) {
 	for _, m := range s.Modules {
 		if m.Reserve != nil {
@@ -86,16 +86,16 @@ func (s *Settings) reserve() (most int64) {
 
 // serveSettings are those of the server itself.
 type serveSettings struct {
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it wants tokens"`
-	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which forgets all when the server ends"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
+	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which loses all when the server ends"`
 	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
-	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a sign of life"`
-	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between looks for what no event told"`
+	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
+	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`
 	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
 	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is abandoned"`
-	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
-	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
+	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between searches for ended jobs that were kept long enough"`
+	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one search may delete"`
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
 	RecordsKeep   time.Duration `name:"records.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of deleted jobs are kept before they are purged from the store; unlimited: they never are"`
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`

@@ -100,7 +100,8 @@ why shows for each job that waits.
 
 A hold on a group (--group) or on one batch or job (--job) also moves Pending jobs to the state Held. After the release of
 the hold they need a release of their own. A hold with an end (--until) and other scopes do not move jobs.`,
-		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2h --note 'maintenance'\n" +
+		Example: "  stagepost hold --group maps --note 'storage moves'\n" +
+			"  stagepost hold --all --until 2h --note 'maintenance'\n" +
 			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
 		ValidArgsFunction: c.CompleteIDs,
 		Args:              cobra.ArbitraryArgs,

@@ -89,6 +89,7 @@ func (c *Commands) tellHeld(ctx context.Context, api *client.Client, of job.Scop
 	if of.Group != "" {
 		filter = " --group " + of.Group
 	}
-	c.Note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held, cli.Plural(held, "job is", "jobs are"), filter)
+	c.Note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held,
+		cli.Plural(held, "job is", "jobs are"), filter)
 	return nil
 }

@@ -64,7 +64,8 @@ In a pipe a line begins with job or message.`,
 	return cmd
 }
 
-// printStuck prints stuck jobs and abandoned messages. Columns: id, state, how long, usual, its basis, codes, what, why, remedy.
+// printStuck prints stuck jobs and abandoned messages. Columns: id, state, how long, usual, its basis, codes, what,
+// why, remedy.
 func (c *Commands) printStuck(s *client.Stuck) error {
 	rows := [][]string{}
 	lead := func(kind string, row []string) []string {
@@ -77,12 +78,14 @@ func (c *Commands) printStuck(s *client.Stuck) error {
 		rows = append(rows, lead("job", c.stuckRow(&s.Stuck[i])))
 	}
 	for _, m := range s.Messages {
-		rows = append(rows, lead("message", []string{string(m.Job), "abandoned", c.Out.When(m.Created), "", "", "abandoned", m.Topic + " " + m.Key, m.Error,
+		rows = append(rows, lead("message", []string{string(m.Job), "abandoned", c.Out.When(m.Created), "", "",
+			"abandoned", m.Topic + " " + m.Key, m.Error,
 			remedyOf(&m)}))
 	}
 	if len(rows) == 0 && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("nothing is stuck")
-	} else if err := c.Out.Table([]string{"ID", "STATE", "FOR", "USUAL", "BASIS", "CODES", "WHAT", "WHY", "REMEDY"}, rows); err != nil {
+	} else if err := c.Out.Table([]string{"ID", "STATE", "FOR", "USUAL", "BASIS", "CODES", "WHAT", "WHY", "REMEDY"},
+		rows); err != nil {
 		return err
 	}
 	if s.Found > len(s.Stuck) {
@@ -116,6 +119,7 @@ func (c *Commands) stuckRow(j *client.StuckJob) []string {
 	if c.Out.Mode == cli.ModeTable {
 		why = why[:min(len(why), 1)]
 	}
-	return []string{string(j.Job), string(j.State), c.Span(j.Seconds), c.Span(j.Usual), j.Basis, strings.Join(codes, ","),
+	return []string{string(j.Job), string(j.State), c.Span(j.Seconds), c.Span(j.Usual), j.Basis,
+		strings.Join(codes, ","),
 		strings.Join(what, "; "), strings.Join(why, "; "), remedy}
 }

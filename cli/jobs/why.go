@@ -92,7 +92,8 @@ func (c *Commands) Explain(x *client.Explanation) error {
 func (c *Commands) explainPlain(x *client.Explanation) error {
 	rows := [][]string{{"state", string(x.Position.State), string(x.Position.Outcome), x.Attempts}}
 	for _, b := range x.Blockers {
-		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder, b.Remedy})
+		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder,
+			b.Remedy})
 		for _, r := range b.Remedies {
 			rows = append(rows, []string{"do", r.Command, r.Doc})
 		}
@@ -145,7 +146,10 @@ func (c *Commands) chain(x *client.Explanation) {
 	}
 	for _, e := range x.Chain {
 		note := e.Note
-		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool { return note != "" && strings.Contains(b.Sentence, note) }) {
+		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool {
+			return note != "" &&
+				strings.Contains(b.Sentence, note)
+		}) {
 			note = "" // it stands above
 		}
 		by := ""

@@ -69,7 +69,8 @@ func content(path string) io.ReadSeeker {
 	return strings.NewReader(path)
 }
 
-// TestBigObject stores an object of many files, one of them very big, through the real server and looks at the server's memory.
+// TestBigObject stores an object of many files, one of them very big, through the real server and looks at the server's
+// memory.
 func TestBigObject(t *testing.T) {
 	dir := t.TempDir()
 	profile := filepath.Join(dir, "profiles", "local.yaml")
@@ -94,7 +95,8 @@ func TestBigObject(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 18*time.Minute)
 	defer cancel()
-	batch, err := c.Submit(ctx, client.Submission{Type: "object-manifest", Profile: "local", Filename: "big.checkm"}, bytes.NewReader(manifest))
+	batch, err := c.Submit(ctx, client.Submission{Type: "object-manifest", Profile: "local", Filename: "big.checkm"},
+		bytes.NewReader(manifest))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// trial are the commands of TestTerminalOf80Columns in the order of a session. NAME of a file is in the directory of the
-// test; DIR is the data directory.
+// trial are the commands of TestTerminalOf80Columns in the order of a session. NAME of a file is in the directory of
+// the test; DIR is the data directory.
 const trial = `
 submit letter.txt --title "A letter with a title that is far too long for a list of eighty columns" --wait
 submit letter.txt --local-id letter-17 --wait
@@ -162,8 +162,8 @@ const scriptOfAShell = "it prints a program for a shell"
 // raw are the notations of programs: durations of Go, times of RFC 3339, JSON.
 var raw = regexp.MustCompile(`\b\d+h\d+m\d|\b\d+m\d+(\.\d+)?s\b|\d{4}-\d\d-\d\dT\d\d:\d\d|\{"|^[{}\]]`)
 
-// unfit returns what is wrong with the output of a command on a terminal of 80 columns. A line that is one word, such as
-// an address, can be longer.
+// unfit returns what is wrong with the output of a command on a terminal of 80 columns. A line that is one word, such
+// as an address, can be longer.
 func unfit(text string) (faults []string) {
 	for line := range strings.Lines(sequences.ReplaceAllString(text, "")) {
 		line = strings.TrimRight(line, "\n")
@@ -186,7 +186,8 @@ var sequences = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 func TestTerminalOf80Columns(t *testing.T) {
 	t.Setenv("STAGEPOST_DATA", "data")
 	for _, planted := range []string{
-		"a word " + strings.Repeat("x", 80), "it took 1h0m0s", "in 2m3.5s", "at 2026-01-02T15:04:05Z", `{"a":1}`, "{", "  {\n}",
+		"a word " + strings.Repeat("x", 80), "it took 1h0m0s", "in 2m3.5s", "at 2026-01-02T15:04:05Z", `{"a":1}`, "{",
+		"  {\n}",
 	} {
 		if len(unfit(planted+"\n")) != 1 {
 			t.Errorf("control: %q has %q", planted, unfit(planted))
@@ -237,7 +238,8 @@ func trialFiles(t *testing.T, flows string) map[string]string {
 	t.Helper()
 	files := map[string]string{
 		"letter.txt": "Dear Anna,\n", "good.yaml": "slots: 3\n", "wrong.yaml": "slotz: 3\nslots: [\n",
-		"wrong.checkm": "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n" +
+		"wrong.checkm": "#%checkm_0.7\n#%profile | " +
+			"http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n" +
 			"nowhere | md5 | 12 | many\n",
 	}
 	for _, name := range []string{"vm.yaml", "approve.yaml"} {
@@ -284,7 +286,8 @@ func endsInWords(t *testing.T) {
 			}
 		}
 	}
-	for _, end := range []string{"ingest.batch Completed", "ingest.batch Failed", "ingest.job Completed", "ingest.job Deleted", "compute.job Failed", "compute.job Completed",
+	for _, end := range []string{"ingest.batch Completed", "ingest.batch Failed", "ingest.job Completed",
+		"ingest.job Deleted", "compute.job Failed", "compute.job Completed",
 		"flow SUCCESS", "flow REVERTED", "bulk Completed"} {
 		if !ends[end] {
 			t.Errorf("no job is %s: %v", end, ends)

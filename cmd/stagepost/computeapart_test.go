@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// TestWithoutComputeModule: compute works in a program that has no module beside it. Settings, addresses and kinds of agents
-// of the module do not exist there.
+// TestWithoutComputeModule: compute works in a program that has no module beside it. Settings, addresses and kinds of
+// agents of the module do not exist there.
 func TestWithoutComputeModule(t *testing.T) {
 	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9") // not read
 	jobs := &computeserve.Settings{}
@@ -39,7 +39,8 @@ func TestWithoutComputeModule(t *testing.T) {
 		t.Errorf("an agent of the module: got %v", err)
 	}
 	with := host.NewSettings(computemodule.New(jobs), orchestratormodule.New(jobs)) // the control
-	if found, env, err := computeserve.ServiceConfig(jobs); err != nil || len(found.Agents) != 2 || len(env.Services) != 1 {
+	if found, env, err := computeserve.ServiceConfig(jobs); err != nil || len(found.Agents) != 2 ||
+		len(env.Services) != 1 {
 		t.Errorf("with the module: %+v, %+v, %v", found, env, err)
 	}
 	for _, name := range []string{"compute.listen", "compute.strict", "compute.upload.bytes"} {

@@ -47,8 +47,9 @@ func says(r *host.Server, args ...string) (code int, out, errs string) {
 	return code, o.String(), e.String()
 }
 
-// TestCallback runs a job with the real parts whose end is told to a receiver that fails at first: at the second try under the same id, signed with the secret of then, which was
-// exchanged meanwhile; the list of what leaves shows it. Orders that name other addresses are refused, with a reason.
+// TestCallback runs a job with the real parts whose end is told to a receiver that fails at first: at the second try
+// under the same id, signed with the secret of then, which was exchanged meanwhile; the list of what leaves shows it.
+// Orders that name other addresses are refused, with a reason.
 func TestCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +80,8 @@ func TestCallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := filepath.Join(dir, "services.yaml")
-	text := "services:\n  loud:\n    callbacks: {secret_file: " + file + ", hosts: [\"" + at.Host + "\"], allow_networks: [127.0.0.0/8]}\n  quiet: {}\n"
+	text := "services:\n  loud:\n    callbacks: {secret_file: " + file + ", hosts: [\"" + at.Host +
+		"\"], allow_networks: [127.0.0.0/8]}\n  quiet: {}\n"
 	if err := os.WriteFile(services, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,14 +98,17 @@ func TestCallback(t *testing.T) {
 		}
 	}()
 	for _, c := range [][3]string{
-		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"}, {"loud", r.URL + "/api/v1/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
+		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"},
+		{"loud", r.URL + "/api/v1/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
 		{"quiet", ear.URL, "the service quiet sends none"},
 	} {
-		if code, out, errs := says(r, "run", "--service", c[0], "--callback", c[1], "--", "true"); code == 0 || !strings.Contains(errs, c[2]) {
+		if code, out, errs := says(r, "run", "--service", c[0], "--callback", c[1], "--", "true"); code == 0 ||
+			!strings.Contains(errs, c[2]) {
 			t.Errorf("%s to %s: %d: %s%s", c[0], c[1], code, out, errs)
 		}
 	}
-	if code, out, errs := says(r, "run", "--service", "loud", "--callback", ear.URL+"/done", "--label", "run=7", "--", "bash", "-c", "echo hello; exit 3"); code != 3 || out != "hello\n" {
+	if code, out, errs := says(r, "run", "--service", "loud", "--callback", ear.URL+"/done", "--label", "run=7", "--",
+		"bash", "-c", "echo hello; exit 3"); code != 3 || out != "hello\n" {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	for range 2 {
@@ -120,7 +125,8 @@ func TestCallback(t *testing.T) {
 	if err := json.Unmarshal(bodies[1], &n); err != nil || ids[0] != ids[1] || !bytes.Equal(bodies[0], bodies[1]) {
 		t.Errorf("%q, %q: %s and %s (%v)", ids[0], ids[1], bodies[0], bodies[1], err)
 	}
-	if d := n.Data; n.Type != "compute.failed" || d.Service != "loud" || d.Cause != "exit-code" || d.ExitCode == nil || *d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
+	if d := n.Data; n.Type != "compute.failed" || d.Service != "loud" || d.Cause != "exit-code" || d.ExitCode == nil ||
+		*d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
 		t.Errorf("got %+v", n)
 	}
 	delivered(t, r, ids[0])

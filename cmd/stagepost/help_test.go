@@ -23,7 +23,8 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	}
 }
 
-// TestHelpFitsOneScreen: the help of the program is for 80 columns and about 40 lines, and names every group and command of the first level.
+// TestHelpFitsOneScreen: the help of the program is for 80 columns and about 40 lines, and names every group and
+// command of the first level.
 func TestHelpFitsOneScreen(t *testing.T) {
 	var out bytes.Buffer
 	c := newCall(nil, &out, &bytes.Buffer{})
@@ -74,7 +75,8 @@ func TestShortForms(t *testing.T) {
 			t.Fatal(err)
 		}
 		of, _, err := root.Find(strings.Fields(long))
-		if err != nil || of.CommandPath() != "stagepost "+long || of.Flags().FlagUsages() != short.Flags().FlagUsages() ||
+		if err != nil || of.CommandPath() != "stagepost "+long ||
+			of.Flags().FlagUsages() != short.Flags().FlagUsages() ||
 			of.Use != short.Use || of.Short != short.Short || of.Long != short.Long {
 			t.Errorf("%s is not %s: %v", name, long, err)
 			continue

@@ -56,7 +56,8 @@ func prepare(t *testing.T, dir string, flags ...string) *victim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{Cmd: exec.Command(path, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)}
+	v := &victim{Cmd: exec.Command(path,
+		append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)}
 	v.Stderr = os.Stderr
 	return v
 }
@@ -97,7 +98,8 @@ func (v *victim) kill(t *testing.T) {
 	_ = v.Wait() // says that it was killed
 }
 
-// depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in again with its key.
+// depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in
+// again with its key.
 type depositors struct {
 	mu     sync.Mutex
 	acked  map[string]job.ID
@@ -167,8 +169,8 @@ func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
 	}
 }
 
-// TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job ends, histories and derived
-// data are sound, and every object is stored once.
+// TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job
+// ends, histories and derived data are sound, and every object is stored once.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	d := &depositors{acked: map[string]job.ID{}}
@@ -187,7 +189,8 @@ func TestKill(t *testing.T) {
 		case <-some: // however slow the machine is
 		case <-idle:
 		}
-		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond)))) // the moment of the kill is the experiment
+		// the moment of the kill is the experiment
+		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond))))
 		v.kill(t)
 		cancel()
 		busy.Wait()
@@ -210,7 +213,8 @@ func TestKill(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d given up as poison)", *kills, len(d.acked), poisoned)
+	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d given up as poison)", *kills, len(d.acked),
+		poisoned)
 	if len(d.acked) < *kills/4 {
 		t.Errorf("only %d submissions were acknowledged: the kills come too early to show anything", len(d.acked))
 	}

@@ -15,8 +15,9 @@ import (
 // literalZeros are the settings whose 0 can only mean the number.
 var literalZeros = []string{"compute.local"}
 
-// TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and nothing elsewhere. The
-// refusal names the word to write instead, the word is taken, and the setting prints it. A setting that somebody adds is in it by itself.
+// TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and
+// nothing elsewhere. The refusal names the word to write instead, the word is taken, and the setting prints it. A
+// setting that somebody adds is in it by itself.
 func TestZeroHasOneMeaning(t *testing.T) {
 	words, numbers := 0, 0
 	for _, one := range newSettings().All() {
@@ -35,7 +36,8 @@ func TestZeroHasOneMeaning(t *testing.T) {
 				}
 				continue
 			}
-			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") || !strings.Contains(err.Error(), one.Zero)) {
+			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") ||
+				!strings.Contains(err.Error(), one.Zero)) {
 				t.Errorf("%s: %s: got %v, want a refusal with the word %q", one.Name, text, err, one.Zero)
 			}
 		}

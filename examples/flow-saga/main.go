@@ -62,7 +62,8 @@ func (a *agency) trip() *flow.Flow {
 // book runs one trip; the bank answers, or does not and time goes by.
 func (a *agency) bookFor(ctx context.Context, who, bank string) error {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	r, err := flow.New(a.trip(), flow.Options{ID: who, Inject: flow.Put(traveller, who), Now: func() time.Time { return now }})
+	r, err := flow.New(a.trip(), flow.Options{ID: who, Inject: flow.Put(traveller, who),
+		Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}

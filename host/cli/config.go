@@ -61,7 +61,9 @@ takes. The exit code is 2 if there is one. A warning names a directory of backup
 		Example: "  stagepost admin config check /etc/stagepost/stagepost.yaml",
 		Args:    cobra.ExactArgs(1),
 		// The settings of this call are not read: a file that is in force must not keep another from being checked.
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.Out.Use(cmd.Flag("output").Value.String()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return c.Out.Use(cmd.Flag("output").Value.String())
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := c.host.CheckFile(args[0])
 			if err != nil {

@@ -39,8 +39,10 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 		return cli.Part{
 			Groups: []*cobra.Command{cli.Group("admin", "Administer a server and its data directory",
 				"Administers a server and its data directory.",
-				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n  stagepost admin drain --note 'storage moves'",
-				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config())},
+				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
+					"  stagepost admin drain --note 'storage moves'",
+				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(),
+				c.config())},
 			Server: []*cobra.Command{c.serve(), c.version()},
 			Hidden: []*cobra.Command{c.docs()},
 			Hint: func(err error, _ int) string {
@@ -49,8 +51,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				case !errors.As(err, &used):
 					return ""
 				case used.Process["address"] != "" && used.Process["pid"] != "":
-					return fmt.Sprintf("use that server (--data %s), stop it (kill %s on %s), or name another directory "+
-						"with --data DIR", used.Dir, used.Process["pid"], used.Process["host"])
+					return fmt.Sprintf("use that server (--data %s), stop it (kill %s on %s), or name another "+
+						"directory with --data DIR", used.Dir, used.Process["pid"], used.Process["host"])
 				}
 				return "stop the process that it names, or name another data directory with --data DIR"
 			},
