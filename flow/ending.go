@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Ending asks a flow to end before all of it is done; see [Runner.Cancel].
+// Ending is a request to end a flow early; see [Runner.Cancel].
 type Ending struct {
 	Keep bool   // nothing is rolled back: the flow ends in FAILURE, and a later run continues
 	Now  bool   // the contexts of running tasks end, with Keep those of reverts too; otherwise the flow waits for them

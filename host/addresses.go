@@ -49,8 +49,8 @@ func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 // works without.
 func (r *Server) leaveAddresses(s *Settings) error {
 	addresses := map[string]string{s.AddressFile(): r.URL}
-	for _, door := range r.doors {
-		addresses[filepath.Join(r.Data, door.Name+"-address")] = door.URL()
+	for _, endpoint := range r.endpoints {
+		addresses[filepath.Join(r.Data, endpoint.Name+"-address")] = endpoint.URL()
 	}
 	for name, url := range addresses {
 		switch err := WriteAddress(name, url); {

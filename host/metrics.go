@@ -51,8 +51,8 @@ func (r *Server) topics() []string {
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
 	for _, a := range r.apps {
-		if p, ok := a.(module.Placer); ok {
-			for _, dir := range p.Places() {
+		if p, ok := a.(module.StorageLister); ok {
+			for _, dir := range p.StorageLocations() {
 				all[placeName(r.Data, dir)] = dir
 			}
 		}

@@ -37,16 +37,16 @@ type Server struct {
 	Engine     *engine.Engine
 	Open       int64 // jobs that had not ended when it started
 
-	Log     *slog.Logger
-	grace   time.Duration
-	stalls  time.Duration // of the engine's sweep, beyond which the server is ailing
-	metrics *metrics.Metrics
-	space   *space
-	server  *server.Server
-	http    *http.Server
-	apps    []module.App          // in the order in which they were opened
-	named   map[string]module.App // by the name of the module
-	doors   []*module.Door
+	Log       *slog.Logger
+	grace     time.Duration
+	stalls    time.Duration // of the engine's sweep, beyond which the server is ailing
+	metrics   *metrics.Metrics
+	space     *space
+	server    *server.Server
+	http      *http.Server
+	apps      []module.App          // in the order in which they were opened
+	named     map[string]module.App // by the name of the module
+	endpoints []*module.Endpoint
 
 	addresses addresses // closed by the servers that accept from them
 	dropped   bool      // the ballast is used for this start
@@ -89,7 +89,7 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 		return nil, errors.Join(err, r.addresses.close(), r.close())
 	}
 	r.run()
-	if err := r.openDoors(ctx); err != nil {
+	if err := r.openEndpoints(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	if err := r.leaveAddresses(s); err != nil {
@@ -228,23 +228,23 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	return nil
 }
 
-// openDoors opens the addresses of applications.
-func (r *Server) openDoors(ctx context.Context) error {
+// openEndpoints opens the addresses of applications.
+func (r *Server) openEndpoints(ctx context.Context) error {
 	for _, a := range r.apps {
 		l, ok := a.(module.Listener)
 		if !ok {
 			continue
 		}
-		door, err := l.Listen(ctx, r.server)
+		endpoint, err := l.Listen(ctx, r.server)
 		if err != nil {
 			return err
 		}
-		if door == nil {
+		if endpoint == nil {
 			continue
 		}
-		r.doors = append(r.doors, door)
+		r.endpoints = append(r.endpoints, endpoint)
 		r.stopped.Go(func() {
-			if err := door.Server.Serve(door.Listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := endpoint.Server.Serve(endpoint.Listener); !errors.Is(err, http.ErrServerClosed) {
 				r.fail(err)
 			}
 		})
@@ -252,14 +252,14 @@ func (r *Server) openDoors(ctx context.Context) error {
 	return nil
 }
 
-// Doors are the addresses of applications.
-func (r *Server) Doors() []*module.Door { return r.doors }
+// Endpoints are the addresses of applications.
+func (r *Server) Endpoints() []*module.Endpoint { return r.endpoints }
 
 // Address gives the URL of the application's address with a name, or "".
 func (r *Server) Address(name string) string {
-	for _, door := range r.doors {
-		if door.Name == name {
-			return door.URL()
+	for _, endpoint := range r.endpoints {
+		if endpoint.Name == name {
+			return endpoint.URL()
 		}
 	}
 	return ""
@@ -381,15 +381,15 @@ func (r *Server) Stop() error {
 	}
 	if err != nil {
 		err = r.http.Close()
-		for _, door := range r.doors {
-			err = errors.Join(err, door.Server.Close())
+		for _, endpoint := range r.endpoints {
+			err = errors.Join(err, endpoint.Server.Close())
 		}
 	}
 	r.stopped.Wait()
 	err = errors.Join(r.alive(), err, r.close())
 	names := []string{"address"}
-	for _, door := range r.doors {
-		names = append(names, door.Name+"-address")
+	for _, endpoint := range r.endpoints {
+		names = append(names, endpoint.Name+"-address")
 	}
 	for _, name := range names {
 		if gone := os.Remove(filepath.Join(r.Data, name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
@@ -404,8 +404,8 @@ func (r *Server) shutdown(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	err := r.http.Shutdown(ctx)
-	for _, door := range r.doors {
-		err = errors.Join(err, door.Server.Shutdown(ctx))
+	for _, endpoint := range r.endpoints {
+		err = errors.Join(err, endpoint.Server.Shutdown(ctx))
 	}
 	return err
 }

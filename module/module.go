@@ -67,7 +67,7 @@ type Host struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 }
 
-// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [Placer],
+// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
 // [Locker], [Measurer], [Listener] or [Checker].
 type App interface {
 	Works() []engine.Work
@@ -95,8 +95,8 @@ type Failing interface{ Dead() <-chan error }
 // Warner lists problems for /healthz.
 type Warner interface{ Warn() []string }
 
-// Placer names directories whose free space is measured.
-type Placer interface{ Places() []string }
+// StorageLister lists the directories of storage locations, for the measurement of free space.
+type StorageLister interface{ StorageLocations() []string }
 
 // Locker has locks that people can see and break. One application of a server may have them.
 type Locker interface{ Locker() server.Locks }
@@ -112,11 +112,11 @@ type Checker interface {
 // Listener has an address of its own. Listen is called when the server answers. The host runs and stops the HTTP
 // server that it returns; nil is none.
 type Listener interface {
-	Listen(ctx context.Context, s *server.Server) (*Door, error)
+	Listen(ctx context.Context, s *server.Server) (*Endpoint, error)
 }
 
-// Door is an address of an application.
-type Door struct {
+// Endpoint is an address of an application.
+type Endpoint struct {
 	Name     string // of the address, such as compute: the file NAME-address in the data directory has its URL
 	Title    string // for people: whose address it is
 	Listener net.Listener
@@ -124,7 +124,7 @@ type Door struct {
 }
 
 // URL gives the URL under which this machine reaches the address.
-func (d *Door) URL() string { return URLOf(d.Listener.Addr()) }
+func (e *Endpoint) URL() string { return URLOf(e.Listener.Addr()) }
 
 // URLOf gives the URL under which this machine reaches an address that is listened on.
 func URLOf(address net.Addr) string {

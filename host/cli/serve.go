@@ -67,8 +67,8 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	}
 	if c.Out.Mode == cli.ModeJSON {
 		ready := map[string]string{"address": r.URL, "data": r.Data}
-		for _, door := range r.Doors() {
-			ready[door.Name] = door.URL()
+		for _, endpoint := range r.Endpoints() {
+			ready[endpoint.Name] = endpoint.URL()
 		}
 		err = c.Out.JSON(ready)
 	} else {
@@ -76,9 +76,9 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 		if err == nil && r.Open > 0 {
 			_, err = fmt.Fprintf(c.Out, "%d open %s recovered\n", r.Open, cli.Plural(r.Open, "job", "jobs"))
 		}
-		for _, door := range r.Doors() {
+		for _, endpoint := range r.Endpoints() {
 			if err == nil {
-				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, door.URL())
+				_, err = fmt.Fprintf(c.Out, "%s: %s\n", endpoint.Title, endpoint.URL())
 			}
 		}
 	}
