@@ -72,8 +72,8 @@ func TestOneDecisionForMany(t *testing.T) {
 	}
 }
 
-// TestDoomedOnceMore: a second attempt that fails is reverted like the first, although the first was.
-func TestDoomedOnceMore(t *testing.T) {
+// TestRevertedAgain: a second attempt that fails is reverted like the first, although the first was.
+func TestRevertedAgain(t *testing.T) {
 	reverts := 0
 	fine := &Task{Name: "a", Revert: func(context.Context, *Call) (any, error) { reverts++; return nil, nil }}
 	r := runner(t, Linear("f", fine, doing("b", func() (any, error) { return nil, errHostile })).With(Times(3)),
@@ -392,8 +392,8 @@ func TestPausesDoNotOverflow(t *testing.T) {
 	}
 }
 
-// TestForEachOfWhatIsNoJSON tries each value once, as it does others.
-func TestForEachOfWhatIsNoJSON(t *testing.T) {
+// TestForEachWithoutJSON tries each value once, as it does others.
+func TestForEachWithoutJSON(t *testing.T) {
 	n := 0
 	r := runner(t, Linear("f", doing("a", func() (any, error) {
 		n++
@@ -430,9 +430,9 @@ func TestAwaitBeyondTime(t *testing.T) {
 	}
 }
 
-// TestSignalsWakeWhoWaits: each signal reaches the task that waits for it, whether signals come one by one, at once,
+// TestSignalsReachTheirTasks: each signal reaches the task that waits for it, whether signals come one by one, at once,
 // before the task waits, or while the flow is suspended.
-func TestSignalsWakeWhoWaits(t *testing.T) {
+func TestSignalsReachTheirTasks(t *testing.T) {
 	const n = 12
 	items := make([]Item, n)
 	for i := range items {

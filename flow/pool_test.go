@@ -49,8 +49,8 @@ func TestFlowsShareAPool(t *testing.T) {
 	}
 }
 
-// TestPoolGivesUp: only queued tasks can be cancelled.
-func TestPoolGivesUp(t *testing.T) {
+// TestPoolCancelsQueued: only queued tasks can be cancelled.
+func TestPoolCancelsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, hold, ran := NewPool(0), make(chan struct{}), 0
 		first := p.submit(func() { <-hold })

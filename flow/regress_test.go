@@ -121,7 +121,7 @@ func lacking() *Flow {
 }
 
 // Moves that were stored with that of a task that cannot start are undone: they were not reported.
-func TestNothingIsMovedUntold(t *testing.T) {
+func TestUnreportedMovesAreUndone(t *testing.T) {
 	var reported []lifecycle.State
 	r := runner(t, lacking(), Options{Listeners: []Listener{func(e Event) {
 		if e.Atom == "c" {
@@ -183,7 +183,7 @@ func TestResetLeavesNoRequest(t *testing.T) {
 }
 
 // An atom that is examined together with an ignored atom before it is executed once.
-func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
+func TestAtomAfterIgnoredRunsOnce(t *testing.T) {
 	calls := 0
 	f, a, b := Graph("f"), fine("a"), fine("b")
 	c := doing("c", func() (any, error) { calls++; return nil, nil })
@@ -200,7 +200,7 @@ func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
 }
 
 // A pause before an attempt that cannot come is not waited for.
-func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
+func TestNoWaitForImpossible(t *testing.T) {
 	again := left("f_retry", Success, ToRetry)
 	again.Kind, again.History, again.Due = KindRetry, History{{Value: ValueOf(1)}}, time.Now().Add(time.Hour)
 	wreck := left("a", RevertFailure, ToRevert)

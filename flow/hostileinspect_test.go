@@ -90,8 +90,8 @@ func TestListenersCallBack(t *testing.T) {
 	}
 }
 
-// TestResetPutsSignalsAway: a signal before a reset is not taken after it. A signal after the reset is.
-func TestResetPutsSignalsAway(t *testing.T) {
+// TestResetRemovesSignals: a signal before a reset is not taken after it. A signal after the reset is.
+func TestResetRemovesSignals(t *testing.T) {
 	r := runner(t, Linear("f", Wait("w", "approved", 0)), Options{Storage: NewMemory()})
 	r.Signal("approved", 1)
 	if err := r.Run(t.Context()); err != nil {
