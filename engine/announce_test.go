@@ -37,7 +37,7 @@ func announcing(steps map[lc.State]engine.Step) engine.Work {
 	return w
 }
 
-// announced compares what was announced of a job with its history, and gives it in short.
+// announced compares the messages of a job with its history, and returns their events.
 func (w *harness) announced(id job.ID) string {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)

@@ -23,8 +23,8 @@ type waiter struct {
 // that lasts for a moment.
 const mostSeen = 256
 
-// notify passes a hint to the waiter. The store's commit loop calls it.
-func (w *waiter) notify(h *job.Hint) {
+// hint passes a hint to the waiter. The store's commit loop calls it.
+func (w *waiter) hint(h *job.Hint) {
 	if h.Record != nil {
 		w.mu.Lock()
 		if len(w.seen) == mostSeen {

@@ -86,7 +86,7 @@ func TestAwaitWithoutRunning(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			var line job.Store = store
-			if deafened { // hints are lost: it searches for itself
+			if deafened { // hints are lost: it reads the record
 				line = silent{store}
 			}
 			w := start(t, line, engine.Options{Name: "asker"}, letters(nil))

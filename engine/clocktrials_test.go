@@ -172,7 +172,7 @@ func (tr *trial) fill() []job.Job {
 
 func (tr *trial) status() clock.State { return tr.e.Clock().State() }
 
-// check holds deletions against the true time, and appears that every job ends.
+// check compares deletions with the true time, and checks that every job ends.
 func (tr *trial) check() {
 	tr.Helper()
 	tr.let(&tr.well)

@@ -223,7 +223,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	r.fill(&c)
 	e.chain(&c, r.work, now)
 	if o.verdict == waits && r.running.listening() {
-		c.Version = r.job.Version // what it waits for may have been reported since it appeared
+		c.Version = r.job.Version // what it waits for may have been reported since the check
 	}
 	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(block.Never) {
 		defer e.alarm(*c.Set.Due)

@@ -102,8 +102,8 @@ var (
 	errExpired  = errors.New("the time for this state is up")
 )
 
-// New makes an engine for the works. The error names every mistake in them.
-func New(store job.Store, works []Work, o Options) (*Engine, error) {
+// withDefaults returns the options with the defaults.
+func (o Options) withDefaults() Options {
 	if o.Name == "" {
 		o.Name = "engine"
 	}
@@ -145,6 +145,12 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	}
 	o.Ageing.Share = max(o.Ageing.Share, 0)
 	o.Retain = o.Retain.withDefaults()
+	return o
+}
+
+// New makes an engine for the works. The error names every mistake in them.
+func New(store job.Store, works []Work, o Options) (*Engine, error) {
+	o = o.withDefaults()
 	e := &Engine{
 		store: store, options: o, log: o.Log, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
@@ -191,7 +197,7 @@ func (e *Engine) kindNames() string {
 	return strings.Join(words, ", ")
 }
 
-// Life gives the lifecycle of a kind, or nil.
+// Life returns the lifecycle of a kind, or nil.
 func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 	if w := e.workOf(k); w != nil {
 		return w.Life
@@ -202,7 +208,7 @@ func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 // Work returns the registration of a kind, for reading, or nil. Its Policies have every state, with the defaults.
 func (e *Engine) Work(k job.Kind) *Work { return e.workOf(k) }
 
-// Store gives the store, for reading.
+// Store returns the store, for reading.
 func (e *Engine) Store() job.Store { return e.store }
 
 // Clock returns the engine's clock, which also decides whether ages can be computed.
@@ -309,7 +315,7 @@ func (e *Engine) onHints(hints []job.Hint) {
 			r.heed(h.Record)
 		}
 		for _, w := range e.waiters[h.Job] {
-			w.notify(h)
+			w.hint(h)
 		}
 	}
 	e.mu.Unlock()

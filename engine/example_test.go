@@ -90,7 +90,7 @@ func Example() {
 	// ok
 }
 
-// A second order with the same key gives the job that the first one made. An order without a priority has the default.
+// A second order with the same key returns the job of the first. An order without a priority has the default.
 func ExampleEngine_Submit() {
 	e, stop := shop(engine.Options{}, orders(done))
 	defer stop()

@@ -27,7 +27,7 @@ func ExampleEngine_SubmitAll() {
 	// 0 <nil>
 }
 
-// Await waits until a condition is true of the record. Notify gives a waiting job what came from outside, and ends its
+// Await waits until a condition is true of the record. Notify records for a waiting job what came from outside, and ends its
 // wait.
 func ExampleEngine_Await() {
 	ctx := context.Background()

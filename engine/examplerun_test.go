@@ -107,7 +107,7 @@ func ExampleRun_PutTask() {
 	// <nil>
 }
 
-// A long step is notified when somebody else changes its job, and reads the record again.
+// A long step is notified when another party changes its job, and reads the record again.
 func ExampleRun_Changed() {
 	ctx := context.Background()
 	begun := make(chan bool)

@@ -218,7 +218,7 @@ func (s *slowAnswer) Commit(ctx context.Context, changes ...job.Change) ([]job.R
 	if changes[0].To.State == "Riding" {
 		s.held.Store(true)
 		<-s.renewed
-		synctest.Wait() // the renewal's answer has been examined
+		synctest.Wait() // the renewal's answer has been processed
 		s.met.Store(true)
 	}
 	return results, err

@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// index is a meter that writes a line for everything it is reported.
+// index is a meter that records a line for each event.
 type book struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -43,7 +43,7 @@ func (b *book) Delivered(d meter.Delivery) {
 	b.write("delivered %s %q %s %s", d.Topic, d.Settled, d.Took, d.Lag)
 }
 
-// take gives the lines so far and begins anew.
+// take returns the lines so far and removes them.
 func (b *book) take() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -128,7 +128,7 @@ func testPoisonWithoutExit(t *testing.T) {
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
 		sender.stop()
 		id := sender.post(engine.Order{Kind: "test.vault"}).ID
-		if n := massacre(t, store, id, "Shut", 3, func() engine.Work { return work(blocked) }); n != 3 {
+		if n := crashWorkers(t, store, id, "Shut", 3, func() engine.Work { return work(blocked) }); n != 3 {
 			t.Fatalf("control: %d workers ended, want 3", n)
 		}
 		var log bytes.Buffer

@@ -22,9 +22,9 @@ var vault = lc.Must("test.vault",
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )
 
-// massacre gives a job to one engine after another, each of which crashes while it works on the job, until the job has
+// crashWorkers gives a job to one engine after another, each of which crashes while it works on the job, until the job has
 // ended or n have crashed.
-func massacre(t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work) (deaths int) {
+func crashWorkers(t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work) (deaths int) {
 	t.Helper()
 	for deaths < n {
 		m := startKillable(t, store, named("victim", deaths), work())
@@ -63,7 +63,7 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 				sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, letters(nil))
 				sender.stop()
 				id := sender.post(engine.Order{}).ID
-				deaths := massacre(t, store, id, "Sorting", 8, work)
+				deaths := crashWorkers(t, store, id, "Sorting", 8, work)
 				j := sender.get(id)
 				if deaths != c.deaths || j.State != c.state {
 					t.Fatalf("got %s after %d deaths, want %s after %d", j.State, deaths, c.state, c.deaths)
@@ -94,7 +94,7 @@ func TestPoisonNeedsSilence(t *testing.T) {
 		sender.stop()
 		id := sender.post(engine.Order{}).ID
 		for range 3 {
-			if n := massacre(t, store, id, "Sorting", 2, silent); n != 2 {
+			if n := crashWorkers(t, store, id, "Sorting", 2, silent); n != 2 {
 				t.Fatalf("%d crashed, then it was %s", n, sender.get(id).State)
 			}
 			talking := start(t, store, engine.Options{Name: "talker"}, letters(map[lc.State]engine.Step{
@@ -131,7 +131,7 @@ func TestPoisonSparesStatesThatEndure(t *testing.T) {
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
 		sender.stop()
 		id := sender.post(engine.Order{Kind: "test.vault"}).ID
-		if n := massacre(t, store, id, "Cleaning", 6, func() engine.Work { return work(blocked) }); n != 6 {
+		if n := crashWorkers(t, store, id, "Cleaning", 6, func() engine.Work { return work(blocked) }); n != 6 {
 			t.Fatalf("it ended after %d deaths: %+v", n, sender.get(id).Position)
 		}
 		last := start(t, store, engine.Options{Name: "last"}, work(func(context.Context, *engine.Run) error {
@@ -177,7 +177,7 @@ func TestPoisonOfATableWithATimeout(t *testing.T) {
 		store := mem.New()
 		sender := outside(t, store, runs(blocked, engine.Policy{}))
 		id := sender.post(engine.Order{Kind: "test.race"}).ID
-		massacre(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
+		crashWorkers(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
 		if j := sender.get(id); j.Outcome != lc.Failed || j.Cause != cause.Poison {
 			t.Errorf("got %s, outcome %s, cause %s, %v", j.State, j.Outcome, j.Cause, sender.events(id))
 		}

@@ -201,7 +201,7 @@ func doneRemotely(t *testing.T, reports []remote.Report) (s stored) {
 	return s
 }
 
-// numbered gives the lines of report i numbers, so that a repetition is noticed.
+// numbered numbers the lines of report i, so that a repetition is recognized.
 func numbered(lines []remote.Line, i int) {
 	for k := range lines {
 		lines[k].Number = int64(100*i + k + 1)

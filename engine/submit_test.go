@@ -160,7 +160,7 @@ func TestSubmissionDoesNotOvertake(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ann", Group: "old"})
-		// a slot is free and the dispatcher has not appeared yet
+		// a slot is free and the dispatcher has not run yet
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}

@@ -64,7 +64,7 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 				if j.State == "Lost" && (j.Cause != cause.Timeout || j.Origin != "Sorting" || j.Attempts != 0) {
 					t.Errorf("got cause %q, origin %s, %d attempts", j.Cause, j.Origin, j.Attempts)
 				}
-				time.Sleep(2 * time.Hour) // what the deaf one brings in the end is refused
+				time.Sleep(2 * time.Hour) // the late outcome is refused
 				if after := w.get(j.ID); after.Seq != j.Seq {
 					t.Errorf("it moved on after its end: %v", w.events(j.ID))
 				}

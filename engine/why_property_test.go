@@ -118,7 +118,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 			_, err = e.Do(ctx, operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
 		case 1, 2: // on to Running, unclaimed
 			err = e.Advance(ctx, &j, "begin", now)
-		case 3: // claimed by somebody else, perhaps long ago
+		case 3: // claimed by another worker, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
 				Worker: fmt.Sprint("other", i), From: e.SharedStates(), N: 1, Now: now,
 				Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),

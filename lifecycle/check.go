@@ -87,7 +87,7 @@ func check(t *Table) Faults {
 		c.exits(s)
 	}
 	c.outcomes()
-	c.loops()
+	c.circles()
 	return c.faults
 }
 
@@ -282,8 +282,8 @@ func (c *checker) outcomes() {
 
 func quoted(o Outcome) string { return fmt.Sprintf("%q", string(o)) }
 
-// loops reports circles without people and without a budget, which would run indefinitely.
-func (c *checker) loops() {
+// circles reports circles without people and without a budget, which would run indefinitely.
+func (c *checker) circles() {
 	free := func(a Transition) bool {
 		return a.Class != Loop && a.Budget == "" && a.By&(Worker|Timer|Engine) != 0
 	}

@@ -46,7 +46,7 @@ func ExampleTable_Replay() {
 	// Output: Packing, after success in Open, outcome "", <nil>
 }
 
-// Can gives what one actor may do: the buttons of a page, the completion of a command.
+// Can lists the events that one actor may cause: the buttons of a page, the completion of a command.
 func ExampleTable_Can() {
 	life := parcel()
 	for _, by := range lifecycle.Actors() {

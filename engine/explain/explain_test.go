@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestExplain: the application states who ends what its step waits for. Without it that is a timer
+// TestExplain checks that the application states who ends the wait of a step. Without it that is a timer
 // (TestWhyDueAndBackoffAndReason).
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 // Usual is how long jobs of a kind stay in a state, waiting and working counted together.
 type Usual struct {
 	Limit time.Duration // the 95th percentile, at least a minute; or the default
-	Stays int           // that were examined
+	Stays int           // in the sample
 	Known bool          // Limit is computed from them; else it is the default
 }
 

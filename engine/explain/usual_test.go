@@ -16,8 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// sorting makes a harness whose Sorting takes as long as the job's group states, and blocks for a group that is no
-// time.
+// sorting makes a harness whose Sorting takes the time in the job's group, and blocks for a group that is no time.
 func sorting(t *testing.T) *harness {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
@@ -48,8 +47,8 @@ func codes(j explain.StuckJob) string {
 	return strings.Join(all, ",")
 }
 
-// TestUsualIsThe95thPercentile of the stays of those that moved on, with a floor, a default below 20, and a minute of
-// memory.
+// TestUsualIsThe95thPercentile checks the percentile of the stays of jobs that left the state, the floor, the default
+// for fewer than 20 stays, and the cache of a minute.
 func TestUsualIsThe95thPercentile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -94,7 +93,8 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 	})
 }
 
-// TestStuckListsTheWorstFirst, with why and its remedy, and states nothing of those that are as usual.
+// TestStuckListsTheWorstFirst checks the order, the reasons and the remedies, and that jobs with usual times are not
+// listed.
 func TestStuckListsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -138,8 +138,8 @@ func TestStuckListsTheWorstFirst(t *testing.T) {
 	})
 }
 
-// TestStuckFindsWhatTimeForgot: held for long, overdue, with a silent worker. The engine is stopped, so that its sweep
-// does not mend them.
+// TestStuckFindsWhatTimeForgot checks jobs that are held for long, overdue, or whose lease has expired. The engine is
+// stopped, so that its sweep does not move them.
 func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -191,7 +191,7 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	})
 }
 
-// TestStuckListsMessages that were abandoned, without their bodies.
+// TestStuckListsMessages checks that abandoned messages are listed without their bodies.
 func TestStuckListsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)

@@ -31,7 +31,7 @@ func (w *harness) why(id job.ID) api.Explanation {
 	return x
 }
 
-// blocker gives the only blocker of a job, which must have the code.
+// blocker returns the only blocker of a job, which must have the code.
 func (w *harness) blocker(id job.ID, code string) job.Blocker {
 	w.t.Helper()
 	x := w.why(id)
@@ -175,7 +175,7 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 	})
 }
 
-// TestWhyImpaired: what keeps the whole server from working is a reason of every job that has not ended.
+// TestWhyImpaired checks that an impairment of the server is a reason for every job that has not ended.
 func TestWhyImpaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var in *status.Impairment
@@ -200,8 +200,8 @@ func TestWhyImpaired(t *testing.T) {
 	})
 }
 
-// TestWhyBehind: two slots are free and three jobs wait, of which the last is reported who goes first. The hold is
-// released behind the engine's back, so that it appears only at its next sweep.
+// TestWhyBehind checks the last of three jobs that wait for two free slots: the reason has the jobs before it. The hold
+// is released in the store alone, so that the engine finds it at its next sweep.
 func TestWhyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 2, Sweep: time.Hour}, letters(nil))
@@ -289,7 +289,7 @@ func TestWhyChildrenAndGate(t *testing.T) {
 	})
 }
 
-// TestWhyEnded: the chain of what led there from the last success on, the rule, and what can still be done by whom.
+// TestWhyEnded checks the entries since the last success, the rule, and the remaining events with their actors.
 func TestWhyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error {
@@ -328,7 +328,7 @@ func TestWhyEnded(t *testing.T) {
 	})
 }
 
-// TestWhyThen answers for past moments from the history.
+// TestWhyThen checks past moments, which are explained from the history.
 func TestWhyThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -379,7 +379,7 @@ func TestWhyThen(t *testing.T) {
 	})
 }
 
-// TestWhyKnowsItsKinds: an engine states of a kind that it was not given that it does not know it.
+// TestWhyKnowsItsKinds checks the error for a job of a kind that the engine does not have.
 func TestWhyKnowsItsKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -402,7 +402,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 	})
 }
 
-// TestWhyClaimSince: a claim is reported since when it was made, not since the job came.
+// TestWhyClaimSince checks that the time of a claim is that of the claim, not of the creation of the job.
 func TestWhyClaimSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
@@ -423,7 +423,7 @@ func TestWhyClaimSince(t *testing.T) {
 	})
 }
 
-// TestWhyWaitAfterAttempts: a wait after failed attempts is reported as a wait.
+// TestWhyWaitAfterAttempts checks that a wait after failed attempts is reported as a wait.
 func TestWhyWaitAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context,
@@ -440,8 +440,8 @@ func TestWhyWaitAfterAttempts(t *testing.T) {
 	})
 }
 
-// TestWhyReportsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is reported with the
-// reason that Do gives, and only while the rule forbids it.
+// TestWhyReportsWhatARuleRefuses checks that an event that the lifecycle has and the application's rule forbids has the
+// reason that Do returns, and only while the rule forbids it.
 func TestWhyReportsWhatARuleRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := true

@@ -31,7 +31,7 @@ func parse(t *testing.T, name string) *Document {
 	return d
 }
 
-// positions gives problems as "line:column state rule" lines, without their sentences.
+// positions returns problems as "line:column state rule" lines, without their sentences.
 func places(problems []Problem) []string {
 	lines := []string{}
 	for _, p := range problems {
