@@ -27,8 +27,8 @@ func ExampleEngine_SubmitAll() {
 	// 0 <nil>
 }
 
-// Await waits until a condition is true of the record. Notify records for a waiting job what came from outside, and ends its
-// wait.
+// Await waits until a condition is true of the record. Notify records a task that came from outside for
+// a waiting job, and ends its wait.
 func ExampleEngine_Await() {
 	ctx := context.Background()
 	e, stop := shop(engine.Options{}, orders(func(ctx context.Context, r *engine.Run) error {

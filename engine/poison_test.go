@@ -22,12 +22,14 @@ var vault = lc.Must("test.vault",
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )
 
-// crashWorkers gives a job to one engine after another, each of which crashes while it works on the job, until the job has
-// ended or n have crashed.
-func crashWorkers(t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work) (deaths int) {
+// crashWorkers gives a job to one engine after another, each of which crashes while it works on the job, until the job
+// has ended or n have crashed.
+func crashWorkers(
+	t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work,
+) (crashes int) {
 	t.Helper()
-	for deaths < n {
-		m := startKillable(t, store, named("victim", deaths), work())
+	for crashes < n {
+		m := startKillable(t, store, named("victim", crashes), work())
 		j := m.until(id, func(j *job.Job) bool {
 			return j.Ended || (j.State == state && j.Worker == m.Status().Worker)
 		})
@@ -36,9 +38,9 @@ func crashWorkers(t *testing.T, store job.Store, id job.ID, state lc.State, n in
 			break
 		}
 		m.kill()
-		deaths++
+		crashes++
 	}
-	return deaths
+	return crashes
 }
 
 func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
