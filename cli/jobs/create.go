@@ -96,9 +96,8 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(made)
 			}
-			_, err = fmt.Fprintf(c.Out, "added %s, definition %s; create a job with: stagepost create %s\n",
-				made.Name, made.Hash, made.Name)
-			return err
+			c.Out.Line("added %s, definition %s; create a job with: stagepost create %s", made.Name, made.Hash, made.Name)
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&l.Note, "note", "m", "", "why; is in the audit list")

@@ -199,7 +199,7 @@ func reasonOf(j *job.Job) string {
 // withCounts gives the counts of a batch and the message.
 func withCounts(j *job.Job) string {
 	if j.Children.Expected > 0 {
-		return strings.TrimSpace(counts(j.Children) + " " + j.Message)
+		return strings.TrimSuffix(counts(j.Children)+": "+j.Message, ": ")
 	}
 	return j.Message
 }

@@ -154,7 +154,7 @@ var untried = map[string]string{
 	"ingest manifest":       "it prints a file of the archive as it is",
 	"ingest metadata":       "it prints files of the archive as they are",
 	"ingest profile schema": "it prints a JSON schema for editors",
-	"serve":                 "it runs until it is stopped; TestTranscript reads what it prints",
+	"serve":                 "it runs until it is stopped; TestQuickStarts reads what it prints",
 }
 
 const scriptOfAShell = "it prints a program for a shell"

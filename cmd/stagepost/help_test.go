@@ -90,7 +90,8 @@ func TestShortForms(t *testing.T) {
 }
 
 // made matches what differs from one job to the next: ids, times, and how far a job is at the moment.
-var made = regexp.MustCompile(`(?m)^bat_\w+\t\w+|^event\t\d+|\b[a-z]{3}_[0-9A-Z]{26}\b|\d{4}-\d\d-\d\dT[\d:.]+Z|ark:/\d+/\w+|engine/\w+`)
+var made = regexp.MustCompile(`(?m)^bat_\w+\t\w+|^event\t\d+|\b[a-z]{3}_[0-9A-Z]{26}\b|` +
+	`\d{4}-\d\d-\d\dT[\d:.]+Z|ark:/\d+/\w+|engine/\w+`)
 
 // passing matches the lines about what a command happens to see on the way.
 var passing = regexp.MustCompile(`(?m)^(progress|event\t\d+\t\S+\twait)\t.*\n`)

@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-// seenAndWanted are messages that misled people, each with the one that replaced it. An id in the output stands as ID, an ARK as ARK.
+// seenAndWanted are messages that misled people, each with the one that replaced it. An id in the output stands as ID,
+// an ARK as ARK.
 var seenAndWanted = []struct {
 	name string
 	args string
@@ -43,8 +44,10 @@ var seenAndWanted = []struct {
 		want: []string{"    stagepost retry ID"},
 	},
 	{
-		name: "too little memory", args: "run --limit memory=256MiB hog.sh -- bash hog.sh", code: 137, seen: "stagepost retry",
-		want: []string{"  hint: stagepost compute clone ID --limit memory=512MiB runs it again as a new job with a larger limit"},
+		name: "too little memory", args: "run --limit memory=256MiB hog.sh -- bash hog.sh", code: 137,
+		seen: "stagepost retry",
+		want: []string{"  hint: stagepost compute clone ID --limit memory=512MiB runs it again as a new job with a larger " +
+			"limit"},
 	},
 	{
 		name: "a retry of a completed script", args: "retry compute.job/1", code: cli.ExitRefused,

@@ -72,7 +72,7 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 		}
 		err = c.Out.JSON(ready)
 	} else {
-		_, err = fmt.Fprintf(c.Out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
+		c.Out.Line("stagepost %s: %s, data in %s", build.Version(), r.URL, r.Data)
 		if err == nil && r.Open > 0 {
 			_, err = fmt.Fprintf(c.Out, "%d open %s recovered\n", r.Open, cli.Plural(r.Open, "job", "jobs"))
 		}
