@@ -370,8 +370,8 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
 	rec.Failure, rec.Result = f, nil
-	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.isEnding() && rec.Tries+
-		1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.isEnough(t, f) {
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.isEnding() &&
+		rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.isEnough(t, f) {
 		rec.Tries++
 		rec.Attempts++
 		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "",

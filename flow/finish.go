@@ -87,10 +87,8 @@ func (r *Runner) checkRemoved() error {
 			r.removedDirty = append(r.removedDirty, *rec)
 		}
 		f.Atoms = append(f.Atoms, rec.Name)
-		f.All = append(f.All, newFailure(TypeRemoved,
-			"%s is %s and was removed from the flow: nothing reverts it; revert it by hand and mark it, or run the "+
-				"flow with it",
-			rec.Name, rec.State))
+		f.All = append(f.All, newFailure(TypeRemoved, "%s is %s and was removed from the flow: nothing reverts it; "+
+			"revert it by hand and mark it, or run the flow with it", rec.Name, rec.State))
 	}
 	if len(f.All) == 0 {
 		return nil

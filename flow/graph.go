@@ -157,8 +157,8 @@ func (f *Flow) Target(item Item) error {
 	}
 	i, found := f.graph.indexOf(item)
 	if !found {
-		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item),
-			f.Name)
+		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target",
+			title(item), f.Name)
 	}
 	f.graph.target = i
 	return nil

@@ -131,8 +131,8 @@ func forEach(values func(*Call) ([]any, error)) *Retry {
 			}
 			left := untried(all, c.History)
 			if len(left) == 0 {
-				return nil, newFailure(TypeNotFound, "No elements left in collection of iterable retry controller %s",
-					c.Atom)
+				return nil, newFailure(TypeNotFound,
+					"No elements left in collection of iterable retry controller %s", c.Atom)
 			}
 			return left[0], nil
 		},

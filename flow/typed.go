@@ -109,8 +109,8 @@ func nullable(t reflect.Type) bool {
 		return true
 	}
 	reader := reflect.TypeFor[json.Unmarshaler]()
-	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) || t.Kind() == reflect.Struct &&
-		t.NumField() == 0
+	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) ||
+		t.Kind() == reflect.Struct && t.NumField() == 0
 }
 
 func withAtom(err error, atom string) error {

@@ -52,8 +52,8 @@ func (d *Difference) Meaning() []string {
 	}
 	for _, v := range d.Versions {
 		if v.State != Pending && v.State != Ignore && v.State != Reverted {
-			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State,
-				v.Old))
+			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s",
+				v.Name, v.New, v.State, v.Old))
 		}
 	}
 	return append(all, d.Shape...)
