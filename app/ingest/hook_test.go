@@ -514,7 +514,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	e := newEar(t, secret)
 	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
-	calls := whole.calls + 4 // its last notifications were perhaps not settled
+	calls := whole.Calls() + 4 // its last notifications were perhaps not settled
 	t.Logf("the life of the batch has %d calls", calls)
 	want := map[string]int{"batch.queued": 1, "job.completed": 1, "batch.completed": 1}
 	for at := 0; at <= calls; at++ { // none crashes at 0, which is the control

@@ -442,16 +442,16 @@ func TestDeathCallsBackUnderOneKey(t *testing.T) {
 			return options(t, leavable(t), p)
 		}
 		whole := newCrashing(mem.New(), 0, false)
-		whole.few = true
+		whole.Few = true
 		live(t, whole, prepare(t, &callbackReceiver{statuses: []int{200}}), sub, text)
-		calls := whole.calls + 4 // its last messages were perhaps not settled
+		calls := whole.Calls() + 4 // its last messages were perhaps not settled
 		t.Logf("required %t: the life of the batch has %d commits", required, calls)
 		for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 			t.Run(fmt.Sprintf("required=%t/%d", required, at), func(t *testing.T) {
 				t.Parallel()
 				in := &callbackReceiver{statuses: []int{200}}
 				m, o := newCrashing(mem.New(), at, true), prepare(t, in)
-				m.few = true
+				m.Few = true
 				live(t, m, o, sub, text)
 				w := startOn(t, m.Store, o)
 				b := w.end(w.submit(sub, text).ID)

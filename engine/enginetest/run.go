@@ -2,7 +2,9 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,4 +58,27 @@ func End(t *testing.T, e *engine.Engine, id job.ID) job.Job {
 		t.Fatalf("%v (it is %s: %s)", err, j.State, j.Message)
 	}
 	return j
+}
+
+// Run runs an engine in real time until stop is called or the test ends, and closes then what is to be closed after it.
+func Run(t testing.TB, e *engine.Engine, closers ...func() error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		err := <-done
+		if errors.Is(err, context.Canceled) {
+			err = nil
+		}
+		for _, c := range closers {
+			err = errors.Join(err, c())
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }
