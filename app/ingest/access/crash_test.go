@@ -88,7 +88,8 @@ var wanted = Request{Object: "ark:/99999/fk4shelf", Format: FormatBagTAR, Key: "
 func live(t *testing.T, store job.Store, f *enginetest.Fuse, dir string, holdings *shelf) {
 	t.Helper()
 	a := openAccess(t, dir, &shelf{holdings.dir, f}, nil)
-	e, err := engine.New(&enginetest.Crashing{Store: store, Fuse: f}, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
+	crashing := &enginetest.Crashing{Store: store, Fuse: f}
+	e, err := engine.New(crashing, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
