@@ -79,6 +79,17 @@ var plain = []string{
 	"cmd/stagepost/demo_test.go",
 	"server",
 	"host",
+	"cli",
+	"cmd",
+	"examples",
+	"app",
+	"docs/docs_test.go",
+	"docs/drawing_test.go",
+	"docs/walk_test.go",
+	"durations_test.go",
+	"wire_test.go",
+	"scripts",
+	"contrib",
 	"config",
 	"module",
 	"flow",
@@ -108,7 +119,7 @@ var unplain = []struct{ avoid, use string }{
 var standard = []string{
 	`call sites?`, `web sites?`, `in place`, `tak(?:es?|ing) place`, `decimal places?`, `look(?:s|ed|ing)? up`,
 	`way in(?:to| which)`, `world[- ](?:readable|writable|wide)`, `hello,? world`, `real[- ]world`, `arrow keys?`,
-	`place=\w+`, `(?:into|from) room`, `code .room`, `cross-site`, `demo site`,
+	`place=\w+`, `site=site`, `(?:into|from) room`, `code .room`, `cross-site`, `demo site`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:(?:\\n|\W+events?)`, `manifest says`,
 	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
@@ -123,8 +134,8 @@ var images = strings.Fields("arrow judge judges mortal bury keeper roster world 
 
 const columns = 120
 
-// TestPlainWords refuses the left column of the glossary in comments, messages, declared names and documents, and lines of Go
-// that are longer than 120 columns.
+// TestPlainWords refuses the left column of the glossary in comments, messages, declared names and documents, and lines
+// of Go that are longer than 120 columns.
 func TestPlainWords(t *testing.T) {
 	checked := 0
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {

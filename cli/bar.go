@@ -39,7 +39,7 @@ func (b *Bar) Show(done, total int64, text string) error {
 	return b.Out.Own(line)
 }
 
-// Clear takes the line away, so that another can be printed in its place.
+// Clear erases the line, so that another can be printed there.
 func (b *Bar) Clear() {
 	if b.on {
 		_ = b.Out.Own("\r\x1b[K") // it is only decoration

@@ -17,7 +17,7 @@ import (
 
 // Complete offers fixed words for a flag.
 func (c *Call) Complete(cmd *cobra.Command, flag string, words ...string) {
-	// The error says that the flag does not exist: a program that could never work.
+	// The only error is a flag that does not exist: a mistake of the program.
 	if err := cmd.RegisterFlagCompletionFunc(flag,
 		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
@@ -42,7 +42,7 @@ func (c *Call) CompleteNames(cmd *cobra.Command) {
 		"job": c.CompleteIDs, "group": c.completeGroups, "cause": c.completeCauses,
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
-			// The error says that the flag does not exist: it does.
+			// The only error is a flag that does not exist: it does.
 			_ = cmd.RegisterFlagCompletionFunc(flag, ask)
 		}
 	}
@@ -69,7 +69,7 @@ func (c *Call) completeParts(cmd *cobra.Command) {
 	}
 }
 
-// Ask offers what the server tells that begins as the word does. It waits for half a second at most.
+// Ask offers words of the server that begin with the typed word. It waits for half a second at most.
 func (c *Call) Ask(cmd *cobra.Command, toComplete string,
 	from func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	const only = cobra.ShellCompDirectiveNoFileComp

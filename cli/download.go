@@ -23,7 +23,7 @@ type Download struct {
 	Open func(ctx context.Context, from int64) (body io.ReadCloser, start int64, err error)
 }
 
-// All fetches what a file lacks, again and again while the connection breaks. What the server says is final.
+// All fetches what a file lacks, again and again while the connection breaks. An answer of the server is final.
 func (d *Download) All(ctx context.Context, f *os.File) error {
 	broken := 0
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, maxPause) {
@@ -65,9 +65,8 @@ func brokenOff(err error) error {
 		return err
 	}
 	return job.Errorf(job.Unavailable, "fetch", "",
-		"the server broke the download off %d times at the same place; if storage has changed since the package was "+
-			"made, its log says "+
-			"so, and the object is to be asked for again", MaxBroken)
+		"the server broke the download off %d times at the same byte; if storage has changed since the package was "+
+			"made, its log reports it: request the object again", MaxBroken)
 }
 
 // have gives how much of the package a file has, and goes on from there. More than there can be is of no use.
@@ -108,7 +107,7 @@ func (d *Download) some(ctx context.Context, f *os.File) error {
 	return d.copy(f, body)
 }
 
-// Once fetches a package in one go: what was passed on cannot be taken back.
+// Once fetches a package in one go: what is written cannot be undone.
 func (d *Download) Once(ctx context.Context, w io.Writer) error {
 	body, _, err := d.API.FetchAccess(ctx, d.About.Token, d.About.ETag, 0)
 	if err != nil {

@@ -40,8 +40,8 @@ func layout(rows [][]string, width int) []string {
 	return lines
 }
 
-// least gives the room that the last column needs: its sentences are wrapped, but no word that can stand on a line is
-// broken.
+// least returns the columns that the last column needs: its sentences are wrapped, but no word that can stand on a line
+// is broken.
 func least(rows [][]string, last, width int) int {
 	if last < 2 {
 		return narrow / 2 // names and values stay side by side

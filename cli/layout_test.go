@@ -11,7 +11,7 @@ import (
 func TestLayout(t *testing.T) {
 	rows := [][]string{
 		{"ID", "STATE", "OUTCOME", "GROUP", "MESSAGE"},
-		{"ing_01J9", "Failed", "failed", "", "sheet-1.svg: not found, and nobody knows where it has gone"},
+		{"ing_01J9", "Failed", "failed", "", "sheet-1.svg: not found, and search shows where it has gone"},
 		{"ing_01J8", "Estimating"},
 	}
 	for _, c := range []struct {
@@ -20,18 +20,18 @@ func TestLayout(t *testing.T) {
 	}{
 		{0, `
 ID        STATE       OUTCOME  GROUP  MESSAGE
-ing_01J9  Failed      failed          sheet-1.svg: not found, and nobody knows where it has gone
+ing_01J9  Failed      failed          sheet-1.svg: not found, and search shows where it has gone
 ing_01J8  Estimating`},
 		{80, `
 ID        STATE       OUTCOME  GROUP  MESSAGE
-ing_01J9  Failed      failed          sheet-1.svg: not found, and nobody knows
+ing_01J9  Failed      failed          sheet-1.svg: not found, and search shows
                                       where it has gone
 ing_01J8  Estimating`},
 		{45, `
 ID        STATE       OUTCOME  GROUP
   MESSAGE
 ing_01J9  Failed      failed
-  sheet-1.svg: not found, and nobody knows
+  sheet-1.svg: not found, and search shows
   where it has gone
 ing_01J8  Estimating`},
 		{24, `
@@ -41,8 +41,8 @@ ID        STATE
 ing_01J9  Failed
   failed
   sheet-1.svg: not
-  found, and nobody
-  knows where it has
+  found, and search
+  shows where it has
   gone
 ing_01J8  Estimating`},
 	} {

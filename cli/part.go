@@ -41,7 +41,7 @@ type Part struct {
 	Code   func(err error) (code int, known bool)
 	Report func(err error, code int)
 
-	// Hint says what the reader can do about an error; empty: nothing that the application knows.
+	// Hint returns the next step after an error, or "" if the application has none.
 	Hint func(err error, code int) string
 
 	// Lint gives what is wrong with a file; known is false if it is only a lifecycle.

@@ -56,7 +56,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestBar draws on something that says it is a terminal.
+// TestBar draws on a simulated terminal.
 func TestBar(t *testing.T) {
 	var b bytes.Buffer
 	p := &Printer{Writer: &b, Mode: ModeTable, Terminal: true, Width: 60}

@@ -6,7 +6,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// ReasonsRequired tells whether staff must give reasons.
+// ReasonsRequired reports whether staff must give reasons.
 func (s *Common) ReasonsRequired() bool { return s.Reasons == "required" }
 
 // Reasoned refuses a change of a data directory that no server works on, as the server would: without a reason, where

@@ -55,7 +55,7 @@ func (c *Call) StateNames() []string {
 	return states
 }
 
-// isEnd tells whether the program's lifecycles have the state as an end.
+// isEnd reports whether the program's lifecycles have the state as an end.
 func (c *Call) isEnd(s lifecycle.State) bool {
 	return slices.ContainsFunc(c.Lives, func(t *lifecycle.Table) bool { return t.Ended(s) })
 }

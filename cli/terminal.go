@@ -60,7 +60,7 @@ func (p *Printer) pass(b []byte, last bool) error {
 	return err
 }
 
-// hostile tells whether a character can control a terminal or change the order in which text is shown.
+// hostile reports whether a character can control a terminal or change the order in which text is shown.
 func hostile(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }

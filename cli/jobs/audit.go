@@ -117,7 +117,7 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 		c.Out.Line("%d shown, and more exist: --all shows all, --last N up to 1000", len(rows))
 	}
 	if a.Cut {
-		c.Note("the list is longer than one look: older entries were not searched")
+		c.Note("the list is longer than one search: older entries were not searched")
 	}
 	return nil
 }

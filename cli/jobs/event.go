@@ -150,8 +150,8 @@ func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did f
 	return failed
 }
 
-// Told prints a job in short, and on a terminal the address of its page.
-func (c *Commands) Told(j *client.Job) error {
+// PrintOutcome prints a job in short, and on a terminal the address of its page.
+func (c *Commands) PrintOutcome(j *client.Job) error {
 	err := c.outcome(j, []string{"ID", "STATE", "OUTCOME"}, string(j.Outcome))
 	c.Page(j.Links["page"])
 	return err

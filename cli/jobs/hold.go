@@ -139,7 +139,7 @@ the hold they need a release of their own. A hold with an end (--until) and othe
 			if err := c.printHolds(holds, err); err != nil {
 				return err
 			}
-			return c.tellConcerned(ctx, api, of)
+			return c.printConcerned(ctx, api, of)
 		},
 	}
 	a.Bind(cmd)
@@ -149,8 +149,8 @@ the hold they need a release of their own. A hold with an end (--until) and othe
 	return cmd, func() { s.bindMore(c, cmd) }
 }
 
-// tellConcerned says on a terminal how many jobs a new hold keeps, so that one which keeps none is noticed.
-func (c *Commands) tellConcerned(ctx context.Context, api *client.Client, of job.Scope) error {
+// printConcerned prints on a terminal how many jobs a new hold keeps, so that a hold without jobs is noticed.
+func (c *Commands) printConcerned(ctx context.Context, api *client.Client, of job.Scope) error {
 	if c.Out.Mode != cli.ModeTable {
 		return nil
 	}

@@ -20,8 +20,7 @@ import (
 
 func (c *Commands) lifecycle() *cobra.Command {
 	return cli.Group("lifecycle", "List, show, draw, check, add and remove lifecycles",
-		"Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server or removes "+
-			"them.",
+		"Lists the lifecycles of this program without a server, adds kinds of jobs to a server and removes them.",
 		"  stagepost lifecycle list\n  stagepost lifecycle show ingest.job",
 		c.lifecycleAdd(), c.lifecycleRemove(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(),
 		c.lifecycleLint())
@@ -177,7 +176,7 @@ func (c *Commands) lifecycleLint() *cobra.Command {
 	return &cobra.Command{
 		Use:     "lint FILE...",
 		Example: "  stagepost lifecycle lint thesis.yaml", Short: "Check lifecycles in YAML or Mermaid files",
-		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a way out for failure.
+		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a failure exit.
 Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 if there is any.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

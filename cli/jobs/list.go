@@ -187,7 +187,7 @@ func StateColor(j *job.Job) string {
 	return ""
 }
 
-// reasonOf gives what a list for people says of a job: the counts of a batch, the message, and the cause.
+// reasonOf returns the last column of a list on a terminal: the counts of a batch, the message, and the cause.
 func reasonOf(j *job.Job) string {
 	text := withCounts(j)
 	if text == "" {

@@ -17,7 +17,7 @@ func (c *Commands) outbox() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outbox",
 		Short: "List mails and notifications of the outbox, newest first",
-		Long: `Whatever leaves the system is written with the commit that it tells of, and delivered until it is taken: at least once, always under the same key. What
+		Long: `A message is written with the commit that it reports, and sent until it is accepted: at least once, always under the same key. What
 is refused permanently or too often is abandoned.`,
 		Example: "  stagepost admin outbox --status abandoned\n" +
 			"  stagepost admin outbox --topic mail --job bat_01J9...\n" +

@@ -17,7 +17,7 @@ func (c *Commands) stuck() *cobra.Command {
 		Use:   "stuck",
 		Short: "Show jobs that are stuck, worst first, and why",
 		Long: `Shows open jobs that are longer in their state than usual: longer than 95 of 100 of the last jobs of their kind stayed there, waiting and working
-counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS says which was used.
+counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS shows which was used.
 Besides: jobs whose time is up, whose worker is silent, which have been held for more than a week; batches older than a day; and messages that were
 abandoned. Each row has the first reason that why gives, and what to do about it.
 
@@ -97,7 +97,7 @@ func (c *Commands) printStuck(s *client.Stuck) error {
 	return nil
 }
 
-// remedyOf says what to do about a message that was abandoned.
+// remedyOf returns the next step for an abandoned message.
 func remedyOf(m *job.Message) string {
 	if m.Topic == "webhook" {
 		return "mend the reason, then: stagepost ingest hooks replay " + m.Key + " --note WHY"

@@ -113,7 +113,7 @@ func (c *Commands) change(bar *cli.Bar, u *client.Update) error {
 	}
 	done, total, text := Standing(u.Job)
 	if done == 0 && total == 0 && c.Out.Mode == cli.ModePlain {
-		return nil // the lines of the history say as much
+		return nil // the lines of the history show it
 	}
 	return bar.Show(done, total, text)
 }
@@ -124,7 +124,7 @@ func Standing(j *client.Job) (done, total int64, text string) {
 	case j.Children.Expected > 0:
 		return int64(j.Children.Created() - j.Children.Open), int64(j.Children.Expected),
 			string(j.State) + " " + counts(j.Children)
-	case j.Progress != nil && !j.Ended: // what the last step told of itself was not the end
+	case j.Progress != nil && !j.Ended: // the last report of an ended job is not its end
 		return j.Progress.Done, j.Progress.Total,
 			fmt.Sprintf("%s %d/%d %s", j.State, j.Progress.Done, j.Progress.Total, j.Progress.Unit)
 	}

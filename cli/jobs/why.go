@@ -16,9 +16,9 @@ func (c *Commands) why() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Tell what a job waits for and what would move it",
-		Long: `Tells every reason why a job stands where it stands: what it is, since when, who can end it and how. Then what would move it, and who may.
-For a job that has ended it tells how it came to its end. With --at it tells about a moment in the past.`,
+		Short: "Show what a job waits for and what would move it",
+		Long: `Shows every reason why a job waits: what it is, since when, who can end it and how. Then what would move it, and who may.
+For a job that has ended it shows how it ended. With --at it shows a moment in the past.`,
 		Example:           "  stagepost why ing_01J9...\n  stagepost why ing_01J9... --at 2026-05-04T12:00:00Z",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,

@@ -27,7 +27,7 @@ func TestWithoutComputeModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := says(r, "run", "--", "true"); code != cli.ExitOK || len(r.Endpoints()) != 0 {
+	if code, out, errs := command(r, "run", "--", "true"); code != cli.ExitOK || len(r.Endpoints()) != 0 {
 		t.Errorf("a job: %d %s %s, %v", code, out, errs, r.Endpoints())
 	}
 	if err := r.Stop(); err != nil {

@@ -48,12 +48,12 @@ func metricsUntil(t *testing.T, url string, want map[string]string) map[string]s
 	}
 }
 
-// TestMetricsOfCompute has a server with an agent of its own and one that does not answer, and reads what it tells of
-// them and of jobs: how the agents stand, who waits in each service, how long jobs ran, what was moved.
+// TestMetricsOfCompute runs a server with an agent of its own and one that does not answer, and reads the metrics of
+// agents and jobs: states of agents, waiting jobs of each service, run times, bytes moved.
 func TestMetricsOfCompute(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// jobs of root have a user of their own, who looks for a file here
+	// jobs of root run as another user, who reads a file here
 	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // TestEverySettingHasAnOrigin sets each setting in the file, each in the environment and each by its flag: the origin
-// says which it was, and the value is the one that was given. A setting that somebody adds is in it by itself.
+// names it, and the value is the one that was given. The test includes new settings by itself.
 func TestEverySettingHasAnOrigin(t *testing.T) {
 	t.Chdir(t.TempDir())
 	sample := func(s config.Setting) string {

@@ -39,7 +39,7 @@ func TestBackupOfDemo(t *testing.T) {
 	}
 	m, err := backup.ReadManifest(filepath.Join(dir, "backups", "one"))
 	if err != nil || len(m.Unknown) > 0 {
-		t.Errorf("durableData does not name %v: say there how a backup takes it, or why it may be left out; %v",
+		t.Errorf("durableData does not name %v: state there how a backup takes it, or why it may be left out; %v",
 			m.Unknown, err)
 	}
 	if n := sameData(t, dir, restored); n < 100 {
@@ -47,14 +47,14 @@ func TestBackupOfDemo(t *testing.T) {
 	}
 }
 
-// What may be left out says why, and what belongs to a backup is not disposable.
+// An entry that backups leave out has a reason; the others have none.
 func TestDurableData(t *testing.T) {
 	for _, e := range newSettings().DurableData() {
 		if (e.How == backup.Left) != (e.Reason != "") {
 			t.Errorf("%s: %s, reason %q", e.Name, e.How, e.Reason)
 		}
 		if e.What == "" {
-			t.Errorf("%s: nothing says what it is", e.Name)
+			t.Errorf("%s: it has no description", e.Name)
 		}
 	}
 	for name, want := range map[string]backup.How{"stagepost.db": backup.Database, "stagepost.db-wal": backup.Left,

@@ -64,7 +64,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(string(mod))[1]
 	if got := find(0, "FROM"); len(got) != 1 || got[0] != "golang:"+version+" AS build" {
-		t.Errorf("it builds with %q, go.mod wants %s", got, version)
+		t.Errorf("it builds with %q, go.mod requires %s", got, version)
 	}
 	if got := find(last, "FROM"); last != 1 || got[0] != "scratch" {
 		t.Errorf("stage %d begins with %q: a static program needs nothing around it", last, got)
@@ -90,7 +90,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestDockerfileRuns looks at the stage that is left: its user, volume, settings, and the commands that it calls.
+// TestDockerfileRuns checks the last stage: its user, volume, settings, and the commands that it calls.
 func TestDockerfileRuns(t *testing.T) {
 	all := dockerfile(t, "../../contrib/docker/Dockerfile")
 	last := all[len(all)-1].stage

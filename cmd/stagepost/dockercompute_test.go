@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 )
 
-// TestDockerfileOfCompute: it is built as the other one is, and what it leaves is a system with bash, for nobody but an
-// ordinary user.
+// TestDockerfileOfCompute: it is built like the other one. The result is a system with bash that runs as an ordinary
+// user.
 func TestDockerfileOfCompute(t *testing.T) {
 	all, other := dockerfile(t, "../../contrib/docker/Dockerfile.compute"),
 		dockerfile(t, "../../contrib/docker/Dockerfile")
@@ -124,7 +124,7 @@ func TestComposeOfCompute(t *testing.T) {
 	}
 }
 
-// checkComposed looks at what goes for every service.
+// checkComposed checks what holds for every service.
 func checkComposed(t *testing.T, name string, s composed, volumes map[string]struct{}) {
 	t.Helper()
 	c := newCall(nil, os.Stdout, os.Stderr)
@@ -144,7 +144,7 @@ func checkComposed(t *testing.T, name string, s composed, volumes map[string]str
 	}
 	for _, v := range s.Volumes {
 		from, _, _ := strings.Cut(v, ":")
-		// which the reader makes, as the file says
+		// which the reader makes, as the file describes
 		if _, named := volumes[from]; named || strings.HasPrefix(from, "./secrets") {
 			continue
 		}

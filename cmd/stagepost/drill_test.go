@@ -164,7 +164,7 @@ func (d *drill) act() {
 	}
 }
 
-// submit hands in a file, or another content of one.
+// submit submits a file, or a new version of one.
 func (d *drill) submit(name string, update bool) {
 	d.t.Helper()
 	text := fmt.Sprintf("%s %d", name, d.chance.Uint64())
@@ -221,7 +221,7 @@ func (d *drill) backUp() {
 		default:
 			d.made = append(d.made, drilled{b.Dir, acked})
 			d.whole++
-			if len(d.made) > mostDrilled() { // any of the earlier ones makes room
+			if len(d.made) > mostDrilled() { // any of the earlier ones is removed
 				i := rand.IntN(len(d.made) - 1)
 				if err := os.RemoveAll(d.made[i].dir); err != nil {
 					d.t.Error(err)
@@ -238,7 +238,7 @@ func (d *drill) settle() {
 	d.ended(d.c)
 }
 
-// ended waits for the end of all batches of a server, and wants a good one.
+// ended waits until all batches of a server have ended, and requires that none failed.
 func (d *drill) ended(c *client.Client) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Minute)
@@ -270,7 +270,7 @@ func (d *drill) ended(c *client.Client) {
 	}
 }
 
-// children wants that no job of a batch failed because a file was missing.
+// children requires that no job of a batch failed because a file was missing.
 func (d *drill) children(ctx context.Context, c *client.Client, batch job.ID) {
 	d.t.Helper()
 	page, err := c.Jobs(ctx, job.Query{Parent: batch})
@@ -326,7 +326,7 @@ func (d *drill) sound(dir string) {
 	}
 }
 
-// compare restores the last backup and compares it with the data directory, in which nobody works.
+// compare restores the last backup and compares it with the data directory, which no server uses.
 func (d *drill) compare(set string) {
 	d.t.Helper()
 	m, err := backup.ReadManifest(set)

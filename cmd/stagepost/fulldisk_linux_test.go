@@ -85,8 +85,8 @@ func (l *logLines) about(text string) (n int) {
 	return n
 }
 
-// fullWorld is a server on a small disk.
-type fullWorld struct {
+// fullDisk is a server on a small disk.
+type fullDisk struct {
 	*testing.T
 	dir string
 	log logLines
@@ -94,7 +94,7 @@ type fullWorld struct {
 	c   *client.Client
 }
 
-func (w *fullWorld) start() {
+func (w *fullDisk) start() {
 	w.Helper()
 	s := newSettings()
 	s.Data, s.Listen = w.dir, "127.0.0.1:0"
@@ -109,7 +109,7 @@ func (w *fullWorld) start() {
 	w.r = r
 }
 
-func (w *fullWorld) stop() {
+func (w *fullDisk) stop() {
 	w.Helper()
 	w.c.Close()
 	if err := w.r.Stop(); err != nil && !job.IsFull(err) {
@@ -117,13 +117,13 @@ func (w *fullWorld) stop() {
 	}
 }
 
-func (w *fullWorld) submit(payload string) (client.Job, error) {
+func (w *fullDisk) submit(payload string) (client.Job, error) {
 	return w.c.Submit(w.Context(), client.Submission{Type: "file", Filename: "a.txt", Key: fmt.Sprint(len(payload))},
 		strings.NewReader(payload))
 }
 
 // refused checks that the server names the full disk wherever it is asked, and answers reads.
-func (w *fullWorld) refused(j job.ID) {
+func (w *fullDisk) refused(j job.ID) {
 	w.Helper()
 	_, err := w.submit("second")
 	if p := client.ProblemOf(err); p == nil || p.Status != http.StatusInsufficientStorage ||
@@ -153,7 +153,7 @@ func (w *fullWorld) refused(j job.ID) {
 // once a minute. It starts on a full disk. With space again it continues by itself. Control: before the disk is full,
 // health and submissions are well.
 func TestFullDisk(t *testing.T) {
-	w := &fullWorld{T: t, dir: smallDisk(t)}
+	w := &fullDisk{T: t, dir: smallDisk(t)}
 	w.start()
 	if _, err := w.c.Health(t.Context()); err != nil {
 		t.Fatal(err)
@@ -207,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // ends waits for the end of a job.
-func (w *fullWorld) ends(id job.ID) client.Job {
+func (w *fullDisk) ends(id job.ID) client.Job {
 	w.Helper()
 	var last client.Job
 	err := w.c.Watch(w.Context(), id, 0, func(u client.Update) error {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// initialised lists the packages that a process of this program initialises. It is told to be the init of a sandbox, or
-// not; as the init it is given no plan, and ends.
+// initialised lists the packages that a process of this program initialises. With arguments it
+// is the init of a sandbox, which gets no plan and ends.
 func initialised(t *testing.T, args ...string) map[string]bool {
 	t.Helper()
 	self, err := os.Executable()

@@ -109,7 +109,7 @@ func spans(line string) []string {
 	return all
 }
 
-// wrong says what is wrong with a code span, if it is a command, a route or a test.
+// wrong returns the fault of a code span that is a command, a route or a test.
 func (p *page) wrong(span string) string {
 	words := strings.Fields(span)
 	switch {
@@ -146,7 +146,7 @@ func (p *page) command(words []string) string {
 	return ""
 }
 
-// row says what a row of a table lacks.
+// row returns what a row of a table lacks.
 func row(cells []string) string {
 	last := len(cells) - 2
 	of := strings.Join(cells[2:last], "|")

@@ -33,16 +33,16 @@ var (
 	restartsObjects = flag.Int("restarts-objects", 150, "objects of the batch of TestRestart")
 )
 
-// depot is a source of many small files. Some of them stop halfway, the first time that they are fetched, until whoever
-// fetches has gone.
+// depot is a source of many small files. Some of them stop halfway, the first time that they are fetched, until the
+// client closes the connection.
 type depot struct {
 	*httptest.Server
 	mu      sync.Mutex // guards the rest
 	fetched int
 	stalled map[string]bool
 	marks   map[int]chan struct{} // closed when so many requests have come
-	unseen  map[string]bool       // nobody has asked for these yet
-	seen    chan struct{}         // closed when everything has been asked for
+	unseen  map[string]bool       // not requested yet
+	seen    chan struct{}         // closed when everything has been requested
 	whole   bool                  // nothing stops halfway any more
 }
 
@@ -54,7 +54,7 @@ func newDepot(t *testing.T) *depot {
 	return d
 }
 
-// stalls counts a request and tells whether it is one that stops halfway.
+// stalls counts a request and reports whether it is one that stops halfway.
 func (d *depot) stalls(r *http.Request) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,8 +131,8 @@ func (d *depot) manifest(t *testing.T, n int) []byte {
 }
 
 // TestRestart stops the real server with SIGTERM at many moments of a batch and starts it again. In the end every
-// object is stored once and no history knows of a failure: what was under way went on, or was given back without being
-// counted. Whoever was connected got a proper end.
+// object is stored once and no history has a failure: running steps continued, or were released without being
+// counted. Each connected client got a proper end.
 func TestRestart(t *testing.T) {
 	w := &restarted{t: t, signal: syscall.SIGTERM}
 	w.run(*restarts, *restartsObjects)
@@ -152,7 +152,7 @@ func TestRestartSees(t *testing.T) {
 	all := strings.Join(w.wrong, "\n")
 	for _, what := range []string{"signal: killed", "the stream broke", ": lost in "} {
 		if !strings.Contains(all, what) {
-			t.Errorf("nobody noticed %q:\n%s", what, all)
+			t.Errorf("not noticed: %q:\n%s", what, all)
 		}
 	}
 }
@@ -299,10 +299,10 @@ func (w *restarted) stream(v *victim, ready chan<- struct{}) {
 	}
 }
 
-// upload is a payload that is under way when the server is told to stop.
+// upload is a payload that is under way when the server gets the signal.
 type upload struct {
 	after func() // what its sender does then
-	end   func() // looks at the answer
+	end   func() // checks the answer
 }
 
 // upload begins to hand in a file: with way 0 none, with 1 its sender goes on after the signal and is done in time,
@@ -337,13 +337,13 @@ func (w *restarted) upload(v *victim, way int) upload {
 	}
 	after := func() {
 		if way == 1 {
-			_, _ = io.WriteString(sender, "and the rest\r\n--B--\r\n") // refused, the answer tells
+			_, _ = io.WriteString(sender, "and the rest\r\n--B--\r\n") // refused: the answer shows it
 			_ = sender.Close()
 		}
 	}
 	return upload{after, func() {
 		if w.signal == syscall.SIGKILL {
-			_ = sender.Close() // nobody takes the rest, and the client waits for it
+			_ = sender.Close() // the rest is not read, and the client waits for it
 		}
 		r := <-got
 		_ = sender.Close()
@@ -382,7 +382,7 @@ func (w *restarted) quiet(c *client.Client) {
 	w.t.Fatal("jobs are open after five minutes")
 }
 
-// check looks at what became of the batch and its jobs.
+// check checks the results of the batch and its jobs.
 func (w *restarted) check(c *client.Client, objects int) {
 	w.t.Helper()
 	b, err := c.Job(w.t.Context(), w.batch)

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-// TestSaysThatItRetries: a follower says on standard error that its connection is lost, and goes on. Standard output
-// has nothing of it.
+// TestSaysThatItRetries: a follower reports on standard error that its connection is lost, and continues. Standard
+// output has nothing of it.
 func TestSaysThatItRetries(t *testing.T) {
 	const end = "event: job\ndata: {\"id\":\"ing_01M83NDKS22T6JGAMZGG29TJ69\",\"ended\":true,\"outcome\":\"ok\",\"state\":\"Completed\"}\n\n"
 	answers := []func(http.ResponseWriter){

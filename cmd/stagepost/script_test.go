@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.
 //
-// Beside the commands of testscript there are `exits N command...`, which wants that exit code; `ready`, which waits
+// Beside the commands of testscript there are `exits N command...`, which requires that exit code; `ready`, which waits
 // until the server on the data directory answers; and `let NAME`, which keeps the last output, without the line break,
 // as $NAME.
 func TestScript(t *testing.T) {
@@ -67,7 +67,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ready waits until the server in the background answers. Another process has no better way to tell than its address
+// ready waits until the server in the background answers. Another process notices it by the address
 // file.
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")

@@ -16,8 +16,8 @@ import (
 // stateDirectory is where the unit file has the data.
 const stateDirectory = "/var/lib/stagepost"
 
-// TestTokensOfAService installs the service as docs/operating.md says: root makes a token, another user runs the server
-// with the unit's environment and command. Without root it is one user. The control is a file that root keeps to
+// TestTokensOfAService installs the service as docs/operating.md describes: root makes a token, another user runs the
+// server with the unit's environment and command. Without root it is one user. The control is a file that root keeps to
 // itself.
 func TestTokensOfAService(t *testing.T) {
 	s := newService(t)
@@ -110,7 +110,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// reachable tells whether other users can enter a directory.
+// reachable reports whether other users can enter a directory.
 func reachable(dir string) bool {
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {

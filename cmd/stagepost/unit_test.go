@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// TestUnderSystemd runs the real server as systemd would: it says that it is ready, gives signs of life, reloads, and
-// says that it stops.
+// TestUnderSystemd runs the real server as systemd would: it notifies it of the start, sends keep-alives, reloads, and
+// notifies it of the stop.
 func TestUnderSystemd(t *testing.T) {
 	for _, abstract := range []bool{false, true} {
 		t.Run(fmt.Sprint("abstract=", abstract), func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestUnderSystemd(t *testing.T) {
 			}
 			if got := log.String(); strings.Count(got, "msg=reloaded") != 1 ||
 				!strings.Contains(got, `log.level must be debug, info, warn or error, not \"loud\"`) {
-				t.Errorf("the log says %s", got)
+				t.Errorf("the log has %s", got)
 			}
 		})
 	}

@@ -128,7 +128,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 				}
 				hint := strings.Contains(out.String()+errs.String(), "50 shown, and more exist: --all")
 				if table := strings.Contains(more, "table"); hint != table {
-					t.Errorf("%q: it says that there are more: %t", more, hint)
+					t.Errorf("%q: it reports more rows: %t", more, hint)
 				}
 			}
 		})

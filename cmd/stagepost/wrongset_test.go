@@ -34,7 +34,8 @@ func newBackedDir(t *testing.T) *backedDir {
 	s := newSettings()
 	s.Data = dir
 	b := &backedDir{t, &host.Maintenance{Store: store, Dir: dir, Settings: s}}
-	b.inventory("PRAGMA journal_mode = WAL; CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); " +
+	b.inventory("PRAGMA journal_mode = WAL; " +
+		"CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); " +
 		"PRAGMA user_version = 1")
 	return b
 }
@@ -61,7 +62,7 @@ func (b *backedDir) backup(name string) string {
 	return done.Dir
 }
 
-// A set into which a file of another one was put is refused, and the message says what the file is. The control is the
+// A set into which a file of another one was put is refused, and the message names what the file is. The control is the
 // set as it was made, which has what stood in the log of the inventory.
 func TestWrongSets(t *testing.T) {
 	mine, other := newBackedDir(t), newBackedDir(t)

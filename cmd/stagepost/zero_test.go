@@ -51,7 +51,7 @@ func TestZeroHasOneMeaning(t *testing.T) {
 				t.Errorf("%s: %s: got %q, %v", one.Name, one.Zero, one.String(), err)
 			}
 			if !strings.Contains(one.Doc, one.Zero+":") {
-				t.Errorf("%s: its text does not say what %s means", one.Name, one.Zero)
+				t.Errorf("%s: its text does not explain %s", one.Name, one.Zero)
 			}
 		case "":
 			if err := one.Set("off"); err == nil {
@@ -59,7 +59,7 @@ func TestZeroHasOneMeaning(t *testing.T) {
 			}
 		}
 	}
-	if words < 10 || numbers < 30 { // that the settings were looked at
+	if words < 10 || numbers < 30 { // the settings were checked
 		t.Errorf("%d settings are numbers, %d have a word for 0", numbers, words)
 	}
 }
