@@ -97,7 +97,8 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(made)
 			}
-			c.Out.Line("added %s, definition %s; create a job with: stagepost create %s", made.Name, made.Hash, made.Name)
+			c.Out.Line("added %s, definition %s; create a job with: stagepost create %s", made.Name, made.Hash,
+				made.Name)
 			return nil
 		},
 	}

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudo-terminal of 80 columns: the end of whoever watches, and that of the program.
+// openTerminal opens a pseudo-terminal of 80 columns: the end of the reader, and that of the program.
 func openTerminal() (watcher, program *os.File, err error) {
 	watcher, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
