@@ -61,7 +61,10 @@ var plain = []string{
 	"docs/custom.md",
 	"docs/embedding.md",
 	"docs/modules.md",
+	"docs/cli.md",
+	"docs/config.md",
 	"docs/design.md",
+	"docs/lifecycles.md",
 	"docs/operating.md",
 	"examples/compute",
 	"examples/custom",
@@ -122,7 +125,7 @@ var standard = []string{
 	`place=\w+`, `site=site`, `(?:into|from) room`, `code .room`, `cross-site`, `demo site`,
 	`cannot read what it knows`, `looking for beginning`, `inventory.head says`, `lab.book`, `book_01`, `book\.yaml`,
 	`(?:A|The) book is|The book cannot`, `prefix: book`, `tell the archive`, `arrows:(?:\\n|\W+events?)`, `manifest says`,
-	`who: world`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
+	`who: world`, `place. string`, `stagepost (?:hold|release) --place`, `agent-died`, `v1/room`,
 	`lifecycle\.Arrow`, `(?:Table|Stage)\.Arrows?`, `OutboxCall\.Wants`, `Engine\.Tell`, `flow\.Keeper`, `job\.Place`, // old names
 }
 

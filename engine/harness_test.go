@@ -20,7 +20,7 @@ import (
 
 // The lifecycles and steps of the tests.
 var (
-	letter, bag, note     = enginetest.Letter, enginetest.Bag, enginetest.Note
+	letter, bag           = enginetest.Letter, enginetest.Bag
 	letters, notes, bagOf = enginetest.Letters, enginetest.Notes, enginetest.BagOf
 	takes, blocked        = enginetest.Takes, enginetest.Blocked
 )

@@ -108,9 +108,9 @@ type serveSettings struct {
 	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
-	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: whoever reaches the server may do everything"`
+	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
-	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) that metrics tell apart; the rest are \"other\""`
+	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) with metrics of their own; the rest are \"other\""`
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 }
 

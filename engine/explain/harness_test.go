@@ -18,7 +18,6 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // The lifecycles and steps of the tests.
 var (
-	letter, bag           = enginetest.Letter, enginetest.Bag
 	letters, notes, bagOf = enginetest.Letters, enginetest.Notes, enginetest.BagOf
 	takes, blocked        = enginetest.Takes, enginetest.Blocked
 )
