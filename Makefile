@@ -1,5 +1,6 @@
 # make            this help
 # make demo       run the main job on real input, with the embedded store
+# make transcript follow README.md and docs/ingest.md on a terminal of 80 columns; the sessions go to transcript/
 # make check      everything that CI runs; installs what it lacks
 # make soak       make check, then the tests with long counts; run it before an issue is closed
 SHELL := /bin/bash
@@ -16,7 +17,7 @@ RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
 ./cmd/stagepost -run RestoreDrill -drill-actions 1000
-./flow -run Worlds -worlds 10000 -crashes 0
+./flow -run Simulations -simulations 10000 -crashes 0
 ./store/sqlite -run TestFlippedBits -flips 5000
 ./cmd/stagepost -run TestKill$$ -kills 1000
 ./app/ingest -run TestTwoJobsRace -tries 1000
@@ -43,7 +44,7 @@ export SOAK
 # The systems of the release binaries.
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
-.PHONY: help build demo check darwin targets lint tests typescript race shows cluster soak fuzz generate bench tools
+.PHONY: help build demo transcript check darwin targets lint tests typescript race shows cluster soak fuzz generate bench tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
@@ -56,6 +57,10 @@ build:
 
 demo: build
 	bin/stagepost demo
+
+transcript:
+	mkdir -p transcript
+	CGO_ENABLED=0 $(GO) test -trimpath -count=1 ./cmd/stagepost -run 'TestQuickStarts$$' -transcript "$$PWD/transcript"
 
 tools:
 	@scripts/tools

@@ -27,8 +27,8 @@ type listed struct {
 	DepOnly                 bool
 }
 
-// TestRawDurations: messages write durations by package quantity, as 30d, never as Go does: 720h0m0s. They write times in a
-// format that they name, never as Go does: 2026-11-22 11:16:00.5 +0000 UTC m=+0.1.
+// TestRawDurations: messages write durations by package quantity, as 30d, never as Go does: 720h0m0s. They write times
+// in a format that they name, never as Go does: 2026-11-22 11:16:00.5 +0000 UTC m=+0.1.
 func TestRawDurations(t *testing.T) {
 	args := append([]string{"list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles,DepOnly"}, spoken...)
 	out, err := exec.Command("go", args...).Output()
@@ -50,7 +50,8 @@ func TestRawDurations(t *testing.T) {
 		}
 	}
 	files := token.NewFileSet()
-	from := importer.ForCompiler(files, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	from := importer.ForCompiler(files, "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for _, p := range own {
 		var parsed []*ast.File
 		for _, name := range p.GoFiles {
@@ -90,8 +91,8 @@ func f(x s, text string) {
 	}
 }
 
-// rawDurations gives where a time.Duration or time.Time becomes text as Go writes it: as an argument of a list of any, or
-// by String.
+// rawDurations gives where a time.Duration or time.Time becomes text as Go writes it: as an argument of a list of any,
+// or by String.
 func rawDurations(t *testing.T, files *token.FileSet, from types.Importer, parsed []*ast.File) (at []string) {
 	t.Helper()
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}}

@@ -15,8 +15,9 @@ import (
 
 // alike lists pairs of types in different packages that have the same JSON fields, each with the reason.
 var alike = map[string]string{
-	"api.ComputeLimits app/compute.Limits":                "records have nanoseconds, the API seconds or 1h30m",
-	"api.ComputeLimits app/compute/serviceconfig.Limits":  "files of services have quantities, and a schema with a text for each field",
+	"api.ComputeLimits app/compute.Limits": "records have nanoseconds, the API seconds or 1h30m",
+	"api.ComputeLimits app/compute/serviceconfig.Limits": "files of services have quantities, and a schema with a " +
+		"text for each field",
 	"app/compute.Limits app/compute/serviceconfig.Limits": "records have nanoseconds, files of services quantities",
 	"api.ComputeResults app/compute.Results":              "the sentence of the API also states what was left out",
 	"api.FlowFailure flow.Failure":                        notFlow,
@@ -61,7 +62,8 @@ func TestTwinsAreFound(t *testing.T) {
 	for dir, text := range map[string]string{
 		"a": "type Part struct { X, Y int `json:\"-\"`; One int `json:\"one\"`; Two int `json:\"two,omitempty\"` }\n" +
 			"type Whole struct { Part; Three int `json:\"three\"`; Four int `json:\"four\"` }",
-		"b": "type Same struct { D int `json:\"four\"`; C int `json:\"three\"`; B int `json:\"two\"`; A int `json:\"one\"` }\n" +
+		"b": "type Same struct { D int `json:\"four\"`; C int `json:\"three\"`; B int `json:\"two\"`; A int " +
+			"`json:\"one\"` }\n" +
 			"type Fewer struct { C int `json:\"three\"`; B int `json:\"two\"`; A int `json:\"one\"` }",
 		"c": "import \"" + module + "/a\"\ntype Outer struct { a.Part; Three int `json:\"three\"` }\n" +
 			"type Page struct { a.Whole; Title string }",

@@ -19,7 +19,7 @@ type Hook struct {
 	Created  time.Time       `json:"created"`
 	Due      time.Time       `json:"due,omitzero"` // of the next try; zero when there will be none
 	Attempts int             `json:"attempts"`
-	Status   string          `json:"status"` // pending, delivered, given-up
+	Status   string          `json:"status"` // pending, delivered, abandoned
 	Error    string          `json:"error,omitempty"`
 	Tried    []job.Attempt   `json:"tried,omitempty"`   // the last tries, oldest first
 	Payload  json.RawMessage `json:"payload,omitempty"` // what is sent; not in lists

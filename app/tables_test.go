@@ -30,8 +30,9 @@ func TestEveryMove(t *testing.T) {
 	storetest.Tables(t, memory, lives...)
 }
 
-// The world stops before and after every call of every transition of every table: nothing is ever half done, and every job
-// goes on to its end (reliability experiment E1 found 70 of 84 windows inconsistent in the transitions this replaces).
+// TestEveryCrash stops the simulation before and after every call of every transition of every table: no call is half
+// done, and every job goes on to its end (reliability experiment E1 found 70 of 84 windows inconsistent in the
+// transitions this replaces).
 func TestEveryCrash(t *testing.T) {
 	total := crash.Report{Name: "all tables"}
 	for _, life := range lives {

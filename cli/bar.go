@@ -28,7 +28,8 @@ func (b *Bar) Show(done, total int64, text string) error {
 	line := text
 	if total > 0 {
 		n := int(min(done, total) * room / total)
-		line = fmt.Sprintf("[%s%s] %3d%% %s", strings.Repeat("#", n), strings.Repeat(".", room-n), min(done, total)*100/total, text)
+		line = fmt.Sprintf("[%s%s] %3d%% %s", strings.Repeat("#", n), strings.Repeat(".", room-n),
+			min(done, total)*100/total, text)
 	}
 	if runes := []rune(line); len(runes) >= b.Out.Width {
 		line = string(runes[:b.Out.Width-1])
@@ -38,7 +39,7 @@ func (b *Bar) Show(done, total int64, text string) error {
 	return b.Out.Own(line)
 }
 
-// Clear takes the line away, so that another can be printed in its place.
+// Clear erases the line, so that another can be printed there.
 func (b *Bar) Clear() {
 	if b.on {
 		_ = b.Out.Own("\r\x1b[K") // it is only decoration

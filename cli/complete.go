@@ -17,8 +17,9 @@ import (
 
 // Complete offers fixed words for a flag.
 func (c *Call) Complete(cmd *cobra.Command, flag string, words ...string) {
-	// The error says that the flag does not exist: a program that could never work.
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	// The only error is a flag that does not exist: a mistake of the program.
+	if err := cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
 	}
 }
@@ -30,7 +31,8 @@ func (c *Call) CompleteNames(cmd *cobra.Command) {
 		kinds = append(kinds, t.Name())
 	}
 	for flag, words := range map[string][]string{
-		"kind": kinds, "state": c.StateNames(), "outcome": {"ok", "failed", "timed-out", "cancelled"}, "as": {"operator", "owner"}, "event": c.HumanEvents(),
+		"kind": kinds, "state": c.StateNames(), "outcome": {"ok", "failed", "timed-out", "cancelled"},
+		"as": {"operator", "owner"}, "event": c.HumanEvents(),
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
 			c.Complete(cmd, flag, words...)
@@ -40,7 +42,7 @@ func (c *Call) CompleteNames(cmd *cobra.Command) {
 		"job": c.CompleteIDs, "group": c.completeGroups, "cause": c.completeCauses,
 	} {
 		if cmd.Flags().Lookup(flag) != nil {
-			// The error says that the flag does not exist: it does.
+			// The only error is a flag that does not exist: it does.
 			_ = cmd.RegisterFlagCompletionFunc(flag, ask)
 		}
 	}
@@ -51,7 +53,9 @@ func (c *Call) completeParts(cmd *cobra.Command) {
 	for _, p := range c.Parts {
 		for flag, words := range p.Words {
 			if cmd.Flags().Lookup(flag) != nil {
-				_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // a command's own words stay
+				// a command's own words stay
+				_ = cmd.RegisterFlagCompletionFunc(flag,
+					cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 			}
 		}
 		for flag, ask := range p.Ask {
@@ -65,8 +69,9 @@ func (c *Call) completeParts(cmd *cobra.Command) {
 	}
 }
 
-// Ask offers what the server tells that begins as the word does. It waits for half a second at most.
-func (c *Call) Ask(cmd *cobra.Command, toComplete string, from func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+// Ask offers words of the server that begin with the typed word. It waits for half a second at most.
+func (c *Call) Ask(cmd *cobra.Command, toComplete string,
+	from func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	const only = cobra.ShellCompDirectiveNoFileComp
 	if err := c.Settings.Load(cmd.Flags(), os.LookupEnv); err != nil {
 		return nil, only
@@ -123,7 +128,8 @@ func (c *Call) completeGroups(cmd *cobra.Command, _ []string, toComplete string)
 // completeCauses offers the causes of the newest failures.
 func (c *Call) completeCauses(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 	return c.Ask(cmd, toComplete, func(ctx context.Context, api *client.Client) ([]string, error) {
-		page, err := api.Jobs(ctx, job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Failed, lifecycle.TimedOut}, Limit: 1000})
+		page, err := api.Jobs(ctx, job.Query{Outcomes: []lifecycle.Outcome{lifecycle.Failed, lifecycle.TimedOut},
+			Limit: 1000})
 		var causes []string
 		for i := range page.Jobs {
 			causes = append(causes, page.Jobs[i].Cause)
@@ -134,7 +140,8 @@ func (c *Call) completeCauses(cmd *cobra.Command, _ []string, toComplete string)
 }
 
 // CompleteAfterFirst offers ids for all arguments but the first.
-func (c *Call) CompleteAfterFirst(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *Call) CompleteAfterFirst(cmd *cobra.Command, args []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -142,7 +149,8 @@ func (c *Call) CompleteAfterFirst(cmd *cobra.Command, args []string, toComplete 
 }
 
 // CompleteEvents offers the events that people may cause, then ids.
-func (c *Call) CompleteEvents(cmd *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
+func (c *Call) CompleteEvents(cmd *cobra.Command, args []string, toComplete string) ([]string,
+	cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return c.CompleteIDs(cmd, args, toComplete)
 	}

@@ -19,10 +19,11 @@ type Download struct {
 	Bar   *Bar
 	Done  int64
 
-	Open func(ctx context.Context, from int64) (body io.ReadCloser, start int64, err error) // of something else than a package; defaults to the package of the token
+	// of something else than a package; defaults to the package of the token
+	Open func(ctx context.Context, from int64) (body io.ReadCloser, start int64, err error)
 }
 
-// All fetches what a file lacks, again and again while the connection breaks. What the server says is final.
+// All fetches what a file lacks, again and again while the connection breaks. An answer of the server is final.
 func (d *Download) All(ctx context.Context, f *os.File) error {
 	broken := 0
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, maxPause) {
@@ -57,13 +58,15 @@ func (d *Download) All(ctx context.Context, f *os.File) error {
 	}
 }
 
-// brokenOff is the error of a connection that the server breaks off again and again. One that does not come about keeps its own words.
+// brokenOff is the error of a connection that the server breaks off again and again. One that does not come about keeps
+// its own words.
 func brokenOff(err error) error {
 	if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err
 	}
-	return job.Errorf(job.Unavailable, "fetch", "", "the server broke the download off %d times at the same place; if storage has changed since the package was made, its log says "+
-		"so, and the object is to be asked for again", MaxBroken)
+	return job.Errorf(job.Unavailable, "fetch", "",
+		"the server broke the download off %d times at the same byte; if storage has changed since the package was "+
+			"made, its log reports it: request the object again", MaxBroken)
 }
 
 // have gives how much of the package a file has, and goes on from there. More than there can be is of no use.
@@ -104,7 +107,7 @@ func (d *Download) some(ctx context.Context, f *os.File) error {
 	return d.copy(f, body)
 }
 
-// Once fetches a package in one go: what was passed on cannot be taken back.
+// Once fetches a package in one go: what is written cannot be undone.
 func (d *Download) Once(ctx context.Context, w io.Writer) error {
 	body, _, err := d.API.FetchAccess(ctx, d.About.Token, d.About.ETag, 0)
 	if err != nil {
@@ -145,7 +148,8 @@ func (d *Download) copy(w io.Writer, body io.Reader) error {
 	}
 }
 
-// Bounds of the patience with a connection that breaks: so many times in a row without a byte, and the longest pause between.
+// Bounds of the patience with a connection that breaks: so many times in a row without a byte, and the longest pause
+// between.
 const (
 	MaxBroken = 6
 	maxPause  = 10 * time.Second

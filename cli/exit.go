@@ -41,7 +41,7 @@ const NoStore = "open the store"
 
 var ErrTimeout = errors.New("the time given by --timeout is up")
 
-// UsageError is a call that makes no sense.
+// UsageError is an invalid call.
 type UsageError struct{ error }
 
 func (u UsageError) Unwrap() error { return u.error }
@@ -50,7 +50,7 @@ func Usage(err error) error { return UsageError{err} }
 
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// FailedJob says that what was waited for ended badly.
+// FailedJob is the error of a command that waited for a job which failed.
 type FailedJob struct{ Job client.Job }
 
 func (f FailedJob) Error() string {
@@ -61,7 +61,7 @@ func (f FailedJob) Error() string {
 	return text
 }
 
-// Faults says that a check found faults.
+// Faults is the error of a check that found faults.
 type Faults struct{ N int }
 
 func (a Faults) Error() string {
@@ -106,7 +106,7 @@ func (c *Call) ownCode(err error) (n int, known bool) {
 	return 0, false
 }
 
-// Exit tells the error, with what is possible instead, and gives the exit code.
+// Exit prints the error with the next step, and returns the exit code.
 func (c *Call) Exit(err error) int {
 	n := c.Code(err)
 	if n == ExitOK {
@@ -136,7 +136,8 @@ func (c *Call) Exit(err error) int {
 		text, excerpt, _ := strings.Cut(text, "\n")
 		c.Err.Line("stagepost: %s", c.Err.Local(text))
 		for line := range strings.Lines(excerpt) {
-			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n"))) // never wrapped: the caret stands below its column
+			// never wrapped: the caret stands below its column
+			fmt.Fprintln(c.Err, Clean(strings.TrimRight(line, "\n")))
 		}
 	}
 	if known {
@@ -148,8 +149,8 @@ func (c *Call) Exit(err error) int {
 	return n
 }
 
-// Sentences gives what is to be told of an error: a line for each of several mistakes, without the names of system calls.
-// The line of a file and its caret follow in lines of their own.
+// Sentences returns what is printed of an error: a line for each of several mistakes, without the names of system
+// calls. The line of a file and its caret follow in lines of their own.
 func Sentences(err error) []string {
 	var many interface{ Unwrap() []error }
 	text := err.Error()
@@ -194,7 +195,7 @@ func (c *Call) tellJSON(err error, n int) {
 	c.WriteOwn(p)
 }
 
-// WriteProblem writes what a server said, with the exit code.
+// WriteProblem writes the problem of a server, with the exit code.
 func (c *Call) WriteProblem(p *client.Problem, n int) {
 	_ = c.Err.message(struct {
 		*client.Problem
@@ -202,7 +203,7 @@ func (c *Call) WriteProblem(p *client.Problem, n int) {
 	}{p, n}) // plain fields, and nowhere else to report it
 }
 
-// OwnProblem is a problem that no server told: it has none of what only an answer of HTTP has.
+// OwnProblem is a problem that no server reported, without the fields of an HTTP answer.
 type OwnProblem struct {
 	Detail string          `json:"detail"`
 	Kind   job.ErrorKind   `json:"kind"`
@@ -230,7 +231,7 @@ func legal(err error) (can string, known bool) {
 	return strings.Join(words, ", "), true
 }
 
-// Hint says what the reader can do about an error.
+// Hint returns the next step after an error.
 func (c *Call) Hint(err error, n int) string {
 	var e *job.Error
 	errors.As(err, &e)
@@ -243,7 +244,7 @@ func (c *Call) Hint(err error, n int) string {
 	case errors.As(err, &u), n == ExitUsage:
 		return c.CalledPath() + " --help"
 	case n == ExitNotFound && p != nil && strings.Contains(p.Detail, " (setting "):
-		return "" // the sentence says what would change it
+		return "" // the sentence names what would change it
 	case n == ExitNotFound && e != nil:
 		return c.shows(e)
 	case n == ExitFailed:
@@ -255,9 +256,10 @@ func (c *Call) Hint(err error, n int) string {
 	case n == ExitRefused && p != nil && p.Event == "hold" && !c.isEnd(p.State):
 		return fmt.Sprintf("stagepost hold --job %s --note WHY keeps it from being claimed, whatever its state", p.Job)
 	case n == ExitRefused && p != nil && slices.Contains(p.Can, p.Event) && strings.Contains(p.Detail, "confirm"):
-		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job, c.Local)
+		return fmt.Sprintf("if that is meant: stagepost %s%s %s --confirm --note WHY%s", c.group(), p.Event, p.Job,
+			c.Local)
 	case n == ExitRefused && p != nil && p.Job != "":
-		return fmt.Sprintf("stagepost why %s tells what it waits for and what would move it", p.Job)
+		return fmt.Sprintf("stagepost why %s shows what it waits for and what would move it", p.Job)
 	case e != nil && e.Kind == job.Unavailable && p == nil && e.Op == "request":
 		return "is the server running? stagepost serve --data DIR starts one"
 	case n == exitTimeout:
@@ -290,19 +292,20 @@ func (c *Call) CalledPath() string {
 	return c.Called.CommandPath()
 }
 
-// FlagGiven tells whether the command was called with a flag.
+// FlagGiven reports whether the command was called with a flag.
 func (c *Call) FlagGiven(name string) bool {
 	return c.Called != nil && c.Called.Flags().Changed(name)
 }
 
-// shows names the command that lists what was looked for.
+// shows names the command that lists objects of the kind that was not found.
 func (c *Call) shows(e *job.Error) string {
 	path := c.CalledWords()
 	if len(path) == 0 {
 		return "stagepost list shows what there is"
 	}
 	if e.Op == NoStore {
-		return "name the data directory of an existing installation with --data DIR; stagepost admin restore makes one from a backup"
+		return "name the data directory of an existing installation with --data DIR; stagepost admin restore makes " +
+			"one from a backup"
 	}
 	if text := c.missing(path, e); text != "" {
 		return text
@@ -310,7 +313,7 @@ func (c *Call) shows(e *job.Error) string {
 	return "stagepost list shows what there is"
 }
 
-// goesOn says what becomes of what was waited for.
+// goesOn states what happens to the job after a timeout.
 func (c *Call) goesOn() string {
 	if c.CalledPath() == "stagepost admin drain" {
 		return "the hold on everything stays: stagepost admin drain waits again, stagepost admin resume ends it"
@@ -318,11 +321,12 @@ func (c *Call) goesOn() string {
 	return "it goes on without you: stagepost watch ID follows it again"
 }
 
-// afterFailure says where to look after a job that failed.
+// afterFailure returns the next step after a failed job.
 func afterFailure(j *client.Job) string {
 	switch {
 	case j.Children.Failed > 0:
-		return fmt.Sprintf("stagepost list --parent %s --outcome failed shows which; stagepost why ID tells why", j.ID)
+		return fmt.Sprintf("stagepost list --parent %s --outcome failed shows which; stagepost why ID shows the cause",
+			j.ID)
 	case slices.Contains(j.Can["operator"], "retry"):
 		return fmt.Sprintf("stagepost why %s; stagepost retry %s sends it back to where it failed", j.ID, j.ID)
 	}

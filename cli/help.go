@@ -61,7 +61,8 @@ func addGroups(root *cobra.Command, all []*cobra.Command) {
 			continue
 		}
 		have := root.Commands()[at]
-		have.Short, have.Long, have.Example = cmp.Or(have.Short, group.Short), cmp.Or(have.Long, group.Long), cmp.Or(have.Example, group.Example)
+		have.Short, have.Long, have.Example = cmp.Or(have.Short, group.Short), cmp.Or(have.Long, group.Long),
+			cmp.Or(have.Example, group.Example)
 		for _, cmd := range group.Commands() {
 			group.RemoveCommand(cmd)
 			have.AddCommand(cmd)

@@ -14,8 +14,8 @@ import (
 // wholeID matches ids as the engine makes them.
 var wholeID = regexp.MustCompile(`^[a-z]+_[0-9A-Z]{26}$`)
 
-// JobID returns the id of the job that has a name: a whole id as it is. The server looks up other names: the beginning or
-// end of an id, a number, KIND/NUMBER, or a name of an application. A name of several jobs is a usage error.
+// JobID returns the id of the job that has a name: a whole id as it is. The server looks up other names: the beginning
+// or end of an id, a number, KIND/NUMBER, or a name of an application. A name of several jobs is a usage error.
 func (c *Call) JobID(ctx context.Context, api *client.Client, name string) (job.ID, error) {
 	if wholeID.MatchString(name) || name == "" {
 		return job.ID(name), nil

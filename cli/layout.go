@@ -7,12 +7,14 @@ import (
 )
 
 const (
-	gap    = 2  // blanks between columns
-	narrow = 40 // the last column is a sentence: it is wrapped, but goes on a line of its own rather than into less than this
+	gap = 2 // blanks between columns
+	// the last column is a sentence: it is wrapped, but goes on a line of its own rather than into less than this
+	narrow = 40
 )
 
-// layout aligns a table of clean cells, the heading first, for a terminal of a width. Nothing is cut off: columns that do not fit follow on
-// lines of their own, aligned as well, and the last column of a line is wrapped below itself. Width 0 is endless.
+// layout aligns a table of clean cells, the heading first, for a terminal of a width. Nothing is cut off: columns that
+// do not fit follow on lines of their own, aligned as well, and the last column of a line is wrapped below itself.
+// Width 0 is endless.
 func layout(rows [][]string, width int) []string {
 	var widths []int
 	for _, row := range rows {
@@ -28,7 +30,8 @@ func layout(rows [][]string, width int) []string {
 	for _, row := range rows {
 		first := 0
 		for n, end := range bands {
-			if n == 0 || slices.ContainsFunc(row[min(first, len(row)):min(end, len(row))], func(s string) bool { return s != "" }) {
+			if n == 0 || slices.ContainsFunc(row[min(first, len(row)):min(end, len(row))],
+				func(s string) bool { return s != "" }) {
 				lines = append(lines, band(row, widths, first, end, width)...)
 			}
 			first = end
@@ -37,7 +40,8 @@ func layout(rows [][]string, width int) []string {
 	return lines
 }
 
-// least gives the room that the last column needs: its sentences are wrapped, but no word that can stand on a line is broken.
+// least returns the columns that the last column needs: its sentences are wrapped, but no word that can stand on a line
+// is broken.
 func least(rows [][]string, last, width int) int {
 	if last < 2 {
 		return narrow / 2 // names and values stay side by side
@@ -56,7 +60,8 @@ func least(rows [][]string, last, width int) int {
 	return n
 }
 
-// fold spreads columns over lines: it gives for each line the column after its last. The last one can do with less than its width.
+// fold spreads columns over lines: it gives for each line the column after its last. The last one can do with less than
+// its width.
 func fold(widths []int, least, width int) []int {
 	var ends []int
 	at := 0
@@ -100,8 +105,8 @@ func band(row []string, widths []int, first, end, width int) []string {
 	return []string{strings.TrimRight(b.String(), " ")}
 }
 
-// mostName is the width of the column of names in a sheet. A longer name, and a word that does not fit beside its name, has
-// a line of its own.
+// mostName is the width of the column of names in a sheet. A longer name, and a word that does not fit beside its name,
+// has a line of its own.
 const mostName = 24
 
 // sheet gives the lines of names and values. Values are wrapped in their column.
@@ -133,8 +138,8 @@ func sheet(rows [][]string, width int) (lines []string) {
 	return lines
 }
 
-// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay. A word that is longer (an address, a
-// token) stays in one piece, so that it can be copied: the terminal breaks it.
+// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay. A
+// word that is longer (an address, a token) stays in one piece, so that it can be copied: the terminal breaks it.
 func wrap(text string, width, indent int) []string {
 	var lines []string
 	rest := []rune(text)

@@ -11,7 +11,7 @@ import (
 func TestLayout(t *testing.T) {
 	rows := [][]string{
 		{"ID", "STATE", "OUTCOME", "GROUP", "MESSAGE"},
-		{"ing_01J9", "Failed", "failed", "", "sheet-1.svg: not found, and nobody knows where it has gone"},
+		{"ing_01J9", "Failed", "failed", "", "sheet-1.svg: not found, and search shows where it has gone"},
 		{"ing_01J8", "Estimating"},
 	}
 	for _, c := range []struct {
@@ -20,18 +20,18 @@ func TestLayout(t *testing.T) {
 	}{
 		{0, `
 ID        STATE       OUTCOME  GROUP  MESSAGE
-ing_01J9  Failed      failed          sheet-1.svg: not found, and nobody knows where it has gone
+ing_01J9  Failed      failed          sheet-1.svg: not found, and search shows where it has gone
 ing_01J8  Estimating`},
 		{80, `
 ID        STATE       OUTCOME  GROUP  MESSAGE
-ing_01J9  Failed      failed          sheet-1.svg: not found, and nobody knows
+ing_01J9  Failed      failed          sheet-1.svg: not found, and search shows
                                       where it has gone
 ing_01J8  Estimating`},
 		{45, `
 ID        STATE       OUTCOME  GROUP
   MESSAGE
 ing_01J9  Failed      failed
-  sheet-1.svg: not found, and nobody knows
+  sheet-1.svg: not found, and search shows
   where it has gone
 ing_01J8  Estimating`},
 		{24, `
@@ -41,8 +41,8 @@ ID        STATE
 ing_01J9  Failed
   failed
   sheet-1.svg: not
-  found, and nobody
-  knows where it has
+  found, and search
+  shows where it has
   gone
 ing_01J8  Estimating`},
 	} {
@@ -50,8 +50,10 @@ ing_01J8  Estimating`},
 			t.Errorf("%d columns (-want +got):\n%s", c.width, diff)
 		}
 	}
-	pairs := [][]string{{"token", "01m7x10xrxdede0w5f6f5x36xzrgp5zakeh5kezq26pawjktlf4u"}, {"message", "queued with the small ones; it is the next"}}
-	want := []string{"token    01m7x10xrxdede0w5f6f5x36xzrgp5zakeh5kezq26pawjktlf4u", "message  queued with the small ones; it", "         is the next"}
+	pairs := [][]string{{"token", "01m7x10xrxdede0w5f6f5x36xzrgp5zakeh5kezq26pawjktlf4u"},
+		{"message", "queued with the small ones; it is the next"}}
+	want := []string{"token    01m7x10xrxdede0w5f6f5x36xzrgp5zakeh5kezq26pawjktlf4u",
+		"message  queued with the small ones; it", "         is the next"}
 	if diff := cmp.Diff(want, layout(pairs, 40)); diff != "" {
 		t.Errorf("names and values (-want +got):\n%s", diff)
 	}
@@ -92,19 +94,22 @@ func FuzzLayout(f *testing.F) {
 		got := layout([][]string{{"A", "B", "C"}, row}, width)
 		for _, line := range got {
 			words := strings.Fields(line)
-			if n := utf8.RuneCountInString(line); n > max(width, gap+narrow/2) && utf8.RuneCountInString(words[len(words)-1]) <= narrow/2 {
+			if n := utf8.RuneCountInString(line); n > max(width, gap+narrow/2) &&
+				utf8.RuneCountInString(words[len(words)-1]) <= narrow/2 {
 				t.Errorf("%d runes in %d columns: %q", n, width, line)
 			}
 		}
 		blank := strings.NewReplacer(" ", "")
-		if all, want := blank.Replace(strings.Join(got, "")), blank.Replace("ABC"+strings.Join(row, "")); len(all) != len(want) {
+		if all, want := blank.Replace(strings.Join(got, "")),
+			blank.Replace("ABC"+strings.Join(row, "")); len(all) != len(want) {
 			t.Errorf("got %q, want %q", all, want)
 		}
 	})
 }
 
 func TestWrapHelp(t *testing.T) {
-	got := wrapHelp("A paragraph that was broken\nelsewhere.\n\nFlags:\n  -m, --note string   why; stands in the history\n      --all           everything\n", 44)
+	got := wrapHelp("A paragraph that was broken\nelsewhere.\n\nFlags:\n"+
+		"  -m, --note string   why; stands in the history\n      --all           everything\n", 44)
 	want := `A paragraph that was broken elsewhere.
 
 Flags:

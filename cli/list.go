@@ -31,8 +31,8 @@ func Audited(cmd *cobra.Command, note, actor *string) {
 	cmd.Flags().StringVar(actor, "actor", "", "your name in the audit list; defaults to the login name")
 }
 
-// List prints items: as they are in JSON, else as rows below a heading, with one line a row as [Printer.Rows] prints them;
-// the last two columns are cut first. If there are none, it prints the sentence.
+// List prints items: as they are in JSON, else as rows below a heading, with one line a row as [Printer.Rows] prints
+// them; the last two columns are cut first. If there are none, it prints the sentence.
 func List[T any](p *Printer, items []T, none, heading string, row func(*T) []string) error {
 	if p.Mode == ModeJSON {
 		return p.JSON(items)

@@ -16,7 +16,7 @@ func Past(text string) (time.Time, error) { return moment(text, time.Now(), -1) 
 // Future reads a time in the future as people write it: "2h" is in two hours.
 func Future(text string) (time.Time, error) { return moment(text, time.Now(), 1) }
 
-// layouts are the ways in which people write a time. Without a zone it is local.
+// layouts are the forms of a time that people write. Without a zone it is local.
 var layouts = []string{time.DateTime, "2006-01-02 15:04", "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateOnly}
 
 func moment(text string, now time.Time, sign time.Duration) (time.Time, error) {
@@ -32,10 +32,11 @@ func moment(text string, now time.Time, sign time.Duration) (time.Time, error) {
 	if d, err := quantity.ParseDuration(text); err == nil {
 		return now.Add(sign * d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is not a time (%s, %s or %s)", text, "2026-11-22 11:16", "2026-11-22T11:16:00Z", "2h")
+	return time.Time{}, fmt.Errorf("%q is not a time (%s, %s or %s)", text, "2026-11-22 11:16", "2026-11-22T11:16:00Z",
+		"2h")
 }
 
-// shortID is how many of the last characters of an id a terminal shows: enough to tell a million jobs apart. Each
+// shortID is how many of the last characters of an id a terminal shows: enough to distinguish a million jobs. Each
 // command accepts them.
 const shortID = 8
 

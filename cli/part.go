@@ -18,34 +18,37 @@ type Part struct {
 	// Groups are groups of commands, made by [Group]. Groups of one name are merged: the first one gives the texts.
 	Groups []*cobra.Command
 
-	// Daily, More and Server are commands without a group. The help of the program has a line for each daily command, names
-	// the others for jobs (More), and has a line for each about servers and the program itself.
+	// Daily, More and Server are commands without a group. The help of the program has a line for each daily command,
+	// names the others for jobs (More), and has a line for each about servers and the program itself.
 	Daily, More, Server []*cobra.Command
 
 	// Hidden are commands that no list shows.
 	Hidden []*cobra.Command
 
 	// Cause causes an event by the application's own operation. known is false if the event takes the common one.
-	Cause func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job, known bool, err error)
+	Cause func(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (j client.Job,
+		known bool, err error)
 
 	// Done returns what an event did to a job, for the summary of a command; empty: as for other jobs.
 	Done func(e lifecycle.Event, j *client.Job) string
 
-	// Logs adds flags to the command logs. The function that it returns shows the log of a job; known is false if the job is of another application.
-	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (known bool, err error)
+	// Logs adds flags to the command logs. The function that it returns shows the log of a job; known is false if the
+	// job is of another application.
+	Logs func(cmd *cobra.Command) func(ctx context.Context, api *client.Client, id job.ID, follow bool) (known bool,
+		err error)
 
 	// Code gives the exit code of an error. For these errors Report prints the error instead of the kernel.
 	Code   func(err error) (code int, known bool)
 	Report func(err error, code int)
 
-	// Hint says what the reader can do about an error; empty: nothing that the application knows.
+	// Hint returns the next step after an error, or "" if the application has none.
 	Hint func(err error, code int) string
 
 	// Lint gives what is wrong with a file; known is false if it is only a lifecycle.
 	Lint func(file string, text []byte) (faults []notation.Problem, known bool)
 
-	// Missing names the command that lists what was not found; path are the words of the command that was called, without
-	// the name of the program and with the group.
+	// Missing names the command that lists what was not found; path are the words of the command that was called,
+	// without the name of the program and with the group.
 	Missing func(path []string, e *job.Error) string
 
 	// Ready is called when all parts are there.
@@ -59,8 +62,8 @@ type Part struct {
 	Ask   map[string]cobra.CompletionFunc
 }
 
-// Scope is a flag that names jobs of an application for a hold. A flag with a tag takes a value: it names the jobs that have
-// TAG=VALUE, by default those of a kind and in a state. A flag without a tag names the jobs of a kind.
+// Scope is a flag that names jobs of an application for a hold. A flag with a tag takes a value: it names the jobs that
+// have TAG=VALUE, by default those of a kind and in a state. A flag without a tag names the jobs of a kind.
 type Scope struct {
 	Flag, Doc string
 	Tag       string
@@ -102,7 +105,8 @@ func (c *Call) Words(flag string) []string {
 }
 
 // Cause causes an event on a job, by the operation that its application has for it.
-func (c *Call) Cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job, error) {
+func (c *Call) Cause(ctx context.Context, api *client.Client, id job.ID, e lifecycle.Event, a *client.Act) (client.Job,
+	error) {
 	id, err := c.JobID(ctx, api, string(id))
 	if err != nil {
 		return client.Job{}, err

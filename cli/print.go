@@ -20,8 +20,8 @@ const (
 	ModeJSON  = "json"
 )
 
-// Printer prints tables on a terminal, plain lines in a pipe, JSON if asked. On a terminal it escapes control characters of what it
-// prints (terminal.go).
+// Printer prints tables on a terminal, plain lines in a pipe, JSON if asked. On a terminal it escapes control
+// characters of what it prints (terminal.go).
 type Printer struct {
 	io.Writer
 	Mode     string
@@ -158,7 +158,7 @@ func (p *Printer) Line(format string, args ...any) {
 	p.Lines(wrap(text, p.Width, lead+2*gap))
 }
 
-// None says on a terminal that a list is empty, where a pipe gets no line.
+// None prints on a terminal that a list is empty. A pipe gets no line.
 func (p *Printer) None(sentence string) error {
 	if p.Mode != ModeTable {
 		return nil
@@ -167,7 +167,7 @@ func (p *Printer) None(sentence string) error {
 	return err
 }
 
-// Clean keeps a text from moving the cursor, faking lines or columns: it comes from whoever named a file.
+// Clean keeps a text from moving the cursor, faking lines or columns: it may be the name of a file from outside.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -191,7 +191,7 @@ func (p *Printer) When(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// Moment writes a time where there is room: exact, and on a terminal how long ago as well.
+// Moment writes a time where it may be long: exact, and on a terminal how long ago as well.
 func (p *Printer) Moment(t time.Time) string {
 	if t.IsZero() || p.Mode != ModeTable {
 		return p.When(t)

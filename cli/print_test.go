@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestHostileTextStaysOnItsLine prints what an attacker may have put into a name: no escape, no new line, no new column.
+// TestHostileTextStaysOnItsLine prints what an attacker may have put into a name: no escape, no new line, no new
+// column.
 func TestHostileTextStaysOnItsLine(t *testing.T) {
 	hostile := "a\x1b[2J\nfake\tline\r\u202egnp.exe\u2028\x00\u009b31m"
 	for _, mode := range []string{ModePlain, ModeTable} {
@@ -22,7 +23,8 @@ func TestHostileTextStaysOnItsLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := map[string]int{ModePlain: 3, ModeTable: 4}[mode]
-		if got := b.String(); strings.Count(got, "\n") != want || strings.ContainsAny(got, "\x1b\r\x00\u202e\u2028\u009b") {
+		if got := b.String(); strings.Count(got, "\n") != want ||
+			strings.ContainsAny(got, "\x1b\r\x00\u202e\u2028\u009b") {
 			t.Errorf("%s: got %q", mode, got)
 		}
 	}
@@ -30,7 +32,8 @@ func TestHostileTextStaysOnItsLine(t *testing.T) {
 
 func TestAgo(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m", 3 * time.Hour: "3h", 47 * time.Hour: "47h", 49 * time.Hour: "2d", -2 * time.Minute: "in 2m",
+		0: "0s", 59 * time.Second: "59s", 90 * time.Second: "1m", 3 * time.Hour: "3h", 47 * time.Hour: "47h",
+		49 * time.Hour: "2d", -2 * time.Minute: "in 2m",
 	} {
 		if got := ago(d); got != want {
 			t.Errorf("%s: got %q, want %q", d, got, want)
@@ -53,7 +56,7 @@ func TestMoment(t *testing.T) {
 	}
 }
 
-// TestBar draws on something that says it is a terminal.
+// TestBar draws on a simulated terminal.
 func TestBar(t *testing.T) {
 	var b bytes.Buffer
 	p := &Printer{Writer: &b, Mode: ModeTable, Terminal: true, Width: 60}
@@ -65,7 +68,8 @@ func TestBar(t *testing.T) {
 	}
 	bar.End()
 	got := b.String()
-	if strings.Count(got, "\r\x1b[K") != 2 || strings.Count(got, "\n") != 1 || !strings.Contains(got, "[############............]  50%") {
+	if strings.Count(got, "\r\x1b[K") != 2 || strings.Count(got, "\n") != 1 ||
+		!strings.Contains(got, "[############............]  50%") {
 		t.Errorf("got %q", got)
 	}
 	for line := range strings.SplitSeq(strings.ReplaceAll(got, "\r\x1b[K", "\n"), "\n") {

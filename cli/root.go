@@ -32,7 +32,7 @@ type Call struct {
 	Parts  []Part
 }
 
-// New makes a call with settings, the lifecycles that the program knows, and the parts of the command line.
+// New makes a call with settings, the lifecycles of the program, and the parts of the command line.
 func New(in io.Reader, out, errs *Printer, s *Common, lives []*lifecycle.Table, makers ...func(*Call) Part) *Call {
 	return &Call{In: in, Out: out, Err: errs, Settings: s, Lives: lives, makers: makers}
 }
@@ -67,12 +67,12 @@ func (c *Call) Root() *cobra.Command {
 
   stagepost serve --data DIR        starts a server on this machine
   stagepost list                    shows the jobs of that server
-  stagepost why ID                  tells what a job waits for and what would move it
+  stagepost why ID                  shows what a job waits for and what would move it
 
 Tables are for terminals; in a pipe the same commands print one line per item with tabs between the fields, and -o json prints what the API gives.
 
 A job may be named by its id, by the beginning of the id or at least four characters of its end (among the newest 10,000 jobs), by KIND/NUMBER, by the
-number alone, or by a name that an application knows, such as an ARK. A name of several jobs is refused.
+number alone, or by a name of an application, such as an ARK. A name of several jobs is refused.
 
 Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or changed meanwhile; 5 the job failed; 6 timeout.`,
 		Version:       build.Version(),
@@ -95,15 +95,18 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	root.SetVersionTemplate("stagepost {{.Version}}\n")
 	flags := root.PersistentFlags()
 	c.Settings.Bind(flags, config.Shared)
-	flags.StringVar(&c.Settings.Named, "config", "", "the configuration file; defaults to stagepost.yaml here or in the data directory")
-	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited", "give up after this time, with exit code 6; unlimited: never")
+	flags.StringVar(&c.Settings.Named, "config", "",
+		"the configuration file; defaults to stagepost.yaml here or in the data directory")
+	DurationFlag(flags, &c.wait, "timeout", 0, "unlimited",
+		"stop waiting after this time, with exit code 6; unlimited: never")
 	c.Complete(root, "output", "table", "plain", "json")
 	c.Parts = nil
 	for _, part := range c.makers {
 		p := part(c)
 		c.Parts = append(c.Parts, p)
 		addGroups(root, p.Groups)
-		for section, commands := range map[string][]*cobra.Command{daily: p.Daily, more: p.More, server: p.Server, "": p.Hidden} {
+		for section, commands := range map[string][]*cobra.Command{daily: p.Daily, more: p.More, server: p.Server,
+			"": p.Hidden} {
 			for _, cmd := range commands {
 				mark(cmd, sectionKey, section)
 				root.AddCommand(cmd)
@@ -123,7 +126,7 @@ Exit codes: 0 done; 1 anything else; 2 wrong usage; 3 not found; 4 refused, or c
 	return root
 }
 
-// API gives the client of the server that the settings name or the data directory knows.
+// API returns the client of the server that the settings or the data directory name.
 func (c *Call) API() (*client.Client, error) {
 	if c.Server != nil {
 		return c.Server, nil
@@ -136,11 +139,12 @@ func (c *Call) API() (*client.Client, error) {
 	if err != nil {
 		return nil, Usage(err)
 	}
-	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret, Retrying: c.retrying})
+	c.Server, err = client.New(base, client.Options{Agent: "stagepost/" + build.Version(), Token: secret,
+		Retrying: c.retrying})
 	return c.Server, err
 }
 
-// retrying says on standard error that the server does not answer at the moment.
+// retrying prints on standard error that the server does not answer at the moment.
 func (c *Call) retrying(err error) {
 	text := "connection lost, retrying"
 	if client.ProblemOf(err) != nil {

@@ -25,7 +25,8 @@ func (p *Printer) Paint(color, text string) string {
 }
 
 // Rows prints a table with one line a row: on a terminal that is too narrow the last columns, as many as give, are cut,
-// and then the widest of the others; the first keeps half of the line. color gives the color of a cell; nil: none has one. Elsewhere nothing is cut.
+// and then the widest of the others; the first keeps half of the line. color gives the color of a cell; nil: none has
+// one. Elsewhere nothing is cut.
 func (p *Printer) Rows(heading []string, rows [][]string, give int, color func(row, column int) string) error {
 	if p.Mode != ModeTable || !p.Terminal {
 		return p.Table(heading, rows)

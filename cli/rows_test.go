@@ -7,13 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// TestRowsFitALine: on a terminal each row is one line, whatever its texts; what the others leave is shared by those that give.
+// TestRowsFitALine: on a terminal each row is one line, whatever its texts; what the others leave is shared by those
+// that give.
 func TestRowsFitALine(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	heading := []string{"ID", "STATE", "EMPTY", "TITLE", "REASON"}
 	rows := [][]string{
 		{"7K2M3PQX", "Completed", "", "a map", ""},
-		{"7K2M3PQY", "Failed", "", strings.Repeat("long title ", 20), "127.0.0.1 is not allowed\nfor profile default, and this goes on and on"},
+		{"7K2M3PQY", "Failed", "", strings.Repeat("long title ", 20),
+			"127.0.0.1 is not allowed\nfor profile default, and this goes on and on"},
 	}
 	for _, width := range []int{40, 80, 120, 500} {
 		var b bytes.Buffer
@@ -56,7 +58,10 @@ func TestRowsFitALine(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	var b bytes.Buffer
 	p := &Printer{Writer: &b, Mode: ModeTable, Terminal: true, Width: 60}
-	if err := p.Rows(heading, rows, 2, func(row, column int) string { return map[bool]string{true: Red}[column == 1] }); err != nil {
+	if err := p.Rows(heading, rows, 2, func(row,
+		column int) string {
+		return map[bool]string{true: Red}[column == 1]
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(b.String(), "\x1b[31mFailed\x1b[0m") {
@@ -64,7 +69,8 @@ func TestRowsFitALine(t *testing.T) {
 	}
 	b.Reset()
 	p = &Printer{Writer: &b, Mode: ModePlain, Width: 80}
-	if err := p.Rows(heading, rows, 2, nil); err != nil || !strings.Contains(b.String(), strings.Repeat("long title ", 19)) {
+	if err := p.Rows(heading, rows, 2, nil); err != nil ||
+		!strings.Contains(b.String(), strings.Repeat("long title ", 19)) {
 		t.Errorf("%v: %s", err, b.String())
 	}
 }

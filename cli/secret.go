@@ -9,11 +9,12 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// TokenVariable has the token itself. It is no setting: a setting could stand in a flag, which every user of the machine sees, or in a file that is
-// shared.
+// TokenVariable has the token itself. It is no setting: a setting could stand in a flag, which every user of the
+// machine sees, or in a file that is shared.
 const TokenVariable = "STAGEPOST_TOKEN"
 
-// secret gives the token to send: that of the environment, else that of the file, else none. An error never has the token in it.
+// secret gives the token to send: that of the environment, else that of the file, else none. An error never has the
+// token in it.
 func (s *Common) secret(env func(string) (string, bool)) (client.Secret, error) {
 	if text, ok := env(TokenVariable); ok && text != "" {
 		return parseSecret(TokenVariable, text)

@@ -14,7 +14,7 @@ import (
 type Common struct {
 	*config.Set
 	Data      string `name:"data" doc:"the data directory: store, logs, payloads, address of the server"`
-	Server    string `name:"server" doc:"the server to talk to, as a URL; defaults to the one that the data directory knows"`
+	Server    string `name:"server" doc:"the server to talk to, as a URL; defaults to the one of the data directory"`
 	Token     string `name:"token_file" doc:"file with the token to send to the server, which must be readable by its owner alone; STAGEPOST_TOKEN, the token itself, goes before it; defaults to none"`
 	Output    string `name:"output" short:"o" doc:"how to print: table, plain (lines with tabs) or json; defaults to table on a terminal and plain in a pipe"`
 	Reasons   string `name:"reasons" for:"serve" choices:"optional required" default:"optional" doc:"whether staff (operators and admins, without tokens everybody) must give a reason for each change: required refuses those without --note"`
@@ -49,7 +49,8 @@ func (s *Common) findServer() (string, error) {
 	}
 	text, err := os.ReadFile(s.AddressFile())
 	if errors.Is(err, os.ErrNotExist) {
-		return "", job.Errorf(job.Unavailable, "request", "", "no server works on %s (name one with --server URL or --data DIR)", s.Data)
+		return "", job.Errorf(job.Unavailable, "request", "",
+			"no server works on %s (name one with --server URL or --data DIR)", s.Data)
 	}
 	if err != nil {
 		return "", err

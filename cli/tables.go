@@ -38,7 +38,8 @@ func (c *Call) FindLife(name string) (*lifecycle.Table, error) {
 			return t, nil
 		}
 	}
-	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name, strings.Join(c.LifeNames(), ", "))
+	return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no lifecycle %q (known: %s)", name,
+		strings.Join(c.LifeNames(), ", "))
 }
 
 // StateNames lists the states of the program's lifecycles, each once.
@@ -54,7 +55,7 @@ func (c *Call) StateNames() []string {
 	return states
 }
 
-// isEnd tells whether the program's lifecycles have the state as an end.
+// isEnd reports whether the program's lifecycles have the state as an end.
 func (c *Call) isEnd(s lifecycle.State) bool {
 	return slices.ContainsFunc(c.Lives, func(t *lifecycle.Table) bool { return t.Ended(s) })
 }

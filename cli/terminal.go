@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Write passes on what came from outside: as it is in a pipe or a file, with its control characters escaped on a terminal.
-// Sequences of this program go through own.
+// Write passes on what came from outside: as it is in a pipe or a file, with its control characters escaped on a
+// terminal. Sequences of this program go through own.
 func (p *Printer) Write(b []byte) (int, error) {
 	if !p.Terminal {
 		return p.Writer.Write(b)
@@ -60,12 +60,13 @@ func (p *Printer) pass(b []byte, last bool) error {
 	return err
 }
 
-// hostile tells whether a character can control a terminal or change the order in which text is shown.
+// hostile reports whether a character can control a terminal or change the order in which text is shown.
 func hostile(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// shown gives a character as a terminal shows it. A carriage return ends the line, so that no text hides what was before it.
+// shown gives a character as a terminal shows it. A carriage return ends the line, so that no text hides what was
+// before it.
 func shown(r rune) string {
 	switch {
 	case r == '\n', r == '\r':
@@ -78,8 +79,8 @@ func shown(r rune) string {
 	return fmt.Sprintf(`\u%04x`, r)
 }
 
-// shownJSON gives a character of JSON as a terminal shows it: outside of strings there are no others than white space, and in
-// strings \u means the same.
+// shownJSON gives a character of JSON as a terminal shows it: outside of strings there are no others than white space,
+// and in strings \u means the same.
 func shownJSON(r rune) string {
 	if r == '\n' || r == '\t' || !hostile(r) {
 		return string(r)

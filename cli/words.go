@@ -90,7 +90,7 @@ func Free(out string) error {
 // Message writes one line of JSON.
 func (c *Call) Message(v any) error { return c.Out.message(v) }
 
-// WantsAll reports whether a list is printed as a whole although nobody asked for all: a program reads it, and no
+// WantsAll reports whether a list is printed as a whole without --all: a program reads it, and no
 // limit was given.
 func (c *Call) WantsAll(cmd *cobra.Command) bool {
 	return c.Out.Mode != ModeTable && !cmd.Flags().Changed("limit")
@@ -101,7 +101,7 @@ func ShownOf(n int) string {
 	return strconv.Itoa(n) + " shown, and more exist: --all shows all, --limit N up to 1000"
 }
 
-// Served tells whether a server answers at the address in the data directory.
+// Served reports whether a server answers at the address in the data directory.
 func (c *Call) Served(ctx context.Context) bool {
 	api, err := c.API()
 	if err != nil {

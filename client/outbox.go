@@ -12,7 +12,7 @@ import (
 type OutboxQuery struct {
 	Job    job.ID
 	Topic  string // mail, webhook, ...
-	Status string // pending, delivered, given-up
+	Status string // pending, delivered, abandoned
 	After  string // Outbox.Next of the page before
 	Limit  int    // page size; 0 means 50, at most 1000
 }

@@ -22,7 +22,8 @@ type entry struct {
 	Line int
 }
 
-// findFile gives the configuration file: the one that is named, else stagepost.yaml here or in the data directory; "" is none.
+// findFile gives the configuration file: the named one, else stagepost.yaml in the working directory or in the data
+// directory. "" is none.
 func (s *Set) findFile(env func(string) (string, bool)) string {
 	named, _ := env(fileVariable)
 	if named = cmp.Or(s.Named, named); named != "" {
@@ -78,7 +79,7 @@ func ReadEntries(name string) ([]entry, error) {
 	return entries, nil
 }
 
-// entriesOf gives the values below a part of the file, whose names begin with prefix. The error is a [*tree.Error].
+// entriesOf gives the values of a part of the file; prefix begins their names. The error is a [*tree.Error].
 func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
 	if part.Kind != tree.Mapping {
 		return nil, &tree.Error{Position: part.Position, Text: "settings are names with values (slots: 32)"}
@@ -102,7 +103,7 @@ func entriesOf(part *tree.Node, prefix string) ([]entry, error) {
 	return all, nil
 }
 
-// scalar gives the text of a value; that of a list is its parts with commas between them.
+// scalar gives the text of a value. The text of a list is its items, joined with commas.
 func scalar(part *tree.Node) (string, error) {
 	switch part.Kind {
 	case tree.Leaf:
@@ -120,7 +121,7 @@ func scalar(part *tree.Node) (string, error) {
 	return "", &tree.Error{Position: part.Position, Text: "it takes a plain value"}
 }
 
-// Unknown says that there is no setting of a name, and which may have been meant.
+// Unknown is the error for a setting that does not exist. It suggests the name that was probably meant.
 func (s *Set) Unknown(file string, e entry) error {
 	var names []string
 	for _, one := range s.All() {
@@ -139,7 +140,7 @@ func (s *Set) Unknown(file string, e entry) error {
 	return fmt.Errorf("%s:%d: there is no setting %s (%s)", file, e.Line, e.Name, hint)
 }
 
-// CheckFile reads a configuration file and gives how many settings it makes. Nothing is taken from it. The error names every mistake.
+// CheckFile reads a configuration file and counts its settings. It changes no setting. The error names every mistake.
 func (s *Set) CheckFile(name string) (int, error) {
 	entries, err := ReadEntries(name)
 	if err != nil {

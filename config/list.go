@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// List gives the entries of a setting that is a list: they have commas between them, and may have blanks around them.
-// In the configuration file such a setting may be a list of YAML.
+// List gives the entries of a setting that is a list: separated by commas, with optional blanks around them.
+// In the configuration file such a setting may be a YAML list.
 func List(text string) []string {
 	var all []string
 	for one := range strings.SplitSeq(text, ",") {

@@ -16,11 +16,12 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// Set is a set of settings: the fields of structs that have a tag name. A value comes from the flag, else from the environment, else from the
-// configuration file, else from the default, which is in the tag.
+// Set is a set of settings: the fields of structs that have a tag "name". A value comes from the flag, else from the
+// environment, else from the configuration file, else from the tag "default".
 //
-// The tags of a field are name, doc, default, short (the letter of the flag), for (the command that has the flag; empty: every command), unit
-// ("bytes"), zero (the word for 0 of a number, or "0") and choices (words with spaces between them).
+// The tags of a field are name, doc, default, short (the letter of the flag), for (the command that has the flag;
+// empty: every command), unit ("bytes"), zero (the word for 0 of a number, or "0") and choices (words separated by
+// spaces).
 type Set struct {
 	Named  string            // the configuration file that the user names (--config); empty: it is searched for
 	Read   string            // the configuration file that was read; empty: none
@@ -30,7 +31,7 @@ type Set struct {
 	dir    func() string // a directory that may have the configuration file
 }
 
-// New makes a set of groups, which are pointers to structs, with their defaults. A wrong tag is a panic.
+// New makes a set of groups, which are pointers to structs, and sets the defaults. It panics if a tag is wrong.
 func New(dir func() string, groups ...any) *Set {
 	s := &Set{Origin: map[string]string{}, groups: groups, dir: dir}
 	for _, one := range s.All() {
@@ -44,7 +45,7 @@ func New(dir func() string, groups ...any) *Set {
 	return s
 }
 
-// IsDefault tells whether nobody set a setting.
+// IsDefault reports whether a setting has its default because no source sets it.
 func (s *Set) IsDefault(name string) bool { return s.Origin[name] == "default" }
 
 // Shared marks the settings that every command takes as flags.
@@ -58,8 +59,9 @@ func (s *Set) All() []Setting {
 		for i := range v.NumField() {
 			tag := v.Type().Field(i).Tag
 			if name := tag.Get("name"); name != "" {
-				one := Setting{Name: name, Short: tag.Get("short"), For: tag.Get("for"), Default: tag.Get("default"), Doc: tag.Get("doc"), Value: v.Field(i)}
-				one.Unit, one.Zero, one.Secret = tag.Get("unit"), tag.Get("zero"), Hides(name)
+				one := Setting{Name: name, Short: tag.Get("short"), For: tag.Get("for"), Default: tag.Get("default"),
+					Doc: tag.Get("doc"), Unit: tag.Get("unit"), Zero: tag.Get("zero"), Secret: Hides(name),
+					Value: v.Field(i)}
 				if c := tag.Get("choices"); c != "" {
 					one.Choices = strings.Split(c, " ")
 				}
@@ -70,13 +72,13 @@ func (s *Set) All() []Setting {
 	return all
 }
 
-// Setting is one field with what its tags say.
+// Setting is one field with the values of its tags.
 type Setting struct {
 	Name, Short, For, Default, Doc string
 	Unit                           string   // "bytes" for a size
-	Zero                           string   // of a number: the word for 0, or "0" if that means the number; empty: it must be more
-	Choices                        []string // the only values there are; empty: any
-	Secret                         bool     // the value is shown to nobody
+	Zero                           string   // the word for 0, or "0" if 0 is a number; empty: 0 is refused
+	Choices                        []string // the allowed values; empty: any
+	Secret                         bool     // the value is never shown
 	Value                          reflect.Value
 }
 
@@ -86,7 +88,7 @@ func (s Setting) Env() string {
 	return "STAGEPOST_" + strings.ToUpper(strings.ReplaceAll(s.Name, ".", "_"))
 }
 
-// String gives the value as it would stand in the environment.
+// String gives the value in the form that the environment has.
 func (s Setting) String() string {
 	if s.Zero != "" && s.Value.IsZero() {
 		return s.Zero
@@ -102,7 +104,7 @@ func (s Setting) String() string {
 	return fmt.Sprint(s.Value.Interface())
 }
 
-// Shown gives the value for people: a secret is only said to be there.
+// Shown gives the value for people: *** in place of a secret.
 func (s Setting) Shown() string {
 	text := s.String()
 	if s.Secret && text != "" {
@@ -125,7 +127,8 @@ func (s Setting) Set(text string) error {
 	case string:
 		if len(s.Choices) > 0 && !slices.Contains(s.Choices, text) {
 			last := len(s.Choices) - 1
-			return fmt.Errorf("%s must be %s or %s, not %q", s.Name, strings.Join(s.Choices[:last], ", "), s.Choices[last], text)
+			return fmt.Errorf("%s must be %s or %s, not %q", s.Name, strings.Join(s.Choices[:last], ", "),
+				s.Choices[last], text)
 		}
 		s.Value.SetString(text)
 	case bool:
@@ -160,13 +163,13 @@ func (s Setting) Set(text string) error {
 	return nil
 }
 
-// Check tells whether a text is a value of the setting, which keeps its own.
+// Check checks that a text is a valid value, without changing the setting.
 func (s Setting) Check(text string) error {
 	s.Value = reflect.New(s.Value.Type()).Elem()
 	return s.Set(text)
 }
 
-// checkZero refuses a number of 0, which would mean the default of one setting, no limit of the next and nothing of a third.
+// checkZero refuses the number 0 because it is ambiguous: it could mean the default, no limit, or none.
 func (s Setting) checkZero() error {
 	switch kind := s.Value.Kind(); {
 	case kind == reflect.String || kind == reflect.Bool || s.Value.Int() > 0 || s.Zero == "0" && s.Value.Int() == 0:
@@ -177,9 +180,10 @@ func (s Setting) checkZero() error {
 	return fmt.Errorf("it must be more than 0, or %s", s.Zero)
 }
 
-// Hides tells whether a setting is a secret by its name. One that names a file with the secret is none.
+// Hides reports whether a setting is a secret, by its name. A setting that names a file with the secret is none.
 func Hides(name string) bool {
-	return slices.ContainsFunc([]string{"password", "secret", "token", "key"}, func(word string) bool { return strings.HasSuffix(name, word) })
+	return slices.ContainsFunc([]string{"password", "secret", "token", "key"},
+		func(word string) bool { return strings.HasSuffix(name, word) })
 }
 
 // textFlag is a flag whose text is read with the other sources, in load.
@@ -215,7 +219,8 @@ func (s *Set) Bind(flags *pflag.FlagSet, command string) {
 	}
 }
 
-// Load takes the values from flags, environment and file, and remembers where each came from. The error names every mistake.
+// Load reads the values from flags, environment and file, and records the origin of each. The error names every
+// mistake.
 func (s *Set) Load(flags *pflag.FlagSet, env func(string) (string, bool)) error {
 	var mistakes []error
 	taken := map[string]bool{}
@@ -245,7 +250,7 @@ func (s *Set) Load(flags *pflag.FlagSet, env func(string) (string, bool)) error 
 			mistakes = append(mistakes, s.Unknown(s.Read, e))
 		case !taken[e.Name]:
 			take(all[i], e.Text, fmt.Sprintf("file %s:%d", s.Read, e.Line))
-		default: // it does not count, but a mistake in it is one
+		default: // an earlier source wins, but a mistake in the file is still reported
 			if err := all[i].Check(e.Text); err != nil {
 				mistakes = append(mistakes, fmt.Errorf("%s:%d: %w", s.Read, e.Line, err))
 			}

@@ -41,7 +41,7 @@ type shape struct {
 	name   string
 }
 
-// inside tells whether a point is inside a shape by more than a rounding error.
+// inside reports whether a point is inside a shape by more than a rounding error.
 func (s shape) inside(x, y float64) bool {
 	const edge = 0.6
 	return x > s.X+edge && x < s.X+s.Width-edge && y > s.Y+edge && y < s.Y+s.Height-edge
@@ -62,7 +62,7 @@ func look(t *testing.T, svg string) (picture, []shape) {
 			for _, text := range g.Texts {
 				r.name += strings.TrimSpace(text.Text) + " "
 				if !r.inside(text.X, text.Y) {
-					t.Errorf("the text %q stands outside its place", text.Text)
+					t.Errorf("the text %q is outside its shape", text.Text)
 				}
 			}
 			shapes = append(shapes, r)
@@ -71,8 +71,8 @@ func look(t *testing.T, svg string) (picture, []shape) {
 	return p, shapes
 }
 
-// TestDrawingsAreReadable reads the SVG of every table back: no box or label overlaps another or leaves the picture, and
-// no line runs through one.
+// TestDrawingsAreReadable reads the SVG of every table back: no box or label overlaps another or leaves the picture,
+// and no line runs through one.
 func TestDrawingsAreReadable(t *testing.T) {
 	for _, table := range All() {
 		for _, v := range views(table) {

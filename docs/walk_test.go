@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestEveryStateEveryEvent asks every table, at every position it can stand in, for every event by every actor: Next agrees
-// with Can, refuses with a reason, and never leaves the table.
+// TestEveryStateEveryEvent asks every table, at every position it can stand in, for every event by every actor: Next
+// agrees with Can, refuses with a reason, and never leaves the table.
 func TestEveryStateEveryEvent(t *testing.T) {
 	for _, table := range All() {
 		t.Run(table.Name(), func(t *testing.T) {
@@ -27,26 +27,28 @@ func TestEveryStateEveryEvent(t *testing.T) {
 	}
 }
 
-func askOne(t *testing.T, table *lifecycle.Table, p lifecycle.Position, e lifecycle.Event, by lifecycle.Actor, can bool) {
+func askOne(t *testing.T, table *lifecycle.Table, p lifecycle.Position, e lifecycle.Event, by lifecycle.Actor,
+	can bool) {
 	t.Helper()
 	next, err := table.Next(p, e, by)
-	arrow, has := table.Transition(p.State, e)
+	transition, has := table.Transition(p.State, e)
 	var illegal *lifecycle.Illegal
 	switch {
 	case err != nil && (!errors.As(err, &illegal) || illegal.Why == "" || next != p):
-		t.Errorf("%s at %+v by %s: %v and position %+v, want a refusal with a reason and no change", e, p, by, err, next)
-	case has && arrow.Class == lifecycle.Loop:
-		if err == nil && (next != p || can == arrow.Stays()) {
+		t.Errorf("%s at %+v by %s: %v and position %+v, want a refusal with a reason and no change", e, p, by, err,
+			next)
+	case has && transition.Class == lifecycle.Loop:
+		if err == nil && (next != p || can == transition.Stays()) {
 			t.Errorf("%s at %+v stays, but gives %+v (can: %v)", e, p, next, can)
 		}
 	case (err == nil) != can:
-		t.Errorf("%s at %+v by %s: error %v, but Can says %v", e, p, by, err, can)
-	case err == nil && !slices.Contains(arrow.Targets(), next.State):
+		t.Errorf("%s at %+v by %s: error %v, but Can reports %v", e, p, by, err, can)
+	case err == nil && !slices.Contains(transition.Targets(), next.State):
 		t.Errorf("%s at %+v leads to %s, which is not one of its targets", e, p, next.State)
 	}
 }
 
-// chooseAll holds Choose against Can: it gives the only arrow of its class, or none.
+// chooseAll holds Choose against Can: it gives the only transition of its class, or none.
 func chooseAll(t *testing.T, table *lifecycle.Table, p lifecycle.Position, by lifecycle.Actor, can []lifecycle.Event) {
 	t.Helper()
 	for _, class := range []lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move, lifecycle.Reenter} {
@@ -91,7 +93,8 @@ func TestReplayEndsWhereNextDoes(t *testing.T) {
 				if err != nil || got != want {
 					t.Fatalf("%v ends at %+v, %v; want %+v", moves, got, err, want)
 				}
-				if got, err := table.Replay(append(moves, lifecycle.Taken{Event: "unheard-of", By: lifecycle.Operator})); err == nil || got != want {
+				if got, err := table.Replay(append(moves,
+					lifecycle.Taken{Event: "unheard-of", By: lifecycle.Operator})); err == nil || got != want {
 					t.Fatalf("a false step after %v: %+v, %v", moves, got, err)
 				}
 			}

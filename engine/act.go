@@ -10,9 +10,9 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Do lets a person cause an event. It takes the job away from a worker that has it, but for transitions that ask the
-// worker: then the claim stays, and a step in this process is notified ([Run.Changed]). Errors: NotFound, Refused (with
-// the legal moves), Conflict if the version is no longer current.
+// Do commits an event that a person causes. It ends the claim of a worker, except for transitions that ask the worker:
+// then the claim stays, and a step in this process is notified ([Run.Changed]). Errors: NotFound, Refused (with the
+// legal events), Conflict if the version is no longer current.
 func (e *Engine) Do(ctx context.Context, a operator.Act) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.do(ctx, &a)
@@ -32,9 +32,10 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "this engine does not know the kind %s", j.Kind)
 	}
 	if a.Version != 0 && a.Version != j.Version {
-		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	}
-	if !w.knows(&j) {
+	if !w.supports(&j) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.foreign(&j).Sentence)
 	}
 	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
@@ -51,13 +52,13 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 	if transition.Class == lifecycle.Reenter || transition.Restart {
 		n, zero := j.Retries+1, 0
 		c.Set.Retries, c.Set.Attempts = &n, &zero
-		// who retries after the deadline means that it no longer holds
+		// a retry after the deadline cancels the deadline
 		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) {
 			never, expires := time.Time{}, w.expires(&j, c.To, now, time.Time{})
 			c.Set.Deadline, c.Set.Expires = &never, &expires
 		}
 	}
-	if transition.Ask { // the claim stays, if there is one; else the next worker takes it at once
+	if transition.Ask { // a claim stays; without one the job is due at once
 		c.Keep, c.Set.Due = true, &time.Time{}
 	}
 	if w.Accompany != nil {
@@ -73,7 +74,9 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 }
 
 // SetPriority is part of operator.Acts.
-func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
+func (e operators) SetPriority(
+	ctx context.Context, id job.ID, version int64, p int, actor, note string,
+) (job.Job, error) {
 	for try := 1; ; try++ {
 		j, err := e.setPriority(ctx, id, version, p, actor, note)
 		if job.KindOf(err) != job.Conflict || version != 0 || try == 5 {
@@ -82,7 +85,9 @@ func (e operators) SetPriority(ctx context.Context, id job.ID, version int64, p 
 	}
 }
 
-func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p int, actor, note string) (job.Job, error) {
+func (e *Engine) setPriority(
+	ctx context.Context, id job.ID, version int64, p int, actor, note string,
+) (job.Job, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
 		return j, err
@@ -94,7 +99,7 @@ func (e *Engine) setPriority(ctx context.Context, id job.ID, version int64, p in
 		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
 	}
 	w := e.workOf(j.Kind)
-	if w == nil || !w.knows(&j) { // its definition may not have the event: the record alone changes
+	if w == nil || !w.supports(&j) { // its definition may lack the event: only the record changes
 		return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
 	}
 	c, err := move(w, &j, lifecycle.Reprioritize, lifecycle.Operator, e.clock.Now())

@@ -17,7 +17,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// counted is a step that takes no time and counts.
+// counted is a step that takes no time and counts its runs.
 func counted(n *int) engine.Step {
 	return func(context.Context, *engine.Run) error { *n++; return nil }
 }
@@ -31,8 +31,7 @@ func blocks(x api.Explanation, code string) bool {
 	return false
 }
 
-// TestActOnWhatOneSaw (rule R11): with a version, the act counts for the record that the person was shown, and for no
-// other.
+// TestActOnWhatOneSaw checks that an act with a version applies to that version of the record only (rule R11).
 func TestActOnWhatOneSaw(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
@@ -43,11 +42,14 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "sooner"); err != nil {
 			t.Fatal(err)
 		}
-		stop := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town", Version: seen.Version}
-		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict || !strings.Contains(err.Error(), "you saw version") {
+		stop := operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann", Note: "wrong town",
+			Version: seen.Version}
+		if _, err := w.Do(t.Context(), stop); job.KindOf(err) != job.Conflict ||
+			!strings.Contains(err.Error(), "you saw version") {
 			t.Errorf("with the old version: %v", err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann", "sooner"); job.KindOf(err) != job.Conflict {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 8, "ann",
+			"sooner"); job.KindOf(err) != job.Conflict {
 			t.Errorf("priority with the old version: %v", err)
 		}
 		stop.Version = w.get(j.ID).Version
@@ -57,28 +59,32 @@ func TestActOnWhatOneSaw(t *testing.T) {
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
 		last := history[len(history)-1]
-		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" || last.Note != "wrong town" {
-			t.Errorf("the history says %+v, %v", last, err)
+		if err != nil || last.Event != "stop" || last.By != lc.Operator || last.Actor != "ann" ||
+			last.Note != "wrong town" {
+			t.Errorf("the history has %+v, %v", last, err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann", "sooner"); job.KindOf(err) != job.Refused {
+		if _, err := w.Operator().SetPriority(t.Context(), j.ID, 0, 1, "ann",
+			"sooner"); job.KindOf(err) != job.Refused {
 			t.Errorf("priority of an ended job: %v", err)
 		}
-		if _, err := w.Operator().SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann", "sooner"); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().SetPriority(t.Context(), w.post(engine.Order{}).ID, 0, 100, "ann",
+			"sooner"); job.KindOf(err) != job.Invalid {
 			t.Errorf("priority 100: %v", err)
 		}
 		w.verify(j.ID)
 	})
 }
 
-// TestActWithoutAVersionRereads: it meets the record as it is, however often others were faster; the control with a
-// version stops trying.
+// TestActWithoutAVersionRereads checks that an act without a version applies to the current record, however often it
+// changes concurrently. The control with a version fails.
 func TestActWithoutAVersionRereads(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		version bool
 		races   int32
 		want    job.ErrorKind
-	}{{"no version", false, 3, ""}, {"control: a version", true, 1, job.Conflict}, {"control: never quiet", false, 99, job.Conflict}} {
+	}{{"no version", false, 3, ""}, {"control: a version", true, 1, job.Conflict}, {"control: never quiet", false, 99,
+		job.Conflict}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := &racer{Store: mem.New()}
@@ -100,7 +106,7 @@ func TestActWithoutAVersionRereads(t *testing.T) {
 	}
 }
 
-// racer changes the record just before somebody's act comes to it.
+// racer changes the record just before an act reads it.
 type racer struct {
 	job.Store
 	left atomic.Int32
@@ -109,14 +115,15 @@ type racer struct {
 func (r *racer) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	if c := changes[0]; c.Event == "stop" && r.left.Add(-1) >= 0 {
 		p := int(r.left.Load()) % 50
-		if _, err := r.Store.Commit(ctx, job.Change{Job: c.Job, Version: c.Version, At: c.At, Set: job.Fields{Priority: &p}}); err != nil {
+		if _, err := r.Store.Commit(ctx, job.Change{Job: c.Job, Version: c.Version, At: c.At,
+			Set: job.Fields{Priority: &p}}); err != nil {
 			return nil, err
 		}
 	}
 	return r.Store.Commit(ctx, changes...)
 }
 
-// TestIllegalActListsTheMoves of the one who asked.
+// TestIllegalActListsTheMoves checks that the error lists the legal events of the actor.
 func TestIllegalActListsTheMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -151,13 +158,14 @@ func TestIllegalActListsTheMoves(t *testing.T) {
 				t.Errorf("%s: the refusal changed the record", c.act.Event)
 			}
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop", By: lc.Operator}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Do(t.Context(), operator.Act{Job: "let_none", Event: "stop",
+			By: lc.Operator}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 	})
 }
 
-// TestAllowIsEnforcedInTheCommit: what Allow requires must be true in the moment of the commit, not when it was asked.
+// TestAllowIsEnforcedInTheCommit checks that the conditions of Allow must be true at the commit, not only at the call.
 func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -190,7 +198,8 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 				if job.KindOf(err) != c.want {
 					t.Errorf("got %s, %v", j.State, err)
 				}
-				if c.want != "" && (!strings.Contains(err.Error(), "Emptied (must be Open)") || w.get(j.ID).State != "Lost") {
+				if c.want != "" && (!strings.Contains(err.Error(), "Emptied (must be Open)") ||
+					w.get(j.ID).State != "Lost") {
 					t.Errorf("got %v, it is %s", err, w.get(j.ID).State)
 				}
 				remove := operator.Act{Job: page.Jobs[1].ID, Event: "delete", By: lc.Operator}
@@ -206,7 +215,8 @@ func TestAllowIsEnforcedInTheCommit(t *testing.T) {
 	}
 }
 
-// TestStopByAnOperatorFencesTheStep: its context ends at once and with the cause, and what it brings is refused.
+// TestStopByAnOperatorFencesTheStep checks that the step's context ends at once with the cause, and that its later
+// commits are refused.
 func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended time.Time
@@ -236,7 +246,7 @@ func TestStopByAnOperatorFencesTheStep(t *testing.T) {
 	})
 }
 
-// TestRetryGoesBackToWhereItFailed, for each state it can fail in, with new counts.
+// TestRetryGoesBackToWhereItFailed checks each state in which a job can fail. The counts start again.
 func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 	for _, origin := range []lc.State{"Posted", "Sorting", "Riding"} {
 		t.Run(string(origin), func(t *testing.T) {
@@ -263,14 +273,16 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 						t.Fatalf("got %s from %s after %d tries", j.State, j.Origin, tries)
 					}
 					retried, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator})
-					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i || retried.Outcome != lc.None || retried.Ended {
+					if err != nil || retried.State != origin || retried.Attempts != 0 || retried.Retries != i ||
+						retried.Outcome != lc.None || retried.Ended {
 						t.Fatalf("got %+v, %v", retried, err)
 					}
 				}
 				if j = w.end(j.ID); j.Outcome != lc.OK || tries != 13 || others != 2 {
 					t.Errorf("got %s after %d tries and %d others", j.Outcome, tries, others)
 				}
-				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Operator}); job.KindOf(err) != job.Refused {
+				if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+					By: lc.Operator}); job.KindOf(err) != job.Refused {
 					t.Errorf("retry of a success: %v", err)
 				}
 				w.verify(j.ID)
@@ -283,7 +295,8 @@ func TestRetryGoesBackToWhereItFailed(t *testing.T) {
 func TestRetryAfterTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context,
+			r *engine.Run) error {
 			if tries++; tries == 1 {
 				return blocked(ctx, r)
 			}

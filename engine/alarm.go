@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// alarms are the times at which jobs of this engine become due, the first on top. There may be more of them than there
-// are jobs; too many are not kept, and the sweep finds what they would have reported.
+// alarms is a heap of the times at which jobs of this engine become due. It may have more entries than there are jobs.
+// Beyond mostAlarms no times are added; the sweep finds these jobs.
 type alarms []time.Time
 
 const mostAlarms = 100_000
@@ -48,7 +48,7 @@ func (e *Engine) arm() {
 	}
 }
 
-// ring is called by the timer: it drops the alarms that are over and wakes the dispatcher.
+// ring is called by the timer. It removes the times that have passed and wakes the dispatcher.
 func (e *Engine) ring() {
 	e.mu.Lock()
 	now := e.clock.Now()
@@ -57,5 +57,5 @@ func (e *Engine) ring() {
 	}
 	e.arm()
 	e.mu.Unlock()
-	e.stir()
+	e.wakeDispatcher()
 }

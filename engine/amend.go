@@ -13,7 +13,8 @@ func (e operators) Amend(
 	ctx context.Context, a operator.Act, object string, change operator.Correction,
 ) (job.Job, error) {
 	if a.Actor == "" || a.Note == "" {
-		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job, "it needs an actor and a note that says why")
+		return job.Job{}, job.Errorf(job.Invalid, string(a.Event), a.Job,
+			"it needs an actor and a note with the reason")
 	}
 	if a.By == 0 {
 		a.By = lifecycle.Operator
@@ -35,7 +36,8 @@ func (e operators) amend(
 	case err != nil:
 		return j, err
 	case a.Version != 0 && a.Version != j.Version:
-		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return j, job.Errorf(job.Conflict, string(a.Event), j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	case j.Claimed():
 		return j, job.Errorf(job.Conflict, string(a.Event), j.ID, "a worker has it")
 	}
@@ -48,12 +50,14 @@ func (e operators) amend(
 		tasks[i].Epoch, tasks[i].Changed = j.Epoch, now
 	}
 	if !*entered {
-		if err := e.Audit(ctx, operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}); err != nil {
+		entry := operator.Entry{By: a.By, Actor: a.Actor, Event: a.Event, Object: object, Note: a.Note}
+		if err := e.Audit(ctx, entry); err != nil {
 			return j, err
 		}
 		*entered = true
 	}
-	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks, Set: job.Fields{Data: data}})
+	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks,
+		Set: job.Fields{Data: data}})
 	if err != nil {
 		return j, err
 	}

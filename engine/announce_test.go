@@ -19,7 +19,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// announcing is letters whose every transition is reported, under the number of its history entry.
+// announcing is the letters work with a message for each transition, under the number of its history entry.
 func announcing(steps map[lc.State]engine.Step) engine.Work {
 	w := letters(steps)
 	w.Parks = func(*job.Hold) bool { return true }
@@ -31,13 +31,14 @@ func announcing(steps map[lc.State]engine.Step) engine.Work {
 			return nil
 		}
 		body := fmt.Sprintf("%q", fmt.Sprint(e.Event, " to ", after.State))
-		return []job.Message{{Key: fmt.Sprintf("%s/%d", j.ID, e.Seq), Job: j.ID, Topic: "mail", Body: []byte(body), Created: c.At, Due: c.At}}
+		return []job.Message{{Key: fmt.Sprintf("%s/%d", j.ID, e.Seq), Job: j.ID, Topic: "mail", Body: []byte(body),
+			Created: c.At, Due: c.At}}
 	}
 	return w
 }
 
-// notified compares what was announced of a job with its history, and gives it in short.
-func (w *world) told(id job.ID) string {
+// announced compares the messages of a job with its history, and returns their events.
+func (w *harness) announced(id job.ID) string {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -58,29 +59,35 @@ func (w *world) told(id job.ID) string {
 	return strings.Join(words, " ")
 }
 
-// TestEveryTransitionIsAnnounced, the one who caused it: a step, its errors, a panic, a timer, silence, a hold, a
-// person, a worker outside.
+// TestEveryTransitionIsAnnounced checks transitions by a step, its errors, a panic, a timer, an expired lease, a hold,
+// a person and a remote worker.
 func TestEveryTransitionIsAnnounced(t *testing.T) {
 	for name, c := range map[string]struct {
 		sorting, riding engine.Step
-		then            func(w *world, id job.ID)
+		then            func(w *harness, id job.ID)
 		want            string
 	}{
 		"success": {want: "begin next finish"},
-		"failure": {riding: func(context.Context, *engine.Run) error { return engine.Fail("axle", errBroken) }, want: "begin next fail"},
-		"retries": {riding: func(context.Context, *engine.Run) error { return errBroken }, want: "begin next backoff backoff fail"},
-		"panic":   {sorting: func(context.Context, *engine.Run) error { panic("no") }, want: "begin backoff fail"},
+		"failure": {riding: func(context.Context, *engine.Run) error {
+			return engine.Fail("axle", errBroken)
+		}, want: "begin next fail"},
+		"retries": {riding: func(context.Context, *engine.Run) error {
+			return errBroken
+		}, want: "begin next backoff backoff fail"},
+		"panic": {sorting: func(context.Context, *engine.Run) error { panic("no") }, want: "begin backoff fail"},
 		"timeout": {riding: func(context.Context, *engine.Run) error {
 			return engine.Wait(job.Blocker{Code: "x", Sentence: "x", Until: time.Now().Add(24 * time.Hour)})
 		}, want: "begin next wait fail"},
-		"a person": {sorting: takes(time.Hour), want: "begin stop retry next finish", then: func(w *world, id job.ID) {
-			time.Sleep(time.Minute)
-			for _, ev := range []lc.Event{"stop", "retry"} {
-				if _, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lc.Operator, Actor: "ann"}); err != nil {
-					w.t.Fatal(err)
+		"a person": {sorting: takes(time.Hour), want: "begin stop retry next finish",
+			then: func(w *harness, id job.ID) {
+				time.Sleep(time.Minute)
+				for _, ev := range []lc.Event{"stop", "retry"} {
+					if _, err := w.Do(w.t.Context(), operator.Act{Job: id, Event: ev, By: lc.Operator,
+						Actor: "ann"}); err != nil {
+						w.t.Fatal(err)
+					}
 				}
-			}
-		}},
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -98,7 +105,7 @@ func TestEveryTransitionIsAnnounced(t *testing.T) {
 					c.then(w, j.ID)
 				}
 				w.end(j.ID)
-				if got := w.told(j.ID); got != c.want {
+				if got := w.announced(j.ID); got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
 			})
@@ -117,7 +124,7 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		held := w.post(engine.Order{Group: "maps"})
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if got := w.told(held.ID); got != "hold" {
+		if got := w.announced(held.ID); got != "hold" {
 			t.Errorf("got %s", got)
 		}
 	})
@@ -131,27 +138,29 @@ func TestHoldsAndSilenceAreAnnounced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
+		if jobs, err := e.Remote().Claim(t.Context(), "outside",
+			[]job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Second); err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
 		w := start(t, store, (&postbox{}).options(), announcing(nil))
 		defer w.stop()
 		w.end(j.ID)
-		if got := w.told(j.ID); got != "lost begin next finish" {
+		if got := w.announced(j.ID); got != "lost begin next finish" {
 			t.Errorf("got %s", got)
 		}
 	})
 }
 
-// TestOutsideWorkersAreAnnounced: what a worker reports over the API is notified as well.
+// TestOutsideWorkersAreAnnounced checks that the reports of remote workers are announced too.
 func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	e, err := engine.New(mem.New(), []engine.Work{outward(announcing(nil))}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{Engine: e, t: t, store: e.Store()}
+	w := &harness{Engine: e, t: t, store: e.Store()}
 	j := w.post(engine.Order{})
-	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1, time.Minute)
+	jobs, err := e.Remote().Claim(t.Context(), "outside", []job.KindState{{Kind: "test.letter", State: "Posted"}}, 1,
+		time.Minute)
 	if err != nil || len(jobs) != 1 {
 		t.Fatalf("got %v, %v", jobs, err)
 	}
@@ -159,12 +168,13 @@ func TestOutsideWorkersAreAnnounced(t *testing.T) {
 	if err != nil || results[0].Err != nil {
 		t.Fatalf("got %v, %v", results, err)
 	}
-	if got := w.told(j.ID); got != "begin" {
+	if got := w.announced(j.ID); got != "begin" {
 		t.Errorf("got %s", got)
 	}
 }
 
-// TestDeliveriesAreRemembered: each try with its time and its error, and the pause that the deliverer asks for.
+// TestDeliveriesAreRemembered checks that a message has the time and the error of each delivery, and that a requested
+// pause is kept.
 func TestDeliveriesAreRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &postbox{answer: func(nth int) error {
@@ -173,7 +183,7 @@ func TestDeliveriesAreRemembered(t *testing.T) {
 			case 1:
 				return engine.RetryAfter(time.Hour, errBroken)
 			case 2:
-				return engine.Fail("gone", errors.New("nobody lives there"))
+				return engine.Fail("gone", errors.New("no such resident"))
 			}
 			return nil
 		}}
@@ -183,14 +193,16 @@ func TestDeliveriesAreRemembered(t *testing.T) {
 		time.Sleep(59 * time.Minute)
 		synctest.Wait()
 		m := w.messages(j.ID)[0]
-		if len(p.keys()) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 || m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
+		if len(p.keys()) != 1 || len(m.Tried) != 1 || m.Tried[0].Took != 1000 ||
+			m.Tried[0].Error != errBroken.Error() || !m.Tried[0].At.Equal(j.Entered) {
 			t.Errorf("got %v and %+v", p.keys(), m)
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		m = w.messages(j.ID)[0]
-		if len(m.Tried) != 2 || m.Settled != job.GivenUp || m.Error != "nobody lives there" || m.Tried[1].Error != m.Error {
-			t.Errorf("given up for good: got %+v", m)
+		if len(m.Tried) != 2 || m.Settled != job.Abandoned || m.Error != "no such resident" ||
+			m.Tried[1].Error != m.Error {
+			t.Errorf("abandoned: got %+v", m)
 		}
 	})
 }

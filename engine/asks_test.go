@@ -17,12 +17,12 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// mute is a store that reports no one of its changes.
+// mute is a store that sends no hints.
 type mute struct{ job.Store }
 
 func (mute) Watch(context.Context, func([]job.Hint)) {}
 
-// paused is a step that walks until somebody asks it to pause, and then rests.
+// paused is a step that works until a person asks it to pause, and then rests.
 func paused(ctx context.Context, r *engine.Run) error {
 	changed := r.Changed()
 	for r.Job().State != "Pausing" {
@@ -44,7 +44,8 @@ func paused(ctx context.Context, r *engine.Run) error {
 	return r.Rest(ctx, "rest", tired)
 }
 
-// TestPersonAsksTheWorker: the claim stays, and the step receives it at once; or by the renewals where hints are lost.
+// TestPersonAsksTheWorker checks that the claim stays and that the step is notified at once, or by the renewals if
+// hints are lost.
 func TestPersonAsksTheWorker(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -76,15 +77,16 @@ func TestPersonAsksTheWorker(t *testing.T) {
 	}
 }
 
-// TestAskingWhenNobodyIsAtWork: a job that waits is claimed in its new state at once.
-func TestAskingWhenNobodyIsAtWork(t *testing.T) {
+// TestAskingWithoutAWorker checks that a waiting job is claimed in its new state at once.
+func TestAskingWithoutAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 			switch r.Job().State {
 			case "Camp":
 				return engine.Go("go")
 			case "Walking":
-				return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away", Until: r.Now().Add(time.Hour)})
+				return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is away",
+					Until: r.Now().Add(time.Hour)})
 			}
 			return r.Move(ctx, "arrive")
 		}))
@@ -92,7 +94,8 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" && !j.Claimed() })
 		began := time.Now()
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil || j.Claimed() || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "pause", By: lc.Owner}); err != nil ||
+			j.Claimed() || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		if j := w.end(id); j.State != "Home" || time.Since(began) > 0 {
@@ -102,8 +105,8 @@ func TestAskingWhenNobodyIsAtWork(t *testing.T) {
 	})
 }
 
-// TestAskingMeetsAnOutcome: what the step was about to do in the state that was left is not done; it is run again in
-// the new one.
+// TestAskingMeetsAnOutcome checks that an outcome for the state that the job has left is not committed. The step runs
+// again in the new state.
 func TestAskingMeetsAnOutcome(t *testing.T) {
 	for name, last := range map[string]func(ctx context.Context, r *engine.Run) error{
 		"success": func(context.Context, *engine.Run) error { return engine.Go("arrive") },
@@ -126,7 +129,7 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var w *world
+				var w *harness
 				w = start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 					if r.Job().State == "Pausing" {
 						return r.Rest(ctx, "rest", tired)
@@ -154,7 +157,8 @@ func TestAskingMeetsAnOutcome(t *testing.T) {
 	}
 }
 
-// TestAskingChangesTheTime: the new state's time counts at once for the step that is at work, received or not.
+// TestAskingChangesTheTime checks that the timeout of the new state applies to the running step at once, with and
+// without a hint.
 func TestAskingChangesTheTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		store   job.Store
@@ -177,7 +181,8 @@ func TestAskingChangesTheTime(t *testing.T) {
 					}
 					return errors.Join(r.Fresh(ctx), r.Move(ctx, "arrive"))
 				})
-				work.Policies = map[lc.State]engine.Policy{"Walking": {Timeout: c.walking}, "Pausing": {Timeout: c.pausing}}
+				work.Policies = map[lc.State]engine.Policy{"Walking": {Timeout: c.walking},
+					"Pausing": {Timeout: c.pausing}}
 				w := start(t, c.store, engine.Options{}, work)
 				defer w.stop()
 				began, id := time.Now(), w.post(aTrek).ID
@@ -195,18 +200,20 @@ func TestAskingChangesTheTime(t *testing.T) {
 	}
 }
 
-// TestStoppingIsToldBeforeTheGraceIsOver: the step ends by itself, and a step that does not listen is cut off as ever.
-func TestStoppingIsToldBeforeTheGraceIsOver(t *testing.T) {
+// TestStoppingComesBeforeTheEndOfGrace checks that a step that waits for Stopping ends by itself, and that another is
+// cancelled at the end of the grace period.
+func TestStoppingComesBeforeTheEndOfGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		alive := false
-		w := start(t, mem.New(), engine.Options{Grace: time.Hour}, treks(func(ctx context.Context, r *engine.Run) error {
-			if err := r.Move(ctx, "go"); err != nil {
-				return err
-			}
-			<-r.Stopping()
-			alive = ctx.Err() == nil
-			return mustMove(ctx, r, "detour", "rest", "go", "arrive")
-		}))
+		w := start(t, mem.New(), engine.Options{Grace: time.Hour},
+			treks(func(ctx context.Context, r *engine.Run) error {
+				if err := r.Move(ctx, "go"); err != nil {
+					return err
+				}
+				<-r.Stopping()
+				alive = ctx.Err() == nil
+				return mustMove(ctx, r, "detour", "rest", "go", "arrive")
+			}))
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
 		began := time.Now()
@@ -217,7 +224,8 @@ func TestStoppingIsToldBeforeTheGraceIsOver(t *testing.T) {
 	})
 }
 
-// TestAccompany: what the application adds is in the commit of the person's event, and its error stops the event.
+// TestAccompany checks that what the application adds is in the commit of the person's event, and that its error stops
+// the event.
 func TestAccompany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		refuse := errors.New("not today")
@@ -244,7 +252,8 @@ func TestAccompany(t *testing.T) {
 		act.Note = "again"
 		j, err := w.Do(t.Context(), act)
 		tasks, err2 := w.store.Tasks(t.Context(), id)
-		if err != nil || err2 != nil || j.Version != before.Version+1 || string(j.Data) != `"anew"` || len(tasks) != 1 || tasks[0].Changed.IsZero() {
+		if err != nil || err2 != nil || j.Version != before.Version+1 || string(j.Data) != `"anew"` ||
+			len(tasks) != 1 || tasks[0].Changed.IsZero() {
 			t.Errorf("version %d after %d, data %s, %v, %v %v", j.Version, before.Version, j.Data, tasks, err, err2)
 		}
 	})

@@ -28,9 +28,8 @@ func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 	return err
 }
 
-// Nudge makes a job due that waits for a time of its own choosing, by [Wait] with the code: what it waits for may have
-// happened. A job that is claimed, due, or has ended stays as it is, and so does one that waits for something else or
-// backs off after an error.
+// Nudge makes a job due that waits by [Wait] with the code: what it waits for may have happened. It does not change a
+// job that is claimed, due or ended, that waits for something else, or that backs off after an error.
 func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
@@ -43,8 +42,8 @@ func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})
 	switch job.KindOf(err) {
 	case "":
-		e.stir()
-	case job.Conflict, job.Stale: // it moves already
+		e.wakeDispatcher()
+	case job.Conflict, job.Stale: // another commit moved it
 		return nil
 	}
 	return err

@@ -9,21 +9,22 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// waiter is somebody who awaits something of a job. Only its own goroutine calls done: it may call the engine.
+// waiter is a call that waits for a condition of a job. Only the goroutine of the call calls done, which may call the
+// engine.
 type waiter struct {
 	done  func(*job.Job) bool
-	woken chan struct{} // has space for one: appear again
+	woken chan struct{} // has space for one: check again
 
 	mu   sync.Mutex // guards seen
-	seen []job.Job  // records that came with hints and were not decided yet, oldest first
+	seen []job.Job  // records of hints that are not checked yet, oldest first
 }
 
-// mostSeen bounds the records that wait to be decided. Beyond it the oldest are dropped: a waiter may miss a state that
-// lasts for a moment.
+// mostSeen is how many unchecked records a waiter keeps. Beyond it the oldest are dropped: the waiter may miss a state
+// that lasts for a moment.
 const mostSeen = 256
 
-// report passes a hint on. It is called in the store's commit loop.
-func (w *waiter) tell(h *job.Hint) {
+// hint passes a hint to the waiter. The store's commit loop calls it.
+func (w *waiter) hint(h *job.Hint) {
 	if h.Record != nil {
 		w.mu.Lock()
 		if len(w.seen) == mostSeen {
@@ -35,9 +36,9 @@ func (w *waiter) tell(h *job.Hint) {
 	signal(w.woken)
 }
 
-// checker gives the first record that came with a hint and that done states yes to. any reports whether one came at
-// all.
-func (w *waiter) judge() (j job.Job, found, any bool) {
+// check returns the first unchecked record for which done returns true. any reports whether there was a record to
+// check.
+func (w *waiter) check() (j job.Job, found, any bool) {
 	w.mu.Lock()
 	seen := w.seen
 	w.seen = nil
@@ -50,12 +51,12 @@ func (w *waiter) judge() (j job.Job, found, any bool) {
 	return job.Job{}, false, len(seen) > 0
 }
 
-// Await waits until done states yes of the job, and gives the record. done is called in the caller's goroutine and may
-// call the engine.
+// Await waits until done returns true for the job, and returns the record. done is called in the caller's goroutine and
+// may call the engine.
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
 	w := e.wait(id, done)
 	defer e.unwait(id, w)
-	defer e.overhear(ctx)()
+	defer e.watchWhileStopped(ctx)()
 	signal(w.woken)
 	return e.await(ctx, id, w)
 }
@@ -68,7 +69,7 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	}
 	w := e.wait(o.ID, func(j *job.Job) bool { return j.Ended })
 	defer e.unwait(o.ID, w)
-	defer e.overhear(ctx)()
+	defer e.watchWhileStopped(ctx)()
 	j, err := e.Submit(ctx, o)
 	switch {
 	case err != nil || j.Ended:
@@ -79,20 +80,20 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 	return e.await(ctx, j.ID, w)
 }
 
-// await waits for the hints of a waiter. Hints can be lost, so it searches for itself now and then.
+// await waits for the hints of a waiter. Hints can be lost, so it also reads the record at intervals.
 func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, error) {
-	look := time.NewTicker(max(e.options.Sweep, time.Second))
-	defer look.Stop()
+	poll := time.NewTicker(max(e.options.Sweep, time.Second))
+	defer poll.Stop()
 	for {
 		select {
 		case <-w.woken:
-			switch j, found, any := w.judge(); {
+			switch j, found, any := w.check(); {
 			case found:
 				return j, nil
 			case any:
 				continue
 			}
-		case <-look.C:
+		case <-poll.C:
 		case <-ctx.Done():
 			return job.Job{}, &job.Error{Op: "await", Kind: job.Unavailable, ID: id, Err: ctx.Err()}
 		}
@@ -121,8 +122,9 @@ func (e *Engine) unwait(id job.ID, w *waiter) {
 	}
 }
 
-// overhear watches the store while the engine does not run and so does not hear for itself. It gives what ends that.
-func (e *Engine) overhear(ctx context.Context) (end func()) {
+// watchWhileStopped watches the store if the engine does not run, because otherwise Run watches it. It returns a
+// function that ends the watch.
+func (e *Engine) watchWhileStopped(ctx context.Context) (end func()) {
 	e.mu.Lock()
 	open := e.open
 	e.mu.Unlock()
@@ -130,6 +132,6 @@ func (e *Engine) overhear(ctx context.Context) (end func()) {
 		return func() {}
 	}
 	watch, unwatch := context.WithCancel(ctx)
-	e.store.Watch(watch, e.hear)
+	e.store.Watch(watch, e.onHints)
 	return unwatch
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestCompleteGivesTheEnd in the moment it comes, good or bad.
+// TestCompleteGivesTheEnd checks that Complete returns as soon as the job ends, with success or failure.
 func TestCompleteGivesTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Sweep: time.Hour}, letters(map[lc.State]engine.Step{
@@ -41,8 +41,8 @@ func TestCompleteGivesTheEnd(t *testing.T) {
 	})
 }
 
-// TestCompleteOfAnEarlierSubmission: all who hand in the same key get the same end, whether the job is under way or has
-// ended.
+// TestCompleteOfAnEarlierSubmission checks that all callers with the same key get the same end, whether the job is
+// running or has ended.
 func TestCompleteOfAnEarlierSubmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		runs := 0
@@ -79,18 +79,20 @@ func TestCompleteOfAnEarlierSubmission(t *testing.T) {
 	})
 }
 
-// TestAwaitWithoutRunning: an engine that does not run receives what another one on the store does.
+// TestAwaitWithoutRunning checks that an engine that does not run is notified of another engine's changes on the same
+// store.
 func TestAwaitWithoutRunning(t *testing.T) {
 	for _, deafened := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			var line job.Store = store
-			if deafened { // hints are lost: it searches for itself
+			if deafened { // hints are lost: it reads the record
 				line = silent{store}
 			}
 			w := start(t, line, engine.Options{Name: "asker"}, letters(nil))
 			w.stop()
-			worker := start(t, store, engine.Options{Name: "worker"}, letters(map[lc.State]engine.Step{"Sorting": takes(90*time.Second + time.Millisecond)}))
+			worker := start(t, store, engine.Options{Name: "worker"},
+				letters(map[lc.State]engine.Step{"Sorting": takes(90*time.Second + time.Millisecond)}))
 			defer worker.stop()
 			began := time.Now()
 			j, err := w.Complete(t.Context(), engine.Order{Kind: "test.letter"})
@@ -105,12 +107,12 @@ func TestAwaitWithoutRunning(t *testing.T) {
 	}
 }
 
-// silent is a store that gives no hints.
+// silent is a store that sends no hints.
 type silent struct{ job.Store }
 
 func (silent) Watch(context.Context, func([]job.Hint)) {}
 
-// TestLostHintsCostNoMoreThanASweep: with a store that gives no hints, everything still comes to its end.
+// TestLostHintsCostNoMoreThanASweep checks that all jobs end on a store that sends no hints.
 func TestLostHintsCostNoMoreThanASweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, silent{mem.New()}, engine.Options{}, bagOf(30, "test.letter"), letters(nil))
@@ -131,10 +133,12 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		if _, err := w.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended }); job.KindOf(err) != job.Unavailable || time.Since(began) != time.Minute {
+		if _, err := w.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended }); job.KindOf(err) != job.Unavailable ||
+			time.Since(began) != time.Minute {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
-		if _, err := w.Await(t.Context(), "let_none", func(*job.Job) bool { return true }); job.KindOf(err) != job.NotFound {
+		if _, err := w.Await(t.Context(), "let_none",
+			func(*job.Job) bool { return true }); job.KindOf(err) != job.NotFound {
 			t.Errorf("no such job: %v", err)
 		}
 		got, err := w.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.State == "Sorting" })

@@ -77,7 +77,7 @@ func TestRetryAfterIsTheLeastPause(t *testing.T) {
 	}
 }
 
-// TestAttemptsCountPerState: what failed in one state is forgiven in the next.
+// TestAttemptsCountPerState checks that failed attempts in one state do not count in the next.
 func TestAttemptsCountPerState(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -100,7 +100,8 @@ func TestAttemptsCountPerState(t *testing.T) {
 					}
 					return nil
 				}
-				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": step, "Riding": step}))
+				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": step,
+					"Riding": step}))
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				if j.State != c.want || j.Attempts != 0 {
@@ -112,13 +113,13 @@ func TestAttemptsCountPerState(t *testing.T) {
 	}
 }
 
-// still is a source of chance that always states the same.
+// still is a random source that always returns the same value.
 type still struct{}
 
 func (still) Uint64() uint64 { return 1 << 62 }
 
-// TestRetryStormIsSpread lets 10,000 jobs fail in the same moment: jitter spreads their second attempts over two fifths
-// of the pause. The control has no jitter, and they all come back at once.
+// TestRetryStormIsSpread lets 10,000 jobs fail at the same moment. Jitter spreads their second attempts over two fifths
+// of the pause. In the control, without jitter, they all run at once.
 func TestRetryStormIsSpread(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -159,20 +160,23 @@ func TestRetryStormIsSpread(t *testing.T) {
 				}
 				fair := c.jobs / 40
 				if storm := peak > fair*3/2; storm != c.storm || ended != c.jobs {
-					t.Errorf("%d of %d came back, up to %d in a second; evenly spread it would be %d", ended, c.jobs, peak, fair)
+					t.Errorf("%d of %d came back, up to %d in a second; evenly spread it would be %d", ended, c.jobs,
+						peak, fair)
 				}
 			})
 		})
 	}
 }
 
-// TestWaitIsNoAttempt: a step may state any number of times that it waits.
+// TestWaitIsNoAttempt checks that a step may wait any number of times.
 func TestWaitIsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context,
+			r *engine.Run) error {
 			if tries++; tries <= 40 {
-				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Minute)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+					Until: r.Now().Add(time.Minute)})
 			}
 			return nil
 		}}))
@@ -188,12 +192,13 @@ func TestWaitIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TestWaitWithoutAnEndIsLookedAtNowAndThen: a step that does not state how long it waits does not run round and round.
+// TestWaitWithoutAnEndIsLookedAtNowAndThen checks that a step that waits without a time does not run in a busy loop.
 func TestWaitWithoutAnEndIsLookedAtNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0
 		store := mem.New()
-		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(context.Context, *engine.Run) error {
+		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(context.Context,
+			*engine.Run) error {
 			if tries++; tries == 1000 {
 				return engine.Fail("spins", errBroken)
 			}

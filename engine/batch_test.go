@@ -14,35 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// note is a child's life with a single step.
-var note = lc.Must("test.note",
-	lc.OnQueue("Written", "a batch brings it, a clerk takes it",
-		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"),
-		lc.OnFail("fail", "Torn", lc.Worker|lc.Timer, "it cannot be read")),
-	lc.OnEnd("Sent", lc.OK, "it is on its way"),
-	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
-)
-
-func notes() engine.Work {
-	return engine.Work{Life: note, Prefix: "not", Steps: map[lc.State]engine.Step{"Written": takes(0)}}
-}
-
-// bagOf is the work of a batch with n children.
-func bagOf(n int, kind job.Kind) engine.Work {
-	return engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
-		"Packed": takes(0),
-		"Open": func(ctx context.Context, r *engine.Run) error {
-			err := r.Spawn(ctx, n, func(int) (engine.Order, error) { return engine.Order{Kind: kind}, nil })
-			if err != nil {
-				return err
-			}
-			return r.WaitChildren()
-		},
-	}}
-}
-
-// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. In the end there
-// are exactly 2,500, all of them counted, and one report.
+// TestSpawnIsTwoPhase kills the engine after each of its store calls while it creates 2,500 children. At the end there
+// are exactly 2,500 children, all of them counted, and one report.
 func TestSpawnIsTwoPhase(t *testing.T) {
 	const n = 2500
 	cuts := 0
@@ -50,7 +23,8 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 		whole := false
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
-			first := startMortal(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second}, bagOf(n, "test.note"), notes())
+			first := startKillable(t, store, engine.Options{Name: "clerk", Slots: 1, Grace: time.Second},
+				bagOf(n, "test.note"), notes())
 			first.line.decide(func(string, int) fate {
 				if first.line.total > after {
 					return refused
@@ -101,7 +75,7 @@ func TestSpawnIsTwoPhase(t *testing.T) {
 	}
 }
 
-// TestRetryOfAChildDuringTheBatch: the child counts as open again, and the report waits for it.
+// TestRetryOfAChildDuringTheBatch checks that the child counts as open again, and that the report waits for it.
 func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := true
@@ -144,7 +118,7 @@ func TestRetryOfAChildDuringTheBatch(t *testing.T) {
 	})
 }
 
-// TestDeletedChildCounts: a child that is taken out during the batch is one that has ended.
+// TestDeletedChildCounts checks that a child that is deleted during the batch counts as ended.
 func TestDeletedChildCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
@@ -165,7 +139,8 @@ func TestDeletedChildCounts(t *testing.T) {
 		if j := w.get(batch.ID); j.Ended || j.Children.Open != 1 {
 			t.Fatalf("the batch is %s with %+v", j.State, j.Children)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "delete",
+			By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -177,8 +152,8 @@ func TestDeletedChildCounts(t *testing.T) {
 	})
 }
 
-// TestLastChildDuringTheWait: the last child ends after its batch has appeared and before it waits. The report does not
-// have to wait for the next check.
+// TestLastChildDuringTheWait lets the last child end after its batch has checked the counts and before the batch waits.
+// The report does not have to wait for the next check.
 func TestLastChildDuringTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -201,13 +176,13 @@ func TestLastChildDuringTheWait(t *testing.T) {
 		began := time.Now()
 		j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
 		if took := time.Since(began); j.State != "Emptied" || took > time.Minute || looks != 2 {
-			t.Errorf("got %s (%s) after %s and %d looks", j.State, j.Message, took, looks)
+			t.Errorf("got %s (%s) after %s and %d checks", j.State, j.Message, took, looks)
 		}
 		w.verify(j.ID)
 	})
 }
 
-// TestEmptyBatchReports at once.
+// TestEmptyBatchReports checks that a batch without children reports at once.
 func TestEmptyBatchReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, bagOf(0, "test.letter"), letters(nil))
@@ -237,17 +212,17 @@ func TestChildWhoseKeyExistsIsRefused(t *testing.T) {
 		j := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(10 * time.Hour)
 		if j = w.get(j.ID); !j.Ended {
-			t.Errorf("the batch waits for ever: %s, %+v", j.Message, j.Children)
+			t.Errorf("the batch waits indefinitely: %s, %+v", j.Message, j.Children)
 		}
 	})
 }
 
-// TestRetryBetweenTheLookAndTheReport: a child is sent back after its batch saw all of them ended, and before it stated
-// so. The batch does not report behind its back.
+// TestRetryBetweenTheLookAndTheReport retries a child after its batch has counted all children as ended, and before the
+// report is committed. The report waits for the child.
 func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		var w *world
+		var w *harness
 		broken, between := true, 0
 		b := bagOf(1, "test.letter")
 		look := b.Steps["Open"]
@@ -260,13 +235,15 @@ func TestRetryBetweenTheLookAndTheReport(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+				if _, err := w.Do(ctx, operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+					By: lc.Operator}); err != nil {
 					return err
 				}
 			}
 			return verdict
 		}
-		w = start(t, store, engine.Options{}, b, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, _ *engine.Run) error {
+		w = start(t, store, engine.Options{}, b, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context,
+			_ *engine.Run) error {
 			if broken {
 				return engine.Fail("axle", errBroken)
 			}

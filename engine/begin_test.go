@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// cramped is a store whose disk is full for so many writes of the time.
+// cramped is a store whose disk is full for a number of writes.
 type cramped struct {
 	*mem.Store
 	left int
@@ -26,7 +26,7 @@ func (c *cramped) KeepClock(ctx context.Context, k job.KeptClock) error {
 	return c.Store.KeepClock(ctx, k)
 }
 
-// TestFullDiskAtTheStart: the engine begins once the store accepts writes. Control: another error ends Run.
+// TestFullDiskAtTheStart checks that the engine begins once the store accepts writes. Control: another error ends Run.
 func TestFullDiskAtTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := &job.Error{Op: "store", Kind: job.Unavailable, Err: &job.Full{Dir: "/srv"}}
@@ -38,7 +38,8 @@ func TestFullDiskAtTheStart(t *testing.T) {
 		if got := w.get(j.ID); got.State == "Posted" {
 			t.Errorf("it is still %s", got.State)
 		}
-		down := &cramped{Store: mem.New(), left: 1, err: job.Errorf(job.Unavailable, "store", "", "the store has stopped")}
+		down := &cramped{Store: mem.New(), left: 1, err: job.Errorf(job.Unavailable, "store", "",
+			"the store has stopped")}
 		e, err := engine.New(down, []engine.Work{letters(nil)}, engine.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestChainGoesStraightOn: without a reason against it, a job goes through all its states in the passes of the engine
-// that took it in, and no one claims it.
+// TestChainGoesStraightOn checks that a job goes through all its states under the claim of the engine that created it,
+// without another claim.
 func TestChainGoesStraightOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -40,7 +40,7 @@ func TestChainGoesStraightOn(t *testing.T) {
 	}
 }
 
-// grants counts the jobs that claims gave.
+// grants counts the jobs that claims returned.
 type grants struct {
 	job.Store
 	n *atomic.Int64
@@ -54,7 +54,7 @@ func (g *grants) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	return jobs, err
 }
 
-// TestChainDoesNotOvertake: a job does not go straight on into a state where one of better priority waits for its turn.
+// TestChainDoesNotOvertake checks that a job leaves its worker where a job of better priority waits for the next state.
 func TestChainDoesNotOvertake(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -92,8 +92,8 @@ func TestChainDoesNotOvertake(t *testing.T) {
 	}
 }
 
-// TestHoldStopsTheChain: a hold that is put while a job is at work lets that work end, and stops the job before the
-// next state. Out of its queue a job under a hold does not come at all.
+// TestHoldStopsTheChain checks that a held job finishes the state that it is in, and does not enter the next one. A
+// held job does not leave its queue at all.
 func TestHoldStopsTheChain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -108,7 +108,8 @@ func TestHoldStopsTheChain(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
+				work := letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)})
+				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				j := w.post(engine.Order{Group: "maps"})
 				synctest.Wait()
@@ -131,7 +132,7 @@ func TestHoldStopsTheChain(t *testing.T) {
 	}
 }
 
-// TestLimitStopsTheChain: the next state's limit counts for a chain as for a claim.
+// TestLimitStopsTheChain checks that the limit of the next state applies as it does to a claim.
 func TestLimitStopsTheChain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": takes(10 * time.Minute)})
@@ -142,7 +143,8 @@ func TestLimitStopsTheChain(t *testing.T) {
 		time.Sleep(time.Minute)
 		first, second := w.get(a.ID), w.get(b.ID)
 		if first.Claimed() == second.Claimed() || first.State != "Riding" || second.State != "Riding" {
-			t.Errorf("got %s (%s), %s (%s); want one of them at work in Riding", first.State, first.Worker, second.State, second.Worker)
+			t.Errorf("got %s (%s), %s (%s); want one of them at work in Riding", first.State, first.Worker,
+				second.State, second.Worker)
 		}
 		settle(t, w.store)
 	})

@@ -18,8 +18,8 @@ import (
 
 const year = 365 * 24 * time.Hour
 
-// machine is a machine whose clock can be wrong and that can be suspended. The time of the test is the time that it was
-// awake.
+// machine simulates a machine whose clock can be wrong and that can be suspended. The time of the test is the time for
+// which it was awake.
 type machine struct {
 	mu    sync.Mutex
 	off   time.Duration // of its wall clock from the true time
@@ -38,28 +38,28 @@ func (m *machine) boot() *process  { return &process{m, m.wall().Sub(m.now())} }
 func (p *process) Now() time.Time  { return p.now().Add(p.off0) }
 func (p *process) Wall() time.Time { return p.wall() }
 
-// process is the clock of one process on a machine: it takes the wall time once, at its start.
+// process is the clock of one process on a machine. It reads the wall time once, at its start.
 type process struct {
 	*machine
 	off0 time.Duration
 }
 
-// keeping is a line to a store that keeps the clock, until it is cut.
+// keeping is a connection to a store that keeps the clock, until it is cut.
 type keeping struct {
 	*tap
-	keeper job.ClockStore
+	clocks job.ClockStore
 }
 
 func (k *keeping) KeptClock(ctx context.Context) (job.KeptClock, error) {
-	return through(k.tap, "KeptClock", func() (job.KeptClock, error) { return k.keeper.KeptClock(ctx) })
+	return through(k.tap, "KeptClock", func() (job.KeptClock, error) { return k.clocks.KeptClock(ctx) })
 }
 
 func (k *keeping) KeepClock(ctx context.Context, c job.KeptClock) error {
-	_, err := through(k.tap, "KeepClock", func() (bool, error) { return true, k.keeper.KeepClock(ctx, c) })
+	_, err := through(k.tap, "KeepClock", func() (bool, error) { return true, k.clocks.KeepClock(ctx, c) })
 	return err
 }
 
-// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It notes in true time when each job
+// trial is a store on a machine whose clock goes wrong, with jobs of every sort. It records in true time when each job
 // ended and was deleted.
 type trial struct {
 	*testing.T
@@ -67,7 +67,7 @@ type trial struct {
 	store *mem.Store
 	keep  time.Duration
 	line  *tap
-	e     *world
+	e     *harness
 
 	mu      sync.Mutex // guards the rest
 	ended   map[job.ID]time.Time
@@ -79,7 +79,8 @@ type trial struct {
 
 func newTrial(t *testing.T) *trial {
 	tr := &trial{
-		T: t, machine: &machine{}, store: mem.New(), keep: 48 * time.Hour, ended: map[job.ID]time.Time{}, deleted: map[job.ID]time.Time{},
+		T: t, machine: &machine{}, store: mem.New(), keep: 48 * time.Hour, ended: map[job.ID]time.Time{},
+		deleted: map[job.ID]time.Time{},
 	}
 	tr.store.Watch(t.Context(), func(hints []job.Hint) {
 		tr.mu.Lock()
@@ -114,7 +115,8 @@ func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 		}
 	case "wait":
 		if !tr.is(&tr.here) {
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(3 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(3 * time.Hour)})
 		}
 	case "long":
 		look := time.NewTicker(10 * time.Minute)
@@ -132,7 +134,8 @@ func (tr *trial) step(ctx context.Context, r *engine.Run) error {
 
 func (tr *trial) work() engine.Work {
 	w := letters(map[lc.State]engine.Step{"Sorting": tr.step})
-	w.Policy = engine.Policy{Timeout: 90 * 24 * time.Hour, MaxAttempts: 1000, MaxStarts: 1000, Backoff: engine.Backoff{First: time.Minute, Max: 2 * time.Hour}}
+	w.Policy = engine.Policy{Timeout: 90 * 24 * time.Hour, MaxAttempts: 1000, MaxStarts: 1000,
+		Backoff: engine.Backoff{First: time.Minute, Max: 2 * time.Hour}}
 	w.Keep = tr.keep
 	return w
 }
@@ -143,7 +146,10 @@ func (tr *trial) begin() {
 	tr.line = &tap{Store: tr.store}
 	tr.e = start(tr.T, &keeping{tr.line, tr.store}, engine.Options{
 		Name: "trial", Clock: tr.boot(), Sweep: time.Minute,
-		Deliver: map[string]engine.Deliver{"mail": func(context.Context, job.Message) error { tr.let(&tr.mailed); return nil }},
+		Deliver: map[string]engine.Deliver{"mail": func(context.Context, job.Message) error {
+			tr.let(&tr.mailed)
+			return nil
+		}},
 	}, tr.work())
 }
 
@@ -166,7 +172,7 @@ func (tr *trial) fill() []job.Job {
 
 func (tr *trial) status() clock.State { return tr.e.Clock().State() }
 
-// check holds deletions against the true time, and appears that every job ends.
+// check compares deletions with the true time, and checks that every job ends.
 func (tr *trial) check() {
 	tr.Helper()
 	tr.let(&tr.well)
@@ -181,7 +187,8 @@ func (tr *trial) check() {
 			break
 		}
 		if j := page.Jobs[0]; hours == 5 {
-			tr.Errorf("%d hours later a job of group %s is still %s: due %v, until %v, now %v", hours, j.Group, j.State, j.Due, j.Until, tr.e.Clock().Now())
+			tr.Errorf("%d hours later a job of group %s is still %s: due %v, until %v, now %v", hours, j.Group, j.State,
+				j.Due, j.Until, tr.e.Clock().Now())
 			break
 		}
 		time.Sleep(time.Hour)
@@ -211,9 +218,9 @@ func (tr *trial) cleared(within time.Duration) {
 	tr.notEarly()
 }
 
-// TestClockTrials lets clocks go wrong at a start and in the run, and suspends a machine, each time with jobs that back
-// off, wait, are worked on and have ended: nothing is deleted early, and nothing is stuck. The control keeps no time in
-// the store.
+// TestClockTrials sets wrong clocks at a start and during a run, and suspends a machine, each time with jobs that back
+// off, wait, are worked on and have ended. No job is deleted early, and none is stuck. The control keeps no time in the
+// store.
 func TestClockTrials(t *testing.T) {
 	run := func(name string, try func(tr *trial)) {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +307,8 @@ func wrongAtFirst(tr *trial, off time.Duration) {
 	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", ""); job.KindOf(err) != job.Invalid {
 		tr.Errorf("a confirmation without a note: %v", err)
 	}
-	if s, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil || s.Doubt != "" {
+	if s, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "asked the time server"); err != nil ||
+		s.Doubt != "" {
 		tr.Errorf("confirmed: %+v, %v", s, err)
 	}
 	if _, err := tr.e.Operator().ConfirmClock(tr.Context(), "ann", "again"); job.KindOf(err) != job.Refused {
@@ -316,7 +324,10 @@ func wrongAtFirst(tr *trial, off time.Duration) {
 	tr.cleared(tr.keep + 3*time.Hour)
 	tr.end()
 	list, err := tr.store.Audit(tr.Context(), 0, 100)
-	if err != nil || !slices.ContainsFunc(list, func(a job.Audit) bool { return a.Event == "confirm-clock" && a.Actor == "ann" && a.Note != "" }) {
+	if err != nil || !slices.ContainsFunc(list, func(a job.Audit) bool {
+		return a.Event == "confirm-clock" &&
+			a.Actor == "ann" && a.Note != ""
+	}) {
 		tr.Errorf("the audit list has %+v, %v", list, err)
 	}
 }
@@ -388,7 +399,7 @@ func setRight(tr *trial) {
 	tr.end()
 }
 
-// TestClockTrialsControl: without a store that keeps the time, a server that starts a year ahead deletes what is young.
+// TestClockTrialsControl checks that a server that starts a year ahead deletes recent jobs if the store keeps no time.
 func TestClockTrialsControl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t)
@@ -406,7 +417,8 @@ func TestClockTrialsControl(t *testing.T) {
 	})
 }
 
-// TestClockThatWasAhead: a worker outside has a lease, and a message a pause, of a clock that was a year ahead.
+// TestClockThatWasAhead checks the lease of a remote worker and the pause of a message after the clock was a year
+// ahead.
 func TestClockThatWasAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := newTrial(t)
@@ -415,14 +427,16 @@ func TestClockThatWasAhead(t *testing.T) {
 		tr.e.stop()
 		j := tr.e.post(engine.Order{Group: "long"})
 		ahead := tr.e.Clock().Now()
-		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(15 * time.Second)}
+		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead,
+			Until: ahead.Add(15 * time.Second)}
 		if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 			t.Fatalf("got %v, %v", got, err)
 		}
 		record, event := job.New(j, lc.Owner, "ann", tr.e.Clock().Now())
 		record.ID, event.Job, record.Number, record.Worker, record.Until = "let_mail", "let_mail", 0, "", time.Time{}
 		message := job.Message{Key: "k", Job: record.ID, Topic: "mail", Created: event.At, Due: event.At}
-		if _, err := tr.store.Create(t.Context(), job.Created{Job: record, Event: event, Outbox: []job.Message{message}}); err != nil {
+		if _, err := tr.store.Create(t.Context(), job.Created{Job: record, Event: event,
+			Outbox: []job.Message{message}}); err != nil {
 			t.Fatal(err)
 		}
 		tr.set(0)
@@ -443,9 +457,9 @@ func TestClockThatWasAhead(t *testing.T) {
 	})
 }
 
-// TestLeaseOfAClockThatWasAhead: a worker outside claims a job while the clock is ahead. When the clock is right again
-// the worker keeps the job for the time that it had left, at most an hour, and then another gets it. In the control the
-// store keeps no time, and the worker has the job for as long as the clock was ahead.
+// TestLeaseOfAClockThatWasAhead lets a remote worker claim a job while the clock is ahead. After the correction the
+// worker keeps the job for the time that it had left, at most an hour. In the control the store keeps no time, and the
+// worker keeps the job for as long as the clock was ahead.
 func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -467,7 +481,8 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				if c.withoutClock {
 					begin = func() {
 						tr.line = &tap{Store: tr.store}
-						tr.e = start(t, tr.line, engine.Options{Name: "trial", Clock: tr.boot(), Sweep: time.Minute}, tr.work())
+						tr.e = start(t, tr.line, engine.Options{Name: "trial", Clock: tr.boot(), Sweep: time.Minute},
+							tr.work())
 					}
 				}
 				begin()
@@ -477,7 +492,8 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				tr.e.stop()
 				j := tr.e.post(engine.Order{Group: "plain"})
 				ahead := tr.e.Clock().Now()
-				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead, Until: ahead.Add(c.lease)}
+				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1,
+					Now: ahead, Until: ahead.Add(c.lease)}
 				if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 					t.Fatalf("got %v, %v", got, err)
 				}
@@ -488,10 +504,12 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				time.Sleep(time.Second)
 				synctest.Wait()
 				got, err := tr.store.Get(t.Context(), j.ID)
-				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" || left < c.least || left > c.most {
+				if left := got.Until.Sub(tr.now()) + time.Second; err != nil || got.Worker != "outside" ||
+					left < c.least || left > c.most {
 					t.Errorf("%q has it for %v, want from %v to %v; %v", got.Worker, left, c.least, c.most, err)
 				}
-				if lost, err := tr.e.Remote().Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}}, time.Hour); err != nil || len(lost) > 0 {
+				if lost, err := tr.e.Remote().Renew(t.Context(), "outside", []job.Lease{{Job: j.ID, Epoch: got.Epoch}},
+					time.Hour); err != nil || len(lost) > 0 {
 					t.Errorf("its worker cannot renew: %v, %v", lost, err)
 				}
 				if c.withoutClock {
@@ -508,17 +526,17 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 
 var errNoClock = errors.New("the disk is gone")
 
-// TestClockThatCannotBeRead: an engine does not start without knowing.
+// TestClockThatCannotBeRead checks that an engine does not start if the stored time cannot be read.
 func TestClockThatCannotBeRead(t *testing.T) {
-	store := &keeping{&tap{Store: mem.New()}, brokenKeeper{}}
+	store := &keeping{&tap{Store: mem.New()}, brokenClockStore{}}
 	if _, err := engine.New(store, []engine.Work{letters(nil)}, engine.Options{}); !errors.Is(err, errNoClock) {
 		t.Errorf("got %v", err)
 	}
 }
 
-type brokenKeeper struct{}
+type brokenClockStore struct{}
 
-func (brokenKeeper) KeptClock(context.Context) (job.KeptClock, error) {
+func (brokenClockStore) KeptClock(context.Context) (job.KeptClock, error) {
 	return job.KeptClock{}, errNoClock
 }
-func (brokenKeeper) KeepClock(context.Context, job.KeptClock) error { return errNoClock }
+func (brokenClockStore) KeepClock(context.Context, job.KeptClock) error { return errNoClock }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// window is a moment at which an engine crashes: at a call to its store, before the store did it or after.
+// window is a moment at which an engine crashes: at a call to its store, before or after the store executes it.
 type window struct {
 	call  int
 	after bool
@@ -35,8 +35,8 @@ func (w window) fate(line *tap) func(string, int) fate {
 	}
 }
 
-// office is a harness for crashes: a batch of three letters, each of which sends a message, and the attempts at
-// everything.
+// office is a harness for crashes: a batch of three letters, each of which sends a message, with the number of attempts
+// at each state.
 type office struct {
 	store    job.Store
 	box      postbox
@@ -69,7 +69,7 @@ var theBag = engine.Order{Kind: "test.bag", Key: "one"}
 
 // begin lets an engine work until it crashes in the window, and reports whether it came to the end before.
 func (o *office) begin(t *testing.T, at window) (whole bool) {
-	m := startMortal(t, o.store, o.options(), o.works()...)
+	m := startKillable(t, o.store, o.options(), o.works()...)
 	m.line.decide(at.fate(m.line))
 	j, err := m.Submit(t.Context(), theBag)
 	for range 15 {
@@ -103,7 +103,8 @@ func (o *office) finish(t *testing.T) {
 		}
 		return events
 	}
-	if diff := cmp.Diff([]lc.Event{"create", "begin", "report"}, without(j.ID)); diff != "" || j.Children.OK != 3 || j.Children.Created() != 3 {
+	if diff := cmp.Diff([]lc.Event{"create", "begin", "report"}, without(j.ID)); diff != "" || j.Children.OK != 3 ||
+		j.Children.Created() != 3 {
 		t.Errorf("the bag has %+v, history (-want +got):\n%s", j.Children, diff)
 	}
 	w.verify(j.ID)
@@ -127,8 +128,8 @@ func (o *office) finish(t *testing.T) {
 	}
 }
 
-// TestCrashInEveryWindow kills an engine before and after every call to its store while it works on a batch, lets
-// another one go on, and kills that one too in some of the windows. The end is always the same.
+// TestCrashInEveryWindow kills an engine before and after every call to its store while it works on a batch, starts
+// another one, and kills that one too in some of the windows. The result is always the same.
 func TestCrashInEveryWindow(t *testing.T) {
 	windows, inconsistent := 0, 0
 	try := func(first window, second ...window) (whole bool) {
@@ -162,8 +163,8 @@ func TestCrashInEveryWindow(t *testing.T) {
 	t.Logf("%d windows tried, %d inconsistent", windows, inconsistent)
 }
 
-// TestCrashCheckCanFail is the control: with steps that make something anew at every attempt instead of under the
-// work's key, some window leaves too much behind.
+// TestCrashCheckCanFail is the control: with steps that create something in every attempt instead of once under the
+// work's key, some window leaves too much.
 func TestCrashCheckCanFail(t *testing.T) {
 	for call := 1; call < 100; call++ {
 		made := 0

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// oldLetter is letter as it was before operators could stop it: the same states, another definition.
+// oldLetter is letter in an earlier version, in which operators could not stop it: the same states, another definition.
 var oldLetter = func() *lc.Table {
 	stages := letter.Stages()
 	for i := range stages {
@@ -29,8 +29,8 @@ var oldLetter = func() *lc.Table {
 	return lc.Must("test.letter", stages...)
 }()
 
-// TestJobOfAnotherDefinitionWaits (rule R13): no one works on it and no person moves it until somebody states that the
-// states mean the same.
+// TestJobOfAnotherDefinitionWaits checks that such a job is neither worked on nor moved by a person until Adopts lists
+// its definition (rule R13).
 func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -45,7 +45,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 			t.Fatal("the definitions are the same")
 		}
 
-		second := start(t, store, engine.Options{Name: "new"}, letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
+		second := start(t, store, engine.Options{Name: "new"},
+			letters(map[lc.State]engine.Step{"Posted": counted(&worked)}))
 		time.Sleep(time.Hour + 30*time.Second) // between two checks
 		synctest.Wait()
 		x, err := second.why(t.Context(), j.ID, time.Time{})
@@ -56,7 +57,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 		if job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), oldLetter.Hash()) {
 			t.Errorf("do: %v", err)
 		}
-		if got := second.get(j.ID); worked != 0 || got.State != "Posted" || got.Claimed() || got.Starts != 0 || got.Attempts != 0 {
+		if got := second.get(j.ID); worked != 0 || got.State != "Posted" || got.Claimed() || got.Starts != 0 ||
+			got.Attempts != 0 {
 			t.Errorf("worked on %d times, it is %+v", worked, got)
 		}
 		if n := len(second.events(j.ID)); n > 2 {
@@ -75,7 +77,8 @@ func TestJobOfAnotherDefinitionWaits(t *testing.T) {
 	})
 }
 
-// TestVersionThatKnowsTheDefinitionFinishesIt: the control, an engine with the old table after the new one.
+// TestVersionThatKnowsTheDefinitionFinishesIt is the control: an engine with the old table, started after the new one,
+// finishes the job.
 func TestVersionThatKnowsTheDefinitionFinishesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()

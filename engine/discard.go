@@ -20,7 +20,7 @@ func (e operators) Discard(ctx context.Context, a operator.Act) (job.Job, error)
 	}
 }
 
-// discard is one attempt. entered reports whether the audit list has it already.
+// discard is one attempt. entered reports whether the audit list has the entry.
 func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) (job.Job, error) {
 	j, err := e.store.Get(ctx, a.Job)
 	if err != nil {
@@ -35,8 +35,9 @@ func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) 
 	if by == 0 {
 		by = lifecycle.Operator
 	}
-	if !*entered { // first: what a person wanted is known, whatever becomes of the process
-		if err := e.Audit(ctx, operator.Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}); err != nil {
+	if !*entered { // first: the audit list has the request even if the process crashes now
+		entry := operator.Entry{By: by, Actor: a.Actor, Event: ev, Object: string(j.ID), Note: a.Note}
+		if err := e.Audit(ctx, entry); err != nil {
 			return j, err
 		}
 		*entered = true
@@ -59,21 +60,25 @@ func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) 
 	return next, nil
 }
 
-// discardable gives the event that clears job j away, and where its batch must be then; nothing for a tombstone.
-func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operator.Act) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
+// discardable returns the event that clears job j away, and the states in which its batch must be at the commit. Both
+// are empty for a tombstone.
+func (e *Engine) discardable(
+	ctx context.Context, w *Work, j *job.Job, a *operator.Act,
+) (ev lifecycle.Event, batchIn []lifecycle.State, err error) {
 	refuse := func(format string, args ...any) error {
 		return job.Errorf(job.Refused, "discard", j.ID, format, args...)
 	}
 	switch {
 	case a.Actor == "":
-		return "", nil, job.Errorf(job.Invalid, "discard", j.ID, "somebody must want it: there is no actor")
+		return "", nil, job.Errorf(job.Invalid, "discard", j.ID, "it needs an actor")
 	case a.Version != 0 && a.Version != j.Version:
-		return "", nil, job.Errorf(job.Conflict, "discard", j.ID, "it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
+		return "", nil, job.Errorf(job.Conflict, "discard", j.ID,
+			"it changed meanwhile: it is %s at version %d, you saw version %d", j.State, j.Version, a.Version)
 	case j.Gone:
 		return "", nil, nil
 	case w == nil:
 		return "", nil, refuse("this engine does not know the kind %s", j.Kind)
-	case !w.knows(j):
+	case !w.supports(j):
 		return "", nil, refuse("%s", w.foreign(j).Sentence)
 	case !j.Ended:
 		return "", nil, refuse("it has not ended (%s): only what has ended can be cleared away", j.State)
@@ -87,12 +92,12 @@ func (e *Engine) discardable(ctx context.Context, w *Work, j *job.Job, a *operat
 	if j.Parent != "" {
 		batchIn, err = e.endsOf(ctx, j.Parent)
 		switch {
-		case job.KindOf(err) == job.NotFound: // it was purged: nothing reports it any more
+		case job.KindOf(err) == job.NotFound: // it was purged: no report will list the job
 			err = nil
 		case err != nil:
 			return "", nil, err
 		case batchIn == nil:
-			return "", nil, refuse("its batch %s has not ended, and its report will tell of it", j.Parent)
+			return "", nil, refuse("its batch %s has not ended, and the batch's report will list the job", j.Parent)
 		}
 	}
 	return ev, batchIn, err

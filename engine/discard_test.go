@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// audited gives the audit list.
-func (w *world) audited() []job.Audit {
+// audited returns the audit list.
+func (w *harness) audited() []job.Audit {
 	w.t.Helper()
 	list, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
 	if err != nil {
@@ -24,8 +24,8 @@ func (w *world) audited() []job.Audit {
 	return list
 }
 
-// TestDiscard: what has ended is cleared away at a person's request, once, by the timer's transition, and history and
-// audit list state who wanted it. The other job is kept.
+// TestDiscard checks that an ended job is cleared once at a person's request, by the timer's transition, and that the
+// history and the audit list have the person. Another job is kept.
 func TestDiscard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)
@@ -40,17 +40,19 @@ func TestDiscard(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Sweep: time.Minute}, work)
 		defer w.stop()
 		j, other := w.end(w.post(engine.Order{}).ID), w.end(w.post(engine.Order{}).ID)
-		act := operator.Act{Job: j.ID, By: lc.Owner, Actor: "ada", Note: "no room", Version: j.Version}
+		act := operator.Act{Job: j.ID, By: lc.Owner, Actor: "ada", Note: "no space", Version: j.Version}
 		got, err := w.Operator().Discard(t.Context(), act)
 		if err != nil || got.State != "Burnt" || !got.Gone {
 			t.Fatalf("%+v, %v", got, err)
 		}
 		history, err := w.store.History(t.Context(), j.ID, 0, 0)
-		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer || last.Actor != "ada" || last.Note != "ada (owner) requested it early: no room" {
+		if last := history[len(history)-1]; err != nil || last.Event != "delete" || last.By != lc.Timer ||
+			last.Actor != "ada" || last.Note != "ada (owner) requested it early: no space" {
 			t.Errorf("the history ends with %+v, %v", last, err)
 		}
 		list := w.audited()
-		if len(list) != 1 || list[0].Actor != "ada" || list[0].By != lc.Owner || list[0].Event != "delete" || list[0].Object != string(j.ID) || list[0].Note != "no room" {
+		if len(list) != 1 || list[0].Actor != "ada" || list[0].By != lc.Owner || list[0].Event != "delete" ||
+			list[0].Object != string(j.ID) || list[0].Note != "no space" {
 			t.Errorf("the audit list is %+v", list)
 		}
 		act.Version = 0
@@ -67,11 +69,12 @@ func TestDiscard(t *testing.T) {
 	})
 }
 
-// TestDiscardRefused: nothing is cleared away that has not ended, that somebody else changed, or that its batch will
-// report of; and no one did it.
+// TestDiscardRefused checks that a job is refused that has not ended, that changed concurrently, or that the report of
+// its batch still needs. Nothing is audited then.
 func TestDiscardRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context,
+			r *engine.Run) error {
 			if r.Job().Group == "slow" {
 				return blocked(ctx, r)
 			}
@@ -96,26 +99,29 @@ func TestDiscardRefused(t *testing.T) {
 		}{
 			{"open", operator.Act{Job: open.ID, Actor: "ada"}, job.Refused, "has not ended"},
 			{"seen before", operator.Act{Job: ended.ID, Actor: "ada", Version: 1}, job.Conflict, "changed meanwhile"},
-			{"nobody", operator.Act{Job: ended.ID}, job.Invalid, "no actor"},
+			{"no person", operator.Act{Job: ended.ID}, job.Invalid, "needs an actor"},
 			{"unknown", operator.Act{Job: "let_none", Actor: "ada"}, job.NotFound, ""},
-			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused, "has not ended, and its report"},
+			{"of a batch", operator.Act{Job: letter.ID, Actor: "ada"}, job.Refused,
+				"has not ended, and the batch's report"},
 		} {
-			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) {
+			if _, err := w.Operator().Discard(t.Context(), c.act); job.KindOf(err) != c.kind ||
+				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v", c.what, err)
 			}
 		}
 		if n := len(w.audited()); n != before {
-			t.Errorf("%d entries of what nobody did", n-before)
+			t.Errorf("%d entries of acts that were refused", n-before)
 		}
 		// the control
-		if got, err := w.Operator().Discard(t.Context(), operator.Act{Job: ended.ID, Actor: "ada"}); err != nil || got.State != "Burnt" {
+		if got, err := w.Operator().Discard(t.Context(), operator.Act{Job: ended.ID, Actor: "ada"}); err != nil ||
+			got.State != "Burnt" {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})
 }
 
-// TestOrderCreated: a job of another system keeps the time of its creation; its history begins now, and so does the
-// time for which it is kept. Without, it is created now.
+// TestOrderCreated checks that a job of another system keeps the time of its creation. Its history and its retention
+// begin now. Without that time it is created now.
 func TestOrderCreated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -124,11 +130,14 @@ func TestOrderCreated(t *testing.T) {
 		for want, o := range map[time.Time]engine.Order{old: {Created: old}, now: {}} {
 			j := w.end(w.post(o).ID)
 			history, err := w.store.History(t.Context(), j.ID, 0, 0)
-			if err != nil || !j.Created.Equal(want) || !j.Entered.Equal(now) || !history[0].At.Equal(now.Truncate(time.Microsecond)) {
-				t.Errorf("created %v, ended %v, history from %v, %v; want %v", j.Created, j.Entered, history[0].At, err, want)
+			if err != nil || !j.Created.Equal(want) || !j.Entered.Equal(now) ||
+				!history[0].At.Equal(now.Truncate(time.Microsecond)) {
+				t.Errorf("created %v, ended %v, history from %v, %v; want %v", j.Created, j.Entered, history[0].At, err,
+					want)
 			}
 		}
-		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter",
+			Created: now.Add(time.Second)}); job.KindOf(err) != job.Invalid {
 			t.Errorf("from the future: %v", err)
 		}
 	})

@@ -25,9 +25,9 @@ func (e *Engine) dispatch(ctx context.Context) {
 				break
 			}
 			e.mu.Lock()
-			if p.hungry && p.free > 0 {
-				p.hungry = false
-				n = e.take(p, p.free)
+			if p.search && p.free > 0 {
+				p.search = false
+				n = e.takeSlots(p, p.free)
 			}
 			e.mu.Unlock()
 			if n > 0 {
@@ -46,12 +46,12 @@ func (e *Engine) dispatch(ctx context.Context) {
 	}
 }
 
-// claim takes jobs for n slots that were taken for it, starts them, and gives back the slots that stay empty.
+// claim claims jobs for n slots that the caller has taken, starts them, and frees the slots that stay empty.
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
-		Suspects: e.withSuspects(now),
+		Worker: e.name, From: e.statesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
+		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim", "error", err) // the sweep tries again
@@ -63,23 +63,23 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(jobs) == n {
-		p.hungry = true
+		p.search = true
 	}
 	p.free += n - len(jobs)
 	e.steps.Add(len(jobs) - n)
 }
 
-// start carries a claimed job in a slot that was taken for it.
+// start works on a claimed job in a slot that the caller has taken.
 func (e *Engine) start(p *pool, j job.Job) {
 	e.occupy(p)
 	go func() {
 		defer e.vacate(p)
-		e.carry(e.work, j)
+		e.workOn(e.work, j)
 	}()
 }
 
-// carry works on a claimed job, stage after stage, as long as the store lets it keep the claim.
-func (e *Engine) carry(ctx context.Context, j job.Job) {
+// workOn works on a claimed job, state after state, as long as the store lets it keep the claim.
+func (e *Engine) workOn(ctx context.Context, j job.Job) {
 	step, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	r := &running{epoch: j.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
@@ -90,14 +90,14 @@ func (e *Engine) carry(ctx context.Context, j job.Job) {
 		e.mu.Lock()
 		r.epoch = j.Epoch
 		e.mu.Unlock()
-		j, held = e.stage(step, r, j)
+		j, held = e.runState(step, r, j)
 		e.progress.drop(j.ID)
 	}
 	e.release(r, j.ID)
 	e.accompanied(j.ID)
 }
 
-// release notes that a job is no longer in these passes.
+// release notes that this goroutine no longer works on a job.
 func (e *Engine) release(r *running, id job.ID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,12 +106,13 @@ func (e *Engine) release(r *running, id job.ID) {
 	}
 }
 
-// stage does one attempt at one state, or at several if the step walks through them, and commits what follows. held
-// reports whether the job goes on in these passes.
-func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job.Job, held bool) {
+// runState does one attempt at one state, or at several if the step moves the job through them, and commits the
+// outcome. held reports whether this goroutine continues with the job.
+func (e *Engine) runState(ctx context.Context, current *running, j job.Job) (next job.Job, held bool) {
 	w := e.workOf(j.Kind)
 	for tries := 0; ; tries++ {
-		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, hands: hands, actor: e.name, began: e.clock.Now()}
+		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, running: current, actor: e.name,
+			began: e.clock.Now()}
 		o := e.attempt(ctx, r)
 		if r.over {
 			return r.job, false
@@ -125,34 +126,34 @@ func (e *Engine) stage(ctx context.Context, hands *running, j job.Job) (next job
 		switch {
 		case err == nil:
 			return next, next.Worker == e.name && !next.Ended && next.Epoch > j.Epoch
-		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && hands.listening()):
+		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && current.listening()):
 			if err := r.Fresh(ctx); err != nil {
 				return r.job, false
 			}
-			j = r.job // what it waited for has happened: appear again
+			j = r.job // what it waited for may have happened: check again
 		case job.KindOf(err) == job.Stale:
 			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "error", err)
 			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
 			return r.job, false
 		default:
 			e.log.Error("commit", "job", j.ID, "state", r.job.State, "error", err)
-			e.giveUp(ctx, r, err)
+			e.retryRefused(ctx, r, err)
 			return r.job, false
 		}
 	}
 }
 
-// attempt asks the gate and runs the step, as long as the state's time allows. nil means that the claim was lost.
+// attempt asks the gate and runs the step until the state's time is up. nil means that the claim was lost.
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
 	r.term = newTerm(ctx, e.clock, j.Expires)
-	r.hands.serve(j.Version, r.term)
+	r.running.serve(j.Version, r.term)
 	defer r.term.end()
 	if b := r.work.foreign(j); b != nil {
 		b.Until = e.clock.Now().Add(time.Minute)
-		return judge(Wait(*b))
+		return asOutcome(Wait(*b))
 	}
-	if r.work.Steps[j.State] == nil { // a person moved it to where no one here works
+	if r.work.Steps[j.State] == nil { // a person moved it to a state without a step here
 		return &outcome{verdict: yields}
 	}
 	err := e.step(r.term, r)
@@ -166,17 +167,19 @@ func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 			return &outcome{verdict: fails, cause: cause.Timeout, err: errExpired}
 		}
 	}
-	return judge(err)
+	return asOutcome(err)
 }
 
-// step asks the gate, runs the step and makes an error of a panic in either: the first is tried again, the second fails
+// step asks the gate and runs the step. A panic in either becomes an error: the first is tried again, the second fails
 // the job.
 func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack", string(debug.Stack()))
+			e.log.Error("panic in a step", "job", r.job.ID, "state", r.job.State, "panic", p, "stack",
+				string(debug.Stack()))
 			r.Log().Error("the step is defective", "panic", fmt.Sprint(p))
-			err = &outcome{verdict: retries, cause: cause.Panic, err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
+			err = &outcome{verdict: retries, cause: cause.Panic,
+				err: fmt.Errorf("the step for %s panicked: %v", r.job.State, p)}
 			if r.job.Attempts > 0 && r.job.Cause == cause.Panic {
 				err = Fail(cause.Panic, errors.Unwrap(err))
 			}
@@ -191,7 +194,7 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	if r.work.Owes == nil || r.over {
 		return err
 	}
-	if c, refused := settle(r.work, &r.job, judge(err), e.clock.Now(), 0); refused == nil {
+	if c, refused := settle(r.work, &r.job, asOutcome(err), e.clock.Now(), 0); refused == nil {
 		if owing := r.owes(ctx, c); owing != nil {
 			return owing
 		}
@@ -219,8 +222,8 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	}
 	r.fill(&c)
 	e.chain(&c, r.work, now)
-	if o.verdict == waits && r.hands.listening() {
-		c.Version = r.job.Version // what it waits for may have been reported since it appeared
+	if o.verdict == waits && r.running.listening() {
+		c.Version = r.job.Version // what it waits for may have been reported since the check
 	}
 	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(block.Never) {
 		defer e.alarm(*c.Set.Due)
@@ -244,8 +247,8 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	return j, err
 }
 
-// merge takes what the step set into the change that the engine made of its outcome. The engine's message and cause
-// stand if the attempt did not succeed.
+// merge copies what the step set into the change that the engine made of its outcome. If the attempt did not succeed,
+// the engine's message and cause have precedence.
 func merge(c *job.Change, set job.Change) {
 	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
 	c.Set.Data, c.Set.Priority, c.Set.Tags = set.Set.Data, set.Set.Priority, set.Set.Tags
@@ -261,12 +264,13 @@ func merge(c *job.Change, set job.Change) {
 	}
 }
 
-// goesOn reports whether a change brings its job to a state that may be worked on right after the one before.
+// goesOn reports whether a change moves its job to a state that may be worked on under the same claim.
 func goesOn(c *job.Change, w *Work) bool {
-	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil && !w.policyFor(c.To.State).Serial
+	return c.Event != "" && !c.Ended && c.To.State != c.From && w.Steps[c.To.State] != nil &&
+		!w.policyFor(c.To.State).Serial
 }
 
-// chain asks to go straight on if this engine has a step for what comes next.
+// chain asks to keep the claim if this engine has a step for the next state.
 func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	if !goesOn(c, w) {
 		return
@@ -279,16 +283,17 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	}
 }
 
-// commit passes the change to the store. When its fate is unknown record and history report: as long as the claim
-// stands and the history does not have its entry, it was not applied and is handed in again (reliability rule R5).
+// commit passes the change to the store. If the store does not answer, commit reads the record and the history: while
+// the claim stands and the history does not have the entry, the change was not applied and is committed again
+// (reliability rule R5).
 func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Job, err error) {
-	r.hands.committing()
+	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
 		if err == nil {
 			version = after.Version
 		}
-		r.hands.committed(before, version)
+		r.running.committed(before, version)
 	}(r.job.Version)
 	for try := 1; ; try++ {
 		results, err := e.store.Commit(ctx, c)
@@ -315,26 +320,27 @@ func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Jo
 	}
 }
 
-// entered reports whether the history of the job has the entry of change c after number seq.
+// entered reports whether the history of the job has an entry of change c after number seq.
 func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Change) (bool, error) {
 	if c.Event == "" || j.Seq == seq {
 		return false, nil
 	}
 	history, err := e.store.History(ctx, j.ID, seq, 0)
 	for i := range history {
-		if h := &history[i]; h.Event == c.Event && h.From == c.From && h.Epoch == c.Epoch && h.Actor == c.Actor && h.At.Equal(c.At.Truncate(time.Microsecond)) {
+		if h := &history[i]; h.Event == c.Event && h.From == c.From && h.Epoch == c.Epoch && h.Actor == c.Actor &&
+			h.At.Equal(c.At.Truncate(time.Microsecond)) {
 			return true, nil
 		}
 	}
 	return false, err
 }
 
-// giveUp sends a job back whose outcome the store refused, as a counted error.
-func (e *Engine) giveUp(ctx context.Context, r *Run, refusal error) {
+// retryRefused ends the attempt with a counted error after the store refused its outcome.
+func (e *Engine) retryRefused(ctx context.Context, r *Run, refusal error) {
 	o := &outcome{verdict: retries, cause: cause.Of(refusal), err: refusal}
 	c, err := settle(r.work, &r.job, o, e.clock.Now(), e.chance())
 	if err != nil {
-		return // the claim runs out and the job is found by the sweep
+		return // the lease expires and the sweep finds the job
 	}
 	c.Epoch, c.Actor = r.job.Epoch, e.name
 	r.work.announce(&r.job, &c)

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestDueJobStartsAtItsTime: the engine wakes for it; the sweep, here once an hour, is not needed.
+// TestDueJobStartsAtItsTime checks that the engine wakes at the time of the job, long before the next sweep.
 func TestDueJobStartsAtItsTime(t *testing.T) {
 	for _, c := range []struct {
 		name string

@@ -28,8 +28,8 @@ type Options struct {
 	Slots    int                // steps that run at once; defaults to 16
 	Lease    time.Duration      // of a claim; defaults to 15 s
 	Renew    time.Duration      // between renewals; defaults to a third of Lease
-	Sweep    time.Duration      // between searches for what no event notified; defaults to 1 s
-	Grace    time.Duration      // that running steps get when the engine stops; defaults to 10 s
+	Sweep    time.Duration      // between searches for what no event reported; defaults to 1 s
+	Grace    time.Duration      // for running steps when the engine stops; defaults to 10 s
 	Clock    clock.Clock        // defaults to SystemClock
 	Rand     *mathrand.Rand     // for jitter; defaults to a random seed
 	Entropy  io.Reader          // for ids; defaults to crypto/rand
@@ -39,11 +39,11 @@ type Options struct {
 	Attempts int                // deliveries of a message before it is abandoned; defaults to 8
 	Retain   Retention
 
-	// Impaired reports what keeps the whole server from working; nil: nothing. Why names it for every job that has not
-	// ended. It may be called concurrently. Defaults to none.
+	// Impaired reports what keeps the whole server from working, or nil. Why names it for every job that has not ended.
+	// It may be called concurrently. Defaults to none.
 	Impaired func() *status.Impairment
 	Meter    meter.Meter // is notified of claims, attempts and deliveries; defaults to none
-	// defaults to one claim in ten for the one that waited longest, after ten minutes; a negative Share: none
+	// defaults to: one claim in ten takes the job that waited longest, if it waited ten minutes; a negative Share: none
 	Ageing job.Ageing
 }
 
@@ -57,16 +57,16 @@ type Engine struct {
 	store   job.Store
 	clock   clock.Clock
 	guard   *clock.Guard
-	latest  time.Time // that an earlier process may have given to records
+	latest  time.Time // the latest time that an earlier process may have written to records
 	options Options
 	name    string // with an instance part, so that a restarted engine is another worker
 	log     *slog.Logger
 	meter   meter.Meter
 	entropy *lockedEntropy
-	kinds   atomic.Pointer[kinds] // what is registered; replaced as a whole
+	kinds   atomic.Pointer[kinds] // the registered works; replaced as a whole
 	shared  *pool
 
-	defining sync.RWMutex // is held while jobs are created; Register holds it alone
+	defining sync.RWMutex // is held while jobs are created; Register and Unregister hold it alone
 
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand
@@ -76,16 +76,16 @@ type Engine struct {
 	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
 	suspects   suspicion
-	company    company
+	several    severalJobs
 	alarms     alarms
 	alarmTimer *time.Timer
 
 	wake     chan struct{}   // to the dispatcher
-	posts    []chan struct{} // to those who deliver, one for each topic and one for the rest
+	posts    []chan struct{} // to the deliveries: one for each topic and one for the rest
 	parking  chan struct{}   // to the sweep: there is a new hold
 	steps    sync.WaitGroup
 	progress progressBoard
-	lines    lineNumbers // of workers outside
+	lines    lineNumbers // of remote workers
 	retain   *retention
 	headway  atomic.Int64 // of the sweep: nanoseconds since 1970 by the engine's clock; 0 while it does not run
 }
@@ -102,8 +102,8 @@ var (
 	errExpired  = errors.New("the time for this state is up")
 )
 
-// New makes an engine for the works. The error names every mistake in them.
-func New(store job.Store, works []Work, o Options) (*Engine, error) {
+// withDefaults returns the options with the defaults.
+func (o Options) withDefaults() Options {
 	if o.Name == "" {
 		o.Name = "engine"
 	}
@@ -145,17 +145,23 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 	}
 	o.Ageing.Share = max(o.Ageing.Share, 0)
 	o.Retain = o.Retain.withDefaults()
+	return o
+}
+
+// New makes an engine for the works. The error names every mistake in them.
+func New(store job.Store, works []Work, o Options) (*Engine, error) {
+	o = o.withDefaults()
 	e := &Engine{
 		store: store, options: o, log: o.Log, meter: o.Meter, random: o.Rand,
 		entropy: &lockedEntropy{MonotonicEntropy: ulid.Monotonic(o.Entropy, 0)},
 		running: map[job.ID]*running{}, waiters: map[job.ID][]*waiter{},
-		shared: &pool{total: o.Slots, free: o.Slots, hungry: true},
+		shared: &pool{total: o.Slots, free: o.Slots, search: true},
 		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
 	for range len(o.Deliver) + 1 {
 		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
-	e.suspects.look, e.company = true, company{}
+	e.suspects.search, e.several = true, severalJobs{}
 	e.progress.now = map[job.ID]job.Progress{}
 	if err := e.guardClock(context.Background(), &o); err != nil {
 		return nil, err
@@ -191,7 +197,7 @@ func (e *Engine) kindNames() string {
 	return strings.Join(words, ", ")
 }
 
-// Life gives the lifecycle of a kind, or nil.
+// Life returns the lifecycle of a kind, or nil.
 func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 	if w := e.workOf(k); w != nil {
 		return w.Life
@@ -202,14 +208,14 @@ func (e *Engine) Life(k job.Kind) *lifecycle.Table {
 // Work returns the registration of a kind, for reading, or nil. Its Policies have every state, with the defaults.
 func (e *Engine) Work(k job.Kind) *Work { return e.workOf(k) }
 
-// Store gives the store, for reading.
+// Store returns the store, for reading.
 func (e *Engine) Store() job.Store { return e.store }
 
 // Clock returns the engine's clock, which also decides whether ages can be computed.
 func (e *Engine) Clock() *clock.Guard { return e.guard }
 
-// begin does what comes before the first claim. On a full disk it waits until there is space.
-func (e *Engine) begin(ctx context.Context) error {
+// beforeClaims does what must precede the first claim. On a full disk it waits until there is space.
+func (e *Engine) beforeClaims(ctx context.Context) error {
 	for _, first := range []func(context.Context) error{e.reanchor, e.reclaim, e.keepClock} {
 		for {
 			err := first(ctx)
@@ -232,16 +238,17 @@ func (e *Engine) begin(ctx context.Context) error {
 	return nil
 }
 
-// Run works until ctx ends, then stops: no new claims; running steps get Grace; what does not end by then goes back
-// with the event yield. The only error is that of a store that is down at the beginning.
+// Run works until ctx ends. Then it claims no more jobs and gives running steps Grace; jobs of steps that have not
+// ended by then return to their queue with the event yield. The only error is that of a store that is down at the
+// beginning.
 func (e *Engine) Run(ctx context.Context) error {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
 	watch, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	defer unwatch()
-	e.store.Watch(watch, e.hear)
-	if err := e.begin(ctx); err != nil {
-		if ctx.Err() != nil { // it was stopped before it began
+	e.store.Watch(watch, e.onHints)
+	if err := e.beforeClaims(ctx); err != nil {
+		if ctx.Err() != nil { // stopped before it began
 			return nil
 		}
 		return err
@@ -274,7 +281,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	rest.Wait()
 	if err := e.keepClock(context.WithoutCancel(ctx)); err != nil {
-		e.log.Error("the time could not be kept", "error", err)
+		e.log.Error("the time could not be stored", "error", err)
 	}
 	unwatch()
 	loops.Wait()
@@ -288,8 +295,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	return nil
 }
 
-// hear takes the store's hints: wakes the dispatcher, ends steps whose job was taken away, notifies those who await.
-func (e *Engine) hear(hints []job.Hint) {
+// onHints handles the store's hints: it wakes the dispatcher, cancels steps whose claim has ended, and notifies
+// waiters.
+func (e *Engine) onHints(hints []job.Hint) {
 	work := false
 	e.mu.Lock()
 	for i := range hints {
@@ -307,23 +315,23 @@ func (e *Engine) hear(hints []job.Hint) {
 			r.heed(h.Record)
 		}
 		for _, w := range e.waiters[h.Job] {
-			w.tell(h)
+			w.hint(h)
 		}
 	}
 	e.mu.Unlock()
 	if work {
-		e.stir()
+		e.wakeDispatcher()
 	}
-	e.mailed()
+	e.wakeDeliveries()
 }
 
-// stir makes the dispatcher search for jobs.
-func (e *Engine) stir() {
+// wakeDispatcher makes the dispatcher search for jobs.
+func (e *Engine) wakeDispatcher() {
 	e.mu.Lock()
 	for _, p := range e.kindsNow().pools {
-		p.hungry = true
+		p.search = true
 	}
-	e.suspects.look = true
+	e.suspects.search = true
 	e.mu.Unlock()
 	signal(e.wake)
 }

@@ -18,7 +18,7 @@ import (
 
 // shopOrder is the lifecycle of an order in a shop.
 var shopOrder = lifecycle.Must("order",
-	lifecycle.OnQueue("Placed", "A customer places it; a packer takes it.",
+	lifecycle.OnQueue("Placed", "A customer orders it; a packer packs it.",
 		lifecycle.OnPass("pack", "Packed", lifecycle.Worker, "The goods are in the parcel."),
 		lifecycle.On("empty", "Empty", lifecycle.Worker, "Nothing was ordered."),
 		lifecycle.OnFail("fail", "Failed", lifecycle.Worker|lifecycle.Timer, "The goods are missing.")),
@@ -27,7 +27,7 @@ var shopOrder = lifecycle.Must("order",
 		lifecycle.OnFail("fail", "Failed", lifecycle.Worker|lifecycle.Timer, "No carrier takes it.")),
 	lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
 	lifecycle.OnEnd("Empty", lifecycle.OK, "There was nothing to send."),
-	lifecycle.OnEnd("Failed", lifecycle.Failed, "A person has to look.",
+	lifecycle.OnEnd("Failed", lifecycle.Failed, "A person has to check it.",
 		lifecycle.OnReenter("retry", lifecycle.Operator, "The goods are there now.", "Placed", "Packed")),
 )
 
@@ -90,7 +90,7 @@ func Example() {
 	// ok
 }
 
-// A second order with the same key gives the job that the first one made. An order without a priority has the default.
+// A second order with the same key returns the job of the first. An order without a priority has the default.
 func ExampleEngine_Submit() {
 	e, stop := shop(engine.Options{}, orders(done))
 	defer stop()
@@ -139,7 +139,8 @@ func ExampleWait() {
 	visits := 0
 	e, stop := shop(engine.Options{}, orders(func(_ context.Context, r *engine.Run) error {
 		if visits++; visits == 1 {
-			return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the goods arrive soon", Until: r.Now().Add(time.Millisecond)})
+			return engine.Wait(job.Blocker{Code: "delivery", Sentence: "the goods arrive soon",
+				Until: r.Now().Add(time.Millisecond)})
 		}
 		return nil
 	}))
@@ -168,7 +169,8 @@ func ExampleEngine_Do() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if j, err = e.Await(context.Background(), j.ID, func(j *job.Job) bool { return j.Ended && j.Outcome == lifecycle.OK }); err != nil {
+	if j, err = e.Await(context.Background(), j.ID,
+		func(j *job.Job) bool { return j.Ended && j.Outcome == lifecycle.OK }); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(j.State)

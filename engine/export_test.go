@@ -11,8 +11,8 @@ import (
 // SetOpen lets the engine claim jobs without [Engine.Run], or not.
 func (e *Engine) SetOpen(open bool) { e.open = open }
 
-// Places returns the states whose jobs share the common slots.
-func (e *Engine) Places() []job.KindState { return e.shared.places }
+// SharedStates returns the states whose jobs share the common slots.
+func (e *Engine) SharedStates() []job.KindState { return e.shared.states }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
 func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {
@@ -25,13 +25,22 @@ func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event,
 	return err
 }
 
+// CanRegister reports whether Register and Unregister could go on now: no jobs are being created.
+func (e *Engine) CanRegister() bool {
+	can := e.defining.TryLock()
+	if can {
+		e.defining.Unlock()
+	}
+	return can
+}
+
 // Tick does what an open engine does when it is woken once: one claim, then the sweep.
 func (e *Engine) Tick(ctx context.Context) error {
 	if !e.open {
 		return nil
 	}
 	e.work = ctx
-	e.claim(ctx, e.shared, e.take(e.shared, e.shared.free))
+	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free))
 	e.steps.Wait()
 	return e.overdue(ctx)
 }

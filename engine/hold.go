@@ -36,28 +36,31 @@ func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
 	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
 	if err == nil {
-		e.stir()
+		e.wakeDispatcher()
 	}
 	return holds, err
 }
 
-// begins reports whether a change is a job's exit of a queue state into work: what no hold that was set meanwhile may
-// miss.
+// begins reports whether a change takes a job from a queue state into work. The commit of such a change checks the
+// holds.
 func (w *Work) begins(c *job.Change) bool {
 	stage, _ := w.Life.Stage(c.From)
 	a, ok := w.Life.Transition(c.From, c.Event)
 	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
 }
 
-// putBack ends an attempt that would have begun a job which a hold concerns by now: the job goes where the hold puts
-// it, or stays and waits. commit is how its worker commits.
-func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error)) (job.Job, error) {
+// putBack ends an attempt to begin a job that is now held. The job moves to the state for held jobs, or stays and
+// waits. commit commits in the name of the worker.
+func (e *Engine) putBack(
+	ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error),
+) (job.Job, error) {
 	holds, err := e.store.Hold(ctx, nil)
 	if err != nil {
 		return *j, err
 	}
 	now := e.clock.Now()
-	if i := slices.IndexFunc(holds, func(h job.Hold) bool { return h.On(now) && h.Matches(j) && parks(w, j.State, &h) }); i >= 0 {
+	parking := func(h job.Hold) bool { return h.On(now) && h.Matches(j) && parks(w, j.State, &h) }
+	if i := slices.IndexFunc(holds, parking); i >= 0 {
 		c, err := aside(w, j, &holds[i], now)
 		if err != nil {
 			return *j, err
@@ -79,8 +82,8 @@ func (e *Engine) putBack(ctx context.Context, w *Work, j *job.Job, actor string,
 	return commit(c)
 }
 
-// park moves jobs that wait in a queue state under a hold that puts them aside. It is called again and again: jobs may
-// come later than the hold.
+// park moves held jobs out of their queue states, where the hold parks them. It is called at intervals, because jobs
+// may arrive after the hold.
 func (e *Engine) park(ctx context.Context) {
 	if err := e.parkAll(ctx); err != nil && ctx.Err() == nil {
 		e.log.Error("put held jobs aside", "error", err) // the next sweep tries again
@@ -105,7 +108,7 @@ func (e *Engine) parkAll(ctx context.Context) error {
 		for i := range holds {
 			h := &holds[i]
 			if parks(w, t.State, h) && (h.Group == "" || h.Group == t.Group) {
-				if err := e.parkPlace(ctx, w, t, h); err != nil {
+				if err := e.parkTally(ctx, w, t, h); err != nil {
 					return err
 				}
 			}
@@ -114,7 +117,7 @@ func (e *Engine) parkAll(ctx context.Context) error {
 	return nil
 }
 
-// parks reports whether hold h puts aside the jobs that wait in the state, as far as kind and state report.
+// parks reports whether hold h parks jobs of the kind in the state. It does not compare the rest of the scope.
 func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 	if w.Parks == nil || (h.Kind != "" && h.Kind != w.kind()) || (h.State != "" && h.State != s) || !w.Parks(h) {
 		return false
@@ -124,9 +127,10 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
 }
 
-// parkPlace puts aside the jobs of one tally that the hold concerns, some hundred to a commit.
-func (e *Engine) parkPlace(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
-	q := job.Query{Kinds: []job.Kind{t.Kind}, States: []lifecycle.State{t.State}, Group: t.Group, Owner: h.Owner, Tag: h.Tag, Oldest: true, Limit: 500}
+// parkTally parks the held jobs of one tally, up to 500 in a commit.
+func (e *Engine) parkTally(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
+	q := job.Query{Kinds: []job.Kind{t.Kind}, States: []lifecycle.State{t.State}, Group: t.Group, Owner: h.Owner,
+		Tag: h.Tag, Oldest: true, Limit: 500}
 	if h.Job != "" {
 		if err := e.parkOne(ctx, w, t, h); err != nil {
 			return err
@@ -141,12 +145,12 @@ func (e *Engine) parkPlace(ctx context.Context, w *Work, t job.Tally, h *job.Hol
 		if err := e.parkJobs(ctx, w, page.Jobs, h); err != nil || page.Next == "" {
 			return err
 		}
-		e.moved()
+		e.sweepAdvanced()
 		q.After = page.Next
 	}
 }
 
-// parkOne puts aside the job itself that a hold names.
+// parkOne parks the job that a hold names.
 func (e *Engine) parkOne(ctx context.Context, w *Work, t job.Tally, h *job.Hold) error {
 	j, err := e.store.Get(ctx, h.Job)
 	if job.KindOf(err) == job.NotFound {
@@ -161,7 +165,7 @@ func (e *Engine) parkOne(ctx context.Context, w *Work, t job.Tally, h *job.Hold)
 func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.Hold) error {
 	var changes []job.Change
 	for i := range jobs {
-		if j := &jobs[i]; !j.Claimed() && w.knows(j) && h.Matches(j) {
+		if j := &jobs[i]; !j.Claimed() && w.supports(j) && h.Matches(j) {
 			c, err := aside(w, j, h, e.clock.Now())
 			if err != nil {
 				return err
@@ -183,7 +187,7 @@ func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.H
 	return err
 }
 
-// aside makes the change by which hold h takes a job out of its queue.
+// aside makes the change by which hold h moves a job out of its queue.
 func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (job.Change, error) {
 	c, err := move(w, j, held, lifecycle.Worker, now)
 	if err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestHoldEndsByItself at its time, and not before.
+// TestHoldEndsByItself checks that a hold ends at its time, and not before.
 func TestHoldEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood", began.Add(10*time.Minute)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Owner: "ann"}, "ben", "flood",
+			began.Add(10*time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		w.end(w.post(engine.Order{Owner: "ann"}).ID)
@@ -31,19 +32,19 @@ func TestHoldEndsByItself(t *testing.T) {
 	})
 }
 
-// TestReleaseWakesAtOnce: the release itself wakes the engine. The control releases behind the engine's back; then the
+// TestReleaseWakesAtOnce checks that a release wakes the engine. The control releases in the store alone; then the
 // sweep finds the job.
 func TestReleaseWakesAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		release func(*world, job.Scope) error
+		release func(*harness, job.Scope) error
 		after   time.Duration
 	}{
-		{"release", func(w *world, s job.Scope) error {
+		{"release", func(w *harness, s job.Scope) error {
 			_, err := w.Operator().Release(w.t.Context(), s, "ann", "over")
 			return err
 		}, 0},
-		{"control: by the store", func(w *world, s job.Scope) error {
+		{"control: by the store", func(w *harness, s job.Scope) error {
 			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
 			return err
 		}, 29 * time.Minute},
@@ -82,7 +83,8 @@ func TestHoldNeedsAReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "", time.Time{}); job.KindOf(err) != job.Invalid {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "",
+			time.Time{}); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); job.KindOf(err) != job.NotFound {

@@ -14,11 +14,12 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestLostWorkersJobComesBack: within lease and sweep another engine has the job of one that was killed.
+// TestLostWorkersJobComesBack checks that another engine gets the job of a killed one within the lease and one sweep.
 func TestLostWorkersJobComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
+		m := startKillable(t, store, engine.Options{Name: "first"},
+			letters(map[lc.State]engine.Step{"Sorting": blocked}))
 		id := m.post(engine.Order{}).ID
 		m.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
 		time.Sleep(7 * time.Second) // a renewal has been made
@@ -34,17 +35,18 @@ func TestLostWorkersJobComesBack(t *testing.T) {
 			t.Errorf("got %s", j.Outcome)
 		}
 		if took := time.Since(died); took > 16*time.Second || took < 5*time.Second {
-			t.Errorf("it came back after %s; want a lease of 15 s, less what had passed of it, and a sweep of 1 s", took)
+			t.Errorf("it came back after %s; want a lease of 15 s, less what had passed of it, and a sweep of 1 s",
+				took)
 		}
 		if got := second.times(id, lc.Lost); got != 1 {
-			t.Errorf("the history tells of %d lost workers", got)
+			t.Errorf("the history has %d lost workers", got)
 		}
 		second.verify(id)
 	})
 }
 
-// TestRestartTakesItsOwnClaimsBack: an engine that comes up again under its name need not wait for the leases of its
-// earlier life.
+// TestRestartTakesItsOwnClaimsBack checks that an engine that restarts under its name does not wait for the leases of
+// its earlier process.
 func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -53,7 +55,8 @@ func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
-				m := startMortal(t, store, engine.Options{Name: "clerk"}, letters(map[lc.State]engine.Step{"Sorting": blocked}))
+				m := startKillable(t, store, engine.Options{Name: "clerk"},
+					letters(map[lc.State]engine.Step{"Sorting": blocked}))
 				id := m.post(engine.Order{}).ID
 				m.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
 				m.kill()
@@ -69,8 +72,8 @@ func TestRestartTakesItsOwnClaimsBack(t *testing.T) {
 	}
 }
 
-// TestLiveWorkerIsNotRobbed: ten minutes of work under a lease of 15 s, with another engine that waits for a job. The
-// control has renewals that do not arrive.
+// TestLiveWorkerIsNotRobbed checks ten minutes of work under a lease of 15 s, while another engine waits for a job. In
+// the control the renewals do not arrive.
 func TestLiveWorkerIsNotRobbed(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -92,7 +95,8 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 						return ctx.Err()
 					}
 				}
-				first := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": slow}))
+				first := startKillable(t, store, engine.Options{Name: "first"},
+					letters(map[lc.State]engine.Step{"Sorting": slow}))
 				defer first.stop()
 				first.line.decide(func(op string, _ int) fate {
 					if op == "Renew" {
@@ -102,7 +106,8 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 				})
 				id := first.post(engine.Order{}).ID
 				first.until(id, func(j *job.Job) bool { return j.State == "Sorting" && j.Claimed() })
-				second := start(t, store, engine.Options{Name: "second"}, letters(map[lc.State]engine.Step{"Sorting": slow}))
+				second := start(t, store, engine.Options{Name: "second"},
+					letters(map[lc.State]engine.Step{"Sorting": slow}))
 				defer second.stop()
 				if j := second.end(id); j.Outcome != lc.OK {
 					t.Errorf("got %s", j.Outcome)
@@ -116,15 +121,15 @@ func TestLiveWorkerIsNotRobbed(t *testing.T) {
 	}
 }
 
-// TestPausedWorkerIsFenced: a worker that slept through its lease learns it from the store, whatever it tries, and its
-// context has ended.
+// TestPausedWorkerIsFenced checks that a worker that was paused for longer than its lease gets Stale for each
+// operation, and that its context has ended.
 func TestPausedWorkerIsFenced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		var save, fresh error
 		var cut atomic.Bool
 		gone := make(chan struct{})
-		first := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{
+		first := startKillable(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{
 			"Sorting": func(ctx context.Context, r *engine.Run) error {
 				<-time.After(time.Minute) // deaf
 				cut.Store(ctx.Err() != nil)
@@ -171,8 +176,8 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 	})
 }
 
-// TestRenewalDuringAChainKeepsTheClaim: a renewal that the store receives just after the job went on to its next state
-// in the same passes speaks of an epoch that is over. That must not end the step for the next state.
+// TestRenewalDuringAChainKeepsTheClaim checks a renewal that the store executes just after the job went to its next
+// state under a new epoch. The answer that the old epoch is over must not end the new step.
 func TestRenewalDuringAChainKeepsTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -200,7 +205,7 @@ func TestRenewalDuringAChainKeepsTheClaim(t *testing.T) {
 	})
 }
 
-// slowAnswer holds back the answer to the commit that brings a job to Riding until a renewal has been answered.
+// slowAnswer delays the answer to the commit that brings a job to Riding until a renewal has been answered.
 type slowAnswer struct {
 	job.Store
 	renewed chan struct{}
@@ -213,7 +218,7 @@ func (s *slowAnswer) Commit(ctx context.Context, changes ...job.Change) ([]job.R
 	if changes[0].To.State == "Riding" {
 		s.held.Store(true)
 		<-s.renewed
-		synctest.Wait() // the renewal's answer has been examined
+		synctest.Wait() // the renewal's answer has been processed
 		s.met.Store(true)
 	}
 	return results, err
@@ -227,9 +232,9 @@ func (s *slowAnswer) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, err
 	return lost, err
 }
 
-// TestRenewalTellsWhatNoHintTold: on a store without hints, a worker whose job was taken away learns it with its next
-// renewal.
-func TestRenewalTellsWhatNoHintTold(t *testing.T) {
+// TestRenewalFindsALostClaimWithoutHints checks that a worker whose job was taken away on a store without hints is
+// notified by its next renewal.
+func TestRenewalFindsALostClaimWithoutHints(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		store func(job.Store) job.Store
@@ -243,14 +248,19 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 				store := mem.New()
 				ended := make(chan time.Time, 1)
 				w := start(t, c.store(store), engine.Options{Name: "worker"}, letters(map[lc.State]engine.Step{
-					"Posted": func(ctx context.Context, _ *engine.Run) error { <-ctx.Done(); ended <- time.Now(); return ctx.Err() },
+					"Posted": func(ctx context.Context, _ *engine.Run) error {
+						<-ctx.Done()
+						ended <- time.Now()
+						return ctx.Err()
+					},
 				}))
 				defer w.stop()
 				began := time.Now()
 				j := w.post(engine.Order{})
 				time.Sleep(2 * time.Second)
 				other := outside(t, &tap{Store: store})
-				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold", By: lc.Operator}); err != nil {
+				if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "hold",
+					By: lc.Operator}); err != nil {
 					t.Fatal(err)
 				}
 				if after := (<-ended).Sub(began); after != c.after {
@@ -268,14 +278,19 @@ func TestRenewalTellsWhatNoHintTold(t *testing.T) {
 func TestWorkerLostInAWaitState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		held := letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") }})
-		m := startMortal(t, store, engine.Options{Name: "first"}, held)
+		held := letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error {
+			return engine.Go("hold")
+		}})
+		m := startKillable(t, store, engine.Options{Name: "first"}, held)
 		id := m.post(engine.Order{}).ID
 		m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
 		other := m.post(engine.Order{}).ID
 		m.until(other, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
 		m.kill()
-		s := start(t, store, engine.Options{Name: "second"}, letters(map[lc.State]engine.Step{"Held": func(context.Context, *engine.Run) error { return errBroken }}))
+		work := letters(map[lc.State]engine.Step{"Held": func(context.Context, *engine.Run) error {
+			return errBroken
+		}})
+		s := start(t, store, engine.Options{Name: "second"}, work)
 		defer s.stop()
 		time.Sleep(time.Hour)
 		if j := s.get(id); j.Worker == m.Status().Worker {
@@ -288,7 +303,10 @@ func TestWorkerLostInAWaitState(t *testing.T) {
 func TestRestartWithAClaimInAWaitState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") }}))
+		work := letters(map[lc.State]engine.Step{"Held": blocked, "Posted": func(context.Context, *engine.Run) error {
+			return engine.Go("hold")
+		}})
+		m := startKillable(t, store, engine.Options{Name: "first"}, work)
 		id := m.post(engine.Order{}).ID
 		m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
 		m.kill()

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// tallier counts steps under way, and the most there ever were.
+// tallier counts the steps under way, and their maximum.
 type tallier struct {
 	mu   sync.Mutex
 	now  map[string]int
@@ -57,7 +57,8 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 		{"owner", []job.Limit{owner}, map[string]int{"owner0": 2, "owner1": 2, "owner2": 2}, false},
 		{"group", []job.Limit{group}, map[string]int{"group0": 3, "group1": 3}, false},
 		{"one owner", []job.Limit{single}, map[string]int{"owner1": 1}, false},
-		{"all of them", []job.Limit{total, owner, group, single}, map[string]int{"all": 5, "owner0": 2, "owner1": 1, "group0": 3}, false},
+		{"all of them", []job.Limit{total, owner, group, single},
+			map[string]int{"all": 5, "owner0": 2, "owner1": 1, "group0": 3}, false},
 		{"control: none", nil, map[string]int{"all": 5, "owner0": 2, "owner1": 2, "group0": 3}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -66,7 +67,9 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 				d := &dice{r: rand.New(rand.NewPCG(5, 6))}
 				work := func() engine.Work {
 					w := letters(map[lc.State]engine.Step{
-						"Sorting": func(ctx context.Context, r *engine.Run) error { return takes(d.upTo(time.Minute))(ctx, r) },
+						"Sorting": func(ctx context.Context, r *engine.Run) error {
+							return takes(d.upTo(time.Minute))(ctx, r)
+						},
 						"Riding": func(ctx context.Context, r *engine.Run) error {
 							j := r.Job()
 							m.add(1, "all", j.Owner, j.Group)
@@ -84,7 +87,8 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 				sender := start(t, store, engine.Options{Name: "sender"}, work())
 				defer sender.stop()
 				for i := range 90 {
-					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2), Priority: new(i % 7)})
+					sender.post(engine.Order{Owner: fmt.Sprint("owner", i%3), Group: fmt.Sprint("group", i/3%2),
+						Priority: new(i % 7)})
 				}
 				settle(t, store)
 				for name, want := range c.most {
@@ -97,7 +101,7 @@ func TestLimitsHoldAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestLimitOccupies: a limit that counts whole states lets no one in while they are full, claimed or not.
+// TestLimitOccupies checks that a limit on whole states admits no job while they are full of claimed or unclaimed jobs.
 func TestLimitOccupies(t *testing.T) {
 	for _, limited := range []bool{true, false} {
 		t.Run(fmt.Sprint("limited ", limited), func(t *testing.T) {
@@ -123,7 +127,8 @@ func TestLimitOccupies(t *testing.T) {
 				}
 				work := letters(map[lc.State]engine.Step{"Posted": look, "Sorting": look, "Riding": look})
 				if limited {
-					work.Limits = []job.Limit{{Name: "house", Kind: "test.letter", Guard: []lc.State{"Posted"}, Occupy: []lc.State{"Sorting", "Riding"}, Max: 4}}
+					work.Limits = []job.Limit{{Name: "house", Kind: "test.letter", Guard: []lc.State{"Posted"},
+						Occupy: []lc.State{"Sorting", "Riding"}, Max: 4}}
 				}
 				w := start(t, store, engine.Options{Name: "one"}, work)
 				defer w.stop()
@@ -141,8 +146,8 @@ func TestLimitOccupies(t *testing.T) {
 	}
 }
 
-// TestPriorityGoesFirst: with one slot, what came while it was taken goes by priority, then by age. An order without
-// one has the default.
+// TestPriorityGoesFirst checks with one slot that waiting jobs are claimed by priority, then by age. An order without a
+// priority has the default.
 func TestPriorityGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
@@ -155,7 +160,8 @@ func TestPriorityGoesFirst(t *testing.T) {
 		defer w.stop()
 		w.post(engine.Order{Group: "first", Priority: new(99)})
 		synctest.Wait()
-		for _, o := range []engine.Order{{Group: "d", Priority: new(60)}, {Group: "default"}, {Group: "b", Priority: new(10)}, {Group: "a", Priority: new(0)}, {Group: "c", Priority: new(10)}} {
+		for _, o := range []engine.Order{{Group: "d", Priority: new(60)}, {Group: "default"},
+			{Group: "b", Priority: new(10)}, {Group: "a", Priority: new(0)}, {Group: "c", Priority: new(10)}} {
 			w.post(o)
 		}
 		late := w.post(engine.Order{Group: "e", Priority: new(70)})
@@ -169,8 +175,8 @@ func TestPriorityGoesFirst(t *testing.T) {
 	})
 }
 
-// TestFloodOfOneOwnerDelaysAnotherByARound: with one slot, the only job of a second owner is the next to start. The
-// control has it under the flood's owner.
+// TestFloodOfOneOwnerDelaysAnotherByARound checks with one slot that the only job of a second owner starts next. In the
+// control the job has the first owner.
 func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -204,8 +210,8 @@ func TestFloodOfOneOwnerDelaysAnotherByARound(t *testing.T) {
 	}
 }
 
-// TestOwnSlots: a kind with slots of its own is taken while all shared slots are busy, and takes none of them. The
-// control shares.
+// TestOwnSlots checks that a kind with its own slots is claimed while all shared slots are busy, and uses none of them.
+// The control shares them.
 func TestOwnSlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -215,9 +221,11 @@ func TestOwnSlots(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bags := engine.Work{Life: bag, Prefix: "bag", Slots: c.slots, Steps: map[lc.State]engine.Step{
-					"Packed": func(context.Context, *engine.Run) error { return nil }, "Open": func(context.Context, *engine.Run) error { return nil },
+					"Packed": func(context.Context, *engine.Run) error { return nil },
+					"Open":   func(context.Context, *engine.Run) error { return nil },
 				}}
-				w := start(t, mem.New(), engine.Options{Slots: 1}, letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)
+				w := start(t, mem.New(), engine.Options{Slots: 1},
+					letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)}), bags)
 				defer w.stop()
 				w.post(engine.Order{})
 				synctest.Wait()

@@ -13,13 +13,14 @@ func (e *Engine) claimed(jobs []job.Job, now time.Time) {
 	for i := range jobs {
 		j := &jobs[i]
 		e.meter.Claimed(meter.Claimed{
-			Kind: j.Kind, State: j.State, First: j.Starts <= 1 && j.Attempts == 0 && j.Cause == "", Waited: max(now.Sub(j.Entered), 0),
+			Kind: j.Kind, State: j.State, Waited: max(now.Sub(j.Entered), 0),
+			First: j.Starts <= 1 && j.Attempts == 0 && j.Cause == "",
 		})
 	}
 }
 
-// attempted notifies the meter of an attempt at the state of j whose change c was committed, and of the claim that may
-// have come with it.
+// attempted notifies the meter of an attempt at the state of j whose change c was committed, and of the next claim if
+// the commit made one.
 func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Ending, took time.Duration, next *job.Job) {
 	a := meter.Attempt{Kind: j.Kind, State: j.State, Ending: ending, Took: took}
 	if ending == meter.Passed {
@@ -32,15 +33,16 @@ func (e *Engine) attempted(w *Work, j *job.Job, c *job.Change, ending meter.Endi
 	}
 	e.meter.Attempted(a)
 	if a.Ending == meter.BackedUp {
-		e.log.Warn("attempt failed", "job", j.ID, "state", j.State, "attempt", next.Attempts, "due", next.Due, "error", c.Note)
+		e.log.Warn("attempt failed", "job", j.ID, "state", j.State, "attempt", next.Attempts, "due", next.Due, "error",
+			c.Note)
 	}
 	if c.Chain != nil && next.Worker == c.Chain.Worker && next.Epoch > j.Epoch {
 		e.meter.Claimed(meter.Claimed{Kind: next.Kind, State: next.State, Chain: true})
 	}
 }
 
-// ending states how the attempt ended that led to change c; failures that are moves like any other are found by their
-// transition.
+// ending returns how the attempt that made change c ended. A failure by a transition of its own counts as passed here;
+// attempted finds it by its class.
 func (o *outcome) ending(c *job.Change) meter.Ending {
 	switch {
 	case o.verdict == yields:
@@ -53,5 +55,5 @@ func (o *outcome) ending(c *job.Change) meter.Ending {
 	return meter.Passed
 }
 
-// moved notes that the sweep gets on.
-func (e *Engine) moved() { e.headway.Store(e.clock.Now().UnixNano()) }
+// sweepAdvanced notes that the sweep makes progress.
+func (e *Engine) sweepAdvanced() { e.headway.Store(e.clock.Now().UnixNano()) }

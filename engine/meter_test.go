@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// index is a meter that writes a line for everything it is reported.
+// index is a meter that records a line for each event.
 type book struct {
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -43,7 +43,7 @@ func (b *book) Delivered(d meter.Delivery) {
 	b.write("delivered %s %q %s %s", d.Topic, d.Settled, d.Took, d.Lag)
 }
 
-// take gives the lines so far and begins anew.
+// take returns the lines so far and removes them.
 func (b *book) take() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,8 +52,8 @@ func (b *book) take() []string {
 	return lines
 }
 
-// TestMeterIsToldHowAttemptsEnd, for every ending of a step.
-func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
+// TestMeterCountsEndingsOfAttempts checks each ending of a step.
+func TestMeterCountsEndingsOfAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		step   engine.Step
@@ -64,10 +64,14 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting passed "" 3s`,
 			`claimed Riding chain=true first=false 0s`, `Riding passed "" 0s`,
 		}},
-		{"fails", func(context.Context, *engine.Run) error { return engine.Fail("no-town", errBroken) }, engine.Policy{}, []string{
+		{"fails", func(context.Context, *engine.Run) error {
+			return engine.Fail("no-town", errBroken)
+		}, engine.Policy{}, []string{
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting failed "no-town" 0s`,
 		}},
-		{"tries again", func(context.Context, *engine.Run) error { return errBroken }, engine.Policy{MaxAttempts: 2}, []string{
+		{"tries again", func(context.Context, *engine.Run) error {
+			return errBroken
+		}, engine.Policy{MaxAttempts: 2}, []string{
 			`Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting backed-up "error" 0s`,
 			`claimed Sorting chain=false first=false X`, `Sorting failed "error" 0s`,
 		}},
@@ -106,11 +110,13 @@ func TestMeterIsToldHowAttemptsEnd(t *testing.T) {
 	}
 }
 
-// TestMeterIsToldOfTheQueue: how long a job waited for a slot, and that the engine gave one back when it stopped.
-func TestMeterIsToldOfTheQueue(t *testing.T) {
+// TestMeterMeasuresTheQueue checks the time for which a job waited for a slot, and that the engine counts a job that it
+// returns when it stops.
+func TestMeterMeasuresTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
-		w := start(t, mem.New(), engine.Options{Meter: b, Slots: 1}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
+		w := start(t, mem.New(), engine.Options{Meter: b, Slots: 1},
+			letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
 		first := w.post(engine.Order{})
 		second := w.post(engine.Order{})
 		w.end(first.ID)
@@ -132,9 +138,8 @@ func TestMeterIsToldOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestMeterIsToldOfLostClaims: of workers that stopped renewing its lease, of jobs that were taken away, and of the
-// last straw.
-func TestMeterIsToldOfLostClaims(t *testing.T) {
+// TestMeterCountsLostClaims checks expired leases, jobs that were taken away, and the last start before poison.
+func TestMeterCountsLostClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, store := &book{}, mem.New()
 		work := letters(map[lc.State]engine.Step{"Sorting": blocked})
@@ -143,7 +148,8 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		stopped := w.post(engine.Order{})
 		synctest.Wait()
 		b.take()
-		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "stop", By: lc.Operator,
+			Actor: "ann"}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -154,7 +160,7 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 
 		var id job.ID
 		for n := range 2 {
-			m := startMortal(t, store, named("victim", n), work)
+			m := startKillable(t, store, named("victim", n), work)
 			if n == 0 {
 				id = m.post(engine.Order{}).ID
 			}
@@ -167,14 +173,15 @@ func TestMeterIsToldOfLostClaims(t *testing.T) {
 		defer w.stop()
 		w.end(id)
 		synctest.Wait() // the meter is notified after the commit
-		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"}, b.take()); diff != "" {
+		if diff := cmp.Diff([]string{`Sorting poisoned "poison" 0s`, "lost Sorting silent=true"},
+			b.take()); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// TestMeterIsToldOfWorkersOutside, whose time no one here has.
-func TestMeterIsToldOfWorkersOutside(t *testing.T) {
+// TestMeterCountsRemoteWorkers checks that attempts of remote workers are counted without a time.
+func TestMeterCountsRemoteWorkers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
 		w := start(t, mem.New(), engine.Options{Meter: b}, remoteLetters())
@@ -188,15 +195,16 @@ func TestMeterIsToldOfWorkersOutside(t *testing.T) {
 		j.Epoch = 99
 		w.report("far", j, remote.Report{Fail: "too late", Cause: "late"}) // refused: it is not reported
 		if diff := cmp.Diff([]string{
-			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`, `claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
+			`claimed Posted chain=false first=true 1s`, `Posted passed "" 0s`,
+			`claimed Sorting chain=true first=false 0s`, `Sorting waited "rain" 0s`,
 		}, b.take()); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// TestMeterIsToldOfDeliveries: one that is taken, one that is tried again and then abandoned.
-func TestMeterIsToldOfDeliveries(t *testing.T) {
+// TestMeterCountsDeliveries checks a message that is delivered, and one that is retried and then abandoned.
+func TestMeterCountsDeliveries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{}
 		w := start(t, mem.New(), engine.Options{Meter: b, Attempts: 2, Deliver: map[string]engine.Deliver{
@@ -206,7 +214,8 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 		defer w.stop()
 		send := func(topic string) {
 			now := time.Now()
-			w.post(engine.Order{Kind: "test.bag", Outbox: []job.Message{{Key: topic, Topic: topic, Created: now.Add(-time.Minute), Due: now}}})
+			w.post(engine.Order{Kind: "test.bag", Outbox: []job.Message{{Key: topic, Topic: topic,
+				Created: now.Add(-time.Minute), Due: now}}})
 		}
 		send("mail")
 		time.Sleep(5 * time.Second)
@@ -216,14 +225,15 @@ func TestMeterIsToldOfDeliveries(t *testing.T) {
 		send("fax")
 		time.Sleep(time.Minute)
 		got := b.take()
-		if len(got) != 2 || got[0] != `delivered fax "" 0s 1m0s` || got[1][:len(`delivered fax "given-up"`)] != `delivered fax "given-up"` {
+		if len(got) != 2 || got[0] != `delivered fax "" 0s 1m0s` ||
+			got[1][:len(`delivered fax "abandoned"`)] != `delivered fax "abandoned"` {
 			t.Errorf("got %q", got)
 		}
 	})
 }
 
-// TestStalled: the sweep of an engine whose store hangs stands still, and that can be seen. The control is one whose
-// store answers.
+// TestStalled checks that a sweep that does not progress is reported while its store hangs. In the control the store
+// answers.
 func TestStalled(t *testing.T) {
 	for _, hangs := range []bool{true, false} {
 		t.Run(fmt.Sprint("hangs=", hangs), func(t *testing.T) {

@@ -10,26 +10,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Move takes a transition of the table in a commit of its own, together with everything set so far, and goes on under
-// the same claim in the state it leads to; Job is then the new record, and the new state's time counts. If that state
-// is an end, the claim ends with the commit and the step must return: whatever it returns, nothing more is committed.
+// Move commits a transition of the table together with everything set so far. The claim stays, Job is then the new
+// record, and the new state's timeout applies. If the new state is an end, the claim ends with the commit, and the step
+// must return; its result is ignored.
 //
-// Errors are of kind Refused when the table has no such transition, Stale when the claim is over (stop), and Conflict
-// when the state changed meanwhile (call Fresh and decide anew). After any error nothing of what was set is forgotten.
-// Out of a queue state under a hold it is Refused with an error that the step may return: then the job waits for the
-// hold's end. Gates and limits are for claims and are not asked.
+// Errors are of kind Refused when the table does not have the transition, Stale when the claim is over (stop), and
+// Conflict when the state changed concurrently (call Fresh and decide again). After an error everything that was set is
+// kept for the next commit. Out of a queue state a held job is Refused with an error that the step may return: then the
+// job waits for the hold's end. Gates and limits apply to claims only.
 func (r *Run) Move(ctx context.Context, e lifecycle.Event) error {
 	return r.takes(ctx, e, nil)
 }
 
-// Unchanged makes the next Move a Conflict if somebody changed the record after the last Save, Move or Fresh, also
-// where the state stays the same.
+// Unchanged makes the next Move a Conflict if the record changed after the last Save, Move or Fresh, even if its state
+// did not.
 func (r *Run) Unchanged() { r.exact = true }
 
-// Rest is Move into a state in which no one works: the claim ends with the commit, and the step must return. The job is
-// not claimed before b.Until (zero: not before a person moves it, which makes it claimable at once); b is what `why`
-// answers meanwhile. To a step that listens for changes ([Run.Changed]) any change that it has not seen is a Conflict:
-// it may be what the job would wait for.
+// Rest is Move into a state in which the job waits: the claim ends with the commit, and the step must return. The job
+// is not claimed before b.Until (zero: not before a person moves it, which makes it claimable at once); `why` reports b
+// in the meantime. If the step called [Run.Changed], a change that it has not seen is a Conflict: the job may not need
+// to wait any more.
 func (r *Run) Rest(ctx context.Context, e lifecycle.Event, b job.Blocker) error {
 	return r.takes(ctx, e, &b)
 }
@@ -76,7 +76,7 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 	r.began, r.settled = c.At, false
 	if over {
 		r.over = true
-		r.engine.release(r.hands, r.job.ID)
+		r.engine.release(r.running, r.job.ID)
 	} else {
 		r.term.set(next.Expires)
 	}
@@ -84,13 +84,13 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 	return nil
 }
 
-// owes checks what a change of the step is to have achieved.
+// owes checks a change of the step by [Work.Owes].
 func (r *Run) owes(ctx context.Context, c job.Change) error {
 	c.Set.Data = r.set.Data
 	return r.work.owes(ctx, &r.job, &c)
 }
 
-// rests makes a change one after which no one works on the job.
+// rests makes a change end the claim and set when the job is due.
 func (r *Run) rests(c *job.Change, b *job.Blocker) {
 	due := b.Until
 	if due.IsZero() {
@@ -99,12 +99,12 @@ func (r *Run) rests(c *job.Change, b *job.Blocker) {
 		defer r.engine.alarm(due)
 	}
 	c.Set.Due, c.Set.Cause, c.Set.Message, c.Note = &due, &b.Code, &b.Sentence, b.Sentence
-	if r.hands.listening() {
+	if r.running.listening() {
 		c.Version = r.job.Version
 	}
 }
 
-// cut states why a step whose context has ended may not move its job.
+// cut returns the error of a Move after the step's context has ended.
 func (r *Run) cut(ctx context.Context, op string) error {
 	kind, cause := job.Unavailable, context.Cause(ctx)
 	if cause == errLost {
@@ -113,10 +113,10 @@ func (r *Run) cut(ctx context.Context, op string) error {
 	return &job.Error{Op: op, Kind: kind, ID: r.job.ID, Err: cause}
 }
 
-// fill completes the change that follows from an outcome: what the step set, what is announced, what must be true in
-// the moment of the commit. It gives what was set.
+// fill completes the change of an outcome with what the step set, the announced messages and the conditions of the
+// commit. It returns what was set.
 func (r *Run) fill(c *job.Change) (set job.Change) {
-	set = r.take()
+	set = r.takeSet()
 	merge(c, set)
 	if c.Set.Deadline != nil && c.Set.Expires != nil {
 		expires := r.work.expires(&r.job, c.To, c.At, *c.Set.Deadline)
@@ -128,8 +128,8 @@ func (r *Run) fill(c *job.Change) (set job.Change) {
 	return set
 }
 
-// refusal makes of a requirement that was not met what the step can use: one that it may return to wait for the end of
-// a hold, or a conflict.
+// refusal converts a condition that was not met for the step: into a wait for the end of the hold, which the step may
+// return, or into a conflict.
 func refusal(c *job.Change, err error, now time.Time) error {
 	switch {
 	case job.KindOf(err) != job.Refused:
@@ -143,12 +143,12 @@ func refusal(c *job.Change, err error, now time.Time) error {
 	return err
 }
 
-// Changed receives when somebody else changed the record of the job: a person by a transition that asks the worker,
-// [Engine.Notify], the one who gave it another priority. It has space for one; the step then calls Fresh. It may
-// receive when nothing is new. A step that asked for it and returns Wait is run again at once if the record changed
-// after the last check of it.
-func (r *Run) Changed() <-chan struct{} { return r.hands.listen() }
+// Changed receives when another party changed the record of the job: a person by a transition that asks the worker,
+// [Engine.Notify], or a new priority. It has space for one value; the step then calls Fresh. It may receive when
+// nothing is new. A step that called it and returns Wait runs again at once if the record changed after the step last
+// read it.
+func (r *Run) Changed() <-chan struct{} { return r.running.listen() }
 
-// Stopping is closed when the engine begins to stop: the step should begin nothing new. Its context goes on until the
-// grace is over.
-func (r *Run) Stopping() <-chan struct{} { return r.hands.stopping }
+// Stopping is closed when the engine begins to stop: the step should begin nothing new. Its context ends when the grace
+// period is over.
+func (r *Run) Stopping() <-chan struct{} { return r.running.stopping }

@@ -19,12 +19,12 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// trek is a life that one long step walks through under one claim: it starts, pauses when a person asks, rests, and
-// goes on after a crash.
+// trek is a lifecycle that one long step walks through under one claim: it starts, pauses at a person's request, rests,
+// and continues after a crash.
 var trek = lc.Must("test.trek",
-	lc.OnQueue("Camp", "somebody wants to go; a guide takes it",
+	lc.OnQueue("Camp", "a group waits; a guide claims it",
 		lc.OnPass("go", "Walking", lc.Worker, "the guide is there"),
-		lc.OnFail("fall", "Fallen", lc.Worker|lc.Timer, "nobody came")),
+		lc.OnFail("fall", "Fallen", lc.Worker|lc.Timer, "no guide came")),
 	lc.OnWork("Walking", "the guide leads the way",
 		lc.OnPass("arrive", "Home", lc.Worker, "it is reached"),
 		lc.OnPass("detour", "Pausing", lc.Worker, "a longer way").Within("the map"),
@@ -32,9 +32,9 @@ var trek = lc.Must("test.trek",
 		lc.OnFail("stop", "Fallen", lc.Operator, "an operator ends it"),
 		lc.On("pause", "Pausing", lc.Operator|lc.Owner, "somebody is tired").Asks(),
 		lc.On("load", "Loading", lc.Worker, "its guide is new").Within("max_starts")),
-	lc.OnWork("Pausing", "the guide looks for a place",
+	lc.OnWork("Pausing", "the guide selects a camp",
 		lc.OnPass("arrive", "Home", lc.Worker, "it was reached meanwhile"),
-		lc.OnPass("rest", "Resting", lc.Worker, "the place is found"),
+		lc.OnPass("rest", "Resting", lc.Worker, "the camp is selected"),
 		lc.OnFail("fall", "Fallen", lc.Worker|lc.Timer, "it goes wrong"),
 		lc.On("load", "Loading", lc.Worker, "its guide is new").Within("max_starts")),
 	lc.OnWait("Resting", "the guide brought it here; somebody wakes it",
@@ -47,7 +47,7 @@ var trek = lc.Must("test.trek",
 	lc.OnEnd("Fallen", lc.Failed, "it went wrong"),
 )
 
-// treks is the work with one step for all its states, the waiting one too.
+// treks is the work with one step for all its states, including the waiting one.
 func treks(step engine.Step) engine.Work {
 	steps := map[lc.State]engine.Step{}
 	for _, s := range []lc.State{"Camp", "Walking", "Pausing", "Resting", "Loading"} {
@@ -58,7 +58,7 @@ func treks(step engine.Step) engine.Work {
 
 var aTrek = engine.Order{Kind: "test.trek"}
 
-// mustMove takes transitions, each of which must be legal.
+// mustMove causes events, each of which must be legal.
 func mustMove(ctx context.Context, r *engine.Run, events ...lc.Event) error {
 	for _, e := range events {
 		if err := r.Move(ctx, e); err != nil {
@@ -110,7 +110,8 @@ func TestMoveWalksUnderOneClaim(t *testing.T) {
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Errorf("seen (-want +got):\n%s", diff)
 		}
-		if j.State != "Home" || j.Outcome != lc.OK || j.Epoch != 1 || j.Claimed() || j.Starts != 0 || j.Message != "all well" || j.Cause != "luck" || string(j.Data) != `"north"` {
+		if j.State != "Home" || j.Outcome != lc.OK || j.Epoch != 1 || j.Claimed() || j.Starts != 0 ||
+			j.Message != "all well" || j.Cause != "luck" || string(j.Data) != `"north"` {
 			t.Errorf("got %+v", j)
 		}
 		if diff := cmp.Diff([]lc.Event{"create", "go", "load", "rest", "go", "arrive"}, w.events(j.ID)); diff != "" {
@@ -141,19 +142,20 @@ func (m *counts) Attempted(a meter.Attempt) { m.attempts++ }
 func (m *counts) Lost(meter.Lost)           { m.lost++ }
 func (m *counts) Delivered(meter.Delivery)  {}
 
-// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not: every transition is in the history once, with
+// TestMoveOfUnknownFate lets each commit of a walk fail, applied or not. Every transition is in the history once, with
 // what was set.
 func TestMoveOfUnknownFate(t *testing.T) {
 	for _, f := range []fate{refused, unheard} {
 		for n := 1; n <= 5; n++ {
 			synctest.Test(t, func(t *testing.T) {
-				m := startMortal(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
-					if err := r.Move(ctx, "go"); err != nil {
-						return err
-					}
-					r.PutTask(job.Task{Name: "boots", Kind: "test", State: "On"})
-					return mustMove(ctx, r, "detour", "rest", "go", "arrive")
-				}))
+				m := startKillable(t, mem.New(), engine.Options{},
+					treks(func(ctx context.Context, r *engine.Run) error {
+						if err := r.Move(ctx, "go"); err != nil {
+							return err
+						}
+						r.PutTask(job.Task{Name: "boots", Kind: "test", State: "On"})
+						return mustMove(ctx, r, "detour", "rest", "go", "arrive")
+					}))
 				defer m.stop()
 				hit := false
 				m.line.decide(func(op string, nth int) fate {
@@ -164,7 +166,8 @@ func TestMoveOfUnknownFate(t *testing.T) {
 					return answered
 				})
 				j := m.end(m.post(aTrek).ID)
-				if diff := cmp.Diff([]lc.Event{"create", "go", "detour", "rest", "go", "arrive"}, m.events(j.ID)); diff != "" || !hit {
+				if diff := cmp.Diff([]lc.Event{"create", "go", "detour", "rest", "go", "arrive"},
+					m.events(j.ID)); diff != "" || !hit {
 					t.Errorf("fate %d of commit %d (%t): history (-want +got):\n%s", f, n, hit, diff)
 				}
 				if tasks, err := m.store.Tasks(t.Context(), j.ID); err != nil || len(tasks) != 1 {
@@ -176,25 +179,26 @@ func TestMoveOfUnknownFate(t *testing.T) {
 	}
 }
 
-// TestMoveWhileTheStoreIsDown: the error states that no one has, and nothing of what was set is forgotten.
+// TestMoveWhileTheStoreIsDown checks that the error has the right kind, and that everything that was set is kept.
 func TestMoveWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var m *mortal
+		var m *killable
 		var down error
-		m = startMortal(t, mem.New(), engine.Options{Lease: time.Hour}, treks(func(ctx context.Context, r *engine.Run) error {
-			if err := r.SetData("north"); err != nil {
-				return err
-			}
-			m.line.decide(func(op string, _ int) fate {
-				if op == "Commit" {
-					return refused
+		m = startKillable(t, mem.New(), engine.Options{Lease: time.Hour},
+			treks(func(ctx context.Context, r *engine.Run) error {
+				if err := r.SetData("north"); err != nil {
+					return err
 				}
-				return answered
-			})
-			down = r.Move(ctx, "go")
-			m.line.decide(nil)
-			return mustMove(ctx, r, "go", "arrive")
-		}))
+				m.line.decide(func(op string, _ int) fate {
+					if op == "Commit" {
+						return refused
+					}
+					return answered
+				})
+				down = r.Move(ctx, "go")
+				m.line.decide(nil)
+				return mustMove(ctx, r, "go", "arrive")
+			}))
 		defer m.stop()
 		j := m.end(m.post(aTrek).ID)
 		synctest.Wait()
@@ -204,8 +208,7 @@ func TestMoveWhileTheStoreIsDown(t *testing.T) {
 	})
 }
 
-// TestTimeOfTheStateAfterAMove: what the step moves to gives it its time, neither what is left of the time before nor
-// none.
+// TestTimeOfTheStateAfterAMove checks that the timeout of the new state applies, not the rest of the time before.
 func TestTimeOfTheStateAfterAMove(t *testing.T) {
 	minute := engine.Policy{Timeout: time.Minute}
 	for _, c := range []struct {
@@ -217,11 +220,16 @@ func TestTimeOfTheStateAfterAMove(t *testing.T) {
 		state    lc.State
 		after    time.Duration
 	}{
-		{"each in time", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second, 40 * time.Second, "Home", 80 * time.Second},
-		{"control: the first takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 80 * time.Second, 0, "Fallen", time.Minute},
-		{"the second takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second, time.Hour, "Fallen", 100 * time.Second},
-		{"only the first has a time", map[lc.State]engine.Policy{"Camp": minute}, 0, 40 * time.Second, time.Hour, "Home", time.Hour + 40*time.Second},
-		{"only the second has a time", map[lc.State]engine.Policy{"Walking": minute}, 0, time.Hour, time.Hour, "Fallen", time.Hour + time.Minute},
+		{"each in time", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0, 40 * time.Second,
+			40 * time.Second, "Home", 80 * time.Second},
+		{"control: the first takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0,
+			80 * time.Second, 0, "Fallen", time.Minute},
+		{"the second takes too long", map[lc.State]engine.Policy{"Camp": minute, "Walking": minute}, 0,
+			40 * time.Second, time.Hour, "Fallen", 100 * time.Second},
+		{"only the first has a time", map[lc.State]engine.Policy{"Camp": minute}, 0, 40 * time.Second, time.Hour,
+			"Home", time.Hour + 40*time.Second},
+		{"only the second has a time", map[lc.State]engine.Policy{"Walking": minute}, 0, time.Hour, time.Hour, "Fallen",
+			time.Hour + time.Minute},
 		{"the deadline", nil, 10 * time.Minute, 5 * time.Minute, time.Hour, "Fallen", 10 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -265,15 +273,16 @@ func TestTimeOfTheStateAfterAMove(t *testing.T) {
 	}
 }
 
-// TestMoveUnderAHold: no one begins concurrently with a hold; the step returns the error and the job goes on when it
-// is released.
+// TestMoveUnderAHold checks that a held job is not begun. The step returns the error, and the job continues after the
+// release.
 func TestMoveUnderAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var w *world
+		var w *harness
 		var kinds []job.ErrorKind
 		w = start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 			if len(kinds) == 0 {
-				if _, err := w.Operator().Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(ctx, job.Scope{Kind: "test.trek"}, "ann", "storm",
+					time.Time{}); err != nil {
 					return err
 				}
 			}
@@ -300,7 +309,7 @@ func TestMoveUnderAHold(t *testing.T) {
 	})
 }
 
-// TestMoveOfALostClaim: a person took the job, and the step learns it.
+// TestMoveOfALostClaim checks that the step gets Stale after a person took the job away.
 func TestMoveOfALostClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got error

@@ -17,9 +17,9 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestNoFailureExitIsBounded: where a state has no failure exit, a step that fails is not tried without end. After its
-// attempts the job waits for a person, why names the reason and the command, and the command ends the wait. Each failed
-// attempt is logged. Control: a state that endures is tried on.
+// TestNoFailureExitIsBounded checks that a failing step is not tried indefinitely in a state without a failure exit.
+// After its attempts the job waits for a person. Why has the reason and the command, and the command ends the wait.
+// Each failed attempt is logged. Control: a state that endures is tried again.
 func TestNoFailureExitIsBounded(t *testing.T) {
 	pass := func(context.Context, *engine.Run) error { return nil }
 	for _, c := range []struct {
@@ -56,7 +56,9 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 				x, err := w.why(t.Context(), id, time.Time{})
 				if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Attempts ||
 					!strings.Contains(x.Blockers[0].Sentence, errBroken.Error()) ||
-					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
+					!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool {
+						return r.Command == "stagepost priority 50 "+string(id)
+					}) {
 					t.Errorf("why: %+v, %v", x.Blockers, err)
 				}
 				broken = false
@@ -92,8 +94,10 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 	})
 	t.Run("control: a priority releases no other wait", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
-				return engine.Wait(job.Blocker{Code: "snow", Until: time.Now().Add(time.Hour), Sentence: "the road is shut"})
+			w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context,
+				*engine.Run) error {
+				return engine.Wait(job.Blocker{Code: "snow", Until: time.Now().Add(time.Hour),
+					Sentence: "the road is shut"})
 			}}))
 			defer w.stop()
 			id := w.post(engine.Order{}).ID
@@ -101,36 +105,40 @@ func TestNoFailureExitIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if j, err := w.Operator().SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil || !j.Due.Equal(wait.Due) || j.Cause != "snow" {
+			if j, err := w.Operator().SetPriority(t.Context(), id, 0, 7, "ann", ""); err != nil ||
+				!j.Due.Equal(wait.Due) || j.Cause != "snow" {
 				t.Errorf("due %s, cause %q, %v", j.Due, j.Cause, err)
 			}
 		})
 	})
 }
 
-// testPoisonWithoutExit: a job that ends its workers where there is no failure exit waits for a person, too. It counts
-// as poison, is logged, and priority lets it be tried again. Control: while it has starts left, it is begun again.
+// testPoisonWithoutExit checks that a job that crashes its workers waits for a person where there is no failure exit.
+// It counts as poison, is logged, and a new priority lets it be tried again. Control: while it has starts left, it is
+// begun again.
 func testPoisonWithoutExit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		work := func(shut engine.Step) engine.Work {
-			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 3}, Steps: map[lc.State]engine.Step{
-				"Shut": shut, "Cleaning": func(context.Context, *engine.Run) error { return nil },
-			}}
+			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 3},
+				Steps: map[lc.State]engine.Step{
+					"Shut": shut, "Cleaning": func(context.Context, *engine.Run) error { return nil },
+				}}
 		}
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
 		sender.stop()
 		id := sender.post(engine.Order{Kind: "test.vault"}).ID
-		if n := massacre(t, store, id, "Shut", 3, func() engine.Work { return work(blocked) }); n != 3 {
+		if n := crashWorkers(t, store, id, "Shut", 3, func() engine.Work { return work(blocked) }); n != 3 {
 			t.Fatalf("control: %d workers ended, want 3", n)
 		}
 		var log bytes.Buffer
 		meter := &book{}
 		begun := 0
-		w := start(t, store, engine.Options{Name: "last", Log: slog.New(slog.NewTextHandler(&log, nil)), Meter: meter}, work(func(context.Context, *engine.Run) error {
-			begun++
-			return nil
-		}))
+		w := start(t, store, engine.Options{Name: "last", Log: slog.New(slog.NewTextHandler(&log, nil)), Meter: meter},
+			work(func(context.Context, *engine.Run) error {
+				begun++
+				return nil
+			}))
 		defer w.stop()
 		held := w.until(id, func(j *job.Job) bool { return j.Ended || !j.Claimed() && j.Cause == cause.Poison })
 		time.Sleep(24 * time.Hour)
@@ -139,8 +147,11 @@ func testPoisonWithoutExit(t *testing.T) {
 			t.Errorf("it was begun %d times more, in %s", begun, held.State)
 		}
 		x, err := w.why(t.Context(), id, time.Time{})
-		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison || !strings.Contains(x.Blockers[0].Sentence, "3 workers in turn fell silent") ||
-			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool { return r.Command == "stagepost priority 50 "+string(id) }) {
+		if err != nil || len(x.Blockers) != 1 || x.Blockers[0].Code != cause.Poison ||
+			!strings.Contains(x.Blockers[0].Sentence, "3 workers in turn let their lease expire") ||
+			!slices.ContainsFunc(x.Blockers[0].Remedies, func(r job.Remedy) bool {
+				return r.Command == "stagepost priority 50 "+string(id)
+			}) {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		counted := strings.Count(strings.Join(meter.take(), "\n"), `Shut poisoned "poison"`)

@@ -6,16 +6,16 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Notify gives a job tasks that were recorded by others than its worker, replaced by name. A worker with the claim
-// keeps it and is notified ([Run.Changed]); a job that waits unclaimed by [Wait] or [Run.Rest] with the code is due at
-// once, by the same commit. May be called again. Errors: NotFound, Refused for a job that has ended, Conflict if it
-// changed again and again meanwhile, Unavailable when the fate is unknown.
+// Notify records tasks of a job that its worker did not report; tasks of the same name are replaced. A worker with the
+// claim keeps it and is notified ([Run.Changed]). A job that waits unclaimed by [Wait] or [Run.Rest] with the code
+// becomes due in the same commit. Notify may be repeated. Errors: NotFound, Refused for a job that has ended, Conflict
+// after 20 tries, Unavailable if it is unknown whether the commit was applied.
 func (e *Engine) Notify(ctx context.Context, id job.ID, code string, tasks ...job.Task) error {
 	for try := 1; ; try++ {
 		due, err := e.notify(ctx, id, code, tasks)
 		switch kind := job.KindOf(err); {
 		case err == nil && due:
-			e.stir()
+			e.wakeDispatcher()
 			return nil
 		case (kind == job.Conflict || kind == job.Stale) && try < 20:
 		case kind == job.Stale:
@@ -40,7 +40,7 @@ func (e *Engine) notify(ctx context.Context, id job.ID, code string, tasks []job
 	for i := range c.Tasks {
 		c.Tasks[i].Epoch, c.Tasks[i].Changed = j.Epoch, now
 	}
-	if j.Claimed() { // under the claim: nothing that its worker commits meanwhile stands in the way
+	if j.Claimed() { // under the claim: a concurrent commit of its worker is no conflict
 		c.Epoch = j.Epoch
 	} else {
 		c.Version = j.Version

@@ -15,7 +15,7 @@ import (
 
 var theFerry = job.Task{Name: "ferry", Kind: "test", State: "Here"}
 
-// awaits is a step that goes home when the ferry is here; appear is called between its appear and its wait.
+// awaits is a step that ends when the ferry is here. It calls a function between its check and its wait.
 func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
 	n := 0
 	return func(ctx context.Context, r *engine.Run) error {
@@ -40,11 +40,12 @@ func awaits(look func(n int, r *engine.Run), listens bool) engine.Step {
 	}
 }
 
-// TestTellEndsAWait: at once if it waits for that. The control waits for something else.
+// TestTellEndsAWait checks that a job that waits for the code is due at once. The control waits for something else.
 func TestTellEndsAWait(t *testing.T) {
 	for code, want := range map[string]time.Duration{"ferry": 0, "bridge": 50 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(int, *engine.Run) {}, true)))
+			w := start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour},
+				treks(awaits(func(int, *engine.Run) {}, true)))
 			defer w.stop()
 			id := w.post(aTrek).ID
 			time.Sleep(10 * time.Minute)
@@ -57,7 +58,7 @@ func TestTellEndsAWait(t *testing.T) {
 				t.Errorf("%s: %s after %s, want %s", code, j.State, j.Entered.Sub(began), want)
 			}
 			if err := w.Notify(t.Context(), id, code, theFerry); job.KindOf(err) != job.Refused {
-				t.Errorf("told after its end: %v", err)
+				t.Errorf("notified after its end: %v", err)
 			}
 			w.verify(id)
 		})
@@ -71,12 +72,12 @@ func TestTellEndsAWait(t *testing.T) {
 	})
 }
 
-// TestNoWordIsLostBeforeAWait: what is reported between the step's check and its wait lets it appear again. The
-// control does not listen.
+// TestNoWordIsLostBeforeAWait checks that a notification between the step's check and its wait makes it check again.
+// The control does not listen.
 func TestNoWordIsLostBeforeAWait(t *testing.T) {
 	for listens, want := range map[bool]time.Duration{true: 0, false: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
-			var w *world
+			var w *harness
 			w = start(t, mem.New(), engine.Options{Sweep: 2 * time.Hour}, treks(awaits(func(n int, r *engine.Run) {
 				if n == 1 {
 					if err := w.Notify(t.Context(), r.Job().ID, "ferry", theFerry); err != nil {
@@ -95,12 +96,12 @@ func TestNoWordIsLostBeforeAWait(t *testing.T) {
 	}
 }
 
-// TestTellDisturbsNobody: hundreds of words while the step commits without a pause; the claim stays, everything is
-// recorded, and the step receives each that it has not seen. Its own commits are no news.
-func TestTellDisturbsNobody(t *testing.T) {
+// TestNotifyDuringCommits notifies hundreds of times while the step commits without a pause. The claim stays, every
+// task is recorded, and the step is notified of each change that it has not seen, but not of its own commits.
+func TestNotifyDuringCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const words = 300
-		told, own := 0, 0
+		notified, own := 0, 0
 		w := start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {
 			changed := r.Changed()
 			if err := r.Move(ctx, "go"); err != nil {
@@ -117,7 +118,7 @@ func TestTellDisturbsNobody(t *testing.T) {
 				own++
 			default:
 			}
-			for told < words {
+			for notified < words {
 				r.PutTask(job.Task{Name: "step", Kind: "test", State: "On"})
 				if err := r.Save(ctx); err != nil {
 					return err
@@ -130,7 +131,7 @@ func TestTellDisturbsNobody(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				told = len(tasks) - 51
+				notified = len(tasks) - 51
 			}
 			return r.Move(ctx, "arrive")
 		}))
@@ -139,14 +140,15 @@ func TestTellDisturbsNobody(t *testing.T) {
 		w.until(id, func(j *job.Job) bool { return j.State == "Walking" })
 		synctest.Wait()
 		for i := range words {
-			if err := w.Notify(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test", State: "Said"}); err != nil {
+			if err := w.Notify(t.Context(), id, "word", job.Task{Name: fmt.Sprint("word", i), Kind: "test",
+				State: "Said"}); err != nil {
 				t.Fatal(err)
 			}
 		}
 		j := w.end(id)
 		synctest.Wait()
-		if j.State != "Home" || j.Epoch != 1 || told != words || own != 0 || w.times(id, lc.Lost) != 0 {
-			t.Errorf("got %s, epoch %d, told %d, own changes were news %d times", j.State, j.Epoch, told, own)
+		if j.State != "Home" || j.Epoch != 1 || notified != words || own != 0 || w.times(id, lc.Lost) != 0 {
+			t.Errorf("got %s, epoch %d, notified %d, own changes were news %d times", j.State, j.Epoch, notified, own)
 		}
 		w.verify(id)
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestNudge: a job that waits is due at once, also if an earlier attempt failed. The controls are a job that waits for
-// something else and one that backs off: these take their time.
+// TestNudge checks that a waiting job becomes due at once, also if an earlier attempt failed. The controls wait for
+// something else or back off, and keep their time.
 func TestNudge(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -24,12 +24,14 @@ func TestNudge(t *testing.T) {
 	}{
 		{"what it waits for", "ferry", ferry, false},
 		{"control: something else", "bridge", ferry, true},
-		{"control: backs off", "ferry", func(*engine.Run) error { return engine.RetryAfter(time.Hour, errors.New("high water")) }, true},
+		{"control: backs off", "ferry", func(*engine.Run) error {
+			return engine.RetryAfter(time.Hour, errors.New("high water"))
+		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				tries := 0
-				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+				work := letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
 					switch tries++; tries {
 					case 1:
 						return engine.RetryAfter(time.Minute, errors.New("high water"))
@@ -37,7 +39,8 @@ func TestNudge(t *testing.T) {
 						return c.then(r)
 					}
 					return nil
-				}}))
+				}})
+				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				j := w.post(engine.Order{})
 				time.Sleep(10 * time.Minute)
@@ -58,5 +61,6 @@ func TestNudge(t *testing.T) {
 }
 
 func ferry(r *engine.Run) error {
-	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side", Until: r.Now().Add(time.Hour)})
+	return engine.Wait(job.Blocker{Code: "ferry", Sentence: "the ferry is on the other side",
+		Until: r.Now().Add(time.Hour)})
 }

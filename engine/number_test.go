@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestOrderBringsItsNumber: a job keeps the number it had in another system; one that brings none gets the next; a
-// repeated order gives the job that is there.
+// TestOrderBringsItsNumber checks that a job keeps its number from another system, that one without a number gets the
+// next, and that a repeated order returns the existing job.
 func TestOrderBringsItsNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -40,16 +40,18 @@ func TestOrderBringsItsNumber(t *testing.T) {
 	})
 }
 
-// TestOrderWhoseNumberIsTaken creates nothing of its call, and the slots that were kept for its jobs are free for
-// others.
+// TestOrderWhoseNumberIsTaken checks that such an order creates none of the jobs of its call, and that the reserved
+// slots are free again.
 func TestOrderWhoseNumberIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
+		w := start(t, mem.New(), engine.Options{Slots: 2},
+			letters(map[lc.State]engine.Step{"Posted": takes(time.Minute)}))
 		defer w.stop()
 		w.end(w.post(engine.Order{Number: 7}).ID)
 		for number, want := range map[int64]job.ErrorKind{7: job.Conflict, 3: job.Conflict, -1: job.Invalid} {
 			for range 3 {
-				_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter"}, engine.Order{Kind: "test.letter", Number: number})
+				_, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter"},
+					engine.Order{Kind: "test.letter", Number: number})
 				if job.KindOf(err) != want {
 					t.Errorf("number %d: got %v, want kind %s", number, err, want)
 				}
@@ -59,7 +61,8 @@ func TestOrderWhoseNumberIsTaken(t *testing.T) {
 			t.Errorf("there are %d jobs, %v", len(page.Jobs), err)
 		}
 		began := time.Now()
-		jobs, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Number: 9}, engine.Order{Kind: "test.letter"})
+		jobs, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Number: 9},
+			engine.Order{Kind: "test.letter"})
 		if err != nil || jobs[0].Number != 9 || jobs[1].Number != 10 {
 			t.Fatalf("got %+v, %v", jobs, err)
 		}
@@ -72,7 +75,8 @@ func TestOrderWhoseNumberIsTaken(t *testing.T) {
 	})
 }
 
-// TestSpawnBringsNumbers: children may bring theirs, and a batch whose child's number is taken fails with the reason.
+// TestSpawnBringsNumbers checks that children may have numbers, and that a batch with a number that is in use fails
+// with the reason.
 func TestSpawnBringsNumbers(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -13,13 +13,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Deliver takes one outbox message out of the system. It may be called again for a message that was delivered, with the
-// same key. An error that is not worth a retry ([cause.Temporary]), or [Fail], gives the message up at once; [RetryAfter] asks
-// for a longer pause than the engine's own.
+// Deliver delivers one outbox message. It may be called again for a message that was delivered, with the same key.
+// After an error that is not temporary ([cause.Temporary]), or [Fail], the message is abandoned. [RetryAfter] asks for
+// a longer pause than the engine's own.
 type Deliver func(ctx context.Context, m job.Message) error
 
-// deliveries takes due messages and delivers them until ctx ends: those of each topic by themselves, so that a receiver
-// that is slow delays no other topic.
+// deliveries delivers due messages until ctx ends. Each topic has a goroutine, so that a slow receiver delays no other
+// topic.
 func (e *Engine) deliveries(ctx context.Context) {
 	if len(e.options.Deliver) == 0 {
 		return
@@ -29,12 +29,12 @@ func (e *Engine) deliveries(ctx context.Context) {
 	for i := range topics {
 		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.OutboxCall{Topics: topics[i : i+1]}) })
 	}
-	// they are abandoned, and state that
+	// messages without a function are abandoned with an error
 	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.OutboxCall{Topics: topics, Others: true}) })
 	all.Wait()
 }
 
-// deliverTopic delivers what the call takes until ctx ends; it is woken by post.
+// deliverTopic delivers the messages that the call selects until ctx ends; post wakes it.
 func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.OutboxCall) {
 	for {
 		n, err := e.deliver(ctx, take)
@@ -52,14 +52,14 @@ func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.
 	}
 }
 
-// mailed notifies those who deliver that there may be messages.
-func (e *Engine) mailed() {
+// wakeDeliveries notifies the deliveries that there may be messages.
+func (e *Engine) wakeDeliveries() {
 	for _, post := range e.posts {
 		signal(post)
 	}
 }
 
-// deliver handles one handful of messages and gives their number.
+// deliver delivers up to 16 messages and returns their number.
 func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) {
 	const handful = 16
 	take.Take, take.Lease, take.Now = handful, 2*time.Minute, e.clock.Now()
@@ -69,7 +69,7 @@ func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) 
 	}
 	var wg sync.WaitGroup
 	for i := range messages {
-		wg.Go(func() { e.hand(ctx, &messages[i], take.Lease/2) })
+		wg.Go(func() { e.deliverOne(ctx, &messages[i], take.Lease/2) })
 	}
 	wg.Wait()
 	_, err = e.store.Outbox(context.WithoutCancel(ctx), job.OutboxCall{Settle: messages, Now: e.clock.Now()})
@@ -82,7 +82,7 @@ func (e operators) Replay(ctx context.Context, keys []string, actor, note string
 		return job.Errorf(job.Invalid, "replay", "", "it needs the keys of messages")
 	}
 	if note == "" {
-		return job.Errorf(job.Invalid, "replay", "", "it needs a note: the audit list will say why")
+		return job.Errorf(job.Invalid, "replay", "", "it needs a note: the audit list records why")
 	}
 	what := fmt.Sprintf("%d messages, the first %s", len(keys), keys[0])
 	if len(keys) == 1 {
@@ -93,38 +93,39 @@ func (e operators) Replay(ctx context.Context, keys []string, actor, note string
 	}
 	_, err := e.store.Outbox(ctx, job.OutboxCall{Replay: keys, Now: e.clock.Now()})
 	if err == nil {
-		e.mailed()
+		e.wakeDeliveries()
 	}
 	return err
 }
 
-// hand delivers one message and notes in it what became of it.
-func (e *Engine) hand(ctx context.Context, m *job.Message, limit time.Duration) {
+// deliverOne delivers one message and records the result in it.
+func (e *Engine) deliverOne(ctx context.Context, m *job.Message, limit time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	began := e.clock.Now()
-	err := e.handTo(limited, m)
+	err := e.callDeliver(limited, m)
 	now := e.clock.Now()
 	defer func() {
-		e.meter.Delivered(meter.Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began), Lag: max(now.Sub(m.Created), 0)})
+		e.meter.Delivered(meter.Delivery{Topic: m.Topic, Settled: m.Settled, Took: now.Sub(began),
+			Lag: max(now.Sub(m.Created), 0)})
 	}()
 	remember(m, began, now, err)
-	o := judge(err)
+	o := asOutcome(err)
 	switch {
 	case err == nil:
 		m.Settled, m.Error = job.Delivered, ""
-	case ctx.Err() != nil: // the engine stops: that is no reason to stop trying
+	case ctx.Err() != nil: // the engine stops: the message stays pending
 		m.Error, m.Due = err.Error(), now
 	case limited.Err() == nil && o.verdict == fails, m.Attempts >= e.options.Attempts:
-		m.Settled, m.Error = job.GivenUp, err.Error()
-		e.log.Error("message given up", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
+		m.Settled, m.Error = job.Abandoned, err.Error()
+		e.log.Error("message abandoned", "key", m.Key, "topic", m.Topic, "attempts", m.Attempts, "error", err)
 	default:
 		pause := Backoff{First: 5 * time.Second, Max: time.Hour}.Pause(m.Attempts, e.chance())
 		m.Error, m.Due = err.Error(), now.Add(max(o.after, pause))
 	}
 }
 
-// remember notes a delivery in its message, which keeps the last ones.
+// remember adds a delivery to its message, which keeps the last few.
 func remember(m *job.Message, began, ended time.Time, err error) {
 	one := job.Attempt{At: began, Took: ended.Sub(began).Milliseconds()}
 	if err != nil {
@@ -134,7 +135,7 @@ func remember(m *job.Message, began, ended time.Time, err error) {
 	m.Tried = m.Tried[max(0, len(m.Tried)-job.MostTried):]
 }
 
-func (e *Engine) handTo(ctx context.Context, m *job.Message) (err error) {
+func (e *Engine) callDeliver(ctx context.Context, m *job.Message) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("the delivery of %s panicked: %v", m.Topic, p)
@@ -142,7 +143,7 @@ func (e *Engine) handTo(ctx context.Context, m *job.Message) (err error) {
 	}()
 	deliver := e.options.Deliver[m.Topic]
 	if deliver == nil {
-		return fmt.Errorf("nobody here delivers %q", m.Topic)
+		return fmt.Errorf("this server does not deliver %q", m.Topic)
 	}
 	return deliver(ctx, *m)
 }

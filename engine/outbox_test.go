@@ -19,7 +19,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// postbox delivers by taking down what it is given, and answers as it is reported.
+// postbox records what is delivered, and returns the errors that it is given.
 type postbox struct {
 	mu     sync.Mutex
 	names  []string    // mu guards it
@@ -37,14 +37,14 @@ func (p *postbox) deliver(_ context.Context, m job.Message) error {
 	return p.answer(len(p.names))
 }
 
-// keys gives what was delivered so far.
+// keys returns the keys delivered so far.
 func (p *postbox) keys() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.names)
 }
 
-// at gives when.
+// at returns the times of the deliveries.
 func (p *postbox) at() []time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func mailing(rest engine.Step) engine.Work {
 	}})
 }
 
-func (w *world) messages(id job.ID) []job.Message {
+func (w *harness) messages(id job.ID) []job.Message {
 	w.t.Helper()
 	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
 	if err != nil {
@@ -74,7 +74,8 @@ func (w *world) messages(id job.ID) []job.Message {
 	return messages
 }
 
-// TestMessageGoesWithTheCommit: not before it, at once after it, and not at all if it does not happen.
+// TestMessageGoesWithTheCommit checks that a message is delivered right after its commit, not before, and not at all if
+// the commit fails.
 func TestMessageGoesWithTheCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &postbox{}
@@ -100,13 +101,14 @@ func TestMessageGoesWithTheCommit(t *testing.T) {
 		if got := w.get(stopped.ID); got.State != "Riding" {
 			t.Fatalf("got %s", got.State)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: stopped.ID, Event: "fail",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Fatalf("got %v", err)
 		}
 	})
 }
 
-// TestMessageOfAFencedAttemptStaysHere: the work of somebody who lost the job reports no one anything.
+// TestMessageOfAFencedAttemptStaysHere checks that an attempt whose claim is over sends no message.
 func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -116,18 +118,20 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &postbox{}
-				w := start(t, mem.New(), p.options(), letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+				work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 					if err := r.Send("mail", r.Key()+"/1", "sorted"); err != nil {
 						return err
 					}
 					return deaf(time.Minute)(ctx, r)
-				}}))
+				}})
+				w := start(t, mem.New(), p.options(), work)
 				defer w.stop()
 				j := w.post(engine.Order{})
 				time.Sleep(time.Second)
 				synctest.Wait()
 				if c.stop {
-					if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator, Actor: "ann"}); err != nil {
+					if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "stop", By: lc.Operator,
+						Actor: "ann"}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -141,7 +145,8 @@ func TestMessageOfAFencedAttemptStaysHere(t *testing.T) {
 	}
 }
 
-// TestMessageIsOneThoughTheStepRanTwice: the key names the work, and the store keeps one message by a key.
+// TestMessageIsOneThoughTheStepRanTwice checks that the key names the work, and that the store keeps one message for a
+// key.
 func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -155,7 +160,7 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &postbox{}
 				runs := 0
-				w := start(t, mem.New(), p.options(), letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
+				work := letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
 					runs++
 					if err := r.Send("mail", c.key(r), "on the road"); err != nil {
 						return err
@@ -164,7 +169,8 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 						return err
 					}
 					return errBroken
-				}}))
+				}})
+				w := start(t, mem.New(), p.options(), work)
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				time.Sleep(time.Minute)
@@ -177,7 +183,8 @@ func TestMessageIsOneThoughTheStepRanTwice(t *testing.T) {
 	}
 }
 
-// TestMessageIsTriedAgain with growing pauses, abandoned after Attempts, and at once when trying again is of no use.
+// TestMessageIsTriedAgain checks that the pauses grow, and that a message is abandoned after Attempts or after an error
+// that is not temporary.
 func TestMessageIsTriedAgain(t *testing.T) {
 	gone := job.Errorf(job.Invalid, "mail", "", "there is no such town")
 	for _, c := range []struct {
@@ -189,10 +196,10 @@ func TestMessageIsTriedAgain(t *testing.T) {
 		attempts int
 	}{
 		{"passes", failing(3, errBroken), 4, job.Delivered, "", 0},
-		{"never passes", failing(99, errBroken), 8, job.GivenUp, "the axle broke", 0},
-		{"never passes, three allowed", failing(99, errBroken), 3, job.GivenUp, "the axle broke", 3},
-		{"makes no sense", failing(99, gone), 1, job.GivenUp, "no such town", 0},
-		{"panics", func(int) error { panic("no stamps") }, 8, job.GivenUp, "panicked: no stamps", 0},
+		{"never passes", failing(99, errBroken), 8, job.Abandoned, "the axle broke", 0},
+		{"never passes, three allowed", failing(99, errBroken), 3, job.Abandoned, "the axle broke", 3},
+		{"not temporary", failing(99, gone), 1, job.Abandoned, "no such town", 0},
+		{"panics", func(int) error { panic("no stamps") }, 8, job.Abandoned, "panicked: no stamps", 0},
 		{"panics once", func(n int) error {
 			if n == 1 {
 				panic("no stamps")
@@ -212,7 +219,8 @@ func TestMessageIsTriedAgain(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				m := w.messages(j.ID)
-				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries || !strings.Contains(m[0].Error, c.says) || len(p.keys()) != c.tries {
+				if len(m) != 1 || m[0].Settled != c.settled || m[0].Attempts != c.tries ||
+					!strings.Contains(m[0].Error, c.says) || len(p.keys()) != c.tries {
 					t.Fatalf("got %+v after %d tries", m, len(p.keys()))
 				}
 				for i, pause := 1, 5*time.Second; i < len(p.at()); i, pause = i+1, min(2*pause, time.Hour) {
@@ -239,8 +247,8 @@ func failing(n int, err error) func(int) error {
 	}
 }
 
-// TestMessageNobodyDelivers is not lost in silence.
-func TestMessageNobodyDelivers(t *testing.T) {
+// TestMessageWithoutADelivery checks that a message whose topic has no function is abandoned with an error.
+func TestMessageWithoutADelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := (&postbox{}).options()
 		o.Deliver["pigeon"], o.Deliver["mail"] = o.Deliver["mail"], nil
@@ -249,14 +257,15 @@ func TestMessageNobodyDelivers(t *testing.T) {
 		j := w.end(w.post(engine.Order{}).ID)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.GivenUp || m[0].Error != `nobody here delivers "mail"` {
+		if m := w.messages(j.ID); len(m) != 1 || m[0].Settled != job.Abandoned ||
+			m[0].Error != `this server does not deliver "mail"` {
 			t.Errorf("got %+v", m)
 		}
 	})
 }
 
-// TestMessageAfterACrash: the one who crashes between delivery and settling leaves the message to another, who delivers
-// it again under its key.
+// TestMessageAfterACrash checks that a message whose engine crashes between the delivery and its commit is delivered
+// again by another engine under its key.
 func TestMessageAfterACrash(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -269,7 +278,7 @@ func TestMessageAfterACrash(t *testing.T) {
 				p := &postbox{}
 				o := p.options()
 				o.Name = "first"
-				first := startMortal(t, store, o, mailing(takes(0)))
+				first := startKillable(t, store, o, mailing(takes(0)))
 				first.line.decide(func(op string, _ int) fate {
 					if op == "Settle" {
 						return c.f
@@ -302,7 +311,8 @@ func TestMessageAfterACrash(t *testing.T) {
 	}
 }
 
-// TestMessageDuringAStop: a delivery that the stop of the engine cuts short has not failed; it is tried again.
+// TestMessageDuringAStop checks that a delivery that the stop of the engine interrupts does not count as failed and is
+// tried again.
 func TestMessageDuringAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -331,11 +341,11 @@ func TestMessageDuringAStop(t *testing.T) {
 	})
 }
 
-// TestOutboxSurvivesAFailingStore: what could not be taken is taken later.
+// TestOutboxSurvivesAFailingStore checks that messages are delivered after the store failed to return them.
 func TestOutboxSurvivesAFailingStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &postbox{answer: failing(1, errors.New("full"))}
-		m := startMortal(t, mem.New(), p.options(), mailing(takes(0)))
+		m := startKillable(t, mem.New(), p.options(), mailing(takes(0)))
 		defer m.stop()
 		injected := 0
 		m.line.decide(func(op string, nth int) fate {
@@ -355,10 +365,11 @@ func TestOutboxSurvivesAFailingStore(t *testing.T) {
 	})
 }
 
-// TestSlowTopicDelaysNoOther: forty messages to a receiver that hangs do not keep a mail waiting. The control gives
-// both one topic.
+// TestSlowTopicDelaysNoOther checks that forty messages to a receiver that hangs do not delay a mail. In the control
+// both have one topic.
 func TestSlowTopicDelaysNoOther(t *testing.T) {
-	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"}, {"control: one topic", "mail", "mail"}} {
+	for _, c := range []struct{ name, slow, quick string }{{"two topics", "webhook", "mail"},
+		{"control: one topic", "mail", "mail"}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				quick := make(chan time.Time, 1)
@@ -378,7 +389,8 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 					}
 					return r.Send(c.quick, r.Key()+"/quick", "now")
 				}})
-				w := start(t, mem.New(), engine.Options{Deliver: map[string]engine.Deliver{"mail": hang, "webhook": hang}}, work)
+				w := start(t, mem.New(), engine.Options{Deliver: map[string]engine.Deliver{"mail": hang,
+					"webhook": hang}}, work)
 				defer w.stop()
 				began := time.Now()
 				w.post(engine.Order{})
@@ -390,7 +402,7 @@ func TestSlowTopicDelaysNoOther(t *testing.T) {
 	}
 }
 
-// TestReplay: a message that was abandoned goes out again when somebody states that, and why.
+// TestReplay checks that an abandoned message is delivered again when a person requests it with a reason.
 func TestReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mended atomic.Bool
@@ -405,14 +417,15 @@ func TestReplay(t *testing.T) {
 		j := w.end(w.post(engine.Order{}).ID)
 		synctest.Wait()
 		m := w.messages(j.ID)
-		if len(m) != 1 || m[0].Settled != job.GivenUp {
+		if len(m) != 1 || m[0].Settled != job.Abandoned {
 			t.Fatalf("got %+v", m)
 		}
 		for _, bad := range []struct {
 			keys []string
 			note string
 			want job.ErrorKind
-		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x", job.NotFound}} {
+		}{{nil, "x", job.Invalid}, {[]string{m[0].Key}, "", job.Invalid}, {[]string{m[0].Key, "none"}, "x",
+			job.NotFound}} {
 			if err := w.Operator().Replay(t.Context(), bad.keys, "ann", bad.note); job.KindOf(err) != bad.want {
 				t.Errorf("%v: got %v", bad.keys, err)
 			}

@@ -45,29 +45,29 @@ func (o *outcome) Error() string {
 
 func (o *outcome) Unwrap() error { return o.err }
 
-// Go lets the job take the named event, where a state has more than one exit.
+// Go causes the named event, where a state has more than one exit.
 func Go(e lifecycle.Event) error { return &outcome{verdict: chose, event: e} }
 
-// Wait lets the job stay where it is until b.Until (5 s if that is not to come), without counting an attempt. The
-// blocker is what `why` answers meanwhile.
+// Wait keeps the job in its state until b.Until (5 s if that has passed), without counting an attempt. `why` reports
+// the blocker in the meantime.
 func Wait(b job.Blocker) error { return &outcome{verdict: waits, blocker: b} }
 
-// Retry lets the job stay and try again after the state's backoff, or fail when its attempts are used up.
+// Retry tries the state again after its backoff, or fails the job when its attempts are used up.
 func Retry(err error) error { return &outcome{verdict: retries, cause: cause.Of(err), err: err} }
 
-// RetryAfter is Retry with a pause of at least d, as a server may ask for.
+// RetryAfter is Retry with a pause of at least d, such as a server asked for.
 func RetryAfter(d time.Duration, err error) error {
 	return &outcome{verdict: retries, after: d, cause: cause.Of(err), err: err}
 }
 
-// Fail lets the job fail at once. The cause is one word for programs and filters, the error a sentence for people.
+// Fail fails the job at once. The cause is one word for programs and filters, the error a sentence for people.
 func Fail(cause string, err error) error { return &outcome{verdict: fails, cause: cause, err: err} }
 
 // success is the outcome of a step that returned nil. It is never changed.
 var success = &outcome{verdict: passed}
 
-// checker makes an outcome of whatever a step returned.
-func judge(err error) *outcome {
+// asOutcome converts the error that a step returned into an outcome.
+func asOutcome(err error) *outcome {
 	if err == nil {
 		return success
 	}
@@ -82,7 +82,7 @@ func judge(err error) *outcome {
 	return o
 }
 
-// settle makes the change that follows from a step's outcome. It is a pure function of its arguments.
+// settle makes the change of a step's outcome. It is a pure function of its arguments.
 func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job.Change, error) {
 	switch o.verdict {
 	case passed:
@@ -101,7 +101,7 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	case waits:
 		until := o.blocker.Until
 		if !until.After(now) {
-			until = now.Add(5 * time.Second) // it did not state how long: do not run round and round
+			until = now.Add(5 * time.Second) // no time was given: avoid a busy loop
 		}
 		return stay(w, j, lifecycle.Waiting, o, now, until)
 	case yields:
@@ -117,8 +117,8 @@ func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job
 	return failure(w, j, o, now)
 }
 
-// failure takes the state's failure exit. Where there is none, a state that endures is tried again; any other job waits
-// until a person releases it, so that no step runs without end.
+// failure makes the change of the state's failure exit. Without one, a state that endures is tried again; in any other
+// state the job waits until a person releases it, so that no step runs indefinitely.
 func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error) {
 	for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
 		e, ok := w.Life.Choose(j.Position, lifecycle.Fail, by)
@@ -134,14 +134,16 @@ func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error)
 	due := now.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
 	if stage.Endures == "" { // a person ends that: see [operator.Acts]
 		due = block.Never
-		o = &outcome{verdict: o.verdict, cause: cause.Attempts, err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s", n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
+		o = &outcome{verdict: o.verdict, cause: cause.Attempts,
+			err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s",
+				n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}
 	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
 	c.Set.Attempts = &n
 	return c, err
 }
 
-// explain takes the outcome's cause and message into the change.
+// explain copies the outcome's cause and message into the change.
 func explain(c *job.Change, o *outcome) {
 	text := ""
 	if o.err != nil {
@@ -171,7 +173,7 @@ func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.T
 	return c, nil
 }
 
-// stay makes the change of a loop, or the same news without an event where nothing new is to be reported.
+// stay makes the change of a loop. If the reason to wait is the same as before, the change has no event.
 func stay(w *Work, j *job.Job, e lifecycle.Event, o *outcome, now, due time.Time) (job.Change, error) {
 	c, err := move(w, j, e, lifecycle.Worker, now)
 	if err != nil { // a state that is not a worker's has no loops

@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestOverdueNamesTheCause, whether a step has the job when its time is up or it waits. The control has no such hook,
-// and its cause is timeout.
+// TestOverdueNamesTheCause checks jobs that are at work or wait when their time is up. The control has no such
+// function, and its cause is timeout.
 func TestOverdueNamesTheCause(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -23,11 +23,17 @@ func TestOverdueNamesTheCause(t *testing.T) {
 		step engine.Step
 		want string
 	}{
-		{"at work", true, func(ctx context.Context, r *engine.Run) error { <-ctx.Done(); return ctx.Err() }, "swallowed"},
+		{"at work", true, func(ctx context.Context, r *engine.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, "swallowed"},
 		{"waiting", true, func(_ context.Context, r *engine.Run) error {
 			return engine.Wait(job.Blocker{Code: "fog", Sentence: "fog", Until: r.Now().Add(time.Hour)})
 		}, "swallowed"},
-		{"control", false, func(ctx context.Context, r *engine.Run) error { <-ctx.Done(); return ctx.Err() }, cause.Timeout},
+		{"control", false, func(ctx context.Context, r *engine.Run) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, cause.Timeout},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

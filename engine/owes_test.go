@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestServerOnlyStates: workers outside get no job in a state that has a step here, do not go on into it, and cannot
-// report on it, not even in the name of the engine. States without a step are the control.
+// TestServerOnlyStates checks that remote workers cannot claim, enter or report on a state that has a step here, not
+// even under the name of the engine. States without a step are the control.
 func TestServerOnlyStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := remoteLetters()
@@ -32,11 +32,13 @@ func TestServerOnlyStates(t *testing.T) {
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("control: got %v, %v", jobs, err)
 		}
-		if r := w.report("ann", jobs[0], remote.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" || r.Job.Claimed() {
+		if r := w.report("ann", jobs[0], remote.Report{Again: true}); r.Err != nil || r.Job.State != "Sorting" ||
+			r.Job.Claimed() {
 			t.Fatalf("ann goes on in %s, %v", r.Job.State, r.Err)
 		}
 		now := w.Clock().Now()
-		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now, Until: now.Add(1e9)})
+		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now,
+			Until: now.Add(1e9)})
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}
@@ -49,19 +51,19 @@ func TestServerOnlyStates(t *testing.T) {
 	})
 }
 
-// owing is letters that may leave Riding only with data that states that.
+// owing is the letters work in which a letter may leave Riding only with the data for it.
 func owing(w engine.Work) engine.Work {
 	w.Owes = func(_ context.Context, j *job.Job, c *job.Change) error {
 		if j.State == "Riding" && string(c.Set.Data) != `"signed"` {
-			return engine.Fail("unsigned", errors.New("nobody signed for it"))
+			return engine.Fail("unsigned", errors.New("the signature is missing"))
 		}
 		return nil
 	}
 	return w
 }
 
-// TestPostconditionOfReports: a success that was not achieved is refused and leaves the job where it is; failures are
-// taken.
+// TestPostconditionOfReports checks that a success that was not achieved is refused and leaves the job in its state.
+// Failures are accepted.
 func TestPostconditionOfReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New(), owing(remoteLetters()))
@@ -70,8 +72,10 @@ func TestPostconditionOfReports(t *testing.T) {
 			kind   job.ErrorKind
 			state  lc.State
 		}{
-			{remote.Report{}, job.Refused, "Riding"}, {remote.Report{Event: "finish", Data: []byte(`"empty"`)}, job.Refused, "Riding"},
-			{remote.Report{Retry: "axle"}, "", "Riding"}, {remote.Report{Fail: "bridge"}, "", "Lost"}, {remote.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
+			{remote.Report{}, job.Refused, "Riding"}, {remote.Report{Event: "finish", Data: []byte(`"empty"`)},
+				job.Refused, "Riding"},
+			{remote.Report{Retry: "axle"}, "", "Riding"}, {remote.Report{Fail: "bridge"}, "",
+				"Lost"}, {remote.Report{Data: []byte(`"signed"`)}, "", "Delivered"},
 		} {
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
@@ -92,7 +96,7 @@ func TestPostconditionOfReports(t *testing.T) {
 	})
 }
 
-// TestPostconditionOfSteps: the error is the outcome of the step, whether it returns or moves the job itself.
+// TestPostconditionOfSteps checks that the error is the outcome of the step, whether the step returns or moves the job.
 func TestPostconditionOfSteps(t *testing.T) {
 	for name, step := range map[string]engine.Step{
 		"returns": func(context.Context, *engine.Run) error { return nil },
@@ -124,7 +128,8 @@ func TestPostconditionOfSteps(t *testing.T) {
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
 				signed := !slices.Contains([]string{"returns", "names", "moves"}, name)
-				if signed && j.State != "Delivered" || !signed && (j.State != "Lost" || j.Cause != "unsigned" || j.Message != "nobody signed for it") {
+				if signed && j.State != "Delivered" || !signed &&
+					(j.State != "Lost" || j.Cause != "unsigned" || j.Message != "the signature is missing") {
 					t.Errorf("it is %s (%s: %s)", j.State, j.Cause, j.Message)
 				}
 			})

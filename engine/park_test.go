@@ -20,11 +20,11 @@ import (
 
 var tries = flag.Int("tries", 2000, "tries of the race between a hold and the beginning of a job")
 
-// byGroup parks under holds on groups and jobs that do not end by themselves.
+// byGroup parks under holds on groups and jobs that have no end time.
 func byGroup(h *job.Hold) bool { return (h.Group != "" || h.Job != "") && h.Until.IsZero() }
 
-// TestHoldTakesOutOfTheQueue: those who wait in the queue are put aside, later ones too, and stay there until each is
-// released; a release is refused while the hold is on. What is at work finishes its stage and waits in the next.
+// TestHoldTakesOutOfTheQueue checks that queued jobs are parked, also later ones, and stay until each is released. A
+// release is refused while the hold is on. A job at work finishes its state and waits in the next.
 func TestHoldTakesOutOfTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		atWork, goOn := make(chan struct{}), make(chan struct{})
@@ -48,10 +48,12 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold || j.Message != "group=maps is on hold: flood (by ann)" {
+		if j := w.get(waiting.ID); j.State != "Held" || j.Cause != cause.Hold ||
+			j.Message != "group=maps is on hold: flood (by ann)" {
 			t.Errorf("the one that waited is %s: %q", j.State, j.Message)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: waiting.ID, Event: "release",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("release under the hold: got %v", err)
 		}
 		later := w.post(engine.Order{Group: "maps"})
@@ -60,7 +62,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 		if j := w.get(first.ID); j.State != "Riding" || j.Claimed() {
 			t.Errorf("the one at work is %s, claimed %t; it must wait in the next stage", j.State, j.Claimed())
 		}
-		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != cause.Hold || x.Blockers[0].Holder != "ann" {
+		if x, err := w.why(t.Context(), first.ID, time.Time{}); err != nil || len(x.Blockers) == 0 ||
+			x.Blockers[0].Code != cause.Hold || x.Blockers[0].Holder != "ann" {
 			t.Errorf("why: %+v, %v", x.Blockers, err)
 		}
 		goOn <- struct{}{}
@@ -77,7 +80,8 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 			t.Errorf("it left %s without being released", j.State)
 		}
 		for _, id := range []job.ID{waiting.ID, later.ID} {
-			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator, Actor: "ben"}); err != nil {
+			if _, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator,
+				Actor: "ben"}); err != nil {
 				t.Fatal(err)
 			}
 			<-atWork
@@ -88,16 +92,17 @@ func TestHoldTakesOutOfTheQueue(t *testing.T) {
 	})
 }
 
-// TestHoldThatEndsParksNobody, nor one that names neither group nor job: those who wait stay where they are and go on
-// by themselves.
-func TestHoldThatEndsParksNobody(t *testing.T) {
+// TestHoldThatEndsParksNothing checks that a hold with an end time, or on neither a group nor a job, parks no jobs.
+// They wait in their state and continue by themselves.
+func TestHoldThatEndsParksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)
 		work.Parks = byGroup
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
 		for _, h := range []job.Hold{
-			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)}, {Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
+			{Scope: job.Scope{Group: "maps"}, Until: time.Now().Add(time.Minute)},
+			{Scope: job.Scope{Kind: "test.letter"}, Until: time.Now().Add(2 * time.Minute)},
 		} {
 			if _, err := w.Operator().Hold(t.Context(), h.Scope, "ann", "flood", h.Until); err != nil {
 				t.Fatal(err)
@@ -124,7 +129,8 @@ func TestHoldOnOneJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		one, two := w.post(engine.Order{}), w.post(engine.Order{})
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town", time.Time{}); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Job: one.ID}, "ann", "wrong town",
+			time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -134,12 +140,11 @@ func TestHoldOnOneJob(t *testing.T) {
 	})
 }
 
-// TestNoJobSlipsThroughAHold races a hold against workers that have examined a job and are about to begin it: whatever
-// has not begun when the hold is there does not begin. The control takes away what guards the moment between, and jobs
-// slip through.
+// TestNoJobSlipsThroughAHold races a hold against workers that are about to begin a job. A job that has not begun when
+// the hold exists does not begin. The control removes the check at the commit, and some jobs begin.
 func TestNoJobSlipsThroughAHold(t *testing.T) {
 	if slipped := slip(t, *tries, mem.New()); slipped > 0 {
-		t.Errorf("%d of %d jobs began behind the back of a hold", slipped, *tries)
+		t.Errorf("%d of %d jobs began under a hold", slipped, *tries)
 	}
 }
 
@@ -149,7 +154,7 @@ func TestHoldRaceControl(t *testing.T) {
 	}
 }
 
-// blind is a store that does not ask for holds in the moment of a commit.
+// blind is a store that does not check holds at a commit.
 type blind struct{ job.Store }
 
 func (b blind) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
@@ -159,8 +164,8 @@ func (b blind) Commit(ctx context.Context, changes ...job.Change) ([]job.Result,
 	return b.Store.Commit(ctx, changes...)
 }
 
-// slip holds a group each time while one of its jobs is examined, and counts the jobs that began after the hold was
-// there. In every other try the check lasts until the hold is there; in the rest the two race.
+// slip holds a group while one of its jobs is about to begin, and counts the jobs that began under the hold. In every
+// other try the job waits until the hold exists; in the rest the two race.
 func slip(t *testing.T, n int, store job.Store) (slipped int) {
 	t.Helper()
 	looked, held := make(chan job.ID), make(chan struct{})
@@ -205,7 +210,9 @@ func slip(t *testing.T, n int, store job.Store) (slipped int) {
 		if owner == "slow" {
 			held <- struct{}{}
 		}
-		after, err := e.Await(ctx, j.ID, func(j *job.Job) bool { return !j.Claimed() && (j.State != "Posted" || j.Due.IsZero()) })
+		after, err := e.Await(ctx, j.ID, func(j *job.Job) bool {
+			return !j.Claimed() && (j.State != "Posted" || j.Due.IsZero())
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,11 +226,13 @@ func slip(t *testing.T, n int, store job.Store) (slipped int) {
 	return slipped
 }
 
-// TestPriorityStandsInTheHistory with who and why, and does not disturb the worker.
+// TestPriorityStandsInTheHistory checks that the entry has the person and the reason, and that the worker keeps its
+// claim.
 func TestPriorityStandsInTheHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		atWork, goOn := make(chan struct{}), make(chan struct{})
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context, *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(context.Context,
+			*engine.Run) error {
 			atWork <- struct{}{}
 			<-goOn
 			return nil
@@ -233,7 +242,8 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		<-atWork
 		seen := w.get(j.ID)
 		got, err := w.Operator().SetPriority(t.Context(), j.ID, seen.Version, 7, "ann", "the bishop waits")
-		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker || got.State != "Sorting" {
+		if err != nil || got.Priority != 7 || got.Epoch != seen.Epoch || got.Worker != seen.Worker ||
+			got.State != "Sorting" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		goOn <- struct{}{}
@@ -247,16 +257,17 @@ func TestPriorityStandsInTheHistory(t *testing.T) {
 		}
 		found := false
 		for _, e := range h {
-			found = found || e.Event == lc.Reprioritize && e.Actor == "ann" && e.Note == "the bishop waits" && e.By == lc.Operator
+			found = found || e.Event == lc.Reprioritize && e.Actor == "ann" && e.Note == "the bishop waits" &&
+				e.By == lc.Operator
 		}
 		if !found {
-			t.Errorf("the history does not tell: %+v", h)
+			t.Errorf("the history lacks the reason: %+v", h)
 		}
 	})
 }
 
-// TestWhyTellsOfPastHolds: the audit list can determine what was on hold then, the one who released it since.
-func TestWhyTellsOfPastHolds(t *testing.T) {
+// TestWhyReportsPastHolds checks that Why for a past time has the holds of that time, which were released since.
+func TestWhyReportsPastHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
@@ -292,8 +303,7 @@ func TestWhyTellsOfPastHolds(t *testing.T) {
 	})
 }
 
-// hasty is a store in which the hold is released between the check of the jobs it concerns and the commit that puts
-// them aside.
+// hasty is a store in which the hold is released between the query for the held jobs and the commit that parks them.
 type hasty struct {
 	job.Store
 	once *sync.Once
@@ -308,9 +318,9 @@ func (h hasty) Commit(ctx context.Context, changes ...job.Change) ([]job.Result,
 	return h.Store.Commit(ctx, changes...)
 }
 
-// TestNobodyIsHeldByAHoldThatIsGone: the one who is about to be put aside when the hold is released goes on, and needs
-// no one to release it.
-func TestNobodyIsHeldByAHoldThatIsGone(t *testing.T) {
+// TestReleasedHoldParksNothing checks that a job that is about to be parked when the hold is released continues and
+// needs no release of its own.
+func TestReleasedHoldParksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)
 		work.Parks = byGroup

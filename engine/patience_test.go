@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// patient is a work whose jobs stay in a state as long as their group states, else for the policy's hour.
+// patient is a work whose jobs stay in a state for the time in their group, or for the policy's hour.
 func patient(step engine.Step, s lc.State) engine.Work {
 	work := letters(map[lc.State]engine.Step{s: step})
 	work.Policies = map[lc.State]engine.Policy{s: {Timeout: time.Hour}}
@@ -28,8 +28,8 @@ func patient(step engine.Step, s lc.State) engine.Work {
 	return work
 }
 
-// TestPatience: jobs of one kind stay in one state each for a time of its own, whether the state is the first or one
-// that they come to; what names none has the policy's; the deadline still ends it earlier.
+// TestPatience checks that jobs of one kind have times of their own in a state, whether it is the first state or a
+// later one. A job without one has the policy's. The deadline may be earlier.
 func TestPatience(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -61,8 +61,10 @@ func TestPatience(t *testing.T) {
 						o.Deadline = began.Add(c.deadline)
 					}
 					j := w.end(w.post(o).ID)
-					if took := time.Since(began); took < c.took || took > c.took+time.Second || j.State != "Lost" || j.Origin != s {
-						t.Errorf("got %s from %s after %s, want Lost from %s after %s", j.State, j.Origin, took, s, c.took)
+					if took := time.Since(began); took < c.took || took > c.took+time.Second || j.State != "Lost" ||
+						j.Origin != s {
+						t.Errorf("got %s from %s after %s, want Lost from %s after %s", j.State, j.Origin, took, s,
+							c.took)
 					}
 					w.verify(j.ID)
 				})
@@ -71,14 +73,16 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceOfMany: side by side in one state, each job ends at its own time, the patient one in time for its work.
+// TestPatienceOfMany checks jobs with different times in one state: each ends at its own time, and the one with a long
+// time is worked on.
 func TestPatienceOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 8}, patient(takes(3*time.Hour), "Sorting"))
 		defer w.stop()
 		began := time.Now()
 		want := map[job.ID]time.Duration{}
-		for group, d := range map[string]time.Duration{"5m": 5 * time.Minute, "20m": 20 * time.Minute, "": time.Hour, "2h": 2 * time.Hour} {
+		for group, d := range map[string]time.Duration{"5m": 5 * time.Minute, "20m": 20 * time.Minute, "": time.Hour,
+			"2h": 2 * time.Hour} {
 			want[w.post(engine.Order{Group: group}).ID] = d
 		}
 		long := w.post(engine.Order{Group: "4h"})
@@ -88,19 +92,20 @@ func TestPatienceOfMany(t *testing.T) {
 				t.Errorf("%q: it is %s until %s, want until %s", j.Group, j.State, j.Expires, began.Add(d))
 			}
 		}
-		if j := w.end(long.ID); j.State != "Delivered" || time.Since(began) < 3*time.Hour || time.Since(began) > 3*time.Hour+time.Second {
+		if j := w.end(long.ID); j.State != "Delivered" || time.Since(began) < 3*time.Hour ||
+			time.Since(began) > 3*time.Hour+time.Second {
 			t.Errorf("the patient one: %s (%s) after %s", j.State, j.Message, time.Since(began))
 		}
 		for id, d := range want {
-			if j := w.end(id); j.State != "Lost" || j.Entered.Before(began.Add(d)) || j.Entered.After(began.Add(d+time.Second)) {
+			if j := w.end(id); j.State != "Lost" || j.Entered.Before(began.Add(d)) ||
+				j.Entered.After(began.Add(d+time.Second)) {
 				t.Errorf("%q: %s after %s, want Lost after %s", j.Group, j.State, j.Entered.Sub(began), d)
 			}
 		}
 	})
 }
 
-// TestPatienceOfAChainedClaim: a job that goes straight on into the state, without a claim, has its own time there as
-// one that waited its turn.
+// TestPatienceOfAChainedClaim checks that a job that enters the state under the same claim has its own time there.
 func TestPatienceOfAChainedClaim(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -116,7 +121,8 @@ func TestPatienceOfAChainedClaim(t *testing.T) {
 				defer w.stop()
 				began := time.Now()
 				j := w.end(w.post(engine.Order{Group: "10m"}).ID)
-				if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+time.Second || j.Origin != "Sorting" {
+				if took := time.Since(began); took < 10*time.Minute || took > 10*time.Minute+time.Second ||
+					j.Origin != "Sorting" {
 					t.Errorf("got %s from %s after %s", j.State, j.Origin, took)
 				}
 				if n := claims.Load(); n != c.claims {
@@ -128,8 +134,8 @@ func TestPatienceOfAChainedClaim(t *testing.T) {
 	}
 }
 
-// TestPatienceSeesTheRecordBefore: it is asked for each state that a job comes to, with the record as it was, and by a
-// retry after the deadline too.
+// TestPatienceSeesTheRecordBefore checks that Patience is called for each state that a job enters, with the record
+// before, also by a retry after the deadline.
 func TestPatienceSeesTheRecordBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type question struct{ in, to lc.State }
@@ -137,7 +143,8 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 		seen := map[question]bool{}
 		work := patient(takes(9*time.Hour), "Sorting")
 		answer := work.Patience
-		work.Patience = func(j *job.Job, to lc.State) time.Duration { // at the deadline the sweep and the step ask at once
+		// at the deadline the sweep and the step call it concurrently
+		work.Patience = func(j *job.Job, to lc.State) time.Duration {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[question{j.State, to}] = true
@@ -152,7 +159,7 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 		mu.Lock()
 		for _, q := range []question{{"Posted", "Posted"}, {"Posted", "Sorting"}, {"Sorting", "Lost"}} {
 			if !seen[q] {
-				t.Errorf("nobody asked for a job in %s that comes to %s: %v", q.in, q.to, seen)
+				t.Errorf("Patience was not called for a job in %s that enters %s: %v", q.in, q.to, seen)
 			}
 		}
 		mu.Unlock()
@@ -163,7 +170,7 @@ func TestPatienceSeesTheRecordBefore(t *testing.T) {
 	})
 }
 
-// TestPatienceWhereNoTimerMoves: a state that no timer leaves has no end of its own, however impatient the job.
+// TestPatienceWhereNoTimerMoves checks that a state that no timer leaves has no timeout, whatever Patience returns.
 func TestPatienceWhereNoTimerMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(nil)

@@ -14,28 +14,33 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// vault has a state that has no failure: what is in it is cleaned, however long it takes.
+// vault has a state without a failure exit: what is in it is cleaned, however long that takes.
 var vault = lc.Must("test.vault",
-	lc.OnQueue("Shut", "somebody brings it, a keeper takes it", lc.OnPass("begin", "Cleaning", lc.Worker, "a keeper has time")).Bounded("after its attempts it waits for a person"),
-	lc.OnWork("Cleaning", "a keeper cleans it", lc.OnPass("finish", "Clean", lc.Worker, "nothing is left")).Enduring("what is dirty must be cleaned"),
+	lc.OnQueue("Shut", "a visitor brings it, a clerk takes it", lc.OnPass("begin", "Cleaning", lc.Worker, "a clerk begins")).Bounded("after its attempts it waits for a person"),
+	lc.OnWork("Cleaning", "a clerk cleans it", lc.OnPass("finish", "Clean", lc.Worker,
+		"nothing is left")).Enduring("what is dirty must be cleaned"),
 	lc.OnEnd("Clean", lc.OK, "nothing is left"),
 )
 
-// massacre gives a job to one engine after another, each of which crashes while it works on it, until the job has ended
-// or n have crashed.
-func massacre(t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work) (deaths int) {
+// crashWorkers gives a job to one engine after another, each of which crashes while it works on the job, until the job
+// has ended or n have crashed.
+func crashWorkers(
+	t *testing.T, store job.Store, id job.ID, state lc.State, n int, work func() engine.Work,
+) (crashes int) {
 	t.Helper()
-	for deaths < n {
-		m := startMortal(t, store, named("victim", deaths), work())
-		j := m.until(id, func(j *job.Job) bool { return j.Ended || (j.State == state && j.Worker == m.Status().Worker) })
+	for crashes < n {
+		m := startKillable(t, store, named("victim", crashes), work())
+		j := m.until(id, func(j *job.Job) bool {
+			return j.Ended || (j.State == state && j.Worker == m.Status().Worker)
+		})
 		if j.Ended {
 			m.stop()
 			break
 		}
 		m.kill()
-		deaths++
+		crashes++
 	}
-	return deaths
+	return crashes
 }
 
 func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
@@ -60,7 +65,7 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 				sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, letters(nil))
 				sender.stop()
 				id := sender.post(engine.Order{}).ID
-				deaths := massacre(t, store, id, "Sorting", 8, work)
+				deaths := crashWorkers(t, store, id, "Sorting", 8, work)
 				j := sender.get(id)
 				if deaths != c.deaths || j.State != c.state {
 					t.Fatalf("got %s after %d deaths, want %s after %d", j.State, deaths, c.state, c.deaths)
@@ -68,7 +73,8 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 				if j.State == "Lost" && (j.Cause != cause.Poison || j.Outcome != lc.Failed || j.Origin != "Sorting") {
 					t.Errorf("got cause %q, %+v", j.Cause, j.Position)
 				}
-				if j.State == "Lost" && !strings.Contains(j.Message, "workers in turn fell silent while Sorting") {
+				if j.State == "Lost" && !strings.Contains(j.Message,
+					"workers in turn let their lease expire while Sorting") {
 					t.Errorf("got message %q", j.Message)
 				}
 				sender.verify(id)
@@ -77,7 +83,7 @@ func TestPoisonFailsTheJobThatKillsItsWorkers(t *testing.T) {
 	}
 }
 
-// TestPoisonNeedsSilence: a job whose workers die, but that reports in between, is no poison.
+// TestPoisonNeedsSilence checks that a job whose workers crash is no poison if it reports in between.
 func TestPoisonNeedsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -90,8 +96,8 @@ func TestPoisonNeedsSilence(t *testing.T) {
 		sender.stop()
 		id := sender.post(engine.Order{}).ID
 		for range 3 {
-			if n := massacre(t, store, id, "Sorting", 2, silent); n != 2 {
-				t.Fatalf("%d died, then it was %s", n, sender.get(id).State)
+			if n := crashWorkers(t, store, id, "Sorting", 2, silent); n != 2 {
+				t.Fatalf("%d crashed, then it was %s", n, sender.get(id).State)
 			}
 			talking := start(t, store, engine.Options{Name: "talker"}, letters(map[lc.State]engine.Step{
 				"Sorting": func(_ context.Context, r *engine.Run) error {
@@ -108,7 +114,7 @@ func TestPoisonNeedsSilence(t *testing.T) {
 			t.Errorf("got %s (%s)", j.Outcome, j.Message)
 		}
 		if got := last.times(id, lc.Lost); got != 6 {
-			t.Errorf("the history tells of %d lost workers, want 6", got)
+			t.Errorf("the history has %d lost workers, want 6", got)
 		}
 		last.verify(id)
 	})
@@ -118,15 +124,16 @@ func TestPoisonSparesStatesThatEndure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		work := func(step engine.Step) engine.Work {
-			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 2, MaxAttempts: 2}, Steps: map[lc.State]engine.Step{
-				"Shut": func(context.Context, *engine.Run) error { return nil }, "Cleaning": step,
-			}}
+			return engine.Work{Life: vault, Prefix: "vlt", Policy: engine.Policy{MaxStarts: 2, MaxAttempts: 2},
+				Steps: map[lc.State]engine.Step{
+					"Shut": func(context.Context, *engine.Run) error { return nil }, "Cleaning": step,
+				}}
 		}
 		tries := 0
 		sender := start(t, &tap{Store: store}, engine.Options{Name: "sender"}, work(blocked))
 		sender.stop()
 		id := sender.post(engine.Order{Kind: "test.vault"}).ID
-		if n := massacre(t, store, id, "Cleaning", 6, func() engine.Work { return work(blocked) }); n != 6 {
+		if n := crashWorkers(t, store, id, "Cleaning", 6, func() engine.Work { return work(blocked) }); n != 6 {
 			t.Fatalf("it ended after %d deaths: %+v", n, sender.get(id).Position)
 		}
 		last := start(t, store, engine.Options{Name: "last"}, work(func(context.Context, *engine.Run) error {
@@ -146,7 +153,7 @@ func TestPoisonSparesStatesThatEndure(t *testing.T) {
 	})
 }
 
-// TestStartsAreCountedBeforeTheWork: what is stored while the step runs already counts it.
+// TestStartsAreCountedBeforeTheWork checks that the record counts the start while the step runs.
 func TestStartsAreCountedBeforeTheWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -172,7 +179,7 @@ func TestPoisonOfATableWithATimeout(t *testing.T) {
 		store := mem.New()
 		sender := outside(t, store, runs(blocked, engine.Policy{}))
 		id := sender.post(engine.Order{Kind: "test.race"}).ID
-		massacre(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
+		crashWorkers(t, store, id, "Running", 8, func() engine.Work { return runs(blocked, engine.Policy{}) })
 		if j := sender.get(id); j.Outcome != lc.Failed || j.Cause != cause.Poison {
 			t.Errorf("got %s, outcome %s, cause %s, %v", j.State, j.Outcome, j.Cause, sender.events(id))
 		}

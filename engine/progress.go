@@ -23,7 +23,7 @@ func (b *progressBoard) drop(id job.ID) {
 	delete(b.now, id)
 }
 
-// Progress gives how far a job that runs in this engine has come, and whether it notified.
+// Progress returns the progress of a job that runs in this engine, and whether its step reported any.
 func (e *Engine) Progress(id job.ID) (job.Progress, bool) {
 	e.progress.mu.Lock()
 	defer e.progress.mu.Unlock()

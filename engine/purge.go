@@ -12,8 +12,8 @@ import (
 // mostLogs is how many logs one check of retention removes.
 const mostLogs = 1000
 
-// purge removes tombstones from the store that are older than before: the jobs of a batch first, the batch last. A job
-// whose batch still stands is kept, because the batch's report reports it.
+// purge removes tombstones that are older than before from the store: the jobs of a batch first, then the batch. A job
+// is kept while its batch exists, because the batch's report lists it.
 func (r *retention) purge(ctx context.Context, e *Engine, w *Work, before time.Time) error {
 	tombstone := func(s lifecycle.Stage) bool { return w.Life.Tombstone(s.State) }
 	return r.each(ctx, e, w, before, tombstone, func(j *job.Job) (bool, error) {
@@ -57,7 +57,7 @@ func (r *retention) purgeChildren(ctx context.Context, e *Engine, batch *job.Job
 	}
 }
 
-// purgeOne removes what belongs to a job and then its record.
+// purgeOne removes what an application stored for a job, its log, and then its record.
 func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 	if r.Clear != nil {
 		if err := r.Clear(ctx, j); err != nil {
@@ -69,11 +69,12 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 			return err
 		}
 	}
-	_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, From: j.State, Actor: e.name, At: e.clock.Now(), Purge: true})
+	_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, From: j.State, Actor: e.name, At: e.clock.Now(),
+		Purge: true})
 	return err
 }
 
-// clearLogs removes the logs of ended jobs that are kept long enough, and those of jobs that are no more.
+// clearLogs removes the logs of jobs that ended long enough ago, and of jobs that no longer exist.
 func (r *retention) clearLogs(ctx context.Context, e *Engine) error {
 	logs, ok := e.options.JobLogs.(logFiles)
 	before, known := r.guard.Before(r.Logs)

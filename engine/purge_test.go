@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestPurgeTakesTombstonesInTheirTime: the record goes after Records, with its log, once the application has cleared
-// what belongs to it.
+// TestPurgeTakesTombstonesInTheirTime checks that the record is removed after Records, with its log, once the
+// application has cleared what it stored.
 func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -28,7 +28,7 @@ func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 		want    int // records left
 	}{
 		{"kept long enough", 24 * time.Hour, 0, false, 0},
-		{"control: for ever", 0, 0, false, 10},
+		{"control: unlimited", 0, 0, false, 10},
 		{"the clock jumped", 24 * time.Hour, 48 * time.Hour, false, 10},
 		{"not cleared", 24 * time.Hour, 0, true, 10},
 	} {
@@ -79,21 +79,24 @@ func TestPurgeTakesTombstonesInTheirTime(t *testing.T) {
 	}
 }
 
-// TestOldLogsGo: those of ended jobs, and of jobs that are no more; not those of a job that is open, however old.
+// TestOldLogsGo checks that the logs of ended and of missing jobs are removed, but not those of open jobs, whatever
+// their age.
 func TestOldLogsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		logs := &logList{}
 		work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-			if r.Job().Group == "for ever" {
+			if r.Job().Group == "indefinitely" {
 				return blocked(ctx, r)
 			}
 			return nil
 		}})
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs, Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, JobLogs: logs,
+			Retain: engine.Retention{Logs: 24 * time.Hour}}, work)
 		defer w.stop()
-		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "for ever"})
+		ended, open := w.post(engine.Order{}), w.post(engine.Order{Group: "indefinitely"})
 		at := time.Now()
-		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at, "let_young": at.Add(1000 * time.Hour)})
+		logs.put(map[job.ID]time.Time{ended.ID: at, open.ID: at, "let_nobody": at,
+			"let_young": at.Add(1000 * time.Hour)})
 		time.Sleep(20 * time.Hour)
 		if gone := logs.gone(); len(gone) > 0 {
 			t.Errorf("control: %v were removed too early", gone)
@@ -120,7 +123,7 @@ func (l *logList) put(written map[job.ID]time.Time) {
 	l.written = written
 }
 
-// gone gives the jobs whose logs were removed, sorted.
+// gone returns the jobs whose logs were removed, sorted.
 func (l *logList) gone() []job.ID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +150,7 @@ func (l *logList) Each(do func(id job.ID, written time.Time) bool) error {
 	return nil
 }
 
-// quiet are logs that keep nothing.
+// quiet are logs that discard everything.
 type quiet struct{}
 
 func (quiet) Logger(job.ID, int64, lc.State) *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -8,17 +8,17 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Bounds of what a record of the future may ask for.
+// Bounds of times that lie in the future.
 const (
-	clockSlack = time.Minute    // by which records may be ahead of the clock without being examined
+	clockSlack = time.Minute    // records may be ahead of the clock by this much without being examined
 	mostPause  = 24 * time.Hour // until a message is tried again
-	mostLease  = time.Hour      // of a claim by a worker outside
+	mostLease  = time.Hour      // of a claim by a remote worker
 )
 
-// reanchor moves the times of records to where the clock is now, before anything is claimed. When the clock was ahead
-// and was set right, pauses, leases and timeouts of what changed meanwhile lie far in the future: they keep the length
-// that they had. When the clock has gone forward by more than an engine may be away, open jobs keep the time that they
-// had left. Times that a person or a depositor named are left alone.
+// reanchor adjusts the times of records to the clock, before anything is claimed. If the clock was ahead and has been
+// corrected, pauses, leases and timeouts that were set in between lie far in the future: they are moved back and keep
+// their length. If the clock has moved forward by more than Retention.Away, open jobs keep the time that they had left.
+// Times that a person or a depositor set do not change.
 func (e *Engine) reanchor(ctx context.Context) error {
 	now := e.clock.Now()
 	forward := now.Sub(e.latest)
@@ -43,7 +43,7 @@ func (e *Engine) reanchor(ctx context.Context) error {
 	return e.pullMessages(ctx, now)
 }
 
-// eachJob calls do with all jobs, or all open ones. One that has changed meanwhile is left out.
+// eachJob calls do with all jobs, or all open ones. Jobs that change concurrently are skipped.
 func (e *Engine) eachJob(ctx context.Context, ended bool, do func(*job.Job) error) error {
 	open := false
 	q := job.Query{Oldest: true, Limit: 1000}
@@ -71,7 +71,7 @@ func (e *Engine) eachJob(ctx context.Context, ended bool, do func(*job.Job) erro
 	}
 }
 
-// pull brings a record of the future back.
+// pull moves the times of a record that was changed in the future back by the same amount.
 func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	if !j.Changed.After(now) {
 		return nil
@@ -94,8 +94,9 @@ func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	return err
 }
 
-// returnLease sets a lease of the future anew: it has the time that it had left when the clock that was ahead was last
-// noted, but at least one lease of the engine, because its worker may still be at work, and at most as much as any has.
+// returnLease sets a lease that lies in the future again: to the time that it had left when the wrong clock was last
+// stored. That is at least one lease of the engine, because the worker may still be at work, and at most the longest
+// lease.
 func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) error {
 	most := max(mostLease, e.options.Lease)
 	if !j.Claimed() || !j.Changed.After(now) && !j.Until.After(now.Add(most)) {
@@ -104,7 +105,7 @@ func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) err
 	return e.renewUntil(ctx, j, now.Add(min(max(j.Until.Sub(e.latest), e.options.Lease), most)))
 }
 
-// renewFor gives the worker of a claim one lease from now on.
+// renewFor renews a claim for one lease from now.
 func (e *Engine) renewFor(ctx context.Context, j *job.Job, now time.Time) error {
 	return e.renewUntil(ctx, j, now.Add(e.options.Lease))
 }
@@ -116,7 +117,7 @@ func (e *Engine) renewUntil(ctx context.Context, j *job.Job, until time.Time) er
 	return err
 }
 
-// pullMessages makes messages due that wait for longer than any pause.
+// pullMessages makes messages due that would wait for longer than the longest pause.
 func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
 	pending := job.Pending
 	q := job.MessageQuery{Settled: &pending, Limit: 1000}
@@ -141,10 +142,10 @@ func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
 	}
 }
 
-// extend gives an open job the time in its state back that passed, or seemed to pass, while no engine worked. It is
-// done once: the record is of after the jump then.
+// extend adds the time that passed, or seemed to pass, while no engine worked to an open job's time in its state. A
+// second call changes nothing: the record has then changed after the jump.
 func (e *Engine) extend(ctx context.Context, j *job.Job, by time.Duration, now time.Time) error {
-	if j.Claimed() && j.Until.Before(now) { // its worker may still be at it
+	if j.Claimed() && j.Until.Before(now) { // its worker may still be at work
 		if err := e.renewFor(ctx, j, now); err != nil {
 			return err
 		}
@@ -159,7 +160,7 @@ func (e *Engine) extend(ctx context.Context, j *job.Job, by time.Duration, now t
 	return err
 }
 
-// meetDeadlines has open jobs expire at their deadlines again, when the clock is known to be right.
+// meetDeadlines makes open jobs expire at their deadlines again, once the clock is confirmed.
 func (e *Engine) meetDeadlines(ctx context.Context) error {
 	now := e.clock.Now()
 	return e.eachJob(ctx, false, func(j *job.Job) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// kinds is what is registered with an engine. It is never changed: [Engine.Register] replaces it.
+// kinds has the works that are registered with an engine. It is immutable: [Engine.Register] replaces it.
 type kinds struct {
 	works  map[job.Kind]*Work
 	pools  []*pool // the first is shared
@@ -19,18 +19,18 @@ type kinds struct {
 
 func (e *Engine) kindsNow() *kinds { return e.kinds.Load() }
 
-// workOf gives what is registered for a kind, or nil.
+// workOf returns the work of a kind, or nil.
 func (e *Engine) workOf(k job.Kind) *Work { return e.kindsNow().works[k] }
 
-// placesOf gives the states from which jobs are claimed for a pool.
-func (e *Engine) placesOf(p *pool) []job.KindState {
+// statesOf returns the states from which jobs are claimed for a pool.
+func (e *Engine) statesOf(p *pool) []job.KindState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return p.places
+	return p.states
 }
 
 // Register adds a kind to an engine, which may be running, or replaces the work of a kind that has slots of its own. It
-// is Refused while jobs of the kind are open under a definition that the work does not know (reliability rule R13).
+// is Refused while jobs of the kind are open under a definition that the work does not support (reliability rule R13).
 func (e *Engine) Register(ctx context.Context, w Work) error {
 	if err := w.validate(); err != nil {
 		return &job.Error{Op: "register", Kind: job.Invalid, Err: err}
@@ -39,7 +39,8 @@ func (e *Engine) Register(ctx context.Context, w Work) error {
 	defer e.defining.Unlock()
 	old := e.workOf(w.kind())
 	if w.Slots <= 0 || old != nil && old.Slots <= 0 {
-		return job.Errorf(job.Invalid, "register", "", "%s is registered while the engine runs: it needs slots of its own", w.kind())
+		return job.Errorf(job.Invalid, "register", "",
+			"%s is registered while the engine runs: it needs slots of its own", w.kind())
 	}
 	if old == nil || old.Life.Hash() != w.Life.Hash() {
 		if err := e.contradicts(ctx, &w); err != nil {
@@ -47,12 +48,12 @@ func (e *Engine) Register(ctx context.Context, w Work) error {
 		}
 	}
 	e.install(&w)
-	e.stir()
+	e.wakeDispatcher()
 	return nil
 }
 
-// Unregister removes a kind that has slots of its own. It is Refused while jobs of the kind exist that are no tombstones:
-// their records and histories need the lifecycle. Errors: NotFound, Invalid, Refused.
+// Unregister removes a kind that has slots of its own. It is Refused while jobs of the kind exist that are no
+// tombstones, because their records and histories need the lifecycle. Errors: NotFound, Invalid, Refused.
 func (e *Engine) Unregister(ctx context.Context, k job.Kind) error {
 	e.defining.Lock()
 	defer e.defining.Unlock()
@@ -67,12 +68,8 @@ func (e *Engine) Unregister(ctx context.Context, k job.Kind) error {
 		return err
 	}
 	e.uninstall(k)
-	err := e.unused(ctx, w) // a job may have been created concurrently
-	if err != nil {
-		e.install(w)
-	}
-	e.stir()
-	return err
+	e.wakeDispatcher()
+	return nil
 }
 
 // unused refuses a kind with jobs that are no tombstones.
@@ -94,7 +91,7 @@ func (e *Engine) unused(ctx context.Context, w *Work) error {
 	return nil
 }
 
-// uninstall removes what is registered for a kind with slots of its own.
+// uninstall removes the work of a kind that has slots of its own.
 func (e *Engine) uninstall(k job.Kind) {
 	was := e.kindsNow()
 	next := &kinds{works: maps.Clone(was.works), own: maps.Clone(was.own)}
@@ -108,8 +105,8 @@ func (e *Engine) uninstall(k job.Kind) {
 	e.kinds.Store(next)
 }
 
-// contradicts refuses a work that does not know the definition of an open job. All open jobs of a kind have definitions
-// that its last work knew, so that the newest report.
+// contradicts refuses a work that does not support the definition of an open job. The last work of the kind supported
+// the definitions of all open jobs, so it checks the newest 1000 only.
 func (e *Engine) contradicts(ctx context.Context, w *Work) error {
 	open := false
 	page, err := e.store.List(ctx, job.Query{Kinds: []job.Kind{w.kind()}, Ended: &open, Limit: 1000})
@@ -117,9 +114,11 @@ func (e *Engine) contradicts(ctx context.Context, w *Work) error {
 		return err
 	}
 	for i := range page.Jobs {
-		if j := &page.Jobs[i]; !w.knows(j) {
-			return job.Errorf(job.Refused, "register", "", "the lifecycle %s has changed (definition %s), and jobs are open under the definition %s, such as %s in %s: "+
-				"wait until they have ended, or keep the states and transitions as they were", w.kind(), w.Life.Hash(), j.Definition, j.ID, j.State)
+		if j := &page.Jobs[i]; !w.supports(j) {
+			return job.Errorf(job.Refused, "register", "",
+				"the lifecycle %s has changed (definition %s), and jobs are open under the definition %s, "+
+					"such as %s in %s: wait until they have ended, or keep the states and transitions as they were",
+				w.kind(), w.Life.Hash(), j.Definition, j.ID, j.State)
 		}
 	}
 	return nil
@@ -137,7 +136,7 @@ func (e *Engine) register(w *Work) error {
 	return nil
 }
 
-// install replaces what is registered by the same with the work.
+// install adds a work to the registered ones, or replaces the work of its kind.
 func (e *Engine) install(w *Work) {
 	was, policies := e.kindsNow(), map[lifecycle.State]Policy{}
 	for _, s := range w.Life.Stages() {
@@ -162,12 +161,12 @@ func (e *Engine) install(w *Work) {
 		}
 		p.free, p.total = p.free+w.Slots-p.total, w.Slots
 	}
-	p.places = slices.DeleteFunc(slices.Clone(p.places), func(at job.KindState) bool { return at.Kind == w.kind() })
+	p.states = slices.DeleteFunc(slices.Clone(p.states), func(at job.KindState) bool { return at.Kind == w.kind() })
 	for _, s := range w.Life.Stages() {
 		if w.Steps[s.State] != nil {
-			p.places = append(p.places, job.KindState{Kind: w.kind(), State: s.State})
+			p.states = append(p.states, job.KindState{Kind: w.kind(), State: s.State})
 		}
 	}
-	p.hungry = true
+	p.search = true
 	e.kinds.Store(next)
 }

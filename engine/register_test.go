@@ -12,15 +12,15 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// changed is the lifecycle of letters with another transition, and so another definition.
+// changed is the lifecycle of letters with one more transition, and so another definition.
 func changed() *lc.Table {
 	stages := letter.Stages()
 	stages[0].Transitions = append(stages[0].Transitions, lc.OnFail("burn", "Lost", lc.Operator, "it is dangerous"))
 	return lc.Must("test.letter", stages...)
 }
 
-// TestRegisterWhileRunning adds a kind to an engine that runs, replaces its steps, and refuses another definition while
-// a job is open.
+// TestRegisterWhileRunning adds a kind to a running engine, replaces its steps, and refuses another definition while a
+// job is open.
 func TestRegisterWhileRunning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, engine.Work{Life: bag, Prefix: "bag", Outside: true})
@@ -49,7 +49,8 @@ func TestRegisterWhileRunning(t *testing.T) {
 		}
 		other := letters(nil)
 		other.Life, other.Slots = changed(), 2
-		if err := w.Register(t.Context(), other); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), string(id)) {
+		if err := w.Register(t.Context(), other); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), string(id)) {
 			t.Errorf("another definition: got %v", err)
 		}
 		adopting := other

@@ -18,9 +18,11 @@ func (e *Engine) Remote() remote.Workers { return workers{e} }
 type workers struct{ *Engine }
 
 // Claim is part of remote.Workers.
-func (e workers) Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error) {
+func (e workers) Claim(
+	ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration,
+) ([]job.Job, error) {
 	if worker == "" || len(from) == 0 || n <= 0 {
-		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, places and a number")
+		return nil, job.Errorf(job.Invalid, "claim", "", "a claim needs a worker, states and a number")
 	}
 	if lease <= 0 {
 		lease = e.options.Lease
@@ -41,10 +43,11 @@ func (e workers) Claim(ctx context.Context, worker string, from []job.KindState,
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: job.NoSuspects,
+		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits,
+		Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
-	if err == nil && len(jobs) == 0 { // a suspect is given alone
+	if err == nil && len(jobs) == 0 { // a suspect is claimed alone
 		c.N, c.Suspects = 1, job.OnlySuspects
 		jobs, err = e.store.Claim(ctx, c)
 	}
@@ -52,13 +55,15 @@ func (e workers) Claim(ctx context.Context, worker string, from []job.KindState,
 	return jobs, err
 }
 
-// serverOnly refuses a state that no worker outside may work on.
+// serverOnly refuses a state that remote workers may not work on.
 func serverOnly(op string, id job.ID, p job.KindState) error {
 	return job.Errorf(job.Refused, op, id, "%s in %s is worked on by the server alone", p.Kind, p.State)
 }
 
 // Renew is part of remote.Workers.
-func (e workers) Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error) {
+func (e workers) Renew(
+	ctx context.Context, worker string, leases []job.Lease, lease time.Duration,
+) ([]job.Lease, error) {
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
@@ -66,26 +71,27 @@ func (e workers) Renew(ctx context.Context, worker string, leases []job.Lease, l
 }
 
 // Report is part of remote.Workers.
-func (e workers) Report(ctx context.Context, worker string, records []job.Job, reports []remote.Report) (
-	[]job.Result, error) {
+func (e workers) Report(
+	ctx context.Context, worker string, records []job.Job, reports []remote.Report,
+) ([]job.Result, error) {
 	e.defining.RLock() // reports may create jobs
 	defer e.defining.RUnlock()
 	results := make([]job.Result, len(reports))
 	changes := make([]job.Change, 0, len(reports))
-	places := make([]int, 0, len(reports))
+	index := make([]int, 0, len(reports)) // of the report of each change
 	for i := range reports {
 		c, err := e.reported(ctx, worker, &records[i], &reports[i])
 		if err != nil || !changesRecord(&reports[i]) {
 			results[i] = job.Result{Job: records[i], Err: err}
 			continue
 		}
-		changes, places = append(changes, c), append(places, i)
+		changes, index = append(changes, c), append(index, i)
 	}
 	done, err := e.store.Commit(ctx, changes...)
 	if err != nil {
 		return nil, err
 	}
-	for k, i := range places {
+	for k, i := range index {
 		results[i] = e.concluded(ctx, worker, &records[i], &reports[i], &changes[k], done[k])
 	}
 	for i := range reports {
@@ -99,9 +105,11 @@ func (e workers) Report(ctx context.Context, worker string, records []job.Job, r
 	return results, nil
 }
 
-// concluded completes the result of one report: a report whose record changed concurrently is tried again, a job that
-// came under a hold goes back.
-func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change, done job.Result) job.Result {
+// concluded completes the result of one report. If the record changed concurrently, the report is tried again. If the
+// job is held, it is put back.
+func (e *Engine) concluded(
+	ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change, done job.Result,
+) job.Result {
 	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
 		now, err := e.store.Get(ctx, j.ID)
 		if err == nil {
@@ -122,7 +130,8 @@ func (e *Engine) concluded(ctx context.Context, worker string, j *job.Job, r *re
 	}
 	switch kind := job.KindOf(done.Err); {
 	case c.Require.Unheld && kind == job.Refused:
-		done.Job, done.Err = e.putBack(ctx, e.workOf(j.Kind), j, worker, done.Err, func(c job.Change) (job.Job, error) { return e.one(ctx, c) })
+		commit := func(c job.Change) (job.Job, error) { return e.one(ctx, c) }
+		done.Job, done.Err = e.putBack(ctx, e.workOf(j.Kind), j, worker, done.Err, commit)
 	case c.Require.Settled && kind == job.Refused:
 		done.Err = job.Errorf(job.Conflict, "report", j.ID, "%s", job.Reason(done.Err))
 	}
@@ -145,14 +154,14 @@ func outcomeOf(r *remote.Report) *outcome {
 	return o
 }
 
-// reported makes the change of one report for the record as the caller read it. What a step's methods set and what its
-// outcome does is assembled by the same code as for a step in this process.
+// reported makes the change of one report for the record as the caller read it. The same code as for a step in this
+// process applies what a step sets, and its outcome.
 func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *remote.Report) (job.Change, error) {
 	w, err := e.reportable(worker, j, r)
 	if err != nil {
 		return job.Change{}, err
 	}
-	// first the children: what the rest requires is checked against a record that has them
+	// children first: the rest is checked against a record that has them
 	if r.Spawn != nil && !r.Keep {
 		first, rest := &remote.Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
 		c, err := e.reported(ctx, worker, j, first)
@@ -173,7 +182,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 		if !changesRecord(r) {
 			return job.Change{}, e.current(ctx, worker, j)
 		}
-		c := run.take()
+		c := run.takeSet()
 		c.Keep, c.Spawn = true, spawn
 		c.Version = expects(r, j)
 		return c, nil
@@ -181,7 +190,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	o := outcomeOf(r)
 	if r.Children {
 		if err := run.WaitChildren(); err != nil {
-			o = judge(err)
+			o = asOutcome(err)
 		}
 	}
 	c, err := settle(w, j, o, run.Now(), e.chance())
@@ -202,7 +211,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	return c, nil
 }
 
-// reportable gives the work of a job on which the worker may report under the epoch of the report.
+// reportable returns the work of a job if the worker may report on the job under the report's epoch.
 func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work, error) {
 	w := e.workOf(j.Kind)
 	switch {
@@ -211,8 +220,9 @@ func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work,
 	case r.Epoch <= 0:
 		return nil, job.Errorf(job.Invalid, "report", j.ID, "a report needs the epoch of its claim")
 	case r.Epoch != j.Epoch || j.Worker != worker:
-		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", r.Epoch, worker, j.Epoch)
-	case !w.knows(j):
+		return nil, job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d",
+			r.Epoch, worker, j.Epoch)
+	case !w.supports(j):
 		return nil, job.Errorf(job.Refused, "report", j.ID, "%s", w.foreign(j).Sentence)
 	case !w.handsOut(j.State):
 		return nil, serverOnly("report", j.ID, job.KindState{Kind: j.Kind, State: j.State})
@@ -224,7 +234,8 @@ func (e *Engine) reportable(worker string, j *job.Job, r *remote.Report) (*Work,
 func (e *Engine) current(ctx context.Context, worker string, j *job.Job) error {
 	now, err := e.store.Get(ctx, j.ID)
 	if err == nil && (now.Epoch != j.Epoch || now.Worker != worker) {
-		err = job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d", j.Epoch, worker, now.Epoch)
+		err = job.Errorf(job.Stale, "report", j.ID, "claim %d of %s is over, the record is at %d",
+			j.Epoch, worker, now.Epoch)
 	}
 	return err
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// outside is an engine that does not run: its jobs are for workers outside.
-func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
+// outside is an engine that does not run: its jobs are for remote workers.
+func outside(t *testing.T, store job.Store, works ...engine.Work) *harness {
 	t.Helper()
 	if len(works) == 0 {
 		works = []engine.Work{remoteLetters()}
@@ -28,20 +28,21 @@ func outside(t *testing.T, store job.Store, works ...engine.Work) *world {
 	return w
 }
 
-// remoteLetters is a work whose states are all for workers outside.
+// remoteLetters is a work whose states are all for remote workers.
 func remoteLetters() engine.Work { return outward(letters(nil)) }
 
-// outward leaves all states of a work to workers outside.
+// outward leaves all states of a work to remote workers.
 func outward(w engine.Work) engine.Work {
 	w.Outside, w.Steps = true, nil
 	return w
 }
 
 var everywhere = []job.KindState{
-	{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}, {Kind: "test.letter", State: "Riding"},
+	{Kind: "test.letter", State: "Posted"}, {Kind: "test.letter", State: "Sorting"}, {Kind: "test.letter",
+		State: "Riding"},
 }
 
-func (w *world) acquire(worker string, n int) []job.Job {
+func (w *harness) acquire(worker string, n int) []job.Job {
 	w.t.Helper()
 	jobs, err := w.Remote().Claim(w.t.Context(), worker, everywhere, n, 0)
 	if err != nil {
@@ -50,7 +51,7 @@ func (w *world) acquire(worker string, n int) []job.Job {
 	return jobs
 }
 
-func (w *world) report(worker string, j job.Job, r remote.Report) job.Result {
+func (w *harness) report(worker string, j job.Job, r remote.Report) job.Result {
 	w.t.Helper()
 	r.Job, r.Epoch = j.ID, j.Epoch
 	results, err := w.Remote().Report(w.t.Context(), worker, []job.Job{j}, []remote.Report{r})
@@ -60,7 +61,7 @@ func (w *world) report(worker string, j job.Job, r remote.Report) job.Result {
 	return results[0]
 }
 
-// TestReportMovesAJob as the same outcome of a step in the process would.
+// TestReportMovesAJob checks that a report does what the same outcome of a step would.
 func TestReportMovesAJob(t *testing.T) {
 	began := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -76,36 +77,45 @@ func TestReportMovesAJob(t *testing.T) {
 		{"success", remote.Report{}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
 		{"event", remote.Report{Event: "hold"}, "Held", "hold", 0, "", "", [2]time.Duration{}},
 		{"data", remote.Report{Data: json.RawMessage(`{"n":1}`)}, "Sorting", "begin", 0, "", "", [2]time.Duration{}},
-		{"wait", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"wait", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut", Until: began.Add(time.Hour)}},
+			"Posted", lc.Waiting, 0, "snow", "shut",
 			[2]time.Duration{time.Hour, time.Hour}},
-		{"wait without an end", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting, 0, "snow", "shut",
+		{"wait without an end", remote.Report{Wait: &job.Blocker{Code: "snow", Sentence: "shut"}}, "Posted", lc.Waiting,
+			0, "snow", "shut",
 			[2]time.Duration{time.Second, time.Minute}},
-		{"retry", remote.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle", [2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
-		{"fail without a cause", remote.Report{Fail: "bridge"}, "Lost", "fail", 0, cause.Error, "bridge", [2]time.Duration{}},
-		{"fail", remote.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge", [2]time.Duration{}},
+		{"retry", remote.Report{Retry: "axle", Cause: "wood"}, "Posted", lc.Backoff, 1, "wood", "axle",
+			[2]time.Duration{800 * time.Millisecond, 1200 * time.Millisecond}},
+		{"fail without a cause", remote.Report{Fail: "bridge"}, "Lost", "fail", 0, cause.Error, "bridge",
+			[2]time.Duration{}},
+		{"fail", remote.Report{Fail: "bridge", Cause: "water"}, "Lost", "fail", 0, "water", "bridge",
+			[2]time.Duration{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := outside(t, mem.New())
 				id := w.post(engine.Order{}).ID
 				jobs := w.acquire("ann", 5)
-				if len(jobs) != 1 || jobs[0].Worker != "ann" || jobs[0].Starts != 1 || !jobs[0].Until.Equal(began.Add(15*time.Second)) {
+				if len(jobs) != 1 || jobs[0].Worker != "ann" || jobs[0].Starts != 1 ||
+					!jobs[0].Until.Equal(began.Add(15*time.Second)) {
 					t.Fatalf("got %+v", jobs)
 				}
 				r := w.report("ann", jobs[0], c.report)
 				j := r.Job
-				if r.Err != nil || j.State != c.state || j.Attempts != c.attempts || j.Cause != c.cause || j.Message != c.says || j.Claimed() || j.Starts != 0 {
+				if r.Err != nil || j.State != c.state || j.Attempts != c.attempts || j.Cause != c.cause ||
+					j.Message != c.says || j.Claimed() || j.Starts != 0 {
 					t.Errorf("got %+v, %v", j, r.Err)
 				}
 				if len(c.report.Data) > 0 && string(j.Data) != string(c.report.Data) {
 					t.Errorf("data %s", j.Data)
 				}
-				if due := j.Due.Sub(began); c.due[1] > 0 && (due < c.due[0] || due > c.due[1]) || c.due[1] == 0 && !j.Due.IsZero() {
+				if due := j.Due.Sub(began); c.due[1] > 0 && (due < c.due[0] || due > c.due[1]) || c.due[1] == 0 &&
+					!j.Due.IsZero() {
 					t.Errorf("due after %s", due)
 				}
 				history, err := w.store.History(t.Context(), id, 0, 0)
-				if last := history[len(history)-1]; err != nil || last.Event != c.event || last.Actor != "ann" || last.By != lc.Worker {
-					t.Errorf("the history says %+v, %v", last, err)
+				if last := history[len(history)-1]; err != nil || last.Event != c.event || last.Actor != "ann" ||
+					last.By != lc.Worker {
+					t.Errorf("the history has %+v, %v", last, err)
 				}
 				w.verify(id)
 			})
@@ -113,7 +123,7 @@ func TestReportMovesAJob(t *testing.T) {
 	}
 }
 
-// TestReportsStandAlone: one bad report of a batch does not stop the others.
+// TestReportsStandAlone checks that one bad report does not stop the others of a call.
 func TestReportsStandAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := outside(t, mem.New())
@@ -151,7 +161,7 @@ func TestReportsStandAlone(t *testing.T) {
 	})
 }
 
-// TestReportUnderAnOldEpoch is refused: the worker was silent for longer than its claim. The control has one that
+// TestReportUnderAnOldEpoch checks that a report after the lease has expired is refused. In the control the worker
 // renewed it.
 func TestReportUnderAnOldEpoch(t *testing.T) {
 	for _, renews := range []bool{false, true} {
@@ -161,13 +171,15 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 			j := w.post(engine.Order{})
 			mine := w.acquire("ann", 1)[0]
 			sweeper := start(t, store, engine.Options{Name: "sweeper"}, engine.Work{
-				Life: letter, Prefix: "let", Outside: true, Limits: []job.Limit{{Name: "none", Kind: "test.letter", Max: 0}},
+				Life: letter, Prefix: "let", Outside: true, Limits: []job.Limit{{Name: "none", Kind: "test.letter",
+					Max: 0}},
 			})
 			defer sweeper.stop()
 			for range 12 {
 				time.Sleep(5 * time.Second)
 				if renews {
-					lost, err := w.Remote().Renew(t.Context(), "ann", []job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
+					lost, err := w.Remote().Renew(t.Context(), "ann",
+						[]job.Lease{{Job: j.ID, Epoch: mine.Epoch}, {Job: "let_none", Epoch: 1}}, 0)
 					if err != nil || len(lost) != 1 || lost[0].Job != "let_none" {
 						t.Errorf("renewed %v, %v", lost, err)
 					}
@@ -202,7 +214,8 @@ func TestReportUnderAnOldEpoch(t *testing.T) {
 	}
 }
 
-// TestReportGoesStraightOn if it asks to, and only where nothing speaks against it.
+// TestReportGoesStraightOn checks that the worker claims the next state if it asks to, and only where a claim would be
+// granted.
 func TestReportGoesStraightOn(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -262,13 +275,14 @@ func TestReportDoesNotGoStraightOnIntoASerialState(t *testing.T) {
 		if r.Err != nil || !r.Job.Claimed() {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
-		if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil || r.Job.Claimed() || r.Job.State != "Riding" {
+		if r = w.report("ann", r.Job, remote.Report{Again: true}); r.Err != nil || r.Job.Claimed() ||
+			r.Job.State != "Riding" {
 			t.Errorf("into %s: claimed %v, %v", r.Job.State, r.Job.Claimed(), r.Err)
 		}
 	})
 }
 
-// TestAcquireAsksForSomething, within the same limits as everybody.
+// TestAcquireAsksForSomething checks invalid claims, and that claims have the same limits as those of the engine.
 func TestAcquireAsksForSomething(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := remoteLetters()
@@ -296,8 +310,8 @@ func TestAcquireAsksForSomething(t *testing.T) {
 	})
 }
 
-// TestConcludeTellsThatTheStoreIsDown: then no one can determine what became of any report.
-func TestConcludeTellsThatTheStoreIsDown(t *testing.T) {
+// TestReportFailsWhileTheStoreIsDown checks that no report is answered while it is unknown whether it was committed.
+func TestReportFailsWhileTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}
 		w := outside(t, line)
@@ -318,7 +332,7 @@ func TestAgainNotIntoAPersonsState(t *testing.T) {
 		w.post(engine.Order{})
 		r := w.report("ann", w.acquire("ann", 1)[0], remote.Report{Event: "hold", Again: true})
 		if r.Err != nil || r.Job.Claimed() {
-			t.Errorf("ann holds a job in %s, which nobody works on (%v)", r.Job.State, r.Err)
+			t.Errorf("ann holds a job in %s, which has no worker (%v)", r.Job.State, r.Err)
 		}
 	})
 }

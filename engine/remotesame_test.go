@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// stored is what is left of a job that was worked on, without what names the worker.
+// stored is what is stored of a job that was worked on, without the name of the worker.
 type stored struct {
 	Position      lc.Position
 	Cause, Says   string
@@ -47,7 +48,9 @@ var same = []struct {
 	event  lc.Event        // that the control expects in the history
 }{
 	{"success", func(context.Context, *engine.Run) error { return nil }, []remote.Report{{}}, "begin"},
-	{"event", func(context.Context, *engine.Run) error { return engine.Go("hold") }, []remote.Report{{Event: "hold"}}, "hold"},
+	{"event", func(context.Context, *engine.Run) error {
+		return engine.Go("hold")
+	}, []remote.Report{{Event: "hold"}}, "hold"},
 	{"data replaced", func(_ context.Context, r *engine.Run) error { return r.SetData(map[string]int{"n": 2}) },
 		[]remote.Report{{Data: json.RawMessage(`{"n":2}`)}}, "begin"},
 	{"data merged", func(ctx context.Context, r *engine.Run) error {
@@ -56,27 +59,33 @@ var same = []struct {
 			return err
 		}
 		return r.SetData(map[string]any{"b": map[string]any{"d": 4}, "e": []int{5}})
-	}, []remote.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)}, {Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
+	}, []remote.Report{{Keep: true, Data: json.RawMessage(`{"a":1,"b":{"c":2,"d":3}}`)},
+		{Merge: json.RawMessage(`{"a":null,"b":{"c":null,"d":4},"e":[5]}`)}}, "begin"},
 	{"tasks", func(ctx context.Context, r *engine.Run) error {
 		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Running", Total: 10})
 		r.PutTask(job.Task{Name: "spine", Kind: "test.part", State: "Waiting"})
 		if err := r.Save(ctx); err != nil {
 			return err
 		}
-		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)})
+		r.PutTask(job.Task{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all",
+			Data: json.RawMessage(`{"p":1}`)})
 		return nil
 	}, []remote.Report{
-		{Keep: true, Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Running", Total: 10}, {Name: "spine", Kind: "test.part", State: "Waiting"}}},
-		{Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all", Data: json.RawMessage(`{"p":1}`)}}},
+		{Keep: true, Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Running", Total: 10},
+			{Name: "spine", Kind: "test.part", State: "Waiting"}}},
+		{Tasks: []job.Task{{Name: "cover", Kind: "test.part", State: "Done", Done: 10, Total: 10, Message: "all",
+			Data: json.RawMessage(`{"p":1}`)}}},
 	}, "begin"},
 	{"message to the outbox", func(_ context.Context, r *engine.Run) error {
 		return r.Send("test.news", string(r.Job().ID)+"/read", map[string]string{"to": "ann"})
-	}, []remote.Report{{Messages: []remote.Message{{Topic: "test.news", Key: "read", Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
+	}, []remote.Report{{Messages: []remote.Message{{Topic: "test.news", Key: "read",
+		Body: json.RawMessage(`{"to":"ann"}`)}}}}, "begin"},
 	{"log", func(_ context.Context, r *engine.Run) error {
 		r.Log().Info("looked", "page", 3)
 		r.Log().Warn("torn")
 		return nil
-	}, []remote.Report{{Keep: true, Log: []remote.Line{{Text: "looked", Attrs: map[string]any{"page": 3}}}}, {Log: []remote.Line{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
+	}, []remote.Report{{Keep: true, Log: []remote.Line{{Text: "looked",
+		Attrs: map[string]any{"page": 3}}}}, {Log: []remote.Line{{Text: "torn", Level: slog.LevelWarn}}}}, "begin"},
 	{"fields", func(_ context.Context, r *engine.Run) error {
 		r.SetMessage("it is long")
 		r.SetPriority(7)
@@ -84,18 +93,22 @@ var same = []struct {
 		r.SetBytes(12)
 		r.Advanced()
 		return nil
-	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12), Advanced: true}}, "begin"},
+	}, []remote.Report{{Message: text("it is long"), Priority: number(7), Tags: []string{"b", "a"}, Bytes: size(12),
+		Advanced: true}}, "begin"},
 	{"children", func(ctx context.Context, r *engine.Run) error {
 		err := r.Spawn(ctx, 2, func(i int) (engine.Order, error) {
-			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i}, Owner: "ann"}, nil
+			return engine.Order{Kind: "test.letter", Group: "g", Due: later, Spec: map[string]int{"n": i},
+				Owner: "ann"}, nil
 		})
 		if err != nil {
 			return err
 		}
 		return r.WaitChildren()
 	}, []remote.Report{
-		{Keep: true, Spawn: &remote.Spawn{Expected: 2, From: 1, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
-		{Spawn: &remote.Spawn{Expected: 2, From: 2, Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 1}}}}, Children: true},
+		{Keep: true, Spawn: &remote.Spawn{Expected: 2, From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter", Group: "g", Spec: map[string]int{"n": 0}}}}},
+		{Spawn: &remote.Spawn{Expected: 2, From: 2, Jobs: []remote.Child{{Kind: "test.letter", Group: "g",
+			Spec: map[string]int{"n": 1}}}}, Children: true},
 	}, lc.Waiting},
 	{"wait", func(_ context.Context, r *engine.Run) error {
 		return engine.Wait(job.Blocker{Code: "snow", Sentence: "shut", Until: r.Now().Add(time.Hour)})
@@ -132,7 +145,8 @@ func TestRemoteWorkersDoWhatStepsDo(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("a step (-) and a remote worker (+):\n%s", diff)
 			}
-			if last := want.History[len(want.History)-1]; len(last) == 0 || want.Claimed || !contains(want.History, string(c.event)) {
+			if last := want.History[len(want.History)-1]; len(last) == 0 || want.Claimed ||
+				!contains(want.History, string(c.event)) {
 				t.Errorf("the control: the history has no %s: %q", c.event, want.History)
 			}
 		})
@@ -150,7 +164,7 @@ func contains(lines []string, event string) bool {
 
 func doneLocally(t *testing.T, step engine.Step) (s stored) {
 	synctest.Test(t, func(t *testing.T) {
-		w, logs := sameWorld(t, map[lc.State]engine.Step{"Posted": step})
+		w, logs := sameHarness(t, map[lc.State]engine.Step{"Posted": step})
 		id := w.post(engine.Order{Owner: "ann"}).ID
 		synctest.Wait()
 		s = w.stored(id, logs)
@@ -161,7 +175,7 @@ func doneLocally(t *testing.T, step engine.Step) (s stored) {
 
 func doneRemotely(t *testing.T, reports []remote.Report) (s stored) {
 	synctest.Test(t, func(t *testing.T) {
-		w, logs := sameWorld(t, nil)
+		w, logs := sameHarness(t, nil)
 		id := w.post(engine.Order{Owner: "ann"}).ID
 		j := w.acquire("ann", 1)[0]
 		for i, r := range reports {
@@ -187,29 +201,31 @@ func doneRemotely(t *testing.T, reports []remote.Report) (s stored) {
 	return s
 }
 
-// numbered gives the lines of report i numbers, so that a repetition is noticed.
+// numbered numbers the lines of report i, so that a repetition is recognized.
 func numbered(lines []remote.Line, i int) {
 	for k := range lines {
 		lines[k].Number = int64(100*i + k + 1)
 	}
 }
 
-func sameWorld(t *testing.T, steps map[lc.State]engine.Step) (*world, *joblog.Logs) {
+func sameHarness(t *testing.T, steps map[lc.State]engine.Step) (*harness, *joblog.Logs) {
 	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = logs.Close() })
-	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Slots: 1, Steps: steps, Topics: []string{"test.news"}}
+	work := engine.Work{Life: letter, Prefix: "let", Outside: true, Slots: 1, Steps: steps,
+		Topics: []string{"test.news"}}
 	bags := engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{"Packed": nothing, "Open": nothing}}
 	return start(t, mem.New(), engine.Options{JobLogs: logs, Lease: time.Hour}, work, bags), logs
 }
 
-func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
+func (w *harness) stored(id job.ID, logs *joblog.Logs) stored {
 	w.t.Helper()
 	j := w.get(id)
 	s := stored{
-		Position: j.Position, Cause: j.Cause, Says: j.Message, Attempts: j.Attempts, Data: string(j.Data), Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes,
+		Position: j.Position, Cause: j.Cause, Says: j.Message, Attempts: j.Attempts, Data: string(j.Data),
+		Priority: j.Priority, Tags: j.Tags, Bytes: j.Bytes,
 		Children: j.Children, Claimed: j.Claimed(),
 	}
 	if !j.Due.IsZero() {
@@ -221,7 +237,7 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 		w.t.Fatal(err)
 	}
 	for _, h := range history {
-		s.History = append(s.History, string(h.Event)+" "+string(h.From)+" "+string(h.To)+" "+h.By.String()+" "+h.Cause+" "+h.Note)
+		s.History = append(s.History, fmt.Sprintf("%s %s %s %s %s %s", h.Event, h.From, h.To, h.By, h.Cause, h.Note))
 	}
 	if s.Tasks, err = w.store.Tasks(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
@@ -258,8 +274,8 @@ func (w *world) stored(id job.ID, logs *joblog.Logs) stored {
 	return s
 }
 
-// TestRefusedReportsChangeNothing compares what a report that is refused leaves with the record before. The control is
-// the same report as it should be.
+// TestRefusedReportsChangeNothing compares the record after a refused report with the record before. The control is a
+// valid report.
 func TestRefusedReportsChangeNothing(t *testing.T) {
 	task := []job.Task{{Name: "cover", Kind: "test.part", State: "Done"}}
 	child := func(o remote.Child) *remote.Spawn {
@@ -275,24 +291,30 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 		control remote.Report
 	}{
 		{"an older epoch", remote.Report{Epoch: -1, Tasks: task}, "ann", job.Stale, remote.Report{Tasks: task}},
-		{"an older epoch that only logs", remote.Report{Epoch: -1, Log: line}, "ann", job.Stale, remote.Report{Log: line}},
+		{"an older epoch that only logs", remote.Report{Epoch: -1, Log: line}, "ann", job.Stale,
+			remote.Report{Log: line}},
 		{"another worker", remote.Report{Tasks: task}, "bob", job.Stale, remote.Report{Tasks: task}},
-		{"data and merge", remote.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{"a":2}`)}},
-		{"a merge that is no JSON", remote.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid, remote.Report{Merge: json.RawMessage(`{}`)}},
+		{"data and merge", remote.Report{Data: json.RawMessage(`1`), Merge: json.RawMessage(`2`)}, "ann", job.Invalid,
+			remote.Report{Merge: json.RawMessage(`{"a":2}`)}},
+		{"a merge that is no JSON", remote.Report{Merge: json.RawMessage(`{`)}, "ann", job.Invalid,
+			remote.Report{Merge: json.RawMessage(`{}`)}},
 		{"a task without a name", remote.Report{Tasks: []job.Task{{}}}, "ann", job.Invalid, remote.Report{Tasks: task}},
 		{"a topic", remote.Report{Messages: []remote.Message{{Topic: "mail", Key: "k"}}}, "ann", job.Refused,
 			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
 		{"a message without a key", remote.Report{Messages: []remote.Message{{Topic: "test.news"}}}, "ann", job.Invalid,
 			remote.Report{Messages: []remote.Message{{Topic: "test.news", Key: "k"}}}},
-		{"a child of the server's", remote.Report{Spawn: child(remote.Child{Kind: "test.bag"})}, "ann", job.Refused, remote.Report{Spawn: child(remote.Child{Kind: "test.letter"})}},
-		{"a child of another owner", remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "eve"})}, "ann", job.Refused,
+		{"a child of the server's", remote.Report{Spawn: child(remote.Child{Kind: "test.bag"})}, "ann", job.Refused,
+			remote.Report{Spawn: child(remote.Child{Kind: "test.letter"})}},
+		{"a child of another owner", remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "eve"})},
+			"ann", job.Refused,
 			remote.Report{Spawn: child(remote.Child{Kind: "test.letter", Owner: "ann"})}},
-		{"more children than expected", remote.Report{Spawn: &remote.Spawn{From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}, "ann", job.Invalid,
+		{"more children than expected", remote.Report{Spawn: &remote.Spawn{From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter"}}}}, "ann", job.Invalid,
 			remote.Report{Spawn: &remote.Spawn{Expected: 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, logs := sameWorld(t, nil)
+				w, logs := sameHarness(t, nil)
 				id := w.post(engine.Order{Owner: "ann"}).ID
 				w.acquire("ann", 1)
 				if c.bad.Epoch < 0 { // a worker that was thought to be lost
@@ -322,11 +344,11 @@ func TestRefusedReportsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestProgressOfARemoteWorker is shown as long as its claim lasts.
+// TestProgressOfARemoteWorker checks that the progress is shown as long as the claim lasts.
 func TestProgressOfARemoteWorker(t *testing.T) {
 	for _, how := range []string{"report", "lost"} {
 		synctest.Test(t, func(t *testing.T) {
-			w, _ := sameWorld(t, nil)
+			w, _ := sameHarness(t, nil)
 			id := w.post(engine.Order{}).ID
 			j := w.acquire("ann", 1)[0]
 			w.report("ann", j, remote.Report{Keep: true, Progress: &job.Progress{Done: 3, Total: 9, Unit: "pages"}})
@@ -347,8 +369,8 @@ func TestProgressOfARemoteWorker(t *testing.T) {
 	}
 }
 
-// TestRepeatedReport succeeds if it is the one that ended the claim, also after the job went on and the server was
-// restarted; another is stale.
+// TestRepeatedReport checks that a report that repeats the one that ended the claim succeeds, also after the job moved
+// on and the server restarted. Another report is stale.
 func TestRepeatedReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -374,7 +396,8 @@ func TestRepeatedReport(t *testing.T) {
 		if c, err := logs.Read(id, 0, 0); err != nil || len(c.Lines) != 2 {
 			t.Errorf("got %+v, %v, want each line once", c.Lines, err)
 		}
-		for name, other := range map[string]remote.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"}, "wait": {Wait: &job.Blocker{Code: "x"}}} {
+		for name, other := range map[string]remote.Report{"failure": {Fail: "torn"}, "event": {Event: "hold"},
+			"wait": {Wait: &job.Blocker{Code: "x"}}} {
 			if r := w.report("ann", j, other); job.KindOf(r.Err) != job.Stale {
 				t.Errorf("%s after success: got %v", name, r.Err)
 			}
@@ -385,14 +408,15 @@ func TestRepeatedReport(t *testing.T) {
 	})
 }
 
-// TestChildrenAreWaitedFor by a remote worker: its report holds when the last child has ended.
+// TestChildrenAreWaitedFor checks that the report of a remote worker applies when the last child has ended.
 func TestChildrenAreWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := sameWorld(t, nil)
+		w, _ := sameHarness(t, nil)
 		defer w.stop()
 		id := w.post(engine.Order{}).ID
 		j := w.acquire("ann", 1)[0]
-		report := remote.Report{Children: true, Spawn: &remote.Spawn{Expected: 1, From: 1, Jobs: []remote.Child{{Kind: "test.letter"}}}}
+		report := remote.Report{Children: true, Spawn: &remote.Spawn{Expected: 1, From: 1,
+			Jobs: []remote.Child{{Kind: "test.letter"}}}}
 		if r := w.report("ann", j, report); r.Err != nil || r.Job.State != "Posted" || r.Job.Cause != cause.Children {
 			t.Fatalf("got %+v", r)
 		}

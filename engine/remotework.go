@@ -17,11 +17,11 @@ const mostSpawned = 500
 
 // changesRecord reports whether a report changes the record; a report that only logs or shows progress does not.
 func changesRecord(r *remote.Report) bool {
-	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil || r.Bytes != nil || r.Advanced || r.Cause != "" ||
-		len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
+	return !r.Keep || r.Data != nil || r.Merge != nil || r.Message != nil || r.Priority != nil || r.Tags != nil ||
+		r.Bytes != nil || r.Advanced || r.Cause != "" || len(r.Tasks)+len(r.Messages) > 0 || r.Spawn != nil
 }
 
-// expects gives the version that the record must still have: data is merged into what was read. Zero: any.
+// expects returns the version that the record must still have, because data is merged into what was read. Zero: any.
 func expects(r *remote.Report, j *job.Job) int64 {
 	if r.Merge == nil {
 		return 0
@@ -29,7 +29,7 @@ func expects(r *remote.Report, j *job.Job) int64 {
 	return j.Version
 }
 
-// apply sets on a run what the report states besides its outcome, and gives the children to create.
+// apply sets on a run what the report has besides its outcome, and returns the children to create.
 func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	if p.Data != nil && p.Merge != nil {
 		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
@@ -71,10 +71,11 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	return r.children(p.Spawn)
 }
 
-// post puts the message of a worker outside into the outbox, if the work allows its topic.
+// post adds the message of a remote worker to the outbox, if the work allows its topic.
 func (r *Run) post(m remote.Message) error {
 	if !r.work.sends(m.Topic) {
-		return job.Errorf(job.Refused, "report", r.id, "workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
+		return job.Errorf(job.Refused, "report", r.id,
+			"workers of %s may not send messages of the topic %.100q (allowed: %s)", r.job.Kind, m.Topic,
 			strings.Join(r.work.Topics, ", "))
 	}
 	if m.Key == "" {
@@ -84,17 +85,19 @@ func (r *Run) post(m remote.Message) error {
 	return r.Send(m.Topic, prefix+strings.TrimPrefix(m.Key, prefix), m.Body)
 }
 
-// children prepares what a worker outside spawns. The jobs have the owner of their parent, and are of kinds for workers
-// outside.
+// children prepares the jobs that a remote worker spawns. They have the owner of their parent, and are of kinds for
+// remote workers.
 func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 	was := r.job.Children.Expected
 	switch {
 	case s.Expected < was:
-		return nil, job.Errorf(job.Refused, "spawn", r.id, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
+		return nil, job.Errorf(job.Refused, "spawn", r.id,
+			"%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, s.Expected)
 	case len(s.Jobs) > mostSpawned:
 		return nil, job.Errorf(job.Invalid, "spawn", r.id, "at most %d jobs in one report", mostSpawned)
 	case len(s.Jobs) > 0 && (s.From < 1 || s.From+len(s.Jobs)-1 > s.Expected):
-		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d", s.From, s.From+len(s.Jobs)-1, s.Expected)
+		return nil, job.Errorf(job.Invalid, "spawn", r.id, "jobs %d to %d are not within 1 to %d",
+			s.From, s.From+len(s.Jobs)-1, s.Expected)
 	}
 	if was != s.Expected {
 		r.set.Expected = &s.Expected
@@ -106,11 +109,13 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 			return nil, job.Errorf(job.Refused, "spawn", r.id, "%s is not for workers outside the server", one.Kind)
 		}
 		if one.Owner != "" && one.Owner != r.job.Owner {
-			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s", one.Owner, r.job.Owner)
+			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s",
+				one.Owner, r.job.Owner)
 		}
 		made, err := r.engine.prepare(Order{
-			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id, Tags: one.Tags,
-			Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline, Spec: one.Spec, Actor: one.Actor, Note: one.Note,
+			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
+			Tags: one.Tags, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
+			Spec: one.Spec, Actor: one.Actor, Note: one.Note,
 		}, s.From+i, r.job.Created)
 		if err != nil {
 			return nil, err
@@ -153,9 +158,8 @@ func patched(to, by any) any {
 	return object
 }
 
-// repeated finds out whether a report under a claim that is over is a repetition of the one that ended the claim: then
-// it succeeds, with the record as it is now and without a claim. The answer to an earlier repetition may have been
-// lost, too.
+// repeated decides whether a report under a claim that is over repeats the report that ended the claim. Then it
+// succeeds, with the current record and without a claim. The answer to an earlier repetition may have been lost, too.
 func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, stale job.Result) job.Result {
 	j, err := e.store.Get(ctx, r.Job)
 	w := e.workOf(j.Kind)
@@ -169,8 +173,9 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 			return stale
 		}
 		for i := range history {
-			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker && h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
-				j.Worker = "" // a claim that came later is not this report's
+			if h := &history[i]; h.Epoch == r.Epoch && h.Actor == worker &&
+				h.By&(lifecycle.Worker|lifecycle.Engine) != 0 && mayCause(r, w.Life, h) {
+				j.Worker = "" // a later claim does not belong to this report
 				return job.Result{Job: j}
 			}
 		}
@@ -180,7 +185,7 @@ func (e *Engine) repeated(ctx context.Context, worker string, r *remote.Report, 
 	}
 }
 
-// mayCause reports whether an entry of the history can be what a report did.
+// mayCause reports whether a report can have made an entry of the history.
 func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 	transition, _ := life.Transition(h.From, h.Event)
 	switch {
@@ -196,13 +201,13 @@ func mayCause(r *remote.Report, life *lifecycle.Table, h *job.Event) bool {
 	return transition.Class == lifecycle.Pass
 }
 
-// lineNumbers remembers how far the log of each claim came; what is not known is read from the log.
+// lineNumbers has the number of the last log line of each claim. A missing number is read from the log.
 type lineNumbers struct {
 	mu   sync.Mutex
 	last map[job.Lease]int64
 }
 
-// note writes the log lines of a report that was accepted and shows its progress.
+// note writes the log lines of an accepted report and sets its progress.
 func (e *Engine) note(j *job.Job, r *remote.Report) {
 	switch {
 	case !r.Keep:
@@ -250,21 +255,11 @@ func (n *lineNumbers) drop(l job.Lease) {
 	delete(n.last, l)
 }
 
-// Report does in a step what a report of a worker outside does, and gives what the step is to return. Spawned children
-// are committed at once. Job, Epoch, Keep and Again of the report are not read.
+// Report does in a step what a report of a remote worker does, and returns the error that the step must return. Spawned
+// children are committed at once. Job, Epoch, Keep and Again of the report are not read.
 func (r *Run) Report(ctx context.Context, p *remote.Report) error {
-	r.engine.defining.RLock()
-	defer r.engine.defining.RUnlock()
-	spawn, err := r.apply(p)
-	if err != nil {
+	if err := r.adopt(ctx, p); err != nil {
 		return err
-	}
-	if p.Spawn != nil {
-		c := r.take()
-		c.Keep, c.Spawn = true, spawn
-		if err := r.commit(ctx, c); err != nil {
-			return err
-		}
 	}
 	for i := range p.Log {
 		r.Log().Log(ctx, p.Log[i].Level, p.Log[i].Text, attrs(&p.Log[i])...)
@@ -278,6 +273,19 @@ func (r *Run) Report(ctx context.Context, p *remote.Report) error {
 		return o
 	}
 	return nil
+}
+
+// adopt sets what the report states besides its outcome, and creates its children. No kind is removed meanwhile.
+func (r *Run) adopt(ctx context.Context, p *remote.Report) error {
+	r.engine.defining.RLock()
+	defer r.engine.defining.RUnlock()
+	spawn, err := r.apply(p)
+	if err != nil || p.Spawn == nil {
+		return err
+	}
+	c := r.takeSet()
+	c.Keep, c.Spawn = true, spawn
+	return r.commit(ctx, c)
 }
 
 // attrs returns the attributes of a line for its logger.

@@ -17,7 +17,7 @@ import (
 
 var tired = job.Blocker{Code: "tired", Sentence: "their feet hurt"}
 
-// rests is a step that rests once and then goes home.
+// rests is a step that rests once and then finishes.
 func rests(b job.Blocker) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		switch r.Job().State {
@@ -33,7 +33,8 @@ func rests(b job.Blocker) engine.Step {
 	}
 }
 
-// TestRestUntilAPersonMovesIt: `why` states what the step stated, and the person's move makes it claimable at once.
+// TestRestUntilAPersonMovesIt checks that `why` has the step's blocker, and that the person's event makes the job
+// claimable at once.
 func TestRestUntilAPersonMovesIt(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -62,7 +63,8 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 				why, err := w.why(t.Context(), id, time.Time{})
 				want := []job.Blocker{{
 					Code: "tired", Sentence: "their feet hurt", Since: entered, Holder: "operator,owner",
-					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"), job.Causing("reset", id, false, "all over again")},
+					Remedies: []job.Remedy{job.Causing("go", id, false, "they are rested"),
+						job.Causing("reset", id, false, "all over again")},
 				}}
 				if diff := cmp.Diff(want, why.Blockers); err != nil || diff != "" {
 					t.Errorf("why (-want +got), %v:\n%s", err, diff)
@@ -80,13 +82,13 @@ func TestRestUntilAPersonMovesIt(t *testing.T) {
 	}
 }
 
-// TestRestUntilATime: it is claimed again then; or when it is notified of what it rests for.
+// TestRestUntilATime checks that the job is claimed at its time, or when it is notified of what it rests for.
 func TestRestUntilATime(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		code string
 		want time.Duration
-	}{{"told", "tired", 10 * time.Minute}, {"control: told of something else", "hungry", time.Hour}} {
+	}{{"notified", "tired", 10 * time.Minute}, {"control: notified of something else", "search", time.Hour}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := tired
@@ -96,10 +98,12 @@ func TestRestUntilATime(t *testing.T) {
 				began, id := time.Now(), w.post(aTrek).ID
 				time.Sleep(10 * time.Minute)
 				why, err := w.why(t.Context(), id, time.Time{})
-				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" || !why.Blockers[0].Until.Equal(b.Until) {
+				if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != "tired" ||
+					!why.Blockers[0].Until.Equal(b.Until) {
 					t.Errorf("got %+v, %v", why.Blockers, err)
 				}
-				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test", State: "Drunk"}); err != nil {
+				if err := w.Notify(t.Context(), id, c.code, job.Task{Name: "tea", Kind: "test",
+					State: "Drunk"}); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(2 * time.Hour)
@@ -115,14 +119,15 @@ func TestRestUntilATime(t *testing.T) {
 	}
 }
 
-// TestRestIsLeftByAReset: another person's transition takes it away as well, and it starts from the beginning.
+// TestRestIsLeftByAReset checks that another event of a person ends the rest too, and that the job starts again.
 func TestRestIsLeftByAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(rests(tired)))
 		defer w.stop()
 		id := w.post(aTrek).ID
 		w.until(id, func(j *job.Job) bool { return j.State == "Resting" && !j.Claimed() })
-		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil || j.State != "Camp" || !j.Due.IsZero() {
+		if j, err := w.Do(t.Context(), operator.Act{Job: id, Event: "reset", By: lc.Owner}); err != nil ||
+			j.State != "Camp" || !j.Due.IsZero() {
 			t.Fatalf("got %+v, %v", j, err)
 		}
 		synctest.Wait()

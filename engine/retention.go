@@ -9,27 +9,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Retention states how ended jobs are cleared away. What is old goes by the wall clock, and the wall clock may be
-// wrong: a check is left out while the clock has jumped, and one check takes no more than a share of what there is
-// (reliability rule R12).
+// Retention states how ended jobs are removed. Ages are measured by the wall clock, which may be wrong: no check is
+// made while the clock is in doubt, and one check removes at most a share of the ended jobs (reliability rule R12).
 type Retention struct {
 	Every time.Duration // between checks; defaults to 1 h
 	// percent of a kind's ended jobs that one check may take; defaults to 20, but never fewer than 100 jobs
 	Share int
 	Jump  time.Duration // difference between wall and steady clock that freezes retention; defaults to 1 h
-	// for which no engine may have worked on the store until the clock of the next one is in doubt; defaults to 24 h
+	// time without an engine on the store after which the clock of the next one is in doubt; defaults to 24 h
 	Away time.Duration
 
-	// Unattended states that there is no one to confirm the clock: a doubt at the start is none, but what ended before
-	// a jump forward is kept for its full time from the start on.
+	// Unattended states that no person can confirm the clock. The engine then confirms it at its start; what ended
+	// before a jump forward is kept for its full time from the start on.
 	Unattended bool
 
 	Records time.Duration // how long tombstones are kept before they are purged from the store. Zero: indefinitely
 	// how long the logs of ended jobs are kept, if they are files (package joblog). Zero: as long as the record
 	Logs time.Duration
 
-	// Clear removes what else belongs to a job whose record is about to be purged: directories, references. After an
-	// error the record stays until the next check. Defaults to nothing.
+	// Clear removes what an application stored for a job whose record is about to be purged, such as directories. After
+	// an error the record stays until the next check. Defaults to nothing.
 	Clear func(ctx context.Context, j *job.Job) error
 }
 
@@ -37,12 +36,11 @@ type Retention struct {
 type logFiles interface {
 	// Remove deletes the log of a job; there may be none.
 	Remove(id job.ID) error
-	// Each gives the jobs that have logs and when these were last written, in no order, until do states that it is
-	// enough.
+	// Each calls do with each job that has a log and the time of the last write, in no order, until do returns false.
 	Each(do func(id job.ID, written time.Time) (goOn bool)) error
 }
 
-// withDefaults fills in what is zero.
+// withDefaults returns the options with the defaults.
 func (o Retention) withDefaults() Retention {
 	if o.Every <= 0 {
 		o.Every = time.Hour
@@ -59,23 +57,23 @@ func (o Retention) withDefaults() Retention {
 	return o
 }
 
-// keepEvery is how often the store is given the time.
+// keepEvery is the time between two writes of the clock to the store.
 const keepEvery = 5 * time.Minute
 
 type retention struct {
 	Retention
 	clock clock.Clock
 	guard *clock.Guard
-	next  time.Time // of a check
-	keep  time.Time // of the time
+	next  time.Time // next check
+	keep  time.Time // next write of the clock
 }
 
 func newRetention(o Retention, c clock.Clock, g *clock.Guard) *retention {
 	return &retention{Retention: o, clock: c, guard: g, next: c.Now().Add(o.Every), keep: c.Now().Add(keepEvery)}
 }
 
-// run appears again and again until ctx ends. It has a goroutine of its own: a check may take minutes, and what ran out
-// of time meanwhile must not wait.
+// run makes checks until ctx ends. It has its own goroutine because a check may take minutes, during which timeouts
+// must not wait.
 func (r *retention) run(ctx context.Context, e *Engine) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
@@ -87,7 +85,7 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 			if now := r.clock.Now(); !now.Before(r.keep) {
 				r.keep = now.Add(keepEvery)
 				if err := e.keepClock(ctx); err != nil && ctx.Err() == nil {
-					e.log.Error("the time could not be kept", "error", err)
+					e.log.Error("the time could not be stored", "error", err)
 				}
 			}
 			r.sweep(ctx, e)
@@ -95,8 +93,7 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 	}
 }
 
-// sweep takes the timer's transition out of ends for jobs that are kept long enough, purges tombstones and removes old
-// logs. Only run calls it.
+// sweep clears ended jobs that were kept long enough, purges tombstones and removes old logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
 	if now.Before(r.next) {
@@ -110,7 +107,7 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 	}
 	for _, w := range e.kindsNow().works {
 		if before, ok := r.guard.Before(w.Keep); ok && w.Keep > 0 {
-			if err := r.clear(ctx, e, w, before); err != nil && ctx.Err() == nil {
+			if err := r.clearEnds(ctx, e, w, before); err != nil && ctx.Err() == nil {
 				e.log.Error("retention", "kind", w.Life.Name(), "error", err)
 			}
 		}
@@ -125,11 +122,12 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 	}
 }
 
-func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.Time) error {
-	ends := map[job.ID][]lifecycle.State{} // of batches that were asked for
-	return r.each(ctx, e, w, before, func(s lifecycle.Stage) bool { return s.Kind == lifecycle.End && leftByTimer(w, s) }, func(j *job.Job) (bool, error) {
+// clearEnds causes the timer's event for the ended jobs of a kind that have not changed since a time.
+func (r *retention) clearEnds(ctx context.Context, e *Engine, w *Work, before time.Time) error {
+	ends := map[job.ID][]lifecycle.State{} // of the batches that were read
+	return r.each(ctx, e, w, before, leftByTimer, func(j *job.Job) (bool, error) {
 		if j.Children.Open > 0 {
-			return false, nil // a job was sent back and still needs its batch
+			return false, nil // a job was retried and still needs its batch
 		}
 		in, known := ends[j.Parent]
 		if !known && j.Parent != "" {
@@ -140,14 +138,14 @@ func (r *retention) clear(ctx context.Context, e *Engine, w *Work, before time.T
 			ends[j.Parent] = in
 		}
 		if j.Parent != "" && in == nil {
-			return false, nil // the report of its batch will report of it
+			return false, nil // the report of its batch will list it
 		}
-		err := e.clean(ctx, w, j, in)
+		err := e.clearEnd(ctx, w, j, in)
 		return err == nil, err
 	})
 }
 
-// endsOf gives the states in which a batch has ended, or none while it has not.
+// endsOf returns the states in which a batch has ended, or none if it has not.
 func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, error) {
 	b, err := e.store.Get(ctx, batch)
 	if err != nil || !b.Ended {
@@ -164,9 +162,12 @@ func (e *Engine) endsOf(ctx context.Context, batch job.ID) ([]lifecycle.State, e
 	return ends, nil
 }
 
-// each goes through the jobs of the wanted states that have not changed since a time, the oldest first, and stops after
-// its share of what there is. do reports whether it did anything.
-func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Time, wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error)) error {
+// each calls do with the jobs of the wanted states that have not changed since a time, the oldest first, until its
+// share is reached. do reports whether it removed anything.
+func (r *retention) each(
+	ctx context.Context, e *Engine, w *Work, before time.Time,
+	wanted func(lifecycle.Stage) bool, do func(*job.Job) (bool, error),
+) error {
 	tallies, err := e.store.Count(ctx)
 	if err != nil {
 		return err
@@ -202,7 +203,8 @@ func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Ti
 			switch kind := job.KindOf(err); {
 			case kind == job.Unavailable || ctx.Err() != nil:
 				return err
-			case err != nil && kind != job.Conflict && kind != job.Refused && kind != job.NotFound: // one record must not keep the others
+			case err != nil && kind != job.Conflict && kind != job.Refused && kind != job.NotFound:
+				// continue: one record must not block the others
 				e.log.Error("retention", "job", page.Jobs[i].ID, "error", err)
 			}
 			if done {
@@ -217,7 +219,11 @@ func (r *retention) each(ctx context.Context, e *Engine, w *Work, before time.Ti
 	return nil
 }
 
-func leftByTimer(w *Work, s lifecycle.Stage) bool {
+// leftByTimer reports whether a state is an end that a timer leaves.
+func leftByTimer(s lifecycle.Stage) bool {
+	if s.Kind != lifecycle.End {
+		return false
+	}
 	for _, a := range s.Transitions {
 		if a.By&lifecycle.Timer != 0 {
 			return true
@@ -226,14 +232,14 @@ func leftByTimer(w *Work, s lifecycle.Stage) bool {
 	return false
 }
 
-// clean takes the timer's transition out of an end, unless jobs of the batch were sent back meanwhile; the job's own
-// batch must be in one of the states.
-func (e *Engine) clean(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
+// clearEnd causes the timer's event for an ended job. Its own children must have ended, and its batch must be in one of
+// the states.
+func (e *Engine) clearEnd(ctx context.Context, w *Work, j *job.Job, batchIn []lifecycle.State) error {
 	ev, ok := w.Life.Choose(j.Position, lifecycle.Move, lifecycle.Timer)
-	if !ok || !w.knows(j) {
+	if !ok || !w.supports(j) {
 		return nil
 	}
-	return e.untold(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {
+	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {
 		c.Note = "kept long enough"
 		c.Require.Idle, c.Require.ParentIn = true, batchIn
 	})

@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// burnt counts the jobs whose record alone is left.
-func (w *world) burnt() int {
+// burnt counts the tombstones.
+func (w *harness) burnt() int {
 	w.t.Helper()
 	tallies, err := w.store.Count(w.t.Context())
 	if err != nil {
@@ -30,8 +30,8 @@ func (w *world) burnt() int {
 	return n
 }
 
-// delivered makes a harness with n jobs that ended, and lets nothing else happen.
-func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *world {
+// delivered makes a harness with n ended jobs, in which nothing else happens.
+func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *harness {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 		if r.Job().Group == "slow" {
@@ -52,8 +52,8 @@ func delivered(t *testing.T, n int, keep time.Duration, clock clock.Clock) *worl
 	return w
 }
 
-// TestRetentionKeepsAndThenClearsAShare: nothing early, then the larger of 100 jobs and a fifth of them at
-// each check.
+// TestRetentionKeepsAndThenClearsAShare checks that no job is cleared early, and then the larger of 100 jobs and a
+// fifth of them at each check.
 func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -63,7 +63,7 @@ func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 	}{
 		{"250 jobs", 250, 24 * time.Hour, []int{0, 100, 200, 250, 250}},
 		{"1000 jobs", 1000, 24 * time.Hour, []int{0, 200, 360, 488, 590}},
-		{"control: for ever", 250, 0, []int{0, 0, 0, 0, 0}},
+		{"control: unlimited", 250, 0, []int{0, 0, 0, 0, 0}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -81,7 +81,8 @@ func TestRetentionKeepsAndThenClearsAShare(t *testing.T) {
 	}
 }
 
-// TestRetentionFreezesWhileTheClockJumps, and goes on when it agrees again. The control has a clock that goes right.
+// TestRetentionFreezesWhileTheClockJumps checks that retention stops while the clock is wrong and continues when it
+// agrees again. In the control the clock is right.
 func TestRetentionFreezesWhileTheClockJumps(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -111,7 +112,7 @@ func TestRetentionFreezesWhileTheClockJumps(t *testing.T) {
 	}
 }
 
-// TestRetentionLeavesAloneWhatHasNotEnded: at work, held by a person, on hold by a scope.
+// TestRetentionLeavesAloneWhatHasNotEnded checks jobs at work, held by a person, and under a hold.
 func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := delivered(t, 10, time.Hour, nil)
@@ -119,7 +120,8 @@ func TestRetentionLeavesAloneWhatHasNotEnded(t *testing.T) {
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "held"}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}), w.post(engine.Order{Group: "held"})}
+		live := []job.Job{w.post(engine.Order{Group: "slow"}), w.post(engine.Order{Group: "held"}),
+			w.post(engine.Order{Group: "held"})}
 		if _, err := w.Do(t.Context(), operator.Act{Job: live[2].ID, Event: "hold", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// sack is a batch of letters that retention may clear away.
+// sack is a batch of letters that retention may clear.
 var sack = lc.Must("test.sack",
 	lc.OnWork("Open", "a sender brings it; its letters travel",
 		lc.OnPass("report", "Emptied", lc.Engine, "all letters arrived"),
@@ -25,7 +25,7 @@ var sack = lc.Must("test.sack",
 	lc.OnEnd("Cut", lc.None, "only the record is left"),
 )
 
-// sacksOf is the work of a sack of letters: one of each group. It fails if a letter did.
+// sacksOf is the work of a sack with one letter for each group. It fails if a letter did.
 func sacksOf(keep time.Duration, groups ...string) engine.Work {
 	return engine.Work{Life: sack, Prefix: "sac", Keep: keep, Steps: map[lc.State]engine.Step{
 		"Open": func(ctx context.Context, r *engine.Run) error {
@@ -46,8 +46,8 @@ func sacksOf(keep time.Duration, groups ...string) engine.Work {
 	}}
 }
 
-// TestRetentionLeavesTheJobsOfABatchToItsReport: a letter that ended long ago stays as long as its sack has not ended.
-// The control is a letter of no sack, which goes.
+// TestRetentionLeavesTheJobsOfABatchToItsReport checks that a letter that ended long ago stays while its sack has not
+// ended. The control is a letter without a sack, which is cleared.
 func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn := make(chan struct{})
@@ -58,7 +58,8 @@ func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 			return nil
 		}})
 		work.Keep = time.Hour
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work, sacksOf(time.Hour, "slow", "fast"))
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work,
+			sacksOf(time.Hour, "slow", "fast"))
 		defer w.stop()
 		batch, alone := w.post(engine.Order{Kind: "test.sack"}), w.post(engine.Order{})
 		w.end(alone.ID)
@@ -78,8 +79,8 @@ func TestRetentionLeavesTheJobsOfABatchToItsReport(t *testing.T) {
 	})
 }
 
-// TestRetentionLeavesABatchWhoseJobsWereSentBack: its letter travels again, for longer than the sack is kept. The
-// control is the same sack after the letter has arrived.
+// TestRetentionLeavesABatchWhoseJobsWereSentBack checks that a sack stays while its letter is retried, for longer than
+// the sack is kept. The control is the same sack after the letter has arrived.
 func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		goOn, rides := make(chan struct{}), 0
@@ -90,14 +91,16 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 			<-goOn
 			return nil
 		}})
-		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work, sacksOf(time.Hour, "one"))
+		w := start(t, mem.New(), engine.Options{Sweep: time.Minute, Retain: engine.Retention{Every: time.Hour}}, work,
+			sacksOf(time.Hour, "one"))
 		defer w.stop()
 		batch := w.end(w.post(engine.Order{Kind: "test.sack"}).ID)
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 1 {
 			t.Fatal(page.Jobs, err)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry", By: lc.Operator}); err != nil {
+		if _, err := w.Do(t.Context(), operator.Act{Job: page.Jobs[0].ID, Event: "retry",
+			By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(24 * time.Hour)
@@ -113,13 +116,14 @@ func TestRetentionLeavesABatchWhoseJobsWereSentBack(t *testing.T) {
 	})
 }
 
-// TestTimeRunsWhileRetentionClears: what clears away belongs of a job takes hours; a letter whose time is up is lost in
-// its time all the same. Without a goroutine of its own retention would keep the sweep waiting.
+// TestTimeRunsWhileRetentionClears checks that a letter times out while the clearing of another job takes hours.
+// Without a goroutine of its own, retention would block the sweep.
 func TestTimeRunsWhileRetentionClears(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Riding": func(ctx context.Context, r *engine.Run) error {
 			if r.Job().Group == "late" {
-				return engine.Wait(job.Blocker{Code: "snow", Sentence: "it snows", Until: r.Now().Add(1000 * time.Hour)})
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "it snows",
+					Until: r.Now().Add(1000 * time.Hour)})
 			}
 			return nil
 		}})

@@ -13,9 +13,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Run is one attempt at the work of a state, or of several that a step walks through by Move: what a step sees of its
-// job and what it may do besides returning. It belongs to the goroutine of the step; only Log and Progress may be
-// called from others.
+// Run is one attempt at the work of a state, or of several if the step moves its job: the step reads and changes its
+// job by it. Only the goroutine of the step uses it; other goroutines may call Log and Progress.
 type Run struct {
 	mu      sync.Mutex // guards writes of job, and what other goroutines read of it
 	job     job.Job
@@ -23,55 +22,55 @@ type Run struct {
 	epoch   int64
 	engine  *Engine
 	work    *Work
-	hands   *running // nil: the worker is outside
+	running *running // nil: a remote worker
 	actor   string   // the name of the worker
 	term    *term
-	began   time.Time // of the attempt, or when it came to the state by Move
+	began   time.Time // of the attempt, or of the last Move
 	over    bool      // the step itself ended the claim
 	set     job.Fields
 	tasks   []job.Task
 	outbox  []job.Message
-	settled bool      // WaitChildren stated that all children have ended
+	settled bool      // WaitChildren found that all children have ended
 	exact   bool      // Unchanged was called
 	once    sync.Once // guards log
 	log     *slog.Logger
 }
 
-// Job gives the record as of the claim or the last Save, Move or Fresh.
+// Job returns the record as of the claim or the last Save, Move or Fresh.
 func (r *Run) Job() job.Job { return r.job }
 
-// record takes a newer record.
+// record replaces the record by a newer one.
 func (r *Run) record(j job.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.job = j
 }
 
-// state is that of the record, for other goroutines.
+// state returns the state of the record, for other goroutines.
 func (r *Run) state() lifecycle.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.job.State
 }
 
-// Key names the work: the same for every attempt at this state of the job. The one who is asked to do something under
-// the key does it once.
+// Key names the work: it is the same for every attempt at this state of the job. Systems outside that deduplicate by it
+// do the work once.
 func (r *Run) Key() string { return fmt.Sprintf("%s/%s", r.job.ID, r.job.State) }
 
-// Fence names this attempt: the job and the epoch of its claim. Directories and uploads that must not be shared with an
-// earlier attempt carry it.
+// Fence names this attempt: the job and the epoch of its claim. It belongs in the names of directories and uploads that
+// must not be shared with an earlier attempt.
 func (r *Run) Fence() string { return fmt.Sprintf("%s-e%d", r.job.ID, r.job.Epoch) }
 
-// Now is the engine's time.
+// Now returns the engine's time.
 func (r *Run) Now() time.Time { return r.engine.clock.Now() }
 
 // Last reports whether a retry of this attempt would be refused because the attempts are used up.
 func (r *Run) Last() bool { return r.job.Attempts+1 >= r.work.policyFor(r.job.State).MaxAttempts }
 
-// Spec decodes what the job was created with.
+// Spec decodes the job's specification.
 func (r *Run) Spec(into any) error { return decode(r.job, r.job.Spec, "spec", into) }
 
-// Data decodes what steps have found out so far. Empty data leaves into as it is.
+// Data decodes the data that steps have stored. If there is none, into is not changed.
 func (r *Run) Data(into any) error { return decode(r.job, r.job.Data, "data", into) }
 
 func decode(j job.Job, text json.RawMessage, what string, into any) error {
@@ -94,31 +93,31 @@ func (r *Run) SetData(data any) error {
 	return nil
 }
 
-// SetMessage leaves a sentence for the user in the commit that ends the attempt.
+// SetMessage sets a sentence for the user in the commit that ends the attempt.
 func (r *Run) SetMessage(text string) { r.set.Message = &text }
 
-// SetCause leaves one word for programs and filters in the commit that ends the attempt or moves the job. A cause that
-// the outcome has itself stands.
+// SetCause sets one word for programs and filters in the commit that ends the attempt or moves the job. A cause of the
+// outcome has precedence.
 func (r *Run) SetCause(word string) { r.set.Cause = &word }
 
-// SetPriority changes the priority in the commit that ends the attempt, kept within 0..99.
+// SetPriority sets the priority in the commit that ends the attempt, limited to 0..99.
 func (r *Run) SetPriority(p int) {
 	p = min(max(p, job.FirstPriority), job.LastPriority)
 	r.set.Priority = &p
 }
 
-// SetTags sets what holds and limits name the job by, besides its group, in the commit that ends the attempt.
+// SetTags sets the tags that holds and limits can name, in the commit that ends the attempt.
 func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagged(tags...)...) }
 
-// SetBytes states how large the work is, in the commit that ends the attempt.
+// SetBytes sets the size of the work in the commit that ends the attempt.
 func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
 
 // SetDeadline sets when the job must have ended, in the commit that ends the attempt or moves the job; zero is no
 // deadline. It counts from the state that the commit leads to.
 func (r *Run) SetDeadline(at time.Time) { r.set.Deadline = &at }
 
-// Advanced states that the work of this job has come further under this claim, with the next commit: claims whose
-// workers crashed before do not count towards poison any more. This one does, should its worker die.
+// Advanced states with the next commit that the work has progressed under this claim: earlier claims without a report
+// no longer count towards poison. This one counts if its worker crashes.
 func (r *Run) Advanced() {
 	if r.job.Starts > 1 {
 		one := 1
@@ -132,12 +131,12 @@ func (r *Run) PutTask(t job.Task) {
 	r.tasks = append(r.tasks, t)
 }
 
-// Tasks gives the recorded tasks of the job.
+// Tasks returns the recorded tasks of the job.
 func (r *Run) Tasks(ctx context.Context) ([]job.Task, error) {
 	return r.engine.store.Tasks(ctx, r.job.ID)
 }
 
-// Send puts a message into the outbox in the commit that ends the attempt. Its key must follow from the work alone.
+// Send adds a message to the outbox in the commit that ends the attempt. Its key must follow from the work alone.
 func (r *Run) Send(topic, key string, body any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -148,11 +147,11 @@ func (r *Run) Send(topic, key string, body any) error {
 	return nil
 }
 
-// Save commits what was set so far and goes on under the same claim. An error of kind Stale means that the claim is
-// over: stop. Conflict means that a person moved the job to another state and left it to its worker: call Fresh. After
-// any error but Stale it may be called again: nothing of what was set is forgotten.
+// Save commits what was set so far and keeps the claim. An error of kind Stale means that the claim is over: stop.
+// Conflict means that a person moved the job to another state and left it to its worker: call Fresh. After any error
+// but Stale it may be called again, with everything that was set.
 func (r *Run) Save(ctx context.Context) error {
-	c := r.take()
+	c := r.takeSet()
 	c.Keep = true
 	err := r.commit(ctx, c)
 	if err != nil {
@@ -161,8 +160,8 @@ func (r *Run) Save(ctx context.Context) error {
 	return err
 }
 
-// take empties the run into a change without an event.
-func (r *Run) take() job.Change {
+// takeSet moves what was set into a change without an event.
+func (r *Run) takeSet() job.Change {
 	c := job.Change{
 		Job: r.job.ID, Epoch: r.job.Epoch, From: r.job.State, At: r.Now(), Actor: r.actor,
 		Set: r.set, Tasks: r.tasks, Outbox: r.outbox,
@@ -173,8 +172,8 @@ func (r *Run) take() job.Change {
 
 func (r *Run) commit(ctx context.Context, c job.Change) error {
 	before, after := r.job.Version, int64(0)
-	r.hands.committing()
-	defer func() { r.hands.committed(before, after) }()
+	r.running.committing()
+	defer func() { r.running.committed(before, after) }()
 	results, err := r.engine.store.Commit(ctx, c)
 	if err != nil {
 		return err
@@ -187,13 +186,14 @@ func (r *Run) commit(ctx context.Context, c job.Change) error {
 	return nil
 }
 
-// Spawn creates the n children that next gives, in chunks and under ids that follow from parent and number, so that a
-// second attempt creates only those that are missing (reliability rule R8). The parent's Expected is set first.
-// Children ended by then do not run again. Fewer than an earlier attempt expected are Refused: those that exist would
-// never be waited for ([Run.Abandon] stops trying those that do not).
+// Spawn creates n children from the orders that next returns. Their ids follow from the parent and their number, so
+// that a second attempt creates only those that are missing (reliability rule R8); existing children do not run again.
+// The parent's Expected is set first. Fewer children than an earlier attempt expected are Refused ([Run.Abandon] drops
+// those that were never created).
 func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error)) error {
 	if was := r.job.Children.Expected; n < was {
-		return job.Errorf(job.Refused, "spawn", r.job.ID, "%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, n)
+		return job.Errorf(job.Refused, "spawn", r.job.ID,
+			"%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, n)
 	}
 	if r.job.Children.Expected != n {
 		r.set.Expected = &n
@@ -202,31 +202,41 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 		}
 	}
 	const chunk = 500
-	var spawn []job.Created
+	orders := make([]Order, 0, min(n, chunk))
 	for i := range n {
 		one, err := next(i)
 		if err != nil {
 			return err
 		}
-		one.Parent, one.ID = r.job.ID, ""
-		made, err := r.engine.prepare(one, i+1, r.job.Created)
-		if err != nil {
-			return err
-		}
-		spawn = append(spawn, made)
-		if len(spawn) == chunk || i == n-1 {
-			c := r.take()
-			c.Keep, c.Spawn = true, spawn
-			if err := r.commit(ctx, c); err != nil {
+		if orders = append(orders, one); len(orders) == chunk || i == n-1 {
+			if err := r.create(ctx, i+2-len(orders), orders); err != nil {
 				return err
 			}
-			spawn = nil
+			orders = orders[:0]
 		}
 	}
 	return nil
 }
 
-// Abandon stops trying the children that were never created: no more are expected than exist. It commits at once.
+// create creates children in one commit; first is the number of the first of them. No kind is removed concurrently.
+func (r *Run) create(ctx context.Context, first int, orders []Order) error {
+	r.engine.defining.RLock()
+	defer r.engine.defining.RUnlock()
+	spawn := make([]job.Created, 0, len(orders))
+	for i, one := range orders {
+		one.Parent, one.ID = r.job.ID, ""
+		made, err := r.engine.prepare(one, first+i, r.job.Created)
+		if err != nil {
+			return err
+		}
+		spawn = append(spawn, made)
+	}
+	c := r.takeSet()
+	c.Keep, c.Spawn = true, spawn
+	return r.commit(ctx, c)
+}
+
+// Abandon drops the children that were never created: no more are expected than exist. It commits at once.
 func (r *Run) Abandon(ctx context.Context) error {
 	if err := r.Fresh(ctx); err != nil {
 		return err
@@ -239,9 +249,9 @@ func (r *Run) Abandon(ctx context.Context) error {
 	return r.Save(ctx)
 }
 
-// WaitChildren is what a step returns to wait until all its children have ended; the engine runs it again then. When
-// they have, it gives nil, and the commit that ends the attempt requires that they still have: a retry in between lets
-// the step run again.
+// WaitChildren returns nil if all children have ended, else an error that the step returns to wait for them; the engine
+// then runs the step again. After nil, the commit that ends the attempt requires that all children have still ended: if
+// one was retried, the step runs again.
 func (r *Run) WaitChildren() error {
 	c := r.job.Children
 	if c.Settled() {
@@ -250,13 +260,14 @@ func (r *Run) WaitChildren() error {
 	}
 	r.settled = false
 	return Wait(job.Blocker{
-		Code: cause.Children, Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
-		Until: r.Now().Add(24 * time.Hour), Remedy: "nothing: it goes on by itself when they have ended",
+		Code:     cause.Children,
+		Sentence: fmt.Sprintf("%d of %d jobs have not ended", c.Expected-c.Created()+c.Open, c.Expected),
+		Until:    r.Now().Add(24 * time.Hour), Remedy: "nothing: it goes on by itself when they have ended",
 	})
 }
 
-// Fresh reads the record again: for its children's counts, or because somebody else changed it ([Run.Changed]). The
-// state may be another then, and its time counts. An error of kind Stale means that the claim is over.
+// Fresh reads the record again, for its children's counts or after a change by another party ([Run.Changed]). If the
+// state is another, its timeout applies. An error of kind Stale means that the claim is over.
 func (r *Run) Fresh(ctx context.Context) error {
 	j, err := r.engine.store.Get(ctx, r.job.ID)
 	if err != nil {
@@ -265,14 +276,14 @@ func (r *Run) Fresh(ctx context.Context) error {
 	if j.Epoch != r.job.Epoch || !j.Claimed() {
 		return job.Errorf(job.Stale, "read", j.ID, "claim %d is over, the record is at %d", r.job.Epoch, j.Epoch)
 	}
-	r.hands.saw(j.Version)
+	r.running.saw(j.Version)
 	r.record(j)
 	r.term.set(j.Expires)
 	return nil
 }
 
-// Log is the job's log: it survives the worker and is shown to the user. It is that of the state in which it was first
-// asked for.
+// Log returns the job's log, which is kept after a crash and shown to the user. Its lines have the state in which Log
+// was first called.
 func (r *Run) Log() *slog.Logger {
 	r.once.Do(func() {
 		r.log = r.engine.log
@@ -283,7 +294,7 @@ func (r *Run) Log() *slog.Logger {
 	return r.log
 }
 
-// Progress reports how far the work of this state has come. It is shown, not stored.
+// Progress reports the progress of the work in this state. It is shown, not stored.
 func (r *Run) Progress(done, total int64, unit string) {
 	r.engine.progress.set(r.id, job.Progress{Done: done, Total: total, Unit: unit, State: r.state(), At: r.Now()})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// running is a job in the passes of this engine. By the versions of the record it reports the changes of others from
-// those of its own step.
+// running is a job that this engine works on. It compares versions of the record to distinguish changes by other
+// parties from those of its own step.
 type running struct {
 	epoch    int64 // the engine's mu guards it
 	cancel   context.CancelCauseFunc
@@ -19,11 +19,11 @@ type running struct {
 	listens bool       // the step asked for changed
 	commits bool       // a change by the step is on its way
 	version int64      // of the record as the step has it
-	heard   int64      // the newest version that anybody notified of
+	hinted  int64      // the newest version of a hint
 	term    *term      // of the attempt that is under way
 }
 
-// listen makes the renewals search for changes that no hint notified of.
+// listen makes the renewals read the record too, because hints can be lost.
 func (r *running) listen() <-chan struct{} {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,7 +37,7 @@ func (r *running) listening() bool {
 	return r.listens
 }
 
-// serve notes that an attempt begins with a record, and whose time it is.
+// serve notes that an attempt begins with a version of the record, and its term.
 func (r *running) serve(version int64, t *term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,31 +58,31 @@ func (r *running) committing() {
 	r.commits = true
 }
 
-// committed notes what became of a change by the step that knew version before: after is that of the record then, 0 if
-// no one has. A record that is further on than by this one change was changed by others too.
+// committed notes the result of a change by the step. before is the version that the step had, after that of the record
+// now, or 0 if that is unknown. If they differ by more than one, another party changed the record too.
 func (r *running) committed(before, after int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.commits = false
-	news := after > before+1 || r.heard > max(r.version, after)
+	news := after > before+1 || r.hinted > max(r.version, after)
 	r.version = max(r.version, after)
 	if news {
 		signal(r.changed)
 	}
 }
 
-// heed takes a hint about the record under the claim, nil for one that states no more.
+// heed handles a hint about the record under the claim. j is nil if the hint has no record.
 func (r *running) heed(j *job.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if j != nil {
-		r.heard = max(r.heard, j.Version)
+		r.hinted = max(r.hinted, j.Version)
 	}
 	if r.commits || j != nil && j.Version <= r.version {
 		return
 	}
 	if j != nil && r.term != nil {
-		r.term.set(j.Expires) // the one who changed the state changed its time
+		r.term.set(j.Expires) // a new state has its own timeout
 	}
 	signal(r.changed)
 }

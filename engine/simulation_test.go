@@ -24,8 +24,8 @@ var (
 	seed  = flag.Uint64("seed", 1, "seed of TestSimulation")
 )
 
-// cutoff is one engine's line to the store. When it is cut, the engine can commit nothing any more: for the store it
-// has been killed.
+// cutoff is one engine's connection to the store. When it is cut, the engine can commit nothing more: for the store it
+// was killed.
 type cutoff struct {
 	job.Store
 	cut atomic.Bool
@@ -87,7 +87,7 @@ func (j *jumpy) jump(d time.Duration) {
 	j.off += d
 }
 
-// dice is a source of chance that many steps share.
+// dice is a random source that many steps share.
 type dice struct {
 	mu sync.Mutex
 	r  *rand.Rand
@@ -105,7 +105,7 @@ func (d *dice) upTo(t time.Duration) time.Duration {
 	return time.Duration(d.r.Int64N(int64(t)))
 }
 
-// troubled is the work of a letter in a bad harness: slow, failing, panicking, deaf to the end of its context.
+// troubled is the work of a letter whose steps are slow, fail, panic, or ignore the end of their context.
 func troubled(d *dice, double *sync.Map) engine.Work {
 	step := func(ctx context.Context, r *engine.Run) error {
 		if _, twice := double.LoadOrStore(r.Fence(), true); twice {
@@ -128,9 +128,10 @@ func troubled(d *dice, double *sync.Map) engine.Work {
 		case n < 9:
 			panic("the horse bolted")
 		case n < 12:
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(d.upTo(10 * time.Minute))})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(d.upTo(10 * time.Minute))})
 		case n < 13:
-			return engine.Fail("address", errors.New("no such place"))
+			return engine.Fail("address", errors.New("unknown address"))
 		}
 		return nil
 	}
@@ -159,12 +160,14 @@ func bags(d *dice) engine.Work {
 	}}
 }
 
-// clerk keeps one engine alive: starts it, kills it after a while, starts it again.
-func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock clock.Clock, works func() []engine.Work, kills *atomic.Int64) {
+// clerk runs one engine: it starts it, kills it after a while, and starts it again.
+func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *dice, clock clock.Clock,
+	works func() []engine.Work, kills *atomic.Int64) {
 	for ctx.Err() == nil {
 		line := &cutoff{Store: store}
 		e, err := engine.New(line, works(), engine.Options{
-			Name: name, Slots: 4, Sweep: 30 * time.Second, Clock: clock, Rand: rand.New(rand.NewPCG(uint64(d.n(1<<30)), 1)),
+			Name: name, Slots: 4, Sweep: 30 * time.Second, Clock: clock, Rand: rand.New(rand.NewPCG(uint64(d.n(1<<30)),
+				1)),
 		})
 		if err != nil {
 			t.Error(err)
@@ -189,8 +192,8 @@ func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *d
 }
 
 // TestSimulation lets 8 engines work for a day on one store while steps fail, engines are killed and the wall clock
-// jumps. Afterwards every job has ended, every history replays, every batch reported with all its jobs counted, and no
-// claim was given out twice.
+// jumps. Afterwards every job has ended, every history replays, every batch has reported with all its jobs counted, and
+// no claim was granted twice.
 func TestSimulation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -228,11 +231,12 @@ func TestSimulation(t *testing.T) {
 		cancel()
 		clerks.Wait()
 		total := audit(t, store, sender)
-		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", *hours, sent, total, kills.Load())
+		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", *hours, sent, total,
+			kills.Load())
 	})
 }
 
-// settle waits until no job is open any more, at most two simulated days.
+// settle waits until no job is open, at most two simulated days.
 func settle(t *testing.T, store job.Store) {
 	live := false
 	for range 48 * 60 {

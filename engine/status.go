@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Status returns the state of the engine that no record has.
+// Status returns the state of the engine that is not part of any record.
 func (e *Engine) Status() *status.Engine {
 	s := &status.Engine{Worker: e.name, Checked: e.options.Impaired != nil}
 	if s.Checked {
@@ -38,6 +38,6 @@ func (e *Engine) Status() *status.Engine {
 // poolStatus describes a pool. The caller holds mu.
 func (e *Engine) poolStatus(p *pool) status.Pool {
 	return status.Pool{Slots: p.total, Busy: p.busy, Next: job.Claim{
-		Worker: e.name, From: p.places, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
+		Worker: e.name, From: p.states, Now: e.clock.Now(), Limits: e.kindsNow().limits, Ageing: e.options.Ageing,
 	}}
 }

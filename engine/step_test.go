@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// unusual is an error that has its cause and whether it passes.
+// unusual is an error with a cause of its own that states whether it is temporary.
 type unusual struct {
 	cause string
 	again bool
@@ -28,7 +28,7 @@ func (u unusual) Error() string   { return "unusual " + u.cause }
 func (u unusual) Cause() string   { return u.cause }
 func (u unusual) Temporary() bool { return u.again }
 
-// TestOutcomeOfAStep: for every way in which a step can end, how often it runs and how the job ends.
+// TestOutcomeOfAStep checks each way in which a step can end: how often it runs and how the job ends.
 func TestOutcomeOfAStep(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -41,17 +41,21 @@ func TestOutcomeOfAStep(t *testing.T) {
 		{"nil", nil, 1, "Delivered", "", ""},
 		{"a named event", engine.Go("finish"), 1, "Delivered", "", ""},
 		{"the failure by name", engine.Go("fail"), 1, "Lost", "", ""},
-		{"an unknown event", engine.Go("explode"), 5, "Lost", cause.Error, "a Riding job does not take the event explode (can: finish, fail)"},
-		{"an event of another state", engine.Go("begin"), 5, "Lost", cause.Error, "a Riding job does not take the event begin"},
+		{"an unknown event", engine.Go("explode"), 5, "Lost", cause.Error,
+			"a Riding job does not take the event explode (can: finish, fail)"},
+		{"an event of another state", engine.Go("begin"), 5, "Lost", cause.Error,
+			"a Riding job does not take the event begin"},
 		{"a person's event", engine.Go("retry"), 5, "Lost", cause.Error, "a Riding job cannot be retried"},
 		{"retry", engine.Retry(errBroken), 5, "Lost", cause.Error, "the axle broke"},
 		{"fail", engine.Fail("axle", errBroken), 1, "Lost", "axle", "the axle broke"},
-		{"fail, wrapped", fmt.Errorf("riding: %w", engine.Fail("axle", errBroken)), 1, "Lost", "axle", "the axle broke"},
-		{"an error that knows it passes", unusual{"later", true}, 5, "Lost", "later", "unusual later"},
-		{"an error that knows it stays", unusual{"never", false}, 1, "Lost", "never", "unusual never"},
+		{"fail, wrapped", fmt.Errorf("riding: %w", engine.Fail("axle", errBroken)), 1, "Lost", "axle",
+			"the axle broke"},
+		{"an error that is temporary", unusual{"later", true}, 5, "Lost", "later", "unusual later"},
+		{"an error that is not temporary", unusual{"never", false}, 1, "Lost", "never", "unusual never"},
 		{"a full disk", &wrapped{syscall.ENOSPC}, 5, "Lost", cause.Disk, "no space left"},
 		{"a bad request", job.Errorf(job.Invalid, "x", "", "no such street"), 1, "Lost", cause.Error, "no such street"},
-		{"a conflict", job.Errorf(job.Conflict, "x", "", "somebody was faster"), 5, "Lost", cause.Error, "somebody was faster"},
+		{"a conflict", job.Errorf(job.Conflict, "x", "", "somebody was faster"), 5, "Lost", cause.Error,
+			"somebody was faster"},
 		{"a deadline of its own", context.DeadlineExceeded, 5, "Lost", cause.Network, "deadline exceeded"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -62,11 +66,12 @@ func TestOutcomeOfAStep(t *testing.T) {
 				}))
 				defer w.stop()
 				j := w.end(w.post(engine.Order{}).ID)
-				if j.State != c.state || j.Cause != c.cause || tries != c.tries || !strings.Contains(j.Message, c.says) {
+				if j.State != c.state || j.Cause != c.cause || tries != c.tries ||
+					!strings.Contains(j.Message, c.says) {
 					t.Errorf("got %s (%s, %q) after %d tries", j.State, j.Cause, j.Message, tries)
 				}
 				if got := w.times(j.ID, lc.Backoff); got != c.tries-1 {
-					t.Errorf("the history tells of %d backoffs", got)
+					t.Errorf("the history has %d backoffs", got)
 				}
 				w.verify(j.ID)
 			})
@@ -79,32 +84,36 @@ type wrapped struct{ err error }
 func (w *wrapped) Error() string { return "write: " + w.err.Error() }
 func (w *wrapped) Unwrap() error { return w.err }
 
-// TestStepMustNameItsEventWhereThereAreSeveral: nil is not enough, and the record states that.
+// TestStepMustNameItsEventWhereThereAreSeveral checks that nil is an error there, and that the record has it.
 func TestStepMustNameItsEventWhereThereAreSeveral(t *testing.T) {
 	fork := lc.Must("test.fork",
 		lc.OnQueue("Come", "somebody comes, a guide takes him",
-			lc.OnPass("left", "Left", lc.Worker, "the left way"), lc.OnPass("right", "Right", lc.Worker, "the right way"),
+			lc.OnPass("left", "Left", lc.Worker, "the left way"), lc.OnPass("right", "Right", lc.Worker,
+				"the right way"),
 			lc.OnFail("fail", "Fallen", lc.Worker, "he fell")),
-		lc.OnEnd("Left", lc.OK, "he went left"), lc.OnEnd("Right", lc.OK, "he went right"), lc.OnEnd("Fallen", lc.Failed, "he fell"))
+		lc.OnEnd("Left", lc.OK, "he went left"), lc.OnEnd("Right", lc.OK, "he went right"), lc.OnEnd("Fallen",
+			lc.Failed, "he fell"))
 	for _, c := range []struct {
 		ends error
 		want lc.State
 		says string
 	}{{nil, "Fallen", "the step for Come must name its event"}, {engine.Go("right"), "Right", ""}} {
 		synctest.Test(t, func(t *testing.T) {
-			w := start(t, mem.New(), engine.Options{}, engine.Work{Life: fork, Prefix: "frk", Steps: map[lc.State]engine.Step{
-				"Come": func(context.Context, *engine.Run) error { return c.ends },
-			}})
+			w := start(t, mem.New(), engine.Options{}, engine.Work{Life: fork, Prefix: "frk",
+				Steps: map[lc.State]engine.Step{
+					"Come": func(context.Context, *engine.Run) error { return c.ends },
+				}})
 			defer w.stop()
-			if j := w.end(w.post(engine.Order{Kind: "test.fork"}).ID); j.State != c.want || !strings.HasSuffix(j.Message, c.says) {
+			if j := w.end(w.post(engine.Order{Kind: "test.fork"}).ID); j.State != c.want ||
+				!strings.HasSuffix(j.Message, c.says) {
 				t.Errorf("got %s (%q)", j.State, j.Message)
 			}
 		})
 	}
 }
 
-// TestPanicDoesNotSpread: neither a step's nor a gate's takes the engine down. The panicking job fails, another one
-// ends well.
+// TestPanicDoesNotSpread checks that a panic in a step or a gate does not stop the engine. The job fails, and another
+// one succeeds.
 func TestPanicDoesNotSpread(t *testing.T) {
 	work := func() engine.Work {
 		w := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
@@ -148,7 +157,7 @@ func TestPanicDoesNotSpread(t *testing.T) {
 	}
 }
 
-// TestGateIsAskedBeforeEachStep, and a shut one costs no attempt.
+// TestGateIsAskedBeforeEachStep checks that a closed gate costs no attempt.
 func TestGateIsAskedBeforeEachStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -167,7 +176,8 @@ func TestGateIsAskedBeforeEachStep(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
-		if took := j.Entered.Sub(j.Created); took < time.Minute || took > time.Minute+6*time.Second || len(asked) != 13 {
+		if took := j.Entered.Sub(j.Created); took < time.Minute || took > time.Minute+6*time.Second ||
+			len(asked) != 13 {
 			t.Errorf("ended after %s, the gate was asked %d times", took, len(asked))
 		}
 		if w.times(j.ID, lc.Backoff) != 0 || w.times(j.ID, lc.Waiting) != 1 {
@@ -176,7 +186,7 @@ func TestGateIsAskedBeforeEachStep(t *testing.T) {
 	})
 }
 
-// TestSaveKeepsTheClaim: what was set is stored at once, and the step goes on under the same epoch.
+// TestSaveKeepsTheClaim checks that what was set is stored at once, and that the step continues under the same epoch.
 func TestSaveKeepsTheClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -186,7 +196,8 @@ func TestSaveKeepsTheClaim(t *testing.T) {
 				mistakes = append(mistakes, fmt.Errorf(format, args...))
 			}
 		}
-		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context,
+			r *engine.Run) error {
 			epoch := r.Job().Epoch
 			if err := r.SetData(map[string]int{"bytes": 3}); err != nil {
 				return err
@@ -199,12 +210,14 @@ func TestSaveKeepsTheClaim(t *testing.T) {
 			}
 			j, err := store.Get(ctx, r.Job().ID)
 			note(err == nil && j.Epoch == epoch && j.Claimed() && j.Starts == 1, "after Save: %+v, %v", j, err)
-			note(j.Message == "half way" && j.Priority == job.LastPriority && string(j.Data) == `{"bytes":3}`, "after Save: %+v", j)
+			note(j.Message == "half way" && j.Priority == job.LastPriority && string(j.Data) == `{"bytes":3}`,
+				"after Save: %+v", j)
 			var data struct{ Bytes int }
 			note(r.Data(&data) == nil && data.Bytes == 3, "data %+v", data)
 			tasks, err := r.Tasks(ctx)
 			note(err == nil && len(tasks) == 1 && tasks[0].Epoch == epoch, "tasks %+v, %v", tasks, err)
-			note(job.KindOf(r.SetData(func() {})) == job.Internal && job.KindOf(r.Send("mail", "k", func() {})) == job.Internal, "it encodes functions")
+			note(job.KindOf(r.SetData(func() {})) == job.Internal &&
+				job.KindOf(r.Send("mail", "k", func() {})) == job.Internal, "it encodes functions")
 			r.SetMessage("done")
 			return nil
 		}}))
@@ -224,7 +237,8 @@ func TestSaveKeepsTheClaim(t *testing.T) {
 func TestFenceDiffersPerAttemptAndKeyDoesNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		keys, fences := map[string]bool{}, map[string]bool{}
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Riding": func(_ context.Context,
+			r *engine.Run) error {
 			keys[r.Key()], fences[r.Fence()] = true, true
 			return errBroken
 		}}))
@@ -236,7 +250,7 @@ func TestFenceDiffersPerAttemptAndKeyDoesNot(t *testing.T) {
 	})
 }
 
-// TestWorkThatCannotWork is refused with every mistake named.
+// TestWorkThatCannotWork is refused with all its mistakes.
 func TestWorkThatCannotWork(t *testing.T) {
 	bad := letters(map[lc.State]engine.Step{"Delivered": takes(0), "Nowhere": takes(0)})
 	delete(bad.Steps, "Riding")
@@ -248,7 +262,8 @@ func TestWorkThatCannotWork(t *testing.T) {
 		t.Fatal("it was accepted")
 	}
 	for _, want := range []string{
-		"needs a prefix", "a step for Delivered", "a step for Nowhere", "Riding has no step", "a gate for Held", "limit few is for kind test.bag",
+		"needs a prefix", "a step for Delivered", "a step for Nowhere", "Riding has no step", "a gate for Held",
+		"limit few is for kind test.bag",
 		"needs a lifecycle", "test.letter is registered twice",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -260,18 +275,19 @@ func TestWorkThatCannotWork(t *testing.T) {
 // H
 func TestSaveThatFailedForgetsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-			if err := r.SetData("sorted"); err != nil {
-				return err
-			}
-			if err := r.Send("mail", r.Key(), "sorted"); err != nil {
-				return err
-			}
-			if err := r.Save(ctx); err != nil {
-				return r.Save(ctx) // once more
-			}
-			return nil
-		}}))
+		m := startKillable(t, mem.New(), engine.Options{},
+			letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+				if err := r.SetData("sorted"); err != nil {
+					return err
+				}
+				if err := r.Send("mail", r.Key(), "sorted"); err != nil {
+					return err
+				}
+				if err := r.Save(ctx); err != nil {
+					return r.Save(ctx) // once more
+				}
+				return nil
+			}}))
 		defer m.stop()
 		m.line.decide(func(op string, nth int) fate {
 			if op == "Commit" && nth == 2 {

@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestStopGivesGrace: what ends in time ends well, what does not goes back without a mark; neither goes on to its next
-// state here.
+// TestStopGivesGrace checks that a step that ends in time succeeds, and that another job returns to its queue without a
+// counted attempt. Neither enters its next state here.
 func TestStopGivesGrace(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -27,7 +27,8 @@ func TestStopGivesGrace(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
-				w := start(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Sorting": takes(c.work)}))
+				w := start(t, store, engine.Options{Name: "first"},
+					letters(map[lc.State]engine.Step{"Sorting": takes(c.work)}))
 				j := w.post(engine.Order{})
 				time.Sleep(time.Second)
 				began := time.Now()
@@ -36,8 +37,10 @@ func TestStopGivesGrace(t *testing.T) {
 					t.Errorf("the stop took %s, want %s", took, c.took)
 				}
 				j = w.get(j.ID)
-				if events := w.events(j.ID); j.State != c.state || j.Claimed() || j.Attempts != 0 || j.Starts != 0 || events[len(events)-1] != c.event {
-					t.Errorf("got %s by %v, claimed %v, %d attempts, %d starts", j.State, events, j.Claimed(), j.Attempts, j.Starts)
+				if events := w.events(j.ID); j.State != c.state || j.Claimed() || j.Attempts != 0 || j.Starts != 0 ||
+					events[len(events)-1] != c.event {
+					t.Errorf("got %s by %v, claimed %v, %d attempts, %d starts", j.State, events, j.Claimed(),
+						j.Attempts, j.Starts)
 				}
 				second := start(t, store, engine.Options{Name: "second"}, letters(nil))
 				defer second.stop()
@@ -50,10 +53,11 @@ func TestStopGivesGrace(t *testing.T) {
 	}
 }
 
-// TestStopTakesNothingNew: neither from the queue nor of what is submitted meanwhile.
+// TestStopTakesNothingNew checks that no job is claimed from the queue or from a new submission.
 func TestStopTakesNothingNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := startMortal(t, mem.New(), engine.Options{Slots: 2}, letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
+		m := startKillable(t, mem.New(), engine.Options{Slots: 2},
+			letters(map[lc.State]engine.Step{"Posted": takes(5 * time.Second)}))
 		a := m.post(engine.Order{})
 		time.Sleep(time.Second)
 		stopped := make(chan struct{})
@@ -79,7 +83,7 @@ func TestStopTakesNothingNew(t *testing.T) {
 	})
 }
 
-// TestStopKeepsClaimsAlive: a long grace outlasts a lease, and no one robs the step meanwhile.
+// TestStopKeepsClaimsAlive checks that leases are renewed during a long grace period.
 func TestStopKeepsClaimsAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -98,7 +102,7 @@ func TestStopKeepsClaimsAlive(t *testing.T) {
 	})
 }
 
-// TestRunAgain: an engine that was stopped can run again.
+// TestRunAgain checks that an engine that was stopped can run again.
 func TestRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
@@ -121,7 +125,7 @@ func TestRunAgain(t *testing.T) {
 	})
 }
 
-// TestRunStoppedAtOnce: a context that ends before anything was examined is an end like any other.
+// TestRunStoppedAtOnce checks that a context that ends before the start is no error.
 func TestRunStoppedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{})
@@ -136,8 +140,8 @@ func TestRunStoppedAtOnce(t *testing.T) {
 	})
 }
 
-// TestRunTellsThatItsStoreIsDown instead of running without having searched for its own claims.
-func TestRunTellsThatItsStoreIsDown(t *testing.T) {
+// TestRunFailsIfTheStoreIsDown checks that Run does not begin without having read its own claims.
+func TestRunFailsIfTheStoreIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		line := &tap{Store: mem.New()}
 		line.cut()

@@ -22,24 +22,23 @@ type Order struct {
 	Owner    string
 	Key      string // idempotency key
 	Parent   job.ID
-	Number   int64    // of a job that had one in another system, higher than all of its kind so far; zero: the next
-	Tags     []string // what holds and limits name besides the group
-	Bytes    int64    // of the work, as far as it is known
+	Number   int64    // from another system, higher than all numbers of the kind so far; zero: the next
+	Tags     []string // that holds and limits can name, besides the group
+	Bytes    int64    // of the work, if known
 	Due      time.Time
 	Deadline time.Time
-	// of a job that was created in another system, before now; zero: now. Its history begins now whatever this field
-	// states
+	// of a job that was created in another system, before now; zero: now. Its history begins now in any case
 	Created time.Time
 	Spec    any             // encoded as JSON
 	By      lifecycle.Actor // who orders it; zero: Owner. What an Operator orders is entered in the audit list
 	Actor   string
-	Note    string // why; stands in the history's first entry
+	Note    string // why; part of the history's first entry
 	Outbox  []job.Message
 
-	fresh bool // ID was made by the engine: no job can have it
+	fresh bool // the engine made the ID: no job has it yet
 }
 
-// Submit creates a job. A second submission with the same key gives the job that the first one made.
+// Submit creates a job. A second submission with the same key returns the job of the first.
 func (e *Engine) Submit(ctx context.Context, n Order) (job.Job, error) {
 	jobs, err := e.SubmitAll(ctx, n)
 	if err != nil {
@@ -61,8 +60,10 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	}
 	reserved := e.reserve(len(made))
 	for i := range reserved {
-		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 && all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
-			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease), Limits: e.kindsNow().limits}
+		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 &&
+			all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
+			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease),
+				Limits: e.kindsNow().limits}
 		}
 	}
 	jobs, err := e.store.Create(ctx, made...)
@@ -82,11 +83,12 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	return jobs, err
 }
 
-// prepare makes the record of a new job; nth is its number among its siblings, 0 for one that gets an id by chance.
+// prepare makes the record of a new job. nth is its number among its siblings; with 0 it gets a random id.
 func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created, error) {
 	w := e.workOf(n.Kind)
 	if w == nil {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)", n.Kind, e.kindNames())
+		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)",
+			n.Kind, e.kindNames())
 	}
 	priority := job.DefaultPriority
 	if n.Priority != nil {
@@ -113,15 +115,16 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 		by = lifecycle.Owner
 	}
 	fresh := job.Job{
-		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key, Parent: n.Parent, Number: n.Number,
-		Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
+		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key,
+		Parent: n.Parent, Number: n.Number, Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
 		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
 	}
 	fresh.Expires = w.expires(&fresh, start, now, n.Deadline)
 	j, event := job.New(fresh, by, n.Actor, now)
 	switch {
 	case n.Created.After(now):
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "it cannot have been created at %s, which is still to come", n.Created.UTC().Format(time.RFC3339))
+		return job.Created{}, job.Errorf(job.Invalid, "create", "",
+			"it cannot have been created at %s, which is in the future", n.Created.UTC().Format(time.RFC3339))
 	case !n.Created.IsZero():
 		j.Created = n.Created
 	}
@@ -139,8 +142,8 @@ func (e *Engine) ulid(now time.Time) string {
 	return ulid.MustNew(ulid.Timestamp(now), e.entropy).String()
 }
 
-// childID gives the same id for the same parent and number at every attempt, sorting by number within the parent's
-// time.
+// childID returns the same id for the same parent and number in every attempt. The ids have the parent's time and sort
+// by number.
 func childID(prefix string, parent job.ID, nth int, created time.Time) job.ID {
 	sum := sha256.Sum256(binary.BigEndian.AppendUint64([]byte(parent), uint64(nth)))
 	var id ulid.ULID

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestSubmitTwiceIsOneJob: by key or by id, one after the other, at once or in one call, there is one job and one run
-// of its step.
+// TestSubmitTwiceIsOneJob checks that two submissions of one key or id, in sequence, concurrently or in one call, make
+// one job and one run of its step.
 func TestSubmitTwiceIsOneJob(t *testing.T) {
 	one := engine.Order{Kind: "test.letter", Owner: "ann"}
 	keyed, ided := one, one
@@ -24,7 +24,7 @@ func TestSubmitTwiceIsOneJob(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		order  engine.Order
-		submit func(*world, engine.Order)
+		submit func(*harness, engine.Order)
 		jobs   int32
 	}{
 		{"key, in turn", keyed, inTurn, 1},
@@ -38,10 +38,11 @@ func TestSubmitTwiceIsOneJob(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var runs atomic.Int32
-				w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
+				work := letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
 					runs.Add(1)
 					return takes(time.Minute)(ctx, r)
-				}}))
+				}})
+				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				c.submit(w, c.order)
 				settle(t, w.store)
@@ -53,14 +54,14 @@ func TestSubmitTwiceIsOneJob(t *testing.T) {
 	}
 }
 
-func inTurn(w *world, o engine.Order) {
+func inTurn(w *harness, o engine.Order) {
 	for range 5 {
 		w.post(o)
 		synctest.Wait()
 	}
 }
 
-func atOnce(w *world, o engine.Order) {
+func atOnce(w *harness, o engine.Order) {
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
@@ -72,7 +73,7 @@ func atOnce(w *world, o engine.Order) {
 	all.Wait()
 }
 
-func inOneCall(w *world, o engine.Order) {
+func inOneCall(w *harness, o engine.Order) {
 	if _, err := w.SubmitAll(w.t.Context(), o, o, o); err != nil {
 		w.t.Error(err)
 	}
@@ -83,7 +84,8 @@ func TestPriorityOfOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
-		for want, p := range map[int]*int{job.DefaultPriority: nil, job.FirstPriority: new(0), job.LastPriority: new(99)} {
+		for want, p := range map[int]*int{job.DefaultPriority: nil, job.FirstPriority: new(0),
+			job.LastPriority: new(99)} {
 			if j := w.get(w.post(engine.Order{Priority: p}).ID); j.Priority != want {
 				t.Errorf("got %d, want %d", j.Priority, want)
 			}
@@ -91,7 +93,7 @@ func TestPriorityOfOrders(t *testing.T) {
 	})
 }
 
-// TestSubmitRefuses what is invalid, and creates nothing of the call.
+// TestSubmitRefuses checks that an invalid order creates no job of its call.
 func TestSubmitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
@@ -105,7 +107,8 @@ func TestSubmitRefuses(t *testing.T) {
 				t.Errorf("%d: got %v", i, err)
 			}
 		}
-		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter", Parent: "bag_none"}); job.KindOf(err) != job.NotFound {
+		if _, err := w.Submit(t.Context(), engine.Order{Kind: "test.letter",
+			Parent: "bag_none"}); job.KindOf(err) != job.NotFound {
 			t.Errorf("no parent: got %v", err)
 		}
 		if page, err := w.store.List(t.Context(), job.Query{}); err != nil || len(page.Jobs) != 0 {
@@ -114,12 +117,12 @@ func TestSubmitRefuses(t *testing.T) {
 	})
 }
 
-// TestSubmitWhoseFateIsUnknown: under a key it may be repeated, whether it was applied or not.
+// TestSubmitWhoseFateIsUnknown checks that a submission with a key may be repeated, whether it was applied or not.
 func TestSubmitWhoseFateIsUnknown(t *testing.T) {
 	for _, f := range []fate{refused, unheard} {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
-			m := startMortal(t, store, engine.Options{}, letters(nil))
+			m := startKillable(t, store, engine.Options{}, letters(nil))
 			defer m.stop()
 			m.line.decide(func(op string, nth int) fate {
 				if op == "Create" && nth == 1 {
@@ -147,16 +150,17 @@ func TestSubmitWhoseFateIsUnknown(t *testing.T) {
 func TestSubmissionDoesNotOvertake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var order []string
-		w := start(t, mem.New(), engine.Options{Slots: 1, Sweep: time.Hour}, letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
-			order = append(order, r.Job().Group)
-			return takes(time.Minute)(ctx, r)
-		}}))
+		w := start(t, mem.New(), engine.Options{Slots: 1, Sweep: time.Hour},
+			letters(map[lc.State]engine.Step{"Posted": func(ctx context.Context, r *engine.Run) error {
+				order = append(order, r.Job().Group)
+				return takes(time.Minute)(ctx, r)
+			}}))
 		defer w.stop()
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ann", Group: "old"})
-		// a slot is free and the dispatcher has not appeared yet
+		// a slot is free and the dispatcher has not run yet
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}

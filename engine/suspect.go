@@ -8,28 +8,27 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// A job whose last workers all ended without a report is a suspect ([job.Job.Suspect]): it may be what ended them, or
-// it was worked on beside the one that did. Suspects run one at a time, with nothing beside them, until they report or
-// for a while; only a job that ran alone when its worker ended is blamed, and the claims of the others are not counted
-// towards poison.
+// A job whose last workers all ended without a report is a suspect ([job.Job.Suspect]): it may have crashed them, or it
+// ran at the same time as the job that did. A suspect runs alone until it reports or for a limited time. Only a claim
+// during which the job ran alone counts towards poison.
 
 // Times of suspects.
 const (
-	aloneFirst = 5 * time.Second  // that a suspect runs alone at first; twice as long after each further worker
+	aloneFirst = 5 * time.Second  // that a suspect runs alone at first; doubled after each further worker
 	aloneMost  = 10 * time.Minute // at most
-	drainFor   = 30 * time.Second // that is waited for running steps to end, so that a suspect can run alone
-	drainAgain = 10 * time.Minute // until that is tried again; suspects run beside the others meanwhile
+	drainFor   = 30 * time.Second // to wait for running steps to end, so that a suspect can run alone
+	drainAgain = 10 * time.Minute // until the next try; until then suspects run beside other jobs
 )
 
 // claiming stands for the suspect while it is being claimed.
 const claiming job.ID = "?"
 
-// suspicion is what the dispatcher has suspects. The engine's mu guards it.
+// suspicion is the dispatcher's state about suspects. The engine's mu guards it.
 type suspicion struct {
-	look     bool      // there may be suspects
+	search   bool      // there may be suspects
 	alone    job.ID    // runs alone; empty: none; claiming: one is being claimed
-	draining time.Time // since when no other job is begun, so that a suspect can; zero: not
-	beside   time.Time // until when suspects run beside others
+	draining time.Time // since then no job is begun, so that a suspect can run alone; zero: not draining
+	beside   time.Time // until then suspects run beside other jobs
 	timer    *time.Timer
 }
 
@@ -45,11 +44,11 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 		e.mu.Unlock()
 		return true
 	}
-	if !s.look || now.Before(s.beside) {
+	if !s.search || now.Before(s.beside) {
 		e.mu.Unlock()
 		return false
 	}
-	s.look = false
+	s.search = false
 	e.mu.Unlock()
 	for _, p := range e.kindsNow().pools {
 		found, err := e.store.Claim(ctx, e.suspectClaim(p, now, true))
@@ -69,7 +68,7 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	return false
 }
 
-// withSuspects reports what a claim for all jobs does with suspects.
+// withSuspects returns whether a claim for all jobs includes suspects.
 func (e *Engine) withSuspects(now time.Time) job.Suspects {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,25 +80,26 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 
 func (e *Engine) suspectClaim(p *pool, now time.Time, dry bool) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: e.placesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now, Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
+		Worker: e.name, From: e.statesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now,
+		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
 	}
 }
 
-// isolate claims a suspect if nothing runs, else waits for that, but not without end.
+// isolate claims a suspect if nothing runs. Otherwise it lets the running steps end, for at most drainFor.
 func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool) {
 	e.mu.Lock()
 	s := &e.suspects
-	s.look = true // there may be more
+	s.search = true // there may be more
 	switch {
 	case e.idle():
 		s.draining, s.alone = time.Time{}, claiming
-		e.take(p, 1)
+		e.takeSlots(p, 1)
 		e.mu.Unlock()
 		e.claimSuspect(ctx, p)
 		return true
 	case s.draining.IsZero():
 		s.draining = now
-		s.timer = time.AfterFunc(drainFor, e.stir)
+		s.timer = time.AfterFunc(drainFor, e.wakeDispatcher)
 	case now.Sub(s.draining) >= drainFor:
 		s.draining, s.beside = time.Time{}, now.Add(drainAgain)
 	}
@@ -118,7 +118,7 @@ func (e *Engine) idle() bool {
 	return len(e.running) == 0
 }
 
-// claimSuspect claims a suspect for a slot that was taken for it and starts it alone.
+// claimSuspect claims a suspect for a slot that the caller has taken and starts it alone.
 func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
 	jobs, err := e.store.Claim(ctx, e.suspectClaim(p, e.clock.Now(), false))
 	if err != nil && ctx.Err() == nil {
@@ -134,7 +134,8 @@ func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
 	e.claimed(jobs, e.clock.Now())
 	j := jobs[0]
 	term := e.aloneFor(ctx, &j)
-	e.log.Warn("it runs alone: the last workers that had it ended without a report", "job", j.ID, "state", j.State, "starts", j.Starts, "at most", term)
+	e.log.Warn("it runs alone: the last workers that had it ended without a report", "job", j.ID, "state", j.State,
+		"starts", j.Starts, "at most", term)
 	e.mu.Lock()
 	e.suspects.alone = j.ID
 	e.suspects.timer = time.AfterFunc(term, func() { e.accompanied(j.ID) })
@@ -142,7 +143,7 @@ func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
 	e.start(p, j)
 }
 
-// aloneFor gives how long a suspect runs alone: what ends its workers late must be alone for longer.
+// aloneFor returns how long a suspect runs alone: longer after each crash, because a job may crash its worker late.
 func (e *Engine) aloneFor(ctx context.Context, j *job.Job) time.Duration {
 	history, err := e.store.History(ctx, j.ID, max(0, j.Seq-16), 0)
 	if err != nil {
@@ -157,7 +158,7 @@ func (e *Engine) aloneFor(ctx context.Context, j *job.Job) time.Duration {
 	return min(d, aloneMost)
 }
 
-// accompanied lets other jobs run beside a suspect, or after it.
+// accompanied lets other jobs run again, beside a suspect or after it.
 func (e *Engine) accompanied(id job.ID) {
 	e.mu.Lock()
 	over := e.suspects.alone == id
@@ -167,15 +168,15 @@ func (e *Engine) accompanied(id job.ID) {
 	}
 	e.mu.Unlock()
 	if over {
-		e.stir()
+		e.wakeDispatcher()
 	}
 }
 
-// company reports which workers had several jobs when they ended, of those whose claims are over.
-type company map[string]time.Time
+// severalJobs has the lost workers that had several claims, with the time at which that was seen.
+type severalJobs map[string]time.Time
 
-// meet notes the claims that a worker has that seems to have ended, and reports whether it had only one.
-func (e *Engine) meet(ctx context.Context, j *job.Job) (alone bool, err error) {
+// hadOneJob counts the claims of a worker whose lease has expired, and reports whether it had only one.
+func (e *Engine) hadOneJob(ctx context.Context, j *job.Job) (alone bool, err error) {
 	page, err := e.store.List(ctx, job.Query{Worker: j.Worker, Limit: 100})
 	if err != nil {
 		return false, err
@@ -188,20 +189,20 @@ func (e *Engine) meet(ctx context.Context, j *job.Job) (alone bool, err error) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for worker, at := range e.company {
+	for worker, at := range e.several {
 		if now.Sub(at) > 2*e.options.Lease {
-			delete(e.company, worker)
+			delete(e.several, worker)
 		}
 	}
 	if n > 1 {
-		e.company[j.Worker] = now
+		e.several[j.Worker] = now
 	}
-	_, several := e.company[j.Worker]
+	_, several := e.several[j.Worker]
 	return !several, nil
 }
 
-// uncounted is how many starts a job has that was not alone when its worker ended: what it has been blamed for, but it
-// is a suspect at the second time.
+// uncounted returns the number of starts after a lost claim during which the job did not run alone. The claim is not
+// counted beyond the number of starts that makes a job a suspect.
 func uncounted(starts, most int) int {
 	if most == 1 {
 		return job.SuspectStarts

@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// killer is a machine on which steps of the group "poison" end the process, and others take their time. It notes who
-// ran beside whom.
+// killer is a machine on which steps of the group "poison" end the process and others take their time. It records which
+// jobs ran together.
 type killer struct {
 	mu      sync.Mutex // guards the rest
 	after   time.Duration
@@ -61,8 +61,7 @@ func (k *killer) step(ctx context.Context, r *engine.Run) error {
 	return nil
 }
 
-// crashes lets one engine after another work on the store, each of which ends when a poison states that, until nothing
-// is open.
+// crashes runs one engine after another on the store, each until a poisoned job ends it, until no job is open.
 func (k *killer) crashes(t *testing.T, store job.Store, works func() engine.Work) (n int) {
 	open := false
 	for n < 60 {
@@ -70,7 +69,7 @@ func (k *killer) crashes(t *testing.T, store job.Store, works func() engine.Work
 		k.running, k.ended = map[job.ID]bool{}, make(chan struct{}, 1)
 		ended := k.ended
 		k.mu.Unlock()
-		m := startMortal(t, store, engine.Options{Name: "server", Slots: 8}, works())
+		m := startKillable(t, store, engine.Options{Name: "server", Slots: 8}, works())
 		idle := make(chan struct{})
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
@@ -98,8 +97,8 @@ func (k *killer) crashes(t *testing.T, store job.Store, works func() engine.Work
 	return n
 }
 
-// TestPoisonBlamesNoNeighbor: of jobs that are worked on together only those that end their workers are blamed, however
-// often that is, and they are.
+// TestPoisonBlamesNoNeighbor checks that of jobs that run together only those that crash their workers are blamed,
+// however often that happens.
 func TestPoisonBlamesNoNeighbor(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -109,7 +108,8 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 		most    int // starts
 	}{
 		{"control: nothing ends its worker", 0, 0, 12, 0},
-		{"one", 1, time.Second, 12, 0}, {"at once", 1, 0, 12, 0}, {"three", 3, time.Second, 12, 0}, {"one that takes a minute", 1, time.Minute, 5, 0},
+		{"one", 1, time.Second, 12, 0}, {"at once", 1, 0, 12, 0}, {"three", 3, time.Second, 12,
+			0}, {"one that takes a minute", 1, time.Minute, 5, 0},
 		{"alone", 1, time.Second, 0, 0}, {"one start", 1, time.Second, 12, 1}, {"two starts", 2, time.Second, 12, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -136,8 +136,10 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 				}
 				for _, j := range page.Jobs {
 					poison := j.Group == "poison"
-					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want || poison && j.Cause != cause.Poison {
-						t.Errorf("%s %q is %s (%s %s) after %d crashes, want %s", j.ID, j.Group, j.State, j.Cause, j.Message, n, want)
+					if want := map[bool]lc.State{true: "Lost", false: "Delivered"}[poison]; j.State != want ||
+						poison && j.Cause != cause.Poison {
+						t.Errorf("%s %q is %s (%s %s) after %d crashes, want %s", j.ID, j.Group, j.State, j.Cause,
+							j.Message, n, want)
 					}
 					sender.verify(j.ID)
 				}
@@ -152,7 +154,8 @@ func TestPoisonBlamesNoNeighbor(t *testing.T) {
 	}
 }
 
-// TestSuspectDoesNotStopABusyServer: where steps take hours a suspect does not keep others from being begun for long.
+// TestSuspectDoesNotStopABusyServer checks that a suspect does not keep other jobs from beginning for long where steps
+// take hours.
 func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -167,13 +170,15 @@ func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 		w.post(engine.Order{Group: "slow"})
 		suspect := w.post(engine.Order{Due: w.Clock().Now().Add(time.Minute)})
 		two := 2
-		if _, err := store.Commit(t.Context(), job.Change{Job: suspect.ID, Version: suspect.Version, At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
+		if _, err := store.Commit(t.Context(), job.Change{Job: suspect.ID, Version: suspect.Version,
+			At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(70 * time.Second)
 		late := w.post(engine.Order{})
 		why, err := w.why(t.Context(), late.ID, time.Time{})
-		if err != nil || !slices.ContainsFunc(why.Blockers, func(b job.Blocker) bool { return b.Code == explain.BlockAlone }) {
+		if err != nil || !slices.ContainsFunc(why.Blockers,
+			func(b job.Blocker) bool { return b.Code == explain.BlockAlone }) {
 			t.Errorf("got %+v, %v", why.Blockers, err)
 		}
 		time.Sleep(time.Minute)
@@ -185,7 +190,7 @@ func TestSuspectDoesNotStopABusyServer(t *testing.T) {
 	})
 }
 
-// TestSuspectsOutside: a worker outside is given a suspect alone, when nothing else is there.
+// TestSuspectsOutside checks that a remote worker gets a suspect alone, when there is no other job.
 func TestSuspectsOutside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -196,7 +201,8 @@ func TestSuspectsOutside(t *testing.T) {
 		}
 		two := 2
 		for _, j := range all[:2] {
-			if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: w.Clock().Now(), Set: job.Fields{Starts: &two}}); err != nil {
+			if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: w.Clock().Now(),
+				Set: job.Fields{Starts: &two}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -11,9 +11,10 @@ import (
 	"github.com/stagepost/stagepost/engine/meter"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 )
 
-// renewals prolongs the claims of all running steps until ctx ends, and ends the steps whose claims are over.
+// renewals renews the claims of all running steps until ctx ends, and cancels the steps whose claims are over.
 func (e *Engine) renewals(ctx context.Context) {
 	tick := time.NewTicker(e.options.Renew)
 	defer tick.Stop()
@@ -56,7 +57,7 @@ func (e *Engine) renew(ctx context.Context) {
 	}
 	for _, l := range lost {
 		if j, err := e.store.Get(ctx, l.Job); err == nil && j.Worker == e.name {
-			continue // it went on to its next state in these passes meanwhile
+			continue // it has moved to its next state under a newer claim of this engine
 		}
 		e.mu.Lock()
 		if one := e.running[l.Job]; one != nil && one.epoch == l.Epoch {
@@ -66,7 +67,7 @@ func (e *Engine) renew(ctx context.Context) {
 	}
 }
 
-// reclaim ends the claims of earlier lives of this engine: on a store for one process they are all dead.
+// reclaim ends the claims of earlier processes of this engine. On a store for one process none of them can still run.
 func (e *Engine) reclaim(ctx context.Context) error {
 	if !e.store.Properties().Exclusive {
 		return nil
@@ -82,12 +83,12 @@ func (e *Engine) reclaim(ctx context.Context) error {
 			if strings.HasPrefix(j.Worker, e.name) {
 				continue
 			}
-			switch err := e.mourn(ctx, j, e.clock.Now()); job.KindOf(err) {
+			switch err := e.releaseLost(ctx, j, e.clock.Now()); job.KindOf(err) {
 			case "":
 				moved++
 			case job.Unavailable:
 				return err
-			default: // one record must not keep the engine from starting
+			default: // continue: one record must not keep the engine from starting
 				e.log.Error("reclaim", "job", j.ID, "state", j.State, "error", err)
 			}
 		}
@@ -97,13 +98,13 @@ func (e *Engine) reclaim(ctx context.Context) error {
 	}
 }
 
-// sweeps finds, every so often, what no event notified: claims and times that ran out, jobs that became due.
+// sweeps finds at intervals what no event reports: expired leases and timeouts, and jobs that became due.
 func (e *Engine) sweeps(ctx context.Context) {
 	tick := time.NewTicker(e.options.Sweep)
 	defer tick.Stop()
 	defer e.headway.Store(0)
 	for {
-		e.moved()
+		e.sweepAdvanced()
 		select {
 		case <-ctx.Done():
 			return
@@ -116,13 +117,13 @@ func (e *Engine) sweeps(ctx context.Context) {
 		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
 			e.log.Error("sweep", "error", err)
 		}
-		e.stir()
-		e.mailed()
+		e.wakeDispatcher()
+		e.wakeDeliveries()
 	}
 }
 
-// overdue moves the jobs of this engine's kinds whose claim or time ran out. Jobs that cannot be moved must not keep
-// those of other kinds from it.
+// overdue moves the jobs of this engine's kinds whose lease or timeout has expired. Jobs that cannot be moved must not
+// block those of other kinds.
 func (e *Engine) overdue(ctx context.Context) error {
 	kinds := e.Kinds()
 	stuck, err := e.overdueOf(ctx, kinds)
@@ -132,11 +133,11 @@ func (e *Engine) overdue(ctx context.Context) error {
 	return err
 }
 
-// overduePage is how many overdue jobs are examined together.
+// overduePage is how many overdue jobs are read at once.
 const overduePage = 1000
 
-// overdueOf moves the overdue jobs of some kinds. stuck reports that a whole page of them could not be moved: there may
-// be more.
+// overdueOf moves the overdue jobs of some kinds. stuck reports that no job of a full page could be moved; there may be
+// more jobs after it.
 func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, err error) {
 	for {
 		now := e.clock.Now()
@@ -147,14 +148,14 @@ func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, e
 		moved := 0
 		for i := range page.Jobs {
 			j := &page.Jobs[i]
-			e.moved()
+			e.sweepAdvanced()
 			switch err := e.overdueOne(ctx, j, now); job.KindOf(err) {
 			case "":
 				moved++
-			case job.Conflict, job.Stale: // somebody was faster
+			case job.Conflict, job.Stale: // another commit was first
 			case job.Unavailable:
 				return false, err
-			default: // one record must not keep the sweep from the others
+			default: // continue: one record must not block the others
 				e.log.Error("sweep", "job", j.ID, "state", j.State, "error", err)
 			}
 		}
@@ -168,22 +169,23 @@ func (e *Engine) overdueOne(ctx context.Context, j *job.Job, now time.Time) erro
 	switch {
 	case !j.Claimed() || j.Until.After(now):
 		return e.expire(ctx, j)
-	case e.holds(j): // the machine was suspended: the step has the job still
+	case e.holds(j): // the machine was suspended: the step still runs
 		return e.renewFor(ctx, j, now)
 	}
-	return e.mourn(ctx, j, time.Time{})
+	return e.releaseLost(ctx, j, time.Time{})
 }
 
-// mourn is lost for a job whose worker may have had others. A suspect is due at the given time, zero: after a pause.
-func (e *Engine) mourn(ctx context.Context, j *job.Job, due time.Time) error {
-	alone, err := e.meet(ctx, j)
+// releaseLost ends the claim of a worker that is lost, which may have had other jobs. A suspect becomes due at the
+// given time; zero: after a pause.
+func (e *Engine) releaseLost(ctx context.Context, j *job.Job, due time.Time) error {
+	alone, err := e.hadOneJob(ctx, j)
 	if err != nil {
 		return err
 	}
-	return e.lost(ctx, j, alone, due)
+	return e.endClaim(ctx, j, alone, due)
 }
 
-// holds reports whether a step of this engine works under the job's claim.
+// holds reports whether a step of this engine runs under the job's claim.
 func (e *Engine) holds(j *job.Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,15 +193,14 @@ func (e *Engine) holds(j *job.Job) bool {
 	return r != nil && r.epoch == j.Epoch && j.Worker == e.name
 }
 
-// lost ends a claim whose worker's lease is over. If the job was alone with it, the start stays counted, and too many
-// of them fail the job.
-func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time) (err error) {
+// endClaim ends a claim whose lease has expired. If the worker had no other job, the claim counts towards poison, and
+// too many of them fail the job.
+func (e *Engine) endClaim(ctx context.Context, j *job.Job, alone bool, at time.Time) (err error) {
 	w := e.workOf(j.Kind)
 	if w == nil {
 		return nil
 	}
 	now := e.clock.Now()
-	note := fmt.Sprintf("worker %s fell silent", j.Worker)
 	defer func() {
 		if err == nil {
 			e.meter.Lost(meter.Lost{Kind: j.Kind, State: j.State, Silent: true})
@@ -210,19 +211,21 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 		starts = uncounted(starts, p.MaxStarts)
 	}
 	stage, _ := w.Life.Stage(j.State)
-	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.knows(j)
-	o := &outcome{cause: cause.Poison, err: fmt.Errorf("%d workers in turn fell silent while %s", j.Starts, j.State)}
+	poison := alone && j.Starts >= p.MaxStarts && !w.OwnEnds && stage.Endures == "" && w.supports(j)
+	crashes := fmt.Errorf("%d workers in turn let their lease expire while %s", j.Starts, j.State)
+	o := &outcome{cause: cause.Poison, err: crashes}
 	if poison {
 		if ev, by, ok := w.poisoned(j.Position); ok {
-			if err = e.untold(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
-				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
+			if err = e.commitUnreported(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
+				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned,
+					Cause: cause.Poison})
 			}
 			return err
 		}
 	}
 	due := now
 	switch {
-	case poison: // there is no exit to take: a person ends the wait, see [operator.Acts]
+	case poison: // there is no failure exit: a person ends the wait, see [operator.Acts]
 		due = block.Never
 		o.err = fmt.Errorf("%w, and %s has no failure exit", o.err, j.State)
 		defer func() {
@@ -232,12 +235,13 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 		}()
 	case j.Starts > 1 && !at.IsZero(): // it runs alone
 		due = at
-	case j.Starts > 1: // do not let a job that kills its workers take them all
+	case j.Starts > 1: // a job that crashes its workers must not crash all of them
 		due = now.Add(w.policyFor(j.State).Backoff.Pause(j.Starts-1, e.chance()))
 		defer e.alarm(due)
 	}
+	note := fmt.Sprintf("the lease of worker %s expired", j.Worker)
 	fill := func(c *job.Change) {
-		c.Set.Due, c.Set.Starts = &due, &starts
+		c.Set.Due, c.Set.Starts, c.Note = &due, &starts, note
 		if poison {
 			explain(c, o)
 		}
@@ -245,16 +249,17 @@ func (e *Engine) lost(ctx context.Context, j *job.Job, alone bool, at time.Time)
 	if _, ok := w.Life.Transition(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
 		c := job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now}
 		fill(&c)
-		c.Note = "" // there is no entry in the history to have it
+		c.Note = "" // without an event there is no history entry for it
 		_, err = e.one(ctx, c)
 		return err
 	}
-	return e.untold(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, func(c *job.Change) { c.Note = note; fill(c) })
+	return e.commitUnreported(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, fill)
 }
 
-// poisonHeld reports a job that waits for a person because its workers crashed where there is no failure exit.
+// poisonHeld reports a job whose workers crashed in a state without a failure exit, and which waits for a person.
 func (e *Engine) poisonHeld(j *job.Job, o *outcome) {
-	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error", o.err)
+	e.log.Error("held as poison: it waits for an operator", "job", j.ID, "state", j.State, "starts", j.Starts, "error",
+		o.err)
 	e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned, Cause: cause.Poison})
 }
 
@@ -265,24 +270,25 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 		return nil
 	}
 	now := e.clock.Now()
-	if !w.knows(j) { // its own definition decides what time does to it: appear again later
+	if !w.supports(j) { // only its own definition has its timer event: check again later
 		later := now.Add(time.Minute)
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
 		return err
 	}
 	ev, ok := w.timerEvent(j.Position, late(j, now))
-	if !ok { // the definition has changed: nothing to do by time
+	if !ok { // the definition has changed: no timer leaves the state
 		never := time.Time{}
 		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &never}})
 		return err
 	}
-	why := fmt.Sprintf("more than %s in %s", now.Sub(j.Entered).Round(time.Second), j.State)
+	why := fmt.Sprintf("more than %s in %s", quantity.FormatDuration(now.Sub(j.Entered).Round(time.Second)), j.State)
 	if late(j, now) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
 	o := w.late(j, why)
-	err := e.untold(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
-		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut || o.cause != cause.Timeout {
+	err := e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
+		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut ||
+			o.cause != cause.Timeout {
 			explain(c, o)
 		}
 	})
@@ -295,8 +301,11 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 // late reports whether the deadline of the job has passed.
 func late(j *job.Job, now time.Time) bool { return !j.Deadline.IsZero() && !now.Before(j.Deadline) }
 
-// untold commits a transition that no worker reported, for the record as it was read.
-func (e *Engine) untold(ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time, more func(*job.Change)) error {
+// commitUnreported commits a transition that no worker reported, for the record as it was read.
+func (e *Engine) commitUnreported(
+	ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time,
+	more func(*job.Change),
+) error {
 	c, err := move(w, j, ev, by, now)
 	if err != nil {
 		return err

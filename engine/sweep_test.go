@@ -13,23 +13,25 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// drafts is a life of notes as another version had it: the same kind, a start that this version does not know.
+// drafts is an earlier lifecycle of notes: the same kind, with a first state that this version does not have.
 var drafts = lc.Must("test.note",
 	lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
-		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+		lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker,
+			"it cannot be read")),
 	lc.OnEnd("Sent", lc.OK, "it is on its way"),
 	lc.OnEnd("Torn", lc.Failed, "it cannot be read"),
 )
 
-// TestSweepPassesByABadRecord: a record that this version cannot move (its claim ran out in a state that the table does
-// not have) keeps the sweep from no other job, and the engine from no start.
+// TestSweepPassesByABadRecord checks that a record that this version cannot move (its lease expired in a state that the
+// table does not have) blocks neither the sweep of other jobs nor the start of the engine.
 func TestSweepPassesByABadRecord(t *testing.T) {
 	for _, name := range []string{"first", "second"} { // the same engine again, or another one
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			old := engine.Work{Life: drafts, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
-			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(nil))
-			if _, err := m.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+			m := startKillable(t, store, engine.Options{Name: "first"}, old, letters(nil))
+			if _, err := m.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood",
+				time.Time{}); err != nil {
 				t.Fatal(err)
 			}
 			bad := m.post(engine.Order{Kind: "test.note"}).ID
@@ -46,16 +48,17 @@ func TestSweepPassesByABadRecord(t *testing.T) {
 	}
 }
 
-// TestSweepLeavesAloneUnknownKinds: an engine that comes up without a kind it once had does not run round and round
-// over its claims.
+// TestSweepLeavesAloneUnknownKinds checks that an engine without a kind that it once had does not loop over the claims
+// of that kind.
 func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		first := startMortal(t, store, engine.Options{Name: "clerk"}, letters(map[lc.State]engine.Step{"Posted": blocked}))
+		first := startKillable(t, store, engine.Options{Name: "clerk"},
+			letters(map[lc.State]engine.Step{"Posted": blocked}))
 		id := first.post(engine.Order{}).ID
 		first.until(id, func(j *job.Job) bool { return j.Claimed() })
 		first.kill()
-		again := startMortal(t, store, engine.Options{Name: "clerk"}, notes())
+		again := startKillable(t, store, engine.Options{Name: "clerk"}, notes())
 		defer again.stop()
 		time.Sleep(time.Minute)
 		synctest.Wait()
@@ -68,14 +71,14 @@ func TestSweepLeavesAloneUnknownKinds(t *testing.T) {
 	})
 }
 
-// TestLostInAStateWithoutLoops: a step may be given for a waiting state too. The claim of its dead worker ends like any
-// other.
+// TestLostInAStateWithoutLoops checks that the claim of a crashed worker ends in a waiting state with a step, too.
 func TestLostInAStateWithoutLoops(t *testing.T) {
 	for _, name := range []string{"first", "second"} {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			hold := func(context.Context, *engine.Run) error { return engine.Go("hold") }
-			m := startMortal(t, store, engine.Options{Name: "first"}, letters(map[lc.State]engine.Step{"Posted": hold, "Held": blocked}))
+			m := startKillable(t, store, engine.Options{Name: "first"},
+				letters(map[lc.State]engine.Step{"Posted": hold, "Held": blocked}))
 			id := m.post(engine.Order{}).ID
 			mine := m.until(id, func(j *job.Job) bool { return j.State == "Held" && j.Claimed() })
 			m.kill()
@@ -83,7 +86,7 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 			defer s.stop()
 			time.Sleep(17 * time.Second)
 			if j := s.get(id); j.Claimed() || j.State != "Held" {
-				t.Errorf("got %s, in the hands of %q", j.State, j.Worker)
+				t.Errorf("got %s, claimed by %q", j.State, j.Worker)
 			}
 			late, err := store.Commit(t.Context(), job.Change{Job: id, Epoch: mine.Epoch, At: time.Now()})
 			if err != nil || job.KindOf(late[0].Err) != job.Stale {
@@ -99,14 +102,16 @@ func TestLostInAStateWithoutLoops(t *testing.T) {
 func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
 	stranger := lc.Must("test.note",
 		lc.OnQueue("Drafted", "a batch brings it, a clerk takes it",
-			lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker, "it cannot be read")),
+			lc.OnPass("send", "Sent", lc.Worker, "it is on its way"), lc.OnFail("fail", "Torn", lc.Worker,
+				"it cannot be read")),
 		lc.OnEnd("Sent", lc.OK, "it is on its way"), lc.OnEnd("Torn", lc.Failed, "it cannot be read"))
 	left := 0
 	for range 10 {
 		synctest.Test(t, func(t *testing.T) {
 			store := mem.New()
 			old := engine.Work{Life: stranger, Prefix: "not", Steps: map[lc.State]engine.Step{"Drafted": blocked}}
-			m := startMortal(t, store, engine.Options{Name: "first"}, old, letters(map[lc.State]engine.Step{"Posted": blocked}))
+			m := startKillable(t, store, engine.Options{Name: "first"}, old,
+				letters(map[lc.State]engine.Step{"Posted": blocked}))
 			bad := m.post(engine.Order{Kind: "test.note"}).ID
 			good := m.post(engine.Order{}).ID
 			m.until(bad, func(j *job.Job) bool { return j.Claimed() })
@@ -121,6 +126,6 @@ func TestOneBadRecordDoesNotStopTheSweep(t *testing.T) {
 		})
 	}
 	if left > 0 {
-		t.Errorf("in %d of 10 worlds the good job was not found by a sweep after its claim", left)
+		t.Errorf("in %d of 10 simulations the good job was not found by a sweep after its claim", left)
 	}
 }

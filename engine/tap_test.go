@@ -20,7 +20,7 @@ const (
 	unheard              // it happens, and the caller gets an error all the same
 )
 
-// tap stands between an engine and its store. It counts the calls and decides their fate.
+// tap is between an engine and its store. It counts the calls and decides the fate of each.
 type tap struct {
 	job.Store
 	mu    sync.Mutex // guards the rest
@@ -116,31 +116,31 @@ func (p *tap) decide(f func(op string, nth int) fate) {
 	p.fate = f
 }
 
-// cut ends the line: for the store, the one who is on it has been killed.
+// cut ends the connection: for the store, the engine was killed.
 func (p *tap) cut() { p.decide(func(string, int) fate { return refused }) }
 
 // killable is an engine that can be killed.
-type mortal struct {
-	*world
+type killable struct {
+	*harness
 	line *tap
 }
 
-func startMortal(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *mortal {
+func startKillable(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *killable {
 	t.Helper()
 	line := &tap{Store: store}
-	return &mortal{start(t, line, o, works...), line}
+	return &killable{start(t, line, o, works...), line}
 }
 
-// kill cuts the engine off. What is left of it in the process goes before the test ends.
-func (m *mortal) kill() {
+// kill cuts the engine off. Its goroutines end before the test does.
+func (m *killable) kill() {
 	m.line.cut()
 	ended := make(chan struct{})
 	go func() { m.stop(); close(ended) }()
 	m.t.Cleanup(func() { <-ended })
 }
 
-// until waits for a moment in a job's life.
-func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
+// until waits for a condition of a job.
+func (w *harness) until(id job.ID, done func(*job.Job) bool) job.Job {
 	w.t.Helper()
 	j, err := w.Await(w.t.Context(), id, done)
 	if err != nil {
@@ -149,8 +149,8 @@ func (w *world) until(id job.ID, done func(*job.Job) bool) job.Job {
 	return j
 }
 
-// events gives the transitions that a job took.
-func (w *world) events(id job.ID) []lc.Event {
+// events returns the transitions of a job.
+func (w *harness) events(id job.ID) []lc.Event {
 	w.t.Helper()
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -164,7 +164,7 @@ func (w *world) events(id job.ID) []lc.Event {
 }
 
 // times counts a transition in a job's history.
-func (w *world) times(id job.ID, e lc.Event) int {
+func (w *harness) times(id job.ID, e lc.Event) int {
 	n := 0
 	for _, taken := range w.events(id) {
 		if taken == e {
@@ -172,12 +172,6 @@ func (w *world) times(id job.ID, e lc.Event) int {
 		}
 	}
 	return n
-}
-
-// blocked is a step that works until its context ends.
-func blocked(ctx context.Context, _ *engine.Run) error {
-	<-ctx.Done()
-	return ctx.Err()
 }
 
 func named(prefix string, i int) engine.Options { return engine.Options{Name: fmt.Sprint(prefix, i)} }

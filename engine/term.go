@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/engine/clock"
 )
 
-// term is the context of an attempt. It ends with errExpired when the time for the state is up, a time that changes
-// when the step moves its job to another state.
+// term is the context of an attempt. It ends with errExpired when the state's time is up. That time changes when the
+// step moves its job to another state.
 type term struct {
 	context.Context
 	cancel context.CancelCauseFunc
@@ -18,12 +18,12 @@ type term struct {
 	mu    sync.Mutex // guards the rest
 	at    time.Time
 	timer *time.Timer
-	turn  int  // of the timer: one that was stopped too late does nothing
-	moved bool // the time has changed: nothing may be derived from it
+	turn  int  // number of the timer: one that was stopped too late does nothing
+	moved bool // the time has changed: Deadline reports none
 	ended bool
 }
 
-// newTerm makes the context of an attempt; a zero time has no end.
+// newTerm makes the context of an attempt. With a zero time it has no end.
 func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
 	t := &term{clock: clock}
 	t.Context, t.cancel = context.WithCancelCause(ctx)
@@ -32,8 +32,8 @@ func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
 	return t
 }
 
-// Deadline is part of [context.Context]. After the first change of the time there is none: contexts that were derived
-// from an earlier one would rely on an end that no longer comes.
+// Deadline is part of [context.Context]. After the first change of the time it reports none, because derived contexts
+// would keep the earlier one.
 func (t *term) Deadline() (time.Time, bool) {
 	t.mu.Lock()
 	at, known := t.at, !t.at.IsZero() && !t.moved
@@ -47,7 +47,7 @@ func (t *term) Deadline() (time.Time, bool) {
 	return at, true
 }
 
-// set changes the time. An attempt whose time was up stays so.
+// set changes the time. It does not revive an attempt whose time was up.
 func (t *term) set(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *term) set(at time.Time) {
 	})
 }
 
-// pause stops the time until it is set again: the job is on its way to another state.
+// pause stops the timer until set is called: the step is moving the job to another state.
 func (t *term) pause() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,7 @@ func (t *term) stop() {
 	}
 }
 
-// end releases what the context holds when the attempt is over.
+// end releases the context after the attempt.
 func (t *term) end() {
 	t.mu.Lock()
 	t.stop()

@@ -15,41 +15,21 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// race is a life in which time takes a job out by an event of its own.
+// race is a lifecycle in which a timer has an event of its own.
 var race = lc.Must("test.race",
 	lc.OnQueue("Lined", "a runner enters it, a starter takes it",
 		lc.OnPass("begin", "Running", lc.Worker, "the pistol"),
 		lc.OnFail("fail", "Fallen", lc.Worker, "the runner does not start"),
-		lc.OnFail("timeout", "Late", lc.Timer, "nobody fired the pistol").Sets(lc.TimedOut)),
+		lc.OnFail("timeout", "Late", lc.Timer, "no start signal came").Sets(lc.TimedOut)),
 	lc.OnWork("Running", "the runner runs",
 		lc.OnPass("finish", "Home", lc.Worker, "the tape"),
 		lc.OnFail("fail", "Fallen", lc.Worker, "the runner fell"),
-		lc.OnFail("timeout", "Late", lc.Timer, "the judges went home").Sets(lc.TimedOut)),
+		lc.OnFail("timeout", "Late", lc.Timer, "the time limit passed").Sets(lc.TimedOut)),
 	lc.OnEnd("Home", lc.OK, "the runner is home"),
 	lc.OnEnd("Fallen", lc.Failed, "the runner fell"),
-	lc.OnEnd("Late", lc.TimedOut, "the judges went home",
+	lc.OnEnd("Late", lc.TimedOut, "the time limit passed",
 		lc.OnReenter("retry", lc.Operator, "once more", "Lined", "Running")),
 )
-
-// takes is a step that takes so long. One that takes no time still gives way to others. (No timer of 0: a timer that
-// has run out already brings down the race detector's runtime in a bubble now and then.)
-func takes(d time.Duration) engine.Step {
-	return func(ctx context.Context, _ *engine.Run) error {
-		way := make(chan struct{})
-		if d == 0 {
-			go close(way)
-		} else {
-			timer := time.AfterFunc(d, func() { close(way) })
-			defer timer.Stop()
-		}
-		select {
-		case <-way:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
 
 func deaf(d time.Duration) engine.Step {
 	return func(context.Context, *engine.Run) error { <-time.After(d); return nil }
@@ -84,7 +64,7 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 				if j.State == "Lost" && (j.Cause != cause.Timeout || j.Origin != "Sorting" || j.Attempts != 0) {
 					t.Errorf("got cause %q, origin %s, %d attempts", j.Cause, j.Origin, j.Attempts)
 				}
-				time.Sleep(2 * time.Hour) // what the deaf one brings in the end is refused
+				time.Sleep(2 * time.Hour) // the late outcome is refused
 				if after := w.get(j.ID); after.Seq != j.Seq {
 					t.Errorf("it moved on after its end: %v", w.events(j.ID))
 				}
@@ -94,15 +74,16 @@ func TestTimeoutCutsARunningStep(t *testing.T) {
 	}
 }
 
-// TestTimeoutCountsWaiting: the time for a state runs while the job waits in it: for a backoff, for a reason, for a
-// hold.
+// TestTimeoutCountsWaiting checks that a state's time includes waiting in it: for a backoff, for a reason, for a hold.
 func TestTimeoutCountsWaiting(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		step engine.Step
 		hold bool
 	}{
-		{"backoff", func(context.Context, *engine.Run) error { return engine.RetryAfter(25*time.Minute, errBroken) }, false},
+		{"backoff", func(context.Context, *engine.Run) error {
+			return engine.RetryAfter(25*time.Minute, errBroken)
+		}, false},
 		{"reason", func(_ context.Context, r *engine.Run) error {
 			return engine.Wait(job.Blocker{Code: "snow", Sentence: "snow", Until: r.Now().Add(7 * time.Minute)})
 		}, false},
@@ -121,10 +102,11 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 				}
 				began := time.Now()
 				j := w.end(w.post(engine.Order{}).ID)
-				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour || took > time.Hour+time.Second {
+				if took := time.Since(began); j.State != "Lost" || j.Cause != cause.Timeout || took < time.Hour ||
+					took > time.Hour+time.Second {
 					t.Errorf("got %s (%s) after %s", j.State, j.Cause, took)
 				}
-				if !strings.Contains(j.Message, "more than 1h0m") || !strings.Contains(j.Message, "Posted") {
+				if !strings.Contains(j.Message, "more than 1h in ") || !strings.Contains(j.Message, "Posted") {
 					t.Errorf("got message %q", j.Message)
 				}
 				w.verify(j.ID)
@@ -133,7 +115,8 @@ func TestTimeoutCountsWaiting(t *testing.T) {
 	}
 }
 
-// TestDeadlineIsTheLastWord: a job's deadline counts over all states, and the earlier of the two times counts.
+// TestDeadlineIsTheLastWord checks that a deadline covers all states, and that the earlier of deadline and timeout
+// applies.
 func TestDeadlineIsTheLastWord(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -151,7 +134,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				work := letters(map[lc.State]engine.Step{"Posted": takes(10 * time.Minute), "Sorting": takes(90 * time.Minute)})
+				work := letters(map[lc.State]engine.Step{"Posted": takes(10 * time.Minute),
+					"Sorting": takes(90 * time.Minute)})
 				work.Policies = map[lc.State]engine.Policy{"Sorting": {Timeout: c.timeout}}
 				if c.timeout == time.Hour {
 					c.after += 10 * time.Minute // it was in Posted before
@@ -159,7 +143,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 				w := start(t, mem.New(), engine.Options{}, work)
 				defer w.stop()
 				if c.held {
-					if _, err := w.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{}); err != nil {
+					if _, err := w.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood",
+						time.Time{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -170,7 +155,7 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 					t.Errorf("got %s after %s, want %s after %s", j.State, took, c.state, c.after)
 				}
 				if inTime := strings.Contains(j.Message, "deadline"); c.held && !inTime {
-					t.Errorf("the message does not tell of the deadline: %q", j.Message)
+					t.Errorf("the message does not have the deadline: %q", j.Message)
 				}
 				w.verify(j.ID)
 			})
@@ -178,8 +163,8 @@ func TestDeadlineIsTheLastWord(t *testing.T) {
 	}
 }
 
-// TestDeadlineLeavesAloneWhatNoTimerMoves: a state without a transition by a timer has no end of its own; the deadline
-// counts again in the next.
+// TestDeadlineLeavesAloneWhatNoTimerMoves checks that a state without a timer transition does not expire. The deadline
+// applies again in the next state.
 func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
@@ -202,10 +187,11 @@ func TestDeadlineLeavesAloneWhatNoTimerMoves(t *testing.T) {
 }
 
 func runs(step engine.Step, p engine.Policy) engine.Work {
-	return engine.Work{Life: race, Prefix: "rac", Policy: p, Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
+	return engine.Work{Life: race, Prefix: "rac", Policy: p,
+		Steps: map[lc.State]engine.Step{"Lined": takes(0), "Running": step}}
 }
 
-// TestTimeoutByItsOwnEvent: where a table has the event timeout, time takes that transition and not the failure's.
+// TestTimeoutByItsOwnEvent checks that a timer takes the event timeout where the table has it, not the failure's.
 func TestTimeoutByItsOwnEvent(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -214,7 +200,9 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 	}{
 		{"hears", takes(time.Hour), "Late"},
 		{"is deaf", deaf(time.Hour), "Late"},
-		{"control: fails", func(context.Context, *engine.Run) error { return engine.Fail("stone", errBroken) }, "Fallen"},
+		{"control: fails", func(context.Context, *engine.Run) error {
+			return engine.Fail("stone", errBroken)
+		}, "Fallen"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -224,7 +212,8 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 				if j.State != c.want {
 					t.Errorf("got %s", j.State)
 				}
-				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != cause.Timeout || w.times(j.ID, "timeout") != 1) {
+				if c.want == "Late" && (j.Outcome != lc.TimedOut || j.Cause != cause.Timeout ||
+					w.times(j.ID, "timeout") != 1) {
 					t.Errorf("got outcome %s, cause %s, %v", j.Outcome, j.Cause, w.events(j.ID))
 				}
 				w.verify(j.ID)
@@ -233,7 +222,7 @@ func TestTimeoutByItsOwnEvent(t *testing.T) {
 	}
 }
 
-// TestTimeStartsAnewWithARetry: the one who sends a job back gives it the state's whole time again.
+// TestTimeStartsAnewWithARetry checks that a retry gives the job the whole time of the state again.
 func TestTimeStartsAnewWithARetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tries := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// guardClock compares the clock with what the store kept of the time, and sets e.clock and e.guard.
+// guardClock compares the clock with the time in the store, and sets e.clock and e.guard.
 func (e *Engine) guardClock(ctx context.Context, o *Options) error {
 	kept, err := e.keptClock(ctx)
 	if err != nil {
@@ -28,13 +28,13 @@ func (e *Engine) guardClock(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// keptClock reads what the store kept. One that has never been asked to is as old as its newest job.
+// keptClock reads the time from the store. A store without one has the time of its newest job.
 func (e *Engine) keptClock(ctx context.Context) (job.KeptClock, error) {
-	keeper, ok := e.store.(job.ClockStore)
+	clocks, ok := e.store.(job.ClockStore)
 	if !ok {
 		return job.KeptClock{}, nil
 	}
-	kept, err := keeper.KeptClock(ctx)
+	kept, err := clocks.KeptClock(ctx)
 	if err != nil || !kept.Trusted.IsZero() {
 		return kept, err
 	}
@@ -46,10 +46,10 @@ func (e *Engine) keptClock(ctx context.Context) (job.KeptClock, error) {
 	return kept, err
 }
 
-// keepClock has the store keep the time.
+// keepClock writes the time to the store.
 func (e *Engine) keepClock(ctx context.Context) error {
-	if keeper, ok := e.store.(job.ClockStore); ok {
-		return keeper.KeepClock(ctx, e.guard.Kept())
+	if clocks, ok := e.store.(job.ClockStore); ok {
+		return clocks.KeepClock(ctx, e.guard.Kept())
 	}
 	return nil
 }

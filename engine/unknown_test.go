@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestUnknownFateOfACommit (rule R5) lets the n-th commit of a job's life fail, for each n, with and without having
-// been applied: the job ends well, every transition is in its history once, and the step's message goes out once.
+// TestUnknownFateOfACommit lets the n-th commit of a job fail, for each n, with and without having been applied (rule
+// R5). The job succeeds, every transition is in the history once, and the step's message is delivered once.
 func TestUnknownFateOfACommit(t *testing.T) {
 	steps := map[lc.State]engine.Step{
 		"Sorting": func(ctx context.Context, r *engine.Run) error { // saves, waits, fails once, passes
@@ -44,7 +44,7 @@ func TestUnknownFateOfACommit(t *testing.T) {
 					p := &postbox{}
 					work := letters(steps)
 					work.Steps["Riding"] = riding
-					m := startMortal(t, mem.New(), p.options(), work)
+					m := startKillable(t, mem.New(), p.options(), work)
 					defer m.stop()
 					m.line.decide(func(op string, nth int) fate {
 						if op == "Commit" && nth == n {
@@ -79,25 +79,27 @@ func TestUnknownFateOfACommit(t *testing.T) {
 	}
 }
 
-// TestSaveMayBeRepeated: what was set is not forgotten when the store did not answer, and not doubled when it had.
+// TestSaveMayBeRepeated checks that what was set is kept if the store did not answer, and not stored twice if the store
+// had applied it.
 func TestSaveMayBeRepeated(t *testing.T) {
 	for _, f := range []fate{refused, unheard, answered} {
 		synctest.Test(t, func(t *testing.T) {
 			failed := 0
-			m := startMortal(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
-				if err := r.SetData("sorted"); err != nil {
-					return err
-				}
-				r.PutTask(job.Task{Name: "address", State: "Read"})
-				if err := r.Send("mail", r.Key(), "sorted"); err != nil {
-					return err
-				}
-				if err := r.Save(ctx); err != nil {
-					failed++
-					return r.Save(ctx)
-				}
-				return nil
-			}}))
+			m := startKillable(t, mem.New(), engine.Options{},
+				letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+					if err := r.SetData("sorted"); err != nil {
+						return err
+					}
+					r.PutTask(job.Task{Name: "address", State: "Read"})
+					if err := r.Send("mail", r.Key(), "sorted"); err != nil {
+						return err
+					}
+					if err := r.Save(ctx); err != nil {
+						failed++
+						return r.Save(ctx)
+					}
+					return nil
+				}}))
 			defer m.stop()
 			m.line.decide(func(op string, nth int) fate {
 				if op == "Commit" && nth == 2 {
@@ -108,7 +110,8 @@ func TestSaveMayBeRepeated(t *testing.T) {
 			j := m.end(m.post(engine.Order{}).ID)
 			tasks, err := m.store.Tasks(t.Context(), j.ID)
 			if err != nil || string(j.Data) != `"sorted"` || len(m.messages(j.ID)) != 1 || len(tasks) != 1 {
-				t.Errorf("fate %d: data %s, %d messages, %d tasks, %v", f, j.Data, len(m.messages(j.ID)), len(tasks), err)
+				t.Errorf("fate %d: data %s, %d messages, %d tasks, %v", f, j.Data, len(m.messages(j.ID)), len(tasks),
+					err)
 			}
 			if (failed == 1) != (f != answered) || m.times(j.ID, lc.Backoff) != 0 {
 				t.Errorf("fate %d: %d saves failed, %v", f, failed, m.events(j.ID))
@@ -117,8 +120,8 @@ func TestSaveMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestStoreThatIsDownForAWhile: whatever the engine asked meanwhile, it goes on when the store is back, and a commit
-// that was due survives the outage if it is shorter than the claim.
+// TestStoreThatIsDownForAWhile checks that the engine continues when the store is back, and that a commit succeeds
+// after an outage that is shorter than the lease.
 func TestStoreThatIsDownForAWhile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -131,7 +134,8 @@ func TestStoreThatIsDownForAWhile(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
-				m := startMortal(t, store, engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": deaf(10 * time.Second)}))
+				m := startKillable(t, store, engine.Options{},
+					letters(map[lc.State]engine.Step{"Sorting": deaf(10 * time.Second)}))
 				defer m.stop()
 				id := m.post(engine.Order{}).ID
 				time.Sleep(9 * time.Second)
@@ -150,8 +154,7 @@ func TestStoreThatIsDownForAWhile(t *testing.T) {
 	}
 }
 
-// TestEveryCallMayFail lets each call of the engine fail in turn, whatever it is; and of each kind of call the first
-// three.
+// TestEveryCallMayFail lets each call of the engine fail in turn, and of each kind of call the first three.
 func TestEveryCallMayFail(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range []fate{refused, unheard} {
@@ -171,14 +174,15 @@ func TestEveryCallMayFail(t *testing.T) {
 	}
 }
 
-// failOnce lets one call of an engine fail that works on a batch.
+// failOnce lets one call fail of an engine that works on a batch.
 func failOnce(t *testing.T, f fate, which func(total, nth int, op string) bool, seen map[string]bool) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
-		m := startMortal(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"), letters(map[lc.State]engine.Step{
-			"Sorting": takes(6 * time.Second),
-		}))
+		m := startKillable(t, store, engine.Options{Sweep: 2 * time.Second}, bagOf(3, "test.letter"),
+			letters(map[lc.State]engine.Step{
+				"Sorting": takes(6 * time.Second),
+			}))
 		defer m.stop()
 		failed, nths := "", map[string]int{}
 		m.line.decide(func(op string, _ int) fate {
@@ -201,13 +205,13 @@ func failOnce(t *testing.T, f fate, which func(total, nth int, op string) bool, 
 		if j.State != "Emptied" || j.Children.OK != 3 || m.times(id, "report") != 1 {
 			t.Errorf("fate %d of %s: %s with %+v, %v", f, failed, j.State, j.Children, m.events(id))
 		}
-		children(t, m.world, id, 3)
+		children(t, m.harness, id, 3)
 		m.verify(id)
 	})
 }
 
 // children verifies the jobs of a batch, of which there must be n.
-func children(t *testing.T, w *world, parent job.ID, n int) {
+func children(t *testing.T, w *harness, parent job.ID, n int) {
 	t.Helper()
 	page, err := w.store.List(t.Context(), job.Query{Parent: parent, Limit: 1000})
 	if err != nil || len(page.Jobs) != n {

@@ -16,11 +16,12 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestWaiterMayCallTheEngine: what a waiter is done by may read, submit and hold, whether the engine runs or not. It
-// sees every state.
+// TestWaiterMayCallTheEngine checks that the condition of a waiter may read, submit and hold, whether the engine runs
+// or not. It sees every state.
 func TestWaiterMayCallTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Attempts < 3 {
 				return engine.Retry(errBroken)
 			}
@@ -64,8 +65,8 @@ func TestWaiterMayCallTheEngine(t *testing.T) {
 	})
 }
 
-// TestSpawnOfFewerIsRefused: a step that expects fewer jobs than before fails, and states that, instead of waiting
-// without end for "-1 of 2". The control spawns as many, and more.
+// TestSpawnOfFewerIsRefused checks that a step that expects fewer jobs than before fails with the reason, and does not
+// wait for "-1 of 2". The control spawns as many, and more.
 func TestSpawnOfFewerIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		name          string
@@ -75,28 +76,30 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := c.first
-				w := start(t, mem.New(), engine.Options{}, letters(nil), engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
-					"Packed": func(context.Context, *engine.Run) error { return nil },
-					"Open": func(ctx context.Context, r *engine.Run) error {
-						expect := n
-						n = c.second
-						if err := r.Spawn(ctx, expect, func(int) (engine.Order, error) {
-							return engine.Order{Kind: "test.letter"}, nil
-						}); err != nil {
-							return err
-						}
-						if expect != c.second {
-							return engine.Retry(errBroken)
-						}
-						if err := r.WaitChildren(); err != nil {
-							return err
-						}
-						return engine.Go("report")
-					},
-				}})
+				w := start(t, mem.New(), engine.Options{}, letters(nil),
+					engine.Work{Life: bag, Prefix: "bag", Steps: map[lc.State]engine.Step{
+						"Packed": func(context.Context, *engine.Run) error { return nil },
+						"Open": func(ctx context.Context, r *engine.Run) error {
+							expect := n
+							n = c.second
+							if err := r.Spawn(ctx, expect, func(int) (engine.Order, error) {
+								return engine.Order{Kind: "test.letter"}, nil
+							}); err != nil {
+								return err
+							}
+							if expect != c.second {
+								return engine.Retry(errBroken)
+							}
+							if err := r.WaitChildren(); err != nil {
+								return err
+							}
+							return engine.Go("report")
+						},
+					}})
 				defer w.stop()
 				j := w.end(w.post(engine.Order{Kind: "test.bag"}).ID)
-				if refused := strings.Contains(j.Message, "3 jobs were expected before"); refused != (c.want == "Torn") || j.State != c.want {
+				refused := strings.Contains(j.Message, "3 jobs were expected before")
+				if refused != (c.want == "Torn") || j.State != c.want {
 					t.Errorf("got %s: %s", j.State, j.Message)
 				}
 				w.verify(j.ID)
@@ -105,18 +108,19 @@ func TestSpawnOfFewerIsRefused(t *testing.T) {
 	}
 }
 
-// TestExpectFewerThanThereAre: no commit makes a batch expect fewer jobs than it has.
+// TestExpectFewerThanThereAre checks that no commit makes a batch expect fewer jobs than it has.
 func TestExpectFewerThanThereAre(t *testing.T) {
 	j := job.Job{ID: "b", Version: 3, Children: job.Children{Expected: 2, OK: 2}}
 	one := 1
-	if _, _, err := job.Apply(j, &job.Change{Job: "b", Version: 3, Set: job.Fields{Expected: &one}}); job.KindOf(err) != job.Refused {
+	if _, _, err := job.Apply(j, &job.Change{Job: "b", Version: 3,
+		Set: job.Fields{Expected: &one}}); job.KindOf(err) != job.Refused {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestOverdueStrangersStopNobody: 5,000 overdue jobs of a kind that this engine does not run, or that it cannot move,
-// do not keep the timers of others from running out.
-func TestOverdueStrangersStopNobody(t *testing.T) {
+// TestUnmovableOverdueJobsDoNotBlock checks that 5,000 overdue jobs of a kind that this engine does not run, or that it
+// cannot move, do not block the timers of others.
+func TestUnmovableOverdueJobsDoNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
 		strangers := outside(t, store, runs(blocked, engine.Policy{Timeout: time.Minute}), letters(nil))
@@ -134,7 +138,8 @@ func TestOverdueStrangersStopNobody(t *testing.T) {
 		for n := 0; ; n++ {
 			for _, j := range page.Jobs {
 				soon := strangers.Clock().Now().Add(time.Minute)
-				if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: soon, Set: job.Fields{Expires: &soon}}); err != nil {
+				if _, err := store.Commit(t.Context(), job.Change{Job: j.ID, Version: j.Version, At: soon,
+					Set: job.Fields{Expires: &soon}}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -146,9 +151,11 @@ func TestOverdueStrangersStopNobody(t *testing.T) {
 			}
 		}
 		time.Sleep(10 * time.Minute)
-		work := letters(map[lc.State]engine.Step{"Sorting": blocked, "Posted": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(24 * time.Hour)})
-		}})
+		work := letters(map[lc.State]engine.Step{"Sorting": blocked,
+			"Posted": func(_ context.Context, r *engine.Run) error {
+				return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+					Until: r.Now().Add(24 * time.Hour)})
+			}})
 		work.Policy.Timeout = time.Hour
 		w := start(t, store, engine.Options{}, work)
 		defer w.stop()

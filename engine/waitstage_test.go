@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// guided is a step that walks the whole way, through the state that waits too; a new guide loads first. At the named
-// state it stays if it may.
+// guided is a step that walks through all states, including the one that waits; a new guide loads first. At the named
+// state it waits if it may.
 func guided(stays lc.State, stay func()) engine.Step {
 	return func(ctx context.Context, r *engine.Run) error {
 		loaded := r.Job().Starts < 2
@@ -23,7 +23,8 @@ func guided(stays lc.State, stay func()) engine.Step {
 			if r.Job().State == stays && r.Job().Starts == 1 {
 				stay()
 			}
-			next := map[lc.State]lc.Event{"Camp": "go", "Walking": "detour", "Pausing": "rest", "Loading": "rest", "Resting": "go"}[r.Job().State]
+			next := map[lc.State]lc.Event{"Camp": "go", "Walking": "detour", "Pausing": "rest", "Loading": "rest",
+				"Resting": "go"}[r.Job().State]
 			walked := r.Job().LastOK == "Resting"
 			switch s := r.Job().State; {
 			case s == "Walking" && !loaded:
@@ -38,15 +39,17 @@ func guided(stays lc.State, stay func()) engine.Step {
 	}
 }
 
-// TestGuideDiesInEachState: the sweep ends the claim in the waiting state too, and another takes the job where it is;
-// an engine of the same name takes it when it comes up.
+// TestGuideDiesInEachState checks that the sweep ends the claim in the waiting state too. Another engine, or a new one
+// of the same name, continues in the same state.
 func TestGuideDiesInEachState(t *testing.T) {
 	for _, s := range []lc.State{"Camp", "Walking", "Pausing", "Resting"} {
 		for _, second := range []string{"first", "second"} {
 			t.Run(fmt.Sprint(s, " then ", second), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					store := mem.New()
-					m := startMortal(t, store, engine.Options{Name: "first"}, treks(guided(s, func() { time.Sleep(time.Minute) })))
+					m := startKillable(t, store, engine.Options{Name: "first"}, treks(guided(s, func() {
+						time.Sleep(time.Minute)
+					})))
 					id := m.post(aTrek).ID
 					time.Sleep(time.Second)
 					if j := m.get(id); j.State != s || !j.Claimed() {
@@ -57,7 +60,8 @@ func TestGuideDiesInEachState(t *testing.T) {
 					w := start(t, store, engine.Options{Name: second}, treks(guided("", nil)))
 					defer w.stop()
 					j := w.end(id)
-					if took := time.Since(began); j.State != "Home" || took > 17*time.Second || (took > 0) != (second == "second") {
+					if took := time.Since(began); j.State != "Home" || took > 17*time.Second ||
+						(took > 0) != (second == "second") {
 						t.Errorf("got %s after %s", j.State, took)
 					}
 					if lost := w.times(id, lc.Lost); (lost == 0) != (s == "Resting") || j.Epoch < 2 {
@@ -70,7 +74,7 @@ func TestGuideDiesInEachState(t *testing.T) {
 	}
 }
 
-// TestStepOfAWaitingState: what a step returns there is heeded, although the state has no loops.
+// TestStepOfAWaitingState checks that a step's outcome applies there, although the state has no loops.
 func TestStepOfAWaitingState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0
@@ -97,15 +101,16 @@ func TestStepOfAWaitingState(t *testing.T) {
 		began := time.Now()
 		j := w.end(w.post(aTrek).ID)
 		synctest.Wait()
-		if took := time.Since(began); j.State != "Home" || n != 3 || took < time.Hour || took > time.Hour+2*time.Second {
+		if took := time.Since(began); j.State != "Home" || n != 3 || took < time.Hour ||
+			took > time.Hour+2*time.Second {
 			t.Errorf("got %s after %s and %d tries", j.State, took, n)
 		}
 		w.verify(j.ID)
 	})
 }
 
-// TestWalkCrashesInEveryWindow kills an engine before and after every call to its store during a walk; the next one
-// brings it home with a sound history.
+// TestWalkCrashesInEveryWindow kills an engine before and after every call to its store during a walk. The next one
+// finishes the job with a valid history.
 func TestWalkCrashesInEveryWindow(t *testing.T) {
 	windows := 0
 	for call := 1; call < 100; call++ {
@@ -114,7 +119,7 @@ func TestWalkCrashesInEveryWindow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := mem.New()
 				o := engine.Options{Name: "guide", Grace: time.Second, Sweep: time.Minute}
-				m := startMortal(t, store, o, treks(guided("", nil)))
+				m := startKillable(t, store, o, treks(guided("", nil)))
 				m.line.decide(window{call, after}.fate(m.line))
 				order := engine.Order{Kind: "test.trek", Key: "one"}
 				if j, err := m.Submit(t.Context(), order); err == nil {
@@ -143,7 +148,7 @@ func TestWalkCrashesInEveryWindow(t *testing.T) {
 	t.Logf("%d windows", windows)
 }
 
-// TestTwoReadersOfARun: Log and Progress are for other goroutines, also while the step moves its job.
+// TestTwoReadersOfARun calls Log and Progress from other goroutines while the step moves its job.
 func TestTwoReadersOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, treks(func(ctx context.Context, r *engine.Run) error {

@@ -21,8 +21,9 @@ var errand = lc.Must("test.errand",
 	lc.OnQueue("Asked", "somebody asks, a runner takes it",
 		lc.OnPass("begin", "Running", lc.Worker, "a runner is free"),
 		lc.On("hold", "Held", lc.Operator, "an operator stops it"),
-		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "it makes no sense")),
-	lc.OnWait("Held", "an operator stopped it and lets it go on", lc.On("release", "Asked", lc.Operator, "it may go on")),
+		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "it is damaged")),
+	lc.OnWait("Held", "an operator stopped it and lets it go on",
+		lc.On("release", "Asked", lc.Operator, "it may go on")),
 	lc.OnWork("Running", "the runner runs",
 		lc.OnPass("finish", "Done", lc.Worker, "the runner is back"),
 		lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "the runner fell")),
@@ -30,14 +31,13 @@ var errand = lc.Must("test.errand",
 	lc.OnEnd("Failed", lc.Failed, "it failed", lc.OnReenter("retry", lc.Operator, "once more", "Asked", "Running")),
 )
 
-// frozen is a clock that stands.
+// frozen is a clock that does not advance.
 type frozen time.Time
 
 func (f frozen) Now() time.Time  { return time.Time(f) }
 func (f frozen) Wall() time.Time { return time.Time(f) }
 
-// TestWhyIsEmptyExactlyWhenTheJobMoves builds random simulations, asks why of every job, lets one tick pass and
-// compares.
+// TestWhyIsEmptyExactlyWhenTheJobMoves builds random simulations, explains every job, lets one tick pass and compares.
 func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,7 +64,8 @@ func TestWhyIsEmptyExactlyWhenTheJobMoves(t *testing.T) {
 			}}
 		}
 		store := mem.New()
-		e, err := engine.New(store, []engine.Work{w}, engine.Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
+		e, err := engine.New(store, []engine.Work{w},
+			engine.Options{Clock: frozen(now), Slots: rapid.IntRange(1, 12).Draw(t, "slots")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +99,8 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 	for i := range rapid.IntRange(1, 12).Draw(t, "jobs") {
 		o := engine.Order{
 			Kind: "test.errand", Priority: new(rapid.IntRange(0, 3).Draw(t, "priority")),
-			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o", rapid.IntRange(0, 2).Draw(t, "owner")),
+			Group: rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "group"), Owner: fmt.Sprint("o",
+				rapid.IntRange(0, 2).Draw(t, "owner")),
 		}
 		if rapid.IntRange(0, 4).Draw(t, "later") == 0 {
 			o.Due = now.Add(time.Hour)
@@ -116,9 +118,10 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 			_, err = e.Do(ctx, operator.Act{Job: j.ID, Event: "hold", By: lc.Operator})
 		case 1, 2: // on to Running, unclaimed
 			err = e.Advance(ctx, &j, "begin", now)
-		case 3: // claimed by somebody else, perhaps long ago
+		case 3: // claimed by another worker, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
-				Worker: fmt.Sprint("other", i), From: e.Places(), N: 1, Now: now, Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
+				Worker: fmt.Sprint("other", i), From: e.SharedStates(), N: 1, Now: now,
+				Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
 			})
 		}
 		if err != nil {
@@ -129,7 +132,8 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		s := job.Scope{Group: rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "scope")}
 		s.State = rapid.SampledFrom([]lc.State{"", "Asked", "Running"}).Draw(t, "scope state")
 		s.Job = rapid.SampledFrom(append(ids, "")).Draw(t, "scope job")
-		if _, err := e.Operator().Hold(ctx, s, "ann", "because", now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
+		if _, err := e.Operator().Hold(ctx, s, "ann", "because",
+			now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "ends"))*time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -27,9 +27,9 @@ import (
 // engine stops.
 type Step func(ctx context.Context, r *Run) error
 
-// Gate is a condition outside the lifecycle that can keep a job from being worked on, such as space on the disk. It is
-// asked before each step and when a job is explained; nil means that nothing keeps it. It must be quick and must change
-// nothing.
+// Gate is a condition outside the lifecycle that can keep a job from being worked on, such as free disk space. It is
+// called before each step and when a job is explained; nil means that the job may be worked on. It must be quick and
+// have no effects.
 type Gate func(ctx context.Context, j *job.Job) *job.Blocker
 
 // Work is what an application registers for one kind of job.
@@ -42,40 +42,40 @@ type Work struct {
 	Policy   Policy
 	Limits   []job.Limit
 
-	// Patience gives how long a job may stay in a state, waiting included, where that is not the same for all jobs;
-	// zero: as Policy.Timeout states. It is asked when a job comes into the state, with the record before. It must be
-	// quick and change nothing, and several goroutines call it at once.
+	// Patience returns how long a job may stay in a state, waiting included, where that is not the same for all jobs;
+	// zero: Policy.Timeout. It is called when a job enters the state, with the record before. It must be quick, have no
+	// effects, and be safe for concurrent use.
 	Patience func(j *job.Job, s lifecycle.State) time.Duration
 
 	// Elapsed has the event that a timer takes when the time for a state is up and the deadline of the job is not, for
 	// states where that is not the event timeout.
 	Elapsed map[lifecycle.State]lifecycle.Event
 
-	// Overdue names the cause and the reason when time takes a job out of a state, where that means more than that its
-	// time was up; an empty cause: it does not. j is the record before.
+	// Overdue returns the cause and the reason when a timer takes a job out of a state; an empty cause: the time was
+	// up. j is the record before.
 	Overdue func(j *job.Job) (cause, sentence string)
 
-	// Slots are steps of this kind that run at once, in slots of their own: they wait for no other kind, and no other
-	// kind for them. Zero: its jobs share Options.Slots with the rest.
+	// Slots is how many steps of this kind run at once in slots of their own, independently of other kinds. Zero: the
+	// kind shares Options.Slots with the rest.
 	Slots int
 
-	// Outside states that workers in other processes take states without a step here, by [Engine.Remote]. States
-	// with a step are never handed out.
+	// Outside states that remote workers claim the states without a step here, by [Engine.Remote]. States with a step
+	// are never claimed by them.
 	Outside bool
 
-	// Topics are those of the messages that workers outside may send. Nil: none.
+	// Topics lists the topics of the messages that remote workers may send. Nil: none.
 	Topics []string
 
-	// Orders states that people may create jobs of this kind as they are, by the general operation for that.
+	// Orders states that people may create jobs of this kind by the general operation.
 	Orders bool
 
-	// Owes checks what a job must have achieved when a worker takes it out of a state by a success event: the change c
-	// holds the event and the data of the attempt, j is the record before. Its error is the outcome of a step, and
-	// refuses the report of a worker outside. It must change nothing. Nil: nothing is checked.
+	// Owes checks what a job must have achieved when a worker causes the success event of a state. The change c has the
+	// event and the data of the attempt, j is the record before. Its error is the outcome of a step, or refuses the
+	// report of a remote worker. It must have no effects. Nil: nothing is checked.
 	Owes func(ctx context.Context, j *job.Job, c *job.Change) error
 
-	// Allow states what a person's event needs beyond the lifecycle. The error, of kind Refused, explains to the person
-	// why not. Nil allows all.
+	// Allow checks a person's event beyond the lifecycle, and returns the conditions of its commit. The error, of kind
+	// Refused, states the reason to the person. Nil allows all.
 	Allow func(ctx context.Context, j *job.Job, a *operator.Act) (job.Require, error)
 
 	// Accompany is called by Do with the complete change of a person's event before it is committed: it may add tasks,
@@ -83,40 +83,41 @@ type Work struct {
 	// same act if the record changed meanwhile; its error stops the act. Nil: nothing is added.
 	Accompany func(ctx context.Context, j *job.Job, a *operator.Act, c *job.Change) error
 
-	// Parks states which holds take jobs out of the queue states whose table has the event hold for workers: such a job
-	// stays where it is put until a person releases it. Other holds let jobs wait where they are and go on by
+	// Parks reports whether a hold moves jobs out of the queue states that have the event hold for workers. Such a job
+	// stays in its new state until a person releases it. Under other holds jobs stay in their state and continue by
 	// themselves. Nil: none.
 	Parks func(h *job.Hold) bool
 
-	// Announce gives the messages that a transition is to send, with keys that follow from the job and the number of
-	// the history entry. j is the record before; [job.Apply] gives the one after. It must be quick and must change
+	// Announce returns the messages that a transition sends, with keys that follow from the job and the number of the
+	// history entry. j is the record before; [job.Apply] returns the one after. It must be quick and must change
 	// neither. Nil: none.
 	Announce func(j *job.Job, c *job.Change) []job.Message
 
-	// OwnEnds states that steps end their jobs themselves when the deadline has passed ([Run.Job]'s Deadline) or the
-	// starts are used up (its Starts): the engine does neither by itself.
+	// OwnEnds states that the steps, not the engine, end their jobs when the deadline has passed ([Run.Job]'s Deadline)
+	// or the starts are used up (its Starts).
 	OwnEnds bool
 
-	// Explain completes what package explain states of a job that a step left waiting or at rest: of that blocker the
-	// record keeps code, sentence and time, not who can end it and how. Nil: a timer ends it, or a move.
+	// Explain completes the blocker of a job that a step left waiting or at rest: the record has only the blocker's
+	// code, sentence and time, not who can end it and how. Nil: a timer or a person ends it.
 	Explain func(j *job.Job, b *job.Blocker)
 
-	// Keep is how long an ended job stays before the timer's transition out of its end is taken (delete, clean).
+	// Keep is how long an ended job stays before the timer's transition leaves its end (delete, clean).
 	// Defaults to job.Unlimited.
 	Keep time.Duration
 
-	// Adopts lists hashes of older definitions whose states all mean the same in Life (reliability rule R13).
+	// Adopts lists the hashes of older definitions whose states all have the same meaning in Life (reliability rule
+	// R13).
 	Adopts []string
 }
 
-// Policy states how patient the engine is with a state. Zero fields take the defaults.
+// Policy has the timeouts and limits of a state. Zero fields take the defaults.
 type Policy struct {
 	Timeout     time.Duration // in the state, waiting included; zero: none
 	MaxAttempts int           // failed attempts before the job fails; defaults to 5
-	// claims without a message from their worker before the job fails as poison; defaults to 5
+	// claims without a report of their worker before the job fails as poison; defaults to 5
 	MaxStarts int
 	Backoff   Backoff
-	Serial    bool // never go straight on into this state after the one before: it waits its turn
+	Serial    bool // the state needs a claim of its own: its jobs wait in the queue
 }
 
 // Backoff is the pause before attempt n: First doubled n-1 times, at most Max, plus or minus a fifth by chance.
@@ -125,7 +126,7 @@ type Backoff struct {
 	Max   time.Duration // defaults to 5 min
 }
 
-// Pause gives the pause after attempt n (1 for the first); chance is in [0,1).
+// Pause returns the pause after attempt n (1 for the first); chance is in [0,1).
 func (b Backoff) Pause(n int, chance float64) time.Duration {
 	first, most := b.First, b.Max
 	if first <= 0 {
@@ -160,13 +161,13 @@ func (w *Work) policyFor(s lifecycle.State) Policy {
 // kind is the name under which jobs of the work are stored.
 func (w *Work) kind() job.Kind { return job.Kind(w.Life.Name()) }
 
-// handsOut reports whether workers in other processes may work on a state.
+// handsOut reports whether remote workers may work on a state.
 func (w *Work) handsOut(s lifecycle.State) bool {
 	st, ok := w.Life.Stage(s)
 	return ok && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
 }
 
-// sends reports whether workers outside may send messages of a topic.
+// sends reports whether remote workers may send messages of a topic.
 func (w *Work) sends(topic string) bool { return slices.Contains(w.Topics, topic) }
 
 // owes calls Owes for a change by a success event.
@@ -180,13 +181,13 @@ func (w *Work) owes(ctx context.Context, j *job.Job, c *job.Change) error {
 	return w.Owes(ctx, j, c)
 }
 
-// foreign returns what keeps the work from continuing a job that was created under another definition, or nil.
+// foreign returns the blocker of a job that was created under a definition that the work cannot continue, or nil.
 func (w *Work) foreign(j *job.Job) *job.Blocker { return block.Definition(j, w.Life.Hash(), w.Adopts) }
 
-// knows reports whether the job was created under a definition that the work can continue.
-func (w *Work) knows(j *job.Job) bool { return w.foreign(j) == nil }
+// supports reports whether the job was created under a definition that the work can continue.
+func (w *Work) supports(j *job.Job) bool { return w.foreign(j) == nil }
 
-// validate gives all mistakes of a registration at once.
+// validate returns all mistakes of a registration.
 func (w *Work) validate() error {
 	if w.Life == nil {
 		return errors.New("a work needs a lifecycle")
@@ -226,8 +227,8 @@ func (w *Work) validate() error {
 	return errors.Join(mistakes...)
 }
 
-// timerEvent returns the event by which time takes a job out of a state. overdue: the deadline of the job has passed,
-// not only the time for the state.
+// timerEvent returns the event by which a timer takes a job out of a state. overdue: the deadline of the job has
+// passed, not only the time for the state.
 func (w *Work) timerEvent(p lifecycle.Position, overdue bool) (lifecycle.Event, bool) {
 	stage, ok := w.Life.Stage(p.State)
 	if !ok || stage.Kind == lifecycle.End {
@@ -249,8 +250,8 @@ func (w *Work) timerEvent(p lifecycle.Position, overdue bool) (lifecycle.Event, 
 	return "", false
 }
 
-// poisoned gives the event by which the sweep fails a job that no one works on, and in whose name: a failure by time if
-// there is one, else the failure of the worker that stopped renewing its lease, else whatever time does.
+// poisoned returns the event by which the sweep fails a poisoned job, and its actor: the timer's failure if there is
+// one, else the worker's failure, else the timer's event.
 func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor, bool) {
 	stage, _ := w.Life.Stage(p.State)
 	for _, by := range []lifecycle.Actor{lifecycle.Timer, lifecycle.Worker} {
@@ -267,7 +268,7 @@ func (w *Work) poisoned(p lifecycle.Position) (lifecycle.Event, lifecycle.Actor,
 // timedOut is the event that a timer prefers where a state has it.
 const timedOut lifecycle.Event = "timeout"
 
-// expires gives when a timer takes job j out of the state that it comes to; zero for never.
+// expires returns when a timer takes job j out of the state that it enters; zero for never.
 func (w *Work) expires(j *job.Job, p lifecycle.Position, now, deadline time.Time) time.Time {
 	if w.OwnEnds {
 		return time.Time{}

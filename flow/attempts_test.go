@@ -10,9 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAttemptsBlockNobody: while one task waits for its next attempt, another that takes longer than all the pauses
-// begins, ends and is followed by a third, in a pool of one.
-func TestAttemptsBlockNobody(t *testing.T) {
+// TestAttemptsBlockNothing: while one task waits for its next attempt, a longer one starts, ends and is followed by a
+// third, in a pool of one.
+func TestAttemptsBlockNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var ended []string
@@ -44,9 +44,9 @@ func TestAttemptsBlockNobody(t *testing.T) {
 	})
 }
 
-// TestAttemptsAreToldAndNotSeen: listeners hear of each attempt with its failure and the time of the next; the flow's
+// TestAttemptsAreReportedAndNotSeen: listeners get each attempt with its failure and the time of the next; the flow's
 // controller is not asked.
-func TestAttemptsAreToldAndNotSeen(t *testing.T) {
+func TestAttemptsAreReportedAndNotSeen(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		bad   int
@@ -126,8 +126,7 @@ func TestPauseDoublesWithinBounds(t *testing.T) {
 	}
 }
 
-// TestAttemptsSurviveTheirRunner: a new Runner waits for what is left of the pause and counts on from the attempts that
-// were made.
+// TestAttemptsSurviveTheirRunner: a new Runner waits for the rest of the pause and continues the count of attempts.
 func TestAttemptsSurviveTheirRunner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := 0

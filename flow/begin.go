@@ -9,7 +9,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// storageError marks an error of the storage: what the Runner holds in memory is no longer what is stored.
+// storageError marks an error of the storage. After it the memory of the Runner may differ from what is stored.
 type storageError struct{ err error }
 
 func (e *storageError) Error() string { return e.err.Error() }
@@ -23,7 +23,7 @@ func storageErr(err error) error {
 	return err
 }
 
-// load reads what is stored and matches it with the flow. Errors: the storage's, [ErrDuplicate], [ErrChanged].
+// load reads the stored records and matches them with the flow. Errors: the storage's, [ErrDuplicate], [ErrChanged].
 func (r *Runner) load(ctx context.Context) error {
 	if r.loaded {
 		return nil
@@ -49,13 +49,13 @@ func (r *Runner) load(ctx context.Context) error {
 		if after == nil {
 			after = map[string]Value{}
 		}
-		maps.Copy(after, valued(r.o.Inject))
+		maps.Copy(after, wrapValues(r.o.Inject))
 		r.injected = after
 	}
 	r.gauge = newGauge(r.plan, r.recs)
 	r.active, r.waiting, r.timers, r.again = map[int32]func() bool{}, map[int32]bool{}, nil, map[int32]bool{}
-	r.unbegun, r.unwanted, r.callers, r.came = map[int32]bool{}, nil, map[string]map[int32]bool{}, nil
-	r.faults, r.extra, r.limits = nil, nil, map[int32]*Failure{}
+	r.unbegun, r.unwanted, r.callers, r.arrived = map[int32]bool{}, nil, map[string]map[int32]bool{}, nil
+	r.faults, r.revertCauses, r.limits = nil, nil, map[int32]*Failure{}
 	if diff != nil {
 		if err := r.upgrade(diff); err != nil {
 			return err
@@ -74,14 +74,14 @@ func (r *Runner) load(ctx context.Context) error {
 	return err
 }
 
-// match fills the records: what is stored where there is something, new ones otherwise. It gives what the flow differs
-// in, or nil.
+// match fills r.recs with the stored records, and with new ones for atoms that have none. It returns the differences
+// between the flow and what is stored, or nil.
 func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	r.recs = make([]Record, len(r.plan.nodes))
-	r.isDirty, r.dirty, r.ghosts, r.lost, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
+	r.isDirty, r.dirty, r.removed, r.removedDirty, r.failing = make([]bool, len(r.plan.nodes)), nil, nil, nil,
 		map[int32]*Failure{}
-	r.known, r.doomed = nil, map[int32]bool{}
-	r.fresh = len(snap.Atoms) == 0
+	r.reasonsByAtom, r.revertingAfter = nil, map[int32]bool{}
+	r.unstored = len(snap.Atoms) == 0
 	stored := make(map[string]*Record, len(snap.Atoms))
 	for i := range snap.Atoms {
 		stored[snap.Atoms[i].Name] = &snap.Atoms[i]
@@ -91,16 +91,16 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 		n := &r.plan.nodes[i]
 		rec, version := r.find(stored, n, diff)
 		if rec == nil {
-			r.recs[i] = Record{Name: n.name, Kind: n.kindOf(), Version: version, State: Pending, Intention: Execute}
-			r.mark(i)
-			if !r.fresh {
+			r.recs[i] = Record{Name: n.name, Kind: n.atomKind(), Version: version, State: Pending, Intention: Execute}
+			r.markDirty(i)
+			if !r.unstored {
 				diff.Added = append(diff.Added, n.name)
 			}
 			continue
 		}
-		if rec.Kind != n.kindOf() {
+		if rec.Kind != n.atomKind() {
 			return nil, wrong(ErrDuplicate, []string{n.name}, "%s is stored as a %s, and is a %s now", n.name, rec.Kind,
-				n.kindOf())
+				n.atomKind())
 		}
 		r.recs[i] = *rec
 		if rec.Failure != nil && rec.State != Running {
@@ -108,20 +108,20 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 		}
 		if rec.Result == nil && rec.Kind == KindTask &&
 			(rec.State == Success || rec.State == Reverting && rec.Failure == nil) {
-			r.recs[i].Result = &Value{} // a null result comes back from JSON as none
+			r.recs[i].Result = &Value{} // JSON has a null result as none
 		}
 		if rec.Version != version {
 			diff.Versions = append(diff.Versions, VersionChange{n.name, rec.Version, version, rec.State})
 			r.recs[i].Version = version
-			r.mark(i)
+			r.markDirty(i)
 		}
 		if rec.Name != n.name {
 			r.recs[i].Name = n.name
-			r.mark(i)
+			r.markDirty(i)
 		}
 		delete(stored, rec.Name)
 	}
-	for _, i := range r.plan.atoms { // what was stored before it had its name
+	for _, i := range r.plan.atoms { // records under earlier names
 		for _, old := range r.plan.nodes[i].was() {
 			delete(stored, old)
 		}
@@ -129,7 +129,7 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	for i := range snap.Atoms {
 		if rec := &snap.Atoms[i]; stored[rec.Name] == rec {
 			diff.Removed = append(diff.Removed, Removed{rec.Name, rec.Kind, rec.State})
-			r.ghosts = append(r.ghosts, *rec)
+			r.removed = append(r.removed, *rec)
 		}
 	}
 	r.outline = nil
@@ -144,7 +144,7 @@ func (r *Runner) match(snap *Snapshot) (*Difference, error) {
 	return diff, nil
 }
 
-// find gives the stored record of an atom, under its name or an earlier one, and the atom's version.
+// find returns the stored record of an atom, by its name or an earlier one, and the atom's version.
 func (r *Runner) find(stored map[string]*Record, n *node, diff *Difference) (*Record, string) {
 	version := n.version()
 	if rec := stored[n.name]; rec != nil {
@@ -162,8 +162,8 @@ func (r *Runner) find(stored map[string]*Record, n *node, diff *Difference) (*Re
 	return nil, version
 }
 
-// begin brings the flow to RUNNING. Errors: those of load, [ErrMissing], [ErrState].
-func (r *Runner) begin(ctx context.Context) error {
+// beginRun brings the flow to RUNNING. Errors: those of load, [ErrMissing], [ErrState].
+func (r *Runner) beginRun(ctx context.Context) error {
 	if err := r.load(ctx); err != nil {
 		return err
 	}
@@ -175,41 +175,41 @@ func (r *Runner) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := r.plan.missing(r.injected); err != nil {
+	if err := r.plan.checkProvided(r.injected); err != nil {
 		return err
 	}
-	if r.fresh && len(r.injected) > 0 { // later, a task that cannot take a value fails by itself
-		if err := r.plan.misfit(r.injected); err != nil {
+	if r.unstored && len(r.injected) > 0 { // in a later run only the task that cannot use a value fails
+		if err := r.plan.checkInjected(r.injected); err != nil {
 			return err
 		}
 	}
 	if r.state == Running || r.state == Suspending {
 		return nil
 	}
-	r.faults, r.extra, r.quitting = nil, nil, nil
+	r.faults, r.revertCauses, r.acceptedEnding = nil, nil, nil
 	if r.state == FailureState {
 		for _, i := range r.plan.atoms {
 			switch rec := &r.recs[i]; {
 			case rec.State == RevertFailure:
 				r.again[i] = true
-				r.gauge.note(i)
+				r.gauge.recheck(i)
 			case rec.State == FailureState && rec.Intention == Execute && rec.Failure != nil &&
-				rec.Failure.Type == TypeInterrupted && !r.ends():
-				r.renew(i) // it goes on where it was ended
+				rec.Failure.Type == TypeInterrupted && !r.isEnding():
+				r.resetAtom(i) // it continues where it was ended
 			}
 		}
 	}
-	for _, i := range r.plan.atoms { // what was ready when it paused is examined again
-		r.gauge.note(i)
+	for _, i := range r.plan.atoms { // atoms may be ready that were ready when the flow was suspended
+		r.gauge.recheck(i)
 	}
 	return r.move(ctx, Run, Running, nil)
 }
 
-// move changes the flow's state, stores that with all that is dirty, and reports it.
+// move changes the flow's state, stores it with all dirty records, and notifies the listeners.
 func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
 	from := r.state
 	change := statePair{From: from, To: to}
-	if change.ignored() {
+	if change.isIgnored() {
 		return nil
 	}
 	if a, legal := Life.Transition(from, e); !legal || a.To != to {
@@ -218,28 +218,28 @@ func (r *Runner) move(ctx context.Context, e lifecycle.Event, to lifecycle.State
 	if err := r.commit(ctx, &Transition{Event: e, From: from, To: to}, why); err != nil {
 		return err
 	}
-	if err := r.tellAll(ctx); err != nil {
+	if err := r.notifyAll(ctx); err != nil {
 		return err
 	}
-	r.tell(Event{Old: from, New: to})
+	r.notify(Event{Old: from, New: to})
 	return nil
 }
 
-// commit stores what is dirty, and the flow's new state if it changes. Nothing was reported yet of what it stores.
+// commit stores the dirty records and the flow's new state, if it changes. Listeners are notified after it.
 func (r *Runner) commit(ctx context.Context, move *Transition, why error) error {
 	if move == nil && len(r.dirty) == 0 {
 		return nil
 	}
-	c := &Commit{Move: move, Err: why, Ending: r.quitting, Taken: r.taken, Created: r.fresh}
+	c := &Commit{Move: move, Err: why, Ending: r.acceptedEnding, Taken: r.taken, Created: r.unstored}
 	if r.o.Storage != nil {
 		slices.Sort(r.dirty)
 		c.Atoms = make([]Record, 0, len(r.dirty))
 		for _, i := range r.dirty {
 			c.Atoms = append(c.Atoms, r.recs[i])
 		}
-		c.Atoms = append(c.Atoms, r.lost...)
+		c.Atoms = append(c.Atoms, r.removedDirty...)
 		c.Outline = r.outline
-		if r.fresh && len(r.injected) > 0 {
+		if r.unstored && len(r.injected) > 0 {
 			c.Injected = r.injected
 		}
 	}
@@ -249,16 +249,16 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	for _, i := range r.dirty {
 		r.isDirty[i] = false
 	}
-	r.dirty, r.fresh, r.taken = r.dirty[:0], false, nil
-	r.lost, r.outline = nil, nil
+	r.dirty, r.unstored, r.taken = r.dirty[:0], false, nil
+	r.removedDirty, r.outline = nil, nil
 	if move != nil {
 		r.state = move.To
 	}
 	return nil
 }
 
-// save passes a commit to the storage, also when the run's context has ended: whether the claim is over is the
-// storage's to state.
+// save passes a commit to the storage, also when the run's context has ended: the storage decides whether the claim is
+// still valid.
 func (r *Runner) save(ctx context.Context, c *Commit) error {
 	if r.o.Storage == nil {
 		return nil
@@ -269,18 +269,18 @@ func (r *Runner) save(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-func (r *Runner) mark(i int32) {
+func (r *Runner) markDirty(i int32) {
 	f := r.recs[i].Failure
-	if r.recs[i].State == Running { // it is tried again by itself
+	if r.recs[i].State == Running { // it is repeated because of its Attempts
 		f = nil
 	}
 	switch {
 	case f == r.failing[i]:
 	case f == nil:
 		delete(r.failing, i)
-		r.known = nil
+		r.reasonsByAtom = nil
 	default:
-		r.failing[i], r.known = f, nil
+		r.failing[i], r.reasonsByAtom = f, nil
 	}
 	if !r.isDirty[i] {
 		r.isDirty[i] = true

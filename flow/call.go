@@ -10,18 +10,18 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// Call is what a task or retry controller is called with. It belongs to the one call; Progress and Log may be used from
+// Call is the argument of a task or retry controller. It is valid during the call. Progress and Log may be used from
 // other goroutines.
 type Call struct {
 	Atom string
 	Flow string // the flow's name
-	// 1 for the first execution; goes on counting after a retry or a reset, so that Key differs. A resumption after a
-	// crash counts as the attempt it repeats
+	// 1 for the first execution. A retry or a reset continues the count, so that Key differs. An execution that is
+	// repeated after a crash has the number of the interrupted one
 	Attempt int
 
-	Result  Value    // Revert: what Execute gave
+	Result  Value    // Revert: the result of Execute
 	Failure *Failure // Revert: why Execute failed; nil if it succeeded
-	// Revert: every failed Execute of this attempt at the flow, by atom; shared with other reverts, not to be changed
+	// Revert: every failed Execute of this attempt at the flow, by atom; shared with other reverts and read-only
 	Failures map[string]*Failure
 	History  History // retry controllers: their attempts
 
@@ -34,7 +34,7 @@ type Call struct {
 	progress func(part float64, details any)
 }
 
-// Get gives an argument, or nil.
+// Get returns an argument, or nil.
 func (c *Call) Get(arg string) any {
 	v := c.args[arg]
 	if own, ok := v.(Value); ok {
@@ -43,13 +43,13 @@ func (c *Call) Get(arg string) any {
 	return v
 }
 
-// Has reports whether an argument is there: optional ones may not be.
+// Has reports whether an argument has a value; an optional one may have none.
 func (c *Call) Has(arg string) bool {
 	_, ok := c.args[arg]
 	return ok
 }
 
-// Args gives all arguments.
+// Args returns all arguments.
 func (c *Call) Args() Values {
 	all := make(Values, len(c.args))
 	for arg := range c.args {
@@ -58,7 +58,7 @@ func (c *Call) Args() Values {
 	return all
 }
 
-// Into decodes an argument into what into points to.
+// Into decodes an argument into the variable that into points to.
 func (c *Call) Into(arg string, into any) error {
 	v, ok := c.args[arg]
 	if !ok {
@@ -70,36 +70,36 @@ func (c *Call) Into(arg string, into any) error {
 	return nil
 }
 
-// Key names the work for the one who must not do it twice: the same when the call is repeated after a crash, another
-// for a further attempt.
+// Key is an idempotency key for outside systems: the same when the call is repeated after a crash, and a new one for
+// each further attempt.
 func (c *Call) Key() string {
 	return fmt.Sprintf("%s/%s/%d", inKey.Replace(c.id), inKey.Replace(c.Atom), c.Attempt)
 }
 
-// inKey keeps "f" with the atom "a/b" apart from "f/a" with "b".
+// inKey escapes slashes: the flow "f" with the atom "a/b" and the flow "f/a" with the atom "b" have different keys.
 var inKey = strings.NewReplacer("/", "%2F", "%", "%25")
 
-// Progress reports to listeners how much is done, from 0 to 1.
+// Progress reports to listeners the part that is done, from 0 to 1.
 func (c *Call) Progress(part float64) { c.progress(part, nil) }
 
-// ProgressDetails is Progress with something to state about it.
+// ProgressDetails is Progress with details for the listeners.
 func (c *Call) ProgressDetails(part float64, details any) { c.progress(part, details) }
 
-// Signal gives what came with the first signal of a name that no one has taken; ok is false as long as there is none.
-// Execute of a task takes it: when its result is stored, the signal is gone, by the same commit. Until then it reads
-// the same one, and others read the next. Reverts and controllers take nothing.
+// Signal returns the value of the oldest signal of a name that is not taken; ok is false if there is none. Execute of
+// a task takes the signal: the commit that stores its result removes the signal. Until then the task reads the same
+// signal, and other tasks read the next one. Reverts and controllers take no signals.
 func (c *Call) Signal(name string) (v Value, ok bool) { return c.signal(name) }
 
-// Due is the time that [Await] was given when this execution was last interrupted; zero if it was not.
+// Due is the time of the last [Await] of this execution; zero if it did not wait.
 func (c *Call) Due() time.Time { return c.due }
 
-// Now is the flow's time.
+// Now returns the time by the flow's clock.
 func (c *Call) Now() time.Time { return c.now() }
 
-// Log is for the people who watch the flow.
+// Log returns the log of the flow.
 func (c *Call) Log() *slog.Logger { return c.log }
 
-// awaiting is what Execute returns to wait.
+// awaiting is the error that Execute returns to wait.
 type awaiting struct {
 	signal string
 	until  time.Time
@@ -112,40 +112,41 @@ func (a *awaiting) Error() string {
 	return "waits for the signal " + a.signal
 }
 
-// Await is what Execute returns to wait without holding a worker: for a signal to the flow, until a time, or for
-// whichever comes first (an empty name: no signal; a zero time: no end). The task declares the signal in
-// [Task.Signals]. Execute is called again then, with the same Key; it finds the signal with [Call.Signal]. The task
+// Await makes the error that Execute returns to wait without holding a worker: for a signal to the flow, until a time,
+// or for the first of both. An empty name is no signal; a zero time is no end. The task declares the signal in
+// [Task.Signals]. Then Execute is called again with the same Key and reads the signal with [Call.Signal]. The task
 // stays RUNNING meanwhile. Revert cannot wait.
 func Await(signal string, until time.Time) error { return &awaiting{signal, until} }
 
-// Wait makes a task that waits for a signal to the flow; what comes with it, of any type, is its result ([Signal.Wait]
-// is for one type). If within is positive and the signal does not come in that time, the task fails with [TypeTimeout].
+// Wait makes a task that waits for a signal to the flow. The task's result is the value of the signal, of any type;
+// [Signal.Wait] is for one type. If within is positive and the signal does not arrive in that time, the task fails
+// with [TypeTimeout].
 func Wait(name, signal string, within time.Duration) *Task {
 	from := func(c *Call) (any, bool, error) {
 		v, ok := c.Signal(signal)
 		return v, ok, nil
 	}
 	return &Task{Name: name, span: within, Signals: []AnySignal{Signal[any](signal)},
-		Execute: waitFor(signal, within, from)}
+		Execute: doWaitSignal(signal, within, from)}
 }
 
-// waitFor makes a Do that waits until from gives what came with a signal.
-func waitFor(signal string, within time.Duration, from func(*Call) (any, bool, error)) Do {
-	return waiting(within, func(c *Call, until time.Time) (any, error) {
+// doWaitSignal makes a Do that waits until from returns the value of a signal.
+func doWaitSignal(signal string, within time.Duration, from func(*Call) (any, bool, error)) Do {
+	return doUntil(within, func(c *Call, until time.Time) (any, error) {
 		if v, ok, err := from(c); ok || err != nil {
 			return v, err
 		}
 		if !until.IsZero() && !c.Now().Before(until) {
-			return nil, failed(TypeTimeout, "the signal %s did not come within %s", signal,
+			return nil, newFailure(TypeTimeout, "the signal %s did not come within %s", signal,
 				quantity.FormatDuration(within))
 		}
 		return nil, Await(signal, until)
 	})
 }
 
-// Sleep makes a task that waits for a time to pass. It gives nothing.
+// Sleep makes a task that waits for a span of time. It has no result.
 func Sleep(name string, d time.Duration) *Task {
-	return &Task{Name: name, span: d, Execute: waiting(d, func(c *Call, until time.Time) (any, error) {
+	return &Task{Name: name, span: d, Execute: doUntil(d, func(c *Call, until time.Time) (any, error) {
 		if until.IsZero() || !c.Now().Before(until) {
 			return nil, nil
 		}
@@ -153,8 +154,9 @@ func Sleep(name string, d time.Duration) *Task {
 	})}
 }
 
-// waiting makes a Do that is called with the end of a span of time that began with its first call; zero if within is.
-func waiting(within time.Duration, do func(c *Call, until time.Time) (any, error)) Do {
+// doUntil makes a Do that calls do with the end of a span of time. The span begins with the first call. The end is zero
+// if within is 0.
+func doUntil(within time.Duration, do func(c *Call, until time.Time) (any, error)) Do {
 	return func(_ context.Context, c *Call) (any, error) {
 		until := c.Due()
 		if until.IsZero() && within > 0 {

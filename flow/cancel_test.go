@@ -13,22 +13,22 @@ import (
 
 var errGone = errors.New("the worker has to go")
 
-// TestCancelOfRun: in whatever phase the context of Run ends, the flow stays RUNNING, keeps what is done, and the next
-// run goes on to the right end.
+// TestCancelOfRun: when the context of Run ends, in any phase, the flow stays RUNNING and keeps its results, and the
+// next run continues to the right end.
 func TestCancelOfRun(t *testing.T) {
-	type world struct {
+	type fixture struct {
 		item   Item
 		cancel context.CancelCauseFunc
 		mu     sync.Mutex // guards count
 		count  map[string]int
 	}
-	add := func(w *world, name string) int {
+	add := func(w *fixture, name string) int {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.count[name]++
 		return w.count[name]
 	}
-	step := func(w *world, name string, then func(ctx context.Context) error) *Task {
+	step := func(w *fixture, name string, then func(ctx context.Context) error) *Task {
 		task := does(name, func(ctx context.Context) error {
 			if add(w, name) == 1 && then != nil {
 				return then(ctx)
@@ -41,27 +41,27 @@ func TestCancelOfRun(t *testing.T) {
 		}
 		return task
 	}
-	ends := func(w *world) func(context.Context) error {
+	ends := func(w *fixture) func(context.Context) error {
 		return func(ctx context.Context) error { w.cancel(errGone); <-ctx.Done(); return ctx.Err() }
 	}
 	for _, c := range []struct {
 		name  string
-		make  func(w *world) Item
+		make  func(w *fixture) Item
 		count string // of executions and reverts by the end of the second run
 		end   string
 	}{
-		{"while a task executes", func(w *world) Item {
+		{"while a task executes", func(w *fixture) Item {
 			return Linear("f", step(w, "a", nil), step(w, "b", ends(w)), step(w, "c", nil))
 		}, "map[a:1 b:2 c:1]", "SUCCESS"},
-		{"when a task is done that does not heed it", func(w *world) Item {
+		{"when a task is done that does not heed it", func(w *fixture) Item {
 			return Linear("f", step(w, "a", func(context.Context) error { w.cancel(errGone); return nil }),
 				step(w, "b", nil))
 		}, "map[a:1 b:1]", "SUCCESS"},
-		{"while several execute", func(w *world) Item {
+		{"while several execute", func(w *fixture) Item {
 			return Unordered("f", step(w, "a", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }),
 				step(w, "b", ends(w)), step(w, "c", nil))
 		}, "map[a:2 b:2 c:1]", "SUCCESS"},
-		{"while a task waits for its next attempt", func(w *world) Item {
+		{"while a task waits for its next attempt", func(w *fixture) Item {
 			a := step(w, "a", func(context.Context) error {
 				time.AfterFunc(time.Second, func() { w.cancel(errGone) })
 				return errWoot
@@ -69,7 +69,7 @@ func TestCancelOfRun(t *testing.T) {
 			a.Attempts = Attempts{Max: 2, First: time.Minute}
 			return Linear("f", a, step(w, "b", nil))
 		}, "map[a:2 b:1]", "SUCCESS"},
-		{"while a task reverts", func(w *world) Item {
+		{"while a task reverts", func(w *fixture) Item {
 			b := step(w, "b", nil)
 			b.Revert = func(ctx context.Context, c *Call) (any, error) {
 				if add(w, "unb") == 1 {
@@ -79,7 +79,7 @@ func TestCancelOfRun(t *testing.T) {
 			}
 			return Linear("f", step(w, "a", nil), b, fails("c"))
 		}, "map[a:1 b:1 una:1 unb:2]", "REVERTED"},
-		{"while a controller pauses", func(w *world) Item {
+		{"while a controller pauses", func(w *fixture) Item {
 			r := Times(2)
 			r.Pause = func(int) time.Duration {
 				time.AfterFunc(time.Second, func() { w.cancel(errGone) })
@@ -87,7 +87,7 @@ func TestCancelOfRun(t *testing.T) {
 			}
 			return Linear("f", step(w, "a", nil), step(w, "b", func(context.Context) error { return errWoot })).With(r)
 		}, "map[a:2 b:2 una:1 unb:1]", "SUCCESS"},
-		{"before it begins", func(w *world) Item {
+		{"before it begins", func(w *fixture) Item {
 			w.cancel(errGone)
 			return Linear("f", step(w, "a", nil))
 		}, "map[a:1]", "SUCCESS"},
@@ -103,7 +103,7 @@ func TestCancelOfRun(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%d/%v", c.name, pool, anew), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						ctx, cancel := context.WithCancelCause(t.Context())
-						w := &world{cancel: cancel, count: map[string]int{}}
+						w := &fixture{cancel: cancel, count: map[string]int{}}
 						w.item = c.make(w)
 						o := Options{Storage: newDisk()}
 						if pool > 0 {
@@ -133,8 +133,8 @@ func TestCancelOfRun(t *testing.T) {
 	}
 }
 
-// TestCancelLeavesBehindWhatDoesNotReturn: a run that is abandoned ends after Grace at the latest, and what a task
-// states later is no one's.
+// TestCancelLeavesBehindWhatDoesNotReturn: a cancelled run ends after Grace at the latest. Later outcomes of its tasks
+// are ignored.
 func TestCancelLeavesBehindWhatDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int32
@@ -159,7 +159,7 @@ func TestCancelLeavesBehindWhatDoesNotReturn(t *testing.T) {
 	})
 }
 
-// TestStopLeavesTheFlowRunning: Stop is for the worker, Suspend for the flow; both wait for what is active.
+// TestStopLeavesTheFlowRunning: Stop is for the worker, Suspend for the flow; both wait for active tasks.
 func TestStopLeavesTheFlowRunning(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -198,7 +198,7 @@ func TestStopLeavesTheFlowRunning(t *testing.T) {
 	}
 }
 
-// TestCancelOfSuspendingFlow: a flow whose worker goes while it is SUSPENDING is SUSPENDED by the next.
+// TestCancelOfSuspendingFlow: if a worker ends while its flow is SUSPENDING, the next worker moves it to SUSPENDED.
 func TestCancelOfSuspendingFlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, begun, letGo := held("a")

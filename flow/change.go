@@ -8,38 +8,38 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// besides are the changes of atoms that reset, retry and resumption make and the tables do not have (taskflow.md 6):
-// back to PENDING from any state; on from a revert that failed, when the flow is run again; out of RUNNING and
-// REVERTING, by a commit that reverts what was stored and never begun, is no change but a correction (see takeBack).
-func besides(from, to lifecycle.State) bool {
+// isSpecialMove reports whether a change of an atom is legal although the tables do not have it. A reset and a retry
+// move any state to PENDING; a run from FAILURE repeats a failed revert. A commit that undoes a stored move of an atom
+// that was never started is not checked here: see undoPlanned.
+func isSpecialMove(from, to lifecycle.State) bool {
 	return to == Pending || from == RevertFailure && to == Reverting
 }
 
-// set changes the state of an atom by its table. It is reported after the next commit. A change that the table does not
-// have makes the flow fail with the evidence.
+// set changes the state of an atom by its table. Listeners are notified after the next commit. A change that the table
+// does not have fails the flow with a [StateError].
 func (r *Runner) set(i int32, to lifecycle.State) bool {
 	rec := &r.recs[i]
 	table := TaskLife
 	if rec.Kind == KindRetry {
 		table = RetryLife
 	}
-	if !leads(table, rec.State, to) && !besides(rec.State, to) {
+	if !inTable(table, rec.State, to) && !isSpecialMove(rec.State, to) {
 		kind := "Task"
 		if rec.Kind == KindRetry {
 			kind = "Retry"
 		}
-		r.fail(i, &StateError{Kind: kind, Name: rec.Name, From: rec.State, To: to})
+		r.addFault(i, &StateError{Kind: kind, Name: rec.Name, From: rec.State, To: to})
 		return false
 	}
 	old := rec.State
 	rec.State = to
-	r.mark(i)
+	r.markDirty(i)
 	r.gauge.update(i, r.recs)
-	r.note(i, old)
+	r.addEvents(i, old)
 	return true
 }
 
-// moves are the changes that the tables have.
+// moves has the changes of the tables.
 var moves = map[*lifecycle.Table]map[statePair]bool{TaskLife: movesOf(TaskLife), RetryLife: movesOf(RetryLife)}
 
 func movesOf(t *lifecycle.Table) map[statePair]bool {
@@ -54,41 +54,41 @@ func movesOf(t *lifecycle.Table) map[statePair]bool {
 	return all
 }
 
-func leads(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][statePair{from, to}] }
+func inTable(t *lifecycle.Table, from, to lifecycle.State) bool { return moves[t][statePair{from, to}] }
 
-// intend changes what is to become of an atom. It is not reported.
-func (r *Runner) intend(i int32, to Intention) {
+// setIntention changes the intention of an atom. Listeners are not notified.
+func (r *Runner) setIntention(i int32, to Intention) {
 	if r.recs[i].Intention != to {
 		r.recs[i].Intention = to
 		if to != ToRevert {
-			clear(r.doomed)
+			clear(r.revertingAfter)
 		}
 		if to != Execute && r.waiting[i] {
 			r.unwanted = append(r.unwanted, i)
 		}
-		r.mark(i)
+		r.markDirty(i)
 		r.gauge.update(i, r.recs)
 	}
 }
 
-// restart puts an atom back to the beginning: nothing is left of what it did.
-func (r *Runner) restart(i int32) {
+// clearAtom moves an atom to PENDING and removes its results, failures and history.
+func (r *Runner) clearAtom(i int32) {
 	rec := &r.recs[i]
 	old := rec.State
 	*rec = Record{Name: rec.Name, Kind: rec.Kind, Version: rec.Version, State: old, Intention: Execute,
 		Attempts: rec.Attempts}
 	delete(r.waiting, i)
 	delete(r.limits, i)
-	clear(r.doomed)
+	clear(r.revertingAfter)
 	if old != Pending {
 		r.set(i, Pending)
 	}
-	r.mark(i)
+	r.markDirty(i)
 	r.gauge.update(i, r.recs)
 }
 
-// note prepares what listeners are notified of a change of an atom.
-func (r *Runner) note(i int32, old lifecycle.State) {
+// addEvents adds the events of an atom's change. Listeners get them after the next commit.
+func (r *Runner) addEvents(i int32, old lifecycle.State) {
 	if len(r.o.Listeners) == 0 {
 		return
 	}
@@ -107,56 +107,56 @@ func (r *Runner) note(i int32, old lifecycle.State) {
 	case RevertFailure:
 		e.Failure = rec.RevertFailure
 	}
-	r.notes = append(r.notes, e)
+	r.events = append(r.events, e)
 	switch rec.State {
 	case Running, Reverting:
-		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
+		r.events = append(r.events, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
 			Within: Progressed})
 	case Success, Reverted:
-		r.notes = append(r.notes, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
+		r.events = append(r.events, Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State,
 			Within: Progressed, Progress: 1})
 	}
 }
 
-// tellAll reports what was stored, one after the other; a request to suspend that somebody has meanwhile comes in
-// between.
-func (r *Runner) tellAll(ctx context.Context) error {
-	for len(r.notes) > 0 {
-		e := r.notes[0]
-		r.notes = r.notes[1:]
-		r.tell(e)
-		if err := r.heed(ctx); err != nil {
+// notifyAll passes the events of stored changes to the listeners, in order. Between two events it accepts a request to
+// suspend.
+func (r *Runner) notifyAll(ctx context.Context) error {
+	for len(r.events) > 0 {
+		e := r.events[0]
+		r.events = r.events[1:]
+		r.notify(e)
+		if err := r.acceptSuspend(ctx); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// heed makes the flow SUSPENDING if somebody needs it to pause.
-func (r *Runner) heed(ctx context.Context) error {
-	if r.wish.Load() != wishSuspend || r.state != Running || r.ends() {
+// acceptSuspend moves the flow to SUSPENDING if that was requested.
+func (r *Runner) acceptSuspend(ctx context.Context) error {
+	if r.requested.Load() != requestSuspend || r.state != Running || r.isEnding() {
 		return nil
 	}
-	rest := r.notes
-	r.notes = nil
+	rest := r.events
+	r.events = nil
 	err := r.move(ctx, Suspend, Suspending, nil)
-	r.notes = append(r.notes, rest...)
+	r.events = append(r.events, rest...)
 	return err
 }
 
-// report calls the listeners, with mu free.
-func (r *Runner) tell(e Event) {
+// notify calls the listeners with mu unlocked.
+func (r *Runner) notify(e Event) {
 	if len(r.o.Listeners) == 0 {
 		return
 	}
 	e.Flow, e.ID, e.At = r.plan.name, r.o.ID, r.o.Now()
-	r.outside(func() { r.hand(e) })
+	r.unlocked(func() { r.callListeners(e) })
 }
 
-// hand gives an event to the listeners, one event at a time.
-func (r *Runner) hand(e Event) {
-	r.telling.Lock()
-	defer r.telling.Unlock()
+// callListeners passes an event to the listeners, one event at a time.
+func (r *Runner) callListeners(e Event) {
+	r.notifying.Lock()
+	defer r.notifying.Unlock()
 	for _, l := range r.o.Listeners {
 		func() {
 			defer func() {
@@ -170,8 +170,8 @@ func (r *Runner) hand(e Event) {
 	}
 }
 
-// outside calls somebody else's code, with mu free.
-func (r *Runner) outside(f func()) {
+// unlocked calls a function of the user with mu unlocked.
+func (r *Runner) unlocked(f func()) {
 	r.mu.Unlock()
 	defer r.mu.Lock()
 	f()

@@ -1,9 +1,9 @@
-// Package flow runs task graphs: what is ready is done, what was done is reverted when something fails, part of it is
-// tried again, and all of it can be suspended, and goes on after a crash. It is built for those who know OpenStack's
-// TaskFlow, and holds its tables of states; nothing here needs a server.
+// Package flow runs task graphs. It executes tasks when their dependencies are done, reverts executed tasks after a
+// failure, retries parts of the graph, and suspends and resumes the whole, also after a crash. It is for users of
+// OpenStack's TaskFlow and has the same tables of states. The package needs no server.
 //
-// A [Flow] is made of items, [Task] or Flow, in a pattern ([Linear], [Unordered], [Graph]); a [Retry] governs a flow. A
-// [Runner] runs one flow:
+// A [Flow] consists of items, each a [Task] or a Flow, in a pattern ([Linear], [Unordered], [Graph]). A [Retry]
+// controller governs a flow. A [Runner] runs one flow:
 //
 //	                 +------------- Runner (the goroutine of Run or Advance) -------------+
 //	Linear/Graph --> | plan: one graph    gauge: what is ready, by counters               |
@@ -14,71 +14,81 @@
 //	  Listeners <----|    +------ state, result, decision: one commit <----------+        |
 //	                 +--------------------------------------------------------------------+
 //
-// [Func0] and its kin make tasks of functions whose arguments and results the compiler checks. [Wait], [Sleep] and
-// [Await] wait without holding a goroutine; [Attempts] let a task be tried again by itself, [Task].Timeout ends it.
-// [Runner.Advance] runs any number of flows in one goroutine.
+// [Func0] and its variants make tasks from functions, so that the compiler checks arguments and results. [Wait],
+// [Sleep] and [Await] wait without holding a goroutine. [Attempts] repeats one task after a failure, and [Task].Timeout
+// bounds it. [Runner.Advance] runs any number of flows in one goroutine.
 //
-// # What is the truth
+// # Stored records
 //
-// The records in the [Storage], one for each atom (a task or a retry controller), and the state of the flow. A decision
-// and all that it changes are one [Commit]. Listeners are reported after it, tasks are begun after it. An atom has a
-// state (what happened to it) and an intention (what is to become of it): both together are all that a new Runner needs
-// to go on. Tasks are executed at least once: what a crash interrupted is done again, with the same [Call.Key].
+// The [Storage] has one record for each atom (a task or a retry controller) and the state of the flow. A decision and
+// all its changes are one [Commit]. Listeners are notified and tasks are started after the commit. An atom has a state
+// (what happened to it) and an intention (what the flow does with it next). A new Runner needs nothing else to
+// continue. Tasks are executed at least once: after a crash, an interrupted task is executed again with the same
+// [Call.Key].
 //
-// # What happens on failure
+// # Failures
 //
-// A task that fails is first tried again by itself, if it has Attempts. Then the nearest retry controller is asked: it
-// tries its part again, stops trying its part, or stops trying the flow. Without one the whole flow is reverted: what
-// succeeded, and what failed, is reverted against the order in which it was done, and the flow ends REVERTED. What
-// waits is ended with type [TypeCancelled]; what is being executed ends first. A revert that fails ends the flow in
-// FAILURE, with everything before it as it was; the next run tries that revert again. An error of the flow itself (a
-// decider, a hook, a value that is not there) ends it in FAILURE with nothing reverted, unless [Options].RevertErrors
-// states otherwise. A state that the tables do not know ends it in FAILURE with a [StateError]. If the Storage fails,
-// nothing more is begun or notified, and the error is that of Run. If the context of Run ends, the flow stays RUNNING,
-// and the next run goes on.
+// A failed task is first repeated by itself, if it has Attempts. Then the nearest retry controller decides: it retries
+// its part, reverts its part, or reverts the whole flow. Without a controller the whole flow is reverted: all tasks
+// that succeeded or failed are reverted in reverse order, and the flow ends REVERTED. Waiting tasks fail with type
+// [TypeCancelled]; running tasks end first. A failed revert ends the flow in FAILURE and leaves everything before it
+// unchanged; the next run repeats that revert. An error of the flow itself (a decider, a hook, a missing value) ends it
+// in FAILURE and reverts nothing, unless [Options].RevertErrors is set. A state that is not in the tables ends it in
+// FAILURE with a [StateError]. If the Storage fails, the Runner starts and reports nothing more, and Run returns the
+// error. If the context of Run ends, the flow stays RUNNING, and the next run continues.
 //
-// # What is better than in TaskFlow
+// # Improvements on TaskFlow
 //
-// Each of these goes wrong in TaskFlow 5 and 6:
+// TaskFlow 5 and 6 have each of these problems:
 //
-//  1. A flow suspended while tasks are queued ended REVERTED and did everything again. Here queued tasks go back to PENDING, and the flow is SUSPENDED.
-//  2. A run from FAILURE called a flow REVERTED whose revert had failed. Here the failed revert is tried again, and REVERTED is stated of what was reverted.
-//  3. A reset of a failed or suspended flow destroyed its atoms and was refused then. Here it is one commit: whole, or not at all.
-//  4. Of two failures at once the second was filed among the failed reverts. Here every revert sees both, in [Call.Failures].
-//  5. Results of a serial batch were lost in a crash, and scheduling was quadratic or worse. Here each result is stored when it is there, and readiness is counted.
-//  6. Errors of the engine left tasks RUNNING and nothing reverted. Here Options.RevertErrors reverts them, and a run from FAILURE goes on.
-//  7. Boards of jobs gave the lowest or newest first. Here a flow of the server is a job of its queue, by priority and age; the library has no board.
-//  8. Claims never expired, and some changes were no transactions. Here they have leases, renewed by the server, and [Storage.Save] refuses who lost his.
-//  9. Documents and code differed about Times, REVERTED and RESUMING. Here [Times] of n is n executions, and the tables in the documents are made from [Life].
-//  10. Versions were stored and never examined; Ctrl-C left everything RUNNING. Here [Options].Upgrade is asked about each [Difference], and the next run goes on from RUNNING.
-//  11. After a reset of a flow that had succeeded its controllers had attempts left of the run before. Here a reset leaves nothing.
-//  12. Failures of earlier runs were raised with later ones. Here a failure is forgotten when its atom is reset or succeeds.
+//  1. A flow suspended with queued tasks ended REVERTED and repeated everything. Here queued tasks return to PENDING,
+//     and the flow is SUSPENDED.
+//  2. After a failed revert, a run from FAILURE ended REVERTED. Here the failed revert is repeated first.
+//  3. A reset of a failed or suspended flow destroyed its atoms and was then refused. Here it is one commit.
+//  4. Of two simultaneous failures, the second was stored as a failed revert. Here every revert gets both, in
+//     [Call.Failures].
+//  5. A crash lost the results of a serial batch, and scheduling was quadratic or worse. Here each result is stored at
+//     once, and counters find ready atoms.
+//  6. Errors of the engine left tasks RUNNING and reverted nothing. Here Options.RevertErrors reverts them, and a run
+//     from FAILURE continues.
+//  7. Job boards returned the lowest or newest job first. Here a flow of the server is a job of its queue, ordered by
+//     priority and age. The library has no board.
+//  8. Claims never expired, and some changes were not transactions. Here claims have leases that the server renews, and
+//     [Storage.Save] refuses a commit after the lease is lost.
+//  9. Documents and code differed about Times, REVERTED and RESUMING. Here [Times] of n is n executions, and the tables
+//     in the documents are generated from [Life].
+//  10. Versions were stored but never compared, and Ctrl-C left everything RUNNING. Here [Options].Upgrade decides
+//     about each [Difference], and the next run continues from RUNNING.
+//  11. After a reset of a successful flow its controllers kept the attempts of the previous run. Here a reset removes
+//     them.
+//  12. Failures of earlier runs were raised again. Here a failure is removed when its atom is reset or succeeds.
 //
-// # Words
+// # Terms
 //
-// States, intentions, decisions and depths have TaskFlow's names. These differ:
+// States, intentions, decisions and depths have TaskFlow's names. These terms differ:
 //
 //	requires, rebind, inject      Args{Requires, Rebind, Inject}; nothing is inferred from a signature: see Func0
-//	optional arguments            Args.Optional, with what they are otherwise; [Key.Or]
+//	optional arguments            Args.Optional, with default values; [Key.Or]
 //	revert_requires, _rebind      Task.Undo
 //	provides                      Task.Result: a [Result] with Name ([One]), Names or Keys
-//	pre_execute, post_execute     Task.BeforeExecute, AfterExecute, and so for revert
+//	pre_execute, post_execute     Task.BeforeExecute, AfterExecute, and likewise for revert
 //	flow_failures, result         Call.Failures, Call.Result and Call.Failure
 //	on_failure                    Retry.Decide
 //	decider_depth                 [Depth], with [Flow.LinkIf]
 //	set_target                    [Flow.Target]
 //	engine (serial, parallel)     [Runner], without or with Options.Workers
-//	run_iter                      [Runner.Advance], which rests when nothing is being done and not after each step
-//	notifier, atom_notifier       Options.Listeners: one [Listener] is reported both
+//	run_iter                      [Runner.Advance], which returns when no task is active, not after each step
+//	notifier, atom_notifier       Options.Listeners: one [Listener] gets both
 //	update_progress               [Call.Progress]
 //	storage.fetch, fetch_all      [Runner.Value], [Runner.Values], [Get]
-//	WrappedFailure                [Failures]; a [Failure] is an error itself
+//	WrappedFailure                [Failures]; a [Failure] is itself an error
 //	logbook, flow detail, atom detail   Storage, [Snapshot], [Record]
 //	FAILURE                       [FailureState]: Failure is a type
 //	store=, storage.inject        Options.Inject, [Runner.Inject]
-//	FunctorTask, MapFunctorTask   a Task with Execute; [Func1] and its kin
+//	FunctorTask, MapFunctorTask   a Task with Execute; [Func1] and its variants
 //	flow factory, load_from_factory     a Factory of package durable, by name
-//	LoggingListener, DynamicLoggingListener, CaptureListener, DurationListener   [Logging]; Capture and Timing of package flowtest
+//	LoggingListener, DynamicLoggingListener   [Logging]
+//	CaptureListener, DurationListener   Capture and Timing of package flowtest
 //	jobboard, conductor, claim    package durable on an engine: jobs, workers, leases
 //	worker-based engine           workers of an engine share a store; one flow's tasks run in one process
 //

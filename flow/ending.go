@@ -7,25 +7,22 @@ import (
 	"time"
 )
 
-// Ending asks a flow to end before all of it is done; see [Runner.Cancel].
+// Ending is a request to end a flow early; see [Runner.Cancel].
 type Ending struct {
-	Keep bool // nothing is rolled back: the flow ends in FAILURE and can be run again from there
-	// running tasks are interrupted, with Keep running reverts too: their contexts end. Otherwise they end by
-	// themselves first
-	Now  bool
+	Keep bool   // nothing is rolled back: the flow ends in FAILURE, and a later run continues
+	Now  bool   // the contexts of running tasks end, with Keep those of reverts too; otherwise the flow waits for them
 	Type string // of the failure that the run returns; defaults to TypeCancelled
 	Text string // why; defaults to "the flow NAME was cancelled"
 }
 
-// errInterrupted is why the context of a task ends that is interrupted.
+// errInterrupted is the cause of the context of an interrupted task.
 var errInterrupted = errors.New("its flow is being ended")
 
-// Cancel asks the flow to end. Nothing new is executed; running tasks end by themselves, or at once with Now. Then
-// everything that was executed is reverted, also what an earlier run left, and the flow ends REVERTED, or in FAILURE if
-// a revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run goes on from there. A flow
-// that is SUSPENDING or SUSPENDED ends too. A later request replaces an earlier one. Cancel may be called from
-// anywhere, listeners included. A request to a flow that does not run holds for its next run; in SUCCESS and REVERTED
-// it has no effect.
+// Cancel requests the end of the flow. No further task is executed; the flow waits for running tasks, or interrupts
+// them with Now. Then all executed tasks are reverted, those of earlier runs too. The flow ends REVERTED, or in FAILURE
+// if a revert fails. With Keep nothing is reverted: the flow ends in FAILURE, and a later run continues. A SUSPENDING
+// or SUSPENDED flow ends too. A later request replaces an earlier one. Cancel may be called from any goroutine and from
+// listeners. If the flow does not run, the request is for its next run; in SUCCESS and REVERTED it has no effect.
 func (r *Runner) Cancel(e Ending) {
 	if e.Type == "" {
 		e.Type = TypeCancelled
@@ -35,16 +32,16 @@ func (r *Runner) Cancel(e Ending) {
 	}
 	r.ending.Store(&e)
 	if e.Now {
-		r.reins.cut(false)
+		r.contexts.interrupt(false)
 		if e.Keep {
-			r.reins.cut(true)
+			r.contexts.interrupt(true)
 		}
 	}
-	r.mail.Load().stir()
+	r.mail.Load().wakeUp()
 }
 
-// reins are the contexts of what is executed and of what is reverted, so that each can be interrupted.
-type reins struct {
+// taskContexts has one context for the executions and one for the reverts, so that each can be interrupted.
+type taskContexts struct {
 	mu     sync.Mutex // guards the rest
 	ctx    [2]context.Context
 	cancel [2]context.CancelCauseFunc
@@ -57,8 +54,8 @@ func side(undo bool) int {
 	return 0
 }
 
-// take gives the context of an execution or a revert within that of the run.
-func (r *reins) take(run context.Context, undo bool) context.Context {
+// contextFor returns the context of executions or reverts, derived from that of the run.
+func (r *taskContexts) contextFor(run context.Context, undo bool) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := side(undo)
@@ -68,8 +65,8 @@ func (r *reins) take(run context.Context, undo bool) context.Context {
 	return r.ctx[at]
 }
 
-// cut interrupts what is executed or reverted now; what begins later has another context.
-func (r *reins) cut(undo bool) {
+// interrupt ends the context of the present executions or reverts. Later ones get a new context.
+func (r *taskContexts) interrupt(undo bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := side(undo); r.ctx[at] != nil {
@@ -78,34 +75,35 @@ func (r *reins) cut(undo bool) {
 	}
 }
 
-// interrupted makes the failure of a task whose context ended by [reins.cut].
+// interrupted makes the failure of a task whose context [taskContexts.interrupt] ended.
 func interrupted(ctx context.Context, c *Call, err error) error {
 	if err == nil || !errors.Is(context.Cause(ctx), errInterrupted) {
 		return err
 	}
-	return failed(TypeInterrupted, "%s was interrupted: %w", c.Atom, FailureOf(err))
+	return newFailure(TypeInterrupted, "%s was interrupted: %w", c.Atom, FailureOf(err))
 }
 
-// ends reports whether somebody asked for the end of the flow.
-func (r *Runner) ends() bool { return r.ending.Load() != nil }
+// isEnding reports whether the end of the flow is requested.
+func (r *Runner) isEnding() bool { return r.ending.Load() != nil }
 
-// asked reports whether there is a request to end the flow that is to be taken in.
-func (r *Runner) asked(ctx context.Context) bool {
+// hasNewEnding reports whether there is a request to end the flow that is not accepted yet.
+func (r *Runner) hasNewEnding(ctx context.Context) bool {
 	e := r.ending.Load()
-	return e != nil && e != r.quitting && r.state == Running && ctx.Err() == nil && r.wish.Load() != wishStop
+	return e != nil && e != r.acceptedEnding && r.state == Running && ctx.Err() == nil &&
+		r.requested.Load() != requestStop
 }
 
-// quit takes in a new request to end the flow: it changes intentions, and settles what no one works on. It gives the
-// reverts that an earlier run left; they begin again.
-func (r *Runner) quit(ctx context.Context) (left []work) {
-	if !r.asked(ctx) {
+// acceptEnding accepts a new request to end the flow: it changes intentions and closes the inactive atoms. It returns
+// the reverts that an earlier run left; they start again.
+func (r *Runner) acceptEnding(ctx context.Context) (left []work) {
+	if !r.hasNewEnding(ctx) {
 		return nil
 	}
-	if r.quitting = r.ending.Load(); !r.quitting.Keep {
+	if r.acceptedEnding = r.ending.Load(); !r.acceptedEnding.Keep {
 		r.rollBack()
 	}
 	for _, i := range r.plan.atoms {
-		r.settle(i)
+		r.closeAtom(i)
 		if _, works := r.active[i]; !works && r.recs[i].State == Reverting {
 			left = append(left, work{i, true})
 		}
@@ -113,11 +111,11 @@ func (r *Runner) quit(ctx context.Context) (left []work) {
 	return left
 }
 
-// rollBack lets everything be reverted. Reverts that failed before are tried again.
+// rollBack marks all atoms to be reverted. Failed reverts are repeated.
 func (r *Runner) rollBack() {
 	for _, f := range r.faults {
 		if i, there := r.plan.byName[f.atom]; !there || r.recs[i].RevertFailure != f.failure {
-			r.extra = append(r.extra, f.failure)
+			r.revertCauses = append(r.revertCauses, f.failure)
 		}
 	}
 	r.faults = nil
@@ -125,17 +123,17 @@ func (r *Runner) rollBack() {
 		switch rec := &r.recs[i]; {
 		case rec.State == RevertFailure:
 			r.again[i] = true
-			r.gauge.note(i)
+			r.gauge.recheck(i)
 		case rec.Intention == ToRetry && !rec.Due.IsZero(): // a pause between attempts
 			rec.Due = time.Time{}
-			r.mark(i)
+			r.markDirty(i)
 		}
 	}
 	r.revertAll()
 }
 
-// settle gives an atom that no one works on a state that a flow may end with, or from which it is reverted.
-func (r *Runner) settle(i int32) {
+// closeAtom moves an inactive atom to a state with which a flow may end, or from which the atom is reverted.
+func (r *Runner) closeAtom(i int32) {
 	rec := &r.recs[i]
 	if _, works := r.active[i]; works {
 		return
@@ -153,56 +151,56 @@ func (r *Runner) settle(i int32) {
 			text = "%s was waiting when its flow was ended"
 		}
 		if rec.Failure == nil {
-			rec.Failure = failed(TypeInterrupted, text, rec.Name)
-		} else if r.quitting.Keep { // it was to be tried again, and will be when the flow is run again
-			rec.Failure = failed(TypeInterrupted, text+": %w", rec.Name, rec.Failure)
+			rec.Failure = newFailure(TypeInterrupted, text, rec.Name)
+		} else if r.acceptedEnding.Keep { // its next attempt is made when the flow is run again
+			rec.Failure = newFailure(TypeInterrupted, text+": %w", rec.Name, rec.Failure)
 		}
 		delete(r.waiting, i)
 		delete(r.unbegun, i)
 		rec.Waits, rec.Due, rec.Awaits, rec.Ended = false, time.Time{}, "", r.o.Now()
 		r.set(i, FailureState)
 	case Reverting:
-		if r.quitting.Keep {
-			rec.RevertFailure, rec.Reverted, rec.Ended = failed(TypeInterrupted, "the revert of %s was interrupted",
+		if r.acceptedEnding.Keep {
+			rec.RevertFailure, rec.Reverted, rec.Ended = newFailure(TypeInterrupted, "the revert of %s was interrupted",
 				rec.Name), nil, r.o.Now()
 			r.set(i, RevertFailure)
 		}
 	case Retrying:
 		intention := rec.Intention
-		r.renew(i)
-		r.intend(i, intention)
+		r.resetAtom(i)
+		r.setIntention(i, intention)
 	}
 }
 
-// renew puts an atom back to PENDING, a controller with the attempts that it has made.
-func (r *Runner) renew(i int32) {
+// resetAtom moves an atom to PENDING. A controller keeps its history.
+func (r *Runner) resetAtom(i int32) {
 	history := r.recs[i].History
-	r.restart(i)
+	r.clearAtom(i)
 	r.recs[i].History = history
 }
 
-// ended gives the failure of a flow that was asked to end; nil: it was not.
-func (r *Runner) ended() *Failure {
-	if r.quitting == nil {
+// endingFailure returns the failure of a flow whose end was requested; nil: it was not.
+func (r *Runner) endingFailure() *Failure {
+	if r.acceptedEnding == nil {
 		return nil
 	}
-	return &Failure{Type: r.quitting.Type, Message: cut(r.quitting.Text, longestMessage)}
+	return &Failure{Type: r.acceptedEnding.Type, Message: truncate(r.acceptedEnding.Text, longestMessage)}
 }
 
-// unfinished reports whether a flow that keeps what it has done stops short of its end.
+// unfinished reports whether a flow that ends with Keep has atoms left to do.
 func (r *Runner) unfinished() bool {
-	return r.quitting != nil && r.quitting.Keep && r.state == Running &&
-		(r.left() || len(r.waiting) > 0 || len(r.timers) > 0)
+	return r.acceptedEnding != nil && r.acceptedEnding.Keep && r.state == Running &&
+		(r.canContinue() || len(r.waiting) > 0 || len(r.timers) > 0)
 }
 
-// rolls reports whether the flow is being rolled back, and nothing keeps its run from going on.
-func (r *Runner) rolls(ctx context.Context) bool {
+// rollsBack reports whether the flow is being rolled back, and its run may continue.
+func (r *Runner) rollsBack(ctx context.Context) bool {
 	e := r.ending.Load()
-	return e != nil && !e.Keep && ctx.Err() == nil && r.state == Running && r.wish.Load() != wishStop
+	return e != nil && !e.Keep && ctx.Err() == nil && r.state == Running && r.requested.Load() != requestStop
 }
 
-// release forgets the contexts of a run that is over.
-func (r *reins) release() {
+// release ends the contexts of a run that is over.
+func (r *taskContexts) release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at := range r.ctx {

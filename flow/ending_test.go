@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// trace notes what the tasks of a flow do.
+// trace records the executions and reverts of a flow.
 type trace struct {
 	mu    sync.Mutex // guards the rest
 	open  map[string]bool
@@ -66,8 +66,8 @@ func (l *trace) count(name string) int {
 	return l.runs[name]
 }
 
-// flow has tasks in a row and side by side, one that waits, one that is tried again by itself, a part that is run
-// again, and with bad a last task that fails.
+// flow makes a flow with sequential and concurrent tasks, a waiting task, a task with Attempts, a part that is retried,
+// and with bad a last task that fails.
 func (l *trace) flow(bad bool) Item {
 	again := l.task("again", 1)
 	again.Attempts = Attempts{Max: 3, First: time.Second}
@@ -81,8 +81,8 @@ func (l *trace) flow(bad bool) Item {
 		Sleep("nap", time.Second)), part, last)
 }
 
-// TestCancelAtEveryEvent asks a flow to end at each event that its listeners are notified of, in each way, alone and
-// after a request to pause. Whatever was executed is reverted, or the flow can go on to its end.
+// TestCancelAtEveryEvent ends a flow at each event of its listeners, with each Ending, alone and after a request to
+// suspend. All executed tasks are reverted, or the flow can continue to its end.
 func TestCancelAtEveryEvent(t *testing.T) {
 	for _, workers := range []int{0, 3} {
 		for _, bad := range []bool{false, true} {

@@ -9,27 +9,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What can be wrong with a flow, for errors.Is. The errors themselves are of type [Error] and name the atoms.
+// The kinds of errors of a flow, for errors.Is. The errors are of type [Error] and name the atoms.
 var (
-	ErrDuplicate = errors.New("duplicate")            // two atoms of one name, or one stored as the other kind
-	ErrAmbiguous = errors.New("ambiguous dependency") // two providers for one requirement
-	ErrCyclic    = errors.New("cyclic dependency")    // a link would close a circle
-	ErrMissing   = errors.New("missing dependency")   // no one provides what an atom requires
-	ErrNotFound  = errors.New("not found")            // a value that was promised is not there
+	ErrDuplicate = errors.New("duplicate")            // two atoms have one name, or one is stored as the other kind
+	ErrAmbiguous = errors.New("ambiguous dependency") // two items provide one required value
+	ErrCyclic    = errors.New("cyclic dependency")    // a link would close a cycle
+	ErrMissing   = errors.New("missing dependency")   // a required value has no provider
+	ErrNotFound  = errors.New("not found")            // a value is missing although it has a provider
 	ErrInvalid   = errors.New("invalid")              // it is not a flow, or an argument is invalid
 	ErrState     = errors.New("invalid state")        // a change of state that the lifecycle does not have
-	ErrBusy      = errors.New("busy")                 // it runs already
-	// it is not the flow that was begun, and nothing states that this is meant
-	ErrChanged  = errors.New("changed flow")
-	ErrUnstored = errors.New("cannot be stored") // a value is not JSON, or too large
-	ErrLimit    = errors.New("attempts used up") // an atom ran more often than Options.MaxAttempts allows
-	ErrStopped  = errors.New("stopped")          // Stop ended the run; the flow goes on when it is run again
+	ErrBusy      = errors.New("busy")                 // the flow is already running
+	ErrChanged   = errors.New("changed flow")         // the stored flow differs, and Options.Upgrade does not accept it
+	ErrUnstored  = errors.New("cannot be stored")     // a value is not JSON, or too large
+	ErrLimit     = errors.New("attempts used up")     // an atom ran more often than Options.MaxAttempts allows
+	ErrStopped   = errors.New("stopped")              // Stop ended the run; the next run continues
 )
 
-// Error states what is wrong, where.
+// Error is an error of a flow and the atoms that it concerns.
 type Error struct {
-	Kind  error    // one of the above
-	Atoms []string // whose fault it is, or who suffers
+	Kind  error    // one of the kinds above
+	Atoms []string // that cause the error or that it affects
 	Text  string
 	Err   error // the cause, if it is another error
 }
@@ -47,7 +46,7 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap gives the kind and the cause.
+// Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Kind}
@@ -67,7 +66,7 @@ func (e *Error) FailureType() string {
 	return word
 }
 
-// StateError is an [ErrState] with its evidence: who was to make which change.
+// StateError is an [ErrState] that names the atom or flow and the change.
 type StateError struct {
 	Kind     string // "Flow", "Task", "Retry"
 	Name     string
@@ -79,13 +78,13 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("%s transition of %q from '%s' to '%s' is not allowed", e.Kind, e.Name, e.From, e.To)
 }
 
-// Unwrap gives ErrState.
+// Unwrap returns ErrState.
 func (e *StateError) Unwrap() error { return ErrState }
 
 // FailureType is part of [Typed].
 func (e *StateError) FailureType() string { return "InvalidState" }
 
-// Failures is the error of a flow for which several atoms are to blame, in the order of the flow.
+// Failures is the error of a flow that several atoms caused, in the order of the flow.
 type Failures struct {
 	Atoms []string
 	All   []*Failure // of the atoms
@@ -111,7 +110,7 @@ func (f *Failures) Caused(kind string) bool {
 	return slices.ContainsFunc(f.All, func(one *Failure) bool { return one.Caused(kind) })
 }
 
-// Unwrap gives the failures. Of several of one type errors.As finds the first; All has each.
+// Unwrap returns the failures. errors.As finds the first of a type; All has every one.
 func (f *Failures) Unwrap() []error {
 	all := make([]error, len(f.All))
 	for i, one := range f.All {

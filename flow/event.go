@@ -6,8 +6,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Event is what listeners are notified: a change of state of the flow or of an atom, or something that happened within
-// a state (Within). A change is reported after it was stored, in the order in which changes were made.
+// Event is a change of state of the flow or of an atom, or something that happens within a state (Within). Listeners
+// get a change after it is stored. They get changes in the order in which they were made.
 type Event struct {
 	Flow    string // the flow's name
 	ID      string // as in Options
@@ -21,21 +21,21 @@ type Event struct {
 
 	Within   Within    // empty: a change of state
 	Progress float64   // with Within [Progressed]
-	Details  *Value    // with Within [Progressed], if the task stated something about it
+	Details  *Value    // with Within [Progressed]: the details that the task reported, if any
 	Due      time.Time // with Within [TriedAgain] and [Waits]
 }
 
-// Within is what can happen to an atom that stays in its state.
+// Within names what happens to an atom that stays in its state.
 type Within string
 
-// What can happen.
+// What happens within a state.
 const (
-	Progressed Within = "progress" // see [Call.Progress]; also 0 when it begins and 1 when it is done
-	TriedAgain Within = "backoff"  // it failed and will be executed again at Due
+	Progressed Within = "progress" // see [Call.Progress]; also 0 at its start and 1 at its end
+	TriedAgain Within = "backoff"  // it failed and is executed again at Due
 	Waits      Within = "wait"     // it waits for Due or a signal
 )
 
-// Subject returns the name of the atom that the event is about, or of the flow.
+// Subject returns the name of the atom that the event concerns, or of the flow.
 func (e *Event) Subject() string {
 	if e.Atom == "" {
 		return e.Flow
@@ -43,6 +43,6 @@ func (e *Event) Subject() string {
 	return e.Atom
 }
 
-// Listener is notified what happens, in the goroutine that runs the flow: it must be quick. It may call
-// [Runner.Suspend] and [Runner.Stop]. A panic in it is logged and changes nothing.
+// Listener gets the events of a flow, in the goroutine that runs the flow: it must be quick. It may call
+// [Runner.Suspend] and [Runner.Stop]. A panic in it is logged and has no other effect.
 type Listener func(Event)

@@ -32,7 +32,7 @@ func finish(r *flow.Runner) {
 	fmt.Println(r.State(), err)
 }
 
-// What is done before a failure is reverted, the last first.
+// Tasks that were executed before a failure are reverted, the last first.
 func ExampleLinear() {
 	run(flow.Linear("trip", prints("flight", nil), prints("hotel", nil), prints("car", errors.New("no cars left"))),
 		flow.Options{})
@@ -46,7 +46,7 @@ func ExampleLinear() {
 	// REVERTED no cars left
 }
 
-// What does not depend on each other is done at once.
+// Independent tasks run concurrently.
 func ExampleUnordered() {
 	var sum [3]int
 	var parts []flow.Item
@@ -63,8 +63,8 @@ func ExampleUnordered() {
 	// [0 1 4]
 }
 
-// A graph flow links its items by who needs what somebody gives, and by hand; a decider states whether a link is
-// followed.
+// A graph flow links a needed value to its provider. Further links are made by hand; a decider decides whether a link
+// is followed.
 func ExampleGraph() {
 	total := flow.Name[int]("total")
 	count := flow.Func0("count", total, func(context.Context) (int, error) { return 3, nil }, nil)
@@ -90,7 +90,7 @@ func ExampleGraph() {
 	// alarm IGNORE
 }
 
-// A retry controller has its part of the flow reverted and done again, here with one value after the other.
+// A retry controller reverts its part of the flow and runs it again, here with one value after the other.
 func ExampleForEach() {
 	mirror := flow.ForEach("north", "south")
 	mirror.Result = "mirror"
@@ -120,7 +120,7 @@ func forget(_ context.Context, a string, made *int) error {
 	return nil
 }
 
-// The keys state what a task takes and gives. flow.Func1("measure", size, size, measure, forget) would not compile:
+// Keys define the types of arguments and results. flow.Func1("measure", size, size, measure, forget) would not compile:
 // size is no string.
 func ExampleFunc1() {
 	r := run(flow.Linear("f", flow.Func1("measure", address, size, measure, forget)),
@@ -132,7 +132,7 @@ func ExampleFunc1() {
 	// 13 <nil>
 }
 
-// A flow that was suspended goes on where it was, in another Runner and with the flow built anew.
+// A suspended flow continues in another Runner with a new copy of the flow.
 func ExampleRunner_Suspend() {
 	storage := flow.NewMemory()
 	build := func() *flow.Flow { return flow.Linear("f", prints("a", nil), prints("b", nil)) }
@@ -156,7 +156,7 @@ func ExampleRunner_Suspend() {
 	// SUCCESS <nil>
 }
 
-// A task that waits holds no goroutine: Advance states what the flow waits for, and is called again when that has come.
+// A waiting task holds no goroutine: Advance returns what the flow waits for, and is called again then.
 func ExampleWait() {
 	approval := flow.Wait("approval", "approved", 0)
 	approval.Result = flow.One("by")
@@ -177,7 +177,7 @@ func ExampleWait() {
 	// SUCCESS Ada <nil> <nil>
 }
 
-// A task with attempts is tried again by itself; neither its flow nor a controller receives it.
+// A task with Attempts is repeated without its flow or a controller.
 func ExampleAttempts() {
 	n := 0
 	call := flow.Proc0("call", func(context.Context) error {
@@ -210,7 +210,7 @@ func ExampleListener() {
 	// SUCCESS <nil>
 }
 
-// A controller runs its part again; what the attempt did is reverted first.
+// A controller runs its part again, after a revert of the failed attempt.
 func ExampleTimes() {
 	n := 0
 	upload := flow.Proc0("upload", func(context.Context) error {
@@ -249,8 +249,8 @@ func ExampleSignal() {
 	// true
 }
 
-// A controller of one's own decides after each failure from the attempts so far: here it tries again as long as the
-// failure is of one type.
+// A custom controller decides after each failure from the attempts so far: here it retries as long as the failure has
+// one type.
 func ExampleRetry() {
 	patient := &flow.Retry{
 		Execute: func(_ context.Context, c *flow.Call) (any, error) { return len(c.History), nil },
@@ -281,7 +281,7 @@ func ExampleRetry() {
 	// attempts 2
 }
 
-// A flow is an item of another one. A controller of the inner flow has only that reverted and done again.
+// A flow is an item of another one. A controller of the inner flow reverts and repeats only the inner flow.
 func ExampleFlow() {
 	n := 0
 	send := flow.Proc0("send", func(context.Context) error {
@@ -301,7 +301,7 @@ func ExampleFlow() {
 	// SUCCESS <nil>
 }
 
-// Fan-out: a task for each part, all at once, and one that takes all their results.
+// Fan-out: a task for each part, all concurrent, and one that takes all their results.
 func ExampleCall_Into() {
 	sum := &flow.Task{Name: "sum", Execute: func(_ context.Context, c *flow.Call) (any, error) {
 		total := 0
@@ -328,7 +328,7 @@ func ExampleCall_Into() {
 	// SUCCESS <nil>
 }
 
-// Cancel ends a flow and reverts what it has done; with Keep nothing is reverted.
+// Cancel ends a flow and reverts its executed tasks; with Keep nothing is reverted.
 func ExampleRunner_Cancel() {
 	var r *flow.Runner
 	cancel := func(e flow.Event) {

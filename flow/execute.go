@@ -12,10 +12,10 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// lastYear is the last one that a time can have in JSON (RFC 3339).
+// lastYear is the last year that a time can have in JSON (RFC 3339).
 const lastYear = 9999
 
-// outcome is what became of one execution or revert.
+// outcome is the end of one execution or revert.
 type outcome struct {
 	work
 	value Value
@@ -23,51 +23,51 @@ type outcome struct {
 	fault error // of the hook after it
 }
 
-// queued is work for the flow's own goroutine.
+// queued is work for the goroutine of the flow.
 type queued struct {
 	work
 	call *Call
 }
 
-// Encoder is a Storage that decides what can be stored. It is called in the goroutine of the task, before the result is
-// anybody's: it gives the form in which the value is stored, or an error, which fails the task.
+// Encoder is a Storage that decides which values can be stored. Encode is called in the goroutine of the task, before
+// any other code gets the result. It returns the stored form of a value, or an error, which fails the task.
 type Encoder interface {
 	Encode(v Value) (Value, error)
 }
 
-// submit begins an execution or revert.
+// submit starts an execution or revert.
 func (r *Runner) submit(ctx context.Context, w work) {
-	c, err := r.call(w.atom, w.undo)
+	c, err := r.newCall(w.atom, w.undo)
 	switch f := r.recs[w.atom].Failure; {
 	case err == nil:
-	// it never had its arguments, and has done nothing that could be reverted
-	case w.undo && f != nil && f.Type == TypeNotFound && r.lacks(w.atom):
+	case w.undo && f != nil && f.Type == TypeNotFound && r.lacksArguments(w.atom):
+		// Execute was never called without its arguments: there is nothing to revert
 		r.active[w.atom] = func() bool { return false }
-		r.mail.Load().post(parcel{done: &outcome{work: w}, crew: r.crew})
+		r.mail.Load().post(parcel{done: &outcome{work: w}, generation: r.generation})
 		return
 	default:
-		r.fail(w.atom, err)
+		r.addFault(w.atom, err)
 		return
 	}
 	if r.o.Workers == nil || r.recs[w.atom].Kind == KindRetry {
 		r.queue = append(r.queue, queued{w, c})
 		return
 	}
-	mail, crew, own := r.mail.Load(), r.crew, r.reins.take(ctx, w.undo)
+	mail, generation, own := r.mail.Load(), r.generation, r.contexts.contextFor(ctx, w.undo)
 	r.active[w.atom] = r.o.Workers.submit(func() {
-		o := &outcome{work: w, err: gone(c)}
-		defer func() { mail.post(parcel{done: o, crew: crew}) }()
+		o := &outcome{work: w, err: goexitFailure(c)}
+		defer func() { mail.post(parcel{done: o, generation: generation}) }()
 		o = r.perform(own, w, c)
 	})
 }
 
-// gone is the failure of a task that left without returning.
-func gone(c *Call) *Failure {
-	return failed(TypePanic, "%s ended its goroutine (runtime.Goexit)", c.Atom)
+// goexitFailure is the failure of a task that called runtime.Goexit.
+func goexitFailure(c *Call) *Failure {
+	return newFailure(TypePanic, "%s ended its goroutine (runtime.Goexit)", c.Atom)
 }
 
-// lacks reports whether Execute of an atom does not have its arguments.
-func (r *Runner) lacks(i int32) bool {
+// lacksArguments reports whether an argument of an atom's Execute has no value.
+func (r *Runner) lacksArguments(i int32) bool {
 	_, err := r.arguments(i, r.plan.nodes[i].args)
 	return err != nil
 }
@@ -93,52 +93,50 @@ func (r *Runner) perform(ctx context.Context, w work, c *Call) *outcome {
 		before, do, after, limit = n.task.BeforeExecute, n.task.Execute, n.task.AfterExecute, n.task.Timeout
 	}
 	if before != nil {
-		_, o.err = guard(ctx, hook(before), c)
+		_, o.err = guard(ctx, doHook(before), c)
 	}
 	if o.err == nil && do != nil {
 		var v any
-		v, o.err = r.within(ctx, limit, do, c)
+		v, o.err = r.callWithTimeout(ctx, limit, do, c)
 		o.value = ValueOf(v)
 	}
 	if after != nil {
-		_, o.fault = guard(ctx, hook(after), c)
+		_, o.fault = guard(ctx, doHook(after), c)
 	}
 	if k, ok := r.o.Storage.(Encoder); ok && o.err == nil {
-		// encoding calls methods of the value
-		keep := func(context.Context, *Call) (any, error) { return k.Encode(o.value) }
+		encode := func(context.Context, *Call) (any, error) { return k.Encode(o.value) }
 		var v any
-		v, o.err = guard(ctx, keep, c)
+		v, o.err = guard(ctx, encode, c) // encoding calls methods of the value
 		o.value = ValueOf(v)
 	}
 	o.err = interrupted(ctx, c, o.err)
 	return o
 }
 
-func hook(h func(context.Context, *Call) error) Do {
+func doHook(h func(context.Context, *Call) error) Do {
 	return func(ctx context.Context, c *Call) (any, error) { return nil, h(ctx, c) }
 }
 
-// guard makes a failure of a panic.
+// guard calls do and converts a panic to a failure.
 func guard(ctx context.Context, do Do, c *Call) (v any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			f := failed(TypePanic, "%s panicked: %v", c.Atom, p)
-			f.Trace = cut(string(debug.Stack()), longestTrace)
+			f := newFailure(TypePanic, "%s panicked: %v", c.Atom, p)
+			f.Trace = truncate(string(debug.Stack()), longestTrace)
 			v, err = nil, f
 		}
 	}()
 	v, err = do(ctx, c)
-	return v, settled(err)
+	return v, asFailure(err)
 }
 
-// settled makes a failure of an error, as long as its methods, which are not ours, can still be called under guard. An
-// [Await] stays what it is.
-func settled(err error) error {
+// asFailure converts an error to a failure, except an [Await]. It calls methods of the error, and so runs under guard.
+func asFailure(err error) error {
 	if err == nil {
 		return nil
 	}
 	if f, ok := err.(*Failure); ok && f == nil {
-		return failed(TypePanic, "a nil *Failure was given as an error")
+		return newFailure(TypePanic, "a nil *Failure was given as an error")
 	}
 	var wait *awaiting
 	if errors.As(err, &wait) {
@@ -147,9 +145,9 @@ func settled(err error) error {
 	return FailureOf(err)
 }
 
-// within calls do for at most a time. When that is up its context ends, and it has Options.Grace to return; then it is
-// left behind.
-func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call) (any, error) {
+// callWithTimeout calls do with a time limit. After the limit its context ends. If do does not return within
+// Options.Grace, callWithTimeout returns without it.
+func (r *Runner) callWithTimeout(ctx context.Context, limit time.Duration, do Do, c *Call) (any, error) {
 	if limit <= 0 {
 		return guard(ctx, do, c)
 	}
@@ -161,7 +159,7 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 	}
 	done := make(chan result, 1)
 	go func() {
-		got := result{err: gone(c)}
+		got := result{err: goexitFailure(c)}
 		defer func() { done <- got }()
 		got.v, got.err = guard(timed, do, c)
 	}()
@@ -174,56 +172,55 @@ func (r *Runner) within(ctx context.Context, limit time.Duration, do Do, c *Call
 		select {
 		case got = <-done:
 		case <-grace.C:
-			r.o.Log.Error("a task does not end although its time is up; it is left behind", "flow", r.o.ID, "atom",
-				c.Atom)
+			r.o.Log.Error("a task did not return after its timeout; the flow continues without it", "flow", r.o.ID,
+				"atom", c.Atom)
 			got.err = context.DeadlineExceeded
 		}
 	}
 	if got.err != nil && errors.Is(timed.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		text := quantity.FormatDuration(limit)
 		if errors.Is(got.err, context.DeadlineExceeded) {
-			return nil, failed(TypeTimeout, "%s took longer than %s", c.Atom, text)
+			return nil, newFailure(TypeTimeout, "%s took longer than %s", c.Atom, text)
 		}
-		return nil, failed(TypeTimeout, "%s took longer than %s: %w", c.Atom, text, got.err)
+		return nil, newFailure(TypeTimeout, "%s took longer than %s: %w", c.Atom, text, got.err)
 	}
 	return got.v, got.err
 }
 
-// await executes what is to be done in this goroutine and waits until something has ended elsewhere. It completes all
-// but the last of a serial batch, so that each result is stored when it is there; what it gives is completed together
-// with the decision that follows.
-func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
+// awaitOutcomes executes the queue of this goroutine and waits until a task in the pool has ended. Of a serial batch it
+// stores each outcome but the last at once. It returns the outcomes that are stored together with the next decision.
+func (r *Runner) awaitOutcomes(ctx context.Context) ([]*outcome, error) {
 	var done []*outcome
 	for len(r.queue) > 0 {
 		next := r.queue[0]
 		r.queue = r.queue[1:]
 		if ctx.Err() != nil {
-			continue // it stays RUNNING, and is done in the next run
+			continue // it stays RUNNING and is executed in the next run
 		}
-		if r.ends() && !next.undo {
-			continue // it is settled with the next decision
+		if r.isEnding() && !next.undo {
+			continue // the next decision closes it
 		}
 		var o *outcome
-		own := r.reins.take(ctx, next.undo)
-		r.outside(func() { o = r.perform(own, next.work, next.call) })
+		own := r.contexts.contextFor(ctx, next.undo)
+		r.unlocked(func() { o = r.perform(own, next.work, next.call) })
 		done = append(done, o)
-		r.open(&done)
+		r.readMail(&done)
 		if r.o.Workers == nil && len(r.queue) > 0 {
-			if err := r.conclude(ctx, done); err != nil {
+			if err := r.storeOutcomes(ctx, done); err != nil {
 				return nil, err
 			}
 			done = nil
 		}
 	}
 	var patience <-chan time.Time
-	for r.open(&done); len(done) == 0 && len(r.active) > 0; r.open(&done) {
-		if err := r.heed(ctx); err != nil {
+	for r.readMail(&done); len(done) == 0 && len(r.active) > 0; r.readMail(&done) {
+		if err := r.acceptSuspend(ctx); err != nil {
 			return nil, err
 		}
-		r.rouse(ctx) // after the mail is read: a signal that came while it slept wakes no one a second time
+		r.resumeWaiting(ctx) // after the mail is read: a signal continues each atom once
 		over := ctx.Done()
-		if ctx.Err() != nil || r.state != Running || r.wish.Load() == wishStop || r.ends() {
-			if r.recall(ctx); len(r.active) == 0 {
+		if ctx.Err() != nil || r.state != Running || r.requested.Load() == requestStop || r.isEnding() {
+			if r.cancelQueued(ctx); len(r.active) == 0 {
 				break
 			}
 		}
@@ -234,36 +231,37 @@ func (r *Runner) await(ctx context.Context) ([]*outcome, error) {
 				patience = t.C
 			}
 		}
-		if r.block(over, patience) {
-			r.o.Log.Error("tasks do not end although their flow is given up; they are left behind", "flow", r.o.ID,
-				"tasks", len(r.active))
-			r.disown()
+		if r.waitForEvent(over, patience) {
+			r.o.Log.Error("tasks did not return after their run was cancelled; the run ends without them",
+				"flow", r.o.ID, "tasks", len(r.active))
+			r.leaveBehind()
 		}
 	}
 	return done, nil
 }
 
-// conclude stores what tasks came to, without beginning anything.
-func (r *Runner) conclude(ctx context.Context, done []*outcome) error {
+// storeOutcomes stores the outcomes of tasks without starting further tasks.
+func (r *Runner) storeOutcomes(ctx context.Context, done []*outcome) error {
 	for _, o := range done {
 		r.complete(ctx, o)
 	}
 	if err := r.commit(ctx, nil, nil); err != nil {
 		return err
 	}
-	return r.tellAll(ctx)
+	return r.notifyAll(ctx)
 }
 
-// block waits for mail, a time, the end of the context, or of patience; it reports whether it was the last.
-func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough bool) {
+// waitForEvent waits for mail, a timer, the end of the context, or the end of patience. It reports whether patience
+// ended.
+func (r *Runner) waitForEvent(over <-chan struct{}, patience <-chan time.Time) (enough bool) {
 	var late <-chan time.Time
-	if r.prune(); len(r.timers) > 0 {
+	if r.dropTimers(); len(r.timers) > 0 {
 		t := time.NewTimer(max(r.timers[0].at.Sub(r.o.Now()), 0))
 		defer t.Stop()
 		late = t.C
 	}
 	wake := r.mail.Load().wake
-	r.outside(func() {
+	r.unlocked(func() {
 		select {
 		case <-wake:
 		case <-late:
@@ -275,26 +273,26 @@ func (r *Runner) block(over <-chan struct{}, patience <-chan time.Time) (enough 
 	return enough
 }
 
-// open reads the mail: outcomes go to done, progress and signals are taken in.
-func (r *Runner) open(done *[]*outcome) {
-	for _, p := range r.mail.Load().take() {
+// readMail reads the mail: it appends outcomes to done, and stores progress and signals in the Runner.
+func (r *Runner) readMail(done *[]*outcome) {
+	for _, p := range r.mail.Load().removeAll() {
 		switch {
-		case p.crew != r.crew && p.signal == "": // of a task that was left behind: it is done again
+		case p.generation != r.generation && p.signal == "": // of a task that was left behind: it is executed again
 		case p.done != nil:
 			delete(r.active, p.done.atom)
 			*done = append(*done, p.done)
 		case p.signal != "":
 			r.inbox.add(p.signal, KeptSignal{ID: p.id, Value: ValueOf(p.value)})
-			r.came = append(r.came, p.signal)
-		// else it comes too late
-		case p.moved && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt:
-			r.moved(p)
+			r.arrived = append(r.arrived, p.signal)
+		case p.isProgress && r.recs[p.atom].State == p.state && r.recs[p.atom].Attempts == p.attempt: // else it is late
+			r.setProgress(p)
 		}
 	}
 }
 
-// disown leaves behind what is active: what has not begun never will, and no one waits for the rest or receives it.
-func (r *Runner) disown() {
+// leaveBehind removes all active work from the run: queued work is cancelled, and the outcomes of running work are
+// ignored.
+func (r *Runner) leaveBehind() {
 	for _, cancel := range r.active {
 		if cancel != nil {
 			cancel()
@@ -302,50 +300,50 @@ func (r *Runner) disown() {
 	}
 	clear(r.active)
 	clear(r.unbegun)
-	r.crew++
+	r.generation++
 }
 
-// moved takes in progress. It is stored with whatever is stored next.
-func (r *Runner) moved(p parcel) {
+// setProgress records the progress of an atom. The next commit stores it.
+func (r *Runner) setProgress(p parcel) {
 	rec := &r.recs[p.atom]
 	rec.Progress = p.progress
 	if p.details != nil {
 		v := ValueOf(p.details)
 		rec.Details = &v
 	}
-	r.mark(p.atom)
+	r.markDirty(p.atom)
 	if r.o.Workers != nil {
-		r.tell(Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed,
+		r.notify(Event{Atom: rec.Name, Kind: rec.Kind, Old: rec.State, New: rec.State, Within: Progressed,
 			Progress: p.progress, Details: rec.Details})
 	}
 }
 
-// complete changes the records by what an execution or revert came to.
+// complete changes the records by the outcome of an execution or revert.
 func (r *Runner) complete(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	delete(r.unbegun, o.atom)
 	if !o.undo {
-		defer r.receipt(o.atom)
+		defer r.takeSignals(o.atom)
 	}
 	if o.err != nil && ctx.Err() != nil {
-		return // it was interrupted: it is done again in the next run
+		return // it was interrupted: the next run executes it again
 	}
 	var wait *awaiting
 	if !o.undo && errors.As(o.err, &wait) && rec.Kind == KindTask && o.fault == nil {
-		if o.err = r.plan.nodes[o.atom].awaits(wait); o.err == nil {
+		if o.err = r.plan.nodes[o.atom].checkAwait(wait); o.err == nil {
 			rec.Failure = nil // of an earlier attempt
 			r.pauseAt(o.atom, wait.until, wait.signal, Event{Within: Waits})
 			return
 		}
 	}
 	if o.fault != nil {
-		r.fail(o.atom, o.fault)
+		r.addFault(o.atom, o.fault)
 		return
 	}
 	rec.Ended, rec.Waits, rec.Awaits, rec.Due = r.o.Now(), false, "", time.Time{}
 	switch {
 	case o.undo && o.err != nil:
-		// the result stays: a run from FAILURE reverts once more
+		// the result is kept: a run from FAILURE repeats the revert
 		rec.RevertFailure, rec.Reverted = FailureOf(o.err), nil
 		r.set(o.atom, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, rec.RevertFailure})
@@ -367,13 +365,13 @@ func (r *Runner) complete(ctx context.Context, o *outcome) {
 	}
 }
 
-// failedTo is complete for an execution that failed: the task tries again by itself, or the flow receives it.
+// failedTo completes a failed execution: the task is repeated because of its Attempts, or the failure is resolved.
 func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	rec := &r.recs[o.atom]
 	f := FailureOf(o.err)
 	rec.Failure, rec.Result = f, nil
-	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.ends() && rec.Tries+
-		1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.enough(t, f) {
+	if t := r.plan.nodes[o.atom].task; t != nil && rec.Intention == Execute && !r.isEnding() &&
+		rec.Tries+1 < min(t.Attempts.Max, r.o.MaxAttempts) && !r.isEnough(t, f) {
 		rec.Tries++
 		rec.Attempts++
 		r.pauseAt(o.atom, r.o.Now().Add(t.Attempts.pause(rec.Tries, r.o.Rand.Float64())), "",
@@ -381,8 +379,8 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 		return
 	}
 	r.set(o.atom, FailureState)
-	if r.ends() {
-		return // no one is asked what is to become of it
+	if r.isEnding() {
+		return // no controller is asked
 	}
 	if r.o.NeverResolve {
 		r.faults = append(r.faults, &fault{rec.Name, f})
@@ -391,12 +389,12 @@ func (r *Runner) failedTo(ctx context.Context, o *outcome) {
 	r.resolve(ctx, o.atom, f)
 }
 
-// enough asks whether a task needs no second attempt after a failure. If the answer panics, it needs none.
-func (r *Runner) enough(t *Task, f *Failure) (yes bool) {
+// isEnough reports whether a task is not repeated after a failure. If Until panics, it is not.
+func (r *Runner) isEnough(t *Task, f *Failure) (yes bool) {
 	if t.Attempts.Until == nil {
 		return false
 	}
-	if err := r.consult("Attempts.Until of "+t.Name, func() { yes = t.Attempts.Until(f) }); err != nil {
+	if err := r.callUser("Attempts.Until of "+t.Name, func() { yes = t.Attempts.Until(f) }); err != nil {
 		r.o.Log.Error("a function of a task panicked; the task is not tried again", "flow", r.o.ID, "atom", t.Name,
 			"err", err)
 		return true
@@ -404,27 +402,27 @@ func (r *Runner) enough(t *Task, f *Failure) (yes bool) {
 	return yes
 }
 
-// pauseAt lets a RUNNING atom wait.
+// pauseAt makes a RUNNING atom wait.
 func (r *Runner) pauseAt(i int32, until time.Time, signal string, e Event) {
 	rec := &r.recs[i]
 	rec.Waits, rec.Due, rec.Awaits = true, until, signal
-	r.mark(i)
-	r.waitFor(i)
+	r.markDirty(i)
+	r.markWaiting(i)
 	if len(r.o.Listeners) > 0 {
 		e.Atom, e.Kind, e.Old, e.New, e.Due = rec.Name, rec.Kind, rec.State, rec.State, until
-		r.notes = append(r.notes, e)
+		r.events = append(r.events, e)
 	}
 }
 
-// tick sets the timer of a waiting atom, or of a retry controller that pauses.
-func (r *Runner) tick(i int32) {
+// setTimer sets the timer of a waiting atom or of a retry controller between two attempts.
+func (r *Runner) setTimer(i int32) {
 	if due := r.recs[i].Due; !due.IsZero() {
 		heap.Push(&r.timers, timer{due, i})
 	}
 }
 
-// prune drops timers of atoms that do not wait for them any more from the head.
-func (r *Runner) prune() {
+// dropTimers removes timers from the head whose atoms no longer wait for them.
+func (r *Runner) dropTimers() {
 	for len(r.timers) > 0 {
 		t := r.timers[0]
 		rec := &r.recs[t.atom]
@@ -435,37 +433,37 @@ func (r *Runner) prune() {
 	}
 }
 
-// rouse goes on with atoms whose time or signal has come.
-func (r *Runner) rouse(ctx context.Context) {
-	if r.state != Running || r.fails() || ctx.Err() != nil || r.wish.Load() != noWish || r.ends() {
+// resumeWaiting continues atoms whose time or signal has come.
+func (r *Runner) resumeWaiting(ctx context.Context) {
+	if r.state != Running || r.hasFaults() || ctx.Err() != nil || r.requested.Load() != requestNone || r.isEnding() {
 		return
 	}
 	now := r.o.Now()
-	for r.prune(); len(r.timers) > 0 && !r.timers[0].at.After(now); r.prune() {
+	for r.dropTimers(); len(r.timers) > 0 && !r.timers[0].at.After(now); r.dropTimers() {
 		i := heap.Pop(&r.timers).(timer).atom
 		if r.waiting[i] {
-			r.goOn(ctx, i)
+			r.continueAtom(ctx, i)
 		} else {
-			r.gauge.note(i)
+			r.gauge.recheck(i)
 		}
 	}
 	var called []int32
-	for _, name := range r.came {
+	for _, name := range r.arrived {
 		called = slices.AppendSeq(called, maps.Keys(r.callers[name]))
 		delete(r.callers, name)
 	}
-	r.came = nil
+	r.arrived = nil
 	slices.Sort(called)
 	for _, i := range called {
 		if rec := &r.recs[i]; r.waiting[i] && rec.Intention == Execute {
-			if r.inbox.has(rec.Awaits) {
-				r.goOn(ctx, i)
+			if r.inbox.hasUnreserved(rec.Awaits) {
+				r.continueAtom(ctx, i)
 			}
 		}
 	}
 }
 
-func (r *Runner) goOn(ctx context.Context, i int32) {
+func (r *Runner) continueAtom(ctx context.Context, i int32) {
 	delete(r.waiting, i)
 	rec := &r.recs[i]
 	rec.Waits = false

@@ -9,12 +9,12 @@ import (
 )
 
 // Allowed reports whether a flow may be asked to change so.
-func Allowed(from, to lifecycle.State) bool { return statePair{from, to}.allowed() }
+func Allowed(from, to lifecycle.State) bool { return statePair{from, to}.isAllowed() }
 
 // Ignored reports whether a flow that is asked to change so stays as it is, without an error.
-func Ignored(from, to lifecycle.State) bool { return statePair{from, to}.ignored() }
+func Ignored(from, to lifecycle.State) bool { return statePair{from, to}.isIgnored() }
 
-// Change changes what is stored, concurrently with the Runner of the flow.
+// Change changes the stored records, concurrently with the Runner of the flow.
 func (m *Memory) Change(change func(*Snapshot)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,13 +43,13 @@ func reached(name string, s lifecycle.State) func(Event) bool {
 	return func(e Event) bool { return e.Within == "" && e.Subject() == name && e.New == s }
 }
 
-// Watching gives options with which a test is notified when the machine enters a state.
+// Watching returns options that call a function when the machine enters a state.
 func (o Options) Watching(machine func(string)) Options {
 	o.machine = machine
 	return o
 }
 
-// ClearInjected reverts every value of the flow, as if no one had ever given one.
+// ClearInjected removes all values of the flow.
 func (r *Runner) ClearInjected(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,7 +60,7 @@ func (r *Runner) ClearInjected(ctx context.Context) error {
 	return storageErr(r.save(ctx, &Commit{Injected: r.injected}))
 }
 
-// MoveFrom asks a flow that is in a state to come to another by an event, as the Runner does itself.
+// MoveFrom moves a flow from one state to another by an event, as the Runner does.
 func (r *Runner) MoveFrom(ctx context.Context, from lifecycle.State, e lifecycle.Event, to lifecycle.State) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Failure is why a task failed, in a form that survives storage: the kind of error, its text, and the chain of what
-// caused it. In the process where it happened it still leads to the error itself (errors.Is, errors.As).
+// Failure is the reason why a task failed, in a form that can be stored: the type of the error, its text, and its
+// causes. In the process where the task failed it also wraps the error itself (errors.Is, errors.As).
 type Failure struct {
 	Type    string     `json:"type"` // see [Typed]
 	Message string     `json:"message"`
@@ -17,22 +17,22 @@ type Failure struct {
 	err     error
 }
 
-// Typed is an error that names its own kind; others have the name of their Go type.
+// Typed is an error that names its failure type. The type of other errors is the name of their Go type.
 type Typed interface{ FailureType() string }
 
-// Kinds of failures that flows make themselves.
+// The types of failures that flows make.
 const (
 	TypePanic     = "Panic"     // the task panicked
-	TypeTimeout   = "Timeout"   // it took longer than its Timeout, or an awaited signal did not come in time
-	TypeCancelled = "Cancelled" // it was waiting when something else failed; of a flow: [Runner.Cancel] ended it
-	TypeNotFound  = "NotFound"  // a value that it needs is not there
+	TypeTimeout   = "Timeout"   // the task took longer than its Timeout, or an awaited signal did not arrive in time
+	TypeCancelled = "Cancelled" // the task was waiting when another one failed; of a flow: [Runner.Cancel] ended it
+	TypeNotFound  = "NotFound"  // a value that the task needs is missing
 
-	TypeRemoved = "Removed" // it was done, the flow no longer has it, and everything else was reverted
+	TypeRemoved = "Removed" // the task was executed and the flow no longer has it; everything else was reverted
 
-	TypeInterrupted = "Interrupted" // it was running or waiting when its flow was ended: see [Runner.Cancel]
+	TypeInterrupted = "Interrupted" // the task was running or waiting when its flow was ended: see [Runner.Cancel]
 )
 
-// Bounds of what a failure keeps.
+// Bounds of a stored failure.
 const (
 	longestMessage = 16 << 10 // bytes
 	longestTrace   = 16 << 10 // bytes
@@ -40,7 +40,7 @@ const (
 	mostCauses     = 8 // of one error
 )
 
-// FailureOf makes the failure of an error. A failure stays itself.
+// FailureOf converts an error to a failure. It returns a *Failure unchanged.
 func FailureOf(err error) *Failure { return failureOf(err, 0) }
 
 func failureOf(err error, depth int) *Failure {
@@ -49,7 +49,7 @@ func failureOf(err error, depth int) *Failure {
 	} else if ok {
 		return &Failure{Type: TypePanic, Message: "a nil *Failure was given as an error"}
 	}
-	f := &Failure{Type: typeOf(err), Message: cut(err.Error(), longestMessage), err: err}
+	f := &Failure{Type: typeOf(err), Message: truncate(err.Error(), longestMessage), err: err}
 	if depth == deepestCause {
 		return f
 	}
@@ -79,7 +79,7 @@ func typeOf(err error) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", err), "*")
 }
 
-func cut(text string, most int) string {
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
@@ -92,10 +92,10 @@ func (f *Failure) Error() string { return f.Message }
 // FailureType is part of [Typed].
 func (f *Failure) FailureType() string { return f.Type }
 
-// String is how listeners and logs show it.
+// String is the form for listeners and logs.
 func (f *Failure) String() string { return "Failure: " + f.Type + ": " + f.Message }
 
-// Unwrap leads to the error, or to the causes if the failure comes from storage.
+// Unwrap returns the error, or the causes if the failure comes from storage.
 func (f *Failure) Unwrap() []error {
 	if f.err != nil {
 		return []error{f.err}
@@ -120,8 +120,8 @@ func (f *Failure) Caused(kind string) bool {
 	return false
 }
 
-// failed makes a failure of a kind of our own.
-func failed(kind, format string, args ...any) *Failure {
+// newFailure makes a failure of a type.
+func newFailure(kind, format string, args ...any) *Failure {
 	err := fmt.Errorf(format, args...)
 	f := failureOf(err, 0)
 	f.Type = kind

@@ -16,8 +16,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestTwoFailuresAtOnce: both are known to every revert, to the one who asks, and to the error, each under the atom
-// that failed.
+// TestTwoFailuresAtOnce: every revert, ExecuteFailures and the error have both, each with its atom.
 func TestTwoFailuresAtOnce(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(3)} {
 		both := make(chan struct{}, 2)
@@ -61,7 +60,7 @@ type explosive struct{}
 
 func (explosive) MarshalJSON() ([]byte, error) { panic("boom") }
 
-// TestPanics: wherever somebody else's code panics, the flow ends as if that code had given an error, and states where.
+// TestPanics: a panic in any function of the user has the effect of an error, and the failure names the function.
 func TestPanics(t *testing.T) {
 	boom := func() { panic("boom") }
 	for _, c := range []struct {
@@ -119,7 +118,7 @@ func TestPanics(t *testing.T) {
 			r.Pause = func(int) time.Duration { boom(); return 0 }
 			return Linear("f", fails("a")).With(r)
 		}, FailureState, "f_retry panicked: boom"},
-		{"whoever says when attempts end", func() Item {
+		{"Attempts.Until", func() Item {
 			a := fails("a")
 			a.Attempts = Attempts{Max: 2, Until: func(*Failure) bool { boom(); return true }}
 			return Linear("f", a)
@@ -145,7 +144,7 @@ func TestPanics(t *testing.T) {
 	}
 }
 
-// TestListenerThatPanics is logged and changes nothing; the others hear everything.
+// TestListenerThatPanics: the panic is logged and changes nothing; the other listeners get every event.
 func TestListenerThatPanics(t *testing.T) {
 	var log bytes.Buffer
 	r := rigged(t, Linear("f", gives("a", 1)), Options{Log: slog.New(slog.NewTextHandler(&log, nil)),
@@ -159,8 +158,8 @@ func TestListenerThatPanics(t *testing.T) {
 	}
 }
 
-// TestErrorsOfTheFlow: by default they end in FAILURE with nothing reverted, and the next run goes on; with
-// RevertErrors they are reverted.
+// TestErrorsOfTheFlow: by default the flow ends in FAILURE with nothing reverted, and the next run continues; with
+// RevertErrors it is reverted.
 func TestErrorsOfTheFlow(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -227,8 +226,8 @@ func TestErrorsOfTheFlow(t *testing.T) {
 	}
 }
 
-// TestCorruptStorage: a state that no flow can be in is found when somebody is to go on from it. The flow ends in
-// FAILURE with the evidence, or does what can still be done; it never states SUCCESS or REVERTED of what is not.
+// TestCorruptStorage: an impossible state in the storage is found when the flow continues from it. The flow ends in
+// FAILURE with a StateError, or does what can still be done. It never ends in a wrong SUCCESS or REVERTED.
 func TestCorruptStorage(t *testing.T) {
 	type corrupt map[string]lifecycle.State
 	for _, c := range []struct {
@@ -238,8 +237,8 @@ func TestCorruptStorage(t *testing.T) {
 		want   string
 	}{
 		{"a task in a state that tasks do not have", corrupt{"a": Retrying}, Execute, "FAILURE"},
-		{"a task in a state that nobody has", corrupt{"a": "ELSEWHERE"}, Execute, "FAILURE"},
-		{"a controller in a state that nobody has", corrupt{"f_retry": "ELSEWHERE"}, Execute, "FAILURE"},
+		{"a task in an unknown state", corrupt{"a": "ELSEWHERE"}, Execute, "FAILURE"},
+		{"a controller in an unknown state", corrupt{"f_retry": "ELSEWHERE"}, Execute, "FAILURE"},
 		{"a task that is done under a controller that reverts", corrupt{"f_retry": Reverting, "a": Success, "b": Success}, Execute, "FAILURE"},
 		{"a task reverts and is to be executed", corrupt{"f_retry": Success, "a": Reverting, "b": Success}, Execute,
 			"FAILURE"},
@@ -274,7 +273,7 @@ func TestCorruptStorage(t *testing.T) {
 	}
 }
 
-// TestResultThatIsNoJSON fails its task where results are stored, and is no one's business in memory.
+// TestResultThatIsNoJSON: it fails the task if results are stored, and is allowed in memory.
 func TestResultThatIsNoJSON(t *testing.T) {
 	for _, v := range []any{make(chan int), func() {}, map[string]any{"x": make(chan int)}} {
 		r := rigged(t, Linear("f", gives("z", 1), gives("a", v)), Options{Storage: newDisk()})
@@ -305,8 +304,7 @@ func TestNeverResolve(t *testing.T) {
 	}
 }
 
-// TestDeferReverts: what is before the part of a controller that stopped trying stays done by default, and is reverted
-// with the option.
+// TestDeferReverts: atoms before the part of a controller that decides REVERT are reverted only with the option.
 func TestDeferReverts(t *testing.T) {
 	for deferred, want := range map[bool]string{
 		false: "a SUCCESS, inner_retry REVERTED, b REVERTED",
@@ -321,8 +319,7 @@ func TestDeferReverts(t *testing.T) {
 	}
 }
 
-// TestControllerPauses: between an attempt that was reverted and the next; whatever it does not govern goes on
-// meanwhile, and the flow can be left alone.
+// TestControllerPauses: between two attempts the other parts of the flow continue, and Advance returns.
 func TestControllerPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, pool := range []*Pool{nil, NewPool(1)} {

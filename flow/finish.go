@@ -7,26 +7,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// finish finds out how the run ends.
+// finish ends the run, or returns what the flow waits for.
 func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 	if err := context.Cause(ctx); err != nil {
-		return nil, r.leave(ctx, err)
+		return nil, r.leaveRun(ctx, err)
 	}
-	if r.wish.Load() == wishStop && !r.fails() {
-		return nil, r.leave(ctx, wrong(ErrStopped, nil, "the run of %s was stopped", r.plan.name))
+	if r.requested.Load() == requestStop && !r.hasFaults() {
+		return nil, r.leaveRun(ctx, wrong(ErrStopped, nil, "the run of %s was stopped", r.plan.name))
 	}
-	if r.fails() {
-		err := r.blame()
-		return nil, r.end(ctx, Fail, FailureState, err)
+	if r.hasFaults() {
+		err := r.runError()
+		return nil, r.moveToEnd(ctx, Fail, FailureState, err)
 	}
-	if r.prune(); r.unfinished() {
-		return nil, r.end(ctx, Fail, FailureState, r.blame())
+	if r.dropTimers(); r.unfinished() {
+		return nil, r.moveToEnd(ctx, Fail, FailureState, r.runError())
 	}
 	if r.state == Running && (len(r.waiting) > 0 || len(r.timers) > 0) {
 		return r.rest(), r.commit(ctx, nil, nil)
 	}
-	if r.left() || len(r.waiting) > 0 || len(r.timers) > 0 {
-		return nil, r.end(ctx, Park, Suspended, nil)
+	if r.canContinue() || len(r.waiting) > 0 || len(r.timers) > 0 {
+		return nil, r.moveToEnd(ctx, Park, Suspended, nil)
 	}
 	good, bad := true, false
 	for _, i := range r.plan.atoms {
@@ -35,30 +35,28 @@ func (r *Runner) finish(ctx context.Context) (*Rest, error) {
 		bad = bad || s == FailureState || s == RevertFailure
 	}
 	switch {
-	case good && len(r.extra) == 0:
-		return nil, r.end(ctx, eventFinish, Success, nil)
+	case good && len(r.revertCauses) == 0:
+		return nil, r.moveToEnd(ctx, eventFinish, Success, nil)
 	case bad:
-		return nil, r.end(ctx, Fail, FailureState, r.blame())
+		return nil, r.moveToEnd(ctx, Fail, FailureState, r.runError())
 	}
-	if err := r.untrue(); err != nil {
-		return nil, r.end(ctx, Fail, FailureState, FailureOf(err))
+	if err := r.checkReverted(); err != nil {
+		return nil, r.moveToEnd(ctx, Fail, FailureState, FailureOf(err))
 	}
-	if err := r.orphaned(); err != nil {
-		return nil, r.end(ctx, Fail, FailureState, err)
+	if err := r.checkRemoved(); err != nil {
+		return nil, r.moveToEnd(ctx, Fail, FailureState, err)
 	}
-	return nil, r.end(ctx, eventRevert, Reverted, r.blame())
+	return nil, r.moveToEnd(ctx, eventRevert, Reverted, r.runError())
 }
 
-// untrue gives why a flow is not REVERTED although nothing is left to do: an atom that can never be done and that
-// nothing before it, abandoned, keeps from being done, as only storage that somebody damaged has it. What comes after
-// two parts, of which one was abandoned before the other was tried again, is PENDING to be executed: the second part
-// put it back there.
-func (r *Runner) untrue() error {
-	// something before it was abandoned; nodes stand in the order of their links
-	barred := make([]bool, len(r.plan.nodes))
+// checkReverted returns an error if nothing is left to do and the flow is not REVERTED: an atom waits to be executed,
+// and no reverted atom before it prevents that. Only a damaged storage has such an atom. An atom after two parts of the
+// flow may be PENDING: the retry of one part moved it there after the other part was reverted.
+func (r *Runner) checkReverted() error {
+	barred := make([]bool, len(r.plan.nodes)) // a node before it is reverted; nodes are in topological order
 	for i := range r.plan.nodes {
 		for _, before := range r.plan.nodes[i].pred {
-			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].atom() &&
+			barred[i] = barred[i] || barred[before] || r.plan.nodes[before].isAtom() &&
 				r.recs[before].Intention == ToRevert
 		}
 	}
@@ -75,29 +73,27 @@ func (r *Runner) untrue() error {
 	return nil
 }
 
-// orphaned gives why a flow is not REVERTED although all that it has is: tasks that it no longer has were done, and
-// nothing can revert them. They are stored as what is to be reverted, so that a person can do it and state that.
-func (r *Runner) orphaned() error {
+// checkRemoved returns an error if all atoms of the flow are reverted, but executed tasks are not that the flow no
+// longer has. Their records get the intention REVERT, so that a person can revert them by hand and mark them.
+func (r *Runner) checkRemoved() error {
 	f := &Failures{}
-	for i := range r.ghosts {
-		rec := &r.ghosts[i]
+	for i := range r.removed {
+		rec := &r.removed[i]
 		if rec.Kind != KindTask || rec.State == Pending || rec.State == Ignore || rec.State == Reverted {
 			continue
 		}
 		if rec.Intention != ToRevert {
 			rec.Intention = ToRevert
-			r.lost = append(r.lost, *rec)
+			r.removedDirty = append(r.removedDirty, *rec)
 		}
 		f.Atoms = append(f.Atoms, rec.Name)
-		f.All = append(f.All, failed(TypeRemoved,
-			"%s is %s and was removed from the flow: nothing reverts it; revert it by hand and mark it, or run the "+
-				"flow with it",
-			rec.Name, rec.State))
+		f.All = append(f.All, newFailure(TypeRemoved, "%s is %s and was removed from the flow: nothing reverts it; "+
+			"revert it by hand and mark it, or run the flow with it", rec.Name, rec.State))
 	}
 	if len(f.All) == 0 {
 		return nil
 	}
-	switch why := r.blame().(type) {
+	switch why := r.runError().(type) {
 	case *Failures:
 		f.Atoms, f.All = append(slices.Clone(why.Atoms), f.Atoms...), append(slices.Clone(why.All), f.All...)
 	case *Failure:
@@ -106,24 +102,24 @@ func (r *Runner) orphaned() error {
 	return f
 }
 
-// leave ends the run without ending the flow.
-func (r *Runner) leave(ctx context.Context, why error) error {
-	r.takeBack()
-	if r.fails() { // as when a decider gave the context's error: the next run finds out whether it is so
+// leaveRun ends the run without ending the flow.
+func (r *Runner) leaveRun(ctx context.Context, why error) error {
+	r.undoPlanned()
+	if r.hasFaults() { // such as the context's error from a decider: the next run repeats the call
 		r.faults = nil
 		for _, i := range r.plan.atoms {
-			r.gauge.note(i)
+			r.gauge.recheck(i)
 		}
 	}
 	if err := r.commit(ctx, nil, nil); err != nil {
 		return err
 	}
-	r.notes = nil
+	r.events = nil
 	return why
 }
 
-// end moves the flow to where its run ends, and gives why.
-func (r *Runner) end(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
+// moveToEnd moves the flow to the state in which its run ends. It returns why.
+func (r *Runner) moveToEnd(ctx context.Context, e lifecycle.Event, to lifecycle.State, why error) error {
 	if r.state == Running && to == Suspended { // it has to be SUSPENDING first
 		if err := r.move(ctx, Suspend, Suspending, nil); err != nil {
 			return err
@@ -135,14 +131,14 @@ func (r *Runner) end(ctx context.Context, e lifecycle.Event, to lifecycle.State,
 	return why
 }
 
-// left reports whether an atom could be executed or reverted. Deciders are not asked.
-func (r *Runner) left() bool {
+// canContinue reports whether an atom could be executed or reverted. It calls no deciders.
+func (r *Runner) canContinue() bool {
 	return slices.ContainsFunc(r.plan.atoms, func(i int32) bool {
 		return r.executable(i) || r.revertible(i) || r.recs[i].State == Running || r.recs[i].State == Reverting
 	})
 }
 
-// rest states what the flow waits for.
+// rest returns what the flow waits for.
 func (r *Runner) rest() *Rest {
 	rest := &Rest{}
 	if len(r.timers) > 0 {
@@ -159,23 +155,23 @@ func (r *Runner) rest() *Rest {
 	return rest
 }
 
-// blame gives the error of a flow that did not succeed.
-func (r *Runner) blame() error {
+// runError returns the error of a flow that did not succeed.
+func (r *Runner) runError() error {
 	f := &Failures{}
 	add := func(atom string, one *Failure) {
 		f.Atoms, f.All = append(f.Atoms, atom), append(f.All, one)
 	}
-	if e := r.ended(); e != nil {
+	if e := r.endingFailure(); e != nil {
 		add("", e)
 	}
 	for _, one := range r.faults {
 		add(one.atom, one.failure)
 	}
 	if len(r.faults) == 0 {
-		for _, one := range r.extra {
+		for _, one := range r.revertCauses {
 			add("", one)
 		}
-		records := slices.Clone(r.ghosts)
+		records := slices.Clone(r.removed)
 		for _, i := range r.plan.atoms {
 			records = append(records, r.recs[i])
 		}
@@ -194,7 +190,7 @@ func (r *Runner) blame() error {
 	}
 	switch len(f.All) {
 	case 0:
-		return failed("Reverted", "the flow %s was reverted", r.plan.name)
+		return newFailure("Reverted", "the flow %s was reverted", r.plan.name)
 	case 1:
 		return f.All[0]
 	}

@@ -12,22 +12,21 @@ import (
 	"strings"
 )
 
-// Form is what a value resembles as JSON: the part of a type in Go that can be stored and sent.
+// jsonForm is the JSON form of a Go type: the part of the type that can be stored and sent.
 type jsonForm struct {
-	JSON     string `json:"json,omitempty"` // boolean, integer, number, string, list, object; empty: anything
-	Go       string `json:"go,omitempty"`   // the type in Go
-	Null     bool   `json:"null,omitempty"` // null is a value of it
-	Bits     int    `json:"bits,omitempty"` // of an integer
-	Unsigned bool   `json:"unsigned,omitempty"`
-	// of the elements of a list and the entries of an object; nil: anything
-	Of     *jsonForm            `json:"of,omitempty"`
-	Fields map[string]*jsonForm `json:"fields,omitempty"` // of an object, by name; others are ignored
+	JSON     string               `json:"json,omitempty"` // boolean, integer, number, string, list or object; "": any
+	Go       string               `json:"go,omitempty"`   // the type in Go
+	Null     bool                 `json:"null,omitempty"` // null is a value of it
+	Bits     int                  `json:"bits,omitempty"` // of an integer
+	Unsigned bool                 `json:"unsigned,omitempty"`
+	Of       *jsonForm            `json:"of,omitempty"`     // of elements of a list or entries of an object; nil: any
+	Fields   map[string]*jsonForm `json:"fields,omitempty"` // of an object, by name; others are ignored
 }
 
-// deepest is how many types within each other a Form shows; deeper down it is anything.
+// deepest bounds the nesting of types in a jsonForm. Deeper values may be anything.
 const deepest = 6
 
-// formOf gives the form of the values that can be decoded into a type; nil: all can.
+// formOf returns the form of the values that can be decoded into a type; nil: all can.
 func formOf(t reflect.Type) *jsonForm { return formAt(t, 0) }
 
 func formAt(t reflect.Type, depth int) *jsonForm {
@@ -73,7 +72,7 @@ func formAt(t reflect.Type, depth int) *jsonForm {
 	return f
 }
 
-// fields adds those of a struct and of the structs that are embedded in it.
+// fields adds the fields of a struct and of its embedded structs.
 func (f *jsonForm) fields(t reflect.Type, depth int) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -101,7 +100,7 @@ func (f *jsonForm) fields(t reflect.Type, depth int) {
 	}
 }
 
-// Check states what of a value does not have the form, or nil.
+// Check returns an error if a value does not have the form.
 func (f *jsonForm) Check(v Value) error {
 	text, err := v.MarshalJSON()
 	if err != nil {
@@ -116,11 +115,11 @@ func (f *jsonForm) Check(v Value) error {
 	if one == nil && f != nil && !f.Null {
 		return fmt.Errorf("it takes %s, not null", f)
 	}
-	return f.check("", one)
+	return f.checkPart("", one)
 }
 
-// check checks a part of a value; null within a value leaves what it stands for as it is.
-func (f *jsonForm) check(path string, v any) error {
+// checkPart checks a part of a value. A null in a value is allowed: decoding leaves that part unchanged.
+func (f *jsonForm) checkPart(path string, v any) error {
 	if f == nil || v == nil || f.JSON == "" {
 		return nil
 	}
@@ -143,15 +142,15 @@ func (f *jsonForm) check(path string, v any) error {
 		}
 		return fmt.Errorf("%s takes %s, not %s", path, f, is)
 	}
-	return f.inside(path, v)
+	return f.checkElements(path, v)
 }
 
-// inside checks the elements of a list and the entries of an object.
-func (f *jsonForm) inside(path string, v any) error {
+// checkElements checks the elements of a list and the entries of an object.
+func (f *jsonForm) checkElements(path string, v any) error {
 	switch v := v.(type) {
 	case []any:
 		for i := range v {
-			if err := f.Of.check(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
+			if err := f.Of.checkPart(fmt.Sprintf("%s[%d]", path, i), v[i]); err != nil {
 				return err
 			}
 		}
@@ -161,7 +160,7 @@ func (f *jsonForm) inside(path string, v any) error {
 			if f.Fields != nil {
 				form = f.field(key)
 			}
-			if err := form.check(path+"."+key, v[key]); err != nil {
+			if err := form.checkPart(path+"."+key, v[key]); err != nil {
 				return err
 			}
 		}
@@ -169,7 +168,7 @@ func (f *jsonForm) inside(path string, v any) error {
 	return nil
 }
 
-// field gives the form of a field as encoding/json finds it: exactly, or whatever the case of its letters.
+// field returns the form of a field. Like encoding/json it prefers an exact match and then ignores case.
 func (f *jsonForm) field(name string) *jsonForm {
 	if one, there := f.Fields[name]; there {
 		return one
@@ -182,7 +181,7 @@ func (f *jsonForm) field(name string) *jsonForm {
 	return nil
 }
 
-// holds reports whether an integer has space.
+// holds reports whether an integer is in range.
 func (f *jsonForm) holds(number string) bool {
 	var err error
 	if f.Unsigned {
@@ -208,14 +207,14 @@ func (f *jsonForm) String() string {
 	case len(f.Fields) > 0:
 		text += " with " + strings.Join(slices.Sorted(maps.Keys(f.Fields)), ", ")
 	}
-	if f.Go != "" && f.Go != f.plain() {
+	if f.Go != "" && f.Go != f.usualGo() {
 		text += " (" + f.Go + ")"
 	}
 	return text
 }
 
-// plain is the type in Go that states no more than the word of JSON.
-func (f *jsonForm) plain() string {
+// usualGo returns the Go type that String omits, because it is the usual one for the JSON type.
+func (f *jsonForm) usualGo() string {
 	return map[string]string{"boolean": "bool", "integer": "int", "number": "float64", "string": "string",
 		"list": "[]interface {}", "object": "map[string]interface {}"}[f.JSON]
 }

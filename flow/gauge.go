@@ -1,14 +1,13 @@
 package flow
 
-// gauge has for each node whether everything before it is done and everything after it undone, by counters that
-// change with the states: finding what is ready costs time linear in nodes and edges over the whole life of a flow
-// (taskflow.md 5.1.1 has what walking costs).
+// gauge has for each node whether everything before it is done and everything after it is undone. Counters follow the
+// changes of states: over a whole flow, finding the ready atoms costs time linear in nodes and edges.
 type gauge struct {
 	plan    *plan
-	clear   []bool  // it and everything before it is done: SUCCESS or IGNORE, and meant to stay so
+	clear   []bool  // it and everything before it is done: SUCCESS or IGNORE, with an intention that keeps it
 	quiet   []bool  // it and everything after it is undone: PENDING, REVERTED or IGNORE
-	unclear []int32 // of how many nodes right before it that is not so
-	unquiet []int32 // of how many nodes right after it that is not so
+	unclear []int32 // number of direct predecessors that are not clear
+	unquiet []int32 // number of direct successors that are not quiet
 	changed []int32 // nodes that may have become ready
 	isNew   []bool  // in changed
 }
@@ -34,29 +33,30 @@ func newGauge(p *plan, recs []Record) gauge {
 		g.quiet[i] = g.unquiet[i] == 0 && undone(&p.nodes[i], &recs[i])
 	}
 	for _, i := range p.atoms {
-		g.note(i)
+		g.recheck(i)
 	}
 	return g
 }
 
 func done(n *node, r *Record) bool {
-	return !n.atom() || (r.State == Success || r.State == Ignore) && (r.Intention == Execute || r.Intention == ToIgnore)
+	return !n.isAtom() ||
+		(r.State == Success || r.State == Ignore) && (r.Intention == Execute || r.Intention == ToIgnore)
 }
 
 func undone(n *node, r *Record) bool {
-	return !n.atom() || r.State == Pending || r.State == Reverted || r.State == Ignore
+	return !n.isAtom() || r.State == Pending || r.State == Reverted || r.State == Ignore
 }
 
-// note puts a node among those to be examined.
-func (g *gauge) note(i int32) {
-	if !g.isNew[i] && g.plan.nodes[i].atom() {
+// recheck adds a node to the nodes that may be ready.
+func (g *gauge) recheck(i int32) {
+	if !g.isNew[i] && g.plan.nodes[i].isAtom() {
 		g.isNew[i] = true
 		g.changed = append(g.changed, i)
 	}
 }
 
-// take gives the nodes that may have become ready since it was last asked.
-func (g *gauge) take() []int32 {
+// takeChanged returns the nodes that may have become ready since the last call.
+func (g *gauge) takeChanged() []int32 {
 	all := g.changed
 	g.changed = nil
 	for _, i := range all {
@@ -65,9 +65,9 @@ func (g *gauge) take() []int32 {
 	return all
 }
 
-// update follows a change of node i's state or intention.
+// update adjusts the counters after a change of node i's state or intention.
 func (g *gauge) update(i int32, recs []Record) {
-	g.note(i)
+	g.recheck(i)
 	g.forward(i, recs)
 	g.backward(i, recs)
 }
@@ -89,7 +89,7 @@ func (g *gauge) forward(i int32, recs []Record) {
 				g.unclear[to]++
 			}
 			if g.unclear[to] == 0 {
-				g.note(to)
+				g.recheck(to)
 			}
 			if g.unclear[to] == 0 || g.clear[to] {
 				stack = append(stack, to)
@@ -115,7 +115,7 @@ func (g *gauge) backward(i int32, recs []Record) {
 				g.unquiet[to]++
 			}
 			if g.unquiet[to] == 0 {
-				g.note(to)
+				g.recheck(to)
 			}
 			if g.unquiet[to] == 0 || g.quiet[to] {
 				stack = append(stack, to)

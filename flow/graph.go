@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Decider states whether a link is to be followed, from the results of the atoms that the deciding links of the target
-// come from, by atom. Atoms that were ignored are not among them. It is asked when the target could run, before the
-// results are on disk, and should depend on nothing but them.
+// Decider decides whether a link is followed. It gets the results, by atom, of all atoms from which links with deciders
+// lead to the target, without ignored atoms. It is called when the target could run, before the results are stored, and
+// should depend only on them.
 type Decider func(results Values) (bool, error)
 
-// Depth states what is ignored when a decider states no.
+// Depth selects the atoms that are ignored when a decider returns false.
 type Depth string
 
 // The depths, from wide to narrow.
@@ -22,46 +22,46 @@ const (
 	DepthAtom      Depth = "atom"      // the target
 )
 
-// width orders the depths; 0 is none of them.
+// width orders the depths; 0: not a depth.
 func (d Depth) width() int {
 	return 1 + slices.Index([]Depth{DepthAtom, DepthNeighbors, DepthFlow, DepthAll}, d)
 }
 
 // links are the items of a graph flow and the edges between them.
 type links struct {
-	items   []Item // in order of adding
+	items   []Item // in the order in which they were added
 	at      map[Item]int
 	out, in [][]int
 	edges   map[[2]int]*edge
 	gives   map[string][]int        // name: items that give it
-	wants   map[string]map[int]bool // name: items that need it and have no one before them that gives it
+	unmet   map[string]map[int]bool // name: items that need it, without an item before them that gives it
 	target  int                     // -1: none
-	order   []int                   // topological; nil: to be made again
+	order   []int                   // topological; nil: unknown
 }
 
 // edge is one link.
 type edge struct {
 	decider Decider
 	depth   Depth
-	names   []string // the values because of which it was made; none: made by hand
+	names   []string // the values that it provides; none: made with Link
 }
 
 func newLinks() *links {
 	return &links{at: map[Item]int{}, edges: map[[2]int]*edge{}, gives: map[string][]int{},
-		wants: map[string]map[int]bool{}, target: -1}
+		unmet: map[string]map[int]bool{}, target: -1}
 }
 
-// AddOptions state which links [Flow.AddWith] makes by itself.
+// AddOptions select the links that [Flow.AddWith] makes automatically.
 type AddOptions struct {
-	NoRequires bool // do not link new items to those that give what they need
-	NoExisting bool // do not link new items to those there that need what they give
+	NoRequires bool // do not link a new item to the items that provide the values it needs
+	NoExisting bool // do not link a new item to existing items that need its values
 }
 
-// Add adds items to a graph flow and links each to the one who gives what it needs and needs what it gives. Errors,
-// which leave the flow as it was: [ErrAmbiguous] if two items give what one needs, [ErrCyclic], [ErrInvalid].
+// Add adds items to a graph flow. It links each to the items that provide its values and to those that need its values.
+// An error leaves the flow unchanged: [ErrAmbiguous] if two items provide one needed value, [ErrCyclic], [ErrInvalid].
 func (f *Flow) Add(items ...Item) error { return f.AddWith(AddOptions{}, items...) }
 
-// AddWith is Add with fewer links made.
+// AddWith is Add with options for the automatic links.
 func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "items are added to graph flows only; %s is %s", f.Name, f.pattern)
@@ -71,7 +71,7 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 		given = f.Retry.Result
 	}
 	if len(items) == 1 && f.graph.harmless(items[0], o, given) {
-		return f.graph.add(items[0], o, given)
+		return f.graph.addItem(items[0], o, given)
 	}
 	after := f.graph.clone()
 	for _, item := range items {
@@ -85,7 +85,7 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 		if _, there := after.at[item]; there {
 			continue
 		}
-		if err := after.add(item, o, given); err != nil {
+		if err := after.addItem(item, o, given); err != nil {
 			return err
 		}
 	}
@@ -96,11 +96,11 @@ func (f *Flow) AddWith(o AddOptions, items ...Item) error {
 	return nil
 }
 
-// Link makes v wait for u. Both must have been added. Errors as of Add.
+// Link makes v wait for u. Both must have been added. It returns the errors of Add.
 func (f *Flow) Link(u, v Item) error { return f.link(u, v, edge{}) }
 
-// LinkIf makes v wait for u and be ignored, with what depth states, if the decider states no. An empty depth is
-// [DepthAll].
+// LinkIf makes v wait for u. If the decider returns false, v is ignored, and with it the atoms that depth selects. An
+// empty depth is [DepthAll].
 func (f *Flow) LinkIf(u, v Item, decider Decider, depth Depth) error {
 	if decider == nil {
 		return wrong(ErrInvalid, []string{title(u), title(v)}, "the link from %s to %s has a depth and no decider",
@@ -120,8 +120,8 @@ func (f *Flow) link(u, v Item, e edge) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "links are for graph flows only; %s is %s", f.Name, f.pattern)
 	}
-	i, foundU := f.graph.place(u)
-	j, foundV := f.graph.place(v)
+	i, foundU := f.graph.indexOf(u)
+	j, foundV := f.graph.indexOf(v)
 	switch {
 	case !foundU && !foundV:
 		return wrong(ErrInvalid, []string{title(u), title(v)}, "%s and %s must be added to %s before they are linked",
@@ -145,8 +145,8 @@ func (f *Flow) link(u, v Item, e edge) error {
 	return nil
 }
 
-// Target restricts a graph flow to an item and what it depends on; nil removes the restriction. An error leaves the
-// flow as it was.
+// Target restricts a graph flow to an item and its dependencies; nil removes the restriction. An error leaves the flow
+// unchanged.
 func (f *Flow) Target(item Item) error {
 	if f.pattern != PatternGraph {
 		return wrong(ErrInvalid, []string{f.Name}, "only graph flows have a target; %s is %s", f.Name, f.pattern)
@@ -155,10 +155,10 @@ func (f *Flow) Target(item Item) error {
 		f.graph.target = -1
 		return nil
 	}
-	i, found := f.graph.place(item)
+	i, found := f.graph.indexOf(item)
 	if !found {
-		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target", title(item),
-			f.Name)
+		return wrong(ErrInvalid, []string{title(item)}, "%s must be added to %s before it is its target",
+			title(item), f.Name)
 	}
 	f.graph.target = i
 	return nil
@@ -167,7 +167,7 @@ func (f *Flow) Target(item Item) error {
 // Link is an edge between two items, as [Flow.Links] lists them.
 type Link struct {
 	From, To Item
-	Names    []string // the values because of which it was made; none: made by hand
+	Names    []string // the values that it provides; none: made with Link
 	Depth    Depth    // of its decider; empty: it has none
 }
 
@@ -198,9 +198,9 @@ func (f *Flow) Links() []Link {
 	return all
 }
 
-// position gives the number of an item.
-func (l *links) place(item Item) (int, bool) {
-	if !proper(item) { // it may not even be a key
+// indexOf returns the number of an item.
+func (l *links) indexOf(item Item) (int, bool) {
+	if !proper(item) { // it may not be a valid map key
 		return 0, false
 	}
 	i, found := l.at[item]
@@ -224,20 +224,20 @@ func (l *links) clone() *links {
 	for n, by := range l.gives {
 		c.gives[n] = slices.Clone(by)
 	}
-	for n, by := range l.wants {
-		c.wants[n] = map[int]bool{}
+	for n, by := range l.unmet {
+		c.unmet[n] = map[int]bool{}
 		for i := range by {
-			c.wants[n][i] = true
+			c.unmet[n][i] = true
 		}
 	}
 	return c
 }
 
-// harmless reports whether a new item can be added without a copy of everything to go back to: nothing that is there
-// comes after it, so that it closes no circle, and nothing that it needs is ambiguous. Most flows are built so, one
-// item after the other.
+// harmless reports whether adding a new item cannot fail, so that no copy of the links is needed. No existing item
+// depends on it, so it closes no cycle, and none of its values is ambiguous. Most flows are built that way, item by
+// item.
 func (l *links) harmless(item Item, o AddOptions, given string) bool {
-	if _, there := l.place(item); there || !proper(item) {
+	if _, there := l.indexOf(item); there || !proper(item) {
 		return false
 	}
 	for _, name := range item.Needs() {
@@ -245,11 +245,12 @@ func (l *links) harmless(item Item, o AddOptions, given string) bool {
 			return false
 		}
 	}
-	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.wants[name]) > 0 })
+	return o.NoExisting || !slices.ContainsFunc(item.Gives(), func(name string) bool { return len(l.unmet[name]) > 0 })
 }
 
-// add puts an item in and links it by what is needed and given; given is what the flow's retry controller gives.
-func (l *links) add(item Item, o AddOptions, given string) error {
+// addItem adds an item and links it by the values that items need and give; given is the value of the flow's retry
+// controller.
+func (l *links) addItem(item Item, o AddOptions, given string) error {
 	i := len(l.items)
 	l.items, l.at[item] = append(l.items, item), i
 	l.out, l.in = append(l.out, nil), append(l.in, nil)
@@ -267,10 +268,10 @@ func (l *links) add(item Item, o AddOptions, given string) error {
 		case !o.NoRequires && len(by) == 1:
 			l.connect(by[0], i, name)
 		default:
-			if l.wants[name] == nil {
-				l.wants[name] = map[int]bool{}
+			if l.unmet[name] == nil {
+				l.unmet[name] = map[int]bool{}
 			}
-			l.wants[name][i] = true
+			l.unmet[name][i] = true
 		}
 	}
 	for _, name := range item.Gives() {
@@ -278,12 +279,12 @@ func (l *links) add(item Item, o AddOptions, given string) error {
 		if o.NoExisting {
 			continue
 		}
-		for _, j := range inOrder(l.wants[name]) {
+		for _, j := range inOrder(l.unmet[name]) {
 			if j != i && !l.providedBefore(j, name) {
 				l.connect(i, j, name)
 			}
 			if j != i {
-				delete(l.wants[name], j)
+				delete(l.unmet[name], j)
 			}
 		}
 	}
@@ -312,16 +313,16 @@ func (l *links) connect(i, j int, name string) {
 	}
 }
 
-// satisfy forgets what an item needs and somebody before it gives.
+// satisfy removes from l.unmet the values of an item that an item before it gives.
 func (l *links) satisfy(j int) {
 	for _, name := range l.items[j].Needs() {
-		if l.wants[name][j] && l.providedBefore(j, name) {
-			delete(l.wants[name], j)
+		if l.unmet[name][j] && l.providedBefore(j, name) {
+			delete(l.unmet[name], j)
 		}
 	}
 }
 
-// providedBefore reports whether something that item j depends on gives a value.
+// providedBefore reports whether an item that item j depends on gives a value.
 func (l *links) providedBefore(j int, name string) bool {
 	for _, i := range l.gives[name] {
 		if i != j && l.reaches(i, j) {
@@ -331,7 +332,7 @@ func (l *links) providedBefore(j int, name string) bool {
 	return false
 }
 
-// reaches reports whether a way of links leads from i to j.
+// reaches reports whether a path of links leads from i to j.
 func (l *links) reaches(i, j int) bool {
 	if l.edges[[2]int{i, j}] != nil {
 		return true
@@ -356,7 +357,7 @@ func (l *links) reaches(i, j int) bool {
 	return false
 }
 
-// sort makes the topological order, among equals that of adding, or gives the error of a circle.
+// sort makes the topological order; independent items keep the order in which they were added. Error: [ErrCyclic].
 func (l *links) sort() error {
 	left := make([]int, len(l.items))
 	ready := newHeap()
@@ -421,7 +422,7 @@ func (l *links) ordered() []Item {
 	return items
 }
 
-// needs adds what items need and nothing before them gives.
+// needs adds the values that items need and no item before them gives.
 func (l *links) needs(have, needs map[string]bool) {
 	for _, i := range l.shown() {
 		for _, name := range l.items[i].Needs() {

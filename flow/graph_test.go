@@ -151,7 +151,7 @@ func TestConstructionErrors(t *testing.T) {
 		{"nothing", built(nil), ErrInvalid, "no flow", ""},
 		{"a nil task", built(Linear("f", (*Task)(nil))), ErrInvalid, "no name", ""},
 		{"no name", built(Linear("f", &Task{})), ErrInvalid, "no name", ""},
-		{"in two places", built(Linear("f", a, a)), ErrInvalid, "stands in two places", "a"},
+		{"twice", built(Linear("f", a, a)), ErrInvalid, "occurs twice in the flow", "a"},
 		{"half a controller", built(Linear("f", a).With(&Retry{Name: "r"})), ErrInvalid, "needs Execute and Decide",
 			"r"},
 		{"a circle by values", g.Add(d), ErrCyclic, "circle", "c d"},
@@ -183,7 +183,7 @@ func TestConstructionErrors(t *testing.T) {
 	}
 }
 
-// TestPriorities: among what is ready higher goes first, and equals go as they were given.
+// TestPriorities: of ready atoms the higher priority starts first, and equal ones start in the order of the flow.
 func TestPriorities(t *testing.T) {
 	with := func(name string, p int) *Task {
 		task := gives(name, 1)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What a hostile reader found. Each test fails without the guard that it is named for.
+// Cases from a hostile review. Each test fails without its guard.
 
 var errHostile = errors.New("fails")
 
@@ -49,8 +49,8 @@ func TestManyFailuresAreCheap(t *testing.T) {
 	}
 }
 
-// TestOneDecisionForMany: of hundreds that fail together each is in the history, and what was decided for their attempt
-// is not taken for decided in the next.
+// TestOneDecisionForMany: of hundreds of simultaneous failures each is in the history, and the decision about their
+// attempt does not apply to the next attempt.
 func TestOneDecisionForMany(t *testing.T) {
 	const n = 300
 	left := n
@@ -63,7 +63,7 @@ func TestOneDecisionForMany(t *testing.T) {
 		})
 	}
 	r := runner(t, Unordered("f", wide(n, fails)...).With(Times(2)), Options{})
-	// what was doomed in the first attempt is not in the second
+	// the intentions of the first attempt do not apply to the second
 	if err := r.Run(t.Context()); err != nil || left != -n {
 		t.Errorf("the flow is %s with %v, and %d executions are left", r.State(), err, left)
 	}
@@ -72,8 +72,8 @@ func TestOneDecisionForMany(t *testing.T) {
 	}
 }
 
-// TestDoomedOnceMore: a second attempt that fails is reverted like the first, although the first was.
-func TestDoomedOnceMore(t *testing.T) {
+// TestRevertedAgain: a second attempt that fails is reverted like the first, although the first was.
+func TestRevertedAgain(t *testing.T) {
 	reverts := 0
 	fine := &Task{Name: "a", Revert: func(context.Context, *Call) (any, error) { reverts++; return nil, nil }}
 	r := runner(t, Linear("f", fine, doing("b", func() (any, error) { return nil, errHostile })).With(Times(3)),
@@ -96,7 +96,7 @@ func (s *refusing) Save(ctx context.Context, c *Commit) error {
 	return s.Memory.Save(ctx, c)
 }
 
-// TestRefusedCommitEndsTasks: the one who loses the flow reports the tasks that are active.
+// TestRefusedCommitEndsTasks: a worker that loses the flow ends the contexts of the active tasks.
 func TestRefusedCommitEndsTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var why error
@@ -159,7 +159,7 @@ func TestCancelledIsNotAskedAbout(t *testing.T) {
 	outer.History = History{{Value: ValueOf(1), Failures: []FailedAtom{{"a", FailureOf(errHostile)}}}}
 	inner.History = History{{}}
 	a, w := left("a", FailureState, ToRevert), left("w", FailureState, ToRevert)
-	a.Failure, w.Failure = FailureOf(errHostile), failed(TypeCancelled, "w was waiting when something else failed")
+	a.Failure, w.Failure = FailureOf(errHostile), newFailure(TypeCancelled, "w was waiting when something else failed")
 	r := runner(t, f, Options{Storage: preset(Running, outer, inner, a, w)})
 	rest, err := r.Advance(t.Context())
 	if rest == nil || r.State() != Running {
@@ -183,12 +183,12 @@ func TestSecondAttemptWaitsItsTime(t *testing.T) {
 	})
 }
 
-// rude is an error that cannot state what it is.
+// rude is an error whose methods panic.
 type rude struct{ text *string }
 
 func (r *rude) Error() string { return *r.text }
 
-// TestRudeErrors: errors are somebody else's code, and a nil pointer in one ends no program.
+// TestRudeErrors: methods of errors are code of the user, and a nil pointer in one ends no program.
 func TestRudeErrors(t *testing.T) {
 	var none *Failure
 	for name, err := range map[string]error{"nil failure": none, "panics": (*rude)(nil),
@@ -246,7 +246,7 @@ func TestBusyPoolDoesNotGrow(t *testing.T) {
 	}
 	p.mu.Lock()
 	if c := cap(p.queue); c > 100 {
-		t.Errorf("a queue of 2 has room for %d", c)
+		t.Errorf("a queue of 2 has a capacity of %d", c)
 	}
 	p.mu.Unlock()
 	for range 2 {
@@ -255,9 +255,9 @@ func TestBusyPoolDoesNotGrow(t *testing.T) {
 	}
 }
 
-// TestLimitIsTold: a controller that would go on indefinitely is ended by Options.MaxAttempts, and the error states
-// that; what the controller above does is its own affair.
-func TestLimitIsTold(t *testing.T) {
+// TestLimitIsReported: Options.MaxAttempts ends a controller that would retry indefinitely, and the error names the
+// limit; the controller above decides for itself.
+func TestLimitIsReported(t *testing.T) {
 	forever := func() *Retry {
 		r := Times(1)
 		r.Decide = func(context.Context, *Call) (Decision, error) { return DecideRetry, nil }
@@ -277,12 +277,12 @@ func TestLimitIsTold(t *testing.T) {
 		return nil, nil
 	})).With(forever())).With(Times(2)), Options{MaxAttempts: 4})
 	if err := r.Run(t.Context()); err != nil {
-		t.Errorf("the second attempt of the controller above succeeds, and the flow says %v", err)
+		t.Errorf("the second attempt of the controller above succeeds, and the error is %v", err)
 	}
 	r = runner(t, Linear("f", doing("a", func() (any, error) { return nil, errHostile })).With(Times(4)),
 		Options{MaxAttempts: 4})
 	if err := r.Run(t.Context()); errors.Is(err, ErrLimit) {
-		t.Errorf("a controller that gave up by itself: %v", err)
+		t.Errorf("a controller that decided to revert: %v", err)
 	}
 }
 
@@ -303,8 +303,8 @@ func TestKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestRevertIsNotLeftOutSilently: a task that failed for want of something it searched for itself is reverted, or the
-// flow states why not.
+// TestRevertIsNotLeftOutSilently: a task that executed and failed with NotFound is reverted, or the flow returns why
+// not.
 func TestRevertIsNotLeftOutSilently(t *testing.T) {
 	promises := &Task{Name: "p", Result: Result{Keys: []string{"v"}},
 		Execute: func(context.Context, *Call) (any, error) { return map[string]any{}, nil }}
@@ -317,13 +317,13 @@ func TestRevertIsNotLeftOutSilently(t *testing.T) {
 	}
 }
 
-// TestLoadThatFailsIsRepeated: a load whose commit failed is no load.
+// TestLoadThatFailsIsRepeated: a load is repeated if its commit failed.
 func TestLoadThatFailsIsRepeated(t *testing.T) {
-	var told []string
+	var reported []string
 	store := &brittle{preset(Running, left("a", Pending, Execute)), 1}
 	r := runner(t, Linear("f", fine("a")), Options{Storage: store, Listeners: []Listener{func(e Event) {
 		if e.Atom == "" {
-			told = append(told, string(e.New))
+			reported = append(reported, string(e.New))
 		}
 	}}})
 	if err := r.Load(t.Context()); err == nil {
@@ -332,33 +332,33 @@ func TestLoadThatFailsIsRepeated(t *testing.T) {
 	if err := r.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"RESUMING", "SUSPENDED", "RUNNING", "SUCCESS"}; !slices.Equal(told, want) {
-		t.Errorf("told is %v, want %v", told, want)
+	if want := []string{"RESUMING", "SUSPENDED", "RUNNING", "SUCCESS"}; !slices.Equal(reported, want) {
+		t.Errorf("reported: %v, want %v", reported, want)
 	}
 }
 
-// TestInjectedIsStored: what could not be stored is not there.
+// TestInjectedIsStored: a value that could not be stored does not exist.
 func TestInjectedIsStored(t *testing.T) {
 	r := runner(t, Linear("f", fine("a")), Options{Storage: &brittle{NewMemory(), 1}})
 	if err := r.Inject(t.Context(), Values{"v": 1}); err == nil {
 		t.Fatal("the storage did not fail")
 	}
 	if v, there := r.Value("v"); there {
-		t.Errorf("v is %v, and nobody stored it", v.Any())
+		t.Errorf("v is %v, and is not stored", v.Any())
 	}
 }
 
-// TestSuspensionTellsInOrder: what is put back is reported in the order of the flow.
-func TestSuspensionTellsInOrder(t *testing.T) {
+// TestSuspensionReportsInOrder: tasks that return to PENDING are reported in the order of the flow.
+func TestSuspensionReportsInOrder(t *testing.T) {
 	var r *Runner
-	var told []string
+	var reported []string
 	first := doing("first", func() (any, error) { r.Suspend(); return nil, nil })
 	first.Priority = 1
 	items := append([]Item{first}, wide(20, func(name string) *Task { return fine(name) })...)
 	synctest.Test(t, func(t *testing.T) {
 		r = runner(t, Unordered("f", items...), Options{Workers: NewPool(1), Listeners: []Listener{func(e Event) {
 			if e.New == Pending {
-				told = append(told, e.Atom)
+				reported = append(reported, e.Atom)
 			}
 		}}})
 		held := make(chan struct{})
@@ -375,12 +375,12 @@ func TestSuspensionTellsInOrder(t *testing.T) {
 	for _, item := range items {
 		want = append(want, item.Title())
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("told is %v", told)
+	if !slices.Equal(reported, want) {
+		t.Errorf("reported: %v", reported)
 	}
 }
 
-// TestPausesDoNotOverflow: however long the pauses, none is negative or nothing.
+// TestPausesDoNotOverflow: no pause is negative or zero.
 func TestPausesDoNotOverflow(t *testing.T) {
 	for _, a := range []Attempts{{First: time.Second, Longest: math.MaxInt64},
 		{First: math.MaxInt64, Longest: math.MaxInt64, Jitter: 1}} {
@@ -392,8 +392,8 @@ func TestPausesDoNotOverflow(t *testing.T) {
 	}
 }
 
-// TestForEachOfWhatIsNoJSON tries each value once, as it does others.
-func TestForEachOfWhatIsNoJSON(t *testing.T) {
+// TestForEachWithoutJSON tries each value once, as it does others.
+func TestForEachWithoutJSON(t *testing.T) {
 	n := 0
 	r := runner(t, Linear("f", doing("a", func() (any, error) {
 		n++
@@ -404,7 +404,7 @@ func TestForEachOfWhatIsNoJSON(t *testing.T) {
 	}
 }
 
-// TestLateProgress: what a task states when it is over is not its progress.
+// TestLateProgress: progress is ignored after the end of the task.
 func TestLateProgress(t *testing.T) {
 	var late *Call
 	a := &Task{Name: "a", Execute: func(_ context.Context, c *Call) (any, error) { late = c; return nil, nil }}
@@ -430,9 +430,9 @@ func TestAwaitBeyondTime(t *testing.T) {
 	}
 }
 
-// TestSignalsWakeWhoWaits: signals that come one by one, at once, before anybody waits and while the flow is suspended
-// all reach whom they are for.
-func TestSignalsWakeWhoWaits(t *testing.T) {
+// TestSignalsReachTheirTasks: each signal reaches the task that waits for it, whether signals come one by one, at once,
+// before the task waits, or while the flow is suspended.
+func TestSignalsReachTheirTasks(t *testing.T) {
 	const n = 12
 	items := make([]Item, n)
 	for i := range items {

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// What a hostile reader found in how flows are built.
+// Cases from a hostile review of the construction of flows.
 
-// foreign is an item of somebody else's making, which cannot be a key either.
+// foreign is an item of another type, which cannot be a map key.
 type foreign []string
 
 func (f foreign) Title() string   { return f[0] }
@@ -32,7 +32,7 @@ func TestImproperItems(t *testing.T) {
 			"to":              g.Link(good, item),
 			"without decider": g.LinkIf(good, item, nil, ""),
 			"without depth":   g.LinkIf(item, good, func(Values) (bool, error) { return true, nil }, "deep")}
-		if item != nil { // that takes the target back, and adds nothing
+		if item != nil { // nil removes the target and adds nothing
 			tries["target"], tries["add"] = g.Target(item), g.Add(item)
 		}
 		for name, err := range tries {
@@ -49,8 +49,8 @@ func TestImproperItems(t *testing.T) {
 	}
 }
 
-// TestManyOfOneName: in an unordered flow a value never comes from one of thousands of siblings that give it too; a
-// controller is nearer than what is before the flow.
+// TestManyOfOneName: in an unordered flow a value never comes from one of thousands of siblings that give it too. The
+// flow's controller is a nearer provider than an atom before the flow.
 func TestManyOfOneName(t *testing.T) {
 	const n = 20_000
 	same := func(name string) *Task {
@@ -113,7 +113,7 @@ func TestAddOneByOne(t *testing.T) {
 	}
 	twice := &Task{Name: "twice", Result: One("v0")}
 	needs := fine("needs", "v0")
-	if err := g.Add(twice); err != nil { // one name given twice is ambiguous as soon as somebody needs it
+	if err := g.Add(twice); err != nil { // two providers are ambiguous only if an item needs the value
 		t.Fatal(err)
 	}
 	if err := g.Add(needs); !errors.Is(err, ErrAmbiguous) || len(g.Items()) != n+1 {

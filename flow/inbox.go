@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// KeptSignal is a signal that a flow has and no one has taken.
+// KeptSignal is a signal of a flow that is not taken yet.
 type KeptSignal struct {
-	ID    string // unique in the flow, also among those that were taken
+	ID    string // unique in the flow, also among taken signals
 	Value Value
 }
 
-// inbox holds the signals of a flow: a queue for each name. A task that reads a signal reserves it; its result takes
-// it.
+// inbox has the signals of a flow: a queue for each name. A task that reads a signal reserves it. The commit of its
+// result takes the signal.
 type inbox struct {
 	mu   sync.Mutex // guards the rest
 	open map[string][]KeptSignal
@@ -32,7 +32,7 @@ func newInbox(open map[string][]KeptSignal) *inbox {
 	return b
 }
 
-// add puts a signal at the end of its queue, once.
+// add appends a signal to its queue, unless its id is known.
 func (b *inbox) add(name string, s KeptSignal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -42,14 +42,14 @@ func (b *inbox) add(name string, s KeptSignal) {
 	}
 }
 
-// has reports whether there is a signal of a name that no one has reserved.
-func (b *inbox) has(name string) bool {
+// hasUnreserved reports whether there is a signal of a name that is not reserved.
+func (b *inbox) hasUnreserved(name string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.open[name], func(s KeptSignal) bool { return !b.held[s.ID] })
 }
 
-// read gives the first signal of a name, and reserves it for an atom if it is to take it.
+// read returns the first signal of a name that the atom may read. With reserve it reserves the signal for the atom.
 func (b *inbox) read(atom int32, name string, reserve bool) (Value, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,8 +68,8 @@ func (b *inbox) read(atom int32, name string, reserve bool) (Value, bool) {
 	return Value{}, false
 }
 
-// take removes the signals that an atom reserved, and gives their ids.
-func (b *inbox) take(atom int32) (ids []string) {
+// takeReserved removes the signals that an atom reserved. It returns their ids.
+func (b *inbox) takeReserved(atom int32) (ids []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, id := range b.by[atom] {
@@ -81,8 +81,8 @@ func (b *inbox) take(atom int32) (ids []string) {
 	return ids
 }
 
-// free gives back what an atom reserved, and reports the names.
-func (b *inbox) free(atom int32) (names []string) {
+// unreserve releases the signals that an atom reserved. It returns their names.
+func (b *inbox) unreserve(atom int32) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, id := range b.by[atom] {
@@ -93,11 +93,11 @@ func (b *inbox) free(atom int32) (names []string) {
 	return names
 }
 
-// receipt takes what an execution read if it has come to its result, and gives it back otherwise.
-func (r *Runner) receipt(i int32) {
+// takeSignals takes the signals that an execution reserved if the execution has ended, and releases them otherwise.
+func (r *Runner) takeSignals(i int32) {
 	if s := r.recs[i].State; s == Success || s == FailureState {
-		r.taken = append(r.taken, r.inbox.take(i)...)
+		r.taken = append(r.taken, r.inbox.takeReserved(i)...)
 		return
 	}
-	r.came = append(r.came, r.inbox.free(i)...)
+	r.arrived = append(r.arrived, r.inbox.unreserve(i)...)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// rig is a runner under test and what its listener received.
+// rig is a runner under test and its events.
 type rig struct {
 	*Runner
 	heard *capture
@@ -30,7 +30,7 @@ func rigged(t *testing.T, item Item, o Options) *rig {
 	return &rig{r, c}
 }
 
-// run runs the flow and needs it to end in a state; it gives the error.
+// run runs the flow and requires it to end in a state. It returns the error.
 func (r *rig) run(t *testing.T, want lifecycle.State) error {
 	t.Helper()
 	err := r.Run(t.Context())
@@ -58,7 +58,7 @@ func (r *rig) atoms(t *testing.T, want string) {
 	}
 }
 
-// changes needs the changes of state that were reported, the words separated by commas.
+// changes requires the reported changes of state; they are separated by commas.
 func (r *rig) changes(t *testing.T, want string) {
 	t.Helper()
 	if diff := cmp.Diff(strings.Split(want, ", "), r.heard.Changes()); diff != "" {
@@ -74,7 +74,7 @@ func (r *rig) await(t *testing.T, name string, s lifecycle.State) {
 	}
 }
 
-// running runs the flow elsewhere; what it gives ends up in the channel.
+// running runs the flow in another goroutine, which sends the result to the channel.
 func (r *rig) running(ctx context.Context) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(ctx) }()
@@ -110,7 +110,7 @@ func does(name string, f func(ctx context.Context) error) *Task {
 	return &Task{Name: name, Execute: func(ctx context.Context, _ *Call) (any, error) { return nil, f(ctx) }}
 }
 
-// held makes a task that states that it has begun and goes on when it is let go, or its context ends.
+// held makes a task that signals its start and continues when it is released or its context ends.
 func held(name string) (t *Task, begun <-chan struct{}, letGo func()) {
 	in, out := make(chan struct{}, 100), make(chan struct{})
 	return does(name, func(ctx context.Context) error {
@@ -124,11 +124,10 @@ func held(name string) (t *Task, begun <-chan struct{}, letGo func()) {
 	}), in, func() { close(out) }
 }
 
-// onDisk is a Memory whose contents go through JSON, as they do in storage that lasts, and that refuses what is no
-// JSON.
+// onDisk is a Memory whose records pass through JSON, as in durable storage. It refuses values that are no JSON.
 type onDisk struct {
 	*Memory
-	live    bool // the one who loads has it still
+	live    bool // see Snapshot.Live
 	commits int
 	broken  error // given by Save
 }

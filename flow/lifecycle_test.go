@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// flowLaw is TaskFlow's table of a flow's states: ok is a change, ign is quietly ignored, err is refused.
-const flowLaw = `
+// flowTable is TaskFlow's table of a flow's states: ok is a change, ign is quietly ignored, err is refused.
+const flowTable = `
            PENDING RUNNING SUCCESS FAILURE REVERTED SUSPENDING SUSPENDED RESUMING
 PENDING    ign     ok      err     err     err      ign        ign       ign
 RUNNING    err     ign     ok      ok      ok       ok         err       ok
@@ -43,17 +43,17 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 		t.Errorf("%d transitions to %d pairs, want 17 that may be asked for, 2 by reset only, 2 that end what never began, 3 deletions: %v", n, len(to), to)
 	}
 	asked := 0
-	rows := strings.Split(strings.TrimSpace(flowLaw), "\n")
+	rows := strings.Split(strings.TrimSpace(flowTable), "\n")
 	names := strings.Fields(rows[0])
 	for _, row := range rows[1:] {
 		cells := strings.Fields(row)
 		for i, want := range cells[1:] {
 			got, c := "err", statePair{lifecycle.State(cells[0]), lifecycle.State(names[i])}
 			switch {
-			case c.allowed():
+			case c.isAllowed():
 				got = "ok"
 				asked++
-			case c.ignored():
+			case c.isIgnored():
 				got = "ign"
 			}
 			if got != want {
@@ -74,12 +74,12 @@ func TestFlowHoldsTheWholeMatrix(t *testing.T) {
 	if len(ignored) != 14 {
 		t.Errorf("%d ignored changes, want 14", len(ignored))
 	}
-	if (statePair{"ELSEWHERE", "ELSEWHERE"}).ignored() {
+	if (statePair{"ELSEWHERE", "ELSEWHERE"}).isIgnored() {
 		t.Error("a state that no flow has is ignored")
 	}
 }
 
-const taskLaw = "PENDING>RUNNING PENDING>IGNORE RUNNING>SUCCESS RUNNING>FAILURE SUCCESS>REVERTING FAILURE>REVERTING " +
+const taskTable = "PENDING>RUNNING PENDING>IGNORE RUNNING>SUCCESS RUNNING>FAILURE SUCCESS>REVERTING FAILURE>REVERTING " +
 	"REVERTING>REVERTED REVERTING>REVERT_FAILURE REVERTED>PENDING IGNORE>PENDING"
 
 // TestTaskAndRetryHoldExactlyTheirChanges compares with the lists of 10 and 12.
@@ -88,7 +88,7 @@ func TestTaskAndRetryHoldExactlyTheirChanges(t *testing.T) {
 		table *lifecycle.Table
 		want  string
 		n     int
-	}{{TaskLife, taskLaw, 10}, {RetryLife, taskLaw + " SUCCESS>RETRYING RETRYING>RUNNING", 12}} {
+	}{{TaskLife, taskTable, 10}, {RetryLife, taskTable + " SUCCESS>RETRYING RETRYING>RUNNING", 12}} {
 		got, n := ways(c.table)
 		want := map[string]bool{}
 		for _, way := range strings.Fields(c.want) {

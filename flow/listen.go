@@ -18,8 +18,8 @@ type LogOptions struct {
 	Chain int
 }
 
-// LogLevel is Error for what failed for good, Warn for what failed and is dealt with, Info for what a flow does, Debug
-// for the rest.
+// LogLevel is Error for a final failure, Warn for a failure that is retried or reverted, Info for other changes of the
+// flow, and Debug for the rest.
 func LogLevel(e Event) slog.Level {
 	switch {
 	case e.New == RevertFailure, e.New == FailureState && e.Atom == "":
@@ -34,8 +34,8 @@ func LogLevel(e Event) slog.Level {
 	return slog.LevelDebug
 }
 
-// Logging is a listener that logs the events of one flow, which it needs to know what came before a failure: of that it
-// logs what it has received itself. Errors: those of [New].
+// Logging makes a listener that logs the events of one flow. With a failure it logs the atoms before the failed one, as
+// far as it received their events. Errors: those of [New].
 func Logging(log *slog.Logger, item Item, o LogOptions) (Listener, error) {
 	p, err := compile(item)
 	if err != nil {
@@ -51,10 +51,10 @@ func Logging(log *slog.Logger, item Item, o LogOptions) (Listener, error) {
 	for _, name := range o.Mask {
 		l.mask[name] = true
 	}
-	return l.listen, nil
+	return l.logEvent, nil
 }
 
-// logger is what Logging keeps.
+// logger is the listener of Logging.
 type logger struct {
 	plan *plan
 	log  *slog.Logger
@@ -64,7 +64,7 @@ type logger struct {
 	last map[string]Event
 }
 
-func (l *logger) listen(e Event) {
+func (l *logger) logEvent(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.Atom != "" && e.Within == "" {
@@ -108,15 +108,14 @@ func (l *logger) listen(e Event) {
 	l.log.LogAttrs(context.Background(), level, text, attrs...)
 }
 
-// show gives a value as JSON without what is masked; given states that it is what the atom passes on under the names of
-// its Result.
+// show returns a value as JSON with masked parts; given: it is the result of the atom, with the names of its Result.
 func (l *logger) show(atom string, v Value, given bool) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "(no JSON)"
 	}
 	if len(l.mask) == 0 {
-		return cut(string(text), longestMessage)
+		return truncate(string(text), longestMessage)
 	}
 	var all any
 	if err := json.Unmarshal(text, &all); err != nil {
@@ -139,7 +138,7 @@ func (l *logger) show(atom string, v Value, given bool) string {
 	if err != nil {
 		return "(no JSON)"
 	}
-	return cut(string(text), longestMessage)
+	return truncate(string(text), longestMessage)
 }
 
 // hide masks entries of objects, in place.
@@ -161,7 +160,7 @@ func (l *logger) hide(v any) any {
 	return v
 }
 
-// chain lists what came before an atom that failed, the nearest first: its state and result.
+// chain lists the atoms before a failed one with state and result, the nearest first.
 func (l *logger) chain(e Event) []string {
 	i, known := l.plan.byName[e.Atom]
 	if !known || e.Within != "" {
@@ -177,11 +176,11 @@ func (l *logger) chain(e Event) []string {
 			seen[before] = true
 			next = append(next, before)
 			n := &l.plan.nodes[before]
-			if !n.atom() || len(all) == l.o.Chain {
+			if !n.isAtom() || len(all) == l.o.Chain {
 				continue
 			}
 			text := n.name
-			if was, heard := l.last[n.name]; heard {
+			if was, known := l.last[n.name]; known {
 				text += " " + string(was.New)
 				if was.Result != nil {
 					text += " " + l.show(n.name, *was.Result, was.New == Success)

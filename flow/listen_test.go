@@ -45,8 +45,8 @@ func TestLoggingMasks(t *testing.T) {
 	}
 }
 
-// TestLoggingTellsTheChain: what came before a failure, the nearest first, and at which level what is logged.
-func TestLoggingTellsTheChain(t *testing.T) {
+// TestLoggingReportsTheChain: the atoms before a failure, the nearest first, and the levels of events.
+func TestLoggingReportsTheChain(t *testing.T) {
 	for chain, want := range map[int]string{0: `[c IGNORE b SUCCESS 2 x SUCCESS 9 a SUCCESS 1]`, 2: `[c IGNORE b SUCCESS 2]`, -1: ``} {
 		a, b, c, d, x := gives("a", 1), gives("b", 2), gives("c", 3), fails("d"), gives("x", 9)
 		g := Graph("g")
@@ -102,7 +102,7 @@ func TestLogLevel(t *testing.T) {
 	}
 }
 
-// tally is a Meter that writes down what it is reported.
+// tally is a Meter that records its calls.
 type tally struct{ lines []string }
 
 func (m *tally) Changed(c Changed) {
@@ -125,12 +125,12 @@ func TestMetering(t *testing.T) {
 			"f/b RUNNING>FAILURE 0s errors.errorString", "f/b FAILURE>REVERTING 0s ", "f/b REVERTING>REVERTED 0s ", "f/a SUCCESS>REVERTING 0s ", "f/a REVERTING>REVERTED 0s ",
 			"f/ RUNNING>REVERTED 5s "}
 		if diff := cmp.Diff(want, m.lines); diff != "" {
-			t.Errorf("told (-want +got):\n%s", diff)
+			t.Errorf("reported (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestCaptureAwaits what has come, what comes, and not indefinitely.
+// TestCaptureAwaits: it finds past and future events, and has a time limit.
 func TestCaptureAwaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rigged(t, Linear("f", Sleep("s", time.Second), gives("a", 1)), Options{})

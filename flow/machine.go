@@ -11,21 +11,21 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// The machine's states, as in TaskFlow; they are neither stored nor notified (taskflow.md 1.5).
+// The states of the machine, as in TaskFlow. They are neither stored nor reported.
 const (
-	resuming   = "RESUMING"
-	scheduling = "SCHEDULING"
-	awaitingIt = "WAITING"
-	analyzing  = "ANALYZING"
+	resuming     = "RESUMING"
+	scheduling   = "SCHEDULING"
+	waitingState = "WAITING"
+	analyzing    = "ANALYZING"
 )
 
-// planned is an atom that was moved to RUNNING or REVERTING in the last commit, and is neither notified nor begun yet.
-// If somebody needs the flow to pause in between, the move is reverted: one commit then serves for the end of one task
-// and the beginning of the next.
+// planned is an atom that the last commit moved to RUNNING or REVERTING and that is neither reported nor started yet.
+// One commit stores the end of one task and the start of the next. If the flow is suspended in between, undoPlanned
+// undoes the move.
 type planned struct {
 	work
 	before Record
-	notes  []Event
+	events []Event
 	moved  bool
 }
 
@@ -37,13 +37,13 @@ type work struct {
 
 func (r *Runner) enter(ctx context.Context, state string) error {
 	if r.o.machine != nil {
-		r.outside(func() { r.o.machine(state) })
+		r.unlocked(func() { r.o.machine(state) })
 	}
-	return r.heed(ctx)
+	return r.acceptSuspend(ctx)
 }
 
-// machine runs the flow's cycle: begin what is ready, wait for something to end, store what came of it and decide,
-// again. A Rest means that nothing is being done and something is waited for.
+// machine runs the cycle of the flow: start ready atoms, wait for an outcome, store it, and decide. It returns a Rest
+// if no task is active and the flow waits.
 func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	if err := r.enter(ctx, resuming); err != nil {
 		return nil, err
@@ -59,10 +59,10 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 			return nil, err
 		}
 		for {
-			if err := r.enter(ctx, awaitingIt); err != nil {
+			if err := r.enter(ctx, waitingState); err != nil {
 				return nil, err
 			}
-			last, err := r.await(ctx)
+			last, err := r.awaitOutcomes(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -72,7 +72,7 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 			if again, err = r.analyze(ctx, last); err != nil {
 				return nil, err
 			}
-			if again = again || r.asked(ctx); again || len(r.active)+len(r.queue) == 0 {
+			if again = again || r.hasNewEnding(ctx); again || len(r.active)+len(r.queue) == 0 {
 				break
 			}
 		}
@@ -80,17 +80,17 @@ func (r *Runner) machine(ctx context.Context) (*Rest, error) {
 	return r.finish(ctx)
 }
 
-// resume examines what an earlier run left.
+// resume continues the atoms that an earlier run left.
 func (r *Runner) resume(ctx context.Context) error {
-	if r.quit(ctx); !r.o.NeverResolve && !r.ends() {
+	if r.acceptEnding(ctx); !r.o.NeverResolve && !r.isEnding() {
 		for _, i := range r.plan.atoms {
-			if rec := &r.recs[i]; rec.State == FailureState && (rec.Intention == Execute || r.heard(i)) {
+			if rec := &r.recs[i]; rec.State == FailureState && (rec.Intention == Execute || r.isReported(i)) {
 				r.resolve(ctx, i, rec.Failure)
 			}
 		}
 	}
 	for _, i := range r.plan.atoms {
-		if r.recs[i].State == Retrying && !r.ends() {
+		if r.recs[i].State == Retrying && !r.isEnding() {
 			r.retrySubflow(i)
 		}
 	}
@@ -100,7 +100,7 @@ func (r *Runner) resume(ctx context.Context) error {
 		switch {
 		case rec.State == Running && rec.Waits:
 			if !r.waiting[i] {
-				r.waitFor(i)
+				r.markWaiting(i)
 			}
 		case rec.State == Running:
 			left = append(left, work{i, false})
@@ -110,27 +110,27 @@ func (r *Runner) resume(ctx context.Context) error {
 			heap.Push(&r.timers, timer{rec.Due, i})
 		}
 	}
-	r.sweepWaiting()
-	var late []*outcome // of tasks that an earlier run left behind: they are done again
-	r.open(&late)
-	r.rouse(ctx)
+	r.endWaiting()
+	var late []*outcome // of tasks that an earlier run left behind: they are executed again
+	r.readMail(&late)
+	r.resumeWaiting(ctx)
 	return r.prepare(ctx, left)
 }
 
-// prepare finds what is ready, moves it, and stores that with everything else that has changed. What is left from an
-// earlier run begins with it, and is not reported again unless it had come some way.
+// prepare finds the ready atoms, moves them, and stores all changes. Atoms left by an earlier run start together with
+// them; they are reported again only if they had made progress.
 func (r *Runner) prepare(ctx context.Context, left []work) error {
-	told := r.notes
-	r.notes = nil
+	reported := r.events
+	r.events = nil
 	var moves []work
-	if r.quitting == nil || !r.quitting.Keep { // else the next run examines what is ready
+	if r.acceptedEnding == nil || !r.acceptedEnding.Keep { // else the next run examines what is ready
 		moves = r.ready(ctx)
 	}
-	told = append(told, r.notes...) // of what deciders stated
-	r.notes = nil
-	if len(r.faults) > 0 || r.wish.Load() == wishStop || ctx.Err() != nil || r.state != Running {
+	reported = append(reported, r.events...) // of the atoms that deciders ignored
+	r.events = nil
+	if len(r.faults) > 0 || r.requested.Load() == requestStop || ctx.Err() != nil || r.state != Running {
 		for _, w := range moves {
-			r.gauge.note(w.atom) // the next run examines it
+			r.gauge.recheck(w.atom) // the next run examines it
 		}
 		moves, left = nil, nil
 	}
@@ -142,29 +142,29 @@ func (r *Runner) prepare(ctx context.Context, left []work) error {
 	later := slices.ContainsFunc(all, func(w work) bool { return r.recs[w.atom].Intention == ToRetry && w.undo })
 	for _, w := range all {
 		p := planned{work: w, before: r.recs[w.atom], moved: !later}
-		if !later { // what a retry begins with cannot be reverted: it is not made before it is reported
-			r.shift(w)
+		if !later { // the move of a retry cannot be undone: schedule makes it
+			r.moveAtom(w)
 		}
-		p.notes, r.notes = r.notes, nil
+		p.events, r.events = r.events, nil
 		r.planned = append(r.planned, p)
 	}
-	r.notes = told
+	r.events = reported
 	if err := r.commit(ctx, nil, nil); err != nil {
 		return err
 	}
-	return r.tellAll(ctx)
+	return r.notifyAll(ctx)
 }
 
-// shift moves an atom to where it is executed or reverted.
-func (r *Runner) shift(w work) {
+// moveAtom moves an atom to RUNNING or REVERTING.
+func (r *Runner) moveAtom(w work) {
 	rec := &r.recs[w.atom]
 	old := rec.State
 	switch {
 	case rec.State == Running, rec.State == Reverting: // left by an earlier run
 		if rec.Progress != 0 {
 			rec.Progress = 0
-			r.mark(w.atom)
-			r.note(w.atom, old)
+			r.markDirty(w.atom)
+			r.addEvents(w.atom, old)
 		}
 		return
 	case w.undo && rec.Intention == ToRetry:
@@ -173,17 +173,17 @@ func (r *Runner) shift(w work) {
 			return
 		}
 		r.retrySubflow(w.atom)
-		r.start(w.atom, Running)
+		r.startAtom(w.atom, Running)
 	case w.undo:
 		delete(r.again, w.atom)
 		rec.RevertFailure = nil
-		r.start(w.atom, Reverting)
+		r.startAtom(w.atom, Reverting)
 	default:
-		r.start(w.atom, Running)
+		r.startAtom(w.atom, Running)
 	}
 }
 
-func (r *Runner) start(i int32, to lifecycle.State) {
+func (r *Runner) startAtom(i int32, to lifecycle.State) {
 	rec := &r.recs[i]
 	if to == Running {
 		rec.Attempts++
@@ -193,27 +193,27 @@ func (r *Runner) start(i int32, to lifecycle.State) {
 	switch {
 	case to == Running:
 		rec.ExecuteBegan, rec.ExecuteEnded = time.Time{}, time.Time{}
-	case rec.State == Success || rec.State == FailureState: // else it is the revert that is done again
+	case rec.State == Success || rec.State == FailureState: // else a revert is repeated
 		rec.ExecuteBegan, rec.ExecuteEnded = rec.Began, rec.Ended
 	}
 	rec.Progress, rec.Details, rec.Began, rec.Ended = 0, nil, r.o.Now(), time.Time{}
 	r.set(i, to)
 }
 
-// ready gives what can be executed or reverted now. Deciders are asked here; what they have ignored may make more
-// ready.
+// ready returns the executions and reverts that can start. It calls the deciders. An atom that they ignore may make
+// further atoms ready.
 func (r *Runner) ready(ctx context.Context) []work {
 	var all []work
-	for changed := r.gauge.take(); len(changed) > 0; changed = r.gauge.take() {
+	for changed := r.gauge.takeChanged(); len(changed) > 0; changed = r.gauge.takeChanged() {
 		slices.Sort(changed)
 		for _, i := range changed {
-			if r.gauge.isNew[i] { // something ignored a moment ago concerns it: it is examined once, in the next round
+			if r.gauge.isNew[i] { // a decider has ignored an atom before it: the next round examines it
 				continue
 			}
 			rec := &r.recs[i]
 			switch {
 			case r.executable(i):
-				if len(r.faults) == 0 && r.decided(ctx, i) {
+				if len(r.faults) == 0 && r.askDeciders(ctx, i) {
 					all = append(all, work{i, false})
 				}
 			case r.revertible(i) && rec.Due.After(r.o.Now()) && rec.Intention == ToRetry:
@@ -225,8 +225,9 @@ func (r *Runner) ready(ctx context.Context) []work {
 	}
 	slices.SortFunc(all, func(a, b work) int { return cmp.Compare(a.atom, b.atom) })
 	all = slices.Compact(all)
-	// ignored meanwhile
-	return slices.DeleteFunc(all, func(w work) bool { return !r.executable(w.atom) && !r.revertible(w.atom) })
+	return slices.DeleteFunc(all, func(w work) bool { // atoms that were ignored meanwhile
+		return !r.executable(w.atom) && !r.revertible(w.atom)
+	})
 }
 
 func (r *Runner) executable(i int32) bool {
@@ -248,27 +249,27 @@ func (r *Runner) revertible(i int32) bool {
 	return false
 }
 
-// decided asks the deciders before an atom, and ignores what they do not want. It reports whether the atom is to be
-// executed.
-func (r *Runner) decided(ctx context.Context, i int32) bool {
+// askDeciders calls the deciders on the links to an atom and ignores the atoms that they refuse. It reports whether the
+// atom is executed.
+func (r *Runner) askDeciders(ctx context.Context, i int32) bool {
 	gates := r.plan.gatesOf(i)
 	if len(gates) == 0 || r.recs[i].State == Retrying {
 		return true
 	}
 	results := Values{}
 	for _, g := range gates {
-		if n := &r.plan.nodes[g.from]; n.atom() && r.recs[g.from].State != Ignore {
-			results[n.name] = r.whole(g.from)
+		if n := &r.plan.nodes[g.from]; n.isAtom() && r.recs[g.from].State != Ignore {
+			results[n.name] = r.resultValue(g.from)
 		}
 	}
 	depth := Depth("")
 	for _, g := range gates {
-		if n := &r.plan.nodes[g.from]; n.atom() && r.recs[g.from].State == Ignore {
-			continue // it counts as a yes
+		if n := &r.plan.nodes[g.from]; n.isAtom() && r.recs[g.from].State == Ignore {
+			continue // it counts as true
 		}
-		yes, err := r.decide(g.decider, results.clone())
+		yes, err := r.askDecider(g.decider, results.clone())
 		if err != nil {
-			r.fail(i, err)
+			r.addFault(i, err)
 			return false
 		}
 		if !yes && g.depth.width() > depth.width() {
@@ -278,17 +279,17 @@ func (r *Runner) decided(ctx context.Context, i int32) bool {
 	if depth == "" {
 		return true
 	}
-	for _, k := range r.plan.ignored(i, depth) {
+	for _, k := range r.plan.ignoredFrom(i, depth) {
 		if r.recs[k].State == Pending {
 			r.set(k, Ignore)
-			r.intend(k, ToIgnore)
+			r.setIntention(k, ToIgnore)
 		}
 	}
 	return false
 }
 
-// whole gives all that an atom gave.
-func (r *Runner) whole(i int32) any {
+// resultValue returns the whole result of an atom.
+func (r *Runner) resultValue(i int32) any {
 	rec := &r.recs[i]
 	switch {
 	case rec.Kind == KindRetry && len(rec.History) > 0:
@@ -299,102 +300,101 @@ func (r *Runner) whole(i int32) any {
 	return nil
 }
 
-func (r *Runner) decide(d Decider, results Values) (yes bool, err error) {
-	if panicked := r.consult("a decider", func() { yes, err = d(results); err = settled(err) }); panicked != nil {
+func (r *Runner) askDecider(d Decider, results Values) (yes bool, err error) {
+	if panicked := r.callUser("a decider", func() { yes, err = d(results); err = asFailure(err) }); panicked != nil {
 		return false, panicked
 	}
 	return yes, err
 }
 
-// schedule reports what was moved and begins it, or takes it back if the flow is to pause.
+// schedule reports the planned moves and starts their work, or undoes them if the flow is suspended or ended.
 func (r *Runner) schedule(ctx context.Context) error {
-	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
-		r.takeBack()
+	if r.state != Running || r.requested.Load() == requestStop || ctx.Err() != nil {
+		r.undoPlanned()
 		return nil
 	}
-	if r.asked(ctx) { // taken in once nothing is planned any more
-		r.takeBack()
+	if r.hasNewEnding(ctx) { // accepted when no work is planned
+		r.undoPlanned()
 		return nil
 	}
 	all := r.planned
 	r.planned = nil
 	if len(all) > 0 && !all[0].moved {
 		for k := range all {
-			r.shift(all[k].work)
+			r.moveAtom(all[k].work)
 			all[k].undo = r.recs[all[k].atom].State == Reverting
-			all[k].notes, r.notes = r.notes, nil
+			all[k].events, r.events = r.events, nil
 		}
 		if err := r.commit(ctx, nil, nil); err != nil {
 			return err
 		}
 	}
-	var late []Event // of what could not begin; not stored yet
+	var late []Event // of work that could not start; not stored yet
 	for _, p := range all {
-		if (r.fails() || r.ends() && (!p.undo || r.ending.Load().Keep)) && p.before.Intention != ToRetry {
+		if (r.hasFaults() || r.isEnding() && (!p.undo || r.ending.Load().Keep)) && p.before.Intention != ToRetry {
 			r.planned = append(r.planned, p)
 			continue
 		}
-		r.notes = p.notes
-		if err := r.tellAll(ctx); err != nil {
+		r.events = p.events
+		if err := r.notifyAll(ctx); err != nil {
 			return err
 		}
-		// else it is a controller that stays RUNNING, and is executed when the flow is run again
-		if !r.fails() && (p.undo || !r.ends()) {
+		if !r.hasFaults() && (p.undo || !r.isEnding()) { // else a controller stays RUNNING until the next run
 			r.submit(ctx, p.work)
 		}
-		late, r.notes = append(late, r.notes...), nil
+		late, r.events = append(late, r.events...), nil
 	}
-	r.takeBack()
-	r.notes = late
+	r.undoPlanned()
+	r.events = late
 	return nil
 }
 
-// takeBack undoes moves that no one was notified of.
-func (r *Runner) takeBack() {
+// undoPlanned undoes the planned moves, which were not reported.
+func (r *Runner) undoPlanned() {
 	for _, p := range r.planned {
 		if r.recs[p.atom].State != p.before.State {
 			p.before.Intention = r.recs[p.atom].Intention // an error of the flow itself may have changed it meanwhile
 			r.recs[p.atom] = p.before
-			r.mark(p.atom)
+			r.markDirty(p.atom)
 			r.gauge.update(p.atom, r.recs)
 		}
-		r.gauge.note(p.atom)
+		r.gauge.recheck(p.atom)
 	}
 	r.planned = nil
 }
 
-func (r *Runner) fails() bool { return len(r.faults) > 0 }
+func (r *Runner) hasFaults() bool { return len(r.faults) > 0 }
 
-// analyze stores what the last task came to, decides what follows, and reports. It gives whether there is something to
-// begin.
+// analyze stores the last outcomes, decides what follows, and notifies the listeners. It reports whether there is
+// work to start.
 func (r *Runner) analyze(ctx context.Context, last []*outcome) (again bool, err error) {
 	for _, o := range last {
 		r.complete(ctx, o)
 	}
-	left := r.quit(ctx)
+	left := r.acceptEnding(ctx)
 	for _, o := range last {
-		if r.quitting != nil && ctx.Err() == nil {
-			r.settle(o.atom)
+		if r.acceptedEnding != nil && ctx.Err() == nil {
+			r.closeAtom(o.atom)
 		}
 	}
-	r.sweepWaiting()
-	r.rouse(ctx)
+	r.endWaiting()
+	r.resumeWaiting(ctx)
 	if err := r.prepare(ctx, left); err != nil {
 		return false, err
 	}
-	if r.state != Running || r.wish.Load() == wishStop || ctx.Err() != nil {
-		r.recall(ctx)
-		r.takeBack()
+	if r.state != Running || r.requested.Load() == requestStop || ctx.Err() != nil {
+		r.cancelQueued(ctx)
+		r.undoPlanned()
 		return false, nil
 	}
-	return len(r.planned) > 0 && !r.fails(), nil
+	return len(r.planned) > 0 && !r.hasFaults(), nil
 }
 
-// recall reverts from the pool what has not begun. What an earlier run or attempt may have begun stays RUNNING: it
-// is done again, or reverted.
-func (r *Runner) recall(ctx context.Context) {
+// cancelQueued removes work from the pool that has not started. An atom that an earlier run or attempt may have started
+// stays RUNNING: it is executed again or reverted.
+func (r *Runner) cancelQueued(ctx context.Context) {
 	for _, i := range slices.Sorted(maps.Keys(r.active)) {
-		if r.recs[i].State == Reverting && r.rolls(ctx) {
+		if r.recs[i].State == Reverting && r.rollsBack(ctx) {
 			continue
 		}
 		if cancel := r.active[i]; cancel == nil || !cancel() {
@@ -405,9 +405,9 @@ func (r *Runner) recall(ctx context.Context) {
 		case rec.State == Running && r.unbegun[i]:
 			rec.Attempts--
 			r.set(i, Pending)
-		case rec.State == Running && (rec.Awaits != "" || !rec.Due.IsZero()): // it was about to go on
+		case rec.State == Running && (rec.Awaits != "" || !rec.Due.IsZero()): // it was about to continue
 			rec.Waits = true
-			r.waitFor(i)
+			r.markWaiting(i)
 		}
 	}
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// mailbox is how other goroutines reach the one that runs the flow.
+// mailbox passes messages from other goroutines to the one that runs the flow.
 type mailbox struct {
 	mu      sync.Mutex // guards parcels
 	parcels []parcel
-	wake    chan struct{} // has space for one
+	wake    chan struct{} // with a buffer of one
 }
 
-// parcel is one message: what became of a task, progress, or a signal.
+// parcel is one message: the outcome of a task, progress, or a signal.
 type parcel struct {
-	done     *outcome
-	atom     int32 // of progress
-	progress float64
-	details  any
-	moved    bool            // it is progress
-	state    lifecycle.State // in which the progress was made, and the attempt
-	attempt  int
-	crew     int // of an outcome or progress: see Runner.crew
-	signal   string
-	id       string // of the signal
-	value    any
+	done       *outcome
+	atom       int32 // of progress
+	progress   float64
+	details    any
+	isProgress bool            // it is progress
+	state      lifecycle.State // in which the progress was made; likewise attempt
+	attempt    int
+	generation int // of an outcome or progress: see Runner.generation
+	signal     string
+	id         string // of the signal
+	value      any
 }
 
 func newMailbox() *mailbox { return &mailbox{wake: make(chan struct{}, 1)} }
@@ -35,19 +35,19 @@ func (m *mailbox) post(p parcel) {
 	m.mu.Lock()
 	m.parcels = append(m.parcels, p)
 	m.mu.Unlock()
-	m.stir()
+	m.wakeUp()
 }
 
-// stir makes the runner appear.
-func (m *mailbox) stir() {
+// wakeUp makes the Runner read the mail.
+func (m *mailbox) wakeUp() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// take gives all that came, in order.
-func (m *mailbox) take() []parcel {
+// removeAll removes all messages and returns them in order.
+func (m *mailbox) removeAll() []parcel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := m.parcels
@@ -55,7 +55,7 @@ func (m *mailbox) take() []parcel {
 	return all
 }
 
-// timer is when a waiting atom goes on.
+// timer is the time at which a waiting atom continues.
 type timer struct {
 	at   time.Time
 	atom int32

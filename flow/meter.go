@@ -7,8 +7,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Meter is notified what flows do, for those who count it. Its methods are called in the goroutines that run flows, by
-// many at once: they must be quick and must not block.
+// Meter counts the changes of flows. Many goroutines that run flows call its methods concurrently: they must be quick
+// and must not block.
 type Meter interface {
 	Changed(c Changed)
 	TriedAgain(f Again)
@@ -16,23 +16,23 @@ type Meter interface {
 
 // Changed is a change of state of a flow or an atom.
 type Changed struct {
-	Flow     string // the flow's name; there are few of those, and many ids
+	Flow     string // the flow's name
 	Atom     string // empty: the flow itself
 	Kind     Kind   // of the atom
 	From, To lifecycle.State
-	Took     time.Duration // in From; zero if that began before anybody listened
+	Took     time.Duration // in From; zero if it entered From before the listener was added
 	Cause    string        // the type of the failure; empty: none
 }
 
-// Again is an attempt of a task that failed and will be followed by another.
+// Again is a failed attempt of a task that is followed by another.
 type Again struct {
 	Flow, Atom string
 	Cause      string // the type of the failure
 	Pause      time.Duration
 }
 
-// Metering is a listener that reports a meter. One of them is for one flow: it remembers when its atoms came into their
-// states.
+// Metering makes a listener that passes the changes of one flow to a meter. It keeps the time at which each atom
+// entered its state.
 func Metering(m Meter) Listener {
 	since := map[string]time.Time{}
 	var mu sync.Mutex // guards since

@@ -5,8 +5,8 @@ import "slices"
 // KindFlow is the kind of a flow in an [Outline]. Records have the other two kinds only.
 const KindFlow Kind = "flow"
 
-// Outline is the structure of a flow as everybody who shows it sees it: pictures, the API, the command line. It holds
-// no code and is JSON.
+// Outline is the structure of a flow, for drawings, the API and the command line. It has no code and can be stored as
+// JSON.
 type Outline struct {
 	Kind     Kind       `json:"kind"`
 	Name     string     `json:"name"`               // of an atom: as in its [Record]
@@ -26,11 +26,11 @@ type Outline struct {
 type OutlinedLink struct {
 	From  int      `json:"from"`
 	To    int      `json:"to"`
-	Names []string `json:"names,omitempty"` // the values because of which it was made; none: made by hand
+	Names []string `json:"names,omitempty"` // the values that it provides; none: made with Link
 	Depth Depth    `json:"depth,omitempty"` // of its decider; empty: it has none
 }
 
-// OutlineOf gives the structure of a flow. Errors: those with which [New] refuses one.
+// OutlineOf returns the structure of a flow. Errors: those of [New].
 func OutlineOf(root Item) (*Outline, error) {
 	if _, err := compile(root); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func OutlineOf(root Item) (*Outline, error) {
 func outline(item Item) *Outline {
 	f, ok := item.(*Flow)
 	if !ok {
-		t := item.(*Task) // compile has nothing else
+		t := item.(*Task) // compile refuses other types
 		return &Outline{Kind: KindTask, Name: t.Name, Version: t.version(), Priority: t.Priority, Needs: t.Needs(),
 			Gives: t.Gives(), Signals: t.declared()}
 	}
@@ -50,16 +50,16 @@ func outline(item Item) *Outline {
 		o.Retry = &Outline{Kind: KindRetry, Name: f.retryName(), Version: r.version(), Priority: r.Priority,
 			Needs: r.Args.needs(), Gives: One(r.Result).names()}
 	}
-	place := map[Item]int{}
+	index := map[Item]int{}
 	for i, item := range f.Items() {
 		o.Items = append(o.Items, outline(item))
-		place[item] = i
+		index[item] = i
 	}
 	if f.pattern != PatternGraph {
 		return o
 	}
 	for _, l := range f.Links() {
-		o.Links = append(o.Links, OutlinedLink{From: place[l.From], To: place[l.To], Names: l.Names, Depth: l.Depth})
+		o.Links = append(o.Links, OutlinedLink{From: index[l.From], To: index[l.To], Names: l.Names, Depth: l.Depth})
 	}
 	slices.SortFunc(o.Links, func(a, b OutlinedLink) int {
 		if a.From != b.From {
@@ -70,8 +70,7 @@ func outline(item Item) *Outline {
 	return o
 }
 
-// walk calls visit with the outline and its parts, in the order in which flows are compiled: a flow, its retry
-// controller, its items.
+// walk calls visit for the outline and its parts, in the order of compile: a flow, its retry controller, its items.
 func (o *Outline) walk(visit func(part *Outline)) {
 	visit(o)
 	if o.Retry != nil {
@@ -82,7 +81,7 @@ func (o *Outline) walk(visit func(part *Outline)) {
 	}
 }
 
-// Declared gives the signals that tasks of the flow declare.
+// Declared returns the signals that tasks of the flow declare.
 func (o *Outline) Declared() Declared {
 	all := Declared{}
 	o.walk(func(part *Outline) {
@@ -95,7 +94,7 @@ func (o *Outline) Declared() Declared {
 	return all
 }
 
-// Atoms lists the names of the tasks and retry controllers in the order of Walk.
+// Atoms lists the names of the tasks and retry controllers, a retry controller before its items.
 func (o *Outline) Atoms() []string {
 	var names []string
 	o.walk(func(part *Outline) {

@@ -10,13 +10,13 @@ type Pattern string
 
 // The patterns.
 const (
-	PatternLinear    Pattern = "linear"    // one after another
-	PatternUnordered Pattern = "unordered" // all at once
-	PatternGraph     Pattern = "graph"     // by links: by hand, or from who needs what somebody gives
+	PatternLinear    Pattern = "linear"    // one by one
+	PatternUnordered Pattern = "unordered" // concurrently
+	PatternGraph     Pattern = "graph"     // by links: made with Link, or between a needed value and its provider
 )
 
-// Flow is a number of items and how they depend on each other, and perhaps a retry controller that governs them. Flows
-// nest. A flow's name need not be unique, but an item stands in one position only.
+// Flow consists of items, a pattern of their dependencies, and optionally a retry controller that governs them. Flows
+// nest. The name of a flow need not be unique. An item is part of one flow, once.
 type Flow struct {
 	Name    string
 	Retry   *Retry
@@ -25,17 +25,17 @@ type Flow struct {
 	graph   *links // of graph flows
 }
 
-// Linear makes a flow whose items are done one after another.
+// Linear makes a flow whose items run one after another.
 func Linear(name string, items ...Item) *Flow {
 	return &Flow{Name: name, pattern: PatternLinear, items: items}
 }
 
-// Unordered makes a flow whose items are done all at once. They do not see each other's results.
+// Unordered makes a flow whose items run concurrently. They do not get each other's results.
 func Unordered(name string, items ...Item) *Flow {
 	return &Flow{Name: name, pattern: PatternUnordered, items: items}
 }
 
-// Graph makes a flow whose items are added and linked with [Flow.Add] and [Flow.Link].
+// Graph makes a flow to which [Flow.Add] adds items and [Flow.Link] adds links.
 func Graph(name string) *Flow {
 	return &Flow{Name: name, pattern: PatternGraph, graph: newLinks()}
 }
@@ -46,7 +46,7 @@ func (f *Flow) With(r *Retry) *Flow {
 	return f
 }
 
-// proper reports whether an item can stand in a flow: a task or a flow that is there.
+// proper reports whether an item is a task or a flow, and not nil.
 func proper(item Item) bool {
 	switch item := item.(type) {
 	case *Task:
@@ -57,7 +57,7 @@ func proper(item Item) bool {
 	return false
 }
 
-// title gives the name of an item, or what stands where one should be.
+// title returns the name of an item, or its Go type if it is not a proper one.
 func title(item Item) string {
 	if !proper(item) {
 		return fmt.Sprintf("%T", item)
@@ -68,7 +68,7 @@ func title(item Item) string {
 // Title is part of [Item].
 func (f *Flow) Title() string { return f.Name }
 
-// Items gives the items in their order: as given, in a graph flow in topological order.
+// Items returns the items in order: as added, in a graph flow in topological order.
 func (f *Flow) Items() []Item {
 	if f.pattern == PatternGraph {
 		return f.graph.ordered()
@@ -76,7 +76,8 @@ func (f *Flow) Items() []Item {
 	return slices.Clone(f.items)
 }
 
-// Needs is part of [Item]: what no item before the one that needs it gives, nor the flow's retry controller.
+// Needs is part of [Item]: the values that an item needs and neither an item before it nor the flow's retry controller
+// gives.
 func (f *Flow) Needs() []string {
 	have := map[string]bool{}
 	needs := map[string]bool{}
@@ -111,7 +112,7 @@ func (f *Flow) Needs() []string {
 	return sorted(needs)
 }
 
-// Gives is part of [Item]: what its items and its retry controller give.
+// Gives is part of [Item]: the values of its items and its retry controller.
 func (f *Flow) Gives() []string {
 	gives := map[string]bool{}
 	if f.Retry != nil && f.Retry.Result != "" {
@@ -128,7 +129,7 @@ func (f *Flow) Gives() []string {
 	return sorted(gives)
 }
 
-// retryName gives the name of the flow's retry controller.
+// retryName returns the name of the flow's retry controller.
 func (f *Flow) retryName() string {
 	if f.Retry.Name != "" {
 		return f.Retry.Name

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// plan is a flow compiled to one graph (taskflow.md 2.3). Nodes are numbered in the order of the pattern, which is
-// topological; flows have a start and an end of their own, so that a link between flows is one edge and the graph stays
-// linear in what the user wrote.
+// plan is a flow compiled to one graph. Nodes are numbered in the order of the pattern, which is topological. Each flow
+// has a start node and an end node. A link between flows is one edge, so that the size of the graph is linear in the
+// size of the flow.
 type plan struct {
 	name   string
 	root   Item
@@ -16,7 +16,7 @@ type plan struct {
 	byName map[string]int32
 	gives  map[string][]int32 // atoms that give a value, in order
 
-	signals Declared // by tasks
+	signals Declared // the signals that tasks declare
 }
 
 type nodeKind uint8
@@ -37,32 +37,32 @@ type node struct {
 	priority int
 	succ     []int32
 	pred     []int32
-	governor int32  // the retry controller that is asked about failures of this one; -1: none
-	up       int32  // start of the flow that it stands in; -1: none
-	place    int    // of an item of a graph flow: its number there
+	governor int32  // the retry controller for failures of this node; -1: none
+	up       int32  // start node of the flow around it; -1: none
+	index    int    // number of an item in its graph flow
 	gates    []gate // deciders on the links to this item
 	result   Result // of an atom
 	args     *Args  // of an atom
 }
 
-// gate is a decider on a link, seen from the link's end.
+// gate is a decider on a link to a node.
 type gate struct {
-	from    int32 // the node it comes from: an atom, or the end of a flow
+	from    int32 // the start of the link: an atom, or the end node of a flow
 	decider Decider
 	depth   Depth
 }
 
-func (n *node) atom() bool { return n.kind <= retryNode }
+func (n *node) isAtom() bool { return n.kind <= retryNode }
 
-// kindOf gives the kind of an atom.
-func (n *node) kindOf() Kind {
+// atomKind returns the kind of an atom.
+func (n *node) atomKind() Kind {
 	if n.kind == retryNode {
 		return KindRetry
 	}
 	return KindTask
 }
 
-// was gives the earlier names of an atom.
+// was returns the earlier names of an atom.
 func (n *node) was() []string {
 	if n.task != nil {
 		return n.task.Was
@@ -70,7 +70,7 @@ func (n *node) was() []string {
 	return n.retry.Was
 }
 
-// version gives the version of an atom's code.
+// version returns the version of an atom's code.
 func (n *node) version() string {
 	if n.task != nil {
 		return n.task.version()
@@ -85,11 +85,11 @@ func compile(root Item) (*plan, error) {
 	}
 	p := &plan{name: root.Title(), root: root, byName: map[string]int32{}, gives: map[string][]int32{}}
 	if p.name == "" {
-		kind, _ := kindOf(root)
+		kind, _ := itemKind(root)
 		return nil, wrong(ErrInvalid, nil, "the %s at the top has no name", kind)
 	}
 	b := builder{plan: p, seen: map[Item]bool{}}
-	if _, _, err := b.item(root, -1, -1); err != nil {
+	if _, _, err := b.compileItem(root, -1, -1); err != nil {
 		return nil, err
 	}
 	if len(b.twice) > 0 {
@@ -100,20 +100,20 @@ func compile(root Item) (*plan, error) {
 		for _, to := range n.succ {
 			p.nodes[to].pred = append(p.nodes[to].pred, int32(i))
 		}
-		if n.atom() {
+		if n.isAtom() {
 			p.atoms = append(p.atoms, int32(i))
 			for _, name := range n.result.names() {
 				p.gives[name] = append(p.gives[name], int32(i))
 			}
 		}
 	}
-	if err := p.mistyped(); err != nil {
+	if err := p.checkTypes(); err != nil {
 		return nil, err
 	}
-	if err := p.contradictory(); err != nil {
+	if err := p.checkFields(); err != nil {
 		return nil, err
 	}
-	if err := p.declare(); err != nil {
+	if err := p.collectSignals(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -126,10 +126,10 @@ type builder struct {
 	twice []string
 }
 
-func (b *builder) node(n node) int32 {
+func (b *builder) addNode(n node) int32 {
 	i := int32(len(b.plan.nodes))
 	b.plan.nodes = append(b.plan.nodes, n)
-	if n.atom() {
+	if n.isAtom() {
 		if _, there := b.plan.byName[n.name]; there && !slices.Contains(b.twice, n.name) {
 			b.twice = append(b.twice, n.name)
 		}
@@ -138,73 +138,74 @@ func (b *builder) node(n node) int32 {
 	return i
 }
 
-func (b *builder) edge(from, to int32) {
+func (b *builder) addEdge(from, to int32) {
 	n := &b.plan.nodes[from]
 	n.succ = append(n.succ, to)
 }
 
-// item compiles an item and gives the nodes by which it is entered and left.
-func (b *builder) item(item Item, up, governor int32) (first, last int32, err error) {
+// compileItem compiles an item. It returns the item's first and last node.
+func (b *builder) compileItem(item Item, up, governor int32) (first, last int32, err error) {
 	switch item := item.(type) {
 	case *Task:
 		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
-		i := b.node(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor,
+		i := b.addNode(node{kind: taskNode, name: item.Name, task: item, priority: item.Priority, governor: governor,
 			up: up, result: item.Result, args: &item.Args})
 		return i, i, nil
 	case *Flow:
 		if err := b.once(item); err != nil {
 			return 0, 0, err
 		}
-		return b.flow(item, up, governor)
+		return b.compileFlow(item, up, governor)
 	}
 	return 0, 0, wrong(ErrInvalid, nil, "%T is no item: a flow is made of tasks and flows", item)
 }
 
 func (b *builder) once(item Item) error {
 	if b.seen[item] {
-		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s stands in two places", item.Title())
+		return wrong(ErrInvalid, []string{item.Title()}, "Already compiled item: %s occurs twice in the flow",
+			item.Title())
 	}
 	b.seen[item] = true
 	return nil
 }
 
-func (b *builder) flow(f *Flow, up, governor int32) (first, last int32, err error) {
-	start := b.node(node{kind: startNode, name: f.Name, flow: f, up: up, governor: governor})
+func (b *builder) compileFlow(f *Flow, up, governor int32) (first, last int32, err error) {
+	start := b.addNode(node{kind: startNode, name: f.Name, flow: f, up: up, governor: governor})
 	entry := start
 	if r := f.Retry; r != nil {
 		if r.Execute == nil || r.Decide == nil {
 			return 0, 0, wrong(ErrInvalid, []string{f.retryName()}, "the retry controller %s needs Execute and Decide",
 				f.retryName())
 		}
-		entry = b.node(node{kind: retryNode, name: f.retryName(), retry: r, priority: r.Priority, governor: governor,
+		entry = b.addNode(node{kind: retryNode, name: f.retryName(), retry: r, priority: r.Priority, governor: governor,
 			up: start, result: One(r.Result), args: &r.Args})
-		b.edge(start, entry)
+		b.addEdge(start, entry)
 		governor = entry
 	}
 	items := f.Items()
 	firsts, lasts := make([]int32, len(items)), make([]int32, len(items))
 	for k, item := range items {
 		if !proper(item) || item.Title() == "" {
-			return 0, 0, b.nameless(start, items, k)
+			return 0, 0, b.namelessItem(start, items, k)
 		}
-		if firsts[k], lasts[k], err = b.item(item, start, governor); err != nil {
+		if firsts[k], lasts[k], err = b.compileItem(item, start, governor); err != nil {
 			return 0, 0, err
 		}
 	}
-	end := b.node(node{kind: endNode, name: f.Name + "[$]", up: up, governor: governor})
-	b.join(f, items, entry, end, firsts, lasts)
+	end := b.addNode(node{kind: endNode, name: f.Name + "[$]", up: up, governor: governor})
+	b.addEdges(f, items, entry, end, firsts, lasts)
 	return start, end, nil
 }
 
-// join makes the edges within a flow.
-func (b *builder) join(f *Flow, items []Item, entry, end int32, firsts, lasts []int32) {
+// addEdges adds the edges within a flow.
+func (b *builder) addEdges(f *Flow, items []Item, entry, end int32, firsts, lasts []int32) {
 	begun, led := make([]bool, len(items)), make([]bool, len(items))
 	switch f.pattern {
 	case PatternLinear:
 		for k := 1; k < len(items); k++ {
-			b.edge(lasts[k-1], firsts[k])
+			b.addEdge(lasts[k-1], firsts[k])
 			begun[k], led[k-1] = true, true
 		}
 	case PatternGraph:
@@ -212,7 +213,7 @@ func (b *builder) join(f *Flow, items []Item, entry, end int32, firsts, lasts []
 		at := map[int]int{} // number among all items: number here
 		for k, item := range items {
 			at[l.at[item]] = k
-			b.plan.nodes[firsts[k]].place = l.at[item]
+			b.plan.nodes[firsts[k]].index = l.at[item]
 		}
 		for k, item := range items {
 			for _, j := range l.out[l.at[item]] {
@@ -220,7 +221,7 @@ func (b *builder) join(f *Flow, items []Item, entry, end int32, firsts, lasts []
 				if !shown {
 					continue
 				}
-				b.edge(lasts[k], firsts[to])
+				b.addEdge(lasts[k], firsts[to])
 				begun[to], led[k] = true, true
 				if e := l.edges[[2]int{l.at[item], j}]; e.decider != nil {
 					n := &b.plan.nodes[firsts[to]]
@@ -231,18 +232,18 @@ func (b *builder) join(f *Flow, items []Item, entry, end int32, firsts, lasts []
 	}
 	for k := range items {
 		if !begun[k] {
-			b.edge(entry, firsts[k])
+			b.addEdge(entry, firsts[k])
 		}
 		if !led[k] {
-			b.edge(lasts[k], end)
+			b.addEdge(lasts[k], end)
 		}
 	}
 	if len(items) == 0 {
-		b.edge(entry, end)
+		b.addEdge(entry, end)
 	}
 }
 
-// after gives all nodes that depend on node i, in order.
+// after returns all nodes that depend on node i, in order.
 func (p *plan) after(i int32) []int32 {
 	seen := make(map[int32]bool)
 	var all []int32
@@ -261,8 +262,7 @@ func (p *plan) after(i int32) []int32 {
 	return all
 }
 
-// gatesOf gives the deciders that are asked about an atom: those on links to it, and to the flows that it is the entry
-// of (taskflow.md 2.9).
+// gatesOf returns the deciders of an atom: those on links to it, and on links to the flows that begin with it.
 func (p *plan) gatesOf(i int32) []gate {
 	gates := p.nodes[i].gates
 	for next := []int32{i}; len(next) > 0; {
@@ -278,8 +278,8 @@ func (p *plan) gatesOf(i int32) []gate {
 	return gates
 }
 
-// ignored gives the atoms that a no at node i concerns, in order.
-func (p *plan) ignored(i int32, d Depth) []int32 {
+// ignoredFrom returns the atoms that are ignored if a decider of node i returns false, in order.
+func (p *plan) ignoredFrom(i int32, d Depth) []int32 {
 	all := []int32{i}
 	switch d {
 	case DepthAll:
@@ -301,13 +301,13 @@ func (p *plan) ignored(i int32, d Depth) []int32 {
 			}
 		}
 	}
-	all = slices.DeleteFunc(all, func(n int32) bool { return !p.nodes[n].atom() })
+	all = slices.DeleteFunc(all, func(n int32) bool { return !p.nodes[n].isAtom() })
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// providers calls yield with the atoms that can give node i a value, scope after scope from the inside, in each the
-// most recent first (taskflow.md 2.4), until yield states that it is enough. scope counts from 0.
+// providers calls yield with the atoms that can give node i a value, from the innermost scope outwards and in each
+// scope the nearest atom first, until yield returns true. The innermost scope is 0.
 func (p *plan) providers(i int32, name string, yield func(scope int, atom int32) (enough bool)) {
 	all := p.gives[name]
 	if len(all) == 0 {
@@ -319,8 +319,7 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 		if up < 0 {
 			return
 		}
-		// of all there may be in it only the controller comes before
-		if f := p.nodes[up].flow; f.pattern == PatternUnordered {
+		if f := p.nodes[up].flow; f.pattern == PatternUnordered { // only its controller precedes node i
 			if at != up+1 && f.Retry != nil && f.Retry.Result == name && yield(scope, up+1) {
 				return
 			}
@@ -329,7 +328,7 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 		}
 		k, _ := slices.BinarySearch(all, at)
 		for k--; k >= 0 && all[k] > up; k-- {
-			if p.before(all[k], at, up) && yield(scope, all[k]) {
+			if p.precedes(all[k], at, up) && yield(scope, all[k]) {
 				return
 			}
 		}
@@ -337,8 +336,8 @@ func (p *plan) providers(i int32, name string, yield func(scope int, atom int32)
 	}
 }
 
-// before reports whether an atom in the flow that starts at up is done before the item of that flow that starts at at.
-func (p *plan) before(atom, at, up int32) bool {
+// precedes reports whether an atom in the flow with the start node up is done before the item with the first node at.
+func (p *plan) precedes(atom, at, up int32) bool {
 	if p.nodes[atom].kind == retryNode && p.nodes[atom].up == up {
 		return true
 	}
@@ -349,13 +348,13 @@ func (p *plan) before(atom, at, up int32) bool {
 		for p.nodes[atom].up != up {
 			atom = p.nodes[atom].up
 		}
-		return p.nodes[at].kind != retryNode && f.graph.reaches(p.nodes[atom].place, p.nodes[at].place)
+		return p.nodes[at].kind != retryNode && f.graph.reaches(p.nodes[atom].index, p.nodes[at].index)
 	}
 	return false
 }
 
-// missing names the atoms that need what no one can give, and the values.
-func (p *plan) missing(injected map[string]Value) error {
+// checkProvided returns an error that names the atoms with needed values that have no provider.
+func (p *plan) checkProvided(injected map[string]Value) error {
 	var atoms, texts []string
 	for _, i := range p.atoms {
 		n := &p.nodes[i]
@@ -380,5 +379,5 @@ func (p *plan) missing(injected map[string]Value) error {
 	if len(atoms) == 0 {
 		return nil
 	}
-	return wrong(ErrMissing, atoms, "nobody provides what is required: %s", strings.Join(texts, ", "))
+	return wrong(ErrMissing, atoms, "required values have no provider: %s", strings.Join(texts, ", "))
 }

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// Pool is a bounded number of goroutines in which tasks run. Any number of flows may share one. A goroutine exists only
-// while a task runs in it.
+// Pool runs tasks in a bounded number of goroutines. Any number of flows may share it. It has no idle goroutines.
 type Pool struct {
 	mu    sync.Mutex // guards the rest
 	free  int
@@ -14,18 +13,18 @@ type Pool struct {
 	head  int
 }
 
-// slot is a task in the pool or waiting for it.
+// slot is a task that runs or waits in the pool.
 type slot struct {
-	run   func()
-	begun bool
-	given bool // abandoned before it began
+	run       func()
+	begun     bool
+	cancelled bool // before it started
 }
 
 // NewPool makes a pool of n goroutines, at least one.
 func NewPool(n int) *Pool { return &Pool{free: max(n, 1)} }
 
-// submit runs a function as soon as there is space. cancel gives it up if it has not begun, and reports whether that
-// was so.
+// submit runs a function as soon as a goroutine is free. cancel removes the function if it has not started, and reports
+// whether it did.
 func (p *Pool) submit(run func()) (cancel func() bool) {
 	s := &slot{run: run}
 	p.mu.Lock()
@@ -35,7 +34,7 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 		s.begun = true
 		go p.work(s)
 	} else {
-		if p.head > len(p.queue)/2 { // a pool that is never idle does not grow indefinitely
+		if p.head > len(p.queue)/2 { // the queue of a pool that is never idle stays bounded
 			p.queue, p.head = slices.Delete(p.queue, 0, p.head), 0
 		}
 		p.queue = append(p.queue, s)
@@ -46,19 +45,19 @@ func (p *Pool) submit(run func()) (cancel func() bool) {
 		if s.begun {
 			return false
 		}
-		s.given = true
+		s.cancelled = true
 		return true
 	}
 }
 
-// work runs one after another while there are any.
+// work runs a task and then queued tasks until the queue is empty.
 func (p *Pool) work(s *slot) {
 	returned := false
 	defer func() {
 		if returned {
 			return
 		}
-		if s := p.next(); s != nil { // a task called runtime.Goexit: the position is free again
+		if s := p.next(); s != nil { // a task called runtime.Goexit: another goroutine replaces this one
 			go p.work(s)
 		}
 	}()
@@ -76,7 +75,7 @@ func (p *Pool) next() *slot {
 		s := p.queue[p.head]
 		p.queue[p.head] = nil
 		p.head++
-		if !s.given {
+		if !s.cancelled {
 			s.begun = true
 			return s
 		}

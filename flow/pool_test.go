@@ -49,15 +49,15 @@ func TestFlowsShareAPool(t *testing.T) {
 	}
 }
 
-// TestPoolGivesUp only what has not begun.
-func TestPoolGivesUp(t *testing.T) {
+// TestPoolCancelsQueued: only queued tasks can be cancelled.
+func TestPoolCancelsQueued(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, hold, ran := NewPool(0), make(chan struct{}), 0
 		first := p.submit(func() { <-hold })
 		second := p.submit(func() { ran++ })
 		third := p.submit(func() { ran += 10 })
 		if first() || !second() {
-			t.Error("gave up what had begun, or not what had not")
+			t.Error("a started task was cancelled, or a queued one was not")
 		}
 		close(hold)
 		synctest.Wait()

@@ -67,12 +67,12 @@ func TestProgressIsClamped(t *testing.T) {
 			}
 		}
 		if seen != c.want {
-			t.Errorf("%v is told as %v, want %v", c.part, seen, c.want)
+			t.Errorf("%v is reported as %v; want %v", c.part, seen, c.want)
 		}
 	}
 }
 
-// TestProgressThatIsNoJSON is reported without what cannot be stored, and the flow goes on.
+// TestProgressThatIsNoJSON: progress is reported without the details that cannot be stored, and the flow continues.
 func TestProgressThatIsNoJSON(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(1)} {
 		r := rigged(t, Linear("f", &Task{Name: "a", Execute: func(_ context.Context, c *Call) (any, error) {

@@ -9,18 +9,18 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Intention is what is to become of an atom. It and the state are all that a resumption needs (taskflow.md 1.7).
+// Intention is what the flow does with an atom next. A new Runner needs only it and the state to continue.
 type Intention string
 
 // The intentions.
 const (
 	Execute  Intention = "EXECUTE"
 	ToRevert Intention = "REVERT"
-	ToRetry  Intention = "RETRY" // retry controllers only: revert what it governs, then run again
+	ToRetry  Intention = "RETRY" // retry controllers only: revert its part, then run it again
 	ToIgnore Intention = "IGNORE"
 )
 
-// Kind states what an atom is.
+// Kind is the kind of an atom.
 type Kind string
 
 // The kinds.
@@ -29,7 +29,7 @@ const (
 	KindRetry Kind = "retry"
 )
 
-// Record is what is stored of an atom: the only truth about it.
+// Record is the stored form of an atom. Nothing else is stored of it.
 type Record struct {
 	Name      string          `json:"name"`
 	Kind      Kind            `json:"kind"`
@@ -43,20 +43,20 @@ type Record struct {
 	RevertFailure *Failure `json:"revert_failure,omitempty"` // of Revert
 	History       History  `json:"history,omitempty"`        // of a retry controller
 
-	// executions; goes on counting after a retry or a reset: see [Call.Key]
+	// executions; a retry or a reset continues the count: see [Call.Key]
 	Attempts int `json:"attempts,omitempty"`
-	// executions that failed and were followed by another by [Task.Attempts], in this attempt
+	// failed executions that [Task.Attempts] repeated, in this attempt
 	Tries  int       `json:"tries,omitempty"`
 	Due    time.Time `json:"due,omitzero"`     // RUNNING: waits until then; see Awaits
 	Awaits string    `json:"awaits,omitempty"` // RUNNING: waits for this signal
-	Waits  bool      `json:"waits,omitempty"`  // RUNNING and no one works on it: it waits for Due, Awaits or both
+	Waits  bool      `json:"waits,omitempty"`  // RUNNING and inactive: it waits for Due, Awaits or both
 
 	Progress float64   `json:"progress,omitempty"` // of Execute or Revert, 0 to 1
 	Details  *Value    `json:"details,omitempty"`  // of the progress
 	Began    time.Time `json:"began,omitzero"`     // the present or last execution or revert
 	Ended    time.Time `json:"ended,omitzero"`
 
-	// of an atom that is or was reverted: the execution that the revert reverts
+	// of an atom that is or was reverted: the reverted execution
 	ExecuteBegan time.Time `json:"execute_began,omitzero"`
 	ExecuteEnded time.Time `json:"execute_ended,omitzero"`
 }
@@ -69,12 +69,12 @@ type Snapshot struct {
 	Outline  *Outline                `json:"outline,omitempty"` // of the flow that made it; nil: it is not compared
 	Signals  map[string][]KeptSignal `json:"signals,omitempty"` // by name, the oldest first
 
-	// Live states that the one who left the flow in its state gave it up in order, or still has it: it need not be
-	// announced as RESUMING. Storage that is opened after a crash leaves it false.
+	// Live means that the last run ended in order, or that this process still has the flow. Then the flow does not pass
+	// through RESUMING. Storage that is opened after a crash leaves it false.
 	Live bool `json:"-"`
 }
 
-// Commit is one decision and all that it changes, to be stored at once or not at all.
+// Commit is one decision and all its changes. It is stored completely or not at all.
 type Commit struct {
 	Move     *Transition      // of the flow; nil: it stays
 	Atoms    []Record         // replaced by name; valid during the call
@@ -94,23 +94,22 @@ type Transition struct {
 
 // Storage keeps one flow. A Runner calls it from one goroutine at a time.
 type Storage interface {
-	// Load gives what is stored; of a flow that was never run, an empty Snapshot.
+	// Load returns the stored flow; for a flow that was never run, an empty Snapshot.
 	Load(ctx context.Context) (*Snapshot, error)
 
-	// Save stores a commit: when it returns nil, all of it will be found by every later Load, and none of it otherwise.
-	// An error ends the run at once: nothing is announced, nothing more is started.
+	// Save stores a commit. If it returns nil, every later Load returns all of it; otherwise none of it. An error ends
+	// the run at once: nothing more is reported or started.
 	Save(ctx context.Context, c *Commit) error
 }
 
-// Memory is a Storage that lasts as long as the process. It serves tests, and the one who needs to examine a flow while
-// it runs.
+// Memory is a Storage in the memory of the process, for tests and for examining a flow while it runs.
 type Memory struct {
 	mu   sync.Mutex // guards the rest
 	snap Snapshot
 	at   map[string]int // position in snap.Atoms
 }
 
-// NewMemory gives an empty storage.
+// NewMemory makes an empty storage.
 func NewMemory() *Memory { return &Memory{at: map[string]int{}} }
 
 // Load is part of Storage.

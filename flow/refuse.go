@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// path gives the names of the flows around a node, from the outside, with slashes between them.
+// path returns the names of the flows around a node, the outermost first, separated by slashes.
 func (p *plan) path(i int32) string {
 	var names []string
 	for at := p.nodes[i].up; at >= 0; at = p.nodes[at].up {
@@ -21,8 +21,8 @@ func (p *plan) path(i int32) string {
 	return strings.Join(names, "/")
 }
 
-// where states what a node is and where it stands, for messages.
-func (p *plan) where(i int32) string {
+// describe returns the kind, the name and the path of an atom, for messages.
+func (p *plan) describe(i int32) string {
 	kind := "the task "
 	if p.nodes[i].kind == retryNode {
 		kind = "the retry controller "
@@ -33,8 +33,8 @@ func (p *plan) where(i int32) string {
 	return kind + p.nodes[i].name
 }
 
-// contradictory refuses atoms whose fields do not go together or are out of range.
-func (p *plan) contradictory() error {
+// checkFields refuses atoms whose fields contradict each other or are out of range.
+func (p *plan) checkFields() error {
 	for _, i := range p.atoms {
 		n := &p.nodes[i]
 		text := n.args.contradiction("Rebind")
@@ -42,13 +42,13 @@ func (p *plan) contradictory() error {
 			text = t.contradiction()
 		}
 		if text != "" {
-			return wrong(ErrInvalid, []string{n.name}, "%s: %s", p.where(i), text)
+			return wrong(ErrInvalid, []string{n.name}, "%s: %s", p.describe(i), text)
 		}
 	}
-	return p.misfit(nil)
+	return p.checkInjected(nil)
 }
 
-// contradiction states what of a task's fields cannot be; empty if all can.
+// contradiction describes an invalid field of a task; empty: all are valid.
 func (t *Task) contradiction() string {
 	if text := t.Args.nameless("Args"); text != "" {
 		return text
@@ -82,7 +82,7 @@ func (t *Task) contradiction() string {
 	return ""
 }
 
-// nameless finds an argument without a name.
+// nameless describes an argument without a name; empty: there is none.
 func (a *Args) nameless(field string) string {
 	if slices.Contains(a.Requires, "") {
 		return field + " requires an argument without a name"
@@ -90,8 +90,8 @@ func (a *Args) nameless(field string) string {
 	return ""
 }
 
-// contradiction finds a binding of something that is no argument, as a misspelt one. Arguments that are injected are
-// none that can be bound, but naming them does no harm.
+// contradiction describes a binding of a name that is not an argument, such as a misspelt one. A binding of an injected
+// argument has no effect and is allowed.
 func (a *Args) contradiction(field string) string {
 	for _, arg := range slices.Sorted(maps.Keys(a.Rebind)) {
 		_, optional := a.Optional[arg]
@@ -130,9 +130,9 @@ func (r Result) contradiction() string {
 	return "Result has " + strings.Join(set, " and ") + "; set one of Name, Names and Keys"
 }
 
-// misfit refuses values of the flow that a typed task cannot take; without any, values that the tasks themselves
-// inject.
-func (p *plan) misfit(injected map[string]Value) error {
+// checkInjected refuses values of the flow whose type does not match that of a typed task. With nil it checks the
+// values that are injected into tasks.
+func (p *plan) checkInjected(injected map[string]Value) error {
 	for _, i := range p.atoms {
 		t := p.nodes[i].task
 		if t == nil || t.takes == nil {
@@ -140,13 +140,13 @@ func (p *plan) misfit(injected map[string]Value) error {
 		}
 		for _, arg := range slices.Sorted(maps.Keys(t.takes)) {
 			for _, args := range []*Args{&t.Args, t.undo()} {
-				what, v, there := args.before(arg, injected)
+				what, v, there := args.initialValue(arg, injected)
 				if !there {
 					continue
 				}
 				if err := fits(v, t.takes[arg]); err != nil {
 					return &Error{Kind: ErrInvalid, Atoms: []string{t.Name}, Err: err,
-						Text: fmt.Sprintf("%s: the %s is no %s", p.where(i), what, t.takes[arg])}
+						Text: fmt.Sprintf("%s: the %s is no %s", p.describe(i), what, t.takes[arg])}
 				}
 			}
 		}
@@ -154,9 +154,9 @@ func (p *plan) misfit(injected map[string]Value) error {
 	return nil
 }
 
-// before gives what an argument is before anything has run: a value that is injected into the task or, if there are
-// any, into the flow.
-func (a *Args) before(arg string, injected map[string]Value) (what string, v Value, there bool) {
+// initialValue returns the value of an argument before any task has run: with nil the value that is injected into the
+// task, otherwise that of the flow.
+func (a *Args) initialValue(arg string, injected map[string]Value) (what string, v Value, there bool) {
 	given, own := a.Inject[arg]
 	switch {
 	case injected == nil:
@@ -168,7 +168,7 @@ func (a *Args) before(arg string, injected map[string]Value) (what string, v Val
 	return fmt.Sprintf("value %q of the flow", a.stored(arg)), v, there
 }
 
-// fits gives why a value cannot be taken as one of a type, or nil.
+// fits returns an error if a value cannot be decoded into a type.
 func fits(v Value, t reflect.Type) error {
 	if err := v.Into(reflect.New(t).Interface()); err != nil {
 		return err
@@ -179,14 +179,14 @@ func fits(v Value, t reflect.Type) error {
 	return nil
 }
 
-// nameless states which item of a flow has no name.
-func (b *builder) nameless(start int32, items []Item, k int) error {
+// namelessItem returns the error for an item of a flow that has no name or is not a task or flow.
+func (b *builder) namelessItem(start int32, items []Item, k int) error {
 	in := b.plan.nodes[start].name
 	if path := b.plan.path(start); path != "" {
 		in = path + "/" + in
 	}
 	item := items[k]
-	if _, known := kindOf(item); !known {
+	if _, known := itemKind(item); !known {
 		return wrong(ErrInvalid, nil, "item %d of %s is %T, which is no item: a flow is made of tasks and flows", k+1,
 			in, item)
 	}
@@ -196,12 +196,12 @@ func (b *builder) nameless(start int32, items []Item, k int) error {
 	} else if k+1 < len(items) && proper(items[k+1]) && items[k+1].Title() != "" {
 		near = " before " + items[k+1].Title()
 	}
-	kind, _ := kindOf(item)
+	kind, _ := itemKind(item)
 	return wrong(ErrInvalid, nil, "item %d of %s, a %s%s, has no name", k+1, in, kind, near)
 }
 
-// kindOf states what an item is, for messages; known is false if it is neither a task nor a flow.
-func kindOf(item Item) (kind string, known bool) {
+// itemKind returns the kind of an item, for messages; known is false if it is neither a task nor a flow.
+func itemKind(item Item) (kind string, known bool) {
 	switch item := item.(type) {
 	case *Task:
 		if item == nil {

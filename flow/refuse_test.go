@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestTargetOfAStranger: an item that was never added is refused, and the target that the flow had stays.
-func TestTargetOfAStranger(t *testing.T) {
+// TestTargetOfMissingItem: an item that was never added is refused, and the target that the flow had stays.
+func TestTargetOfMissingItem(t *testing.T) {
 	a, b := gives("a", 1), gives("b", 2)
 	g := Graph("g")
 	if err := g.Add(a, b); err != nil {
@@ -27,8 +27,8 @@ func TestTargetOfAStranger(t *testing.T) {
 	}
 }
 
-// TestAtomsThatContradictThemselves are refused before anything is done, each with its position.
-func TestAtomsThatContradictThemselves(t *testing.T) {
+// TestContradictoryAtoms are refused before anything is done, each with its position.
+func TestContradictoryAtoms(t *testing.T) {
 	amount := Name[int]("amount")
 	none := func(context.Context, int) error { return nil }
 	injected := func(v any) *Task {
@@ -145,8 +145,8 @@ func TestInjectedOfAnotherType(t *testing.T) {
 	}
 }
 
-// TestNamelessItemsHaveAPlace: what has no name, or is no item, is found by where it stands.
-func TestNamelessItemsHaveAPlace(t *testing.T) {
+// TestNamelessItemHasPosition: the error for an item without a name or of another type has its position.
+func TestNamelessItemHasPosition(t *testing.T) {
 	for _, c := range []struct {
 		item Item
 		want string
@@ -163,8 +163,8 @@ func TestNamelessItemsHaveAPlace(t *testing.T) {
 	}
 }
 
-// TestLinkNamesTheStranger: of two items it states which was not added, and to which flow.
-func TestLinkNamesTheStranger(t *testing.T) {
+// TestLinkNamesMissingItem: the error names the item that was not added, and the flow.
+func TestLinkNamesMissingItem(t *testing.T) {
 	a, b, c := gives("a", 1), gives("b", 2), gives("c", 3)
 	g := Graph("g")
 	if err := g.Add(a); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What random simulations found, each as small as it gets.
+// Failures that random simulations found, each reduced to a small flow.
 
 func doing(name string, do func() (any, error)) *Task {
 	return &Task{Name: name, Execute: func(context.Context, *Call) (any, error) { return do() }}
@@ -77,9 +77,9 @@ func (b *brittle) Save(ctx context.Context, c *Commit) error {
 	return b.Memory.Save(ctx, c)
 }
 
-// When the storage fails, what is queued in the pool never begins, and what is active is not taken for what the next
-// run begins.
-func TestTasksLeftBehindAreNobodys(t *testing.T) {
+// When the storage fails, tasks queued in the pool never start, and outcomes of active tasks are not taken for outcomes
+// of the next run.
+func TestTasksLeftBehindAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slowly, later atomic.Int32
 		slow := doing("b", func() (any, error) {
@@ -120,35 +120,35 @@ func lacking() *Flow {
 	return Linear("f", a, Unordered("u", fine("b", "v"), fine("c")))
 }
 
-// What was moved with a task that cannot begin is reverted: no one was notified of it.
-func TestNothingIsMovedUntold(t *testing.T) {
-	var told []lifecycle.State
+// Moves that were stored with that of a task that cannot start are undone: they were not reported.
+func TestUnreportedMovesAreUndone(t *testing.T) {
+	var reported []lifecycle.State
 	r := runner(t, lacking(), Options{Listeners: []Listener{func(e Event) {
 		if e.Atom == "c" {
-			told = append(told, e.New)
+			reported = append(reported, e.New)
 		}
 	}}})
 	_ = r.Run(t.Context())
-	if c, _ := r.Atom("c"); r.State() != FailureState || c.State != Pending || len(told) > 0 {
-		t.Errorf("the flow is %s, c is %s, and told is %v", r.State(), c.State, told)
+	if c, _ := r.Atom("c"); r.State() != FailureState || c.State != Pending || len(reported) > 0 {
+		t.Errorf("the flow is %s, c is %s, reported: %v", r.State(), c.State, reported)
 	}
 }
 
-// The failure of a task that cannot begin is reported although more was begun with it.
-func TestFailureToBeginIsTold(t *testing.T) {
-	var told []lifecycle.State
+// The failure of a task that cannot start is reported although other tasks started with it.
+func TestFailureToBeginIsReported(t *testing.T) {
+	var reported []lifecycle.State
 	r := runner(t, lacking(), Options{RevertErrors: true, Listeners: []Listener{func(e Event) {
 		if e.Atom == "b" && e.Within == "" {
-			told = append(told, e.New)
+			reported = append(reported, e.New)
 		}
 	}}})
 	_ = r.Run(t.Context())
-	if want := []lifecycle.State{Running, FailureState, Reverting, Reverted}; !slices.Equal(told, want) {
-		t.Errorf("told is %v, want %v", told, want)
+	if want := []lifecycle.State{Running, FailureState, Reverting, Reverted}; !slices.Equal(reported, want) {
+		t.Errorf("reported: %v, want %v", reported, want)
 	}
 }
 
-// What an earlier run may have begun is not put back to PENDING when the flow is suspended: it would never be reverted.
+// A task that an earlier run may have started does not return to PENDING on suspension: it would never be reverted.
 func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 	var r *Runner
 	a := doing("a", func() (any, error) { r.Suspend(); time.Sleep(time.Hour); return nil, nil })
@@ -160,13 +160,13 @@ func TestSuspensionKeepsWhatMayHaveBegun(t *testing.T) {
 		}
 		b, _ := r.Atom("b")
 		if b.State == Pending {
-			t.Error("b was RUNNING when the program died, and is PENDING")
+			t.Error("b was RUNNING at the crash, and is PENDING")
 		}
 	})
 }
 
 // A request to suspend that a listener has during a reset is not for the next run.
-func TestResetLeavesNoWish(t *testing.T) {
+func TestResetLeavesNoRequest(t *testing.T) {
 	var r *Runner
 	r = runner(t, Linear("f", fine("a")), Options{Listeners: []Listener{func(e Event) {
 		if e.New == Pending {
@@ -182,8 +182,8 @@ func TestResetLeavesNoWish(t *testing.T) {
 	}
 }
 
-// What becomes ready by being examined together with what is ignored before it is executed once.
-func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
+// An atom that is examined together with an ignored atom before it is executed once.
+func TestAtomAfterIgnoredRunsOnce(t *testing.T) {
 	calls := 0
 	f, a, b := Graph("f"), fine("a"), fine("b")
 	c := doing("c", func() (any, error) { calls++; return nil, nil })
@@ -200,7 +200,7 @@ func TestIgnoredOnLoadLetsTheNextRunOnce(t *testing.T) {
 }
 
 // A pause before an attempt that cannot come is not waited for.
-func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
+func TestNoWaitForImpossible(t *testing.T) {
 	again := left("f_retry", Success, ToRetry)
 	again.Kind, again.History, again.Due = KindRetry, History{{Value: ValueOf(1)}}, time.Now().Add(time.Hour)
 	wreck := left("a", RevertFailure, ToRevert)
@@ -211,10 +211,9 @@ func TestNoPauseBeforeWhatCannotCome(t *testing.T) {
 	}
 }
 
-// What comes after two parts, of which one is abandoned and the other is tried again later, is not waited for: the flow
-// is REVERTED. An atom that nothing keeps from being executed and that was not executed is the control: only damaged
-// storage has it.
-func TestWhatComesAfterAGivenUpPartIsNotMissed(t *testing.T) {
+// A flow is REVERTED although an atom after two parts is PENDING, if one part is reverted and the other is retried
+// later. The control is an atom that could be executed and was not: only damaged storage has it.
+func TestAtomAfterRevertedPartIsNotMissed(t *testing.T) {
 	tries := 0
 	twice := doing("b", func() (any, error) {
 		if tries++; tries == 1 {

@@ -7,56 +7,56 @@ import (
 	"time"
 )
 
-// wholeFlow stands for no controller: what concerns the whole flow.
+// wholeFlow is the number of a controller that means the whole flow.
 const wholeFlow int32 = -1
 
-// resolution is what is done about a failure (taskflow.md 2.7).
+// resolution is the decision about a failure.
 type resolution struct {
 	decision Decision
-	retry    int32 // whose part it concerns; -1: the whole flow's
+	retry    int32 // the controller whose part it concerns; -1: the whole flow
 }
 
-// resolve asks the controllers about the failure of an atom, and changes intentions accordingly.
+// resolve asks the controllers about the failure of an atom and changes intentions accordingly.
 func (r *Runner) resolve(ctx context.Context, i int32, f *Failure) {
-	res, err := r.judge(ctx, i, f)
+	res, err := r.resolutionOf(ctx, i, f)
 	if err != nil {
-		r.fail(i, err)
+		r.addFault(i, err)
 		return
 	}
 	switch res.decision {
 	case DecideRevertAll:
 		r.revertAll()
 	case DecideRetry:
-		// a whole flow that is being reverted is not retried in part
+		// no part of a flow is retried while the whole flow is reverted
 		if rec := &r.recs[res.retry]; rec.Intention != ToRevert {
 			if pause := r.plan.nodes[res.retry].retry.Pause; pause != nil && rec.Intention != ToRetry {
 				var d time.Duration
-				if err := r.consult("the retry controller "+rec.Name, func() {
+				if err := r.callUser("the retry controller "+rec.Name, func() {
 					d = pause(len(rec.History))
 				}); err != nil {
-					r.fail(i, err)
+					r.addFault(i, err)
 					return
 				}
 				rec.Due = r.o.Now().Add(max(d, 0))
-				r.mark(res.retry)
+				r.markDirty(res.retry)
 			}
-			r.intend(res.retry, ToRetry)
+			r.setIntention(res.retry, ToRetry)
 		}
 		r.revertAfter(res.retry)
 	case DecideRevert:
-		r.intend(res.retry, ToRevert)
+		r.setIntention(res.retry, ToRevert)
 		r.revertAfter(res.retry)
 	}
 }
 
-// checker finds the resolution: that of the nearest controller, or of one further out if it stops trying.
-func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, error) {
+// resolutionOf returns the decision of the nearest controller, or of an outer one if the nearest decides REVERT.
+func (r *Runner) resolutionOf(ctx context.Context, i int32, f *Failure) (resolution, error) {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
 		return resolution{DecideRevertAll, -1}, nil
 	}
-	r.blameOn(g, r.recs[i].Name, f)
-	d, err := r.ask(ctx, g)
+	r.addToHistory(g, r.recs[i].Name, f)
+	d, err := r.askController(ctx, g)
 	if err != nil {
 		return resolution{}, err
 	}
@@ -76,7 +76,7 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 		return resolution{}, wrong(ErrInvalid, []string{r.recs[g].Name},
 			"the retry controller %s decided %q (possible: RETRY, REVERT, REVERT_ALL)", r.recs[g].Name, d)
 	}
-	above, err := r.judge(ctx, g, f)
+	above, err := r.resolutionOf(ctx, g, f)
 	switch {
 	case err != nil:
 		return above, err
@@ -86,9 +86,9 @@ func (r *Runner) judge(ctx context.Context, i int32, f *Failure) (resolution, er
 	return resolution{DecideRevert, g}, nil
 }
 
-// received reports whether the failure of an atom was put to its controller already. What merely waited when something
-// else failed was not, and need not be; without a controller there is no one to ask, and the answer is always the same.
-func (r *Runner) heard(i int32) bool {
+// isReported reports whether the controller of an atom has the atom's failure in its history. The failure of an atom
+// that only waited when another one failed is never reported. Without a controller the answer is true.
+func (r *Runner) isReported(i int32) bool {
 	g := r.plan.nodes[i].governor
 	if g < 0 {
 		return true
@@ -99,8 +99,8 @@ func (r *Runner) heard(i int32) bool {
 	})
 }
 
-// blameOn enters a failure in the last attempt of a controller, once for each atom.
-func (r *Runner) blameOn(g int32, atom string, f *Failure) {
+// addToHistory adds a failure to the last attempt of a controller, once for each atom.
+func (r *Runner) addToHistory(g int32, atom string, f *Failure) {
 	h := r.recs[g].History
 	if len(h) == 0 || slices.ContainsFunc(h[len(h)-1].Failures, func(one FailedAtom) bool { return one.Atom == atom }) {
 		return
@@ -109,31 +109,31 @@ func (r *Runner) blameOn(g int32, atom string, f *Failure) {
 	last := &h[len(h)-1]
 	last.Failures = append(slices.Clone(last.Failures), FailedAtom{atom, f})
 	r.recs[g].History = h
-	r.mark(g)
+	r.markDirty(g)
 }
 
-// ask lets a controller decide.
-func (r *Runner) ask(ctx context.Context, g int32) (d Decision, err error) {
-	c, err := r.call(g, false)
+// askController calls Decide of a controller.
+func (r *Runner) askController(ctx context.Context, g int32) (d Decision, err error) {
+	c, err := r.newCall(g, false)
 	if err != nil {
 		return "", err
 	}
 	retry := r.plan.nodes[g].retry
-	if panicked := r.consult("the retry controller "+c.Atom, func() {
+	if panicked := r.callUser("the retry controller "+c.Atom, func() {
 		d, err = retry.Decide(ctx, c)
-		err = settled(err)
+		err = asFailure(err)
 	}); panicked != nil {
 		return "", panicked
 	}
 	return d, err
 }
 
-// consult calls somebody else's code, with mu free, and makes a failure of a panic.
-func (r *Runner) consult(who string, f func()) (err error) {
-	r.outside(func() {
+// callUser calls a function of the user with mu unlocked and converts a panic to a failure.
+func (r *Runner) callUser(who string, f func()) (err error) {
+	r.unlocked(func() {
 		defer func() {
 			if p := recover(); p != nil {
-				err = failed(TypePanic, "%s panicked: %v", who, p)
+				err = newFailure(TypePanic, "%s panicked: %v", who, p)
 			}
 		}()
 		f()
@@ -142,40 +142,40 @@ func (r *Runner) consult(who string, f func()) (err error) {
 }
 
 func (r *Runner) revertAll() {
-	if r.doomed[wholeFlow] { // by one of the many that failed together
+	if r.revertingAfter[wholeFlow] { // because of another failure
 		return
 	}
 	for _, i := range r.plan.atoms {
-		r.intend(i, ToRevert)
+		r.setIntention(i, ToRevert)
 	}
-	r.doomed[wholeFlow] = true
+	r.revertingAfter[wholeFlow] = true
 }
 
 func (r *Runner) revertAfter(g int32) {
-	if r.doomed[wholeFlow] || r.doomed[g] {
+	if r.revertingAfter[wholeFlow] || r.revertingAfter[g] {
 		return
 	}
 	for _, i := range r.plan.after(g) {
-		if r.plan.nodes[i].atom() {
-			r.intend(i, ToRevert)
+		if r.plan.nodes[i].isAtom() {
+			r.setIntention(i, ToRevert)
 		}
 	}
-	r.doomed[g] = true
+	r.revertingAfter[g] = true
 }
 
-// retrySubflow puts all that depends on a controller back to the beginning.
+// retrySubflow moves all atoms that depend on a controller to PENDING.
 func (r *Runner) retrySubflow(g int32) {
-	r.intend(g, Execute)
+	r.setIntention(g, Execute)
 	for _, i := range r.plan.after(g) {
-		if r.plan.nodes[i].atom() {
-			r.restart(i)
+		if r.plan.nodes[i].isAtom() {
+			r.clearAtom(i)
 		}
 	}
 }
 
-// fail notes an error of the flow itself: a decider, a controller, a hook, a value that is not there. It ends the flow
-// in FAILURE, or has it reverted with Options.RevertErrors.
-func (r *Runner) fail(i int32, err error) {
+// addFault records an error of the flow itself: a decider, a controller, a hook, a missing value. It ends the flow in
+// FAILURE, or reverts it with Options.RevertErrors.
+func (r *Runner) addFault(i int32, err error) {
 	f := FailureOf(err)
 	rec := &r.recs[i]
 	if !r.o.RevertErrors || r.o.NeverResolve {
@@ -191,13 +191,13 @@ func (r *Runner) fail(i int32, err error) {
 		r.set(i, RevertFailure)
 		r.faults = append(r.faults, &fault{rec.Name, f})
 	default:
-		r.extra = append(r.extra, f)
+		r.revertCauses = append(r.revertCauses, f)
 	}
 	r.revertAll()
 }
 
-// waitFor notes that no one works on a RUNNING atom.
-func (r *Runner) waitFor(i int32) {
+// markWaiting records that a RUNNING atom waits.
+func (r *Runner) markWaiting(i int32) {
 	r.waiting[i] = true
 	rec := &r.recs[i]
 	if rec.Intention != Execute {
@@ -208,15 +208,15 @@ func (r *Runner) waitFor(i int32) {
 			r.callers[name] = map[int32]bool{}
 		}
 		r.callers[name][i] = true
-		if r.inbox.has(name) {
-			r.came = append(r.came, name)
+		if r.inbox.hasUnreserved(name) {
+			r.arrived = append(r.arrived, name)
 		}
 	}
-	r.tick(i)
+	r.setTimer(i)
 }
 
-// sweepWaiting ends the waiting of atoms that are not to be executed any more.
-func (r *Runner) sweepWaiting() {
+// endWaiting ends the waiting of atoms whose intention is no longer EXECUTE.
+func (r *Runner) endWaiting() {
 	unwanted := r.unwanted
 	r.unwanted = nil
 	slices.Sort(unwanted)
@@ -227,14 +227,14 @@ func (r *Runner) sweepWaiting() {
 		}
 		delete(r.waiting, i)
 		if rec.Failure == nil {
-			rec.Failure = failed(TypeCancelled, "%s was waiting when something else failed", rec.Name)
+			rec.Failure = newFailure(TypeCancelled, "%s was waiting when something else failed", rec.Name)
 		}
 		rec.Waits, rec.Due, rec.Awaits, rec.Ended = false, time.Time{}, "", r.o.Now()
 		r.set(i, FailureState)
 	}
 }
 
-// arguments collects what an atom is called with.
+// arguments collects the arguments of an atom.
 func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 	if len(a.Requires)+len(a.Optional)+len(a.Inject) == 0 {
 		return nil, nil
@@ -247,7 +247,7 @@ func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 		v, ok := r.lookup(i, a.stored(arg))
 		if !ok {
 			return nil, wrong(ErrNotFound, []string{r.recs[i].Name},
-				"%s needs %q for its argument %q, and nobody has provided it", r.recs[i].Name, a.stored(arg), arg)
+				"%s needs %q for its argument %q, which has no value", r.recs[i].Name, a.stored(arg), arg)
 		}
 		all[arg] = v
 	}
@@ -264,7 +264,7 @@ func (r *Runner) arguments(i int32, a *Args) (Values, error) {
 	return all, nil
 }
 
-// lookup finds a value for an atom: a value of the flow, or what the nearest atom before it gave (taskflow.md 2.4).
+// lookup finds a value for an atom: a value of the flow, or the result of the nearest atom before it.
 func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
 	if v, ok := r.injected[name]; ok {
 		return v, true
@@ -284,8 +284,8 @@ func (r *Runner) lookup(i int32, name string) (v Value, ok bool) {
 	return v, ok
 }
 
-// call makes what an atom is called with.
-func (r *Runner) call(i int32, undo bool) (*Call, error) {
+// newCall makes the Call of an atom.
+func (r *Runner) newCall(i int32, undo bool) (*Call, error) {
 	n, rec := &r.plan.nodes[i], &r.recs[i]
 	a := n.args
 	if undo && n.task != nil {
@@ -296,7 +296,7 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 		return nil, err
 	}
 	due := rec.Due
-	if rec.State == Running && rec.Failure != nil { // that was the pause after a failure: no one awaited it
+	if rec.State == Running && rec.Failure != nil { // it is the end of a pause after a failure, not of an Await
 		due = time.Time{}
 	}
 	c := &Call{
@@ -315,23 +315,23 @@ func (r *Runner) call(i int32, undo bool) (*Call, error) {
 	return c, nil
 }
 
-// reasons gives why atoms failed so far. All reverts share the map until something changes: thousands of them may run
-// in a flow with thousands of failures.
+// reasons returns the failures of atoms so far. All reverts share the map until it changes: a flow may have thousands
+// of reverts and thousands of failures.
 func (r *Runner) reasons() map[string]*Failure {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = make(map[string]*Failure, len(r.failing))
+	if r.reasonsByAtom == nil {
+		r.reasonsByAtom = make(map[string]*Failure, len(r.failing))
 		for i, f := range r.failing {
-			r.known[r.recs[i].Name] = f
+			r.reasonsByAtom[r.recs[i].Name] = f
 		}
 	}
-	return r.known
+	return r.reasonsByAtom
 }
 
-// progressOf gives what a task reports its progress with.
+// progressOf returns the function with which a task reports its progress.
 func (r *Runner) progressOf(i int32) func(float64, any) {
-	mail, crew := r.mail.Load(), r.crew
+	mail, generation := r.mail.Load(), r.generation
 	name, kind := r.recs[i].Name, r.recs[i].Kind
 	state, attempt := r.recs[i].State, r.recs[i].Attempts
 	return func(part float64, details any) {
@@ -344,22 +344,22 @@ func (r *Runner) progressOf(i int32) func(float64, any) {
 				return k.Encode(ValueOf(details))
 			}, &Call{Atom: name})
 			if err != nil {
-				r.o.Log.Warn("what a task says of its progress cannot be stored", "flow", r.o.ID, "atom", name, "err",
-					err)
+				r.o.Log.Warn("the details of a task's progress cannot be stored", "flow", r.o.ID, "atom", name,
+					"err", err)
 				kept = nil
 			}
 			details = kept
 		}
-		if r.o.Workers == nil { // the flow's goroutine is busy with the task: the one who has news reports it
+		if r.o.Workers == nil { // the task runs in the goroutine of the flow: it notifies the listeners itself
 			e := Event{Flow: r.plan.name, ID: r.o.ID, Atom: name, Kind: kind, Old: state, New: state,
 				Within: Progressed, Progress: part, At: r.o.Now()}
 			if details != nil {
 				v := ValueOf(details)
 				e.Details = &v
 			}
-			r.hand(e)
+			r.callListeners(e)
 		}
-		mail.post(parcel{moved: true, atom: i, progress: part, details: details, state: state, attempt: attempt,
-			crew: crew})
+		mail.post(parcel{isProgress: true, atom: i, progress: part, details: details, state: state, attempt: attempt,
+			generation: generation})
 	}
 }

@@ -5,50 +5,50 @@ import (
 	"time"
 )
 
-// Retry is a retry controller: it governs a flow and what is in it, up to inner flows that have one of their own. It
-// runs before them and gives a value for the attempt; when something fails it decides; when it decides to retry,
-// everything it governs and everything after that is reverted and done again. It runs in the goroutine of the flow and
-// should be quick.
+// Retry is a retry controller. It governs a flow and its items, except inner flows that have their own controller. It
+// runs before the items and returns a value for the attempt. After a failure it decides. If it decides to retry, its
+// items and everything after them are reverted and executed again. It runs in the goroutine of the flow and should be
+// quick.
 type Retry struct {
 	Name     string // defaults to the flow's name and "_retry"
 	Version  string // defaults to "1.0"
 	Was      []string
 	Priority int
 	Args     Args
-	Result   string // the name under which the value of the attempt is there; empty: none
+	Result   string // the name of the attempt's value; empty: none
 
-	// gives the value of an attempt; [Call.History] reports those before
-	Execute Do
-	// something failed; the last attempt in the history states what
+	Execute Do // returns the value of an attempt; [Call.History] has the earlier attempts
+	Revert  Do // called when the controller itself is reverted; nil does nothing
+
+	// Decide is called after a failure. The last attempt in the history has the failure.
 	Decide func(ctx context.Context, c *Call) (Decision, error)
-	Revert Do // called when it is abandoned; nil takes nothing back
-	// between an attempt that was reverted and the next; nil: none. Nothing else waits for it
+	// Pause returns the time between a reverted attempt and the next; nil: none. Other parts of the flow do not wait.
 	Pause func(attempt int) time.Duration
 }
 
-// Decision is what a retry controller answers to a failure.
+// Decision is the decision of a retry controller about a failure.
 type Decision string
 
 // The decisions.
 const (
-	DecideRetry     Decision = "RETRY"      // revert what it governs, and run that again
-	DecideRevert    Decision = "REVERT"     // stop trying: revert what it governs, and ask the controller above
-	DecideRevertAll Decision = "REVERT_ALL" // stop trying: revert the whole flow
+	DecideRetry     Decision = "RETRY"      // revert its part and run it again
+	DecideRevert    Decision = "REVERT"     // revert its part and ask the controller above
+	DecideRevertAll Decision = "REVERT_ALL" // revert the whole flow
 )
 
-// Attempt is one try of a retry controller.
+// Attempt is one attempt of a retry controller.
 type Attempt struct {
 	Value    Value        `json:"value"`
 	Failures []FailedAtom `json:"failures,omitempty"` // in the order in which they happened; each atom once
 }
 
-// FailedAtom is what failed.
+// FailedAtom is an atom and its failure.
 type FailedAtom struct {
 	Atom    string   `json:"atom"`
 	Failure *Failure `json:"failure"`
 }
 
-// History reports the attempts of a retry controller, the present one last.
+// History has the attempts of a retry controller, the present one last.
 type History []Attempt
 
 // Provided lists the values of the attempts.
@@ -60,7 +60,7 @@ func (h History) Provided() []any {
 	return all
 }
 
-// CausedBy reports whether anything that failed in an attempt was of a type; attempt -1 is the last, -2 the one before.
+// CausedBy reports whether an attempt has a failure of a type; attempt -1 is the last, -2 the one before.
 func (h History) CausedBy(kind string, attempt int) bool {
 	if attempt < 0 {
 		attempt += len(h)
@@ -83,10 +83,10 @@ func (r *Retry) version() string {
 	return r.Version
 }
 
-// AlwaysRevert never tries again: when something fails, what it governs is reverted, and the controller above is asked.
+// AlwaysRevert never retries: after a failure its part is reverted, and the controller above decides.
 func AlwaysRevert() *Retry { return always(DecideRevert) }
 
-// AlwaysRevertAll never tries again: when something fails, the whole flow is reverted.
+// AlwaysRevertAll never retries: after a failure the whole flow is reverted.
 func AlwaysRevertAll() *Retry { return always(DecideRevertAll) }
 
 func always(d Decision) *Retry {
@@ -96,8 +96,7 @@ func always(d Decision) *Retry {
 	}
 }
 
-// Times lets its part of the flow run n times in all (at least once), then stops trying. Its value is the number of the
-// attempt, from 1.
+// Times runs its part of the flow at most n times, and at least once. Its value is the number of the attempt, from 1.
 func Times(n int) *Retry {
 	return &Retry{
 		Execute: func(_ context.Context, c *Call) (any, error) { return len(c.History) + 1, nil },
@@ -110,21 +109,20 @@ func Times(n int) *Retry {
 	}
 }
 
-// ForEach runs its part of the flow with one value after another, until it succeeds or none is left. A value that is
-// there twice is tried twice.
+// ForEach runs its part of the flow with one value after another, until it succeeds or no value is left. A value that
+// the list has twice is used twice.
 func ForEach(values ...any) *Retry {
-	return each(func(*Call) ([]any, error) { return values, nil })
+	return forEach(func(*Call) ([]any, error) { return values, nil })
 }
 
-// ParameterizedForEach is [ForEach] over a list that is a value of the flow: the argument "values", which can be
-// rebound.
+// ParameterizedForEach is [ForEach] with the list in the argument "values", which can be rebound.
 func ParameterizedForEach() *Retry {
-	r := each(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
+	r := forEach(func(c *Call) (values []any, err error) { return values, c.Into("values", &values) })
 	r.Args.Requires = []string{"values"}
 	return r
 }
 
-func each(values func(*Call) ([]any, error)) *Retry {
+func forEach(values func(*Call) ([]any, error)) *Retry {
 	return &Retry{
 		Execute: func(_ context.Context, c *Call) (any, error) {
 			all, err := values(c)
@@ -133,8 +131,8 @@ func each(values func(*Call) ([]any, error)) *Retry {
 			}
 			left := untried(all, c.History)
 			if len(left) == 0 {
-				return nil, failed(TypeNotFound, "No elements left in collection of iterable retry controller %s",
-					c.Atom)
+				return nil, newFailure(TypeNotFound,
+					"No elements left in collection of iterable retry controller %s", c.Atom)
 			}
 			return left[0], nil
 		},
@@ -151,7 +149,7 @@ func each(values func(*Call) ([]any, error)) *Retry {
 	}
 }
 
-// untried gives the values that no attempt has had yet, in order, each as often as it is left.
+// untried returns the values that no attempt has had yet, in order. A value occurs as often as it is left.
 func untried(all []any, h History) []any {
 	left := make([]Value, len(all))
 	for i := range all {
@@ -172,7 +170,7 @@ func untried(all []any, h History) []any {
 	return out
 }
 
-// RevertingAll makes a controller that stops trying revert the whole flow and not its own part only.
+// RevertingAll makes the controller decide REVERT_ALL in place of REVERT.
 func (r *Retry) RevertingAll() *Retry {
 	decide := r.Decide
 	r.Decide = func(ctx context.Context, c *Call) (Decision, error) {

@@ -15,69 +15,68 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Runner runs one flow: it decides what is ready, lets it be done, stores what came of it, notifies listeners, and
-// finds out how the flow ends. All of this happens in the goroutine that calls Run or Advance; only tasks run
-// elsewhere, if there is a Pool.
+// Runner runs one flow: it finds ready atoms, executes or reverts them, stores their outcomes, notifies listeners and
+// decides how the flow ends. All of this happens in the goroutine that calls Run or Advance. With a Pool, tasks run in
+// its goroutines.
 type Runner struct {
-	plan    *plan
-	o       Options
-	running atomic.Bool
-	wish    atomic.Int32 // of somebody who needs the run to end; see requests
-	mail    atomic.Pointer[mailbox]
-	telling sync.Mutex // listeners are notified one thing at a time
-	ending  atomic.Pointer[Ending]
-	reins   reins
+	plan      *plan
+	o         Options
+	running   atomic.Bool
+	requested atomic.Int32 // a request to end the run; see requestNone
+	mail      atomic.Pointer[mailbox]
+	notifying sync.Mutex // serializes calls of listeners
+	ending    atomic.Pointer[Ending]
+	contexts  taskContexts
 
-	mu       sync.Mutex // guards the rest; it is free while tasks, listeners and controllers run
-	loaded   bool
-	state    lifecycle.State
-	recs     []Record // by node; of atoms only
-	injected map[string]Value
-	inbox    *inbox
-	taken    []string     // signals that results took which are not stored yet
-	sent     atomic.Int64 // signals by Signal
-	ghosts   []Record     // stored atoms that the flow no longer has
-	lost     []Record     // of them, those that changed and are not stored yet
-	outline  *Outline     // not stored yet; nil: it is
-	gauge    gauge
+	mu           sync.Mutex // guards the rest; it is free while tasks, listeners and controllers run
+	loaded       bool
+	state        lifecycle.State
+	recs         []Record // by node; of atoms only
+	injected     map[string]Value
+	inbox        *inbox
+	taken        []string     // signals taken by results that are not stored yet
+	sent         atomic.Int64 // number of signals sent with Signal
+	removed      []Record     // stored atoms that the flow no longer has
+	removedDirty []Record     // those of removed that changed and are not stored yet
+	outline      *Outline     // not stored yet; nil: it is
+	gauge        gauge
 
-	dirty   []int32
-	isDirty []bool
-	failing map[int32]*Failure  // why atoms failed that are not tried again by themselves
-	known   map[string]*Failure // the same for those who are reverted; nil: to be made again
-	fresh   bool                // nothing was stored of the atoms yet
-	notes   []Event             // of changes that are made but not reported
+	dirty         []int32
+	isDirty       []bool
+	failing       map[int32]*Failure  // failures of atoms that Attempts does not repeat
+	reasonsByAtom map[string]*Failure // failing by name, for reverts; nil: out of date
+	unstored      bool                // nothing was stored of the atoms yet
+	events        []Event             // of changes that are not reported yet
 
-	planned []planned             // moved, and about to be reported and begun
-	queue   []queued              // begun, and to be executed in this goroutine
-	active  map[int32]func() bool // executing or queued in the pool; stops trying what has not begun
-	// moved to RUNNING by this Runner, and nothing came of it yet; atoms that an earlier run may have begun are not
-	// among them
+	planned []planned             // moved, and about to be reported and started
+	queue   []queued              // started, to be executed in this goroutine
+	active  map[int32]func() bool // executing or queued in the pool; the function cancels queued work
+	// moved to RUNNING by this Runner without an outcome yet; without the atoms that an earlier run may have started
 	unbegun map[int32]bool
-	// number of times that what was active was left behind; what comes from an earlier crew is no one's
-	crew     int
-	waiting  map[int32]bool            // RUNNING, and no one works on it
-	unwanted []int32                   // atoms that waited when they were abandoned
-	callers  map[string]map[int32]bool // atoms that wait for a signal, and some that did
-	came     []string                  // signals that callers were not appeared through for
-	doomed   map[int32]bool            // controllers all that depends on which is to be reverted, or wholeFlow
-	timers   timers
-	again    map[int32]bool     // a failed revert that is to be tried once more
-	faults   []*fault           // errors of the flow itself, and failed reverts
-	extra    []*Failure         // errors of the flow itself for which it is reverted
-	limits   map[int32]*Failure // controllers that wanted another attempt and had none left
-	quitting *Ending            // the request to end that was taken in
-	counts   struct{ executed, reverted int }
+	// number of times that active work was left behind; outcomes of an earlier generation are ignored
+	generation     int
+	waiting        map[int32]bool            // RUNNING and inactive
+	unwanted       []int32                   // atoms whose intention changed while they waited
+	callers        map[string]map[int32]bool // atoms that wait for a signal, and some that did
+	arrived        []string                  // signals for which callers is not searched yet
+	revertingAfter map[int32]bool            // controllers, or wholeFlow, whose dependents have the intention REVERT
+	timers         timers
+	again          map[int32]bool     // a failed revert that is repeated
+	faults         []*fault           // errors of the flow itself, and failed reverts
+	revertCauses   []*Failure         // errors of the flow itself, for which it is reverted
+	limits         map[int32]*Failure // controllers that decided to retry without an attempt left
+	acceptedEnding *Ending            // the accepted request to end
+	counts         struct{ executed, reverted int }
 }
 
-// requests of others.
+// The requests to end a run.
 const (
-	noWish int32 = iota
-	wishSuspend
-	wishStop
+	requestNone int32 = iota
+	requestSuspend
+	requestStop
 )
 
-// fault is why a flow ends in FAILURE.
+// fault is a reason why a flow ends in FAILURE.
 type fault struct {
 	atom    string
 	failure *Failure
@@ -89,7 +88,7 @@ func New(item Item, o Options) (*Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := p.misfit(valued(o.Inject)); err != nil {
+	if err := p.checkInjected(wrapValues(o.Inject)); err != nil {
 		return nil, err
 	}
 	if o.ID == "" {
@@ -115,37 +114,38 @@ func New(item Item, o Options) (*Runner, error) {
 	return r, nil
 }
 
-// Run runs the flow until it ends or is suspended, and waits in between for times and signals. What it gives:
+// Run runs the flow until it ends or is suspended, and waits in between for times and signals. It returns:
 //
 //	nil          SUCCESS, or SUSPENDED
 //	*Failure     REVERTED or FAILURE, because of one atom
 //	*Failures    the same, because of several
-//	[ErrMissing] a required value is provided by no one; nothing has happened
-//	others       see [ErrState], [ErrBusy], [ErrChanged], [ErrStopped]; the context's cause; the storage's error. The flow can be run again
+//	[ErrMissing] a required value has no provider; nothing was executed
+//	others       [ErrState], [ErrBusy], [ErrChanged], [ErrStopped]; the context's cause; the storage's error. The flow
+//	             can be run again
 //
-// A flow that has ended is run again: from SUCCESS what is new is done, from FAILURE it goes on, from REVERTED it is
-// reset and begins anew.
+// A flow that has ended can be run again: from SUCCESS the run executes new tasks, from FAILURE it continues, and from
+// REVERTED it resets the flow and starts from the beginning.
 func (r *Runner) Run(ctx context.Context) error {
 	for {
 		rest, err := r.Advance(ctx)
 		if err != nil || rest == nil {
 			return err
 		}
-		if err := r.doze(ctx, rest); err != nil {
+		if err := r.waitForRest(ctx, rest); err != nil {
 			return err
 		}
 	}
 }
 
-// Rest is what a flow waits for while none of its tasks is being done.
+// Rest is what a flow waits for while none of its tasks is active.
 type Rest struct {
-	Until   time.Time // the earliest time at which something goes on by itself; zero: none does
+	Until   time.Time // the earliest time at which an atom continues; zero: none
 	Signals []string  // awaited
 	Atoms   []string  // that wait
 }
 
-// doze waits for a signal, a request or a time.
-func (r *Runner) doze(ctx context.Context, rest *Rest) error {
+// waitForRest waits for a signal, a request or the time of the Rest.
+func (r *Runner) waitForRest(ctx context.Context, rest *Rest) error {
 	var late <-chan time.Time
 	if !rest.Until.IsZero() {
 		t := time.NewTimer(max(rest.Until.Sub(r.o.Now()), 0))
@@ -161,8 +161,8 @@ func (r *Runner) doze(ctx context.Context, rest *Rest) error {
 	return nil
 }
 
-// Advance is Run that does not wait while nothing is being done: it gives what the flow waits for, and is to be called
-// again then. No goroutine is held in between. A nil Rest means that the run is over.
+// Advance is Run without waiting: when no task is active, it returns what the flow waits for. Call it again then. No
+// goroutine is held in between. A nil Rest means that the run is over.
 func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	if !r.running.CompareAndSwap(false, true) {
 		return nil, wrong(ErrBusy, nil, "the flow %s is running already", r.plan.name)
@@ -170,29 +170,28 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	defer r.running.Store(false)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ctx, giveUp := context.WithCancel(ctx)
-	defer func() { r.reins.release() }()
-	// nothing is active then but what is left behind, as when the storage has refused a commit: it is to return
-	defer giveUp()
-	r.quitting = nil
-	if err := r.begin(ctx); err != nil {
-		r.wish.Store(noWish)
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() { r.contexts.release() }()
+	defer cancel() // for tasks that are left behind, such as after an error of the storage
+	r.acceptedEnding = nil
+	if err := r.beginRun(ctx); err != nil {
+		r.requested.Store(requestNone)
 		r.abandon()
 		return nil, err
 	}
 	rest, err := r.machine(ctx)
-	// it was SUSPENDING when it was asked to end
-	for rest == nil && err == nil && r.state == Suspended && r.ends() && r.quitting == nil {
-		if err = r.begin(ctx); err == nil {
+	// its end was requested while it was SUSPENDING
+	for rest == nil && err == nil && r.state == Suspended && r.isEnding() && r.acceptedEnding == nil {
+		if err = r.beginRun(ctx); err == nil {
 			rest, err = r.machine(ctx)
 		}
 	}
 	if rest == nil {
-		r.wish.Store(noWish)
+		r.requested.Store(requestNone)
 	}
 	if Life.Ended(r.state) {
 		r.ending.Store(nil)
-		r.quitting = nil
+		r.acceptedEnding = nil
 	}
 	var broken *storageError
 	if errors.As(err, &broken) {
@@ -202,34 +201,34 @@ func (r *Runner) Advance(ctx context.Context) (*Rest, error) {
 	return rest, err
 }
 
-// abandon forgets what is not stored: the next run loads it again.
+// abandon drops everything that is not stored: the next run loads the records again.
 func (r *Runner) abandon() {
 	if r.o.Storage != nil {
 		r.loaded = false
 	}
-	r.notes, r.planned, r.queue, r.quitting = nil, nil, nil, nil
-	r.disown()
+	r.events, r.planned, r.queue, r.acceptedEnding = nil, nil, nil, nil
+	r.leaveBehind()
 }
 
-// Suspend asks the flow to pause: nothing new is begun; what is active ends and is stored. Run returns when the flow is
-// SUSPENDED, or has come to its end meanwhile. It may be called from anywhere, listeners included; a flow that does not
-// run stays as it is.
-func (r *Runner) Suspend() { r.want(wishSuspend) }
+// Suspend suspends the flow: nothing new is started; active tasks end and are stored. Run returns when the flow is
+// SUSPENDED or has ended meanwhile. Suspend may be called from any goroutine and from listeners. It has no effect on a
+// flow that does not run.
+func (r *Runner) Suspend() { r.request(requestSuspend) }
 
-// Stop asks the run to end as Suspend does, but leaves the flow RUNNING: Run gives [ErrStopped]. It is for a worker
-// that has to go, not for the flow.
-func (r *Runner) Stop() { r.want(wishStop) }
+// Stop ends the run as Suspend does, but leaves the flow RUNNING: Run returns [ErrStopped]. It is for a worker that
+// shuts down.
+func (r *Runner) Stop() { r.request(requestStop) }
 
-func (r *Runner) want(wish int32) {
+func (r *Runner) request(kind int32) {
 	if r.running.Load() || r.State() == Running {
-		r.wish.CompareAndSwap(noWish, wish)
-		r.mail.Load().stir()
+		r.requested.CompareAndSwap(requestNone, kind)
+		r.mail.Load().wakeUp()
 	}
 }
 
-// Signal sends a signal to the flow. The one who awaits it goes on, now or when it comes to that. Signals of a name are
-// a queue: each is taken once. With a Storage the signal is not stored by this: storage that lasts has its own way for
-// signals. Error: [ErrInvalid] if no task declares the signal, or with another type.
+// Signal sends a signal to the flow. A task that awaits it continues, now or when it starts to wait. Signals of a name
+// form a queue: each is taken once. Signal does not store the signal; a durable Storage has its own function for that.
+// Error: [ErrInvalid] if no task declares the signal, or only with another type.
 func (r *Runner) Signal(name string, value any) error { return r.signal(name, value, false) }
 
 // signal is Signal; early accepts a name that no task declares yet.
@@ -241,20 +240,20 @@ func (r *Runner) signal(name string, value any, early bool) error {
 	return nil
 }
 
-// Receive takes in a signal with an id and without a check, for storage that keeps signals: one with an id that the
-// flow had is left out. [Commit].Taken reports when it is taken.
+// Receive adds a signal with an id, without a check, for storage that keeps signals. It ignores a signal whose id the
+// flow has or had. [Commit].Taken has the id when a task takes the signal.
 func (r *Runner) Receive(name, id string, value any) {
 	r.mail.Load().post(parcel{signal: name, id: id, value: value})
 }
 
-// Reset puts all atoms and the flow itself back to PENDING, from any state in which it does not run: results, failures,
-// histories and the signals that came are gone. All of it is one commit.
+// Reset moves all atoms and the flow itself to PENDING, in one commit, and removes results, failures, histories and
+// signals. It is allowed in every state in which the flow does not run.
 func (r *Runner) Reset(ctx context.Context) error {
 	if !r.running.CompareAndSwap(false, true) {
 		return wrong(ErrBusy, nil, "the flow %s is running", r.plan.name)
 	}
 	defer r.running.Store(false)
-	defer r.wish.Store(noWish) // of a listener: it is not for the next run
+	defer r.requested.Store(requestNone) // a request of a listener is not for the next run
 	defer r.ending.Store(nil)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +264,7 @@ func (r *Runner) Reset(ctx context.Context) error {
 		r.abandon()
 		return storageErr(err)
 	}
-	r.mail.Load().take() // signals among it, to the flow as it was
+	r.mail.Load().removeAll() // also the signals before the reset
 	return nil
 }
 
@@ -275,30 +274,30 @@ func (r *Runner) reset(ctx context.Context) error {
 		return &StateError{Kind: "Flow", Name: r.plan.name, From: r.state, To: Pending}
 	}
 	for _, i := range r.plan.atoms {
-		r.restart(i)
+		r.clearAtom(i)
 	}
-	r.again, r.ghosts, r.inbox, r.taken = map[int32]bool{}, nil, newInbox(nil), nil
+	r.again, r.removed, r.inbox, r.taken = map[int32]bool{}, nil, newInbox(nil), nil
 	if r.state == Pending {
 		return r.commit(ctx, nil, nil)
 	}
 	return r.move(ctx, Reset, Pending, nil)
 }
 
-// State gives the flow's state.
+// State returns the flow's state.
 func (r *Runner) State() lifecycle.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
 }
 
-// Load reads what is stored, if it was not read yet, so that the flow can be examined before it is run.
+// Load reads the stored records, unless they are loaded, so that the flow can be examined before it is run.
 func (r *Runner) Load(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.load(ctx)
 }
 
-// Atoms gives the records of all atoms, in the order of the flow.
+// Atoms returns the records of all atoms, in the order of the flow.
 func (r *Runner) Atoms() []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -314,7 +313,7 @@ func (r *Runner) Atoms() []Record {
 	return all
 }
 
-// Atom gives the record of one atom.
+// Atom returns the record of one atom.
 func (r *Runner) Atom(name string) (Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -327,16 +326,16 @@ func (r *Runner) Atom(name string) (Record, bool) {
 	return rec, true
 }
 
-// Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a typed task takes one as
-// another type.
+// Inject adds values of the flow and stores them. Errors: the storage's; [ErrInvalid] if a value does not have the type
+// that a task needs.
 func (r *Runner) Inject(ctx context.Context, values Values) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.load(ctx); err != nil {
 		return err
 	}
-	added := valued(values)
-	if err := r.plan.misfit(added); err != nil {
+	added := wrapValues(values)
+	if err := r.plan.checkInjected(added); err != nil {
 		return err
 	}
 	after := maps.Clone(r.injected)
@@ -351,8 +350,8 @@ func (r *Runner) Inject(ctx context.Context, values Values) error {
 	return nil
 }
 
-// Value gives a value of the flow: an injected one, or what the first atom has that gives it. ok is false if no one has
-// given it yet, or it was reverted.
+// Value returns a value of the flow: an injected one, or that of the first atom that gives it. ok is false if no atom
+// has given it yet, or if it was reverted.
 func (r *Runner) Value(name string) (v Value, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -363,7 +362,7 @@ func (r *Runner) Value(name string) (v Value, ok bool) {
 	return all[0], true
 }
 
-// Values gives all values that are there; where several were given under one name, the list of them.
+// Values returns all present values. If several atoms gave a value of one name, it is the list of them.
 func (r *Runner) Values() Values {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -404,7 +403,7 @@ func (r *Runner) values(name string) []Value {
 	return all
 }
 
-// result takes a value out of what an atom gave, if that can be read in its state.
+// result returns a value from the result of an atom, if the atom's state allows reading it.
 func (r *Runner) result(i int32, name string) (Value, bool) {
 	if r.recs == nil {
 		return Value{}, false
@@ -427,12 +426,12 @@ func (r *Runner) result(i int32, name string) (Value, bool) {
 	return r.plan.nodes[i].result.pick(name, *rec.Result)
 }
 
-// ExecuteFailures gives why atoms failed to execute, by name: of those that have not been reset since.
+// ExecuteFailures returns the failures of executions, by atom, of atoms that were not reset since.
 func (r *Runner) ExecuteFailures() map[string]*Failure {
 	return r.collect(func(rec *Record) *Failure { return rec.Failure })
 }
 
-// RevertFailures gives why atoms failed to revert, by name.
+// RevertFailures returns the failures of reverts, by atom.
 func (r *Runner) RevertFailures() map[string]*Failure {
 	return r.collect(func(rec *Record) *Failure { return rec.RevertFailure })
 }

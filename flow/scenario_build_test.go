@@ -11,17 +11,17 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// built is a flow made of words, for one engine: in a harness whose process crashes, each process makes its own.
+// built is a flow of a scenario, for one engine: each process makes its own.
 type built struct {
-	world *world
-	life  int // the process that it belongs to
-	item  flow.Item
-	items map[string]flow.Item
+	harness *harness
+	life    int // the process that it belongs to
+	item    flow.Item
+	items   map[string]flow.Item
 }
 
-// build makes the flow of an item's words. The error is what the author of such a flow would see.
-func build(w *world, words *itemWords) (*built, error) {
-	b := &built{world: w, life: w.life(), items: map[string]flow.Item{}}
+// build makes the flow of an item. The error is that of the flow's constructor.
+func build(w *harness, words *itemWords) (*built, error) {
+	b := &built{harness: w, life: w.life(), items: map[string]flow.Item{}}
 	if words == nil {
 		return nil, errors.New("the scenario has no flow")
 	}
@@ -46,7 +46,7 @@ func (b *built) make(words *itemWords) (flow.Item, error) {
 		}
 	}
 	if said != 1 {
-		return nil, fmt.Errorf("an item is one of linear, unordered, graph, task, retry_atom; %d of them are said", said)
+		return nil, fmt.Errorf("an item is one of linear, unordered, graph, task, retry_atom; it has %d of them", said)
 	}
 	switch {
 	case words.Task != nil:
@@ -133,7 +133,7 @@ func (b *built) link(f *flow.Flow, l *linkWords) error {
 	return f.LinkIf(from, to, d, flow.Depth(l.Depth))
 }
 
-// named gives an item, or a stranger of that name that is in no flow.
+// named returns an item, or an item of that name that is in no flow.
 func (b *built) named(name string) flow.Item {
 	if item := b.items[name]; item != nil {
 		return item
@@ -151,18 +151,18 @@ func (b *built) decider(d *deciderWords) flow.Decider {
 			sum += n
 		}
 		slices.Sort(names)
-		b.world.decided(b.life, names)
+		b.harness.decided(b.life, names)
 		switch {
 		case d.answer != nil:
 			return *d.answer, nil
 		case d.Gate != "":
-			return b.world.gate(d.Gate), nil
+			return b.harness.gate(d.Gate), nil
 		case d.Sum != nil:
 			return sum == float64(*d.Sum), nil
 		case d.Failed != "":
 			return false, &raised{"RuntimeError", d.Failed}
 		}
-		return false, errors.New("a decider says nothing")
+		return false, errors.New("a decider has no answer")
 	}
 }
 
@@ -176,13 +176,13 @@ func (b *built) task(words *itemWords) *flow.Task {
 	if p := words.Provides; p != nil {
 		t.Result = flow.Result{Name: p.name, Names: p.names, Keys: p.keys}
 	}
-	t.Execute = b.do(words.Do, b.world.executing)
-	t.Revert = b.do(words.Undo, b.world.reverting)
+	t.Execute = b.do(words.Do, b.harness.executing)
+	t.Revert = b.do(words.Undo, b.harness.reverting)
 	return t
 }
 
-// argumentsOf puts together what an execution is called with. TaskFlow injects by the name under which a value is
-// looked up, not by that of the argument.
+// argumentsOf makes the arguments of an execution. TaskFlow injects by the name of the value, not by that of the
+// argument.
 func argumentsOf(do *doWords, requires []string, optional, inject map[string]any, rebind *rebindWords) flow.Args {
 	a := flow.Args{Optional: flow.Values{}, Rebind: map[string]string{}, Inject: flow.Values{}}
 	for _, arg := range union(do.needs(), requires) {
@@ -286,12 +286,12 @@ func (b *built) retry(words *retryWords) (*flow.Retry, error) {
 	}
 	execute := r.Execute
 	r.Execute = func(ctx context.Context, c *flow.Call) (any, error) {
-		b.world.executing(b.life, c)
+		b.harness.executing(b.life, c)
 		return execute(ctx, c)
 	}
 	revert := r.Revert
 	r.Revert = func(ctx context.Context, c *flow.Call) (any, error) {
-		b.world.reverting(b.life, c)
+		b.harness.reverting(b.life, c)
 		if revert == nil {
 			return nil, nil
 		}
@@ -327,13 +327,13 @@ func (b *built) custom(words *retryWords) *flow.Retry {
 		on := words.OnFailure
 		switch {
 		case on == nil:
-			return "", errors.New("the scenario does not say what the retry decides")
+			return "", errors.New("the scenario has no decision of the retry")
 		case on.always != "":
 			return flow.Decision(on.always), nil
 		case on.Fail != "":
 			return "", &raised{"RuntimeError", on.Fail}
 		}
-		if err := b.world.pass(ctx, on.Delay); err != nil {
+		if err := b.harness.pass(ctx, on.Delay); err != nil {
 			return "", err
 		}
 		if len(c.History) < on.Until {
@@ -350,14 +350,14 @@ type raised struct{ kind, text string }
 func (e *raised) Error() string       { return e.text }
 func (e *raised) FailureType() string { return e.kind }
 
-// do makes what words state; notified notes the call.
-func (b *built) do(words *doWords, told func(life int, c *flow.Call)) flow.Do {
+// do makes the function that words describe; it calls notify first.
+func (b *built) do(words *doWords, notify func(life int, c *flow.Call)) flow.Do {
 	if words == nil {
 		words = &doWords{}
 	}
 	return func(ctx context.Context, c *flow.Call) (any, error) {
-		if told != nil {
-			told(b.life, c)
+		if notify != nil {
+			notify(b.life, c)
 		}
 		return b.act(ctx, c, words)
 	}
@@ -380,23 +380,23 @@ func (b *built) act(ctx context.Context, c *flow.Call, d *doWords) (any, error) 
 		message = "Woot!"
 	}
 	if d.WaitFor != nil {
-		if err := b.world.wait(ctx, d.WaitFor); err != nil {
+		if err := b.harness.wait(ctx, d.WaitFor); err != nil {
 			return nil, err
 		}
 	}
 	if d.Slow > 0 {
-		if err := b.world.pass(ctx, d.Slow); err != nil {
+		if err := b.harness.pass(ctx, d.Slow); err != nil {
 			return nil, err
 		}
 	}
 	if d.Sleep != nil {
-		if err := b.world.pass(ctx, *d.Sleep); err != nil {
+		if err := b.harness.pass(ctx, *d.Sleep); err != nil {
 			return nil, err
 		}
 	}
 	switch {
 	case d.MustNotRun:
-		b.world.violate(b.life, "%s ran, and must not", c.Atom)
+		b.harness.violate(b.life, "%s ran, and must not", c.Atom)
 		return bad("must not run")
 	case d.Fail != nil:
 		return bad(*d.Fail)
@@ -419,9 +419,9 @@ func (b *built) act(ctx context.Context, c *flow.Call, d *doWords) (any, error) 
 			c.Progress(p)
 		}
 		return result, nil
-	case d.FailIfGate != "" && b.world.gate(d.FailIfGate):
+	case d.FailIfGate != "" && b.harness.gate(d.FailIfGate):
 		return bad(message)
-	case d.FailUntilElapsed != nil && b.world.elapsed() < time.Duration(*d.FailUntilElapsed*float64(time.Second)):
+	case d.FailUntilElapsed != nil && b.harness.elapsed() < time.Duration(*d.FailUntilElapsed*float64(time.Second)):
 		return bad(message)
 	case d.ResultPlusOne:
 		return increased(c.Result.Any())
@@ -464,7 +464,7 @@ func whole(n float64) any {
 	return n
 }
 
-// amount gives the number that a value is.
+// amount returns a value as a number.
 func amount(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int:

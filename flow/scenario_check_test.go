@@ -12,12 +12,12 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// check compares what a step has come to with what it states.
+// check compares the result of a step with its expectations.
 func (p *play) check(c *checkWords) {
 	if p.loose {
 		return
 	}
-	w := p.world
+	w := p.harness
 	var events, machine []string
 	w.note(w.life(), func() {
 		for _, e := range w.events {
@@ -29,7 +29,7 @@ func (p *play) check(c *checkWords) {
 		machine = slices.Clone(w.machine)
 	})
 	if c.Capture != "" && c.Capture != "all" && c.Capture != "atoms" {
-		p.failf("nobody knows how to capture %q", c.Capture)
+		p.failf("unknown kind of capture %q", c.Capture)
 	}
 	for _, err := range c.events(events) {
 		p.failf("%v", err)
@@ -60,7 +60,7 @@ func (p *play) differ(what string, want, got any) {
 	}
 }
 
-// filled makes a plain value of which nothing and an empty list or map are the same.
+// filled makes a plain value in which null and an empty list or map are the same.
 func filled(v any) any {
 	v = plain(v)
 	switch all := v.(type) {
@@ -152,7 +152,7 @@ func (p *play) checkFailures(what string, want *failureWords, got map[string]*fl
 }
 
 func (p *play) checkCalls(c *checkWords) {
-	w := p.world
+	w := p.harness
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, want := range c.ExecutedWith {
@@ -164,7 +164,7 @@ func (p *play) checkCalls(c *checkWords) {
 	}
 	for name, want := range c.RevertedWith {
 		got := slices.Clone(w.reverted[name])
-		for i := range got { // a revert gets what the execution got, too; scenarios report of the rest
+		for i := range got { // a revert also gets the arguments of the execution; scenarios have only the others
 			got[i] = only(got[i], want, i)
 		}
 		p.differ(name+" reverted with", lean(want), lean(got))
@@ -181,7 +181,7 @@ func (p *play) checkCalls(c *checkWords) {
 	}
 }
 
-// lean leaves out arguments that are null: an optional argument that no one gives is the same.
+// lean removes null arguments, which equal optional arguments without a value.
 func lean(calls []map[string]any) []map[string]any {
 	all := []map[string]any{}
 	for _, call := range calls {
@@ -210,7 +210,7 @@ func only(call map[string]any, want []map[string]any, i int) map[string]any {
 	return one
 }
 
-// asked leaves one argument out if it is not asked about.
+// asked removes one argument if the scenario does not check it.
 func asked(call map[string]any, want []map[string]any, i int, arg string) map[string]any {
 	if i < len(want) {
 		if _, is := want[i][arg]; is {
@@ -222,8 +222,8 @@ func asked(call map[string]any, want []map[string]any, i int, arg string) map[st
 	return one
 }
 
-// checker states what is wrong with an error that was raised or not; empty: nothing is.
-func (r *raiseWords) judge(err error) string {
+// check describes the difference between an error and the expected one; empty: none.
+func (r *raiseWords) check(err error) string {
 	switch {
 	case r == nil && err == nil:
 		return ""
@@ -244,7 +244,7 @@ func (r *raiseWords) judge(err error) string {
 		}
 	}
 	for _, one := range candidates {
-		if _, textOnly := one.(*said); textOnly && pattern.MatchString(one.Error()) {
+		if _, textOnly := one.(*storedError); textOnly && pattern.MatchString(one.Error()) {
 			return ""
 		}
 		if (r.Error == "" || r.Error == "Exception" || slices.Contains(namesOf(one), r.Error)) &&
@@ -255,7 +255,7 @@ func (r *raiseWords) judge(err error) string {
 	return fmt.Sprintf("raises %s: %v, want %+v", namesOf(err), err, *r)
 }
 
-// kinds are our errors by the names that TaskFlow has for them, from the most special to what they are besides.
+// kinds are our errors by TaskFlow's names, from the most special to the most general.
 var kinds = []struct {
 	kind  error
 	names []string
@@ -270,7 +270,7 @@ var kinds = []struct {
 	{flow.ErrBusy, []string{"ExecutionFailure"}},
 }
 
-// namesOf gives the names that TaskFlow has for an error.
+// namesOf returns TaskFlow's names for an error.
 func namesOf(err error) (names []string) {
 	var several *flow.Failures
 	if errors.As(err, &several) {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// compare holds events against what is wanted of them; the error states what differs.
+// compare compares events with the expected ones. The error describes the difference.
 func (c *comparison) compare(got []string) error {
 	if c.Compare == "running_count" {
 		return c.count(got)
@@ -44,7 +44,7 @@ func (c *comparison) compare(got []string) error {
 	case "subsequence_of":
 		differs = !within(got, want)
 	default:
-		return fmt.Errorf("nobody knows how to compare %q", c.Compare)
+		return fmt.Errorf("unknown kind of comparison %q", c.Compare)
 	}
 	if differs {
 		return fmt.Errorf("events (%s; -want +got):\n%s", c.Compare, cmp.Diff(want, got))
@@ -121,8 +121,7 @@ func (c *checkWords) events(got []string) (wrong []error) {
 	return wrong
 }
 
-// TestComparisonsRefuse is the control of all scenarios: each kind of comparison refuses what it has to, and lets pass
-// what it may.
+// TestComparisonsRefuse is the control of all scenarios: each kind of comparison finds differences and accepts equals.
 func TestComparisonsRefuse(t *testing.T) {
 	for _, c := range []struct{ kind, want, good, bad string }{
 		{"", `["a", "b"]`, "a b", "b a"},

@@ -11,24 +11,24 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// crash makes a play one in which the process crashes at a commit, and another goes on. What then differs from a play
-// without a crash, and may:
+// crash makes the process of a play crash at a commit; another process continues. These differences from a play without
+// a crash are allowed:
 //
-//   - What was stored at the moment of death is not reported, by no one: listeners crashed too.
-//   - A request to suspend crashes with the process that had it. The flow then goes on to its end, and the steps that would have taken it from SUSPENDED there have
-//     nothing left to do.
-//     If it was the last step, the flow ends as it does when no one suspends it.
-//   - A run from FAILURE tries failed reverts once more; that request, too, crashes with the process, the flow ends in FAILURE again and is run again.
-//   - A flow whose end was stored is not run again by the step that ran it: the one who appears finds that it has ended. (Running it again would begin it anew.)
+//   - Changes stored at the crash are not reported: the listeners crashed too.
+//   - A request to suspend is lost with its process. The flow continues to its end, and the steps after the suspension
+//     have nothing left to do. If it was the last step, the flow ends as without a suspension.
+//   - The request of a run from FAILURE to repeat failed reverts is lost too: the flow ends in FAILURE again and is run
+//     again.
+//   - A flow whose end was stored is not run again by the step that ran it, because that would start it from the
+//     beginning.
 type crash struct {
 	ledger *ledger
 	states []lifecycle.State // of the flow after each step of the play without a crash; nil in that play itself
 	step   int               // the present one
-	defect bool              // what the steps expect is wrong
-	late   bool              // what was to suspend the flow happened in one process, and it went on in another
+	defect bool              // the expectations of the steps are wrong
+	late   bool              // the request to suspend came in one process, and another one continued
 	strays bool              // the suspension that the scenario is about was lost
-	// it was that of the last step: the flow has come to an end that the scenario does not report
-	wentOn bool
+	wentOn bool              // it was that of the last step: the flow has ended, which the scenario does not expect
 	seen   []lifecycle.State // of the flow after each step
 }
 
@@ -51,7 +51,7 @@ func (p *play) engineState() lifecycle.State {
 	return p.engine.State()
 }
 
-// survive does something that the process may not survive; then another process does it.
+// survive does something during which the process may crash; then another process does it.
 func (c *crash) survive(p *play, words *checkWords, do func() error) error {
 	if c == nil {
 		return do()
@@ -82,7 +82,7 @@ func (c *crash) survive(p *play, words *checkWords, do func() error) error {
 		err = do()
 	}
 	if !c.defect && c.states != nil && p.engine.State() == c.states[c.step] {
-		if text := words.Raises.judge(err); text != "" {
+		if text := words.Raises.check(err); text != "" {
 			p.failf("after a crash: %s", text)
 		}
 	}
@@ -100,7 +100,7 @@ func over(last flow.Transition) bool {
 	return false
 }
 
-// remains is what is left when all is played.
+// remains is the stored result of a play.
 type remains struct {
 	State  lifecycle.State
 	Values flow.Values
@@ -142,8 +142,8 @@ func (p *play) remains() remains {
 	return all
 }
 
-// notified lists the events of atoms that were reported in all steps.
-func (w *world) told() []string {
+// reported lists the events of atoms that were reported in all steps.
+func (w *harness) reported() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var all []string
@@ -158,22 +158,22 @@ func (w *world) told() []string {
 // crashing plays a scenario with a crash at a commit; 0: none.
 func crashing(t *testing.T, f performance, at int, lost bool, states []lifecycle.State) *play {
 	t.Helper()
-	l := newLedger(newWorld())
+	l := newLedger(newHarness())
 	l.crashAt, l.lost = at, lost
 	return crashingOn(t, f, l, states)
 }
 
-// lying plays a scenario with a crash after a commit of which the storage states that it has it.
+// lying plays a scenario with a crash after a commit that the storage accepts and loses.
 func lying(t *testing.T, f performance, at int, states []lifecycle.State) *play {
 	t.Helper()
-	l := newLedger(newWorld())
+	l := newLedger(newHarness())
 	l.forgets, l.crashAt, l.lost = at, at+1, true
 	return crashingOn(t, f, l, states)
 }
 
 func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State) *play {
 	t.Helper()
-	w := l.world
+	w := l.harness
 	w.pace, l.asJSON = 0.02, true
 	p := newPlay(t.Context(), f.scenario, w, memory{l}, f.pool())
 	p.crash, p.loose = &crash{ledger: l, states: states, defect: f.loose}, true
@@ -188,9 +188,9 @@ func crashingOn(t *testing.T, f performance, l *ledger, states []lifecycle.State
 	return p
 }
 
-// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and lets another process go on:
-// it comes to the same end, nothing whose success was stored is executed again, and what both processes report is
-// notified in the same order.
+// TestCrashScenarios plays every scenario with a crash at every commit, stored or lost, and continues in another
+// process. The end is the same, no task whose success was stored is executed again, and the events of both processes
+// have the same order.
 func TestCrashScenarios(t *testing.T) {
 	for _, e := range scenarios(t).Scenarios {
 		t.Run(e.id, func(t *testing.T) {
@@ -214,10 +214,10 @@ func crashEverywhere(t *testing.T, f performance) {
 	if len(whole.wrong) > 0 {
 		t.Errorf("%s without a crash: %q", f.name, whole.wrong)
 	}
-	want, told := whole.remains(), whole.world.told()
+	want, reported := whole.remains(), whole.harness.reported()
 	if n := len(whole.crash.seen); n > 0 && whole.crash.seen[n-1] == flow.Suspended {
 		whole.begin()
-		whole.act(&checkWords{}, func() error { return whole.engine.Run(whole.ctx) }) // on from there to the end
+		whole.act(&checkWords{}, func() error { return whole.engine.Run(whole.ctx) }) // from there to the end
 		f.unsuspended = whole.remains()
 	}
 	for at := 1; ; at++ {
@@ -227,7 +227,7 @@ func crashEverywhere(t *testing.T, f performance) {
 				return // it was over before
 			}
 			name := fmt.Sprintf("%s, crash at commit %d (lost: %v)", f.name, at, lost)
-			for _, text := range append(p.wrong, compareRemains(f, p, want, told)...) {
+			for _, text := range append(p.wrong, compareRemains(f, p, want, reported)...) {
 				t.Errorf("%s: %s", name, text)
 			}
 		}
@@ -260,8 +260,8 @@ func (s *scenario) exact() bool {
 	return exact
 }
 
-// compareRemains states in what a play with a crash differs from one without, and must not.
-func compareRemains(f performance, p *play, want remains, told []string) (wrong []string) {
+// compareRemains describes the differences between a play with a crash and one without that are not allowed.
+func compareRemains(f performance, p *play, want remains, reported []string) (wrong []string) {
 	got := p.remains()
 	if p.crash.wentOn {
 		want = f.unsuspended
@@ -270,7 +270,7 @@ func compareRemains(f performance, p *play, want remains, told []string) (wrong 
 		return s.ClearInjected != nil || s.Reset != nil || s.Gate != nil || s.NewEngine != nil &&
 			s.NewEngine.Flow != nil
 	}) {
-		return nil // what should have happened to the suspended flow happened to a finished one
+		return nil // the step for the suspended flow ran on a finished one
 	}
 	if f.parallel || f.scenario.timed() { // which of several tasks came how far is chance
 		if got.State != want.State {
@@ -281,13 +281,13 @@ func compareRemains(f performance, p *play, want remains, told []string) (wrong 
 	if diff := cmp.Diff(want, got); diff != "" {
 		wrong = append(wrong, "left (-without +with):\n"+diff)
 	}
-	if all := p.world.told(); f.scenario.exact() && !within(all, told) {
-		wrong = append(wrong, "told (-without +with):\n"+cmp.Diff(told, all))
+	if all := p.harness.reported(); f.scenario.exact() && !within(all, reported) {
+		wrong = append(wrong, "reported (-without +with):\n"+cmp.Diff(reported, all))
 	}
 	return wrong
 }
 
-// TestCrashesAreNoticed is the control: a storage that states that it stored a commit, and did not, is found out.
+// TestCrashesAreNoticed is the control: a storage that accepts a commit without storing it is found.
 func TestCrashesAreNoticed(t *testing.T) {
 	const text = `{"id": "x", "flow": {"linear": "f", "of": [{"task": "a"}, {"task": "b", "do": {"return": 5}}, {"task": "c", "do": {"fail": "Woot!"}}]},
 		"steps": [{"run": {"raises": {}, "events": []}}]}`
@@ -297,13 +297,13 @@ func TestCrashesAreNoticed(t *testing.T) {
 	}
 	f := performance{name: "serial", scenario: s}
 	whole := crashing(t, f, 0, false, nil)
-	want, told := whole.remains(), whole.world.told()
+	want, reported := whole.remains(), whole.harness.reported()
 	tried, _, _, _ := whole.crash.ledger.account()
-	// what the first and the last commit begin and end, the next process does once more: nothing is lost with them
+	// the next process repeats what the first and the last commit store: nothing is lost with them
 	for at := 2; at < tried; at++ {
 		p := lying(t, f, at, whole.crash.seen)
-		if len(p.wrong) == 0 && len(compareRemains(f, p, want, told)) == 0 {
-			t.Errorf("nobody noticed that commit %d was lost", at)
+		if len(p.wrong) == 0 && len(compareRemains(f, p, want, reported)) == 0 {
+			t.Errorf("the loss of commit %d was not found", at)
 		}
 	}
 }

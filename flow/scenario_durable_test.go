@@ -90,28 +90,28 @@ func (s stored) engine(item flow.Item, o flow.Options) (engine, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.items = append(s.items, item)
-	told := make(chan lifecycle.State, 1000)
+	reported := make(chan lifecycle.State, 1000)
 	s.listeners[item] = append(o.Listeners, func(e flow.Event) {
 		if e.Atom == "" && e.Within == "" {
-			told <- e.New
+			reported <- e.New
 		}
 	})
-	one := &ordered{host: s.host, item: item, told: told, inject: flow.Values{}, order: durable.Order{
+	one := &ordered{host: s.host, item: item, reported: reported, inject: flow.Values{}, order: durable.Order{
 		Factory: "scenario", Args: json.RawMessage(strconv.Itoa(len(s.items) - 1)),
 		Settings: durable.Settings{DeferReverts: o.DeferReverts, NeverResolve: o.NeverResolve, Workers: s.workers},
 	}}
 	return one, one.Load(context.Background())
 }
 
-// ordered is a flow that is a job. What stands in its records is read by a Runner that is never run.
+// ordered is a flow that is a job. A Runner that is never run reads its records.
 type ordered struct {
 	*host
 	*flow.Runner
-	item   flow.Item
-	order  durable.Order
-	told   <-chan lifecycle.State // what listeners were notified of the flow
-	inject flow.Values
-	id     job.ID
+	item     flow.Item
+	order    durable.Order
+	reported <-chan lifecycle.State // states of the flow that listeners got
+	inject   flow.Values
+	id       job.ID
 }
 
 // Run orders the flow, or runs it again, and waits for its end.
@@ -145,7 +145,7 @@ func (o *ordered) Run(ctx context.Context) error {
 	}
 	for state := lifecycle.State(""); state != j.State; { // it is reported after it was stored
 		select {
-		case state = <-o.told:
+		case state = <-o.reported:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -156,12 +156,12 @@ func (o *ordered) Run(ctx context.Context) error {
 	return o.blame(&j)
 }
 
-// stated is an error of which only the text is kept.
-type said struct{ text string }
+// storedError is an error of which only the text is kept.
+type storedError struct{ text string }
 
-func (e *said) Error() string { return e.text }
+func (e *storedError) Error() string { return e.text }
 
-// blame makes of the records what a Runner would have given.
+// blame makes the error of a Runner from the records.
 func (o *ordered) blame(j *job.Job) error {
 	if j.State == flow.Success {
 		return nil
@@ -177,7 +177,7 @@ func (o *ordered) blame(j *job.Job) error {
 	}
 	switch len(all.All) {
 	case 0:
-		return &said{j.Message}
+		return &storedError{j.Message}
 	case 1:
 		return all.All[0]
 	}
@@ -217,7 +217,7 @@ func (o *ordered) Inject(_ context.Context, values flow.Values) error {
 	return nil
 }
 
-// asJob reports whether a scenario can be played by a job: what it does is run, and no one suspends it at a moment that
+// asJob reports whether a job can play a scenario: its steps only run the flow, and none suspends it at a moment that
 // only the process itself can choose.
 func (s *scenario) asJob() bool {
 	return !slices.ContainsFunc(s.Steps, func(one step) bool {
@@ -235,7 +235,7 @@ func TestDurableScenarios(t *testing.T) {
 	for _, e := range b.Scenarios {
 		s, err := e.read()
 		if err != nil || len(s.Steps) == 0 || !s.asJob() {
-			continue // TestScenarios states what is wrong with it
+			continue // TestScenarios reports the error
 		}
 		t.Run(e.id, func(t *testing.T) {
 			for _, f := range performances(t, s) {
@@ -250,7 +250,7 @@ func TestDurableScenarios(t *testing.T) {
 				t.Run(f.name, func(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 					defer cancel()
-					p := newPlay(ctx, s, newWorld(), stored{h, workers}, nil)
+					p := newPlay(ctx, s, newHarness(), stored{h, workers}, nil)
 					p.all()
 					for _, text := range p.wrong {
 						t.Error(text)

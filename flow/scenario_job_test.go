@@ -17,16 +17,18 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// The scenarios of jobs are about TaskFlow's jobboard: postings that somebody claims, and consumes, abandons or
-// trashes. They map on ours so:
+// The scenarios of jobs use TaskFlow's jobboard: a worker claims a posting, and consumes, abandons or trashes it. They
+// map to this system:
 //
-//	post      engine.Submit of a job; TaskFlow's five priorities are 10, 30, 50, 70, 90 of ours
-//	claim     remote.Workers.Claim by an outside worker; what it grants besides is given back at once. Nothing granted: the job has ended or is no one's (NotFound), or has an owner
-//	consume   remote.Workers.Report with the event that ends the job well, under the epoch with which it was claimed
-//	trash     the same with the event that ends it badly
+//	post      engine.Submit of a job; TaskFlow's five priorities are 10, 30, 50, 70, 90
+//	claim     remote.Workers.Claim by an outside worker; other granted jobs are released at once. Without a grant the
+//	          job has ended or does not exist (NotFound), or it has an owner
+//	consume   remote.Workers.Report with the event of success, under the epoch of the claim
+//	trash     the same with the event of failure
 //	abandon   a change without a transition, under the epoch: the claim ends, and the job is due again
-//	lose_owner, elapse   time passes, and the running engine takes claims away that no one renews
-//	state     ended: COMPLETE; claimed: CLAIMED; else UNCLAIMED. listed: not ended. An old epoch is Stale for every one of these calls; whose job it is now states the record
+//	lose_owner, elapse   time passes, and the running engine ends claims that are not renewed
+//	state     ended: COMPLETE; claimed: CLAIMED; else UNCLAIMED. listed: not ended. An old epoch is Stale for these
+//	          calls; the record has the present owner
 type jobStep struct {
 	Post      *jobCall   `json:"post"`
 	Claim     *jobCall   `json:"claim"`
@@ -63,9 +65,9 @@ type jobScenario struct {
 	Steps  []jobStep `json:"steps"`
 }
 
-// posting is the life of a job on a board.
+// posting is the lifecycle of a job on a board.
 var posting = lifecycle.Must("test.posting",
-	lifecycle.OnWork("Posted", "a poster brings it; whoever claims it works on it",
+	lifecycle.OnWork("Posted", "it is posted and waits for a worker",
 		lifecycle.OnPass("consume", "Consumed", lifecycle.Worker, "it is done"),
 		lifecycle.OnFail("trash", "Trashed", lifecycle.Worker|lifecycle.Timer, "it cannot be done")),
 	lifecycle.OnEnd("Consumed", lifecycle.OK, "it is done"),
@@ -168,7 +170,7 @@ func (b *board) step(s *jobStep) error {
 	case s.Expect != nil:
 		return b.expect(s.Expect)
 	}
-	return fmt.Errorf("the step says nothing: %+v", *s)
+	return fmt.Errorf("the step is empty: %+v", *s)
 }
 
 // swept waits until the engine has searched for lost claims.
@@ -223,7 +225,7 @@ func (b *board) claim(c *jobCall) error {
 	return b.whose(c, nil)
 }
 
-// whose states why something cannot be done, in the words of TaskFlow.
+// whose returns the error of a refused call, in TaskFlow's terms.
 func (b *board) whose(c *jobCall, refused error) error {
 	j, err := b.store.Get(b.t.Context(), b.ids[c.Job])
 	switch {
@@ -255,7 +257,7 @@ func (b *board) abandon(c *jobCall) error {
 	return nil
 }
 
-// epoch gives what a worker holds of a job; one that never claimed it has made something up.
+// epoch returns the epoch of a worker's claim; a worker that never claimed the job has an invented one.
 func (b *board) epoch(c *jobCall) int64 {
 	if held, has := b.epochs[c.Who+" "+c.Job]; has {
 		return held
@@ -362,8 +364,8 @@ func (b *board) order() (names []string, err error) {
 	}
 }
 
-// TestJobTableScenarios holds the life of a job on a board against the table: what is allowed happens, everything else
-// is refused.
+// TestJobTableScenarios compares the lifecycle of a job on a board with the table: allowed changes happen, and all
+// others are refused.
 func TestJobTableScenarios(t *testing.T) {
 	table, has := scenarios(t).Tables["job"]
 	if !has {
@@ -399,7 +401,7 @@ func TestJobTableScenarios(t *testing.T) {
 				t.Errorf("%s: %s to %s gives %s, %v", name, pair[0], pair[1], after, err)
 			}
 		}
-		// asking for what is the case already is refused too, and changes nothing
+		// a request for the present state is refused too, and changes nothing
 		for _, pair := range slices.Concat(table.Ignored, table.Forbidden) {
 			if after, err := try(t, open, pair[0], pair[1]); err == nil || after != pair[0] {
 				t.Errorf("%s: %s to %s gives %s, %v", name, pair[0], pair[1], after, err)

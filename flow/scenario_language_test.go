@@ -13,8 +13,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// The scenario language is that of testdata/scenarios.yaml, whose header defines it. The types below are its grammar: a
-// word that is not here fails the scenario in which it stands, so that nothing is ever left out in silence.
+// The header of testdata/scenarios.yaml defines the language of scenarios. The types below are its grammar: an unknown
+// word fails its scenario, so that no part of a scenario is skipped.
 
 // index is a file of scenarios.
 type book struct {
@@ -24,7 +24,7 @@ type book struct {
 	Conductors []entry          `json:"conductor_scenarios"`
 }
 
-// entry is a scenario that is read when it is played: a mistake in one of them is no other one's.
+// entry is a scenario that is parsed when it is played: a mistake in one scenario does not affect the others.
 type entry struct {
 	id   string
 	text json.RawMessage
@@ -125,7 +125,7 @@ func (d *deciderWords) UnmarshalJSON(text []byte) error {
 	return strict(text, &d.deciderMap)
 }
 
-// doWords states what an execution or a revert does.
+// doWords describes an execution or a revert.
 type doWords struct {
 	attempt bool // the string "attempt": as Times
 	doMap
@@ -164,7 +164,7 @@ func (d *doWords) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if d.attempt = string(text) == `"attempt"`; !d.attempt {
-		return fmt.Errorf("nobody knows how to do %s", text)
+		return fmt.Errorf("unknown action %s", text)
 	}
 	return nil
 }
@@ -295,7 +295,7 @@ type presetProgress struct {
 	To   float64 `json:"to"`
 }
 
-// checkWords are what a step does beside running, and what holds afterwards.
+// checkWords are the other actions of a step and its expectations.
 type checkWords struct {
 	Capture      string        `json:"capture"`
 	SkipTasks    []string      `json:"skip_tasks"` // tasks whose events are not captured
@@ -407,13 +407,13 @@ func (e entry) read() (*scenario, error) {
 	}
 	for i, st := range s.Steps {
 		if n := st.words(); n != 1 {
-			return nil, fmt.Errorf("scenario %s: step %d says %d things, want one", e.id, i, n)
+			return nil, fmt.Errorf("scenario %s: step %d has %d actions, want one", e.id, i, n)
 		}
 	}
 	return s, nil
 }
 
-// words counts what a step states.
+// words counts the actions of a step.
 func (s *step) words() int {
 	n := 0
 	for _, said := range []bool{s.Preset != nil, s.Run != nil, s.NewEngine != nil, s.Reset != nil, s.Suspend != nil,
@@ -463,7 +463,7 @@ func open(t *testing.T, name string, into any) {
 	}
 }
 
-// scenarios reads the file that is played. To the standard one belong those of our own.
+// scenarios reads the file of scenarios. The scenarios of more.yaml are added to the standard file.
 func scenarios(t *testing.T) *book {
 	t.Helper()
 	b := &book{}
@@ -476,7 +476,7 @@ func scenarios(t *testing.T) *book {
 	return b
 }
 
-// TestUnknownWordsAreRefused: a scenario that states something that no one understands fails.
+// TestUnknownWordsAreRefused: a scenario with an unknown word fails.
 func TestUnknownWordsAreRefused(t *testing.T) {
 	for _, text := range []string{
 		`{"id": "x", "steps": [{"runs": {}}]}`,

@@ -14,12 +14,12 @@ import (
 type play struct {
 	scenario *scenario
 	words    *itemWords // of the flow as it is now
-	world    *world
+	harness  *harness
 	stage    stage
 	pool     *flow.Pool
-	loose    bool // what a step expects is not compared; what holds always is
+	loose    bool // the expectations of steps are not checked; invariants are
 
-	crash *crash // nil: no one crashes
+	crash *crash // nil: no crash
 
 	base   context.Context
 	ctx    context.Context // of the process
@@ -31,12 +31,12 @@ type play struct {
 	wrong []string
 }
 
-// errAnew is what an engine states that does not begin anew where a Runner would.
+// errAnew is the error of an engine that does not restart a flow where a Runner would.
 var errAnew = errors.New("it has ended and does not begin anew by itself")
 
-// newPlay sets the stage: a process with an engine, and the values that the flow is given.
-func newPlay(ctx context.Context, s *scenario, w *world, on stage, pool *flow.Pool) *play {
-	p := &play{scenario: s, words: s.Flow, world: w, stage: on, pool: pool, base: ctx}
+// newPlay starts a play: a process with an engine, and the values of the flow.
+func newPlay(ctx context.Context, s *scenario, w *harness, on stage, pool *flow.Pool) *play {
+	p := &play{scenario: s, words: s.Flow, harness: w, stage: on, pool: pool, base: ctx}
 	p.begin()
 	return p
 }
@@ -71,25 +71,25 @@ func (p *play) all() {
 			p.wrong[k] = fmt.Sprintf("step %d: %s", i+1, p.wrong[k])
 		}
 	}
-	p.wrong = append(p.wrong, p.world.violations...)
+	p.wrong = append(p.wrong, p.harness.violations...)
 }
 
-// open makes an engine over what the stage keeps.
+// open makes an engine on the storage of the stage.
 func (p *play) open() {
-	b, err := build(p.world, p.words)
+	b, err := build(p.harness, p.words)
 	if p.unmade = err; err != nil {
 		return
 	}
-	life := p.world.life()
+	life := p.harness.life()
 	o := flow.Options{
 		ID: p.scenario.ID, Workers: p.pool, Upgrade: flow.AcceptChanges,
-		Listeners:    []flow.Listener{p.world.listen(life)},
+		Listeners:    []flow.Listener{p.harness.listen(life)},
 		DeferReverts: p.scenario.Options.DeferReverts, NeverResolve: p.scenario.Options.NeverResolve,
 	}.Watching(func(state string) {
 		var entered func(string)
-		p.world.note(life, func() {
-			p.world.machine = append(p.world.machine, state)
-			entered = p.world.entered
+		p.harness.note(life, func() {
+			p.harness.machine = append(p.harness.machine, state)
+			entered = p.harness.entered
 		})
 		if entered != nil {
 			entered(state)
@@ -111,7 +111,7 @@ func (p *play) step(s *step) {
 	case s.Suspend != nil:
 		p.act(s.Suspend, func() error { p.engine.Suspend(); return nil })
 	case s.Gate != nil:
-		p.world.note(p.world.life(), func() { maps.Copy(p.world.gates, s.Gate) })
+		p.harness.note(p.harness.life(), func() { maps.Copy(p.harness.gates, s.Gate) })
 	case s.Inject != nil:
 		p.act(&checkWords{}, func() error { return p.engine.Inject(p.ctx, settled(s.Inject).(map[string]any)) })
 	case s.ClearInjected != nil:
@@ -132,14 +132,14 @@ func (p *play) renew(words *newEngineWords) {
 	p.open()
 }
 
-// act does something while it is listened to, and checks what came of it.
+// act does something, records its events, and checks the result.
 func (p *play) act(c *checkWords, do func() error) {
 	if p.unmade == nil && p.engine == nil {
 		p.failf("there is no engine")
 		return
 	}
 	nth := 0
-	w := p.world
+	w := p.harness
 	w.note(w.life(), func() {
 		w.recording, w.events, w.machine, w.progress = true, nil, nil, map[string][]float64{}
 		w.asked, w.entered = nil, nil
@@ -174,7 +174,7 @@ func (p *play) act(c *checkWords, do func() error) {
 		p.failf("it takes too long")
 	}
 	if !p.loose {
-		if text := c.Raises.judge(err); text != "" {
+		if text := c.Raises.check(err); text != "" {
 			p.failf("%s", text)
 		}
 	}
@@ -195,8 +195,8 @@ func (s *suspendWords) hits(e event) bool {
 	return e.letter == letter && e.name == name && e.state == s.State
 }
 
-// truthful checks what holds of every flow, whatever a scenario states: the states are those of the tables, SUCCESS
-// means that everything succeeded or was ignored, REVERTED that nothing has failed that was not reverted.
+// truthful checks the invariants of every flow: states are in the tables, SUCCESS means that everything succeeded or
+// was ignored, and REVERTED means that everything that failed was reverted.
 func (p *play) truthful() {
 	if p.unmade != nil {
 		return
@@ -223,7 +223,7 @@ func (p *play) truthful() {
 	}
 }
 
-// preset changes what is stored: the engine then behaves as one that has prepared the flow already.
+// preset changes the stored records: the engine then behaves as if it had prepared the flow.
 func (p *play) preset(all []preset) {
 	if p.unmade != nil {
 		p.failf("preset: %v", p.unmade)
@@ -288,7 +288,7 @@ func (c *preset) apply(s *flow.Snapshot) error {
 	}
 	switch {
 	case said != 1:
-		return fmt.Errorf("a preset says %d things, want one", said)
+		return fmt.Errorf("a preset has %d actions, want one", said)
 	case set == nil:
 		return nil
 	}

@@ -26,13 +26,13 @@ type engine interface {
 	RevertFailures() map[string]*flow.Failure
 }
 
-// stage is where a scenario is played: what keeps its flow, and how engines are made over that.
+// stage is the environment of a play: the storage of the flow and the constructor of engines.
 type stage interface {
-	// engine makes an engine over what is kept.
+	// engine makes an engine on the storage.
 	engine(item flow.Item, o flow.Options) (engine, error)
-	// change changes what is kept, behind everybody's back.
+	// change changes the stored records without an engine.
 	change(func(*flow.Snapshot)) error
-	// keeps reports whether what is kept outlives the engine: presets and second engines need that.
+	// keeps reports whether the storage outlives the engine: presets and second engines need that.
 	keeps() bool
 }
 
@@ -58,17 +58,17 @@ func (m memory) change(change func(*flow.Snapshot)) error {
 	return nil
 }
 
-// errDead is what a storage states to a process that has crashed.
+// errDead is the error of a storage for a process that has crashed.
 var errDead = errors.New("the process is dead")
 
-// ledger is a storage that examines what it is given, and can let the process die at a commit.
+// ledger is a storage that checks its commits and can crash the process at one of them.
 type ledger struct {
 	*flow.Memory
-	world   *world
-	asJSON  bool // what is stored goes through JSON, as in storage that lasts
+	harness *harness
+	asJSON  bool // records pass through JSON, as in durable storage
 	crashAt int  // the number of the commit at which the process crashes; 0: it does not
 	lost    bool // and whether that commit is lost
-	forgets int  // the number of a commit that is not stored, and stated to be; 0: none is
+	forgets int  // the number of a commit that is accepted and not stored; 0: none
 
 	mu    sync.Mutex // guards the rest
 	saves int        // notified of
@@ -79,8 +79,8 @@ type ledger struct {
 	was   map[string]bool // "atom STATE": stored at some time
 }
 
-func newLedger(w *world) *ledger {
-	l := &ledger{Memory: flow.NewMemory(), world: w, atoms: map[string]flow.Record{}, was: map[string]bool{}}
+func newLedger(w *harness) *ledger {
+	l := &ledger{Memory: flow.NewMemory(), harness: w, atoms: map[string]flow.Record{}, was: map[string]bool{}}
 	w.stored = func(atom string) string {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -127,7 +127,7 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 	}
 	if l.saves++; l.saves == l.crashAt {
 		l.dead = true
-		defer l.world.die()
+		defer l.harness.crash()
 		if l.lost {
 			return errDead
 		}
@@ -136,7 +136,7 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 		return nil
 	}
 	for _, r := range c.Atoms {
-		l.look(l.atoms[r.Name], r)
+		l.checkRestart(l.atoms[r.Name], r)
 		l.atoms[r.Name] = r
 		l.was[r.Name+" "+string(r.State)] = true
 		if r.State == flow.Reverting { // one commit can be for two changes
@@ -156,14 +156,14 @@ func (l *ledger) Save(ctx context.Context, c *flow.Commit) error {
 	return nil
 }
 
-// appear refuses that an atom whose success is stored is begun again without a reset, a revert or a retry.
-func (l *ledger) look(old, now flow.Record) {
+// checkRestart refuses that an atom whose success is stored starts again without a reset, a revert or a retry.
+func (l *ledger) checkRestart(old, now flow.Record) {
 	if old.State != flow.Success {
 		return
 	}
 	retried := now.Kind == flow.KindRetry && old.Intention == flow.ToRetry
 	if now.State == flow.FailureState || now.State == flow.Running && !retried {
-		l.world.violate(l.world.life(), "%s had succeeded, and becomes %s", now.Name, now.State)
+		l.harness.violate(l.harness.life(), "%s had succeeded, and becomes %s", now.Name, now.State)
 	}
 }
 
@@ -172,8 +172,8 @@ func (l *ledger) revive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dead = false
-	// who waits for news reads what is stored
-	l.world.note(l.world.life(), func() { maps.Copy(l.world.announced, l.was) })
+	// waiting checks read the stored records
+	l.harness.note(l.harness.life(), func() { maps.Copy(l.harness.announced, l.was) })
 }
 
 // account reports how many commits were tried and stored, and what the flow's last move was.

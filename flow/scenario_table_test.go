@@ -8,15 +8,15 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// moved asks a flow in a state to come to another by an event, as its Runner does it, and gives where it is then, also
-// in storage, and what was reported.
-func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State,
-	told int, err error) {
+// moveOf moves a flow from one state to another by an event, as its Runner does. It returns the state, the stored state
+// and the number of events.
+func moveOf(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.State) (after, stored lifecycle.State,
+	reported int, err error) {
 	t.Helper()
 	m := flow.NewMemory()
 	m.Change(func(s *flow.Snapshot) { s.State, s.Live = from, true })
 	r, err := flow.New(flow.Linear("f"), flow.Options{Storage: m,
-		Listeners: []flow.Listener{func(flow.Event) { told++ }}})
+		Listeners: []flow.Listener{func(flow.Event) { reported++ }}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func moved(t *testing.T, from lifecycle.State, e lifecycle.Event, to lifecycle.S
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	return r.State(), snap.State, told, err
+	return r.State(), snap.State, reported, err
 }
 
 // TestFlowTableScenarios holds what a Runner does with the state of its flow against the table: every pair, by every
@@ -59,26 +59,26 @@ func TestFlowTableScenarios(t *testing.T) {
 	}
 	each("allowed", table.Allowed, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
 		a, legal := flow.Life.Transition(from, e)
-		after, stored, told, err := moved(t, from, e, to)
-		if legal && a.To == to && (err != nil || after != to || stored != to || told != 1) {
-			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
+		after, stored, reported, err := moveOf(t, from, e, to)
+		if legal && a.To == to && (err != nil || after != to || stored != to || reported != 1) {
+			t.Errorf("%s to %s by %s: %s, stored %s, reported %d times, %v", from, to, e, after, stored, reported, err)
 		}
 	})
 	each("ignored", table.Ignored, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
-		if after, stored, told, err := moved(t, from, e, to); err != nil || after != from || stored != from ||
-			told != 0 {
-			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
+		if after, stored, reported, err := moveOf(t, from, e, to); err != nil || after != from || stored != from ||
+			reported != 0 {
+			t.Errorf("%s to %s by %s: %s, stored %s, reported %d times, %v", from, to, e, after, stored, reported, err)
 		}
 	})
 	each("forbidden", table.Forbidden, func(t *testing.T, from, to lifecycle.State, e lifecycle.Event) {
 		if a, ours := flow.Life.Transition(from, e); ours && a.To == to {
-			return // a reset of a flow that failed or pauses, and the end of one that never began
+			return // a reset of a failed or suspended flow, and the end of one that never started
 		}
-		after, stored, told, err := moved(t, from, e, to)
+		after, stored, reported, err := moveOf(t, from, e, to)
 		var refused *flow.StateError
 		if !errors.As(err, &refused) || refused.From != from || refused.To != to || !errors.Is(err, flow.ErrState) ||
-			after != from || stored != from || told != 0 {
-			t.Errorf("%s to %s by %s: %s, stored %s, told %d times, %v", from, to, e, after, stored, told, err)
+			after != from || stored != from || reported != 0 {
+			t.Errorf("%s to %s by %s: %s, stored %s, reported %d times, %v", from, to, e, after, stored, reported, err)
 		}
 	})
 	if pairs != 64 {

@@ -23,7 +23,7 @@ func ours(t *testing.T) map[string]override {
 	open(t, "testdata/ours.yaml", &all)
 	for id, o := range all {
 		if o.Why == "" || len(o.Steps) == 0 {
-			t.Fatalf("ours.yaml: %s says not why, or nothing else", id)
+			t.Fatalf("ours.yaml: %s has no reason, or no override", id)
 		}
 	}
 	return all
@@ -105,7 +105,7 @@ func TestScenarios(t *testing.T) {
 				checkBuild(t, s)
 			}
 			if len(s.Steps) == 0 && s.Build == nil {
-				t.Fatal("the scenario says nothing")
+				t.Fatal("the scenario has no steps")
 			}
 			for _, f := range performances(t, s) {
 				perform(t, f)
@@ -120,15 +120,15 @@ func perform(t *testing.T, f performance) {
 		return
 	}
 	t.Run(f.name+"/memory", func(t *testing.T) {
-		w := newWorld()
+		w := newHarness()
 		playOn(t, f, w, memory{newLedger(w)})
 	})
 	if !f.scenario.keeps() {
-		t.Run(f.name+"/bare", func(t *testing.T) { playOn(t, f, newWorld(), bare{}) })
+		t.Run(f.name+"/bare", func(t *testing.T) { playOn(t, f, newHarness(), bare{}) })
 	}
 }
 
-func playOn(t *testing.T, f performance, w *world, on stage) {
+func playOn(t *testing.T, f performance, w *harness, on stage) {
 	t.Helper()
 	p := newPlay(t.Context(), f.scenario, w, on, f.pool())
 	p.loose = f.loose
@@ -141,8 +141,8 @@ func playOn(t *testing.T, f performance, w *world, on stage) {
 // checkBuild examines a flow that is made and not run.
 func checkBuild(t *testing.T, s *scenario) {
 	t.Helper()
-	b, err := build(newWorld(), s.Flow)
-	if text := s.Build.Raises.judge(err); text != "" {
+	b, err := build(newHarness(), s.Flow)
+	if text := s.Build.Raises.check(err); text != "" {
 		t.Error(text)
 	}
 	if err != nil {
@@ -207,7 +207,7 @@ func TestChecksRefuse(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", run, err)
 		}
-		w := newWorld()
+		w := newHarness()
 		p := newPlay(t.Context(), s, w, memory{newLedger(w)}, nil)
 		p.all()
 		return p.wrong

@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// shape is an outline by the names that its parts have now, to compare a stored one with that of the flow.
+// shape is an outline by the present names of its parts, for comparing a stored outline with that of the flow.
 type shape struct {
 	flows map[string]*shapedFlow // by path
 	atoms map[string]*Outline
@@ -20,24 +20,24 @@ type shape struct {
 // shapedFlow is one flow of a shape.
 type shapedFlow struct {
 	pattern Pattern
-	items   []string       // atoms by name, flows by path with a slash at the end, which no other item has
+	items   []string       // atoms by name; flows by path, which ends with a slash and is unique
 	at      map[string]int // position in items
 	out     map[string][]string
 	atoms   map[string][]string // item: the atoms in it
 }
 
-// shapeOf makes the shape of an outline; now gives what a stored atom is called now.
+// shapeOf makes the shape of an outline; now has the present names of renamed atoms.
 func shapeOf(o *Outline, now map[string]string) *shape {
 	s := &shape{flows: map[string]*shapedFlow{}, atoms: map[string]*Outline{}, in: map[string]string{}}
 	if o.Kind == KindFlow {
-		s.flow(o, "/", now)
+		s.addFlow(o, "/", now)
 	}
 	return s
 }
 
-// flow adds a flow and gives the atoms in it. Names of atoms have no part in paths, so that an atom and a flow may
-// share one.
-func (s *shape) flow(o *Outline, path string, now map[string]string) (atoms []string) {
+// addFlow adds a flow and returns its atoms. Paths contain no names of atoms, so that an atom and a flow may have the
+// same name.
+func (s *shape) addFlow(o *Outline, path string, now map[string]string) (atoms []string) {
 	f := &shapedFlow{pattern: o.Pattern, at: map[string]int{}, out: map[string][]string{}, atoms: map[string][]string{}}
 	s.flows[path] = f
 	atom := func(a *Outline) string {
@@ -59,7 +59,7 @@ func (s *shape) flow(o *Outline, path string, now map[string]string) (atoms []st
 			for n := 2; s.flows[key] != nil; n++ {
 				key = fmt.Sprintf("%s%s#%d/", path, item.Name, n)
 			}
-			inner = s.flow(item, key, now)
+			inner = s.addFlow(item, key, now)
 		} else {
 			key = atom(item)
 			inner = []string{key}
@@ -75,8 +75,8 @@ func (s *shape) flow(o *Outline, path string, now map[string]string) (atoms []st
 	return atoms
 }
 
-// before reports whether item u is done before item v.
-func (f *shapedFlow) before(u, v string) bool {
+// precedes reports whether item u is done before item v.
+func (f *shapedFlow) precedes(u, v string) bool {
 	switch f.pattern {
 	case PatternLinear:
 		return f.at[u] < f.at[v]
@@ -98,21 +98,21 @@ func (f *shapedFlow) before(u, v string) bool {
 	return false
 }
 
-// comparison is of a stored shape with that of the flow as it is now.
+// comparison compares a stored shape with the present shape of the flow.
 type comparison struct {
 	old, now *shape
 	state    func(atom string) lifecycle.State
 	found    []string
 }
 
-// same reports whether two outlines are stored as the same text.
+// same reports whether two outlines have the same stored form.
 func (o *Outline) same(other *Outline) bool {
 	a, errA := json.Marshal(o)
 	b, errB := json.Marshal(other)
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// reshaped lists what of the order, the nesting and the results of atoms that have run is not as it is stored.
+// reshaped lists the stored order, nesting and results of executed atoms that the flow no longer has.
 func (r *Runner) reshaped(stored, now *Outline, diff *Difference) []string {
 	if stored == nil {
 		return nil
@@ -129,12 +129,12 @@ func (r *Runner) reshaped(stored, now *Outline, diff *Difference) []string {
 	}}
 	now.walk(func(part *Outline) {
 		if part.Kind != KindFlow {
-			c.atom(part)
+			c.compareAtom(part)
 		}
 	})
 	for _, path := range sortedPaths(c.old.flows) {
 		if c.now.flows[path] != nil {
-			c.flow(c.old.flows[path], c.now.flows[path])
+			c.compareFlow(c.old.flows[path], c.now.flows[path])
 		}
 	}
 	return c.found
@@ -149,7 +149,7 @@ func sortedPaths(flows map[string]*shapedFlow) []string {
 	return paths
 }
 
-func (c *comparison) add(format string, args ...any) {
+func (c *comparison) addDifference(format string, args ...any) {
 	c.found = append(c.found, fmt.Sprintf(format, args...))
 }
 
@@ -158,19 +158,19 @@ func (c *comparison) ran(atom string) bool {
 	return s != Pending && s != Ignore && s != Reverted
 }
 
-// atom compares where an atom stands and what it gives.
-func (c *comparison) atom(now *Outline) {
+// compareAtom compares the flow that contains an atom, and the atom's values.
+func (c *comparison) compareAtom(now *Outline) {
 	was := c.old.atoms[now.Name]
 	if was == nil || !c.ran(now.Name) {
 		return
 	}
 	state := c.state(now.Name)
 	if from, to := c.old.in[now.Name], c.now.in[now.Name]; from != to {
-		c.add("%s was moved from %s to %s, and is %s", now.Name, inWords(from), inWords(to), state)
+		c.addDifference("%s was moved from %s to %s, and is %s", now.Name, inWords(from), inWords(to), state)
 	}
 	for _, name := range was.Gives {
 		if state == Success && !slices.Contains(now.Gives, name) {
-			c.add("%s does not provide %q any more, and is %s", now.Name, name, state)
+			c.addDifference("%s does not provide %q any more, and is %s", now.Name, name, state)
 		}
 	}
 }
@@ -182,8 +182,8 @@ func inWords(path string) string {
 	return strings.Trim(path, "/")
 }
 
-// flow compares the order of the items that both have.
-func (c *comparison) flow(was, now *shapedFlow) {
+// compareFlow compares the order of the items that both flows have.
+func (c *comparison) compareFlow(was, now *shapedFlow) {
 	ran := func(item string) bool { return slices.ContainsFunc(now.atoms[item], c.ran) }
 	done := func(item string) bool {
 		return !slices.ContainsFunc(now.atoms[item], func(a string) bool {
@@ -191,14 +191,15 @@ func (c *comparison) flow(was, now *shapedFlow) {
 		})
 	}
 	lost := func(u, v string) {
-		if (ran(u) || ran(v)) && !now.before(u, v) {
-			c.add("%s does not come after %s any more, and %s has run", inWords(v), inWords(u), c.which(u, v, ran))
+		if (ran(u) || ran(v)) && !now.precedes(u, v) {
+			c.addDifference("%s does not come after %s any more, and %s has run", inWords(v), inWords(u),
+				c.which(u, v, ran))
 		}
 	}
 	was.pairs(now, ran, lost)
 	now.pairs(was, ran, func(u, v string) {
-		if ran(v) && !done(u) && !was.before(u, v) && !was.before(v, u) {
-			c.add("%s comes before %s now, and %s has run", inWords(u), inWords(v), inWords(v))
+		if ran(v) && !done(u) && !was.precedes(u, v) && !was.precedes(v, u) {
+			c.addDifference("%s comes before %s now, and %s has run", inWords(u), inWords(v), inWords(v))
 		}
 	})
 }
@@ -210,8 +211,8 @@ func (c *comparison) which(u, v string, ran func(string) bool) string {
 	return inWords(u)
 }
 
-// pairs calls yield with pairs of items that the flow puts one before the other and that both flows have: so many that
-// every pair of which one has run follows from them.
+// pairs calls yield with ordered pairs of items that both flows have. Every other pair with an executed item follows
+// from these.
 func (f *shapedFlow) pairs(other *shapedFlow, ran func(string) bool, yield func(u, v string)) {
 	var items []string
 	for _, item := range f.items {

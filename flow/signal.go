@@ -11,14 +11,12 @@ import (
 	"github.com/stagepost/stagepost/internal/nearest"
 )
 
-// Signal is the name of a signal together with the type of what comes with it. A task declares the signals that it
-// waits for ([Task.Signals]); who sends a signal and who waits for it use the same Signal, so that the compiler sees
-// whether they fit:
+// Signal is the name of a signal and the type of its value. A task declares the signals that it waits for
+// ([Task.Signals]). Sender and task use the same Signal, so that the compiler checks the type:
 //
 //	const Approved = flow.Signal[bool]("approved")
 //
-// What reaches the flow from outside, such as by the API, is checked against the type when it is sent and when it is
-// taken.
+// A value from outside, such as from the API, is checked against the type when it is sent and when it is taken.
 type Signal[T any] string
 
 // AnySignal is a [Signal] of any type.
@@ -28,29 +26,29 @@ type AnySignal interface {
 	kind() reflect.Type
 }
 
-// String gives the name.
+// String returns the name.
 func (s Signal[T]) String() string { return string(s) }
 
 func (s Signal[T]) kind() reflect.Type { return reflect.TypeFor[T]() }
 
-// Wait makes a task that waits for the signal; what comes with it is its result, a T. See [Wait].
+// Wait makes a task that waits for the signal. Its result is the signal's value. See [Wait].
 func (s Signal[T]) Wait(task string, within time.Duration) *Task {
 	t := &Task{Name: task, span: within, Signals: []AnySignal{s},
-		Execute: waitFor(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
+		Execute: doWaitSignal(string(s), within, func(c *Call) (any, bool, error) { return s.From(c) })}
 	if s.kind().Kind() != reflect.Interface {
 		t.gives = s.kind()
 	}
 	return t
 }
 
-// From gives what came with the signal as [Call.Signal] does. Error: [ErrInvalid] if it is of another type.
+// From returns the value of the signal as [Call.Signal] does. Error: [ErrInvalid] if it has another type.
 func (s Signal[T]) From(c *Call) (v T, ok bool, err error) {
 	found, ok := c.Signal(string(s))
 	if !ok {
 		return v, false, nil
 	}
-	v, err = decode[T](found, "what came with the signal %q", s)
-	return v, err == nil, blamed(err, c.Atom)
+	v, err = decode[T](found, "the value of the signal %q", s)
+	return v, err == nil, withAtom(err, c.Atom)
 }
 
 // Send sends the signal to a flow as [Runner.Signal] does.
@@ -59,7 +57,7 @@ func (s Signal[T]) Send(r *Runner, v T) error { return r.Signal(string(s), v) }
 // Declared are the signals that the tasks of a flow declare, by name.
 type Declared map[string]*jsonForm
 
-// Check states why a signal cannot be sent, or nil. early lets a name pass that no task declares. Error: [ErrInvalid].
+// Check checks that a signal can be sent; early allows a name that no task declares. Error: [ErrInvalid].
 func (d Declared) Check(name string, v Value, early bool) error {
 	form, there := d[name]
 	switch {
@@ -76,7 +74,7 @@ func (d Declared) Check(name string, v Value, early bool) error {
 	return nil
 }
 
-// known lists the names, and the one that was probably meant.
+// known lists the names for a message, with the one that was probably meant.
 func (d Declared) known(name string) string {
 	const most = 20
 	names := slices.Sorted(maps.Keys(d))
@@ -94,9 +92,9 @@ func (d Declared) known(name string) string {
 	return text + " (signals of the flow: " + strings.Join(names[:min(most, len(names))], ", ") + more + ")"
 }
 
-// declare notes the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one that two
-// tasks declare with different types.
-func (p *plan) declare() error {
+// collectSignals records the signals that tasks declare. Error: [ErrInvalid] for a signal without a name, and for one
+// that two tasks declare with different types.
+func (p *plan) collectSignals() error {
 	first := map[string]int32{} // the atom with the type
 	types := map[string]reflect.Type{}
 	p.signals = Declared{}
@@ -107,7 +105,7 @@ func (p *plan) declare() error {
 		}
 		for _, s := range t.Signals {
 			if s == nil || s.String() == "" {
-				return wrong(ErrInvalid, []string{t.Name}, "%s declares a signal without a name", p.where(i))
+				return wrong(ErrInvalid, []string{t.Name}, "%s declares a signal without a name", p.describe(i))
 			}
 			name, kind := s.String(), s.kind()
 			if _, there := p.signals[name]; !there {
@@ -119,7 +117,7 @@ func (p *plan) declare() error {
 			if was, there := types[name]; there && was != kind {
 				other := p.nodes[first[name]].name
 				return wrong(ErrInvalid, []string{t.Name, other}, "%s declares the signal %q as %s, and %s as %s",
-					p.where(i), name, kind, other, was)
+					p.describe(i), name, kind, other, was)
 			}
 			first[name], types[name], p.signals[name] = i, kind, formOf(kind)
 		}
@@ -127,7 +125,7 @@ func (p *plan) declare() error {
 	return nil
 }
 
-// declared gives the signals of a task with their forms.
+// declared returns the signals of a task with their forms.
 func (t *Task) declared() Declared {
 	if len(t.Signals) == 0 {
 		return nil
@@ -144,8 +142,8 @@ func (t *Task) declares(name string) bool {
 	return slices.ContainsFunc(t.Signals, func(s AnySignal) bool { return s.String() == name })
 }
 
-// awaits refuses an execution that waits for nothing that can come.
-func (n *node) awaits(w *awaiting) error {
+// checkAwait refuses an Await without a valid time or declared signal.
+func (n *node) checkAwait(w *awaiting) error {
 	switch {
 	case w.signal == "" && w.until.IsZero() || w.until.Year() > lastYear:
 		return wrong(ErrInvalid, []string{n.name},

@@ -12,8 +12,8 @@ import (
 
 const approved = Signal[bool]("approved")
 
-// TestSignalsAreDeclared: a signal that no task declares is refused with what is known, and accepted early; one of
-// another type is refused in both cases.
+// TestSignalsAreDeclared: the refusal of an undeclared signal lists the declared ones. Early signals are accepted. A
+// signal of another type is refused in both cases.
 func TestSignalsAreDeclared(t *testing.T) {
 	item := Linear("f", approved.Wait("w", 0), Wait("any", "config", 0))
 	for _, c := range []struct {
@@ -44,8 +44,8 @@ func TestSignalsAreDeclared(t *testing.T) {
 	wantKind(t, r.Signal("x", 1), ErrInvalid, "the flow declares no signals")
 }
 
-// TestSignalIsTyped: what is sent in its type is taken in it, and an early one of another type, sent before the flow
-// declared it, fails the wait.
+// TestSignalIsTyped: a value keeps its type. A value of another type, sent before the flow declared the signal, fails
+// the wait.
 func TestSignalIsTyped(t *testing.T) {
 	type vote struct {
 		By  string `json:"by"`
@@ -68,7 +68,7 @@ func TestSignalIsTyped(t *testing.T) {
 	}
 	r = runner(t, item(), Options{})
 	r.Receive("vote", "1", 5)
-	wantKind(t, r.Run(t.Context()), ErrInvalid, `what came with the signal "vote" is no flow.vote`, "w")
+	wantKind(t, r.Run(t.Context()), ErrInvalid, `the value of the signal "vote" is no flow.vote`, "w")
 }
 
 // TestAwaitIsDeclared: a task that waits for a signal that it does not declare fails with what to do.
@@ -110,7 +110,7 @@ func TestSignalsThatContradict(t *testing.T) {
 	}
 }
 
-// TestForm: what a form accepts is what encoding/json decodes into the type, and no less.
+// TestForm: a form accepts exactly the texts that encoding/json decodes into the type.
 func TestForm(t *testing.T) {
 	type inner struct {
 		N    int8      `json:"n"`
@@ -142,7 +142,7 @@ func TestForm(t *testing.T) {
 	} {
 		got, want := form[outer](t, text)
 		if (got == nil) != (want == nil) {
-			t.Errorf("%s: the form says %v, decoding %v", text, got, want)
+			t.Errorf("%s: the form gives %v, decoding %v", text, got, want)
 		}
 	}
 	for text, want := range map[string]string{"5": "", "null": "it takes an integer (int8), not null", "200": "it takes an integer (int8), not the number 200"} {

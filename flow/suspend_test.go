@@ -12,9 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestSuspendWhileTasksAreQueued: what runs ends and is kept, what is queued behind the pool goes back to PENDING, the
-// flow is SUSPENDED, and the next run does only what is left (TaskFlow ends REVERTED here, and does everything once
-// more).
+// TestSuspendWhileTasksAreQueued: running tasks end and are stored, queued tasks return to PENDING, and the flow is
+// SUSPENDED. The next run executes only the rest. (TaskFlow ends REVERTED and executes everything again.)
 func TestSuspendWhileTasksAreQueued(t *testing.T) {
 	for _, ask := range []func(*Runner){(*Runner).Suspend, (*Runner).Stop} {
 		synctest.Test(t, func(t *testing.T) {
@@ -59,8 +58,8 @@ func TestSuspendWhileTasksAreQueued(t *testing.T) {
 	}
 }
 
-// TestSuspendAnyTime: a flow that is suspended again and again by somebody else, wherever it is, comes to the end that
-// it would have come to, and does nothing twice.
+// TestSuspendAnyTime: a flow that another goroutine suspends repeatedly, at any point, comes to the same end and
+// executes nothing twice.
 func TestSuspendAnyTime(t *testing.T) {
 	for _, bad := range []bool{false, true} {
 		for _, pool := range []*Pool{nil, NewPool(1), NewPool(3)} {
@@ -178,7 +177,7 @@ func TestSuspendByListener(t *testing.T) {
 	}
 }
 
-// TestResetFromEachState: whole from every state in which the flow does not run, refused whole from the others.
+// TestResetFromEachState: complete from every state in which the flow does not run, refused from the others.
 func TestResetFromEachState(t *testing.T) {
 	for _, c := range []struct {
 		state lifecycle.State

@@ -9,28 +9,28 @@ import (
 	"time"
 )
 
-// Item is what flows are made of: a [*Task] or a [*Flow]. A retry controller is no item; it belongs to a flow.
+// Item is a part of a flow: a [*Task] or a [*Flow]. A retry controller is no item; it is a field of a flow.
 type Item interface {
 	// Title is the item's name.
 	Title() string
-	// Needs lists the names of the values it needs from outside, sorted.
+	// Needs lists the names of the values that it needs from other items, sorted.
 	Needs() []string
-	// Gives lists the names under which it leaves values, sorted.
+	// Gives lists the names of its values, sorted.
 	Gives() []string
 }
 
-// Do is what a task or a retry controller does: it gets its arguments from the call and gives a result. The context
-// ends when the task's time is up, its flow is abandoned or its worker loses the claim; it must return then. It may be
-// called again after a crash, with the same [Call.Key].
+// Do is a function of a task or a retry controller: it gets its arguments from the call and returns a result. The
+// context ends at the task's timeout, when its run is cancelled and when its worker loses the claim; Do must return
+// then. It may be called again after a crash, with the same [Call.Key].
 type Do func(ctx context.Context, c *Call) (any, error)
 
-// Task is the smallest part of a flow that is done, reverted and stored on its own. The zero value of every field but
-// Name and Execute works. Tasks belong to one flow and are not changed once it is built.
+// Task is the smallest part of a flow that is executed, reverted and stored on its own. Only Name is required. A task
+// is part of one flow and must not be changed after the flow is built.
 type Task struct {
 	Name     string   // unique in the whole flow
 	Version  string   // of the code; defaults to "1.0". See [Options.Upgrade]
-	Was      []string // earlier names: what is stored under one of them is this task's
-	Priority int      // higher goes first among tasks that are ready
+	Was      []string // earlier names, to find the stored record
+	Priority int      // among ready tasks the higher one starts first
 
 	Args   Args  // of Execute
 	Undo   *Args // of Revert, if other than Args
@@ -39,51 +39,50 @@ type Task struct {
 	Signals []AnySignal // that Execute waits for; others are refused when they are sent, and by [Await]
 
 	Execute Do // nil does nothing
-	Revert  Do // nil takes nothing back; gets the result or failure too: [Call.Result], [Call.Failure], [Call.Failures]
+	Revert  Do // nil does nothing; it also gets [Call.Result], [Call.Failure] and [Call.Failures]
 
-	// Hooks. An error before fails the task; an error after, which is called whatever came before, fails the flow and
+	// Hooks. An error of a Before hook fails the task. An After hook is always called; its error fails the flow and
 	// leaves the task RUNNING.
 	BeforeExecute, AfterExecute, BeforeRevert, AfterRevert func(ctx context.Context, c *Call) error
 
-	Attempts Attempts      // tried again by itself, before the flow receives a failure
-	Timeout  time.Duration // of one attempt at Execute or Revert; zero: none
+	Attempts Attempts      // repeats Execute before a retry controller gets the failure
+	Timeout  time.Duration // of one attempt of Execute or Revert; zero: none
 
 	span     time.Duration           // of a task that waits or sleeps
-	takes    map[string]reflect.Type // of a typed task (see [Func0]): its arguments; nil: it is none
-	gives    reflect.Type            // of a typed task: its result; nil: none
+	takes    map[string]reflect.Type // types of the arguments of a typed task (see [Func0]); nil: it is not typed
+	gives    reflect.Type            // type of the result of a typed task; nil: none
 	idle     bool                    // it is typed and has no function
 	nameless bool                    // it is typed and has a key without a name
 }
 
-// Args states what a task or retry controller needs and where it comes from.
+// Args are the arguments of a task or retry controller and the names of their values.
 type Args struct {
-	Requires []string          // arguments that must be there
-	Optional Values            // arguments with what they are when no one provides them
-	Rebind   map[string]string // argument: name of the value, where that is another
-	Inject   Values            // arguments that are given here and looked up nowhere
+	Requires []string          // arguments that must have a value
+	Optional Values            // other arguments, with default values
+	Rebind   map[string]string // argument: name of its value, if it differs
+	Inject   Values            // arguments with fixed values
 }
 
-// Result states under which names the result of a task is there for others. The zero Result: under none.
+// Result has the names of the values that a task's result provides. The zero Result provides none.
 type Result struct {
 	Name  string   // the whole result
-	Names []string // the elements of a list, by position; "" leaves one out
+	Names []string // the elements of a list, by position; "" skips one
 	Keys  []string // the entries of a map
 }
 
 // One is a result under one name.
 func One(name string) Result { return Result{Name: name} }
 
-// Attempts lets one task be tried again without its flow noticing. While it waits nothing else does.
+// Attempts repeats one task after a failure, without a retry controller. Other tasks run during the pauses.
 type Attempts struct {
-	Max     int           // executions in all; 0 and 1: no second one
-	First   time.Duration // pause after the first failure, doubled after each further one; defaults to 1 s
-	Longest time.Duration // defaults to 5 min
-	// part of the pause, 0 to 1, by which chance moves it up or down; defaults to 0.2, negative: none
-	Jitter float64
-	Until  func(*Failure) bool // states true of failures that need no second attempt; nil: none
+	Max     int                 // executions in all; 0 and 1: no second one
+	First   time.Duration       // pause after the first failure, doubled after each further one; defaults to 1 s
+	Longest time.Duration       // defaults to 5 min
+	Jitter  float64             // largest random part of the pause, 0 to 1; defaults to 0.2, negative: none
+	Until   func(*Failure) bool // returns true for failures that are not repeated; nil: all are
 }
 
-// pause gives the wait after attempt n; chance is in [0,1).
+// pause returns the pause after attempt n; chance is in [0,1).
 func (a Attempts) pause(n int, chance float64) time.Duration {
 	first, most, jitter := a.First, a.Longest, a.Jitter
 	if first <= 0 {
@@ -98,7 +97,7 @@ func (a Attempts) pause(n int, chance float64) time.Duration {
 	pause := first
 	for i := 1; i < n && pause < most; i++ {
 		pause *= 2
-		if pause <= 0 { // more than there is
+		if pause <= 0 { // overflow
 			pause = most
 		}
 	}
@@ -134,7 +133,7 @@ func (t *Task) version() string {
 	return t.Version
 }
 
-// undo gives the arguments of Revert.
+// undo returns the arguments of Revert.
 func (t *Task) undo() *Args {
 	if t.Undo != nil {
 		return t.Undo
@@ -142,7 +141,7 @@ func (t *Task) undo() *Args {
 	return &t.Args
 }
 
-// stored gives the name of the value for an argument.
+// stored returns the name of the value for an argument.
 func (a *Args) stored(arg string) string {
 	if name, ok := a.Rebind[arg]; ok {
 		return name
@@ -150,7 +149,7 @@ func (a *Args) stored(arg string) string {
 	return arg
 }
 
-// needs lists the stored names of the arguments that must be provided by others, sorted.
+// needs lists the names of the values that others must provide, sorted.
 func (a *Args) needs() []string {
 	needs := make([]string, 0, len(a.Requires))
 	for _, arg := range a.Requires {
@@ -173,7 +172,7 @@ func (r Result) names() []string {
 	return slices.Compact(names)
 }
 
-// pick takes what is handed on under a name out of a result.
+// pick returns the value of a name from a result.
 func (r Result) pick(name string, v Value) (Value, bool) {
 	if r.Name == name {
 		return v, true
@@ -187,5 +186,5 @@ func (r Result) pick(name string, v Value) (Value, bool) {
 	return Value{}, false
 }
 
-// clone copies the maps, so that the caller's may change.
+// clone copies the map, so that the caller may change it.
 func (v Values) clone() Values { return maps.Clone(v) }

@@ -18,8 +18,7 @@ func inTasks() int {
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "flow.guard(")
 }
 
-// TestTimeout: a task whose time is up fails with type Timeout, whether it heeds its context, returns late, or never
-// does.
+// TestTimeout: a task fails with type Timeout whether it ends with its context, returns late, or never returns.
 func TestTimeout(t *testing.T) {
 	late := errors.New("I was busy")
 	for _, c := range []struct {
@@ -33,7 +32,7 @@ func TestTimeout(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}, 5 * time.Second, TypeTimeout, false},
-		{"says something of its own", func(ctx context.Context) error {
+		{"returns its own error", func(ctx context.Context) error {
 			<-ctx.Done()
 			return late
 		}, 5 * time.Second, TypeTimeout, false},
@@ -76,10 +75,10 @@ func TestTimeout(t *testing.T) {
 						(!errors.As(err, &f) || f.Type != strings.TrimPrefix(c.kind, "*")):
 						t.Errorf("got %v, want type %q", err, c.kind)
 					}
-					if c.name == "says something of its own" && !errors.Is(err, late) {
-						t.Errorf("%v does not tell what the task said", err)
+					if c.name == "returns its own error" && !errors.Is(err, late) {
+						t.Errorf("%v does not have the task's error", err)
 					}
-					if strings.Contains(log.String(), "left behind") != c.left {
+					if strings.Contains(log.String(), "a task did not return after its timeout") != c.left {
 						t.Errorf("log: %s", log.String())
 					}
 					synctest.Wait()

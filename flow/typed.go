@@ -10,22 +10,22 @@ import (
 	"slices"
 )
 
-// Key is the name of a value together with its type. The one who gives the value and the one who takes it use the same
-// Key, so that the compiler sees whether they fit:
+// Key is the name of a value and its type. The task that gives the value and the task that takes it use the same Key,
+// so that the compiler checks the type:
 //
 //	var Address = flow.Name[string]("address")
 type Key[T any] struct {
 	name  string
-	usual *T // what it is when no one provides it; nil: it must be provided
+	usual *T // the default value; nil: it must be provided
 }
 
 // Name makes the key of a value.
 func Name[T any](name string) Key[T] { return Key[T]{name: name} }
 
-// String gives the name.
+// String returns the name.
 func (k Key[T]) String() string { return k.name }
 
-// Or is the key of an argument that need not be provided, with what it is then.
+// Or returns the key of an optional argument with a default value.
 func (k Key[T]) Or(usual T) Key[T] { return Key[T]{k.name, &usual} }
 
 // keyed is a Key of any type.
@@ -44,10 +44,10 @@ func (k Key[T]) fallback() (any, bool) {
 	return *k.usual, true
 }
 
-// Put gives a value its name, for [Options.Inject] and [Runner.Inject]; [Join] makes one of several.
+// Put makes Values with one value, for [Options.Inject] and [Runner.Inject]; [Join] combines several.
 func Put[T any](k Key[T], v T) Values { return Values{k.name: v} }
 
-// Join puts values together; of two with one name the later one stays.
+// Join combines values; the later of two with one name wins.
 func Join(all ...Values) Values {
 	one := Values{}
 	for _, v := range all {
@@ -56,7 +56,7 @@ func Join(all ...Values) Values {
 	return one
 }
 
-// Get gives a value of the flow, as [Runner.Value] does. Errors: [ErrNotFound]; [ErrInvalid] if it is of another type.
+// Get returns a value of the flow, as [Runner.Value] does. Errors: [ErrNotFound]; [ErrInvalid] if it has another type.
 func Get[T any](r *Runner, k Key[T]) (v T, err error) {
 	found, ok := r.Value(k.name)
 	if !ok {
@@ -65,8 +65,7 @@ func Get[T any](r *Runner, k Key[T]) (v T, err error) {
 	return decode[T](found, "the value %q of the flow %s", k.name, r.plan.name)
 }
 
-// When is a [Decider] by the result of one task: the first of the tasks that the deciding links come from and that
-// gives the key. If that was ignored, the link is followed.
+// When makes a [Decider] by the value k of one task. If the task was ignored, the link is followed.
 func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 	return func(results Values) (bool, error) {
 		all, there := results[from.Name]
@@ -80,7 +79,7 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 		}
 		v, err := decode[T](one, "the value %q of %s", k.name, from.Name)
 		if err != nil {
-			return false, blamed(err, from.Name)
+			return false, withAtom(err, from.Name)
 		}
 		return yes(v), nil
 	}
@@ -88,7 +87,7 @@ func When[T any](from *Task, k Key[T], yes func(T) bool) Decider {
 
 var errNull = errors.New("it is null")
 
-// decode makes a T of a value. The error states of what.
+// decode converts a value to a T. The error names the value by format and args.
 func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	if err = from.Into(&v); err == nil && !nullable(reflect.TypeFor[T]()) {
 		if text, e := from.MarshalJSON(); e == nil && string(text) == "null" {
@@ -103,43 +102,45 @@ func decode[T any](from Value, format string, args ...any) (v T, err error) {
 	return v, nil
 }
 
-// nullable reports whether null means something for a type.
+// nullable reports whether null is a value of a type.
 func nullable(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Map, reflect.Slice, reflect.Interface, reflect.Chan, reflect.Func:
 		return true
 	}
 	reader := reflect.TypeFor[json.Unmarshaler]()
-	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) || t.Kind() == reflect.Struct &&
-		t.NumField() == 0
+	return t.Implements(reader) || reflect.PointerTo(t).Implements(reader) ||
+		t.Kind() == reflect.Struct && t.NumField() == 0
 }
 
-func blamed(err error, atom string) error {
+func withAtom(err error, atom string) error {
 	if e, ok := err.(*Error); ok {
 		e.Atoms = []string{atom}
 	}
 	return err
 }
 
-// callKey is where a context has the Call.
+// callKey is the context key of the Call.
 type callKey struct{}
 
-// CallOf gives the Call of a typed function, from its context: for progress, the log, signals, and the key of the work.
-// It is nil elsewhere.
+// CallOf returns the Call of a typed function from its context, for progress, the log, signals and the idempotency key.
+// It returns nil for other contexts.
 func CallOf(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c
 }
 
-func in(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, callKey{}, c) }
+func withCall(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
 
-// reader takes typed arguments out of a call and keeps the first error.
+// reader reads typed arguments from a call and keeps the first error.
 type reader struct {
 	c   *Call
 	err error
 }
 
-func take[T any](r *reader, k Key[T]) (v T) {
+func argOf[T any](r *reader, k Key[T]) (v T) {
 	if r.err != nil {
 		return v
 	}
@@ -149,25 +150,25 @@ func take[T any](r *reader, k Key[T]) (v T) {
 		return v
 	}
 	v, r.err = decode[T](ValueOf(given), "the argument %q of %s", k.name, r.c.Atom)
-	r.err = blamed(r.err, r.c.Atom)
+	r.err = withAtom(r.err, r.c.Atom)
 	return v
 }
 
-// made gives what Execute gave, for a revert; nil if it failed.
-func made[T any](r *reader) *T {
+// resultOf returns the result of Execute for a revert; nil if Execute failed.
+func resultOf[T any](r *reader) *T {
 	if r.err != nil || r.c.Failure != nil {
 		return nil
 	}
 	v, err := decode[T](r.c.Result, "the result of %s", r.c.Atom)
 	if err != nil {
-		r.err = blamed(err, r.c.Atom)
+		r.err = withAtom(err, r.c.Atom)
 		return nil
 	}
 	return &v
 }
 
-// typed makes a task that takes keys and gives one; out may be nil.
-func typed(name string, does bool, out keyed, args ...keyed) *Task {
+// newTyped makes a task with the keys of its arguments and result; out may be nil.
+func newTyped(name string, does bool, out keyed, args ...keyed) *Task {
 	t := &Task{Name: name, takes: map[string]reflect.Type{}}
 	for _, k := range args {
 		if usual, may := k.fallback(); may {
@@ -189,9 +190,9 @@ func typed(name string, does bool, out keyed, args ...keyed) *Task {
 	return t
 }
 
-// mistyped refuses typed tasks that have nothing to do, use keys without a name, or would get a value of another type
-// from the nearest that gives it.
-func (p *plan) mistyped() error {
+// checkTypes refuses typed tasks without a function, with keys without a name, or with an argument whose nearest
+// provider gives another type.
+func (p *plan) checkTypes() error {
 	for _, i := range p.atoms {
 		t := p.nodes[i].task
 		switch {

@@ -28,15 +28,15 @@ var (
 	receiptKey = Name[receipt]("receipt")
 )
 
-// shop is a flow of typed tasks; what the undo is reported goes to notified.
-func shop(told *[]string, last *Task) Item {
+// shop is a flow of typed tasks; the undo appends its arguments to reported.
+func shop(reported *[]string, last *Task) Item {
 	return Linear("shop",
 		Func2("charge", cardKey, amountKey, receiptKey,
 			func(ctx context.Context, c card, n int) (receipt, error) {
 				return receipt{fmt.Sprint(c.Number, "-", n, "-", CallOf(ctx).Attempt)}, nil
 			},
 			func(_ context.Context, c card, n int, made *receipt) error {
-				*told = append(*told, fmt.Sprint(c.Number, " ", n, " ", made.ID))
+				*reported = append(*reported, fmt.Sprint(c.Number, " ", n, " ", made.ID))
 				return nil
 			}),
 		last)
@@ -48,7 +48,7 @@ func TestTypedTasks(t *testing.T) {
 	for _, disk := range []bool{false, true} {
 		for _, bad := range []bool{false, true} {
 			t.Run(fmt.Sprint(disk, bad), func(t *testing.T) {
-				var told []string
+				var reported []string
 				var r *rig
 				stop := func(e Event) {
 					if e.Atom == "charge" && e.New == Success {
@@ -60,14 +60,14 @@ func TestTypedTasks(t *testing.T) {
 					o.Storage = newDisk()
 				}
 				make := func() Item {
-					return shop(&told, Proc1("ship", receiptKey, func(_ context.Context, got receipt) error {
-						told = append(told, "ship "+got.ID)
+					return shop(&reported, Proc1("ship", receiptKey, func(_ context.Context, got receipt) error {
+						reported = append(reported, "ship "+got.ID)
 						if bad {
 							return errWoot
 						}
 						return nil
 					}, func(_ context.Context, got receipt) error {
-						told = append(told, "unship "+got.ID)
+						reported = append(reported, "unship "+got.ID)
 						return nil
 					}))
 				}
@@ -84,7 +84,7 @@ func TestTypedTasks(t *testing.T) {
 				} else if got, err := Get(r.Runner, receiptKey); err != nil || got.ID != "4111-5-1" {
 					t.Errorf("got %v, %v", got, err)
 				}
-				if diff := cmp.Diff(want, told); diff != "" || (err != nil) != bad {
+				if diff := cmp.Diff(want, reported); diff != "" || (err != nil) != bad {
 					t.Errorf("%v (-want +got):\n%s", err, diff)
 				}
 			})
@@ -254,16 +254,16 @@ func TestCompilerSeesWrongTypes(t *testing.T) {
 	const head = `package p
 import ("context"; "github.com/stagepost/stagepost/flow")
 var address, size = flow.Name[string]("address"), flow.Name[int]("size")
-func look(context.Context, string) (int, error) { return 0, nil }
-func unlook(context.Context, string, *int) error { return nil }
+func sizeOf(context.Context, string) (int, error) { return 0, nil }
+func unsize(context.Context, string, *int) error { return nil }
 `
 	for _, c := range []struct{ line, word string }{
-		{`var x = flow.Func1("look", address, size, look, unlook)`, ""},
-		{`var x = flow.Func1("look", address, size, look, nil)`, ""},
-		{`var x = flow.Func1("look", size, size, look, nil)`, "type func(context.Context, string) (int, error) of look"},
-		{`var x = flow.Func1("look", address, address, look, nil)`, "type func(context.Context, string) (int, error) of look"},
-		{`var x = flow.Func1("look", address, size, look, func(context.Context, string, *string) error { return nil })`, "does not match"},
-		{`var x = flow.Func2("look", address, size, size, look, nil)`, "does not match"},
+		{`var x = flow.Func1("sizeOf", address, size, sizeOf, unsize)`, ""},
+		{`var x = flow.Func1("sizeOf", address, size, sizeOf, nil)`, ""},
+		{`var x = flow.Func1("sizeOf", size, size, sizeOf, nil)`, "type func(context.Context, string) (int, error) of sizeOf"},
+		{`var x = flow.Func1("sizeOf", address, address, sizeOf, nil)`, "type func(context.Context, string) (int, error) of sizeOf"},
+		{`var x = flow.Func1("sizeOf", address, size, sizeOf, func(context.Context, string, *string) error { return nil })`, "does not match"},
+		{`var x = flow.Func2("sizeOf", address, size, size, sizeOf, nil)`, "does not match"},
 		{`var x = flow.Put(size, "big")`, "cannot use"},
 		{`var x = flow.Put(size, 3)`, ""},
 		{`func f(r *flow.Runner) { var s string; s, _ = flow.Get(r, size); _ = s }`, "cannot use"},

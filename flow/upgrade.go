@@ -8,15 +8,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Difference is what a flow differs in from the one whose records are stored (reliability rule R13).
+// Difference lists the differences between a flow and the flow whose records are stored.
 type Difference struct {
 	Added    []string
 	Removed  []Removed
 	Renamed  []Renamed // by [Task.Was]
 	Versions []VersionChange
-	// what of the order, nesting and results of atoms that have run is not as it is stored, as sentences
-	Shape []string
-	early []string // of the added: something after them has happened already
+	Shape    []string // changed order, nesting and results of executed atoms, as sentences
+	early    []string // added atoms before atoms that were executed
 }
 
 // Removed is a stored atom that the flow no longer has.
@@ -39,8 +38,8 @@ func (d *Difference) empty() bool {
 	return len(d.Added)+len(d.Removed)+len(d.Renamed)+len(d.Versions)+len(d.Shape) == 0
 }
 
-// Meaning lists in what the flow would not mean what it meant when it was begun; empty if it just goes on: new atoms at
-// positions that were not reached, and whatever changed of atoms that have not run.
+// Meaning lists the differences that affect executed atoms. It is empty if the flow can continue: new atoms at
+// positions that the flow has not reached, and changes of atoms that have not run, are no differences of meaning.
 func (d *Difference) Meaning() []string {
 	var all []string
 	for _, name := range d.early {
@@ -53,14 +52,14 @@ func (d *Difference) Meaning() []string {
 	}
 	for _, v := range d.Versions {
 		if v.State != Pending && v.State != Ignore && v.State != Reverted {
-			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s", v.Name, v.New, v.State,
-				v.Old))
+			all = append(all, fmt.Sprintf("%s has version %s, and is %s under version %s",
+				v.Name, v.New, v.State, v.Old))
 		}
 	}
 	return append(all, d.Shape...)
 }
 
-// remedy states what somebody can do who meets a refusal.
+// remedy lists the ways to accept the differences, for the message of a refusal.
 func (d *Difference) remedy() string {
 	var all []string
 	if slices.ContainsFunc(d.Removed, func(r Removed) bool {
@@ -76,11 +75,10 @@ func (d *Difference) remedy() string {
 	return strings.Join(append(all, "Options.Upgrade can accept the change (AcceptChanges accepts every change)"), "; ")
 }
 
-// mostMeant bounds the differences that a refusal lists.
+// mostMeant bounds the number of differences in a message.
 const mostMeant = 16
 
-// AcceptChanges goes on with whatever the flow has become: stored atoms that it no longer has are left as they are, new
-// ones run.
+// AcceptChanges accepts every difference: stored atoms that the flow no longer has are kept unchanged; new ones run.
 func AcceptChanges(*Difference) error { return nil }
 
 func more(n int) string {
@@ -90,7 +88,7 @@ func more(n int) string {
 	return fmt.Sprintf("; and %d more", n)
 }
 
-// upgrade asks whether the flow may go on as it is now.
+// upgrade checks whether the changed flow may continue.
 func (r *Runner) upgrade(d *Difference) error {
 	for _, name := range d.Added {
 		if r.gauge.unquiet[r.plan.byName[name]] > 0 {

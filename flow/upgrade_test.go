@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// half runs a flow of a, b and c until b is done, and gives what is stored.
+// half runs a flow of a, b and c until b is done, and returns its storage.
 func half(t *testing.T) *onDisk {
 	t.Helper()
 	disk := newDisk()
@@ -26,8 +26,8 @@ func half(t *testing.T) *onDisk {
 	return disk
 }
 
-// TestUpgrade: what changes the meaning of what was done is refused before anything is done, unless somebody accepts
-// it; what lies ahead may change.
+// TestUpgrade: a change that affects executed atoms is refused before anything is executed, unless Options.Upgrade
+// accepts it. Atoms that have not run may change.
 func TestUpgrade(t *testing.T) {
 	newer := func(name string) *Task { task := gives(name, 9); task.Version = "2.0"; return task }
 	was := func(name, old string) *Task {
@@ -51,7 +51,7 @@ func TestUpgrade(t *testing.T) {
 			"a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"newer after it ran", Linear("f", gives("a", 1), newer("b"), gives("c", 1)), []string{"b has version 2.0, and is SUCCESS under version 1.0"}, "a SUCCESS, b SUCCESS, c SUCCESS"},
 		{"renamed", Linear("f", gives("a", 1), was("z", "b"), gives("c", 1)), nil, "a SUCCESS, z SUCCESS, c SUCCESS"},
-		{"renamed and nobody says so", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)),
+		{"renamed without Was", Linear("f", gives("a", 1), gives("z", 1), gives("c", 1)),
 			[]string{"b is gone, and is SUCCESS"}, "a SUCCESS, z SUCCESS, c SUCCESS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,7 +92,7 @@ func must(s *Snapshot, err error) *Snapshot {
 	return s
 }
 
-// TestUpgradeHookRefuses with its own error, and is reported everything.
+// TestUpgradeHookRefuses: it gets all differences, and its error is wrapped.
 func TestUpgradeHookRefuses(t *testing.T) {
 	z := gives("z", 1)
 	z.Was, z.Version, z.Result = []string{"y", "a"}, "3", One("A")
@@ -105,11 +105,11 @@ func TestUpgradeHookRefuses(t *testing.T) {
 	want := Difference{Added: []string{"d"}, Removed: []Removed{{"b", KindTask, Success}},
 		Renamed: []Renamed{{"a", "z"}}, Versions: []VersionChange{{"z", "1.0", "3", Success}}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Difference{})); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 
-// TestRenamedIsStoredOnce: what was stored under the old name is found under the new one by the next Runner too.
+// TestRenamedIsStoredOnce: the next Runner, too, finds a record of the old name under the new one.
 func TestRenamedIsStoredOnce(t *testing.T) {
 	disk, n := half(t), 0
 	make := func(was ...string) *Flow {
@@ -135,8 +135,8 @@ func TestKindsDoNotChange(t *testing.T) {
 	wantKind(t, run.Run(t.Context()), ErrDuplicate, "a is stored as a task, and is a retry now", "a")
 }
 
-// TestReshaped: the order, the nesting and the results of what has run are compared with what is stored; what lies
-// ahead may change.
+// TestReshaped: the order, the nesting and the results of executed atoms are compared with the stored ones. Atoms that
+// have not run may change.
 func TestReshaped(t *testing.T) {
 	a, b, c := func() Item { return gives("a", 1) }, func() Item { return gives("b", 1) }, func() Item {
 		return gives("c", 1)
@@ -205,7 +205,7 @@ func TestReshaped(t *testing.T) {
 	}
 }
 
-// TestReshapedGraph: links that are gone or new matter where an end has run; so does an order within what had none.
+// TestReshapedGraph: removed and new links matter if an atom at either end has run. So does a new order.
 func TestReshapedGraph(t *testing.T) {
 	begun := func(t *testing.T, item Item) *onDisk {
 		disk := newDisk()

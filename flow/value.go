@@ -12,8 +12,8 @@ import (
 // Values are arguments and results by name.
 type Values map[string]any
 
-// Value is something that tasks hand on: an argument, a result. In memory it stays the Go value that it was; once it
-// has been stored it is JSON, and is decoded when somebody appears. The zero Value is null.
+// Value is an argument or a result. In memory it is a Go value; from storage it is JSON and is decoded when it is
+// used. The zero Value is null.
 type Value struct {
 	live any
 	text json.RawMessage // nil: live is the value
@@ -27,7 +27,7 @@ func ValueOf(v any) Value {
 	return Value{live: v}
 }
 
-// Any gives the Go value. What comes from storage is nil, bool, string, int (numbers without fraction), float64, []any
+// Any returns the Go value. A value from storage is nil, bool, string, int (numbers without fraction), float64, []any
 // or map[string]any.
 func (v Value) Any() any {
 	if v.text == nil {
@@ -37,12 +37,12 @@ func (v Value) Any() any {
 	d := json.NewDecoder(bytes.NewReader(v.text))
 	d.UseNumber()
 	if err := d.Decode(&out); err != nil {
-		return nil // what a Value holds was valid JSON when it was stored
+		return nil // impossible: only valid JSON is stored
 	}
 	return plain(out)
 }
 
-// plain makes numbers of json.Numbers, in place.
+// plain converts each json.Number to a number, in place.
 func plain(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -63,7 +63,7 @@ func plain(v any) any {
 	return v
 }
 
-// Into sets what into points to: directly if the types fit, else by way of JSON.
+// Into sets the variable that into points to: directly if the types match, otherwise by way of JSON.
 func (v Value) Into(into any) error {
 	to := reflect.ValueOf(into)
 	if to.Kind() != reflect.Pointer || to.IsNil() {
@@ -84,8 +84,8 @@ func (v Value) Into(into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// valued wraps Go values; it is never nil.
-func valued(all Values) map[string]Value {
+// wrapValues wraps Go values; the result is never nil.
+func wrapValues(all Values) map[string]Value {
 	wrapped := make(map[string]Value, len(all))
 	for name, v := range all {
 		wrapped[name] = ValueOf(v)
@@ -93,7 +93,7 @@ func valued(all Values) map[string]Value {
 	return wrapped
 }
 
-// MarshalJSON gives the JSON form.
+// MarshalJSON returns the JSON form.
 func (v Value) MarshalJSON() ([]byte, error) {
 	if v.text != nil {
 		return v.text, nil
@@ -101,13 +101,13 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v.live)
 }
 
-// UnmarshalJSON keeps the text and decodes it when it is wanted.
+// UnmarshalJSON keeps the text, which is decoded when it is used.
 func (v *Value) UnmarshalJSON(text []byte) error {
 	v.live, v.text = nil, bytes.Clone(text)
 	return nil
 }
 
-// Equal reports whether two values are the same as JSON; of values that are no JSON, whether Go writes them the same.
+// Equal reports whether two values have the same JSON, or the same Go syntax (%#v) if both have no JSON.
 func (v Value) Equal(o Value) bool {
 	a, errA := json.Marshal(v)
 	b, errB := json.Marshal(o)
@@ -117,7 +117,7 @@ func (v Value) Equal(o Value) bool {
 	return errA == nil && errB == nil && bytes.Equal(a, b)
 }
 
-// part gives the element of a list under a position, or of a map under a key.
+// part returns the element of a list at a position, or of a map under a key.
 func (v Value) part(position int, key string) (Value, bool) {
 	from := v.Any()
 	r := reflect.ValueOf(from)

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestValuesSurviveStorage: what comes back is what JSON makes of it, whole numbers as int.
+// TestValuesSurviveStorage: a stored value comes back as JSON has it, whole numbers as int.
 func TestValuesSurviveStorage(t *testing.T) {
 	for _, c := range []struct{ in, want any }{
 		{nil, nil}, {true, true}, {5, 5}, {-7, -7}, {1.5, 1.5}, {"ä", "ä"}, {math.MaxInt64, math.MaxInt64},

@@ -57,8 +57,7 @@ func TestSignalWheneverItComes(t *testing.T) {
 	}
 }
 
-// TestSignalComesAfterwards: a signal to a flow that has ended changes nothing, and is there when it is run again from
-// the beginning.
+// TestSignalComesAfterwards: a signal to an ended flow changes nothing and is kept for the next run from the beginning.
 func TestSignalComesAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := rigged(t, Linear("f", waits("w", "go", time.Minute)), Options{})
@@ -100,8 +99,8 @@ func TestWaitTimesOut(t *testing.T) {
 	}
 }
 
-// TestSiblingEndsTheWaiting: what waits when something else fails is Cancelled and reverted, and is not what the flow
-// failed of.
+// TestSiblingEndsTheWaiting: a task that waits when another one fails is Cancelled and reverted, and is not in the
+// error of the flow.
 func TestSiblingEndsTheWaiting(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(2)} {
 		synctest.Test(t, func(t *testing.T) {
@@ -115,14 +114,13 @@ func TestSiblingEndsTheWaiting(t *testing.T) {
 			}
 			r.atoms(t, "w REVERTED, s REVERTED, b REVERTED")
 			if why == nil || why.Type != TypeCancelled {
-				t.Errorf("the revert was told %v", why)
+				t.Errorf("the revert got %v", why)
 			}
 		})
 	}
 }
 
-// TestSiblingEndsTheBackoff: what waits for its next attempt when something else fails has failed of what it failed of
-// last.
+// TestSiblingEndsTheBackoff: a task that waits for its next attempt when another one fails keeps its last failure.
 func TestSiblingEndsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		flaky := does("flaky", func(context.Context) error { return errors.New("flaked") })
@@ -136,8 +134,8 @@ func TestSiblingEndsTheBackoff(t *testing.T) {
 	})
 }
 
-// TestSuspendWhileWaiting: a flow is suspended while it waits, and a new Runner on what was stored goes on with the
-// rest of the time, or with the signal that came.
+// TestSuspendWhileWaiting: a flow is suspended while it waits. A new Runner continues with the rest of the time, or
+// with the signal that came.
 func TestSuspendWhileWaiting(t *testing.T) {
 	for _, signal := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,7 +196,7 @@ func TestAwaitGoesOn(t *testing.T) {
 	})
 }
 
-// TestAwaitOfNothing: the one who waits for neither a signal nor a time has failed, and so has a revert that waits.
+// TestAwaitOfNothing: an Await without a signal and a time fails the task, and so does an Await of a revert.
 func TestAwaitOfNothing(t *testing.T) {
 	r := rigged(t, does("a", func(context.Context) error { return Await("", time.Time{}) }), Options{})
 	wantKind(t, r.run(t, Reverted).(*Failure).err, ErrInvalid, "waits for nothing", "a")

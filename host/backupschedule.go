@@ -30,16 +30,23 @@ type schedule struct {
 }
 
 // openBackups makes the schedule of a server, and removes what a backup left that was under way when the server ended.
-func (r *Server) openBackups(s *Settings, k *Keeper) error {
+func (r *Server) openBackups(s *Settings, d *Maintenance) error {
 	if s.BackupKeep < 1 {
 		return cli.Usagef("backup.keep must be at least 1; backup.every: off makes no backups")
 	}
-	for _, part := range config.List(s.BackupWithout) {
-		if all := s.Omissible(); !slices.Contains(all, part) {
-			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part, strings.Join(all, ", "))
+	if s.BackupDir != "" {
+		if _, err := s.namedBackupDir(r.Data); err != nil {
+			return cli.Usage(err)
 		}
 	}
-	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return k.last().Moment }, do: k.scheduled, log: r.Log}
+	for _, part := range config.List(s.BackupWithout) {
+		if all := s.Omissible(); !slices.Contains(all, part) {
+			return cli.Usagef("backup.without: %q is no part of backups that can be left out (%s)", part,
+				strings.Join(all, ", "))
+		}
+	}
+	r.backups = &schedule{every: s.BackupEvery, last: func() time.Time { return d.last().Moment }, do: d.scheduled,
+		log: r.Log}
 	return backup.Sweep(r.Data)
 }
 
@@ -71,7 +78,7 @@ func (s *schedule) run(ctx context.Context) {
 	}
 }
 
-// warnings says for /healthz what is wrong with the backups.
+// warnings returns the faults of the backups for /healthz.
 func (s *schedule) warnings(now time.Time) []string {
 	if s.every <= 0 {
 		return nil
@@ -83,8 +90,8 @@ func (s *schedule) warnings(now time.Time) []string {
 		all = append(all, fmt.Sprintf("the last scheduled backup failed: %v", s.failure))
 	}
 	if last := s.last(); !last.IsZero() && now.Sub(last) > 2*s.every {
-		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: look at the log, or run stagepost admin backup",
-			last.UTC().Format(time.RFC3339), quantity.FormatDuration(s.every)))
+		all = append(all, fmt.Sprintf("the last backup is of %s, and backup.every is %s: read the log, or run "+
+			"stagepost admin backup", last.UTC().Format(time.RFC3339), quantity.FormatDuration(s.every)))
 	}
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// The first backup is made when the last one is as old as the interval, then one each interval; a failure is tried again sooner, and warned of.
+// The first backup is made when the last one is as old as the interval, then one each interval; a failure is tried
+// again sooner, and warned of.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -49,20 +51,72 @@ func TestSchedule(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		if diff := cmp.Diff([]time.Duration{4 * time.Hour, 28 * time.Hour, 28*time.Hour + 10*time.Minute}, at); diff != "" {
+		if diff := cmp.Diff([]time.Duration{4 * time.Hour, 28 * time.Hour, 28*time.Hour + 10*time.Minute},
+			at); diff != "" {
 			t.Errorf("backups (-want +got):\n%s", diff)
 		}
 		if w := s.warnings(time.Now()); len(w) > 0 {
 			t.Errorf("afterwards: %q", w)
 		}
-		if w := s.warnings(time.Now().Add(72 * time.Hour)); len(w) != 1 || !strings.Contains(w[0], "backup.every is 1d") {
+		if w := s.warnings(time.Now().Add(72 * time.Hour)); len(w) != 1 ||
+			!strings.Contains(w[0], "backup.every is 1d") {
 			t.Errorf("when it is old: %q", w)
 		}
 	})
 }
 
-// Scheduled backups keep to backup.keep. A backup directory that is missing, or has lost all that was made there, is refused: nothing is written below an
-// unmounted mount point.
+// TestBackupDirIsCheckedAtStart: a server does not start with a directory of backups that it cannot use. The error
+// names the setting, the path and what to do.
+func TestBackupDirIsCheckedAtStart(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "data")
+	for _, dir := range []string{"data/logs/sets", "fine", "data/backups/mine"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for dir, want := range map[string]string{
+		"missing":           "does not exist: mount its file system, or make the directory once (mkdir ",
+		"file":              "is not a directory",
+		"file/below":        "not a directory",
+		"/proc/self":        "/proc/self accepts no files: ",
+		"data/logs/sets":    "is in " + data + "/logs, which backups contain: name a directory outside",
+		"fine":              "",
+		"data/backups/mine": "",
+	} {
+		s := NewSettings()
+		if s.BackupDir = dir; !filepath.IsAbs(dir) {
+			s.BackupDir = filepath.Join(root, dir)
+		} else if runtime.GOOS != "linux" {
+			continue
+		}
+		s.Data, s.Listen = data, "127.0.0.1:0"
+		r, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
+		switch {
+		case want == "" && err == nil:
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+		case want == "" || err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "backup.dir: ") || !strings.Contains(err.Error(), s.BackupDir):
+			t.Errorf("%s: got %v, want %q", dir, err, want)
+		}
+		file := filepath.Join(root, "stagepost.yaml")
+		if err := os.WriteFile(file, []byte("data: "+data+"\nbackup:\n  dir: "+s.BackupDir+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if found := NewSettings().CheckBackupDir(file); (found == nil) != (want == "") || err != nil &&
+			found.Error() != err.Error() {
+			t.Errorf("%s: the check of the file reports %v, the start %v", dir, found, err)
+		}
+	}
+}
+
+// Scheduled backups keep to backup.keep. A backup directory that is missing, or has lost all that was made there, is
+// refused: nothing is written below an unmounted mount point.
 func TestScheduledBackups(t *testing.T) {
 	data, dir := t.TempDir(), filepath.Join(t.TempDir(), "mount")
 	store, err := sqlite.Open(data, sqlite.Options{})
@@ -72,10 +126,10 @@ func TestScheduledBackups(t *testing.T) {
 	defer store.Close()
 	s := NewSettings()
 	s.Data, s.BackupDir, s.BackupKeep = data, dir, 2
-	k := &Keeper{Store: store, Dir: data, Settings: s}
+	d := &Maintenance{Store: store, Dir: data, Settings: s}
 	refused := func(what, want string) {
 		t.Helper()
-		if err := k.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		if err := d.scheduled(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -84,7 +138,7 @@ func TestScheduledBackups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		if err := k.scheduled(t.Context()); err != nil {
+		if err := d.scheduled(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

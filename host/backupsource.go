@@ -21,19 +21,20 @@ import (
 // StoreFile is the database of the store in a data directory.
 const StoreFile = "stagepost.db"
 
-// source says how a data directory is backed up, whether a server works on it or not.
-func (k *Keeper) source(ctx context.Context) (*backup.Source, error) {
+// source returns what a backup of the data directory contains, with or without a server on it.
+func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 	s := &backup.Source{
-		Data: k.Dir, Entries: k.Settings.DurableData(), Installation: k.Store.Installation(), Version: build.Version(), Elsewhere: map[string]string{},
-		Freeze: k.Store.Freeze, Open: k.Settings.openCopies,
+		Data: d.Dir, Entries: d.Settings.DurableData(), Installation: d.Store.Installation(), Version: build.Version(),
+		Elsewhere: map[string]string{},
+		Freeze:    d.Store.Freeze, Open: d.Settings.openCopies,
 		Pin: func(file string) (backup.Pinned, error) { return sqlite.Pin(file) },
 	}
-	files := map[string]string{"tokens": k.Settings.Tokens, "stagepost.yaml": k.Settings.Read}
-	for _, m := range k.Settings.Modules {
+	files := map[string]string{"tokens": d.Settings.Tokens, "stagepost.yaml": d.Settings.Read}
+	for _, m := range d.Settings.Modules {
 		if m.Storage == nil {
 			continue
 		}
-		has, err := m.Storage(ctx, k.Dir)
+		has, err := m.Storage(ctx, d.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -60,7 +61,8 @@ func addLocation(s *backup.Source, location string) {
 		}
 		location = inner
 	}
-	if first, _, _ := strings.Cut(location, string(filepath.Separator)); first != "" && backup.Find(s.Entries, first) == nil {
+	if first, _, _ := strings.Cut(location, string(filepath.Separator)); first != "" &&
+		backup.Find(s.Entries, first) == nil {
 		s.Entries = append(s.Entries, backup.Entry{Name: first, How: backup.Stored, Part: "storage"})
 	}
 }
@@ -161,7 +163,7 @@ func (c copies) Close() error {
 	return err
 }
 
-// SetReader says what this program knows of sets.
+// SetReader returns how this program reads backups.
 func (s *Settings) SetReader() backup.Reader {
 	r := backup.Reader{Schemas: map[string]int{StoreFile: sqlite.Schema()}}
 	for _, m := range s.Modules {
@@ -171,7 +173,7 @@ func (s *Settings) SetReader() backup.Reader {
 	return r
 }
 
-// describeDatabase says what a database is that is not the one of its set.
+// describeDatabase describes a database that is not the one that its backup was made with.
 func describeDatabase(file string, m *backup.Manifest, schemas map[string]int) string {
 	db, err := OpenReading(file, "mode=ro&immutable=1")
 	if err != nil {
@@ -184,7 +186,8 @@ func describeDatabase(file string, m *backup.Manifest, schemas map[string]int) s
 	}
 	var sound string
 	if db.QueryRow("PRAGMA quick_check(1)").Scan(&sound) == nil && sound == "ok" {
-		return cmp.Or(map[bool]string{true: "it is a database of another moment"}[id != "" || schemas[filepath.Base(file)] > 0], "it is another database")
+		return cmp.Or(map[bool]string{true: "it is a database of another moment"}[id != "" ||
+			schemas[filepath.Base(file)] > 0], "it is another database")
 	}
 	return ""
 }

@@ -18,15 +18,18 @@ func (s *Settings) Omissible() []string {
 	return all
 }
 
-// DurableData lists every entry of a data directory, and how a backup takes it. docs/operating.md has the same table; a test compares both with what
-// a server makes. Databases are pinned in this order: records first, so that none refers to what the inventory does not have.
+// DurableData lists every entry of a data directory, and how a backup takes it. docs/operating.md has the same table; a
+// test compares both with what a server makes. Databases are pinned in this order: records first, so that none refers
+// to what the inventory does not have.
 func (s *Settings) DurableData() []backup.Entry {
 	const own = "made anew by the server at its start"
 	all := []backup.Entry{
 		{Name: "stagepost.db", How: backup.Database, What: "jobs, history, holds, outbox, audit list"},
-		{Name: "stagepost.db-*", How: backup.Left, What: "SQLite's log of `stagepost.db`", Reason: "the copy of the database contains it"},
+		{Name: "stagepost.db-*", How: backup.Left, What: "SQLite's log of `stagepost.db`",
+			Reason: "the copy of the database contains it"},
 		{Name: "has-data", How: backup.Linked, What: "that there has been a database"},
-		{Name: "head*", How: backup.Left, What: "what the newest commit is", Reason: "a restored directory gets another one"},
+		{Name: "head*", How: backup.Left, What: "what the newest commit is",
+			Reason: "a restored directory gets another one"},
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
 		{Name: "tokens", How: backup.Linked, What: "the file of tokens, if it is kept here"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
@@ -34,10 +37,14 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: "owner", How: backup.Left, What: "which process has the directory", Reason: own},
 		{Name: "address*", How: backup.Left, What: "where the server answers", Reason: own},
 		{Name: "ballast*", How: backup.Left, What: "space for a start on a full disk", Reason: own},
-		{Name: "backups", How: backup.Left, What: "backups, unless `backup.dir` names another directory", Reason: "a backup contains no backups"},
-		{Name: lastBackupName + "*", How: backup.Left, What: "where the last backup is", Reason: "made anew by the next backup"},
-		{Name: backup.SnapshotName, How: backup.Left, What: "links to files while a backup is made", Reason: "removed at each start"},
-		{Name: backup.RestoringName, How: backup.Left, What: "that a restore into the directory has not ended", Reason: "removed when it ends"},
+		{Name: "backups", How: backup.Left, What: "backups, unless `backup.dir` names another directory",
+			Reason: "a backup contains no backups"},
+		{Name: lastBackupName + "*", How: backup.Left, What: "where the last backup is",
+			Reason: "made anew by the next backup"},
+		{Name: backup.SnapshotName, How: backup.Left, What: "links to files while a backup is made",
+			Reason: "removed at each start"},
+		{Name: backup.RestoringName, How: backup.Left, What: "that a restore into the directory has not ended",
+			Reason: "removed when it ends"},
 	}
 	for _, m := range s.Modules {
 		all = append(all, m.Data...)
@@ -48,8 +55,9 @@ func (s *Settings) DurableData() []backup.Entry {
 // DataTable is the table of docs/operating.md.
 func (s *Settings) DataTable() string {
 	how := map[backup.How]string{
-		backup.Database: "SQLite's backup interface", backup.Linked: "at the moment of the databases", backup.Noted: "at the moment of the databases",
-		backup.Late: "afterwards", backup.Stored: "afterwards, without later versions",
+		backup.Database: "SQLite's backup interface", backup.Linked: "at the moment of the databases",
+		backup.Noted: "at the moment of the databases",
+		backup.Late:  "afterwards", backup.Stored: "afterwards, without later versions",
 	}
 	var b strings.Builder
 	b.WriteString("| what | where | in a backup |\n|---|---|---|\n")

@@ -18,7 +18,7 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// newMetrics makes what counts, before the parts that tell it.
+// newMetrics makes the metrics, which the parts get when they are made.
 func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 	return metrics.New(metrics.Options{Version: build.Version(), Groups: s.MetricsGroups, Log: r.Log})
 }
@@ -47,12 +47,12 @@ func (r *Server) topics() []string {
 	return all
 }
 
-// disks names the directories whose room is watched: the data directory and the storage locations.
+// disks returns the directories whose free space is a metric: the data directory and the storage locations.
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
 	for _, a := range r.apps {
-		if p, ok := a.(module.Placer); ok {
-			for _, dir := range p.Places() {
+		if p, ok := a.(module.StorageLister); ok {
+			for _, dir := range p.StorageLocations() {
 				all[placeName(r.Data, dir)] = dir
 			}
 		}

@@ -4,8 +4,8 @@ package host
 
 import "golang.org/x/sys/unix"
 
-// Monotonic gives CLOCK_MONOTONIC in microseconds, with which a service manager tells an old message from a new one; ok is false where there is
-// no such clock.
+// Monotonic returns CLOCK_MONOTONIC in microseconds, by which a service manager orders messages. ok is false without
+// that clock.
 func Monotonic() (usec int64, ok bool) {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {

@@ -8,17 +8,18 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// stalledFor is how long the engine's sweep may get nothing done before the server counts as ailing: many sweeps, so that a slow disk or a
-// machine under load is not taken for a dead one.
+// stalledFor is how long the engine's sweep may get nothing done before the server counts as unhealthy: many sweeps,
+// so that a slow disk or a loaded machine does not.
 func stalledFor(sweep time.Duration) time.Duration { return max(10*sweep, 30*time.Second) }
 
-// healthy tells why the server cannot do its work: it gave up, or the engine's sweep stands still.
+// healthy returns why the server cannot work: it failed, or the engine's sweep makes no progress.
 func (r *Server) healthy() error {
 	if err := r.alive(); err != nil {
 		return err
 	}
 	if d := r.Engine.Status().Stalled; d > r.stalls {
-		return fmt.Errorf("the engine's sweep has got nothing done for %s", quantity.FormatDuration(d.Round(time.Second)))
+		return fmt.Errorf("the engine's sweep has got nothing done for %s",
+			quantity.FormatDuration(d.Round(time.Second)))
 	}
 	return nil
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// TestProbe asks a server whose store's commit loop hangs, whose engine's sweep therefore stands still, and one that is well.
+// TestProbe asks a server whose store's commit loop hangs, whose engine's sweep therefore stands still, and one that is
+// well.
 func TestProbe(t *testing.T) {
 	hang, free := make(chan struct{}), make(chan struct{})
 	hangs := false
@@ -61,7 +62,7 @@ func TestProbe(t *testing.T) {
 	}
 	r.fail(errors.New("the disk is gone"))
 	if err := r.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), "the disk is gone") {
-		t.Errorf("a server that gave up: got %v", err)
+		t.Errorf("a failed server: got %v", err)
 	}
 	if err := store.Close(); err != nil {
 		t.Error(err)

@@ -17,8 +17,8 @@ const QuietFor = time.Minute
 // noSpace is how the operating system states a full disk, in messages that are kept as text.
 var noSpace = syscall.ENOSPC.Error()
 
-// quiet is a log handler that writes a message about a full disk once a minute. While a disk is full, every claim, sweep, request
-// and job says the same.
+// quiet is a log handler that writes a message about a full disk once a minute. While a disk is full, every claim,
+// sweep, request and job logs the same.
 type quiet struct {
 	slog.Handler
 	seen *seen

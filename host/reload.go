@@ -13,9 +13,10 @@ import (
 	"github.com/stagepost/stagepost/module"
 )
 
-// Reloads reads the configuration anew whenever there is a signal until ctx ends, and tells the service manager when that begins and ends. What is wrong with
-// the new configuration stays in the log: the server goes on with what it has.
-func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os.Signal, level *slog.LevelVar, read func() (*Settings, error)) {
+// Reloads reads the configuration again at each signal until ctx ends, and notifies the service manager when that
+// begins and ends. A mistake in the new configuration is logged, and the server keeps the old one.
+func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os.Signal, level *slog.LevelVar,
+	read func() (*Settings, error)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -38,8 +39,8 @@ func (r *Server) Reloads(ctx context.Context, m systemd.Manager, again <-chan os
 	}
 }
 
-// reload takes over what can change while the server works: the level of the log, and what applications read from files of their own. Nothing of
-// a configuration that has a mistake is taken over.
+// reload takes over what can change while the server works: the level of the log, and what applications read from files
+// of their own. Nothing of a configuration that has a mistake is taken over.
 func (r *Server) reload(level *slog.LevelVar, read func() (*Settings, error)) error {
 	s, err := read()
 	if err != nil {

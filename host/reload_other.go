@@ -4,7 +4,8 @@ package host
 
 import "os"
 
-// ReloadSignals: there are none here. No signal at all would mean every signal, so one that cannot come stands for none.
+// ReloadSignals: there are none here. No signal at all would mean every signal, so one that cannot come stands for
+// none.
 var ReloadSignals = []os.Signal{unsent{}}
 
 type unsent struct{}

@@ -9,9 +9,10 @@ import (
 	"github.com/stagepost/stagepost/module"
 )
 
-// retention says how long what has ended is kept.
+// retention returns how long ended jobs, their records and their logs are kept.
 func (r *Server) retention(s *Settings) engine.Retention {
-	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Away: s.ClockAway, Records: s.RecordsKeep, Logs: s.LogsKeep, Clear: r.clear}
+	return engine.Retention{Every: s.RetainEvery, Share: s.RetainShare, Away: s.ClockAway, Records: s.RecordsKeep,
+		Logs: s.LogsKeep, Clear: r.clear}
 }
 
 // clear has the applications remove what belongs to a job whose record is about to be purged.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
@@ -38,22 +37,26 @@ type Server struct {
 	Engine     *engine.Engine
 	Open       int64 // jobs that had not ended when it started
 
-	Log      *slog.Logger
-	grace    time.Duration
-	stalls   time.Duration // of the engine's sweep, beyond which the server is ailing
-	metrics  *metrics.Metrics
-	space    *space
-	server   *server.Server
-	http     *http.Server
-	apps     []module.App          // in the order in which they were opened
-	named    map[string]module.App // by the name of the module
-	doors    []*module.Door
+	Log       *slog.Logger
+	grace     time.Duration
+	stalls    time.Duration // of the engine's sweep, beyond which the server is ailing
+	metrics   *metrics.Metrics
+	space     *space
+	server    *server.Server
+	http      *http.Server
+	apps      []module.App          // in the order in which they were opened
+	named     map[string]module.App // by the name of the module
+	endpoints []*module.Endpoint
+
+	addresses addresses // closed by the servers that accept from them
+	dropped   bool      // the ballast is used for this start
+
 	backups  *schedule     // nil: the store keeps nothing
 	tokens   *token.Tokens // nil: none
 	closers  []io.Closer   // closed in reverse order at the end
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
-	failed   chan struct{}  // closed when it cannot go on
+	failed   chan struct{}  // closed when it cannot continue
 	failOnce sync.Once
 	failure  error // read it after failed is closed
 }
@@ -69,8 +72,8 @@ func (r *Server) countOpen(store job.Store) (n int64, err error) {
 	return n, err
 }
 
-// Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end of ctx only
-// ends the start. The caller calls Stop once.
+// Start starts a server in this process: store, logs, applications, engine, API. It works until Stop is called; the end
+// of ctx only ends the start. The caller calls Stop once.
 func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) {
 	dir, err := filepath.Abs(s.Data)
 	if err != nil {
@@ -79,58 +82,26 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.Usagef("data: %w (--data DIR names a directory that this user can write)", err)
 	}
-	dropped, err := dropBallast(dir)
-	if dropped || err != nil {
-		log.Warn("the disk is full: the ballast is removed for the start", "file", filepath.Join(dir, ballast), "error", err)
-	}
-	listener, err := openAddress(ctx, s, "listen", s.Listen, log)
-	if err != nil {
-		return nil, err
-	}
-	r := &Server{URL: module.URLOf(listener.Addr()), Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
+	r := &Server{Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
 		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
-	aside, err := r.listenMetrics(ctx, s)
-	if err != nil {
-		return nil, errors.Join(err, listener.Close())
+	if err := r.assemble(ctx, s); err != nil {
+		return nil, errors.Join(err, r.addresses.close(), r.close())
 	}
-	if err := r.assemble(s); err != nil {
-		if aside != nil {
-			err = errors.Join(err, aside.Close())
-		}
-		return nil, errors.Join(err, listener.Close(), r.close())
-	}
-	r.run(listener, aside)
-	if err := r.openDoors(ctx); err != nil {
+	r.run()
+	if err := r.openEndpoints(ctx); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
 	if err := r.leaveAddresses(s); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
-	r.tellSpace(ctx, dropped)
+	r.reportSpace(ctx)
 	return r, nil
 }
 
-// leaveAddresses writes the files that name the server's addresses. A full disk is logged, not an error: the server works without.
-func (r *Server) leaveAddresses(s *Settings) error {
-	addresses := map[string]string{s.AddressFile(): r.URL}
-	for _, door := range r.doors {
-		addresses[filepath.Join(r.Data, door.Name+"-address")] = door.URL()
-	}
-	for name, url := range addresses {
-		switch err := WriteAddress(name, url); {
-		case job.IsFull(err):
-			r.Log.Warn("the address cannot be written: commands need --server", "file", name, "url", url, "error", r.space.Full(err))
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// tellSpace keeps the ballast for the next start, and logs why storage accepts no writes.
-func (r *Server) tellSpace(ctx context.Context, used bool) {
-	if err := keepBallast(r.Data, used); err != nil && !job.IsFull(err) {
+// reportSpace keeps the ballast for the next start, and logs why storage accepts no writes.
+func (r *Server) reportSpace(ctx context.Context) {
+	if err := keepBallast(r.Data, r.dropped); err != nil && !job.IsFull(err) {
 		r.Log.Warn("ballast", "error", err)
 	}
 	if err := r.space.Writable(ctx); err != nil {
@@ -138,44 +109,20 @@ func (r *Server) tellSpace(ctx context.Context, used bool) {
 	}
 }
 
-// openAddress opens the address of a setting: to all clients with a token, or without tokens to this machine.
-func openAddress(ctx context.Context, s *Settings, setting, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listenAt(ctx, setting, address, s.Connections, s.Tokens != "")
-	if err != nil {
-		return nil, err
-	}
-	if !listen.Loopback(address) {
-		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, "+
-			"or use a private network", "address", l.Addr().String())
-	}
-	return l, nil
-}
-
-// listenAt opens the address of a setting. Errors name the setting.
-func listenAt(ctx context.Context, setting, address string, most int, authenticated bool) (net.Listener, error) {
-	l, err := listen.Open(ctx, address, most, authenticated)
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, cli.Usagef("%s: %s is in use by another program; name another port, or port 0 for a free one", setting, address)
-	case err != nil:
-		return nil, cli.Usagef("%s: %w", setting, err)
-	}
-	return l, nil
-}
-
 // assemble opens the parts and joins them. What is open when it fails is in closers.
-func (r *Server) assemble(s *Settings) (err error) {
+func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 	if s.Tokens != "" {
 		if r.tokens, err = token.Open(s.Tokens); err != nil {
 			return cli.Usage(err)
 		}
 	}
-	store, files, err := r.open(s)
+	store, files, err := r.open(ctx, s)
 	if err != nil {
 		return err
 	}
 	r.space = &space{dir: r.Data, reserve: s.reserve(), store: files}
-	logs, err := joblog.Open(filepath.Join(r.Data, "logs"), joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
+	logs, err := joblog.Open(filepath.Join(r.Data, "logs"),
+		joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
 	}
@@ -217,7 +164,8 @@ func (r *Server) assemble(s *Settings) (err error) {
 // hostOf makes what the applications get.
 func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs, Metrics: r.metrics, Hosts: s.hosts(),
+		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
+		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
 			return openAddress(ctx, s, setting, address, r.Log)
@@ -236,7 +184,7 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 	return h
 }
 
-// openServer makes the server. It adds to its options the settings, and who looks after the data.
+// openServer makes the server. It adds to its options the settings and the maintenance of the data.
 func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
@@ -246,11 +194,11 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	}
 	var warn []func() []string
 	if files != nil {
-		k := &Keeper{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
-		if err := r.openBackups(s, k); err != nil {
+		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
+		if err := r.openBackups(s, d); err != nil {
 			return err
 		}
-		o.Maintenance = k
+		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
 	}
 	for _, a := range r.apps {
@@ -280,23 +228,23 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	return nil
 }
 
-// openDoors opens the addresses of applications.
-func (r *Server) openDoors(ctx context.Context) error {
+// openEndpoints opens the addresses of applications.
+func (r *Server) openEndpoints(ctx context.Context) error {
 	for _, a := range r.apps {
 		l, ok := a.(module.Listener)
 		if !ok {
 			continue
 		}
-		door, err := l.Listen(ctx, r.server)
+		endpoint, err := l.Listen(ctx, r.server)
 		if err != nil {
 			return err
 		}
-		if door == nil {
+		if endpoint == nil {
 			continue
 		}
-		r.doors = append(r.doors, door)
+		r.endpoints = append(r.endpoints, endpoint)
 		r.stopped.Go(func() {
-			if err := door.Server.Serve(door.Listener); !errors.Is(err, http.ErrServerClosed) {
+			if err := endpoint.Server.Serve(endpoint.Listener); !errors.Is(err, http.ErrServerClosed) {
 				r.fail(err)
 			}
 		})
@@ -304,14 +252,14 @@ func (r *Server) openDoors(ctx context.Context) error {
 	return nil
 }
 
-// Doors are the addresses of applications.
-func (r *Server) Doors() []*module.Door { return r.doors }
+// Endpoints are the addresses of applications.
+func (r *Server) Endpoints() []*module.Endpoint { return r.endpoints }
 
 // Address gives the URL of the application's address with a name, or "".
 func (r *Server) Address(name string) string {
-	for _, door := range r.doors {
-		if door.Name == name {
-			return door.URL()
+	for _, endpoint := range r.endpoints {
+		if endpoint.Name == name {
+			return endpoint.URL()
 		}
 	}
 	return ""
@@ -320,16 +268,24 @@ func (r *Server) Address(name string) string {
 // App gives the application of a module, or nil if the settings leave it out.
 func (r *Server) App(name string) module.App { return r.named[name] }
 
-// open opens the store; files is nil for one that keeps nothing.
-func (r *Server) open(s *Settings) (store job.Store, files *sqlite.Store, err error) {
+// open opens the store and the addresses. files is nil for a store without files.
+func (r *Server) open(ctx context.Context, s *Settings) (store job.Store, files *sqlite.Store, err error) {
 	switch s.Store {
 	case "mem":
-		return mem.New(), nil, nil
+		return mem.New(), nil, r.listen(ctx, s)
 	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{Address: r.URL, OnCommit: r.metrics.Committed, Space: disk.Space, OnDamage: func(err error) {
-			r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
-		}})
-		if err != nil {
+		files, err := sqlite.Open(r.Data, sqlite.Options{
+			OnLock:   func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
+			OnCommit: r.metrics.Committed, Space: disk.Space,
+			OnDamage: func(err error) {
+				r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+			},
+		})
+		var used *sqlite.InUse
+		switch {
+		case errors.As(err, &used) && used.Process["address"] != "":
+			return nil, nil, fmt.Errorf("another server runs on this data directory: %w", err)
+		case err != nil:
 			return nil, nil, err
 		}
 		r.closers = append(r.closers, files)
@@ -354,16 +310,17 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics, JobLogs: logs, Deliver: deliver,
+		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}
 }
 
 // run starts the long-lived parts.
-func (r *Server) run(l, aside net.Listener) {
+func (r *Server) run() {
 	ctx, stop := context.WithCancel(context.Background())
 	r.stop = stop
-	r.serveMetrics(ctx, aside)
+	r.serveMetrics(ctx, r.addresses.metrics)
 	if r.backups != nil {
 		r.stopped.Go(func() { r.backups.run(ctx) })
 	}
@@ -373,7 +330,7 @@ func (r *Server) run(l, aside net.Listener) {
 		}
 	})
 	r.stopped.Go(func() {
-		if err := r.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := r.http.Serve(r.addresses.main); !errors.Is(err, http.ErrServerClosed) {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
@@ -390,16 +347,16 @@ func (r *Server) run(l, aside net.Listener) {
 	}
 }
 
-// fail notes why the server cannot go on. Only the first reason counts.
+// fail notes why the server cannot continue. Only the first reason counts.
 func (r *Server) fail(err error) {
 	r.failOnce.Do(func() {
-		r.Log.Error("the server gives up", "error", err)
+		r.Log.Error("the server cannot continue", "error", err)
 		r.failure = err
 		close(r.failed)
 	})
 }
 
-// Failed is closed when the server cannot go on; Stop then gives the reason.
+// Failed is closed when the server cannot continue; Stop then gives the reason.
 func (r *Server) Failed() <-chan struct{} { return r.failed }
 
 // alive is what /healthz asks.
@@ -412,8 +369,8 @@ func (r *Server) alive() error {
 	}
 }
 
-// Stop ends the server: the engine takes no new jobs and running steps get their grace, the API answers what is under way, then
-// applications and store are closed. It gives the reason if the server had failed.
+// Stop ends the server: the engine takes no new jobs and running steps get their grace, the API answers what is under
+// way, then applications and store are closed. It gives the reason if the server had failed.
 func (r *Server) Stop() error {
 	r.stop()
 	r.server.Close()
@@ -424,15 +381,15 @@ func (r *Server) Stop() error {
 	}
 	if err != nil {
 		err = r.http.Close()
-		for _, door := range r.doors {
-			err = errors.Join(err, door.Server.Close())
+		for _, endpoint := range r.endpoints {
+			err = errors.Join(err, endpoint.Server.Close())
 		}
 	}
 	r.stopped.Wait()
 	err = errors.Join(r.alive(), err, r.close())
 	names := []string{"address"}
-	for _, door := range r.doors {
-		names = append(names, door.Name+"-address")
+	for _, endpoint := range r.endpoints {
+		names = append(names, endpoint.Name+"-address")
 	}
 	for _, name := range names {
 		if gone := os.Remove(filepath.Join(r.Data, name)); gone != nil && !errors.Is(gone, os.ErrNotExist) {
@@ -447,8 +404,8 @@ func (r *Server) shutdown(d time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()
 	err := r.http.Shutdown(ctx)
-	for _, door := range r.doors {
-		err = errors.Join(err, door.Server.Shutdown(ctx))
+	for _, endpoint := range r.endpoints {
+		err = errors.Join(err, endpoint.Server.Shutdown(ctx))
 	}
 	return err
 }
@@ -462,6 +419,3 @@ func (r *Server) close() error {
 	r.closers = nil
 	return errors.Join(mistakes...)
 }
-
-// WriteAddress leaves the address for the commands that know the data directory: whole or not at all.
-func WriteAddress(name, url string) error { return durable.Replace(name, []byte(url+"\n")) }

@@ -2,10 +2,12 @@ package host
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -49,8 +51,9 @@ func TestServerInThisProcess(t *testing.T) {
 	}
 }
 
-// TestServerGivesUp lets the store die: the server says so, stops and gives the reason, from which the exit code follows.
-func TestServerGivesUp(t *testing.T) {
+// TestServerFails: when the store fails, the server reports it, stops and returns the reason, from which the exit code
+// follows.
+func TestServerFails(t *testing.T) {
 	r := startTest(t, t.TempDir())
 	dead := job.Errorf(job.Unavailable, "commit", "", "the disk is gone")
 	r.fail(dead)
@@ -61,6 +64,47 @@ func TestServerGivesUp(t *testing.T) {
 	}
 	if err := r.Stop(); !errors.Is(err, dead) || job.KindOf(err) != job.Unavailable {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestSecondServerOnADirectory: the directory is locked before the address is opened, so that the second server names
+// the first also with the address of the first. With a free directory the address is what is in use.
+func TestSecondServerOnADirectory(t *testing.T) {
+	dir := t.TempDir()
+	start := func(dir, listen string) (*Server, error) {
+		s := NewSettings()
+		s.Data, s.Listen = dir, listen
+		return Start(t.Context(), s, slog.New(slog.DiscardHandler))
+	}
+	first, err := start(dir, "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := strings.TrimPrefix(first.URL, "http://")
+	for _, listen := range []string{address, "127.0.0.1:0"} {
+		_, err := start(dir, listen)
+		for _, part := range []string{"another server runs on this data directory: ", dir + " is in use by ",
+			fmt.Sprintf("pid=%d ", os.Getpid()), "address=" + first.URL} {
+			if err == nil || !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: got %v, want %q", listen, err, part)
+			}
+		}
+	}
+	free := t.TempDir()
+	if _, err := start(free, address); err == nil || !strings.Contains(err.Error(), "is in use by another program") {
+		t.Errorf("a free directory: %v", err)
+	}
+	if err := first.Stop(); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range []string{free, dir} { // neither is locked any more
+		r, err := start(dir, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

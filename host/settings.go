@@ -74,7 +74,7 @@ func (s *Settings) Routes() []server.Route {
 	return all
 }
 
-// reserve is how many bytes of the disk uploads leave free: the most that a module wants.
+// reserve is how many bytes of the disk uploads leave free: the most that a module requires.
 func (s *Settings) reserve() (most int64) {
 	for _, m := range s.Modules {
 		if m.Reserve != nil {
@@ -86,16 +86,16 @@ func (s *Settings) reserve() (most int64) {
 
 // serveSettings are those of the server itself.
 type serveSettings struct {
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it wants tokens"`
-	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which forgets all when the server ends"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
+	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which loses all when the server ends"`
 	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`
-	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a sign of life"`
-	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between looks for what no event told"`
+	Lease         time.Duration `name:"lease" for:"serve" default:"15s" doc:"how long a claim lasts without a renewal"`
+	Sweep         time.Duration `name:"sweep" for:"serve" default:"1s" doc:"between searches for work that no event announced"`
 	Grace         time.Duration `name:"grace" for:"serve" default:"10s" doc:"that running steps get when the server stops"`
-	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is given up"`
-	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between looks for ended jobs that were kept long enough"`
-	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one look may clear away"`
+	Attempts      int           `name:"attempts" for:"serve" default:"8" doc:"deliveries of a mail or callback before it is abandoned"`
+	RetainEvery   time.Duration `name:"retain.every" for:"serve" default:"1h" doc:"between searches for ended jobs that were kept long enough"`
+	RetainShare   int           `name:"retain.share" for:"serve" default:"20" doc:"percent of a kind's ended jobs that one search may delete"`
 	ClockAway     time.Duration `name:"clock.away" for:"serve" default:"24h" doc:"how long the server may have been off until nothing is removed by its age before a person confirms the clock (stagepost admin clock)"`
 	RecordsKeep   time.Duration `name:"records.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of deleted jobs are kept before they are purged from the store; unlimited: they never are"`
 	LogsKeep      time.Duration `name:"logs.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the logs of ended jobs are kept; unlimited: as long as the records"`
@@ -108,9 +108,9 @@ type serveSettings struct {
 	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
-	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: whoever reaches the server may do everything"`
+	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
-	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) that metrics tell apart; the rest are \"other\""`
+	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) with metrics of their own; the rest are \"other\""`
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`
 }
 

@@ -80,7 +80,8 @@ func (s *space) Admit(bytes int64) error {
 	if err != nil || free >= s.reserve+bytes {
 		return nil
 	}
-	return &job.Error{Op: "submit", Kind: job.Unavailable, Err: &job.Full{Dir: s.dir, Free: free, Reserve: s.reserve, Need: bytes}}
+	return &job.Error{Op: "submit", Kind: job.Unavailable,
+		Err: &job.Full{Dir: s.dir, Free: free, Reserve: s.reserve, Need: bytes}}
 }
 
 // impaired is what `why` states for every job while storage accepts no writes.
@@ -103,14 +104,15 @@ func (s *space) impaired() *status.Impairment {
 	return nil
 }
 
-// ballastBytes is the size of the file that keeps a start possible: SQLite's shared memory and log, the files of owner and address.
+// ballastBytes is the size of the file that keeps a start possible: SQLite's shared memory and log, the files of owner
+// and address.
 const ballastBytes = 4 << 20
 
 // ballast is the name of that file in the data directory.
 const ballast = "ballast"
 
-// dropBallast removes the ballast if there is hardly any space, so that a server can start on a full disk. It reports whether it
-// did.
+// dropBallast removes the ballast if there is hardly any space, so that a server can start on a full disk. It reports
+// whether it did.
 func dropBallast(dir string) (dropped bool, err error) {
 	free, _, err := disk.Space(dir)
 	if err != nil || free >= ballastBytes {
@@ -123,8 +125,8 @@ func dropBallast(dir string) (dropped bool, err error) {
 	return err == nil, err
 }
 
-// keepBallast writes the ballast: whole if there is plenty of space, else as much as fits if the start has used it. It writes the
-// blocks, a size alone would have none.
+// keepBallast writes the ballast: whole if there is plenty of space, else as much as fits if the start has used it. It
+// writes the blocks, a size alone would have none.
 func keepBallast(dir string, used bool) error {
 	name := filepath.Join(dir, ballast)
 	if info, err := os.Stat(name); err == nil && info.Size() == ballastBytes {

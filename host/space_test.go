@@ -14,7 +14,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestFailingDisk: a directory that accepts no writes is named with the system's reason, in health and in why, until it does again.
+// TestFailingDisk: a directory that accepts no writes is named with the system's reason, in health and in why, until it
+// does again.
 func TestFailingDisk(t *testing.T) {
 	s := &space{dir: filepath.Join(t.TempDir(), "gone")}
 	err := s.Writable(t.Context())
@@ -42,13 +43,14 @@ func TestAdmit(t *testing.T) {
 		t.Errorf("control: %v", err)
 	}
 	s.reserve = 1 << 60
-	if err := s.Admit(5); !job.IsFull(err) || !strings.Contains(fmt.Sprint(err), fmt.Sprintf("of which %d are reserved, and 5 more are needed", s.reserve)) {
+	if err := s.Admit(5); !job.IsFull(err) ||
+		!strings.Contains(fmt.Sprint(err), fmt.Sprintf("of which %d are reserved, and 5 more are needed", s.reserve)) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestQuiet: messages about a full disk are written once a minute, with the number of those that were not. Control: other messages
-// are all written.
+// TestQuiet: messages about a full disk are written once a minute, with the number of those that were not. Control:
+// other messages are all written.
 func TestQuiet(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(0, 0)

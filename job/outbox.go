@@ -40,7 +40,7 @@ type Settled string
 const (
 	Pending   Settled = ""
 	Delivered Settled = "delivered"
-	GivenUp   Settled = "given-up"
+	Abandoned Settled = "abandoned"
 )
 
 // OutboxCall settles messages and takes due ones, in one commit. Taken messages are not taken again during Lease.

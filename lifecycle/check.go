@@ -15,22 +15,22 @@ const (
 	Duplicate       Rule = "duplicate-state"   // a state is described once
 	MissingSentence Rule = "missing-sentence"  // every state and transition has a sentence
 	TwoTransitions  Rule = "two-transitions"   // an event has one transition in a state
-	NoActor         Rule = "no-actor"          // somebody may cause each transition
+	NoActor         Rule = "no-actor"          // each transition has an actor
 	Unlisted        Rule = "unlisted-state"    // transitions lead to states of the table
 	Unreachable     Rule = "unreachable-state" // every state can be reached from the start
 	DeadEnd         Rule = "dead-end"          // a state that nothing leaves, whatever the outcome, is an end
-	NoFailure       Rule = "no-failure-exit"   // work can fail, and so can the step of a queue, whose attempts must end
+	NoFailure       Rule = "no-failure-exit"   // work has a failure exit; a queue has one or bounded attempts
 	NotBounded      Rule = "not-bounded"       // only a queue without a failure exit states what bounds its attempts
-	NoTimeout       Rule = "no-timeout-exit"   // work can take too long
-	NoLost          Rule = "no-lost-exit"      // a worker can die
+	NoTimeout       Rule = "no-timeout-exit"   // a timer leaves a work state
+	NoLost          Rule = "no-lost-exit"      // a worker can crash
 	EndLeft         Rule = "end-left"          // an end is left only by an operator, by retention or by a restart
 	WrongOutcome    Rule = "wrong-outcome"     // a success end is reached with outcome ok only
-	NoBudget        Rule = "no-budget"         // a loop that runs by itself has a limit
+	NoBudget        Rule = "no-budget"         // a loop without people has a limit
 	NoWakeup        Rule = "no-wakeup"         // a waiting state has an owner or a timer
-	NoWorker        Rule = "no-worker"         // only people ask a worker, from and to states in which there may be one
+	NoWorker        Rule = "no-worker"         // only people ask a worker, between states that are no ends
 )
 
-// Fault is one breach of a rule.
+// Fault is a violation of a rule.
 type Fault struct {
 	Rule   Rule   `json:"rule"`
 	State  State  `json:"state,omitempty"`
@@ -39,17 +39,17 @@ type Fault struct {
 }
 
 func (f Fault) String() string {
-	place := string(f.State)
+	at := string(f.State)
 	if f.Event != "" {
-		place += " -" + string(f.Event) + "->"
+		at += " -" + string(f.Event) + "->"
 	}
-	if place != "" {
-		place += ": "
+	if at != "" {
+		at += ": "
 	}
-	return place + f.Detail + " [" + string(f.Rule) + "]"
+	return at + f.Detail + " [" + string(f.Rule) + "]"
 }
 
-// Faults is the error of a bad table: all its faults.
+// Faults is the error of an invalid table. It has all faults.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -60,8 +60,8 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Check gives every fault of the stages, in the order of the states, without making a table. Tools that read tables
-// from files use it to give the positions of all faults at once.
+// Check returns every fault of the stages, in the order of the states, without making a table. Tools that read tables
+// from files use it to report the positions of all faults.
 func Check(name string, stages ...Stage) Faults { return check(build(name, stages)) }
 
 func check(t *Table) Faults {
@@ -87,7 +87,7 @@ func check(t *Table) Faults {
 		c.exits(s)
 	}
 	c.outcomes()
-	c.loops()
+	c.circles()
 	return c.faults
 }
 
@@ -96,7 +96,7 @@ type checker struct {
 	faults Faults
 }
 
-// add notes a fault; each % of the format stands for the next of args.
+// add records a fault; each % of the format is replaced by the next of args.
 func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
 	parts := strings.Split(format, "%")
 	detail := parts[0]
@@ -106,7 +106,7 @@ func (c *checker) add(r Rule, s Stage, e Event, format string, args ...string) {
 	c.faults = append(c.faults, Fault{Rule: r, State: s.State, Event: e, Detail: detail})
 }
 
-// transitions checks what can be stated of one transition alone.
+// transitions checks each transition on its own.
 func (c *checker) transitions(s Stage) {
 	seen := map[Event]bool{}
 	for _, a := range s.Transitions {
@@ -118,7 +118,7 @@ func (c *checker) transitions(s Stage) {
 			c.add(MissingSentence, s, a.Event, "the transition has no sentence")
 		}
 		if a.By == 0 {
-			c.add(NoActor, s, a.Event, "nobody may cause the transition")
+			c.add(NoActor, s, a.Event, "the transition has no actor")
 		}
 		c.asks(s, a)
 		targets := a.Targets()
@@ -133,7 +133,7 @@ func (c *checker) transitions(s Stage) {
 	}
 }
 
-// asks checks that a transition which asks a worker can find one.
+// asks checks that a transition that asks a worker is one of people, between states that are no ends.
 func (c *checker) asks(s Stage, a Transition) {
 	if !a.Ask {
 		return
@@ -148,7 +148,7 @@ func (c *checker) asks(s Stage, a Transition) {
 	}
 }
 
-// exits checks that a stage can be left by those who must be able to, and only by them.
+// exits checks that the required actors, and no others, can leave a stage.
 func (c *checker) exits(s Stage) {
 	out := slices.DeleteFunc(slices.Clone(s.Transitions), func(a Transition) bool { return a.Class == Loop })
 	switch {
@@ -162,13 +162,13 @@ func (c *checker) exits(s Stage) {
 	has := func(match func(Transition) bool) bool { return slices.ContainsFunc(s.Transitions, match) }
 	fails := has(func(a Transition) bool { return a.Class == Fail && a.By&Worker != 0 })
 	if s.Limit != "" && (s.Kind != Queue || fails) {
-		c.add(NotBounded, s, "", "it says what bounds its attempts, which only a queue without a failure exit does")
+		c.add(NotBounded, s, "", "only a queue without a failure exit may have bounded (what ends its attempts)")
 	}
 	switch s.Kind {
 	case Work:
 		if s.Endures == "" {
 			if !fails {
-				c.add(NoFailure, s, "", "a step here can fail, and no transition says what then")
+				c.add(NoFailure, s, "", "a step here can fail, and there is no transition for that")
 			}
 			if !has(func(a Transition) bool { return a.Class != Loop && a.By&Timer != 0 }) {
 				c.add(NoTimeout, s, "", "a step here can take too long, and no timer takes the job away")
@@ -180,7 +180,8 @@ func (c *checker) exits(s Stage) {
 			c.add(NoWakeup, s, "", "it waits for a worker, and no transition lets a worker take it")
 		}
 		if !fails && strings.TrimSpace(s.Limit) == "" {
-			c.add(NoFailure, s, "", "a step here can fail, and no transition says what then; add one, or say what bounds its attempts (Bounded, in YAML bounded)")
+			c.add(NoFailure, s, "", "a step here can fail, and there is no transition for that; "+
+				"add one, or state what ends its attempts (Bounded, in YAML bounded)")
 		}
 		c.lost(s, has)
 	case Wait:
@@ -192,7 +193,7 @@ func (c *checker) exits(s Stage) {
 
 func (c *checker) lost(s Stage, has func(func(Transition) bool) bool) {
 	if !has(func(a Transition) bool { return a.Event == Lost && a.By&Timer != 0 }) {
-		c.add(NoLost, s, "", "a worker can die here, and no transition says what then")
+		c.add(NoLost, s, "", "a worker can crash here, and there is no transition for that")
 	}
 }
 
@@ -201,10 +202,12 @@ func (c *checker) end(s Stage, out []Transition) {
 		people := a.By&^(Operator|Owner) == 0
 		retention := a.By&^(Operator|Owner|Timer) == 0 && c.tombstones(a)
 		restart := a.Restart && s.Restartable
-		if (people && (a.By == Operator || a.Class == Reenter || a.Restart || c.tombstones(a))) || retention || restart {
+		if (people && (a.By == Operator || a.Class == Reenter || a.Restart || c.tombstones(a))) || retention ||
+			restart {
 			continue
 		}
-		c.add(EndLeft, s, a.Event, "an end may be left only by an operator, by retention or by a restart, not by % to %",
+		c.add(EndLeft, s, a.Event,
+			"an end may be left only by an operator, by retention or by a restart, not by % to %",
 			a.By.String(), string(a.To))
 	}
 }
@@ -218,7 +221,7 @@ func (c *checker) tombstones(a Transition) bool {
 	return true
 }
 
-// reach gives the states that transitions lead to from the start.
+// reach returns the states that can be reached from the start.
 func (c *checker) reach() map[State]bool {
 	reached := map[State]bool{c.t.stages[0].State: true}
 	for todo := []State{c.t.stages[0].State}; len(todo) > 0; todo = todo[1:] {
@@ -235,8 +238,8 @@ func (c *checker) reach() map[State]bool {
 	return reached
 }
 
-// outcomes walks all pairs of state and outcome and reports success ends reached with another outcome than ok, and
-// states whose exits all need an outcome other than the one they are reached with.
+// outcomes walks all pairs of state and outcome. It reports success ends that are reached with another outcome than ok,
+// and states that are reached with an outcome that none of their exits accepts.
 func (c *checker) outcomes() {
 	type pair struct {
 		s State
@@ -270,7 +273,8 @@ func (c *checker) outcomes() {
 				todo = append(todo, pair{to, c.t.follow(from, a).Outcome})
 			}
 		}
-		if exits == 0 && s.Kind != End && slices.ContainsFunc(s.Transitions, func(a Transition) bool { return a.Need != None }) {
+		needs := func(a Transition) bool { return a.Need != None }
+		if exits == 0 && s.Kind != End && slices.ContainsFunc(s.Transitions, needs) {
 			c.add(DeadEnd, s, "", "nothing leaves the state with outcome %, with which it can be reached", quoted(at.o))
 		}
 	}
@@ -278,8 +282,8 @@ func (c *checker) outcomes() {
 
 func quoted(o Outcome) string { return fmt.Sprintf("%q", string(o)) }
 
-// loops finds circles that run without people and without a budget: those would go on indefinitely.
-func (c *checker) loops() {
+// circles reports circles without people and without a budget, which would run indefinitely.
+func (c *checker) circles() {
 	free := func(a Transition) bool {
 		return a.Class != Loop && a.Budget == "" && a.By&(Worker|Timer|Engine) != 0
 	}
@@ -299,7 +303,7 @@ func (c *checker) loops() {
 	}
 }
 
-// circle gives a shortest way from s back to s along the transitions that match, or nil.
+// circle returns a shortest path from start back to start along the transitions that match, or nil.
 func (c *checker) circle(start State, match func(Transition) bool) []State {
 	from := map[State]State{}
 	for todo := []State{start}; len(todo) > 0; todo = todo[1:] {
@@ -327,7 +331,7 @@ func (c *checker) circle(start State, match func(Transition) bool) []State {
 	return nil
 }
 
-// first gives the state of the circle that the table lists first, so that a circle is reported once.
+// first returns the state of the circle that is first in the table, so that a circle is reported once.
 func first(t *Table, circle []State) State {
 	best := circle[0]
 	for _, s := range circle {

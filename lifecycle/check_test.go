@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// order is a sound table in which every rule has something to examine.
+// order is a valid table in which each rule applies somewhere.
 func order() []Stage {
 	return []Stage{
 		OnQueue("Open", "A customer brings it here; a packer takes it.",
@@ -27,21 +27,21 @@ func order() []Stage {
 			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
 		),
 		OnEnd("Sent", OK, "The carrier has it."),
-		OnEnd("Broken", Failed, "Somebody has to look.",
+		OnEnd("Broken", Failed, "A person has to check it.",
 			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
-			On("delete", "Gone", Operator|Timer, "Nobody came back to it."),
+			On("delete", "Gone", Operator|Timer, "It is not needed any more."),
 		),
 		OnEnd("Gone", None, "Only the number is left."),
 	}
 }
 
-// at gives the stage of a state for changing.
+// at returns the stage of a state, to be changed.
 func at(stages []Stage, s State) *Stage {
 	i := slices.IndexFunc(stages, func(one Stage) bool { return one.State == s })
 	return &stages[i]
 }
 
-// transition gives the transition of a state for changing.
+// transition returns the transition of a state, to be changed.
 func transition(stages []Stage, s State, e Event) *Transition {
 	stage := at(stages, s)
 	i := slices.IndexFunc(stage.Transitions, func(a Transition) bool { return a.Event == e })
@@ -58,21 +58,22 @@ func add(stages []Stage, s State, a Transition) {
 	stage.Transitions = append(stage.Transitions, a)
 }
 
-// plants puts one fault into a sound table each; want is the fault without its sentence.
+// plants each put one fault into a valid table; want is the fault without its sentence.
 var plants = []struct {
 	name  string
 	want  Fault
 	plant func(s []Stage) []Stage
 }{
 	{"no states", Fault{Rule: NoStages}, func([]Stage) []Stage { return nil }},
-	{"described twice", Fault{Rule: Duplicate, State: "Sent"}, func(s []Stage) []Stage { return append(s, *at(s, "Sent")) }},
+	{"described twice", Fault{Rule: Duplicate, State: "Sent"},
+		func(s []Stage) []Stage { return append(s, *at(s, "Sent")) }},
 	{"state without a sentence", Fault{Rule: MissingSentence, State: "Held"},
 		func(s []Stage) []Stage { at(s, "Held").Doc = " \t"; return s }},
 	{"transition without a sentence", Fault{Rule: MissingSentence, State: "Packing", Event: "finish"},
 		func(s []Stage) []Stage { transition(s, "Packing", "finish").Doc = ""; return s }},
 	{"two transitions", Fault{Rule: TwoTransitions, State: "Held", Event: "release"},
 		func(s []Stage) []Stage { add(s, "Held", On("release", "Gone", Operator, "Or not.")); return s }},
-	{"nobody may", Fault{Rule: NoActor, State: "Open", Event: "hold"},
+	{"no actor", Fault{Rule: NoActor, State: "Open", Event: "hold"},
 		func(s []Stage) []Stage { transition(s, "Open", "hold").By = 0; return s }},
 	{"leads out of the table", Fault{Rule: Unlisted, State: "Held", Event: "lose"},
 		func(s []Stage) []Stage { add(s, "Held", On("lose", "Nowhere", Operator, "Lost.")); return s }},
@@ -84,7 +85,7 @@ var plants = []struct {
 	{"goes back nowhere", Fault{Rule: Unlisted, State: "Broken", Event: "retry"},
 		func(s []Stage) []Stage { transition(s, "Broken", "retry").States = nil; return s }},
 	{"unreachable", Fault{Rule: Unreachable, State: "Island"},
-		func(s []Stage) []Stage { return append(s, OnEnd("Island", None, "Nobody comes here.")) }},
+		func(s []Stage) []Stage { return append(s, OnEnd("Island", None, "No transition leads here.")) }},
 	{"dead end", Fault{Rule: DeadEnd, State: "Held"},
 		func(s []Stage) []Stage { drop(s, "Held", "release"); return s }},
 	{"dead end for an outcome", Fault{Rule: DeadEnd, State: "Held"},
@@ -97,7 +98,7 @@ var plants = []struct {
 	{"a queue that a person alone fails", Fault{Rule: NoFailure, State: "Open"},
 		func(s []Stage) []Stage {
 			at(s, "Open").Limit = ""
-			add(s, "Open", OnFail("reject", "Broken", Operator, "Nobody wants it."))
+			add(s, "Open", OnFail("reject", "Broken", Operator, "It is not needed."))
 			return s
 		}},
 	{"bounded with a failure exit", Fault{Rule: NotBounded, State: "Open"},
@@ -111,9 +112,9 @@ var plants = []struct {
 		func(s []Stage) []Stage { transition(s, "Packing", "fail").By = Timer; return s }},
 	{"work cannot time out", Fault{Rule: NoTimeout, State: "Packing"},
 		func(s []Stage) []Stage { transition(s, "Packing", "fail").By = Worker; return s }},
-	{"worker of work dies", Fault{Rule: NoLost, State: "Packing"},
+	{"worker of work crashes", Fault{Rule: NoLost, State: "Packing"},
 		func(s []Stage) []Stage { drop(s, "Packing", Lost); return s }},
-	{"worker of a queue dies", Fault{Rule: NoLost, State: "Open"},
+	{"worker of a queue crashes", Fault{Rule: NoLost, State: "Open"},
 		func(s []Stage) []Stage { drop(s, "Open", Lost); return s }},
 	{"end left by a worker", Fault{Rule: EndLeft, State: "Sent", Event: "more"},
 		func(s []Stage) []Stage {
@@ -136,7 +137,7 @@ var plants = []struct {
 		func(s []Stage) []Stage { transition(s, "Packing", "again").Budget = ""; return s }},
 	{"backoff without a limit", Fault{Rule: NoBudget, State: "Packing", Event: Backoff},
 		func(s []Stage) []Stage { transition(s, "Packing", Backoff).Budget = ""; return s }},
-	{"nobody ends the waiting", Fault{Rule: NoWakeup, State: "Held"},
+	{"no event ends the waiting", Fault{Rule: NoWakeup, State: "Held"},
 		func(s []Stage) []Stage { transition(s, "Held", "release").By = Worker; return s }},
 	{"no worker takes from the queue", Fault{Rule: NoWakeup, State: "Open"},
 		func(s []Stage) []Stage { transition(s, "Open", "begin").By = Operator; return s }},
@@ -159,14 +160,14 @@ var plants = []struct {
 		}},
 }
 
-// TestAsks: the attribute is part of the hash of a table that uses it, of its JSON and of its document, and of no
-// other's.
+// TestAsks checks that the attribute is part of the hash, the JSON and the document of a table that uses it, and of no
+// other.
 func TestAsks(t *testing.T) {
 	asks := order()
 	*transition(asks, "Open", "hold") = transition(asks, "Open", "hold").Asks()
 	plain, with := Must("shop.order", order()...), Must("shop.order", asks...)
 	if plain.Hash() == with.Hash() {
-		t.Error("the hash does not tell them apart")
+		t.Error("the hashes are equal")
 	}
 	for _, c := range []struct {
 		table *Table
@@ -185,7 +186,7 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestCheckFindsEachPlantedFault plants one fault at a time into a table that passes without it.
+// TestCheckFindsEachPlantedFault puts one fault at a time into a valid table.
 func TestCheckFindsEachPlantedFault(t *testing.T) {
 	if faults := Check("shop.order", order()...); len(faults) > 0 {
 		t.Fatalf("the sound table has faults:\n%v", faults)
@@ -206,7 +207,8 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 		})
 		rules[p.want.Rule] = true
 	}
-	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable, DeadEnd,
+	for _, r := range []Rule{NoStages, Duplicate, MissingSentence, TwoTransitions, NoActor, Unlisted, Unreachable,
+		DeadEnd,
 		NoFailure, NoTimeout, NoLost, EndLeft, WrongOutcome, NoBudget, NoWakeup, NoWorker} {
 		if !rules[r] {
 			t.Errorf("no test plants %s", r)
@@ -214,13 +216,14 @@ func TestCheckFindsEachPlantedFault(t *testing.T) {
 	}
 }
 
-// TestCheckFindsAllFaultsAtOnce plants several faults into one table.
+// TestCheckFindsAllFaultsAtOnce puts several faults into one table.
 func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	all := order()
 	want := map[Rule]bool{}
 	for _, p := range plants {
 		switch p.name {
-		case "state without a sentence", "two transitions", "nobody may", "unreachable", "work cannot fail", "worker of a queue dies",
+		case "state without a sentence", "two transitions", "no actor", "unreachable", "work cannot fail",
+			"worker of a queue crashes",
 			"success after failure", "circle without a limit", "leads out of the table", "end left by a timer, not to a tombstone":
 			all = p.plant(all)
 			want[p.want.Rule] = true
@@ -240,8 +243,8 @@ func TestCheckFindsAllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-// TestQueueNeedsAFailureExitOrABound: a queue whose step can fail states what then, or what bounds its attempts. The
-// bound is part of no hash: jobs go on under a table that only states it.
+// TestQueueNeedsAFailureExitOrABound checks that a queue whose step can fail has a failure exit, or a bound on its
+// attempts. The bound is not part of the hash, so that jobs continue under a table that adds one.
 func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 	bounded, exit, silent := order(), order(), order()
 	at(exit, "Open").Limit = ""
@@ -252,7 +255,8 @@ func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 		}
 	}
 	at(silent, "Open").Limit = ""
-	if got := Check("shop.order", silent...); len(got) != 1 || got[0].Rule != NoFailure || !strings.Contains(got[0].Detail, "bounded") {
+	if got := Check("shop.order", silent...); len(got) != 1 || got[0].Rule != NoFailure ||
+		!strings.Contains(got[0].Detail, "bounded") {
 		t.Errorf("control: %v, want one fault that names the remedy", got)
 	}
 	*at(silent, "Open") = at(silent, "Open").Bounded("for another reason")
@@ -261,20 +265,20 @@ func TestQueueNeedsAFailureExitOrABound(t *testing.T) {
 	}
 }
 
-// TestEnduringWorkNeedsNoFailure shows the two exceptions that a table may state.
+// TestEnduringWorkNeedsNoFailure checks the two exceptions that a table may have.
 func TestEnduringWorkNeedsNoFailure(t *testing.T) {
 	s := order()
 	transition(s, "Packing", "fail").By = Operator
 	if got := Check("shop.order", s...); len(got) != 2 {
 		t.Fatalf("without a reason: %v, want two faults", got)
 	}
-	*at(s, "Packing") = at(s, "Packing").Enduring("packers never give up")
+	*at(s, "Packing") = at(s, "Packing").Enduring("packers try indefinitely")
 	if got := Check("shop.order", s...); len(got) != 0 {
 		t.Errorf("with a reason: %v", got)
 	}
 }
 
-// TestRestartableEndMayRunAgain shows that an end may be left by the engine when it states that, and not otherwise.
+// TestRestartableEndMayRunAgain checks that the engine may leave an end that is restartable, and no other.
 func TestRestartableEndMayRunAgain(t *testing.T) {
 	s := order()
 	add(s, "Broken", On("rerun", "Packing", Engine, "The plan is tried again.").Restarts().Within("plans"))
@@ -287,7 +291,7 @@ func TestRestartableEndMayRunAgain(t *testing.T) {
 	}
 }
 
-// TestOwnArrowTakesTheLoopsPlace: a stage may give one of the events of every stage a transition of its own.
+// TestOwnTransitionTakesTheLoopsPlace checks that a stage may have its own transition for the event of a loop.
 func TestOwnTransitionTakesTheLoopsPlace(t *testing.T) {
 	s := OnWork("Running", "It runs.", On(Waiting, "Awaiting", Worker, "Elsewhere.").Within("its deadline"))
 	var events []Event

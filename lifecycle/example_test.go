@@ -18,7 +18,7 @@ func parcel() *lifecycle.Table {
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is complete."),
 			lifecycle.OnFail("fail", "Broken", lifecycle.Worker|lifecycle.Timer, "Something is missing.")),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look.",
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "A person has to check it.",
 			lifecycle.OnReenter("retry", lifecycle.Operator, "The goods are there now.", "Packing")),
 	)
 }
@@ -46,7 +46,7 @@ func ExampleTable_Replay() {
 	// Output: Packing, after success in Open, outcome "", <nil>
 }
 
-// Can gives what one actor may do: the buttons of a page, the completion of a command.
+// Can lists the events that one actor may cause: the buttons of a page, the completion of a command.
 func ExampleTable_Can() {
 	life := parcel()
 	for _, by := range lifecycle.Actors() {
@@ -76,11 +76,11 @@ func ExampleNew() {
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "")),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look."))
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "A person has to check it."))
 	fmt.Println(err)
 	// Output:
 	// Packing -finish->: the transition has no sentence [missing-sentence]
-	// Packing: a step here can fail, and no transition says what then [no-failure-exit]
+	// Packing: a step here can fail, and there is no transition for that [no-failure-exit]
 	// Packing: a step here can take too long, and no timer takes the job away [no-timeout-exit]
 	// Broken: no transition leads here from Packing [unreachable-state]
 }
@@ -116,4 +116,71 @@ func ExampleCheck() {
 	}
 	// Output:
 	// Lost: no transition leads here from Open [unreachable-state]
+}
+
+// The hash is that of states and transitions: a table with another sentence has the same, one with another transition
+// has not. Jobs are pinned to it.
+func ExampleTable_Hash() {
+	door := func(opened string, more ...lifecycle.Transition) *lifecycle.Table {
+		pass := append(more, lifecycle.On("open", "Open", lifecycle.Operator, opened))
+		return lifecycle.Must("door",
+			lifecycle.OnWait("Shut", "A guest is before it.", pass...),
+			lifecycle.OnEnd("Open", lifecycle.OK, "The guest is in."))
+	}
+	first := door("The host opens it.").Hash()
+	fmt.Println(len(first), first == door("Somebody opens it.").Hash())
+	fmt.Println(first == door("The host opens it.", lifecycle.OnLoop("knock", lifecycle.Owner, "It is shut.")).Hash())
+	// Output:
+	// 16 true
+	// false
+}
+
+// An end has an outcome. An end that nothing leaves and that has none is a tombstone.
+func ExampleOutcome() {
+	note := lifecycle.Must("note",
+		lifecycle.OnWait("Written", "A guest writes it.",
+			lifecycle.On("read", "Read", lifecycle.Operator, "The host has read it."),
+			lifecycle.On("drop", "Dropped", lifecycle.Owner, "The guest takes it away.").Sets(lifecycle.Cancelled)),
+		lifecycle.OnEnd("Read", lifecycle.OK, "The host has read it.",
+			lifecycle.On("delete", "Deleted", lifecycle.Timer, "It was kept long enough.")),
+		lifecycle.OnEnd("Dropped", lifecycle.None, "The guest has it again.",
+			lifecycle.On("delete", "Deleted", lifecycle.Timer, "It was kept long enough.")),
+		lifecycle.OnEnd("Deleted", lifecycle.None, "Only the record is left."))
+	dropped, err := note.Next(note.Start(), "drop", lifecycle.Owner)
+	fmt.Println(dropped.State, dropped.Outcome, err)
+	for _, s := range note.Stages() {
+		fmt.Println(s.State, note.Ended(s.State), note.Tombstone(s.State))
+	}
+	// Output:
+	// Dropped cancelled <nil>
+	// Written false false
+	// Read true false
+	// Dropped true false
+	// Deleted true true
+}
+
+// States that a worker takes jobs from have more events, which stay in the state. Policies and listings name them.
+func ExampleTable_Transition() {
+	life := parcel()
+	for _, e := range life.Events() {
+		if t, ok := life.Transition("Packing", e); ok && t.Stays() {
+			fmt.Println(e, "by", t.By)
+		}
+	}
+	// Output:
+	// wait by worker
+	// backoff by worker
+	// yield by worker
+	// lost by timer
+	// priority by operator
+}
+
+// The name of an actor is that of tables, histories and the API.
+func ExampleParseActor() {
+	fmt.Println(lifecycle.ParseActor("operator"))
+	_, err := lifecycle.ParseActor("clerk")
+	fmt.Println(err)
+	// Output:
+	// operator <nil>
+	// unknown actor "clerk" (known: worker, timer, operator, owner, engine)
 }

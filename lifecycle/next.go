@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Position is where a job stands in its lifecycle.
+// Position is the position of a job in its lifecycle.
 type Position struct {
 	State   State   `json:"state"`
 	LastOK  State   `json:"last_ok,omitempty"` // last state left by success; failure, hold and retry do not change it
@@ -13,14 +13,14 @@ type Position struct {
 	Outcome Outcome `json:"outcome,omitempty"`
 }
 
-// Illegal states that an event is not legal at a position, and which events are.
+// Illegal is the error of an event that is not legal at a position. It lists the legal ones.
 type Illegal struct {
 	Table    string
 	Position Position
 	Event    Event
 	By       Actor
 	Why      string  // the rule that refused
-	Can      []Event // what the same actor may do instead
+	Can      []Event // the legal events of the same actor
 }
 
 func (e *Illegal) Error() string {
@@ -39,14 +39,16 @@ func (e *Illegal) Error() string {
 	return fmt.Sprintf("%s%s (can: %s)", e.Event.deniedTo(e.Position.State), why, can)
 }
 
-// noTransition is the rule of an event that the state does not have. The sentence states as much without it.
+// noTransition is the rule of an event that the state does not have. The error omits it, because its first part states
+// it.
 const noTransition = "the lifecycle has no such transition"
 
-// participles are the events of people that read as verbs.
+// participles has the past participles of events of people, for messages.
 var participles = map[Event]string{
-	"retry": "retried", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted",
-	"suspend": "suspended", "resume": "resumed", "kill": "killed", "clean": "cleaned", "update": "updated", "requeue": "requeued",
-	"reset": "reset", "discard": "discarded", "undo": "undone", "revert": "reverted", "approve": "approved", "reject": "rejected",
+	"retry": "retried", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released",
+	"delete": "deleted", "suspend": "suspended", "resume": "resumed", "kill": "killed", "clean": "cleaned",
+	"update": "updated", "requeue": "requeued", "reset": "reset", "discard": "discarded", "undo": "undone",
+	"revert": "reverted", "approve": "approved", "reject": "rejected",
 }
 
 // deniedTo states that the event is not possible in a state: "a Completed job cannot be released".
@@ -61,10 +63,10 @@ func (e Event) deniedTo(s State) string {
 	return fmt.Sprintf("%s %s job does not take the event %s", article, s, e)
 }
 
-// Start is the position of a new job.
+// Start returns the position of a new job.
 func (t *Table) Start() Position { return Position{State: t.stages[0].State} }
 
-// Next gives the position after event e caused by one actor. The error is an *[Illegal].
+// Next returns the position after event e, caused by one actor. The error is an *[Illegal].
 func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 	a, ok := t.Transition(p.State, e)
 	if !ok {
@@ -76,7 +78,7 @@ func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 	return t.follow(p, a), nil
 }
 
-// refuse states why transition a is not legal at p for the actor, or nothing.
+// refuse returns why transition a is not legal at p for the actor, or an empty string.
 func (t *Table) refuse(p Position, a Transition, by Actor) string {
 	if a.By&by == 0 {
 		return "only " + strings.ReplaceAll(a.By.String(), ",", " or ") + " may"
@@ -130,7 +132,7 @@ func (t *Table) illegal(p Position, e Event, by Actor, why string) error {
 	return &Illegal{Table: t.name, Position: p, Event: e, By: by, Why: why, Can: t.Can(p, by)}
 }
 
-// Can lists the events that the actor may cause at p, loops left out, in the table's order.
+// Can lists the events that the actor may cause at p, without loops, in the table's order.
 func (t *Table) Can(p Position, by Actor) []Event {
 	stage, ok := t.stage(p.State)
 	if !ok {
@@ -145,8 +147,8 @@ func (t *Table) Can(p Position, by Actor) []Event {
 	return events
 }
 
-// Choose gives the one transition of class c that actor by may take at p: the success event of a step that stated
-// nothing more, the failure event of one that failed. ok is false when there is none or more than one.
+// Choose returns the only event of class c that actor by may cause at p: the success event of a step that names no
+// event, or the failure event of a step that failed. ok is false if there is none or more than one.
 func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	stage, found := t.stage(p.State)
 	if !found {
@@ -161,14 +163,14 @@ func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
 	return e, n == 1
 }
 
-// Taken is one transition that a history states was taken.
+// Taken is one transition of a history.
 type Taken struct {
 	Event Event
 	By    Actor
 }
 
-// Replay follows a history from the start and gives the position it ends in. The error names the first move that the
-// table does not allow and its index.
+// Replay follows a history from the start and returns the last position. The error names the first move that the table
+// does not allow, and its index.
 func (t *Table) Replay(moves []Taken) (Position, error) {
 	p := t.Start()
 	for i, m := range moves {

@@ -20,7 +20,7 @@ func shop(t *testing.T) *Table {
 	return table
 }
 
-// TestPositionFollowsTheArrow walks an order through failure, retry and success and examines all four parts.
+// TestPositionFollowsTheTransition moves an order through failure, retry and success and checks all four parts.
 func TestPositionFollowsTheTransition(t *testing.T) {
 	table := shop(t)
 	p := table.Start()
@@ -48,7 +48,7 @@ func TestPositionFollowsTheTransition(t *testing.T) {
 	}
 }
 
-// TestRefusalSaysWhyAndWhatElse holds each kind of refusal against its sentence.
+// TestRefusalSaysWhyAndWhatElse compares each kind of refusal with its sentence.
 func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 	table, err := New("shop.order", append(order()[:5:5],
 		OnEnd("Gone", None, "Only the number is left."))...)
@@ -62,11 +62,14 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 		by    Actor
 		want  string
 	}{
-		{"no such transition", Position{State: "Packing"}, "hold", Operator, "a Packing job cannot be held (can: nothing)"},
+		{"no such transition", Position{State: "Packing"}, "hold", Operator,
+			"a Packing job cannot be held (can: nothing)"},
 		{"no such state", Position{State: "Lost"}, "hold", Operator, "a Lost job cannot be held (can: nothing)"},
-		{"not you", Position{State: "Packing"}, "fail", Owner, "a Packing job does not take the event fail: only worker or timer may (can: nothing)"},
+		{"not you", Position{State: "Packing"}, "fail", Owner,
+			"a Packing job does not take the event fail: only worker or timer may (can: nothing)"},
 		{"what else", Position{State: "Packing"}, "retry", Worker, "(can: finish, fail, again)"},
-		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator, `it failed in "Open", which is not one to go back to (can: delete)`},
+		{"failed elsewhere", Position{State: "Broken", Origin: "Open"}, "retry", Operator,
+			`it failed in "Open", which is not one to go back to (can: delete)`},
 	} {
 		next, err := table.Next(c.at, c.event, c.by)
 		var illegal *Illegal
@@ -79,11 +82,11 @@ func TestRefusalSaysWhyAndWhatElse(t *testing.T) {
 	}
 }
 
-// TestOutcomeGuards shows that a transition with a needed outcome is legal with that outcome only, and that a decided
+// TestOutcomeGuards checks that a transition that needs an outcome is legal with that outcome only, and that a decided
 // outcome stays.
 func TestOutcomeGuards(t *testing.T) {
 	table, err := New("shop.return",
-		OnQueue("Open", "Comes in; a clerk looks at it.",
+		OnQueue("Open", "Comes in; a clerk checks it.",
 			OnPass("accept", "Tidy", Worker, "Fine.").Sets(OK),
 			OnFail("reject", "Tidy", Worker, "Not fine.").Sets(Failed)),
 		OnWork("Tidy", "A clerk puts the papers away.",
@@ -102,23 +105,25 @@ func TestOutcomeGuards(t *testing.T) {
 	if e, ok := table.Choose(p, Pass, Worker); !ok || e != "close" {
 		t.Errorf("Choose gives %q, %v, want close", e, ok)
 	}
-	if _, err := table.Next(p, "finish", Worker); err == nil || !strings.Contains(err.Error(), `its outcome is "failed", not "ok"`) {
+	if _, err := table.Next(p, "finish", Worker); err == nil ||
+		!strings.Contains(err.Error(), `its outcome is "failed", not "ok"`) {
 		t.Errorf("finish with outcome failed: %v", err)
 	}
 	p, err = table.Next(p, "close", Worker)
 	if err != nil || p.Outcome != Failed {
 		t.Errorf("closed with outcome %q, %v, want failed: an outcome is decided once", p.Outcome, err)
 	}
-	if _, err := table.Replay([]Taken{{"accept", Worker}, {"close", Worker}}); err == nil || !strings.HasPrefix(err.Error(), "move 2: ") {
+	if _, err := table.Replay([]Taken{{"accept", Worker}, {"close", Worker}}); err == nil ||
+		!strings.HasPrefix(err.Error(), "move 2: ") {
 		t.Errorf("a false history: %v, want an error that names move 2", err)
 	}
 }
 
-// TestHashCoversMovesOnly: another wording is the same lifecycle, another transition is not.
+// TestHashCoversMovesOnly checks that another wording has the same hash, and another transition a different one.
 func TestHashCoversMovesOnly(t *testing.T) {
 	base := shop(t).Hash()
 	worded := order()
-	worded[0].Doc = "Told in other words."
+	worded[0].Doc = "In other words."
 	worded[2].Transitions[0].Doc = "Also here."
 	if got := mustNew(t, worded).Hash(); got != base {
 		t.Errorf("other words: hash %s, want %s", got, base)
@@ -139,7 +144,7 @@ func mustNew(t *testing.T, stages []Stage) *Table {
 	return table
 }
 
-// TestTableIsNotChangedFromOutside: what a table gives away may be changed without changing the table.
+// TestTableIsNotChangedFromOutside checks that a change of returned values does not change the table.
 func TestTableIsNotChangedFromOutside(t *testing.T) {
 	stages := order()
 	table := mustNew(t, stages)

@@ -17,30 +17,30 @@ type Event string
 
 // The events that every lifecycle shares. Queue and Work stages carry these loops, which stay in the state.
 const (
-	Lost    Event = "lost"    // the claim ran out; the start stays counted
-	Waiting Event = "wait"    // the step stated what it waits for; no attempt is counted
-	Backoff Event = "backoff" // an error that a later attempt may not meet; an attempt is counted
-	Yield   Event = "yield"   // the worker stops and gives the job back; no attempt is counted
+	Lost    Event = "lost"    // the lease expired; the start stays counted
+	Waiting Event = "wait"    // the step waits for something; no attempt is counted
+	Backoff Event = "backoff" // a temporary error; an attempt is counted
+	Yield   Event = "yield"   // the worker stops and returns the job; no attempt is counted
 
-	Reprioritize Event = "priority" // an operator gives it another position in its queue; in every state but the ends
+	Reprioritize Event = "priority" // an operator changes its position in the queue; in every state but the ends
 )
 
-// Actor is a set of those who may cause a transition.
+// Actor is a set of the actors that may cause a transition.
 type Actor uint8
 
-// The five who act on jobs.
+// The five actors.
 const (
 	Worker   Actor = 1 << iota // the outcome of a step
 	Timer                      // a deadline, a sweep, retention
 	Operator                   // a person who runs the system
-	Owner                      // the depositor, or whom the job belongs to
-	Engine                     // roll-up and triage
+	Owner                      // the depositor, or another person whose job it is
+	Engine                     // the engine itself: batches and triage
 )
 
 // Actors lists the single actors in their order of declaration.
 func Actors() []Actor { return []Actor{Worker, Timer, Operator, Owner, Engine} }
 
-// String gives the names of the set, joined by commas: "worker,timer".
+// String returns the names of the set, joined by commas: "worker,timer".
 func (a Actor) String() string {
 	names := []string{}
 	for i, name := range []string{"worker", "timer", "operator", "owner", "engine"} {
@@ -67,10 +67,10 @@ next:
 	return set, nil
 }
 
-// Outcome reports how a job ended, or will end once its cleanup is done. It is not a state.
+// Outcome is how a job ended, or will end once its cleanup is done. It is not a state.
 type Outcome string
 
-// The outcomes. The empty one means that nothing is decided yet.
+// The outcomes. The empty one means that the outcome is not decided yet.
 const (
 	None      Outcome = ""
 	OK        Outcome = "ok"
@@ -79,7 +79,7 @@ const (
 	Cancelled Outcome = "cancelled"
 )
 
-// Kind states what a job in the state waits for.
+// Kind is what a job in the state waits for.
 type Kind string
 
 // The kinds of stage; see the package documentation.
@@ -90,7 +90,7 @@ const (
 	End   Kind = "end"
 )
 
-// Class states what a transition means for the job's position.
+// Class is the effect of a transition on the job's position.
 type Class string
 
 // The classes of transition.
@@ -109,35 +109,34 @@ type Transition struct {
 	States  []State `json:"states,omitempty"`  // Reenter only: the states that may be re-entered
 	By      Actor   `json:"by"`                // who may cause it
 	Class   Class   `json:"class"`             //
-	Set     Outcome `json:"sets,omitempty"`    // outcome decided by this transition, unless one is decided already
+	Set     Outcome `json:"sets,omitempty"`    // outcome that the transition decides, unless one is decided already
 	Need    Outcome `json:"when,omitempty"`    // legal only with this outcome
 	Restart bool    `json:"restart,omitempty"` // empties the outcome: the job runs again
-	Ask     bool    `json:"asks,omitempty"`    // a person's: the worker that has the job keeps it and is notified
+	Ask     bool    `json:"asks,omitempty"`    // by a person: the worker keeps its claim and is notified
 	Budget  string  `json:"budget,omitempty"`  // the limit that ends a loop without people in it
 	Doc     string  `json:"doc"`               // one sentence
 }
 
-// Sets returns the transition with the outcome it decides.
+// Sets returns the transition with the outcome that it decides.
 func (a Transition) Sets(o Outcome) Transition { a.Set = o; return a }
 
-// When returns the transition, legal only for jobs with outcome o.
+// When returns the transition as legal only for jobs with outcome o.
 func (a Transition) When(o Outcome) Transition { a.Need = o; return a }
 
 // Restarts returns the transition as one that empties the outcome, so that an ended job runs again.
 func (a Transition) Restarts() Transition { a.Restart = true; return a }
 
-// Asks returns the transition as one by which a person asks something of a job at work: the worker that has the job
-// keeps it and is notified. By any other transition a person takes the job away from its worker.
+// Asks returns the transition as one by which a person asks something of a job at work: its worker keeps the claim and
+// is notified. Any other transition by a person ends the claim.
 func (a Transition) Asks() Transition { a.Ask = true; return a }
 
-// Stays reports whether the transition is a loop that is only bookkeeping: one by which a person asks something of the
-// worker is not.
+// Stays reports whether the transition is a loop that asks nothing of the worker.
 func (a Transition) Stays() bool { return a.Class == Loop && !a.Ask }
 
 // Within returns the transition with the name of the limit that ends the loop it closes.
 func (a Transition) Within(budget string) Transition { a.Budget = budget; return a }
 
-// Targets lists the states the transition can lead to from stage s.
+// Targets lists the states to which the transition can lead.
 func (a Transition) Targets() []State {
 	if a.Class == Reenter {
 		return a.States
@@ -176,20 +175,20 @@ type Stage struct {
 	Kind  Kind  `json:"kind"`
 	// End: the outcome of a job that ends here; empty keeps what was decided
 	Outcome     Outcome      `json:"outcome,omitempty"`
-	Restartable bool         `json:"restartable,omitempty"` // End: may be run again by the one who its transitions name
-	Endures     string       `json:"endures,omitempty"`     // Work: why it has no failure exit but tries indefinitely
+	Restartable bool         `json:"restartable,omitempty"` // End: its transitions may restart the job
+	Endures     string       `json:"endures,omitempty"`     // Work: why it has no failure exit and tries indefinitely
 	Limit       string       `json:"bounded,omitempty"`     // Queue: what ends its attempts, as it has no failure exit
-	Doc         string       `json:"doc"`                   // who brings a job here and who takes it away
+	Doc         string       `json:"doc"`                   // how a job comes here and what leaves the state
 	Transitions []Transition `json:"arrows,omitempty"`
 }
 
-// OnQueue is a stage that waits for a worker; it carries the four loops, but for those whose event has a transition
-// among arrows: that one takes the loop's position.
+// OnQueue is a stage that waits for a worker. It gets the loops of every queue and work state, except for events that
+// have a transition in the arguments.
 func OnQueue(s State, doc string, transitions ...Transition) Stage {
 	return Stage{State: s, Kind: Queue, Doc: doc, Transitions: withLoops(s, transitions)}
 }
 
-// OnWork is a stage that a worker works on; it carries the loops as [OnQueue] does.
+// OnWork is a stage that a worker works on. It gets loops as [OnQueue] does.
 func OnWork(s State, doc string, transitions ...Transition) Stage {
 	return Stage{State: s, Kind: Work, Doc: doc, Transitions: withLoops(s, transitions)}
 }
@@ -199,7 +198,7 @@ func OnWait(s State, doc string, transitions ...Transition) Stage {
 	return Stage{State: s, Kind: Wait, Doc: doc, Transitions: append(slices.Clone(transitions), reprioritize(s))}
 }
 
-// OnEnd is a stage in which jobs end with outcome o (None: with the outcome they have).
+// OnEnd is a stage in which jobs end with outcome o (None: with the outcome that they have).
 func OnEnd(s State, o Outcome, doc string, transitions ...Transition) Stage {
 	return Stage{State: s, Kind: End, Outcome: o, Doc: doc, Transitions: transitions}
 }
@@ -210,10 +209,10 @@ func (s Stage) Again() Stage { s.Restartable = true; return s }
 // Enduring returns the stage as one that has no failure exit, with the reason.
 func (s Stage) Enduring(why string) Stage { s.Endures = why; return s }
 
-// Bounded returns the stage as a queue that has no failure exit, with what ends the attempts of its step instead.
+// Bounded returns the stage as a queue without a failure exit, with what ends the attempts of its step instead.
 func (s Stage) Bounded(why string) Stage { s.Limit = why; return s }
 
-// withLoops adds the loops whose event none of the transitions has.
+// withLoops adds the loops, except for events that the transitions have.
 func withLoops(s State, transitions []Transition) []Transition {
 	all := slices.Clone(transitions)
 	for _, loop := range loops(s) {
@@ -229,17 +228,18 @@ func loops(s State) []Transition {
 		return Transition{Event: e, To: s, By: by, Class: Loop, Budget: budget, Doc: doc}
 	}
 	return []Transition{
-		loop(Waiting, Worker, "the state's timeout", "the step says what it waits for; no attempt is counted"),
-		loop(Backoff, Worker, "max_attempts", "an error that may pass; tried again after a pause"),
-		loop(Yield, Worker, "the worker's stop", "its worker stops and gives it back; no attempt is counted"),
-		loop(Lost, Timer, "max_starts", "the claim of its worker expired; another worker takes the job"),
+		loop(Waiting, Worker, "the state's timeout", "the step waits for something; no attempt is counted"),
+		loop(Backoff, Worker, "max_attempts", "a temporary error; tried again after a pause"),
+		loop(Yield, Worker, "the worker's stop", "its worker stops and returns the job; no attempt is counted"),
+		loop(Lost, Timer, "max_starts", "the lease of its worker expired; another worker claims the job"),
 		reprioritize(s),
 	}
 }
 
 // reprioritize is the loop of every state in which a job has not ended.
 func reprioritize(s State) Transition {
-	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop, Doc: "an operator changes its position in the queue; its worker continues"}
+	return Transition{Event: Reprioritize, To: s, By: Operator, Class: Loop,
+		Doc: "an operator changes its position in the queue; its worker continues"}
 }
 
 // Table is a checked lifecycle. It is immutable and safe for concurrent use.
@@ -247,12 +247,12 @@ type Table struct {
 	name   string
 	stages []Stage
 	index  map[State]int
-	// those that a re-entering transition can go back to: a failure in one is remembered even if it waits
+	// states to which a re-entering transition can go back: a failure in one is recorded even if it is a wait state
 	phases map[State]bool
 	hash   string
 }
 
-// New checks the stages and makes a table of them. The error is a [Faults] that lists every fault found.
+// New checks the stages and makes a table of them. The error is a [Faults] with every fault.
 func New(name string, stages ...Stage) (*Table, error) {
 	t := build(name, stages)
 	if faults := check(t); len(faults) > 0 {
@@ -261,7 +261,7 @@ func New(name string, stages ...Stage) (*Table, error) {
 	return t, nil
 }
 
-// Must is New for tables written in code: a faulty one is a program that could never work, so it panics.
+// Must is New for tables that are written in code. It panics if the table has faults.
 func Must(name string, stages ...Stage) *Table {
 	t, err := New(name, stages...)
 	if err != nil {
@@ -291,7 +291,7 @@ func build(name string, stages []Stage) *Table {
 	return t
 }
 
-// digest covers what decides moves, not the sentences: a better wording is not another lifecycle.
+// digest covers what decides moves, not the sentences: another wording is the same lifecycle.
 func digest(t *Table) string {
 	stages := make([]Stage, len(t.stages))
 	for i, s := range t.stages {
@@ -307,13 +307,13 @@ func digest(t *Table) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Name is the kind of job that lives by the table, such as "flow".
+// Name returns the kind of the jobs of the table, such as "flow".
 func (t *Table) Name() string { return t.name }
 
-// Hash identifies the table's states and arrows: 16 hexadecimal digits. Jobs are pinned to it.
+// Hash identifies the table's states and transitions: 16 hexadecimal digits. Each job is bound to one hash.
 func (t *Table) Hash() string { return t.hash }
 
-// Stages gives copies of the stages in order; the first is the start.
+// Stages returns copies of the stages in order; the first is the start.
 func (t *Table) Stages() []Stage {
 	all := slices.Clone(t.stages)
 	for i := range all {
@@ -322,7 +322,7 @@ func (t *Table) Stages() []Stage {
 	return all
 }
 
-// Stage gives a copy of the stage of a state, and whether the table has it.
+// Stage returns a copy of the stage of a state, and whether the table has it.
 func (t *Table) Stage(s State) (Stage, bool) {
 	stage, ok := t.stage(s)
 	return stage.clone(), ok
@@ -345,7 +345,7 @@ func (t *Table) stage(s State) (Stage, bool) {
 	return t.stages[i], true
 }
 
-// Transition gives the transition that event e takes from state s, and whether there is one.
+// Transition returns the transition of event e from state s, and whether there is one.
 func (t *Table) Transition(s State, e Event) (Transition, bool) {
 	i, ok := t.index[s]
 	if !ok {
@@ -365,7 +365,7 @@ func (t *Table) Ended(s State) bool {
 	return ok && t.stages[i].Kind == End
 }
 
-// Tombstone reports whether s is an end that nothing leaves and that states nothing of the work: Deleted, Cleaned.
+// Tombstone reports whether s is an end without exits and without an outcome of its own: Deleted, Cleaned.
 func (t *Table) Tombstone(s State) bool {
 	i, ok := t.index[s]
 	return ok && t.stages[i].Kind == End && t.stages[i].Outcome == None && len(t.stages[i].Transitions) == 0

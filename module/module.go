@@ -1,5 +1,6 @@
-// Package module says what an application registers with a program: its lifecycles, settings, commands, routes, durable data, and how it is opened
-// in a server. A program is a list of modules (cmd/stagepost); no generic package names an application.
+// Package module defines what an application registers with a program: lifecycles, settings, commands, routes, durable
+// data, and how a server opens it. A program is a list of modules (cmd/stagepost); no generic package names an
+// application.
 package module
 
 import (
@@ -29,18 +30,20 @@ type Module struct {
 	Commands []func(*cli.Call) cli.Part // what it adds to the command line
 	Open     func(*Host) (App, error)   // opens it in a server; a nil App: the settings leave it out
 
-	// Part gives its routes and pages. app is what Open returned; nil: the routes refuse every request. A nil server is enough to list the routes.
+	// Part gives its routes and pages. app is what Open returned; nil: the routes refuse every request. A nil server
+	// is enough to list the routes.
 	Part func(s *server.Server, app App) server.Part
 
-	LivesIn   func(dir string) ([]*lifecycle.Table, error)             // its lifecycles in the files of a data directory
-	Data      []backup.Entry                                           // its entries of the data directory
-	Omissible []string                                                 // parts of a backup that may be left out ([backup.Entry.Part])
-	Storage   func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
-	Check     func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
-	CheckDoc  string                                                   // what Check compares, for the help of fsck
-	Copies    func(dir string) (backup.Databases, error)               // its copied databases in a set; nil Databases: the set has none
-	Reserve   func() int64                                             // bytes of the disk that uploads leave free; nil: none
-	Schemas   map[string]int                                           // versions of its databases by file
+	LivesIn   func(dir string) ([]*lifecycle.Table, error) // its lifecycles in the files of a data directory
+	Data      []backup.Entry                               // its entries of the data directory
+	Omissible []string                                     // parts that a backup may omit ([backup.Entry.Part])
+	Copies    func(dir string) (backup.Databases, error)   // its databases in a backup set; nil: it has none
+	Reserve   func() int64                                 // bytes of the disk that uploads leave free; nil: none
+	Schemas   map[string]int                               // versions of its databases by file
+
+	Storage  func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
+	Check    func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
+	CheckDoc string                                                   // what Check compares, for the help of fsck
 }
 
 // Host is what a server gives to the applications in it.
@@ -55,14 +58,17 @@ type Host struct {
 	Hosts        []string // names by which requests may come
 	UploadBytes  int64    // most bytes of an upload
 
-	Admit  func(bytes int64) error                                                  // refuses what does not fit the disk
-	Tokens server.Tokens                                                            // nil: there are none
-	Valid  func() []string                                                          // hashes of the valid tokens; nil without tokens
-	Listen func(ctx context.Context, setting, address string) (net.Listener, error) // with the server's limits; errors name the setting
-	Engine func() *engine.Engine                                                    // nil until the engine is made
+	Admit  func(bytes int64) error // refuses what does not fit the disk
+	Tokens server.Tokens           // nil: there are none
+	Valid  func() []string         // hashes of the valid tokens; nil without tokens
+	Engine func() *engine.Engine   // nil until the engine is made
+
+	// Listen opens an address with the server's limits. Its errors name the setting.
+	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 }
 
-// App is an application at work. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [Placer], [Locker], [Measurer], [Listener] or [Checker].
+// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
+// [Locker], [Measurer], [Listener] or [Checker].
 type App interface {
 	Works() []engine.Work
 	Deliver() map[string]engine.Deliver
@@ -70,12 +76,12 @@ type App interface {
 	io.Closer
 }
 
-// Loader reads what it keeps when it is bound to the engine, before the server answers.
+// Loader reads its stored data after it is bound to the engine and before the server answers.
 type Loader interface {
 	Load(ctx context.Context) error
 }
 
-// Clearer removes what belongs to a job whose record is about to be purged.
+// Clearer removes the application's data of a job before the job's record is purged.
 type Clearer interface {
 	Clear(ctx context.Context, j *job.Job) error
 }
@@ -83,19 +89,19 @@ type Clearer interface {
 // Reloader reads its own files again.
 type Reloader interface{ Reload() error }
 
-// Failing cannot continue after a failure of its disk. Dead gives the error once.
+// Failing cannot continue after its disk fails. Dead returns the error once.
 type Failing interface{ Dead() <-chan error }
 
-// Warner says for /healthz what needs attention.
+// Warner lists problems for /healthz.
 type Warner interface{ Warn() []string }
 
-// Placer names directories whose free space is measured.
-type Placer interface{ Places() []string }
+// StorageLister lists the directories of storage locations, for the measurement of free space.
+type StorageLister interface{ StorageLocations() []string }
 
 // Locker has locks that people can see and break. One application of a server may have them.
 type Locker interface{ Locker() server.Locks }
 
-// Measurer adds what the metrics ask.
+// Measurer adds its sources of metrics.
 type Measurer interface{ Measure(*metrics.Sources) }
 
 // Checker compares the records with its files, as [Module.Check] does without a server.
@@ -103,13 +109,14 @@ type Checker interface {
 	Check(ctx context.Context) (Findings, error)
 }
 
-// Listener has an address of its own. Listen is called when the server answers; what it returns is an HTTP server that the host runs and stops, or nil.
+// Listener has an address of its own. Listen is called when the server answers. The host runs and stops the HTTP
+// server that it returns; nil is none.
 type Listener interface {
-	Listen(ctx context.Context, s *server.Server) (*Door, error)
+	Listen(ctx context.Context, s *server.Server) (*Endpoint, error)
 }
 
-// Door is an address of an application.
-type Door struct {
+// Endpoint is an address of an application.
+type Endpoint struct {
 	Name     string // of the address, such as compute: the file NAME-address in the data directory has its URL
 	Title    string // for people: whose address it is
 	Listener net.Listener
@@ -117,7 +124,7 @@ type Door struct {
 }
 
 // URL gives the URL under which this machine reaches the address.
-func (d *Door) URL() string { return URLOf(d.Listener.Addr()) }
+func (e *Endpoint) URL() string { return URLOf(e.Listener.Addr()) }
 
 // URLOf gives the URL under which this machine reaches an address that is listened on.
 func URLOf(address net.Addr) string {

@@ -18,7 +18,7 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	p := Params(r)
 	q := job.MessageQuery{Job: job.ID(p.Text("job")), Topic: p.Text("topic")}
 	q.Before, q.Limit = p.PageFrom() // the newest come first
-	status := p.Choice("status", "pending", string(job.Delivered), string(job.GivenUp))
+	status := p.Choice("status", "pending", string(job.Delivered), string(job.Abandoned))
 	if err := p.Err(); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 	slices.Reverse(all) // the oldest first
 	var late []job.Message
 	for _, m := range all {
-		if m.Settled == job.GivenUp || m.Settled == job.Pending && m.Error != "" {
+		if m.Settled == job.Abandoned || m.Settled == job.Pending && m.Error != "" {
 			m.Body = nil
 			late = append(late, m)
 		}
@@ -119,7 +119,7 @@ func (s *Server) whyUndelivered(ctx context.Context, x *api.Explanation) error {
 
 func whyLate(m *job.Message) job.Blocker {
 	b := job.Blocker{Code: blockUndelivered, Since: m.Created, Holder: "the receiver"}
-	if m.Settled == job.GivenUp {
+	if m.Settled == job.Abandoned {
 		b.Sentence = fmt.Sprintf("the %s message %s was abandoned (attempts: %d): %s", m.Topic, m.Key, m.Attempts,
 			m.Error)
 		b.Remedy = "correct the receiver, then have the message delivered again"

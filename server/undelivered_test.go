@@ -33,7 +33,7 @@ func TestUndelivered(t *testing.T) {
 	}
 	later := at.Add(time.Hour)
 	settle := []job.Message{
-		{Key: "let/lost", Settled: job.GivenUp, Error: "example.org answers 404 Not Found"},
+		{Key: "let/lost", Settled: job.Abandoned, Error: "example.org answers 404 Not Found"},
 		{Key: "let/taken", Settled: job.Delivered},
 		{Key: "let/late", Error: "example.org answers 503", Due: later},
 	}

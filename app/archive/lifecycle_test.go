@@ -1,31 +1,14 @@
 package archive
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// transitionLines lists the transitions of a table except loops: from, event, target and actors.
-func transitionLines(t *lifecycle.Table) []string {
-	var lines []string
-	for _, s := range t.Stages() {
-		for _, a := range s.Transitions {
-			to := string(a.To)
-			if a.Class == lifecycle.Reenter {
-				to = fmt.Sprint(a.States)
-			}
-			if a.Class != lifecycle.Loop {
-				lines = append(lines, fmt.Sprintf("%s %s %s %s", s.State, a.Event, to, a.By))
-			}
-		}
-	}
-	return lines
-}
 
 const jobTransitions = `
 Uninitialized enqueue Queued engine
@@ -98,7 +81,8 @@ func TestTransitions(t *testing.T) {
 		table *lifecycle.Table
 		want  string
 	}{{JobLife, jobTransitions}, {TaskLife, taskTransitions}} {
-		if diff := cmp.Diff(strings.Split(strings.TrimSpace(c.want), "\n"), transitionLines(c.table)); diff != "" {
+		want := strings.Split(strings.TrimSpace(c.want), "\n")
+		if diff := cmp.Diff(want, enginetest.TransitionLines(c.table)); diff != "" {
 			t.Errorf("%s (-list +table):\n%s", c.table.Name(), diff)
 		}
 	}

@@ -382,7 +382,7 @@ func TestCallbackIsGivenUp(t *testing.T) {
 		j := w.calling(plainHook)
 		eventually(t, "abandoned", func() bool {
 			m := w.callbacks(j.ID)
-			return len(m) == 1 && m[0].Settled == job.GivenUp && m[0].Attempts == 1
+			return len(m) == 1 && m[0].Settled == job.Abandoned && m[0].Attempts == 1
 		})
 	})
 	runInBubble(t, "not allowed any more", func(t *testing.T) {
@@ -398,7 +398,7 @@ func TestCallbackIsGivenUp(t *testing.T) {
 		w = newHarnessOn(t, store, o, one(notifier{newFake()}), rarely)
 		eventually(t, "abandoned", func() bool {
 			m := w.callbacks(j.ID)
-			return m[0].Settled == job.GivenUp && strings.Contains(m[0].Error, "sends none")
+			return m[0].Settled == job.Abandoned && strings.Contains(m[0].Error, "sends none")
 		})
 		if len(e.received()) != 1 {
 			t.Errorf("%d tries", len(e.received()))

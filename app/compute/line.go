@@ -137,7 +137,7 @@ func (r *registry) recall(ctx context.Context) {
 func (r *registry) remind(ctx context.Context, name string) {
 	store, now := r.app.engine.Store(), r.app.engine.Clock().Now()
 	var keys []string
-	for _, m := range r.untold(ctx, name, job.GivenUp) {
+	for _, m := range r.untold(ctx, name, job.Abandoned) {
 		keys = append(keys, m.Key)
 	}
 	var late []job.Message

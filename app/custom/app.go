@@ -170,7 +170,7 @@ func (a *App) Remove(ctx context.Context, name, actor, note string) (*lifecycle.
 	switch {
 	case f == nil:
 		return nil, job.Errorf(job.NotFound, "lifecycle", "", "there is no added lifecycle %.100q (added: %s)", name,
-			strings.Join(slices.Sorted(maps.Keys(a.files)), ", "))
+			cmp.Or(strings.Join(slices.Sorted(maps.Keys(a.files)), ", "), "none"))
 	case filepath.Dir(f.path) != a.options.Dir:
 		return nil, job.Errorf(job.Refused, "lifecycle", "",
 			"the lifecycle %s is in the file %s of the server: remove it there and restart the server", name, f.path)

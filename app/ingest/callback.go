@@ -258,7 +258,7 @@ func (t *task) awaitCallback(ctx context.Context, p *profile.Profile) error {
 		}
 	case sent.Settled == job.Delivered:
 		return nil
-	case sent.Settled == job.GivenUp:
+	case sent.Settled == job.Abandoned:
 		return fail(CauseCallback, "the callback was not delivered: %s", sent.Error)
 	default:
 		if since = sent.Created; sent.Error != "" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -16,95 +15,16 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// crashing is a store at whose n-th call the process crashes: every goroutine that calls it from then on ends there and
-// then, as all would in a process that was killed. The call itself happens or not, by side.
-type crashing struct {
-	job.Store
-	mu    sync.Mutex // guards the rest
-	at    int        // number of the deadly call, from 1; 0 never
-	after bool       // die after the call rather than before
-	calls int
-	few   bool          // only commits and the settling of messages count
-	dead  chan struct{} // closed at death
-}
+// crashing is a store in a process that crashes.
+type crashing = enginetest.Crashing
 
-// other is a call that changes no job, or that counts only where all do.
-func (m *crashing) other(do func()) {
-	if !m.few {
-		m.call(do)
-		return
-	}
-	select {
-	case <-m.dead:
-		runtime.Goexit()
-	default:
-		do()
-	}
-}
-
-func newCrashing(inner job.Store, at int, after bool) *crashing {
-	return &crashing{Store: inner, at: at, after: after, dead: make(chan struct{})}
-}
-
-// call counts a call and does it, or crashes.
-func (m *crashing) call(do func()) {
-	m.mu.Lock()
-	m.calls++
-	n := m.calls
-	if m.at > 0 && n == m.at && !m.after {
-		close(m.dead)
-	}
-	last := m.at > 0 && n == m.at
-	past := m.at > 0 && n > m.at || last && !m.after
-	m.mu.Unlock()
-	if past {
-		runtime.Goexit()
-	}
-	do()
-	if last {
-		close(m.dead)
-		runtime.Goexit()
-	}
-}
-
-func (m *crashing) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
-	m.other(func() { made, err = m.Store.Create(ctx, jobs...) })
-	return made, err
-}
-
-func (m *crashing) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
-	m.other(func() { j, err = m.Store.Get(ctx, id) })
-	return j, err
-}
-
-func (m *crashing) List(ctx context.Context, q job.Query) (p job.Page, err error) {
-	m.other(func() { p, err = m.Store.List(ctx, q) })
-	return p, err
-}
-
-func (m *crashing) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
-	m.other(func() { jobs, err = m.Store.Claim(ctx, c) })
-	return jobs, err
-}
-
-func (m *crashing) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
-	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
-	return r, err
-}
-
-func (m *crashing) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
-	call := m.other
-	if len(c.Settle) > 0 {
-		call = m.call
-	}
-	call(func() { all, err = m.Store.Outbox(ctx, c) })
-	return all, err
-}
+var newCrashing = enginetest.NewCrashing
 
 // live runs the application until the batch has ended or the process crashed, and reports whether it crashed.
 func live(t *testing.T, m *crashing, o Options, s Submission, text string) (crashed bool) {
@@ -141,7 +61,7 @@ func live(t *testing.T, m *crashing, o Options, s Submission, text string) (cras
 				break
 			}
 			select {
-			case <-m.dead:
+			case <-m.Dead:
 				return
 			case <-time.After(time.Millisecond):
 			}
@@ -149,11 +69,11 @@ func live(t *testing.T, m *crashing, o Options, s Submission, text string) (cras
 		close(ended)
 	})
 	select {
-	case <-m.dead:
+	case <-m.Dead:
 		crashed = true
 	case <-ended:
 	case <-time.After(2 * time.Minute):
-		t.Errorf("neither ended nor crashed at call %d", m.at)
+		t.Errorf("neither ended nor crashed at call %d", m.At)
 	}
 	kill()
 	gone := make(chan struct{})
@@ -200,12 +120,12 @@ func TestDeathAtEveryCall(t *testing.T) {
 	o := options(t, t.TempDir())
 	live(t, whole, o, sub, text)
 	want := plainReport(t, reopen(t, whole.Store, o, sub, text))
-	t.Logf("the life of the batch has %d calls", whole.calls)
+	t.Logf("the life of the batch has %d calls", whole.Calls())
 	if !strings.Contains(want, `"completed": 1`) || !strings.Contains(want, `"failed": 1`) {
 		t.Fatalf("control: got %s", want)
 	}
 	t.Run("windows", func(t *testing.T) {
-		for at := 1; at <= whole.calls; at++ {
+		for at := 1; at <= whole.Calls(); at++ {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
 					t.Parallel()

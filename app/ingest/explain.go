@@ -47,6 +47,11 @@ func (a *App) explainEnd(j *job.Job, b *job.Blocker) {
 		failed := job.Running("list --outcome failed --parent "+string(j.ID),
 			"lists the jobs that failed, with the reason")
 		b.Remedies = append([]job.Remedy{failed}, b.Remedies...)
+	case j.Kind == record.BatchKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
+		b.Sentence = fmt.Sprintf("%s: jobs completed: %d", j.State, j.Children.OK)
+		if n := j.Children.Deleted; n > 0 {
+			b.Sentence += fmt.Sprintf(", deleted: %d", n)
+		}
 	case j.Kind == record.JobKind && j.Outcome == lifecycle.OK && !j.Gone && j.Message == "":
 		b.Sentence = a.stored(j)
 	case j.Kind == record.JobKind && j.Outcome == lifecycle.Failed:

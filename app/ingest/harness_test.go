@@ -6,7 +6,6 @@ import (
 	"crypto/md5"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -26,6 +25,7 @@ import (
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -182,26 +182,8 @@ func startOn(t *testing.T, store job.Store, o Options) *harness {
 	return w
 }
 
-// run sets the engine going until the test ends, or stop is called.
-func (w *harness) run() {
-	t := w.t
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.e.Run(ctx) }()
-	var once sync.Once
-	w.stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-			if err := w.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(w.stop)
-}
+// run runs the engine until the test ends, or stop is called.
+func (w *harness) run() { w.stop = enginetest.Run(w.t, w.e, w.Close) }
 
 // later is a clock that is ahead of that of a process which crashed: what it had leased has run out.
 type later struct{ clock.Clock }

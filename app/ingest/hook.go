@@ -184,7 +184,7 @@ type Delivery = api.Hook
 const (
 	HookPending   = "pending" // it will be tried, or tried again
 	HookDelivered = "delivered"
-	HookGivenUp   = "given-up"
+	HookAbandoned = "abandoned"
 )
 
 // DeliveryQuery selects deliveries, the newest first. Empty fields do not restrict.
@@ -203,10 +203,10 @@ func (a *App) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, erro
 		switch q.Status {
 		case HookPending:
 			settled = job.Pending
-		case HookDelivered, HookGivenUp:
+		case HookDelivered, HookAbandoned:
 		default:
-			return nil, job.Errorf(job.Invalid, "hooks", "", "status must be pending, delivered or given-up, not %.40q",
-				q.Status)
+			return nil, job.Errorf(job.Invalid, "hooks", "",
+				"status must be pending, delivered or abandoned, not %.40q", q.Status)
 		}
 		list.Settled = &settled
 	}
@@ -306,7 +306,7 @@ func (a *App) replayable(ctx context.Context, keys []string) error {
 
 func (a *App) failedHooks(ctx context.Context, since time.Time) ([]string, error) {
 	var keys []string
-	q := DeliveryQuery{Status: HookGivenUp, Limit: 1000}
+	q := DeliveryQuery{Status: HookAbandoned, Limit: 1000}
 	for {
 		page, err := a.Deliveries(ctx, q)
 		if err != nil {

@@ -378,7 +378,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
 	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(t, e, secret, "batch.completed")))
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
-	d := w.settled(b.ID, HookGivenUp)[0]
+	d := w.settled(b.ID, HookAbandoned)[0]
 	if d.Attempts != 1 || !strings.Contains(d.Error, "410") ||
 		!strings.Contains(d.Error, "remove the hook from profile test") {
 		t.Errorf("got %+v", d)
@@ -397,7 +397,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		Replay{Keys: []string{d.Key, d.Key + "x"}, Actor: "op", Note: "x"}); job.KindOf(err) != job.NotFound {
 		t.Errorf("an unknown key: got %v", err)
 	}
-	if got := w.settled(b.ID, HookGivenUp)[0]; got.Status != HookGivenUp {
+	if got := w.settled(b.ID, HookAbandoned)[0]; got.Status != HookAbandoned {
 		t.Errorf("half a replay: got %+v", got)
 	}
 
@@ -415,7 +415,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		clock.leap(3 * time.Hour)
 		w.tried(b.ID, 3+n)
 	}
-	if d := w.settled(b.ID, HookGivenUp)[0]; d.Attempts != 4 {
+	if d := w.settled(b.ID, HookAbandoned)[0]; d.Attempts != 4 {
 		t.Errorf("got %+v", d)
 	}
 	status.Store(204)
@@ -514,7 +514,7 @@ func TestCrashNotifiesOnce(t *testing.T) {
 	e := newEar(t, secret)
 	o := options(t, t.TempDir(), hooked(t, e, secret))
 	live(t, whole, o, sub, "text")
-	calls := whole.calls + 4 // its last notifications were perhaps not settled
+	calls := whole.Calls() + 4 // its last notifications were perhaps not settled
 	t.Logf("the life of the batch has %d calls", calls)
 	want := map[string]int{"batch.queued": 1, "job.completed": 1, "batch.completed": 1}
 	for at := 0; at <= calls; at++ { // none crashes at 0, which is the control

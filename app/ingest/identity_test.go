@@ -118,7 +118,7 @@ func TestDeathBetweenMintAndSettle(t *testing.T) {
 			dying := newCrashing(store, 1<<30, false)
 			var once sync.Once
 			settle := func(a *App) {
-				a.locks = &dyingSettle{locker: a.locks, die: func() { once.Do(func() { close(dying.dead) }) },
+				a.locks = &dyingSettle{locker: a.locks, die: func() { once.Do(func() { close(dying.Dead) }) },
 					after: after}
 			}
 			liveWith(t, dying, r.o, sub, settle)
@@ -180,10 +180,8 @@ func liveWith(t *testing.T, m *crashing, o Options, s Submission, change func(*A
 	if _, err := a.Submit(ctx, s, strings.NewReader("text")); err != nil {
 		t.Error(err)
 	}
-	<-m.dead
-	m.mu.Lock()
-	m.at = m.calls // whatever the crashing step would still commit is lost
-	m.mu.Unlock()
+	<-m.Dead
+	m.End() // whatever the crashing step would still commit is lost
 	kill()
 	select {
 	case <-done:

@@ -1,31 +1,14 @@
 package ingest
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/lifecycle"
 )
-
-// transitionLines writes every transition of a table but the loops: from, event, target, and who may cause it.
-func transitionLines(t *lifecycle.Table) []string {
-	var lines []string
-	for _, s := range t.Stages() {
-		for _, a := range s.Transitions {
-			to := string(a.To)
-			if a.Class == lifecycle.Reenter {
-				to = fmt.Sprint(a.States)
-			}
-			if a.Class != lifecycle.Loop {
-				lines = append(lines, fmt.Sprintf("%s %s %s %s", s.State, a.Event, to, a.By))
-			}
-		}
-	}
-	return lines
-}
 
 func linesOf(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
@@ -95,7 +78,7 @@ func TestTablesHaveExactlyTheseTransitions(t *testing.T) {
 		table *lifecycle.Table
 		want  string
 	}{{record.BatchLife, batchTable}, {record.JobLife, jobTable}, {record.AccessLife, accessTable}} {
-		if diff := cmp.Diff(linesOf(c.want), transitionLines(c.table)); diff != "" {
+		if diff := cmp.Diff(linesOf(c.want), enginetest.TransitionLines(c.table)); diff != "" {
 			t.Errorf("%s (-law +table):\n%s", c.table.Name(), diff)
 		}
 	}

@@ -311,9 +311,9 @@ func TestMailServerThatRefuses(t *testing.T) {
 		"for now, after the text":     {"read", 452, 1, job.Delivered, 2},
 		"for now, the receiver":       {"rcpt curator@example.org", 450, 1, job.Delivered, 2},
 		"hangs up":                    {"data", 0, 1, job.Delivered, 2},
-		"for good, after the text":    {"read", 554, 1, job.GivenUp, 1},
-		"for good, the receiver":      {"rcpt curator@example.org", 550, 9, job.GivenUp, 1},
-		"for now, again and again":    {"mail", 451, 99, job.GivenUp, 8},
+		"for good, after the text":    {"read", 554, 1, job.Abandoned, 1},
+		"for good, the receiver":      {"rcpt curator@example.org", 550, 9, job.Abandoned, 1},
+		"for now, again and again":    {"mail", 451, 99, job.Abandoned, 8},
 		"for good, another receiver":  {"rcpt desk@example.org", 550, 9, job.Delivered, 1},
 		"control: takes it":           {"", 0, 0, job.Delivered, 1},
 		"for good, its administrator": {"rcpt root@example.org", 550, 9, job.Delivered, 1},
@@ -339,7 +339,7 @@ func TestMailServerThatRefuses(t *testing.T) {
 			}
 			m := messages[0]
 			if m.Settled != c.settled || m.Attempts != c.tries ||
-				(c.settled == job.GivenUp) != strings.Contains(m.Error, fmt.Sprint(c.code)) {
+				(c.settled == job.Abandoned) != strings.Contains(m.Error, fmt.Sprint(c.code)) {
 				t.Errorf("got %q after %d attempts: %s", m.Settled, m.Attempts, m.Error)
 			}
 			got := post.all()
@@ -369,11 +369,11 @@ func TestMailOverTLSWithLogin(t *testing.T) {
 	}{
 		"STARTTLS":                {mail.StartTLS, mail.StartTLS, "stagepost", true, job.Delivered},
 		"TLS":                     {mail.ImplicitTLS, mail.ImplicitTLS, "stagepost", true, job.Delivered},
-		"STARTTLS, no login":      {mail.StartTLS, mail.StartTLS, "", true, job.GivenUp},
-		"STARTTLS, unknown user":  {mail.StartTLS, mail.StartTLS, "stranger", true, job.GivenUp},
-		"STARTTLS, not trusted":   {mail.StartTLS, mail.StartTLS, "stagepost", false, job.GivenUp},
-		"TLS, not trusted":        {mail.ImplicitTLS, mail.ImplicitTLS, "stagepost", false, job.GivenUp},
-		"no STARTTLS, but wanted": {mail.NoTLS, mail.StartTLS, "stagepost", true, job.GivenUp},
+		"STARTTLS, no login":      {mail.StartTLS, mail.StartTLS, "", true, job.Abandoned},
+		"STARTTLS, unknown user":  {mail.StartTLS, mail.StartTLS, "stranger", true, job.Abandoned},
+		"STARTTLS, not trusted":   {mail.StartTLS, mail.StartTLS, "stagepost", false, job.Abandoned},
+		"TLS, not trusted":        {mail.ImplicitTLS, mail.ImplicitTLS, "stagepost", false, job.Abandoned},
+		"no STARTTLS, but wanted": {mail.NoTLS, mail.StartTLS, "stagepost", true, job.Abandoned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -143,11 +143,11 @@ func TestCallback(t *testing.T) {
 		"taken, required":               {[]int{200}, true, 1, job.Delivered, record.Completed},
 		"taken after trouble":           {[]int{404, 500, 0, 204}, false, 4, job.Delivered, record.Completed},
 		"taken after trouble, required": {[]int{500, 0, 404, 204}, true, 4, job.Delivered, record.Completed},
-		"refused for good":              {[]int{410}, false, 1, job.GivenUp, record.Completed},
-		"refused for good, required":    {[]int{410}, true, 1, job.GivenUp, record.Failed},
-		"not found":                     {[]int{404}, false, 4, job.GivenUp, record.Completed},
-		"redirected":                    {[]int{302}, false, 4, job.GivenUp, record.Completed},
-		"never, required":               {[]int{503}, true, 4, job.GivenUp, record.Failed},
+		"refused for good":              {[]int{410}, false, 1, job.Abandoned, record.Completed},
+		"refused for good, required":    {[]int{410}, true, 1, job.Abandoned, record.Failed},
+		"not found":                     {[]int{404}, false, 4, job.Abandoned, record.Completed},
+		"redirected":                    {[]int{302}, false, 4, job.Abandoned, record.Completed},
+		"never, required":               {[]int{503}, true, 4, job.Abandoned, record.Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -198,7 +198,7 @@ func TestCallbackIsReplayed(t *testing.T) {
 	in := &callbackReceiver{statuses: []int{404}}
 	w, clock := startLeaping(t, options(t, t.TempDir(), calling(t, in, false)))
 	j := w.end(w.children(w.submit(Submission{Filename: "f.txt"}, "text").ID, 1)[0].ID)
-	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
+	m := w.awaitCallback(j.ID, func() { clock.leap(24 * time.Hour) }, settledAs(job.Abandoned))
 	if j.State != record.Completed || !strings.Contains(m.Error, "404 Not Found") || m.Attempts != 4 {
 		t.Errorf("got %s and %+v", j.State, m)
 	}
@@ -234,7 +234,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 	}) {
 		t.Errorf("got %+v, %v", x, err)
 	}
-	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.GivenUp))
+	w.awaitCallback(id, func() { clock.leap(24 * time.Hour) }, settledAs(job.Abandoned))
 	if j := w.end(id); j.State != record.Failed || j.Cause != CauseCallback ||
 		!strings.Contains(j.Message, "404 Not Found") {
 		t.Fatalf("got %s, cause %q: %s", j.State, j.Cause, j.Message)
@@ -248,7 +248,7 @@ func TestRequiredCallbackIsWaitedFor(t *testing.T) {
 		t.Errorf("got %s: %s", j.State, j.Message)
 	}
 	if m := w.callbacks(id); len(m) != 2 || m[0].Key != string(id)+"/callback/1/completed" ||
-		m[0].Settled != job.Delivered || m[1].Settled != job.GivenUp {
+		m[0].Settled != job.Delivered || m[1].Settled != job.Abandoned {
 		t.Errorf("got %+v", m)
 	}
 }
@@ -442,16 +442,16 @@ func TestDeathCallsBackUnderOneKey(t *testing.T) {
 			return options(t, leavable(t), p)
 		}
 		whole := newCrashing(mem.New(), 0, false)
-		whole.few = true
+		whole.Few = true
 		live(t, whole, prepare(t, &callbackReceiver{statuses: []int{200}}), sub, text)
-		calls := whole.calls + 4 // its last messages were perhaps not settled
+		calls := whole.Calls() + 4 // its last messages were perhaps not settled
 		t.Logf("required %t: the life of the batch has %d commits", required, calls)
 		for at := 0; at <= calls; at++ { // none crashes at 0, which is the control
 			t.Run(fmt.Sprintf("required=%t/%d", required, at), func(t *testing.T) {
 				t.Parallel()
 				in := &callbackReceiver{statuses: []int{200}}
 				m, o := newCrashing(mem.New(), at, true), prepare(t, in)
-				m.few = true
+				m.Few = true
 				live(t, m, o, sub, text)
 				w := startOn(t, m.Store, o)
 				b := w.end(w.submit(sub, text).ID)

@@ -79,7 +79,7 @@ func lead(t *testing.T, inner job.Store, o Options, s *site, r *rand.Rand, from 
 	go func() { clients.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-m.dead:
+	case <-m.Dead:
 	case <-ctx.Done():
 		t.Error("it neither ended nor crashed")
 	}
@@ -257,7 +257,7 @@ func dieDeleting(t *testing.T, text string, at int, after bool) (crashed bool, b
 	}()
 	err := <-over
 	select {
-	case <-m.dead:
+	case <-m.Dead:
 		crashed = true
 	default:
 		if err != nil {

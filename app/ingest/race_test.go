@@ -94,7 +94,7 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 		}
 	})
 	select {
-	case <-m.dead:
+	case <-m.Dead:
 	case <-ended:
 	case <-time.After(2 * time.Minute):
 		r.t.Errorf("neither ended nor crashed at call %d", at)
@@ -109,9 +109,7 @@ func (r *race) life(at int, after bool, clock clock.Clock) (calls int) {
 	if err := a.Close(); err != nil {
 		r.t.Error(err)
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.calls
+	return m.Calls()
 }
 
 // crashingLocks crashes at calls about locks as well.
@@ -122,12 +120,12 @@ type crashingLocks struct {
 
 func (l *crashingLocks) Take(ctx context.Context, by inventory.Taker, wants ...inventory.Want) (got []inventory.Lock,
 	err error) {
-	l.m.call(func() { got, err = l.locker.Take(ctx, by, wants...) })
+	l.m.Call(func() { got, err = l.locker.Take(ctx, by, wants...) })
 	return got, err
 }
 
 func (l *crashingLocks) Check(ctx context.Context, locks ...inventory.Lock) (err error) {
-	l.m.call(func() { err = l.locker.Check(ctx, locks...) })
+	l.m.Call(func() { err = l.locker.Check(ctx, locks...) })
 	return err
 }
 

@@ -191,8 +191,9 @@ func (a *App) moved(way string, n int64) {
 	}
 }
 
-// The directories of all storage locations in profiles, each once. A location without content may not exist.
-func (a *App) Places() []string {
+// StorageLocations lists the directories of all storage locations in profiles, each once. A location without content
+// may not exist.
+func (a *App) StorageLocations() []string {
 	var dirs []string
 	for _, id := range a.options.Profiles.IDs() {
 		if p, ok := a.options.Profiles.Get(id); ok {

@@ -100,7 +100,7 @@ func (r *reservations) check(ctx context.Context, j *job.Job) *job.Blocker {
 
 func (r *reservations) blocked(j *job.Job, sentence string) *job.Blocker {
 	return &job.Blocker{
-		Code: "room", Sentence: sentence, Since: j.Entered, Until: r.app.engine.Clock().Now().Add(r.app.options.Look),
+		Code: "space", Sentence: sentence, Since: j.Entered, Until: r.app.engine.Clock().Now().Add(r.app.options.Look),
 		Holder: "the disk of the data directory", Remedy: "wait for jobs to end, or free space on the disk",
 		Remedies: []job.Remedy{job.Running("admin health", "shows how much space is free")},
 	}

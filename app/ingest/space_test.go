@@ -41,7 +41,7 @@ func (w *harness) waits(id job.ID) job.Blocker {
 	defer cancel()
 	for {
 		if _, err := w.e.Await(ctx, id,
-			func(j *job.Job) bool { return j.Cause == "room" && !j.Claimed() }); err != nil {
+			func(j *job.Job) bool { return j.Cause == "space" && !j.Claimed() }); err != nil {
 			w.t.Fatalf("it does not wait for space: %v", err)
 		}
 		x, err := explain.New(w.e).Why(ctx, id, time.Time{})
@@ -49,7 +49,7 @@ func (w *harness) waits(id job.ID) job.Blocker {
 			w.t.Fatal(err)
 		}
 		for _, b := range x.Blockers { // none while a worker has just claimed it again
-			if b.Code == "room" && b.Remedy != "" {
+			if b.Code == "space" && b.Remedy != "" {
 				return b
 			}
 		}

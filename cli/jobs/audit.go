@@ -22,8 +22,9 @@ func (c *Commands) audit() *cobra.Command {
 		Short: "Show what people did: when, who, what, to what, why",
 		Long: `Shows the newest entries of the audit list, oldest first: events that people caused, holds, priorities, what was removed. The columns in
 a pipe are number, time, who, as what, what, on what, from, to, why, and the version of the record that the person saw. Entries remain after their jobs are gone. A terminal shows the most important columns; -o plain and -o json have all. In a pipe and with -o json all entries are listed unless --last is given.`,
-		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n  stagepost admin audit --job ing_01J9...",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost admin audit --last 20\n  stagepost admin audit --actor ann --event delete\n" +
+			"  stagepost admin audit --job ing_01J9...",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--last must be 1 to 1000")
@@ -98,10 +99,12 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 		}
 		on := strings.TrimSpace(c.Out.ID(e.Job) + " " + c.Out.Short(e.Object))
 		if c.Out.Mode == cli.ModeTable {
-			rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, string(e.Event), string(e.To), on, e.Note}
+			rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, string(e.Event), string(e.To),
+				on, e.Note}
 			continue
 		}
-		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, e.By.String(), string(e.Event), on, string(e.From), string(e.To), e.Note, saw}
+		rows[i] = []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), e.Actor, e.By.String(), string(e.Event), on,
+			string(e.From), string(e.To), e.Note, saw}
 	}
 	if len(rows) == 0 {
 		if err := c.Out.None("no entry matches"); err != nil {
@@ -114,7 +117,7 @@ func (c *Commands) printAudit(a *client.Audits, more bool) error {
 		c.Out.Line("%d shown, and more exist: --all shows all, --last N up to 1000", len(rows))
 	}
 	if a.Cut {
-		c.Note("the list is longer than one look: older entries were not searched")
+		c.Note("the list is longer than one search: older entries were not searched")
 	}
 	return nil
 }

@@ -21,8 +21,9 @@ func (c *Commands) create() *cobra.Command {
 	var priority int
 	cmd := &cobra.Command{
 		Use: "create KIND", Short: "Create a job of a kind from a lifecycle file",
-		Long: `Creates a job of a kind that has no command of its own for that, such as one that stagepost lifecycle add made. It prints the job's id.`,
-		Example: "  stagepost create lab.scan --spec '{\"book\": \"A 12\"}' --key A12\n" +
+		Long: "Creates a job of a kind without a command of its own, such as one of stagepost lifecycle add. It " +
+			"prints the job's id.",
+		Example: "  stagepost create lab.scan --spec '{\"volume\": \"A 12\"}' --key A12\n" +
 			"  stagepost create lab.scan --spec @order.json --group maps",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -77,7 +78,7 @@ func (c *Commands) lifecycleAdd() *cobra.Command {
 		Use: "add FILE", Short: "Add a kind of jobs to the server, from a YAML file",
 		Long: `Adds a kind of jobs to the server: its lifecycle, and for each state that has work a remote worker or a command in a sandbox. The server keeps
 the file. Adding it again replaces it; while jobs of the kind are open, the states and transitions must stay as they are.`,
-		Example: "  stagepost lifecycle add scan.yaml --note 'scans of the reading room'",
+		Example: "  stagepost lifecycle add scan.yaml --note 'scans of maps'",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
@@ -96,9 +97,9 @@ the file. Adding it again replaces it; while jobs of the kind are open, the stat
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(made)
 			}
-			_, err = fmt.Fprintf(c.Out, "added %s, definition %s; create a job with: stagepost create %s\n",
-				made.Name, made.Hash, made.Name)
-			return err
+			c.Out.Line("added %s, definition %s; create a job with: stagepost create %s", made.Name, made.Hash,
+				made.Name)
+			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&l.Note, "note", "m", "", "why; is in the audit list")

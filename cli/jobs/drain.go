@@ -43,7 +43,7 @@ Submissions are still accepted, and mails still go out. Restarts change nothing;
 func (c *Commands) drained(ctx context.Context, api *client.Client) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for told := int64(-1); ; {
+	for printed := int64(-1); ; {
 		counts, err := api.Counts(ctx)
 		if err != nil {
 			return err
@@ -59,9 +59,9 @@ func (c *Commands) drained(ctx context.Context, api *client.Client) error {
 			_, err := fmt.Fprintln(c.Out, "nothing runs any more; end this with: stagepost admin resume")
 			return err
 		}
-		if running != told && c.Out.Mode != cli.ModeJSON {
+		if running != printed && c.Out.Mode != cli.ModeJSON {
 			c.Note("%d %s still at work", running, cli.Plural(running, "job is", "jobs are"))
-			told = running
+			printed = running
 		}
 		select {
 		case <-ctx.Done():

@@ -25,7 +25,8 @@ type Act struct {
 func (a *Act) Bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVarP(&a.Note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&a.As, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
+	f.StringVar(&a.As, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to "+
+		"operator")
 	f.StringVar(&a.Actor, "actor", "", "your name in the history; defaults to the login name")
 	f.Int64Var(&a.Version, "version", 0, "only if the record still has this version")
 	f.BoolVar(&a.confirm, "confirm", false, "yes to what the event loses")
@@ -91,8 +92,10 @@ func (c *Commands) causeAll(cmd *cobra.Command, e lifecycle.Event, ids []string,
 // Done returns what an event did to a job, for a summary.
 func (c *Commands) Done(e lifecycle.Event) func(*client.Job) string {
 	words := map[lifecycle.Event]string{
-		"retry": "sent back", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released", "delete": "deleted",
-		"update": "reported again", "suspend": "suspended", "resume": "resumed", "reset": "reset", "clean": "cleaned", "run": "resumed",
+		"retry": "sent back", "cancel": "cancelled", "stop": "stopped", "hold": "held", "release": "released",
+		"delete": "deleted",
+		"update": "reported again", "suspend": "suspended", "resume": "resumed", "reset": "reset", "clean": "cleaned",
+		"run":      "resumed",
 		"priority": "moved",
 	}
 	return func(j *client.Job) string {
@@ -107,8 +110,8 @@ func (c *Commands) Done(e lifecycle.Event) func(*client.Job) string {
 	}
 }
 
-// Each calls do for each job, and prints its id, its state and a column. On a terminal a summary follows: for each result of
-// did, the number of jobs; nil: none. Errors are printed at once, except the last one, which is returned.
+// Each calls do for each job, and prints its id, its state and a column. On a terminal a summary follows: for each
+// result of did, the number of jobs; nil: none. Errors are printed at once, except the last one, which is returned.
 func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did func(*client.Job) string, heading string,
 	column func(*client.Job) string) error {
 	var failed error
@@ -147,14 +150,15 @@ func (c *Commands) Each(ids []string, do func(job.ID) (client.Job, error), did f
 	return failed
 }
 
-// Told prints a job in short, and on a terminal the address of its page.
-func (c *Commands) Told(j *client.Job) error {
+// PrintOutcome prints a job in short, and on a terminal the address of its page.
+func (c *Commands) PrintOutcome(j *client.Job) error {
 	err := c.outcome(j, []string{"ID", "STATE", "OUTCOME"}, string(j.Outcome))
 	c.Page(j.Links["page"])
 	return err
 }
 
-// outcome prints one of several jobs in short. The first one has headings: ids have one length, states up to 15 letters.
+// outcome prints one of several jobs in short. The first one has headings: ids have one length, states up to 15
+// letters.
 func (c *Commands) outcome(j *client.Job, headings []string, column string) error {
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(j)

@@ -63,6 +63,7 @@ func (c *Commands) printHistory(entries []client.Event) error {
 
 // entry gives the columns of an entry.
 func (c *Commands) entry(e *client.Event) []string {
-	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event), string(e.From), string(e.To), string(e.Outcome),
+	return []string{strconv.FormatInt(e.Seq, 10), c.Out.When(e.At), string(e.Event), string(e.From), string(e.To),
+		string(e.Outcome),
 		e.By.String(), e.Actor, e.Cause, e.Note}
 }

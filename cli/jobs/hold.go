@@ -100,7 +100,8 @@ why shows for each job that waits.
 
 A hold on a group (--group) or on one batch or job (--job) also moves Pending jobs to the state Held. After the release of
 the hold they need a release of their own. A hold with an end (--until) and other scopes do not move jobs.`,
-		Example: "  stagepost hold --group maps --note 'storage moves'\n  stagepost hold --all --until 2h --note 'maintenance'\n" +
+		Example: "  stagepost hold --group maps --note 'storage moves'\n" +
+			"  stagepost hold --all --until 2h --note 'maintenance'\n" +
 			"  stagepost hold bat_01J9... --note 'wrong collection'\n  stagepost hold",
 		ValidArgsFunction: c.CompleteIDs,
 		Args:              cobra.ArbitraryArgs,
@@ -138,7 +139,7 @@ the hold they need a release of their own. A hold with an end (--until) and othe
 			if err := c.printHolds(holds, err); err != nil {
 				return err
 			}
-			return c.tellConcerned(ctx, api, of)
+			return c.printConcerned(ctx, api, of)
 		},
 	}
 	a.Bind(cmd)
@@ -148,8 +149,8 @@ the hold they need a release of their own. A hold with an end (--until) and othe
 	return cmd, func() { s.bindMore(c, cmd) }
 }
 
-// tellConcerned says on a terminal how many jobs a new hold keeps, so that one which keeps none is noticed.
-func (c *Commands) tellConcerned(ctx context.Context, api *client.Client, of job.Scope) error {
+// printConcerned prints on a terminal how many jobs a new hold keeps, so that a hold without jobs is noticed.
+func (c *Commands) printConcerned(ctx context.Context, api *client.Client, of job.Scope) error {
 	if c.Out.Mode != cli.ModeTable {
 		return nil
 	}

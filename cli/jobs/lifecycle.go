@@ -20,9 +20,10 @@ import (
 
 func (c *Commands) lifecycle() *cobra.Command {
 	return cli.Group("lifecycle", "List, show, draw, check, add and remove lifecycles",
-		"Looks at the lifecycles of this program, without a server, and adds kinds of jobs to a server or removes them.",
+		"Lists the lifecycles of this program without a server, adds kinds of jobs to a server and removes them.",
 		"  stagepost lifecycle list\n  stagepost lifecycle show ingest.job",
-		c.lifecycleAdd(), c.lifecycleRemove(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(), c.lifecycleLint())
+		c.lifecycleAdd(), c.lifecycleRemove(), c.lifecycleList(), c.lifecycleShow(), c.lifecycleDraw(),
+		c.lifecycleLint())
 }
 
 func (c *Commands) lifecycleList() *cobra.Command {
@@ -38,7 +39,8 @@ func (c *Commands) lifecycleList() *cobra.Command {
 			}
 			var rows [][]string
 			for _, t := range all {
-				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())), string(t.Start().State)})
+				rows = append(rows, []string{t.Name(), t.Hash(), strconv.Itoa(len(t.Stages())),
+					string(t.Start().State)})
 			}
 			return c.Out.Table([]string{"NAME", "DEFINITION", "STATES", "START"}, rows)
 		},
@@ -119,7 +121,8 @@ func (c *Commands) printLife(t *lifecycle.Table) error {
 		rows = append(rows, []string{string(s.State), string(s.Kind), "", "", "", s.Doc})
 		for _, a := range s.Transitions {
 			if a.Class != lifecycle.Loop {
-				rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a), a.By.String(), a.Doc})
+				rows = append(rows, []string{string(s.State), string(a.Class), string(a.Event), targets(a),
+					a.By.String(), a.Doc})
 			}
 		}
 	}
@@ -155,7 +158,8 @@ func (c *Commands) lifecycleDraw() *cobra.Command {
 			if err != nil {
 				return c.drawOfServer(cmd.Context(), args[0], format, err)
 			}
-			write := map[string]func(*lifecycle.Table, draw.View) string{"svg": draw.SVG, "mermaid": draw.Mermaid, "dot": draw.DOT}[format]
+			write := map[string]func(*lifecycle.Table, draw.View) string{"svg": draw.SVG, "mermaid": draw.Mermaid,
+				"dot": draw.DOT}[format]
 			if write == nil {
 				return cli.Usagef("-o must be svg, mermaid or dot, not %q", format)
 			}
@@ -172,7 +176,7 @@ func (c *Commands) lifecycleLint() *cobra.Command {
 	return &cobra.Command{
 		Use:     "lint FILE...",
 		Example: "  stagepost lifecycle lint thesis.yaml", Short: "Check lifecycles in YAML or Mermaid files",
-		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a way out for failure.
+		Long: `Checks lifecycles that are written down as YAML or as a Mermaid diagram: unreachable states, dead ends, states without a failure exit.
 Prints one line per fault, FILE:LINE:COLUMN: message [rule]. The exit code is 1 if there is any.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

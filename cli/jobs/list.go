@@ -28,7 +28,8 @@ func (c *Commands) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List jobs, newest first",
-		Long:  "Lists jobs, newest first: all that match every filter given. A filter may be repeated, or take a list with commas.",
+		Long: "Lists jobs, newest first: all that match every filter given. A filter may be repeated, or take a " +
+			"list with commas.",
 		Example: "  stagepost list --kind ingest.job --state Failed\n  stagepost list --parent bat_01J9... --open\n" +
 			"  stagepost list --outcome failed --all | cut -f1 | xargs stagepost retry --note 'disk replaced'",
 		Args: cobra.NoArgs,
@@ -96,7 +97,8 @@ func (f *Filter) Bind(cmd *cobra.Command) {
 }
 
 func (f *Filter) Query() (job.Query, error) {
-	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Tag: f.tag, Causes: f.causes, Oldest: f.oldest, Limit: f.Limit}
+	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Tag: f.tag, Causes: f.causes,
+		Oldest: f.oldest, Limit: f.Limit}
 	if f.Limit < 1 || f.Limit > 1000 {
 		return q, cli.Usagef("--limit must be 1 to 1000; --all gives everything")
 	}
@@ -121,8 +123,8 @@ func (f *Filter) Query() (job.Query, error) {
 	return q, nil
 }
 
-// printJobs prints a list of jobs. Columns in a pipe: id, kind, state, outcome, priority, group, owner, created, changed,
-// message, title, object, cause.
+// printJobs prints a list of jobs. Columns in a pipe: id, kind, state, outcome, priority, group, owner, created,
+// changed, message, title, object, cause.
 func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 	switch {
 	case c.Out.Mode == cli.ModeJSON:
@@ -133,8 +135,10 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 		rows := make([][]string, len(jobs))
 		for i := range jobs {
 			j := &jobs[i]
-			rows[i] = []string{string(j.ID), string(j.Kind), string(j.State), string(j.Outcome), strconv.Itoa(j.Priority),
-				j.Group, j.Owner, c.Out.When(j.Created), c.Out.When(j.Changed), withCounts(j), j.Title, j.Object, j.Cause}
+			rows[i] = []string{string(j.ID), string(j.Kind), string(j.State), string(j.Outcome),
+				strconv.Itoa(j.Priority),
+				j.Group, j.Owner, c.Out.When(j.Created), c.Out.When(j.Changed), withCounts(j), j.Title, j.Object,
+				j.Cause}
 		}
 		return c.Out.Table(nil, rows)
 	}
@@ -144,7 +148,8 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 		kinds[j.Kind] = true
 		application, _, _ := strings.Cut(string(j.Kind), ".")
 		applications[application] = true
-		rows[i] = []string{c.Out.ID(j.ID), string(j.Kind), string(j.State), c.Out.When(j.Created), j.Object, j.Title, reasonOf(j)}
+		rows[i] = []string{c.Out.ID(j.ID), string(j.Kind), string(j.State), c.Out.When(j.Created), j.Object, j.Title,
+			reasonOf(j)}
 	}
 	for i := range rows {
 		switch { // what each line would have is left out
@@ -154,12 +159,13 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 			rows[i][1] = rows[i][1][strings.IndexByte(rows[i][1], '.')+1:]
 		}
 	}
-	err := c.Out.Rows([]string{"ID", "KIND", "STATE", "AGE", "OBJECT", "TITLE", "REASON"}, rows, 2, func(row, column int) string {
-		if column != 2 {
-			return ""
-		}
-		return StateColor(&jobs[row])
-	})
+	err := c.Out.Rows([]string{"ID", "KIND", "STATE", "AGE", "OBJECT", "TITLE", "REASON"}, rows, 2,
+		func(row, column int) string {
+			if column != 2 {
+				return ""
+			}
+			return StateColor(&jobs[row])
+		})
 	if more {
 		c.Out.Line("%s", cli.ShownOf(len(rows)))
 	}
@@ -181,7 +187,7 @@ func StateColor(j *job.Job) string {
 	return ""
 }
 
-// reasonOf gives what a list for people says of a job: the counts of a batch, the message, and the cause.
+// reasonOf returns the last column of a list on a terminal: the counts of a batch, the message, and the cause.
 func reasonOf(j *job.Job) string {
 	text := withCounts(j)
 	if text == "" {
@@ -193,7 +199,7 @@ func reasonOf(j *job.Job) string {
 // withCounts gives the counts of a batch and the message.
 func withCounts(j *job.Job) string {
 	if j.Children.Expected > 0 {
-		return strings.TrimSpace(counts(j.Children) + " " + j.Message)
+		return strings.TrimSuffix(counts(j.Children)+": "+j.Message, ": ")
 	}
 	return j.Message
 }

@@ -23,7 +23,8 @@ func (c *Commands) logs() (cmd *cobra.Command, ready func()) {
 		Long: `Shows what the steps of a job logged. For a compute job it shows what its script wrote, standard output to standard output and standard error to standard error; with
 --events what the server did: each step of its life, with what the step means, why it came and who did it, and what was logged on the way. With --follow it goes on until the job has ended, and waits for one that has not begun.
 On a terminal control characters are escaped; a pipe or a file gets the bytes as the script wrote them.`,
-		Example:           "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n  stagepost logs cmp_01J9... --stream stderr",
+		Example: "  stagepost logs ing_01J9...\n  stagepost logs cmp_01J9... --follow\n" +
+			"  stagepost logs cmp_01J9... --stream stderr",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
@@ -107,6 +108,7 @@ func (c *Commands) LogLine(l *client.Line) error {
 		return nil
 	}
 	stamp := l.Time.UTC().Format("2006-01-02T15:04:05.000Z")
-	_, err := fmt.Fprintln(c.Out, strings.TrimRight(strings.Join([]string{stamp, l.Level, cli.Clean(string(l.State)), cli.Clean(l.Msg), cli.Clean(string(l.Attrs))}, "\t"), "\t"))
+	_, err := fmt.Fprintln(c.Out, strings.TrimRight(strings.Join([]string{stamp, l.Level, cli.Clean(string(l.State)),
+		cli.Clean(l.Msg), cli.Clean(string(l.Attrs))}, "\t"), "\t"))
 	return err
 }

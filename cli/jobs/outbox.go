@@ -17,10 +17,12 @@ func (c *Commands) outbox() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "outbox",
 		Short: "List mails and notifications of the outbox, newest first",
-		Long: `Whatever leaves the system is written with the commit that it tells of, and delivered until it is taken: at least once, always under the same key. What
-is refused for good, or too often, is given up.`,
-		Example: "  stagepost admin outbox --status given-up\n  stagepost admin outbox --topic mail --job bat_01J9...\n  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
-		Args:    cobra.NoArgs,
+		Long: `A message is written with the commit that it reports, and sent until it is accepted: at least once, always under the same key. What
+is refused permanently or too often is abandoned.`,
+		Example: "  stagepost admin outbox --status abandoned\n" +
+			"  stagepost admin outbox --topic mail --job bat_01J9...\n" +
+			"  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
@@ -55,10 +57,10 @@ is refused for good, or too often, is given up.`,
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
 	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, callback, compute-callback")
-	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
+	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, abandoned")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
-	c.Complete(cmd, "status", "pending", "delivered", "given-up")
+	c.Complete(cmd, "status", "pending", "delivered", "abandoned")
 	c.Complete(cmd, "topic", "mail", "webhook", "callback", "compute-callback")
 	cmd.AddCommand(c.outboxReplay())
 	return cmd
@@ -91,9 +93,10 @@ func (c *Commands) printOutbox(messages []job.Message, more bool) error {
 func (c *Commands) outboxReplay() *cobra.Command {
 	var b client.Replay
 	cmd := &cobra.Command{
-		Use:     "replay KEY...",
-		Short:   "Deliver messages again, under the keys they had",
-		Long:    "Delivers messages again that were delivered or given up, all of those named or none. They get all their tries anew.",
+		Use:   "replay KEY...",
+		Short: "Deliver messages again, under the keys they had",
+		Long: "Delivers messages again that were delivered or abandoned, all of those named or none. They get all " +
+			"their tries anew.",
 		Example: "  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -19,7 +19,8 @@ func (c *Commands) priority() *cobra.Command {
 		Short: "Move jobs in their queue: 0 goes first, 99 last, 50 is usual",
 		Long: `Moves jobs in their queue, whatever their state: 0 goes first, 99 last. The jobs of a batch are moved one by one, or together with stagepost bulk
 priority --parent.`,
-		Example:           "  stagepost priority 5 ing_01J9... --note 'exhibition'\n  stagepost bulk priority --priority 5 --parent bat_01J9... --note 'exhibition'",
+		Example: "  stagepost priority 5 ing_01J9... --note 'exhibition'\n" +
+			"  stagepost bulk priority --priority 5 --parent bat_01J9... --note 'exhibition'",
 		Args:              cobra.MinimumNArgs(2),
 		ValidArgsFunction: c.CompleteAfterFirst,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -40,7 +41,8 @@ priority --parent.`,
 				}
 				return api.SetPriority(ctx, id, p)
 			}
-			return c.Each(args[1:], set, func(*client.Job) string { return fmt.Sprintf("moved to priority %d", n) }, "PRIO",
+			return c.Each(args[1:], set, func(*client.Job) string { return fmt.Sprintf("moved to priority %d", n) },
+				"PRIO",
 				func(j *client.Job) string { return strconv.Itoa(j.Priority) })
 		},
 	}

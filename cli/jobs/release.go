@@ -47,7 +47,7 @@ Jobs that the hold moved to the state Held stay there until they are released: b
 			if err := c.released(of, holds, err); err != nil {
 				return err
 			}
-			return c.tellHeld(ctx, api, of)
+			return c.printHeld(ctx, api, of)
 		},
 	}
 	a.Bind(cmd)
@@ -70,8 +70,8 @@ func (c *Commands) released(of job.Scope, holds []job.Hold, err error) error {
 	return c.printHolds(holds, nil)
 }
 
-// tellHeld says how many jobs are still put aside after a hold ended, and how to let them go.
-func (c *Commands) tellHeld(ctx context.Context, api *client.Client, of job.Scope) error {
+// printHeld prints how many jobs are still held after a hold ended, and how to release them.
+func (c *Commands) printHeld(ctx context.Context, api *client.Client, of job.Scope) error {
 	counts, err := api.Counts(ctx)
 	if err != nil || c.Out.Mode == cli.ModeJSON {
 		return err
@@ -89,6 +89,7 @@ func (c *Commands) tellHeld(ctx context.Context, api *client.Client, of job.Scop
 	if of.Group != "" {
 		filter = " --group " + of.Group
 	}
-	c.Note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held, cli.Plural(held, "job is", "jobs are"), filter)
+	c.Note("%d %s still Held; let them go: stagepost bulk release --state Held%s --note WHY", held,
+		cli.Plural(held, "job is", "jobs are"), filter)
 	return nil
 }

@@ -64,7 +64,8 @@ func (c *Commands) printJob(j *client.Job) error {
 		heading += " (" + string(j.Outcome) + ")"
 	}
 	c.Out.Line("%s", strings.TrimPrefix(strings.TrimSpace(j.Title+" "+j.Object)+": "+heading, ": "))
-	for _, s := range append(c.sections(j), section{"as submitted", fields("", j.Spec)}, section{"found out", fields("", j.Data)}) {
+	for _, s := range append(c.sections(j), section{"as submitted", fields("", j.Spec)},
+		section{"found out", fields("", j.Data)}) {
 		if err := c.printSection(&s); err != nil {
 			return err
 		}
@@ -138,19 +139,24 @@ func (c *Commands) sections(j *client.Job) []section {
 	}
 	return []section{
 		{"", [][2]string{
-			{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"title", j.Title}, {"object", j.Object}, {"state", string(j.State)},
-			{"outcome", string(j.Outcome)}, {"message", j.Message}, {"cause", j.Cause}, {"undelivered", strings.Join(late, "; ")},
-			{"progress", progress}, {"children", children}, {"last success", string(j.LastOK)}, {"failed in", string(j.Origin)},
+			{"id", string(j.ID)}, {"kind", string(j.Kind)}, {"title", j.Title}, {"object", j.Object},
+			{"state", string(j.State)},
+			{"outcome", string(j.Outcome)}, {"message", j.Message}, {"cause", j.Cause},
+			{"undelivered", strings.Join(late, "; ")},
+			{"progress", progress}, {"children", children}, {"last success", string(j.LastOK)},
+			{"failed in", string(j.Origin)},
 		}},
 		{"work", [][2]string{
-			{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group}, {"owner", j.Owner},
+			{"priority", strconv.Itoa(j.Priority)}, {"parent", string(j.Parent)}, {"group", j.Group},
+			{"owner", j.Owner},
 			{"key", j.Key}, {"worker", worker}, {"attempts", number(j.Attempts)}, {"retries", number(j.Retries)},
 			{"version", strconv.FormatInt(j.Version, 10)}, {"number", strconv.FormatInt(j.Number, 10)},
 			{"operator can", Events(j.Can["operator"])}, {"owner can", Events(j.Can["owner"])},
 		}},
 		{"times", [][2]string{
 			{"due", c.Out.Moment(j.Due)}, {"deadline", c.Out.Moment(j.Deadline)}, {"expires", c.Out.Moment(j.Expires)},
-			{"created", c.Out.Moment(j.Created)}, {"entered", c.Out.Moment(j.Entered)}, {"changed", c.Out.Moment(j.Changed)},
+			{"created", c.Out.Moment(j.Created)}, {"entered", c.Out.Moment(j.Entered)},
+			{"changed", c.Out.Moment(j.Changed)},
 		}},
 	}
 }

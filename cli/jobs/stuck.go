@@ -17,9 +17,9 @@ func (c *Commands) stuck() *cobra.Command {
 		Use:   "stuck",
 		Short: "Show jobs that are stuck, worst first, and why",
 		Long: `Shows open jobs that are longer in their state than usual: longer than 95 of 100 of the last jobs of their kind stayed there, waiting and working
-counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS says which was used.
+counted together, and longer than a minute. Where fewer than 20 are known, longer than an hour, or a day for a batch; BASIS shows which was used.
 Besides: jobs whose time is up, whose worker is silent, which have been held for more than a week; batches older than a day; and messages that were
-given up. Each row has the first reason that why gives, and what to do about it.
+abandoned. Each row has the first reason that why gives, and what to do about it.
 
 In a pipe a line begins with job or message.`,
 		Example: "  stagepost stuck\n  stagepost stuck --kind ingest.job --factor 3",
@@ -64,7 +64,8 @@ In a pipe a line begins with job or message.`,
 	return cmd
 }
 
-// printStuck prints stuck jobs and given-up messages. Columns: id, state, how long, usual, its basis, codes, what, why, remedy.
+// printStuck prints stuck jobs and abandoned messages. Columns: id, state, how long, usual, its basis, codes, what,
+// why, remedy.
 func (c *Commands) printStuck(s *client.Stuck) error {
 	rows := [][]string{}
 	lead := func(kind string, row []string) []string {
@@ -77,12 +78,14 @@ func (c *Commands) printStuck(s *client.Stuck) error {
 		rows = append(rows, lead("job", c.stuckRow(&s.Stuck[i])))
 	}
 	for _, m := range s.Messages {
-		rows = append(rows, lead("message", []string{string(m.Job), "given up", c.Out.When(m.Created), "", "", "given-up", m.Topic + " " + m.Key, m.Error,
+		rows = append(rows, lead("message", []string{string(m.Job), "abandoned", c.Out.When(m.Created), "", "",
+			"abandoned", m.Topic + " " + m.Key, m.Error,
 			remedyOf(&m)}))
 	}
 	if len(rows) == 0 && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("nothing is stuck")
-	} else if err := c.Out.Table([]string{"ID", "STATE", "FOR", "USUAL", "BASIS", "CODES", "WHAT", "WHY", "REMEDY"}, rows); err != nil {
+	} else if err := c.Out.Table([]string{"ID", "STATE", "FOR", "USUAL", "BASIS", "CODES", "WHAT", "WHY", "REMEDY"},
+		rows); err != nil {
 		return err
 	}
 	if s.Found > len(s.Stuck) {
@@ -94,7 +97,7 @@ func (c *Commands) printStuck(s *client.Stuck) error {
 	return nil
 }
 
-// remedyOf says what to do about a message that was given up.
+// remedyOf returns the next step for an abandoned message.
 func remedyOf(m *job.Message) string {
 	if m.Topic == "webhook" {
 		return "mend the reason, then: stagepost ingest hooks replay " + m.Key + " --note WHY"
@@ -116,6 +119,7 @@ func (c *Commands) stuckRow(j *client.StuckJob) []string {
 	if c.Out.Mode == cli.ModeTable {
 		why = why[:min(len(why), 1)]
 	}
-	return []string{string(j.Job), string(j.State), c.Span(j.Seconds), c.Span(j.Usual), j.Basis, strings.Join(codes, ","),
+	return []string{string(j.Job), string(j.State), c.Span(j.Seconds), c.Span(j.Usual), j.Basis,
+		strings.Join(codes, ","),
 		strings.Join(what, "; "), strings.Join(why, "; "), remedy}
 }

@@ -28,7 +28,8 @@ The exit code is 0 if it ended well or came to the state of --until, 5 if it end
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if until != "" && !slices.ContainsFunc(c.Lives, func(t *lifecycle.Table) bool { _, ok := t.Stage(lifecycle.State(until)); return ok }) {
+			if until != "" && !slices.ContainsFunc(c.Lives,
+				func(t *lifecycle.Table) bool { _, ok := t.Stage(lifecycle.State(until)); return ok }) {
 				return cli.Usagef("--until: there is no state %q", until)
 			}
 			ctx, cancel := c.Patient(cmd)
@@ -112,7 +113,7 @@ func (c *Commands) change(bar *cli.Bar, u *client.Update) error {
 	}
 	done, total, text := Standing(u.Job)
 	if done == 0 && total == 0 && c.Out.Mode == cli.ModePlain {
-		return nil // the lines of the history say as much
+		return nil // the lines of the history show it
 	}
 	return bar.Show(done, total, text)
 }
@@ -121,9 +122,11 @@ func (c *Commands) change(bar *cli.Bar, u *client.Update) error {
 func Standing(j *client.Job) (done, total int64, text string) {
 	switch {
 	case j.Children.Expected > 0:
-		return int64(j.Children.Created() - j.Children.Open), int64(j.Children.Expected), string(j.State) + " " + counts(j.Children)
-	case j.Progress != nil && !j.Ended: // what the last step told of itself was not the end
-		return j.Progress.Done, j.Progress.Total, fmt.Sprintf("%s %d/%d %s", j.State, j.Progress.Done, j.Progress.Total, j.Progress.Unit)
+		return int64(j.Children.Created() - j.Children.Open), int64(j.Children.Expected),
+			string(j.State) + " " + counts(j.Children)
+	case j.Progress != nil && !j.Ended: // the last report of an ended job is not its end
+		return j.Progress.Done, j.Progress.Total,
+			fmt.Sprintf("%s %d/%d %s", j.State, j.Progress.Done, j.Progress.Total, j.Progress.Unit)
 	}
 	return 0, 0, strings.TrimSpace(string(j.State) + " " + j.Message)
 }

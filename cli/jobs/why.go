@@ -16,9 +16,9 @@ func (c *Commands) why() *cobra.Command {
 	var at string
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Tell what a job waits for and what would move it",
-		Long: `Tells every reason why a job stands where it stands: what it is, since when, who can end it and how. Then what would move it, and who may.
-For a job that has ended it tells how it came to its end. With --at it tells about a moment in the past.`,
+		Short: "Show what a job waits for and what would move it",
+		Long: `Shows every reason why a job waits: what it is, since when, who can end it and how. Then what would move it, and who may.
+For a job that has ended it shows how it ended. With --at it shows a moment in the past.`,
 		Example:           "  stagepost why ing_01J9...\n  stagepost why ing_01J9... --at 2026-05-04T12:00:00Z",
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
@@ -92,7 +92,8 @@ func (c *Commands) Explain(x *client.Explanation) error {
 func (c *Commands) explainPlain(x *client.Explanation) error {
 	rows := [][]string{{"state", string(x.Position.State), string(x.Position.Outcome), x.Attempts}}
 	for _, b := range x.Blockers {
-		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder, b.Remedy})
+		rows = append(rows, []string{"reason", b.Code, b.Sentence, c.Out.When(b.Since), c.Out.When(b.Until), b.Holder,
+			b.Remedy})
 		for _, r := range b.Remedies {
 			rows = append(rows, []string{"do", r.Command, r.Doc})
 		}
@@ -145,10 +146,17 @@ func (c *Commands) chain(x *client.Explanation) {
 	}
 	for _, e := range x.Chain {
 		note := e.Note
-		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool { return note != "" && strings.Contains(b.Sentence, note) }) {
+		if slices.ContainsFunc(x.Blockers, func(b client.Blocker) bool {
+			return note != "" &&
+				strings.Contains(b.Sentence, note)
+		}) {
 			note = "" // it stands above
 		}
-		c.Out.Line("  %s ago: %s to %s%s", c.Out.When(e.At), e.Event, e.To, Because(e.Cause, note))
+		by := ""
+		if e.Actor != "" {
+			by = " by " + e.Actor
+		}
+		c.Out.Line("  %s ago: %s to %s%s%s", c.Out.When(e.At), e.Event, e.To, by, Because(e.Cause, note))
 	}
 }
 

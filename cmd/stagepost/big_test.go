@@ -31,7 +31,7 @@ var (
 // mostMemory is what the server may take, whatever it stores: resident memory at its highest.
 const mostMemory = 128 << 20
 
-// stripes is a file of so many bytes that exists nowhere: its bytes follow from their place.
+// stripes is a file of so many bytes that is not stored: each byte follows from its offset.
 type stripes struct{ size, at int64 }
 
 func (s *stripes) Read(b []byte) (int, error) {
@@ -69,7 +69,8 @@ func content(path string) io.ReadSeeker {
 	return strings.NewReader(path)
 }
 
-// TestBigObject stores an object of many files, one of them very big, through the real server and looks at the server's memory.
+// TestBigObject stores an object of many files, one of them very big, through the real server and checks the server's
+// memory.
 func TestBigObject(t *testing.T) {
 	dir := t.TempDir()
 	profile := filepath.Join(dir, "profiles", "local.yaml")
@@ -94,7 +95,8 @@ func TestBigObject(t *testing.T) {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 18*time.Minute)
 	defer cancel()
-	batch, err := c.Submit(ctx, client.Submission{Type: "object-manifest", Profile: "local", Filename: "big.checkm"}, bytes.NewReader(manifest))
+	batch, err := c.Submit(ctx, client.Submission{Type: "object-manifest", Profile: "local", Filename: "big.checkm"},
+		bytes.NewReader(manifest))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// TestWithoutComputeModule: compute works in a program that has no module beside it. Settings, addresses and kinds of agents
-// of the module do not exist there.
+// TestWithoutComputeModule: compute works in a program that has no module beside it. Settings, addresses and kinds of
+// agents of the module do not exist there.
 func TestWithoutComputeModule(t *testing.T) {
 	t.Setenv("SERVICE_E_CLIENTS", "http://127.0.0.1:9") // not read
 	jobs := &computeserve.Settings{}
@@ -27,8 +27,8 @@ func TestWithoutComputeModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errs := says(r, "run", "--", "true"); code != cli.ExitOK || len(r.Doors()) != 0 {
-		t.Errorf("a job: %d %s %s, %v", code, out, errs, r.Doors())
+	if code, out, errs := command(r, "run", "--", "true"); code != cli.ExitOK || len(r.Endpoints()) != 0 {
+		t.Errorf("a job: %d %s %s, %v", code, out, errs, r.Endpoints())
 	}
 	if err := r.Stop(); err != nil {
 		t.Error(err)
@@ -39,7 +39,8 @@ func TestWithoutComputeModule(t *testing.T) {
 		t.Errorf("an agent of the module: got %v", err)
 	}
 	with := host.NewSettings(computemodule.New(jobs), orchestratormodule.New(jobs)) // the control
-	if found, env, err := computeserve.ServiceConfig(jobs); err != nil || len(found.Agents) != 2 || len(env.Services) != 1 {
+	if found, env, err := computeserve.ServiceConfig(jobs); err != nil || len(found.Agents) != 2 ||
+		len(env.Services) != 1 {
 		t.Errorf("with the module: %+v, %+v, %v", found, env, err)
 	}
 	for _, name := range []string{"compute.listen", "compute.strict", "compute.upload.bytes"} {

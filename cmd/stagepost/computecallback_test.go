@@ -23,7 +23,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// newSecretFile writes a new secret into a file, in the place of what was there.
+// newSecretFile replaces the secret in a file.
 func newSecretFile(t *testing.T, name string) webhook.Secret {
 	t.Helper()
 	text, err := webhook.NewSecret(rand.Reader)
@@ -40,15 +40,16 @@ func newSecretFile(t *testing.T, name string) webhook.Secret {
 	return s
 }
 
-// says runs a command of the program against a server.
-func says(r *host.Server, args ...string) (code int, out, errs string) {
+// command runs a command of the program against a server.
+func command(r *host.Server, args ...string) (code int, out, errs string) {
 	var o, e bytes.Buffer
 	code = run(append([]string{"--server", r.URL}, args...), strings.NewReader(""), &o, &e)
 	return code, o.String(), e.String()
 }
 
-// TestCallback runs a job with the real parts whose end is told to a receiver that fails at first: at the second try under the same id, signed with the secret of then, which was
-// exchanged meanwhile; the list of what leaves shows it. Orders that name other addresses are refused, with a reason.
+// TestCallback runs a job with the real parts. The receiver of its callback fails at first. The second attempt has the
+// same id and the signature of a secret that was exchanged in between; the list of messages shows it.
+// Orders that name other addresses are refused, with a reason.
 func TestCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -79,7 +80,8 @@ func TestCallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := filepath.Join(dir, "services.yaml")
-	text := "services:\n  loud:\n    callbacks: {secret_file: " + file + ", hosts: [\"" + at.Host + "\"], allow_networks: [127.0.0.0/8]}\n  quiet: {}\n"
+	text := "services:\n  loud:\n    callbacks: {secret_file: " + file + ", hosts: [\"" + at.Host +
+		"\"], allow_networks: [127.0.0.0/8]}\n  quiet: {}\n"
 	if err := os.WriteFile(services, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,22 +98,25 @@ func TestCallback(t *testing.T) {
 		}
 	}()
 	for _, c := range [][3]string{
-		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"}, {"loud", r.URL + "/api/v1/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
+		{"loud", "http://169.254.169.254/latest/meta-data", at.Host + " only, not to 169.254.169.254"},
+		{"loud", r.URL + "/api/v1/jobs", "only, not to"}, {"loud", "file:///etc/passwd", "scheme is not http or https"},
 		{"quiet", ear.URL, "the service quiet sends none"},
 	} {
-		if code, out, errs := says(r, "run", "--service", c[0], "--callback", c[1], "--", "true"); code == 0 || !strings.Contains(errs, c[2]) {
+		if code, out, errs := command(r, "run", "--service", c[0], "--callback", c[1], "--", "true"); code == 0 ||
+			!strings.Contains(errs, c[2]) {
 			t.Errorf("%s to %s: %d: %s%s", c[0], c[1], code, out, errs)
 		}
 	}
-	if code, out, errs := says(r, "run", "--service", "loud", "--callback", ear.URL+"/done", "--label", "run=7", "--", "bash", "-c", "echo hello; exit 3"); code != 3 || out != "hello\n" {
+	if code, out, errs := command(r, "run", "--service", "loud", "--callback", ear.URL+"/done", "--label", "run=7",
+		"--", "bash", "-c", "echo hello; exit 3"); code != 3 || out != "hello\n" {
 		t.Errorf("%d: %s%s", code, out, errs)
 	}
 	for range 2 {
 		select {
 		case <-taken:
 		case <-time.After(60 * time.Second):
-			_, out, _ := says(r, "admin", "outbox", "--topic", "compute-callback")
-			t.Fatalf("nobody calls:\n%s", out)
+			_, out, _ := command(r, "admin", "outbox", "--topic", "compute-callback")
+			t.Fatalf("no callback:\n%s", out)
 		}
 	}
 	mu.Lock()
@@ -120,19 +125,20 @@ func TestCallback(t *testing.T) {
 	if err := json.Unmarshal(bodies[1], &n); err != nil || ids[0] != ids[1] || !bytes.Equal(bodies[0], bodies[1]) {
 		t.Errorf("%q, %q: %s and %s (%v)", ids[0], ids[1], bodies[0], bodies[1], err)
 	}
-	if d := n.Data; n.Type != "compute.failed" || d.Service != "loud" || d.Cause != "exit-code" || d.ExitCode == nil || *d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
+	if d := n.Data; n.Type != "compute.failed" || d.Service != "loud" || d.Cause != "exit-code" || d.ExitCode == nil ||
+		*d.ExitCode != 3 || d.Labels["run"] != "7" || ids[0] != string(d.ID)+"/callback" {
 		t.Errorf("got %+v", n)
 	}
 	delivered(t, r, ids[0])
 }
 
-// delivered waits until the list of what leaves says that a message was taken.
+// delivered waits until the list of messages shows one as delivered.
 func delivered(t *testing.T, r *host.Server, key string) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for limit := time.Now().Add(30 * time.Second); ; <-tick.C {
-		code, out, errs := says(r, "-o", "json", "admin", "outbox", "--topic", "compute-callback")
+		code, out, errs := command(r, "-o", "json", "admin", "outbox", "--topic", "compute-callback")
 		var all []job.Message
 		if err := json.Unmarshal([]byte(out), &all); code != 0 || err != nil || len(all) != 1 || all[0].Key != key {
 			t.Fatalf("%d, %v: %s%s", code, err, out, errs)

@@ -16,7 +16,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// metricsUntil reads the metrics of a server until all that is wanted stands there with its value, "+" for any above zero, and gives them.
+// metricsUntil reads the metrics of a server until all that is wanted stands there with its value, "+" for any above
+// zero, and gives them.
 func metricsUntil(t *testing.T, url string, want map[string]string) map[string]string {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -47,16 +48,18 @@ func metricsUntil(t *testing.T, url string, want map[string]string) map[string]s
 	}
 }
 
-// TestMetricsOfCompute has a server with an agent of its own and one that does not answer, and reads what it tells of them and of jobs: how the agents stand, who waits in each
-// service, how long jobs ran, what was moved.
+// TestMetricsOfCompute runs a server with an agent of its own and one that does not answer, and reads the metrics of
+// agents and jobs: states of agents, waiting jobs of each service, run times, bytes moved.
 func TestMetricsOfCompute(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // jobs of root have a user of their own, who looks for a file here
+	// jobs of root run as another user, who reads a file here
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
 		t.Fatal(err)
 	}
 	services := filepath.Join(dir, "services.yaml")
-	if err := os.WriteFile(services, []byte("services:\n  example: {max_runs: 1, agents: [local]}\nagents:\n  gone: {url: http://127.0.0.1:1}\n"), 0o600); err != nil {
+	if err := os.WriteFile(services, []byte("services:\n  example: {max_runs: 1, agents: [local]}\nagents:\n"+
+		"  gone: {url: http://127.0.0.1:1}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := newSettings()
@@ -79,7 +82,8 @@ func TestMetricsOfCompute(t *testing.T) {
 	lift := filepath.Join(dir, "lift")
 	order := func(script string) {
 		t.Helper()
-		o := client.ComputeOrder{Service: "example", Owner: "ada", Files: []client.ComputeInline{{Name: "run.sh", Text: "#!/bin/bash\n" + script + "\n"}}}
+		o := client.ComputeOrder{Service: "example", Owner: "ada",
+			Files: []client.ComputeInline{{Name: "run.sh", Text: "#!/bin/bash\n" + script + "\n"}}}
 		if _, err := api.SubmitCompute(t.Context(), o, nil, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -88,14 +92,16 @@ func TestMetricsOfCompute(t *testing.T) {
 	order("exit 3")
 	const agent, jobs = "stagepost_compute_agent_", `stagepost_jobs{group="example",kind="compute.job",stage=`
 	got := metricsUntil(t, r.URL, map[string]string{
-		agent + `up{agent="local"}`: "1", agent + `slots{agent="local"}`: "2", agent + `slots_used{agent="local"}`: "1", agent + `waiting{agent="local"}`: "0", agent + `draining{agent="local"}`: "0",
+		agent + `up{agent="local"}`: "1", agent + `slots{agent="local"}`: "2", agent + `slots_used{agent="local"}`: "1",
+		agent + `waiting{agent="local"}`: "0", agent + `draining{agent="local"}`: "0",
 		agent + `up{agent="gone"}`:       "0",
 		jobs + `"queue",state="Queued"}`: "1", jobs + `"wait",state="Running"}`: "1",
 		`stagepost_compute_bytes_total{service="example",way="to-agent"}`: "+",
 		`stagepost_scrape_errors_total{source="agents"}`:                  "0",
 	})
 	for name := range got {
-		if strings.HasPrefix(name, "stagepost_compute_ends_total") || strings.HasPrefix(name, agent+"slots") && strings.Contains(name, "gone") {
+		if strings.HasPrefix(name, "stagepost_compute_ends_total") || strings.HasPrefix(name, agent+"slots") &&
+			strings.Contains(name, "gone") {
 			t.Errorf("%s %s: nothing has ended, and the slots of a silent agent are not known", name, got[name])
 		}
 	}
@@ -114,7 +120,8 @@ func TestMetricsOfCompute(t *testing.T) {
 		`stagepost_compute_bytes_total{service="example",way="from-agent"}`:                "+",
 		agent + `slots_used{agent="local"}`:                                                "0",
 	})
-	if problems, err := promlint.New(strings.NewReader(metricsOf(t, r.URL+"/metrics"))).Lint(); err != nil || len(problems) > 0 {
+	if problems, err := promlint.New(strings.NewReader(metricsOf(t, r.URL+"/metrics"))).Lint(); err != nil ||
+		len(problems) > 0 {
 		t.Errorf("got %v, %v", problems, err)
 	}
 }

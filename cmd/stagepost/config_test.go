@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// TestEverySettingHasAnOrigin sets each setting in the file, each in the environment and each by its flag: the origin says which it was, and the
-// value is the one that was given. A setting that somebody adds is in it by itself.
+// TestEverySettingHasAnOrigin sets each setting in the file, each in the environment and each by its flag: the origin
+// names it, and the value is the one that was given. The test includes new settings by itself.
 func TestEverySettingHasAnOrigin(t *testing.T) {
 	t.Chdir(t.TempDir())
 	sample := func(s config.Setting) string {
@@ -70,7 +70,8 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 			if got := s.Origin[one.Name]; !strings.HasPrefix(got, source) {
 				t.Errorf("%s: its origin is %q, want a %s", one.Name, got, source)
 			}
-			if got := one.String(); source != "default" && got != sample(one) && got != quantity.FormatDuration(77*time.Minute) {
+			if got := one.String(); source != "default" && got != sample(one) &&
+				got != quantity.FormatDuration(77*time.Minute) {
 				t.Errorf("%s by %s: got %q, want %q", one.Name, source, got, sample(one))
 			}
 		}
@@ -80,7 +81,8 @@ func TestEverySettingHasAnOrigin(t *testing.T) {
 // TestSecretsAreNotShown: those that are secrets by name, and passwords in addresses. Names of files with secrets are.
 func TestSecretsAreNotShown(t *testing.T) {
 	for name, want := range map[string]bool{
-		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.password_file": false, "listen": false,
+		"mail.password": true, "auth.token": true, "hook.secret": true, "s3.key": true, "mail.password_file": false,
+		"listen": false,
 	} {
 		if got := config.Hides(name); got != want {
 			t.Errorf("%s is hidden: %v", name, got)
@@ -124,7 +126,8 @@ func TestHostileFiles(t *testing.T) {
 			t.Errorf("%.40q: got %v, want %s", text, err, want)
 		}
 	}
-	for _, text := range []string{"", "# nothing\n", "---\n", "slots: 3\n", "retain:\n  every: 1h\n  share: 7\n", "mail.user:\n"} {
+	for _, text := range []string{"", "# nothing\n", "---\n", "slots: 3\n", "retain:\n  every: 1h\n  share: 7\n",
+		"mail.user:\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -63,9 +63,12 @@ func TestDemo(t *testing.T) {
 	out := printed(t, here)
 	for _, want := range []string{
 		"All objects have ended: 10 are stored, 2 failed.", "bad digest", "$ stagepost why ing_",
-		"The depositor corrects ledger/page-2.txt and survey/sheet-2.csv.", "All 12 objects are stored.", "has the object as a BagIt package",
-		"ben   exits    Failed     the command ended with exit code 3\n", "ben   greedy   Failed     the command used more than its 64 MiB of memory\n",
-		"cleo  endless  Killed     it was ended on request\n", "ann   sum-3    Completed\n", "cleo  report   Completed\n",
+		"The depositor corrects ledger/page-2.txt and survey/sheet-2.csv.", "All 12 objects are stored.",
+		"has the object as a BagIt package",
+		"ben   exits    Failed     the command ended with exit code 3\n",
+		"ben   greedy   Failed     the command used more than its 64 MiB of memory\n",
+		"cleo  endless  Killed     it was ended on request\n", "ann   sum-3    Completed\n",
+		"cleo  report   Completed\n",
 		"To go on: stagepost serve --data demo-data-1\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -52,8 +52,8 @@ func texts(all []instruction, stage int, name string) (found []string) {
 	return found
 }
 
-// TestDockerfile holds the Dockerfile against what it promises: it builds with the module's own Go, downloads modules only, and leaves a static
-// file in an empty system.
+// TestDockerfile holds the Dockerfile against what it promises: it builds with the module's own Go, downloads modules
+// only, and leaves a static file in an empty system.
 func TestDockerfile(t *testing.T) {
 	all := dockerfile(t, "../../contrib/docker/Dockerfile")
 	last := all[len(all)-1].stage
@@ -64,7 +64,7 @@ func TestDockerfile(t *testing.T) {
 	}
 	version := regexp.MustCompile(`(?m)^go (\S+)$`).FindStringSubmatch(string(mod))[1]
 	if got := find(0, "FROM"); len(got) != 1 || got[0] != "golang:"+version+" AS build" {
-		t.Errorf("it builds with %q, go.mod wants %s", got, version)
+		t.Errorf("it builds with %q, go.mod requires %s", got, version)
 	}
 	if got := find(last, "FROM"); last != 1 || got[0] != "scratch" {
 		t.Errorf("stage %d begins with %q: a static program needs nothing around it", last, got)
@@ -77,7 +77,8 @@ func TestDockerfile(t *testing.T) {
 			t.Errorf("it runs %q, which could fetch anything", run)
 		}
 	}
-	if got := strings.Join(find(0, "ENV"), " "); !strings.Contains(got, "CGO_ENABLED=0") || !strings.Contains(got, "-mod=readonly") {
+	if got := strings.Join(find(0, "ENV"), " "); !strings.Contains(got, "CGO_ENABLED=0") ||
+		!strings.Contains(got, "-mod=readonly") {
 		t.Errorf("it builds with %s", got)
 	}
 	for _, c := range slices.Concat(find(0, "COPY"), find(last, "COPY")) {
@@ -89,7 +90,7 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestDockerfileRuns looks at the stage that is left: its user, volume, settings, and the commands that it calls.
+// TestDockerfileRuns checks the last stage: its user, volume, settings, and the commands that it calls.
 func TestDockerfileRuns(t *testing.T) {
 	all := dockerfile(t, "../../contrib/docker/Dockerfile")
 	last := all[len(all)-1].stage
@@ -186,7 +187,8 @@ func TestCompose(t *testing.T) {
 		}
 	}
 	prometheus, err := os.ReadFile("../../contrib/docker/prometheus.yml")
-	if err != nil || !strings.Contains(string(prometheus), s.Environment["STAGEPOST_METRICS_LISTEN"]) || !strings.Contains(string(prometheus), "job_name: stagepost\n") {
+	if err != nil || !strings.Contains(string(prometheus), s.Environment["STAGEPOST_METRICS_LISTEN"]) ||
+		!strings.Contains(string(prometheus), "job_name: stagepost\n") {
 		t.Errorf("Prometheus reads another address, or under another name than the alarms ask for: %v", err)
 	}
 }

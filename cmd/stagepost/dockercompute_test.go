@@ -16,9 +16,11 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 )
 
-// TestDockerfileOfCompute: it is built as the other one is, and what it leaves is a system with bash, for nobody but an ordinary user.
+// TestDockerfileOfCompute: it is built like the other one. The result is a system with bash that runs as an ordinary
+// user.
 func TestDockerfileOfCompute(t *testing.T) {
-	all, other := dockerfile(t, "../../contrib/docker/Dockerfile.compute"), dockerfile(t, "../../contrib/docker/Dockerfile")
+	all, other := dockerfile(t, "../../contrib/docker/Dockerfile.compute"),
+		dockerfile(t, "../../contrib/docker/Dockerfile")
 	for _, name := range []string{"FROM", "WORKDIR", "ENV", "ARG", "COPY"} {
 		if got, want := texts(all, 0, name), texts(other, 0, name); !slices.Equal(got, want) {
 			t.Errorf("%s: it is built by %q, the other one by %q", name, got, want)
@@ -34,7 +36,8 @@ func TestDockerfileOfCompute(t *testing.T) {
 	if got := texts(all, last, "RUN"); len(got) > 0 {
 		t.Errorf("it runs %q, which could fetch anything", got)
 	}
-	if got := texts(all, last, "USER"); len(got) != 1 || !regexp.MustCompile(`^[1-9][0-9]+:[1-9][0-9]+$`).MatchString(got[0]) {
+	if got := texts(all, last, "USER"); len(got) != 1 ||
+		!regexp.MustCompile(`^[1-9][0-9]+:[1-9][0-9]+$`).MatchString(got[0]) {
 		t.Errorf("it runs as %q", got)
 	}
 	settings := newSettings().All()
@@ -58,8 +61,9 @@ type composed struct {
 	Build                   struct{ Context, Dockerfile string }
 }
 
-// TestComposeOfCompute: port 5000 for users of job-orchestrator, and of this machine alone; tokens, because the server listens in the containers' network; an agent that dials in under
-// a name that the services know; commands, flags, settings and files that there are.
+// TestComposeOfCompute: port 5000 for users of job-orchestrator, and of this machine alone; tokens, because the server
+// listens in the containers' network; an agent that dials in under a name that the services know; commands, flags,
+// settings and files that there are.
 func TestComposeOfCompute(t *testing.T) {
 	const dir = "../../contrib/docker"
 	text, err := os.ReadFile(filepath.Join(dir, "compose.compute.yaml"))
@@ -88,7 +92,8 @@ func TestComposeOfCompute(t *testing.T) {
 	}
 	for _, name := range []string{"STAGEPOST_LISTEN", "STAGEPOST_COMPUTE_LISTEN"} {
 		_, port, _ := strings.Cut(s.Environment[name], ":")
-		if listen.Loopback(s.Environment[name]) || !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) || s.Environment["STAGEPOST_TOKENS"] == "" {
+		if listen.Loopback(s.Environment[name]) || !slices.Contains(s.Ports, "127.0.0.1:"+port+":"+port) ||
+			s.Environment["STAGEPOST_TOKENS"] == "" {
 			t.Errorf("%s %s: it is not published for this machine alone, or without tokens", name, s.Environment[name])
 		}
 	}
@@ -102,13 +107,16 @@ func TestComposeOfCompute(t *testing.T) {
 		}
 		return ""
 	}
-	if !slices.ContainsFunc(services.Agents, func(one serviceconfig.Agent) bool { return one.Tunnel && one.Name == flag("--name") }) {
+	if !slices.ContainsFunc(services.Agents,
+		func(one serviceconfig.Agent) bool { return one.Tunnel && one.Name == flag("--name") }) {
 		t.Errorf("the services know no agent %q that comes by itself", flag("--name"))
 	}
-	if _, port, _ := strings.Cut(s.Environment["STAGEPOST_LISTEN"], ":"); flag("--server") != "http://server:"+port || flag("--token-file") == "" {
+	if _, port, _ := strings.Cut(s.Environment["STAGEPOST_LISTEN"], ":"); flag("--server") != "http://server:"+port ||
+		flag("--token-file") == "" {
 		t.Errorf("the agent is %q", a.Command)
 	}
-	if !strings.Contains(string(text), "stagepost admin token new --owner "+flag("--name")+" --role worker secrets/tokens >secrets/"+filepath.Base(flag("--token-file"))) {
+	if !strings.Contains(string(text), "stagepost admin token new --owner "+flag("--name")+
+		" --role worker secrets/tokens >secrets/"+filepath.Base(flag("--token-file"))) {
 		t.Error("the agent's token must be its own: its owner is the agent's name")
 	}
 	for name, service := range file.Services {
@@ -116,7 +124,7 @@ func TestComposeOfCompute(t *testing.T) {
 	}
 }
 
-// checkComposed looks at what goes for every service.
+// checkComposed checks what holds for every service.
 func checkComposed(t *testing.T, name string, s composed, volumes map[string]struct{}) {
 	t.Helper()
 	c := newCall(nil, os.Stdout, os.Stderr)
@@ -127,7 +135,8 @@ func checkComposed(t *testing.T, name string, s composed, volumes map[string]str
 	} else if err := cmd.ParseFlags(rest); err != nil {
 		t.Errorf("%s: %v", name, err)
 	}
-	if !s.Init || !slices.Equal(s.Capabilities, []string{"ALL"}) || !slices.Equal(s.Security, []string{"no-new-privileges:true"}) {
+	if !s.Init || !slices.Equal(s.Capabilities, []string{"ALL"}) ||
+		!slices.Equal(s.Security, []string{"no-new-privileges:true"}) {
 		t.Errorf("%s: %+v", name, s)
 	}
 	if waits, err := quantity.ParseDuration(s.Grace); err != nil || waits < 40*time.Second {
@@ -135,7 +144,8 @@ func checkComposed(t *testing.T, name string, s composed, volumes map[string]str
 	}
 	for _, v := range s.Volumes {
 		from, _, _ := strings.Cut(v, ":")
-		if _, named := volumes[from]; named || strings.HasPrefix(from, "./secrets") { // which the reader makes, as the file says
+		// which the reader makes, as the file describes
+		if _, named := volumes[from]; named || strings.HasPrefix(from, "./secrets") {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join("../../contrib/docker", from)); err != nil {

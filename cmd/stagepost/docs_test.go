@@ -38,7 +38,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestEveryCommandIsExplained wants a sentence for each command and option.
+// TestEveryCommandIsExplained requires a sentence for each command and option.
 func TestEveryCommandIsExplained(t *testing.T) {
 	c := newCall(nil, &bytes.Buffer{}, &bytes.Buffer{})
 	for _, cmd := range c.Root().Commands() {

@@ -33,9 +33,9 @@ var drillActions = flag.Int("drill-actions", 60, "random actions of TestRestoreD
 // mostDrilled is how many of the backups that were made meanwhile TestRestoreDrill restores and starts a server on.
 func mostDrilled() int { return min(10, 1+*drillActions/30) }
 
-// TestRestoreDrill lets a server do random work, kills it again and again, and makes backups while it works. Every backup that was completed has all that was
-// acknowledged before it began, is sound, and a server on it ends all jobs. In the end a backup is restored elsewhere, and every record, identifier, object, file and
-// token is the same.
+// TestRestoreDrill lets a server do random work, kills it again and again, and makes backups while it works. Every
+// backup that was completed has all that was acknowledged before it began, is sound, and a server on it ends all jobs.
+// In the end a backup is restored elsewhere, and every record, identifier, object, file and token is the same.
 func TestRestoreDrill(t *testing.T) {
 	d := newDrill(t)
 	d.start()
@@ -55,7 +55,8 @@ func TestRestoreDrill(t *testing.T) {
 	d.cli("admin", "backup", "--data", d.dir, "final")
 	d.compare(filepath.Join(d.dir, "backups", "final"))
 	d.killRestores(filepath.Join(d.dir, "backups", "final"))
-	t.Logf("%d actions, %d kills, %d acknowledged batches, %d backups made while the server worked, %d ended by a kill", *drillActions, d.kills, len(d.acked), d.whole, d.broken)
+	t.Logf("%d actions, %d kills, %d acknowledged batches, %d backups made while the server worked, %d ended by a kill",
+		*drillActions, d.kills, len(d.acked), d.whole, d.broken)
 }
 
 // drill is a server that works, is killed and backed up.
@@ -88,8 +89,10 @@ type drilled struct {
 func newDrill(t *testing.T) *drill {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	d := &drill{t: t, chance: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(), tokens: filepath.Join(t.TempDir(), "tokens")}
-	d.token = client.NewSecret(strings.TrimSpace(d.cli("admin", "token", "new", "--owner", "ann", "--role", "admin", d.tokens)))
+	d := &drill{t: t, chance: rand.New(rand.NewPCG(seed, 1)), dir: t.TempDir(),
+		tokens: filepath.Join(t.TempDir(), "tokens")}
+	d.token = client.NewSecret(strings.TrimSpace(d.cli("admin", "token", "new", "--owner", "ann", "--role", "admin",
+		d.tokens)))
 	write(t, filepath.Join(d.dir, "profiles-of-drill.yaml"), "") // somebody's file: it is left out, and named
 	return d
 }
@@ -148,7 +151,8 @@ func (d *drill) act() {
 	case n < 18:
 		_, _ = d.c.Release(d.t.Context(), job.Scope{Owner: "ben"}, "ann", "drill")
 	case n < 19 && len(d.acked) > 0:
-		_, _ = d.c.Do(d.t.Context(), d.acked[d.chance.IntN(len(d.acked))], "delete", client.Act{Note: "drill", Confirm: true})
+		_, _ = d.c.Do(d.t.Context(), d.acked[d.chance.IntN(len(d.acked))], "delete",
+			client.Act{Note: "drill", Confirm: true})
 	case n < 22:
 		if d.backUp(); n < 21 {
 			d.backing.Wait()
@@ -160,7 +164,7 @@ func (d *drill) act() {
 	}
 }
 
-// submit hands in a file, or another content of one.
+// submit submits a file, or a new version of one.
 func (d *drill) submit(name string, update bool) {
 	d.t.Helper()
 	text := fmt.Sprintf("%s %d", name, d.chance.Uint64())
@@ -183,7 +187,8 @@ func (d *drill) flow() {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	o := client.FlowOrder{File: "flow: large\ninputs:\n  text: {required: true}\nlinear:\n  - task: rest\n    sleep: 1ms\n", Inputs: map[string]json.RawMessage{"text": text}}
+	o := client.FlowOrder{File: "flow: large\ninputs:\n  text: {required: true}\nlinear:\n  - task: rest\n" +
+		"    sleep: 1ms\n", Inputs: map[string]json.RawMessage{"text": text}}
 	if _, err := d.c.SubmitFlow(d.t.Context(), o); err != nil {
 		d.t.Errorf("flow: %v", err)
 	}
@@ -216,7 +221,7 @@ func (d *drill) backUp() {
 		default:
 			d.made = append(d.made, drilled{b.Dir, acked})
 			d.whole++
-			if len(d.made) > mostDrilled() { // any of the earlier ones makes room
+			if len(d.made) > mostDrilled() { // any of the earlier ones is removed
 				i := rand.IntN(len(d.made) - 1)
 				if err := os.RemoveAll(d.made[i].dir); err != nil {
 					d.t.Error(err)
@@ -233,12 +238,13 @@ func (d *drill) settle() {
 	d.ended(d.c)
 }
 
-// ended waits for the end of all batches of a server, and wants a good one.
+// ended waits until all batches of a server have ended, and requires that none failed.
 func (d *drill) ended(c *client.Client) {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Minute)
 	defer cancel()
-	if _, err := c.Release(ctx, job.Scope{Owner: "ben"}, "ann", "drill"); err != nil && job.KindOf(err) != job.NotFound {
+	if _, err := c.Release(ctx, job.Scope{Owner: "ben"}, "ann", "drill"); err != nil &&
+		job.KindOf(err) != job.NotFound {
 		d.t.Logf("release: %v", err)
 	}
 	q := job.Query{Kinds: []job.Kind{"ingest.batch"}, Limit: 1000}
@@ -252,7 +258,8 @@ func (d *drill) ended(c *client.Client) {
 				d.t.Fatalf("%s: %v", b.ID, err)
 			}
 			now, err := c.Job(ctx, b.ID)
-			if err != nil || now.State != "Completed" && now.State != "Deleted" && now.Cause != "poison" && now.Cause != "jobs" {
+			if err != nil || now.State != "Completed" && now.State != "Deleted" && now.Cause != "poison" &&
+				now.Cause != "jobs" {
 				d.t.Errorf("%s: %s: %s %v", b.ID, now.State, now.Message, err)
 			}
 			d.children(ctx, c, b.ID)
@@ -263,7 +270,7 @@ func (d *drill) ended(c *client.Client) {
 	}
 }
 
-// children wants that no job of a batch failed because a file was missing.
+// children requires that no job of a batch failed because a file was missing.
 func (d *drill) children(ctx context.Context, c *client.Client, batch job.ID) {
 	d.t.Helper()
 	page, err := c.Jobs(ctx, job.Query{Parent: batch})
@@ -313,12 +320,13 @@ func (d *drill) sound(dir string) {
 	d.t.Helper()
 	d.cli("admin", "verify", "--data", dir)
 	d.cli("admin", "fsck", "--data", dir)
-	if report, err := ocfl.Validate(d.t.Context(), filepath.Join(dir, "storage")); err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && !report.Valid() {
+	if report, err := ocfl.Validate(d.t.Context(), filepath.Join(dir, "storage")); err != nil &&
+		!errors.Is(err, fs.ErrNotExist) || err == nil && !report.Valid() {
 		d.t.Errorf("the storage of %s: %+v, %v", dir, report, err)
 	}
 }
 
-// compare restores the last backup and compares it with the data directory, in which nobody works.
+// compare restores the last backup and compares it with the data directory, which no server uses.
 func (d *drill) compare(set string) {
 	d.t.Helper()
 	m, err := backup.ReadManifest(set)
@@ -340,7 +348,8 @@ func (d *drill) compare(set string) {
 	d.goesOn(dir)
 }
 
-// goesOn starts servers on both directories: packages have the same tokens and content, and the restored one gives no identifier again.
+// goesOn starts servers on both directories: packages have the same tokens and content, and the restored one gives no
+// identifier again.
 func (d *drill) goesOn(dir string) {
 	d.t.Helper()
 	v1, c1 := d.serve(d.dir)
@@ -356,7 +365,8 @@ func (d *drill) goesOn(dir string) {
 	if got := arks(d.t, c2); !slices.Equal(before, got) {
 		d.t.Errorf("objects %v, were %v", got, before)
 	}
-	b, err := c2.Submit(d.t.Context(), client.Submission{Type: "file", Filename: "new.txt", Submitter: "ann"}, strings.NewReader("something new"))
+	b, err := c2.Submit(d.t.Context(), client.Submission{Type: "file", Filename: "new.txt", Submitter: "ann"},
+		strings.NewReader("something new"))
 	if err != nil {
 		d.t.Fatal(err)
 	}

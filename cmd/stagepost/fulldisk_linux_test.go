@@ -85,8 +85,8 @@ func (l *logLines) about(text string) (n int) {
 	return n
 }
 
-// fullWorld is a server on a small disk.
-type fullWorld struct {
+// fullDisk is a server on a small disk.
+type fullDisk struct {
 	*testing.T
 	dir string
 	log logLines
@@ -94,7 +94,7 @@ type fullWorld struct {
 	c   *client.Client
 }
 
-func (w *fullWorld) start() {
+func (w *fullDisk) start() {
 	w.Helper()
 	s := newSettings()
 	s.Data, s.Listen = w.dir, "127.0.0.1:0"
@@ -109,7 +109,7 @@ func (w *fullWorld) start() {
 	w.r = r
 }
 
-func (w *fullWorld) stop() {
+func (w *fullDisk) stop() {
 	w.Helper()
 	w.c.Close()
 	if err := w.r.Stop(); err != nil && !job.IsFull(err) {
@@ -117,26 +117,31 @@ func (w *fullWorld) stop() {
 	}
 }
 
-func (w *fullWorld) submit(payload string) (client.Job, error) {
-	return w.c.Submit(w.Context(), client.Submission{Type: "file", Filename: "a.txt", Key: fmt.Sprint(len(payload))}, strings.NewReader(payload))
+func (w *fullDisk) submit(payload string) (client.Job, error) {
+	return w.c.Submit(w.Context(), client.Submission{Type: "file", Filename: "a.txt", Key: fmt.Sprint(len(payload))},
+		strings.NewReader(payload))
 }
 
 // refused checks that the server names the full disk wherever it is asked, and answers reads.
-func (w *fullWorld) refused(j job.ID) {
+func (w *fullDisk) refused(j job.ID) {
 	w.Helper()
 	_, err := w.submit("second")
-	if p := client.ProblemOf(err); p == nil || p.Status != http.StatusInsufficientStorage || !strings.Contains(p.Detail, "storage full: "+w.dir+" has ") {
+	if p := client.ProblemOf(err); p == nil || p.Status != http.StatusInsufficientStorage ||
+		!strings.Contains(p.Detail, "storage full: "+w.dir+" has ") {
 		w.Errorf("submit: %v (%+v)", err, p)
 	}
-	_, err = w.c.Hold(w.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Who: "ann", Why: "a write of the store alone"})
-	if p := client.ProblemOf(err); p == nil || p.Status != http.StatusInsufficientStorage || !strings.Contains(p.Detail, w.dir) {
+	_, err = w.c.Hold(w.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Who: "ann",
+		Why: "a write of the store alone"})
+	if p := client.ProblemOf(err); p == nil || p.Status != http.StatusInsufficientStorage ||
+		!strings.Contains(p.Detail, w.dir) {
 		w.Errorf("hold: %v (%+v)", err, p)
 	}
 	if _, err := w.c.Health(w.Context()); err == nil || !strings.Contains(err.Error(), "storage full: "+w.dir+" has ") {
 		w.Errorf("health: %v", err)
 	}
 	x, err := w.c.Why(w.Context(), j, time.Time{})
-	if err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockStorage || !strings.Contains(x.Blockers[0].Sentence, w.dir) {
+	if err != nil || len(x.Blockers) == 0 || x.Blockers[0].Code != explain.BlockStorage ||
+		!strings.Contains(x.Blockers[0].Sentence, w.dir) {
 		w.Errorf("why: %v, %+v", err, x.Blockers)
 	}
 	if _, err := w.c.Job(w.Context(), j); err != nil {
@@ -144,15 +149,17 @@ func (w *fullWorld) refused(j job.ID) {
 	}
 }
 
-// TestFullDisk: a server on a full disk answers reads, names the disk in health, in refusals and in why, and logs it once a minute. It starts
-// on a full disk. With space again it continues by itself. Control: before the disk is full, health and submissions are well.
+// TestFullDisk: a server on a full disk answers reads, names the disk in health, in refusals and in why, and logs it
+// once a minute. It starts on a full disk. With space again it continues by itself. Control: before the disk is full,
+// health and submissions are well.
 func TestFullDisk(t *testing.T) {
-	w := &fullWorld{T: t, dir: smallDisk(t)}
+	w := &fullDisk{T: t, dir: smallDisk(t)}
 	w.start()
 	if _, err := w.c.Health(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.c.Hold(t.Context(), client.Hold{Scope: job.Scope{Kind: record.BatchKind}, Who: "ann", Why: "so that a job waits"}); err != nil {
+	if _, err := w.c.Hold(t.Context(), client.Hold{Scope: job.Scope{Kind: record.BatchKind}, Who: "ann",
+		Why: "so that a job waits"}); err != nil {
 		t.Fatal(err)
 	}
 	j, err := w.submit("first")
@@ -200,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 // ends waits for the end of a job.
-func (w *fullWorld) ends(id job.ID) client.Job {
+func (w *fullDisk) ends(id job.ID) client.Job {
 	w.Helper()
 	var last client.Job
 	err := w.c.Watch(w.Context(), id, 0, func(u client.Update) error {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// initialised lists the packages that a process of this program initialises. It is told to be the init of a sandbox, or not; as the init it is given no plan, and ends.
+// initialised lists the packages that a process of this program initialises. With arguments it
+// is the init of a sandbox, which gets no plan and ends.
 func initialised(t *testing.T, args ...string) map[string]bool {
 	t.Helper()
 	self, err := os.Executable()
@@ -29,7 +30,8 @@ func initialised(t *testing.T, args ...string) map[string]bool {
 	return packages
 }
 
-// TestInitOfSandbox holds the init of a sandbox to what it costs: each job begins this program once more, and may not pay for the packages whose initialisation takes longest.
+// TestInitOfSandbox holds the init of a sandbox to what it costs: each job begins this program once more, and may not
+// pay for the packages whose initialisation takes longest.
 func TestInitOfSandbox(t *testing.T) {
 	costly := []string{
 		"github.com/santhosh-tekuri/jsonschema/v6",

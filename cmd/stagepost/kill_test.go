@@ -41,7 +41,7 @@ type victim struct {
 	url string
 }
 
-// raise starts the server on a data directory and waits until it says that it is ready.
+// raise starts the server on a data directory and waits until it is ready.
 func raise(t *testing.T, dir string) *victim {
 	t.Helper()
 	v := prepare(t, dir, "--log-level", "warn")
@@ -56,12 +56,13 @@ func prepare(t *testing.T, dir string, flags ...string) *victim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &victim{Cmd: exec.Command(path, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)}
+	v := &victim{Cmd: exec.Command(path,
+		append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, flags...)...)}
 	v.Stderr = os.Stderr
 	return v
 }
 
-// begin starts the server and waits until it says that it is ready.
+// begin starts the server and waits until it is ready.
 func (v *victim) begin(t *testing.T) {
 	t.Helper()
 	out, err := v.StdoutPipe()
@@ -94,10 +95,11 @@ func (v *victim) kill(t *testing.T) {
 	if err := v.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = v.Wait() // says that it was killed
+	_ = v.Wait() // the error of the kill
 }
 
-// depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in again with its key.
+// depositors hand in files and remember what the server acknowledged. A submission whose answer was lost is handed in
+// again with its key.
 type depositors struct {
 	mu     sync.Mutex
 	acked  map[string]job.ID
@@ -147,7 +149,7 @@ func (d *depositors) noted(t *testing.T, key string, id job.ID, err error) {
 	d.acked[key] = id
 }
 
-// work hands in until ctx ends, at most a few a second: the point is the kills, not the load.
+// work submits batches until ctx ends, at most a few a second: the point is the kills, not the load.
 func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
 	c, err := client.New(url, client.Options{})
 	if err != nil {
@@ -167,8 +169,8 @@ func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
 	}
 }
 
-// TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job ends, histories and derived
-// data are sound, and every object is stored once.
+// TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job
+// ends, histories and derived data are sound, and every object is stored once.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	d := &depositors{acked: map[string]job.ID{}}
@@ -187,7 +189,8 @@ func TestKill(t *testing.T) {
 		case <-some: // however slow the machine is
 		case <-idle:
 		}
-		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond)))) // the moment of the kill is the experiment
+		// the moment of the kill is the experiment
+		<-time.After(time.Duration(chance.Int64N(int64(120 * time.Millisecond))))
 		v.kill(t)
 		cancel()
 		busy.Wait()
@@ -210,7 +213,8 @@ func TestKill(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d given up as poison)", *kills, len(d.acked), poisoned)
+	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d failed as poison)", *kills, len(d.acked),
+		poisoned)
 	if len(d.acked) < *kills/4 {
 		t.Errorf("only %d submissions were acknowledged: the kills come too early to show anything", len(d.acked))
 	}

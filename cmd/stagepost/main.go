@@ -44,7 +44,8 @@ func newSettings() *host.Settings {
 		bulkmodule.New(),
 		custommodule.New(),
 	)
-	s.Modules = append(s.Modules, module.Module{Name: "demo", Commands: []func(*cli.Call) cli.Part{demo.Part(s)}, Data: demo.Data()})
+	s.Modules = append(s.Modules, module.Module{Name: "demo", Commands: []func(*cli.Call) cli.Part{demo.Part(s)},
+		Data: demo.Data()})
 	return s
 }
 

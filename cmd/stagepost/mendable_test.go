@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,13 +14,14 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 )
 
-// TestErrorsNameWhatToChange: an error that a person can correct names the file, setting, flag or command. WORK in a row is
-// the directory of the test, PORT an address that is in use.
+// TestErrorsNameWhatToChange: an error that a person can correct names the file, setting, flag or command. WORK in a
+// row is the directory of the test, PORT an address that is in use.
 func TestErrorsNameWhatToChange(t *testing.T) {
 	work := t.TempDir()
 	t.Chdir(work)
 	for name, text := range map[string]string{
-		"file": "", "broken.yaml": "slots: [\n", "unknown.yaml": "\nslotz: 3\n", "bad.yaml": "grace: soon\n", "text": "no token\n",
+		"file": "", "broken.yaml": "slots: [\n", "unknown.yaml": "\nslotz: 3\n", "bad.yaml": "grace: soon\n",
+		"text":          "no token\n",
 		"services.yaml": "services:\n  - nam: x\n",
 	} {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
@@ -33,22 +35,28 @@ func TestErrorsNameWhatToChange(t *testing.T) {
 	defer taken.Close()
 	replace := strings.NewReplacer("WORK", work, "PORT", taken.Addr().String())
 	for args, want := range map[string]string{
-		"--config missing.yaml":                              "--config: open missing.yaml: no such file",
-		"--config WORK":                                      "--config: read WORK: is a directory",
-		"--config broken.yaml":                               "broken.yaml:1: not YAML",
-		"--config unknown.yaml":                              "unknown.yaml:2: there is no setting slotz (did you mean slots?)",
-		"--config bad.yaml":                                  `bad.yaml:1: grace: "soon": it is not a duration`,
-		"--slots 0":                                          `flag --slots: slots: "0": it must be more than 0`,
-		"--log-level loud":                                   "flag --log-level: log.level must be debug, info, warn or error",
-		"--backup-every soon":                                `flag --backup-every: backup.every: "soon": it is not a duration`,
-		"--listen PORT":                                      "listen: PORT is in use by another program; name another port, or port 0",
-		"--listen nonsense":                                  `listen: "nonsense" is not HOST:`,
-		"--listen 203.0.113.7:99":                            "listen: 203.0.113.7:99: without tokens (--tokens)",
-		"--metrics-listen PORT":                              "metrics.listen: PORT is in use by another program",
-		"--compute-local 1 --compute-listen PORT":            "compute.listen: PORT is in use by another program",
-		"--data file":                                        "data: mkdir WORK/file: not a directory (--data DIR names a directory",
-		"--data /proc/none":                                  "data: mkdir /proc/none: no such file or directory (--data DIR names a directory",
-		"--tokens missing":                                   "make it: stagepost admin token new --owner NAME --role admin missing",
+		"--config missing.yaml": "--config: open missing.yaml: no such file",
+		"--config WORK":         "--config: read WORK: is a directory",
+		"--config broken.yaml":  "broken.yaml:1: not YAML",
+		"--config unknown.yaml": "unknown.yaml:2: there is no setting slotz (did you " +
+			"mean slots?)",
+		"--config bad.yaml": `bad.yaml:1: grace: "soon": it is not a duration`,
+		"--slots 0":         `flag --slots: slots: "0": it must be more than 0`,
+		"--log-level loud": "flag --log-level: log.level must be debug, info, warn " +
+			"or error",
+		"--backup-every soon": `flag --backup-every: backup.every: "soon": it is not a duration`,
+		"--listen PORT": "listen: PORT is in use by another program; name " +
+			"another port, or port 0",
+		"--listen nonsense":                       `listen: "nonsense" is not HOST:`,
+		"--listen 203.0.113.7:99":                 "listen: 203.0.113.7:99: without tokens (--tokens)",
+		"--metrics-listen PORT":                   "metrics.listen: PORT is in use by another program",
+		"--compute-local 1 --compute-listen PORT": "compute.listen: PORT is in use by another program",
+		"--data file": "data: mkdir WORK/file: not a directory (--data DIR " +
+			"names a directory",
+		"--data /proc/none": "data: mkdir /proc/none: no such file or directory " +
+			"(--data DIR names a directory",
+		"--tokens missing": "make it: stagepost admin token new --owner NAME " +
+			"--role admin missing",
 		"--tokens text":                                      "tokens: text: line 1: it needs hash, role, owner",
 		"--backup-without mails":                             `backup.without: "mails" is no part of backups that can be left out (compute, storage)`,
 		"--compute-services missing":                         "compute.services: open missing: no such file",
@@ -61,7 +69,8 @@ func TestErrorsNameWhatToChange(t *testing.T) {
 		"--ingest-profiles text":                             "ingest.profiles: ",
 		"--lifecycle-dir text":                               "lifecycle.dir: ",
 	} {
-		r, err := started(t, append([]string{"--data=" + filepath.Join(t.TempDir(), "data")}, strings.Fields(replace.Replace(args))...)...)
+		r, err := started(t, append([]string{"--data=" + filepath.Join(t.TempDir(), "data")},
+			strings.Fields(replace.Replace(args))...)...)
 		if err == nil {
 			t.Errorf("%s: the server starts: %v", args, r.Stop())
 		} else if want = replace.Replace(want); !strings.Contains(err.Error(), want) {
@@ -78,9 +87,16 @@ func TestErrorsOfADataDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	code := run([]string{"serve", "--listen=127.0.0.1:0", "--data", data}, nil, &bytes.Buffer{}, &errs)
-	if text := errs.String(); code != 1 || !strings.Contains(text, data+" is in use by ") || !strings.Contains(text, "--data DIR") {
-		t.Errorf("a second server: %d, %s", code, text)
+	code := run([]string{"serve", "--listen=" + strings.TrimPrefix(r.URL, "http://"), "--data", data}, nil,
+		&bytes.Buffer{}, &errs)
+	text := strings.Join(strings.Fields(errs.String()), " ")
+	for _, part := range []string{
+		"another server runs on this data directory: " + data + " is in use by pid=", "--data DIR",
+		fmt.Sprintf("hint: use that server (--data %s), stop it (kill %d on ", data, os.Getpid()),
+	} {
+		if code != 1 || !strings.Contains(text, part) {
+			t.Errorf("a second server: %d, %s\nwant %s", code, text, part)
+		}
 	}
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
@@ -95,7 +111,8 @@ func TestErrorsOfADataDirectory(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = started(t, "--data="+data); err == nil || !strings.Contains(err.Error(), "has schema 999, this program supports ") ||
+	if _, err = started(t, "--data="+data); err == nil ||
+		!strings.Contains(err.Error(), "has schema 999, this program supports ") ||
 		!strings.Contains(err.Error(), "use a newer program") {
 		t.Errorf("a newer store: %v", err)
 	}
@@ -120,7 +137,8 @@ func TestErrorsOfAClient(t *testing.T) {
 		"--token-file text":       "token_file text: that is no token",
 		"--data " + dir + "/none": "name one with --server URL or --data DIR",
 		"--server " + secure.URL:  "(SSL_CERT_FILE=FILE names the certificate of its authority)",
-		"--server " + strings.Replace(plain.URL, "http:", "https:", 1): "does not use TLS: its address begins with http://",
+		"--server " + strings.Replace(plain.URL, "http:", "https:",
+			1): "does not use TLS: its address begins with http://",
 		"--server nonsense": `"nonsense" is not the address of a server (http://HOST:PORT)`,
 	} {
 		if strings.HasPrefix(args, "--token-file") {

@@ -18,8 +18,8 @@ var (
 	testName = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
 )
 
-// TestMerrittPage holds docs/merritt.md against the program: each row of its tables names a command or route, all of which exist with their flags, and
-// a test that exists.
+// TestMerrittPage holds docs/merritt.md against the program: each row of its tables names a command or route, all of
+// which exist with their flags, and a test that exists.
 func TestMerrittPage(t *testing.T) {
 	text, err := os.ReadFile("../../docs/merritt.md")
 	if err != nil {
@@ -52,8 +52,10 @@ func TestMerrittPage(t *testing.T) {
 func TestMerrittPageSees(t *testing.T) {
 	p := newPage(t)
 	for span, ok := range map[string]bool{
-		"stagepost retry": true, "stagepost conjure": false, "stagepost ingest locks break": true, "stagepost list --group --state": true, "stagepost retry --group": false,
-		"stagepost ingest locks mend": false, "GET /api/v1/jobs": true, "GET /api/v1/conjure": false, "PUT /api/v1/jobs": false, "TestMerrittPage": true, "TestConjure": false,
+		"stagepost retry": true, "stagepost conjure": false, "stagepost ingest locks break": true,
+		"stagepost list --group --state": true, "stagepost retry --group": false,
+		"stagepost ingest locks mend": false, "GET /api/v1/jobs": true, "GET /api/v1/conjure": false,
+		"PUT /api/v1/jobs": false, "TestMerrittPage": true, "TestConjure": false,
 		"TestScript/hold": true, "TestScript/conjure": false, "bid0000000042": true,
 	} {
 		if fault := p.wrong(span); (fault == "") != ok {
@@ -61,7 +63,8 @@ func TestMerrittPageSees(t *testing.T) {
 		}
 	}
 	for line, ok := range map[string]bool{
-		"| a | `stagepost retry` | | | `TestX` |": true, "| a | none: why | | | `TestX` |": true, "| a | | | | `TestX` |": false, "| a | `stagepost retry` | | | |": false,
+		"| a | `stagepost retry` | | | `TestX` |": true, "| a | none: why | | | `TestX` |": true,
+		"| a | | | | `TestX` |": false, "| a | `stagepost retry` | | | |": false,
 	} {
 		if fault := row(strings.Split(line, "|")); (fault == "") != ok {
 			t.Errorf("%s: got %q", line, fault)
@@ -106,16 +109,18 @@ func spans(line string) []string {
 	return all
 }
 
-// wrong says what is wrong with a code span, if it is a command, a route or a test.
+// wrong returns the fault of a code span that is a command, a route or a test.
 func (p *page) wrong(span string) string {
 	words := strings.Fields(span)
 	switch {
 	case words[0] == "stagepost":
 		return p.command(words[1:])
-	case len(words) == 2 && strings.HasPrefix(words[1], "/") && strings.ToUpper(words[0]) == words[0] && !slices.Contains(p.routes, span):
+	case len(words) == 2 && strings.HasPrefix(words[1], "/") && strings.ToUpper(words[0]) == words[0] &&
+		!slices.Contains(p.routes, span):
 		return "there is no route " + span
 	case strings.HasPrefix(span, "TestScript/"):
-		if _, err := os.Stat(filepath.Join("testdata/script", strings.TrimPrefix(span, "TestScript/")+".txt")); err != nil {
+		if _, err := os.Stat(filepath.Join("testdata/script",
+			strings.TrimPrefix(span, "TestScript/")+".txt")); err != nil {
 			return "there is no script " + span
 		}
 	case strings.HasPrefix(span, "Test") && !p.tests[span]:
@@ -141,11 +146,12 @@ func (p *page) command(words []string) string {
 	return ""
 }
 
-// row says what a row of a table lacks.
+// row returns what a row of a table lacks.
 func row(cells []string) string {
 	last := len(cells) - 2
 	of := strings.Join(cells[2:last], "|")
-	named := slices.ContainsFunc(spans(of), func(s string) bool { return strings.HasPrefix(s, "stagepost ") || strings.Contains(s, " /") })
+	named := slices.ContainsFunc(spans(of),
+		func(s string) bool { return strings.HasPrefix(s, "stagepost ") || strings.Contains(s, " /") })
 	if !named && !strings.Contains(of, "none:") {
 		return "a row without a command or route"
 	}

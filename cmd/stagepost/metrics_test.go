@@ -41,7 +41,8 @@ func TestMetricsOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	j, err := c.Submit(t.Context(), client.Submission{Type: "file", Filename: "a.txt", LocalIDs: []string{"a"}}, strings.NewReader("twelve bytes"))
+	j, err := c.Submit(t.Context(), client.Submission{Type: "file", Filename: "a.txt", LocalIDs: []string{"a"}},
+		strings.NewReader("twelve bytes"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,16 +51,19 @@ func TestMetricsOfAServer(t *testing.T) {
 	}
 	route := `stagepost_http_request_duration_seconds_count{method="POST",route="/api/v1/ingest/submissions",status="201"} 1`
 	text := metricsOf(t, r.MetricsURL)
-	for end := time.Now().Add(30 * time.Second); !strings.Contains(text, route) && time.Now().Before(end); { // a request is counted when its answer has gone out
+	// a request is counted when its answer has gone out
+	for end := time.Now().Add(30 * time.Second); !strings.Contains(text, route) && time.Now().Before(end); {
 		text = metricsOf(t, r.MetricsURL)
 	}
 	for _, part := range []string{
-		`stagepost_ingest_bytes_total{way="stored"} `, `stagepost_ingest_bytes_total{way="read-back"} `, "\nstagepost_commit_operations_count ",
+		`stagepost_ingest_bytes_total{way="stored"} `, `stagepost_ingest_bytes_total{way="read-back"} `,
+		"\nstagepost_commit_operations_count ",
 		"\nstagepost_commit_queue 0", `stagepost_attempts_total{ending="passed",kind="ingest.job",state="Storing"} 1`,
 		`stagepost_disk_free_bytes{place="data"}`, `stagepost_disk_free_bytes{place="storage"}`,
 		`stagepost_jobs{group="` + j.Group + `",kind="ingest.job",stage="end",state="Completed"} 1`,
 		route,
-		`stagepost_build_info{go="go1.`, `stagepost_scrape_errors_total{source="outbox"} 0`, `stagepost_scrape_errors_total{source="disks"} 0`,
+		`stagepost_build_info{go="go1.`, `stagepost_scrape_errors_total{source="outbox"} 0`,
+		`stagepost_scrape_errors_total{source="disks"} 0`,
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s is not there", part)

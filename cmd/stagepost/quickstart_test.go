@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -18,12 +20,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestQuickStarts follows documents in an empty directory, as a reader would: it saves the files that follow <!-- file
-// NAME -->, and runs the blocks that follow <!-- run -->, line by line. A line succeeds unless its comment is "exit
-// code N". A line that starts a server runs until the end. ID, BATCH and ARK stand for what the commands before have
-// made.
+// NAME -->, and runs the blocks that follow <!-- run -->, line by line, on a terminal of 80 columns. A line succeeds
+// unless its comment is "exit code N". A line that starts a server runs until the end. ID, BATCH and ARK stand for what
+// the commands before have made. No command and no line of output is longer than 80 columns. With -transcript the
+// session is written to a file.
 func TestQuickStarts(t *testing.T) {
 	path, err := program()
 	if err != nil {
@@ -45,6 +49,11 @@ func TestQuickStarts(t *testing.T) {
 						t.Fatal(err)
 					}
 				case "run":
+					for line := range strings.Lines(b.script()) {
+						if utf8.RuneCountInString(line) > 78 { // after the prompt
+							t.Errorf("a command of %s is longer than the terminal: %s", name, line)
+						}
+					}
 					for _, line := range logical(b.script()) {
 						ran++
 						r.follow(line)
@@ -54,15 +63,24 @@ func TestQuickStarts(t *testing.T) {
 			if ran < 5 {
 				t.Errorf("only %d commands were run", ran)
 			}
+			if *transcripts != "" {
+				file := strings.TrimSuffix(filepath.Base(name), ".md") + ".txt"
+				if err := os.WriteFile(filepath.Join(*transcripts, file), []byte(r.session), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 		})
 	}
 }
+
+var transcripts = flag.String("transcript", "", "a directory for the sessions of TestQuickStarts")
 
 // reader follows a document.
 type reader struct {
 	*testing.T
 	program, dir, port string
 	id, output         string // the job that ID stands for; what all commands printed
+	session            string // the commands and what the terminal showed
 }
 
 // link puts files of the repository into the directory, as a clone has them.
@@ -116,6 +134,7 @@ var (
 	wantedCode = regexp.MustCompile(`# exit code (\d+)`)
 	lasting    = regexp.MustCompile(`^(stagepost serve|python3 -m http\.server)\b`)
 	printedARK = regexp.MustCompile(`ark:/\d+/\w+`)
+	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data in\s+\S+\s|Serving HTTP`)
 	standIn    = regexp.MustCompile(`\b(ID|BATCH|ARK)\b`)
 )
 
@@ -124,7 +143,7 @@ func (r *reader) command(ctx context.Context, line string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "bash", "-c", line)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(r.program)+":"+os.Getenv("PATH"), "HOME="+r.dir,
-		"STAGEPOST_LISTEN=127.0.0.1:0",
+		"STAGEPOST_LISTEN=127.0.0.1:0", "TERM=xterm",
 		"PYTHONUNBUFFERED=1", "XDG_DATA_HOME=")
 	return cmd
 }
@@ -141,7 +160,58 @@ func (r *reader) follow(line string) {
 	if err != nil {
 		r.Fatalf("$ %s\n%s\n%v", line, out, err)
 	}
-	r.Logf("$ %s\n%s", line, out)
+	r.saw(line, out)
+}
+
+// saw notes what a terminal showed after a command.
+func (r *reader) saw(line, out string) {
+	r.Helper()
+	shown := screenOf(out)
+	r.session += "$ " + folded(line) + "\n"
+	if shown != "" {
+		r.session += shown + "\n"
+	}
+	r.Logf("$ %s\n%s", line, shown)
+	for _, fault := range unfit(shown) {
+		r.Errorf("$ %s: %s", line, fault)
+	}
+}
+
+// folded writes a command as it is typed on a terminal of 80 columns, without its comment.
+func folded(line string) string {
+	text, width := "", 2
+	command, _, _ := strings.Cut(line, " # ")
+	for word := range strings.FieldsSeq(command) {
+		if n := utf8.RuneCountInString(word) + 1; width+n > 78 {
+			text, width = text+" \\\n ", 1+n
+		} else {
+			width += n
+		}
+		text += " " + word
+	}
+	return strings.TrimSpace(text)
+}
+
+// onScreen runs a command on a terminal, or where there is none in a pipe, and gives what it printed.
+func onScreen(cmd *exec.Cmd) (string, error) {
+	watcher, program, err := openTerminal()
+	if errors.Is(err, errors.ErrUnsupported) {
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if err != nil {
+		return "", err
+	}
+	defer watcher.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	err = cmd.Start()
+	_ = program.Close()
+	if err != nil {
+		return "", err
+	}
+	out, _ := io.ReadAll(watcher) // the read fails when the command has closed the terminal
+	return string(out), cmd.Wait()
 }
 
 // call runs a line that ends, and reports another exit code than its comment gives.
@@ -152,8 +222,8 @@ func (r *reader) call(line string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Minute)
 	defer cancel()
-	out, err := r.command(ctx, line).CombinedOutput()
-	r.output += string(out)
+	out, err := onScreen(r.command(ctx, line))
+	r.output += out
 	code := 0
 	if err != nil {
 		code = -1
@@ -162,9 +232,9 @@ func (r *reader) call(line string) (string, error) {
 		}
 	}
 	if code != want {
-		return string(out), fmt.Errorf("exit code %d, want %d", code, want)
+		return out, fmt.Errorf("exit code %d, want %d", code, want)
 	}
-	return string(out), nil
+	return out, nil
 }
 
 // TestQuickStartsSees is the control.
@@ -219,20 +289,27 @@ func (r *reader) serve(line string) {
 	r.Helper()
 	cmd := r.command(context.WithoutCancel(r.Context()), "exec "+line)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	out, program, err := openTerminal()
+	if errors.Is(err, errors.ErrUnsupported) {
+		out, program, err = os.Pipe()
+	}
 	if err == nil {
+		cmd.Stdout = program
 		err = cmd.Start()
+		_ = program.Close()
 	}
 	if err != nil {
 		r.Fatalf("%s: %v", line, err)
 	}
+	var greeting strings.Builder // until ready is closed
 	ended := make(chan struct{})
 	ready := make(chan struct{})
 	go func() {
 		defer close(ended)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			if strings.Contains(lines.Text(), "127.0.0.1") {
+			greeting.WriteString(lines.Text() + "\n")
+			if greeted.MatchString(greeting.String()) {
 				close(ready)
 				_, _ = io.Copy(io.Discard, out)
 				return
@@ -243,9 +320,11 @@ func (r *reader) serve(line string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		<-ended
 		_ = cmd.Wait() // python ends by the signal
+		_ = out.Close()
 	})
 	select {
 	case <-ready:
+		r.saw(line, greeting.String())
 	case <-ended:
 		r.Fatal(fmt.Errorf("%s ended", line))
 	}

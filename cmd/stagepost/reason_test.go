@@ -12,16 +12,23 @@ import (
 // noteless are the commands without --note, with groups of commands by their name: most only read.
 var noteless = map[string][]string{
 	"they only read": {
-		"list", "ingest list", "ingest objects", "compute jobs", "compute services", "compute agents", "compute results", "show", "why", "history", "logs", "watch", "ingest report", "ingest locks", "stuck", "ingest queue", "ingest orphans", "ingest storage", "ingest files", "ingest manifest", "ingest metadata", "ingest bag",
-		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema", "ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "ingest fixity status", "admin verify", "admin config", "version", "docs", "completion", "help",
+		"list", "ingest list", "ingest objects", "compute jobs", "compute services", "compute agents",
+		"compute results", "show", "why", "history", "logs", "watch", "ingest report", "ingest locks", "stuck",
+		"ingest queue", "ingest orphans", "ingest storage", "ingest files", "ingest manifest", "ingest metadata",
+		"ingest bag",
+		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema",
+		"ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "ingest fixity status",
+		"admin verify", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 	},
-	"they make new work, or a copy":             {"submit", "ingest access", "ingest fetch", "run", "flow run", "compute import", "demo", "demo site"},
+	"they make new work, or a copy": {"submit", "ingest access", "ingest fetch", "run", "flow run",
+		"compute import", "demo", "demo site"},
 	"they run a program":                        {"serve", "compute agent"},
 	"a new data directory has no list to enter": {"admin restore"},
 }
 
-// TestCommandsTakeReasons: every command that changes something takes --note. A new one must take it or be listed with why not.
+// TestCommandsTakeReasons: every command that changes something takes --note. A new one must take it or be listed with
+// why not.
 func TestCommandsTakeReasons(t *testing.T) {
 	listed := map[string]bool{}
 	for _, names := range noteless {
@@ -35,7 +42,9 @@ func TestCommandsTakeReasons(t *testing.T) {
 		name := strings.TrimPrefix(cmd.CommandPath(), "stagepost ")
 		note := cmd.Flags().Lookup("note") != nil
 		group := cmd.HasSubCommands() && (cmd.Args == nil || cmd.Args(cmd, []string{"x"}) != nil)
-		if !note && !listed[name] && !group && !cmd.Hidden && !slices.ContainsFunc([]string{"docs", "completion", "help", "lifecycle", "admin config", "ingest manifest"}, func(of string) bool { return strings.HasPrefix(name, of) }) {
+		if !note && !listed[name] && !group && !cmd.Hidden &&
+			!slices.ContainsFunc([]string{"docs", "completion", "help", "lifecycle", "admin config", "ingest manifest"},
+				func(of string) bool { return strings.HasPrefix(name, of) }) {
 			seen = append(seen, name)
 		}
 		for _, sub := range cmd.Commands() {

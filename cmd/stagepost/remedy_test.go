@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// TestRemediesAreCommands: each remedy that why can give parses as a command of the program: those of events of every lifecycle, those of holds,
-// and those that the code has as texts.
+// TestRemediesAreCommands: each remedy that why can give parses as a command of the program: those of events of every
+// lifecycle, those of holds, and those that the code has as texts.
 func TestRemediesAreCommands(t *testing.T) {
 	var all []job.Remedy
 	for _, life := range newCall(nil, io.Discard, io.Discard).Lives {
@@ -30,7 +30,8 @@ func TestRemediesAreCommands(t *testing.T) {
 		}
 	}
 	events := len(all)
-	all = append(all, job.Releasing(job.Scope{}), job.Releasing(job.Scope{Group: "old maps", Kind: "ingest.job", State: "Storing", Tag: "place=it's"}),
+	all = append(all, job.Releasing(job.Scope{}),
+		job.Releasing(job.Scope{Group: "old maps", Kind: "ingest.job", State: "Storing", Tag: "place=it's"}),
 		job.Releasing(job.Scope{Job: "bat_X", Owner: "ann"}), job.Reordering("ing_X", 0, ""), job.Replaying("a/b c"))
 	written := writtenRemedies(t)
 	for _, text := range written {
@@ -49,20 +50,23 @@ func TestRemediesAreCommands(t *testing.T) {
 			t.Errorf("%s: %v", r.Command, err)
 		}
 	}
-	for _, wrong := range []string{"stagepost see the moves", "stagepost retry", "stagepost release --groups maps", "release the hold"} {
+	for _, wrong := range []string{"stagepost see the moves", "stagepost retry", "stagepost release --groups maps",
+		"release the hold"} {
 		if remedied(job.Remedy{Command: wrong}) == nil {
 			t.Errorf("control: %q parses", wrong)
 		}
 	}
 }
 
-// writtenRemedies collects the commands that job.Running is called with, or that are the Command of a job.Remedy. An expression in them counts as one word.
+// writtenRemedies collects the commands that job.Running is called with, or that are the Command of a job.Remedy. An
+// expression in them counts as one word.
 func writtenRemedies(t *testing.T) []string {
 	t.Helper()
 	var all []string
 	root := filepath.Join("..", "..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "job/remedy.go") {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasSuffix(path, "job/remedy.go") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
@@ -76,7 +80,8 @@ func writtenRemedies(t *testing.T) []string {
 					all = append(all, "stagepost "+textOf(n.Args[0]))
 				}
 			case *ast.KeyValueExpr:
-				if k, ok := n.Key.(*ast.Ident); ok && k.Name == "Command" && strings.HasPrefix(textOf(n.Value), "stagepost ") {
+				if k, ok := n.Key.(*ast.Ident); ok && k.Name == "Command" &&
+					strings.HasPrefix(textOf(n.Value), "stagepost ") {
 					all = append(all, textOf(n.Value))
 				}
 			}

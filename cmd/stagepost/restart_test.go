@@ -33,26 +33,28 @@ var (
 	restartsObjects = flag.Int("restarts-objects", 150, "objects of the batch of TestRestart")
 )
 
-// depot is a source of many small files. Some of them stop halfway, the first time that they are fetched, until whoever fetches has gone.
+// depot is a source of many small files. Some of them stop halfway, the first time that they are fetched, until the
+// client closes the connection.
 type depot struct {
 	*httptest.Server
 	mu      sync.Mutex // guards the rest
 	fetched int
 	stalled map[string]bool
 	marks   map[int]chan struct{} // closed when so many requests have come
-	unseen  map[string]bool       // nobody has asked for these yet
-	seen    chan struct{}         // closed when everything has been asked for
+	unseen  map[string]bool       // not requested yet
+	seen    chan struct{}         // closed when everything has been requested
 	whole   bool                  // nothing stops halfway any more
 }
 
 func newDepot(t *testing.T) *depot {
-	d := &depot{stalled: map[string]bool{}, marks: map[int]chan struct{}{}, unseen: map[string]bool{}, seen: make(chan struct{})}
+	d := &depot{stalled: map[string]bool{}, marks: map[int]chan struct{}{}, unseen: map[string]bool{},
+		seen: make(chan struct{})}
 	d.Server = httptest.NewServer(d)
 	t.Cleanup(d.Close)
 	return d
 }
 
-// stalls counts a request and tells whether it is one that stops halfway.
+// stalls counts a request and reports whether it is one that stops halfway.
 func (d *depot) stalls(r *http.Request) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,8 +130,9 @@ func (d *depot) manifest(t *testing.T, n int) []byte {
 	return text.Bytes()
 }
 
-// TestRestart stops the real server with SIGTERM at many moments of a batch and starts it again. In the end every object is stored once and no
-// history knows of a failure: what was under way went on, or was given back without being counted. Whoever was connected got a proper end.
+// TestRestart stops the real server with SIGTERM at many moments of a batch and starts it again. In the end every
+// object is stored once and no history has a failure: running steps continued, or were released without being
+// counted. Each connected client got a proper end.
 func TestRestart(t *testing.T) {
 	w := &restarted{t: t, signal: syscall.SIGTERM}
 	w.run(*restarts, *restartsObjects)
@@ -141,14 +144,15 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartSees is the control: a server that is killed breaks connections and leaves claims that are found lost, and the test above notices.
+// TestRestartSees is the control: a server that is killed breaks connections and leaves claims that are found lost, and
+// the test above notices.
 func TestRestartSees(t *testing.T) {
 	w := &restarted{t: t, signal: syscall.SIGKILL}
 	w.run(3, 40)
 	all := strings.Join(w.wrong, "\n")
 	for _, what := range []string{"signal: killed", "the stream broke", ": lost in "} {
 		if !strings.Contains(all, what) {
-			t.Errorf("nobody noticed %q:\n%s", what, all)
+			t.Errorf("not noticed: %q:\n%s", what, all)
 		}
 	}
 }
@@ -156,7 +160,8 @@ func TestRestartSees(t *testing.T) {
 // run lets a batch of so many objects be ingested by a server that is stopped so many times.
 func (w *restarted) run(stops, objects int) {
 	t := w.t
-	w.dir, w.depot, w.chance, w.yields = t.TempDir(), newDepot(t), rand.New(rand.NewPCG(1, 7)), map[lifecycle.State]int{}
+	w.dir, w.depot, w.chance, w.yields = t.TempDir(), newDepot(t), rand.New(rand.NewPCG(1, 7)),
+		map[lifecycle.State]int{}
 	profile := filepath.Join(w.dir, "profiles", "local.yaml")
 	if err := os.MkdirAll(filepath.Dir(profile), 0o755); err != nil {
 		t.Fatal(err)
@@ -164,7 +169,8 @@ func (w *restarted) run(stops, objects int) {
 	write(t, profile, "id: local\nallow_networks: [127.0.0.0/8]\n")
 	v := w.start(300 * time.Millisecond)
 	c := w.client(v)
-	batch, err := c.Submit(t.Context(), client.Submission{Type: "single-file-batch-manifest", Profile: "local", Filename: "all.checkm"},
+	batch, err := c.Submit(t.Context(), client.Submission{Type: "single-file-batch-manifest", Profile: "local",
+		Filename: "all.checkm"},
 		bytes.NewReader(w.depot.manifest(t, objects)))
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +200,8 @@ func (w *restarted) run(stops, objects int) {
 	}
 	report, err := ocfl.Validate(t.Context(), filepath.Join(w.dir, "storage"))
 	if err != nil || !report.Valid() || report.Objects != objects+w.accepted {
-		t.Errorf("the storage root has %d objects of %d and %d: %+v, %v", report.Objects, objects, w.accepted, report, err)
+		t.Errorf("the storage root has %d objects of %d and %d: %+v, %v", report.Objects, objects, w.accepted, report,
+			err)
 	}
 }
 
@@ -292,13 +299,14 @@ func (w *restarted) stream(v *victim, ready chan<- struct{}) {
 	}
 }
 
-// upload is a payload that is under way when the server is told to stop.
+// upload is a payload that is under way when the server gets the signal.
 type upload struct {
 	after func() // what its sender does then
-	end   func() // looks at the answer
+	end   func() // checks the answer
 }
 
-// upload begins to hand in a file: with way 0 none, with 1 its sender goes on after the signal and is done in time, with 2 it sends nothing more.
+// upload begins to hand in a file: with way 0 none, with 1 its sender goes on after the signal and is done in time,
+// with 2 it sends nothing more.
 func (w *restarted) upload(v *victim, way int) upload {
 	if way == 0 {
 		return upload{func() {}, func() {}}
@@ -322,19 +330,20 @@ func (w *restarted) upload(v *victim, way int) upload {
 	}()
 	head := "--B\r\nContent-Disposition: form-data; name=\"type\"\r\n\r\nfile\r\n" +
 		"--B\r\nContent-Disposition: form-data; name=\"local_ids\"\r\n\r\n" + name + "\r\n" +
-		"--B\r\nContent-Disposition: form-data; name=\"payload\"; filename=\"" + name + "\"\r\n\r\n" + strings.Repeat("text ", 20_000)
+		"--B\r\nContent-Disposition: form-data; name=\"payload\"; filename=\"" + name + "\"\r\n\r\n" +
+		strings.Repeat("text ", 20_000)
 	if _, err := io.WriteString(sender, head); err != nil {
 		w.t.Fatal(err)
 	}
 	after := func() {
 		if way == 1 {
-			_, _ = io.WriteString(sender, "and the rest\r\n--B--\r\n") // refused, the answer tells
+			_, _ = io.WriteString(sender, "and the rest\r\n--B--\r\n") // refused: the answer shows it
 			_ = sender.Close()
 		}
 	}
 	return upload{after, func() {
 		if w.signal == syscall.SIGKILL {
-			_ = sender.Close() // nobody takes the rest, and the client waits for it
+			_ = sender.Close() // the rest is not read, and the client waits for it
 		}
 		r := <-got
 		_ = sender.Close()
@@ -373,7 +382,7 @@ func (w *restarted) quiet(c *client.Client) {
 	w.t.Fatal("jobs are open after five minutes")
 }
 
-// check looks at what became of the batch and its jobs.
+// check checks the results of the batch and its jobs.
 func (w *restarted) check(c *client.Client, objects int) {
 	w.t.Helper()
 	b, err := c.Job(w.t.Context(), w.batch)

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-// TestSaysThatItRetries: a follower says on standard error that its connection is lost, and goes on. Standard output has
-// nothing of it.
+// TestSaysThatItRetries: a follower reports on standard error that its connection is lost, and continues. Standard
+// output has nothing of it.
 func TestSaysThatItRetries(t *testing.T) {
 	const end = "event: job\ndata: {\"id\":\"ing_01M83NDKS22T6JGAMZGG29TJ69\",\"ended\":true,\"outcome\":\"ok\",\"state\":\"Completed\"}\n\n"
 	answers := []func(http.ResponseWriter){
@@ -32,8 +32,10 @@ func TestSaysThatItRetries(t *testing.T) {
 		}))
 		t.Cleanup(proxy.Close)
 		var out, errs bytes.Buffer
-		n := run([]string{"watch", "ing_01M83NDKS22T6JGAMZGG29TJ69", "--server", proxy.URL, "-o", c.output}, strings.NewReader(""), &out, &errs)
-		if n != cli.ExitOK || asked != 3 || strings.Count(errs.String(), "\n") != 1 || !strings.HasPrefix(errs.String(), c.want) || strings.Contains(out.String(), "retrying") {
+		n := run([]string{"watch", "ing_01M83NDKS22T6JGAMZGG29TJ69", "--server", proxy.URL, "-o", c.output},
+			strings.NewReader(""), &out, &errs)
+		if n != cli.ExitOK || asked != 3 || strings.Count(errs.String(), "\n") != 1 ||
+			!strings.HasPrefix(errs.String(), c.want) || strings.Contains(out.String(), "retrying") {
 			t.Errorf("exit %d after %d requests\nout: %s\nerr: %s", n, asked, &out, &errs)
 		}
 	}

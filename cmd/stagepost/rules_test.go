@@ -26,8 +26,8 @@ func TestListsHaveCommas(t *testing.T) {
 	}
 }
 
-// TestSecretsAreInFiles: no setting is a secret, which would be shown by ps and in the environment. One that names a file
-// with a secret ends with _file.
+// TestSecretsAreInFiles: no setting is a secret, which would be shown by ps and in the environment. One that names a
+// file with a secret ends with _file.
 func TestSecretsAreInFiles(t *testing.T) {
 	files := 0
 	for _, one := range newSettings().All() {

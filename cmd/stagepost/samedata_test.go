@@ -17,8 +17,8 @@ import (
 	"github.com/stagepost/stagepost/host"
 )
 
-// sameData compares a restored data directory with the one that it was made of, in which nobody works: every row of the databases, and every file
-// that belongs to a backup. It gives the number of files.
+// sameData compares a restored data directory with the one that it was made of, which no server uses: every row of the
+// databases, and every file that belongs to a backup. It gives the number of files.
 func sameData(t *testing.T, was, is string) int {
 	t.Helper()
 	for _, name := range []string{host.StoreFile, "inventory.db"} {

@@ -24,8 +24,9 @@ func TestMain(m *testing.M) {
 
 // TestScript runs the files in testdata/script. They are documentation as well: what a user types, and what comes back.
 //
-// Beside the commands of testscript there are `exits N command...`, which wants that exit code; `ready`, which waits until the server on the
-// data directory answers; and `let NAME`, which keeps the last output, without the line break, as $NAME.
+// Beside the commands of testscript there are `exits N command...`, which requires that exit code; `ready`, which waits
+// until the server on the data directory answers; and `let NAME`, which keeps the last output, without the line break,
+// as $NAME.
 func TestScript(t *testing.T) {
 	examples, err := filepath.Abs("../../examples/compute")
 	if err != nil {
@@ -42,7 +43,8 @@ func TestScript(t *testing.T) {
 			e.Setenv("EXAMPLES", examples)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready, "answers": answers, "let": let, "refused": refused},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "ready": ready,
+			"answers": answers, "let": let, "refused": refused},
 	})
 }
 
@@ -65,7 +67,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// ready waits until the server in the background answers. Another process has no better way to tell than its address file.
+// ready waits until the server in the background answers. Another process notices it by the address
+// file.
 func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -85,7 +88,8 @@ func ready(ts *testscript.TestScript, _ bool, _ []string) {
 	ts.Fatalf("the server did not get ready")
 }
 
-// answers waits until whatever is in the background has left its address in the data directory and takes connections there, with or without a token.
+// answers waits until whatever is in the background has left its address in the data directory and takes connections
+// there, with or without a token.
 func answers(ts *testscript.TestScript, _ bool, _ []string) {
 	file := filepath.Join(ts.Getenv("STAGEPOST_DATA"), "address")
 	tick := time.NewTicker(5 * time.Millisecond)

@@ -16,8 +16,8 @@ import (
 	"github.com/stagepost/stagepost/cli"
 )
 
-// attack is what a job may write: it sets the clipboard (OSC 52), clears the screen, does so with the C1 characters too, turns text
-// around, and hides what was before.
+// attack is what a job may write: it sets the clipboard (OSC 52), clears the screen, does so with the C1 characters
+// too, turns text around, and hides what was before.
 const attack = "a\x1b]52;c;cm0gLXJmIH4=\x07b\x1b[2J\u009b31m\u009d0;t\u009c\u202etxt\u2066\u061c\u2028\x7f\x00\rshown"
 
 // bytesAttack has the same as single bytes, which are no UTF-8, and the end of a character that never comes.
@@ -33,13 +33,18 @@ func attacker(t *testing.T) string {
 	text := string(quoted)
 	raw := `{"said":"` + "\u009b31m\u202ex\u007f" + `"}` // JSON may have these characters as they are
 	answers := map[string]string{
-		"/api/v1/jobs/ing_00000000000000000000000001":              `{"id":"ing_00000000000000000000000001","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
-		"/api/v1/jobs/ing_00000000000000000000000001/log":          `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
-		"/api/v1/jobs/ing_00000000000000000000000001/history":      `{"history":[{"seq":1,"event":"begin","cause":` + text + `,"note":` + text + `}]}`,
-		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files": `{"files":[{"path":` + text + `,"state":"stored","type":` + text + `}]}`,
-		"/api/v1/flows/flo_00000000000000000000000001": `{"name":` + text + `,"factory":"f","job":{"id":"flo_00000000000000000000000001","state":"FAILURE","ended":true,"message":` + text + `},"awaits":[],` +
+		"/api/v1/jobs/ing_00000000000000000000000001":     `{"id":"ing_00000000000000000000000001","kind":"ingest","state":"Failed","ended":true,"message":` + text + `,"data":` + raw + `}`,
+		"/api/v1/jobs/ing_00000000000000000000000001/log": `{"lines":[{"time":"2026-01-01T00:00:00Z","level":"INFO","msg":` + text + `,"attrs":` + raw + `}],"next":9}`,
+		"/api/v1/jobs/ing_00000000000000000000000001/history": `{"history":[{"seq":1,"event":"begin","cause":` +
+			text + `,"note":` + text + `}]}`,
+		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files": `{"files":[{"path":` + text +
+			`,"state":"stored","type":` + text + `}]}`,
+		"/api/v1/flows/flo_00000000000000000000000001": `{"name":` + text +
+			`,"factory":"f","job":{"id":"flo_00000000000000000000000001","state":"FAILURE","ended":true,"message":` +
+			text + `},"awaits":[],` +
 			`"outline":{"kind":"flow","name":` + text + `,"items":[{"kind":"task","name":` + text + `}]},` +
-			`"atoms":[{"name":` + text + `,"kind":"task","state":"FAILURE","intention":"EXECUTE","failure":{"type":` + text + `,"message":` + text + `}}]}`,
+			`"atoms":[{"name":` + text + `,"kind":"task","state":"FAILURE","intention":"EXECUTE","failure":{"type":` +
+			text + `,"message":` + text + `}}]}`,
 		"/api/v1/compute/jobs/cmp_00000000000000000000000001": `{"id":"cmp_00000000000000000000000001","service":"s","state":"Completed","ended":true,"name":` + text + `}`,
 	}
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -47,7 +52,8 @@ func attacker(t *testing.T) string {
 		case known:
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, answer)
-		case strings.HasSuffix(r.URL.Path, "/logs"), strings.HasSuffix(r.URL.Path, "/manifest"), strings.Contains(r.URL.Path, "/files/"), strings.HasSuffix(r.URL.Path, "/report"):
+		case strings.HasSuffix(r.URL.Path, "/logs"), strings.HasSuffix(r.URL.Path, "/manifest"),
+			strings.Contains(r.URL.Path, "/files/"), strings.HasSuffix(r.URL.Path, "/report"):
 			_, _ = io.WriteString(w, bytesAttack)
 		default:
 			w.Header().Set("Content-Type", "application/problem+json")
@@ -77,7 +83,8 @@ func called(t *testing.T, terminal bool, args ...string) (out, errs string) {
 func controls(text string) (found []string) {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRuneInString(text)
-		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' {
+		if r == utf8.RuneError && n == 1 || r != '\n' && r != '\t' && unicode.IsControl(r) ||
+			unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' {
 			found = append(found, text[:n])
 		}
 		text = text[n:]
@@ -85,8 +92,8 @@ func controls(text string) (found []string) {
 	return found
 }
 
-// TestHostileOutput: no command passes control characters of others on to a terminal. Into a pipe the bytes of files and output go as
-// they are: the control.
+// TestHostileOutput: no command passes control characters of others on to a terminal. Into a pipe the bytes of files
+// and output go as they are: the control.
 func TestHostileOutput(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	url := attacker(t)
@@ -140,15 +147,17 @@ func TestHostileOutput(t *testing.T) {
 	}
 }
 
-// TestHostileJSON: JSON on a terminal has its control characters as \u, is the same value as in a pipe, and in a pipe is as it was: the
-// control.
+// TestHostileJSON: JSON on a terminal has its control characters as \u, is the same value as in a pipe, and in a pipe
+// is as it was: the control.
 func TestHostileJSON(t *testing.T) {
 	url := attacker(t)
 	for _, test := range []struct {
 		args string
 		bare bool // in a pipe it has control characters as they are
 	}{
-		{"logs cmp_00000000000000000000000001 --stream stdout", false}, {"logs ing_00000000000000000000000001", true}, {"show ing_00000000000000000000000001", true}, {"history ing_00000000000000000000000001", true}, {"ingest files ing_00000000000000000000000001", true}, {"flow show flo_00000000000000000000000001", true},
+		{"logs cmp_00000000000000000000000001 --stream stdout", false}, {"logs ing_00000000000000000000000001", true},
+		{"show ing_00000000000000000000000001", true}, {"history ing_00000000000000000000000001", true},
+		{"ingest files ing_00000000000000000000000001", true}, {"flow show flo_00000000000000000000000001", true},
 		{"compute jobs", true}, {"retry ing_00000000000000000000000001 --note x", true}, {"list", true},
 	} {
 		args := append(strings.Fields(test.args), "-o", "json", "--server", url)
@@ -198,7 +207,8 @@ func TestShownInPieces(t *testing.T) {
 		if err := p.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		want := `a\x1b]52;c;cm0gLXJmIH4=\x07b\x1b[2J\u009b31m\u009d0;t\u009c\u202etxt\u2066\u061c\u2028\x7f\x00` + "\nshown" +
+		want := `a\x1b]52;c;cm0gLXJmIH4=\x07b\x1b[2J\u009b31m\u009d0;t\u009c\u202etxt\u2066\u061c\u2028\x7f\x00` +
+			"\nshown" +
 			`\x9b31m\x9d52;c;eA==\x9c\xff` + "\nä\n" + `\xe2\x80`
 		if diff := cmp.Diff(want, b.String()); diff != "" {
 			t.Fatalf("pieces of %d: %s", size, diff)

@@ -16,13 +16,15 @@ import (
 // stateDirectory is where the unit file has the data.
 const stateDirectory = "/var/lib/stagepost"
 
-// TestTokensOfAService installs the service as docs/operating.md says: root makes a token, another user runs the server with the unit's environment and command. Without root
-// it is one user. The control is a file that root keeps to itself.
+// TestTokensOfAService installs the service as docs/operating.md describes: root makes a token, another user runs the
+// server with the unit's environment and command. Without root it is one user. The control is a file that root keeps to
+// itself.
 func TestTokensOfAService(t *testing.T) {
 	s := newService(t)
 	secret := s.token()
 	s.begin()
-	for token, want := range map[string]int{secret: http.StatusOK, "": http.StatusUnauthorized, "stp_wrong": http.StatusUnauthorized} {
+	for token, want := range map[string]int{secret: http.StatusOK, "": http.StatusUnauthorized,
+		"stp_wrong": http.StatusUnauthorized} {
 		if got := s.get(token); got != want {
 			t.Errorf("with the token %q: status %d, want %d", token, got, want)
 		}
@@ -50,13 +52,15 @@ func TestTokensOfAService(t *testing.T) {
 	}
 }
 
-// TestTokensFileIsMissing: a server whose file of tokens is missing does not start, and names the command that makes it.
+// TestTokensFileIsMissing: a server whose file of tokens is missing does not start, and names the command that makes
+// it.
 func TestTokensFileIsMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	v := prepare(t, t.TempDir(), "--tokens", file)
 	var said bytes.Buffer
 	v.Stderr = &said
-	if err := v.Run(); err == nil || !strings.Contains(said.String(), "stagepost admin token new --owner NAME --role admin "+file) {
+	if err := v.Run(); err == nil || !strings.Contains(said.String(),
+		"stagepost admin token new --owner NAME --role admin "+file) {
 		t.Errorf("%v, %s", err, &said)
 	}
 }
@@ -86,7 +90,8 @@ func newService(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(built)
-	if err = errors.Join(err, os.WriteFile(s.path, text, 0o755), os.Mkdir(s.data, 0o700), os.Chown(s.data, s.uid, s.uid)); err != nil {
+	if err = errors.Join(err, os.WriteFile(s.path, text, 0o755), os.Mkdir(s.data, 0o700),
+		os.Chown(s.data, s.uid, s.uid)); err != nil {
 		t.Fatal(err)
 	}
 	unit, err := os.ReadFile("../../contrib/systemd/stagepost.service")
@@ -105,7 +110,7 @@ func newService(t *testing.T) *service {
 	return s
 }
 
-// reachable tells whether other users can enter a directory.
+// reachable reports whether other users can enter a directory.
 func reachable(dir string) bool {
 	for ; dir != "/"; dir = filepath.Dir(dir) {
 		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {

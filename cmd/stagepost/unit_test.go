@@ -17,7 +17,8 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// TestUnderSystemd runs the real server as systemd would: it says that it is ready, gives signs of life, reloads, and says that it stops.
+// TestUnderSystemd runs the real server as systemd would: it notifies it of the start, sends keep-alives, reloads, and
+// notifies it of the stop.
 func TestUnderSystemd(t *testing.T) {
 	for _, abstract := range []bool{false, true} {
 		t.Run(fmt.Sprint("abstract=", abstract), func(t *testing.T) {
@@ -30,7 +31,8 @@ func TestUnderSystemd(t *testing.T) {
 			var log strings.Builder
 			v.Stderr = &log
 			v.begin(t)
-			if text, others := s.Until("READY=1"); others != 0 || !strings.Contains(text, " steps at work, http://127.0.0.1:") {
+			if text, others := s.Until("READY=1"); others != 0 ||
+				!strings.Contains(text, " steps at work, http://127.0.0.1:") {
 				t.Errorf("got %q after %d others", text, others)
 			}
 			s.Until("WATCHDOG=1")
@@ -52,8 +54,9 @@ func TestUnderSystemd(t *testing.T) {
 			if err := v.Wait(); err != nil {
 				t.Errorf("%v: %s", err, &log)
 			}
-			if got := log.String(); strings.Count(got, "msg=reloaded") != 1 || !strings.Contains(got, `log.level must be debug, info, warn or error, not \"loud\"`) {
-				t.Errorf("the log says %s", got)
+			if got := log.String(); strings.Count(got, "msg=reloaded") != 1 ||
+				!strings.Contains(got, `log.level must be debug, info, warn or error, not \"loud\"`) {
+				t.Errorf("the log has %s", got)
 			}
 		})
 	}
@@ -83,8 +86,10 @@ func TestUnit(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"Type": "notify", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "PrivateTmp": "yes", "Restart": "on-failure", "DynamicUser": "yes",
-		"StateDirectory": "stagepost", "STAGEPOST_DATA": "/var/lib/stagepost", "STAGEPOST_TOKENS": "/var/lib/stagepost/tokens", "CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes",
+		"Type": "notify", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "PrivateTmp": "yes",
+		"Restart": "on-failure", "DynamicUser": "yes",
+		"StateDirectory": "stagepost", "STAGEPOST_DATA": "/var/lib/stagepost",
+		"STAGEPOST_TOKENS": "/var/lib/stagepost/tokens", "CapabilityBoundingSet": "", "MemoryDenyWriteExecute": "yes",
 	} {
 		if got, ok := values[name]; !ok || got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
@@ -119,7 +124,8 @@ func TestUnit(t *testing.T) {
 	if out, err := check(installed); err != nil || out != "" {
 		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
 	}
-	if out, err := check(strings.ReplaceAll(installed, "NoNewPrivileges=yes", "NoNewPrivileges=perhaps")); err == nil && out == "" {
+	if out, err := check(strings.ReplaceAll(installed, "NoNewPrivileges=yes", "NoNewPrivileges=perhaps")); err == nil &&
+		out == "" {
 		t.Error("the control: a unit with a mistake was taken")
 	}
 }

@@ -76,8 +76,9 @@ var listing = map[string]struct {
 	"stagepost compute jobs":   {"compute jobs", "/api/v1/compute/jobs", "jobs"},
 	"stagepost ingest hooks":   {"ingest hooks", "/api/v1/hooks", "hooks"},
 	"stagepost admin outbox":   {"admin outbox", "/api/v1/outbox", "messages"},
-	"stagepost ingest files":   {"ingest files ing_00000000000000000000000001", "/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
-	"stagepost admin audit":    {"admin audit", "/api/v1/audit", ""},
+	"stagepost ingest files": {"ingest files ing_00000000000000000000000001",
+		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
+	"stagepost admin audit": {"admin audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a
@@ -86,7 +87,8 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
 		for _, name := range []string{"limit", "last"} {
-			if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() == "int" && cmd.Name() != "stuck" { // stuck has one page
+			// stuck has one page
+			if f := cmd.Flags().Lookup(name); f != nil && f.Value.Type() == "int" && cmd.Name() != "stuck" {
 				if _, ok := listing[cmd.CommandPath()]; !ok {
 					t.Errorf("%s lists, and is missing here", cmd.CommandPath())
 				}
@@ -107,9 +109,11 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 			mux.HandleFunc("GET "+l.route, serve)
 			web := httptest.NewServer(mux)
 			t.Cleanup(web.Close)
-			for more, want := range map[string]int{"": 264, "-o json": 264, "--all": 264, "--limit 7": 7, "--limit 7 -o json": 7, "--limit 50 -o table": 50} {
+			for more, want := range map[string]int{"": 264, "-o json": 264, "--all": 264, "--limit 7": 7,
+				"--limit 7 -o json": 7, "--limit 50 -o table": 50} {
 				var out, errs bytes.Buffer
-				args := strings.Fields(l.args + " --server " + web.URL + " " + strings.ReplaceAll(more, "--limit", flag))
+				args := strings.Fields(l.args + " --server " + web.URL + " " + strings.ReplaceAll(more, "--limit",
+					flag))
 				if code := run(args, strings.NewReader(""), &out, &errs); code != 0 {
 					t.Fatalf("%v: exit code %d: %s", args, code, &errs)
 				}
@@ -124,7 +128,7 @@ func TestListsInAPipeAreWhole(t *testing.T) {
 				}
 				hint := strings.Contains(out.String()+errs.String(), "50 shown, and more exist: --all")
 				if table := strings.Contains(more, "table"); hint != table {
-					t.Errorf("%q: it says that there are more: %t", more, hint)
+					t.Errorf("%q: it reports more rows: %t", more, hint)
 				}
 			}
 		})

@@ -24,8 +24,8 @@ import (
 
 var workerJobs = flag.Int("workerjobs", 40, "how many jobs the example workers finish in TestExampleWorkers")
 
-// TestExampleWorkers lets the workers in Python and shell finish jobs while workers and server are killed at random. Every job ends once, with
-// the right data, tasks and log.
+// TestExampleWorkers lets the workers in Python and shell finish jobs while workers and server are killed at random.
+// Every job ends once, with the right data, tasks and log.
 func TestExampleWorkers(t *testing.T) {
 	for _, tool := range []string{"python3", "curl", "jq"} {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -135,7 +135,8 @@ func (r *relay) pass(in net.Conn) {
 func startWorker(t *testing.T, i int, address string) *exec.Cmd {
 	t.Helper()
 	url := "http://" + address
-	cmd := exec.Command("python3", "../../examples/worker/worker.py", "--server", url, "--kind", "demo.count", "--state", "Counting", "--state", "Checking",
+	cmd := exec.Command("python3", "../../examples/worker/worker.py", "--server", url, "--kind", "demo.count",
+		"--state", "Counting", "--state", "Checking",
 		"--lease", "3", "-n", "2")
 	if i%2 == 1 {
 		cmd = exec.Command("sh", "../../examples/worker/worker.sh", url, "demo.count", "Counting", "Checking")
@@ -189,8 +190,10 @@ func checkText(ctx context.Context, t *testing.T, c *client.Client, id job.ID, i
 		Words   int
 		Checked bool
 	}
-	if err := json.Unmarshal(j.Data, &data); err != nil || j.Outcome != lifecycle.OK || data.Words != words(i) || !data.Checked {
-		t.Errorf("%s: %s, cause %s (%s), data %s, want %d words; %v", id, j.State, j.Cause, j.Message, j.Data, words(i), err)
+	if err := json.Unmarshal(j.Data, &data); err != nil || j.Outcome != lifecycle.OK || data.Words != words(i) ||
+		!data.Checked {
+		t.Errorf("%s: %s, cause %s (%s), data %s, want %d words; %v", id, j.State, j.Cause, j.Message, j.Data, words(i),
+			err)
 	}
 	history, err := c.History(ctx, id, 0, 0)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // backedDir is a data directory of which backups are made.
 type backedDir struct {
 	t *testing.T
-	k *host.Keeper
+	k *host.Maintenance
 }
 
 func newBackedDir(t *testing.T) *backedDir {
@@ -33,8 +33,10 @@ func newBackedDir(t *testing.T) *backedDir {
 	})
 	s := newSettings()
 	s.Data = dir
-	b := &backedDir{t, &host.Keeper{Store: store, Dir: dir, Settings: s}}
-	b.inventory("PRAGMA journal_mode = WAL; CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); PRAGMA user_version = 1")
+	b := &backedDir{t, &host.Maintenance{Store: store, Dir: dir, Settings: s}}
+	b.inventory("PRAGMA journal_mode = WAL; " +
+		"CREATE TABLE places (ark, version, place); CREATE TABLE versions (job); " +
+		"PRAGMA user_version = 1")
 	return b
 }
 
@@ -60,20 +62,24 @@ func (b *backedDir) backup(name string) string {
 	return done.Dir
 }
 
-// A set into which a file of another one was put is refused, and the message says what the file is. The control is the set as it was made, which has
-// what stood in the log of the inventory.
+// A set into which a file of another one was put is refused, and the message names what the file is. The control is the
+// set as it was made, which has what stood in the log of the inventory.
 func TestWrongSets(t *testing.T) {
 	mine, other := newBackedDir(t), newBackedDir(t)
 	older := mine.backup("older")
 	mine.inventory("INSERT INTO places VALUES ('ark:/99999/new', 1, '/mnt/storage')")
 	stranger := other.backup("stranger")
 	for what, c := range map[string]struct{ from, file, want string }{
-		"older inventory":    {older, "data/inventory.db", "inventory.db does not belong to this backup: it is a database of another moment"},
-		"older store":        {older, "data/stagepost.db", "stagepost.db does not belong to this backup: it is a database of another moment"},
-		"other installation": {stranger, "data/stagepost.db", "it is of the installation " + other.k.Store.Installation() + ", the backup is of " + mine.k.Store.Installation()},
-		"missing inventory":  {"", "data/inventory.db", "inventory.db is missing from the backup"},
-		"manifest of other":  {stranger, "manifest.json", "manifest.json was changed after the backup"},
-		"nothing":            {},
+		"older inventory": {older, "data/inventory.db",
+			"inventory.db does not belong to this backup: it is a database of another moment"},
+		"older store": {older, "data/stagepost.db",
+			"stagepost.db does not belong to this backup: it is a database of another moment"},
+		"other installation": {stranger, "data/stagepost.db",
+			"it is of the installation " + other.k.Store.Installation() + ", the backup is of " +
+				mine.k.Store.Installation()},
+		"missing inventory": {"", "data/inventory.db", "inventory.db is missing from the backup"},
+		"manifest of other": {stranger, "manifest.json", "manifest.json was changed after the backup"},
+		"nothing":           {},
 	} {
 		set := mine.backup(strings.ReplaceAll(what, " ", "-"))
 		if c.file != "" {

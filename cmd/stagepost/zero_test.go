@@ -15,8 +15,9 @@ import (
 // literalZeros are the settings whose 0 can only mean the number.
 var literalZeros = []string{"compute.local"}
 
-// TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and nothing elsewhere. The
-// refusal names the word to write instead, the word is taken, and the setting prints it. A setting that somebody adds is in it by itself.
+// TestZeroHasOneMeaning: no number among the settings takes a 0, which would be the default here, no limit there and
+// nothing elsewhere. The refusal names the word to write instead, the word is taken, and the setting prints it. A
+// setting that somebody adds is in it by itself.
 func TestZeroHasOneMeaning(t *testing.T) {
 	words, numbers := 0, 0
 	for _, one := range newSettings().All() {
@@ -35,7 +36,8 @@ func TestZeroHasOneMeaning(t *testing.T) {
 				}
 				continue
 			}
-			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") || !strings.Contains(err.Error(), one.Zero)) {
+			if err == nil || text == "0" && (!strings.Contains(err.Error(), "more than 0") ||
+				!strings.Contains(err.Error(), one.Zero)) {
 				t.Errorf("%s: %s: got %v, want a refusal with the word %q", one.Name, text, err, one.Zero)
 			}
 		}
@@ -49,7 +51,7 @@ func TestZeroHasOneMeaning(t *testing.T) {
 				t.Errorf("%s: %s: got %q, %v", one.Name, one.Zero, one.String(), err)
 			}
 			if !strings.Contains(one.Doc, one.Zero+":") {
-				t.Errorf("%s: its text does not say what %s means", one.Name, one.Zero)
+				t.Errorf("%s: its text does not explain %s", one.Name, one.Zero)
 			}
 		case "":
 			if err := one.Set("off"); err == nil {
@@ -57,7 +59,7 @@ func TestZeroHasOneMeaning(t *testing.T) {
 			}
 		}
 	}
-	if words < 10 || numbers < 30 { // that the settings were looked at
+	if words < 10 || numbers < 30 { // the settings were checked
 		t.Errorf("%d settings are numbers, %d have a word for 0", numbers, words)
 	}
 }

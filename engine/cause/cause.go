@@ -14,7 +14,7 @@ import (
 
 // Causes of failures.
 const (
-	Poison   = "poison"    // its workers crashed without a report, again and again
+	Poison   = "poison"    // its workers crashed repeatedly without a report
 	Panic    = "panic"     // the step is defective
 	Timeout  = "timeout"   // the state or the job took too long
 	Attempts = "attempts"  // its attempts failed where there is no failure exit: it waits for a person
@@ -26,7 +26,7 @@ const (
 // Causes of waiting. Gates and steps add theirs; package explain has those of its answers.
 const (
 	Children = "children" // jobs of the batch have not ended
-	Hold     = "hold"     // a hold on something the job belongs to
+	Hold     = "hold"     // a hold on the job or on its group, owner, tag, kind, state or batch
 	Stopped  = "stopped"  // no worker takes jobs
 )
 

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestSuspendedClock: the time that a machine was suspended is added to the steady time, noise is not.
+// TestSuspendedClock checks that the time for which a machine was suspended is added to the steady time, and that noise
+// is not.
 func TestSuspendedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slept := 5 * time.Minute // before the process began

@@ -12,7 +12,7 @@ const (
 	clockBoottime  = 7
 )
 
-// suspended gives for how long the machine was suspended since it was booted.
+// suspended returns for how long the machine was suspended since it was booted.
 func suspended() (time.Duration, bool) {
 	boot, ok := readClock(clockBoottime)
 	if !ok {

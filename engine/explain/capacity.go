@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// whyCapacity asks the limits and the slots.
+// whyCapacity checks the limits and the slots.
 func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
 	if j.Claimed() || w.Steps[j.State] == nil {
 		return nil
@@ -27,9 +27,11 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 		if n >= l.Max {
 			full = true
 			x.Blockers = append(x.Blockers, job.Blocker{
-				Code: BlockLimit, Holder: l.Name, Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
+				Code: BlockLimit, Holder: l.Name,
+				Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
 				Remedy:   "wait for one of them to end, or raise the limit",
-				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)), "lists the jobs of its kind that have not ended")},
+				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)),
+					"lists the jobs of its kind that have not ended")},
 			})
 		}
 	}
@@ -64,11 +66,12 @@ func whyStopped(c *status.Engine) *job.Blocker {
 	if c.Open {
 		return nil
 	}
-	return &job.Blocker{Code: cause.Stopped, Holder: c.Worker, Sentence: "no worker takes jobs here", Remedy: "start the engine",
+	return &job.Blocker{Code: cause.Stopped, Holder: c.Worker, Sentence: "no worker takes jobs here",
+		Remedy:   "start the engine",
 		Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")}}
 }
 
-// whyAlone states that a suspect runs alone, or is to.
+// whyAlone returns the blocker while a suspect runs alone, or waits to.
 func whyAlone(c *status.Engine) *job.Blocker {
 	switch {
 	case c.Alone != "":
@@ -88,7 +91,7 @@ func whyAlone(c *status.Engine) *job.Blocker {
 	return nil
 }
 
-// whyBehind asks the store whether the job is among those that a claim would give.
+// whyBehind reports whether the next claim would include the job.
 func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *api.Explanation, claim job.Claim) error {
 	claim.Dry = true
 	next, err := e.store.Claim(ctx, claim)
@@ -100,7 +103,9 @@ func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *api.Explanatio
 		return nil
 	}
 	x.Blockers = append(x.Blockers, job.Blocker{
-		Code: BlockBehind, Holder: claim.Worker, Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, or it is their owner's turn", len(next)),
+		Code: BlockBehind, Holder: claim.Worker,
+		Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, "+
+			"or it is their owner's turn", len(next)),
 		Remedy: "wait, or let it go before others", Remedies: []job.Remedy{goesFirst(j)},
 	})
 	return nil
@@ -111,10 +116,13 @@ func goesFirst(j *job.Job) job.Remedy {
 	return job.Reordering(j.ID, job.FirstPriority, "puts it before all jobs of a lower priority")
 }
 
-// under counts what limit l counts together with job j; -1 if the limit does not guard the job or has a position for it
-// already. It reads pages of the limit's jobs: for explanations, not for claims.
+// under counts the jobs that limit l counts together with job j, or returns -1 if the limit does not guard the job or
+// already counts it. It reads all jobs of the limit, which is for explanations, not for claims.
 func (e *Explainer) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
-	if len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State) || slices.Contains(l.Occupy, j.State) || l.Group != "" && l.Group != j.Group || l.Owner != "" && l.Owner != j.Owner || l.Tag != "" && !slices.Contains(j.Tags, l.Tag) {
+	switch {
+	case len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State), slices.Contains(l.Occupy, j.State),
+		l.Group != "" && l.Group != j.Group, l.Owner != "" && l.Owner != j.Owner,
+		l.Tag != "" && !slices.Contains(j.Tags, l.Tag):
 		return -1, nil
 	}
 	live := false

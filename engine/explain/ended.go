@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
@@ -18,9 +19,11 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 		return err
 	}
 	x.Chain = causes(w.Life, history)
-	b := job.Blocker{Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves)}
+	b := job.Blocker{
+		Code: BlockEnded, Since: j.Entered, Sentence: "it ended as " + string(j.State), Remedies: offered(x.Moves),
+	}
 	if len(history) > 0 {
-		b.Sentence = happened(j, &history[len(history)-1])
+		b.Sentence = happened(w.Life, j, &history[len(history)-1])
 	}
 	if w.Explain != nil {
 		w.Explain(j, &b)
@@ -36,20 +39,22 @@ func (e *Explainer) whyEnded(ctx context.Context, w *engine.Work, j *job.Job, x 
 	return nil
 }
 
-// happened gives what ended a job, as it was recorded: the refusal, the error, the report, or who ended it with that
-// person's reason.
-func happened(j *job.Job, last *job.Event) string {
-	by := fmt.Sprintf("%s by %s", last.Event, cmp.Or(last.Actor, last.By.String()))
-	switch {
-	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0 && last.Note != "":
-		return by + ": " + last.Note
-	case last.By&(lifecycle.Operator|lifecycle.Owner) != 0:
-		return by
+// happened states what ended a job: the message of the step, else the note, else the description of the state. If a
+// person ended it, the text has the person and the reason.
+func happened(life *lifecycle.Table, j *job.Job, last *job.Event) string {
+	stage, _ := life.Stage(j.State)
+	meaning := fmt.Sprintf("%s: %s", j.State, stage.Doc)
+	if last.By&(lifecycle.Operator|lifecycle.Owner) == 0 {
+		return cmp.Or(j.Message, last.Note, meaning)
 	}
-	return cmp.Or(j.Message, last.Note, by)
+	by := fmt.Sprintf(" (%s by %s)", last.Event, cmp.Or(last.Actor, last.By.String()))
+	if last.Note != "" {
+		return fmt.Sprintf("%s: %s%s", j.State, last.Note, by)
+	}
+	return strings.TrimSuffix(meaning, ".") + by
 }
 
-// causes picks from a history what led to its end: the last success and everything after it.
+// causes returns the entries of a history that led to the end: the last success and all entries after it.
 func causes(life *lifecycle.Table, history []job.Event) []job.Event {
 	from := 0
 	for i, h := range history {

@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// Why gives every reason that keeps a job where it is, with the one who can end it.
+// Why returns every reason that keeps a job in its state, with the person or process that can end it.
 func ExampleExplainer_Why() {
 	ctx := context.Background()
 	e, err := engine.New(mem.New(), []engine.Work{letters(nil)}, engine.Options{Name: "post office"})

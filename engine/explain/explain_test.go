@@ -13,12 +13,13 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// TestExplain: the application states who ends what its step waits for. Without it that is a timer
+// TestExplain checks that the application states who ends the wait of a step. Without it that is a timer
 // (TestWhyDueAndBackoffAndReason).
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(2 * time.Hour)})
 		}})
 		work.Explain = func(_ *job.Job, b *job.Blocker) {
 			if b.Code == "snow" {
@@ -30,7 +31,8 @@ func TestExplain(t *testing.T) {
 		began := time.Now()
 		later, waiting := w.post(engine.Order{Due: began.Add(time.Hour)}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "the plough", "the pass is shut", "send the plough")
+		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "the plough", "the pass is shut",
+			"send the plough")
 		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "not due before", "")
 	})
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// heldThen adds the holds that concerned job j, which stood at p, at x.At: as the audit list reports, if the store
-// keeps one.
+// heldThen adds the holds that concerned job j at position p at the time x.At. It reads them from the audit list, if
+// the store keeps one.
 func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Position, x *api.Explanation) error {
 	auditor, ok := e.store.(job.Auditor)
 	if !ok || e.engine.Work(j.Kind).Life.Ended(p.State) {
@@ -30,7 +30,7 @@ func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Positio
 			a := &page[i]
 			seq = a.Seq
 			if a.At.After(x.At) {
-				continue // in order of writing, which the clock need not follow
+				continue // the list is in order of writing, and the clock may have been set back
 			}
 			switch h, put, ok := a.Held(); {
 			case ok && put:
@@ -44,17 +44,18 @@ func (e *Explainer) heldThen(ctx context.Context, j job.Job, p lifecycle.Positio
 		}
 	}
 	j.Position = p
-	for _, h := range slices.SortedFunc(maps.Values(holds), func(a, b job.Hold) int { return a.Since.Compare(b.Since) }) {
+	oldest := func(a, b job.Hold) int { return a.Since.Compare(b.Since) }
+	for _, h := range slices.SortedFunc(maps.Values(holds), oldest) {
 		if h.Matches(&j) && h.On(x.At) {
 			b := heldBy(&h)
-			b.Remedies = nil // of now
+			b.Remedies = nil // they apply to the present
 			x.Blockers = append(x.Blockers, b)
 		}
 	}
 	return nil
 }
 
-// whyThen answers for a past moment from the history.
+// whyThen explains a past moment from the history.
 func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at time.Time) (api.Explanation, error) {
 	history, err := e.store.History(ctx, j.ID, 0, 0)
 	if err != nil {
@@ -69,7 +70,8 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 		n++
 	}
 	if n == 0 {
-		return api.Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s", j.Created.UTC().Format(time.RFC3339))
+		return api.Explanation{}, job.Errorf(job.NotFound, "why", j.ID, "it was created later, at %s",
+			j.Created.UTC().Format(time.RFC3339))
 	}
 	p, err := w.Life.Replay(taken)
 	if err != nil {
@@ -83,7 +85,8 @@ func (e *Explainer) whyThen(ctx context.Context, w *engine.Work, j job.Job, at t
 	if w.Life.Ended(p.State) {
 		x.Chain = causes(w.Life, history[:n])
 	}
-	b := job.Blocker{Code: last.Cause, Since: last.At, Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
+	b := job.Blocker{Code: last.Cause, Since: last.At,
+		Sentence: fmt.Sprintf("it was %s since %s", p.State, last.At.UTC().Format(time.RFC3339))}
 	if last.Note != "" {
 		b.Sentence += " (" + last.Note + ")"
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// movers gives the people who may move a job from where it stands.
+// movers returns the people who may move a job out of its state.
 func movers(w *engine.Work, j *job.Job) lifecycle.Actor {
 	people := lifecycle.Actor(0)
 	for _, x := range exitsOf(w.Life, j.Position) {
@@ -21,7 +21,8 @@ func movers(w *engine.Work, j *job.Job) lifecycle.Actor {
 }
 
 func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
-	b := &job.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered, Holder: movers(w, j).String()}
+	b := &job.Blocker{Code: cmp.Or(j.Cause, BlockPerson), Sentence: j.Message, Since: j.Entered,
+		Holder: movers(w, j).String()}
 	if b.Sentence == "" {
 		stage, _ := w.Life.Stage(j.State)
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
@@ -30,11 +31,12 @@ func whyRests(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 	if block.Exhausted(j) {
 		b.Holder = lifecycle.Operator.String()
 		b.Remedy = "correct what the reason names, then let it be tried again"
-		again := job.Reordering(j.ID, j.Priority, "lets it be tried again, in the same place of the queue")
+		again := job.Reordering(j.ID, j.Priority, "lets it be tried again, with the same priority")
 		b.Remedies = append([]job.Remedy{again}, can...)
 		if j.Cause == cause.Poison {
 			b.Remedy = "find out what ended its workers, correct that, then let it be tried again"
-			b.Remedies = append([]job.Remedy{job.Running("logs "+string(j.ID), "shows what it did last")}, b.Remedies...)
+			logs := job.Running("logs "+string(j.ID), "shows what it did last")
+			b.Remedies = append([]job.Remedy{logs}, b.Remedies...)
 		}
 		return b
 	}

@@ -15,27 +15,27 @@ import (
 // What makes a job stuck.
 const (
 	StuckSlow    = "slow"      // in its state for longer than usual
-	StuckOverdue = "overdue"   // its time in the state is up, and no one moved it
-	StuckSilent  = "silent"    // its worker has not been received since its claim ran out
+	StuckOverdue = "overdue"   // its time in the state is up, and it has not moved
+	StuckSilent  = "silent"    // its worker has not reported since its lease expired
 	StuckHeld    = "held"      // held for more than a week
 	StuckBatch   = "old-batch" // a batch of more than a day
 )
 
-// Bounds of one check, and of patience.
+// Bounds of one check.
 const (
-	stuckLook    = 10_000 // open jobs of a kind that one check reads, the oldest first
+	stuckRead    = 10_000 // open jobs of a kind that one check reads, the oldest first
 	stuckRows    = 100    // rows by default
-	stuckReasons = 3      // of why, in a row
+	stuckReasons = 3      // reasons from Why in one row
 	stuckHeld    = 7 * 24 * time.Hour
 	stuckBatch   = 24 * time.Hour
-	stuckGrace   = 10 * time.Second // what the sweep gets to move what is overdue
+	stuckGrace   = 10 * time.Second // time for the sweep to move overdue jobs
 )
 
 // StuckQuery asks for stuck jobs.
 type StuckQuery struct {
 	Kinds  []job.Kind // empty: all kinds
 	Factor float64    // how many times the usual is too long. Defaults to 1
-	Limit  int        // rows, and given-up messages. Defaults to 100, at most 1000
+	Limit  int        // rows, and abandoned messages. Defaults to 100, at most 1000
 }
 
 // StuckReport is what a search for stuck jobs found.
@@ -44,17 +44,18 @@ type StuckReport = api.Stuck
 // StuckJob is one row.
 type StuckJob = api.StuckJob
 
-// candidate is a row with its order.
+// candidate is a row with its sort key.
 type candidate struct {
 	StuckJob
-	worst float64 // how many times over a limit
+	worst float64 // largest multiple of a limit
 }
 
 // StuckReason states why a job counts as stuck.
 type StuckReason = api.StuckReason
 
-// Stuck finds the open jobs that stay longer than usual for their state, are overdue or held for long, or whose worker
-// is silent, the worst first, and the messages that were abandoned. Its work is bounded; Cut states where it stopped.
+// Stuck returns the open jobs that stay longer than usual in their state, are overdue or held for long, or whose lease
+// has expired, the worst first, and the abandoned messages. The work of one call is bounded; Cut states what was left
+// out.
 func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error) {
 	if q.Factor <= 0 {
 		q.Factor = 1
@@ -79,7 +80,7 @@ func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error
 		return s.report, err
 	}
 	for _, k := range kinds {
-		if err := s.look(ctx, k); err != nil {
+		if err := s.scan(ctx, k); err != nil {
 			return s.report, err
 		}
 	}
@@ -105,37 +106,37 @@ type stuck struct {
 	rows      []candidate
 }
 
-// appear goes through the open jobs of a kind, the oldest first.
-func (s *stuck) look(ctx context.Context, k job.Kind) error {
+// scan checks the open jobs of a kind, the oldest first.
+func (s *stuck) scan(ctx context.Context, k job.Kind) error {
 	usual, err := s.explainer.Usual(ctx, k)
 	if err != nil {
 		return err
 	}
 	open := false
 	q := job.Query{Kinds: []job.Kind{k}, Ended: &open, Oldest: true, Limit: 1000}
-	for looked := 0; ; {
+	for n := 0; ; {
 		page, err := s.explainer.store.List(ctx, q)
 		if err != nil {
 			return err
 		}
 		for i := range page.Jobs {
-			s.judge(&page.Jobs[i], usual[page.Jobs[i].State])
+			s.check(&page.Jobs[i], usual[page.Jobs[i].State])
 		}
-		looked += len(page.Jobs)
+		n += len(page.Jobs)
 		s.report.Looked += len(page.Jobs)
 		if page.Next == "" {
 			return nil
 		}
-		if looked >= stuckLook {
-			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only the oldest %d open jobs of %s were looked at", looked, k))
+		if n >= stuckRead {
+			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only the oldest %d open jobs of %s were checked", n, k))
 			return nil
 		}
 		q.After = page.Next
 	}
 }
 
-// checker adds a row if anything about the job took too long.
-func (s *stuck) judge(j *job.Job, u Usual) {
+// check adds a row if anything about the job took too long.
+func (s *stuck) check(j *job.Job, u Usual) {
 	row := candidate{StuckJob: StuckJob{
 		Job: j.ID, Kind: j.Kind, State: j.State, Group: j.Group, Owner: j.Owner, Worker: j.Worker, Since: j.Entered,
 		Seconds: int64(s.at.Sub(j.Entered) / time.Second), Usual: int64(u.Limit / time.Second), Basis: u.basis(),
@@ -155,7 +156,8 @@ func (s *stuck) judge(j *job.Job, u Usual) {
 	}
 	if j.Claimed() {
 		late := s.at.Sub(j.Until)
-		add(StuckSilent, late, stuckGrace, fmt.Sprintf("worker %s has been silent since its claim ran out %s ago", j.Worker, rounded(late)))
+		add(StuckSilent, late, stuckGrace,
+			fmt.Sprintf("the lease of worker %s expired %s ago", j.Worker, rounded(late)))
 	}
 	if held := s.held(j); held > 0 {
 		add(StuckHeld, held, stuckHeld, fmt.Sprintf("held for %s", rounded(held)))
@@ -169,7 +171,7 @@ func (s *stuck) judge(j *job.Job, u Usual) {
 	}
 }
 
-// held gives how long a job has been held: by the state it is in, or by the oldest hold in force on it.
+// held returns how long a job has been held: by its state, or by the oldest hold on it.
 func (s *stuck) held(j *job.Job) time.Duration {
 	longest := time.Duration(0)
 	if w := s.explainer.engine.Work(j.Kind); w != nil {
@@ -189,7 +191,7 @@ func (s *stuck) held(j *job.Job) time.Duration {
 	return longest
 }
 
-// explain adds the first reasons that why gives for a row.
+// explain adds the first reasons of Why to a row.
 func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 	x, err := s.explainer.Why(ctx, row.Job, time.Time{})
 	if kind := job.KindOf(err); kind == job.Unavailable || ctx.Err() != nil {
@@ -202,19 +204,21 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 	return nil
 }
 
-// messages adds the messages that were abandoned, of jobs of the kinds.
+// messages adds the abandoned messages of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
-	given := job.GivenUp
-	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{Now: s.at, List: &job.MessageQuery{Settled: &given, Limit: 1000}})
+	abandoned := job.Abandoned
+	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{
+		Now: s.at, List: &job.MessageQuery{Settled: &abandoned, Limit: 1000},
+	})
 	if err != nil {
 		return err
 	}
 	if len(all) == 1000 {
-		s.report.Cut = append(s.report.Cut, "only the newest 1000 given-up messages were looked at")
+		s.report.Cut = append(s.report.Cut, "only the newest 1000 abandoned messages were checked")
 	}
 	for _, m := range all {
 		if len(s.report.Messages) == limit {
-			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only %d given-up messages are shown", limit))
+			s.report.Cut = append(s.report.Cut, fmt.Sprintf("only %d abandoned messages are shown", limit))
 			return nil
 		}
 		if len(kinds) < len(s.explainer.engine.Kinds()) {
@@ -229,7 +233,7 @@ func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error
 	return nil
 }
 
-// basis states where a limit comes from.
+// basis states the source of a limit.
 func (u Usual) basis() string {
 	if u.Known {
 		return fmt.Sprintf("p95 of %d stays", u.Stays)
@@ -237,7 +241,7 @@ func (u Usual) basis() string {
 	return fmt.Sprintf("default, for there are only %d stays", u.Stays)
 }
 
-// rounded drops what no one reads from a duration.
+// rounded rounds a duration for a message.
 func rounded(d time.Duration) time.Duration {
 	if d > time.Minute {
 		return d.Round(time.Second)

@@ -12,28 +12,28 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Bounds of what is read to learn how long jobs usually stay in a state.
+// Bounds of the samples from which usual durations are computed.
 const (
 	usualEnded  = 1000           // newest ended jobs of a kind whose histories are read
 	usualMoved  = 200            // newest open ones, for the states that they have left
-	usualLeast  = 20             // stays below which no quantile is trusted
+	usualLeast  = 20             // fewer stays give no quantile
 	usualFresh  = time.Minute    // how long a sample is remembered
-	usualFloor  = time.Minute    // nothing shorter is called long
-	usualOfJob  = time.Hour      // where there are too few stays
+	usualFloor  = time.Minute    // no shorter limit
+	usualOfJob  = time.Hour      // the limit if there are too few stays
 	usualBatch  = 24 * time.Hour // the same for batches
 	batchSuffix = ".batch"       // of the kinds of batches
 )
 
 // Usual is how long jobs of a kind stay in a state, waiting and working counted together.
 type Usual struct {
-	Limit time.Duration // what nearly all stay below: the 95th percentile, at least a minute; or the default
-	Stays int           // that were examined
-	Known bool          // Limit comes from them; else it is the default
+	Limit time.Duration // the 95th percentile, at least a minute; or the default
+	Stays int           // in the sample
+	Known bool          // Limit is computed from them; else it is the default
 }
 
-// usual remembers what is usual, by kind. Its zero value is ready.
+// usual caches the usual durations by kind. Its zero value is ready.
 type usual struct {
-	mu    sync.Mutex // guards kinds, and lets one sample be taken at a time
+	mu    sync.Mutex // guards kinds, and allows one computation at a time
 	kinds map[job.Kind]usualKind
 }
 
@@ -42,7 +42,7 @@ type usualKind struct {
 	states map[lifecycle.State]Usual
 }
 
-// IsBatch reports whether jobs of the kind are batches: what is made of other jobs.
+// IsBatch reports whether jobs of the kind are batches, which consist of other jobs.
 func IsBatch(k job.Kind) bool { return strings.HasSuffix(string(k), batchSuffix) }
 
 // Usual reports how long jobs of a kind usually stay in each of its states, from the histories of the newest that ended

@@ -16,9 +16,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// sorting makes a harness whose Sorting takes as long as the job's group states, and blocks for a group that is no
-// time.
-func sorting(t *testing.T) *world {
+// sorting makes a harness whose Sorting takes the time in the job's group, and blocks for a group that is no time.
+func sorting(t *testing.T) *harness {
 	t.Helper()
 	work := letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
 		d, err := time.ParseDuration(r.Job().Group)
@@ -31,7 +30,7 @@ func sorting(t *testing.T) *world {
 	return start(t, mem.New(), engine.Options{Slots: 64}, work)
 }
 
-func stuckJobs(t *testing.T, w *world, q explain.StuckQuery) explain.StuckReport {
+func stuckJobs(t *testing.T, w *harness, q explain.StuckQuery) explain.StuckReport {
 	t.Helper()
 	r, err := w.Stuck(t.Context(), q)
 	if err != nil {
@@ -48,8 +47,8 @@ func codes(j explain.StuckJob) string {
 	return strings.Join(all, ",")
 }
 
-// TestUsualIsThe95thPercentile of the stays of those that moved on, with a floor, a default below 20, and a minute of
-// memory.
+// TestUsualIsThe95thPercentile checks the percentile of the stays of jobs that left the state, the floor, the default
+// for fewer than 20 stays, and the cache of a minute.
 func TestUsualIsThe95thPercentile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
@@ -94,8 +93,9 @@ func TestUsualIsThe95thPercentile(t *testing.T) {
 	})
 }
 
-// TestStuckTellsTheWorstFirst, with why and its remedy, and states nothing of those that are as usual.
-func TestStuckTellsTheWorstFirst(t *testing.T) {
+// TestStuckListsTheWorstFirst checks the order, the reasons and the remedies, and that jobs with usual times are not
+// listed.
+func TestStuckListsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
@@ -103,9 +103,9 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 			w.post(engine.Order{Group: "2m"})
 		}
 		time.Sleep(10 * time.Minute)
-		first := w.post(engine.Order{Group: "for ever"})
+		first := w.post(engine.Order{Group: "indefinitely"})
 		time.Sleep(5 * time.Minute)
-		second := w.post(engine.Order{Group: "for ever"})
+		second := w.post(engine.Order{Group: "indefinitely"})
 		w.post(engine.Order{Group: "119s"})
 		time.Sleep(110 * time.Second)
 		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Stuck) != 1 || r.Stuck[0].Job != first.ID {
@@ -113,11 +113,13 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute)
 		r := stuckJobs(t, w, explain.StuckQuery{})
-		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID || len(r.Cut) > 0 {
+		if len(r.Stuck) != 2 || r.Found != 2 || r.Stuck[0].Job != first.ID || r.Stuck[1].Job != second.ID ||
+			len(r.Cut) > 0 {
 			t.Fatalf("got %+v", r)
 		}
 		j := r.Stuck[0]
-		if codes(j) != explain.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 || j.Basis != "p95 of 41 stays" {
+		if codes(j) != explain.StuckSlow || j.State != "Sorting" || j.Usual != 120 || j.Seconds < 700 ||
+			j.Basis != "p95 of 41 stays" {
 			t.Errorf("got %+v", j)
 		}
 		if len(j.Blockers) == 0 || j.Blockers[0].Code != explain.BlockClaim || j.Blockers[0].Remedy == "" {
@@ -129,19 +131,21 @@ func TestStuckTellsTheWorstFirst(t *testing.T) {
 		if r := stuckJobs(t, w, explain.StuckQuery{Limit: 1}); len(r.Stuck) != 1 || r.Found != 2 {
 			t.Errorf("one row: got %d of %d", len(r.Stuck), r.Found)
 		}
-		if _, err := w.Stuck(t.Context(), explain.StuckQuery{Kinds: []job.Kind{"test.nothing"}}); job.KindOf(err) != job.Invalid {
+		unknown := explain.StuckQuery{Kinds: []job.Kind{"test.nothing"}}
+		if _, err := w.Stuck(t.Context(), unknown); job.KindOf(err) != job.Invalid {
 			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// TestStuckFindsWhatTimeForgot: held for long, overdue, with a silent worker. The engine is stopped, so that its sweep
-// does not mend them.
+// TestStuckFindsWhatTimeForgot checks jobs that are held for long, overdue, or whose lease has expired. The engine is
+// stopped, so that its sweep does not move them.
 func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
-		held, silent := w.post(engine.Order{Group: "for ever"}), job.Job{}
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood", time.Time{}); err != nil {
+		held, silent := w.post(engine.Order{Group: "indefinitely"}), job.Job{}
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "flood"}, "ann", "flood",
+			time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		held = w.post(engine.Order{Group: "flood"})
@@ -153,7 +157,8 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		w.stop()
 		now := w.Clock().Now()
 		silent = w.post(engine.Order{})
-		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1", From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
+		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1",
+			From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
 		if err != nil || len(claimed) != 1 || claimed[0].ID != silent.ID {
 			t.Fatalf("got %+v, %v", claimed, err)
 		}
@@ -186,21 +191,24 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 	})
 }
 
-// TestStuckTellsOfMessages that were abandoned, without their bodies.
-func TestStuckTellsOfMessages(t *testing.T) {
+// TestStuckListsMessages checks that abandoned messages are listed without their bodies.
+func TestStuckListsMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := sorting(t)
 		defer w.stop()
-		j := w.post(engine.Order{Group: "for ever"})
-		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(), Due: w.Clock().Now().Add(time.Hour)}
-		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m}, Group: "1s"}); err != nil {
+		j := w.post(engine.Order{Group: "indefinitely"})
+		m := job.Message{Key: "k", Job: j.ID, Topic: "mail", Body: []byte(`"secret"`), Created: w.Clock().Now(),
+			Due: w.Clock().Now().Add(time.Hour)}
+		if _, err := w.SubmitAll(t.Context(), engine.Order{Kind: "test.letter", Outbox: []job.Message{m},
+			Group: "1s"}); err != nil {
 			t.Fatal(err)
 		}
 		if r := stuckJobs(t, w, explain.StuckQuery{}); len(r.Messages) != 0 {
 			t.Errorf("control: got %+v", r.Messages)
 		}
-		m.Settled, m.Error = job.GivenUp, "no such address"
-		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m}, Now: w.Clock().Now()}); err != nil {
+		m.Settled, m.Error = job.Abandoned, "no such address"
+		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m},
+			Now: w.Clock().Now()}); err != nil {
 			t.Fatal(err)
 		}
 		r := stuckJobs(t, w, explain.StuckQuery{Kinds: []job.Kind{"test.letter"}})

@@ -17,12 +17,12 @@ import (
 
 // Codes of blockers, besides those that the engine, its gates and its steps record.
 const (
-	BlockDue     = "due"     // its time has not come: a backoff, or the order states when
-	BlockClaim   = "claim"   // a worker has it
+	BlockDue     = "due"     // it is not due yet: a backoff, or its order has a time
+	BlockClaim   = "claim"   // a worker has claimed it
 	BlockLimit   = "limit"   // as many as allowed are under way
 	BlockBusy    = "busy"    // every slot is taken
-	BlockBehind  = "behind"  // others go first
-	BlockAlone   = "alone"   // a job runs alone that may have ended its workers
+	BlockBehind  = "behind"  // other jobs go first
+	BlockAlone   = "alone"   // a job that may have crashed its workers runs alone
 	BlockPerson  = "person"  // a person has to decide
 	BlockTimer   = "timer"   // a timer will move it
 	BlockOutside = "outside" // something outside has to happen
@@ -30,8 +30,7 @@ const (
 	BlockEnded   = "ended"   // it has ended
 )
 
-// Explainer explains the jobs of one engine. Make it with [New] and keep it: it remembers for a minute how long jobs
-// stay in their states.
+// Explainer explains the jobs of one engine. Make one with [New] and reuse it: it caches usual durations for a minute.
 type Explainer struct {
 	engine *engine.Engine
 	store  job.Store
@@ -41,7 +40,7 @@ type Explainer struct {
 // New makes an explainer.
 func New(e *engine.Engine) *Explainer { return &Explainer{engine: e, store: e.Store()} }
 
-// Why reports what a job waits for: every reason, not the first. A zero time asks about now.
+// Why returns all reasons for which a job waits. A zero time means now.
 func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Explanation, error) {
 	j, err := e.store.Get(ctx, id)
 	if err != nil {
@@ -54,7 +53,8 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	if !at.IsZero() {
 		return e.whyThen(ctx, w, j, at)
 	}
-	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position, Moves: exitsOf(w.Life, j.Position)}
+	x := api.Explanation{Job: id, Kind: j.Kind, At: e.engine.Clock().Now(), Position: j.Position,
+		Moves: exitsOf(w.Life, j.Position)}
 	if err := e.offer(ctx, w, &j, x.Moves); err != nil {
 		return x, err
 	}
@@ -92,7 +92,7 @@ func (e *Explainer) Why(ctx context.Context, id job.ID, at time.Time) (api.Expla
 	return x, nil
 }
 
-// ask adds a blocker, or what was no reason.
+// ask adds a blocker, or the sentence that states that there is none.
 func ask(x *api.Explanation, b *job.Blocker, not string) {
 	if b != nil {
 		x.Blockers = append(x.Blockers, *b)
@@ -101,7 +101,7 @@ func ask(x *api.Explanation, b *job.Blocker, not string) {
 	}
 }
 
-// offer notes in the moves of people how they are made, or why the application's rule refuses them now.
+// offer sets in the moves of people the command for each, or why the application's rule refuses it now.
 func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves []api.Move) error {
 	rule, err := e.ruleFor(ctx, w, j)
 	if err != nil {
@@ -133,14 +133,16 @@ func (e *Explainer) offer(ctx context.Context, w *engine.Work, j *job.Job, moves
 	return nil
 }
 
-// refusal reports whether an error states that a person may not do something now.
+// refusal reports whether an error states that a person may not cause an event now.
 func refusal(err error) bool {
 	kind := job.KindOf(err)
 	return err != nil && (kind == job.Refused || kind == job.Conflict)
 }
 
 // ruleFor returns the application's rule about the moves of people on a job.
-func (e *Explainer) ruleFor(ctx context.Context, w *engine.Work, j *job.Job) (func(m *api.Move, by lifecycle.Actor, confirm bool) error, error) {
+func (e *Explainer) ruleFor(
+	ctx context.Context, w *engine.Work, j *job.Job,
+) (func(m *api.Move, by lifecycle.Actor, confirm bool) error, error) {
 	if w.Allow == nil {
 		return func(*api.Move, lifecycle.Actor, bool) error { return nil }, nil
 	}
@@ -181,7 +183,7 @@ func offered(moves []api.Move) []job.Remedy {
 	return all
 }
 
-// exitsOf lists the legal events at p with all who may cause them, loops left out.
+// exitsOf lists the legal events at p that are not loops, with all actors that may cause them.
 func exitsOf(life *lifecycle.Table, p lifecycle.Position) []api.Move {
 	var exits []api.Move
 	stage, _ := life.Stage(p.State)
@@ -199,7 +201,7 @@ func exitsOf(life *lifecycle.Table, p lifecycle.Position) []api.Move {
 	return exits
 }
 
-// whyOutside explains states that no worker takes: somebody or something else has to act.
+// whyOutside explains states that no worker here claims: a person, a remote worker or something outside must act.
 func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *job.Blocker {
 	if block.Rests(j) {
 		return whyRests(w, j, can)
@@ -207,7 +209,8 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	if w.Steps[j.State] != nil {
 		return nil
 	}
-	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires, Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
+	b := &job.Blocker{Code: BlockOutside, Since: j.Entered, Until: j.Expires,
+		Sentence: fmt.Sprintf("%s waits for something outside", j.State)}
 	people := movers(w, j)
 	stage, _ := w.Life.Stage(j.State)
 	switch {
@@ -217,7 +220,8 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 			b.Sentence += ", until " + j.Expires.UTC().Format(time.RFC3339)
 		}
 	case !j.Expires.IsZero():
-		b.Code, b.Holder, b.Sentence = BlockTimer, "a timer", fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
+		b.Code, b.Holder = BlockTimer, "a timer"
+		b.Sentence = fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
 	case people != 0:
 		b.Code, b.Holder = BlockPerson, people.String()
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
@@ -226,14 +230,15 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	return b
 }
 
-// whyImpaired adds what keeps every job of the server from moving.
+// whyImpaired adds the impairment of the server, which blocks every job.
 func whyImpaired(now *status.Engine, x *api.Explanation) {
 	in := now.Impairment
 	switch {
 	case in != nil:
 		x.Blockers = append(x.Blockers, job.Blocker{
 			Code: BlockStorage, Since: in.Since, Holder: "the storage of the server", Sentence: in.Err.Error(),
-			Remedy: "free or repair the storage of the server", Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")},
+			Remedy:   "free or repair the storage of the server",
+			Remedies: []job.Remedy{job.Running("admin health", "shows the state of the server")},
 		})
 	case now.Checked:
 		x.Not = append(x.Not, "the server's storage accepts writes")
@@ -295,7 +300,8 @@ func (e *Explainer) whyDue(ctx context.Context, w *engine.Work, j *job.Job, now 
 	switch {
 	case j.Cause == cause.Children:
 		b.Code, b.Sentence, b.Holder = cause.Children, j.Message, "the jobs of the batch"
-		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID), "lists the jobs that have not ended")}
+		b.Remedies = []job.Remedy{job.Running("list --open --parent "+string(j.ID),
+			"lists the jobs that have not ended")}
 	case j.Attempts > 0 && !waits:
 		b.Sentence = fmt.Sprintf("attempt %d failed (%s); the next is due then", j.Attempts, j.Message)
 		b.Remedy = "correct the reason; the next attempt starts by itself"

@@ -22,7 +22,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-func (w *world) why(id job.ID) api.Explanation {
+func (w *harness) why(id job.ID) api.Explanation {
 	w.t.Helper()
 	x, err := w.Why(w.t.Context(), id, time.Time{})
 	if err != nil {
@@ -31,8 +31,8 @@ func (w *world) why(id job.ID) api.Explanation {
 	return x
 }
 
-// blocker gives the only blocker of a job, which must have the code.
-func (w *world) blocker(id job.ID, code string) job.Blocker {
+// blocker returns the only blocker of a job, which must have the code.
+func (w *harness) blocker(id job.ID, code string) job.Blocker {
 	w.t.Helper()
 	x := w.why(id)
 	if len(x.Blockers) != 1 || x.Blockers[0].Code != code {
@@ -67,7 +67,8 @@ func TestWhyHold(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(nil))
 		defer w.stop()
 		began := time.Now()
-		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood", began.Add(time.Hour)); err != nil {
+		if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps"}, "ann", "flood",
+			began.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -79,8 +80,10 @@ func TestWhyHold(t *testing.T) {
 		if len(x.Blockers) != 2 {
 			t.Fatalf("two holds concern it, got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood", "stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
-		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire", "stagepost admin resume\nDELETE /api/v1/holds?everything=true")
+		says(t, x.Blockers[0], began, 0, time.Hour, "ann", "group=maps is on hold: flood",
+			"stagepost release --group maps\nDELETE /api/v1/holds?group=maps")
+		says(t, x.Blockers[1], began, time.Minute, -1, "ben", "everything is on hold: fire",
+			"stagepost admin resume\nDELETE /api/v1/holds?everything=true")
 		if _, err := w.Operator().Release(t.Context(), job.Scope{}, "ann", "over"); err != nil {
 			t.Fatal(err)
 		}
@@ -94,11 +97,13 @@ func TestWhyHold(t *testing.T) {
 
 func TestWhyDueAndBackoffAndReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Group == "failing" {
 				return engine.RetryAfter(time.Hour, errBroken)
 			}
-			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(2 * time.Hour)})
+			return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+				Until: r.Now().Add(2 * time.Hour)})
 		}}))
 		defer w.stop()
 		began := time.Now()
@@ -106,7 +111,8 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 		failing, waiting := w.post(engine.Order{Group: "failing"}), w.post(engine.Order{})
 		time.Sleep(time.Minute)
 		says(t, w.blocker(later.ID, explain.BlockDue), began, 0, 30*time.Minute, "a timer", "not due before", "")
-		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer", "attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
+		says(t, w.blocker(failing.ID, explain.BlockDue), began, 0, time.Hour, "a timer",
+			"attempt 1 failed (the axle broke)", "stagepost logs "+string(failing.ID))
 		says(t, w.blocker(waiting.ID, "snow"), began, 0, 2*time.Hour, "a timer", "the pass is shut", "")
 		if x := w.why(failing.ID); x.Attempts != "1 of 5 attempts and 0 of 5 starts used in this state, 0 retries" {
 			t.Errorf("got %q", x.Attempts)
@@ -116,7 +122,8 @@ func TestWhyDueAndBackoffAndReason(t *testing.T) {
 
 func TestWhyClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Sorting": func(ctx context.Context,
+			r *engine.Run) error {
 			r.Progress(3, 10, "letters")
 			return blocked(ctx, r)
 		}}))
@@ -125,7 +132,8 @@ func TestWhyClaim(t *testing.T) {
 		j := w.post(engine.Order{})
 		time.Sleep(12 * time.Second)
 		b := w.blocker(j.ID, explain.BlockClaim)
-		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done", "another worker takes over")
+		says(t, b, began, 0, 25*time.Second, w.Status().Worker, "is at work on Sorting, 3 of 10 letters done",
+			"another worker takes over")
 		if p, ok := w.Progress(j.ID); !ok || p.State != "Sorting" || p.Done != 3 || !p.At.Equal(began) {
 			t.Errorf("got %+v, %v", p, ok)
 		}
@@ -142,19 +150,23 @@ func TestWhyClaim(t *testing.T) {
 func TestWhyLimitBusyBehindStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		work := letters(map[lc.State]engine.Step{"Posted": takes(time.Hour)})
-		work.Limits = []job.Limit{{Name: "per owner", Kind: "test.letter", Guard: []lc.State{"Posted"}, PerOwner: true, Max: 1}}
+		work.Limits = []job.Limit{{Name: "per owner", Kind: "test.letter", Guard: []lc.State{"Posted"}, PerOwner: true,
+			Max: 1}}
 		w := start(t, mem.New(), engine.Options{Slots: 2}, work)
 		began := time.Now()
 		w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
 		second := w.post(engine.Order{Owner: "ann"})
 		synctest.Wait()
-		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner", "1 of 1 are under way by the limit per owner", "raise the limit")
+		says(t, w.blocker(second.ID, explain.BlockLimit), began, -1, -1, "per owner",
+			"1 of 1 are under way by the limit per owner", "raise the limit")
 		w.post(engine.Order{Owner: "ben"})
 		synctest.Wait()
 		third := w.post(engine.Order{Owner: "cid"})
-		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken", "more slots")
-		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) || !blocks(x, explain.BlockBusy) {
+		says(t, w.blocker(third.ID, explain.BlockBusy), began, -1, -1, w.Status().Worker, "all 2 slots are taken",
+			"more slots")
+		if x := w.why(second.ID); len(x.Blockers) != 2 || !blocks(x, explain.BlockLimit) ||
+			!blocks(x, explain.BlockBusy) {
 			t.Errorf("every reason, not the first: got %+v", x.Blockers)
 		}
 		w.stop()
@@ -163,7 +175,7 @@ func TestWhyLimitBusyBehindStopped(t *testing.T) {
 	})
 }
 
-// TestWhyImpaired: what keeps the whole server from working is a reason of every job that has not ended.
+// TestWhyImpaired checks that an impairment of the server is a reason for every job that has not ended.
 func TestWhyImpaired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var in *status.Impairment
@@ -172,7 +184,8 @@ func TestWhyImpaired(t *testing.T) {
 		defer w.stop()
 		j := w.post(engine.Order{})
 		synctest.Wait()
-		if x := w.why(j.ID); blocks(x, explain.BlockStorage) || !slices.Contains(x.Not, "the server's storage accepts writes") {
+		if x := w.why(j.ID); blocks(x, explain.BlockStorage) ||
+			!slices.Contains(x.Not, "the server's storage accepts writes") {
 			t.Errorf("control: got %+v", x)
 		}
 		since := time.Now()
@@ -182,12 +195,13 @@ func TestWhyImpaired(t *testing.T) {
 		if i < 0 {
 			t.Fatalf("got %+v", x.Blockers)
 		}
-		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free", "stagepost admin health")
+		says(t, x.Blockers[i], since, 0, -1, "the storage of the server", "storage full: /srv has 0 bytes free",
+			"stagepost admin health")
 	})
 }
 
-// TestWhyBehind: two slots are free and three jobs wait, of which the last is reported who goes first. The hold is
-// released behind the engine's back, so that it appears only at its next sweep.
+// TestWhyBehind checks the last of three jobs that wait for two free slots: the reason has the jobs before it. The hold
+// is released in the store alone, so that the engine finds it at its next sweep.
 func TestWhyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{Slots: 2, Sweep: time.Hour}, letters(nil))
@@ -195,12 +209,14 @@ func TestWhyBehind(t *testing.T) {
 		if _, err := w.Operator().Hold(t.Context(), job.Scope{}, "ann", "flood", time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		last, first, second := w.post(engine.Order{Priority: new(9)}), w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
+		last := w.post(engine.Order{Priority: new(9)})
+		first, second := w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
 		synctest.Wait()
 		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first", "stagepost priority 0 "+string(last.ID))
+		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
+			"stagepost priority 0 "+string(last.ID))
 		for _, j := range []job.Job{first, second} {
 			if x := w.why(j.ID); len(x.Blockers) != 0 {
 				t.Errorf("it is next, and yet %+v", x.Blockers)
@@ -212,10 +228,12 @@ func TestWhyBehind(t *testing.T) {
 func TestWhyPersonTimerOutside(t *testing.T) {
 	life := lc.Must("test.visit",
 		lc.OnQueue("Rung", "a guest comes, a servant opens", lc.OnPass("open", "Seated", lc.Worker, "the door is open"),
-			lc.OnFail("fail", "Away", lc.Worker, "nobody is at home")),
+			lc.OnFail("fail", "Away", lc.Worker, "the addressee is away")),
 		lc.OnWait("Seated", "the guest has a seat until the tea is cold",
-			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer, "the tea is cold")),
-		lc.OnWait("Served", "the guest drinks until the carriage comes", lc.OnPass("go", "Away2", lc.Engine, "the carriage is there")),
+			lc.OnPass("serve", "Served", lc.Operator, "tea is there"), lc.OnFail("leave", "Away", lc.Timer,
+				"the tea is cold")),
+		lc.OnWait("Served", "the guest drinks until the carriage comes",
+			lc.OnPass("go", "Away2", lc.Engine, "the carriage is there")),
 		lc.OnEnd("Away", lc.Failed, "the guest is away"), lc.OnEnd("Away2", lc.OK, "the guest is away"),
 	)
 	synctest.Test(t, func(t *testing.T) {
@@ -228,12 +246,15 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		began := time.Now()
 		letter, visit := w.post(engine.Order{}), w.post(engine.Order{Kind: "test.visit"})
 		time.Sleep(time.Minute)
-		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut", "stagepost release "+string(letter.ID))
-		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until", "stagepost event serve "+string(visit.ID))
+		says(t, w.blocker(letter.ID, explain.BlockPerson), began, 0, -1, "operator", "Held: its town is shut",
+			"stagepost release "+string(letter.ID))
+		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
+			"stagepost event serve "+string(visit.ID))
 		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}
-		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "", "Served waits for something outside", "")
+		says(t, w.blocker(visit.ID, explain.BlockOutside), began, time.Minute, -1, "",
+			"Served waits for something outside", "")
 	})
 }
 
@@ -242,14 +263,16 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		began := time.Now()
 		gated := letters(nil)
 		gated.Gates = map[lc.State]engine.Gate{"Riding": func(context.Context, *job.Job) *job.Blocker {
-			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk", Remedy: "make room"}
+			return &job.Blocker{Code: "space", Sentence: "3 GB are missing", Since: began, Holder: "the disk",
+				Remedy: "free space"}
 		}}
 		w := start(t, mem.New(), engine.Options{}, bagOf(2, "test.letter"), gated)
 		defer w.stop()
 		batch := w.post(engine.Order{Kind: "test.bag"})
 		time.Sleep(time.Minute + 2*time.Second) // between two checks of the gate
 		synctest.Wait()
-		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch", "2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
+		says(t, w.blocker(batch.ID, cause.Children), began, 0, 24*time.Hour, "the jobs of the batch",
+			"2 of 2 jobs have not ended", "stagepost list --open --parent "+string(batch.ID))
 		page, err := w.store.List(t.Context(), job.Query{Parent: batch.ID})
 		if err != nil || len(page.Jobs) != 2 {
 			t.Fatal(err)
@@ -260,22 +283,25 @@ func TestWhyChildrenAndGate(t *testing.T) {
 		}
 		for _, b := range x.Blockers {
 			if b.Holder == "the disk" {
-				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "make room")
+				says(t, b, began, 0, -1, "the disk", "3 GB are missing", "free space")
 			}
 		}
 	})
 }
 
-// TestWhyEnded: the chain of what led there from the last success on, the rule, and what can still be done by whom.
+// TestWhyEnded checks the entries since the last success, the rule, and the remaining events with their actors.
 func TestWhyEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error { return errBroken }})
+		work := letters(map[lc.State]engine.Step{"Riding": func(context.Context, *engine.Run) error {
+			return errBroken
+		}})
 		work.Policy.MaxAttempts = 2
 		w := start(t, mem.New(), engine.Options{}, work)
 		defer w.stop()
 		j := w.end(w.post(engine.Order{}).ID)
 		x := w.why(j.ID)
-		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke", "stagepost retry "+string(j.ID))
+		says(t, w.blocker(j.ID, explain.BlockEnded), j.Entered, 0, -1, "", "the axle broke",
+			"stagepost retry "+string(j.ID))
 		var chain []lc.Event
 		for _, h := range x.Chain {
 			chain = append(chain, h.Event)
@@ -287,7 +313,7 @@ func TestWhyEnded(t *testing.T) {
 			t.Errorf("rule %q", x.Rule)
 		}
 		again := job.Causing("retry", j.ID, false, "try again where it went wrong")
-		away := job.Causing("delete", j.ID, false, "nobody wants it")
+		away := job.Causing("delete", j.ID, false, "it is not needed")
 		want := []api.Move{
 			{Event: "retry", To: "Riding", By: lc.Operator | lc.Owner, Doc: again.Doc, Remedy: &again},
 			{Event: "delete", To: "Burnt", By: lc.Operator | lc.Timer, Doc: away.Doc, Remedy: &away},
@@ -302,13 +328,14 @@ func TestWhyEnded(t *testing.T) {
 	})
 }
 
-// TestWhyThen answers for past moments from the history.
+// TestWhyThen checks past moments, which are explained from the history.
 func TestWhyThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{
 			"Sorting": func(ctx context.Context, r *engine.Run) error {
 				if r.Job().Cause == "" {
-					return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut", Until: r.Now().Add(time.Hour)})
+					return engine.Wait(job.Blocker{Code: "snow", Sentence: "the pass is shut",
+						Until: r.Now().Add(time.Hour)})
 				}
 				return takes(10*time.Minute)(ctx, r)
 			},
@@ -335,7 +362,8 @@ func TestWhyThen(t *testing.T) {
 				t.Fatalf("after %s: %+v, %v", c.after, x, err)
 			}
 			b := x.Blockers[0]
-			if x.Position.State != c.state || b.Code != c.code || b.Holder != c.holder || !strings.Contains(b.Sentence, c.sentence) || len(x.Moves) != c.moves {
+			if x.Position.State != c.state || b.Code != c.code || b.Holder != c.holder ||
+				!strings.Contains(b.Sentence, c.sentence) || len(x.Moves) != c.moves {
 				t.Errorf("after %s: %s, %+v, %d moves", c.after, x.Position.State, b, len(x.Moves))
 			}
 			if (len(x.Chain) > 0) != (c.state == "Lost") {
@@ -351,7 +379,7 @@ func TestWhyThen(t *testing.T) {
 	})
 }
 
-// TestWhyKnowsItsKinds: an engine states of a kind that it was not given that it does not know it.
+// TestWhyKnowsItsKinds checks the error for a job of a kind that the engine does not have.
 func TestWhyKnowsItsKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := mem.New()
@@ -360,10 +388,12 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 		j := w.post(engine.Order{Kind: "test.note"})
 		other := start(t, store, engine.Options{Name: "letters"}, letters(nil))
 		defer other.stop()
-		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused || !strings.Contains(err.Error(), "test.note") {
+		if _, err := other.Why(t.Context(), j.ID, time.Time{}); job.KindOf(err) != job.Refused ||
+			!strings.Contains(err.Error(), "test.note") {
 			t.Errorf("why: %v", err)
 		}
-		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send", By: lc.Operator}); job.KindOf(err) != job.Refused {
+		if _, err := other.Do(t.Context(), operator.Act{Job: j.ID, Event: "send",
+			By: lc.Operator}); job.KindOf(err) != job.Refused {
 			t.Errorf("do: %v", err)
 		}
 		if got := fmt.Sprint(other.Kinds()); got != "[test.letter]" {
@@ -372,7 +402,7 @@ func TestWhyKnowsItsKinds(t *testing.T) {
 	})
 }
 
-// TestWhyClaimSince: a claim is reported since when it was made, not since the job came.
+// TestWhyClaimSince checks that the time of a claim is that of the claim, not of the creation of the job.
 func TestWhyClaimSince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": blocked}))
@@ -388,15 +418,16 @@ func TestWhyClaimSince(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if b := w.blocker(j.ID, explain.BlockClaim); !b.Since.Equal(claimed) {
-			t.Errorf("claimed %s ago, why says %s", time.Since(claimed), time.Since(b.Since))
+			t.Errorf("claimed %s ago, why reports %s", time.Since(claimed), time.Since(b.Since))
 		}
 	})
 }
 
-// TestWhyWaitAfterAttempts: a wait after failed attempts is reported as a wait.
+// TestWhyWaitAfterAttempts checks that a wait after failed attempts is reported as a wait.
 func TestWhyWaitAfterAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context, r *engine.Run) error {
+		w := start(t, mem.New(), engine.Options{}, letters(map[lc.State]engine.Step{"Posted": func(_ context.Context,
+			r *engine.Run) error {
 			if r.Job().Attempts == 0 {
 				return errBroken
 			}
@@ -409,9 +440,9 @@ func TestWhyWaitAfterAttempts(t *testing.T) {
 	})
 }
 
-// TestWhyTellsWhatARuleRefuses: a move that the lifecycle has and the application's rule forbids is reported with the
-// reason that Do gives, and only while the rule forbids it.
-func TestWhyTellsWhatARuleRefuses(t *testing.T) {
+// TestWhyReportsWhatARuleRefuses checks that an event that the lifecycle has and the application's rule forbids has the
+// reason that Do returns, and only while the rule forbids it.
+func TestWhyReportsWhatARuleRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		forbidden := true
 		work := letters(map[lc.State]engine.Step{
@@ -431,16 +462,17 @@ func TestWhyTellsWhatARuleRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := map[lc.Event]string{}
+			reported := map[lc.Event]string{}
 			for _, m := range x.Moves {
-				told[m.Event] = m.Refused
+				reported[m.Event] = m.Refused
 			}
-			return told
+			return reported
 		}
 		if got := refusals(); got["retry"] != "the axle is still broken" || got["delete"] != "" || len(got) != 2 {
 			t.Errorf("got %q", got)
 		}
-		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner}); job.KindOf(err) != job.Refused {
+		if _, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry",
+			By: lc.Owner}); job.KindOf(err) != job.Refused {
 			t.Errorf("why and Do disagree: got %v", err)
 		}
 		forbidden = false

@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Each gives the jobs that have logs and when these were last written, in order of their folders, until do states that
-// it is enough. Files that are no logs are left out. do may call Remove.
+// Each calls do with each job that has a log and the time of the last write, ordered by folder, until do returns false.
+// Other files are skipped. do may call Remove.
 func (l *Logs) Each(do func(id job.ID, written time.Time) (goOn bool)) error {
 	folders, err := os.ReadDir(l.dir)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestEachFindsLogsOnly: files that are no logs, or lie where no log would, are left out; who has enough is not asked
-// again.
+// TestEachFindsLogsOnly checks that other files, and logs in the wrong folder, are skipped, and that do is not called
+// after it returned false.
 func TestEachFindsLogsOnly(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, joblog.Options{})

@@ -47,7 +47,8 @@ func TestLinesOutliveTheWorker(t *testing.T) {
 	if len(c.Lines) != 2 || c.More {
 		t.Fatalf("got %+v", c)
 	}
-	if got := c.Lines[0]; got.Msg != "began" || got.Epoch != 1 || got.State != "Sorting" || string(got.Attrs) != `{"file":"a.txt"}` || got.Level != "INFO" {
+	if got := c.Lines[0]; got.Msg != "began" || got.Epoch != 1 || got.State != "Sorting" ||
+		string(got.Attrs) != `{"file":"a.txt"}` || got.Level != "INFO" {
 		t.Errorf("got %+v", got)
 	}
 	if got := c.Lines[1]; got.Msg != "broke" || got.Epoch != 2 || got.Level != "ERROR" {
@@ -58,7 +59,7 @@ func TestLinesOutliveTheWorker(t *testing.T) {
 	}
 }
 
-func TestNobodyForgesALine(t *testing.T) {
+func TestTextCannotForgeALine(t *testing.T) {
 	l := open(t, t.TempDir(), joblog.Options{})
 	hostile := "ok\n{\"level\":\"INFO\",\"msg\":\"all is well\"}\r\x1b[2J\u2028"
 	l.Logger(id, 1, "Sorting").Info(hostile, "a\nb", hostile)
@@ -114,7 +115,7 @@ func TestReadGoesOn(t *testing.T) {
 	}
 }
 
-func TestTornLineIsToldAndEnded(t *testing.T) {
+func TestTornLineIsReportedAndEnded(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, joblog.Options{})
 	l.Logger(id, 1, "Sorting").Info("whole")
@@ -140,7 +141,8 @@ func TestTornLineIsToldAndEnded(t *testing.T) {
 
 func TestIDsStayInside(t *testing.T) {
 	l := open(t, t.TempDir(), joblog.Options{})
-	for _, bad := range []job.ID{"", "x", "../../../etc/passwd", "a/b_cc", "a\x00bcd", `a\bcd`, "..", "....", job.ID(strings.Repeat("a", 200))} {
+	for _, bad := range []job.ID{"", "x", "../../../etc/passwd", "a/b_cc", "a\x00bcd", `a\bcd`, "..", "....",
+		job.ID(strings.Repeat("a", 200))} {
 		if _, err := l.Read(bad, 0, 0); job.KindOf(err) != job.Invalid {
 			t.Errorf("%q: got %v", bad, err)
 		}

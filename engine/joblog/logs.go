@@ -36,7 +36,7 @@ type Logs struct {
 
 var _ lines.Numbered = (*Logs)(nil)
 
-// Open makes the directory if it is not there.
+// Open creates the directory if it does not exist.
 func Open(dir string, o Options) (*Logs, error) {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 1 << 20
@@ -59,7 +59,7 @@ func Open(dir string, o Options) (*Logs, error) {
 	return &Logs{dir: dir, options: o, files: map[job.ID]*list.Element{}, recent: list.New()}, nil
 }
 
-// Logger gives the log of one claim of a job. What it is handed as attributes is under "attrs".
+// Logger returns the log of one claim of a job. Attributes are written under "attrs".
 func (l *Logs) Logger(id job.ID, epoch int64, state lifecycle.State) *slog.Logger {
 	h := slog.NewJSONHandler(&writer{logs: l, id: id}, &slog.HandlerOptions{Level: l.options.Level})
 	return slog.New(h).With("epoch", epoch, "state", string(state)).WithGroup("attrs")
@@ -93,7 +93,7 @@ func (l *Logs) Close() error {
 	return nil
 }
 
-// path gives the file of a job. Only ids that are a plain file name have one: they come from outside.
+// path returns the file of a job. Ids are not trusted: only one that is a plain file name has a file.
 func (l *Logs) path(id job.ID) (string, error) {
 	if len(id) < 3 || len(id) > 128 {
 		return "", job.Errorf(job.Invalid, "log", "", "not an id of a job: %.128q", string(id))

@@ -20,9 +20,9 @@ const (
 	maxChunk = 4 << 20
 )
 
-// Read stops trying to n lines (0: 1000) from a byte offset that an earlier Next gave (0: the beginning). A job that
-// never logged has an empty log. A line that is not finished yet is left for the next call; one that a crash cut off is
-// given as a warning.
+// Read returns up to n lines (0: 1000) from a byte offset, which is the Next of an earlier call or 0. The log of a job
+// that never logged is empty. An unfinished line is left for the next call; a line that a crash cut off is replaced by
+// a warning.
 func (l *Logs) Read(id job.ID, offset int64, n int) (api.Log, error) {
 	c := api.Log{Lines: []api.Line{}, Next: max(offset, 0)}
 	path, err := l.path(id)
@@ -70,7 +70,7 @@ func parse(text []byte) api.Line {
 	return line
 }
 
-// LastLine gives the highest number that lines of one claim have ([lines.Number]); 0 if none has one or the log cannot
+// LastLine returns the highest number of a line of one claim ([lines.Number]), or 0 if there is none or the log cannot
 // be read.
 func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 	last, more := int64(0), true
@@ -82,7 +82,8 @@ func (l *Logs) LastLine(id job.ID, epoch int64) int64 {
 		for i := range c.Lines {
 			var attrs map[string]json.RawMessage
 			var n int64
-			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil && json.Unmarshal(attrs[lines.Number], &n) == nil {
+			if c.Lines[i].Epoch == epoch && json.Unmarshal(c.Lines[i].Attrs, &attrs) == nil &&
+				json.Unmarshal(attrs[lines.Number], &n) == nil {
 				last = max(last, n)
 			}
 		}

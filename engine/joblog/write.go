@@ -15,7 +15,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// fullMark is the message of the line that ends a log which has reached its size.
+// fullMark is the message of the last line of a full log.
 const fullMark = "the log is full: what follows was left out"
 
 // file is the open log of one job.
@@ -58,14 +58,14 @@ func (w *writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// note makes a line of the log's own.
+// note makes a line from the log itself.
 func (l *Logs) note(text string) []byte {
 	// plain fields: cannot fail
 	line, _ := json.Marshal(api.Line{Time: l.options.Now().Round(time.Microsecond), Level: "WARN", Msg: text})
 	return append(line, '\n')
 }
 
-// open gives the file of a job, from those that are open if it is among them. It is called under the lock.
+// open returns the open file of a job, or opens it. The caller holds the lock.
 func (l *Logs) open(id job.ID) (*file, error) {
 	if e := l.files[id]; e != nil {
 		l.recent.MoveToFront(e)
@@ -86,7 +86,7 @@ func (l *Logs) open(id job.ID) (*file, error) {
 		return nil, err
 	}
 	one := &file{id: id, f: f}
-	if err := one.look(); err != nil {
+	if err := one.resume(); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	for l.recent.Len() >= l.options.OpenFiles {
@@ -96,8 +96,8 @@ func (l *Logs) open(id job.ID) (*file, error) {
 	return one, nil
 }
 
-// appear finds out how an earlier process left the log: full, or with a line that it did not finish.
-func (f *file) look() error {
+// resume checks whether an earlier process left the log full, and ends a line that it did not finish.
+func (f *file) resume() error {
 	end, err := f.f.Seek(0, io.SeekEnd)
 	if err != nil || end == 0 {
 		return err

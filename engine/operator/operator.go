@@ -1,4 +1,4 @@
-// Package operator has what people do with an engine beside the transitions of a lifecycle.
+// Package operator has the operations of people on an engine, besides the transitions of a lifecycle.
 package operator
 
 import (
@@ -13,42 +13,42 @@ import (
 
 // Acts are the acts of operators. Each is entered in the audit list with the person and the reason.
 type Acts interface {
-	// Hold keeps the jobs of a scope from being worked on: none is claimed or begun after Hold has returned, and running
-	// steps stop at the end of their state. A zero until: until the release. Returns the holds that exist then.
+	// Hold keeps the jobs of a scope from being worked on: none is claimed or begun after Hold has returned, and
+	// running steps end with their state. With a zero until, the hold lasts until its release. It returns all holds.
 	Hold(ctx context.Context, s job.Scope, who, why string, until time.Time) ([]job.Hold, error)
 
-	// Release ends the hold of a scope. Jobs that a hold parked stay there until a person releases each of them.
+	// Release ends the hold of a scope. Jobs that the hold parked stay until a person releases each of them.
 	Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error)
 
-	// SetPriority moves a job in its queue at once, also one that a worker has. A job that waits for a person because its
-	// attempts or its starts are used up has them again and is due. version is that of the record that the person saw;
-	// 0: the current one. Errors: NotFound, Refused for a job that has ended, Conflict.
+	// SetPriority changes the priority of a job, which may be claimed. A job that waits for a person because its
+	// attempts or starts are used up gets all of them again and is due. version is that of the record that the person
+	// saw; 0: the current one. Errors: NotFound, Refused for a job that has ended, Conflict.
 	SetPriority(ctx context.Context, id job.ID, version int64, p int, who, why string) (job.Job, error)
 
 	// Replay makes messages due again that were delivered or abandoned, with all their attempts left. Nothing is
 	// replayed if one of the keys is wrong: NotFound, or Conflict for a message that is pending.
 	Replay(ctx context.Context, keys []string, who, why string) error
 
-	// ConfirmClock trusts the wall clock as it is now, in the name of a person who checked it. After a jump forward
-	// everything that has ended is kept for its full time from now on. Errors: Invalid without a reason, Refused when
-	// the clock is not in doubt.
+	// ConfirmClock records that a person has checked the wall clock. After a jump forward, everything that has ended is
+	// kept for its full time from now on. Errors: Invalid without a reason, Refused if the clock is not in doubt.
 	ConfirmClock(ctx context.Context, who, why string) (clock.State, error)
 
-	// Discard takes the timer's transition out of an end at once, before the job was kept for its time, under the same
-	// conditions as retention. Of the act, Event and Confirm are not read. A tombstone stays as it is, without an error.
-	// Errors: NotFound, Refused (it has not ended, no timer leads out of its end, its batch needs it), Conflict.
+	// Discard causes the timer's event of an ended job early, under the same conditions as retention. It does not read
+	// Event and Confirm of the act. A tombstone is not changed and is no error. Errors: NotFound, Refused (it has not
+	// ended, no timer leaves its end, its batch needs it), Conflict.
 	Discard(ctx context.Context, a Act) (job.Job, error)
 
-	// Amend corrects what is stored of a job that no worker has: its tasks and data, not its state. Of the act, Confirm
-	// and Now are not read. Errors: NotFound, Invalid without an actor or a note, Conflict if a worker has the job or the
-	// version is no longer current.
+	// Amend corrects the tasks and data of an unclaimed job, not its state. It does not read Confirm and Now of the
+	// act. Errors: NotFound, Invalid without an actor or a note, Conflict if a worker has the job or the version is no
+	// longer current.
 	Amend(ctx context.Context, a Act, object string, change Correction) (job.Job, error)
 
 	// Audit enters an act that changes no job. Events of jobs and holds are entered by the acts themselves.
 	Audit(ctx context.Context, n Entry) error
 }
 
-// Act is what a person does to a job. It takes the same path as a worker's outcome: lifecycle, version, one commit.
+// Act is an event that a person causes. Like a worker's outcome it is checked by the lifecycle and the version, and
+// committed at once.
 type Act struct {
 	Job     job.ID
 	Event   lifecycle.Event
@@ -57,7 +57,7 @@ type Act struct {
 	Note    string          // why
 	Version int64           // of the record that the person saw; 0: the current one
 	Confirm bool            // the person was shown what the event loses, and confirms it
-	Now     bool            // interrupts what the job does, where the event can let it end by itself; others ignore it
+	Now     bool            // interrupts the running work where the event would let it finish; other events ignore it
 }
 
 // Correction returns the tasks and the data that a record is to have. It may be called again; its error stops the act.

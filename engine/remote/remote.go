@@ -12,11 +12,11 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Workers is the side of an engine that remote workers use. A zero lease is that of the engine.
+// Workers is the side of an engine that remote workers use. A zero lease means the default of the engine.
 type Workers interface {
 	// Claim claims up to n jobs for a worker in the states it names, under the same limits as the engine's own claims.
 	Claim(ctx context.Context, worker string, from []job.KindState, n int, lease time.Duration) ([]job.Job, error)
-	// Renew prolongs claims of a worker and returns those that are over.
+	// Renew renews claims of a worker and returns those that are over.
 	Renew(ctx context.Context, worker string, leases []job.Lease, lease time.Duration) ([]job.Lease, error)
 	// Report commits what a worker reports. Each report succeeds or fails alone. A report that is repeated because its
 	// answer was lost succeeds again and changes nothing. records are the jobs as the caller read them, in the order of
@@ -24,8 +24,8 @@ type Workers interface {
 	Report(ctx context.Context, worker string, records []job.Job, reports []Report) ([]job.Result, error)
 }
 
-// Report is what a worker reports of a job that it claimed: the same outcomes that a step returns, and what a step sets
-// by the methods of its run. Event, Wait, Retry and Fail exclude each other; none of them means success.
+// Report is a worker's report about a job that it claimed: an outcome as a step returns it, and what a step sets by the
+// methods of its run. At most one of Event, Wait, Retry and Fail is set; without them the outcome is success.
 type Report struct {
 	Job   job.ID
 	Epoch int64
@@ -44,7 +44,7 @@ type Report struct {
 	Merge    json.RawMessage // is merged into the job's data (RFC 7396); not together with Data
 	Message  *string         // for the user
 	Priority *int
-	Tags     []string // what holds and limits name the job by, besides its group; nil: unchanged
+	Tags     []string // that holds and limits can name, besides the group; nil: unchanged
 	Bytes    *int64
 	Advanced bool // earlier claims without a report no longer count towards poison
 	Tasks    []job.Task
@@ -54,24 +54,24 @@ type Report struct {
 	Spawn    *Spawn
 }
 
-// Message is a message for the outbox. Key must follow from the work alone; the id of the job is put in front of it.
+// Message is a message for the outbox. Key must follow from the work alone; the job's id becomes its prefix.
 type Message struct {
 	Topic string
 	Key   string
 	Body  json.RawMessage
 }
 
-// Line is a line for the log of the job. Of lines with a number, one that is not higher than an earlier one of the
-// claim is a repetition and is left out.
+// Line is a line for the job's log. A line whose number is not higher than that of an earlier line of the claim is a
+// repetition and is ignored.
 type Line struct {
-	Number int64 // from 1; 0: the line is written however often it comes
+	Number int64 // from 1; 0: repetitions are written too
 	Level  slog.Level
 	Text   string
 	Attrs  map[string]any
 }
 
-// Spawn creates children under ids that follow from the parent and their number, so that a repetition creates only
-// those that are missing. Jobs may be given in several reports.
+// Spawn creates children. Their ids follow from the parent and their number, so that a repetition creates only those
+// that are missing. Jobs may be spread over several reports.
 type Spawn struct {
 	Expected int // children in all
 	From     int // number of the first of Jobs, from 1
@@ -91,5 +91,5 @@ type Child struct {
 	Deadline time.Time
 	Spec     any // encoded as JSON
 	Actor    string
-	Note     string // why; stands in the history's first entry
+	Note     string // why; part of the history's first entry
 }

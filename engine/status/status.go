@@ -1,4 +1,4 @@
-// Package status describes the state of an engine that no record has.
+// Package status describes the state of an engine that is not part of any record.
 package status
 
 import (
@@ -13,14 +13,14 @@ type Engine struct {
 	Open     bool          // it takes jobs: Run is under way and not stopping
 	Running  int           // steps
 	Slots    int           // steps that may run at once, of all kinds
-	Stalled  time.Duration // for which the sweep has got nothing done; 0 while Run is not under way
-	Alone    job.ID        // a suspect of poison that runs with nothing beside it; empty: none
+	Stalled  time.Duration // time since the sweep made progress; 0 while Run is not under way
+	Alone    job.ID        // a suspect of poison that runs alone; empty: none
 	Draining bool          // no job is begun until a suspect can run alone
 	Shared   Pool          // of the kinds without slots of their own
 	Own      map[job.Kind]Pool
 
 	Impairment *Impairment // nil: none
-	Checked    bool        // the program gives the engine its impairment
+	Checked    bool        // the program reports impairments to the engine
 }
 
 // Pool is a number of slots.

@@ -1,6 +1,6 @@
-// Flow-saga books a trip over three companies that know nothing of each other. What was booked is cancelled when
-// something fails, the last first; the payment is confirmed by somebody else, for whom the flow waits without holding
-// a goroutine. The first trip is paid, the second is refused, the third waits in vain.
+// Flow-saga reserves a trip with three independent companies. If a step fails, the reservations are cancelled, the last
+// one first. A bank confirms the payment; the flow waits for it without a goroutine. The first trip is paid, the second
+// is refused, and the signal for the third does not come.
 package main
 
 import (
@@ -25,10 +25,10 @@ var (
 	answer    = flow.Name[string]("answer")
 )
 
-// agency books and cancels.
+// agency reserves and cancels.
 type agency struct{ out io.Writer }
 
-func (a *agency) book(what string) func(context.Context, string) (string, error) {
+func (a *agency) reserve(what string) func(context.Context, string) (string, error) {
 	return func(_ context.Context, who string) (string, error) {
 		fmt.Fprintln(a.out, "booked a", what, "for", who)
 		return what + " of " + who, nil
@@ -46,12 +46,12 @@ func (a *agency) trip() *flow.Flow {
 	payment := paid.Wait("payment", time.Hour)
 	payment.Result = flow.One(answer.String())
 	return flow.Linear("trip",
-		flow.Func1("flight", traveller, ticket, a.book("flight"), a.cancel),
-		flow.Func1("hotel", traveller, suite, a.book("suite"), a.cancel),
+		flow.Func1("flight", traveller, ticket, a.reserve("flight"), a.cancel),
+		flow.Func1("hotel", traveller, suite, a.reserve("suite"), a.cancel),
 		payment,
 		flow.Proc3("send", ticket, suite, answer, func(_ context.Context, ticket, suite, answer string) error {
 			if answer != "yes" {
-				return errors.New("the bank said " + answer)
+				return errors.New("the bank answers " + answer)
 			}
 			fmt.Fprintln(a.out, "sent", ticket, "and", suite)
 			return nil
@@ -59,10 +59,11 @@ func (a *agency) trip() *flow.Flow {
 	)
 }
 
-// book runs one trip; the bank answers, or does not and time goes by.
-func (a *agency) bookFor(ctx context.Context, who, bank string) error {
+// travel runs one trip. Without an answer of the bank the time passes until the timeout.
+func (a *agency) travel(ctx context.Context, who, bank string) error {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	r, err := flow.New(a.trip(), flow.Options{ID: who, Inject: flow.Put(traveller, who), Now: func() time.Time { return now }})
+	r, err := flow.New(a.trip(), flow.Options{ID: who, Inject: flow.Put(traveller, who),
+		Now: func() time.Time { return now }})
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func (a *agency) bookFor(ctx context.Context, who, bank string) error {
 	_, err = r.Advance(ctx)
 	fmt.Fprintln(a.out, r.State(), err)
 	var f *flow.Failure
-	if err != nil && !errors.As(err, &f) { // it is nothing that a task said
+	if err != nil && !errors.As(err, &f) { // not the failure of a task
 		return err
 	}
 	return nil
@@ -86,7 +87,7 @@ func (a *agency) bookFor(ctx context.Context, who, bank string) error {
 
 func run(ctx context.Context, out io.Writer) error {
 	a := &agency{out}
-	return errors.Join(a.bookFor(ctx, "Ada", "yes"), a.bookFor(ctx, "Ben", "no"), a.bookFor(ctx, "Cleo", ""))
+	return errors.Join(a.travel(ctx, "Ada", "yes"), a.travel(ctx, "Ben", "no"), a.travel(ctx, "Cleo", ""))
 }
 
 func main() {

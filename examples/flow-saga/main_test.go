@@ -16,7 +16,7 @@ booked a flight for Ben
 booked a suite for Ben
 cancelled the suite of Ben
 cancelled the flight of Ben
-REVERTED the bank said no
+REVERTED the bank answers no
 booked a flight for Cleo
 booked a suite for Cleo
 cancelled the suite of Cleo

@@ -25,7 +25,7 @@ import (
 
 // TestChangedFlow begins a flow, stops its engine, and goes on with another version of it.
 func TestChangedFlow(t *testing.T) {
-	b := &book{}
+	b := &callLog{}
 	wait := func() *flow.Task { return flow.Wait("approval", "approved", 0) }
 	old := func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b"), wait(), b.task("c")) }
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestChangedFlow(t *testing.T) {
 // TestUnknownFactory is K09: the flow waits for a worker that has its factory, and why states that.
 func TestUnknownFactory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, b := mem.New(), &book{}
+		store, b := mem.New(), &callLog{}
 		o := one(func() flow.Item { return flow.Linear("deploy", b.task("a")) })
 		knows, err := durable.New(o)
 		if err != nil {
@@ -145,7 +145,7 @@ func TestUnknownFactory(t *testing.T) {
 // run again.
 func TestFactoryFails(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, calls, bad := &book{}, 0, true
+		b, calls, bad := &callLog{}, 0, true
 		o := durable.Options{Factories: map[string]durable.Factory{"f": func(json.RawMessage) (flow.Item, error) {
 			if calls++; calls > 1 && bad {
 				return nil, errTask
@@ -169,7 +169,7 @@ func TestFactoryFails(t *testing.T) {
 // used.
 func TestLargeValues(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, got, at := &book{}, "", t.TempDir()
+		b, got, at := &callLog{}, "", t.TempDir()
 		large := strings.Repeat("large ", 20_000)
 		o := one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a", func(t *flow.Task) {
@@ -276,7 +276,7 @@ func TestLimits(t *testing.T) {
 		{strings.Repeat("x", 2000), true, ""},
 		{strings.Repeat("x", 9000), true, "limit of 8000"},
 	} {
-		b := &book{}
+		b := &callLog{}
 		o := one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b", func(t *flow.Task) {
 				t.Execute = func(context.Context, *flow.Call) (any, error) { return c.value, nil }
@@ -303,7 +303,7 @@ func TestLimits(t *testing.T) {
 
 // TestTotalLimit bounds the records of a flow as a whole.
 func TestTotalLimit(t *testing.T) {
-	b := &book{}
+	b := &callLog{}
 	o := one(func() flow.Item {
 		f := []flow.Item{}
 		for i := range 20 {

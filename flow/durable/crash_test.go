@@ -112,7 +112,7 @@ func (l *line) List(ctx context.Context, q job.Query) (job.Page, error) {
 
 // ledger can determine what is stored of atoms, and which of them ran although they were stored as done.
 type ledger struct {
-	book
+	callLog
 	mu     sync.Mutex // guards the rest
 	done   map[string]bool
 	faults []string
@@ -415,7 +415,7 @@ func TestLostClaim(t *testing.T) {
 
 // TestTwoEngines run the flows of one store between them, each once.
 func TestTwoEngines(t *testing.T) {
-	store, b := mem.New(), &book{}
+	store, b := mem.New(), &callLog{}
 	o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b")) })
 	w, other := start(t, store, o, engine.Options{Name: "w"}), start(t, store, o, engine.Options{Name: "other"})
 	var ids []job.ID

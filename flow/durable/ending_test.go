@@ -139,7 +139,7 @@ func TestCancelFromEveryState(t *testing.T) {
 		}
 	}
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Wait("w", "go", 0), b.task("c"))
 		}), engine.Options{})
@@ -177,7 +177,7 @@ func TestCancelFromEveryState(t *testing.T) {
 func TestCancelInterrupts(t *testing.T) {
 	for _, now := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			b, began := &book{}, make(chan string, 1)
+			b, began := &callLog{}, make(chan string, 1)
 			may := make(chan struct{})
 			w := start(t, mem.New(), one(func() flow.Item {
 				return flow.Linear("deploy", b.task("a"), b.task("b", b.held(began, may)), b.task("c"))
@@ -277,7 +277,7 @@ func mustNew(t *testing.T, o durable.Options) *durable.Flows {
 func TestRequestBeforeTheLastCommit(t *testing.T) {
 	for _, e := range []lc.Event{flow.Cancel, flow.Halt} {
 		synctest.Test(t, func(t *testing.T) {
-			b, store := &book{}, &beside{Store: mem.New()}
+			b, store := &callLog{}, &beside{Store: mem.New()}
 			o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b")) })
 			w := start(t, store, o, engine.Options{})
 			asked := false
@@ -321,7 +321,7 @@ func TestDeadline(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &book{}
+				b := &callLog{}
 				w := start(t, mem.New(), one(func() flow.Item {
 					last := b.task("b")
 					if c.hangs {

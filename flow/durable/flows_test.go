@@ -21,7 +21,7 @@ import (
 // TestSuccess is K01, with what stands in the records afterwards.
 func TestSuccess(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, seen := &book{}, &flowtest.Capture{}
+		b, seen := &callLog{}, &flowtest.Capture{}
 		o := one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Unordered("middle", b.task("b", needs("a")), b.task("c")),
 				b.task("d", needs("b")))
@@ -63,7 +63,7 @@ func TestSuccess(t *testing.T) {
 // TestRevert is K02.
 func TestRevert(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b"), b.task("c", b.failing(always)))
 		}), engine.Options{})
@@ -80,7 +80,7 @@ func TestRevert(t *testing.T) {
 // TestRevertFails ends in FAILURE with what remains; run again, the revert is tried again.
 func TestRevertFails(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, broken := &book{}, true
+		b, broken := &callLog{}, true
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b", func(t *flow.Task) {
 				t.Revert = func(_ context.Context, c *flow.Call) (any, error) {
@@ -114,7 +114,7 @@ func TestRevertFails(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"),
 				flow.Linear("inner", b.task("b"), b.task("c",
@@ -138,7 +138,7 @@ func TestRetry(t *testing.T) {
 func TestSuspendWhileATaskRuns(t *testing.T) {
 	for _, workers := range []int{0, 1} {
 		both(t, func(t *testing.T, store job.Store) {
-			b, began, may := &book{}, make(chan string, 1), make(chan struct{})
+			b, began, may := &callLog{}, make(chan string, 1), make(chan struct{})
 			w := start(t, store, one(func() flow.Item {
 				return flow.Linear("deploy", b.task("a"), b.task("b", b.held(began, may)), b.task("c"))
 			}), engine.Options{})
@@ -170,7 +170,7 @@ func TestSuspendWhileATaskRuns(t *testing.T) {
 // then.
 func TestSuspendUnclaimed(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Wait("approval", "approved", 0), b.task("c"))
 		}), engine.Options{})
@@ -190,7 +190,7 @@ func TestSuspendUnclaimed(t *testing.T) {
 
 func TestSignalWhileWaiting(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			wait := flow.Wait("approval", "approved", 0)
 			wait.Result = flow.One("who")
@@ -222,7 +222,7 @@ func TestSignalWhileWaiting(t *testing.T) {
 // TestSignalWhileRunning: one atom waits and another is at work: the worker receives the signal and keeps its claim.
 func TestSignalWhileRunning(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
+		b, began, may := &callLog{}, make(chan string, 1), make(chan struct{})
 		seen := &flowtest.Capture{}
 		o := one(func() flow.Item {
 			return flow.Unordered("deploy", flow.Wait("approval", "approved", 0), b.task("b", b.held(began, may)))
@@ -244,7 +244,7 @@ func TestSignalWhileRunning(t *testing.T) {
 
 func TestSleep(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Sleep("nap", 300*time.Millisecond), b.task("c"))
 		}), engine.Options{})
@@ -263,7 +263,7 @@ func TestSleep(t *testing.T) {
 // on.
 func TestStopAndRestart(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
+		b, began, may := &callLog{}, make(chan string, 1), make(chan struct{})
 		o := one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b", b.held(began, may)), b.task("c"))
 		})
@@ -289,7 +289,7 @@ func TestStopAndRestart(t *testing.T) {
 // TestReset puts flows back from every state that allows it; keys differ afterwards.
 func TestReset(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, began, may := &book{}, make(chan string, 1), make(chan struct{}, 9)
+		b, began, may := &callLog{}, make(chan string, 1), make(chan struct{}, 9)
 		bad := map[string]bool{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a", func(t *flow.Task) {
@@ -334,7 +334,7 @@ func TestReset(t *testing.T) {
 
 // TestOrders is K03: what cannot run is refused before there is a job. K05 to K07: injected values go before results.
 func TestOrders(t *testing.T) {
-	b, got := &book{}, any(nil)
+	b, got := &callLog{}, any(nil)
 	cycle := map[string]any{}
 	cycle["self"] = cycle
 	o := durable.Options{Limits: durable.Limits{Inject: 1000}, Factories: map[string]durable.Factory{

@@ -17,7 +17,7 @@ import (
 // its end. The control is the same flow without the mark.
 func TestRevertByHand(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b", func(t *flow.Task) {
 				t.Revert = func(_ context.Context, c *flow.Call) (any, error) { b.note("-", c); return nil, errTask }
@@ -62,7 +62,7 @@ func TestRevertByHand(t *testing.T) {
 		w.verify(id)
 	})
 	both(t, func(t *testing.T, store job.Store) { // what was kept on purpose is not marked
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), flow.Wait("w", "go", 0))
 		}), engine.Options{})

@@ -13,7 +13,7 @@ import (
 // TestReusedKey: the same order with a key gives the same flow, however its JSON is written; another one is refused.
 func TestReusedKey(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item { return flow.Linear("deploy", b.task("a")) }), engine.Options{})
 		o := order
 		o.Key, o.Args, o.Inject = "k", json.RawMessage(`{"x": 1, "y": "<é>"}`),

@@ -18,7 +18,7 @@ import (
 // next worker with the same key.
 func TestStopDoesNotWaitForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, b, began, may := mem.New(), &book{}, make(chan string, 2), make(chan struct{})
+		store, b, began, may := mem.New(), &callLog{}, make(chan string, 2), make(chan struct{})
 		o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b", b.held(began, may))) })
 		w := start(t, store, o, engine.Options{Grace: time.Second})
 		id := w.submit(order)
@@ -38,7 +38,7 @@ func TestStopDoesNotWaitForEver(t *testing.T) {
 
 // TestMissingAtRun: a flow that requires more than when it was ordered ends in FAILURE without anything done.
 func TestMissingAtRun(t *testing.T) {
-	b, calls := &book{}, 0
+	b, calls := &callLog{}, 0
 	factory := func(json.RawMessage) (flow.Item, error) {
 		if calls++; calls == 1 {
 			return flow.Linear("deploy", b.task("a")), nil
@@ -55,7 +55,7 @@ func TestMissingAtRun(t *testing.T) {
 
 // TestSettings: each flow has its own, with workers of its own.
 func TestSettings(t *testing.T) {
-	b := &book{}
+	b := &callLog{}
 	o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b", b.failing(always))) })
 	attached := &flowtest.Capture{}
 	o.Attach = func(_ job.ID, item flow.Item) []flow.Listener { return []flow.Listener{attached.Listen} }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// meddler calls somebody right before the nth commit of a worker, and decides what becomes of that commit.
+// meddler calls before right before the nth commit of a worker, and can refuse the commit or its reply.
 type meddler struct {
 	job.Store
 	at     int
@@ -56,14 +56,14 @@ func (m *meddler) Commit(ctx context.Context, changes ...job.Change) ([]job.Resu
 }
 
 // meddled makes a flow with a line of tasks beside one that waits.
-func meddled(b *book) flow.Item {
+func meddled(b *callLog) flow.Item {
 	return flow.Unordered("deploy", flow.Linear("line", b.task("a"), b.task("b"), b.task("c")),
 		flow.Wait("approval", "approved", 0))
 }
 
 // meddle runs the flow with somebody before the nth commit until it rests; then people send the signal and run it,
 // until it ends.
-func meddle(t *testing.T, m *meddler, b *book, what func(w *harness, id job.ID)) (met bool) {
+func meddle(t *testing.T, m *meddler, b *callLog, what func(w *harness, id job.ID)) (met bool) {
 	w := start(t, m, one(func() flow.Item { return meddled(b) }), engine.Options{Lease: time.Hour, Sweep: time.Hour})
 	var id job.ID
 	if what != nil {
@@ -126,7 +126,7 @@ func TestMeddling(t *testing.T) {
 			at, met := 1, true
 			for ; met && at < 50; at++ {
 				synctest.Test(t, func(t *testing.T) {
-					met = meddle(t, &meddler{Store: mem.New(), at: at, lost: c.lost, mute: c.mute}, &book{}, c.what)
+					met = meddle(t, &meddler{Store: mem.New(), at: at, lost: c.lost, mute: c.mute}, &callLog{}, c.what)
 				})
 				if t.Failed() {
 					t.Fatalf("before commit %d", at)

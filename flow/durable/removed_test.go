@@ -15,7 +15,7 @@ import (
 // until a person has reverted it.
 func TestRemovedTaskRemains(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		w := start(t, store, one(func() flow.Item {
 			return flow.Linear("deploy", b.task("a"), b.task("b"), flow.Wait("approval", "approved", 0), b.task("c"))
 		}), engine.Options{})
@@ -48,7 +48,7 @@ func TestRemovedTaskRemains(t *testing.T) {
 // TestReshapedFlow: tasks that change their positions, or provide another name, after they have run end the flow as
 // changed.
 func TestReshapedFlow(t *testing.T) {
-	b := &book{}
+	b := &callLog{}
 	wait := func() *flow.Task { return flow.Wait("approval", "approved", 0) }
 	for _, c := range []struct {
 		name, want string

@@ -17,7 +17,7 @@ import (
 )
 
 // approvals is a flow with two waits for one name, in a row or side by side.
-func approvals(b *book, side bool) func() flow.Item {
+func approvals(b *callLog, side bool) func() flow.Item {
 	return func() flow.Item {
 		one, two := flow.Wait("one", "approved", 0), flow.Wait("two", "approved", 0)
 		one.Result, two.Result = flow.One("first"), flow.One("second")
@@ -32,7 +32,7 @@ func approvals(b *book, side bool) func() flow.Item {
 func TestSignalIsTakenOnce(t *testing.T) {
 	for _, side := range []bool{false, true} {
 		both(t, func(t *testing.T, store job.Store) {
-			b := &book{}
+			b := &callLog{}
 			w := start(t, store, one(approvals(b, side)), engine.Options{})
 			id := w.submit(order)
 			w.waits(id, durable.BlockSignal)
@@ -49,7 +49,7 @@ func TestSignalIsTakenOnce(t *testing.T) {
 		})
 	}
 	both(t, func(t *testing.T, store job.Store) {
-		b := &book{}
+		b := &callLog{}
 		answers := 0
 		w := start(t, store, one(func() flow.Item {
 			wait := flow.Wait("w", "answer", 0)
@@ -89,7 +89,7 @@ func (w *harness) attempts(id job.ID) int {
 // waited; no more are kept than the limit states.
 func TestSignalsQueue(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		b, began, may := &book{}, make(chan string, 1), make(chan struct{})
+		b, began, may := &callLog{}, make(chan string, 1), make(chan struct{})
 		o := one(func() flow.Item {
 			items := []flow.Item{b.task("a", b.held(began, may))}
 			for i := range 5 {
@@ -120,7 +120,7 @@ func TestSignalIsTakenWithTheResult(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				store, l := mem.New(), &ledger{done: map[string]bool{}}
-				p := &plot{make: func(l *ledger) flow.Item { return approvals(&l.book, false)() }}
+				p := &plot{make: func(l *ledger) flow.Item { return approvals(&l.callLog, false)() }}
 				dying := &line{Store: store, ledger: l, at: at, after: after}
 				w := start(t, dying, one(func() flow.Item { return p.make(l) }),
 					engine.Options{Lease: 3 * time.Second, Grace: time.Second, Sweep: time.Second})
@@ -173,7 +173,7 @@ func TestTakenSignalStaysTaken(t *testing.T) {
 			if forgets {
 				store = hoarder{store}
 			}
-			b := &book{}
+			b := &callLog{}
 			w := start(t, store, one(approvals(b, false)), engine.Options{})
 			id := w.submit(order)
 			for _, name := range []string{"approved", "other"} {
@@ -193,7 +193,7 @@ func TestTakenSignalStaysTaken(t *testing.T) {
 // every name is.
 func TestSignalIsDeclared(t *testing.T) {
 	both(t, func(t *testing.T, store job.Store) {
-		approved, b := flow.Signal[bool]("approved"), &book{}
+		approved, b := flow.Signal[bool]("approved"), &callLog{}
 		made := func(more ...flow.Item) durable.Options {
 			return one(func() flow.Item {
 				return flow.Linear("deploy", append([]flow.Item{approved.Wait("approval", 0), b.task("c")}, more...)...)

@@ -17,8 +17,8 @@ func (c *commands) accept() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "accept --note REASON [ID...]",
 		Short: "Open a store that lacks commits or has damaged records",
-		Long: `Makes a store usable that is refused because commits are missing: its log was removed or damaged, an older database was put in its place, entries
-of the audit list were deleted, or the file head is missing. The store goes on without them. It prints what is missing; the audit list keeps that, the reason and who gave it.
+		Long: `Makes a store usable that is refused because commits are missing: its log was removed or damaged, an older database replaced it, entries
+of the audit list were deleted, or the file head is missing. The store continues without them. It prints what is missing; the audit list keeps that, the reason and who gave it.
 
 With IDs it takes the records of these jobs as they are, with their tasks and messages, although they do not match their checksums (see verify).
 
@@ -27,7 +27,7 @@ First try to put back what is missing, or restore a backup into an empty directo
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if note == "" {
-				return cli.Usagef("say why the store goes on without what is missing: --note REASON")
+				return cli.Usagef("state why the store continues without what is missing: --note REASON")
 			}
 			dir, err := filepath.Abs(c.Settings.Data)
 			if err != nil {

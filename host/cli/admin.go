@@ -16,7 +16,7 @@ func (c *commands) clock() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clock [--confirm --note WHY]",
 		Short: "Show whether the server accepts its machine's clock, or confirm it",
-		Long: `Shows what the machine's clock says, which time records get, and the last time that the server trusted. While the clock is in doubt nothing is removed by
+		Long: `Shows the machine's clock, which time records get, and the last time that the server trusted. While the clock is in doubt nothing is removed by
 its age: it was set while the server ran, it is behind, or it is ahead of the time at which the server worked last by more than clock.away.
 
 If the clock is wrong, set it; a doubt ends when the clock agrees with the trusted time again. If it is right, for instance because the server was off for some
@@ -60,10 +60,12 @@ func (c *commands) printClock(clock *client.Clock) error {
 	}
 	state := "trusted"
 	if clock.Doubt != "" {
-		state = "in doubt: " + clock.Doubt + " by " + quantity.FormatDuration(time.Duration(clock.Seconds)*time.Second) + "; nothing is removed by its age"
+		state = "in doubt: " + clock.Doubt + " by " +
+			quantity.FormatDuration(time.Duration(clock.Seconds)*time.Second) + "; nothing is removed by its age"
 	}
 	pairs := [][2]string{
-		{"clock", state}, {"machine", c.Out.Moment(clock.Wall)}, {"records", c.Out.Moment(clock.Now)}, {"trusted", c.Out.Moment(clock.Trusted)},
+		{"clock", state}, {"machine", c.Out.Moment(clock.Wall)}, {"records", c.Out.Moment(clock.Now)},
+		{"trusted", c.Out.Moment(clock.Trusted)},
 	}
 	if clock.Confirmed != nil {
 		pairs = append(pairs, [2]string{"confirmed", c.Out.Moment(*clock.Confirmed)})

@@ -29,8 +29,9 @@ elsewhere, such as storage locations outside the data directory.
 DIR must not exist. A plain name is one in the backup directory (setting backup.dir); without DIR the time is the name. A server makes the backup in its
 backup directory; DIR elsewhere must be on the same machine. stagepost admin restore makes a data directory of a backup. The backup contains secrets: it is
 readable by its owner alone.`,
-		Example: "  stagepost admin backup\n  stagepost admin backup /mnt/backup/stagepost-2026-05-04\n  stagepost admin backup --without compute,storage records-only",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  stagepost admin backup\n  stagepost admin backup /mnt/backup/stagepost-2026-05-04\n" +
+			"  stagepost admin backup --without compute,storage records-only",
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to := ""
 			if len(args) == 1 {
@@ -58,11 +59,11 @@ readable by its owner alone.`,
 func (c *commands) makeBackup(ctx context.Context, b client.Backup, to string) error {
 	done, err := withStore(ctx, c,
 		func(ctx context.Context, api *client.Client) (client.BackedUp, error) { return api.Backup(ctx, b) },
-		func(ctx context.Context, k *host.Keeper) (client.BackedUp, error) {
+		func(ctx context.Context, d *host.Maintenance) (client.BackedUp, error) {
 			if err := c.Reasoned(b.Note); err != nil {
 				return client.BackedUp{}, err
 			}
-			return k.Backup(ctx, b)
+			return d.Backup(ctx, b)
 		})
 	if err != nil {
 		return err
@@ -82,8 +83,10 @@ func (c *commands) printBackup(b *client.BackedUp) error {
 		return c.Out.JSON(b)
 	}
 	pairs := [][2]string{
-		{"backup", b.Dir}, {"installation", b.Installation}, {"moment", c.Out.Moment(b.Moment)}, {"files", strconv.FormatInt(b.Files, 10)},
-		{"bytes", c.Bytes(b.Bytes)}, {"left out", strings.Join(b.Without, ", ")}, {"not known", strings.Join(b.Unknown, ", ")},
+		{"backup", b.Dir}, {"installation", b.Installation}, {"moment", c.Out.Moment(b.Moment)},
+		{"files", strconv.FormatInt(b.Files, 10)},
+		{"bytes", c.Bytes(b.Bytes)}, {"left out", strings.Join(b.Without, ", ")},
+		{"not known", strings.Join(b.Unknown, ", ")},
 	}
 	for _, l := range b.Outside {
 		pairs = append(pairs, [2]string{"outside", l.Path + " (" + l.What + ")"})

@@ -57,15 +57,20 @@ func (c *commands) checkConfig() *cobra.Command {
 		Use:   "check FILE",
 		Short: "Check a configuration file without using it",
 		Long: `Reads a configuration file as a server would and names every mistake with its line: names that are no settings, values that are not what their setting
-takes. The exit code is 2 if there is one.`,
+takes. The exit code is 2 if there is one. A warning names a directory of backup.dir that a server on this machine would refuse.`,
 		Example: "  stagepost admin config check /etc/stagepost/stagepost.yaml",
 		Args:    cobra.ExactArgs(1),
 		// The settings of this call are not read: a file that is in force must not keep another from being checked.
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return c.Out.Use(cmd.Flag("output").Value.String()) },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			return c.Out.Use(cmd.Flag("output").Value.String())
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			n, err := c.host.CheckFile(args[0])
 			if err != nil {
 				return cli.Usage(err)
+			}
+			if err := c.host.CheckBackupDir(args[0]); err != nil { // the file may be for another machine
+				c.Err.Line("warning: on this machine, %v", err)
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(map[string]int{"settings": n})

@@ -13,10 +13,10 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own lock keeps two
-// from opening it, so a server that starts meanwhile is no danger.
+// withStore asks the server that works on the data directory. If none does, it opens the store there; the store's own
+// lock keeps two from opening it, so a server that starts meanwhile is no danger.
 func withStore[T any](ctx context.Context, c *commands, ask func(context.Context, *client.Client) (T, error),
-	look func(context.Context, *host.Keeper) (T, error)) (answer T, err error) {
+	direct func(context.Context, *host.Maintenance) (T, error)) (answer T, err error) {
 	if c.Settings.Server != "" || c.Served(ctx) {
 		api, err := c.API()
 		if err != nil {
@@ -36,6 +36,6 @@ func withStore[T any](ctx context.Context, c *commands, ask func(context.Context
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	k := &host.Keeper{Store: store, Dir: dir, Settings: c.host}
-	return look(ctx, k)
+	d := &host.Maintenance{Store: store, Dir: dir, Settings: c.host}
+	return direct(ctx, d)
 }

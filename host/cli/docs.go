@@ -22,7 +22,8 @@ import (
 func (c *commands) docs() *cobra.Command {
 	description := false
 	cmd := &cobra.Command{
-		Use: "docs DIR", Short: "Write cli.md, config.md and api.md, or openapi.json", Hidden: true, Args: cobra.ExactArgs(1),
+		Use: "docs DIR", Short: "Write cli.md, config.md and api.md, or openapi.json", Hidden: true,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all := Pages(cmd.Root(), c.host)
 			if description {
@@ -57,14 +58,18 @@ func cliPage(root *cobra.Command) string {
 	fmt.Fprintf(&b, "# The command line\n\n%s%s\n\n", made, prose(root.Long))
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, row := range [][2]string{
-		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"}, {"2", "wrong usage, or a value that makes no sense"},
-		{"3", "no such job, or it has been deleted"}, {"4", "refused by the lifecycle or a rule; or it changed meanwhile"},
+		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"},
+		{"2", "wrong usage, or an invalid value"},
+		{"3", "not found, or deleted"},
+		{"4", "refused by the lifecycle or a rule; or it changed meanwhile"},
 		{"5", "the job that was waited for failed, or stored files have faults"}, {"6", "`--timeout` was up"},
-		{"other", "`stagepost run` ends with the script's exit code; its own codes, 121 to 125 and 128 and a signal's number, stand there"},
+		{"other", "`stagepost run` ends with the script's exit code; its own codes, 121 to 125 and 128 and a " +
+			"signal's number, stand there"},
 	} {
 		fmt.Fprintf(&b, "| %s | %s |\n", row[0], row[1])
 	}
-	b.WriteString("\nEvery refusal names the legal moves (`can:`) and what to do next (`hint:`) on standard error; with `-o json` it is the API's problem\nobject with the exit code in it.\n\n## Options of every command\n\n")
+	b.WriteString("\nEvery refusal names the legal moves (`can:`) and what to do next (`hint:`) on standard error; " +
+		"with `-o json` it is the API's problem\nobject with the exit code in it.\n\n## Options of every command\n\n")
 	options(&b, root.PersistentFlags())
 	walk(&b, root)
 	return b.String()
@@ -136,8 +141,11 @@ func prose(text string) string {
 // configPage describes every setting.
 func configPage(s *host.Settings) string {
 	var b strings.Builder
-	b.WriteString("# Configuration\n\n" + made + `A value comes from the flag, else the environment, else the configuration file, else the default. ` + "`stagepost admin config --origin`" + `
-shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" + ` names, else ` + "`stagepost.yaml`" + ` in
+	b.WriteString("# Configuration\n\n" + made +
+		`A value comes from the flag, else the environment, else the configuration file, else the default. ` +
+		"`stagepost admin config --origin`" + `
+shows the value that counts and where it came from. The file is the one that ` + "`--config` or `STAGEPOST_CONFIG`" +
+		` names, else ` + "`stagepost.yaml`" + ` in
 the current directory, else in the data directory; a name with a dot may be written as a branch. A name that is not in this table is an error.
 
 ` + "```yaml\ndata: /srv/stagepost\nlisten: 127.0.0.1:7433\nslots: 32\nretain:\n  every: 6h\n```" + `
@@ -164,7 +172,8 @@ func apiPage(s *host.Settings) string {
 	var b strings.Builder
 	d := server.Describe(s.Routes())
 	fmt.Fprintf(&b, "# The HTTP API\n\n%s%s\n\n", made, d.Info.Description)
-	b.WriteString("A server gives this description at `/api/v1/openapi.json` (OpenAPI 3.1), and as a page at `/api/v1/docs`.\n\n")
+	b.WriteString("A server gives this description at `/api/v1/openapi.json` (OpenAPI 3.1), and as a page at " +
+		"`/api/v1/docs`.\n\n")
 	b.WriteString("| kind of problem | status | meaning |\n|---|---|---|\n")
 	for _, k := range []job.ErrorKind{job.Invalid, job.NotFound, job.Conflict, job.Refused, job.Stale, job.Gone,
 		job.Unavailable, job.Internal} {

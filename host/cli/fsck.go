@@ -26,11 +26,11 @@ On a running server the check goes through its API. On a data directory without 
 			f.Actor = cli.Whoami(f.Actor)
 			return c.checkup(cmd,
 				func(ctx context.Context, api *client.Client) (client.Checkup, error) { return api.Fsck(ctx, f) },
-				func(ctx context.Context, k *host.Keeper) (client.Checkup, error) {
+				func(ctx context.Context, d *host.Maintenance) (client.Checkup, error) {
 					if err := c.Reasoned(f.Note); f.Repair && err != nil {
 						return client.Checkup{}, err
 					}
-					return k.Fsck(ctx, f)
+					return d.Fsck(ctx, f)
 				})
 		},
 	}
@@ -40,12 +40,12 @@ On a running server the check goes through its API. On a data directory without 
 	return cmd
 }
 
-// checkup asks the server if there is one, else looks at the data directory itself, and prints what was found.
+// checkup calls the server if one runs, else checks the data directory itself, and prints the result.
 func (c *commands) checkup(cmd *cobra.Command, ask func(context.Context, *client.Client) (client.Checkup, error),
-	look func(context.Context, *host.Keeper) (client.Checkup, error)) error {
+	direct func(context.Context, *host.Maintenance) (client.Checkup, error)) error {
 	ctx, cancel := c.Patient(cmd)
 	defer cancel()
-	found, err := withStore(ctx, c, ask, look)
+	found, err := withStore(ctx, c, ask, direct)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,8 @@ func (c *commands) checkup(cmd *cobra.Command, ask func(context.Context, *client
 		}
 		rows := [][2]string{{"jobs", strconv.Itoa(found.Jobs)}, {"faults", strconv.Itoa(len(found.Faults))}}
 		if found.Objects > 0 {
-			rows = append(rows, [2]string{"objects", strconv.Itoa(found.Objects)}, [2]string{"versions", strconv.Itoa(found.Versions)})
+			rows = append(rows, [2]string{"objects", strconv.Itoa(found.Objects)},
+				[2]string{"versions", strconv.Itoa(found.Versions)})
 		}
 		if found.Repaired > 0 {
 			rows = append(rows, [2]string{"repaired", strconv.Itoa(found.Repaired)})

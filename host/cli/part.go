@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/host"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // commands are the commands of one call.
@@ -38,16 +39,22 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 		return cli.Part{
 			Groups: []*cobra.Command{cli.Group("admin", "Administer a server and its data directory",
 				"Administers a server and its data directory.",
-				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n  stagepost admin drain --note 'storage moves'",
-				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(), c.config())},
+				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
+					"  stagepost admin drain --note 'storage moves'",
+				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(),
+				c.config())},
 			Server: []*cobra.Command{c.serve(), c.version()},
 			Hidden: []*cobra.Command{c.docs()},
 			Hint: func(err error, _ int) string {
-				var e *job.Error
-				if errors.As(err, &e) && e.Kind == job.Unavailable && strings.Contains(err.Error(), " is in use by ") {
-					return "stop the process that it names, or name another data directory with --data DIR"
+				var used *sqlite.InUse
+				switch {
+				case !errors.As(err, &used):
+					return ""
+				case used.Process["address"] != "" && used.Process["pid"] != "":
+					return fmt.Sprintf("use that server (--data %s), stop it (kill %s on %s), or name another "+
+						"directory with --data DIR", used.Dir, used.Process["pid"], used.Process["host"])
 				}
-				return ""
+				return "stop the process that it names, or name another data directory with --data DIR"
 			},
 			Missing: func(path []string, e *job.Error) string {
 				switch words := strings.Join(path, " ") + " "; {

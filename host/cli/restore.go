@@ -25,8 +25,9 @@ backup with a missing, changed or added file, a database of another moment or in
 
 The restored directory is the same installation: never run it beside the one that it was made of. What the backup refers to and does not contain is printed:
 storage locations must be there before a server starts; files of the configuration are in NEW/outside.`,
-		Example: "  stagepost admin restore /mnt/backup/stagepost-2026-05-04 --data /srv/stagepost-new\n  stagepost admin restore --check /mnt/backup/stagepost-2026-05-04",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost admin restore /mnt/backup/stagepost-2026-05-04 --data /srv/stagepost-new\n" +
+			"  stagepost admin restore --check /mnt/backup/stagepost-2026-05-04",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !check && !cmd.Flags().Changed("data") {
 				return cli.Usagef("name the new data directory with --data NEW")
@@ -56,14 +57,15 @@ storage locations must be there before a server starts; files of the configurati
 	return cmd
 }
 
-// afterRestore says what a person has to see to before a server starts.
+// afterRestore prints what a person must do before a server starts.
 func (c *commands) afterRestore(m *backup.Manifest) {
 	c.Note("%s is whole. Never run it beside the installation that it was made of.", c.Settings.Data)
 	for _, l := range m.Outside {
 		c.Note("outside: %s (%s) must be there before the server starts", l.Path, l.What)
 	}
 	if slices.Contains(m.Without, "storage") {
-		c.Note("the backup was made without stored objects: copy them to %s before the server starts", filepath.Join(c.Settings.Data, "storage"))
+		c.Note("the backup was made without stored objects: copy them to %s before the server starts",
+			filepath.Join(c.Settings.Data, "storage"))
 	}
 	if outside := filepath.Join(c.Settings.Data, backup.OutsideName); Exists(outside) {
 		c.Note("configuration that lay elsewhere is in %s: put it back if it is lost there", outside)
@@ -71,7 +73,7 @@ func (c *commands) afterRestore(m *backup.Manifest) {
 	c.Note("next: stagepost admin verify --data %s", c.Settings.Data)
 }
 
-// knownBackups says where backups are, for a call that names none: those beside the name that was given, as far as there are any.
+// knownBackups returns a hint for a backup that does not exist: the backups in the directory of that name, if any.
 func knownBackups(named string) string {
 	dir := filepath.Dir(named)
 	if all, err := backup.List(dir, ""); err == nil && len(all) > 0 {
@@ -86,7 +88,8 @@ func knownBackups(named string) string {
 		}
 		return fmt.Sprintf("backups in %s: %s%s", dir, strings.Join(names, ", "), more)
 	}
-	return fmt.Sprintf("no backups in %s; the server writes them to the directory backup.dir of its configuration, by default backups in its data directory", dir)
+	return fmt.Sprintf("no backups in %s; the server writes them to the directory backup.dir of its configuration, "+
+		"by default backups in its data directory", dir)
 }
 
 // mostNames is how many backups a hint names.

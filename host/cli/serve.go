@@ -25,18 +25,19 @@ func (c *commands) serve() *cobra.Command {
 		Long: `Starts a server on a data directory and works on its jobs until it gets SIGINT or SIGTERM.
 
 It prints one line with its address and its data directory when it is ready, and a second one with the address of compute.listen if there is one. When it stops it takes no new jobs, gives running steps the time
-of --grace, and hands back what is not done by then. A second signal ends it at once; nothing is lost by that, but steps run again.
+of --grace, and releases what is not done by then. A second signal ends it at once; nothing is lost by that, but steps run again.
 
 SIGHUP makes it read the configuration file anew: log.level changes at once, and applications read their own files again. Everything else changes by a
 restart, which loses nothing.
 
-Under systemd (Type=notify) it tells when it is ready, reloads and stops, and gives signs of life (WatchdogSec=) only while the engine and the store
+Under systemd (Type=notify) it reports when it is ready, reloads and stops, and sends keep-alives (WatchdogSec=) only while the engine and the store
 answer.
 
-The exit code is 1 if the server had to give up, as when the disk no longer takes what is written.`,
-		Example: "  stagepost serve --data /srv/stagepost\n  stagepost serve --data /srv/stagepost --listen 127.0.0.1:0 --slots 32",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return c.runServer(cmd) },
+The exit code is 1 if the server cannot continue, for instance because the disk accepts no writes.`,
+		Example: "  stagepost serve --data /srv/stagepost\n" +
+			"  stagepost serve --data /srv/stagepost --listen 127.0.0.1:0 --slots 32",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.runServer(cmd) },
 	}
 	c.Settings.Bind(cmd.Flags(), "serve")
 	c.Complete(cmd, "store", "sqlite", "mem")
@@ -45,7 +46,7 @@ The exit code is 1 if the server had to give up, as when the disk no longer take
 	return cmd
 }
 
-// runServer works until a signal comes or the server cannot go on.
+// runServer works until a signal comes or the server cannot continue.
 func (c *commands) runServer(cmd *cobra.Command) error {
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -66,46 +67,47 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 	}
 	if c.Out.Mode == cli.ModeJSON {
 		ready := map[string]string{"address": r.URL, "data": r.Data}
-		for _, door := range r.Doors() {
-			ready[door.Name] = door.URL()
+		for _, endpoint := range r.Endpoints() {
+			ready[endpoint.Name] = endpoint.URL()
 		}
 		err = c.Out.JSON(ready)
 	} else {
-		_, err = fmt.Fprintf(c.Out, "stagepost %s: %s, data in %s\n", build.Version(), r.URL, r.Data)
+		c.Out.Line("stagepost %s: %s, data in %s", build.Version(), r.URL, r.Data)
 		if err == nil && r.Open > 0 {
 			_, err = fmt.Fprintf(c.Out, "%d open %s recovered\n", r.Open, cli.Plural(r.Open, "job", "jobs"))
 		}
-		for _, door := range r.Doors() {
+		for _, endpoint := range r.Endpoints() {
 			if err == nil {
-				_, err = fmt.Fprintf(c.Out, "%s: %s\n", door.Title, door.URL())
+				_, err = fmt.Fprintf(c.Out, "%s: %s\n", endpoint.Title, endpoint.URL())
 			}
 		}
 	}
-	told := c.keepTelling(cmd, systemd, r, again, &level)
+	stopping := c.notify(cmd, systemd, r, again, &level)
 	select {
 	case <-ctx.Done():
 		stop() // from now on a signal ends the program
 		log.Info("stopping", "grace", quantity.FormatDuration(c.host.Grace))
 	case <-r.Failed():
 	}
-	told()
+	stopping()
 	return errors.Join(err, r.Stop())
 }
 
-// keepTelling tells the service manager that the server is ready, gives signs of life and reloads until the function it gives is called, which
-// says that the server stops.
-func (c *commands) keepTelling(cmd *cobra.Command, m systemd.Manager, r *host.Server, again <-chan os.Signal, level *slog.LevelVar) (stopping func()) {
+// notify notifies the service manager that the server is ready, sends keep-alives and reloads until the returned
+// function is called, which notifies it that the server stops.
+func (c *commands) notify(cmd *cobra.Command, m systemd.Manager, r *host.Server, again <-chan os.Signal,
+	level *slog.LevelVar) (stopping func()) {
 	ctx, cancel := context.WithCancel(cmd.Context())
-	tell := func(assignments ...string) {
+	send := func(assignments ...string) {
 		if err := m.Notify(assignments...); err != nil {
 			r.Log.Warn("service manager", "error", err)
 		}
 	}
-	tell("READY=1", "STATUS="+r.Status())
+	send("READY=1", "STATUS="+r.Status())
 	go r.Reloads(ctx, m, again, level, func() (*host.Settings, error) { return c.host.Again(cmd.Flags()) })
-	go m.Alive(ctx, r.Log, r.Probe, r.Status) // nobody waits for its end: a probe may hang
+	go m.Alive(ctx, r.Log, r.Probe, r.Status) // its end is not awaited: a probe may hang
 	return func() {
-		tell("STOPPING=1", "STATUS=running steps get their grace")
+		send("STOPPING=1", "STATUS=running steps get their grace")
 		cancel()
 	}
 }

@@ -28,7 +28,8 @@ token names (--work) and reports on them, or is an agent; an admin may do everyt
 
 Other commands send the token in STAGEPOST_TOKEN, or in the file of the setting token_file. Programs send it as a header:
 Authorization: Bearer stp_...`,
-		"  stagepost admin token new --owner ann --role operator /srv/stagepost/tokens > ann.token\n  stagepost admin token list /srv/stagepost/tokens",
+		"  stagepost admin token new --owner ann --role operator /srv/stagepost/tokens > ann.token\n"+
+			"  stagepost admin token list /srv/stagepost/tokens",
 		c.newToken(), c.listTokens(), c.revokeToken())
 }
 
@@ -45,7 +46,8 @@ type shownToken struct {
 
 func showToken(e token.Entry) shownToken {
 	return shownToken{
-		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Owner: e.Owner, Expires: e.Expires, Comment: e.Comment,
+		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Owner: e.Owner, Expires: e.Expires,
+		Comment: e.Comment,
 		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
 	}
 }
@@ -58,10 +60,12 @@ func (c *commands) newToken() *cobra.Command {
 		Short: "Make a token and add it to a file",
 		Long: `Makes a token, adds its hash to the file, and prints the token. It is printed this once and stands nowhere else. The file is made, readable by its owner
 alone, if it is missing.`,
-		Example: "  stagepost admin token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n  stagepost admin token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost admin token new --owner ann --role user --expires 90d /srv/stagepost/tokens\n" +
+			"  stagepost admin token new --owner node-1 --role worker /srv/stagepost/tokens > node-1.token",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment, Work: token.Scope(strings.Join(work, ","))}
+			e := token.Entry{Owner: owner, Role: token.Role(role), Comment: comment,
+				Work: token.Scope(strings.Join(work, ","))}
 			if expires != "" {
 				d, err := quantity.ParseDuration(expires)
 				if err != nil || d <= 0 {
@@ -96,10 +100,12 @@ alone, if it is missing.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&owner, "owner", "", "whose token it is: the owner of jobs, the actor in histories, the name of a worker")
+	cmd.Flags().StringVar(&owner, "owner", "",
+		"whose token it is: the owner of jobs, the actor in histories, the name of a worker")
 	cmd.Flags().StringVar(&role, "role", "", "user, operator, worker or admin")
-	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to for ever")
-	cmd.Flags().StringSliceVar(&work, "work", nil, "what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
+	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 90d; defaults to unlimited")
+	cmd.Flags().StringSliceVar(&work, "work", nil,
+		"what a worker may claim: KIND/STATE or KIND, may be repeated; without it a worker may claim nothing")
 	cmd.Flags().StringVar(&comment, "comment", "", "what it is for")
 	cmd.Flags().StringVarP(&note, "note", "m", "", "why; stands in the file as a comment, with your name and the time")
 	roles := []string{}
@@ -114,7 +120,7 @@ func (c *commands) listTokens() *cobra.Command {
 	return &cobra.Command{
 		Use:     "list FILE",
 		Example: "  stagepost admin token list /srv/stagepost/tokens",
-		Short:   "List the tokens of a file, and tell every wrong line of it",
+		Short:   "List the tokens of a file, and every wrong line of it",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			entries, err := token.Read(args[0])
@@ -134,7 +140,8 @@ func (c *commands) listTokens() *cobra.Command {
 				if one.Expired {
 					until += " (expired)"
 				}
-				rows = append(rows, []string{one.Hash[:16], strings.TrimRight(one.Role+":"+one.Work, ":"), one.Owner, until, one.Comment})
+				rows = append(rows, []string{one.Hash[:16], strings.TrimRight(one.Role+":"+one.Work, ":"), one.Owner,
+					until, one.Comment})
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(all)
@@ -147,9 +154,10 @@ func (c *commands) listTokens() *cobra.Command {
 func (c *commands) revokeToken() *cobra.Command {
 	var note string
 	cmd := &cobra.Command{
-		Use:     "revoke FILE HASHPREFIX",
-		Short:   "Take a token out of a file",
-		Long:    `Takes the token out of the file whose hash begins with the digits, of which there must be at least 8; token list shows them. Servers refuse it after a second.`,
+		Use:   "revoke FILE HASHPREFIX",
+		Short: "Remove a token from a file",
+		Long: "Removes the token whose hash begins with the digits from the file. At least 8 digits are needed; " +
+			"token list shows them.\nServers refuse the token after a second.",
 		Example: "  stagepost admin token revoke /srv/stagepost/tokens 3f2a91c07b6e4d12",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -179,7 +187,8 @@ func remark(file, what string, e *token.Entry, note string) error {
 	if note == "" {
 		return nil
 	}
-	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16], e.Role, e.Owner, cli.Whoami(""), note)
+	text := fmt.Sprintf("%s %s %s %s %s by %s: %s", time.Now().UTC().Format(time.RFC3339), what, e.Hash.String()[:16],
+		e.Role, e.Owner, cli.Whoami(""), note)
 	if err := token.Remark(file, text); err != nil {
 		return fmt.Errorf("the file is changed, without the note: %w", err)
 	}

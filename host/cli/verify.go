@@ -15,8 +15,8 @@ func (c *commands) verify() *cobra.Command {
 		Use:     "verify [ID]",
 		Example: "  stagepost admin verify --data /srv/stagepost",
 		Short:   "Compare the history of every job with its record",
-		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends where the record
-says; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
+		Long: `Checks the history of one job, or of all: each entry's hash and the chain of them, and that its replay by the lifecycle ends at the record's
+state; each record, task, message and hold against its checksum; and the audit list. It changes nothing. The exit code is 1 if there are faults.
 
 On a running server the check goes through its API. On a data directory without a server it opens the store itself.`,
 		Args:              cobra.MaximumNArgs(1),
@@ -31,12 +31,12 @@ On a running server the check goes through its API. On a data directory without 
 					}
 					return api.Verify(ctx, client.Verify{Job: id})
 				},
-				func(ctx context.Context, k *host.Keeper) (found client.Checkup, err error) {
-					id, err := c.StoredID(ctx, k.Store, name)
+				func(ctx context.Context, d *host.Maintenance) (found client.Checkup, err error) {
+					id, err := c.StoredID(ctx, d.Store, name)
 					if err != nil {
 						return found, err
 					}
-					return k.Verify(ctx, id)
+					return d.Verify(ctx, id)
 				})
 		},
 	}

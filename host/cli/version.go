@@ -12,7 +12,8 @@ import (
 
 func (c *commands) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Example: "  stagepost version -o json", Short: "Show the version of this program", Args: cobra.NoArgs,
+		Use: "version", Example: "  stagepost version -o json", Short: "Show the version of this program",
+		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			revision := ""
 			if info, ok := debug.ReadBuildInfo(); ok {
@@ -24,11 +25,13 @@ func (c *commands) version() *cobra.Command {
 			}
 			if c.Out.Mode == cli.ModeJSON {
 				return c.Out.JSON(map[string]string{
-					"version": build.Version(), "revision": revision, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
+					"version": build.Version(), "revision": revision, "go": runtime.Version(),
+					"platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
 			return c.Out.Sheet([][2]string{
-				{"stagepost", build.Version()}, {"revision", revision}, {"go", runtime.Version()}, {"platform", runtime.GOOS + "/" + runtime.GOARCH},
+				{"stagepost", build.Version()}, {"revision", revision}, {"go", runtime.Version()},
+				{"platform", runtime.GOOS + "/" + runtime.GOARCH},
 			})
 		},
 	}

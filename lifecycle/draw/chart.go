@@ -6,12 +6,12 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// View states what of a table a drawing shows and marks. The zero View draws the plain table without its loops.
+// View selects what a drawing shows and marks. The zero View draws the plain table without its loops.
 type View struct {
-	Current lifecycle.Position // the state that is lit; none when its State is empty
+	Current lifecycle.Position // the marked state; none if State is empty
 	// the transitions taken so far, from the start; marked up to the first that the table does not allow
 	Path  []lifecycle.Taken
-	By    lifecycle.Actor // whose legal exits from Current are strong; everybody's when 0
+	By    lifecycle.Actor // the actor whose legal exits from Current are marked; all actors when 0
 	Loops bool            // show the transitions that stay in their state
 }
 
@@ -22,17 +22,17 @@ type step struct {
 	to    lifecycle.State
 }
 
-// marks are the steps of a table that a view singles out.
+// marks are the steps of a table that a view marks.
 type marks struct {
 	legal map[step]bool
 	taken map[step]bool
 	been  map[lifecycle.State]bool // states on the path
 }
 
-// chart is a table as the drawings read it.
+// chart is a table in the form that the drawings use.
 type chart struct {
 	name   string
-	hash   string // of the definition; empty: its layout is not kept
+	hash   string // of the definition; empty: its layout is not cached
 	stages []lifecycle.Stage
 	index  map[lifecycle.State]int // of the first stage of a state
 	next   func(lifecycle.Position, lifecycle.Event, lifecycle.Actor) (lifecycle.Position, error)
@@ -54,7 +54,7 @@ func chartOf(t *lifecycle.Table) *chart {
 	return c
 }
 
-// layouts are those of the definitions drawn so far, by hash and loops. They are only read.
+// layouts caches the layouts of definitions by hash and loops. They are not changed.
 var layouts sync.Map
 
 type layoutKey struct {

@@ -24,7 +24,8 @@ func (t *chart) dot(v View) string {
 		if s.State == v.Current.State {
 			fill, look = "#ffe29a", look+", penwidth=2.5"
 		}
-		fmt.Fprintf(&b, "    n%d [label=%s, tooltip=%s, fillcolor=\"%s\", %s]\n", i, dotText(string(s.State)), dotText(s.Doc), fill, look)
+		fmt.Fprintf(&b, "    n%d [label=%s, tooltip=%s, fillcolor=\"%s\", %s]\n", i, dotText(string(s.State)),
+			dotText(s.Doc), fill, look)
 	}
 	b.WriteString("    start -> n0\n")
 	for i, s := range t.stages {
@@ -33,7 +34,8 @@ func (t *chart) dot(v View) string {
 				continue
 			}
 			for _, to := range a.Targets() {
-				fmt.Fprintf(&b, "    n%d -> n%d [label=%s, tooltip=%s%s]\n", i, t.index[to], dotText(string(a.Event)), dotText(a.Doc),
+				fmt.Fprintf(&b, "    n%d -> n%d [label=%s, tooltip=%s%s]\n", i, t.index[to], dotText(string(a.Event)),
+					dotText(a.Doc),
 					dotLook(a, m, step{s.State, a.Event, to}))
 			}
 		}
@@ -59,7 +61,7 @@ func dotLook(a lifecycle.Transition, m marks, s step) string {
 	return look
 }
 
-// dotText quotes a text for Graphviz, which has the quote, the backslash and the line break.
+// dotText quotes a text for Graphviz, which escapes quotes, backslashes and line breaks.
 func dotText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", "", "\x00", "").Replace(s) + `"`
 }

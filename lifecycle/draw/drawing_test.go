@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// TestSVGMarksTheView examines what a view lights: the current state, the legal exits of one actor, the way taken.
+// TestSVGMarksTheView checks that the drawing marks the current state, the legal exits of one actor and the path.
 func TestSVGMarksTheView(t *testing.T) {
 	table := shop(t)
 	path := []Taken{{Event: "begin", By: Worker}, {Event: "fail", By: Worker}}
@@ -45,7 +45,7 @@ func TestSVGMarksTheView(t *testing.T) {
 	}
 }
 
-// TestDrawingsAtTheSameTime draws one table from several goroutines, as pages do; the race detector watches.
+// TestDrawingsAtTheSameTime draws one table from several goroutines, as pages do, for the race detector.
 func TestDrawingsAtTheSameTime(t *testing.T) {
 	table := shop(t)
 	want := draw.SVG(table, draw.View{Loops: true})
@@ -60,15 +60,16 @@ func TestDrawingsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestAFalsePathIsMarkedUpToTheMistake: what a table does not allow is not drawn as taken.
+// TestAFalsePathIsMarkedUpToTheMistake checks that a transition that the table does not allow is not marked.
 func TestAFalsePathIsMarkedUpToTheMistake(t *testing.T) {
-	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator}, {Event: "finish", By: Worker}}})
+	svg := draw.SVG(shop(t), draw.View{Path: []Taken{{Event: "begin", By: Worker}, {Event: "release", By: Operator},
+		{Event: "finish", By: Worker}}})
 	if n := strings.Count(svg, `class="word taken"`); n != 1 {
 		t.Errorf("%d words are marked as taken, want 1", n)
 	}
 }
 
-// hostile is a table whose words try to leave their position.
+// hostile is a table whose texts contain markup.
 func hostile(t *testing.T) *Table {
 	t.Helper()
 	table, err := New(`x"><script>`,
@@ -81,7 +82,7 @@ func hostile(t *testing.T) *Table {
 	return table
 }
 
-// TestHostileWordsStayText: names and sentences that look like markup are text in every drawing.
+// TestHostileWordsStayText checks that names and sentences with markup are text in every drawing.
 func TestHostileWordsStayText(t *testing.T) {
 	table := hostile(t)
 	svg := draw.SVG(table, draw.View{Current: table.Start()})
@@ -105,12 +106,15 @@ func TestHostileWordsStayText(t *testing.T) {
 	}
 }
 
-// TestMermaidHasALineForEachArrow counts the transitions of the plain diagram.
+// TestMermaidHasALineForEachTransition counts the transitions of the plain diagram.
 func TestMermaidHasALineForEachTransition(t *testing.T) {
 	table := shop(t)
-	got := draw.Mermaid(table, draw.View{Current: Position{State: "Broken", Origin: "Packing"}, By: Operator, Path: []Taken{{Event: "begin", By: Worker}}})
-	for _, want := range []string{"stateDiagram-v2\n", "    [*] --> Open\n", "    Broken --> Packing : retry\n", "    Sent --> [*]\n",
-		"    class Broken current\n", "    class Packing,Gone legal\n", "    class Open been\n"} {
+	got := draw.Mermaid(table, draw.View{
+		Current: Position{State: "Broken", Origin: "Packing"}, By: Operator,
+		Path: []Taken{{Event: "begin", By: Worker}},
+	})
+	for _, want := range []string{"stateDiagram-v2\n", "    [*] --> Open\n", "    Broken --> Packing : retry\n",
+		"    Sent --> [*]\n", "    class Broken current\n", "    class Packing,Gone legal\n", "    class Open been\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the diagram lacks %q:\n%s", want, got)
 		}
@@ -134,7 +138,7 @@ func TestDOTMarksTheView(t *testing.T) {
 	}
 }
 
-// order is a sound table in which every rule has something to look at.
+// order is a valid table in which each rule applies somewhere.
 func order() []Stage {
 	return []Stage{
 		OnQueue("Open", "A customer brings it here; a packer takes it.",
@@ -150,9 +154,9 @@ func order() []Stage {
 			On("again", "Open", Worker, "The packer is called away.").Within("packers"),
 		),
 		OnEnd("Sent", OK, "The carrier has it."),
-		OnEnd("Broken", Failed, "Somebody has to look.",
+		OnEnd("Broken", Failed, "A person has to check it.",
 			OnReenter("retry", Operator, "The goods are there now.", "Packing"),
-			On("delete", "Gone", Operator|Timer, "Nobody came back to it."),
+			On("delete", "Gone", Operator|Timer, "It is not needed any more."),
 		),
 		OnEnd("Gone", None, "Only the number is left."),
 	}

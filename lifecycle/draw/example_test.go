@@ -20,7 +20,7 @@ func parcel() *lifecycle.Table {
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is complete."),
 			lifecycle.OnFail("fail", "Broken", lifecycle.Worker|lifecycle.Timer, "Something is missing.")),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("Broken", lifecycle.Failed, "Somebody has to look.",
+		lifecycle.OnEnd("Broken", lifecycle.Failed, "A person has to check it.",
 			lifecycle.OnReenter("retry", lifecycle.Operator, "The goods are there now.", "Packing")),
 	)
 }

@@ -21,20 +21,20 @@ const (
 	gapMost    = 44.0
 )
 
-// position is what a node stands for.
+// position is what a node represents.
 type place struct {
 	stage int               // box: index of the stage
 	words []lifecycle.Event // label: one word a line
 	loops []lifecycle.Event // box: transitions that stay
-	steps []step            // label and lane: what passes here
+	steps []step            // label and lane: the steps that pass here
 }
 
-// line is what a link stands for.
+// line is what a link represents.
 type line struct {
 	steps    []step
 	dashed   bool
-	headUp   bool // a transition head at the top
-	headDown bool // a transition head at the bottom
+	headUp   bool // an arrowhead at the top
+	headDown bool // an arrowhead at the bottom
 }
 
 type (
@@ -50,8 +50,8 @@ type layout struct {
 	boxes []*node // by index of the stage
 }
 
-// laneKey names the lane that steps share on a rank: by where they lead, or by where a re-entering transition comes
-// from.
+// laneKey identifies the lane that steps share on a rank: by their target, or by the source of a re-entering
+// transition.
 type laneKey struct {
 	rank  int
 	state lifecycle.State
@@ -89,10 +89,11 @@ func layOut(t *chart, loops bool) *layout {
 	return b.layout
 }
 
-// ranks gives each stage the length of the longest way to it, transitions against the table's order counted backwards.
+// ranks returns for each stage the length of the longest path to it. Transitions against the table's order are
+// reversed.
 func ranks(t *chart) []int {
 	rank := make([]int, len(t.stages))
-	above := make([][]int, len(t.stages)) // by stage: those that stand above it
+	above := make([][]int, len(t.stages)) // by stage: the stages above it
 	for i, s := range t.stages {
 		for _, a := range s.Transitions {
 			for _, to := range a.Targets() {
@@ -104,12 +105,12 @@ func ranks(t *chart) []int {
 			}
 		}
 	}
-	for i := range t.stages { // all that stand above i come before i
+	for i := range t.stages { // all stages above i come before i
 		for _, j := range above[i] {
 			rank[i] = max(rank[i], rank[j]+1)
 		}
 	}
-	for i := len(rank) - 1; i > 0; i-- { // one that only later states lead to stands next to those it leads to
+	for i := len(rank) - 1; i > 0; i-- { // a stage that only later states lead to is next to its targets
 		if len(above[i]) > 0 {
 			continue
 		}
@@ -138,7 +139,7 @@ func (b *builder) transitions(i int, s lifecycle.Stage, loops bool) {
 	}
 }
 
-// route leads a transition from its box through its label and along its lanes to the target.
+// route draws a transition from its box through its label and along its lanes to the target.
 func (b *builder) route(i int, a lifecycle.Transition, to lifecycle.State) {
 	from, target := b.boxes[i], b.boxes[b.t.index[to]]
 	st := step{b.t.stages[i].State, a.Event, to}
@@ -202,7 +203,7 @@ func (b *builder) lead(from, to *node, st step, c lifecycle.Class) {
 	}
 }
 
-// measure gives a node its size.
+// measure sets the size of a node.
 func measure(n *node, t *chart) {
 	switch n.Kind {
 	case layered.Box:
@@ -223,7 +224,7 @@ func measure(n *node, t *chart) {
 	}
 }
 
-// textWidth estimates the width of a text in a sans-serif face, rather too wide than too narrow.
+// textWidth estimates the width of a text in a sans-serif face. It errs on the wide side.
 func textWidth(s string, size float64) float64 {
 	w := 0.0
 	for _, r := range s {

@@ -14,7 +14,7 @@ import (
 	. "github.com/stagepost/stagepost/lifecycle"
 )
 
-// rect is the position of a box or a label.
+// rect is the area of a box or a label.
 type rect struct {
 	n                        *node
 	left, top, right, bottom float64
@@ -39,7 +39,7 @@ func (r rect) name(t *chart) string {
 	return fmt.Sprintf("label %v", r.n.Data.words)
 }
 
-// collisions lists what stands on something else: boxes and labels on each other, lines on boxes and labels of others.
+// collisions lists overlaps: of boxes and labels with each other, and of lines with boxes and labels of others.
 func (l *layout) collisions() []string {
 	var found []string
 	rects := l.rects()
@@ -55,7 +55,8 @@ func (l *layout) collisions() []string {
 	}
 	hit := func(what string, x, y float64, own ...*node) {
 		for _, r := range rects {
-			if (len(own) == 0 || r.n != own[0] && r.n != own[1]) && x > r.left && x < r.right && y > r.top && y < r.bottom {
+			if (len(own) == 0 || r.n != own[0] && r.n != own[1]) && x > r.left && x < r.right && y > r.top &&
+				y < r.bottom {
 				found = append(found, what+" crosses "+r.name(l.t))
 			}
 		}
@@ -84,7 +85,7 @@ func (l *layout) collisions() []string {
 	return found
 }
 
-// anyTable draws tables that need not be sound: drawings must stand whatever the transitions are.
+// anyTable makes random tables that need not be valid: any table can be drawn.
 func anyTable(t *rapid.T) *chart {
 	n := rapid.IntRange(1, 11).Draw(t, "states")
 	name := func(i int) State { return State(fmt.Sprintf("%s%d", strings.Repeat("State", 1+i%4), i)) }
@@ -120,7 +121,7 @@ func anyTable(t *rapid.T) *chart {
 	return table
 }
 
-// TestNoDrawingCollides lays out random tables: nothing overlaps, and no line crosses what is not its own.
+// TestNoDrawingCollides lays out random tables. Boxes and labels do not overlap, and lines cross only their own.
 func TestNoDrawingCollides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table := anyTable(t)
@@ -131,11 +132,13 @@ func TestNoDrawingCollides(t *testing.T) {
 	})
 }
 
-// TestCollisionsAreSeen is the control of the test above: a layout that is pushed together collides.
+// TestCollisionsAreSeen is the control: a layout that is pushed together has collisions.
 func TestCollisionsAreSeen(t *testing.T) {
 	table := newChart("two", []Stage{
-		{State: "A", Kind: Work, Transitions: []Transition{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""), OnPass("d", "D", Worker, "")}},
-		{State: "B", Kind: End}, {State: "C", Kind: End, Transitions: []Transition{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
+		{State: "A", Kind: Work, Transitions: []Transition{OnPass("b", "B", Worker, ""), OnPass("c", "C", Worker, ""),
+			OnPass("d", "D", Worker, "")}},
+		{State: "B", Kind: End}, {State: "C", Kind: End,
+			Transitions: []Transition{OnPass("d", "D", Worker, "")}}, {State: "D", Kind: End},
 	})
 	l := layOut(table, false)
 	if found := l.collisions(); len(found) > 0 {

@@ -8,12 +8,14 @@ import (
 )
 
 // Markdown writes the document of the tables: for each a diagram, then its states with their sentences and transitions.
-// The transitions that stay in their state are the same everywhere and are described once.
+// The transitions that stay in their state are the same in all tables and are described once.
 func Markdown(tables ...*lifecycle.Table) string {
 	var b strings.Builder
-	b.WriteString("# Lifecycles\n\nGenerated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")
+	b.WriteString("# Lifecycles\n\n" +
+		"Generated from the tables in the code (`go test ./docs -update`); change the tables, not this page.\n\n")
 	for _, t := range tables {
-		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.Name())))
+		anchor := strings.NewReplacer(".", "", "/", "").Replace(strings.ToLower(t.Name()))
+		fmt.Fprintf(&b, "- [%s](#%s)\n", t.Name(), anchor)
 	}
 	b.WriteString("\n" + legend)
 	for _, a := range lifecycle.OnQueue("", "").Transitions {
@@ -26,12 +28,14 @@ func Markdown(tables ...*lifecycle.Table) string {
 }
 
 const legend = "## How to read them\n\n" +
-	"The first state is the start. A *queue* state waits for a worker, a *work* state is worked on under a claim, a *wait* state waits\n" +
-	"for a person, a timer, the engine or something outside, and an *end* is left only by an operator, by retention or to run again.\n" +
-	"*by* names who may cause a transition. *sets* is the outcome that a transition decides, *when* the outcome that it needs, *restarts* that it\n" +
-	"empties the outcome, *asks its worker* that the worker at it keeps the job and is notified, and *within* the limit that ends a circle\n" +
-	"without people. A transition back to *where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
-	"Queue and work states have four transitions more, which stay in the state:\n\n"
+	"The first state is the start. A *queue* state waits for a worker, a *work* state is worked on under a claim,\n" +
+	"a *wait* state waits for a person, a timer, the engine or something outside, and only an operator, retention\n" +
+	"or a restart leaves an *end*.\n\n" +
+	"*by* names the actors that may cause a transition. *sets* is the outcome that a transition decides, *when* the\n" +
+	"outcome that it needs. *restarts* means that it empties the outcome, *asks its worker* that the worker keeps\n" +
+	"its claim and is notified. *within* is the limit that ends a circle without people. A transition back to\n" +
+	"*where it failed* goes to the state that the last failure left, if that is one of the states named.\n\n" +
+	"Queue and work states have these additional transitions, which stay in the state:\n\n"
 
 func section(b *strings.Builder, t *lifecycle.Table) {
 	fmt.Fprintf(b, "\n## %s\n\n```mermaid\n%s```\n", t.Name(), Mermaid(t, View{}))
@@ -64,7 +68,8 @@ func rows(b *strings.Builder, s lifecycle.Stage) {
 			b.WriteString("\n| event | to | by | when it happens |\n|---|---|---|---|\n")
 			wrote = true
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(destination(a)), strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+notes(a)))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(string(a.Event)), cell(destination(a)),
+			strings.ReplaceAll(a.By.String(), ",", ", "), cell(a.Doc+notes(a)))
 	}
 }
 
@@ -103,7 +108,7 @@ func notes(a lifecycle.Transition) string {
 	return " (" + strings.Join(all, "; ") + ")"
 }
 
-// cell keeps a text within one cell of a table.
+// cell escapes a text for one cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "\r", "").Replace(s)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Mermaid draws the table as a stateDiagram-v2: one line for each transition, ends lead to [*]. Re-entering transitions
-// have a line for each state they may go back to.
+// Mermaid draws the table as a stateDiagram-v2: one line for each transition, and ends lead to [*]. A re-entering
+// transition has a line for each state to which it may go back.
 func Mermaid(table *lifecycle.Table, v View) string { return chartOf(table).mermaid(v) }
 
 func (t *chart) mermaid(v View) string {
@@ -29,7 +29,8 @@ func (t *chart) mermaid(v View) string {
 				continue
 			}
 			for _, to := range a.Targets() {
-				fmt.Fprintf(&b, "    %s --> %s : %s\n", t.mermaidID(i), t.mermaidID(t.index[to]), mermaidText(string(a.Event)))
+				fmt.Fprintf(&b, "    %s --> %s : %s\n", t.mermaidID(i), t.mermaidID(t.index[to]),
+					mermaidText(string(a.Event)))
 			}
 		}
 		if s.Kind == lifecycle.End {
@@ -40,7 +41,7 @@ func (t *chart) mermaid(v View) string {
 	return b.String()
 }
 
-// mermaidClasses marks the current state, the states legal exits lead to, and those on the path.
+// mermaidClasses marks the current state, the targets of its legal exits, and the states of the path.
 func (t *chart) mermaidClasses(b *strings.Builder, v View, m marks) {
 	var current, legal, been []string
 	for i, s := range t.stages {
@@ -76,8 +77,8 @@ func leads(steps map[step]bool, to lifecycle.State) bool {
 // mermaidWords have a meaning of their own in a state diagram.
 var mermaidWords = []string{"state", "end", "note", "direction", "class", "classdef", "as", "style", "default"}
 
-// mermaidID gives the state's own name where Mermaid can read it as an identifier, else s and its number, which no
-// state of the table has.
+// mermaidID returns the state's name if it is an identifier of Mermaid, else s and a number that is no name of the
+// table.
 func (t *chart) mermaidID(i int) string {
 	name := string(t.stages[i].State)
 	plain := name != "" && !slices.Contains(mermaidWords, strings.ToLower(name))
@@ -96,7 +97,7 @@ func (t *chart) mermaidID(i int) string {
 
 func (t *chart) has(s lifecycle.State) bool { _, ok := t.index[s]; return ok }
 
-// mermaidText keeps a text on its line and free of what Mermaid reads as syntax.
+// mermaidText removes line breaks and the syntax of Mermaid from a text.
 func mermaidText(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

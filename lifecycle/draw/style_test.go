@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// TestColoursCanBeRead holds the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for lines.
+// TestColoursCanBeRead checks the colours of both themes against WCAG 2.1 AA: 4.5 to 1 for text, 3 to 1 for lines.
 func TestColoursCanBeRead(t *testing.T) {
 	light, dark, found := strings.Cut(draw.Style, "@media (prefers-color-scheme:dark)")
 	if !found {
@@ -25,7 +25,8 @@ func TestColoursCanBeRead(t *testing.T) {
 			front, back string
 			least       float64
 		}{
-			{"ink", "ground", 4.5}, {"ink", "box", 4.5}, {"ink", "lit", 4.5}, {"fail", "ground", 4.5}, {"strong", "ground", 4.5},
+			{"ink", "ground", 4.5}, {"ink", "box", 4.5}, {"ink", "lit", 4.5}, {"fail", "ground", 4.5}, {"strong",
+				"ground", 4.5},
 			{"taken", "ground", 4.5}, {"line", "ground", 3}, {"ok", "box", 3}, {"fail", "box", 3}, {"taken", "box", 3},
 		} {
 			if got := contrast(colours[c.front], colours[c.back]); got < c.least {

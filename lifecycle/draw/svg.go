@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Style is the style sheet that every drawing carries inside. A page that allows no inline style serves it with its
-// own; colours are custom properties of .lifecycle, so that a page can set them to its theme.
+// Style is the style sheet inside every drawing. A page that allows no inline styles serves it as a file. The colours
+// are custom properties of .lifecycle, which a page can set.
 const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;--lc-line:#667182;--lc-fail:#b3261e;` +
 	`--lc-ok:#1a7340;--lc-strong:#0b57d0;--lc-lit:#ffe29a;--lc-taken:#7a3fc0}
 @media (prefers-color-scheme:dark){.lifecycle{--lc-ground:#14181f;--lc-box:#222934;--lc-ink:#e8ecf2;--lc-line:#97a3b4;` +
@@ -41,16 +41,17 @@ const Style = `.lifecycle{--lc-ground:#ffffff;--lc-box:#f3f5f8;--lc-ink:#1c2430;
 .lifecycle .word.legal{font-weight:700}
 `
 
-// SVG draws the table as a complete svg element: states from the start at the top downwards, one word at each
-// transition, a sentence behind each state and word as its title. It has no scripts, follows light and dark, and can
-// stand inside an HTML page. Queue states have round ends, waiting ones a dashed edge, ends a double one; dashed lines
-// go back to where a job failed.
+// SVG draws the table as a complete svg element: the start is at the top, each transition has one word, and the
+// sentence of each state and transition is its title. The element has no scripts, has a light and a dark theme, and can
+// be part of an HTML page. Queue states have round ends, wait states a dashed border, ends a double one; dashed lines
+// lead back to the state that failed.
 func SVG(table *lifecycle.Table, v View) string { return chartOf(table).svg(v) }
 
 func (t *chart) svg(v View) string {
 	d := &drawing{layout: t.layout(v.Loops), t: t, marks: t.marks(v), view: v}
 	id := "lc-" + html.EscapeString(strings.ReplaceAll(t.name, ".", "-"))
-	fmt.Fprintf(&d.b, `<svg xmlns="http://www.w3.org/2000/svg" class="lifecycle" role="img" aria-labelledby="%s-title %s-desc" `+
+	fmt.Fprintf(&d.b, `<svg xmlns="http://www.w3.org/2000/svg" class="lifecycle" role="img" `+
+		`aria-labelledby="%s-title %s-desc" `+
 		`viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", id, id, d.Width, d.Height, d.Width, d.Height)
 	fmt.Fprintf(&d.b, "<title id=\"%s-title\">%s</title>\n<desc id=\"%s-desc\">%s</desc>\n<style>%s</style>\n",
 		id, html.EscapeString("Lifecycle "+t.name), id, html.EscapeString(t.describe(v)), Style)
@@ -62,7 +63,7 @@ func (t *chart) svg(v View) string {
 	return d.b.String()
 }
 
-// describe states in words what the drawing shows.
+// describe describes the drawing in words.
 func (t *chart) describe(v View) string {
 	ends := []string{}
 	for _, s := range t.stages {
@@ -96,13 +97,13 @@ func (t *chart) describe(v View) string {
 
 type drawing struct {
 	*layout
-	t     *chart // the layout may be that of another table with the same definition
+	t     *chart // the layout may be of another table with the same definition
 	marks marks
 	view  View
 	b     strings.Builder
 }
 
-// class gives the words that style what the steps share.
+// class returns the CSS classes that the steps share.
 func (d *drawing) class(steps []step) string {
 	words, fails := "", true
 	for _, s := range steps {
@@ -165,7 +166,8 @@ func (d *drawing) lines() {
 		}
 	}
 	start := d.boxes[0]
-	fmt.Fprintf(&d.b, `<circle class="start" cx="%.1f" cy="%.1f" r="4.5"/><path class="line" d="M%.1f %.1fV%.1f"/>`+"\n",
+	fmt.Fprintf(&d.b, `<circle class="start" cx="%.1f" cy="%.1f" r="4.5"/>`+
+		`<path class="line" d="M%.1f %.1fV%.1f"/>`+"\n",
 		start.X, d.Top(start)-11, start.X, d.Top(start)-8, d.Top(start))
 }
 
@@ -178,8 +180,8 @@ func (d *drawing) dashed(n *node) string {
 	return " dashed"
 }
 
-// linkPath leaves the upper node straight down to the edge of its band, crosses the gap in a curve and enters the
-// lower.
+// linkPath goes straight down from the upper node to the edge of its band, crosses the gap in a curve and enters the
+// lower node.
 func (d *drawing) linkPath(k *link) string {
 	from, to := d.Bottom(k.Top), d.Top(k.Bottom)
 	y1, y2 := d.Bottoms[k.Top.Rank], d.Tops[k.Bottom.Rank]
@@ -192,7 +194,7 @@ func (d *drawing) linkPath(k *link) string {
 		y2 = min(y2, to)
 	}
 	mid := (y1 + y2) / 2
-	if math.Abs(k.XTop-k.XBottom) < 1.5 { // what rounding left is no bend
+	if math.Abs(k.XTop-k.XBottom) < 1.5 { // a difference of rounding is no bend
 		return fmt.Sprintf("M%.1f %.1fV%.1f", k.XTop, from, to)
 	}
 	return fmt.Sprintf("M%.1f %.1fV%.1fC%.1f %.1f %.1f %.1f %.1f %.1fV%.1f",
@@ -211,7 +213,7 @@ func (d *drawing) labels() {
 
 func (d *drawing) label(n *node) {
 	top := d.Top(n)
-	fmt.Fprintf(&d.b, `<g class="arrow"><rect class="ground label" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
+	fmt.Fprintf(&d.b, `<g class="transition"><rect class="ground label" x="%.1f" y="%.1f" width="%.1f" height="%.1f"/>`,
 		n.X-n.W/2, top, n.W, n.H)
 	for i, word := range n.Data.words {
 		var steps []step
@@ -241,16 +243,21 @@ func (d *drawing) states() {
 		if s.State == d.view.Current.State {
 			class, aria = class+" current", ` aria-current="step"`
 		}
-		round := map[lifecycle.Kind]float64{lifecycle.Queue: boxHeight / 2, lifecycle.Work: 4, lifecycle.Wait: 4, lifecycle.End: 9}[s.Kind]
+		round := map[lifecycle.Kind]float64{lifecycle.Queue: boxHeight / 2, lifecycle.Work: 4, lifecycle.Wait: 4,
+			lifecycle.End: 9}[s.Kind]
 		x, y := n.X-n.W/2, d.Top(n)
-		fmt.Fprintf(&d.b, `<g class="%s"%s><title>%s</title><rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`,
+		fmt.Fprintf(&d.b, `<g class="%s"%s><title>%s</title>`+
+			`<rect class="box" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`,
 			class, aria, html.EscapeString(string(s.State)+": "+s.Doc), x, y, n.W, n.H, round)
 		if s.Kind == lifecycle.End {
-			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3, n.W-6, n.H-6, round-3)
+			fmt.Fprintf(&d.b, `<rect class="inner" x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="%.0f"/>`, x+3, y+3,
+				n.W-6, n.H-6, round-3)
 		}
-		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.X, y+boxHeight/2+4.5, html.EscapeString(string(s.State)))
+		fmt.Fprintf(&d.b, `<text class="name" x="%.1f" y="%.1f">%s</text>`, n.X, y+boxHeight/2+4.5,
+			html.EscapeString(string(s.State)))
 		for j, e := range n.Data.loops {
-			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.X, y+boxHeight+float64(j+1)*lineHeight-8,
+			fmt.Fprintf(&d.b, `<text class="loop" x="%.1f" y="%.1f">↻ %s</text>`, n.X,
+				y+boxHeight+float64(j+1)*lineHeight-8,
 				html.EscapeString(string(e)))
 		}
 		d.b.WriteString("</g>\n")

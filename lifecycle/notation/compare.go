@@ -6,10 +6,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// Difference is something that one description of a lifecycle has and another lacks.
+// Difference is a state or a connection that only one of two descriptions has.
 type Difference struct {
 	State lifecycle.State
-	To    lifecycle.State // empty when the state itself is lacking
+	To    lifecycle.State // empty if the state itself is missing
 	First bool            // the first description has it
 }
 
@@ -24,13 +24,13 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s%s -> %s", where, d.State, d.To)
 }
 
-// Compare reports which states, and which ways from one state to another, only one of two descriptions has. States are
-// the same when their names differ only in capitals and separators. Loops and the names of events do not count.
+// Compare reports the states, and the connections between two states, that only one of two descriptions has. Names of
+// states are compared without case and separators. Loops and the names of events are not compared.
 func Compare(a, b []lifecycle.Stage) []Difference {
 	return append(lacking(a, b, true), lacking(b, a, false)...)
 }
 
-// lacking lists what is in a and not in b.
+// lacking lists the states and connections of a that b does not have.
 func lacking(a, b []lifecycle.Stage, first bool) []Difference {
 	var lack []Difference
 	type way struct{ from, to string }

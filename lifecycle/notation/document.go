@@ -10,7 +10,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// What a document may hold at most; larger ones are refused before they cost time.
+// Limits of a document. A larger one is refused before it is checked.
 const (
 	maxBytes       = 1 << 18
 	maxLine        = 4096
@@ -19,13 +19,13 @@ const (
 	maxProblems    = 100 // reported of one document
 )
 
-// Syntax is the rule of problems that stand in the way of reading a document at all.
+// Syntax is the rule of problems that prevent the reading of a document.
 const Syntax lifecycle.Rule = "syntax"
 
-// Position is where something stands in a document; both count from 1, columns in characters.
-type Place struct{ Line, Column int }
+// Position is a position in a document. Both numbers count from 1, columns in characters.
+type Position struct{ Line, Column int }
 
-// Problem is something wrong with a document: a mistake of syntax, or a breach of one of the rules of a lifecycle.
+// Problem is a fault of a document: of its syntax, or of a rule of lifecycles.
 type Problem struct {
 	Line    int            `json:"line"`
 	Column  int            `json:"column"`
@@ -37,8 +37,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%d:%d: %s [%s]", p.Line, p.Column, p.Message, p.Rule)
 }
 
-// Problems is the error of a document that cannot be read: all that is wrong with its syntax, in the order of the
-// lines.
+// Problems is the error of a document that cannot be read. It has all faults of its syntax in the order of the lines.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -49,7 +48,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Format is a way to write a lifecycle down.
+// Format is a notation for lifecycles.
 type Format string
 
 // The formats; see the package documentation.
@@ -58,7 +57,7 @@ const (
 	Mermaid Format = "mermaid"
 )
 
-// Document is a lifecycle as a file describes it. Its stages may breach the rules of a table.
+// Document is a lifecycle as described by a file. Its stages may violate the rules of a table.
 type Document struct {
 	File   string
 	Name   string
@@ -66,18 +65,18 @@ type Document struct {
 	Stages []lifecycle.Stage
 	Parts  []*Document // Mermaid: the lifecycles inside states that have parallel regions
 
-	start       Place
-	states      []Place   // of the stages
-	transitions [][]Place // of their transitions; those that the kind of a state adds have none
-	described   bool      // whether any state of a Mermaid document has a description
+	start       Position
+	states      []Position   // of the stages
+	transitions [][]Position // of their transitions, without those that the kind of a state adds
+	described   bool         // whether any state of a Mermaid document has a description
 }
 
 // Table makes a table of the stages. The error is a [lifecycle.Faults].
 func (d *Document) Table() (*lifecycle.Table, error) { return lifecycle.New(d.Name, d.Stages...) }
 
-// Position gives where the state is described or, if the event is not empty, where its transition is; the start of the
-// document when it has neither. Of several transitions for one event it gives the last.
-func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
+// Position returns the position of a state or, if the event is not empty, of its transition for the event, the last one
+// if there are several. Without either it returns the start of the document.
+func (d *Document) Position(s lifecycle.State, e lifecycle.Event) Position {
 	at := d.start
 	for i, stage := range d.Stages {
 		if stage.State != s {
@@ -93,8 +92,8 @@ func (d *Document) Place(s lifecycle.State, e lifecycle.Event) Place {
 	return at
 }
 
-// nth gives the position of transition n for the event, counted from 0.
-func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Place {
+// nth returns the position of transition n for the event, counted from 0.
+func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Position {
 	for i, stage := range d.Stages {
 		for j, a := range stage.Transitions {
 			if stage.State != s || a.Event != e || j >= len(d.transitions[i]) {
@@ -106,11 +105,11 @@ func (d *Document) nth(s lifecycle.State, e lifecycle.Event, n int) Place {
 			n--
 		}
 	}
-	return d.Place(s, e)
+	return d.Position(s, e)
 }
 
-// Parse reads a lifecycle in the format that the text has: a diagram if its first line that states anything names one,
-// else YAML. The error is a [Problems].
+// Parse reads a lifecycle. The format is Mermaid if the first line with content names a diagram, else YAML. The error
+// is a [Problems].
 func Parse(file string, text []byte) (*Document, error) {
 	if isMermaid(text) {
 		return ParseMermaid(file, text)
@@ -118,7 +117,7 @@ func Parse(file string, text []byte) (*Document, error) {
 	return ParseYAML(file, text)
 }
 
-// isMermaid examines the first line that is neither empty, a comment, nor front matter.
+// isMermaid checks the first line that is neither empty, a comment, nor front matter.
 func isMermaid(text []byte) bool {
 	front := false
 	for i, line := range bytes.Split(text, []byte("\n")) {
@@ -134,8 +133,8 @@ func isMermaid(text []byte) bool {
 	return false
 }
 
-// Lint gives all that is wrong with a document, by position: its syntax if it cannot be read, else every breach of the
-// rules. A diagram has no actors, limits or deadlines, so only the rules that concern its shape are held against it.
+// Lint returns the faults of a document by position: those of its syntax if it cannot be read, else all violations of
+// the rules. A diagram has no actors, limits or deadlines, so that only the rules about its shape are checked.
 func Lint(file string, text []byte) []Problem {
 	d, err := Parse(file, text)
 	if err != nil {
@@ -147,21 +146,22 @@ func Lint(file string, text []byte) []Problem {
 	return d.Lint()
 }
 
-// shape are the rules that a diagram can be held against.
+// shape has the rules that are checked for a diagram.
 var shape = []lifecycle.Rule{
 	lifecycle.NoStages, lifecycle.TwoTransitions, lifecycle.Unreachable, lifecycle.DeadEnd, lifecycle.EndLeft,
 	lifecycle.WrongOutcome, lifecycle.NoBudget,
 }
 
-// Lint gives every breach of the rules in a document, its parts included, by position.
+// Lint returns all violations of the rules in a document and its parts, by position.
 func (d *Document) Lint() []Problem {
 	var problems []Problem
-	again := map[lifecycle.Fault]int{} // equal faults belong to one transition after the other
+	again := map[lifecycle.Fault]int{} // the n-th equal fault belongs to the n-th transition
 	for _, f := range lifecycle.Check(d.Name, d.Stages...) {
-		if d.Format == Mermaid && !slices.Contains(shape, f.Rule) && !(f.Rule == lifecycle.MissingSentence && f.Event == "" && d.described) {
+		if d.Format == Mermaid && !slices.Contains(shape, f.Rule) &&
+			!(f.Rule == lifecycle.MissingSentence && f.Event == "" && d.described) {
 			continue
 		}
-		at := d.Place(f.State, f.Event)
+		at := d.Position(f.State, f.Event)
 		if f.Rule == lifecycle.TwoTransitions {
 			again[f]++
 			at = d.nth(f.State, f.Event, again[f])
@@ -184,7 +184,7 @@ func (d *Document) Lint() []Problem {
 	return problems
 }
 
-// tooLarge refuses what would cost too much to check.
+// tooLarge refuses a document that is too large to check.
 func (d *Document) tooLarge() error {
 	n := 0
 	for _, s := range d.Stages {
@@ -194,8 +194,9 @@ func (d *Document) tooLarge() error {
 		}
 	}
 	if len(d.Stages) > maxStates || n > maxTransitions {
-		return Problems{{1, 1, Syntax, fmt.Sprintf("%d states and %d transitions are more than can be checked (%d and %d)",
-			len(d.Stages), n, maxStates, maxTransitions)}}
+		message := fmt.Sprintf("%d states and %d transitions are more than can be checked (%d and %d)",
+			len(d.Stages), n, maxStates, maxTransitions)
+		return Problems{{1, 1, Syntax, message}}
 	}
 	return nil
 }

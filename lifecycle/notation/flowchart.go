@@ -13,8 +13,10 @@ type chartReader struct {
 
 var (
 	chartID   = regexp.MustCompile(`^[\p{L}\p{N}_]+(?:[.-][\p{L}\p{N}_]+)*`)
-	chartLink = regexp.MustCompile(`^<?(?:(?:--+|==+|-\.+)[ \t]+([^|>]*?)[ \t]*(--+>|==+>|\.+->|--+|==+|\.+-)|(--+[>xo]?|==+>?|-\.+->?))(?:\s*\|([^|]*)\|)?`)
-	chartNote = regexp.MustCompile(`^(?:click\s.*|classDef\s.*|class\s.*|style\s.*|linkStyle\s.*|direction\s.*|accTitle\s*:.*|accDescr\s*:.*)$`)
+	chartLink = regexp.MustCompile(`^<?(?:(?:--+|==+|-\.+)[ \t]+([^|>]*?)[ \t]*(--+>|==+>|\.+->|--+|==+|\.+-)|` +
+		`(--+[>xo]?|==+>?|-\.+->?))(?:\s*\|([^|]*)\|)?`)
+	chartNote = regexp.MustCompile(`^(?:click\s.*|classDef\s.*|class\s.*|style\s.*|linkStyle\s.*|direction\s.*|` +
+		`accTitle\s*:.*|accDescr\s*:.*)$`)
 	className = regexp.MustCompile(`^:::[\w-]+`)
 )
 
@@ -27,7 +29,7 @@ func (r *chartReader) read(lines []line) {
 	if r.depth > 0 {
 		r.problem(lines[len(lines)-1].at, "a subgraph is not closed")
 	}
-	for i, e := range r.root.edges { // the node START is where the transitions come from, not a state
+	for i, e := range r.root.edges { // the node START is the source of the first transitions, not a state
 		if isStart(e.from) {
 			r.root.edges[i].from = ""
 		}
@@ -43,7 +45,7 @@ func (r *chartReader) read(lines []line) {
 
 func isStart(name string) bool { return strings.EqualFold(name, "start") }
 
-// statement reads one statement and gives what follows it on the line after a semicolon.
+// statement reads one statement and returns the rest of the line after a semicolon.
 func (r *chartReader) statement(l line) (rest line, more bool) {
 	switch {
 	case l.text == "", chartNote.MatchString(l.text):
@@ -99,7 +101,7 @@ func (r *chartReader) chain(l line) (rest line, more bool) {
 
 func space(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 
-// nodes reads "A & B[text]" at offset and gives their names and the length read.
+// nodes reads "A & B[text]" at offset and returns the names and the length read.
 func (r *chartReader) nodes(l line, offset int) (names []string, n int) {
 	for {
 		name, size := r.node(l, offset+n)

@@ -20,7 +20,7 @@ func seed(f *testing.F) {
 	}
 }
 
-// sound holds what must be true of whatever comes out of a parser.
+// sound checks the properties of every result of a parser.
 func sound(t *testing.T, d *Document, err error) {
 	t.Helper()
 	if (d == nil) == (err == nil) {
@@ -34,7 +34,7 @@ func sound(t *testing.T, d *Document, err error) {
 	}
 	for _, p := range d.Lint() {
 		if p.Line < 1 || p.Column < 1 || p.Message == "" || p.Rule == "" {
-			t.Fatalf("problem without a place or a sentence: %+v", p)
+			t.Fatalf("problem without a position or a sentence: %+v", p)
 		}
 	}
 	if table, err := d.Table(); err == nil {
@@ -68,7 +68,7 @@ func FuzzLint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, p := range Lint("fuzz", text) {
 			if p.Line < 1 || p.Column < 1 {
-				t.Fatalf("problem without a place: %+v", p)
+				t.Fatalf("problem without a position: %+v", p)
 			}
 		}
 	})

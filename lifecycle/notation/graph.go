@@ -10,16 +10,16 @@ type edge struct {
 	from, to string
 	label    string
 	dashed   bool
-	at       Place
+	at       Position
 }
 
-// vertex is what a diagram states of one name.
+// vertex is the information of a diagram about one name.
 type vertex struct {
 	name   string
 	doc    string
-	at     Place
+	at     Position
 	pseudo bool // choice, fork, join: joins transitions and is no state
-	final  bool // the text states that
+	final  bool // the text has the word final
 	inner  []*region
 }
 
@@ -39,48 +39,49 @@ func (r *region) mention(name string) {
 	}
 }
 
-// graph is a diagram while it is read.
+// graph is a diagram that is being read.
 type graph struct {
 	file        string
 	root        *region
 	vertices    map[string]*vertex
-	names       map[string]string // by identifier: the name that the diagram gives it
+	names       map[string]string // names by identifier
 	order       []string
 	transitions int
 	problems    Problems
 	within      []string // composite states that are being resolved, the outermost first
-	resolved    int      // composite states that were, counted anew for each position they are mentioned in
+	resolved    int      // resolved composite states, counted once for each mention
 }
 
 func newGraph(file string) *graph {
 	return &graph{file: file, root: newRegion(), vertices: map[string]*vertex{}, names: map[string]string{}}
 }
 
-func (g *graph) problem(at Place, format string, args ...any) {
+func (g *graph) problem(at Position, format string, args ...any) {
 	if len(g.problems) == maxProblems {
 		return
 	}
 	g.problems = append(g.problems, Problem{at.Line, at.Column, Syntax, fmt.Sprintf(format, args...)})
 }
 
-// tooLarge refuses a diagram that would cost too much to resolve.
+// tooLarge refuses a diagram that is too large to resolve.
 func (g *graph) tooLarge() bool {
 	if len(g.order) <= maxStates && g.transitions <= maxTransitions {
 		return false
 	}
-	g.problem(Place{1, 1}, "%d states and %d transitions are more than can be checked (%d and %d)", len(g.order), g.transitions, maxStates, maxTransitions)
+	g.problem(Position{1, 1}, "%d states and %d transitions are more than can be checked (%d and %d)", len(g.order),
+		g.transitions, maxStates, maxTransitions)
 	return true
 }
 
-// add notes a transition of a region.
+// add records a transition of a region.
 func (g *graph) add(r *region, e edge) {
 	if g.transitions++; g.transitions <= maxTransitions {
 		r.edges = append(r.edges, e)
 	}
 }
 
-// vertex gives what is known of a name, and notes its first position.
-func (g *graph) vertex(name string, at Place) *vertex {
+// vertex returns the vertex of a name, and records its first position.
+func (g *graph) vertex(name string, at Position) *vertex {
 	v := g.vertices[name]
 	if v == nil {
 		v = &vertex{name: name, at: at}
@@ -134,9 +135,8 @@ func (g *graph) flatten(r *region, parts map[string][]flat) flat {
 	return f
 }
 
-// open gives the regions of a composite state that have transitions, and notes that it is being resolved. It gives none
-// of a state that is mentioned inside itself, or when a diagram mentions composite states inside each other so often
-// that resolving them would not end.
+// open returns the regions of a composite state that have transitions, and records that it is being resolved. It
+// returns none for a state inside itself, or if composite states are nested so often that resolving them would not end.
 func (g *graph) open(name string) []*region {
 	v := g.vertices[name]
 	filled := slices.DeleteFunc(slices.Clone(v.inner), func(r *region) bool { return len(r.edges) == 0 })
@@ -157,14 +157,14 @@ func (g *graph) open(name string) []*region {
 	return filled
 }
 
-// shut ends what open began, if it began something.
+// shut ends the resolution that open began, if there is one.
 func (g *graph) shut(name string, filled []*region) {
 	if len(filled) > 0 && g.within[len(g.within)-1] == name {
 		g.within = g.within[:len(g.within)-1]
 	}
 }
 
-// with sorts edges into those that start, those that end and the rest.
+// with adds edges to the starts, the finals or the rest.
 func (f flat) with(edges []edge) flat {
 	for _, e := range edges {
 		switch {
@@ -179,8 +179,8 @@ func (f flat) with(edges []edge) flat {
 	return f
 }
 
-// through leads a transition to and from a composite state to what is inside it: to its starts, and from its last
-// states or, if it has none, from all.
+// through replaces a transition to or from a composite state by transitions of its inner states: to its starts, and
+// from its last states or, if it has none, from all.
 func through(e edge, inside map[string]flat) []edge {
 	out := []edge{e}
 	if in, ok := inside[e.from]; ok {

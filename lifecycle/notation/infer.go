@@ -9,18 +9,19 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// endings are names that ends have, in small letters without separators, and what they state of the job.
+// endings has the outcomes for names of ends, in lower case without separators.
 var endings = map[string]lifecycle.Outcome{
 	"completed": lifecycle.OK, "complete": lifecycle.OK, "success": lifecycle.OK, "succeeded": lifecycle.OK,
 	"done": lifecycle.OK, "finished": lifecycle.OK,
 	"failed": lifecycle.Failed, "failure": lifecycle.Failed, "invalid": lifecycle.Failed, "rejected": lifecycle.Failed,
 	"reverted": lifecycle.Failed, "revertfailure": lifecycle.Failed,
 	"timeout": lifecycle.TimedOut, "timedout": lifecycle.TimedOut, "expired": lifecycle.TimedOut,
-	"cancelled": lifecycle.Cancelled, "canceled": lifecycle.Cancelled, "killed": lifecycle.Cancelled, "aborted": lifecycle.Cancelled,
+	"cancelled": lifecycle.Cancelled, "canceled": lifecycle.Cancelled, "killed": lifecycle.Cancelled,
+	"aborted": lifecycle.Cancelled,
 	"deleted": lifecycle.None, "cleaned": lifecycle.None, "removed": lifecycle.None, "purged": lifecycle.None,
 }
 
-// resting are names of states in which no one works, and queues the names of those that wait for a worker.
+// resting has names of wait states, and queues names of queue states.
 var (
 	resting = []string{"held", "hold", "suspended", "paused", "waiting", "unknown", "unclaimed", "awaiting"}
 	queues  = []string{"pending", "queued", "created", "new", "uninitialized", "ready", "open"}
@@ -42,7 +43,7 @@ func bare(name string) string {
 
 // document makes stages of a flat diagram.
 func (g *graph) document(name string, f flat) *Document {
-	d := &Document{File: g.file, Name: name, Format: Mermaid, start: Place{1, 1}}
+	d := &Document{File: g.file, Name: name, Format: Mermaid, start: Position{1, 1}}
 	names := g.sort(f)
 	if len(names) > 0 {
 		d.start = g.vertices[names[0]].at
@@ -50,31 +51,32 @@ func (g *graph) document(name string, f flat) *Document {
 	for _, n := range names {
 		v := g.vertices[n]
 		s := lifecycle.Stage{State: lifecycle.State(n), Doc: v.doc}
-		var places []Place
+		var positions []Position
 		for _, e := range f.edges {
 			a := transitionOf(e)
-			if e.from != n || slices.ContainsFunc(s.Transitions, func(b lifecycle.Transition) bool { return b.Event == a.Event && b.To == a.To }) {
+			same := func(b lifecycle.Transition) bool { return b.Event == a.Event && b.To == a.To }
+			if e.from != n || slices.ContainsFunc(s.Transitions, same) {
 				continue
 			}
 			s.Transitions = append(s.Transitions, a)
-			places = append(places, e.at)
+			positions = append(positions, e.at)
 		}
 		s.Kind = kindOf(v, s, slices.ContainsFunc(f.finals, func(e edge) bool { return e.from == n }))
 		if s.Kind == lifecycle.End {
 			s.Outcome = endings[bare(n)]
-			for i, a := range s.Transitions { // what a person takes out of an end runs again
+			for i, a := range s.Transitions { // a person's transition out of an end restarts the job
 				s.Transitions[i].Restart = a.By&^(lifecycle.Operator|lifecycle.Owner) == 0
 			}
 		}
 		d.described = d.described || v.doc != ""
 		d.Stages = append(d.Stages, s)
 		d.states = append(d.states, v.at)
-		d.transitions = append(d.transitions, places)
+		d.transitions = append(d.transitions, positions)
 	}
 	return d
 }
 
-// sort puts the start first and leaves the others in the order in which they are mentioned.
+// sort puts the start first and keeps the others in the order in which they are mentioned.
 func (g *graph) sort(f flat) []string {
 	in := map[string]bool{}
 	for _, n := range f.names {
@@ -91,7 +93,7 @@ func (g *graph) sort(f flat) []string {
 		}
 	}
 	if len(names) > 1 {
-		g.problem(f.starts[1].at, "the lifecycle starts in %s already; it has one start", names[0])
+		g.problem(f.starts[1].at, "the lifecycle already starts in %s; it has one start", names[0])
 	}
 	for _, n := range g.order {
 		if in[n] && !g.vertices[n].pseudo {
@@ -101,9 +103,10 @@ func (g *graph) sort(f flat) []string {
 	return names
 }
 
-// arrowOf reads what the label and the line of a transition state.
+// transitionOf makes a transition from the label and the line of an edge.
 func transitionOf(e edge) lifecycle.Transition {
-	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to), lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
+	a := lifecycle.On(lifecycle.Event("to "+e.to), lifecycle.State(e.to),
+		lifecycle.Worker|lifecycle.Timer|lifecycle.Engine, e.label)
 	if e.dashed {
 		a.By = lifecycle.Operator
 	}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// ParseMermaid reads a stateDiagram-v2 or a flowchart. The name of the lifecycle is the file's without folder and
-// ending. The error is a [Problems].
+// ParseMermaid reads a stateDiagram-v2 or a flowchart. The name of the lifecycle is the file name without folder and
+// extension. The error is a [Problems].
 func ParseMermaid(file string, text []byte) (*Document, error) {
 	if err := tooLong(text); err != nil {
 		return nil, err
@@ -20,7 +20,8 @@ func ParseMermaid(file string, text []byte) (*Document, error) {
 	lines, kind := content(string(text))
 	for _, l := range lines {
 		if len(l.text) > maxLine {
-			return nil, Problems{{l.at.Line, l.at.Column, Syntax, fmt.Sprintf("a line of %d bytes is too long", len(l.text))}}
+			return nil, Problems{{l.at.Line, l.at.Column, Syntax,
+				fmt.Sprintf("a line of %d bytes is too long", len(l.text))}}
 		}
 	}
 	switch {
@@ -43,7 +44,7 @@ func ParseMermaid(file string, text []byte) (*Document, error) {
 		}
 	}
 	if len(d.Stages) == 0 && len(g.problems) == 0 {
-		g.problem(Place{1, 1}, "the diagram has no states")
+		g.problem(Position{1, 1}, "the diagram has no states")
 	}
 	if len(g.problems) > 0 {
 		return nil, g.problems
@@ -64,18 +65,18 @@ func baseName(file string) string {
 	return file
 }
 
-// line is a line of a diagram without the space around it.
+// line is a line of a diagram without leading and trailing spaces.
 type line struct {
 	text string
-	at   Place
+	at   Position
 }
 
-// in gives the position of the byte at offset i of the line.
-func (l line) in(i int) Place {
-	return Place{l.at.Line, l.at.Column + utf8.RuneCountInString(l.text[:min(i, len(l.text))])}
+// in returns the position of the byte at offset i of the line.
+func (l line) in(i int) Position {
+	return Position{l.at.Line, l.at.Column + utf8.RuneCountInString(l.text[:min(i, len(l.text))])}
 }
 
-// content gives the lines that state something, comments and front matter left out, and the kind of the diagram.
+// content returns the lines of a diagram without empty lines, comments and front matter, and the kind of the diagram.
 func content(text string) (lines []line, kind string) {
 	front := false
 	for i, raw := range strings.Split(text, "\n") {
@@ -93,7 +94,7 @@ func content(text string) (lines []line, kind string) {
 				return nil, ""
 			}
 		default:
-			lines = append(lines, line{trimmed, Place{i + 1, column}})
+			lines = append(lines, line{trimmed, Position{i + 1, column}})
 		}
 	}
 	return lines, kind
@@ -103,10 +104,10 @@ func content(text string) (lines []line, kind string) {
 type level struct {
 	name   string
 	region *region
-	at     Place
+	at     Position
 }
 
-// maxDepth is how far composite states may be nested.
+// maxDepth is how deeply composite states may be nested.
 const maxDepth = 30
 
 type stateReader struct {
@@ -118,13 +119,16 @@ type stateReader struct {
 const stateName = `[\p{L}\p{N}_.-]+?`
 
 var (
-	stateTransition = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
-	stateDoc        = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
-	stateBare       = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
-	stateWord       = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName + `)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
-	stateQuote      = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
-	noteLine        = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
-	styleLine       = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
+	stateTransition = regexp.MustCompile(`^(\[\*\]|` + stateName + `)(?::::[\w-]+)?\s*-->\s*(\[\*\]|` + stateName +
+		`)(?::::[\w-]+)?\s*(?::\s*(.*))?$`)
+	stateDoc  = regexp.MustCompile(`^(` + stateName + `)\s*:\s*(.+)$`)
+	stateBare = regexp.MustCompile(`^(` + stateName + `)(?::::[\w-]+)?$`)
+	stateWord = regexp.MustCompile(`^state\s+(?:"([^"]*)"\s+as\s+)?(` + stateName +
+		`)\s*(<<\w+>>|\[\[\w+\]\])?\s*(\{)?$`)
+	stateQuote = regexp.MustCompile(`^state\s+"([^"]*)"\s*(\{)?$`)
+	noteLine   = regexp.MustCompile(`^note\s+(?:left|right)\s+of\s+(` + stateName + `)\s*(?::\s*(.*))?$`)
+	styleLine  = regexp.MustCompile(`^(?:direction\s+(?:TB|TD|BT|LR|RL)|classDef\s.*|class\s.*|style\s.*|click\s.*|` +
+		`linkStyle\s.*|accTitle\s*:.*|accDescr\s*:.*|hide empty description|scale\s.*)$`)
 )
 
 func (r *stateReader) read(lines []line) {
@@ -193,7 +197,7 @@ func (r *stateReader) noteOn(l line) {
 	r.describe(v, m[2])
 }
 
-// describe notes that a text calls a state final.
+// describe records whether a text has the word final.
 func (r *stateReader) describe(v *vertex, text string) {
 	v.final = v.final || finalWord.MatchString(text)
 }
@@ -238,7 +242,7 @@ func (r *stateReader) enter(v *vertex, brace string, l line) {
 	}
 	for _, o := range r.open {
 		if o.name == v.name {
-			r.problem(l.at, "%s stands inside itself", v.name)
+			r.problem(l.at, "%s is inside itself", v.name)
 			v = &vertex{name: v.name}
 		}
 	}
@@ -254,7 +258,7 @@ func (r *stateReader) transitionOrDoc(l line) {
 			e.label = strings.TrimSpace(l.text[m[6]:m[7]])
 		}
 		if e.from == "" && e.to == "" {
-			r.problem(l.at, "a transition from [*] to [*] says nothing")
+			r.problem(l.at, "a transition from [*] to [*] has no state")
 			return
 		}
 		r.add(r.region(), e)
@@ -273,7 +277,7 @@ func (r *stateReader) transitionOrDoc(l line) {
 	r.problem(l.at, "not understood: %.60q", l.text)
 }
 
-// end gives the name of one end of a transition, empty for [*].
+// end returns the name of one end of a transition, empty for [*].
 func (r *stateReader) end(l line, from, to int) string {
 	id := l.text[from:to]
 	if id == "[*]" {

@@ -31,7 +31,7 @@ func parse(t *testing.T, name string) *Document {
 	return d
 }
 
-// positions gives problems as "line:column state rule" lines, without their sentences.
+// positions returns problems as "line:column state rule" lines, without their sentences.
 func places(problems []Problem) []string {
 	lines := []string{}
 	for _, p := range problems {
@@ -41,8 +41,8 @@ func places(problems []Problem) []string {
 	return lines
 }
 
-// TestLintFindsTheContradictionsOfTheDocuments holds the diagrams of the documents that the lifecycles come from, as
-// they stand, against the rules: what is found is what had to be ruled on.
+// TestLintFindsTheContradictionsOfTheDocuments checks the diagrams of the documents from which the lifecycles come,
+// unchanged, against the rules.
 func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	for _, c := range []struct {
 		file string
@@ -67,7 +67,8 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 		{"merritt-access.mmd", nil},
 		{"orchestrator.mmd", []string{"8:19: Unknown [no-budget]"}},
 		{"taskflow-flow.yaml", []string{
-			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]", "18:5: SUSPENDING [no-timeout-exit]",
+			"4:5: PENDING [no-failure-exit]", "9:5: RUNNING [no-timeout-exit]", "9:5: RUNNING [no-budget]",
+			"18:5: SUSPENDING [no-timeout-exit]",
 			"26:5: SUSPENDED [no-wakeup]", "31:5: RESUMING [no-failure-exit]", "31:5: RESUMING [no-timeout-exit]",
 			"36:5: SUCCESS [wrong-outcome]", "41:9: SUCCESS -run-> [end-left]", "47:9: REVERTED -run-> [end-left]",
 			"53:9: FAILURE -run-> [end-left]",
@@ -87,7 +88,8 @@ func TestLintFindsTheContradictionsOfTheDocuments(t *testing.T) {
 	}
 }
 
-// TestCompareFindsWhereTheDocumentsDisagree: the diagram releases a held batch to Processing, the prose to Pending.
+// TestCompareFindsWhereTheDocumentsDisagree compares a diagram that releases a held batch to Processing with prose that
+// releases it to Pending.
 func TestCompareFindsWhereTheDocumentsDisagree(t *testing.T) {
 	var got []string
 	for _, d := range Compare(parse(t, "merritt-batch.mmd").Stages, parse(t, "merritt-batch-text.mmd").Stages) {
@@ -110,7 +112,8 @@ func TestCompareFindsWhereTheDocumentsDisagree(t *testing.T) {
 	}
 }
 
-// TestCompositeStates: one region stands for its inside, parallel regions are lifecycles of their own.
+// TestCompositeStates checks that one region is replaced by its inside, and that parallel regions are lifecycles of
+// their own.
 func TestCompositeStates(t *testing.T) {
 	d := parse(t, "archive-success.mmd")
 	var ways, parts []string
@@ -120,7 +123,8 @@ func TestCompositeStates(t *testing.T) {
 		}
 	}
 	got := strings.Join(ways, " ")
-	for _, want := range []string{"BackupCollection>CheckIntegrity", "CheckIntegrity>CalculateChecksums", "CalculateChecksums>Store", "ActivityArchiving>BackupCollection"} {
+	for _, want := range []string{"BackupCollection>CheckIntegrity", "CheckIntegrity>CalculateChecksums",
+		"CalculateChecksums>Store", "ActivityArchiving>BackupCollection"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s lacks %s", got, want)
 		}
@@ -129,7 +133,8 @@ func TestCompositeStates(t *testing.T) {
 		parts = append(parts, p.Name+" from "+string(p.Stages[0].State))
 	}
 	want := []string{
-		"archive-success.ActivityArchiving from OneArchivingTaskCreated", "archive-success.ActivityArchiving from AnotherArchivingTaskCreated",
+		"archive-success.ActivityArchiving from OneArchivingTaskCreated",
+		"archive-success.ActivityArchiving from AnotherArchivingTaskCreated",
 		"archive-success.Store from OneStorageTaskCreated", "archive-success.Store from AnotherStorageTaskCreated",
 	}
 	if diff := cmp.Diff(want, parts); diff != "" {
@@ -149,21 +154,26 @@ func TestCompositeStates(t *testing.T) {
 	}
 }
 
-// TestMermaidForms reads the forms that diagrams are written in.
+// TestMermaidForms reads the forms in which diagrams are written.
 func TestMermaidForms(t *testing.T) {
 	for _, c := range []struct {
 		name, text, want string
 	}{
 		{"no spaces", "stateDiagram\n[*]-->A\nA-->B:go;", "A[work]-go>B B[work]"},
-		{"front matter and comments", "---\ntitle: x\n---\n%% said\nstateDiagram-v2\n%%{init: {}}%%\n direction LR\nA --> B : go", "A[work]-go>B B[work]"},
-		{"titles", "stateDiagram-v2\nstate \"First thing\" as f\n[*] --> f\nf --> g", "First thing[work]-to g>g g[work]"},
-		{"choice", "stateDiagram-v2\n[*] --> A\nstate c <<choice>>\nA --> c : asked\nc --> B : yes\nc --> D\nB --> [*]", "A[work]-yes>B-asked>D B[end] D[work]"},
+		{"front matter and comments", "---\ntitle: x\n---\n%% note\nstateDiagram-v2\n%%{init: {}}%%\n direction LR\nA --> B : go", "A[work]-go>B B[work]"},
+		{"titles", "stateDiagram-v2\nstate \"First thing\" as f\n[*] --> f\nf --> g",
+			"First thing[work]-to g>g g[work]"},
+		{"choice", "stateDiagram-v2\n[*] --> A\nstate c <<choice>>\nA --> c : asked\nc --> B : yes\nc --> D\nB --> [*]",
+			"A[work]-yes>B-asked>D B[end] D[work]"},
 		{"notes", "stateDiagram-v2\n[*] --> A\nA --> B : go\nnote right of B : this is Final\nnote left of A\n not finally\nend note", "A[work]-go>B B[end]"},
 		{"guards", "stateDiagram-v2\n[*] --> A\nA --> Failed : fail [3 attempts]\nFailed --> A : retry [operator, owner]", "A[work]-fail>Failed(3 attempts) Failed[end]-retry>A(operator,owner)"},
-		{"styles", "stateDiagram-v2\nclassDef x fill:red\n[*] --> A\nA:::x --> B:::x : go\nclass A x", "A[work]-go>B B[work]"},
-		{"chain", "flowchart TD\nSTART --> Pending --> Run & Held;Run ==> Done", "Pending[queue]-to Run>Run-to Held>Held Run[work]-to Done>Done Held[wait] Done[end]"},
+		{"styles", "stateDiagram-v2\nclassDef x fill:red\n[*] --> A\nA:::x --> B:::x : go\nclass A x",
+			"A[work]-go>B B[work]"},
+		{"chain", "flowchart TD\nSTART --> Pending --> Run & Held;Run ==> Done",
+			"Pending[queue]-to Run>Run-to Held>Held Run[work]-to Done>Done Held[wait] Done[end]"},
 		{"texts and shapes", "graph LR\na([Start here]) -- go on --> b[[\"Second\"]]\nb -->|back| a\nb -. stop .-> c((Killed)):::x", "Start here[work]-go on>Second Second[work]-back>Start here-stop>Killed(operator) Killed[end]"},
-		{"rhombus", "flowchart LR\nSTART --> A --> q{ok?}\nq -->|yes| Completed\nq -->|no| Failed", "A[work]-yes>Completed-no>Failed Completed[end] Failed[end]"},
+		{"rhombus", "flowchart LR\nSTART --> A --> q{ok?}\nq -->|yes| Completed\nq -->|no| Failed",
+			"A[work]-yes>Completed-no>Failed Completed[end] Failed[end]"},
 		{"subgraph", "flowchart LR\nsubgraph one\nA --> B\nend\nstyle A fill:red", "A[work]-to B>B B[work]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -197,23 +207,28 @@ func outline(d *Document) string {
 	return strings.Join(words, " ")
 }
 
-// TestSyntaxProblemsHaveTheirPlace gives each mistake with line and column.
-func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
+// TestSyntaxProblemsHaveAPosition checks the line and the column of each mistake.
+func TestSyntaxProblemsHaveAPosition(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "1:1: the document is empty [syntax]"},
 		{"not YAML", "name: [a\nstates: }", "2:1: ',' or ']'"},
 		{"no states of a list", "name: a\nstates: 3", "2:9: states is a list"},
-		{"unknown key", "name: a\nstates:\n  - state: A\n    kind: end\n    color: red", `5:5: unknown key "color" in a state`},
-		{"unknown kind", "name: a\nstates:\n  - {state: A, kind: task}", `3:22: kind "task" is not one of: queue, work, wait, end`},
+		{"unknown key", "name: a\nstates:\n  - state: A\n    kind: end\n    color: red",
+			`5:5: unknown key "color" in a state`},
+		{"unknown kind", "name: a\nstates:\n  - {state: A, kind: task}",
+			`3:22: kind "task" is not one of: queue, work, wait, end`},
 		{"no kind", "name: a\nstates:\n  - state: A", "3:5: a state needs a kind"},
 		{"no name of a state", "name: a\nstates:\n  - kind: end", "3:5: a state needs a name"},
 		{"no name", "states: []", "1:1: a lifecycle needs a name"},
 		{"unknown actor", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    to: A\n    by: ghost", `8:9: unknown actor "ghost"`},
-		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner", "6:5: a transition needs a state it leads to"},
+		{"no target", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - event: e\n    by: owner",
+			"6:5: a transition needs a state it leads to"},
 		{"two targets", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, reenter: [A], by: owner}", "6:5: a transition has either to or reenter"},
 		{"class without its list", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {event: e, to: A, class: reenter, by: owner}", "6:5: class reenter and the list"},
-		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}", "6:5: a transition needs an event"},
-		{"no truth", "name: a\nstates:\n- {state: A, kind: end, restartable: maybe}", "3:38: true or false is expected"},
+		{"no event", "name: a\nstates:\n- state: A\n  kind: wait\n  arrows:\n  - {to: A, by: owner}",
+			"6:5: a transition needs an event"},
+		{"no truth", "name: a\nstates:\n- {state: A, kind: end, restartable: maybe}",
+			"3:38: true or false is expected"},
 		{"a list for a text", "name: a\nstates:\n- {state: [A], kind: end}", "3:11: a text is expected"},
 		{"alias", "name: &x a\nstates: *x", "1:7: a text is expected"},
 		{"two documents", "name: a\nstates: []\n---\nname: b", "a second document"},
@@ -223,12 +238,12 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"not closed", "stateDiagram-v2\n[*] --> A\nstate A {\nB --> C", "3:1: the state A is not closed"},
 		{"closed twice", "stateDiagram-v2\nA --> B\n}", "3:1: a } that closes nothing"},
 		{"divided outside", "stateDiagram-v2\nA --> B\n--", "3:1: -- outside a composite state"},
-		{"inside itself", "stateDiagram-v2\nstate A {\nstate A {\n}\n}", "3:1: A stands inside itself"},
+		{"inside itself", "stateDiagram-v2\nstate A {\nstate A {\n}\n}", "3:1: A is inside itself"},
 		{"note without end", "stateDiagram-v2\nA --> B\nnote left of A\nx", "2:1: the note of A has no end"},
 		{"note of nothing", "stateDiagram-v2\nA --> B\nnote A", "3:1: a note is"},
 		{"state of nothing", "stateDiagram-v2\nstate <<choice>>", "2:1: a state is"},
 		{"from start to end", "stateDiagram-v2\n[*] --> [*]", "2:1: a transition from [*] to [*]"},
-		{"two starts", "stateDiagram-v2\n[*] --> A\n[*] --> B\nA --> B", "3:1: the lifecycle starts in A already"},
+		{"two starts", "stateDiagram-v2\n[*] --> A\n[*] --> B\nA --> B", "3:1: the lifecycle already starts in A"},
 		{"open shape", "graph LR\nA --> B[text", "2:8: the shape of B is not closed"},
 		{"no transition", "graph LR\nA B", `2:3: a transition is expected, not "B"`},
 		{"no node", "graph LR\nA --> ", "2:6: a node is expected"},
@@ -237,7 +252,8 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 		{"bytes", "graph LR\nA --> \xff", "1:1: the text is not UTF-8"},
 		{"long line", "graph LR\nA --> " + strings.Repeat("b", maxLine), "2:1: a line of"},
 		{"too long", "graph LR\n" + strings.Repeat("A --> B\n", maxBytes/8), "1:1: the document has"},
-		{"too many transitions", "graph LR\n" + strings.Repeat("A --> B\n", maxTransitions+1), "1:1: 2 states and 4001 transitions"},
+		{"too many transitions", "graph LR\n" + strings.Repeat("A --> B\n", maxTransitions+1),
+			"1:1: 2 states and 4001 transitions"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Parse("bad", []byte(c.text))
@@ -255,7 +271,7 @@ func TestSyntaxProblemsHaveTheirPlace(t *testing.T) {
 	}
 }
 
-// TestGarbageIsReportedInBounds: a file of nonsense does not fill the screen.
+// TestGarbageIsReportedInBounds checks that the number of reported problems is limited.
 func TestGarbageIsReportedInBounds(t *testing.T) {
 	if got := Lint("x", []byte("stateDiagram-v2\n"+strings.Repeat("? ?\n", 5000))); len(got) != maxProblems {
 		t.Errorf("%d problems, want %d", len(got), maxProblems)

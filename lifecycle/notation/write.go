@@ -9,8 +9,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// WriteYAML writes a table so that [ParseYAML] makes the same table of it. The loops that every queue and work state
-// has are left out; a state with other loops states loops: false and lists its own.
+// WriteYAML writes a table in the form that [ParseYAML] reads. It omits the loops that every queue and work state has;
+// a state with other loops has loops: false and lists its own.
 func WriteYAML(t *lifecycle.Table) []byte {
 	return writeStages(t.Name(), t.Stages())
 }
@@ -57,8 +57,8 @@ func writeStage(b *strings.Builder, s lifecycle.Stage) {
 	}
 }
 
-// ownArrows gives the transitions that the kind of the state does not add by itself; standard is false when it must not
-// add any.
+// ownTransitions returns the transitions that the kind of the state does not add. standard is false if it must not add
+// any.
 func ownTransitions(s lifecycle.Stage) (transitions []lifecycle.Transition, standard bool) {
 	if s.Kind != lifecycle.Queue && s.Kind != lifecycle.Work {
 		return s.Transitions, true
@@ -108,7 +108,7 @@ func writeTransition(b *strings.Builder, a lifecycle.Transition) {
 	field("doc", scalar(a.Doc))
 }
 
-// scalar quotes a text unless it is a plain word that YAML cannot mistake for anything else.
+// scalar quotes a text unless it is a word that YAML can only read as a string.
 func scalar(s string) string {
 	plain := s != ""
 	for i, r := range s {

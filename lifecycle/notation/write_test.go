@@ -33,13 +33,13 @@ states:
     outcome: failed
     restartable: true
     doc: |
-      Somebody: has to "look".
+      A person: has to "check".
     arrows:
       - {event: retry, reenter: [Packing], by: "operator, owner", when: failed, doc: Tried again.}
       - {event: reopen, to: Open, by: engine, restart: true, budget: tries, doc: Again from the start.}
 `
 
-// TestYAMLTable reads the form that the package documentation describes, in full.
+// TestYAMLTable reads the form that the package documentation describes.
 func TestYAMLTable(t *testing.T) {
 	d, err := ParseYAML("shop.yaml", []byte(shop))
 	if err != nil {
@@ -51,16 +51,20 @@ func TestYAMLTable(t *testing.T) {
 	}
 	want := lifecycle.Must("shop.order",
 		lifecycle.OnQueue("Open", "A customer's order brings it here; a packer takes it.",
-			lifecycle.OnPass("begin", "Packing", lifecycle.Worker, "A packer is free.")).Bounded("a packer who cannot begin asks a person"),
+			lifecycle.OnPass("begin", "Packing", lifecycle.Worker,
+				"A packer is free.")).Bounded("a packer who cannot begin asks a person"),
 		lifecycle.OnWork("Packing", "A packer collects the goods.",
 			lifecycle.OnPass("finish", "Sent", lifecycle.Worker, "The parcel is on its way."),
-			lifecycle.OnFail("fail", "10", lifecycle.Worker|lifecycle.Timer, "Something is missing.").Sets(lifecycle.Failed),
+			lifecycle.OnFail("fail", "10", lifecycle.Worker|lifecycle.Timer,
+				"Something is missing.").Sets(lifecycle.Failed),
 			lifecycle.On("wait", "Open", lifecycle.Worker, "Something is on order.").Within("a week"),
 			lifecycle.On("recall", "Open", lifecycle.Owner, "The customer thinks again.").Asks()),
 		lifecycle.OnEnd("Sent", lifecycle.OK, "The carrier has it."),
-		lifecycle.OnEnd("10", lifecycle.Failed, `Somebody: has to "look".`,
-			lifecycle.OnReenter("retry", lifecycle.Operator|lifecycle.Owner, "Tried again.", "Packing").When(lifecycle.Failed),
-			lifecycle.On("reopen", "Open", lifecycle.Engine, "Again from the start.").Restarts().Within("tries")).Again())
+		lifecycle.OnEnd("10", lifecycle.Failed, `A person: has to "check".`,
+			lifecycle.OnReenter("retry", lifecycle.Operator|lifecycle.Owner, "Tried again.",
+				"Packing").When(lifecycle.Failed),
+			lifecycle.On("reopen", "Open", lifecycle.Engine,
+				"Again from the start.").Restarts().Within("tries")).Again())
 	if diff := cmp.Diff(want.Stages(), table.Stages()); diff != "" {
 		t.Errorf("stages (-want +got):\n%s", diff)
 	}
@@ -69,9 +73,10 @@ func TestYAMLTable(t *testing.T) {
 	}
 }
 
-// TestLintPlacesEachFault plants faults into the table and examines the lines they are reported at.
-func TestLintPlacesEachFault(t *testing.T) {
-	bad := strings.NewReplacer("to: Packing, by: worker", "to: Parking, by: worker", "by: [worker, timer], class: fail", "by: [timer], class: fail",
+// TestLintPositionsOfFaults puts faults into the table and checks the lines of the reports.
+func TestLintPositionsOfFaults(t *testing.T) {
+	bad := strings.NewReplacer("to: Packing, by: worker", "to: Parking, by: worker", "by: [worker, timer], class: fail",
+		"by: [timer], class: fail",
 		"doc: The carrier has it.", "doc: ''").Replace(shop)
 	want := []string{
 		"8:9: Open -begin-> [unlisted-state]", "9:5: Packing [unreachable-state]", "9:5: Packing [no-failure-exit]",
@@ -83,9 +88,10 @@ func TestLintPlacesEachFault(t *testing.T) {
 	}
 }
 
-// anyStages draws stages, sound or not, with texts that YAML could mistake.
+// anyStages makes random stages, valid or not, with texts that YAML could read as other types.
 func anyStages(t *rapid.T) []lifecycle.Stage {
-	word := rapid.SampledFrom([]string{"Open", "10", "no", "null", "a b", "a: b", "- x", "#c", "é", "x\ny", `"q"`, "~", "*a", "1e3", "true", "日本"})
+	word := rapid.SampledFrom([]string{"Open", "10", "no", "null", "a b", "a: b", "- x", "#c", "é", "x\ny", `"q"`, "~",
+		"*a", "1e3", "true", "日本"})
 	text := rapid.OneOf(rapid.String(), word)
 	n := rapid.IntRange(1, 5).Draw(t, "states")
 	stages := make([]lifecycle.Stage, n)
@@ -95,11 +101,14 @@ func anyStages(t *rapid.T) []lifecycle.Stage {
 		doc := strings.ToValidUTF8(text.Draw(t, "doc"), "")
 		var transitions []lifecycle.Transition
 		for range rapid.IntRange(0, 4).Draw(t, "arrows") {
-			a := lifecycle.Transition{Event: lifecycle.Event(word.Draw(t, "event")), By: lifecycle.Actor(rapid.IntRange(0, 31).Draw(t, "by")), Doc: doc,
-				Class:   rapid.SampledFrom([]lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move, lifecycle.Loop, lifecycle.Reenter}).Draw(t, "class"),
+			a := lifecycle.Transition{Event: lifecycle.Event(word.Draw(t, "event")),
+				By: lifecycle.Actor(rapid.IntRange(0, 31).Draw(t, "by")), Doc: doc,
+				Class: rapid.SampledFrom([]lifecycle.Class{lifecycle.Pass, lifecycle.Fail, lifecycle.Move,
+					lifecycle.Loop, lifecycle.Reenter}).Draw(t, "class"),
 				Set:     rapid.SampledFrom([]lifecycle.Outcome{"", "ok", "timed-out"}).Draw(t, "sets"),
 				Need:    rapid.SampledFrom([]lifecycle.Outcome{"", "failed", "cancelled"}).Draw(t, "when"),
-				Restart: rapid.Bool().Draw(t, "restart"), Ask: rapid.Bool().Draw(t, "ask"), Budget: rapid.SampledFrom([]string{"", "a limit"}).Draw(t, "budget")}
+				Restart: rapid.Bool().Draw(t, "restart"), Ask: rapid.Bool().Draw(t,
+					"ask"), Budget: rapid.SampledFrom([]string{"", "a limit"}).Draw(t, "budget")}
 			switch a.Class {
 			case lifecycle.Loop:
 				a.To = s

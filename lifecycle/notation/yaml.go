@@ -14,13 +14,13 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// ParseYAML reads a table written as YAML. Unknown keys, anchors and aliases are refused. Keys of the file that the
-// caller reads itself are named in others and skipped. The error is a [Problems].
+// ParseYAML reads a table in YAML. It refuses unknown keys, anchors and aliases. The keys in others are skipped: the
+// caller reads them. The error is a [Problems].
 func ParseYAML(file string, text []byte, others ...string) (d *Document, err error) {
 	if err := tooLong(text); err != nil {
 		return nil, err
 	}
-	defer func() { // the parser of the library may stop trying on hostile text in this way
+	defer func() { // the parser of the library may panic on hostile text
 		if r := recover(); r != nil {
 			d, err = nil, Problems{{1, 1, Syntax, fmt.Sprintf("not YAML: %v", r)}}
 		}
@@ -29,7 +29,7 @@ func ParseYAML(file string, text []byte, others ...string) (d *Document, err err
 	if err != nil {
 		return nil, Problems{yamlProblem(err)}
 	}
-	r := &reader{d: &Document{File: file, Format: YAML, start: Place{1, 1}}, others: others}
+	r := &reader{d: &Document{File: file, Format: YAML, start: Position{1, 1}}, others: others}
 	switch {
 	case len(tree.Docs) == 0 || tree.Docs[0].Body == nil:
 		return nil, Problems{{1, 1, Syntax, "the document is empty"}}
@@ -49,20 +49,20 @@ func ParseYAML(file string, text []byte, others ...string) (d *Document, err err
 func yamlProblem(err error) Problem {
 	var syntax *yaml.SyntaxError
 	if errors.As(err, &syntax) && syntax.Token != nil {
-		at := tokenPlace(syntax.Token)
+		at := tokenPosition(syntax.Token)
 		return Problem{at.Line, at.Column, Syntax, syntax.Message}
 	}
 	return Problem{1, 1, Syntax, err.Error()}
 }
 
-func tokenPlace(t *token.Token) Place {
+func tokenPosition(t *token.Token) Position {
 	if t == nil || t.Position == nil {
-		return Place{1, 1}
+		return Position{1, 1}
 	}
-	return Place{max(1, t.Position.Line), max(1, t.Position.Column)}
+	return Position{max(1, t.Position.Line), max(1, t.Position.Column)}
 }
 
-// reader walks the tree of a YAML document and collects what is wrong with it.
+// reader walks the tree of a YAML document and collects its faults.
 type reader struct {
 	d        *Document
 	problems Problems
@@ -73,27 +73,27 @@ func (r *reader) problem(n ast.Node, format string, args ...any) {
 	if len(r.problems) == maxProblems {
 		return
 	}
-	at := Place{1, 1}
+	at := Position{1, 1}
 	if n != nil {
-		at = nodePlace(n)
+		at = nodePosition(n)
 	}
 	r.problems = append(r.problems, Problem{at.Line, at.Column, Syntax, fmt.Sprintf(format, args...)})
 }
 
-// nodePlace is where a node begins: a block mapping at its first key, not at its first colon.
-func nodePlace(n ast.Node) Place {
+// nodePosition returns where a node begins: a block mapping at its first key, not at its first colon.
+func nodePosition(n ast.Node) Position {
 	switch n := n.(type) {
 	case *ast.MappingNode:
 		if len(n.Values) > 0 && !n.IsFlowStyle {
-			return tokenPlace(n.Values[0].Key.GetToken())
+			return tokenPosition(n.Values[0].Key.GetToken())
 		}
 	case *ast.MappingValueNode:
-		return tokenPlace(n.Key.GetToken())
+		return tokenPosition(n.Key.GetToken())
 	}
-	return tokenPlace(n.GetToken())
+	return tokenPosition(n.GetToken())
 }
 
-// fields gives the values of a mapping by key, and reports keys that are unknown or stand twice.
+// fields returns the values of a mapping by key, and reports unknown and repeated keys.
 func (r *reader) fields(n ast.Node, what string, known ...string) map[string]ast.Node {
 	var values []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -113,9 +113,10 @@ func (r *reader) fields(n ast.Node, what string, known ...string) map[string]ast
 		}
 		switch {
 		case !slices.Contains(known, key):
-			r.problem(v.Key, "unknown key %q in %s (known: %s)", strings.TrimSpace(v.Key.String()), what, strings.Join(known, ", "))
+			r.problem(v.Key, "unknown key %q in %s (known: %s)", strings.TrimSpace(v.Key.String()), what,
+				strings.Join(known, ", "))
 		case fields[key] != nil:
-			r.problem(v.Key, "%q stands twice in %s", key, what)
+			r.problem(v.Key, "%q appears twice in %s", key, what)
 		default:
 			fields[key] = v.Value
 		}
@@ -138,7 +139,8 @@ func (r *reader) table(n ast.Node) {
 }
 
 func (r *reader) stage(n ast.Node) {
-	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "bounded", "loops", "arrows")
+	f := r.fields(n, "a state", "state", "kind", "doc", "outcome", "restartable", "endures", "bounded", "loops",
+		"arrows")
 	if f == nil {
 		return
 	}
@@ -147,13 +149,14 @@ func (r *reader) stage(n ast.Node) {
 		r.problem(n, "a state needs a name (state: ...)")
 	}
 	var transitions []lifecycle.Transition
-	var places []Place
+	var places []Position
 	for _, item := range r.list(f["arrows"], "arrows") {
 		transitions = append(transitions, r.transition(item))
-		places = append(places, nodePlace(item))
+		places = append(places, nodePosition(item))
 	}
 	loops := r.flag(f["loops"], true)
-	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")), Doc: doc, Transitions: transitions}
+	s := lifecycle.Stage{State: name, Kind: lifecycle.Kind(r.word(f["kind"], "kind", "queue", "work", "wait", "end")),
+		Doc: doc, Transitions: transitions}
 	switch {
 	case s.Kind == "":
 		if f["kind"] == nil {
@@ -168,17 +171,19 @@ func (r *reader) stage(n ast.Node) {
 	s.Restartable = r.flag(f["restartable"], false)
 	s.Endures, s.Limit = r.text(f["endures"]), r.text(f["bounded"])
 	r.d.Stages = append(r.d.Stages, s)
-	r.d.states = append(r.d.states, nodePlace(n))
+	r.d.states = append(r.d.states, nodePosition(n))
 	r.d.transitions = append(r.d.transitions, places)
 }
 
 func (r *reader) transition(n ast.Node) lifecycle.Transition {
-	f := r.fields(n, "a transition", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks", "budget", "doc")
+	f := r.fields(n, "a transition", "event", "to", "reenter", "by", "class", "sets", "when", "restart", "asks",
+		"budget", "doc")
 	a := lifecycle.Transition{
 		Event: lifecycle.Event(r.text(f["event"])), To: lifecycle.State(r.text(f["to"])), By: r.actors(f["by"]),
 		Class: lifecycle.Class(r.word(f["class"], "class", "pass", "fail", "move", "loop", "reenter")),
 		Set:   r.outcome(f["sets"], "sets"), Need: r.outcome(f["when"], "when"),
-		Restart: r.flag(f["restart"], false), Ask: r.flag(f["asks"], false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
+		Restart: r.flag(f["restart"], false), Ask: r.flag(f["asks"],
+			false), Budget: r.text(f["budget"]), Doc: r.text(f["doc"]),
 	}
 	for _, item := range r.list(f["reenter"], "reenter") {
 		a.States = append(a.States, lifecycle.State(r.text(item)))
@@ -268,7 +273,7 @@ func (r *reader) list(n ast.Node, key string) []ast.Node {
 	return nil
 }
 
-// text reads a scalar as it is written: a state may be called No or 10.
+// text reads a scalar as written: the name of a state may be No or 10.
 func (r *reader) text(n ast.Node) string {
 	switch n := n.(type) {
 	case nil, *ast.NullNode:

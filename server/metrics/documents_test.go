@@ -228,7 +228,7 @@ func TestAlarms(t *testing.T) {
 			}
 		}
 	}
-	for _, topic := range []string{"OutboxLag", "GivenUp", "Stuck", "DiskRoom", "ClaimsLost", "CommitsSlow",
+	for _, topic := range []string{"OutboxLag", "Abandoned", "Stuck", "DiskRoom", "ClaimsLost", "CommitsSlow",
 		"NoProgress", "RetentionFrozen"} {
 		if !seen["Stagepost"+topic] {
 			t.Errorf("there is no alarm Stagepost%s", topic)

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/fixity"
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -72,15 +73,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 			return map[string]string{"data": t.TempDir(), "new": "/there/is/no/such/place"}
 		},
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	enginetest.Run(t, e)
 	return w
 }
 

@@ -74,7 +74,7 @@ func newMeters(r *prometheus.Registry, causes int) meters {
 			"Claims that ended without a report: the lease expired, or the job was moved away from its worker.", "kind",
 			"state", "how"),
 		sent: counter(r, "outbox_deliveries_total",
-			"Attempts to deliver mails and callbacks, by result: delivered, again, given-up.", "topic", "result"),
+			"Attempts to deliver mails and callbacks, by result: delivered, again, abandoned.", "topic", "result"),
 		lag: histogram(r, "outbox_lag_seconds", "Time from the commit that wrote a message to its delivery.",
 			[]float64{.05, .25, 1, 5, 30, 120, 600, 3600, 21600, 86400}, "topic"),
 		sending: histogram(r, "outbox_delivery_duration_seconds", "Time that one attempt to deliver took.",
@@ -100,7 +100,7 @@ func (m *meters) reset(s *Sources) {
 		}
 	}
 	for _, topic := range s.Topics {
-		for _, result := range []string{string(job.Delivered), sentAgain, string(job.GivenUp)} {
+		for _, result := range []string{string(job.Delivered), sentAgain, string(job.Abandoned)} {
 			m.sent.WithLabelValues(Valid(topic), result)
 		}
 	}

@@ -106,7 +106,7 @@ func everything(t *testing.T) *harness {
 	w.Claimed(meter.Claimed{Kind: "k", State: "s", First: true, Waited: time.Second})
 	w.Lost(meter.Lost{Kind: "k", State: "s", Silent: true})
 	w.Lost(meter.Lost{Kind: "k", State: "s"})
-	for _, s := range []job.Settled{job.Pending, job.Delivered, job.GivenUp} {
+	for _, s := range []job.Settled{job.Pending, job.Delivered, job.Abandoned} {
 		w.Delivered(meter.Delivery{Topic: "mail", Settled: s, Took: time.Second, Lag: time.Minute})
 	}
 	w.Committed(3, time.Millisecond)
@@ -304,7 +304,7 @@ func TestOutbox(t *testing.T) {
 	settled := func() bool {
 		got := series(page(t, w))
 		return got[`stagepost_outbox_deliveries_total{result="delivered",topic="mail"}`] == "1" &&
-			got[`stagepost_outbox_deliveries_total{result="given-up",topic="fax"}`] == "1"
+			got[`stagepost_outbox_deliveries_total{result="abandoned",topic="fax"}`] == "1"
 	}
 	tick := time.NewTicker(time.Millisecond) // the engine does not report when a message is settled
 	defer tick.Stop()
@@ -332,7 +332,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 		}
 	}
 	for _, topic := range []string{"mail", "fax"} {
-		for _, result := range []string{"delivered", "again", "given-up"} {
+		for _, result := range []string{"delivered", "again", "abandoned"} {
 			want = append(want, fmt.Sprintf(`stagepost_outbox_deliveries_total{result="%s",topic="%s"}`, result, topic))
 		}
 	}

@@ -67,7 +67,7 @@ var shared = map[string]Parameter{
 	"refresh":  {Values: []string{"off"}, Doc: "Off: the page does not update itself."},
 	"service":  {Many: true, Doc: "Name of the service."},
 	"state":    {Many: true, Doc: "State of the jobs."},
-	"status":   {Values: []string{"pending", "delivered", "given-up"}, Doc: "Status of the messages."},
+	"status":   {Values: []string{"pending", "delivered", "abandoned"}, Doc: "Status of the messages."},
 	"stream":   {Values: []string{"stdout", "stderr", "both"}, Doc: "Which output."},
 	"tag":      {Doc: "Tag as name=value."},
 	"topic":    {Doc: "Topic of the messages."},

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -22,29 +23,8 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// Letter is a small life: a queue, two stages of work, a wait for a person, a retry to where it failed.
-var Letter = lc.Must("test.letter",
-	lc.OnQueue("Posted", "a sender brings it, a clerk takes it",
-		lc.OnPass("begin", "Sorting", lc.Worker, "a clerk has time"),
-		lc.On("hold", "Held", lc.Worker|lc.Operator, "its town is shut"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "it cannot be read")),
-	lc.OnWait("Held", "its town is shut; an operator lets it go on",
-		lc.On("release", "Posted", lc.Operator, "the town is open again"),
-		lc.On("delete", "Burnt", lc.Operator, "it is of no use").Sets(lc.Cancelled)),
-	lc.OnWork("Sorting", "a clerk reads the address",
-		lc.OnPass("next", "Riding", lc.Worker, "the address is known"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the address does not exist"),
-		lc.OnFail("stop", "Lost", lc.Operator, "an operator takes it out")),
-	lc.OnWork("Riding", "a coach carries it",
-		lc.OnPass("finish", "Delivered", lc.Worker, "it was delivered"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the coach broke down")),
-	lc.OnEnd("Delivered", lc.OK, "it was delivered",
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "kept long enough")),
-	lc.OnEnd("Lost", lc.Failed, "it went wrong somewhere",
-		lc.OnReenter("retry", lc.Operator|lc.Owner, "try again where it went wrong", "Posted", "Sorting", "Riding"),
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "it is of no use")),
-	lc.OnEnd("Burnt", lc.None, "only the record is left"),
-)
+// Letter is the lifecycle of the jobs of a harness.
+var Letter = enginetest.Letter
 
 // Harness is a server on a store in memory. Its engine does not run unless a test starts it, so that jobs stay where
 // they are.
@@ -60,7 +40,7 @@ type Harness struct {
 type PartOf func(w *Harness) server.Part
 
 // Nothing is a step that does nothing.
-var Nothing = func(context.Context, *engine.Run) error { return nil }
+var Nothing = enginetest.Nothing
 
 // Worked are the steps of a harness whose engine is to run: those that do nothing.
 var Worked = map[lc.State]engine.Step{}
@@ -68,20 +48,13 @@ var Worked = map[lc.State]engine.Step{}
 // Open starts a server. Without steps workers outside may work on the letters, with some the engine does.
 func Open(t *testing.T, change func(*server.Options), steps map[lc.State]engine.Step, parts ...PartOf) *Harness {
 	t.Helper()
-	all := map[lc.State]engine.Step{}
-	for _, s := range []lc.State{"Posted", "Sorting", "Riding"} {
-		all[s] = func(context.Context, *engine.Run) error { return nil }
-	}
-	for s, step := range steps {
-		all[s] = step
-	}
 	allow := func(_ context.Context, j *job.Job, a *operator.Act) (job.Require, error) {
 		if a.Event == "delete" && !a.Confirm {
 			return job.Require{}, job.Errorf(job.Refused, "delete", j.ID, "a deleted letter is gone; confirm it")
 		}
 		return job.Require{}, nil
 	}
-	work := engine.Work{Life: Letter, Prefix: "let", Steps: all, Allow: allow}
+	work := engine.Work{Life: Letter, Prefix: "let", Steps: enginetest.Steps(steps), Allow: allow}
 	if steps == nil { // the engine does not run it: workers outside may
 		work.Steps, work.Outside, work.Orders, work.Topics = nil, true, true, []string{"test.news"}
 	}

@@ -91,7 +91,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 		return report, err
 	}
 	s := &Store{dir: dir, options: Options{}.withDefaults(), names: newNames()}
-	if s.owner, err = own(dir, ""); err != nil {
+	if s.owner, err = own(dir, s.options.OnLock); err != nil {
 		return report, err
 	}
 	defer func() { err = errors.Join(err, s.owner.release()) }()

@@ -56,7 +56,7 @@ func getMessage(s *conn.Stmt) job.Message {
 	return job.Message{
 		Number: s.GetInt(10), Key: s.GetText(0), Job: job.ID(s.GetText(1)), Topic: s.GetText(2), Body: s.GetBytes(3),
 		Created: unixMicro(s.GetInt(4)), Due: unixMicro(s.GetInt(5)),
-		Attempts: int(s.GetInt(6)), Error: s.GetText(7), Settled: job.Settled(s.GetText(8)),
+		Attempts: int(s.GetInt(6)), Error: s.GetText(7), Settled: settledOf(s.GetText(8)),
 	}
 }
 
@@ -74,6 +74,23 @@ func wholeMessage(s *conn.Stmt, m *job.Message) error {
 	return nil
 }
 
+// abandoned is the text of job.Abandoned in the database and in checksums.
+const abandoned = "given-up"
+
+func settledText(s job.Settled) string {
+	if s == job.Abandoned {
+		return abandoned
+	}
+	return string(s)
+}
+
+func settledOf(text string) job.Settled {
+	if text == abandoned {
+		return job.Abandoned
+	}
+	return job.Settled(text)
+}
+
 // listMessages are a reader's statements for lists of messages, newest first. Parameters: topic or NULL, settled or
 // NULL, cursor, page size, job. The statement for pending ones reads only those, of which there are few.
 const (
@@ -82,11 +99,12 @@ const (
 	listJobs       = selectMessage + "WHERE job = ?5 AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
 	listPending    = selectMessage + "INDEXED BY message_pending WHERE settled IS NULL AND " + filterMessages +
 		"ORDER BY m DESC LIMIT ?4"
-	listGivenUp = selectMessage + "WHERE settled = 'given-up' AND " + filterMessages + "ORDER BY m DESC LIMIT ?4"
+	listAbandoned = selectMessage + "WHERE settled = '" + abandoned + "' AND " + filterMessages +
+		"ORDER BY m DESC LIMIT ?4"
 )
 
 // messageLists are the prepared statements.
-type messageLists struct{ all, ofJob, pending, givenUp *conn.Stmt }
+type messageLists struct{ all, ofJob, pending, abandoned *conn.Stmt }
 
 // messagesOf returns a page of messages.
 func (s *Store) messagesOf(ctx context.Context, q *job.MessageQuery) (page []job.Message, err error) {
@@ -98,13 +116,13 @@ func (s *Store) messagesOf(ctx context.Context, q *job.MessageQuery) (page []job
 			stmt.Text(5, string(q.Job))
 		case q.Settled != nil && *q.Settled == job.Pending:
 			stmt = r.messages.pending
-		case q.Settled != nil && *q.Settled == job.GivenUp:
-			stmt = r.messages.givenUp
+		case q.Settled != nil && *q.Settled == job.Abandoned:
+			stmt = r.messages.abandoned
 		}
 		stmt.TextOrNull(1, q.Topic)
 		stmt.Null(2)
 		if q.Settled != nil {
-			stmt.Text(2, string(*q.Settled))
+			stmt.Text(2, settledText(*q.Settled))
 		}
 		before := q.Before
 		if before <= 0 {

@@ -55,6 +55,9 @@ func Open(dir string, options Options) (*Store, error) {
 		deaths: make(chan error, 1), stopped: make(chan struct{}),
 	}
 	s.inbox.wake = make(chan struct{}, 1)
+	if err := s.lock(); err != nil {
+		return nil, err
+	}
 	if err := s.open(); err != nil {
 		s.release()
 		return nil, openError(dir, err)
@@ -76,13 +79,16 @@ func openError(dir string, err error) error {
 	return &job.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %w", filepath.Join(dir, database), err)}
 }
 
-func (s *Store) open() (err error) {
+// lock makes the directory ready and locks it.
+func (s *Store) lock() (err error) {
 	if err := prepareDir(s.dir); err != nil {
-		return err
+		return openError(s.dir, err)
 	}
-	if s.owner, err = own(s.dir, s.options.Address); err != nil {
-		return err
-	}
+	s.owner, err = own(s.dir, s.options.OnLock)
+	return err
+}
+
+func (s *Store) open() error {
 	writer, err := s.connect(conn.ReadWrite, "PRAGMA cache_size = -65536")
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,6 +66,35 @@ func TestOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeStore(t, openStore(t, dir, Options{}))
+}
+
+// TestOnLock: the function is called with the lock and before the database is opened, and its error ends Open without
+// a lock.
+func TestOnLock(t *testing.T) {
+	dir, calls := t.TempDir(), 0
+	refused := errors.New("the address is in use")
+	_, err := Open(dir, Options{OnLock: func() (string, error) {
+		calls++
+		if info, err := os.Stat(filepath.Join(dir, database)); err != nil || info.Size() > 0 {
+			t.Errorf("the database is open already: %v, %v", info, err)
+		}
+		var used *InUse
+		_, err := Open(dir, Options{OnLock: func() (string, error) { calls++; return "", nil }})
+		if !errors.As(err, &used) || used.Process["address"] != "" {
+			t.Errorf("a second opener: %v, %v", err, used)
+		}
+		return "", refused
+	}})
+	if err != refused || calls != 1 {
+		t.Errorf("got %v after %d calls", err, calls)
+	}
+	s := openStore(t, dir, Options{OnLock: func() (string, error) { return "http://127.0.0.1:9", nil }})
+	defer closeStore(t, s)
+	var used *InUse
+	if _, err := Open(dir, Options{}); !errors.As(err, &used) || used.Dir != dir ||
+		used.Process["address"] != "http://127.0.0.1:9" || used.Process["pid"] != fmt.Sprint(os.Getpid()) {
+		t.Errorf("a second opener: %v, %v", err, used)
+	}
 }
 
 // A missing database where there was one is refused; a new directory is not.
@@ -188,6 +218,35 @@ func TestViews(t *testing.T) {
 		if got := texts(t, dir, query, columns); len(got) != 1 || got[0] != want {
 			t.Errorf("%s\n got %q\nwant %q", query, got, want)
 		}
+	}
+}
+
+// TestAbandonedInTheDatabase: the text of the result in the database, and so the checksum of its row, stays the one of
+// databases that exist.
+func TestAbandonedInTheDatabase(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	c := newJob(storetest.Step, "tst_1", testTime, func(*job.Job) {})
+	c.Outbox = []job.Message{{Key: "m", Job: "tst_1", Topic: "mail", Created: testTime, Due: testTime}}
+	if _, err := s.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	lost := job.Message{Key: "m", Settled: job.Abandoned, Error: "no mailbox"}
+	if _, err := s.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{lost}}); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, s)
+	if got := texts(t, dir, "SELECT settled FROM message", 1); len(got) != 1 || got[0] != "given-up" {
+		t.Errorf("the database has %q", got)
+	}
+	abandoned := job.Abandoned
+	s = openStore(t, dir, Options{})
+	got, err := s.Outbox(t.Context(), job.OutboxCall{List: &job.MessageQuery{Settled: &abandoned}})
+	if err != nil || len(got) != 1 || got[0].Settled != job.Abandoned {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if r, err := s.Fsck(t.Context(), lives, false); err != nil || !r.Clean() {
+		t.Errorf("fsck: %+v, %v", r, err)
 	}
 }
 

@@ -9,6 +9,10 @@ import (
 type Options struct {
 	// Address is the address of the process. A second process that tries to open the store gets it in the error.
 	Address string
+	// OnLock is called when the directory is locked, before the database is opened. It returns the address of the
+	// process: a server listens in it, so that of two servers the second fails at the lock and not at the address.
+	// Open returns its error as it is. Defaults to a function that returns Address.
+	OnLock func() (address string, err error)
 	// CacheJobs is the least number of records that the commit loop keeps in memory. Defaults to 16,384.
 	CacheJobs int
 	// Readers is the number of concurrent reads. Defaults to 4.
@@ -41,6 +45,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Readers <= 0 {
 		o.Readers = 4
+	}
+	if o.OnLock == nil {
+		o.OnLock = func() (string, error) { return o.Address, nil }
 	}
 	if o.Space == nil {
 		o.Space = func(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }

@@ -17,8 +17,27 @@ import (
 // identifies the process.
 type owner struct{ file *os.File }
 
-// own takes the lock, or returns kind Unavailable with the name of the process that has it.
-func own(dir, address string) (*owner, error) {
+// InUse is the error of [Open] for a directory that another process has open. Its kind is Unavailable.
+type InUse struct {
+	Dir     string
+	Process map[string]string // pid, host, start and address, as far as they are known
+}
+
+func (e *InUse) Error() string {
+	who := "another process"
+	if len(e.Process) > 0 {
+		var known []string
+		for _, key := range []string{"pid", "host", "start", "address"} {
+			known = append(known, key+"="+e.Process[key])
+		}
+		who = strings.Join(known, " ")
+	}
+	return e.Dir + " is in use by " + who
+}
+
+// own takes the lock, or returns InUse with the process that has it. With the lock it calls address, whose result
+// it notes in the file. An error of address is returned as it is.
+func own(dir string, address func() (string, error)) (*owner, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "owner"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: err}
@@ -26,15 +45,26 @@ func own(dir, address string) (*owner, error) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		text, _ := io.ReadAll(io.LimitReader(f, 4096))
 		f.Close()
-		who := strings.Join(strings.Fields(string(text)), " ")
-		if who == "" {
-			who = "another process"
+		used := &InUse{Dir: dir, Process: map[string]string{}}
+		for _, field := range strings.Fields(string(text)) {
+			if key, value, ok := strings.Cut(field, "="); ok {
+				used.Process[key] = value
+			}
 		}
-		return nil, job.Errorf(job.Unavailable, "open", "", "%s is in use by %s", dir, who)
+		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: used}
+	}
+	err = write(f, "") // what a killed process left
+	at := ""
+	if err == nil {
+		at, err = address()
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
 	host, _ := os.Hostname()
 	text := fmt.Sprintf("pid=%d\nhost=%s\nstart=%s\naddress=%s\n", os.Getpid(), host,
-		time.Now().UTC().Format(time.RFC3339), address)
+		time.Now().UTC().Format(time.RFC3339), at)
 	if err := write(f, text); err != nil {
 		f.Close()
 		return nil, &job.Error{Op: "open", Kind: job.Unavailable, Err: err}

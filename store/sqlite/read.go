@@ -49,7 +49,7 @@ func openReaders(s *Store) (*readers, error) {
 			&r.auditHash:   "SELECT hash FROM audit WHERE a = ?",
 
 			&r.messages.all: listMessages, &r.messages.ofJob: listJobs, &r.messages.pending: listPending,
-			&r.messages.givenUp: listGivenUp,
+			&r.messages.abandoned: listAbandoned,
 
 			&r.snapshot: "BEGIN",
 			&r.done:     "COMMIT",

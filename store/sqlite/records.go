@@ -474,7 +474,7 @@ func (r *records) PutMessage(m *job.Message) error {
 	s.Int(6, m.Due.UnixMicro())
 	s.Int(7, int64(m.Attempts))
 	s.TextOrNull(8, m.Error)
-	s.TextOrNull(9, string(m.Settled))
+	s.TextOrNull(9, settledText(m.Settled))
 	var tried []byte
 	if len(m.Tried) > 0 {
 		var err error

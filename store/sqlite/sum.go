@@ -171,7 +171,7 @@ func sumHold(h *job.Hold) int64 {
 // sumMessage is over a message; tried are the deliveries of its row.
 func sumMessage(m *job.Message, tried []byte) int64 {
 	s := newSummer()
-	for _, v := range [...]string{m.Key, string(m.Job), m.Topic, m.Error, string(m.Settled)} {
+	for _, v := range [...]string{m.Key, string(m.Job), m.Topic, m.Error, settledText(m.Settled)} {
 		s.str(v)
 	}
 	for _, v := range [...]int64{m.Number, m.Created.UnixMicro(), m.Due.UnixMicro(), int64(m.Attempts)} {

@@ -108,7 +108,7 @@ func outboxSettle(w *harness) {
 	w.take(9)
 	later := w.now().Add(time.Hour)
 	taken := w.outbox(job.OutboxCall{Now: w.now(), Take: 9, Lease: time.Minute, Settle: []job.Message{
-		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.GivenUp, Error: "no such mailbox"},
+		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.Abandoned, Error: "no such mailbox"},
 		{Key: "c", Settled: job.Pending, Error: "try later", Due: later}}})
 	same(w, "taken by the same call", keys(taken), []string{})
 	w.pass(30 * time.Minute)
@@ -142,14 +142,15 @@ func outboxJob(w *harness) {
 	w.sends(b, "2", w.now())
 	w.sends(a, "3", w.now().Add(time.Hour))
 	w.take(1)
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "1", Settled: job.GivenUp, Error: "gone"}}})
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "1", Settled: job.Abandoned, Error: "gone"}}})
 	got := map[string]job.Message{}
 	for range 2 { // listing takes none
 		for _, m := range w.outbox(job.OutboxCall{Job: a.ID, Take: 9, Lease: time.Hour, Now: w.pass(2 * time.Hour)}) {
 			got[m.Key] = m
 		}
 	}
-	if len(got) != 2 || got["1"].Settled != job.GivenUp || got["1"].Error != "gone" || got["3"].Settled != job.Pending {
+	if len(got) != 2 || got["1"].Settled != job.Abandoned || got["1"].Error != "gone" ||
+		got["3"].Settled != job.Pending {
 		w.Errorf("messages of the job: %+v", got)
 	}
 	same(w, "still to be taken", keys(w.take(9)), []string{"2", "3"})
@@ -230,7 +231,7 @@ func outboxTried(w *harness) {
 	same(w, "more than are kept", settle(job.Message{Due: w.now(), Tried: tried}).Tried, tried[3:])
 	got := settle(job.Message{Settled: job.Delivered, Tried: append(tried[3:], job.Attempt{At: w.now()})})
 	same(w, "the last one", got.Tried[job.MostTried-1].Error, "")
-	same(w, "settled", settle(job.Message{Settled: job.GivenUp, Tried: tried[:1]}), got) // it stays as it is
+	same(w, "settled", settle(job.Message{Settled: job.Abandoned, Tried: tried[:1]}), got) // it stays as it is
 }
 
 func outboxList(w *harness) {
@@ -245,7 +246,7 @@ func outboxList(w *harness) {
 		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
 	}
 	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
-		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.GivenUp, Error: "no such mailbox"},
+		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.Abandoned, Error: "no such mailbox"},
 		{Key: "4", Settled: job.Delivered}}})
 	before := w.outbox(job.OutboxCall{List: &job.MessageQuery{}})
 	for _, c := range []struct {
@@ -257,13 +258,13 @@ func outboxList(w *harness) {
 		{"of a job", job.MessageQuery{Job: b.ID}, []string{"6", "3", "0"}},
 		{"of a topic", job.MessageQuery{Topic: "callback"}, []string{"7", "5", "3", "1"}},
 		{"delivered", job.MessageQuery{Settled: ptr(job.Delivered)}, []string{"4", "1"}},
-		{"abandoned", job.MessageQuery{Settled: ptr(job.GivenUp)}, []string{"3"}},
+		{"abandoned", job.MessageQuery{Settled: ptr(job.Abandoned)}, []string{"3"}},
 		{"pending", job.MessageQuery{Settled: ptr(job.Pending)}, []string{"8", "7", "6", "5", "2", "0"}},
 		{"pending of a topic", job.MessageQuery{Settled: ptr(job.Pending), Topic: "mail"},
 			[]string{"8", "6", "2", "0"}},
-		{"abandoned of a job", job.MessageQuery{Settled: ptr(job.GivenUp), Job: b.ID, Topic: "callback"},
+		{"abandoned of a job", job.MessageQuery{Settled: ptr(job.Abandoned), Job: b.ID, Topic: "callback"},
 			[]string{"3"}},
-		{"abandoned of another", job.MessageQuery{Settled: ptr(job.GivenUp), Job: a.ID}, nil},
+		{"abandoned of another", job.MessageQuery{Settled: ptr(job.Abandoned), Job: a.ID}, nil},
 		{"a page", job.MessageQuery{Limit: 2}, []string{"8", "7"}},
 		{"the next one", job.MessageQuery{Limit: 2, Before: 8}, []string{"6", "5"}},
 		{"pending, the next one", job.MessageQuery{Limit: 2, Before: 8, Settled: ptr(job.Pending)}, []string{"6", "5"}},
@@ -285,7 +286,7 @@ func outboxReplay(w *harness) {
 	w.take(3)
 	tried := []job.Attempt{{At: w.now(), Took: 7, Error: "no"}}
 	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
-		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.GivenUp, Error: "no", Tried: tried}}})
+		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.Abandoned, Error: "no", Tried: tried}}})
 	before := w.outbox(job.OutboxCall{Job: j.ID})
 	for _, c := range []struct {
 		name string

@@ -62,7 +62,7 @@ func purgeAll(w *harness) {
 	w.must(c)
 	w.take(9)
 	w.outbox(job.OutboxCall{Now: w.now(),
-		Settle: []job.Message{{Key: "m", Settled: job.Delivered}, {Key: "n", Settled: job.GivenUp}}})
+		Settle: []job.Message{{Key: "m", Settled: job.Delivered}, {Key: "n", Settled: job.Abandoned}}})
 	j = w.moved(w.get(j.ID), lifecycle.Timer, "delete")
 	parent := w.get(batch.ID)
 	same(w, "what was purged", w.must(w.purge(j)), j)
@@ -182,7 +182,7 @@ func purgeMessages(w *harness) {
 	_, err := w.commit(w.purge(before.Job))
 	w.refused(err, job.Refused)
 	w.unchanged(before)
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "b", Settled: job.GivenUp}}})
+	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "b", Settled: job.Abandoned}}})
 	w.must(w.purge(before.Job))
 	w.gone(j.ID)
 	other := w.step()

@@ -140,7 +140,7 @@ func (c *commands) runBulk(ctx context.Context, b *bulkFlags, r client.Bulk) err
 		return err
 	}
 	if b.later {
-		return c.Told(&j)
+		return c.PrintOutcome(&j)
 	}
 	return c.awaitBulk(ctx, api, &j, r.Event)
 }
@@ -178,7 +178,7 @@ func (c *commands) askNumber(p *client.BulkPreview) error {
 // awaitBulk shows how far a bulk is until it has ended, then what it did.
 func (c *commands) awaitBulk(ctx context.Context, api *client.Client, j *client.Job, e lifecycle.Event) error {
 	if c.Out.Mode != cli.ModeJSON {
-		if err := c.Told(j); err != nil {
+		if err := c.PrintOutcome(j); err != nil {
 			return err
 		}
 	}

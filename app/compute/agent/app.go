@@ -182,7 +182,7 @@ func (a *App) Works() []engine.Work {
 
 // explain completes why a payload waits for capacity.
 func explain(_ *job.Job, b *job.Blocker) {
-	if b.Code == codeRoom {
+	if b.Code == codeCapacity {
 		b.Holder, b.Remedy = "payloads that run", "nothing: it starts when one of them ends"
 	}
 }
@@ -318,7 +318,7 @@ func (a *App) callNext(ctx context.Context) {
 		case <-a.freed:
 		}
 		if id, ok := a.room.first(); ok {
-			if err := a.engine.Notify(ctx, id, codeRoom); err != nil && job.KindOf(err) == job.Refused {
+			if err := a.engine.Notify(ctx, id, codeCapacity); err != nil && job.KindOf(err) == job.Refused {
 				a.room.ended(id)
 				signal(a.freed)
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// codeRoom is the cause of a payload that waits for memory or cores.
-const codeRoom = "room"
+// codeCapacity is the cause of a payload that waits for memory or cores.
+const codeCapacity = "capacity"
 
 // Between checks of a payload that waits for capacity, and after which one that did not ask is taken for absent: held,
 // or ended.
@@ -73,7 +73,7 @@ func (r *capacity) take(j *job.Job, n need, now time.Time) *job.Blocker {
 	if sentence != "" {
 		r.line = slices.Insert(r.line, at, w)
 		return &job.Blocker{
-			Code: codeRoom, Sentence: sentence, Until: now.Add(lookEvery), Holder: "payloads that run",
+			Code: codeCapacity, Sentence: sentence, Until: now.Add(lookEvery), Holder: "payloads that run",
 			Remedy: "nothing: it starts when one of them ends",
 		}
 	}

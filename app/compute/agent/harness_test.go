@@ -1,8 +1,6 @@
 package agent
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/crash/power"
 	"github.com/stagepost/stagepost/store/mem"
@@ -228,7 +227,7 @@ func (w *harness) remote(o HandlerOptions) (*Remote, *httptest.Server) {
 	return r, s
 }
 
-// unzip reads a ZIP into names and contents.
+// unzip reads results that are a ZIP into names and contents.
 func unzip(t *testing.T, r io.ReadCloser, err error) map[string]string {
 	t.Helper()
 	if err != nil {
@@ -239,21 +238,5 @@ func unzip(t *testing.T, r io.ReadCloser, err error) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, f := range z.File {
-		in, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[f.Name] = string(text)
-	}
-	return all
+	return ziptest.Files(t, text)
 }

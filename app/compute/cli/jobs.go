@@ -22,11 +22,6 @@ const computePrefix = "cmp_"
 
 func isCompute(id string) bool { return strings.HasPrefix(id, computePrefix) }
 
-// isNumber reports whether an argument is the number of a job and no id: ids begin with letters.
-func isNumber(arg string) bool {
-	return arg != "" && strings.Trim(arg, "0123456789") == ""
-}
-
 // computeFilter are the flags of jobs.
 type computeFilter struct {
 	client.ComputeQuery

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,8 +61,8 @@ func Part(call *cli.Call) cli.Part {
 		Code:   computeCode,
 		Report: c.exitRun,
 		Hint:   c.computeHint,
-		Missing: func(_ []string, _ *job.Error) string {
-			if c.ofCompute() {
+		Missing: func(path []string, _ *job.Error) string {
+			if path[0] == "compute" && len(path) > 1 && path[1] != "agent" && path[1] != "import" {
 				return "stagepost compute jobs shows what there is"
 			}
 			return ""
@@ -88,17 +87,6 @@ func (c *commands) output(cmd *cobra.Command) func(ctx context.Context, api *cli
 		}
 		return true, c.readOutput(ctx, api, id, stream, follow)
 	}
-}
-
-// ofCompute reports whether the command was about compute jobs: it is for nothing else, or was given an id or a number
-// of one.
-func (c *commands) ofCompute() bool {
-	if words := c.CalledWords(); len(words) > 1 && words[0] == "compute" {
-		return words[1] != "agent" && words[1] != "import"
-	}
-	return c.Called != nil && slices.ContainsFunc(c.Called.Flags().Args(), func(arg string) bool {
-		return isCompute(arg) || isNumber(arg)
-	})
 }
 
 func (c *commands) computeHint(err error, code int) string {

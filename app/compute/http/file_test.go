@@ -1,9 +1,6 @@
 package computehttp_test
 
 import (
-	"github.com/stagepost/stagepost/server/servertest"
-
-	"archive/zip"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -18,10 +15,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/stagepost/stagepost/app/compute"
 	computehttp "github.com/stagepost/stagepost/app/compute/http"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/internal/ziptest"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
 
@@ -140,7 +140,7 @@ func TestComputeResults(t *testing.T) {
 	p := c.runs(j.ID)
 	c.Problem(c.Request(http.MethodGet, path+"/results", ""), http.StatusNotFound, job.NotFound)
 	_, text := c.get(path + "/partial")
-	if got := unzipped(t, text)["partial.txt"]; got != "half" {
+	if got := ziptest.Files(t, []byte(text))["partial.txt"]; got != "half" {
 		t.Errorf("got %q", got)
 	}
 	c.puppet.mu.Lock()
@@ -154,7 +154,7 @@ func TestComputeResults(t *testing.T) {
 	done := c.finish(j.ID, compute.Ending{Exit: 1, Cause: compute.CauseExit}, "out", "made")
 	answer, whole := c.get(path + "/results")
 	sum := sha256.Sum256([]byte(whole))
-	if files := unzipped(t, whole); files["out"] != "made" || files["stdout"] != "hello" {
+	if files := ziptest.Files(t, []byte(whole)); files["out"] != "made" || files["stdout"] != "hello" {
 		t.Errorf("got %v", files)
 	}
 	if answer.Header.Get("ETag") != `"`+hex.EncodeToString(sum[:])+`"` ||
@@ -174,27 +174,6 @@ func TestComputeResults(t *testing.T) {
 	if _, text := c.get(path + "/partial"); text != whole {
 		t.Error("after the end a partial result is not the result")
 	}
-}
-
-func unzipped(t *testing.T, text string) map[string]string {
-	t.Helper()
-	z, err := zip.NewReader(strings.NewReader(text), int64(len(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[f.Name] = string(text)
-	}
-	return all
 }
 
 // TestComputeOwners: with tokens a user sees and makes its own jobs and uploads only; foreign ones are as unknown as

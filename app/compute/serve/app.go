@@ -319,7 +319,7 @@ func (c *App) Bind(e *engine.Engine) {
 }
 
 // Listen is part of module.Listener: the address of the module's users.
-func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Door, error) {
+func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, error) {
 	address := c.s.address(c.env.Port)
 	if address == "" {
 		return nil, nil
@@ -332,7 +332,7 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Door, erro
 	handler := users.Handler(c.App, c.engine.Store(), serviceconfig.UsersOptions{
 		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
-	return &module.Door{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
+	return &module.Endpoint{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
 		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}}, nil

@@ -1,8 +1,6 @@
 package slurm
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/compute"
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 // TestCluster runs payloads on a real Slurm. It runs with -slurm, which make check gives.
@@ -142,24 +141,12 @@ func unzip(t *testing.T, from func(context.Context, compute.Handle) (io.ReadClos
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
-	if err != nil {
-		t.Fatal(err)
+	for name, content := range ziptest.Files(t, raw) {
+		if !strings.HasSuffix(name, "/") { // a directory
+			entries = append(entries, name+"="+content)
+		}
 	}
-	for _, f := range z.File {
-		if f.FileInfo().IsDir() {
-			continue
-		}
-		text, err := z.Open(f.Name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, f.Name+"="+string(content))
-	}
+	slices.Sort(entries)
 	return entries
 }
 

@@ -170,7 +170,7 @@ func Settle(s Standing, messages []job.Message) Standing {
 	for i := range messages {
 		switch m := &messages[i]; m.Settled {
 		case job.Delivered:
-		case job.GivenUp:
+		case job.Abandoned:
 			return Standing{State: compute.Failed, Cause: compute.CauseResults,
 				Sentence: "its outputs could not be copied: " + m.Error}
 		default:

@@ -182,7 +182,7 @@ func TestAnnounce(t *testing.T) {
 
 // TestSettle: a task runs until its outputs are copied, and has failed if they cannot be.
 func TestSettle(t *testing.T) {
-	for settled, want := range map[job.Settled]State{job.Delivered: Complete, job.GivenUp: SystemError, "": Running} {
+	for settled, want := range map[job.Settled]State{job.Delivered: Complete, job.Abandoned: SystemError, "": Running} {
 		s := Settle(Standing{State: compute.Completed}, []job.Message{{Settled: settled, Error: "no space"}})
 		if got := StateOf(s.State, s.Cause); got != want ||
 			want != Complete && !strings.Contains(s.Sentence, "no space") {

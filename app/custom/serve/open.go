@@ -19,7 +19,7 @@ import (
 // Settings are those of lifecycles in files.
 type Settings struct {
 	Dir      string `name:"lifecycle.dir" for:"serve" doc:"directory of lifecycles (YAML) whose kinds this server has; defaults to none: those that stagepost lifecycle add brought"`
-	Commands bool   `name:"lifecycle.commands" for:"serve" default:"false" doc:"lifecycles may run commands, confined as lifecycle.sandbox says. Without tokens there is no login: every user of this machine may then run them"`
+	Commands bool   `name:"lifecycle.commands" for:"serve" default:"false" doc:"lifecycles may run commands, confined as lifecycle.sandbox states. Without tokens there is no login: every user of this machine may then run them"`
 	Sandbox  string `name:"lifecycle.sandbox" for:"serve" choices:"auto native bwrap none require" default:"require" doc:"what confines the commands of lifecycles: auto takes the best that works, require the same but never none"`
 }
 

@@ -197,7 +197,7 @@ then; stagepost flow resume or flow cancel goes on with the tasks before it.`,
 				if err != nil {
 					return err
 				}
-				return c.Told(&j)
+				return c.PrintOutcome(&j)
 			})
 		},
 		ValidArgsFunction: c.completeFlows("FAILURE"),
@@ -292,7 +292,7 @@ With --local it runs the flow in this process until it ends or is suspended, als
 					return err
 				}
 				if !watch {
-					return c.Told(&j)
+					return c.PrintOutcome(&j)
 				}
 				return c.followed(ctx, api, &j)
 			})
@@ -371,7 +371,7 @@ A flow that runs with --local can be reached by no other process: pause it with 
 				if err != nil {
 					return err
 				}
-				return c.Told(&j)
+				return c.PrintOutcome(&j)
 			})
 		},
 	}

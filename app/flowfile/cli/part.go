@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // commands are the commands of one call.
@@ -29,7 +30,7 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 			Groups: []*cobra.Command{c.flow()},
 			Hint: func(err error, code int) string {
 				var f cli.FailedJob
-				var e *job.Error
+				var used *sqlite.InUse
 				p := client.ProblemOf(err)
 				switch {
 				case code == cli.ExitRefused && c.Local != "" && p != nil && p.Job != "" &&
@@ -37,9 +38,7 @@ func Part(s *flowserve.Settings) func(*cli.Call) cli.Part {
 					return fmt.Sprintf("stagepost flow show %s%s shows its state", p.Job, c.Local)
 				case code == cli.ExitFailed && errors.As(err, &f) && f.Job.Kind == client.FlowKind:
 					return c.afterFlow(&f.Job)
-				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &e) &&
-					e.Kind == job.Unavailable && e.Op == "open" &&
-					strings.Contains(err.Error(), " is in use by "):
+				case strings.HasPrefix(c.CalledPath(), "stagepost flow ") && errors.As(err, &used):
 					return "if that is a flow with --local, Ctrl-C there lets it pause; then this command works, and " +
 						"stagepost flow resume goes on with it"
 				}

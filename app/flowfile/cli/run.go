@@ -65,7 +65,7 @@ what comes next in a script is not done; 6 if --timeout was up first.`,
 					return err
 				}
 				if r.detach {
-					return c.Told(&j)
+					return c.PrintOutcome(&j)
 				}
 				if err := c.begunFlow(&j); err != nil {
 					return err

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -19,78 +18,22 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// fuse counts calls; at the n-th the process crashes: every goroutine that calls from then on ends there and then, as
-// all would in a process that was killed. The call itself happens or not, by side.
-type fuse struct {
-	mu    sync.Mutex // guards calls
-	at    int        // number of the deadly call, from 1; 0 never
-	after bool       // die after the call rather than before
-	calls int
-	dead  chan struct{} // closed at death
-}
-
-func newFuse(at int, after bool) *fuse { return &fuse{at: at, after: after, dead: make(chan struct{})} }
-
-func (f *fuse) call(do func()) {
-	f.mu.Lock()
-	f.calls++
-	n := f.calls
-	if f.at > 0 && n == f.at && !f.after {
-		close(f.dead)
-	}
-	past := f.at > 0 && (n > f.at || n == f.at && !f.after)
-	f.mu.Unlock()
-	if past {
-		runtime.Goexit()
-	}
-	do()
-	if f.at > 0 && n == f.at {
-		close(f.dead)
-		runtime.Goexit()
-	}
-}
-
-// crashing is a store in a process that crashes.
-type crashing struct {
-	job.Store
-	*fuse
-}
-
-func (m *crashing) Create(ctx context.Context, jobs ...job.Created) (made []job.Job, err error) {
-	m.call(func() { made, err = m.Store.Create(ctx, jobs...) })
-	return made, err
-}
-
-func (m *crashing) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
-	m.call(func() { j, err = m.Store.Get(ctx, id) })
-	return j, err
-}
-
-func (m *crashing) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
-	m.call(func() { jobs, err = m.Store.Claim(ctx, c) })
-	return jobs, err
-}
-
-func (m *crashing) Commit(ctx context.Context, changes ...job.Change) (r []job.Result, err error) {
-	m.call(func() { r, err = m.Store.Commit(ctx, changes...) })
-	return r, err
-}
-
 // shelf is a holding in a directory: two files of one version.
 type shelf struct {
 	dir string
-	*fuse
+	*enginetest.Fuse
 }
 
 var shelved = []string{"producer/a", "producer/b"}
 
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
-	s := &shelf{t.TempDir(), newFuse(0, false)}
+	s := &shelf{t.TempDir(), enginetest.NewFuse(0, false)}
 	for _, name := range shelved {
 		if err := os.MkdirAll(filepath.Join(s.dir, "producer"), 0o700); err != nil {
 			t.Fatal(err)
@@ -103,7 +46,7 @@ func newShelf(t *testing.T) *shelf {
 func (s *shelf) Permit(user string) ingest.Permit { return ingest.Permit{User: user} }
 
 func (s *shelf) Objects(context.Context, ingest.ObjectQuery) (all []ingest.Object, err error) {
-	s.call(func() {
+	s.Call(func() {
 		v := ingest.Version{Number: 1, Created: made, Places: []ingest.Place{{Dir: "first", Name: "v1"}}}
 		for _, name := range shelved {
 			v.Files++
@@ -115,7 +58,7 @@ func (s *shelf) Objects(context.Context, ingest.ObjectQuery) (all []ingest.Objec
 }
 
 func (s *shelf) Files(_ context.Context, _ string, _ int, after string, _ int) (all []ingest.StoredFile, err error) {
-	s.call(func() {
+	s.Call(func() {
 		for _, name := range shelved {
 			text := []byte("the content of " + name)
 			s256, s512 := sha256.Sum256(text), sha512.Sum512(text)
@@ -135,17 +78,18 @@ func (s *shelf) Content(context.Context, string, ingest.Place) (map[string]strin
 }
 
 func (s *shelf) OpenContent(_, path string) (f *os.File, err error) {
-	s.call(func() { f, err = os.Open(filepath.Join(s.dir, path)) })
+	s.Call(func() { f, err = os.Open(filepath.Join(s.dir, path)) })
 	return f, err
 }
 
 var wanted = Request{Object: "ark:/99999/fk4shelf", Format: FormatBagTAR, Key: "k", Requester: "ann"}
 
 // live runs the application until the package is ready or the process crashed.
-func live(t *testing.T, store job.Store, f *fuse, dir string, holdings *shelf) {
+func live(t *testing.T, store job.Store, f *enginetest.Fuse, dir string, holdings *shelf) {
 	t.Helper()
 	a := openAccess(t, dir, &shelf{holdings.dir, f}, nil)
-	e, err := engine.New(&crashing{store, f}, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
+	crashing := &enginetest.Crashing{Store: store, Fuse: f}
+	e, err := engine.New(crashing, a.Works(), engine.Options{Sweep: time.Hour, Grace: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,10 +110,10 @@ func live(t *testing.T, store job.Store, f *fuse, dir string, holdings *shelf) {
 		close(ended)
 	})
 	select {
-	case <-f.dead:
+	case <-f.Dead:
 	case <-ended:
 	case <-time.After(15 * time.Second):
-		t.Errorf("neither ended nor crashed at call %d", f.at)
+		t.Errorf("neither ended nor crashed at call %d", f.At)
 	}
 	kill()
 	gone := make(chan struct{})
@@ -239,20 +183,20 @@ func reopen(t *testing.T, store job.Store, dir string, holdings *shelf) string {
 // before and after the call, and lets another process go on: one job, one plan, the same bytes.
 func TestDeathAtEveryCall(t *testing.T) {
 	holdings := newShelf(t)
-	whole, store, dir := newFuse(0, false), mem.New(), t.TempDir()
+	whole, store, dir := enginetest.NewFuse(0, false), mem.New(), t.TempDir()
 	live(t, store, whole, dir, holdings)
 	want := reopen(t, store, dir, holdings)
-	t.Logf("the life of the package has %d calls", whole.calls)
-	if whole.calls < 8 || len(want) < 4096 {
-		t.Fatalf("the control: %d calls, %d bytes", whole.calls, len(want))
+	t.Logf("the life of the package has %d calls", whole.Calls())
+	if whole.Calls() < 8 || len(want) < 4096 {
+		t.Fatalf("the control: %d calls, %d bytes", whole.Calls(), len(want))
 	}
 	t.Run("windows", func(t *testing.T) {
-		for at := 1; at <= whole.calls; at++ {
+		for at := 1; at <= whole.Calls(); at++ {
 			for _, after := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%d after=%t", at, after), func(t *testing.T) {
 					t.Parallel()
 					store, dir := mem.New(), t.TempDir()
-					live(t, store, newFuse(at, after), dir, holdings)
+					live(t, store, enginetest.NewFuse(at, after), dir, holdings)
 					if got := reopen(t, store, dir, holdings); got != want {
 						t.Error("the package is another")
 					}

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -100,22 +100,7 @@ func startOn(t *testing.T, store job.Store, dir string, change func(*Options)) *
 	}
 	w.ingest.Bind(w.e)
 	w.Bind(w.e)
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- w.e.Run(ctx) }()
-	var once sync.Once
-	w.stop = func() {
-		once.Do(func() {
-			cancel()
-			if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-			if err := errors.Join(w.Close(), w.ingest.Close()); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	t.Cleanup(w.stop)
+	w.stop = enginetest.Run(t, w.e, w.Close, w.ingest.Close)
 	return w
 }
 

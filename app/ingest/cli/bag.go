@@ -66,6 +66,6 @@ func (c *commands) checkBag(ctx context.Context, name string) error {
 	return errors.Join(c.Out.Sheet([][2]string{
 		{"valid", valid}, {"bagit", r.Version}, {"algorithms", strings.Join(r.Algorithms, ", ")}, {"files",
 			strconv.FormatInt(r.Files, 10)},
-		{"bytes", strconv.FormatInt(r.Bytes, 10)}, {"more faults", more},
+		{"bytes", c.Bytes(r.Bytes)}, {"more faults", more},
 	}), bad)
 }

@@ -193,7 +193,7 @@ func TestDownloadThatCannotBe(t *testing.T) {
 	if err := c.fetchTo(t.Context(), c.Server, a, out); job.KindOf(err) != job.Unavailable ||
 		f.gets.Load() < cli.MaxBroken || f.gets.Load() > cli.MaxBroken+2 {
 		t.Errorf("got %v after %d requests", err, f.gets.Load())
-	} else if !strings.Contains(err.Error(), "asked for again") ||
+	} else if !strings.Contains(err.Error(), "request the object again") ||
 		!strings.Contains(err.Error(), "400 of 1000 bytes are in") || strings.Contains(err.Error(), "EOF") {
 		t.Errorf("no state or next step: %v", err)
 	}

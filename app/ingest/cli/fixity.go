@@ -12,7 +12,6 @@ import (
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/quantity"
 )
 
 func (c *commands) fixity() *cobra.Command {
@@ -132,7 +131,7 @@ func (c *commands) writeFixity(f client.Fixity) error {
 			if check = "since " + c.ago(l.Check.Began); !l.Check.Ended.IsZero() {
 				check = "ended " + c.ago(l.Check.Ended)
 			}
-			files, bytes = strconv.Itoa(l.Check.Files), quantity.FormatBytes(l.Check.Bytes)
+			files, bytes = strconv.Itoa(l.Check.Files), c.Bytes(l.Check.Bytes)
 		}
 		state := "readable"
 		if l.Reason != "" {

@@ -25,7 +25,7 @@ func (c *commands) hooks() *cobra.Command {
 		Long: `Profiles name webhooks, which are notified of what happens to batches and jobs. Each notification is sent until it is accepted, with longer and longer pauses,
 at most setting attempts times; an answer 410 ends it at once. Every attempt has the same id, also of a replay. Receivers must accept the same id twice, and
 notifications in any order.`,
-		Example: "  stagepost ingest hooks --status given-up\n  stagepost ingest hooks --job bat_01J9...\n  " +
+		Example: "  stagepost ingest hooks --status abandoned\n  stagepost ingest hooks --job bat_01J9...\n  " +
 			"stagepost ingest hooks replay --failed --since 2026-05-04T12:00:00Z --note 'receiver is back'",
 		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
@@ -55,11 +55,11 @@ notifications in any order.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
-	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, given-up")
+	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, abandoned")
 	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
 	f.BoolVar(&all, "all", false, "all of them, page by page")
 	c.CompleteNames(cmd)
-	c.Complete(cmd, "status", "pending", "delivered", "given-up")
+	c.Complete(cmd, "status", "pending", "delivered", "abandoned")
 	cmd.AddCommand(c.hooksShow(), c.hooksReplay(), c.hooksPing())
 	return cmd
 }

@@ -57,8 +57,8 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 				case name == "hooks", name == "locks", name == "storage":
 					return "stagepost ingest " + name + " shows what there is"
 				case name == "access", name == "fetch":
-					return "stagepost list --kind ingest.access shows what was asked for, stagepost show ID of an " +
-						"ingest job the ARK of its object"
+					return "stagepost ingest objects lists what is stored, stagepost list --kind ingest.access the " +
+						"packages that were requested"
 				}
 				return ""
 			},

@@ -65,7 +65,7 @@ func (c *commands) printReport(text string) error {
 		return err
 	}
 	for line := range strings.Lines(text) {
-		c.Out.Line("%s", strings.ReplaceAll(strings.TrimRight(line, " \n"), "\t", "    "))
+		c.Out.Line("%s", c.Out.Local(strings.ReplaceAll(strings.TrimRight(line, " \n"), "\t", "    ")))
 	}
 	return nil
 }

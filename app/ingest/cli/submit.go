@@ -57,7 +57,7 @@ With --key the same submission can be sent again after a broken connection: the 
 				return err
 			}
 			if !wait || c.Out.Mode != cli.ModeJSON {
-				if err := c.Told(&j); err != nil {
+				if err := c.PrintOutcome(&j); err != nil {
 					return err
 				}
 			}

@@ -31,7 +31,7 @@ func (s *Handlers) hookLog() (Hooks, error) {
 func (s *Handlers) hooks(w http.ResponseWriter, r *http.Request) error {
 	p := server.Params(r)
 	q := ingest.DeliveryQuery{Job: job.ID(p.Text("job")),
-		Status: p.Choice("status", ingest.HookPending, ingest.HookDelivered, ingest.HookGivenUp)}
+		Status: p.Choice("status", ingest.HookPending, ingest.HookDelivered, ingest.HookAbandoned)}
 	q.Before, q.Limit = p.PageFrom() // the newest come first
 	if err := p.Err(); err != nil {
 		return err

@@ -115,7 +115,7 @@ func (s *Handlers) profileRoutes() []server.Route {
 func (s *Handlers) hookRoutes() []server.Route {
 	return []server.Route{
 		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the " +
-			"newest first: job, status (pending, delivered, given-up), after, limit.", Handle: s.hooks,
+			"newest first: job, status (pending, delivered, abandoned), after, limit.", Handle: s.hooks,
 			IO: openapi.IO{Out: api.Hooks{}, Query: openapi.Query("job", "status", "after", "limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/hooks/{key...}", Who: server.Operator,
 			Doc: "One notification with its payload and its last tries.", Handle: s.oneHook,

@@ -45,7 +45,7 @@ func readKeys(name string, raw bool) (all []webhook.Secret, err error) {
 	if name == "" {
 		return nil, nil
 	}
-	text, err := secretfile.Read(name)
+	text, err := secretfile.ReadMounted(name)
 	if err != nil {
 		return nil, unwrapped(err)
 	}
@@ -78,7 +78,7 @@ func withPassword(text, file string) (string, error) {
 	if err != nil || u.User == nil {
 		return "", errors.New("the URL has no user for the password")
 	}
-	password, err := secretfile.Read(file)
+	password, err := secretfile.ReadMounted(file)
 	if err != nil {
 		return "", unwrapped(err)
 	}

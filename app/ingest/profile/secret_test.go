@@ -74,7 +74,7 @@ func TestSecretFiles(t *testing.T) {
 		}
 	}
 	put("hook", firstKey)
-	if err := os.Chmod(filepath.Join(dir, "hook"), 0o644); err != nil {
+	if err := os.Chmod(filepath.Join(dir, "hook"), 0o664); err != nil {
 		t.Fatal(err)
 	}
 	if err := live.Set().CheckSecrets(); err == nil || !strings.Contains(err.Error(), "chmod 600") {

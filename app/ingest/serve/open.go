@@ -30,6 +30,8 @@ type App struct {
 	*ingest.App
 	access *access.App
 	every  time.Duration // fixity.every
+
+	secrets func() []string // the files with secrets
 }
 
 // Open opens ingest.
@@ -45,7 +47,16 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &App{every: s.FixityEvery}
+	a := &App{every: s.FixityEvery, secrets: func() []string {
+		names := profiles.Set().SecretFiles()
+		if s.MailPassword != "" {
+			names = append(names, s.MailPassword)
+		}
+		return names
+	}}
+	for _, warning := range secretfile.Exposed(a.secrets()...) {
+		h.Log.Warn(warning)
+	}
 	a.App, err = ingest.New(ingest.Options{
 		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom,
 		Host: s.MailHost,
@@ -108,18 +119,19 @@ func (a *App) Measure(from *metrics.Sources) {
 	from.More = append(from.More, FixityGauges(a.FixitySummary, a.every))
 }
 
-// Warn is part of module.Warner: it names faults of stored files.
+// Warn is part of module.Warner: it names faults of stored files, and files with secrets that every user can read.
 func (a *App) Warn() []string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
+	all := secretfile.Exposed(a.secrets()...)
 	s, err := a.FixitySummary(ctx)
 	if err != nil {
-		return []string{fmt.Sprintf("fixity: %v", err)}
+		return append(all, fmt.Sprintf("fixity: %v", err))
 	}
 	if s.Faults > 0 {
-		return []string{(ingest.Damaged{Files: s.Faults}).Error() + ": stagepost ingest fixity status"}
+		all = append(all, (ingest.Damaged{Files: s.Faults}).Error()+": stagepost ingest fixity status")
 	}
-	return nil
+	return all
 }
 
 // Check is part of module.Checker.
@@ -151,7 +163,7 @@ func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
 	}
 	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost, Log: log}
 	if s.MailPassword != "" {
-		text, err := secretfile.Read(s.MailPassword)
+		text, err := secretfile.ReadMounted(s.MailPassword)
 		if err != nil {
 			return nil, cli.Usagef("mail.password_file: %w", err)
 		}

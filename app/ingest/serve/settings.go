@@ -13,7 +13,7 @@ import (
 type Settings struct {
 	Profiles      string        `name:"ingest.profiles" for:"serve" doc:"directory of ingest profiles (YAML); defaults to profiles in the data directory"`
 	Keep          time.Duration `name:"ingest.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long ended batches and jobs are kept; unlimited: they are never deleted"`
-	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files that nobody needs stay in the trash; off: they are removed at once"`
+	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files stay in the trash before they are deleted; off: they are removed at once"`
 	Work          time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
 	Reserve       int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
 	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost ingest fixity run"`
@@ -28,7 +28,7 @@ type Settings struct {
 	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
 	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
 	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
-	MailPassword  string        `name:"mail.password_file" for:"serve" doc:"file with the password of mail.user, which must be readable by its owner alone"`
+	MailPassword  string        `name:"mail.password_file" for:"serve" doc:"file with the password of mail.user, which only its owner may write; the server warns if every user can read it"`
 	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
 	MailLink      string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
 }

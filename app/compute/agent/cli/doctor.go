@@ -65,7 +65,7 @@ func (c *commands) printFindings(found []finding) error {
 		if f.Remedy != "" {
 			detail += "; " + f.Remedy
 		}
-		rows = append(rows, []string{state, f.Name, detail})
+		rows = append(rows, []string{state, f.Name, c.Out.Local(detail)})
 	}
 	var err error
 	if faults > 0 {

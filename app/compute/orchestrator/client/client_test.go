@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute/agent"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 // original is what a server of job-orchestrator reads of a payload.
@@ -90,7 +91,7 @@ func TestOriginalServer(t *testing.T) {
 	}
 	w.until(s.URL, p.ID)
 	a, text := ask(t, http.MethodGet, fmt.Sprintf("%s/retrieve/%d", s.URL, p.ID), "", nil)
-	got := unzip(t, text)
+	got := ziptest.Files(t, text)
 	modes := map[string]string{}
 	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
 	if err != nil {
@@ -157,7 +158,7 @@ func TestOriginalStates(t *testing.T) {
 		if a.StatusCode != 200 || a.Header.Get("Content-Type") != "application/zip" {
 			t.Errorf("got %d %v", a.StatusCode, a.Header)
 		}
-		return unzip(t, text)
+		return ziptest.Files(t, text)
 	}
 	runs := send(t, s.URL, map[string]string{"run.sh": "sleep"}).ID
 	<-begun
@@ -264,7 +265,7 @@ func TestFakeOriginalServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := unzip(t, text); got["run.sh"] != "echo" || got["exit.json"] == "" {
+	if got := ziptest.Files(t, text); got["run.sh"] != "echo" || got["exit.json"] == "" {
 		t.Errorf("got %v", got)
 	}
 	for _, id := range []uint32{good, bad, invalid} {

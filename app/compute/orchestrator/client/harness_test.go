@@ -1,11 +1,8 @@
 package client
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -145,26 +142,4 @@ func (f *fills) free(string) (int64, error) {
 		return 0, nil
 	}
 	return 1 << 40, nil
-}
-
-// unzip reads a ZIP into names and contents.
-func unzip(t *testing.T, text []byte) map[string]string {
-	t.Helper()
-	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, f := range z.File {
-		in, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[f.Name] = string(text)
-	}
-	return all
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/legacy"
 	"github.com/stagepost/stagepost/app/compute/orchestrator/wire/wiretest"
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 // TestGolden shows the results of the original's three example scripts with each pairing.
@@ -109,7 +110,7 @@ func words(t *testing.T, f *wiretest.FakeServer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unzip(t, text)
+	files := ziptest.Files(t, text)
 	if has(t, files, "made.txt", "in.txt", "run.sh"); files["output.zip"] != "" {
 		t.Error("the results hold themselves")
 	}

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/ziptest"
 )
 
 // patience is how long anything may take here that must come: long, since machines are slow and busy.
@@ -139,7 +141,7 @@ func (u user) results(id int) map[string]string {
 	if code != http.StatusOK || header.Get("Content-Type") != "application/zip" {
 		u.Fatalf("download: %d %s %.300q", code, header.Get("Content-Type"), text)
 	}
-	return unzip(u.T, text)
+	return ziptest.Files(u.T, text)
 }
 
 // partial downloads what there is of a job; nil if the answer is no ZIP.
@@ -149,7 +151,7 @@ func (u user) partial(id int) (code int, files map[string]string) {
 	if header.Get("Content-Type") != "application/zip" {
 		return code, nil
 	}
-	return code, unzip(u.T, text)
+	return code, ziptest.Files(u.T, text)
 }
 
 // terminate cancels a job.
@@ -157,31 +159,6 @@ func (u user) terminate(id int) (code int, message string) {
 	u.Helper()
 	code, s := u.ask("POST", fmt.Sprintf("/terminate/%d", id), "", nil)
 	return code, s.Message
-}
-
-// unzip reads a ZIP into names and contents.
-func unzip(t *testing.T, text []byte) map[string]string {
-	t.Helper()
-	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, f := range z.File {
-		in, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, twice := all[f.Name]; twice {
-			t.Errorf("%s is there twice", f.Name)
-		}
-		all[f.Name] = string(text)
-	}
-	return all
 }
 
 // has fails the test unless all names are there.
@@ -221,5 +198,5 @@ func (u user) partialOrCut(id int) (code int, files map[string]string) {
 	if err != nil || a.Header.Get("Content-Type") != "application/zip" {
 		return a.StatusCode, nil
 	}
-	return a.StatusCode, unzip(u.T, text)
+	return a.StatusCode, ziptest.Files(u.T, text)
 }

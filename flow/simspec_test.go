@@ -7,31 +7,31 @@ import (
 	"strings"
 )
 
-// many is more often than anything happens in a harness.
+// many is more than the number of times that anything happens in a simulated flow.
 const many = 99
 
-// part is a piece of a random flow as data: it is built into items for every runner, drawn into a chart for the
-// checker, and printed.
+// part is a piece of a random flow as data. From it come the items for every runner, the chart for the checker, and the
+// printed form.
 type part struct {
 	kind  string // "task", or the pattern
 	name  string
 	items []*part
-	joins []join // of a graph: links by hand
-	order []int  // of a graph: in which its items are added
-	alone bool   // of a graph: each item is added by a call of its own
-	steer *steer // the retry controller
+	joins []join     // of a graph: links by hand
+	order []int      // of a graph: in which its items are added
+	alone bool       // of a graph: each item is added by a call of its own
+	steer *retrySpec // the retry controller
 
 	needs    []string
 	gives    string
 	short    bool // the result lacks what was promised
 	round    string
 	priority int
-	conduct  conduct
+	conduct  behavior
 }
 
-// conduct is how a task behaves. It depends on numbers of attempts, rounds of the controller above, and stages of the
-// harness only, never on time.
-type conduct struct {
+// behavior is the behavior of a task. It depends only on attempts, rounds of the controller above and stages of the
+// simulation, never on time.
+type behavior struct {
 	fails     int  // the first so many executions
 	byRound   bool // counted by the value of the controller above, not by attempts
 	before    int  // the hook before Execute fails in the first so many attempts
@@ -50,8 +50,8 @@ type join struct {
 	depth Depth
 }
 
-// steer is a retry controller.
-type steer struct {
+// retrySpec is a retry controller.
+type retrySpec struct {
 	name     string
 	kind     string // times, each, values, always, custom
 	n        int
@@ -64,7 +64,7 @@ type steer struct {
 	priority int
 }
 
-// spec is a harness: a flow, options, and what is done with it.
+// spec describes a simulated flow: the flow, its options and the actions on it.
 type spec struct {
 	seed        uint64
 	root        *part
@@ -72,15 +72,15 @@ type spec struct {
 	deferring   bool
 	never       bool
 	revertsErrs bool
-	forgets     bool // whenever the flow rests, another runner goes on
+	forgets     bool // whenever the flow rests, another runner continues
 	suspends    []int
 	stops       []int
 	stages      []string // run, reset
-	shy         bool     // at most one task fails, so that the end depends on nothing but the flow
+	shy         bool     // at most one task fails, so that the end depends only on the flow
 }
 
-// author makes random simulations.
-type author struct {
+// generator makes random simulations.
+type generator struct {
 	*rand.Rand
 	left    int // atoms that may still be made
 	tasks   int
@@ -91,11 +91,11 @@ type author struct {
 	line    bool // linear flows only
 }
 
-func (a *author) chance(percent int) bool { return a.IntN(100) < percent }
+func (a *generator) chance(percent int) bool { return a.IntN(100) < percent }
 
-// imagine makes the harness of a seed.
-func imagine(seed uint64) *spec {
-	a := &author{Rand: rand.New(rand.NewPCG(seed, 17))}
+// newSpec makes the simulation of a seed.
+func newSpec(seed uint64) *spec {
+	a := &generator{Rand: rand.New(rand.NewPCG(seed, 17))}
 	switch n := a.IntN(100); {
 	case n < 60:
 		a.left = 2 + a.IntN(6)
@@ -128,7 +128,7 @@ func imagine(seed uint64) *spec {
 }
 
 // flow makes a flow; seen are the values that its tasks may need, round is that of the controller above.
-func (a *author) flow(depth int, seen []string, round string) *part {
+func (a *generator) flow(depth int, seen []string, round string) *part {
 	a.flows++
 	f := &part{name: fmt.Sprintf("f%d", a.flows), kind: []string{"linear", "unordered", "graph"}[a.IntN(3)]}
 	if a.line {
@@ -164,7 +164,7 @@ func (a *author) flow(depth int, seen []string, round string) *part {
 }
 
 // join links items of a graph by hand, from earlier to later ones.
-func (a *author) join(f *part) {
+func (a *generator) join(f *part) {
 	f.order, f.alone = a.Perm(len(f.items)), a.chance(50)
 	for to := range f.items {
 		for from := range to {
@@ -187,9 +187,9 @@ func (a *author) join(f *part) {
 	}
 }
 
-func (a *author) steer(name string) *steer {
+func (a *generator) steer(name string) *retrySpec {
 	a.left--
-	s := &steer{name: name + "_retry", n: a.IntN(4), kind: []string{"times", "times", "each", "values", "always",
+	s := &retrySpec{name: name + "_retry", n: a.IntN(4), kind: []string{"times", "times", "each", "values", "always",
 		"custom", "custom"}[a.IntN(7)], all: a.chance(25), pause: a.chance(20)}
 	s.then = []Decision{DecideRevert, DecideRevertAll}[a.IntN(2)]
 	if a.chance(20) {
@@ -211,7 +211,7 @@ func (a *author) steer(name string) *steer {
 	return s
 }
 
-func (a *author) task(seen []string, round string) *part {
+func (a *generator) task(seen []string, round string) *part {
 	a.left--
 	a.tasks++
 	t := &part{kind: "task", name: fmt.Sprintf("t%d", a.tasks), round: round}
@@ -242,8 +242,8 @@ func (a *author) task(seen []string, round string) *part {
 	return t
 }
 
-// misbehave lets a task fail in one of the many ways.
-func (a *author) misbehave(t *part) {
+// misbehave makes a task fail in one of many ways.
+func (a *generator) misbehave(t *part) {
 	c := &t.conduct
 	if a.chance(18) {
 		c.fails, c.byRound = []int{1, 1, 2, 3, many}[a.IntN(5)], a.chance(30)
@@ -277,7 +277,7 @@ func (p *part) given() []string {
 	return all
 }
 
-// each calls f with the part and all in it.
+// each calls f for the part and all parts in it.
 func (p *part) each(f func(*part)) {
 	f(p)
 	for _, item := range p.items {
@@ -292,7 +292,7 @@ func (s *spec) size() int {
 	return n
 }
 
-// String prints the harness as text, one line for each part.
+// String prints the simulation as text, one line for each part.
 func (s *spec) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: workers %d, defer %t, never %t, revert errors %t, forgets %t, suspend at %v, stop at %v, %s\n", s.seed, s.workers, s.deferring, s.never, s.revertsErrs,

@@ -42,8 +42,8 @@ func (e entry) String() string {
 	return b.String()
 }
 
-// tale prints the last entries of a log up to the one that was found wrong.
-func tale(log []entry, upto, most int) string {
+// logText prints the last entries of a log up to the violation.
+func logText(log []entry, upto, most int) string {
 	var b strings.Builder
 	for k := max(0, upto-most); k <= upto && k < len(log); k++ {
 		fmt.Fprintf(&b, "%4d %s\n", k, log[k])

@@ -61,7 +61,7 @@ func TestSignalBesideCommit(t *testing.T) {
 		"read at the fourth try": 3} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b, store := &book{}, &beside{Store: mem.New()}
+				b, store := &callLog{}, &beside{Store: mem.New()}
 				w := start(t, store, one(func() flow.Item {
 					return flow.Linear("deploy", b.task("a"), flow.Wait("approval", "approved", 0), b.task("c"))
 				}), engine.Options{})
@@ -93,7 +93,7 @@ func TestSignalBesideCommit(t *testing.T) {
 // TestStopWhileLoading: a worker that is asked to stop while it reads a flow begins none of its tasks.
 func TestStopWhileLoading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, store := &book{}, &beside{Store: mem.New()}
+		b, store := &callLog{}, &beside{Store: mem.New()}
 		o := one(func() flow.Item { return flow.Linear("deploy", b.task("a"), b.task("b")) })
 		reading, may := make(chan bool), make(chan bool)
 		var calls atomic.Int32
@@ -120,7 +120,7 @@ func TestStopWhileLoading(t *testing.T) {
 
 // TestMessageIsBounded: a flow in which very many tasks fail with long texts names some of them.
 func TestMessageIsBounded(t *testing.T) {
-	b := &book{}
+	b := &callLog{}
 	long := strings.Repeat("x", 10_000)
 	var items []flow.Item
 	for i := range 200 {
@@ -162,7 +162,7 @@ func TestDamagedValueIsReplaced(t *testing.T) {
 	}
 }
 
-// ticking is a clock that is a little later at each check.
+// ticking is a clock that advances by 1 ms with each call.
 type ticking struct{ looks atomic.Int64 }
 
 func (c *ticking) Now() time.Time {
@@ -176,7 +176,7 @@ func (c *ticking) Wall() time.Time { return time.Now() }
 func TestShortPause(t *testing.T) {
 	for pause := range 40 {
 		synctest.Test(t, func(t *testing.T) {
-			b, d := &book{}, time.Duration(pause+1)*time.Millisecond
+			b, d := &callLog{}, time.Duration(pause+1)*time.Millisecond
 			w := start(t, mem.New(), one(func() flow.Item {
 				return flow.Linear("deploy", b.task("a"), flow.Sleep("nap", d))
 			}), engine.Options{Clock: &ticking{}})
@@ -193,7 +193,7 @@ func TestShortPause(t *testing.T) {
 // commits, and the last one is received.
 func TestStormOfSignals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, store, began, may := &book{}, &beside{Store: mem.New()}, make(chan string, 1), make(chan struct{})
+		b, store, began, may := &callLog{}, &beside{Store: mem.New()}, make(chan string, 1), make(chan struct{})
 		var reads atomic.Int32
 		store.tasks = func() error {
 			reads.Add(1)

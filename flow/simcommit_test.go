@@ -7,7 +7,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// flowMoves, taskMoves and retryMoves are the tables of taskflow.md 1.1 to 1.3, with the two resets of 6.
+// flowMoves, taskMoves and retryMoves are TaskFlow's tables with the two additional resets.
 var (
 	flowMoves = pairsOf(`PENDING>RUNNING RUNNING>SUCCESS RUNNING>FAILURE RUNNING>REVERTED RUNNING>SUSPENDING RUNNING>RESUMING SUCCESS>PENDING SUCCESS>RUNNING
 		FAILURE>RUNNING REVERTED>PENDING SUSPENDING>SUCCESS SUSPENDING>FAILURE SUSPENDING>REVERTED SUSPENDING>SUSPENDED SUSPENDING>RESUMING SUSPENDED>RUNNING
@@ -25,7 +25,7 @@ func pairsOf(text string) map[string]bool {
 	return all
 }
 
-// change is what a commit does, as the checker sees it.
+// change is the effect of a commit.
 type change struct {
 	next      []*Record
 	reset     bool
@@ -34,12 +34,12 @@ type change struct {
 	ignored   atoms
 	succeeded atoms
 	failures  []int // to be resolved
-	perhaps   []int // failed, with attempts of their own left: resolved if no one else's failure came first
-	faulty    bool  // an error of the flow itself, and the flow reverts such
+	perhaps   []int // failed with attempts left: resolved if another failure came first
+	faulty    bool  // an error of the flow itself, which reverts the flow
 }
 
-// commit checks a commit against what was stored before.
-func (j *judge) commit(c *Commit) {
+// checkCommit checks a commit against what was stored before.
+func (j *checker) checkCommit(c *Commit) {
 	j.saved++
 	ch := &change{next: slices.Clone(j.recs), reset: j.reset || c.Move != nil && c.Move.Event == Reset,
 		faulty: j.unsure}
@@ -55,7 +55,7 @@ func (j *judge) commit(c *Commit) {
 	}
 	if c.Move != nil {
 		if c.Move.From != j.state || !flowMoves[string(c.Move.From)+">"+string(c.Move.To)] {
-			j.wrong("table", "the flow is stored as %s, and moves from %s to %s", j.state, c.Move.From, c.Move.To)
+			j.violation("table", "the flow is stored as %s, and moves from %s to %s", j.state, c.Move.From, c.Move.To)
 		}
 		j.moves = append(j.moves, *c.Move)
 	}
@@ -64,7 +64,7 @@ func (j *judge) commit(c *Commit) {
 			j.changed(i, ch)
 		}
 	}
-	j.decided(ch)
+	j.checkDecided(ch)
 	j.intended(c, ch)
 	j.recs, j.unsure = ch.next, false
 	if ch.reset {
@@ -76,8 +76,8 @@ func (j *judge) commit(c *Commit) {
 	clear(j.answers)
 }
 
-// changed checks the change of one atom, and queues what is to be notified of it.
-func (j *judge) changed(i int, ch *change) {
+// changed checks the change of one atom and records the events that must be reported.
+func (j *checker) changed(i int, ch *change) {
 	old, rec := j.recs[i], ch.next[i]
 	if rec.Waits {
 		j.spent[i], j.out[i] = false, nil
@@ -89,11 +89,11 @@ func (j *judge) changed(i int, ch *change) {
 	if old.State == rec.State {
 		return
 	}
-	if j.takenBack(i, old, rec, ch) {
+	if j.isUndone(i, old, rec, ch) {
 		return
 	}
 	from := old.State
-	for _, to := range j.path(i, old, rec, ch) {
+	for _, to := range j.statesBetween(i, old, rec, ch) {
 		legal := taskMoves[string(from)+">"+string(to)] || j.c.retry[i] != nil &&
 			retryMoves[string(from)+">"+string(to)]
 		switch {
@@ -104,30 +104,31 @@ func (j *judge) changed(i int, ch *change) {
 			j.again &^= 1 << i
 		}
 		if !legal {
-			j.wrong("table", "%s is stored as %s after %s (by %s)", rec.Name, rec.State, old.State, to)
+			j.violation("table", "%s is stored as %s after %s (by %s)", rec.Name, rec.State, old.State, to)
 		}
-		j.untold[i] = append(j.untold[i], step{from, to, j.saved})
+		j.unreported[i] = append(j.unreported[i], step{from, to, j.saved})
 		j.enters(i, from, to, ch)
 		from = to
 	}
 }
 
-// takenBack reports whether a commit only reverts a move that no one was notified of, and drops it.
-func (j *judge) takenBack(i int, old, rec *Record, ch *change) bool {
-	steps := j.untold[i]
+// isUndone reports whether a commit only undoes a move that was not reported, and drops that move.
+func (j *checker) isUndone(i int, old, rec *Record, ch *change) bool {
+	steps := j.unreported[i]
 	if len(steps) == 0 || ch.reset || steps[len(steps)-1].to != old.State || steps[len(steps)-1].from != rec.State ||
 		old.State != "RUNNING" && old.State != "REVERTING" {
 		return false
 	}
 	if j.begun[i] {
-		j.wrong("table", "%s is taken back from %s to %s, and had begun", rec.Name, old.State, rec.State)
+		j.violation("table", "the move of %s from %s to %s is undone, and the work had begun", rec.Name, rec.State,
+			old.State)
 	}
-	j.untold[i] = steps[:len(steps)-1]
+	j.unreported[i] = steps[:len(steps)-1]
 	return true
 }
 
-// path gives the states by which an atom went from one stored state to the next.
-func (j *judge) path(i int, old, rec *Record, ch *change) []lifecycle.State {
+// statesBetween returns the states that an atom passed from one stored state to the next.
+func (j *checker) statesBetween(i int, old, rec *Record, ch *change) []lifecycle.State {
 	switch {
 	case old.State == "RUNNING" && rec.State == "REVERTING" && rec.Failure != nil:
 		return []lifecycle.State{"FAILURE", "REVERTING"}
@@ -139,46 +140,45 @@ func (j *judge) path(i int, old, rec *Record, ch *change) []lifecycle.State {
 	return []lifecycle.State{rec.State}
 }
 
-// enters checks what has to be so when an atom comes to a state.
-func (j *judge) enters(i int, from, to lifecycle.State, ch *change) {
+// enters checks the conditions under which an atom enters a state.
+func (j *checker) enters(i int, from, to lifecycle.State, ch *change) {
 	name, out := j.c.names[i], j.out[i]
 	switch to {
 	case "RUNNING":
 		j.begun[i], j.spent[i], j.out[i] = false, false, nil
 		if !j.c.clear(i, ch.next) {
-			j.wrong("order", "%s is moved to RUNNING, and not all before it is done", name)
+			j.violation("order", "%s is moved to RUNNING, and not all before it is done", name)
 		}
-		if depth, err := j.says(i, ch.next); from == "PENDING" && (depth != "" || err != nil) {
-			j.wrong("decider", "%s is moved to RUNNING, and a decider is against it", name)
+		if depth, err := j.decidersOf(i, ch.next); from == "PENDING" && (depth != "" || err != nil) {
+			j.violation("decider", "%s is moved to RUNNING, and a decider is against it", name)
 		}
 	case "RETRYING":
 		if !j.c.quiet(i, j.recs) {
-			j.wrong("undo order", "%s is moved to RETRYING, and not all after it was undone", name)
+			j.violation("undo order", "%s is moved to RETRYING, and not all after it was undone", name)
 		}
 	case "SUCCESS":
 		j.closed[key(name, j.recs[i].Attempts)] = true
 		ch.succeeded |= 1 << i
 		if out == nil || out.err != nil || out.fault {
-			j.wrong("result", "%s is stored as SUCCESS and did not succeed", name)
+			j.violation("result", "%s is stored as SUCCESS and did not succeed", name)
 		}
 	case "FAILURE":
 		j.closed[key(name, j.recs[i].Attempts)] = true
-		j.fails(i, ch)
+		j.checkFailure(i, ch)
 	case "REVERTING":
 		j.seen["reverts"]++
 		j.begun[i], j.spent[i], j.out[i] = false, false, nil
 		if !j.c.quiet(i, ch.next) {
-			j.wrong("undo order", "%s is moved to REVERTING, and not all after it is undone", name)
+			j.violation("undo order", "%s is moved to REVERTING, and not all after it is undone", name)
 		}
 		if ch.next[i].Intention != "REVERT" {
-			j.wrong("intention", "%s is reverted, and is meant to %s", name, ch.next[i].Intention)
+			j.violation("intention", "%s is reverted, and is meant to %s", name, ch.next[i].Intention)
 		}
 	case "REVERTED":
 		f := ch.next[i].Failure
-		// it never had its arguments: there is nothing to revert
-		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound
+		nothing := !j.begun[i] && f != nil && f.Type == TypeNotFound // Execute was not called: nothing to revert
 		if (out == nil || out.err != nil || out.fault) && !nothing {
-			j.wrong("result", "%s is stored as REVERTED and was not", name)
+			j.violation("result", "%s is stored as REVERTED and was not", name)
 		}
 	case "REVERT_FAILURE":
 		j.seen["revert failures"]++
@@ -192,25 +192,25 @@ func (j *judge) enters(i int, from, to lifecycle.State, ch *change) {
 	}
 }
 
-// fails sorts out what kind of failure it is.
-func (j *judge) fails(i int, ch *change) {
+// checkFailure classifies a failure.
+func (j *checker) checkFailure(i int, ch *change) {
 	old, out := j.recs[i], j.out[i]
 	j.seen["failures"]++
 	switch {
-	case out != nil && out.fault || !j.begun[i] && j.lacks(i) && !old.Waits:
+	case out != nil && out.fault || !j.begun[i] && j.lacksArguments(i) && !old.Waits:
 		if !j.mild() {
-			j.wrong("result", "%s is stored as FAILURE because of an error of the flow, which is not to revert it", j.c.names[i])
+			j.violation("result", "%s is stored as FAILURE because of an error of the flow, which is not to revert it", j.c.names[i])
 		}
 		ch.faulty = true
 	case j.never && out != nil && out.err != nil && !out.waits:
 		j.faults = append(j.faults, j.c.names[i])
 	case out == nil || out.waits:
 		if ch.next[i].Intention == "EXECUTE" {
-			j.wrong("result", "%s is stored as FAILURE and did not fail", j.c.names[i])
+			j.violation("result", "%s is stored as FAILURE and did not fail", j.c.names[i])
 		}
 		j.seen["cancelled"]++
 	case out.err == nil:
-		j.wrong("result", "%s is stored as FAILURE and did not fail", j.c.names[i])
+		j.violation("result", "%s is stored as FAILURE and did not fail", j.c.names[i])
 	case j.c.task[i] != nil && old.Tries+1 < j.c.task[i].conduct.tries:
 		ch.perhaps = append(ch.perhaps, i)
 	default:
@@ -218,8 +218,8 @@ func (j *judge) fails(i int, ch *change) {
 	}
 }
 
-// states asks the deciders about an atom: the depth of a no.
-func (j *judge) says(i int, recs []*Record) (Depth, error) {
+// decidersOf calls the deciders of an atom. It returns the widest depth of those that refuse it.
+func (j *checker) decidersOf(i int, recs []*Record) (Depth, error) {
 	var widest Depth
 	for _, w := range j.c.gates[i] {
 		var result any
@@ -243,8 +243,8 @@ func (j *judge) says(i int, recs []*Record) (Depth, error) {
 	return widest, nil
 }
 
-// decided checks that what a commit ignores is what deciders do not want.
-func (j *judge) decided(ch *change) {
+// checkDecided checks that a commit ignores the atoms that deciders refuse.
+func (j *checker) checkDecided(ch *change) {
 	if ch.ignored == 0 || ch.faulty {
 		return
 	}
@@ -258,11 +258,11 @@ func (j *judge) decided(ch *change) {
 			if view[i].State != "PENDING" || view[i].Intention != "EXECUTE" || !j.c.clear(i, view) {
 				continue
 			}
-			depth, err := j.says(i, view)
+			depth, err := j.decidersOf(i, view)
 			if err != nil || depth == "" {
 				continue
 			}
-			for _, k := range j.c.concerned(i, depth).list() {
+			for _, k := range j.c.ignoredBy(i, depth).list() {
 				if view[k].State == "PENDING" {
 					view[k] = &Record{State: "IGNORE", Intention: "IGNORE"}
 					again = true
@@ -272,9 +272,9 @@ func (j *judge) decided(ch *change) {
 	}
 	for i := range view {
 		if was := ch.ignored.has(i); was && view[i].State != "IGNORE" {
-			j.wrong("decider", "%s is ignored, and no decider is against it", j.c.names[i])
+			j.violation("decider", "%s is ignored, and no decider is against it", j.c.names[i])
 		} else if !was && view[i].State == "IGNORE" && ch.next[i].State != "IGNORE" && len(j.faults) == 0 {
-			j.wrong("decider", "%s is not ignored with the others", j.c.names[i])
+			j.violation("decider", "%s is not ignored with the others", j.c.names[i])
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// What a hostile reader found in how flows are examined and begun anew.
+// Cases from a hostile review of the inspection and reset of flows.
 
-// TestRecordsAreCopies: the one who examines a flow cannot change it.
+// TestRecordsAreCopies: a caller of Atoms cannot change the flow.
 func TestRecordsAreCopies(t *testing.T) {
 	r := runner(t, Linear("f", fine("a")).With(Times(1)), Options{})
 	if err := r.Run(t.Context()); err != nil {
@@ -23,8 +23,8 @@ func TestRecordsAreCopies(t *testing.T) {
 	}
 }
 
-// TestListenersCallBack: a listener may examine the flow, ask it to pause, and be refused what only somebody outside
-// may do; others examine the same time.
+// TestListenersCallBack: a listener may examine and suspend the flow, also concurrently with other goroutines. Calls
+// that need an idle flow are refused.
 func TestListenersCallBack(t *testing.T) {
 	for _, pool := range []*Pool{nil, NewPool(3)} {
 		var r *Runner
@@ -90,9 +90,8 @@ func TestListenersCallBack(t *testing.T) {
 	}
 }
 
-// TestResetPutsSignalsAway: what was allowed in one life is not allowed in the next. A signal that comes after the
-// reset is for that one.
-func TestResetPutsSignalsAway(t *testing.T) {
+// TestResetRemovesSignals: a signal before a reset is not taken after it. A signal after the reset is.
+func TestResetRemovesSignals(t *testing.T) {
 	r := runner(t, Linear("f", Wait("w", "approved", 0)), Options{Storage: NewMemory()})
 	r.Signal("approved", 1)
 	if err := r.Run(t.Context()); err != nil {

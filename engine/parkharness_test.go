@@ -21,16 +21,16 @@ type stretch struct {
 	end time.Time
 }
 
-// holdWorld puts and releases holds while letters come in.
-type holdWorld struct {
-	*world
+// holdHarness puts and releases holds while letters come in.
+type holdHarness struct {
+	*harness
 	random *rand.Rand
 	past   []stretch
 	jobs   []job.ID
 }
 
 // scope picks what to hold: a group, one letter, a tag, an owner of a group, everything.
-func (w *holdWorld) scope() job.Scope {
+func (w *holdHarness) scope() job.Scope {
 	switch n := w.random.IntN(6); {
 	case n == 0 && len(w.jobs) > 0:
 		return job.Scope{Job: w.jobs[w.random.IntN(len(w.jobs))]}
@@ -44,7 +44,7 @@ func (w *holdWorld) scope() job.Scope {
 	return job.Scope{Group: []string{"maps", "books"}[w.random.IntN(2)]}
 }
 
-func (w *holdWorld) put() {
+func (w *holdHarness) put() {
 	until := time.Time{}
 	if w.random.IntN(3) == 0 {
 		until = time.Now().Add(time.Duration(1+w.random.IntN(3000)) * time.Millisecond)
@@ -63,7 +63,7 @@ func (w *holdWorld) put() {
 }
 
 // lift ends the hold of a scope, or notes that another one takes its position.
-func (w *holdWorld) lift(s job.Scope, release bool) {
+func (w *holdHarness) lift(s job.Scope, release bool) {
 	for i := range w.past {
 		if p := &w.past[i]; p.Scope == s && (p.end.IsZero() || p.end.After(time.Now())) {
 			p.end = time.Now()
@@ -76,7 +76,7 @@ func (w *holdWorld) lift(s job.Scope, release bool) {
 	}
 }
 
-func (w *holdWorld) releaseSome(all bool) {
+func (w *holdHarness) releaseSome(all bool) {
 	holds, err := w.store.Hold(w.t.Context(), nil)
 	if err != nil {
 		w.t.Fatal(err)
@@ -89,11 +89,12 @@ func (w *holdWorld) releaseSome(all bool) {
 }
 
 // come passes letters in.
-func (w *holdWorld) come(n int) {
+func (w *holdHarness) come(n int) {
 	orders := make([]engine.Order, n)
 	for i := range orders {
 		orders[i] = engine.Order{
-			Kind: "test.letter", Group: []string{"maps", "books", "other"}[w.random.IntN(3)], Owner: []string{"ann", "bob"}[w.random.IntN(2)],
+			Kind: "test.letter", Group: []string{"maps", "books", "other"}[w.random.IntN(3)], Owner: []string{"ann",
+				"bob"}[w.random.IntN(2)],
 			Priority: new(w.random.IntN(3)), Tags: []string{[]string{"road=north", "road=south"}[w.random.IntN(2)]},
 		}
 	}
@@ -107,7 +108,7 @@ func (w *holdWorld) come(n int) {
 }
 
 // checker holds the history of a letter against the holds of its time, and reports where it stands.
-func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
+func (w *holdHarness) check(id job.ID) (state lc.State, parked int) {
 	j := w.get(id)
 	history, err := w.store.History(w.t.Context(), id, 0, 0)
 	if err != nil {
@@ -118,7 +119,8 @@ func (w *holdWorld) judge(id job.ID) (state lc.State, parked int) {
 		then.Position = lc.Position{State: e.From}
 		within, inside := false, "" // on the brink counts for the first, but not for the second
 		for _, p := range w.past {
-			if !p.Matches(&then) || e.At.Before(p.Since.Truncate(time.Microsecond)) || !p.end.IsZero() && e.At.After(p.end) {
+			if !p.Matches(&then) || e.At.Before(p.Since.Truncate(time.Microsecond)) || !p.end.IsZero() &&
+				e.At.After(p.end) {
 				continue
 			}
 			within = within || p.Until.IsZero() && (p.Group != "" || p.Job != "")
@@ -155,7 +157,7 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				work.Allow = func(_ context.Context, _ *job.Job, a *operator.Act) (job.Require, error) {
 					return job.Require{Free: a.Event == "release"}, nil
 				}
-				w := &holdWorld{world: start(t, mem.New(), engine.Options{Slots: 8}, work), random: pace}
+				w := &holdHarness{harness: start(t, mem.New(), engine.Options{Slots: 8}, work), random: pace}
 				defer w.stop()
 				for len(w.jobs) < comers {
 					switch pace.IntN(4) {
@@ -172,7 +174,7 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				time.Sleep(time.Minute)
 				held, parked := []job.ID{}, 0
 				for _, id := range w.jobs {
-					state, n := w.judge(id)
+					state, n := w.check(id)
 					parked += n
 					switch state {
 					case "Held":
@@ -185,20 +187,23 @@ func TestHoldsComeAndGoWhileJobsComeIn(t *testing.T) {
 				if len(held) == 0 || len(held) == len(w.jobs) {
 					t.Errorf("control: %d of %d are put aside", len(held), len(w.jobs))
 				}
-				if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann", "a narrower one", time.Time{}); err != nil {
+				if _, err := w.Operator().Hold(t.Context(), job.Scope{Group: "maps", Owner: "ann"}, "ann",
+					"a narrower one", time.Time{}); err != nil {
 					t.Fatal(err)
 				}
 				for _, id := range held {
 					j := w.get(id)
 					_, err := w.Do(t.Context(), operator.Act{Job: id, Event: "release", By: lc.Operator})
-					if narrow := j.Group == "maps" && j.Owner == "ann"; narrow != (job.KindOf(err) == job.Refused) || !narrow && err != nil {
+					if narrow := j.Group == "maps" && j.Owner == "ann"; narrow != (job.KindOf(err) == job.Refused) ||
+						!narrow && err != nil {
 						t.Errorf("release of %s (%s of %s): %v", id, j.Group, j.Owner, err)
 					}
 				}
 				time.Sleep(time.Minute)
 				for _, id := range held {
 					j := w.get(id)
-					if want := map[bool]lc.State{true: "Held", false: "Delivered"}[j.Group == "maps" && j.Owner == "ann"]; j.State != want {
+					if want := map[bool]lc.State{true: "Held", false: "Delivered"}[j.Group == "maps" &&
+						j.Owner == "ann"]; j.State != want {
 						t.Errorf("%s is %s, want %s", id, j.State, want)
 					}
 				}

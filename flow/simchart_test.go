@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// atoms is a set of atoms of a chart; a harness has no more than 64.
+// atoms is a set of atoms of a chart; a simulated flow has no more than 64.
 type atoms uint64
 
 func (s atoms) has(i int) bool { return s>>i&1 == 1 }
@@ -18,12 +18,12 @@ func (s atoms) list() []int {
 	return all
 }
 
-// chart is the graph of a harness, drawn from its description by the words of taskflow.md 2.2, 2.3 and 2.9 and
-// independently of the plan: what is before and after an atom is found by walking.
+// chart is the graph of a simulated flow. It is made from the description of the flow and independently of the plan: a
+// walk finds the atoms before and after an atom.
 type chart struct {
 	names    []string
 	at       map[string]int
-	retry    []*steer // of atoms that are controllers
+	retry    []*retrySpec // of atoms that are controllers
 	task     []*part
 	governor []int // -1: none
 	nodes    []int // atom, or -1: the start or end of a flow
@@ -35,20 +35,20 @@ type chart struct {
 	giver    map[string]int // atom that gives a value
 }
 
-// watch is a decider that is asked about an atom.
+// watch is a decider of an atom.
 type watch struct {
 	source int // atom; -1: a flow
 	join   join
 }
 
-func draw(s *spec) *chart {
+func chartOf(s *spec) *chart {
 	c := &chart{at: map[string]int{}, giver: map[string]int{}}
-	c.part(s.root, -1)
+	c.addPart(s.root, -1)
 	n := len(c.names)
 	c.before, c.after = make([]atoms, n), make([]atoms, n)
 	for i := range n {
 		seen := make([]bool, len(c.nodes))
-		c.walk(c.place[i], seen)
+		c.addAfter(c.place[i], seen)
 		for node, reached := range seen {
 			if j := c.nodes[node]; reached && j >= 0 {
 				c.after[i] |= 1 << j
@@ -59,21 +59,21 @@ func draw(s *spec) *chart {
 	return c
 }
 
-func (c *chart) walk(node int, seen []bool) {
+func (c *chart) addAfter(node int, seen []bool) {
 	for _, to := range c.next[node] {
 		if !seen[to] {
 			seen[to] = true
-			c.walk(to, seen)
+			c.addAfter(to, seen)
 		}
 	}
 }
 
-func (c *chart) node(atom int) int {
+func (c *chart) nodeOf(atom int) int {
 	c.nodes, c.next = append(c.nodes, atom), append(c.next, nil)
 	return len(c.nodes) - 1
 }
 
-func (c *chart) atom(name, gives string, task *part, retry *steer, governor int) (atom, node int) {
+func (c *chart) addAtom(name, gives string, task *part, retry *retrySpec, governor int) (atom, node int) {
 	i := len(c.names)
 	c.names, c.task, c.retry = append(c.names, name), append(c.task, task), append(c.retry, retry)
 	c.governor, c.gates = append(c.governor, governor), append(c.gates, nil)
@@ -81,30 +81,30 @@ func (c *chart) atom(name, gives string, task *part, retry *steer, governor int)
 	if gives != "" {
 		c.giver[gives] = i
 	}
-	node = c.node(i)
+	node = c.nodeOf(i)
 	c.place = append(c.place, node)
 	return i, node
 }
 
-// part draws a part and gives the nodes by which it is entered and left.
-func (c *chart) part(p *part, governor int) (first, last int) {
+// addPart adds a part and returns its first and last node.
+func (c *chart) addPart(p *part, governor int) (first, last int) {
 	if p.kind == "task" {
-		_, node := c.atom(p.name, p.gives, p, nil, governor)
+		_, node := c.addAtom(p.name, p.gives, p, nil, governor)
 		return node, node
 	}
-	first = c.node(-1)
+	first = c.nodeOf(-1)
 	entry := first
 	if p.steer != nil {
 		var r int
-		r, entry = c.atom(p.steer.name, "round_"+p.name, nil, p.steer, governor)
+		r, entry = c.addAtom(p.steer.name, "round_"+p.name, nil, p.steer, governor)
 		c.next[first] = append(c.next[first], entry)
 		governor = r
 	}
 	in, out := make([]int, len(p.items)), make([]int, len(p.items))
 	for k, item := range p.items {
-		in[k], out[k] = c.part(item, governor)
+		in[k], out[k] = c.addPart(item, governor)
 	}
-	last = c.node(-1)
+	last = c.nodeOf(-1)
 	begun, led := map[int]bool{}, map[int]bool{}
 	for _, l := range p.linked() {
 		c.next[out[l[0]]] = append(c.next[out[l[0]]], in[l[1]])
@@ -132,7 +132,7 @@ func (c *chart) part(p *part, governor int) (first, last int) {
 	return first, last
 }
 
-// linked lists which items of a flow wait for which: in a graph by hand, or because one needs what another gives.
+// linked lists the links between items of a flow: in a graph, links made by hand, and links by values.
 func (p *part) linked() [][2]int {
 	var all [][2]int
 	for to := range p.items {
@@ -141,7 +141,7 @@ func (p *part) linked() [][2]int {
 			if p.kind == "graph" && from != to {
 				gives := p.items[from].given()
 				linked = slices.ContainsFunc(p.joins, func(j join) bool { return j.from == from && j.to == to }) ||
-					slices.ContainsFunc(p.items[to].wants(), func(n string) bool { return slices.Contains(gives, n) })
+					slices.ContainsFunc(p.items[to].unmet(), func(n string) bool { return slices.Contains(gives, n) })
 			}
 			if linked {
 				all = append(all, [2]int{from, to})
@@ -151,9 +151,9 @@ func (p *part) linked() [][2]int {
 	return all
 }
 
-// needs lists the values that a part needs from outside; in a harness every value has one giver, so that whatever is
-// given inside is meant from inside.
-func (p *part) wants() []string {
+// unmet lists the values that a part needs from outside. In a simulated flow every value has one provider, so a value
+// that is given inside the part is not needed from outside.
+func (p *part) unmet() []string {
 	own := p.given()
 	var all []string
 	p.each(func(t *part) {
@@ -166,7 +166,7 @@ func (p *part) wants() []string {
 	return all
 }
 
-// entries lists the atoms that enter a part.
+// entries lists the first atoms of a part.
 func (c *chart) entries(p *part) []int {
 	switch {
 	case p.kind == "task":
@@ -184,8 +184,8 @@ func (c *chart) entries(p *part) []int {
 	return all
 }
 
-// concerned gives what a no with a depth concerns: the target, and some of what follows.
-func (c *chart) concerned(target int, d Depth) atoms {
+// ignoredBy returns the atoms that a decider of the target ignores with a depth.
+func (c *chart) ignoredBy(target int, d Depth) atoms {
 	all := atoms(1) << target
 	switch d {
 	case DepthAll:

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// hopes is what every atom is meant to become, and what the controllers' histories report: the names of what failed, by
+// intentions has the intention of every atom, and the names of the failed atoms in the histories of the controllers, by
 // attempt.
-type hopes struct {
+type intentions struct {
 	intents []Intention
 	history [][][]string
 }
 
-func (h *hopes) clone() *hopes {
-	c := &hopes{slices.Clone(h.intents), make([][][]string, len(h.history))}
+func (h *intentions) clone() *intentions {
+	c := &intentions{slices.Clone(h.intents), make([][][]string, len(h.history))}
 	for i := range h.history {
 		for _, names := range h.history[i] {
 			c.history[i] = append(c.history[i], slices.Clone(names))
@@ -24,8 +24,8 @@ func (h *hopes) clone() *hopes {
 	return c
 }
 
-func hopesOf(recs []*Record) *hopes {
-	h := &hopes{make([]Intention, len(recs)), make([][][]string, len(recs))}
+func intentionsOf(recs []*Record) *intentions {
+	h := &intentions{make([]Intention, len(recs)), make([][][]string, len(recs))}
 	for i, rec := range recs {
 		h.intents[i] = rec.Intention
 		for _, a := range rec.History {
@@ -40,8 +40,8 @@ func hopesOf(recs []*Record) *hopes {
 	return h
 }
 
-// differ states in what two differ.
-func (h *hopes) differ(o *hopes, c *chart) string {
+// differ describes the first difference.
+func (h *intentions) differ(o *intentions, c *chart) string {
 	for i := range h.intents {
 		if h.intents[i] != o.intents[i] {
 			return fmt.Sprintf("%s is meant to %s, want %s", c.names[i], o.intents[i], h.intents[i])
@@ -55,12 +55,12 @@ func (h *hopes) differ(o *hopes, c *chart) string {
 	return ""
 }
 
-// intended checks intentions and histories against the table of taskflow.md 2.7.
-func (j *judge) intended(c *Commit, ch *change) {
+// intended checks intentions and histories against TaskFlow's rules of resolution.
+func (j *checker) intended(c *Commit, ch *change) {
 	if j.bad != nil {
 		return
 	}
-	want := hopesOf(j.recs)
+	want := intentionsOf(j.recs)
 	for i, rec := range ch.next {
 		restarted := ch.reset || ch.restarted.has(i)
 		if restarted || ch.retried.has(i) {
@@ -81,12 +81,12 @@ func (j *judge) intended(c *Commit, ch *change) {
 		failures = append(failures, j.resumed.list()...)
 		j.resumed = 0
 	}
-	got := hopesOf(ch.next)
+	got := intentionsOf(ch.next)
 	first := ""
 	for _, some := range [][]int{failures, append(slices.Clone(failures), ch.perhaps...)} {
 		try := want.clone()
 		for _, i := range some {
-			j.resolve(i, try)
+			j.resolveFailure(i, try)
 		}
 		if ch.faulty {
 			for i := range try.intents {
@@ -101,11 +101,11 @@ func (j *judge) intended(c *Commit, ch *change) {
 			first = text
 		}
 	}
-	j.wrong("intention", "%s", first)
+	j.violation("intention", "%s", first)
 }
 
-// resolve applies what is decided about the failure of an atom.
-func (j *judge) resolve(i int, h *hopes) {
+// resolveFailure applies what is decided about the failure of an atom.
+func (j *checker) resolveFailure(i int, h *intentions) {
 	d, r, ok := j.resolution(i, h)
 	if !ok {
 		return
@@ -127,19 +127,19 @@ func (j *judge) resolve(i int, h *hopes) {
 	}
 }
 
-// received reports whether the failure of an atom was put to its controller. That of an atom which merely waited when
-// something else failed was not, and is not after a crash.
-func (j *judge) heard(i int) bool {
+// isReported reports whether the controller of an atom has the atom's failure in its history. The failure of an atom
+// that only waited when another one failed is never reported, also not after a crash.
+func (j *checker) isReported(i int) bool {
 	g := j.c.governor[i]
 	if g < 0 {
 		return true
 	}
-	h := hopesOf(j.recs).history[g]
+	h := intentionsOf(j.recs).history[g]
 	return len(h) > 0 && slices.Contains(h[len(h)-1], j.c.names[i])
 }
 
-// resolution is that of taskflow.md 2.7, by the answers that the controllers gave.
-func (j *judge) resolution(i int, h *hopes) (d Decision, r int, ok bool) {
+// resolution is the decision by TaskFlow's rules, from the answers of the controllers.
+func (j *checker) resolution(i int, h *intentions) (d Decision, r int, ok bool) {
 	g := j.c.governor[i]
 	if g < 0 {
 		return "REVERT_ALL", -1, true
@@ -165,19 +165,19 @@ func (j *judge) resolution(i int, h *hopes) (d Decision, r int, ok bool) {
 	return "REVERT", g, true
 }
 
-// returns checks the truth of how a run ended.
-func (j *judge) returns(e *entry) {
+// checkReturn checks the result of a run.
+func (j *checker) checkReturn(e *entry) {
 	j.running = false
-	defer func() { j.wished = j.wished && e.rest != nil }()
+	defer func() { j.suspendAsked = j.suspendAsked && e.rest != nil }()
 	switch {
 	case errors.Is(e.err, errCrash):
 		return
 	case e.state != j.state:
-		j.wrong("end", "the flow says that it is %s; stored is %s", e.state, j.state)
+		j.violation("end", "the flow is reported as %s; stored is %s", e.state, j.state)
 	case errors.Is(e.err, ErrStopped):
 		return
 	}
-	j.allTold()
+	j.checkAllReported()
 	var engaged, lacking bool
 	for i, rec := range j.recs {
 		if rec.State != "RUNNING" && rec.State != "REVERTING" || rec.Waits {
@@ -187,20 +187,20 @@ func (j *judge) returns(e *entry) {
 		if out := j.out[i]; out != nil && out.fault {
 			j.faults = append(j.faults, rec.Name)
 		} else if !j.begun[i] || out == nil {
-			lacking = lacking || j.lacks(i)
+			lacking = lacking || j.lacksArguments(i)
 		}
 	}
 	if e.rest != nil {
 		if j.state != "RUNNING" || engaged || len(j.faults) > 0 {
-			j.wrong("end", "the flow rests while it is %s (active: %t, faults: %v)", j.state, engaged, j.faults)
+			j.violation("end", "the flow rests while it is %s (active: %t, faults: %v)", j.state, engaged, j.faults)
 		}
 		return
 	}
-	j.ends(e, lacking)
+	j.checkEnd(e, lacking)
 }
 
-// left reports whether an atom could be executed or reverted, or waits for something.
-func (j *judge) left() string {
+// leftover describes an atom that could be executed or reverted, or that waits.
+func (j *checker) leftover() string {
 	for i, rec := range j.recs {
 		switch {
 		case rec.State == "RUNNING" || rec.State == "REVERTING" || rec.State == "RETRYING",
@@ -214,8 +214,8 @@ func (j *judge) left() string {
 	return ""
 }
 
-func (j *judge) ends(e *entry, lacking bool) {
-	left := j.left()
+func (j *checker) checkEnd(e *entry, lacking bool) {
+	left := j.leftover()
 	good, bad := true, false
 	for _, rec := range j.recs {
 		good = good && (rec.State == "SUCCESS" || rec.State == "IGNORE")
@@ -225,10 +225,10 @@ func (j *judge) ends(e *entry, lacking bool) {
 	switch {
 	case len(j.faults) > 0 || lacking && !j.mild() && j.state == "FAILURE":
 		want = "FAILURE"
-	case left != "" && j.wished:
+	case left != "" && j.suspendAsked:
 		want = "SUSPENDED"
 	case left != "":
-		j.wrong("end", "the flow ends as %s, and %s is left", j.state, left)
+		j.violation("end", "the flow ends as %s, and %s is left", j.state, left)
 		return
 	case good:
 		want = "SUCCESS"
@@ -236,20 +236,20 @@ func (j *judge) ends(e *entry, lacking bool) {
 		want = "FAILURE"
 	}
 	if string(j.state) != want {
-		j.wrong("end", "the flow ends as %s, want %s (faults %v)", j.state, want, j.faults)
+		j.violation("end", "the flow ends as %s, want %s (faults %v)", j.state, want, j.faults)
 		return
 	}
 	j.seen["ended "+want]++
 	if (want == "SUCCESS" || want == "SUSPENDED") != (e.err == nil) {
-		j.wrong("blame", "a flow that is %s gives the error %v", want, e.err)
+		j.violation("blame", "a flow that is %s gives the error %v", want, e.err)
 	}
 	if e.err != nil && !j.extra && (len(j.faults) > 0 || !lacking) {
 		j.blames(e.err.Error(), want)
 	}
 }
 
-// blames checks that an error names what failed.
-func (j *judge) blames(text, state string) {
+// blames checks that an error names the failed atoms.
+func (j *checker) blames(text, state string) {
 	names := slices.Clone(j.faults)
 	if len(names) == 0 {
 		for _, rec := range j.recs {
@@ -260,7 +260,7 @@ func (j *judge) blames(text, state string) {
 	}
 	for _, name := range names {
 		if !strings.Contains(text, name) {
-			j.wrong("blame", "the error of a flow that is %s does not name %s: %s", state, name, text)
+			j.violation("blame", "the error of a flow that is %s does not name %s: %s", state, name, text)
 		}
 	}
 }

@@ -12,33 +12,35 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// Keeper looks after the data of a store, whether a server works on it or not.
-type Keeper struct {
+// Maintenance checks and backs up a data directory, with or without a server on it.
+type Maintenance struct {
 	Store *sqlite.Store
 	Dir   string // the data directory
 
-	Settings *Settings // say what is backed up, and where to
+	Settings *Settings // which name the contents of backups and their directory
 	backups  backups
 
-	Apps map[string]module.App // by the name of the module: at work; those that are checkers check, the modules of the others check the data directory
+	// Apps are the running applications by the names of their modules. A [module.Checker] checks its files itself; for
+	// the others, the module checks the data directory.
+	Apps map[string]module.App
 }
 
-var _ server.Maintenance = (*Keeper)(nil)
+var _ server.Maintenance = (*Maintenance)(nil)
 
-// mostFaults is how many are told one by one.
+// mostFaults is how many faults are listed.
 const mostFaults = 1000
 
 // Verify checks histories against records.
-func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) {
+func (d *Maintenance) Verify(ctx context.Context, id job.ID) (client.Checkup, error) {
 	c := client.Checkup{Faults: []string{}}
-	lifeOf, err := k.lives()
+	lifeOf, err := d.lives()
 	if err != nil {
 		return c, err
 	}
-	n, err := k.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
+	n, err := d.Store.Verify(ctx, id, lifeOf, func(id job.ID, err error) {
 		if len(c.Faults) < mostFaults {
 			text := err.Error()
-			if id != "" { // else it is about the audit list, and says so
+			if id != "" { // else the error names the audit list
 				text = string(id) + ": " + text
 			}
 			c.Faults = append(c.Faults, text)
@@ -49,13 +51,13 @@ func (k *Keeper) Verify(ctx context.Context, id job.ID) (client.Checkup, error) 
 }
 
 // lives finds lifecycles: those of the program, and those in files of the data directory.
-func (k *Keeper) lives() (func(job.Kind) *lifecycle.Table, error) {
+func (d *Maintenance) lives() (func(job.Kind) *lifecycle.Table, error) {
 	added := map[job.Kind]*lifecycle.Table{}
-	for _, m := range k.Settings.Modules {
+	for _, m := range d.Settings.Modules {
 		if m.LivesIn == nil {
 			continue
 		}
-		tables, err := m.LivesIn(k.Dir)
+		tables, err := m.LivesIn(d.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -64,26 +66,26 @@ func (k *Keeper) lives() (func(job.Kind) *lifecycle.Table, error) {
 		}
 	}
 	return func(kind job.Kind) *lifecycle.Table {
-		if t := k.Settings.LifeOf(kind); t != nil {
+		if t := d.Settings.LifeOf(kind); t != nil {
 			return t
 		}
 		return added[kind]
 	}, nil
 }
 
-// Fsck checks what the store derives from records, and compares these with the files of the applications. Only the first can be
-// made anew here, which is entered in the audit list.
-func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
+// Fsck checks what the store derives from records, and compares these with the files of the applications. Only the
+// first can be made anew here, which is entered in the audit list.
+func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
 	if f.Repair {
-		if err := k.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
+		if err := d.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
 			return client.Checkup{Faults: []string{}}, err
 		}
 	}
-	lifeOf, err := k.lives()
+	lifeOf, err := d.lives()
 	if err != nil {
 		return client.Checkup{Faults: []string{}}, err
 	}
-	r, err := k.Store.Fsck(ctx, lifeOf, f.Repair)
+	r, err := d.Store.Fsck(ctx, lifeOf, f.Repair)
 	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
 	for _, f := range r.Faults {
 		c.Faults = append(c.Faults, f.String())
@@ -94,27 +96,27 @@ func (k *Keeper) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error
 	if r.More > 0 {
 		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
 	}
-	for _, m := range k.Settings.Modules {
+	for _, m := range d.Settings.Modules {
 		if err != nil {
 			break
 		}
-		err = k.check(ctx, &m, &c)
+		err = d.check(ctx, &m, &c)
 	}
 	return c, err
 }
 
 // check compares the records of a module with its files.
-func (k *Keeper) check(ctx context.Context, m *module.Module, c *client.Checkup) error {
+func (d *Maintenance) check(ctx context.Context, m *module.Module, c *client.Checkup) error {
 	if m.Check == nil {
 		return nil
 	}
-	look := func(ctx context.Context) (module.Findings, error) {
-		return m.Check(ctx, module.Directory{Dir: k.Dir, Installation: k.Store.Installation(), Store: k.Store})
+	check := func(ctx context.Context) (module.Findings, error) {
+		return m.Check(ctx, module.Directory{Dir: d.Dir, Installation: d.Store.Installation(), Store: d.Store})
 	}
-	if x, ok := k.Apps[m.Name].(module.Checker); ok {
-		look = x.Check
+	if x, ok := d.Apps[m.Name].(module.Checker); ok {
+		check = x.Check
 	}
-	found, err := look(ctx)
+	found, err := check(ctx)
 	c.Objects += found.Objects
 	c.Versions += found.Versions
 	c.Faults = append(c.Faults, found.Faults...)

@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// item builds a part for a runner.
-func (p *play) item(f *part) Item {
+// newItem makes the item of a part, for one runner.
+func (p *simulation) newItem(f *part) Item {
 	switch f.kind {
 	case "task":
-		return p.job(f)
+		return p.newTask(f)
 	case "graph":
-		return p.graph(f)
+		return p.newGraph(f)
 	}
 	items := make([]Item, len(f.items))
 	for k := range f.items {
-		items[k] = p.item(f.items[k])
+		items[k] = p.newItem(f.items[k])
 	}
 	made := Linear(f.name, items...)
 	if f.kind == "unordered" {
@@ -32,15 +32,15 @@ func (p *play) item(f *part) Item {
 	return made
 }
 
-// graph builds a graph flow. That every link is legal is part of what a harness claims.
-func (p *play) graph(f *part) Item {
+// newGraph makes a graph flow. Every link of a simulated flow is legal.
+func (p *simulation) newGraph(f *part) Item {
 	made := Graph(f.name)
 	if f.steer != nil {
 		made.With(p.controller(f))
 	}
 	items := make([]Item, len(f.items))
 	for k := range f.items {
-		items[k] = p.item(f.items[k])
+		items[k] = p.newItem(f.items[k])
 	}
 	added := make([]Item, len(items))
 	for k, at := range f.order {
@@ -62,7 +62,7 @@ func (p *play) graph(f *part) Item {
 		p.must(made.LinkIf(items[j.from], items[j.to], func(results Values) (bool, error) {
 			yes, err := j.answer(results[source], int(p.stage.Load()))
 			if err != nil {
-				p.note(entry{what: "decider", atom: f.items[j.to].name, err: err})
+				p.logEntry(entry{what: "decider", atom: f.items[j.to].name, err: err})
 			}
 			return yes, err
 		}, j.depth))
@@ -70,13 +70,13 @@ func (p *play) graph(f *part) Item {
 	return made
 }
 
-func (p *play) must(err error) {
+func (p *simulation) must(err error) {
 	if err != nil {
 		panic(fmt.Sprintf("%v\n%s", err, p.spec))
 	}
 }
 
-// answer is what a decider states to the result of its source. The checker asks it too: it is part of the harness.
+// answer is the answer of a decider to the result of its source. The checker uses it too.
 func (j join) answer(result any, stage int) (bool, error) {
 	switch j.says {
 	case "no":
@@ -91,9 +91,9 @@ func (j join) answer(result any, stage int) (bool, error) {
 	return true, nil
 }
 
-// attemptIn reads the attempt out of the result of a task; 1 of anything else.
+// attemptIn reads the attempt from the result of a task; it is 1 for other values.
 func attemptIn(result any) int {
-	for _, v := range pairs(result) {
+	for _, v := range pairsIn(result) {
 		n := 0
 		if _, err := fmt.Sscanf(v, "attempt %d", &n); err == nil {
 			return n
@@ -102,7 +102,7 @@ func attemptIn(result any) int {
 	return 1
 }
 
-func pairs(result any) []string {
+func pairsIn(result any) []string {
 	switch v := result.(type) {
 	case string:
 		return []string{v}
@@ -118,8 +118,8 @@ func pairs(result any) []string {
 	return nil
 }
 
-// job builds a task. The hooks see every execution and revert.
-func (p *play) job(f *part) *Task {
+// newTask makes a task. The hooks log every execution and revert.
+func (p *simulation) newTask(f *part) *Task {
 	c := f.conduct
 	t := &Task{Name: f.name, Priority: f.priority, Args: Args{Requires: f.needs}, Attempts: Attempts{Max: c.tries},
 		Signals: []AnySignal{Signal[string]("sig_" + f.name)}}
@@ -131,7 +131,7 @@ func (p *play) job(f *part) *Task {
 	}
 	var ends sync.Map // *Call: how Execute ended
 	t.BeforeExecute = func(ctx context.Context, call *Call) (err error) {
-		p.begin(ctx, call, false)
+		p.logBegin(ctx, call, false)
 		if call.Attempt <= c.before {
 			err = fmt.Errorf("the hook before %s fails", f.name)
 		}
@@ -147,50 +147,49 @@ func (p *play) job(f *part) *Task {
 		got, _ := ends.LoadAndDelete(call)
 		failed, _ := got.(error)
 		var wait *awaiting
-		err := p.hook(f, c.after, "after")
-		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, attempt: call.Attempt, err: failed,
+		err := p.runHook(f, c.after, "after")
+		p.logEntry(entry{what: "end", run: runOf(ctx), atom: f.name, attempt: call.Attempt, err: failed,
 			waits: errors.As(failed, &wait), fault: err != nil})
 		return err
 	}
-	t.BeforeRevert = func(ctx context.Context, call *Call) error { p.begin(ctx, call, true); return nil }
+	t.BeforeRevert = func(ctx context.Context, call *Call) error { p.logBegin(ctx, call, true); return nil }
 	t.Revert = func(_ context.Context, call *Call) (any, error) {
-		p.linger(f.name, call.Attempt)
-		return "undone", p.hook(f, c.undo, "revert of")
+		p.waitBriefly(f.name, call.Attempt)
+		return "undone", p.runHook(f, c.undo, "revert of")
 	}
 	t.AfterRevert = func(ctx context.Context, call *Call) error {
-		err := p.hook(f, c.undoAfter, "after the revert of")
-		p.note(entry{what: "end", run: runOf(ctx), atom: f.name, undo: true, fault: err != nil})
+		err := p.runHook(f, c.undoAfter, "after the revert of")
+		p.logEntry(entry{what: "end", run: runOf(ctx), atom: f.name, undo: true, fault: err != nil})
 		return err
 	}
 	return t
 }
 
-// hook fails in the first stages.
-func (p *play) hook(f *part, stages int, what string) error {
+// runHook fails in the first stages of the simulation.
+func (p *simulation) runHook(f *part, stages int, what string) error {
 	if int(p.stage.Load()) < stages {
 		return fmt.Errorf("%s %s fails", what, f.name)
 	}
 	return nil
 }
 
-// runKey is under which the context of a run has the number of its runner: what a runner that is gone began is not
-// taken for what its successor began.
+// runKey is the context key of the number of the runner. It separates the work of a runner from that of its successor.
 type runKey struct{}
 
 func runOf(ctx context.Context) int { return ctx.Value(runKey{}).(int) }
 
-func (p *play) begin(ctx context.Context, c *Call, undo bool) {
+func (p *simulation) logBegin(ctx context.Context, c *Call, undo bool) {
 	run := runOf(ctx)
-	p.note(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
+	p.logEntry(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
 	if p.tamper.twice != nil && p.tamper.twice(c.Atom, undo) {
-		p.note(entry{what: "end", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt})
-		p.note(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
+		p.logEntry(entry{what: "end", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt})
+		p.logEntry(entry{what: "begin", run: run, atom: c.Atom, undo: undo, attempt: c.Attempt, args: c.Args()})
 	}
 }
 
-// linger lets some time pass in a parallel harness, so that things end in another order than they began. It passes in a
-// synctest bubble.
-func (p *play) linger(atom string, attempt int) {
+// waitBriefly lets time pass in a parallel simulation, so that tasks end in another order than they began. It runs in
+// a synctest bubble.
+func (p *simulation) waitBriefly(atom string, attempt int) {
 	if p.workers > 0 {
 		h := fnv.New32()
 		fmt.Fprint(h, p.seed, atom, attempt)
@@ -198,9 +197,9 @@ func (p *play) linger(atom string, attempt int) {
 	}
 }
 
-// execute is what a task does.
-func (p *play) execute(f *part, c *Call) (any, error) {
-	p.linger(f.name, c.Attempt)
+// execute executes a task.
+func (p *simulation) execute(f *part, c *Call) (any, error) {
+	p.waitBriefly(f.name, c.Attempt)
 	switch f.conduct.waits {
 	case "sleep":
 		if c.Due().IsZero() {
@@ -230,10 +229,10 @@ func (p *play) execute(f *part, c *Call) (any, error) {
 	return fmt.Sprintf("attempt %d", c.Attempt), nil
 }
 
-// controller builds a retry controller and writes down what it is asked.
-func (p *play) controller(f *part) *Retry {
+// controller makes a retry controller that logs its calls.
+func (p *simulation) controller(f *part) *Retry {
 	s := f.steer
-	r := p.kindOf(f)
+	r := p.newRetry(f)
 	if s.all {
 		r.RevertingAll()
 	}
@@ -243,9 +242,9 @@ func (p *play) controller(f *part) *Retry {
 	}
 	execute, decide := r.Execute, r.Decide
 	r.Execute = func(ctx context.Context, c *Call) (any, error) {
-		p.begin(ctx, c, false)
+		p.logBegin(ctx, c, false)
 		v, err := execute(ctx, c)
-		p.note(entry{what: "end", run: runOf(ctx), atom: c.Atom, attempt: c.Attempt, err: err})
+		p.logEntry(entry{what: "end", run: runOf(ctx), atom: c.Atom, attempt: c.Attempt, err: err})
 		return v, err
 	}
 	r.Decide = func(ctx context.Context, c *Call) (Decision, error) {
@@ -253,25 +252,25 @@ func (p *play) controller(f *part) *Retry {
 		if int(p.stage.Load()) < s.errs {
 			d, err = "", fmt.Errorf("%s cannot decide", s.name)
 		}
-		p.note(entry{what: "ask", atom: c.Atom, decision: d, err: err, attempt: len(c.History)})
+		p.logEntry(entry{what: "ask", atom: c.Atom, decision: d, err: err, attempt: len(c.History)})
 		return d, err
 	}
 	r.Revert = func(ctx context.Context, c *Call) (any, error) {
-		p.begin(ctx, c, true)
-		err := p.hook(&part{name: s.name}, s.undo, "revert of")
-		p.note(entry{what: "end", run: runOf(ctx), atom: c.Atom, undo: true, err: err})
+		p.logBegin(ctx, c, true)
+		err := p.runHook(&part{name: s.name}, s.undo, "revert of")
+		p.logEntry(entry{what: "end", run: runOf(ctx), atom: c.Atom, undo: true, err: err})
 		return nil, err
 	}
 	return r
 }
 
-func (p *play) kindOf(f *part) *Retry {
+func (p *simulation) newRetry(f *part) *Retry {
 	s := f.steer
 	switch s.kind {
 	case "times":
 		return Times(s.n)
 	case "each":
-		return ForEach(values(s.n)...)
+		return ForEach(listOf(s.n)...)
 	case "values":
 		r := ParameterizedForEach()
 		r.Args.Rebind = map[string]string{"values": "values_" + f.name}

@@ -14,10 +14,10 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// entry is one thing that was seen to happen in a harness, in order.
+// entry is one observation of a simulation.
 type entry struct {
 	what string // see the checker
-	run  int    // runner, counted from 1; a call of a runner that is gone counts for no one
+	run  int    // runner, counted from 1; calls of an earlier runner are ignored
 
 	atom     string
 	undo     bool
@@ -35,18 +35,18 @@ type entry struct {
 	text   string
 }
 
-// crash is how the storage behaves at a commit, counted from the last crash: what is saved is stored, or is not; either
-// way the runner receives an error.
+// crash is the behavior of the storage at a commit, counted from the last crash: the commit is stored or not. In both
+// cases the runner gets an error.
 type crash struct {
 	at     int
 	stored bool
-	same   bool // the runner goes on by itself, as if the storage had only been away; otherwise another one does
+	same   bool // the same runner continues, as after a short failure of the storage; otherwise another one
 }
 
 var errCrash = errors.New("the storage is gone")
 
-// play is one course of a harness.
-type play struct {
+// simulation is one simulation of a flow.
+type simulation struct {
 	*spec
 	chart   *chart
 	tamper  tamper
@@ -65,16 +65,16 @@ type play struct {
 	hits    map[string]int // crashes that happened
 }
 
-// tamper breaks what happens, for the controls: each is what a defect would resemble.
+// tamper plants a defect, for the controls.
 type tamper struct {
-	store func(n int, c *Commit) *Commit // what is really stored
-	tell  func(e Event) []Event          // what is really notified
-	gauge func(*gauge)
-	twice func(atom string, undo bool) bool
-	warp  func([]entry) []entry // what is seen of it all
+	store  func(n int, c *Commit) *Commit // the stored commit
+	report func(e Event) []Event          // the reported events
+	gauge  func(*gauge)
+	twice  func(atom string, undo bool) bool
+	warp   func([]entry) []entry // the log that the checker gets
 }
 
-func (p *play) note(e entry) {
+func (p *simulation) logEntry(e entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if e.run == 0 {
@@ -84,7 +84,7 @@ func (p *play) note(e entry) {
 }
 
 // Load is part of Storage.
-func (p *play) Load(ctx context.Context) (*Snapshot, error) {
+func (p *simulation) Load(ctx context.Context) (*Snapshot, error) {
 	snap, err := p.store.Load(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,7 @@ func (p *play) Load(ctx context.Context) (*Snapshot, error) {
 }
 
 // Save is part of Storage.
-func (p *play) Save(ctx context.Context, c *Commit) error {
+func (p *simulation) Save(ctx context.Context, c *Commit) error {
 	p.mu.Lock()
 	p.commits++
 	p.all++
@@ -118,7 +118,7 @@ func (p *play) Save(ctx context.Context, c *Commit) error {
 	if err := p.store.Save(ctx, kept); err != nil {
 		return err
 	}
-	p.note(entry{what: "commit", commit: kept})
+	p.logEntry(entry{what: "commit", commit: kept})
 	p.ran = p.ran || c.Move != nil && c.Move.To == Running
 	if now != nil {
 		return errCrash
@@ -126,23 +126,23 @@ func (p *play) Save(ctx context.Context, c *Commit) error {
 	return nil
 }
 
-// listen is the listener of all runners.
-func (p *play) listen() Listener {
+// listener is the listener of all runners.
+func (p *simulation) listener() Listener {
 	return func(e Event) {
 		if e.Within != "" {
 			return
 		}
-		told := []Event{e}
-		if p.tamper.tell != nil {
-			told = p.tamper.tell(e)
+		reported := []Event{e}
+		if p.tamper.report != nil {
+			reported = p.tamper.report(e)
 		}
-		for _, e := range told {
-			p.note(entry{what: "told", event: e})
+		for _, e := range reported {
+			p.logEntry(entry{what: "reported", event: e})
 		}
 		p.events++
 		switch {
 		case slices.Contains(p.suspends, p.events):
-			p.note(entry{what: "wish"})
+			p.logEntry(entry{what: "suspend"})
 			p.runner.Suspend()
 		case slices.Contains(p.stops, p.events):
 			p.runner.Stop()
@@ -150,19 +150,19 @@ func (p *play) listen() Listener {
 	}
 }
 
-// open makes another runner on what is stored.
-func (p *play) open() (*Runner, error) {
+// newRunner makes another runner on the same storage.
+func (p *simulation) newRunner() (*Runner, error) {
 	p.mu.Lock()
 	p.run++
 	p.mu.Unlock()
 	o := Options{
 		ID: "world", Storage: p, DeferReverts: p.deferring, NeverResolve: p.never, RevertErrors: p.revertsErrs,
 		Inject:    Values{},
-		Listeners: []Listener{p.listen()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
+		Listeners: []Listener{p.listener()}, Grace: time.Hour, Rand: rand.New(rand.NewPCG(p.seed, 31)),
 	}
 	p.root.each(func(f *part) {
 		if f.steer != nil {
-			o.Inject["values_"+f.name] = values(f.steer.n)
+			o.Inject["values_"+f.name] = listOf(f.steer.n)
 		}
 	})
 	if p.workers > 0 {
@@ -171,21 +171,21 @@ func (p *play) open() (*Runner, error) {
 	var r *Runner
 	o.machine = func(state string) {
 		if state == resuming {
-			p.note(entry{what: "resuming"})
+			p.logEntry(entry{what: "resuming"})
 		}
-		if text := p.measure(r); text != "" {
-			p.note(entry{what: "gauge", text: text + " when " + state})
+		if text := p.memoryOf(r); text != "" {
+			p.logEntry(entry{what: "gauge", text: text + " when " + state})
 		}
 	}
-	r, err := New(p.item(p.root), o)
+	r, err := New(p.newItem(p.root), o)
 	if err == nil {
-		p.note(entry{what: "open"})
+		p.logEntry(entry{what: "open"})
 	}
 	p.runner = r
 	return r, err
 }
 
-func values(n int) []any {
+func listOf(n int) []any {
 	all := make([]any, n)
 	for i := range all {
 		all[i] = i + 1
@@ -193,8 +193,8 @@ func values(n int) []any {
 	return all
 }
 
-// measure holds the gauge against a gauge made anew, and what it thinks ready against a walk.
-func (p *play) measure(r *Runner) string {
+// memoryOf compares the gauge with a new gauge, and the ready atoms with those that a walk finds.
+func (p *simulation) memoryOf(r *Runner) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if p.tamper.gauge != nil {
@@ -222,7 +222,7 @@ func (p *play) measure(r *Runner) string {
 	return ""
 }
 
-// clear reports whether everything before an atom is done and meant to stay so (taskflow.md 2.6).
+// clear reports whether everything before an atom is done and no intention changes that.
 func (c *chart) clear(i int, recs []*Record) bool {
 	for _, k := range c.before[i].list() {
 		rec := recs[k]
@@ -243,18 +243,18 @@ func (c *chart) quiet(i int, recs []*Record) bool {
 	return true
 }
 
-// perform goes through the stages of the harness. It gives an error if the harness does not come to an end.
-func (p *play) perform(ctx context.Context) error {
-	if _, err := p.open(); err != nil {
+// runFlow runs the stages of the simulation. It returns an error if the flow does not end.
+func (p *simulation) runFlow(ctx context.Context) error {
+	if _, err := p.newRunner(); err != nil {
 		return err
 	}
 	for k, what := range p.stages {
 		p.stage.Store(int32(k))
 		p.ran = false
-		p.note(entry{what: "stage", attempt: k})
+		p.logEntry(entry{what: "stage", attempt: k})
 		var err error
 		if what == "reset" {
-			err = p.again(ctx, 20, p.reset)
+			err = p.again(ctx, 20, p.resetFlow)
 		} else {
 			err = p.again(ctx, 400, p.advance)
 		}
@@ -265,8 +265,8 @@ func (p *play) perform(ctx context.Context) error {
 	return nil
 }
 
-// again repeats a step of a stage until it is through, with another runner after a crash.
-func (p *play) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
+// again repeats a step of a stage until it succeeds, with another runner after a crash.
+func (p *simulation) again(ctx context.Context, most int, step func(context.Context) (through bool, err error)) error {
 	for range most {
 		through, err := step(ctx)
 		if through {
@@ -276,47 +276,47 @@ func (p *play) again(ctx context.Context, most int, step func(context.Context) (
 			continue
 		}
 		dead := p.crashes[0]
-		synctest.Wait() // what is under entry the pool goes on, and is no one's
+		synctest.Wait() // active tasks in the pool continue; their outcomes are ignored
 		if p.hits["crashes"]++; dead.stored {
 			p.hits["stored"]++
 		}
 		p.crashes, p.commits = p.crashes[1:], 0
-		p.note(entry{what: "crash"})
+		p.logEntry(entry{what: "crash"})
 		if dead.same {
 			p.hits["same"]++
 			p.mu.Lock()
 			p.run++
 			p.mu.Unlock()
-			p.note(entry{what: "open"})
+			p.logEntry(entry{what: "open"})
 		}
 		if !dead.same {
-			if _, err := p.open(); err != nil {
+			if _, err := p.newRunner(); err != nil {
 				return err
 			}
 		}
 		if snap, _ := p.store.Load(ctx); p.ran && slices.Contains([]lifecycle.State{Success, FailureState, Reverted},
 			snap.State) {
-			return nil // only the answer was lost
+			return nil // the commit is stored, only the reply was lost
 		}
 	}
 	return errors.New("stuck: it comes to no end")
 }
 
-func (p *play) reset(ctx context.Context) (bool, error) {
-	p.note(entry{what: "reset"})
+func (p *simulation) resetFlow(ctx context.Context) (bool, error) {
+	p.logEntry(entry{what: "reset"})
 	err := p.runner.Reset(context.WithValue(ctx, runKey{}, p.run))
 	var wrong *StateError
-	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: nothing to do but go on
+	if errors.As(err, &wrong) { // a runner crashed and left it RUNNING: the next one continues
 		err = nil
 	}
-	p.note(entry{what: "was reset", err: err})
+	p.logEntry(entry{what: "was reset", err: err})
 	return err == nil, err
 }
 
-func (p *play) advance(ctx context.Context) (bool, error) {
-	p.note(entry{what: "run"})
+func (p *simulation) advance(ctx context.Context) (bool, error) {
+	p.logEntry(entry{what: "run"})
 	rest, err := p.runner.Advance(context.WithValue(ctx, runKey{}, p.run))
-	p.note(entry{what: "return", rest: rest, err: err, state: p.runner.State()})
+	p.logEntry(entry{what: "return", rest: rest, err: err, state: p.runner.State()})
 	if errors.Is(err, errCrash) {
 		return false, err
 	}
@@ -334,8 +334,8 @@ func (p *play) advance(ctx context.Context) (bool, error) {
 		time.Sleep(time.Until(rest.Until))
 	}
 	if p.forgets {
-		p.note(entry{what: "crash"})
-		if _, err := p.open(); err != nil {
+		p.logEntry(entry{what: "crash"})
+		if _, err := p.newRunner(); err != nil {
 			return true, err
 		}
 	}

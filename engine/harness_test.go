@@ -3,7 +3,6 @@ package engine_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/enginetest"
 	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -18,105 +18,38 @@ import (
 	"github.com/stagepost/stagepost/store/mem"
 )
 
-// letter is a small life with everything in it: a queue, two stages of work, a wait for a person, a retry to where it
-// failed.
-var letter = lc.Must("test.letter",
-	lc.OnQueue("Posted", "a sender brings it, a clerk takes it",
-		lc.OnPass("begin", "Sorting", lc.Worker, "a clerk has time"),
-		lc.On("hold", "Held", lc.Worker|lc.Operator, "its town is shut"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "it cannot be read")),
-	lc.OnWait("Held", "its town is shut; an operator lets it go on",
-		lc.On("release", "Posted", lc.Operator, "the town is open again"),
-		lc.On("delete", "Burnt", lc.Operator, "nobody wants it").Sets(lc.Cancelled)),
-	lc.OnWork("Sorting", "a clerk reads the address",
-		lc.OnPass("next", "Riding", lc.Worker, "the address is known"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "there is no such place"),
-		lc.OnFail("stop", "Lost", lc.Operator, "an operator takes it out")),
-	lc.OnWork("Riding", "a coach carries it",
-		lc.OnPass("finish", "Delivered", lc.Worker, "it is in the right hands"),
-		lc.OnFail("fail", "Lost", lc.Worker|lc.Timer, "the coach broke down")),
-	lc.OnEnd("Delivered", lc.OK, "it is in the right hands",
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "kept long enough")),
-	lc.OnEnd("Lost", lc.Failed, "it went wrong somewhere",
-		lc.OnReenter("retry", lc.Operator|lc.Owner, "try again where it went wrong", "Posted", "Sorting", "Riding"),
-		lc.On("delete", "Burnt", lc.Operator|lc.Timer, "nobody wants it")),
-	lc.OnEnd("Burnt", lc.None, "only the record is left"),
+// The lifecycles and steps of the tests.
+var (
+	letter, bag           = enginetest.Letter, enginetest.Bag
+	letters, notes, bagOf = enginetest.Letters, enginetest.Notes, enginetest.BagOf
+	takes, blocked        = enginetest.Takes, enginetest.Blocked
 )
-
-// bag is a batch of letters.
-var bag = lc.Must("test.bag",
-	lc.OnQueue("Packed", "a sender brings it", lc.OnPass("begin", "Open", lc.Worker, "a clerk opens it")).Bounded("after its attempts it waits for a person"),
-	lc.OnWork("Open", "its letters travel",
-		lc.OnPass("report", "Emptied", lc.Engine, "all letters have ended"),
-		lc.OnFail("fail", "Torn", lc.Worker|lc.Timer, "it holds nothing")),
-	lc.OnEnd("Emptied", lc.OK, "all letters have ended"),
-	lc.OnEnd("Torn", lc.Failed, "it held nothing"),
-)
-
-func letters(steps map[lc.State]engine.Step) engine.Work {
-	all := map[lc.State]engine.Step{}
-	for _, s := range []lc.State{"Posted", "Sorting", "Riding"} {
-		all[s] = func(context.Context, *engine.Run) error { return nil }
-	}
-	for s, step := range steps {
-		all[s] = step
-	}
-	return engine.Work{Life: letter, Prefix: "let", Steps: all}
-}
 
 // harness is an engine on a store in memory, inside a synctest bubble.
-type world struct {
+type harness struct {
 	*engine.Engine
 	t     *testing.T
 	store job.Store
 	stop  func()
 }
 
-func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *world {
+func start(t *testing.T, store job.Store, o engine.Options, works ...engine.Work) *harness {
 	t.Helper()
-	if o.Rand == nil {
-		o.Rand = rand.New(rand.NewPCG(1, 2))
-	}
-	e, err := engine.New(store, works, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- e.Run(ctx) }()
-	synctest.Wait()
-	return &world{Engine: e, t: t, store: store, stop: func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}}
+	e, stop := enginetest.Start(t, store, o, works...)
+	return &harness{Engine: e, t: t, store: store, stop: stop}
 }
 
-func (w *world) post(o engine.Order) job.Job {
+func (w *harness) post(o engine.Order) job.Job {
 	w.t.Helper()
-	if o.Kind == "" {
-		o.Kind = "test.letter"
-	}
-	j, err := w.Submit(w.t.Context(), o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return j
+	return enginetest.Post(w.t, w.Engine, o)
 }
 
-func (w *world) end(id job.ID) job.Job {
+func (w *harness) end(id job.ID) job.Job {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 24*time.Hour)
-	defer cancel()
-	j, err := w.Await(ctx, id, func(j *job.Job) bool { return j.Ended })
-	if err != nil {
-		w.t.Fatalf("%v (it is %s: %s)", err, j.State, j.Message)
-	}
-	return j
+	return enginetest.End(w.t, w.Engine, id)
 }
 
-func (w *world) get(id job.ID) job.Job {
+func (w *harness) get(id job.ID) job.Job {
 	w.t.Helper()
 	j, err := w.store.Get(w.t.Context(), id)
 	if err != nil {
@@ -125,11 +58,11 @@ func (w *world) get(id job.ID) job.Job {
 	return j
 }
 
-func (w *world) why(ctx context.Context, id job.ID, at time.Time) (api.Explanation, error) {
+func (w *harness) why(ctx context.Context, id job.ID, at time.Time) (api.Explanation, error) {
 	return explain.New(w.Engine).Why(ctx, id, at)
 }
 
-func (w *world) verify(id job.ID) {
+func (w *harness) verify(id job.ID) {
 	w.t.Helper()
 	j := w.get(id)
 	h, err := w.store.History(w.t.Context(), id, 0, 0)
@@ -171,7 +104,8 @@ func TestRetryBacksOffAndFails(t *testing.T) {
 			t.Errorf("1+2+4+8 s of backoff, a fifth more or less; got %s", took)
 		}
 		w.verify(j.ID)
-		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann", Note: "new axle"})
+		j, err := w.Do(t.Context(), operator.Act{Job: j.ID, Event: "retry", By: lc.Owner, Actor: "ann",
+			Note: "new axle"})
 		if err != nil || j.State != "Riding" || j.Retries != 1 || j.Outcome != lc.None {
 			t.Fatalf("retry: %+v, %v", j.Position, err)
 		}
@@ -256,7 +190,8 @@ func TestHoldKeepsAndReleaseMoves(t *testing.T) {
 		j := w.post(engine.Order{Group: "maps"})
 		time.Sleep(time.Minute)
 		why, err := w.why(t.Context(), j.ID, time.Time{})
-		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold || why.Blockers[0].Holder != "ann" {
+		if err != nil || len(why.Blockers) != 1 || why.Blockers[0].Code != cause.Hold ||
+			why.Blockers[0].Holder != "ann" {
 			t.Fatalf("got %+v, %v", why.Blockers, err)
 		}
 		if _, err := w.Operator().Release(t.Context(), job.Scope{Group: "maps"}, "ann", "over"); err != nil {

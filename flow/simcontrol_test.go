@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// control is a defect that is brought in on purpose, and the property that it breaks.
+// control is a planted defect and the property that it violates.
 type control struct {
 	name, property string
 	tamper         tamper
@@ -19,7 +19,7 @@ type control struct {
 	misread        func(*part) // what the checker's chart gets wrong
 }
 
-// firstAtom changes the first record of a log for which change states yes.
+// firstAtom changes the first record of a log for which change returns true.
 func firstAtom(change func(*Record) bool) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -35,7 +35,7 @@ func firstAtom(change func(*Record) bool) tamper {
 	}}
 }
 
-// firstEntry changes the first entry of a log for which change states yes.
+// firstEntry changes the first entry of a log for which change returns true.
 func firstEntry(change func(*entry) bool) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -47,7 +47,7 @@ func firstEntry(change func(*entry) bool) tamper {
 	}}
 }
 
-// dropping is storage that loses what drop states.
+// dropping is storage that loses the records that drop selects.
 func dropping(drop func(*Record) bool) tamper {
 	return tamper{store: func(_ int, c *Commit) *Commit {
 		own := *c
@@ -56,16 +56,16 @@ func dropping(drop func(*Record) bool) tamper {
 	}}
 }
 
-// unmoved is storage that does not store that tasks come to a state; no one is notified of it, so that this is what is
-// seen.
+// unmoved is storage that does not store the moves of tasks to a state. These moves are not reported either, so that
+// only the storage violates a property.
 func unmoved(to lifecycle.State, instead func(Record) lifecycle.State) tamper {
-	tell := func(e Event) []Event {
+	report := func(e Event) []Event {
 		if e.New == to && e.Atom != "" {
 			return nil
 		}
 		return []Event{e}
 	}
-	return tamper{tell: tell, store: func(_ int, c *Commit) *Commit {
+	return tamper{report: report, store: func(_ int, c *Commit) *Commit {
 		own := *c
 		own.Atoms = slices.Clone(c.Atoms)
 		for i := range own.Atoms {
@@ -89,7 +89,7 @@ func controls() []control {
 				}
 				return Success
 			})},
-		{name: "a write of SUCCESS is lost", property: "told",
+		{name: "a write of SUCCESS is lost", property: "reported",
 			tamper: dropping(func(r *Record) bool { return r.State == Success && r.Kind == KindTask })},
 		{name: "a commit is stored by half", property: "intention",
 			tamper: tamper{store: func(_ int, c *Commit) *Commit {
@@ -99,13 +99,14 @@ func controls() []control {
 				}
 				return &own
 			}}},
-		{name: "nobody is told", property: "told", tamper: tamper{tell: func(e Event) []Event { return nil }}},
-		{name: "all is told twice", property: "told", tamper: tamper{tell: func(e Event) []Event {
+		{name: "nothing is reported", property: "reported",
+			tamper: tamper{report: func(e Event) []Event { return nil }}},
+		{name: "all is reported twice", property: "reported", tamper: tamper{report: func(e Event) []Event {
 			return []Event{e, e}
 		}}},
-		{name: "told before it is stored", property: "told", tamper: tamper{warp: func(log []entry) []entry {
+		{name: "reported before it is stored", property: "reported", tamper: tamper{warp: func(log []entry) []entry {
 			for k := 1; k < len(log); k++ {
-				if log[k].what == "told" && log[k-1].what == "commit" {
+				if log[k].what == "reported" && log[k-1].what == "commit" {
 					log[k], log[k-1] = log[k-1], log[k]
 				}
 			}
@@ -136,7 +137,7 @@ func controls() []control {
 			}
 			return was
 		})},
-		{name: "deciders say the opposite", property: "decider", misread: func(p *part) {
+		{name: "deciders decide the opposite", property: "decider", misread: func(p *part) {
 			for k := range p.joins {
 				if j := &p.joins[k]; j.says == "no" {
 					j.says = "yes"
@@ -193,7 +194,7 @@ func controls() []control {
 	}
 }
 
-// ending lets flows that end in one state state that they end in another.
+// ending makes flows that end in one state report another one.
 func ending(is, says lifecycle.State) tamper {
 	return tamper{warp: func(log []entry) []entry {
 		for k := range log {
@@ -201,7 +202,7 @@ func ending(is, says lifecycle.State) tamper {
 			if e.commit != nil && e.commit.Move != nil && e.commit.Move.To == is {
 				e.commit.Move.To = says
 			}
-			if e.what == "told" && e.event.Atom == "" && e.event.New == is {
+			if e.what == "reported" && e.event.Atom == "" && e.event.New == is {
 				e.event.New = says
 			}
 			if e.what == "return" && e.state == is {
@@ -212,14 +213,14 @@ func ending(is, says lifecycle.State) tamper {
 	}}
 }
 
-// TestJudgeSees is the control of TestWorlds: for every property there is a defect that breaks it and is seen, in
-// simulations in which nothing is wrong without it.
-func TestJudgeSees(t *testing.T) {
+// TestCheckerSees is the control of TestSimulations: for every property there is a planted defect that the checker
+// finds, in simulations without a violation otherwise.
+func TestCheckerSees(t *testing.T) {
 	for _, c := range controls() {
 		t.Run(c.name, func(t *testing.T) {
 			found := map[string]int{}
 			for k := uint64(1); found[c.property] == 0 && k < 600; k++ {
-				s := imagine(k)
+				s := newSpec(k)
 				if s.size() > 14 {
 					continue
 				}
@@ -227,9 +228,9 @@ func TestJudgeSees(t *testing.T) {
 				if c.misread != nil {
 					by.root.each(c.misread)
 				}
-				if _, _, bad := course(t, s, draw(by), slices.Clone(c.crashes), c.tamper); bad != nil {
+				if _, _, bad := simulate(t, s, chartOf(by), slices.Clone(c.crashes), c.tamper); bad != nil {
 					found[bad.property]++
-					if _, _, bad := course(t, s, draw(s), slices.Clone(c.crashes), tamper{}); bad != nil {
+					if _, _, bad := simulate(t, s, chartOf(s), slices.Clone(c.crashes), tamper{}); bad != nil {
 						t.Fatalf("wrong without the defect: %s: %s\n%s", bad.property, bad.text, s)
 					}
 				}
@@ -241,28 +242,30 @@ func TestJudgeSees(t *testing.T) {
 	}
 }
 
-// TestComparisonsSee is the control of what is found by comparing two courses, of simulations that come to no end, and
-// of goroutines that are left.
+// TestComparisonsSee is the control for the comparison of two simulations, for simulations that never end, and for
+// leaked goroutines.
 func TestComparisonsSee(t *testing.T) {
-	s := imagine(3)
-	p, _, bad := course(t, s, draw(s), nil, tamper{})
+	s := newSpec(3)
+	p, _, bad := simulate(t, s, chartOf(s), nil, tamper{})
 	if bad != nil {
 		t.Fatal(bad)
 	}
-	q, _, _ := course(t, s, draw(s), nil, tamper{tell: func(Event) []Event { return nil }})
-	if unlike(p.log, q.log) == nil || unlike(p.log, p.log[:len(p.log)-1]) == nil || unlike(p.log, p.log) != nil {
-		t.Error("two logs that differ are held for the same")
+	q, _, _ := simulate(t, s, chartOf(s), nil, tamper{report: func(Event) []Event { return nil }})
+	if firstDifference(p.log, q.log) == nil || firstDifference(p.log, p.log[:len(p.log)-1]) == nil ||
+		firstDifference(p.log, p.log) != nil {
+		t.Error("two different logs are taken for equal")
 	}
 	q.store.Change(func(snap *Snapshot) { snap.Atoms[0].State = RevertFailure })
-	if differ(s, p.store, q.store) == nil || differ(s, p.store, p.store) != nil {
-		t.Error("two ends that differ are held for the same")
+	if compareStorage(s, p.store, q.store) == nil || compareStorage(s, p.store, p.store) != nil {
+		t.Error("two different ends are taken for equal")
 	}
 	endless := &spec{seed: 1, stages: []string{"run"},
-		root: &part{kind: "linear", name: "f1", steer: &steer{name: "f1_retry", kind: "times", n: 5000, pause: true},
-			items: []*part{{kind: "task", name: "t1", conduct: conduct{fails: 5000}}}}}
-	if _, _, bad := course(t, endless, draw(endless), nil, tamper{}); bad == nil ||
+		root: &part{kind: "linear", name: "f1",
+			steer: &retrySpec{name: "f1_retry", kind: "times", n: 5000, pause: true},
+			items: []*part{{kind: "task", name: "t1", conduct: behavior{fails: 5000}}}}}
+	if _, _, bad := simulate(t, endless, chartOf(endless), nil, tamper{}); bad == nil ||
 		!strings.Contains(bad.text, "stuck") {
-		t.Errorf("a world that comes to no end gives %v", bad)
+		t.Errorf("a flow that never ends gives %v", bad)
 	}
 	got := func() (text string) {
 		defer func() { text = fmt.Sprint(recover()) }()
@@ -270,6 +273,6 @@ func TestComparisonsSee(t *testing.T) {
 		return ""
 	}()
 	if !strings.Contains(got, "deadlock") {
-		t.Errorf("a goroutine that is left gives %q", got)
+		t.Errorf("a leaked goroutine gives %q", got)
 	}
 }

@@ -190,14 +190,14 @@ func (w *harness) events(id job.ID) string {
 	return strings.Join(all, " ")
 }
 
-// index notes what tasks did.
-type book struct {
+// callLog records the executions and reverts of tasks.
+type callLog struct {
 	mu    sync.Mutex // guards the rest
 	lines []string   // "+a" executed, "-a" reverted
 	keys  map[string]int
 }
 
-func (b *book) note(sign string, c *flow.Call) {
+func (b *callLog) note(sign string, c *flow.Call) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lines = append(b.lines, sign+c.Atom)
@@ -207,13 +207,13 @@ func (b *book) note(sign string, c *flow.Call) {
 	b.keys[sign+c.Key()]++
 }
 
-func (b *book) text() string {
+func (b *callLog) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return strings.Join(b.lines, " ")
 }
 
-func (b *book) times(line string) int {
+func (b *callLog) times(line string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	n := 0
@@ -228,7 +228,7 @@ func (b *book) times(line string) int {
 var errTask = errors.New("the disk is upside down")
 
 // task makes a task that notes what it does; its result has its own name.
-func (b *book) task(name string, more ...func(*flow.Task)) *flow.Task {
+func (b *callLog) task(name string, more ...func(*flow.Task)) *flow.Task {
 	t := &flow.Task{Name: name, Result: flow.One(name)}
 	t.Execute = func(_ context.Context, c *flow.Call) (any, error) { b.note("+", c); return "did " + name, nil }
 	t.Revert = func(_ context.Context, c *flow.Call) (any, error) { b.note("-", c); return nil, nil }
@@ -239,7 +239,7 @@ func (b *book) task(name string, more ...func(*flow.Task)) *flow.Task {
 }
 
 // failing makes a task fail as long as while states that.
-func (b *book) failing(while func(c *flow.Call) bool) func(*flow.Task) {
+func (b *callLog) failing(while func(c *flow.Call) bool) func(*flow.Task) {
 	return func(t *flow.Task) {
 		t.Execute = func(_ context.Context, c *flow.Call) (any, error) {
 			b.note("+", c)
@@ -254,7 +254,7 @@ func (b *book) failing(while func(c *flow.Call) bool) func(*flow.Task) {
 func always(*flow.Call) bool { return true }
 
 // held makes a task determine that it has begun, and wait until it may end.
-func (b *book) held(began chan<- string, may <-chan struct{}) func(*flow.Task) {
+func (b *callLog) held(began chan<- string, may <-chan struct{}) func(*flow.Task) {
 	return func(t *flow.Task) {
 		t.Execute = func(ctx context.Context, c *flow.Call) (any, error) {
 			b.note("+", c)

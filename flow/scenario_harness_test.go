@@ -14,13 +14,13 @@ import (
 	"github.com/stagepost/stagepost/flow"
 )
 
-// harness is what surrounds one play of a scenario: what is reported, called, set and noticed in it.
-type world struct {
+// harness records one play of a scenario: events, calls and violations.
+type harness struct {
 	began time.Time
 	pace  float64 // by which waits are multiplied
 
 	mu         sync.Mutex // guards the rest
-	lives      int        // processes so far: what tasks of dead ones still do is no one's business
+	lives      int        // processes so far; calls of tasks of earlier ones are ignored
 	changed    chan struct{}
 	announced  map[string]bool // "atom STATE"
 	gates      map[string]bool
@@ -33,7 +33,7 @@ type world struct {
 	all        []event // of all steps
 	machine    []string
 	violations []string
-	asked      func(event)  // the one who needs to suspend
+	asked      func(event)  // suspends the flow at an event
 	entered    func(string) // the same, by states of the machine
 	stored     func(atom string) string
 }
@@ -52,8 +52,8 @@ func (e event) String() string {
 	return text
 }
 
-func newWorld() *world {
-	return &world{
+func newHarness() *harness {
+	return &harness{
 		began: time.Now(), pace: 1, changed: make(chan struct{}), announced: map[string]bool{},
 		gates:    map[string]bool{},
 		executed: map[string][]map[string]any{}, reverted: map[string][]map[string]any{},
@@ -61,21 +61,21 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) life() int {
+func (w *harness) life() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.lives
 }
 
-// die ends the process: nothing that it still does counts.
-func (w *world) die() {
+// crash ends the process: its later calls are ignored.
+func (w *harness) crash() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.lives++
 }
 
 // note runs f if the process that it is about is alive.
-func (w *world) note(life int, f func()) {
+func (w *harness) note(life int, f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if life == w.lives {
@@ -83,22 +83,22 @@ func (w *world) note(life int, f func()) {
 	}
 }
 
-func (w *world) violate(life int, format string, args ...any) {
+func (w *harness) violate(life int, format string, args ...any) {
 	w.note(life, func() { w.violations = append(w.violations, fmt.Sprintf(format, args...)) })
 }
 
-func (w *world) gate(name string) bool {
+func (w *harness) gate(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.gates[name]
 }
 
-func (w *world) elapsed() time.Duration {
+func (w *harness) elapsed() time.Duration {
 	return time.Duration(float64(time.Since(w.began)) / w.pace)
 }
 
 // pass lets seconds pass.
-func (w *world) pass(ctx context.Context, seconds float64) error {
+func (w *harness) pass(ctx context.Context, seconds float64) error {
 	t := time.NewTimer(time.Duration(seconds * w.pace * float64(time.Second)))
 	defer t.Stop()
 	select {
@@ -113,7 +113,7 @@ func (w *world) pass(ctx context.Context, seconds float64) error {
 const patience = 20 * time.Second
 
 // wait blocks until a task was announced in one of some states, ever.
-func (w *world) wait(ctx context.Context, words *waitWords) error {
+func (w *harness) wait(ctx context.Context, words *waitWords) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	for {
@@ -135,7 +135,7 @@ func (w *world) wait(ctx context.Context, words *waitWords) error {
 }
 
 // executing notes that an atom is executed. Before that was begun it must have been stored.
-func (w *world) executing(life int, c *flow.Call) {
+func (w *harness) executing(life int, c *flow.Call) {
 	w.begun(life, c.Atom, "RUNNING")
 	w.note(life, func() {
 		with := plain(map[string]any(c.Args())).(map[string]any)
@@ -160,7 +160,7 @@ func attempts(h flow.History) any {
 }
 
 // reverting notes that an atom is reverted.
-func (w *world) reverting(life int, c *flow.Call) {
+func (w *harness) reverting(life int, c *flow.Call) {
 	with := plain(map[string]any(c.Args())).(map[string]any)
 	if c.Failure != nil {
 		with["result"] = c.Failure.String()
@@ -179,8 +179,8 @@ func (w *world) reverting(life int, c *flow.Call) {
 	w.note(life, func() { w.reverted[c.Atom] = append(w.reverted[c.Atom], with) })
 }
 
-// begun checks that what is begun was stored as begun.
-func (w *world) begun(life int, atom, state string) {
+// begun checks that a started atom is stored as started.
+func (w *harness) begun(life int, atom, state string) {
 	if w.stored == nil {
 		return
 	}
@@ -189,12 +189,12 @@ func (w *world) begun(life int, atom, state string) {
 	}
 }
 
-func (w *world) decided(life int, names []string) {
+func (w *harness) decided(life int, names []string) {
 	w.note(life, func() { w.histories = append(w.histories, names) })
 }
 
-// listen is reported everything that an engine of a process reports.
-func (w *world) listen(life int) flow.Listener {
+// listen makes the listener of the engine of a process.
+func (w *harness) listen(life int) flow.Listener {
 	return func(e flow.Event) {
 		one, is := eventOf(e)
 		var asked func(event)
@@ -220,7 +220,7 @@ func (w *world) listen(life int) flow.Listener {
 	}
 }
 
-// eventOf gives the form in which scenarios write events.
+// eventOf returns an event in the form of scenarios.
 func eventOf(e flow.Event) (one event, is bool) {
 	if e.Within != "" {
 		return event{}, false
@@ -248,7 +248,7 @@ func eventOf(e flow.Event) (one event, is bool) {
 	return one, true
 }
 
-// plain makes what JSON would: the same whether a value has been stored or not.
+// plain converts a value as JSON does: it is the same whether the value was stored or not.
 func plain(v any) any {
 	text, err := json.Marshal(v)
 	if err != nil {

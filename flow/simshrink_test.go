@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// shrink searches for a smaller harness with the same fault: with fewer options, stages, crashes and items.
-func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []crash, *verdict) {
+// shrink searches for a smaller simulated flow with the same violation: fewer options, stages, crashes and items.
+func shrink(t *testing.T, s *spec, crashes []crash, bad *violationFound) (*spec, []crash, *violationFound) {
 	if bad.property == "deterministic" || bad.property == "same end" {
 		return s, crashes, bad // found by comparing
 	}
@@ -22,10 +22,10 @@ func shrink(t *testing.T, s *spec, crashes []crash, bad *verdict) (*spec, []cras
 	return s, crashes, bad
 }
 
-// showsFault searches for crashes with which a harness shows a fault: none, those given, or one at any commit.
-func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]crash, *verdict) {
-	c := draw(s)
-	p, _, bad := course(t, s, c, nil, tamper{})
+// showsFault searches for crashes with which a simulated flow has a violation: none, those given, or one at any commit.
+func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]crash, *violationFound) {
+	c := chartOf(s)
+	p, _, bad := simulate(t, s, c, nil, tamper{})
 	if bad != nil && bad.property == property {
 		return []crash{}, bad
 	}
@@ -39,14 +39,14 @@ func showsFault(t *testing.T, s *spec, crashes []crash, property string) ([]cras
 		}
 	}
 	for _, one := range tries {
-		if _, _, bad := course(t, s, c, slices.Clone(one), tamper{}); bad != nil && bad.property == property {
+		if _, _, bad := simulate(t, s, c, slices.Clone(one), tamper{}); bad != nil && bad.property == property {
 			return one, bad
 		}
 	}
 	return nil, nil
 }
 
-// smaller gives simulations that are a bit simpler.
+// smaller returns slightly simpler simulations.
 func smaller(s *spec) []*spec {
 	var all []*spec
 	change := func(f func(*spec)) {
@@ -87,7 +87,7 @@ func (p *part) clone() *part {
 	return &c
 }
 
-// without takes the k-th part out, and whatever needs what it gave does without.
+// without removes the k-th part, and its values from the needs of other parts.
 func (p *part) without(k int) {
 	n := 0
 	p.each(func(f *part) {
