@@ -62,11 +62,11 @@ func New(o Options) (*Source, error) {
 		h = *o.HTTP
 	}
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s := &Source{o: o, c: &client{base: u, token: o.Token, http: &h}, now: time.Now}
-	if o.Now != nil {
-		s.now = o.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	return s, nil
+	c := &client{base: u, token: o.Token, http: &h, now: o.Now, idle: idleTimeout}
+	return &Source{o: o, c: c, now: o.Now}, nil
 }
 
 // info is what the Moodle states of itself.
