@@ -144,12 +144,12 @@ func TestAttemptNames(t *testing.T) {
 	if err := site.Edit("mod_quiz_get_user_attempts", `"attempts": [`, `"attempts": [`+second); err != nil {
 		t.Fatal(err)
 	}
-	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		if what == "mod_quiz_get_attempt_review" && r.Form.Get("attemptid") == "9" {
 			r.Form.Set("attemptid", "2")
 		}
 		return false
-	}
+	})
 	set := source.Settings{FolderName: "${idnumber}", FileName: "try of ${ username }: $1"}
 	a := activities(t, s)[replay.Quiz]
 	if _, err := s.Plan(t.Context(), a, set); err == nil || !strings.Contains(err.Error(), "$1") {

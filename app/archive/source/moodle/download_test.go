@@ -62,13 +62,13 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			site, s := open(t)
 			a := activities(t, s)[replay.Quiz]
-			site.Before = func(w http.ResponseWriter, _ *http.Request, what string) bool {
+			site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
 				if what == "mod_quiz_get_quizzes_by_courses" {
 					c.answer(w)
 					return true
 				}
 				return false
-			}
+			})
 			_, err := s.Fingerprint(t.Context(), a)
 			var e *source.Error
 			if !errors.As(err, &e) || e.Temporary() != c.temporary || e.Code != c.code {
@@ -83,11 +83,11 @@ func TestErrors(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	site, s := open(t)
-	site.Before = func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+	site.Intercept(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
 		w.Header().Set("Retry-After", "17") // seconds; a date is read as well
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
-	}
+	})
 	_, err := s.Check(t.Context())
 	var e *source.Error
 	if !errors.As(err, &e) || e.After.Seconds() != 17 {
@@ -112,9 +112,9 @@ func download(
 	if err != nil {
 		t.Fatal(err)
 	}
-	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		return what == lecture && before(w, r)
-	}
+	})
 	out := &sourcetest.Out{}
 	err = s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out)
 	if err != nil && (len(out.Names()) != 0 || strings.Contains(err.Error(), replay.Token)) {
@@ -179,7 +179,7 @@ func TestIdleDownload(t *testing.T) {
 	}
 	first, inner := true, false
 	var ranges []string
-	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		if inner || what != lecture {
 			return false
 		}
@@ -195,7 +195,7 @@ func TestIdleDownload(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done() // the client gave the connection up
 		return true
-	}
+	})
 	out := &sourcetest.Out{}
 	if err := s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out); err != nil {
 		t.Fatal(err)
