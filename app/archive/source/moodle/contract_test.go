@@ -254,6 +254,27 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
+// TestHiddenActivities: activities that the page of a course does not show are asked for.
+func TestHiddenActivities(t *testing.T) {
+	site, s := open(t)
+	asked := 0
+	site.Intercept(func(_ http.ResponseWriter, r *http.Request, what string) bool {
+		if what == "core_course_get_contents" && r.Form.Get("options[1][name]") == "includestealthmodules" &&
+			r.Form.Get("options[1][value]") == "1" {
+			asked++
+		}
+		return false
+	})
+	if err := site.Edit("core_course_get_contents", `"visible": 1`, `"visible": 0`); err != nil {
+		t.Fatal(err)
+	}
+	all := activities(t, s)
+	fetch(t, s, all[replay.Page])
+	if asked != site.Calls("core_course_get_contents") || !all[replay.Page].Hidden {
+		t.Errorf("%d of %d requests; hidden: %t", asked, site.Calls("core_course_get_contents"), all[replay.Page].Hidden)
+	}
+}
+
 // TestSecrets: neither tokens nor keys in addresses are kept.
 func TestSecrets(t *testing.T) {
 	site, s := open(t)

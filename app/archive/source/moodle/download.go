@@ -210,7 +210,7 @@ func (a *alive) Read(p []byte) (int, error) {
 	timer := time.AfterFunc(a.idle, func() { a.body.Close() })
 	n, err := a.body.Read(p)
 	if !timer.Stop() && err != nil && !errors.Is(err, io.EOF) {
-		err = fmt.Errorf("no bytes for %s: %w", a.idle, err)
+		err = fmt.Errorf("the download stood still: %w", err)
 	}
 	return n, err
 }

@@ -292,10 +292,15 @@ type section struct {
 	Modules []module `json:"modules"`
 }
 
+// contentsOf are the parameters for the contents of a course, with activities that are available but not shown.
+func contentsOf(course string, option params) params {
+	return params{"courseid": course, "options": []params{option, {"name": "includestealthmodules", "value": "1"}}}
+}
+
 // Activities implements [source.Source].
 func (s *Source) Activities(ctx context.Context, course string) ([]source.Activity, error) {
 	var sections []section
-	p := params{"courseid": course, "options": []params{{"name": "excludecontents", "value": "1"}}}
+	p := contentsOf(course, params{"name": "excludecontents", "value": "1"})
 	if _, err := s.c.call(ctx, "core_course_get_contents", p, &sections); err != nil {
 		return nil, err
 	}
@@ -315,7 +320,7 @@ func (s *Source) Activities(ctx context.Context, course string) ([]source.Activi
 // module reads one activity with its contents.
 func (s *Source) module(ctx context.Context, a source.Activity) (*module, []byte, error) {
 	var sections []section
-	p := params{"courseid": a.Course, "options": []params{{"name": "cmid", "value": a.ID}}}
+	p := contentsOf(a.Course, params{"name": "cmid", "value": a.ID})
 	answer, err := s.c.call(ctx, "core_course_get_contents", p, &sections)
 	if err != nil {
 		return nil, nil, err
