@@ -270,8 +270,8 @@ func TestHiddenActivities(t *testing.T) {
 	}
 	all := activities(t, s)
 	fetch(t, s, all[replay.Page])
-	if asked != site.Calls("core_course_get_contents") || !all[replay.Page].Hidden {
-		t.Errorf("%d of %d requests; hidden: %t", asked, site.Calls("core_course_get_contents"), all[replay.Page].Hidden)
+	if calls := site.Calls("core_course_get_contents"); asked != calls || !all[replay.Page].Hidden {
+		t.Errorf("%d of %d requests; hidden: %t", asked, calls, all[replay.Page].Hidden)
 	}
 }
 
