@@ -196,7 +196,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 	j := t.Job()
 	return packaging.Facts{
 		Job: packaging.Job{
-			ID: string(j.ID), Identifier: "urn:stagepost:job:" + string(j.ID), Title: t.data.Course.Name,
+			ID: string(j.ID), Identifier: packaging.JobURN(string(j.ID)), Title: t.data.Course.Name,
 			Owner:   j.Owner,
 			Trigger: t.spec.Trigger, Organization: t.app.options.Organization, Requested: j.Created.UTC(),
 			Started: t.data.Started, Packaged: t.data.Packaged, RetainUntil: t.retain(), Settings: t.data.Settings,

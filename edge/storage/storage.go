@@ -26,6 +26,10 @@ import (
 type Content struct {
 	Size   int64
 	SHA256 string // 64 hexadecimal digits, lower case
+
+	// ReadBack: the caller reads the file back after the Put, and deletes it if it is damaged. The Put may then leave
+	// it to the caller to notice that the source has other bytes than announced, but not another size.
+	ReadBack bool
 }
 
 // Stat is what a location states of a file.

@@ -97,7 +97,7 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 		func() error {
 			return c.PutAttempts(ctx, []Attempt{{CopyKey: damaged.CopyKey, At: day, Next: day.AddDate(0, 1, 0)}})
 		},
-		func() error { return c.Replace(ctx, key, Event{Key: "replace/1", Job: job, Type: "replication"}) },
+		func() error { return c.Replace(ctx, key, 2, Event{Key: "replace/1", Job: job, Type: "replication"}) },
 		func() error { return c.PutDeleted(ctx, key, "stagepost", "damaged", day) },
 		func() error {
 			_, err := c.PutToken(ctx, Token{Subject: job + "/bag.tar", Generation: 1, Job: job, Imprint: sums[0],
@@ -230,7 +230,7 @@ func TestConflicts(t *testing.T) {
 	must(t, err)
 	_, err = c.PlanReplacement(ctx, all[0].CopyKey, day)
 	must(t, err)
-	want(t, c.Replace(ctx, all[0].CopyKey, Event{Key: "r"}), ErrConflict) // it is not verified
+	want(t, c.Replace(ctx, all[0].CopyKey, 2, Event{Key: "r"}), ErrConflict) // it is not verified
 
 	must(t, c.End(ctx, "j1", Failed, day))
 	want(t, c.End(ctx, "j1", Complete, day), ErrConflict)

@@ -158,8 +158,37 @@ func putAttempt(ctx context.Context, tx *sql.Tx, a Attempt) error {
 
 // Copies lists the copies of an archive, or of one of its artifacts (path), in order of path, location and generation.
 func (c *Catalog) Copies(ctx context.Context, job, path string) ([]Copy, error) {
-	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+
+	var last Artifact // its texts are shared by its copies: an archive can have many
+	return each(ctx, c.read, func(r row) (Copy, error) {
+		x, err := scanCopy(r)
+		if x.Of.ID == last.ID {
+			x.Of = last
+		}
+		last = x.Of
+		return x, err
+	}, "SELECT "+copyColumns+copiesFrom+
 		"WHERE a.job = ?1 AND ?2 IN ('', a.path) ORDER BY a.path, c.location, c.generation", job, path)
+}
+
+// Standing is a good copy (see [Copy.Good]), in few bytes.
+type Standing struct {
+	Artifact int64
+	Location string
+	Size     int64
+}
+
+// Standing lists the good copies of an archive, and gives the number of its artifacts.
+func (c *Catalog) Standing(ctx context.Context, job string) (good []Standing, artifacts int, err error) {
+	err = c.read.QueryRowContext(ctx, "SELECT count(*) FROM artifacts WHERE job = ?", job).Scan(&artifacts)
+	if err != nil {
+		return nil, 0, err
+	}
+	good, err = each(ctx, c.read, func(r row) (s Standing, err error) {
+		err = r.Scan(&s.Artifact, &s.Location, &s.Size)
+		return s, err
+	}, `SELECT artifact, location, size FROM copies WHERE artifact IN (SELECT id FROM artifacts WHERE job = ?)
+		AND verified <> '' AND replaced = 0 AND deleted = '' AND fixity IN ('unknown', 'ok')`, job)
+	return good, artifacts, err
 }
 
 // Copy gives a copy.
@@ -256,12 +285,18 @@ func (c *Catalog) PlanReplacement(ctx context.Context, k CopyKey, at time.Time) 
 		if err != nil {
 			return err
 		}
-		if !old.Deleted.IsZero() && old.Replaced == 0 {
+		var planned bool
+		err = tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM copies
+			WHERE artifact = ? AND location = ? AND generation = ?)`, next.Artifact, next.Location, next.Generation).
+			Scan(&planned)
+		if err != nil || planned {
+			return err
+		}
+		if !old.Deleted.IsZero() {
 			return fmt.Errorf("%w: the copy was deleted", ErrConflict)
 		}
 		_, err = tx.ExecContext(ctx, `INSERT INTO copies
-			VALUES (?, ?, ?, ?, ?, '', 0, '', ?, '', '', '', '', 'unknown', '', ?, 0, '', '', '')
-			ON CONFLICT (artifact, location, generation) DO NOTHING`,
+			VALUES (?, ?, ?, ?, ?, '', 0, '', ?, '', '', '', '', 'unknown', '', ?, 0, '', '', '')`,
 			next.Artifact, next.Location, next.Generation, replacementKey(old.Of.Key, next.Generation), old.Size,
 			sorted(at), sorted(old.Retain))
 		return err
@@ -277,14 +312,15 @@ func replacementKey(key string, generation int) string {
 	return fmt.Sprintf("replacement-%d/%s", generation, key)
 }
 
-// Replace marks a damaged copy as replaced by the next generation, which must be verified.
-func (c *Catalog) Replace(ctx context.Context, k CopyKey, e Event) error {
+// Replace marks a damaged copy as replaced by a later generation, which must be verified.
+func (c *Catalog) Replace(ctx context.Context, k CopyKey, by int, e Event) error {
 	return c.enter(ctx, "replace copy", func(tx *sql.Tx) error {
 		var verified string
 		err := tx.QueryRowContext(ctx, `SELECT n.verified FROM copies AS o JOIN copies AS n
-			ON n.artifact = o.artifact AND n.location = o.location AND n.generation = o.generation + 1
-			WHERE o.artifact = ? AND o.location = ? AND o.generation = ? AND (n.deleted = '' OR o.replaced > 0)`,
-			k.Artifact, k.Location, k.Generation).Scan(&verified)
+			ON n.artifact = o.artifact AND n.location = o.location AND n.generation = ?4
+			WHERE o.artifact = ?1 AND o.location = ?2 AND o.generation = ?3 AND o.generation < ?4
+				AND (n.deleted = '' OR o.replaced > 0)`,
+			k.Artifact, k.Location, k.Generation, by).Scan(&verified)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && verified == "" {
 			return fmt.Errorf("%w: the replacement is not verified", ErrConflict)
 		}
@@ -293,7 +329,7 @@ func (c *Catalog) Replace(ctx context.Context, k CopyKey, e Event) error {
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE copies SET replaced = ?4
 			WHERE artifact = ?1 AND location = ?2 AND generation = ?3`,
-			k.Artifact, k.Location, k.Generation, k.Generation+1); err != nil {
+			k.Artifact, k.Location, k.Generation, by); err != nil {
 			return err
 		}
 		return putEvent(ctx, tx, e)

@@ -194,6 +194,52 @@ func TestReadBack(t *testing.T) {
 	f.stored("b", 3)
 }
 
+// TestWrongSource: an artifact that changed since its digest was computed is stored nowhere. The error is permanent.
+func TestWrongSource(t *testing.T) {
+	f := newFixture(t, "a", "b")
+	must(t, f.fill(3))
+	f.files["pack/file-0001.bin"][7] ^= 1
+	_, err := f.store.Save(t.Context(), f.request())
+	var e *copies.Error
+	if !errors.As(err, &e) || e.Temporary() || !errors.Is(err, storage.ErrSource) {
+		t.Errorf("got %v", err)
+	}
+	f.stored("a", 2)
+	f.stored("b", 2)
+}
+
+// TestKeyTaken: a file with other content that has the key of a copy is left as it is, and the copy gets another key.
+func TestKeyTaken(t *testing.T) {
+	f := newFixture(t, "a", "b")
+	must(t, f.fill(2))
+	taken := filepath.Join(f.dir, "b", job, "pack", "file-0001.bin")
+	must(t, os.MkdirAll(filepath.Dir(taken), 0o700))
+	must(t, os.WriteFile(taken, []byte("something else"), 0o600))
+	for _, gone := range []int{1, 2} { // the second key is taken as well
+		_, err := f.store.Save(t.Context(), f.request())
+		var e *copies.Error
+		if !errors.As(err, &e) || !e.Temporary() || !errors.Is(err, storage.ErrExists) {
+			t.Fatalf("got %v", err)
+		}
+		if gone == 1 {
+			second := filepath.Join(f.dir, "b", "replacement-2", job, "pack")
+			must(t, os.MkdirAll(second, 0o700))
+			must(t, os.WriteFile(filepath.Join(second, "file-0001.bin"), nil, 0o600))
+		}
+	}
+	report, err := f.store.Save(t.Context(), f.request())
+	if must(t, err); report.Copies != 4 {
+		t.Errorf("got %+v", report)
+	}
+	if b, err := os.ReadFile(taken); err != nil || string(b) != "something else" {
+		t.Errorf("the other file has %q, %v", b, err)
+	}
+	all, err := f.cat.Copies(t.Context(), job, "pack/file-0001.bin")
+	if must(t, err); len(all) != 4 || !all[3].Good() || all[3].Key != "replacement-3/"+job+"/pack/file-0001.bin" {
+		t.Errorf("got %+v", all)
+	}
+}
+
 // flip changes one bit of a stored file.
 func (f *fixture) flip(name, key string) {
 	f.t.Helper()

@@ -28,6 +28,9 @@ func (s *Store) Heal(ctx context.Context, k catalog.CopyKey) (catalog.Copy, erro
 		return catalog.Copy{}, err
 	}
 	fresh, err := s.o.Catalog.PlanReplacement(ctx, k, s.o.Now())
+	for err == nil && !fresh.Deleted.IsZero() { // another file had its key
+		fresh, err = s.o.Catalog.PlanReplacement(ctx, fresh.CopyKey, s.o.Now())
+	}
 	if err != nil {
 		return catalog.Copy{}, err
 	}
@@ -39,7 +42,7 @@ func (s *Store) Heal(ctx context.Context, k catalog.CopyKey) (catalog.Copy, erro
 		Path: old.Of.Path, Type: "replication", Outcome: "success", Agent: s.o.Agent, At: s.o.Now(),
 		Detail: fmt.Sprintf("a copy in %s that was %s was replaced by %s", k.Location, old.Fixity, fresh.Key),
 	}
-	if err := s.o.Catalog.Replace(ctx, k, event); err != nil {
+	if err := s.o.Catalog.Replace(ctx, k, fresh.Generation, event); err != nil {
 		return catalog.Copy{}, err
 	}
 	s.o.Log.Info("copy replaced", "job", old.Of.Job, "path", old.Of.Path, "location", k.Location, "key", fresh.Key)

@@ -2,9 +2,12 @@ package copies
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"sync"
@@ -70,8 +73,9 @@ func (s *Store) Save(ctx context.Context, r Request) (Report, error) {
 }
 
 // open gives the copies in a location that are not verified.
-func open(all []catalog.Copy, name string) (tasks []catalog.Copy) {
-	for _, c := range all {
+func open(all []catalog.Copy, name string) (tasks []*catalog.Copy) {
+	for i := range all {
+		c := &all[i]
 		if c.Location == name && c.Verified.IsZero() && c.Deleted.IsZero() && c.Replaced == 0 {
 			tasks = append(tasks, c)
 		}
@@ -121,7 +125,7 @@ func (v *run) failed(name string, err error) {
 }
 
 // location runs the tasks of a location until they are done or the location fails several times in a row.
-func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Target, tasks []catalog.Copy) {
+func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Target, tasks []*catalog.Copy) {
 	need := int64(0)
 	for _, c := range tasks {
 		need += c.Size
@@ -131,7 +135,7 @@ func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Tar
 		return
 	}
 	var group sync.WaitGroup
-	queue := make(chan catalog.Copy)
+	queue := make(chan *catalog.Copy)
 	var row atomic.Int32 // failures after each other
 	for range min(t.Parallel, len(tasks)) {
 		group.Go(func() {
@@ -139,7 +143,7 @@ func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Tar
 				if row.Load() >= maxFailures {
 					continue // not reachable: the next attempt takes them
 				}
-				err := v.task(ctx, t, c)
+				err := v.task(ctx, t, *c)
 				if ctx.Err() != nil {
 					continue
 				}
@@ -190,14 +194,55 @@ func (v *run) task(ctx context.Context, t *Target, c catalog.Copy) error {
 // store stores a planned copy from a source and verifies it.
 func (s *Store) store(ctx context.Context, t *Target, c catalog.Copy, src Source) error {
 	defer t.Locks.set(c.Key, c.Retain)()
-	content := storage.Content{Size: c.Of.Size, SHA256: c.Of.SHA256}
+	// The digest of a source that is far away is compared while it is read, so that another one is used if it is wrong.
+	_, far := src.(*remote)
+	slow := t.At.Properties().Tier == storage.Slow
+	content := storage.Content{Size: c.Of.Size, SHA256: c.Of.SHA256, ReadBack: !far && !slow}
 	progress := &storage.Progress{State: c.Progress, Save: func(state json.RawMessage) error {
 		return s.o.Catalog.SaveProgress(ctx, c.CopyKey, state)
 	}}
-	if err := t.At.Put(ctx, c.Key, src, content, progress); err != nil {
+	err := t.At.Put(ctx, c.Key, src, content, progress)
+	switch {
+	case errors.Is(err, storage.ErrExists):
+		return s.evade(ctx, c, err)
+	case err != nil:
 		return err
 	}
-	return s.readBack(ctx, t, c, content)
+	err = s.readBack(ctx, t, c, content)
+	if content.ReadBack && errors.Is(err, storage.ErrDamage) { // is it the location, or the source?
+		if e := compare(src, c); e != nil {
+			return e
+		}
+	}
+	return err
+}
+
+// compare compares the digest of a source with the one that the catalog has.
+func compare(src Source, c catalog.Copy) error {
+	sum := sha256.New()
+	_, err := io.Copy(sum, io.NewSectionReader(src, 0, c.Of.Size))
+	if err == nil && hex.EncodeToString(sum.Sum(nil)) != c.Of.SHA256 {
+		err = &storage.Error{Location: "work directory", Op: "read", Key: c.Of.Path, Err: storage.ErrSource}
+	}
+	return err
+}
+
+// evade plans a copy under another key, for the next attempt, because a file with other content has the key: a damaged
+// one that a crash left before it could be deleted, or one that a catalog restored from a backup does not have. The
+// file is left as it is.
+func (s *Store) evade(ctx context.Context, c catalog.Copy, cause error) error {
+	if _, err := s.o.Catalog.PlanReplacement(ctx, c.CopyKey, s.o.Now()); err != nil {
+		return err
+	}
+	const reason = "another file has the key, and is left as it is"
+	err := s.o.Catalog.PutDeleted(ctx, c.CopyKey, s.o.Agent, reason, s.o.Now())
+	if err != nil {
+		return err
+	}
+	return &storage.Error{
+		Location: c.Location, Op: "put", Key: c.Key, Transient: true,
+		Err: fmt.Errorf("%w: the next attempt uses another key", cause),
+	}
 }
 
 // readBack verifies a copy that was stored. A damaged one is deleted, so that the next attempt stores it anew. Of a
@@ -231,36 +276,27 @@ func (s *Store) next(t *Target) time.Time {
 
 // settle compares what is stored with the policy.
 func (s *Store) settle(ctx context.Context, r Request, v *run) (Report, error) {
-	all, err := s.o.Catalog.Copies(ctx, r.Job, "")
+	all, artifacts, err := s.o.Catalog.Standing(ctx, r.Job)
 	if err != nil {
 		return Report{}, err
 	}
 	names := s.locations(r.Policy)
-	var out Report
-	good := map[int64][]string{} // by artifact
+	out := Report{Artifacts: artifacts}
+	good, per := map[int64][]string{}, map[string]int{} // locations by artifact, artifacts by location
 	for _, c := range all {
-		if _, ok := good[c.Artifact]; !ok {
-			good[c.Artifact] = nil
-		}
-		if c.Good() && slices.Contains(names, c.Location) {
+		if slices.Contains(names, c.Location) {
 			good[c.Artifact] = append(good[c.Artifact], c.Location)
+			per[c.Location]++
 			out.Copies++
 			out.Bytes += c.Size
 		}
 	}
-	out.Artifacts = len(good)
-	kept := true
+	kept := len(good) == artifacts
 	for _, at := range good {
 		kept = kept && r.Policy.kept(names, at)
 	}
 	for _, name := range names {
-		lacks := 0
-		for _, at := range good {
-			if !slices.Contains(at, name) {
-				lacks++
-			}
-		}
-		if lacks > 0 {
+		if lacks := artifacts - per[name]; lacks > 0 {
 			out.Behind = append(out.Behind, Missing{name, lacks, v.errs[name]})
 		}
 	}

@@ -137,3 +137,17 @@ func FuzzRedact(f *testing.F) {
 		}
 	})
 }
+
+// TestJobURN makes UUIDs of ids (defect B22: archives need an id that is unique everywhere).
+func TestJobURN(t *testing.T) {
+	for id, want := range map[string]string{
+		"archive_01ARZ3NDEKTSV4RRFFQ69G5FAV": "urn:uuid:01563e3a-b5d3-7676-8c61-efb99302bd5b",
+		"archive_01ARZ3NDEKTSV4RRFFQ69G5FAW": "urn:uuid:01563e3a-b5d3-7676-8c61-efb99302bd5c",
+		"7":                                  "urn:uuid:7902699b-e42c-8a8e-86fb-bb4501726517",
+		"":                                   "urn:uuid:e3b0c442-98fc-8c14-9afb-f4c8996fb924",
+	} {
+		if got := JobURN(id); got != want {
+			t.Errorf("%q: got %s, want %s", id, got, want)
+		}
+	}
+}

@@ -282,18 +282,18 @@ func TestBackupGrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := f.request()
-	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+	f.site.Intercept(func(_ http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.PostForm.Get("oneclickbackup") != "" {
 			panic(http.ErrAbortHandler)
 		}
 		return false
-	}
+	})
 	var e *source.Error
 	err := f.source.StartBackup(t.Context(), r, func() error { return f.save(r) })
 	if !errors.As(err, &e) || !e.Temporary() {
 		t.Fatalf("got %v", err)
 	}
-	f.site.Before = nil
+	f.site.Intercept(nil)
 	f.restart()
 	state := func() source.BackupState {
 		got, err := f.source.BackupState(t.Context(), f.request())
@@ -353,7 +353,7 @@ func TestBackupSameMinute(t *testing.T) {
 func TestBackupDownload(t *testing.T) {
 	f := newFixture(t)
 	cuts, from, inner := 0, []string{}, false
-	f.site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	f.site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		if inner || !strings.HasSuffix(what, ".mbz") {
 			return false
 		}
@@ -372,7 +372,7 @@ func TestBackupDownload(t *testing.T) {
 		_, _ = w.Write(rec.Body.Bytes()[:min(900, rec.Body.Len())])
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
-	}
+	})
 	if err := f.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -392,10 +392,10 @@ func TestBackupScratch(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			f.site.Before = func(_ http.ResponseWriter, r *http.Request, what string) bool {
+			f.site.Intercept(func(_ http.ResponseWriter, r *http.Request, what string) bool {
 				if strings.HasSuffix(what, ".mbz") && r.Header.Get("Range") == "" {
 					rec := httptest.NewRecorder()
-					f.site.Before = nil
+					f.site.Intercept(nil)
 					f.site.ServeHTTP(rec, r)
 					name := "backup-" + strings.Trim(rec.Header().Get("ETag"), `"`) + ".part"
 					if err := f.scratch.WriteFile(name, body, 0o600); err != nil {
@@ -403,7 +403,7 @@ func TestBackupScratch(t *testing.T) {
 					}
 				}
 				return false
-			}
+			})
 			if err := f.run(); err != nil {
 				t.Fatal(err)
 			}

@@ -77,13 +77,13 @@ func TestBackupExpired(t *testing.T) {
 	}
 	f.site.Expire()
 	expired := 0
-	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+	f.site.Intercept(func(_ http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.PostForm.Get("oneclickbackup") != "" && expired == 0 {
 			expired++
 			f.site.Expire()
 		}
 		return false
-	}
+	})
 	if err := f.step(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,13 +121,13 @@ func TestBackupDroppedLate(t *testing.T) {
 	if err := f.step(); err != nil {
 		t.Fatal(err)
 	}
-	f.site.Before = func(_ http.ResponseWriter, r *http.Request, _ string) bool {
+	f.site.Intercept(func(_ http.ResponseWriter, r *http.Request, _ string) bool {
 		if r.Form.Get("backup") != "" {
-			f.site.Before = nil
+			f.site.Intercept(nil)
 			f.site.Drop()
 		}
 		return false
-	}
+	})
 	if err := f.step(); !errors.Is(err, source.ErrBackupGone) || len(f.site.Started()) != 0 {
 		t.Errorf("got %v, %q", err, f.site.Started())
 	}

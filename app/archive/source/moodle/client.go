@@ -10,11 +10,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/internal/retryafter"
 )
 
 // maxAnswer bounds the answer of one call.
@@ -25,6 +25,8 @@ type client struct {
 	base  *url.URL // of the Moodle, without a slash at the end
 	token string
 	http  *http.Client
+	now   func() time.Time
+	idle  time.Duration // for which a download may stand still
 }
 
 // params are the parameters of a function; lists and structures are flattened as PHP reads them (courseids[0]).
@@ -182,7 +184,7 @@ func (c *client) do(r *http.Request, op string) (*http.Response, error) {
 	if errors.As(err, &known) {
 		return nil, err
 	}
-	return nil, &source.Error{Op: op, Err: err, Transient: passing(answer.StatusCode), After: after(answer.Header)}
+	return nil, &source.Error{Op: op, Err: err, Transient: passing(answer.StatusCode), After: c.after(answer.Header)}
 }
 
 // passing reports whether a status is of a condition that passes (RFC 9110; 425: RFC 8470; 429: RFC 6585).
@@ -194,11 +196,9 @@ func passing(status int) bool {
 	return status >= 500
 }
 
-func after(h http.Header) time.Duration {
-	if n, err := strconv.Atoi(h.Get("Retry-After")); err == nil && n > 0 {
-		return time.Duration(n) * time.Second
-	}
-	return 0
+// after gives the wait for which an answer asks (RFC 9110, section 10.2.3).
+func (c *client) after(h http.Header) time.Duration {
+	return retryafter.Parse(h.Get("Retry-After"), c.now())
 }
 
 // clean removes the token from an error.

@@ -144,12 +144,12 @@ func TestAttemptNames(t *testing.T) {
 	if err := site.Edit("mod_quiz_get_user_attempts", `"attempts": [`, `"attempts": [`+second); err != nil {
 		t.Fatal(err)
 	}
-	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		if what == "mod_quiz_get_attempt_review" && r.Form.Get("attemptid") == "9" {
 			r.Form.Set("attemptid", "2")
 		}
 		return false
-	}
+	})
 	set := source.Settings{FolderName: "${idnumber}", FileName: "try of ${ username }: $1"}
 	a := activities(t, s)[replay.Quiz]
 	if _, err := s.Plan(t.Context(), a, set); err == nil || !strings.Contains(err.Error(), "$1") {
@@ -251,6 +251,27 @@ func TestNeeds(t *testing.T) {
 			t.Errorf("%s: got %v", function, err)
 		}
 		fetch(t, s, all[replay.Page])
+	}
+}
+
+// TestHiddenActivities: activities that the page of a course does not show are asked for.
+func TestHiddenActivities(t *testing.T) {
+	site, s := open(t)
+	asked := 0
+	site.Intercept(func(_ http.ResponseWriter, r *http.Request, what string) bool {
+		if what == "core_course_get_contents" && r.Form.Get("options[1][name]") == "includestealthmodules" &&
+			r.Form.Get("options[1][value]") == "1" {
+			asked++
+		}
+		return false
+	})
+	if err := site.Edit("core_course_get_contents", `"visible": 1`, `"visible": 0`); err != nil {
+		t.Fatal(err)
+	}
+	all := activities(t, s)
+	fetch(t, s, all[replay.Page])
+	if calls := site.Calls("core_course_get_contents"); asked != calls || !all[replay.Page].Hidden {
+		t.Errorf("%d of %d requests; hidden: %t", asked, calls, all[replay.Page].Hidden)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
@@ -50,6 +51,8 @@ type file struct {
 const (
 	maxCuts = 5 // times that a download continues after a broken connection
 	maxSums = 3 // downloads of a file whose digest is wrong
+
+	idleTimeout = 2 * time.Minute
 )
 
 // download is one download.
@@ -176,7 +179,7 @@ func (d *download) run(ctx context.Context, answer *http.Response) error {
 			d.state(answer)
 		}
 		ranges := answer.Header.Get("Accept-Ranges") != "none"
-		n, err := io.Copy(io.MultiWriter(&local{d.w}, d.sum), answer.Body)
+		n, err := io.Copy(io.MultiWriter(&local{d.w}, d.sum), &alive{answer.Body, d.c.idle})
 		answer.Body.Close()
 		answer = nil
 		d.got += n
@@ -194,6 +197,22 @@ func (d *download) run(ctx context.Context, answer *http.Response) error {
 			return &source.Error{Op: d.u.Path, Err: err, Transient: true}
 		}
 	}
+}
+
+// alive is a body that is closed if no bytes come for a time.
+type alive struct {
+	body io.ReadCloser
+	idle time.Duration
+}
+
+// Read reads with a timer: the time that a writer takes does not count.
+func (a *alive) Read(p []byte) (int, error) {
+	timer := time.AfterFunc(a.idle, func() { a.body.Close() })
+	n, err := a.body.Read(p)
+	if !timer.Stop() && err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("the download stood still: %w", err)
+	}
+	return n, err
 }
 
 // finish compares the digest.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
@@ -28,22 +29,28 @@ func TestErrors(t *testing.T) {
 		temporary bool
 		code      string
 	}{
-		"token":     {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
-		"access":    {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
-		"right":     {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
-		"record":    {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
-		"parameter": {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
-		"database":  {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
-		"unknown":   {exception("coding_exception", "codingerror"), true, "codingerror"},
-		"408":       {status(408), true, ""},
-		"425":       {status(425), true, ""},
-		"429":       {status(429), true, ""},
-		"500":       {status(500), true, ""},
-		"502":       {status(502), true, ""},
-		"503":       {status(503), true, ""},
-		"401":       {status(401), false, ""},
-		"403":       {status(403), false, ""},
-		"404":       {status(404), false, ""},
+		"token":       {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
+		"access":      {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
+		"right":       {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
+		"record":      {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
+		"parameter":   {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
+		"database":    {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
+		"login":       {exception("require_login_exception", "requireloginerror"), false, "requireloginerror"},
+		"policy":      {exception("moodle_exception", "sitepolicynotagreed"), false, "sitepolicynotagreed"},
+		"suspended":   {exception("moodle_exception", "wsaccessusersuspended"), false, "wsaccessusersuspended"},
+		"capability":  {exception("required_capability_exception", "somethingnew"), false, "somethingnew"},
+		"maintenance": {exception("moodle_exception", "sitemaintenance"), true, "sitemaintenance"},
+		"lock":        {exception("moodle_exception", "locktimeout"), true, "locktimeout"},
+		"unknown":     {exception("coding_exception", "codingerror"), true, "codingerror"},
+		"408":         {status(408), true, ""},
+		"425":         {status(425), true, ""},
+		"429":         {status(429), true, ""},
+		"500":         {status(500), true, ""},
+		"502":         {status(502), true, ""},
+		"503":         {status(503), true, ""},
+		"401":         {status(401), false, ""},
+		"403":         {status(403), false, ""},
+		"404":         {status(404), false, ""},
 		"login page": {func(w http.ResponseWriter) {
 			w.Header().Set("Location", "/login/index.php")
 			w.WriteHeader(303)
@@ -55,13 +62,13 @@ func TestErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			site, s := open(t)
 			a := activities(t, s)[replay.Quiz]
-			site.Before = func(w http.ResponseWriter, _ *http.Request, what string) bool {
+			site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
 				if what == "mod_quiz_get_quizzes_by_courses" {
 					c.answer(w)
 					return true
 				}
 				return false
-			}
+			})
 			_, err := s.Fingerprint(t.Context(), a)
 			var e *source.Error
 			if !errors.As(err, &e) || e.Temporary() != c.temporary || e.Code != c.code {
@@ -76,11 +83,11 @@ func TestErrors(t *testing.T) {
 
 func TestRetryAfter(t *testing.T) {
 	site, s := open(t)
-	site.Before = func(w http.ResponseWriter, _ *http.Request, _ string) bool {
-		w.Header().Set("Retry-After", "17")
+	site.Intercept(func(w http.ResponseWriter, _ *http.Request, _ string) bool {
+		w.Header().Set("Retry-After", "17") // seconds; a date is read as well
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return true
-	}
+	})
 	_, err := s.Check(t.Context())
 	var e *source.Error
 	if !errors.As(err, &e) || e.After.Seconds() != 17 {
@@ -105,9 +112,9 @@ func download(
 	if err != nil {
 		t.Fatal(err)
 	}
-	site.Before = func(w http.ResponseWriter, r *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
 		return what == lecture && before(w, r)
-	}
+	})
 	out := &sourcetest.Out{}
 	err = s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out)
 	if err != nil && (len(out.Names()) != 0 || strings.Contains(err.Error(), replay.Token)) {
@@ -158,6 +165,43 @@ func TestContinuedDownload(t *testing.T) {
 	}
 	if site.Calls(lecture) != 3 {
 		t.Errorf("%d requests", site.Calls(lecture))
+	}
+}
+
+// TestIdleDownload: a download that stands still is broken off, and continues.
+func TestIdleDownload(t *testing.T) {
+	site, s := open(t)
+	s.SetIdle(500 * time.Millisecond)
+	a := activities(t, s)[replay.File]
+	plan, err := s.Plan(t.Context(), a, source.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, inner := true, false
+	var ranges []string
+	site.Intercept(func(w http.ResponseWriter, r *http.Request, what string) bool {
+		if inner || what != lecture {
+			return false
+		}
+		if ranges = append(ranges, r.Header.Get("Range")); !first {
+			return false
+		}
+		first, inner = false, true
+		rec := httptest.NewRecorder()
+		site.ServeHTTP(rec, r)
+		inner = false
+		maps.Copy(w.Header(), rec.Header())
+		_, _ = w.Write(rec.Body.Bytes()[:1000])
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done() // the client gave the connection up
+		return true
+	})
+	out := &sourcetest.Out{}
+	if err := s.Fetch(t.Context(), a, plan.Items[1], source.Settings{}, out); err != nil {
+		t.Fatal(err)
+	}
+	if out.Body(lectureName) != right(t) || len(ranges) < 2 || ranges[1] != "bytes=1000-" {
+		t.Errorf("got %d bytes by %q", len(out.Body(lectureName)), ranges)
 	}
 }
 

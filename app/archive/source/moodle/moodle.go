@@ -62,11 +62,11 @@ func New(o Options) (*Source, error) {
 		h = *o.HTTP
 	}
 	h.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s := &Source{o: o, c: &client{base: u, token: o.Token, http: &h}, now: time.Now}
-	if o.Now != nil {
-		s.now = o.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	return s, nil
+	c := &client{base: u, token: o.Token, http: &h, now: o.Now, idle: idleTimeout}
+	return &Source{o: o, c: c, now: o.Now}, nil
 }
 
 // info is what the Moodle states of itself.
@@ -292,10 +292,15 @@ type section struct {
 	Modules []module `json:"modules"`
 }
 
+// contentsOf are the parameters for the contents of a course, with activities that are available but not shown.
+func contentsOf(course string, option params) params {
+	return params{"courseid": course, "options": []params{option, {"name": "includestealthmodules", "value": "1"}}}
+}
+
 // Activities implements [source.Source].
 func (s *Source) Activities(ctx context.Context, course string) ([]source.Activity, error) {
 	var sections []section
-	p := params{"courseid": course, "options": []params{{"name": "excludecontents", "value": "1"}}}
+	p := contentsOf(course, params{"name": "excludecontents", "value": "1"})
 	if _, err := s.c.call(ctx, "core_course_get_contents", p, &sections); err != nil {
 		return nil, err
 	}
@@ -315,7 +320,7 @@ func (s *Source) Activities(ctx context.Context, course string) ([]source.Activi
 // module reads one activity with its contents.
 func (s *Source) module(ctx context.Context, a source.Activity) (*module, []byte, error) {
 	var sections []section
-	p := params{"courseid": a.Course, "options": []params{{"name": "cmid", "value": a.ID}}}
+	p := contentsOf(a.Course, params{"name": "cmid", "value": a.ID})
 	answer, err := s.c.call(ctx, "core_course_get_contents", p, &sections)
 	if err != nil {
 		return nil, nil, err

@@ -277,14 +277,14 @@ func TestUnknownKind(t *testing.T) {
 func TestImages(t *testing.T) {
 	site, s := open(t)
 	site.SetFile("50/mod_page/content/0/a.png", []byte("\x89PNG\r\n\x1a\n"))
-	site.Before = func(w http.ResponseWriter, _ *http.Request, what string) bool {
+	site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
 		if what == "50/mod_page/content/0/a.png" {
 			w.Header().Set("Content-Type", "image/png")
 			fmt.Fprint(w, "\x89PNG\r\n\x1a\n")
 			return true
 		}
 		return false
-	}
+	})
 	err := site.Edit("mod_page_get_pages_by_courses", "<p>Hello <b>world</b></p>", strings.ReplaceAll(
 		`<p onclick='x()'>Hi`+
 			`<img alt='a' src='http://127.0.0.1:18090/pluginfile.php/50/mod_page/content/0/a.png'>`+

@@ -94,7 +94,7 @@ func (s *session) hop(ctx context.Context, address string, form url.Values) (p *
 		return nil, next, nil
 	}
 	if passing(answer.StatusCode) {
-		return nil, "", &source.Error{Op: op, Transient: true, After: after(answer.Header),
+		return nil, "", &source.Error{Op: op, Transient: true, After: s.c.after(answer.Header),
 			Err: fmt.Errorf("the Moodle answered %s", answer.Status)}
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))

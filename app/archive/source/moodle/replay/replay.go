@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -46,13 +47,12 @@ var answers embed.FS
 
 // Server is the Moodle. Its methods may be called concurrently.
 type Server struct {
-	// Before sees each request with the function or the path of the file that it asks for, and may answer it.
-	Before func(w http.ResponseWriter, r *http.Request, what string) (answered bool)
-
 	// Now is the clock of the Moodle. Defaults to time.Now.
 	Now func() time.Time
 	// Backups is how the Moodle makes backups.
 	Backups Backups
+
+	before atomic.Pointer[Interceptor]
 
 	mu       sync.Mutex
 	files    map[string]stored // by the path below pluginfile.php
@@ -159,6 +159,12 @@ func (s *Server) Listen(ctx context.Context, port int) (address string, done <-c
 	return "http://" + listener.Addr().String(), ended, nil
 }
 
+// Interceptor sees a request with the function, the path of the file or the page that it asks for, and may answer it.
+type Interceptor func(w http.ResponseWriter, r *http.Request, what string) (answered bool)
+
+// Intercept gives each request to f before it is answered; nil ends that.
+func (s *Server) Intercept(f Interceptor) { s.before.Store(&f) }
+
 // Files lists the paths of the files, as they follow pluginfile.php.
 func (s *Server) Files() (all []string) {
 	s.mu.Lock()
@@ -227,8 +233,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	s.calls[what]++
 	s.mu.Unlock()
+	before := s.before.Load()
 	switch {
-	case s.Before != nil && s.Before(w, r, what):
+	case before != nil && *before != nil && (*before)(w, r, what):
 	case strings.HasPrefix(r.URL.Path, "/pluginfile.php/"):
 		http.Redirect(w, r, loginPath, http.StatusSeeOther)
 	case s.page(w, r):
