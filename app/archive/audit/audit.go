@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -152,37 +153,74 @@ func (c *Checker) location(ctx context.Context, name string) (r Result, err erro
 	if err := c.o.Copies.Ready(ctx, name); err != nil {
 		return r, err
 	}
-	errs := []error{c.healKnown(ctx, name, &r)}
+	p := &pass{skip: map[catalog.CopyKey]bool{}}
+	p.failed(c.healKnown(ctx, name, &p.Result))
 	until := c.o.Now()
 	for {
-		due, err := c.o.Catalog.Due(ctx, name, until, batch)
+		due, err := c.o.Catalog.Due(ctx, name, until, batch+len(p.skip))
+		due = slices.DeleteFunc(due, func(x catalog.Copy) bool { return p.skip[x.CopyKey] })
 		if err == nil && len(due) == 0 {
 			break
 		}
 		if err == nil {
-			err = c.checkAll(ctx, due, &r, &errs)
+			err = c.checkAll(ctx, due, p)
 		}
 		if err != nil {
-			return r, errors.Join(append(errs, err)...)
+			p.failed(err)
+			return p.Result, errors.Join(p.errs...)
 		}
 	}
-	errs = append(errs, c.o.Copies.Tidy(ctx, name))
+	p.failed(c.o.Copies.Tidy(ctx, name))
 	n, err := c.o.Copies.CatchUp(ctx, name)
-	r.Caught = n
-	return r, errors.Join(append(errs, err)...)
+	p.Caught = n
+	p.failed(err)
+	return p.Result, errors.Join(p.errs...)
+}
+
+// pass is the work in one location.
+type pass struct {
+	Result
+	skip map[catalog.CopyKey]bool // could not be read, and are tried again in the next pass
+	errs []error
+	good []catalog.Checked // not entered yet
+	row  int               // copies after each other that could not be read
+}
+
+// goesOn reports whether the next copy is checked after an error of one, which it enters.
+func (p *pass) goesOn(k catalog.CopyKey, err error) bool {
+	var unread *unreadError
+	var unhealed *unhealedError
+	switch {
+	case errors.As(err, &unread):
+		p.skip[k] = true
+		if p.row++; p.row == mostUnread {
+			return false
+		}
+	case !errors.As(err, &unhealed):
+		return false
+	}
+	p.failed(err)
+	return true
+}
+
+func (p *pass) failed(err error) {
+	if err != nil {
+		p.errs = append(p.errs, err)
+	}
 }
 
 const (
-	batch     = 64 // copies whose results are entered together: each write is a sync of the disk
-	mostDelay = 5 * time.Second
+	batch      = 64 // copies whose results are entered together: each write is a sync of the disk
+	mostDelay  = 5 * time.Second
+	mostUnread = 3 // copies after each other that cannot be read: then the location cannot
 )
 
-// checkAll checks copies, and enters good results together. Faults that could not be healed go to unhealed.
-func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, r *Result, unhealed *[]error) error {
-	var good []catalog.Checked
+// checkAll checks copies, and enters good results together. A fault that could not be healed, and a file that could not
+// be read, do not keep the others from being checked; several files after each other that cannot be read do.
+func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, p *pass) error {
 	enter := func() error {
-		err := c.o.Catalog.PutChecked(context.WithoutCancel(ctx), good)
-		good = good[:0]
+		err := c.o.Catalog.PutChecked(context.WithoutCancel(ctx), p.good)
+		p.good = p.good[:0]
 		return err
 	}
 	last := time.Now()
@@ -190,10 +228,8 @@ func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, r *Result, u
 		if err := ctx.Err(); err != nil {
 			return errors.Join(err, enter())
 		}
-		err := c.check(ctx, x, r, &good)
-		if stop := new(unhealedError); errors.As(err, &stop) { // it is entered: the next check follows
-			*unhealed = append(*unhealed, err)
-		} else if err != nil {
+		err := c.check(ctx, x, p)
+		if err != nil && !p.goesOn(x.CopyKey, err) {
 			return errors.Join(err, enter())
 		}
 		if time.Since(last) > mostDelay {
@@ -206,16 +242,16 @@ func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, r *Result, u
 	return enter()
 }
 
-// check checks one copy. A good result goes to good; another one is entered, and a fault is healed.
-func (c *Checker) check(ctx context.Context, x catalog.Copy, r *Result, good *[]catalog.Checked) error {
+// check checks one copy. A good result waits to be entered; another one is entered, and a fault is healed.
+func (c *Checker) check(ctx context.Context, x catalog.Copy, p *pass) error {
 	found, detail, err := c.o.Copies.Fixity(ctx, x, c.pace.Wait)
 	if errors.Is(err, copies.ErrRecalled) {
 		return c.o.Catalog.Postpone(ctx, x.CopyKey, c.o.Now().Add(recalling))
 	}
 	if err != nil {
-		return err
+		return &unreadError{err}
 	}
-	r.Copies, r.Bytes = r.Copies+1, r.Bytes+x.Size
+	p.Copies, p.Bytes, p.row = p.Copies+1, p.Bytes+x.Size, 0
 	at := c.o.Now()
 	result := catalog.Checked{
 		CopyKey: x.CopyKey, Fixity: found, Detail: detail, At: at, Next: c.o.Copies.Next(x.Location, at),
@@ -229,7 +265,7 @@ func (c *Checker) check(ctx context.Context, x catalog.Copy, r *Result, good *[]
 			return err
 		}
 	case !bad:
-		*good = append(*good, result)
+		p.good = append(p.good, result)
 		return nil
 	}
 	if err := c.o.Catalog.PutChecked(ctx, []catalog.Checked{result}, events...); err != nil {
@@ -238,9 +274,9 @@ func (c *Checker) check(ctx context.Context, x catalog.Copy, r *Result, good *[]
 	if !bad {
 		return nil
 	}
-	r.Faults++
+	p.Faults++
 	x.Fixity = found
-	return c.heal(ctx, x, len(events) > 0, r)
+	return c.heal(ctx, x, len(events) > 0, &p.Result)
 }
 
 func (c *Checker) event(x catalog.Copy, bad bool, detail string, at time.Time) catalog.Event {
@@ -267,6 +303,15 @@ func (c *Checker) report(ctx context.Context, x catalog.Copy, bad bool, found ca
 		"detail", detail)
 	return c.o.Report(ctx, EventFault, object(&x), string(found)+": "+detail)
 }
+
+// unreadError is a copy that cannot be read now. It implies nothing about the copy.
+type unreadError struct{ err error }
+
+// Error gives the cause.
+func (e *unreadError) Error() string { return e.err.Error() }
+
+// Unwrap gives the cause.
+func (e *unreadError) Unwrap() error { return e.err }
 
 // unhealedError is a fault that could not be healed. It does not end a pass.
 type unhealedError struct{ err error }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -304,6 +305,32 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("got %+v", s)
 			}
 		})
+	}
+}
+
+// TestOneUnreadable: a file that cannot be read does not keep the others from being checked. One on a damaged medium is
+// healed.
+func TestOneUnreadable(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		copies int64
+		faults int
+	}{{errors.New("connection reset"), 9, 0}, {&fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}, 10, 1}} {
+		f := newFixture(t, 5, storage.Local)
+		f.at["b"].fail = func(key string) error {
+			if key == job+"/file-0000" { // it is due first
+				return c.err
+			}
+			return nil
+		}
+		f.now = start.AddDate(0, 0, 31)
+		r, err := f.checker.Pass(t.Context())
+		if (err == nil) != (c.faults > 0) || r.Copies != c.copies || r.Faults != c.faults || r.Healed != c.faults {
+			t.Errorf("%v: got %+v, %v", c.err, r, err)
+		}
+		if due, err := f.cat.DueCount(t.Context(), "b", f.now); err != nil || due != 10-c.copies {
+			t.Errorf("%v: %d are due, %v", c.err, due, err)
+		}
 	}
 }
 

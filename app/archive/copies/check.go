@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -33,7 +34,7 @@ func (s *Store) Fixity(
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		found = catalog.Absent
-	case !errors.Is(err, storage.ErrDamage):
+	case !errors.Is(err, storage.ErrDamage) && !errors.Is(err, syscall.EIO): // EIO: the medium is damaged
 		return "", "", err
 	}
 	if again := s.Ready(ctx, c.Location); again != nil {

@@ -29,6 +29,7 @@ type service struct {
 	accepts int        // parts until it breaks; negative: it does not
 	parts   map[string]int
 	locks   []string // mode and time of new objects
+	aborted int      // uploads
 }
 
 func newService(t *testing.T) *service {
@@ -55,6 +56,9 @@ func (s *service) breaks(r *http.Request) bool {
 	if mode := r.Header.Get("X-Amz-Object-Lock-Mode"); mode != "" && strings.Contains(r.URL.Path, "large") {
 		s.locks = append(s.locks, mode+" "+r.Header.Get("X-Amz-Object-Lock-Retain-Until-Date"))
 	}
+	if r.Method == http.MethodDelete && r.URL.Query().Has("uploadId") {
+		s.aborted++
+	}
 	part := r.URL.Query().Get("partNumber")
 	if r.Method != http.MethodPut || part == "" {
 		return false
@@ -73,34 +77,45 @@ func (s *service) set(accepts int) {
 	s.accepts = accepts
 }
 
-// TestS3CutAtEveryPart cuts the upload of a large artifact after each of its parts, in a new process each time: no part
-// is sent twice, the upload goes on, and the lock has the retention time of the copy.
-func TestS3CutAtEveryPart(t *testing.T) {
-	f := newFixture(t)
+// large enters an archive with an artifact of four parts.
+func (f *fixture) large() {
+	f.t.Helper()
 	const path = "large.bin"
-	large := bytes.Repeat([]byte("0123456789abcdef"), (16<<20)/16) // four parts
+	large := bytes.Repeat([]byte("0123456789abcdef"), (16<<20)/16)
 	f.files[path] = large
 	a, b := sha256.Sum256(large), sha512.Sum512(large)
-	must(t, f.cat.Begin(t.Context(), catalog.Archive{Job: job, Source: "s", Created: start}))
-	must(t, f.cat.PutArtifacts(t.Context(), job, []catalog.Artifact{{
+	must(f.t, f.cat.Begin(f.t.Context(), catalog.Archive{Job: job, Source: "s", Created: start}))
+	must(f.t, f.cat.PutArtifacts(f.t.Context(), job, []catalog.Artifact{{
 		Path: path, Size: int64(len(large)), SHA256: hex.EncodeToString(a[:]), SHA512: hex.EncodeToString(b[:]),
 		Role: catalog.Payload,
 	}}))
-	service := newService(t)
+}
+
+// store opens a store with the service as its only location.
+func (s *service) store(f *fixture) *copies.Store {
+	f.t.Helper()
+	locks := &copies.Locks{Mode: "COMPLIANCE"}
+	at, err := storage.OpenS3(storage.S3Options{
+		Endpoint: strings.TrimPrefix(s.url, "http://"), Insecure: true, Region: "us-east-1",
+		Bucket: "archive", AccessKey: "key", SecretKey: "secret", PathStyle: true, PartSize: 5 << 20, Parallel: 1,
+		Lock: locks.Lock,
+	})
+	must(f.t, err)
+	out, err := copies.New(copies.Options{
+		Catalog: f.cat, Now: func() time.Time { return f.now },
+		Targets: []copies.Target{{Name: "s3", At: at, Locks: locks}},
+	})
+	must(f.t, err)
+	return out
+}
+
+// TestS3CutAtEveryPart cuts the upload of a large artifact after each of its parts, in a new process each time: no part
+// is sent twice, the upload goes on, and the lock has the retention time of the copy.
+func TestS3CutAtEveryPart(t *testing.T) {
+	f, service := newFixture(t), newService(t)
+	f.large()
 	save := func() error {
-		locks := &copies.Locks{Mode: "COMPLIANCE"}
-		at, err := storage.OpenS3(storage.S3Options{
-			Endpoint: strings.TrimPrefix(service.url, "http://"), Insecure: true, Region: "us-east-1",
-			Bucket: "archive", AccessKey: "key", SecretKey: "secret", PathStyle: true, PartSize: 5 << 20, Parallel: 1,
-			Lock: locks.Lock,
-		})
-		must(t, err)
-		s, err := copies.New(copies.Options{
-			Catalog: f.cat, Now: func() time.Time { return f.now },
-			Targets: []copies.Target{{Name: "s3", At: at, Locks: locks}},
-		})
-		must(t, err)
-		_, err = s.Save(t.Context(), f.request())
+		_, err := service.store(f).Save(t.Context(), f.request())
 		return err
 	}
 	for range 4 {
@@ -127,4 +142,30 @@ func TestS3CutAtEveryPart(t *testing.T) {
 	if must(t, err); len(all) != 1 || !all[0].Good() {
 		t.Errorf("got %+v", all)
 	}
+}
+
+// TestAbandon removes the parts of an upload that is not finished, and leaves copies that are.
+func TestAbandon(t *testing.T) {
+	f, service := newFixture(t), newService(t)
+	f.large()
+	service.set(2)
+	if _, err := service.store(f).Save(t.Context(), f.request()); err == nil {
+		t.Fatal("the upload is complete")
+	}
+	for range 2 {
+		must(t, service.store(f).Abandon(t.Context(), job))
+	}
+	if service.aborted != 1 {
+		t.Errorf("%d uploads were aborted", service.aborted)
+	}
+	all, err := f.cat.Copies(t.Context(), job, "")
+	if must(t, err); len(all) != 1 || all[0].Deleted.IsZero() || all[0].Progress != nil {
+		t.Errorf("got %+v", all)
+	}
+	f = newFixture(t, "a")
+	must(t, f.fill(2))
+	_, err = f.store.Save(t.Context(), f.request())
+	must(t, err)
+	must(t, f.store.Abandon(t.Context(), job))
+	f.stored("a", 2)
 }
