@@ -51,12 +51,13 @@ func newFixture(t testing.TB) *fixture {
 	site.Now = f.clock
 	server := httptest.NewServer(http.HandlerFunc(f.serve))
 	t.Cleanup(server.Close)
+	f.o.URL = server.URL
 	if f.scratch, err = os.OpenRoot(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.scratch.Close() })
 	f.o = moodle.Options{
-		URL: server.URL, Token: replay.Token, Now: f.clock,
+		URL: f.o.URL, Token: replay.Token, Now: f.clock,
 		Login: moodle.Login{User: replay.User, Password: replay.Password},
 	}
 	f.restart()

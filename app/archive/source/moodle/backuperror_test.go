@@ -2,6 +2,7 @@ package moodle_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -190,6 +191,34 @@ func TestBackupContents(t *testing.T) {
 				t.Errorf("kept %q", f.out.Names())
 			}
 		})
+	}
+}
+
+// TestPath: a Moodle whose address has a path is archived and makes backups like any other.
+func TestPath(t *testing.T) {
+	f := newFixture(t)
+	f.site.Path = "/moodle"
+	f.o.URL += "/moodle/"
+	f.restart()
+	if err := f.run(); err != nil {
+		t.Fatal(err)
+	}
+	f.check("below a path")
+	if _, err := f.source.Check(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, a := range activities(t, f.source) {
+		fetch(t, f.source, a)
+	}
+}
+
+// TestPrinted: passwords and tokens are not printed.
+func TestPrinted(t *testing.T) {
+	f := newFixture(t)
+	text := fmt.Sprintf("%v %+v %#v %s %v %#v", f.o, f.o, f.o, f.o, f.o.Login, f.o.Login)
+	if strings.Contains(text, replay.Password) || strings.Contains(text, replay.Token) ||
+		!strings.Contains(text, "***") {
+		t.Errorf("got %s", text)
 	}
 }
 

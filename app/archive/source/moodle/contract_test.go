@@ -1,9 +1,12 @@
 package moodle_test
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -252,6 +255,109 @@ func TestNeeds(t *testing.T) {
 		}
 		fetch(t, s, all[replay.Page])
 	}
+}
+
+// TestParallel: people are asked for in parallel, but not more than four at once; the first error ends the rest.
+func TestParallel(t *testing.T) {
+	site, s := open(t)
+	var users strings.Builder
+	for id := 100; id < 140; id++ {
+		fmt.Fprintf(&users, `{"id": %d, "fullname": "Person %d"},`, id, id)
+	}
+	text := strings.TrimRight(users.String(), ",")
+	var now, most, calls atomic.Int64
+	fail := false
+	site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
+		switch what {
+		case "core_enrol_get_enrolled_users":
+			fmt.Fprintf(w, "[%s]", text)
+			return true
+		case "mod_quiz_get_user_attempts":
+			n := now.Add(1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			calls.Add(1)
+			runtime.Gosched()
+			now.Add(-1)
+			if fail {
+				replay.Fail(w, "moodle_exception", "invalidtoken", "Invalid token")
+				return true
+			}
+		}
+		return false
+	})
+	a := source.Activity{Course: replay.Course, ID: replay.Quiz, Module: "quiz", Instance: "4", Name: "Exam"}
+	if _, err := s.Fingerprint(t.Context(), a); err != nil || calls.Load() != 40 || most.Load() > 4 {
+		t.Errorf("%d calls, %d at once, %v", calls.Load(), most.Load(), err)
+	}
+	fail = true
+	_, err := s.Fingerprint(t.Context(), a)
+	var e *source.Error
+	if !asError(err, &e) || e.Code != "invalidtoken" || calls.Load() > 44 {
+		t.Errorf("%d calls, %v", calls.Load()-40, err)
+	}
+}
+
+// FuzzAnswers: no answer of a Moodle makes a panic, or a file outside the directory of the activity.
+func FuzzAnswers(f *testing.F) {
+	for _, text := range []string{
+		`null`, `[]`, `{}`, `""`, `1`, `[null]`,
+		`{"attempts":[null],"questions":[{"responsefileareas":[{"files":[{}]}]}]}`,
+		`{"parents":[],"files":[{"filename":"x.mbz"}]}`,
+		`[{"modules":[{"id":16,"contents":[{"type":"file","filename":"../a",` +
+			`"filepath":"/../../","fileurl":"/x"}]}]}]`,
+		`{"posts":[{"author":null,"attachments":[{"filename":".."}]}]}`,
+		`{"lastattempt":{"submission":null,"teamsubmission":{"plugins":[{"fileareas":[{"files":[{}]}]}]}}}`,
+		`{"assignments":[{"submissions":[{"userid":-1}]}]}`, `{"exception":1}`, `{"errorcode":"x","error":"y"}`,
+	} {
+		f.Add(text)
+	}
+	site, err := replay.New()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
+			if what == "core_webservice_get_site_info" {
+				return false
+			}
+			_, _ = w.Write([]byte(text))
+			return true
+		})
+		s, err := moodle.New(moodle.Options{
+			URL: "http://moodle.example.org", Token: replay.Token, HTTP: &http.Client{Transport: direct{site}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &sourcetest.Out{}
+		_, _ = s.Courses(t.Context(), nil)
+		_, _ = s.Activities(t.Context(), replay.Course)
+		_, _ = s.Backups(t.Context(), replay.Course, "")
+		_, _ = s.BackupState(t.Context(), &source.BackupRequest{ID: strings.Repeat("0", 32)})
+		_, _ = s.Describe(t.Context(), replay.Course, source.Settings{}, out)
+		for id, kind := range map[string]string{
+			replay.Page: "page", replay.Quiz: "quiz", replay.Assign: "assign", replay.Forum: "forum",
+		} {
+			a := source.Activity{Course: replay.Course, ID: id, Module: kind, Instance: "4"}
+			_, _ = s.Fingerprint(t.Context(), a)
+			_, _ = sourcetest.Archive(t.Context(), s, a, out)
+		}
+		for _, name := range out.Names() {
+			if !filepath.IsLocal(name) {
+				t.Errorf("the name %q", name)
+			}
+		}
+	})
+}
+
+// direct is a transport without a network.
+type direct struct{ to http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	d.to.ServeHTTP(w, r)
+	return w.Result(), nil
 }
 
 // TestHiddenActivities: activities that the page of a course does not show are asked for.

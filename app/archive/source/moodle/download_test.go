@@ -16,49 +16,56 @@ import (
 	"github.com/stagepost/stagepost/app/archive/source/sourcetest"
 )
 
+// exception answers with an error of a function.
+func exception(exception, code string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { replay.Fail(w, exception, code, "planned") }
+}
+
+// status answers with a status.
+func status(n int) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) { http.Error(w, "<html>"+replay.Token+"</html>", n) }
+}
+
+// badAnswers are answers of a Moodle that fails, and whether a later attempt can succeed.
+var badAnswers = map[string]struct {
+	answer    func(http.ResponseWriter)
+	temporary bool
+	code      string
+}{
+	"token":       {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
+	"access":      {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
+	"right":       {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
+	"record":      {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
+	"parameter":   {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
+	"database":    {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
+	"login":       {exception("require_login_exception", "requireloginerror"), false, "requireloginerror"},
+	"policy":      {exception("moodle_exception", "sitepolicynotagreed"), false, "sitepolicynotagreed"},
+	"suspended":   {exception("moodle_exception", "wsaccessusersuspended"), false, "wsaccessusersuspended"},
+	"capability":  {exception("required_capability_exception", "somethingnew"), false, "somethingnew"},
+	"maintenance": {exception("moodle_exception", "sitemaintenance"), true, "sitemaintenance"},
+	"lock":        {exception("moodle_exception", "locktimeout"), true, "locktimeout"},
+	"unknown":     {exception("coding_exception", "codingerror"), true, "codingerror"},
+	"408":         {status(408), true, ""},
+	"425":         {status(425), true, ""},
+	"429":         {status(429), true, ""},
+	"500":         {status(500), true, ""},
+	"502":         {status(502), true, ""},
+	"503":         {status(503), true, ""},
+	"401":         {status(401), false, ""},
+	"403":         {status(403), false, ""},
+	"404":         {status(404), false, ""},
+	"login page": {func(w http.ResponseWriter) {
+		w.Header().Set("Location", "/login/index.php")
+		w.WriteHeader(303)
+	}, false, ""},
+	"HTML":         {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>maintenance</html>") }, true, ""},
+	"cut":          {func(w http.ResponseWriter) { fmt.Fprint(w, `{"quizzes":[`) }, true, ""},
+	"closed early": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, true, ""},
+}
+
 // TestErrors has what a Moodle answers when it fails, and whether a later attempt can succeed.
 func TestErrors(t *testing.T) {
-	exception := func(exception, code string) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { replay.Fail(w, exception, code, "planned") }
-	}
-	status := func(n int) func(http.ResponseWriter) {
-		return func(w http.ResponseWriter) { http.Error(w, "<html>"+replay.Token+"</html>", n) }
-	}
-	for name, c := range map[string]struct {
-		answer    func(http.ResponseWriter)
-		temporary bool
-		code      string
-	}{
-		"token":       {exception("moodle_exception", "invalidtoken"), false, "invalidtoken"},
-		"access":      {exception("webservice_access_exception", "accessexception"), false, "accessexception"},
-		"right":       {exception("required_capability_exception", "nopermissions"), false, "nopermissions"},
-		"record":      {exception("dml_missing_record_exception", "invalidrecord"), false, "invalidrecord"},
-		"parameter":   {exception("invalid_parameter_exception", "invalidparameter"), false, "invalidparameter"},
-		"database":    {exception("dml_connection_exception", "dbconnectionfailed"), true, "dbconnectionfailed"},
-		"login":       {exception("require_login_exception", "requireloginerror"), false, "requireloginerror"},
-		"policy":      {exception("moodle_exception", "sitepolicynotagreed"), false, "sitepolicynotagreed"},
-		"suspended":   {exception("moodle_exception", "wsaccessusersuspended"), false, "wsaccessusersuspended"},
-		"capability":  {exception("required_capability_exception", "somethingnew"), false, "somethingnew"},
-		"maintenance": {exception("moodle_exception", "sitemaintenance"), true, "sitemaintenance"},
-		"lock":        {exception("moodle_exception", "locktimeout"), true, "locktimeout"},
-		"unknown":     {exception("coding_exception", "codingerror"), true, "codingerror"},
-		"408":         {status(408), true, ""},
-		"425":         {status(425), true, ""},
-		"429":         {status(429), true, ""},
-		"500":         {status(500), true, ""},
-		"502":         {status(502), true, ""},
-		"503":         {status(503), true, ""},
-		"401":         {status(401), false, ""},
-		"403":         {status(403), false, ""},
-		"404":         {status(404), false, ""},
-		"login page": {func(w http.ResponseWriter) {
-			w.Header().Set("Location", "/login/index.php")
-			w.WriteHeader(303)
-		}, false, ""},
-		"HTML":         {func(w http.ResponseWriter) { fmt.Fprint(w, "<html>maintenance</html>") }, true, ""},
-		"cut":          {func(w http.ResponseWriter) { fmt.Fprint(w, `{"quizzes":[`) }, true, ""},
-		"closed early": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, true, ""},
-	} {
+	for name, c := range badAnswers {
 		t.Run(name, func(t *testing.T) {
 			site, s := open(t)
 			a := activities(t, s)[replay.Quiz]

@@ -33,6 +33,12 @@ type Options struct {
 	Now        func() time.Time // defaults to time.Now
 }
 
+// String gives what is no secret.
+func (o Options) String() string { return fmt.Sprintf("%s token=*** login=%s", o.URL, o.Login) }
+
+// GoString gives what is no secret.
+func (o Options) GoString() string { return o.String() }
+
 // Source is a Moodle.
 type Source struct {
 	o Options

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -54,6 +56,28 @@ type attempts struct {
 	raw    map[string]json.RawMessage // answers by the person, for people with attempts
 }
 
+// parallel is the number of requests to a Moodle at once: there is one for each person.
+const parallel = 4
+
+// inParallel calls do for 0 to n-1. After the first error it starts no further call, and returns that error.
+func inParallel(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(parallel, n) {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return context.Cause(ctx)
+}
+
 // person gives the person of an attempt.
 func (a *attempts) person(one attempt) source.Person {
 	id := strconv.Itoa(one.User)
@@ -77,17 +101,23 @@ func (quiz) attempts(ctx context.Context, s *Source, a source.Activity) (*attemp
 	if out.people, err = s.people(ctx, a.Course); err != nil {
 		return nil, err
 	}
-	for _, p := range out.people {
-		var answer struct{ Attempts []attempt }
-		q := params{"quizid": a.Instance, "userid": p.ID, "status": "all", "includepreviews": 0}
-		raw, err := s.c.call(ctx, function, q, &answer)
-		if err != nil {
-			return nil, err
+	answers := make([]struct {
+		Attempts []attempt
+		raw      []byte
+	}, len(out.people))
+	err = inParallel(ctx, len(out.people), func(ctx context.Context, i int) (err error) {
+		q := params{"quizid": a.Instance, "userid": out.people[i].ID, "status": "all", "includepreviews": 0}
+		answers[i].raw, err = s.c.call(ctx, function, q, &answers[i])
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range out.people {
+		if len(answers[i].Attempts) > 0 {
+			out.raw[p.ID] = answers[i].raw
 		}
-		if len(answer.Attempts) > 0 {
-			out.raw[p.ID] = raw
-		}
-		out.all = append(out.all, answer.Attempts...)
+		out.all = append(out.all, answers[i].Attempts...)
 	}
 	slices.SortFunc(out.all, func(a, b attempt) int { return a.ID - b.ID })
 	return out, nil

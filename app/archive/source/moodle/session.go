@@ -23,6 +23,12 @@ type Login struct {
 	User, Password string
 }
 
+// String gives the name of the account.
+func (l Login) String() string { return l.User + ":***" }
+
+// GoString gives the name of the account.
+func (l Login) GoString() string { return l.String() }
+
 const (
 	loginPath = "/login/index.php"
 	maxPage   = 16 << 20

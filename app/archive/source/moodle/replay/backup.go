@@ -308,7 +308,7 @@ func (s *Server) area(r *http.Request) (text string, ok bool) {
 			"contextid": json.Number(context), "component": "backup", "filearea": area, "itemid": 0, "filepath": "/",
 			"filename": m.name, "isdir": false, "timemodified": m.created.Unix(), "timecreated": m.created.Unix(),
 			"filesize": m.size, "author": nil, "license": nil,
-			"url": "http://" + r.Host + "/pluginfile.php/" + context + "/backup/" + area + "/" + m.name,
+			"url": s.at(r) + "/pluginfile.php/" + context + "/backup/" + area + "/" + m.name,
 		})
 	}
 	out, err := json.Marshal(list)

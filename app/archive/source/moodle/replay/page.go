@@ -55,7 +55,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 			fresh := token() // a login changes the cookie
 			s.sessions[fresh] = token()[:10]
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: fresh, Path: "/", HttpOnly: true})
-			http.Redirect(w, r, "/my/", http.StatusSeeOther)
+			http.Redirect(w, r, s.Path+"/my/", http.StatusSeeOther)
 			return
 		}
 		message = `<div class="alert alert-danger" role="alert">Invalid login, please try again</div>`
@@ -64,7 +64,7 @@ func (s *Server) loginPage(w http.ResponseWriter, r *http.Request) {
 		cookie = token()
 		http.SetCookie(w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", HttpOnly: true})
 	}
-	show(w, http.StatusOK, message+`<form action="http://`+r.Host+loginPath+`" method="post" id="login">
+	show(w, http.StatusOK, message+`<form action="`+s.at(r)+loginPath+`" method="post" id="login">
 <input type="hidden" name="logintoken" value="login-`+cookie+`"><input type="text" name="username" value="">
 <input type="password" name="password" value=""><button type="submit" id="loginbtn">Log in</button></form>
 <form action="`+loginPath+`" id="guestlogin"><input type="hidden" name="username" value="guest"></form>`)
@@ -83,10 +83,10 @@ func (s *Server) backupPage(w http.ResponseWriter, r *http.Request) {
 	get := r.Form.Get
 	switch {
 	case key == "":
-		http.Redirect(w, r, loginPath, http.StatusSeeOther)
+		http.Redirect(w, r, s.Path+loginPath, http.StatusSeeOther)
 		return
 	case s.Backups.Policy:
-		http.Redirect(w, r, "/admin/tool/policy/index.php", http.StatusSeeOther)
+		http.Redirect(w, r, s.Path+"/admin/tool/policy/index.php", http.StatusSeeOther)
 		return
 	case get("id") != Course:
 		fatal(w, "invalidcourseid", "You are trying to use an invalid course ID")
@@ -155,7 +155,7 @@ func (s *Server) backupForm(w http.ResponseWriter, r *http.Request, c *controlle
 	hidden := func(name, value string) {
 		fmt.Fprintf(&out, `<input type="hidden" name="%s" value="%s">`+"\n", name, html.EscapeString(value))
 	}
-	fmt.Fprintf(&out, `<form action="http://%s%s" method="post" id="mform1">`+"\n", r.Host, backupPath)
+	fmt.Fprintf(&out, `<form action="%s%s" method="post" id="mform1">`+"\n", s.at(r), backupPath)
 	hidden("id", c.course)
 	if c.activity != "" {
 		hidden("cm", c.activity)

@@ -49,6 +49,8 @@ var answers embed.FS
 type Server struct {
 	// Now is the clock of the Moodle. Defaults to time.Now.
 	Now func() time.Time
+	// Path is that of the address of the Moodle, such as /moodle. Defaults to none.
+	Path string
 	// Backups is how the Moodle makes backups.
 	Backups Backups
 
@@ -218,6 +220,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
+	if r = s.below(r); r == nil {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
 	name, isFile := strings.CutPrefix(r.URL.Path, "/webservice/pluginfile.php/")
 	if r.URL.Path == "/webservice/pluginfile.php" { // the path can also be a parameter
 		name, isFile = strings.CutPrefix(r.Form.Get("file"), "/")
@@ -237,7 +243,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case before != nil && *before != nil && (*before)(w, r, what):
 	case strings.HasPrefix(r.URL.Path, "/pluginfile.php/"):
-		http.Redirect(w, r, loginPath, http.StatusSeeOther)
+		http.Redirect(w, r, s.Path+loginPath, http.StatusSeeOther)
 	case s.page(w, r):
 	case isFile && r.Form.Get("token") != Token, !isFile && r.Form.Get("wstoken") != Token:
 		Fail(w, "moodle_exception", "invalidtoken", "Invalid token - token not found")
@@ -248,6 +254,25 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.NotFound(w, r)
 	}
+}
+
+// at is the address of the Moodle.
+func (s *Server) at(r *http.Request) string { return "http://" + r.Host + s.Path }
+
+// below gives a request with the path below that of the Moodle; nil: it is for another path.
+func (s *Server) below(r *http.Request) *http.Request {
+	rest, ok := strings.CutPrefix(r.URL.Path, s.Path)
+	if !ok {
+		return nil
+	}
+	if s.Path == "" {
+		return r
+	}
+	out := r.WithContext(r.Context())
+	u := *r.URL
+	u.Path, u.RawPath = rest, ""
+	out.URL = &u
+	return out
 }
 
 // Fail answers with an exception.
@@ -309,7 +334,7 @@ func (s *Server) function(w http.ResponseWriter, r *http.Request, function strin
 		Fail(w, "webservice_access_exception", "accessexception", "Access control exception")
 		return
 	}
-	text = strings.ReplaceAll(text, recorded, "http://"+r.Host)
+	text = strings.ReplaceAll(text, recorded, s.at(r))
 	if name == "core_files_get_files_backup" { // the backup is of another run than the list
 		text = strings.NewReplacer("19532", fmt.Sprint(len(s.backup)), "19498", fmt.Sprint(len(s.backup))).Replace(text)
 	}
