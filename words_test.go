@@ -57,6 +57,7 @@ var plain = []string{
 	"SECURITY.md",
 	"release_test.go",
 	"docs/archive.md",
+	"docs/packages.md",
 	"docs/ingest.md",
 	"docs/custom.md",
 	"docs/embedding.md",

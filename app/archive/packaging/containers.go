@@ -72,7 +72,7 @@ func (p *part) write(b []byte) (int, error) {
 // Write implements [io.Writer].
 func (p *part) Write(b []byte) (int, error) { return p.buffer.Write(b) }
 
-// finish syncs the file. An earlier error is not covered by it.
+// finish writes the rest of the file, syncs and closes it. After an earlier error it only closes it.
 func (p *part) finish(err error) error {
 	if err == nil {
 		err = p.buffer.Flush()

@@ -2,6 +2,7 @@ package pattern_test
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,21 @@ func TestEqualNames(t *testing.T) {
 	want := []string{"unnamed.pdf", "unnamed-2.pdf", "unnamed-3.pdf", "unnamed-2.pdf"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestDocumented compares the variables with those that docs/packages.md lists, in their order.
+func TestDocumented(t *testing.T) {
+	text, err := os.ReadFile("../../../docs/packages.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for of, all := range map[string][]string{
+		"packages": pattern.JobVariables(), "attempts and their folders": pattern.AttemptVariables(),
+	} {
+		if row := "| " + of + " | `" + strings.Join(all, "` `") + "`"; !strings.Contains(string(text), row) {
+			t.Errorf("docs/packages.md lacks %s", row)
+		}
 	}
 }
 
