@@ -229,11 +229,11 @@ func (t *task) happened(g *gathered) []packaging.Event {
 
 // retain gives the time until which the archive is kept; zero: indefinitely.
 func (t *task) retain() time.Time {
-	keep, err := duration(t.data.Settings.Keep)
-	if err != nil || keep < 0 {
+	until, err := keptUntil(t.data.Settings.Keep, t.data.Packaged)
+	if err != nil {
 		return time.Time{}
 	}
-	return t.data.Packaged.Add(keep)
+	return until
 }
 
 // index enters what the archive contains into the catalog.

@@ -1,10 +1,12 @@
 package archive
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,26 +20,26 @@ import (
 // Settings state how a job archives. They are kept with the job and written into the package. The zero value of a field
 // means that it is not set; [Preset.Apply] replaces it.
 type Settings struct {
-	Content source.Settings `json:"content,omitzero"`
+	Content source.Settings `json:"content,omitzero" doc:"What is archived of an activity, and how it is named."`
 
-	CourseBackup     *bool `json:"course_backup,omitempty"`     // a backup of the whole course
-	ActivityBackups  *bool `json:"activity_backups,omitempty"`  // a backup of each activity
-	ActivityOptional *bool `json:"activity_optional,omitempty"` // activities that cannot be archived are left out
+	CourseBackup     *bool `json:"course_backup,omitempty" doc:"A backup of the whole course is archived. Defaults to false."`
+	ActivityBackups  *bool `json:"activity_backups,omitempty" doc:"A backup of each activity is archived. Defaults to false."`
+	ActivityOptional *bool `json:"activity_optional,omitempty" doc:"Activities that cannot be archived are left out, rather than failing the job. Defaults to true."`
 
-	Package  string `json:"package,omitempty"`   // bag or ocfl
-	Pack     string `json:"pack,omitempty"`      // of bags: tar.gz, zip or none
-	FileName string `json:"file_name,omitempty"` // of the package: a pattern with variables
+	Package  string `json:"package,omitempty" enum:"bag,ocfl" doc:"Form of the package: bag (RFC 8493, the default) or ocfl (OCFL 1.1)."`
+	Pack     string `json:"pack,omitempty" enum:"tar.gz,zip,none" doc:"File that a bag is packed into: tar.gz (the default), zip or none."`
+	FileName string `json:"file_name,omitempty" doc:"Name of the package: a pattern with variables such as ${courseshortname}."`
 
-	Locations []string `json:"locations,omitempty"`
-	Quorum    string   `json:"quorum,omitempty"` // all, majority, or a number of locations
+	Locations []string `json:"locations,omitempty" doc:"Storage locations. Defaults to all."`
+	Quorum    string   `json:"quorum,omitempty" doc:"Locations that must have a verified copy before an archive counts as stored: all (the default), majority, or a number."`
 
-	Sign        *bool    `json:"sign,omitempty"`
-	Authorities []string `json:"authorities,omitempty"`
+	Sign        *bool    `json:"sign,omitempty" doc:"The package gets a time stamp (RFC 3161). Defaults to true."`
+	Authorities []string `json:"authorities,omitempty" doc:"Time-stamp authorities, in the order in which they are asked. Defaults to all, in the order of the file."`
 
-	Keep     string   `json:"keep,omitempty"` // retention: a duration, or unlimited
-	Deadline string   `json:"deadline,omitempty"`
-	Attempts int      `json:"attempts,omitempty"` // of a phase
-	Notify   []string `json:"notify,omitempty"`   // mail addresses of the people who are notified of the end
+	Keep     string   `json:"keep,omitempty" doc:"Time for which the archive is kept, after which it is deleted: 10y, or unlimited (the default)."`
+	Deadline string   `json:"deadline,omitempty" doc:"Time that a job has from its first phase: 2h (the default), or unlimited."`
+	Attempts int      `json:"attempts,omitempty" min:"1" doc:"Attempts at a phase, at most 100. Defaults to 5."`
+	Notify   []string `json:"notify,omitempty" doc:"Mail addresses of the people who are notified of the end."`
 }
 
 // unlimited is the word for a duration without a bound.
@@ -55,8 +57,9 @@ const (
 
 // Preset is a named set of settings. Locked settings replace those of a request.
 type Preset struct {
-	Settings Settings `json:"settings"`
-	Locked   []string `json:"locked,omitempty"` // names of fields as in JSON; nested ones as content.file_name
+	Settings Settings `json:"settings" doc:"Settings of jobs whose request does not set them."`
+	// Locked has names of fields as in JSON; nested ones as content.file_name.
+	Locked []string `json:"locked,omitempty" doc:"Settings that requests cannot change, by their keys: sign, content.file_name."`
 }
 
 // Builtin is the preset that completes every other one.
@@ -142,8 +145,8 @@ func (s *Settings) validate() error {
 	if _, err := pattern.Parse(pattern.File, s.FileName, pattern.JobVariables()); err != nil {
 		return job.Errorf(job.Invalid, "settings", "", "file_name: %w", err)
 	}
-	if _, err := duration(s.Keep); err != nil {
-		return bad("keep", s.Keep, "a duration such as 365d, or unlimited")
+	if _, err := keptUntil(s.Keep, time.Now()); err != nil {
+		return bad("keep", s.Keep, "years such as 10y, a duration such as 90d, or unlimited")
 	}
 	if d, err := duration(s.Deadline); err != nil || d == 0 {
 		return bad("deadline", s.Deadline, "a duration such as 2h, or unlimited")
@@ -158,6 +161,30 @@ func (s *Settings) deadline() time.Duration {
 		return 0
 	}
 	return max(d, 0)
+}
+
+// maxYears bounds the years of a retention time.
+const maxYears = 1000
+
+// keptUntil gives the end of a retention time: years of the calendar (10y) or a duration; zero: unlimited.
+func keptUntil(keep string, from time.Time) (time.Time, error) {
+	if years, ok := strings.CutSuffix(keep, "y"); ok {
+		n, err := strconv.Atoi(years)
+		if err != nil || n < 1 || n > maxYears {
+			return time.Time{}, fmt.Errorf("%q is not a number of years from 1 to %d", keep, maxYears)
+		}
+		return from.AddDate(n, 0, 0), nil
+	}
+	d, err := duration(keep)
+	switch {
+	case err != nil:
+		return time.Time{}, err
+	case d == 0:
+		return time.Time{}, errors.New("the archive would be deleted at once")
+	case d < 0:
+		return time.Time{}, nil
+	}
+	return from.Add(d), nil
 }
 
 // duration parses a duration; negative: unlimited.

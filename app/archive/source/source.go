@@ -93,9 +93,9 @@ type Out interface {
 
 // Settings choose what is fetched of an activity, and how it is named.
 type Settings struct {
-	Sections   []string `json:"sections,omitempty"`    // parts of a report; nil: all
-	FolderName string   `json:"folder_name,omitempty"` // patterns with variables
-	FileName   string   `json:"file_name,omitempty"`
+	Sections   []string `json:"sections,omitempty" doc:"Parts of a report. Defaults to all."`
+	FolderName string   `json:"folder_name,omitempty" doc:"Folder of an attempt: a pattern with variables such as ${username}."`
+	FileName   string   `json:"file_name,omitempty" doc:"Name of the file of an attempt: a pattern with variables."`
 }
 
 // Source is one system that is archived.

@@ -1,0 +1,218 @@
+package archiveconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/format/yamlfile"
+)
+
+var update = flag.Bool("update", false, "write docs/archive.schema.json instead of comparing it")
+
+const published = "../../../docs/archive.schema.json"
+
+// TestSchemaIsPublished compares the published schema with the structs; with -update it writes it. Every key has a
+// sentence.
+func TestSchemaIsPublished(t *testing.T) {
+	want := string(Schema())
+	if *update {
+		if err := os.WriteFile(published, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(published)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("docs/archive.schema.json is stale; run go test ./app/archive/config -update (-structs +page):\n%s", diff)
+	}
+	var doc any
+	if err := json.Unmarshal(got, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(at string, part any)
+	walk = func(at string, part any) {
+		m, ok := part.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := m["properties"].(map[string]any)
+		for name, one := range properties {
+			if about, _ := one.(map[string]any)["description"].(string); !strings.HasSuffix(about, ".") {
+				t.Errorf("%s.%s has no sentence: %q", at, name, about)
+			}
+			walk(at+"."+name, one)
+		}
+		walk(at+".*", m["additionalProperties"])
+		walk(at+".*", m["items"])
+	}
+	walk("", doc)
+}
+
+const full = `organization: Example University
+sources:
+  campus:
+    moodle:
+      url: https://moodle.example.org
+      token_file: token
+      account: archiver
+      password_file: password
+      categories: [3, 7]
+  exams:
+    directory: {path: /srv/exams}
+  web:
+    web: {lists: lists, allow_networks: [10.0.0.0/8], max_file: 2GiB}
+locations:
+  near:
+    directory: {path: near}
+    parallel: 3
+  bucket:
+    s3: {endpoint: s3.example.org, bucket: 2026, access_key_file: a, secret_key_file: b, object_lock: compliance}
+    tier: slow
+  far:
+    sftp: {address: "sftp.example.org:22", user: u, key_file: k, known_hosts: hosts, dir: /archive}
+authorities:
+  - name: dfn
+    url: http://tsa.example.org
+    roots: [root.pem]
+    timeout: 5s
+presets:
+  default:
+    settings: {keep: 10y, quorum: 2, locations: [near, bucket], attempts: 7, sign: true}
+    locked: [keep, quorum]
+  quick:
+    settings:
+      sign: false
+      content: {file_name: "${username}"}
+`
+
+// TestParse reads a file with each kind of source and location. Names of files are relative to its directory.
+func TestParse(t *testing.T) {
+	c, err := Parse("/etc/stagepost", []byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.SecretFiles(), []string{"a", "b", "k", "password", "token"}; !slices.EqualFunc(got, want,
+		func(got, want string) bool { return got == "/etc/stagepost/"+want }) {
+		t.Errorf("secrets: %v", got)
+	}
+	if got := c.Directories(); !slices.Equal(got, []string{"/etc/stagepost/near"}) {
+		t.Errorf("directories: %v", got)
+	}
+	p, ok := c.Preset("default")
+	if !ok || p.Settings.Quorum != "2" || p.Settings.Keep != "10y" || !slices.Equal(p.Locked, []string{"keep", "quorum"}) {
+		t.Errorf("default: %+v", p)
+	}
+	if c.Locations["bucket"].S3.Bucket != "2026" || c.Sources["web"].Web.MaxFile != 2<<30 ||
+		c.Authorities[0].Timeout.Seconds() != 5 {
+		t.Errorf("got %+v", c)
+	}
+	if _, err := p.Apply(archive.Settings{Keep: "1y"}); err == nil {
+		t.Error("a locked setting was changed")
+	}
+	if _, ok := c.Preset("other"); ok {
+		t.Error("there is no preset other")
+	}
+}
+
+const small = `sources: {exams: {directory: {path: /srv/exams}}}
+locations: {near: {directory: {path: /srv/near}}}
+`
+
+// TestMistakes: each mistake has its line, its key and a sentence with what can be done, and secrets are not shown.
+// The control is that the files without the mistakes are valid.
+func TestMistakes(t *testing.T) {
+	const quiet = "presets: {default: {settings: {sign: false}}}\n"
+	for _, text := range []string{full, small + quiet} {
+		if _, err := Parse("/", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap := func(old, fresh string) string {
+		if !strings.Contains(full, old) {
+			t.Fatalf("%q is not in the file", old)
+		}
+		return strings.Replace(full, old, fresh, 1)
+	}
+	for _, c := range []struct{ text, want string }{
+		{"", "1:1: locations: it is missing\n1:1: sources: it is missing"},
+		{small, "1:1: presets.default.settings.sign: archives of the preset default get a time stamp, and there is no " +
+			"authority: add one to authorities, or set presets.default.settings.sign to false"},
+		{swap("token_file: token", "token: hush"), "6:7: sources.campus.moodle.token: there is no such key; is it " +
+			"token_file?"},
+		{swap("      token_file: token\n", ""), "4:5: sources.campus.moodle.token_file: it is missing"},
+		{swap("organization", "organisation"), "1:1: organisation: there is no such key; is it organization?"},
+		{swap("      account: archiver\n", ""), "4:5: sources.campus.moodle: account and password_file belong together"},
+		{swap("    directory: {path: near}", "    directory: {path: near}\n    sftp: {address: a, user: u, key_file: k, " +
+			"known_hosts: h, dir: d}"), "15:3: locations.near: exactly one of directory, s3 and sftp must be given"},
+		{swap("key_file: k, ", ""), "22:5: locations.far.sftp: exactly one of key_file and password_file must be given"},
+		{swap("tier: slow", "tier: tape"), `20:11: locations.bucket.tier: "tape": it is none of local, fast, slow`},
+		{swap("parallel: 3", "parallel: 0"), "17:15: locations.near.parallel: it must not be below 1"},
+		{swap("max_file: 2GiB", "max_file: much"), `12:61: sources.web.web.max_file: "much": it is not a size (64GiB, ` +
+			"1.5TB, 1048576)"},
+		{swap("10.0.0.0/8", "10.0.0"), `12:41: sources.web.web.allow_networks.0: "10.0.0" is no network such as ` +
+			"10.20.0.0/16"},
+		{swap("  near:", "  Near By:"), `15:3: locations.Near By: the name "Near By": use up to 63 characters of a-z, ` +
+			"0-9, _ and -\n30:57: presets.default.settings.locations.0: there is no storage location \"near\" (known: " +
+			"Near By, bucket, far)"},
+		{swap("[near, bucket]", "[near, buket]"), "30:63: presets.default.settings.locations.1: there is no storage " +
+			"location \"buket\"; is it bucket?"},
+		{swap("quorum: 2", "quorum: 4"), "30:35: presets.default.settings.quorum: it is 4, and there are 2 storage " +
+			"locations"},
+		{swap("keep: 10y", "keep: long"), `29:3: presets.default: settings: keep is "long": want a duration such as 3y, ` +
+			"or unlimited"},
+		{swap("${username}", "${user}"), "35:28: presets.quick.settings.content.file_name: "},
+		{swap("locked: [keep", "locked: [kept"), `29:3: presets.default: preset: it locks "kept", which is no setting`},
+		{swap("attempts: 7", "attempts: many"), "30:81: presets.default.settings.attempts: it must be a whole number, " +
+			"not a text"},
+		{"sources: [a]\nlocations: {}\n", "1:1: sources: it must be keys with values, not a list"},
+		{"sources: {a: {}}\nlocations: {}\n" + quiet, "1:11: sources.a: exactly one of moodle, directory and web must " +
+			"be given\n2:1: locations: it must have at least one"},
+		{"sources: 'a\n", "1:10: not YAML: the quote that begins here is not closed"},
+	} {
+		_, err := Parse("/", []byte(c.text))
+		var m yamlfile.Mistakes
+		if !errors.As(err, &m) || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("got\n%v\nwant\n%s", err, c.want)
+			continue
+		}
+		for _, one := range m {
+			if strings.Contains(one.Error()+one.Excerpt(), "hush") {
+				t.Errorf("a secret is shown: %v\n%s", one, one.Excerpt())
+			}
+		}
+	}
+}
+
+// TestMissing: a missing file is told from one that cannot be read, and the message names the setting.
+func TestMissing(t *testing.T) {
+	dir := t.TempDir()
+	_, err := Load(filepath.Join(dir, "archive.yaml"))
+	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "archive.config") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := Load(dir); err == nil || errors.Is(err, ErrNone) {
+		t.Errorf("a directory: got %v", err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(full))
+	f.Add([]byte(small))
+	f.Add([]byte("sources: &a {b: *a}\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if c, err := Parse("/", text); err == nil && (len(c.Sources) == 0 || len(c.Locations) == 0) {
+			t.Errorf("%q was taken", text)
+		}
+	})
+}
