@@ -1,6 +1,7 @@
 package yamlfile
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -140,10 +141,7 @@ func (s *Source) Err() error {
 		return nil
 	}
 	slices.SortStableFunc(s.wrong, func(a, b *Mistake) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return a.Column - b.Column
+		return cmp.Or(a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Key, b.Key))
 	})
 	return s.wrong
 }

@@ -148,7 +148,7 @@ func TestMistakes(t *testing.T) {
 		{"", "1:1: locations: it is missing\n1:1: sources: it is missing"},
 		{small, "1:1: presets.default.settings.sign: archives of the preset default get a time stamp, and there is no " +
 			"authority: add one to authorities, or set presets.default.settings.sign to false"},
-		{swap("token_file: token", "token: hush"), "6:7: sources.campus.moodle.token: there is no such key; is it " +
+		{swap("token_file: token", "tokenfile: hush"), "4:5: sources.campus.moodle.token_file: it is missing\n6:7: sources.campus.moodle.tokenfile: there is no such key; is it " +
 			"token_file?"},
 		{swap("      token_file: token\n", ""), "4:5: sources.campus.moodle.token_file: it is missing"},
 		{swap("organization", "organisation"), "1:1: organisation: there is no such key; is it organization?"},
@@ -158,22 +158,21 @@ func TestMistakes(t *testing.T) {
 		{swap("key_file: k, ", ""), "22:5: locations.far.sftp: exactly one of key_file and password_file must be given"},
 		{swap("tier: slow", "tier: tape"), `20:11: locations.bucket.tier: "tape": it is none of local, fast, slow`},
 		{swap("parallel: 3", "parallel: 0"), "17:15: locations.near.parallel: it must not be below 1"},
-		{swap("max_file: 2GiB", "max_file: much"), `12:61: sources.web.web.max_file: "much": it is not a size (64GiB, ` +
+		{swap("max_file: 2GiB", "max_file: much"), `13:65: sources.web.web.max_file: "much": it is not a size (64GiB, ` +
 			"1.5TB, 1048576)"},
-		{swap("10.0.0.0/8", "10.0.0"), `12:41: sources.web.web.allow_networks.0: "10.0.0" is no network such as ` +
+		{swap("10.0.0.0/8", "10.0.0"), `13:42: sources.web.web.allow_networks.0: "10.0.0" is no network such as ` +
 			"10.20.0.0/16"},
 		{swap("  near:", "  Near By:"), `15:3: locations.Near By: the name "Near By": use up to 63 characters of a-z, ` +
-			"0-9, _ and -\n30:57: presets.default.settings.locations.0: there is no storage location \"near\" (known: " +
-			"Near By, bucket, far)"},
-		{swap("[near, bucket]", "[near, buket]"), "30:63: presets.default.settings.locations.1: there is no storage " +
+			"0-9, _ and -\n30:50: presets.default.settings.locations.0: there is no storage location \"near\""},
+		{swap("[near, bucket]", "[near, buket]"), "30:56: presets.default.settings.locations.1: there is no storage " +
 			"location \"buket\"; is it bucket?"},
 		{swap("quorum: 2", "quorum: 4"), "30:35: presets.default.settings.quorum: it is 4, and there are 2 storage " +
 			"locations"},
-		{swap("keep: 10y", "keep: long"), `29:3: presets.default: settings: keep is "long": want a duration such as 3y, ` +
+		{swap("keep: 10y", "keep: long"), `29:3: presets.default: keep is "long": want years such as 10y, a duration such as 90d, ` +
 			"or unlimited"},
 		{swap("${username}", "${user}"), "35:28: presets.quick.settings.content.file_name: "},
-		{swap("locked: [keep", "locked: [kept"), `29:3: presets.default: preset: it locks "kept", which is no setting`},
-		{swap("attempts: 7", "attempts: many"), "30:81: presets.default.settings.attempts: it must be a whole number, " +
+		{swap("locked: [keep", "locked: [kept"), `29:3: presets.default: it locks "kept", which is no setting`},
+		{swap("attempts: 7", "attempts: many"), "30:75: presets.default.settings.attempts: it must be a whole number, " +
 			"not a text"},
 		{"sources: [a]\nlocations: {}\n", "1:1: sources: it must be keys with values, not a list"},
 		{"sources: {a: {}}\nlocations: {}\n" + quiet, "1:11: sources.a: exactly one of moodle, directory and web must " +
