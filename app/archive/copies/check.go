@@ -18,7 +18,7 @@ import (
 func (s *Store) Fixity(
 	ctx context.Context, c catalog.Copy, pace func(context.Context, int) error,
 ) (catalog.Fixity, string, error) {
-	t := s.targets[c.Location]
+	t := s.target(c.Location)
 	if t == nil {
 		return "", "", s.Ready(ctx, c.Location)
 	}

@@ -16,10 +16,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -57,9 +59,15 @@ var intervals = map[storage.Tier]time.Duration{
 
 // Store stores and reads copies. It is safe for concurrent use.
 type Store struct {
-	o       Options
+	o   Options
+	set atomic.Pointer[set]
+}
+
+// set is the locations of a store. It does not change.
+type set struct {
 	targets map[string]*Target
-	order   []string // names, the quickest tier first
+	order   []string           // names, the quickest tier first
+	past    map[string]*Target // that earlier sets had: calls that began with them end with them
 }
 
 // New makes a store of locations.
@@ -71,23 +79,47 @@ func New(o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Agent = cmp.Or(o.Agent, "stagepost")
-	s := &Store{o: o, targets: map[string]*Target{}}
-	for _, t := range o.Targets {
-		if t.Name == "" || t.At == nil || s.targets[t.Name] != nil {
-			return nil, fmt.Errorf("storage location %q: each needs a name of its own and a location", t.Name)
-		}
-		t.Parallel = max(cmp.Or(t.Parallel, 2), 1)
-		s.targets[t.Name] = &t
-		s.order = append(s.order, t.Name)
-	}
-	slices.SortStableFunc(s.order, func(a, b string) int { return s.rank(a) - s.rank(b) })
-	return s, nil
+	s := &Store{o: o}
+	return s, s.SetTargets(o.Targets)
 }
 
-// rank orders locations by how quickly they give a file.
-func (s *Store) rank(name string) int {
+// SetTargets replaces the locations. Calls that run keep those that they began with, which must stay open. It must not
+// be called concurrently with itself.
+func (s *Store) SetTargets(all []Target) error {
+	fresh := &set{targets: map[string]*Target{}, past: map[string]*Target{}}
+	for _, t := range all {
+		if t.Name == "" || t.At == nil || fresh.targets[t.Name] != nil {
+			return fmt.Errorf("storage location %q: each needs a name of its own and a location", t.Name)
+		}
+		t.Parallel = max(cmp.Or(t.Parallel, 2), 1)
+		fresh.targets[t.Name] = &t
+		fresh.order = append(fresh.order, t.Name)
+	}
+	slices.SortStableFunc(fresh.order, func(a, b string) int { return rank(fresh.targets[a]) - rank(fresh.targets[b]) })
+	if was := s.set.Load(); was != nil {
+		maps.Copy(fresh.past, was.past)
+		maps.Copy(fresh.past, was.targets)
+	}
+	s.set.Store(fresh)
+	return nil
+}
+
+// target gives a location that is configured, or nil.
+func (s *Store) target(name string) *Target { return s.set.Load().targets[name] }
+
+// used gives a location of a call that runs, also one that is no longer configured.
+func (s *Store) used(name string) *Target {
+	now := s.set.Load()
+	if t := now.targets[name]; t != nil {
+		return t
+	}
+	return now.past[name]
+}
+
+// rank orders locations by how quickly they give a file; one that is not configured (nil) is the last.
+func rank(t *Target) int {
 	tiers := []storage.Tier{storage.Local, storage.Fast, storage.Slow}
-	if t := s.targets[name]; t != nil {
+	if t != nil {
 		return slices.Index(tiers, t.At.Properties().Tier)
 	}
 	return len(tiers)
@@ -95,7 +127,7 @@ func (s *Store) rank(name string) int {
 
 // Interval gives the time after which the copies in a location are read again.
 func (s *Store) Interval(name string) time.Duration {
-	t := s.targets[name]
+	t := s.target(name)
 	if t == nil {
 		return intervals[storage.Fast]
 	}
@@ -104,7 +136,7 @@ func (s *Store) Interval(name string) time.Duration {
 }
 
 // Names lists the locations, the quickest tier first.
-func (s *Store) Names() []string { return slices.Clone(s.order) }
+func (s *Store) Names() []string { return slices.Clone(s.set.Load().order) }
 
 // Quorum is how many locations must have a copy of each artifact before an archive counts as stored.
 type Quorum int
@@ -163,7 +195,7 @@ type Policy struct {
 func (s *Store) Check(p Policy) error {
 	names := s.locations(p)
 	for i, name := range names {
-		if s.targets[name] == nil {
+		if s.target(name) == nil {
 			return fmt.Errorf("storage location %q is not configured", name)
 		}
 		if slices.Contains(names[:i], name) {
@@ -183,7 +215,7 @@ func (s *Store) Check(p Policy) error {
 
 func (s *Store) locations(p Policy) []string {
 	if p.Locations == nil {
-		return s.order
+		return s.set.Load().order
 	}
 	return p.Locations
 }

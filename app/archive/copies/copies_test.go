@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -279,4 +280,46 @@ func TestOtherLocation(t *testing.T) {
 	f.open("a", "b")
 	must(t, f.store.Discard(t.Context(), job, "it failed"))
 	f.stored("b", 0)
+}
+
+// TestSetTargets: a location that is replaced is used at once, one that is dropped is refused, and calls that began
+// with it end with it.
+func TestSetTargets(t *testing.T) {
+	open := func() copies.Target {
+		d, err := storage.OpenDir(t.TempDir(), storage.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return copies.Target{Name: "near", At: d}
+	}
+	c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), catalog.Name), catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s, err := copies.New(copies.Options{Catalog: c, Targets: []copies.Target{open()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context(), "near"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetTargets([]copies.Target{open()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Ready(t.Context(), "near"); !errors.Is(err, copies.ErrForeign) {
+		t.Errorf("the new location is not used: %v", err)
+	}
+	far := open()
+	far.Name = "far"
+	if err := s.SetTargets([]copies.Target{far}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Check(copies.Policy{Locations: []string{"near"}}); err == nil || !slices.Equal(s.Names(), []string{"far"}) {
+		t.Errorf("near is still configured: %v", s.Names())
+	}
+	if err := s.SetTargets([]copies.Target{far, far}); err == nil || !slices.Equal(s.Names(), []string{"far"}) {
+		t.Errorf("two locations of one name: got %v", err)
+	}
 }

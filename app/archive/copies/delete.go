@@ -85,7 +85,7 @@ func (s *Store) removeAll(
 		failed[c.Location].Err = err
 		out.Transient = out.Transient && temporary(err)
 	}
-	for _, name := range s.order {
+	for _, name := range s.set.Load().order {
 		if m := failed[name]; m != nil {
 			out.Missing = append(out.Missing, *m)
 			delete(failed, name)
@@ -103,7 +103,7 @@ func (s *Store) removeAll(
 // remove removes the file of a copy, and a part of it, and enters that. A repetition changes nothing. The caller has
 // checked that the location is ready: one that is not mounted is not taken for one without the file.
 func (s *Store) remove(ctx context.Context, c catalog.Copy, by, reason string) error {
-	t := s.targets[c.Location]
+	t := s.used(c.Location)
 	if c.Verified.IsZero() {
 		if err := t.At.Abandon(ctx, c.Key, &storage.Progress{State: c.Progress}); err != nil {
 			return err

@@ -20,7 +20,7 @@ func (s *Store) Heal(ctx context.Context, k catalog.CopyKey) (catalog.Copy, erro
 	if err != nil {
 		return catalog.Copy{}, err
 	}
-	t := s.targets[k.Location]
+	t := s.target(k.Location)
 	if t == nil {
 		return catalog.Copy{}, fmt.Errorf("heal %s: storage location %q is not configured", old.Key, k.Location)
 	}
@@ -70,7 +70,7 @@ func (s *Store) Tidy(ctx context.Context, name string) error {
 // CatchUp stores the copies that a location lacks of complete archives, from good copies elsewhere, and gives their
 // number. Those planned less than an hour ago may be in progress and are left.
 func (s *Store) CatchUp(ctx context.Context, name string) (stored int, err error) {
-	t := s.targets[name]
+	t := s.target(name)
 	if t == nil {
 		return 0, fmt.Errorf("storage location %q is not configured", name)
 	}
@@ -126,7 +126,7 @@ func (s *Store) repair(ctx context.Context, t *Target, c catalog.Copy) error {
 
 // transfer stores a planned copy from one other copy.
 func (s *Store) transfer(ctx context.Context, t *Target, c, from catalog.Copy) error {
-	source := s.targets[from.Location]
+	source := s.used(from.Location)
 	if err := recall(ctx, source, from.Key); err != nil {
 		return err
 	}

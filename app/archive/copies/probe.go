@@ -26,7 +26,7 @@ var (
 // Ready reports why a location cannot be used. It compares the file with the id of the location, which it stores on
 // first use: a directory whose file system is not mounted is neither filled nor seen as one that lost all copies.
 func (s *Store) Ready(ctx context.Context, name string) error {
-	t := s.targets[name]
+	t := s.target(name)
 	if t == nil {
 		return &storage.Error{Location: name, Op: "open", Err: errors.New("the storage location is not configured")}
 	}

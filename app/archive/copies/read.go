@@ -48,12 +48,12 @@ func (e *ReadError) Temporary() bool { return e.Transient }
 func (s *Store) good(ctx context.Context, job, path string) (good []catalog.Copy, err error) {
 	all, err := s.o.Catalog.Copies(ctx, job, path)
 	for _, c := range all {
-		if c.Good() && s.targets[c.Location] != nil {
+		if c.Good() && s.target(c.Location) != nil {
 			good = append(good, c)
 		}
 	}
 	slices.SortStableFunc(good, func(a, b catalog.Copy) int {
-		if r := s.rank(a.Location) - s.rank(b.Location); r != 0 {
+		if r := rank(s.target(a.Location)) - rank(s.target(b.Location)); r != 0 {
 			return r
 		}
 		return b.LastFixity.Compare(a.LastFixity)
@@ -105,7 +105,7 @@ type reader struct {
 func (r *reader) advance() error {
 	for len(r.rest) > 0 {
 		r.now, r.rest = r.rest[0], r.rest[1:]
-		t := r.s.targets[r.now.Location]
+		t := r.s.used(r.now.Location)
 		err := recall(r.ctx, t, r.now.Key)
 		if err == nil {
 			r.from, err = t.At.Open(r.ctx, r.now.Key, r.at)

@@ -59,7 +59,7 @@ func (s *Store) Save(ctx context.Context, r Request) (Report, error) {
 	defer cancel(nil)
 	for _, name := range names {
 		if tasks := open(all, name); len(tasks) > 0 {
-			group.Go(func() { run.location(within, cancel, s.targets[name], tasks) })
+			group.Go(func() { run.location(within, cancel, s.used(name), tasks) })
 		}
 	}
 	group.Wait()
