@@ -43,7 +43,9 @@ func New(id string, t reflect.Type) *Form {
 }
 
 // Schema gives the JSON Schema (Draft 2020-12), indented, for editors.
-func (f *Form) Schema(title, about string) []byte { return schema.Text(f.id, title, about, describe(f.t, true)) }
+func (f *Form) Schema(title, about string) []byte {
+	return schema.Text(f.id, title, about, describe(f.t, true))
+}
 
 var unitType = reflect.TypeFor[encoding.TextUnmarshaler]()
 

@@ -153,7 +153,7 @@ func TestMistakes(t *testing.T) {
 		{swap("      token_file: token\n", ""), "4:5: sources.campus.moodle.token_file: it is missing"},
 		{swap("organization", "organisation"), "1:1: organisation: there is no such key; is it organization?"},
 		{swap("      account: archiver\n", ""), "4:5: sources.campus.moodle: account and password_file belong together"},
-		{swap("    directory: {path: near}", "    directory: {path: near}\n    sftp: {address: a, user: u, key_file: k, " +
+		{swap("    directory: {path: near}", "    directory: {path: near}\n    sftp: {address: a, user: u, key_file: k, "+
 			"known_hosts: h, dir: d}"), "15:3: locations.near: exactly one of directory, s3 and sftp must be given"},
 		{swap("key_file: k, ", ""), "22:5: locations.far.sftp: exactly one of key_file and password_file must be given"},
 		{swap("tier: slow", "tier: tape"), `20:11: locations.bucket.tier: "tape": it is none of local, fast, slow`},
