@@ -110,7 +110,8 @@ func TestParse(t *testing.T) {
 		t.Errorf("directories: %v", got)
 	}
 	p, ok := c.Preset("default")
-	if !ok || p.Settings.Quorum != "2" || p.Settings.Keep != "10y" || !slices.Equal(p.Locked, []string{"keep", "quorum"}) {
+	if !ok || p.Settings.Quorum != "2" || p.Settings.Keep != "10y" ||
+		!slices.Equal(p.Locked, []string{"keep", "quorum"}) {
 		t.Errorf("default: %+v", p)
 	}
 	if c.Locations["bucket"].S3.Bucket != "2026" || c.Sources["web"].Web.MaxFile != 2<<30 ||
@@ -193,7 +194,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestMissing: a missing file is told from one that cannot be read, and the message names the setting.
+// TestMissing: a missing file is distinguished from one that cannot be read, and the message names the setting.
 func TestMissing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Load(filepath.Join(dir, "archive.yaml"))

@@ -316,7 +316,8 @@ func TestSetTargets(t *testing.T) {
 	if err := s.SetTargets([]copies.Target{far}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Check(copies.Policy{Locations: []string{"near"}}); err == nil || !slices.Equal(s.Names(), []string{"far"}) {
+	if err := s.Check(copies.Policy{Locations: []string{"near"}}); err == nil ||
+		!slices.Equal(s.Names(), []string{"far"}) {
 		t.Errorf("near is still configured: %v", s.Names())
 	}
 	if err := s.SetTargets([]copies.Target{far, far}); err == nil || !slices.Equal(s.Names(), []string{"far"}) {
