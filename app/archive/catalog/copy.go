@@ -336,10 +336,19 @@ func (c *Catalog) Replace(ctx context.Context, k CopyKey, by int, e Event) error
 	})
 }
 
-// Leftover lists damaged copies in a location that were replaced and whose files are not deleted.
+// Leftover lists copies in a location whose files are to be deleted and are not: damaged ones that were replaced, and
+// those of failed archives that no legal hold covers.
 func (c *Catalog) Leftover(ctx context.Context, location string, limit int) ([]Copy, error) {
-	return each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+
+	replaced, err := each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+
 		"WHERE c.location = ? AND c.replaced > 0 AND c.deleted = '' ORDER BY c.artifact LIMIT ?", location, page(limit))
+	if err != nil {
+		return nil, err
+	}
+	failed, err := each(ctx, c.read, scanCopy, "SELECT "+copyColumns+copiesFrom+`
+		WHERE c.location = ?1 AND c.replaced = 0 AND c.deleted = '' AND a.job IN (
+			SELECT job FROM archives WHERE outcome = ?2 AND job NOT IN (SELECT job FROM holds WHERE released = ''))
+		ORDER BY c.artifact LIMIT ?3`, location, Failed, page(limit))
+	return append(replaced, failed...), err
 }
 
 // PutDeleted enters that the file of a copy is deleted. The first entry holds.

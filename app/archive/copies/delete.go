@@ -2,6 +2,7 @@ package copies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -20,6 +21,41 @@ func (s *Store) Delete(ctx context.Context, id string) (catalog.Tombstone, error
 		return catalog.Tombstone{}, err
 	}
 	return s.o.Catalog.EndDeletion(ctx, id, s.o.Now())
+}
+
+// Expire deletes archives whose retention time has ended, as far as no legal hold covers them, and gives their jobs.
+// One that cannot be deleted does not keep the others.
+func (s *Store) Expire(ctx context.Context) (deleted []string, err error) {
+	jobs, err := s.o.Catalog.Outlived(ctx, s.o.Now(), 1000)
+	if err != nil {
+		return nil, err
+	}
+	open, err := s.o.Catalog.Deletions(ctx, catalog.Executing, 1000) // a crash, or a location that was down
+	for _, d := range open {
+		jobs = append(jobs, d.Job)
+	}
+	var errs []error
+	for _, job := range jobs {
+		id := "retention/" + job
+		for _, d := range open {
+			if d.Job == job {
+				id = d.ID
+			}
+		}
+		_, e := s.o.Catalog.RequestDeletion(ctx, id, job, s.o.Agent, "the retention time has ended", s.o.Now())
+		if e == nil {
+			_, e = s.Delete(ctx, id)
+		}
+		if ctx.Err() != nil {
+			return deleted, ctx.Err()
+		}
+		if e != nil {
+			errs = append(errs, e)
+			continue
+		}
+		deleted = append(deleted, job)
+	}
+	return deleted, errors.Join(append(errs, err)...)
 }
 
 // Discard removes all copies of a job that failed, complete ones and parts of uploads. It is refused for an archive

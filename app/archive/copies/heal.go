@@ -52,7 +52,8 @@ func (s *Store) Heal(ctx context.Context, k catalog.CopyKey) (catalog.Copy, erro
 	return s.o.Catalog.Copy(ctx, fresh.CopyKey)
 }
 
-// Tidy deletes the files of damaged copies that were replaced, as far as the location permits it.
+// Tidy deletes what could not be deleted before, because the location was down or did not permit it: damaged copies
+// that were replaced, and copies of failed archives.
 func (s *Store) Tidy(ctx context.Context, name string) error {
 	left, err := s.o.Catalog.Leftover(ctx, name, 0)
 	if err == nil && len(left) > 0 {
@@ -62,7 +63,11 @@ func (s *Store) Tidy(ctx context.Context, name string) error {
 		return err
 	}
 	for _, c := range left {
-		err = errors.Join(err, s.remove(ctx, c, s.o.Agent, "damaged, and replaced"))
+		reason := "damaged, and replaced"
+		if c.Replaced == 0 {
+			reason = "the archive failed"
+		}
+		err = errors.Join(err, s.remove(ctx, c, s.o.Agent, reason))
 	}
 	return err
 }

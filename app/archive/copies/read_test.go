@@ -241,6 +241,60 @@ func TestRefusedDeletion(t *testing.T) {
 	must(t, err)
 }
 
+// TestExpire deletes what outlived its retention time, and goes on when a location that was down comes back.
+func TestExpire(t *testing.T) {
+	f := newFixture(t, "a", "b")
+	must(t, f.fill(2))
+	_, err := f.store.Save(t.Context(), f.request())
+	must(t, err)
+	must(t, f.cat.End(t.Context(), job, catalog.Complete, f.now))
+	if deleted, err := f.store.Expire(t.Context()); err != nil || len(deleted) != 0 {
+		t.Fatalf("deleted early: %v, %v", deleted, err)
+	}
+	f.now = start.AddDate(1, 0, 1)
+	must(t, f.cat.Hold(t.Context(), catalog.Hold{Job: job, Name: "court", By: "eve", Since: f.now}))
+	if deleted, err := f.store.Expire(t.Context()); err != nil || len(deleted) != 0 {
+		t.Fatalf("deleted although held: %v, %v", deleted, err)
+	}
+	must(t, f.cat.Release(t.Context(), job, "court", "eve", f.now))
+	f.at["b"].set(func(string, string) error { return errDown })
+	if deleted, err := f.store.Expire(t.Context()); !errors.Is(err, errDown) || len(deleted) != 0 {
+		t.Errorf("got %v, %v", deleted, err)
+	}
+	f.stored("a", 0)
+	f.at["b"].set(nil)
+	if deleted, err := f.store.Expire(t.Context()); err != nil || len(deleted) != 1 {
+		t.Errorf("got %v, %v", deleted, err)
+	}
+	f.stored("b", 0)
+	if deleted, err := f.store.Expire(t.Context()); err != nil || len(deleted) != 0 {
+		t.Errorf("got %v, %v", deleted, err)
+	}
+}
+
+// TestFailedArchive: what a location that was down keeps of a failed archive is deleted later, unless it is held.
+func TestFailedArchive(t *testing.T) {
+	f := newFixture(t, "a", "b")
+	must(t, f.fill(2))
+	_, err := f.store.Save(t.Context(), f.request())
+	must(t, err)
+	must(t, f.store.Tidy(t.Context(), "b")) // it is being made
+	f.stored("b", 2)
+	f.at["b"].set(func(string, string) error { return errDown })
+	if err := f.store.Discard(t.Context(), job, "it failed"); !errors.Is(err, errDown) {
+		t.Errorf("got %v", err)
+	}
+	must(t, f.cat.End(t.Context(), job, catalog.Failed, f.now))
+	f.at["b"].set(nil)
+	must(t, f.cat.Hold(t.Context(), catalog.Hold{Job: job, Name: "court", By: "eve", Since: f.now}))
+	must(t, f.store.Tidy(t.Context(), "b"))
+	f.stored("a", 0)
+	f.stored("b", 2)
+	must(t, f.cat.Release(t.Context(), job, "court", "eve", f.now))
+	must(t, f.store.Tidy(t.Context(), "b"))
+	f.stored("b", 0)
+}
+
 func TestLocks(t *testing.T) {
 	f := newFixture(t, "a")
 	must(t, f.fill(2))
