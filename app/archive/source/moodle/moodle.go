@@ -234,8 +234,8 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 				}
 			default:
 				out = append(out, source.Course{
-					ID: strconv.Itoa(one.ID), Name: one.Name, ShortName: one.ShortName, Number: one.Number,
-					Category: one.CategoryOf, Start: stamp(one.Start), End: stamp(one.End),
+					ID: strconv.Itoa(one.ID), Name: plainText(one.Name), ShortName: plainText(one.ShortName),
+					Number: one.Number, Category: plainText(one.CategoryOf), Start: stamp(one.Start), End: stamp(one.End),
 					URL: fmt.Sprintf("%s/course/view.php?id=%d", s.c.base, one.ID),
 				})
 			}
@@ -315,8 +315,8 @@ func (s *Source) Activities(ctx context.Context, course string) ([]source.Activi
 		for _, m := range sec.Modules {
 			out = append(out, source.Activity{
 				Course: course, ID: strconv.Itoa(m.ID), Module: m.Module, Instance: strconv.Itoa(m.Instance),
-				Context: strconv.Itoa(m.Context), Name: m.Name, URL: m.URL, Section: sec.Name, Hidden: m.Visible == 0,
-				Modified: stamp(m.Info.Modified),
+				Context: strconv.Itoa(m.Context), Name: plainText(m.Name), URL: m.URL, Section: plainText(sec.Name),
+				Hidden: m.Visible == 0, Modified: stamp(m.Info.Modified),
 			})
 		}
 	}

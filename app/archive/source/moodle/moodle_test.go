@@ -100,6 +100,9 @@ func TestCourse(t *testing.T) {
 		t.Fatalf("got %+v, %v", courses, err)
 	}
 	all := activities(t, s)
+	if name := all[replay.Forum].Name; name != "Q&A" { // Moodle gives HTML
+		t.Errorf("got the name %q", name)
+	}
 	if len(all) != len(courseFiles) {
 		t.Errorf("%d activities", len(all))
 	}
