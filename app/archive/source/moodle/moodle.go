@@ -235,7 +235,8 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 			default:
 				out = append(out, source.Course{
 					ID: strconv.Itoa(one.ID), Name: plainText(one.Name), ShortName: plainText(one.ShortName),
-					Number: one.Number, Category: plainText(one.CategoryOf), Start: stamp(one.Start), End: stamp(one.End),
+					Number: one.Number, Category: plainText(one.CategoryOf),
+					Start: stamp(one.Start), End: stamp(one.End),
 					URL: fmt.Sprintf("%s/course/view.php?id=%d", s.c.base, one.ID),
 				})
 			}

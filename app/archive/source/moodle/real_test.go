@@ -26,7 +26,7 @@ func TestRealMoodle(t *testing.T) {
 		},
 	}
 	if o.URL == "" || o.Token == "" || course == "" {
-		t.Skip("set STAGEPOST_MOODLE_URL, STAGEPOST_MOODLE_TOKEN and STAGEPOST_MOODLE_COURSE to test with a real Moodle")
+		t.Skip("to test with a real Moodle, set STAGEPOST_MOODLE_URL, STAGEPOST_MOODLE_TOKEN, STAGEPOST_MOODLE_COURSE")
 	}
 	s, err := moodle.New(o)
 	if err != nil {
