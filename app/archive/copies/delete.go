@@ -31,6 +31,15 @@ func (s *Store) Expire(ctx context.Context) (deleted []string, err error) {
 		return nil, err
 	}
 	open, err := s.o.Catalog.Deletions(ctx, catalog.Executing, 1000) // a crash, or a location that was down
+	if err != nil {
+		return nil, err
+	}
+	approved, err := s.o.Catalog.Deletions(ctx, catalog.Approved, 1000)
+	for _, d := range approved {
+		if d.Kind == catalog.Retention { // others are executed by a person
+			open = append(open, d)
+		}
+	}
 	for _, d := range open {
 		jobs = append(jobs, d.Job)
 	}

@@ -257,6 +257,8 @@ func TestExpire(t *testing.T) {
 		t.Fatalf("deleted although held: %v, %v", deleted, err)
 	}
 	must(t, f.cat.Release(t.Context(), job, "court", "eve", f.now))
+	_, err = f.cat.RequestDeletion(t.Context(), "d", job, "timer", "", f.now) // and then the process crashed
+	must(t, err)
 	f.at["b"].set(func(string, string) error { return errDown })
 	if deleted, err := f.store.Expire(t.Context()); !errors.Is(err, errDown) || len(deleted) != 0 {
 		t.Errorf("got %v, %v", deleted, err)
