@@ -18,6 +18,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -40,8 +41,8 @@ type Options struct {
 	Lists string // directory
 	// Fetch has the rules for addresses and the limits (see fetch.Policy).
 	Fetch *fetch.Client
-	// Scratch keeps unfinished downloads. A repeated call continues them. The caller removes the directory when the
-	// job ends.
+	// Scratch keeps unfinished downloads. A repeated call continues them. Jobs of one Source can share the directory;
+	// what remains of jobs that did not end well is the caller's to remove.
 	Scratch *os.Root
 	// NeedDigests refuses lists with a file whose digest is unknown. Otherwise the digest is computed, which shows
 	// later changes only.
@@ -52,6 +53,9 @@ type Options struct {
 type Source struct {
 	o    Options
 	root *os.Root
+
+	mu   sync.Mutex
+	busy map[string]chan struct{} // by the scratch file in use; closed at the end
 }
 
 // Open opens the directory with the lists.
@@ -63,7 +67,7 @@ func Open(o Options) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source{o: o, root: root}, nil
+	return &Source{o: o, root: root, busy: map[string]chan struct{}{}}, nil
 }
 
 // Close closes the directory.
@@ -315,6 +319,11 @@ func (s *Source) Fetch(
 		return err
 	}
 	name := scratchName(a, item)
+	release, err := s.reserve(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
 	want := fetch.Want{Algorithm: string(e.Hash), Digest: e.Digest, Size: e.Size,
 		Progress: func(have, size int64) { out.Progress(have, size, "bytes") }}
 	got, err := s.o.Fetch.Download(ctx, e.URL, s.o.Scratch, name, want)
@@ -332,6 +341,31 @@ func (s *Source) Fetch(
 		return err
 	}
 	return fail("remove "+name, s.o.Scratch.Remove(name))
+}
+
+// reserve waits until no other job uses a scratch file: two jobs can archive one list.
+func (s *Source) reserve(ctx context.Context, name string) (release func(), err error) {
+	for {
+		s.mu.Lock()
+		other := s.busy[name]
+		if other == nil {
+			mine := make(chan struct{})
+			s.busy[name] = mine
+			s.mu.Unlock()
+			return func() {
+				s.mu.Lock()
+				delete(s.busy, name)
+				s.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		s.mu.Unlock()
+		select {
+		case <-other:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 func isKind(err error, k fetch.Kind) bool {

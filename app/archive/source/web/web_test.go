@@ -39,6 +39,7 @@ type fixture struct {
 	broken int // number of the request that is cut; counts down
 	ranges []string
 	calls  int
+	hold   func() // called for each request
 }
 
 const activityID = "maps"
@@ -82,6 +83,9 @@ func (f *fixture) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.broken--
 	cut := f.broken == 0
 	f.mu.Unlock()
+	if f.hold != nil {
+		f.hold()
+	}
 	if !ok {
 		http.NotFound(w, r)
 		return
@@ -356,6 +360,49 @@ func TestResume(t *testing.T) {
 		t.Errorf("scratch has %q, %v", rest, err)
 	}
 }
+
+// TestTwoJobs: two jobs that archive one list at once use a scratch file one after the other.
+func TestTwoJobs(t *testing.T) {
+	f := newFixture(t, small())
+	f.list(f.row("a", "a"))
+	arrived, proceed := make(chan struct{}), make(chan struct{})
+	var first sync.Once
+	f.hold = func() {
+		first.Do(func() {
+			arrived <- struct{}{}
+			<-proceed
+		})
+	}
+	errs := make(chan error, 2)
+	outs := [2]sourcetest.Out{}
+	go func() { errs <- second(sourcetest.Archive(t.Context(), f.source, activity, &outs[0])) }()
+	<-arrived // the first job holds the file, and its request does not end
+	p, err := f.source.Plan(t.Context(), activity, source.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { errs <- second(sourcetest.Archive(t.Context(), f.source, activity, &outs[1])) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	waiting := make(chan error)
+	go func() { waiting <- f.source.Fetch(ctx, activity, p.Items[0], source.Settings{}, &sourcetest.Out{}) }()
+	cancel() // while it waits, or before
+	if err := <-waiting; !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v", err)
+	}
+	close(proceed)
+	for range 2 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range outs {
+		if outs[i].Body("files/a") != f.files["a"] {
+			t.Errorf("job %d: %d bytes", i, len(outs[i].Body("files/a")))
+		}
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
 
 // TestOrigin: addresses are kept without secrets.
 func TestOrigin(t *testing.T) {
