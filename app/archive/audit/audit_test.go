@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,18 +35,67 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// location counts what is read of a directory.
+// location keeps files in memory, and counts what is read.
 type location struct {
-	storage.Location
 	tier storage.Tier
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the rest
+	files map[string][]byte
 	reads []string
 	fail  func(key string) error
 	ready bool
 }
 
-func (l *location) Open(ctx context.Context, key string, offset int64) (io.ReadCloser, error) {
+func (l *location) Put(
+	_ context.Context, key string, src io.ReaderAt, c storage.Content, _ *storage.Progress,
+) error {
+	b := make([]byte, c.Size)
+	if _, err := io.ReadFull(io.NewSectionReader(src, 0, c.Size), b); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(b)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	had, exists := l.files[key]
+	switch {
+	case exists && !bytes.Equal(had, b):
+		return &storage.Error{Op: "put", Key: key, Err: storage.ErrExists}
+	case hex.EncodeToString(sum[:]) != c.SHA256:
+		return &storage.Error{Op: "put", Key: key, Err: storage.ErrSource}
+	}
+	l.files[key] = b
+	return nil
+}
+
+func (l *location) Stat(_ context.Context, key string) (storage.Stat, error) {
+	b, err := l.content(key)
+	return storage.Stat{Size: int64(len(b))}, err
+}
+
+func (l *location) content(key string) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b, ok := l.files[key]
+	if !ok {
+		return nil, &storage.Error{Op: "open", Key: key, Err: fs.ErrNotExist}
+	}
+	return b, nil
+}
+
+func (l *location) Delete(_ context.Context, key string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.files, key)
+	return nil
+}
+
+func (l *location) Abandon(context.Context, string, *storage.Progress) error { return nil }
+
+func (l *location) Free(context.Context) (int64, error) { return -1, nil }
+
+func (l *location) Close() error { return nil }
+
+func (l *location) Open(_ context.Context, key string, offset int64) (io.ReadCloser, error) {
 	l.mu.Lock()
 	fail := l.fail
 	if key != copies.Marker {
@@ -59,7 +107,11 @@ func (l *location) Open(ctx context.Context, key string, offset int64) (io.ReadC
 			return nil, err
 		}
 	}
-	return l.Location.Open(ctx, key, offset)
+	b, err := l.content(key)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(b[offset:])), nil
 }
 
 func (l *location) Recall(context.Context, string) (bool, error) { return l.ready, nil }
@@ -70,7 +122,6 @@ func (l *location) Properties() storage.Properties {
 
 type fixture struct {
 	t       *testing.T
-	dir     string
 	now     time.Time
 	cat     *catalog.Catalog
 	at      map[string]*location
@@ -85,18 +136,14 @@ type fixture struct {
 // newFixture stores n artifacts in two locations, of which b is of a tier.
 func newFixture(t *testing.T, n int, tier storage.Tier) *fixture {
 	t.Helper()
-	f := &fixture{t: t, dir: t.TempDir(), now: start, at: map[string]*location{}}
+	f := &fixture{t: t, now: start, at: map[string]*location{}}
 	var err error
-	f.cat, err = catalog.Open(t.Context(), filepath.Join(f.dir, catalog.Name), catalog.Options{})
+	f.cat, err = catalog.Open(t.Context(), filepath.Join(t.TempDir(), catalog.Name), catalog.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = f.cat.Close() })
 	o := copies.Options{Catalog: f.cat, Now: func() time.Time { return f.now }}
 	for _, name := range []string{"a", "b"} {
-		must(t, os.Mkdir(filepath.Join(f.dir, name), 0o700))
-		d, err := storage.OpenDir(filepath.Join(f.dir, name), storage.Local)
-		must(t, err)
-		t.Cleanup(func() { _ = d.Close() })
-		f.at[name] = &location{Location: d, tier: storage.Local}
+		f.at[name] = &location{tier: storage.Local, files: map[string][]byte{}}
 		o.Targets = append(o.Targets, copies.Target{Name: name, At: f.at[name]})
 	}
 	f.at["b"].tier = tier
@@ -154,15 +201,22 @@ func artifacts(n int) (all []catalog.Artifact) {
 	return all
 }
 
-func (f *fixture) file(name, path string) string { return filepath.Join(f.dir, name, job, path) }
-
+// change changes a stored file; a change to nil removes it.
 func (f *fixture) change(name, path string, change func([]byte) []byte) {
 	f.t.Helper()
-	b, err := os.ReadFile(f.file(name, path))
+	l := f.at[name]
+	had, err := l.content(job + "/" + path)
 	must(f.t, err)
-	must(f.t, os.Chmod(f.file(name, path), 0o600))
-	must(f.t, os.WriteFile(f.file(name, path), change(b), 0o600))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b := change(bytes.Clone(had)); b != nil {
+		l.files[job+"/"+path] = b
+	} else {
+		delete(l.files, job+"/"+path)
+	}
 }
+
+func remove([]byte) []byte { return nil }
 
 func flip(b []byte) []byte {
 	b[len(b)/2] ^= 1
@@ -203,7 +257,7 @@ func TestOneByteAmongThousand(t *testing.T) {
 	if must(t, err); r.Copies != 2000 || r.Faults != 0 {
 		t.Errorf("got %+v", r)
 	}
-	if _, err := os.Stat(f.file("b", "file-0617")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := f.at["b"].content(job + "/file-0617"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the damaged file is still there: %v", err)
 	}
 }
@@ -217,7 +271,7 @@ func TestFaults(t *testing.T) {
 		"changed": {func(f *fixture) { f.change("a", "file-0001", flip) }, catalog.Corrupt},
 		"cut":     {func(f *fixture) { f.change("a", "file-0001", cut) }, catalog.Corrupt},
 		"longer":  {func(f *fixture) { f.change("a", "file-0001", lengthen) }, catalog.Corrupt},
-		"missing": {func(f *fixture) { must(t, os.Remove(f.file("a", "file-0001"))) }, catalog.Absent},
+		"missing": {func(f *fixture) { f.change("a", "file-0001", remove) }, catalog.Absent},
 		"none left": {func(f *fixture) {
 			f.change("a", "file-0001", flip)
 			f.change("b", "file-0001", flip)
@@ -276,14 +330,14 @@ func TestUnreadable(t *testing.T) {
 			}
 		},
 		"not mounted": func(f *fixture) {
-			must(t, os.Remove(filepath.Join(f.dir, "b", copies.Marker)))
-			must(t, os.RemoveAll(filepath.Join(f.dir, "b", job)))
+			clear(f.at["b"].files)
 		},
 		"unmounted meanwhile": func(f *fixture) {
 			f.at["b"].fail = func(key string) error {
 				if key != copies.Marker {
-					must(t, os.RemoveAll(filepath.Join(f.dir, "b", copies.Marker)))
-					must(t, os.RemoveAll(filepath.Join(f.dir, "b", job)))
+					f.at["b"].mu.Lock()
+					defer f.at["b"].mu.Unlock()
+					clear(f.at["b"].files)
 				}
 				return nil
 			}
