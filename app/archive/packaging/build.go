@@ -154,7 +154,7 @@ type builder struct {
 func (b *builder) finished() (*Package, error) {
 	p, err := readRecord(b.in.Into)
 	if err != nil || p.Input != b.key {
-		return nil, nil //nolint:nilerr // it is made again
+		return nil, nil // it is made again
 	}
 	for _, product := range append(slices.Clone(p.Products), p.Seal) {
 		if product.Gathered != "" {
@@ -162,7 +162,7 @@ func (b *builder) finished() (*Package, error) {
 		}
 		info, err := b.in.Into.Lstat(product.Name)
 		if err != nil || !info.Mode().IsRegular() || info.Size() != product.Size {
-			return nil, nil //nolint:nilerr // it is made again
+			return nil, nil // it is made again
 		}
 	}
 	return p, b.disk.RemoveAll(workDir)
