@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -186,5 +187,12 @@ func TestSettings(t *testing.T) {
 	}
 	if _, err := (Preset{Locked: []string{"nothing"}}).Apply(Settings{}); err == nil {
 		t.Error("a lock of no setting is accepted")
+	}
+	for name, c := range map[string]source.Settings{
+		"content.folder_name": {FolderName: "${username}/.."}, "content.file_name": {FileName: "${username}/x"},
+	} {
+		if err := (&Settings{Content: c}).validateContent(); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }

@@ -124,7 +124,11 @@ func (a *App) settings(r *Request) (Settings, error) {
 	if !ok {
 		return Settings{}, job.Errorf(job.Invalid, "archive", "", "there is no preset %q", r.Preset)
 	}
-	return p.Apply(r.Settings)
+	s, err := p.Apply(r.Settings)
+	if err == nil {
+		err = s.validateContent()
+	}
+	return s, err
 }
 
 // Sources are the sources of a configuration.

@@ -154,6 +154,23 @@ func (s *Settings) validate() error {
 	return nil
 }
 
+// validateContent reports patterns of attempts that a request sets and that are invalid. Those of presets are checked
+// with their file.
+func (s *Settings) validateContent() error {
+	for _, one := range []struct {
+		field, text string
+		kind        pattern.Kind
+	}{
+		{"content.folder_name", s.Content.FolderName, pattern.Folder},
+		{"content.file_name", s.Content.FileName, pattern.File},
+	} {
+		if _, err := pattern.Parse(one.kind, one.text, pattern.AttemptVariables()); one.text != "" && err != nil {
+			return job.Errorf(job.Invalid, "settings", "", "%s: %w", one.field, err)
+		}
+	}
+	return nil
+}
+
 // deadline gives the time that a job has, from its first phase; zero: no limit.
 func (s *Settings) deadline() time.Duration {
 	d, err := duration(s.Deadline)
