@@ -63,6 +63,7 @@ Cancelled delete Deleted timer,operator
 
 const taskTransitions = `
 Created start Running worker
+Created cancel Cancelled operator,owner,engine
 Running finish Finished worker
 Running fail Failed worker
 Running timeout TimedOut timer
