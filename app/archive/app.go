@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -27,7 +28,8 @@ type Options struct {
 	Catalog  *catalog.Catalog
 	Copies   *copies.Store
 	Describe func(location string) packaging.Location
-	Signer   Signer // nil: archives cannot be signed
+	Signer   Signer                // nil: archives cannot be signed
+	Objects  map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty
 
 	Organization string // whose archives these are, for the metadata
 	Version      string // of the program

@@ -26,7 +26,7 @@ type Settings struct {
 	ActivityBackups  *bool `json:"activity_backups,omitempty" doc:"A backup of each activity is archived. Defaults to false."`
 	ActivityOptional *bool `json:"activity_optional,omitempty" doc:"Activities that cannot be archived are left out, rather than failing the job. Defaults to true."`
 
-	Package  string `json:"package,omitempty" enum:"bag,ocfl" doc:"Form of the package: bag (RFC 8493, the default) or ocfl (OCFL 1.1)."`
+	Package  string `json:"package,omitempty" enum:"bag,bag+ocfl" doc:"Form of the package: bag (RFC 8493, the default), or bag+ocfl: besides, each activity is stored as a version of an OCFL 1.1 object."`
 	Pack     string `json:"pack,omitempty" enum:"tar.gz,zip,none" doc:"File that a bag is packed into: tar.gz (the default), zip or none."`
 	FileName string `json:"file_name,omitempty" doc:"Name of the package: a pattern with variables such as ${courseshortname}."`
 
@@ -48,7 +48,7 @@ const unlimited = "unlimited"
 // Forms of packages.
 const (
 	PackageBag  = "bag"
-	PackageOCFL = "ocfl"
+	PackageOCFL = "bag+ocfl"
 
 	PackTarGz = "tar.gz"
 	PackZip   = "zip"
@@ -133,7 +133,7 @@ func (s *Settings) validate() error {
 	}
 	switch {
 	case s.Package != PackageBag && s.Package != PackageOCFL:
-		return bad("package", s.Package, "bag or ocfl")
+		return bad("package", s.Package, "bag or bag+ocfl")
 	case s.Pack != PackTarGz && s.Pack != PackZip && s.Pack != PackNone:
 		return bad("pack", s.Pack, "tar.gz, zip or none")
 	case s.Attempts < 1 || s.Attempts > 100:

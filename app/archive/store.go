@@ -26,7 +26,7 @@ const maxStorageTasks = 1000
 
 // store is the step of Store: every artifact is stored in the locations and read back.
 func (t *task) store(ctx context.Context) error {
-	if err := t.save(ctx); err != nil {
+	if err := errors.Join(t.save(ctx), t.storeVersions(ctx)); err != nil {
 		return err
 	}
 	return t.passed()

@@ -1,0 +1,78 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"path"
+	"strings"
+
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/workdir"
+)
+
+// objectTask is the prefix of the names of tasks that store a version of an object: object/ROOT/ACTIVITY.
+const objectTask = "object/"
+
+// versionName is the directory of the metadata of a version in the working directory.
+const versionName = "version"
+
+// storeVersions stores each activity as a version of its object in every OCFL storage root. A version is made once for
+// each job, whatever crashes.
+func (t *task) storeVersions(ctx context.Context) error {
+	if t.data.Settings.Package != PackageOCFL {
+		return nil
+	}
+	var units []unit
+	var names []string
+	for _, root := range sortedKeys(t.app.options.Objects) {
+		for _, a := range t.data.Activities {
+			name := objectTask + root + "/" + a.ID
+			units, names = append(units, unit{name: name}), append(names, name)
+		}
+	}
+	if err := t.planTasks(ctx, units); err != nil {
+		return err
+	}
+	if err := t.Save(ctx); err != nil {
+		return err
+	}
+	found, err := t.gather(ctx)
+	if err != nil {
+		return err
+	}
+	return t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
+		return t.storeVersion(ctx, found, p)
+	})
+}
+
+// storeVersion stores one activity in one storage root.
+func (t *task) storeVersion(ctx context.Context, g *gathered, p *part) (err error) {
+	root, activity, _ := strings.Cut(strings.TrimPrefix(p.record.Name, objectTask), "/")
+	from, err := t.dir.OpenRoot(workdir.ContentName)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close()) }()
+	name := path.Join(versionName, root, source.SafeName(activity))
+	if err := t.dir.MkdirAll(name, 0o750); err != nil {
+		return err
+	}
+	into, err := t.dir.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, into.Close()) }()
+	v, err := packaging.StoreVersion(ctx, packaging.VersionInput{
+		Facts: t.facts(g), Activity: activity, Files: g.files, Gathered: from, Into: into,
+		Root: t.app.options.Objects[root], Stage: t.Fence() + "-" + source.SafeName(activity),
+	})
+	switch {
+	case errors.Is(err, packaging.ErrChanged):
+		return damaged{err}
+	case err != nil:
+		return err
+	}
+	p.keep(ctx, v)
+	return nil
+}

@@ -1,0 +1,66 @@
+package archive
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/job"
+)
+
+// TestObjects: each activity is an object in every storage root, and each job makes one version of it. Content that did
+// not change is not stored again. The package is made as without objects.
+func TestObjects(t *testing.T) {
+	src := newFake(2, 3)
+	roots := map[string]*ocfl.Root{}
+	dirs := map[string]string{"one": filepath.Join(t.TempDir(), "one"), "two": filepath.Join(t.TempDir(), "two")}
+	for name, dir := range dirs {
+		root, err := ocfl.InitRoot(dir, ocfl.DefaultLayout())
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots[name] = root
+	}
+	bubble(t, src, func(o *Options) { o.Objects = roots }, func(h *harness) {
+		request := Request{Settings: Settings{Package: PackageOCFL}}
+		for round := range 2 {
+			j := h.end(h.submit(request).ID)
+			if j.State != Completed {
+				h.t.Fatalf("got %s: %s", j.State, h.events(j.ID))
+			}
+			if faults := h.stored(&j, h.options.Dir); round == 0 && len(faults) > 0 {
+				h.t.Error(faults)
+			}
+			for name, root := range roots {
+				for _, activity := range []string{"1", "2"} {
+					o, err := root.Object(packaging.ObjectID(source.Facts{Kind: "fake", Name: "fake"}, activity))
+					if err != nil {
+						h.t.Fatalf("%s: %v", name, err)
+					}
+					inventory, stored := o.Inventory(), 0
+					for _, paths := range inventory.Manifest {
+						for _, p := range paths {
+							if strings.HasSuffix(p, ".txt") && strings.Contains(p, "item-") {
+								stored++
+							}
+						}
+					}
+					if want := 3 + round; len(inventory.Versions) != round+1 || activity == "1" && stored != want {
+						h.t.Errorf("%s, activity %s: %d versions, %d files are stored", name, activity,
+							len(inventory.Versions), stored)
+					}
+				}
+			}
+			src.files["1"]["item-1"] = "another answer"
+		}
+	})
+	bubble(t, src, nil, func(h *harness) {
+		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: PackageOCFL}}
+		if _, err := h.Submit(h.t.Context(), request, Ordered{}); job.KindOf(err) != job.Invalid {
+			h.t.Errorf("without a storage root: got %v", err)
+		}
+	})
+}
