@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine"
@@ -27,15 +28,7 @@ const (
 )
 
 // Request asks for an archive of activities of one course. It is the spec of the job.
-type Request struct {
-	Source     string   `json:"source"` // name in the configuration
-	Course     string   `json:"course"`
-	Activities []string `json:"activities,omitempty"` // ids; empty: all that can be archived
-	Preset     string   `json:"preset,omitempty"`     // defaults to default
-	Settings   Settings `json:"settings,omitzero"`
-	Trigger    string   `json:"trigger,omitempty"` // defaults to manual
-	Note       string   `json:"note,omitempty"`    // why
-}
+type Request = api.ArchiveRequest
 
 // Ordered is who requests, and how.
 type Ordered struct {
@@ -126,7 +119,7 @@ func (a *App) settings(r *Request) (Settings, error) {
 	}
 	s, err := p.Apply(r.Settings)
 	if err == nil {
-		err = s.validateContent()
+		err = validateContent(&s)
 	}
 	return s, err
 }
