@@ -127,6 +127,8 @@ var rules = []rule{
 	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
 	{"app/archive/sign", "format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
+	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
+		"archives after they were made; it depends on no source and no step"},
 	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},

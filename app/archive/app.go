@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/custody"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/engine"
@@ -37,7 +38,8 @@ type Options struct {
 	MaxJobs int           // active at once; defaults to 5; job.Unlimited
 	Tasks   int           // tasks of one job at once; defaults to 4
 	Phase   time.Duration // the longest attempt at a phase; defaults to 1 h; job.Unlimited
-	Keep    time.Duration // of the records of ended jobs; defaults to job.Unlimited
+	// Keep is for the records of ended jobs; their archives stay. Defaults to job.Unlimited.
+	Keep time.Duration
 }
 
 func (o *Options) complete() error {
@@ -47,7 +49,6 @@ func (o *Options) complete() error {
 	}
 	o.MaxJobs, o.Tasks = cmp.Or(o.MaxJobs, 5), cmp.Or(o.Tasks, 4)
 	o.Phase = max(cmp.Or(o.Phase, time.Hour), 0)
-	o.Keep = max(o.Keep, 0)
 	return nil
 }
 
@@ -56,8 +57,9 @@ type Signer interface {
 	Sign(ctx context.Context, d sign.Document) (sign.Result, error)
 }
 
-// App is the application.
+// App is the application. Its custody has the archives that it made.
 type App struct {
+	*custody.Custody
 	options Options
 	engine  *engine.Engine
 }
@@ -67,11 +69,15 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	return &App{options: o}, nil
+	c, err := custody.New(custody.Options{Catalog: o.Catalog, Copies: o.Copies})
+	return &App{Custody: c, options: o}, err
 }
 
 // Bind connects the application to the engine that runs its jobs.
-func (a *App) Bind(e *engine.Engine) { a.engine = e }
+func (a *App) Bind(e *engine.Engine) {
+	a.engine = e
+	a.Custody.Bind(e)
+}
 
 // workDir is the directory of the working directories.
 func (a *App) workDir() string { return filepath.Join(a.options.Dir, workName) }
@@ -79,7 +85,8 @@ func (a *App) workDir() string { return filepath.Join(a.options.Dir, workName) }
 // Works is the work of the states.
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
-		Life: JobLife, Prefix: "arc", Keep: a.options.Keep, Patience: a.patience,
+		Life: JobLife, Prefix: "arc", Keep: max(a.options.Keep, 0), Patience: a.patience,
+		Allow: a.Allow, Accompany: a.Accompany, Announce: a.Announce,
 		Steps: map[lifecycle.State]engine.Step{
 			Uninitialized:     a.step((*task).initialize),
 			Queued:            a.step((*task).started),

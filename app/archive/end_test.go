@@ -191,7 +191,7 @@ func TestSettings(t *testing.T) {
 	for name, c := range map[string]source.Settings{
 		"content.folder_name": {FolderName: "${username}/.."}, "content.file_name": {FileName: "${username}/x"},
 	} {
-		if err := (&Settings{Content: c}).validateContent(); err == nil || !strings.Contains(err.Error(), name) {
+		if err := validateContent(&Settings{Content: c}); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -48,20 +48,15 @@ func (t *task) prepare(ctx context.Context) error {
 	if t.data.Facts, err = src.Check(ctx); err != nil {
 		return err
 	}
-	courses, err := src.Courses(ctx, []string{t.spec.Course})
-	if err != nil {
+	if t.data.Course, err = courseOf(ctx, src, t.spec.Source, t.spec.Course, t.Job().ID); err != nil {
 		return err
 	}
-	if len(courses) != 1 {
-		return job.Errorf(job.NotFound, "archive", t.Job().ID, "source %s has no course %s that may be archived",
-			t.spec.Source, t.spec.Course)
-	}
-	t.data.Course = courses[0]
 	activities, err := src.Activities(ctx, t.spec.Course)
 	if err != nil {
 		return err
 	}
-	if err := t.choose(src, activities); err != nil {
+	t.data.Activities, t.data.Skipped, err = choose(src, &t.spec, &t.data.Settings, activities, t.Job().ID)
+	if err != nil {
 		return err
 	}
 	t.data.Warnings = t.data.Facts.Warnings
@@ -79,39 +74,54 @@ func (t *task) prepare(ctx context.Context) error {
 	return t.planTasks(ctx, append(units, made...))
 }
 
-// choose selects the activities to archive.
-func (t *task) choose(src source.Source, all []source.Activity) error {
-	t.data.Activities, t.data.Skipped = nil, nil
+// choose selects the activities that a request archives, and those that it leaves out. id is that of the job; empty:
+// there is none yet.
+func choose(
+	src source.Source, r *Request, s *Settings, all []source.Activity, id job.ID,
+) (chosen []source.Activity, skipped []Skipped, err error) {
 	missing := map[string]bool{}
-	for _, id := range t.spec.Activities {
+	for _, id := range r.Activities {
 		missing[id] = true
 	}
 	for _, a := range all {
 		asked := missing[a.ID]
-		if len(t.spec.Activities) > 0 && !asked {
+		if len(r.Activities) > 0 && !asked {
 			continue
 		}
 		delete(missing, a.ID)
 		reason := src.Archivable(a)
 		switch {
 		case reason == "":
-			t.data.Activities = append(t.data.Activities, a)
-		case asked && !*t.data.Settings.ActivityOptional:
-			return job.Errorf(job.Refused, "archive", t.Job().ID, "activity %s (%s) cannot be archived: %s",
+			chosen = append(chosen, a)
+		case asked && !*s.ActivityOptional:
+			return nil, nil, job.Errorf(job.Refused, "archive", id, "activity %s (%s) cannot be archived: %s",
 				a.ID, a.Name, reason)
 		default:
-			t.data.Skipped = append(t.data.Skipped, Skipped{a, reason})
+			skipped = append(skipped, Skipped{a, reason})
 		}
 	}
 	if len(missing) > 0 {
-		return job.Errorf(job.NotFound, "archive", t.Job().ID, "course %s has no activity %s", t.spec.Course,
+		return nil, nil, job.Errorf(job.NotFound, "archive", id, "course %s has no activity %s", r.Course,
 			slices.Sorted(maps.Keys(missing))[0])
 	}
-	if len(t.data.Activities) == 0 {
-		return job.Errorf(job.Refused, "archive", t.Job().ID, "course %s has no activity that can be archived",
-			t.spec.Course)
+	if len(chosen) == 0 {
+		return nil, nil, job.Errorf(job.Refused, "archive", id, "course %s has no activity that can be archived",
+			r.Course)
 	}
-	return nil
+	return chosen, skipped, nil
+}
+
+// courseOf reads the course of a request, or of an overview.
+func courseOf(ctx context.Context, src source.Source, name, course string, id job.ID) (source.Course, error) {
+	courses, err := src.Courses(ctx, []string{course})
+	if err != nil {
+		return source.Course{}, err
+	}
+	if len(courses) != 1 {
+		return source.Course{}, job.Errorf(job.NotFound, "archive", id,
+			"source %s has no course %s that may be archived", name, course)
+	}
+	return courses[0], nil
 }
 
 // extract is the step of ActivityArchiving: it runs the archiving tasks, and starts the backups, which are fetched in
@@ -258,7 +268,7 @@ func unitOf(a source.Activity) string { return activityUnit + source.SafeName(a.
 // started sets the deadline when a job begins: the time in the queue does not count.
 func (t *task) started(context.Context) error {
 	t.data.Started = t.Now().UTC().Truncate(time.Microsecond)
-	if d := t.data.Settings.deadline(); d > 0 {
+	if d := deadlineOf(&t.data.Settings); d > 0 {
 		t.SetDeadline(t.Now().Add(d))
 	}
 	return t.SetData(t.data)

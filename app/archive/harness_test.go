@@ -157,7 +157,9 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 		t.Fatal(err)
 	}
 	works := a.Works()
-	e, err := engine.New(store, works, engine.Options{Rand: rand.New(rand.NewPCG(1, 2))})
+	e, err := engine.New(store, works, engine.Options{
+		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

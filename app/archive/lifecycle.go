@@ -1,6 +1,9 @@
 package archive
 
-import "github.com/stagepost/stagepost/lifecycle"
+import (
+	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/lifecycle"
+)
 
 // The states of archive jobs, and of the tasks they are made of.
 const (
@@ -43,7 +46,7 @@ const (
 	Cancel       lifecycle.Event = "cancel"
 	Finish       lifecycle.Event = "finish"
 	Abort        lifecycle.Event = "abort"
-	Delete       lifecycle.Event = "delete"
+	Delete                       = custody.Delete
 	Start        lifecycle.Event = "start"
 	Wait         lifecycle.Event = lifecycle.Waiting // of a task: it leaves Running, where other lifecycles stay
 )

@@ -180,15 +180,22 @@ func (d damaged) Unwrap() error { return d.error }
 
 // packageName gives the name of the package, by the pattern of the settings.
 func (t *task) packageName() (string, error) {
-	p, err := pattern.Parse(pattern.File, t.data.Settings.FileName, pattern.JobVariables())
+	return packageNameOf(&t.data.Settings, t.data.Course, t.data.Activities, t.data.Started, t.Job().ID)
+}
+
+// packageNameOf is packageName of a job that began at a time.
+func packageNameOf(
+	s *Settings, course source.Course, activities []source.Activity, began time.Time, id job.ID,
+) (string, error) {
+	p, err := pattern.Parse(pattern.File, s.FileName, pattern.JobVariables())
 	if err != nil {
-		return "", job.Errorf(job.Invalid, "archive", t.Job().ID, "file_name: %w", err)
+		return "", job.Errorf(job.Invalid, "archive", id, "file_name: %w", err)
 	}
 	var a source.Activity
-	if len(t.data.Activities) == 1 {
-		a = t.data.Activities[0]
+	if len(activities) == 1 {
+		a = activities[0]
 	}
-	return p.Name(pattern.JobValues(t.data.Course, a, t.data.Started)), nil
+	return p.Name(pattern.JobValues(course, a, began)), nil
 }
 
 // facts gives what the metadata of the package state.
@@ -228,8 +235,11 @@ func (t *task) happened(g *gathered) []packaging.Event {
 }
 
 // retain gives the time until which the archive is kept; zero: indefinitely.
-func (t *task) retain() time.Time {
-	until, err := keptUntil(t.data.Settings.Keep, t.data.Packaged)
+func (t *task) retain() time.Time { return retainFrom(&t.data.Settings, t.data.Packaged) }
+
+// retainFrom is retain of an archive that is packaged at a time.
+func retainFrom(s *Settings, packaged time.Time) time.Time {
+	until, err := keptUntil(s.Keep, packaged)
 	if err != nil {
 		return time.Time{}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine"
@@ -27,15 +28,7 @@ const (
 )
 
 // Request asks for an archive of activities of one course. It is the spec of the job.
-type Request struct {
-	Source     string   `json:"source"` // name in the configuration
-	Course     string   `json:"course"`
-	Activities []string `json:"activities,omitempty"` // ids; empty: all that can be archived
-	Preset     string   `json:"preset,omitempty"`     // defaults to default
-	Settings   Settings `json:"settings,omitzero"`
-	Trigger    string   `json:"trigger,omitempty"` // defaults to manual
-	Note       string   `json:"note,omitempty"`    // why
-}
+type Request = api.ArchiveRequest
 
 // Ordered is who requests, and how.
 type Ordered struct {
@@ -126,7 +119,14 @@ func (a *App) settings(r *Request) (Settings, error) {
 	}
 	s, err := p.Apply(r.Settings)
 	if err == nil {
-		err = s.validateContent()
+		err = validateContent(&s)
+	}
+	switch {
+	case err != nil:
+	case s.Package == PackageOCFL && len(a.options.Objects) == 0:
+		err = job.Errorf(job.Invalid, "archive", "", "package is %s, and no OCFL storage root is configured", s.Package)
+	case *s.Sign && a.options.Signer == nil:
+		err = job.Errorf(job.Invalid, "archive", "", "sign is true, and no time-stamp authority is configured")
 	}
 	return s, err
 }

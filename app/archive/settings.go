@@ -10,37 +10,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/pattern"
-	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
 
 // Settings state how a job archives. They are kept with the job and written into the package. The zero value of a field
 // means that it is not set; [Preset.Apply] replaces it.
-type Settings struct {
-	Content source.Settings `json:"content,omitzero" doc:"What is archived of an activity, and how it is named."`
-
-	CourseBackup     *bool `json:"course_backup,omitempty" doc:"A backup of the whole course is archived. Defaults to false."`
-	ActivityBackups  *bool `json:"activity_backups,omitempty" doc:"A backup of each activity is archived. Defaults to false."`
-	ActivityOptional *bool `json:"activity_optional,omitempty" doc:"Activities that cannot be archived are left out, rather than failing the job. Defaults to true."`
-
-	Package  string `json:"package,omitempty" enum:"bag,bag+ocfl" doc:"Form of the package: bag (RFC 8493, the default), or bag+ocfl: besides, each activity is stored as a version of an OCFL 1.1 object."`
-	Pack     string `json:"pack,omitempty" enum:"tar.gz,zip,none" doc:"File that a bag is packed into: tar.gz (the default), zip or none."`
-	FileName string `json:"file_name,omitempty" doc:"Name of the package: a pattern with variables such as ${courseshortname}."`
-
-	Locations []string `json:"locations,omitempty" doc:"Storage locations. Defaults to all."`
-	Quorum    string   `json:"quorum,omitempty" doc:"Locations that must have a verified copy before an archive counts as stored: all (the default), majority, or a number."`
-
-	Sign        *bool    `json:"sign,omitempty" doc:"The package gets a time stamp (RFC 3161). Defaults to true."`
-	Authorities []string `json:"authorities,omitempty" doc:"Time-stamp authorities, in the order in which they are asked. Defaults to all, in the order of the file."`
-
-	Keep     string   `json:"keep,omitempty" doc:"Time for which the archive is kept, after which it is deleted: 10y, or unlimited (the default)."`
-	Deadline string   `json:"deadline,omitempty" doc:"Time that a job has from its first phase: 2h (the default), or unlimited."`
-	Attempts int      `json:"attempts,omitempty" min:"1" doc:"Attempts at a phase, at most 100. Defaults to 5."`
-	Notify   []string `json:"notify,omitempty" doc:"Mail addresses of the people who are notified of the end."`
-}
+type Settings = api.ArchiveSettings
 
 // unlimited is the word for a duration without a bound.
 const unlimited = "unlimited"
@@ -100,7 +79,7 @@ func (p Preset) Apply(request Settings) (Settings, error) {
 			}
 		}
 	}
-	return request, request.validate()
+	return request, validate(&request)
 }
 
 // flat gives the fields of settings by their names in JSON.
@@ -127,7 +106,7 @@ func shown(v reflect.Value) string {
 }
 
 // validate reports settings that no job can have.
-func (s *Settings) validate() error {
+func validate(s *Settings) error {
 	bad := func(field, value, want string) error {
 		return job.Errorf(job.Invalid, "settings", "", "%s is %q: want %s", field, value, want)
 	}
@@ -156,7 +135,7 @@ func (s *Settings) validate() error {
 
 // validateContent reports patterns of attempts that a request sets and that are invalid. Those of presets are checked
 // with their file.
-func (s *Settings) validateContent() error {
+func validateContent(s *Settings) error {
 	for _, one := range []struct {
 		field, text string
 		kind        pattern.Kind
@@ -171,8 +150,8 @@ func (s *Settings) validateContent() error {
 	return nil
 }
 
-// deadline gives the time that a job has, from its first phase; zero: no limit.
-func (s *Settings) deadline() time.Duration {
+// deadlineOf gives the time that a job has, from its first phase; zero: no limit.
+func deadlineOf(s *Settings) time.Duration {
 	d, err := duration(s.Deadline)
 	if err != nil {
 		return 0

@@ -19,10 +19,21 @@ type Hold struct {
 	ReleasedBy string
 }
 
-// Hold puts a legal hold on an archive, or applies a released one of the same name again.
+// Hold puts a legal hold on an archive, or applies a released one of the same name again. It is [ErrConflict] for an
+// archive that is deleted, or whose copies are being deleted: another hold would come too late.
 func (c *Catalog) Hold(ctx context.Context, h Hold) error {
 	return c.enter(ctx, "hold", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO holds VALUES (?1, ?2, ?3, ?4, ?5, '', '') ON CONFLICT DO UPDATE
+		var late bool
+		err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM deletions WHERE job = ?1 AND state IN (?2, ?3))
+			AND NOT EXISTS (SELECT 1 FROM holds WHERE job = ?1 AND name = ?4 AND since = ?5)`,
+			h.Job, Executing, Done, h.Name, sorted(h.Since)).Scan(&late)
+		if err == nil && late {
+			err = fmt.Errorf("%w: archive %s is being deleted", ErrConflict, h.Job)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO holds VALUES (?1, ?2, ?3, ?4, ?5, '', '') ON CONFLICT DO UPDATE
 			SET by = ?3, reason = ?4, since = ?5, released = '', released_by = '' WHERE released <> ''`,
 			h.Job, h.Name, h.By, h.Reason, sorted(h.Since))
 		return err
@@ -136,10 +147,14 @@ func deletion(ctx context.Context, tx *sql.Tx, id string) (Deletion, error) {
 	return d, err
 }
 
+// querier is a transaction or a connection.
+type querier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // deletable reports whether the retention time of an archive has ended. One without a time is kept indefinitely, and a
-// failed one was never an archive. It refuses one that is held, being made, or
-// deleted.
-func deletable(ctx context.Context, tx *sql.Tx, job string, at time.Time) (ended bool, err error) {
+// failed one was never an archive. It refuses one that is held, being made, or deleted.
+func deletable(ctx context.Context, tx querier, job string, at time.Time) (ended bool, err error) {
 	var outcome Outcome
 	var hold string
 	var kept int // copies that are to be kept, indefinitely or for a time
@@ -161,6 +176,24 @@ func deletable(ctx context.Context, tx *sql.Tx, job string, at time.Time) (ended
 		return false, fmt.Errorf("%w: archive %s is deleted", ErrConflict, job)
 	}
 	return kept == 0 || outcome == Failed, nil
+}
+
+// Deletable reports whether the retention time of an archive has ended, so that one person can delete it. It refuses
+// one that is held ([ErrHeld]), being made, or deleted.
+func (c *Catalog) Deletable(ctx context.Context, job string, at time.Time) (ended bool, err error) {
+	return deletable(ctx, c.read, job, at)
+}
+
+// DeletionsOf lists the requests to delete an archive, the oldest first.
+func (c *Catalog) DeletionsOf(ctx context.Context, job string) ([]Deletion, error) {
+	return each(ctx, c.read, scanDeletion,
+		"SELECT "+deletionColumns+" FROM deletions WHERE job = ? ORDER BY requested, id", job)
+}
+
+// Deletion gives a request to delete.
+func (c *Catalog) Deletion(ctx context.Context, id string) (Deletion, error) {
+	return one("request "+id, c.read.QueryRowContext(ctx, "SELECT "+deletionColumns+" FROM deletions WHERE id = ?", id),
+		scanDeletion)
 }
 
 // DecideDeletion approves or refuses a request. The person must be another one than the person who requested it

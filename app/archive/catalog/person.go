@@ -73,12 +73,20 @@ func (c *Catalog) People(ctx context.Context, text string, limit int) ([]Person,
 	if len([]rune(part)) < 3 {
 		part = ""
 	}
-	return each(ctx, c.read, func(r row) (p Person, err error) {
-		err = r.Scan(&p.Source, &p.ID, &p.Username, &p.Number, &p.Name, &p.Email)
-		return p, err
-	}, `SELECT source, person, username, number, name, email FROM people WHERE username = ?1 OR number = ?1
+	return each(ctx, c.read, scanPerson, `SELECT source, person, username, number, name, email FROM people WHERE username = ?1 OR number = ?1
 			OR email = ?1 OR person = ?1 OR ?2 <> '' AND instr(folded, ?2)
 		ORDER BY source, person LIMIT ?3`, text, part, page(limit))
+}
+
+func scanPerson(r row) (p Person, err error) {
+	err = r.Scan(&p.Source, &p.ID, &p.Username, &p.Number, &p.Name, &p.Email)
+	return p, err
+}
+
+// Person gives a person by the id in the source.
+func (c *Catalog) Person(ctx context.Context, source, person string) (Person, error) {
+	return one("person "+person+" of "+source, c.read.QueryRowContext(ctx, `SELECT source, person, username, number,
+		name, email FROM people WHERE source = ? AND person = ?`, source, person), scanPerson)
 }
 
 // ContentsOf lists what contains data of a person, in archives that are not deleted, from the one after a job on.

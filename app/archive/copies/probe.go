@@ -33,6 +33,16 @@ func (s *Store) Ready(ctx context.Context, name string) error {
 	return s.ready(ctx, t, 0)
 }
 
+// Reachable reports why a location does not answer. It stores nothing, and does not compare the id of the location.
+func (s *Store) Reachable(ctx context.Context, name string) error {
+	t := s.target(name)
+	if t == nil {
+		return &storage.Error{Location: name, Op: "open", Err: errors.New("the storage location is not configured")}
+	}
+	_, err := t.At.Free(ctx)
+	return err
+}
+
 // ready is Ready for a number of bytes that are to be stored.
 func (s *Store) ready(ctx context.Context, t *Target, need int64) error {
 	fail := func(err error) error {

@@ -2,7 +2,6 @@ package archiveserve
 
 import (
 	"github.com/stagepost/stagepost/app/archive"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 )
@@ -14,9 +13,6 @@ type App struct {
 
 // Open opens the application, or gives nil if there is no configuration.
 func Open(*module.Host, *Settings) (*App, error) { return nil, nil }
-
-// Deliver is part of [module.App]: the application has no topics.
-func (a *App) Deliver() map[string]engine.Deliver { return nil }
 
 // Close is part of [module.App].
 func (a *App) Close() error { return nil }

@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/stagepost/stagepost/api"
 )
 
 // Course groups activities.
@@ -92,11 +94,7 @@ type Out interface {
 }
 
 // Settings choose what is fetched of an activity, and how it is named.
-type Settings struct {
-	Sections   []string `json:"sections,omitempty" doc:"Parts of a report. Defaults to all."`
-	FolderName string   `json:"folder_name,omitempty" doc:"Folder of an attempt: a pattern with variables such as ${username}."`
-	FileName   string   `json:"file_name,omitempty" doc:"Name of the file of an attempt: a pattern with variables."`
-}
+type Settings = api.ArchiveContent
 
 // Source is one system that is archived.
 type Source interface {
