@@ -121,6 +121,7 @@ var rules = []rule{
 	{"app/archive/module", joined + " app/archive", joinedWhy},
 	{"app/archive/serve", joined + " app/archive internal/secretfile", servedWhy},
 	{"app/archive/config", "job edge format quantity app/archive", "settings of archives from a file; no engine"},
+	{"app/archive/http", handlers + " format/premis app/archive", handlersWhy},
 	{"app/archive/packaging", "format app/archive/source", "it makes files of files and facts; no step and no engine"},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},

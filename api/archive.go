@@ -227,6 +227,21 @@ type ArchivePerson struct {
 	Email    string `json:"email,omitempty"`
 }
 
+// FindPeople is the body that searches people whose data archives contain.
+type FindPeople struct {
+	Text  string `json:"text"` // a name, username, number, mail address or id
+	Note  string `json:"note,omitempty"`
+	Actor string `json:"actor,omitempty"`
+}
+
+// NamePerson is the body that asks what archives have of a person.
+type NamePerson struct {
+	Source string `json:"source"`
+	ID     string `json:"id"` // in the source
+	Note   string `json:"note,omitempty"`
+	Actor  string `json:"actor,omitempty"`
+}
+
 // ArchivePeople are the persons that a search found.
 type ArchivePeople struct {
 	People []ArchivePerson `json:"people"`

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	archivehttp "github.com/stagepost/stagepost/app/archive/http"
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -264,4 +265,55 @@ func ExampleClient_UploadCompute() {
 	order := client.ComputeOrder{Service: "default", Uploads: []string{id}} // for SubmitCompute
 	fmt.Println(order.Uploads, size)
 	// Output: [up_1] 8
+}
+
+// shelf is an archive with one course.
+type shelf struct{ archivehttp.Archive }
+
+func (shelf) Plan(_ context.Context, r api.ArchiveRequest) (api.ArchivePlan, error) {
+	return api.ArchivePlan{
+		Course: api.ArchiveCourse{ID: r.Course, Name: "Algebra"}, Bytes: 4096, Package: "archive-ALG-5",
+		Activities: []api.ArchiveActivity{{ID: "17", Module: "quiz", Name: "Final exam", State: "changed"}},
+	}, nil
+}
+
+func (shelf) Overview(context.Context, string, string) (api.ArchiveOverview, error) {
+	return api.ArchiveOverview{Counts: map[string]int{"archived": 3, "changed": 1}}, nil
+}
+
+func archiveServer() (c *client.Client, stop func()) {
+	e, err := engine.New(mem.New(), nil, engine.Options{})
+	check(err)
+	s := server.New(server.Options{Engine: e})
+	s.Add(archivehttp.Part(s, shelf{}))
+	web := httptest.NewServer(s)
+	c, err = client.New(web.URL, client.Options{})
+	check(err)
+	return c, func() {
+		c.Close()
+		s.Close()
+		web.Close()
+	}
+}
+
+// A plan states what a request would archive. Nothing is started.
+func ExampleClient_PlanArchive() {
+	c, stop := archiveServer()
+	defer stop()
+	p, err := c.PlanArchive(context.Background(), client.ArchiveRequest{Source: "campus", Course: "5"})
+	check(err)
+	for _, a := range p.Activities {
+		fmt.Printf("%s: %s %s is %s\n", p.Package, a.Module, a.Name, a.State)
+	}
+	// Output: archive-ALG-5: quiz Final exam is changed
+}
+
+// An overview counts the activities of a course that are archived, changed since, or missing.
+func ExampleClient_ArchiveOverview() {
+	c, stop := archiveServer()
+	defer stop()
+	o, err := c.ArchiveOverview(context.Background(), "campus", "5")
+	check(err)
+	fmt.Println(o.Counts["archived"], "archived,", o.Counts["changed"], "changed")
+	// Output: 3 archived, 1 changed
 }

@@ -16,18 +16,19 @@ const (
 	eventRelease lifecycle.Event = "archive-release"
 	eventRequest lifecycle.Event = "archive-deletion"
 	eventDecide  lifecycle.Event = "archive-decision"
+	eventSearch  lifecycle.Event = "archive-search"
 	eventErase   lifecycle.Event = "archive-erasure"
 )
 
 // Hold puts a legal hold on an archive: until it is released, nothing of the archive is deleted. Errors: NotFound;
 // Refused if the archive is deleted or is being deleted.
 func (c *Custody) Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api.ArchiveHold, error) {
+	if _, err := c.o.Catalog.Archive(ctx, string(id)); err != nil {
+		return nil, refusal("hold", id, err)
+	}
 	if h.Name == "" || len(h.Name) > job.MostName || h.Note == "" || h.Actor == "" {
 		return nil, job.Errorf(job.Invalid, "hold", id,
 			"name, note and a person are needed: which case it is, why, and who")
-	}
-	if _, err := c.o.Catalog.Archive(ctx, string(id)); err != nil {
-		return nil, refusal("hold", id, err)
 	}
 	err := c.o.Catalog.Hold(ctx, catalog.Hold{
 		Job: string(id), Name: h.Name, By: h.Actor, Reason: h.Note, Since: c.now(),
@@ -43,6 +44,9 @@ func (c *Custody) Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api
 
 // Release releases a legal hold. A repetition changes nothing.
 func (c *Custody) Release(ctx context.Context, id job.ID, name, actor, note string) ([]api.ArchiveHold, error) {
+	if _, err := c.o.Catalog.Archive(ctx, string(id)); err != nil {
+		return nil, refusal("release", id, err)
+	}
 	if name == "" || actor == "" || note == "" {
 		return nil, job.Errorf(job.Invalid, "release", id,
 			"name, note and a person are needed: which hold, why, and who")

@@ -15,11 +15,15 @@ import (
 const mostPeople = 100
 
 // People finds persons whose data archives contain: by their id in the source, username, number or mail address, or by
-// a part of their name of at least three characters.
-func (c *Custody) People(ctx context.Context, text string) (api.ArchivePeople, error) {
-	if text = strings.TrimSpace(text); text == "" {
+// a part of their name of at least three characters. The audit list has who searched and why, not for whom.
+func (c *Custody) People(ctx context.Context, f api.FindPeople) (api.ArchivePeople, error) {
+	text := strings.TrimSpace(f.Text)
+	if text == "" {
 		return api.ArchivePeople{}, job.Errorf(job.Invalid, "people", "",
 			"a search needs a text: a name, a username, a number or a mail address")
+	}
+	if err := c.audit(ctx, eventSearch, f.Actor, "people", f.Note); err != nil {
+		return api.ArchivePeople{}, err
 	}
 	all, err := c.o.Catalog.People(ctx, text, mostPeople+1)
 	found := api.ArchivePeople{People: []api.ArchivePerson{}, More: len(all) > mostPeople}
@@ -29,8 +33,16 @@ func (c *Custody) People(ctx context.Context, text string) (api.ArchivePeople, e
 	return found, err
 }
 
-// PersonData gives what archives have of a person. Errors: NotFound.
-func (c *Custody) PersonData(ctx context.Context, source, person string) (d api.ArchivePersonData, err error) {
+// PersonData gives what archives have of a person. Errors: NotFound. The audit list has who asked and why.
+func (c *Custody) PersonData(ctx context.Context, p api.NamePerson) (api.ArchivePersonData, error) {
+	d, err := c.personData(ctx, p.Source, p.ID)
+	if err != nil {
+		return d, err
+	}
+	return d, c.audit(ctx, eventSearch, p.Actor, p.Source+" "+p.ID, p.Note)
+}
+
+func (c *Custody) personData(ctx context.Context, source, person string) (d api.ArchivePersonData, err error) {
 	p, err := c.o.Catalog.Person(ctx, source, person)
 	if err != nil {
 		return d, refusal("people", "", err)
@@ -67,7 +79,7 @@ func (c *Custody) ErasePerson(ctx context.Context, e api.ErasePerson) (api.Archi
 	if e.Note == "" || e.Actor == "" {
 		return api.ArchiveErasure{}, job.Errorf(job.Invalid, "erase", "", "note and a person are needed: why, and who")
 	}
-	d, err := c.PersonData(ctx, e.Source, e.ID)
+	d, err := c.personData(ctx, e.Source, e.ID)
 	if err != nil {
 		return api.ArchiveErasure{}, err
 	}

@@ -1,0 +1,84 @@
+// Package archivehttp serves archives over HTTP: requests and plans, overviews of courses, archives with their files,
+// legal holds, deletion, and the data of people.
+package archivehttp
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/format/premis"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/problem"
+)
+
+// Maker makes archives, and reads their sources. *archive.App implements it.
+type Maker interface {
+	Submit(ctx context.Context, r archive.Request, o archive.Ordered) (job.Job, error)
+	Plan(ctx context.Context, r archive.Request) (api.ArchivePlan, error)
+	Overview(ctx context.Context, source, course string) (api.ArchiveOverview, error)
+	Available(ctx context.Context) (api.ArchiveSources, error)
+}
+
+// Keeper reads archives that were made. *archive.App implements it.
+type Keeper interface {
+	Archives(ctx context.Context, q custody.Query) (api.Archives, error)
+	Details(ctx context.Context, id job.ID) (api.ArchiveDetails, error)
+	Artifacts(ctx context.Context, id job.ID, after string, limit int) (api.ArchiveArtifacts, error)
+	Retrieve(ctx context.Context, id job.ID, path string, offset int64) (*custody.Artifact, error)
+	Preservation(ctx context.Context, id job.ID) (*premis.Document, error)
+}
+
+// Remover holds and deletes archives, and finds and erases people. *archive.App implements it.
+type Remover interface {
+	Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api.ArchiveHold, error)
+	Release(ctx context.Context, id job.ID, name, actor, note string) ([]api.ArchiveHold, error)
+	RequestDeletion(ctx context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error)
+	DecideDeletion(ctx context.Context, request, by string, approve bool, note string) (api.ArchiveDeletion, error)
+	Deletions(ctx context.Context, state string, limit int) ([]api.ArchiveDeletion, error)
+	People(ctx context.Context, f api.FindPeople) (api.ArchivePeople, error)
+	PersonData(ctx context.Context, p api.NamePerson) (api.ArchivePersonData, error)
+	ErasePerson(ctx context.Context, e api.ErasePerson) (api.ArchiveErasure, error)
+}
+
+// Archive is the application.
+type Archive interface {
+	Maker
+	Keeper
+	Remover
+}
+
+// Handlers answer requests.
+type Handlers struct {
+	*server.Server
+	Archive Archive
+}
+
+// Part gives the routes of archives for a server. A nil server is enough to list the routes; a nil application refuses
+// requests.
+func Part(s *server.Server, app Archive) server.Part {
+	h := &Handlers{s, app}
+	return server.Part{Routes: h.routes(), About: archive.About}
+}
+
+func (s *Handlers) app() (Archive, error) {
+	if s.Archive == nil {
+		return nil, problem.Absent("archive", "this server has no archives", "setting archive.config")
+	}
+	return s.Archive, nil
+}
+
+// body gives the application and the body of an operation without parameters.
+func body[T any](s *Handlers, r *http.Request, required bool) (app Archive, v T, err error) {
+	if err := server.Params(r).Err(); err != nil {
+		return nil, v, err
+	}
+	if app, err = s.app(); err != nil {
+		return nil, v, err
+	}
+	v, err = server.Decode[T](r, required)
+	return app, v, err
+}

@@ -1,0 +1,153 @@
+package archivehttp_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/directory"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/storage"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// sources have one directory with the courses maps and notes.
+type sources struct{ of *directory.Source }
+
+func (s sources) Names() []string { return []string{"disk"} }
+
+func (s sources) Source(name string) (source.Source, error) {
+	if name != "disk" {
+		return nil, job.Errorf(job.Invalid, "archive", "", "there is no source %q (known: disk)", name)
+	}
+	return s.of, nil
+}
+
+// harness is a server with archives, whose files lie in directories.
+type harness struct {
+	*servertest.Harness
+	catalog *catalog.Catalog
+	dir     string
+}
+
+// options are those of an application with two locations and without a time-stamp authority.
+func options(t *testing.T) archive.Options {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"maps/a.txt": "A", "maps/b.txt": "B", "notes/c.txt": "C"} {
+		at := filepath.Join(dir, "root", name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o750), os.WriteFile(at, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, err := directory.Open(filepath.Join(dir, "root"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(t.Context(), filepath.Join(dir, catalog.Name), catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(from.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+	var targets []copies.Target
+	for _, name := range []string{"near", "far"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o750); err != nil {
+			t.Fatal(err)
+		}
+		at, err := storage.OpenDir(filepath.Join(dir, name), storage.Local)
+		if err != nil {
+			t.Fatal(err)
+		}
+		targets = append(targets, copies.Target{Name: name, At: at})
+	}
+	s, err := copies.New(copies.Options{Catalog: c, Targets: targets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	return archive.Options{
+		Dir: dir, Sources: sources{from}, Catalog: c, Copies: s, Version: "1",
+		Presets: func(name string) (archive.Preset, bool) {
+			return archive.Preset{Settings: archive.Settings{Sign: &no}}, name == "default"
+		},
+		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
+	}
+}
+
+// part gives the routes of archives to a server whose engine does not run them.
+func part(t *testing.T) servertest.PartOf {
+	return func(w *servertest.Harness) server.Part {
+		app, err := archive.New(options(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		app.Bind(w.Engine)
+		return archivehttp.Part(w.Server, app)
+	}
+}
+
+// open starts a server that archives.
+func open(t *testing.T) *harness {
+	t.Helper()
+	o := options(t)
+	app, err := archive.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	works := append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true})
+	e, err := engine.New(mem.New(), works, engine.Options{Deliver: app.Deliver()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Bind(e)
+	h := &harness{catalog: o.Catalog, dir: o.Dir}
+	h.Harness = servertest.Serve(t, server.Options{Engine: e},
+		func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, app) })
+	h.Run()
+	return h
+}
+
+// archive archives a course and waits for the end.
+func (h *harness) archive(o client.ArchiveOrder) job.Job {
+	h.T.Helper()
+	o.Source = "disk"
+	j, err := h.Client.SubmitArchive(h.T.Context(), o)
+	if err != nil {
+		h.T.Fatal(err)
+	}
+	ended, err := h.Await(h.T.Context(), j.ID, func(j *job.Job) bool { return j.Ended })
+	if err != nil || ended.State != archive.Completed {
+		h.T.Fatalf("it is %s: %s, %v", ended.State, ended.Message, err)
+	}
+	return ended
+}
+
+// person enters an archive with data of a person into the catalog.
+func (h *harness) person() {
+	h.T.Helper()
+	ctx, c, day := h.T.Context(), h.catalog, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	if err := errors.Join(
+		c.Begin(ctx, catalog.Archive{Job: "arc_0", Source: "disk", Course: "maps", Created: day}),
+		c.PutPeople(ctx, "arc_0", []catalog.Person{{ID: "19", Name: "Ann Example", Email: "ann@example.org"}},
+			[]catalog.Content{{Activity: "1", Person: "19", Kind: "file", Path: "a.txt"}}),
+		c.End(ctx, "arc_0", catalog.Complete, day),
+	); err != nil {
+		h.T.Fatal(err)
+	}
+}
