@@ -30,7 +30,8 @@ func (c *Client) SubmitArchive(ctx context.Context, o ArchiveOrder) (Job, error)
 
 // PlanArchive returns what a request would archive. It starts nothing.
 func (c *Client) PlanArchive(ctx context.Context, r ArchiveRequest) (ArchivePlan, error) {
-	return send[ArchivePlan](context.WithValue(ctx, repeatKey{}, true), c, http.MethodPost, archivePrefix+"/plan", nil, r)
+	ctx = context.WithValue(ctx, repeatKey{}, true)
+	return send[ArchivePlan](ctx, c, http.MethodPost, archivePrefix+"/plan", nil, r)
 }
 
 // ArchiveSources returns the sources that can be archived, and the storage locations.
@@ -184,7 +185,8 @@ func (c *Client) PersonData(ctx context.Context, p NamePerson) (ArchivePersonDat
 	return send[ArchivePersonData](ctx, c, http.MethodPost, archivePrefix+"/people/data", nil, p)
 }
 
-// ErasePerson removes a person from the catalog of archives. The record lists the archives that have data of the person.
+// ErasePerson removes a person from the catalog of archives. The record lists the archives that have data of the
+// person.
 func (c *Client) ErasePerson(ctx context.Context, e ErasePerson) (ArchiveErasure, error) {
 	return send[ArchiveErasure](ctx, c, http.MethodPost, archivePrefix+"/people/erase", nil, e)
 }
