@@ -317,3 +317,32 @@ func ExampleClient_ArchiveOverview() {
 	fmt.Println(o.Counts["archived"], "archived,", o.Counts["changed"], "changed")
 	// Output: 3 archived, 1 changed
 }
+
+func (shelf) RequestDeletion(_ context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error) {
+	return api.ArchiveDeletion{
+		Request: "del-1", Job: id, Kind: "early", State: "requested", RequestedBy: by, Reason: note,
+	}, nil
+}
+
+func (shelf) DecideDeletion(
+	_ context.Context, request, by string, approve bool, _ string,
+) (api.ArchiveDeletion, error) {
+	state := map[bool]string{true: "approved", false: "refused"}[approve]
+	return api.ArchiveDeletion{Request: request, State: state, DecidedBy: by}, nil
+}
+
+// Before the retention time of an archive has ended, two persons delete it.
+func ExampleClient_DeleteArchive() {
+	c, stop := archiveServer()
+	defer stop()
+	ctx := context.Background()
+	d, err := c.DeleteArchive(ctx, "arc_1", client.DeleteArchive{Note: "wrong course", Actor: "ann"})
+	check(err)
+	fmt.Println(d.State, "by", d.RequestedBy)
+	d, err = c.DecideDeletion(ctx, d.Request, client.DecideDeletion{Approve: true, Actor: "ben"})
+	check(err)
+	fmt.Println(d.State, "by", d.DecidedBy)
+	// Output:
+	// requested by ann
+	// approved by ben
+}

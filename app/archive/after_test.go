@@ -478,7 +478,8 @@ func TestPeople(t *testing.T) {
 		if err != nil || len(found.People) != 1 || found.People[0].ID != "19" || found.More {
 			t.Fatalf("got %+v, %v", found, err)
 		}
-		d, err := h.PersonData(t.Context(), api.NamePerson{Source: "campus", ID: "19", Actor: "eve"})
+		one, ann := api.NamePerson{Source: "campus", ID: "19", Actor: "eve"}, api.FindPeople{Text: "ann", Actor: "eve"}
+		d, err := h.PersonData(t.Context(), one)
 		if err != nil || len(d.Archives) != 1 || d.Archives[0].Job != id || len(d.Contents) < 4 ||
 			d.Contents[0].Course != "5" {
 			t.Fatalf("got %+v, %v", d, err)
@@ -504,10 +505,10 @@ func TestPeople(t *testing.T) {
 		if err != nil || done.Contents != int64(n) || len(done.Archives) != 1 || done.Archives[0] != id {
 			t.Fatalf("got %+v, %v", done, err)
 		}
-		if found, err = h.People(t.Context(), api.FindPeople{Text: "ann", Actor: "eve"}); err != nil || len(found.People) != 0 {
+		if found, err = h.People(t.Context(), ann); err != nil || len(found.People) != 0 {
 			t.Errorf("got %+v, %v", found, err)
 		}
-		if _, err := h.PersonData(t.Context(), api.NamePerson{Source: "campus", ID: "19", Actor: "eve"}); job.KindOf(err) != job.NotFound {
+		if _, err := h.PersonData(t.Context(), one); job.KindOf(err) != job.NotFound {
 			t.Errorf("got %v", err)
 		}
 		if _, err := h.People(t.Context(), api.FindPeople{Text: " "}); job.KindOf(err) != job.Invalid {

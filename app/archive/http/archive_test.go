@@ -78,7 +78,7 @@ func TestArchiveOverTheAPI(t *testing.T) {
 
 func errOf[T any](_ T, err error) error { return err }
 
-// TestContent: a file is read whole and in ranges, and other conditions are answered as RFC 9110 says.
+// TestContent: a file is read whole and in ranges, and other conditions are answered by RFC 9110.
 func TestContent(t *testing.T) {
 	h := open(t)
 	id := h.archive(order("maps")).ID

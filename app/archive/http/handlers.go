@@ -23,8 +23,8 @@ type Maker interface {
 	Available(ctx context.Context) (api.ArchiveSources, error)
 }
 
-// Keeper reads archives that were made. *archive.App implements it.
-type Keeper interface {
+// Reader reads archives that were made. *archive.App implements it.
+type Reader interface {
 	Archives(ctx context.Context, q custody.Query) (api.Archives, error)
 	Details(ctx context.Context, id job.ID) (api.ArchiveDetails, error)
 	Artifacts(ctx context.Context, id job.ID, after string, limit int) (api.ArchiveArtifacts, error)
@@ -47,7 +47,7 @@ type Remover interface {
 // Archive is the application.
 type Archive interface {
 	Maker
-	Keeper
+	Reader
 	Remover
 }
 
