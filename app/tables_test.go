@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -18,7 +19,7 @@ import (
 
 // lives are all tables. Those of tasks are driven as if they were jobs'.
 var lives = []*lifecycle.Table{
-	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife,
+	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife, pdf.Life,
 	flow.Life, flow.TaskLife, flow.RetryLife, compute.JobLife, compute.PayloadLife,
 	bulk.Life,
 }
