@@ -18,8 +18,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// workName is the name of the working directories below the directory of the application.
-const workName = "work"
+// WorkName is the name of the working directories below the directory of the application.
+const WorkName = "work"
 
 // Options configure the application. Signer, Organization and Version may be left out.
 type Options struct {
@@ -29,8 +29,10 @@ type Options struct {
 	Catalog  *catalog.Catalog
 	Copies   *copies.Store
 	Describe func(location string) packaging.Location
-	Signer   Signer                // nil: archives cannot be signed
-	Objects  map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty
+	Signer   Signer // nil: archives cannot be signed
+	// Authorities lists the time-stamp authorities, which settings name; nil: it is not known which there are.
+	Authorities func() []string
+	Objects     map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty
 
 	Organization string // whose archives these are, for the metadata
 	Version      string // of the program
@@ -80,7 +82,7 @@ func (a *App) Bind(e *engine.Engine) {
 }
 
 // workDir is the directory of the working directories.
-func (a *App) workDir() string { return filepath.Join(a.options.Dir, workName) }
+func (a *App) workDir() string { return filepath.Join(a.options.Dir, WorkName) }
 
 // Works is the work of the states.
 func (a *App) Works() []engine.Work {

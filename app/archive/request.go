@@ -52,7 +52,11 @@ func (a *App) Submit(ctx context.Context, r Request, o Ordered) (job.Job, error)
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
 	}
-	if _, err := a.settings(&r); err != nil {
+	settings, err := a.settings(&r)
+	if err == nil {
+		err = a.possible(&settings)
+	}
+	if err != nil {
 		return job.Job{}, err
 	}
 	if a.engine == nil {
@@ -129,6 +133,31 @@ func (a *App) settings(r *Request) (Settings, error) {
 		err = job.Errorf(job.Invalid, "archive", "", "sign is true, and no time-stamp authority is configured")
 	}
 	return s, err
+}
+
+// possible refuses settings that the configuration cannot fulfil: the job would fail after its work was done.
+func (a *App) possible(s *Settings) error {
+	if _, err := a.policy(s); err != nil {
+		return err
+	}
+	if !*s.Sign {
+		return nil
+	}
+	var known []string
+	if a.options.Authorities != nil {
+		known = a.options.Authorities()
+	}
+	if a.options.Signer == nil || a.options.Authorities != nil && len(known) == 0 {
+		return job.Errorf(job.Refused, "archive", "", "the archive cannot get a time stamp: no authority is "+
+			"configured; set sign to false")
+	}
+	for _, name := range s.Authorities {
+		if a.options.Authorities != nil && !slices.Contains(known, name) {
+			return job.Errorf(job.Invalid, "archive", "", "there is no time-stamp authority %q (known: %s)", name,
+				strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // Sources are the sources of a configuration.

@@ -137,7 +137,8 @@ func (t *task) sign(ctx context.Context) (err error) {
 	seal := t.data.Package.Seal.Name
 	r, err := t.app.options.Signer.Sign(ctx, sign.Document{
 		Job: string(t.Job().ID), Path: seal, Dir: dir,
-		Open: func() (io.ReadCloser, error) { return dir.Open(seal) },
+		Open:        func() (io.ReadCloser, error) { return dir.Open(seal) },
+		Authorities: t.data.Settings.Authorities,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	archivecatalog "github.com/stagepost/stagepost/app/archive/catalog"
+	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/compute"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	"github.com/stagepost/stagepost/app/ingest/fixity"
@@ -64,6 +66,12 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
 			}, 0),
+			archiveserve.Gauges(func(context.Context) (archiveserve.Standing, error) {
+				near := archivecatalog.LocationState{Location: "near"}
+				return archiveserve.Standing{
+					Known: []string{"near"}, Locations: []archivecatalog.LocationState{near},
+				}, nil
+			}),
 			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {
 				return []compute.Agent{{Name: "node1", Up: true,
 					Capacity: compute.Capacity{Slots: 4, Free: 1, Waiting: 2, Load: 75}}, {Name: "node2"}}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
+	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
 	flowserve "github.com/stagepost/stagepost/app/flowfile/serve"
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
@@ -111,6 +112,7 @@ func everything(t *testing.T) *harness {
 	}
 	w.Committed(3, time.Millisecond)
 	ingestserve.MeterBytes(w.Metrics)("stored", 1)
+	archiveserve.CountFailures(w.Metrics)
 	compute := computeserve.NewMeters(w.Metrics)
 	compute.Ended("python", "Failed", "timeout", time.Minute)
 	compute.Moved("to-agent", "python", 1)

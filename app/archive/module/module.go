@@ -20,6 +20,9 @@ func New() module.Module {
 			}
 			return nil, nil
 		},
-		Part: archiveserve.Part, Data: archiveserve.Data(), Schemas: map[string]int{catalog.Name: catalog.Schema()},
+		Part: archiveserve.Part, Data: archiveserve.Data(), Storage: s.Storage, Check: s.CheckDir,
+		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
+machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
+		Schemas: map[string]int{catalog.Name: catalog.Schema()},
 	}
 }

@@ -1,21 +1,174 @@
 package archiveserve
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/audit"
+	"github.com/stagepost/stagepost/app/archive/catalog"
+	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
+	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
+	"github.com/stagepost/stagepost/internal/build"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
 )
 
-// App is the archive application in a server.
+// Below the directory of the application.
+const (
+	downloadsName = "downloads" // unfinished ones of web sources
+	renewalsName  = "renewals"  // time stamps that are being renewed
+)
+
+// App is the archive application in a server, with its background work.
 type App struct {
 	*archive.App
+	Catalog *catalog.Catalog
+	Copies  *copies.Store
+	Checker *audit.Checker
+
+	h        *module.Host
+	file     string // of the configuration
+	dir      string // of the application
+	pool     *archiveconfig.Pool
+	live     *live
+	engine   *engine.Engine
+	failures *prometheus.CounterVec
+
+	stop   context.CancelFunc
+	wait   sync.WaitGroup
+	reload sync.Mutex // held by Reload
+	state  state
 }
 
 // Open opens the application, or gives nil if there is no configuration.
-func Open(*module.Host, *Settings) (*App, error) { return nil, nil }
+func Open(h *module.Host, s *Settings) (*App, error) {
+	file := s.File(h.Dir)
+	c, err := archiveconfig.Load(file)
+	switch {
+	case errors.Is(err, archiveconfig.ErrNone) && s.Config == "":
+		if _, err := os.Stat(filepath.Join(h.Dir, catalog.Name)); err == nil {
+			h.Log.Warn("there are archives, but no configuration: none are made, checked or renewed", "missing", file)
+		}
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, archiveconfig.ErrNone):
+		return nil, cli.Usagef("archive.config: %w", err)
+	case err != nil:
+		return nil, cli.Usage(err)
+	}
+	a := &App{
+		h: h, file: file, dir: filepath.Join(h.Dir, DirName), live: &live{},
+		stop: func() {}, failures: CountFailures(h.Metrics),
+	}
+	a.pool = archiveconfig.NewPool(filepath.Join(a.dir, downloadsName))
+	if err := a.open(c, s); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
+	a.Catalog, err = catalog.Open(context.Background(), filepath.Join(a.h.Dir, catalog.Name),
+		catalog.Options{Installation: a.h.Installation})
+	if err != nil {
+		return err
+	}
+	g, err := newGeneration(c, a.pool, a.Catalog, a.h.Log)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	a.live.now.Store(g)
+	a.Copies, err = copies.New(copies.Options{Catalog: a.Catalog, Targets: g.Targets, Now: a.now, Log: a.h.Log})
+	if err != nil {
+		return err
+	}
+	a.Checker = audit.New(audit.Options{
+		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Rate: s.FixityRate, Now: a.now, Log: a.h.Log,
+	})
+	a.App, err = archive.New(archive.Options{
+		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
+		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Organization: c.Organization,
+		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
+		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
+	})
+	return err
+}
+
+// report enters a fault in the audit list.
+func (a *App) report(ctx context.Context, event, object, note string) error {
+	return a.engine.Operator().Audit(ctx, operator.Entry{
+		By: lifecycle.Engine, Actor: "fixity", Event: lifecycle.Event(event), Object: object, Note: note,
+	})
+}
+
+// Reload is part of [module.Reloader]: it reads the configuration again. If there is a mistake in it, the earlier one
+// stays. Jobs that run use the new one from their next request on; the organization changes with the next start.
+func (a *App) Reload() error {
+	a.reload.Lock()
+	defer a.reload.Unlock()
+	c, err := archiveconfig.Load(a.file)
+	if err != nil {
+		return fmt.Errorf("archive.config: %w", err)
+	}
+	g, err := newGeneration(c, a.pool, a.Catalog, a.h.Log)
+	if err != nil {
+		return fmt.Errorf("archive.config: %w", err)
+	}
+	if err := a.Copies.SetTargets(g.Targets); err != nil {
+		return err
+	}
+	a.live.now.Store(g)
+	a.h.Log.Info("archive configuration read", "sources", g.Names(), "locations", a.Copies.Names())
+	return nil
+}
+
+// Bind is part of [module.App]: it starts the background work.
+func (a *App) Bind(e *engine.Engine) {
+	a.engine = e
+	a.App.Bind(e)
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	a.background(ctx)
+}
+
+// Dead is part of [module.Failing].
+func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
+
+// StorageLocations is part of [module.StorageLister].
+func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
 
 // Close is part of [module.App].
-func (a *App) Close() error { return nil }
+func (a *App) Close() error {
+	a.stop()
+	a.wait.Wait()
+	err := a.pool.Close()
+	if a.Catalog != nil {
+		err = errors.Join(err, a.Catalog.Close())
+	}
+	return err
+}
 
 // Part gives the routes. A nil app refuses every request.
 func Part(*server.Server, module.App) server.Part { return server.Part{} }
+
+// now is the time of records.
+func (a *App) now() time.Time {
+	if a.engine == nil {
+		return time.Now()
+	}
+	return a.engine.Clock().Now()
+}

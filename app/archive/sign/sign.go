@@ -103,6 +103,8 @@ type Document struct {
 	Path string                        // of the artifact; the files of the time stamp lie beside it
 	Open func() (io.ReadCloser, error) // gives the content; may be called several times
 	Dir  *os.Root                      // into which the files of the time stamp are written, below Path
+
+	Authorities []string // names of those that are asked, in this order; nil: all
 }
 
 func (d *Document) subject() string { return path.Join(d.Job, d.Path) }
@@ -189,7 +191,7 @@ func (s *Signer) request(
 	ctx context.Context, d Document, digests *digester, after time.Time,
 ) (*answer, error) {
 	failure := &FailedError{Subject: d.subject()}
-	for _, a := range s.o.Authorities {
+	for _, a := range s.asked(d) {
 		digest, err := digests.of(a.hash)
 		if err != nil {
 			return nil, err
@@ -223,6 +225,22 @@ func (s *Signer) request(
 		}
 	}
 	return nil, failure
+}
+
+// asked gives the authorities that are asked for a document. A name that is no longer configured is left out; if none
+// remains, all are asked.
+func (s *Signer) asked(d Document) (some []*Authority) {
+	for _, name := range d.Authorities {
+		for _, a := range s.o.Authorities {
+			if a.s.Name == name {
+				some = append(some, a)
+			}
+		}
+	}
+	if len(some) == 0 {
+		return s.o.Authorities
+	}
+	return some
 }
 
 // written gives the answer whose files an earlier attempt wrote before it could record them; nil if there is none.

@@ -1,0 +1,179 @@
+package archiveserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/workdir"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Tasks of the background work, as labels of metrics.
+const (
+	taskProbe     = "probe"
+	taskRenewal   = "renewal"
+	taskRetention = "retention"
+	taskSweep     = "sweep"
+)
+
+var backgroundTasks = []string{taskProbe, taskRenewal, taskRetention, taskSweep}
+
+const (
+	probeEvery     = 5 * time.Minute
+	renewalEvery   = 6 * time.Hour
+	retentionEvery = time.Hour
+	sweepEvery     = time.Hour
+	afterFailure   = 10 * time.Minute // of renewal
+	mostProbe      = time.Minute      // for one location
+	batch          = 100              // renewals of one run
+)
+
+// state is what the background work found out last.
+type state struct {
+	mu       sync.Mutex        // guards the rest
+	unusable map[string]string // reason by location
+	failed   map[string]string // message by task, of its last run
+}
+
+// background starts the background work, until ctx ends. Fixity checks also delete the files of replaced copies, and
+// store what a location lacks.
+func (a *App) background(ctx context.Context) {
+	ended := a.endsOf(ctx)
+	a.wait.Go(func() { a.loop(ctx, taskProbe, probeEvery, nil, a.probe) })
+	a.wait.Go(func() { a.loop(ctx, taskRenewal, renewalEvery, nil, a.renew) })
+	a.wait.Go(func() { a.loop(ctx, taskRetention, retentionEvery, nil, a.retain) })
+	a.wait.Go(func() { a.loop(ctx, taskSweep, sweepEvery, ended, a.sweep) })
+	a.wait.Go(func() { _ = a.Checker.Run(ctx) }) // it ends with ctx, and logs failures
+}
+
+// loop runs a task at once, at intervals, and when it is signalled, until ctx ends. A failed run is repeated earlier.
+func (a *App) loop(
+	ctx context.Context, task string, every time.Duration, signal <-chan struct{}, run func(context.Context) error,
+) {
+	for {
+		err := run(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		pause := every
+		if a.note(task, err); err != nil {
+			pause = min(every, afterFailure)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-signal:
+		case <-timer.C:
+		}
+		timer.Stop()
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// note records the end of a run.
+func (a *App) note(task string, err error) {
+	a.state.mu.Lock()
+	defer a.state.mu.Unlock()
+	if a.state.failed == nil {
+		a.state.failed = map[string]string{}
+	}
+	if err == nil {
+		delete(a.state.failed, task)
+		return
+	}
+	a.state.failed[task] = err.Error()
+	a.failures.WithLabelValues(task).Inc()
+	a.h.Log.Error("archive background work", "task", task, "error", err)
+}
+
+// endsOf signals that archive jobs ended or were purged.
+func (a *App) endsOf(ctx context.Context) <-chan struct{} {
+	signal := make(chan struct{}, 1)
+	a.engine.Store().Watch(ctx, func(hints []job.Hint) {
+		if slices.ContainsFunc(hints, func(h job.Hint) bool { return h.Ended && h.Kind == archive.Kind }) {
+			select {
+			case signal <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return signal
+}
+
+// probe asks each location whether it can be used. One that was never used gets no file by that.
+func (a *App) probe(ctx context.Context) error {
+	var group sync.WaitGroup
+	var mu sync.Mutex // guards unusable
+	unusable := map[string]string{}
+	for _, t := range a.live.now.Load().Targets {
+		group.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, mostProbe)
+			defer cancel()
+			l, err := a.Catalog.Location(ctx, t.Name, a.now())
+			if err == nil && l.Marked {
+				err = a.Copies.Ready(ctx, t.Name)
+			} else if err == nil {
+				_, err = t.At.Free(ctx)
+			}
+			if err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				unusable[t.Name] = err.Error()
+			}
+		})
+	}
+	group.Wait()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	a.state.mu.Lock()
+	defer a.state.mu.Unlock()
+	a.state.unusable = unusable
+	return nil
+}
+
+// retain deletes archives whose retention time has ended, and continues deletions that were interrupted. While the
+// clock is in doubt, no time counts as ended.
+func (a *App) retain(ctx context.Context) error {
+	if _, ok := a.engine.Clock().Before(0); !ok {
+		return nil
+	}
+	return a.Expire(ctx)
+}
+
+// sweep removes working directories that no job needs, and unfinished downloads if no job is active.
+func (a *App) sweep(ctx context.Context) error {
+	base := filepath.Join(a.dir, archive.WorkName)
+	names, err := list(base)
+	if err != nil {
+		return err
+	}
+	active := 0
+	var errs []error
+	for _, name := range names {
+		j, err := a.engine.Store().Get(ctx, job.ID(name))
+		switch {
+		case err == nil && !j.Ended:
+			active++
+		case err == nil, job.KindOf(err) == job.NotFound:
+			errs = append(errs, workdir.Remove(base, job.ID(name)))
+		default:
+			errs = append(errs, err)
+		}
+	}
+	if active == 0 {
+		errs = append(errs, a.sweepDownloads())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("working directories: %w", err)
+	}
+	return nil
+}

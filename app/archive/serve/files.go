@@ -1,0 +1,48 @@
+package archiveserve
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/workdir"
+	"github.com/stagepost/stagepost/job"
+)
+
+// list gives the names in a directory; none if it does not exist.
+func list(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+// sweepDownloads removes unfinished downloads. The directories of sources stay: sources have them open.
+func (a *App) sweepDownloads() error {
+	base := filepath.Join(a.dir, downloadsName)
+	sources, err := list(base)
+	errs := []error{err}
+	for _, source := range sources {
+		parts, err := list(filepath.Join(base, source))
+		errs = append(errs, err)
+		for _, part := range parts {
+			errs = append(errs, os.RemoveAll(filepath.Join(base, source, part)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Clear is part of [module.Clearer]: the working directory of a job ends with its record. Its archive stays.
+func (a *App) Clear(_ context.Context, j *job.Job) error {
+	if j.Kind != archive.Kind {
+		return nil
+	}
+	return workdir.Remove(filepath.Join(a.dir, archive.WorkName), j.ID)
+}
