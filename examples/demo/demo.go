@@ -163,6 +163,11 @@ func (d *demo) run(ctx context.Context) (err error) {
 	d.gate = newGate(site.root.FS())
 	site.serve(d.gate)
 	defer func() { err = errors.Join(err, site.Close()) }()
+	campus, err := openCampus(d.dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, campus.Close()) }()
 	if err := d.services(); err != nil {
 		return err
 	}
@@ -173,7 +178,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := d.confined(ctx); err != nil {
 		return err
 	}
-	for _, part := range []func(context.Context) error{d.crash, d.correct, d.fetch, d.compute} {
+	for _, part := range []func(context.Context) error{d.crash, d.correct, d.fetch, d.compute, d.archive} {
 		if err := part(ctx); err != nil {
 			return err
 		}
@@ -403,6 +408,7 @@ func (d *demo) where(took time.Duration) {
 		{"stagepost.db", "jobs and their histories (SQLite)"},
 		{"mail", "the mails to the depositor"},
 		{"compute", "the files and results of the users' scripts"},
+		{campusName, "the two storage locations of the archived course"},
 	} {
 		d.line("  %-14s%s", one[0], one[1])
 	}
