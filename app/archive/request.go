@@ -52,11 +52,7 @@ func (a *App) Submit(ctx context.Context, r Request, o Ordered) (job.Job, error)
 	if err := a.check(&r); err != nil {
 		return job.Job{}, err
 	}
-	settings, err := a.settings(&r)
-	if err == nil {
-		err = a.possible(&settings)
-	}
-	if err != nil {
+	if _, err := a.settings(&r); err != nil {
 		return job.Job{}, err
 	}
 	if a.engine == nil {
@@ -131,6 +127,8 @@ func (a *App) settings(r *Request) (Settings, error) {
 		err = job.Errorf(job.Invalid, "archive", "", "package is %s, and no OCFL storage root is configured", s.Package)
 	case *s.Sign && a.options.Signer == nil:
 		err = job.Errorf(job.Invalid, "archive", "", "sign is true, and no time-stamp authority is configured")
+	default:
+		err = a.possible(&s)
 	}
 	return s, err
 }
@@ -140,19 +138,15 @@ func (a *App) possible(s *Settings) error {
 	if _, err := a.policy(s); err != nil {
 		return err
 	}
-	if !*s.Sign {
+	if !*s.Sign || a.options.Authorities == nil {
 		return nil
 	}
-	var known []string
-	if a.options.Authorities != nil {
-		known = a.options.Authorities()
-	}
-	if a.options.Signer == nil || a.options.Authorities != nil && len(known) == 0 {
-		return job.Errorf(job.Refused, "archive", "", "the archive cannot get a time stamp: no authority is "+
-			"configured; set sign to false")
+	known := a.options.Authorities()
+	if len(known) == 0 {
+		return job.Errorf(job.Invalid, "archive", "", "sign is true, and no time-stamp authority is configured")
 	}
 	for _, name := range s.Authorities {
-		if a.options.Authorities != nil && !slices.Contains(known, name) {
+		if !slices.Contains(known, name) {
 			return job.Errorf(job.Invalid, "archive", "", "there is no time-stamp authority %q (known: %s)", name,
 				strings.Join(known, ", "))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
+	archivehttp "github.com/stagepost/stagepost/app/archive/http"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -163,7 +164,12 @@ func (a *App) Close() error {
 }
 
 // Part gives the routes. A nil app refuses every request.
-func Part(*server.Server, module.App) server.Part { return server.Part{} }
+func Part(s *server.Server, app module.App) server.Part {
+	if a, ok := app.(*App); ok {
+		return archivehttp.Part(s, a)
+	}
+	return archivehttp.Part(s, nil)
+}
 
 // now is the time of records.
 func (a *App) now() time.Time {

@@ -243,6 +243,10 @@ func TestRestartWhileSigning(t *testing.T) {
 		found.Versions < 8 {
 		t.Errorf("got %+v, %v", found, err)
 	}
+	if status, text := get(t, f.server.URL+"/api/v1/archive/archives/"+string(id)); status != http.StatusOK ||
+		!strings.Contains(text, "near") {
+		t.Errorf("got %d, %s", status, text)
+	}
 	removed := filepath.Join(f.far, f.artifacts(id)[0].Key)
 	must(t, os.Remove(removed))
 	f.stop()
@@ -315,6 +319,10 @@ func TestMissing(t *testing.T) {
 	must(t, f.start())
 	if f.app != nil || f.server.App("archive") != nil {
 		t.Error("there is an application without a configuration")
+	}
+	if status, text := get(t, f.server.URL+"/api/v1/archive/archives/arc_1"); status != http.StatusNotFound ||
+		!strings.Contains(text, "archive.config") {
+		t.Errorf("the setting is not named: got %d, %s", status, text)
 	}
 	f.stop()
 	archiver := archivemodule.New()
@@ -402,16 +410,23 @@ func (f *fixture) generation(id job.ID, location string) (n int) {
 	return n
 }
 
+// get gives the answer of a server.
+func get(t *testing.T, url string) (status int, text string) {
+	t.Helper()
+	answer, err := http.Get(url)
+	must(t, err)
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	must(t, err)
+	return answer.StatusCode, string(body)
+}
+
 // series gives the metrics of archives.
 func series(t *testing.T, url string) map[string]string {
 	t.Helper()
-	answer, err := http.Get(url + "/metrics")
-	must(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	must(t, err)
+	_, text := get(t, url+"/metrics")
 	all := map[string]string{}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if i := strings.LastIndexByte(line, ' '); strings.HasPrefix(line, "stagepost_archive_") {
 			all[line[:i]] = strings.TrimSpace(line[i:])
 		}
