@@ -49,6 +49,10 @@ func (c *Config) check() {
 		c.name("presets", name)
 		c.checkPreset(name, p)
 	}
+	for name, s := range c.Schedules {
+		c.name("schedules", name)
+		c.checkSchedule(name, &s)
+	}
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
 	}
@@ -134,15 +138,19 @@ func (c *Config) checkPreset(name string, p archive.Preset) {
 // known notes names that do not exist.
 func (c *Config) known(key []string, what string, names, all []string) {
 	for i, name := range names {
-		if slices.Contains(all, name) {
-			continue
+		if !slices.Contains(all, name) {
+			c.unknown(append(key, strconv.Itoa(i)), what, name, all)
 		}
-		hint := fmt.Sprintf(" (known: %s)", strings.Join(all, ", "))
-		if best := nearest.Word(name, all); best != "" {
-			hint = "; is it " + best + "?"
-		}
-		c.wrong(append(key, strconv.Itoa(i)), "there is no %s %q%s", what, name, hint)
 	}
+}
+
+// unknown notes a name that does not exist.
+func (c *Config) unknown(key []string, what, name string, all []string) {
+	hint := fmt.Sprintf(" (known: %s)", strings.Join(all, ", "))
+	if best := nearest.Word(name, all); best != "" {
+		hint = "; is it " + best + "?"
+	}
+	c.wrong(key, "there is no %s %q%s", what, name, hint)
 }
 
 func (c *Config) authorityNames() (names []string) {
