@@ -114,7 +114,9 @@ func (p *pass) decide(ctx context.Context, course string, all []source.Activity)
 
 // decideOne decides about one activity that can be archived. busy is an unfinished job that archives it; unknown are the
 // failures before its fingerprint was known.
-func decideOne(d *Decision, s *Schedule, row catalog.Row, busy job.ID, unknown catalog.Attempts, now time.Time) {
+func decideOne(
+	d *Decision, s *Schedule, row catalog.Row, busy job.ID, unknown catalog.Attempts, now time.Time,
+) {
 	d.Mark, d.State = MarkSkip, row.State
 	attempts := row.Attempts
 	if unknown.Next.After(attempts.Next) {
