@@ -112,7 +112,7 @@ func (p *pass) decide(ctx context.Context, course string, all []source.Activity)
 	return decisions, nil
 }
 
-// decideOne decides about one activity that can be archived. busy is an unfinished job that archives it; unknown are the
+// decideOne decides about an activity that can be archived. busy is an unfinished job that archives it; unknown are the
 // failures before its fingerprint was known.
 func decideOne(
 	d *Decision, s *Schedule, row catalog.Row, busy job.ID, unknown catalog.Attempts, now time.Time,
