@@ -233,3 +233,14 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestExampleOfDocs reads the example of docs/archive.md.
+func TestExampleOfDocs(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/archive.md")
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if c, err := Parse("/", []byte(text)); err != nil || !found || len(c.Locations) != 3 {
+		t.Errorf("got %v", err)
+	}
+}
