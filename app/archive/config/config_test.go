@@ -176,6 +176,8 @@ func TestMistakes(t *testing.T) {
 			"location \"buket\"; is it bucket?"},
 		{swap("quorum: 2", "quorum: 4"), "30:35: presets.default.settings.quorum: it is 4, and there are 2 storage " +
 			"locations"},
+		{swap("attempts: 7", "package: bag+ocfl"), "30:74: presets.default.settings.package: it is bag+ocfl, and there " +
+			"is no OCFL storage root: add one to objects"},
 		{swap("keep: 10y", "keep: long"), `29:3: presets.default: keep is "long": want years such as 10y, a duration such as 90d, ` +
 			"or unlimited"},
 		{swap("${username}", "${user}"), "35:28: presets.quick.settings.content.file_name: "},

@@ -60,7 +60,7 @@ func TestOpen(t *testing.T) {
 	defer pool.Close()
 	open := func() *Parts {
 		t.Helper()
-		c, err := Parse(dir, []byte(full))
+		c, err := Parse(dir, []byte(full+"objects: {main: {path: lists}}\n"))
 		must(t, err)
 		p, err := c.Open(pool)
 		must(t, err)
@@ -88,6 +88,9 @@ func TestOpen(t *testing.T) {
 		if (one != two) != changed || two != again {
 			t.Errorf("%s: opened again is not %t", name, changed)
 		}
+	}
+	if second.Objects["main"] == nil || second.Objects["main"] != first.Objects["main"] {
+		t.Error("the OCFL storage root was opened again")
 	}
 	if second.Targets[0].Locks == nil || second.Targets[0].At.Properties().Tier != storage.Slow ||
 		second.Targets[2].Parallel != 3 || second.Describe("bucket").Kind != "s3" {
