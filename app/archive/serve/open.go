@@ -118,8 +118,8 @@ func (a *App) report(ctx context.Context, event, object, note string) error {
 }
 
 // Reload is part of [module.Reloader]: it reads the configuration again. If there is a mistake in it, the earlier one
-// stays. Jobs that run use the new one from their next request on; the organization and OCFL storage roots change with the
-// next start.
+// stays. Jobs that run use the new one from their next request on. The organization and OCFL storage roots change with
+// the next start.
 func (a *App) Reload() error {
 	a.reload.Lock()
 	defer a.reload.Unlock()

@@ -452,15 +452,17 @@ func TestBackupAndRestore(t *testing.T) {
 	set := filepath.Join(f.data, "backups", "one")
 	f.data += "-restored"
 	call(t, "admin", "restore", set, "--data", f.data)
-	if _, err := os.Stat(filepath.Join(f.data, archiveserve.DirName, archive.WorkName, string(id), "package")); err != nil {
+	work := filepath.Join(f.data, archiveserve.DirName, archive.WorkName, string(id))
+	if _, err := os.Stat(filepath.Join(work, "package")); err != nil {
 		t.Errorf("control: the working files: %v", err)
 	}
 	tsa.setHold(false)
 	must(t, f.start())
 	f.completed(id)
 	f.verified(id, f.near, tsa)
-	if left, err := filepath.Glob(filepath.Join(f.data, "ocfl", "*", "*", "*", "*", "v1")); err != nil || len(left) != 1 {
-		t.Errorf("versions of objects: %v, %v", left, err)
+	versions, err := filepath.Glob(filepath.Join(f.data, "ocfl", "*", "*", "*", "*", "v1"))
+	if err != nil || len(versions) != 1 {
+		t.Errorf("versions of objects: %v, %v", versions, err)
 	}
 	f.stop()
 	call(t, "admin", "fsck", "--data", f.data)
