@@ -3,6 +3,7 @@ package docs
 
 import (
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -14,7 +15,7 @@ import (
 func All() []*lifecycle.Table {
 	return []*lifecycle.Table{
 		record.BatchLife, record.JobLife, record.AccessLife,
-		archive.JobLife, archive.TaskLife,
+		archive.JobLife, archive.TaskLife, trigger.RunLife,
 		flow.Life, flow.TaskLife, flow.RetryLife,
 		compute.JobLife, compute.PayloadLife,
 		bulk.Life,

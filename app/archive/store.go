@@ -192,6 +192,9 @@ func (t *task) revert(ctx context.Context) error {
 			t.PutTask(one)
 		}
 	}
+	if err := t.blame(ctx, tasks); err != nil {
+		return err
+	}
 	err = t.app.options.Copies.Discard(ctx, string(t.Job().ID), "the job ended with outcome "+string(t.Job().Outcome))
 	switch {
 	case ctx.Err() != nil:

@@ -35,6 +35,9 @@ func (c *Config) check() {
 			c.wrong([]string{group}, "it must have at least one")
 		}
 	}
+	for name := range c.Objects {
+		c.name("objects", name)
+	}
 	seen := map[string]bool{}
 	for i, a := range c.Authorities {
 		key := []string{"authorities", strconv.Itoa(i), "name"}
@@ -48,6 +51,10 @@ func (c *Config) check() {
 	for name, p := range c.Presets {
 		c.name("presets", name)
 		c.checkPreset(name, p)
+	}
+	for name, s := range c.Schedules {
+		c.name("schedules", name)
+		c.checkSchedule(name, &s)
 	}
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
@@ -103,6 +110,9 @@ func (c *Config) checkPreset(name string, p archive.Preset) {
 		c.wrong(key("sign"), "archives of the preset %s get a time stamp, and there is no authority: add one to "+
 			"authorities, or set presets.%s.settings.sign to false", name, name)
 	}
+	if s.Package == archive.PackageOCFL && len(c.Objects) == 0 {
+		c.wrong(key("package"), "it is %s, and there is no OCFL storage root: add one to objects", s.Package)
+	}
 	locations := len(s.Locations)
 	if locations == 0 {
 		locations = len(c.Locations)
@@ -134,15 +144,19 @@ func (c *Config) checkPreset(name string, p archive.Preset) {
 // known notes names that do not exist.
 func (c *Config) known(key []string, what string, names, all []string) {
 	for i, name := range names {
-		if slices.Contains(all, name) {
-			continue
+		if !slices.Contains(all, name) {
+			c.unknown(append(key, strconv.Itoa(i)), what, name, all)
 		}
-		hint := fmt.Sprintf(" (known: %s)", strings.Join(all, ", "))
-		if best := nearest.Word(name, all); best != "" {
-			hint = "; is it " + best + "?"
-		}
-		c.wrong(append(key, strconv.Itoa(i)), "there is no %s %q%s", what, name, hint)
 	}
+}
+
+// unknown notes a name that does not exist.
+func (c *Config) unknown(key []string, what, name string, all []string) {
+	hint := fmt.Sprintf(" (known: %s)", strings.Join(all, ", "))
+	if best := nearest.Word(name, all); best != "" {
+		hint = "; is it " + best + "?"
+	}
+	c.wrong(key, "there is no %s %q%s", what, name, hint)
 }
 
 func (c *Config) authorityNames() (names []string) {
@@ -154,6 +168,11 @@ func (c *Config) authorityNames() (names []string) {
 
 // resolve makes the names of files and directories absolute.
 func (c *Config) resolve() {
+	for name, d := range c.Objects {
+		if d.Path != "" && !filepath.IsAbs(d.Path) {
+			c.Objects[name] = Directory{filepath.Join(c.dir, d.Path)}
+		}
+	}
 	for _, name := range c.files() {
 		if *name != "" && !filepath.IsAbs(*name) {
 			*name = filepath.Join(c.dir, *name)
@@ -221,6 +240,15 @@ func (c *Config) SecretFiles() (names []string) {
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// Roots lists the directories of OCFL storage roots, absolute.
+func (c *Config) Roots() (names []string) {
+	for _, d := range c.Objects {
+		names = append(names, d.Path)
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Directories lists the directories of storage locations on this machine, absolute.

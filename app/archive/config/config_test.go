@@ -94,6 +94,13 @@ presets:
     settings:
       sign: false
       content: {file_name: "${username}"}
+schedules:
+  nightly:
+    source: campus
+    categories: ["3"]
+    cron: 30 2 * * 1-5
+    time_zone: Europe/Vienna
+    preset: quick
 `
 
 // TestParse reads a file with each kind of source and location. Names of files are relative to its directory.
@@ -169,12 +176,24 @@ func TestMistakes(t *testing.T) {
 			"location \"buket\"; is it bucket?"},
 		{swap("quorum: 2", "quorum: 4"), "30:35: presets.default.settings.quorum: it is 4, and there are 2 storage " +
 			"locations"},
+		{swap("attempts: 7", "package: bag+ocfl"), "30:74: presets.default.settings.package: it is bag+ocfl, and there " +
+			"is no OCFL storage root: add one to objects"},
 		{swap("keep: 10y", "keep: long"), `29:3: presets.default: keep is "long": want years such as 10y, a duration such as 90d, ` +
 			"or unlimited"},
 		{swap("${username}", "${user}"), "35:28: presets.quick.settings.content.file_name: "},
 		{swap("locked: [keep", "locked: [kept"), `29:3: presets.default: it locks "kept", which is no setting`},
 		{swap("attempts: 7", "attempts: many"), "30:75: presets.default.settings.attempts: it must be a whole number, " +
 			"not a text"},
+		{swap("30 2 * * 1-5", "30 2 * *"), `40:11: schedules.nightly.cron: "30 2 * *" is not a cron expression of five`},
+		{swap("Europe/Vienna", "Vienna"), `41:16: schedules.nightly.time_zone: "Vienna" is not a time zone: use a name`},
+		{swap("    time_zone: Europe/Vienna\n", ""), "37:3: schedules.nightly.time_zone: it is missing"},
+		{swap("preset: quick", "preset: quik"), `42:13: schedules.nightly.preset: there is no preset "quik"; is it ` +
+			"quick?"},
+		{swap("source: campus", "source: exams"), "39:5: schedules.nightly.categories: the source exams has no " +
+			"categories: only a Moodle has"},
+		{swap("source: campus", "source: campu"), `38:13: schedules.nightly.source: there is no source "campu"; is it ` +
+			"campus?"},
+		{swap("preset: quick", "backoff: 0s"), "42:14: schedules.nightly.backoff: it must be between 1m and 30d"},
 		{"sources: [a]\nlocations: {}\n", "1:1: sources: it must be keys with values, not a list"},
 		{"sources: {a: {}}\nlocations: {}\n" + quiet, "1:11: sources.a: exactly one of moodle, directory and web must " +
 			"be given\n2:1: locations: it must have at least one"},
@@ -215,4 +234,15 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q was taken", text)
 		}
 	})
+}
+
+// TestExampleOfDocs reads the example of docs/archive.md.
+func TestExampleOfDocs(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/archive.md")
+	must(t, err)
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if c, err := Parse("/", []byte(text)); err != nil || !found || len(c.Locations) != 3 {
+		t.Errorf("got %v", err)
+	}
 }

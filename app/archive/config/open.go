@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
 )
@@ -84,6 +85,7 @@ type Parts struct {
 	Targets     []copies.Target // by name
 	Authorities []*sign.Authority
 	Retired     []*x509.Certificate
+	Objects     map[string]*ocfl.Root
 
 	pool *Pool
 }
@@ -91,7 +93,7 @@ type Parts struct {
 // Open opens what the configuration names. The error is [yamlfile.Mistakes]: secrets that cannot be read, and
 // certificates. A directory that does not exist is none: it may be mounted later.
 func (c *Config) Open(pool *Pool) (*Parts, error) {
-	p := &Parts{Config: c, pool: pool}
+	p := &Parts{Config: c, pool: pool, Objects: map[string]*ocfl.Root{}}
 	c.checkSecrets()
 	for i, a := range c.Authorities {
 		one, err := a.open()
@@ -117,6 +119,15 @@ func (c *Config) Open(pool *Pool) (*Parts, error) {
 		}
 		p.Targets = append(p.Targets, t)
 	}
+	for name, d := range c.Objects {
+		root, err := opened(pool, keyOf("objects", name, d), func() (*ocfl.Root, func() error, error) {
+			return openObjects(d.Path)
+		})
+		if err != nil {
+			c.wrong([]string{"objects", name}, "%v", err)
+		}
+		p.Objects[name] = root
+	}
 	for name, s := range c.Sources {
 		if s.Moodle == nil {
 			continue
@@ -126,6 +137,18 @@ func (c *Config) Open(pool *Pool) (*Parts, error) {
 		}
 	}
 	return p, c.file.Err()
+}
+
+// openObjects opens an OCFL storage root in an existing directory, or makes one there.
+func openObjects(name string) (*ocfl.Root, func() error, error) {
+	if _, err := os.Stat(name); err != nil {
+		return nil, nil, err
+	}
+	root, err := ocfl.InitRoot(name, ocfl.DefaultLayout())
+	if err != nil {
+		return nil, nil, err
+	}
+	return root, root.Close, nil
 }
 
 // checkSecrets notes secrets that cannot be read.

@@ -5,6 +5,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 )
@@ -13,7 +14,7 @@ import (
 func New() module.Module {
 	s := &archiveserve.Settings{}
 	return module.Module{
-		Name: "archive", Settings: s, Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife},
+		Name: "archive", Settings: s, Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife, trigger.RunLife},
 		Open: func(h *module.Host) (module.App, error) {
 			if a, err := archiveserve.Open(h, s); a != nil || err != nil {
 				return a, err
@@ -23,6 +24,6 @@ func New() module.Module {
 		Part: archiveserve.Part, Data: archiveserve.Data(), Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
-		Schemas: map[string]int{catalog.Name: catalog.Schema()},
+		Copies: archiveserve.OpenCopies, Schemas: map[string]int{catalog.Name: catalog.Schema()},
 	}
 }

@@ -2,6 +2,11 @@ package archiveserve
 
 import (
 	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -34,7 +39,7 @@ func (s *Settings) Storage(_ context.Context, dir string) (module.Storage, error
 	if err != nil { // there is none, or the server names the mistakes in it
 		return all, nil
 	}
-	all.Locations = c.Directories()
+	all.Locations = append(c.Directories(), c.Roots()...)
 	for _, file := range c.SecretFiles() {
 		if inner, err := filepath.Rel(dir, file); err != nil || !filepath.IsLocal(inner) {
 			all.Outside = append(all.Outside, backup.Location{Path: file, What: "secret of the archive configuration"})
@@ -52,3 +57,38 @@ func (s *Settings) Storage(_ context.Context, dir string) (module.Storage, error
 	}
 	return all, nil
 }
+
+// databases is the copied catalog of a set. It does not change.
+type databases struct{ catalog *sql.DB }
+
+// OpenCopies opens the copied catalog; nil: the set has none.
+func OpenCopies(dir string) (backup.Databases, error) {
+	file := filepath.Join(dir, catalog.Name)
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	db, err := sql.Open("sqlite", "file:"+(&url.URL{Path: file}).EscapedPath()+"?mode=ro&immutable=1")
+	if err != nil {
+		return nil, err
+	}
+	return databases{db}, nil
+}
+
+// Has is part of [backup.Databases]: archive jobs make versions of objects.
+func (d databases) Has(maker string) (bool, error) {
+	var n int
+	err := d.catalog.QueryRow("SELECT count(*) FROM archives WHERE job = ?", maker).Scan(&n)
+	return n > 0, err
+}
+
+// Schemas is part of [backup.Databases].
+func (d databases) Schemas() map[string]int {
+	var n int
+	if d.catalog.QueryRow("PRAGMA user_version").Scan(&n) != nil {
+		return nil
+	}
+	return map[string]int{catalog.Name: n}
+}
+
+// Close is part of [backup.Databases].
+func (d databases) Close() error { return d.catalog.Close() }

@@ -1,6 +1,7 @@
 package archiveserve_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -25,6 +26,7 @@ import (
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 	"github.com/stagepost/stagepost/host"
+	hostcli "github.com/stagepost/stagepost/host/cli"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 )
@@ -432,4 +434,46 @@ func series(t *testing.T, url string) map[string]string {
 		}
 	}
 	return all
+}
+
+// TestBackupAndRestore: a backup that is made while a job waits for its time stamp has the catalog, the configuration
+// and the working files. The job completes in the restored directory, and its version of the object is there.
+func TestBackupAndRestore(t *testing.T) {
+	f, tsa := newFixture(t), newStamper(t, "tsa")
+	more := "objects: {main: {path: ocfl}}\npresets: {default: {settings: {package: bag+ocfl}}}\n"
+	must(t, os.Mkdir(filepath.Join(f.data, "ocfl"), 0o750))
+	f.configure(more, tsa)
+	tsa.setHold(true)
+	must(t, f.start())
+	id := f.submit(archive.Request{Course: "algebra"})
+	<-tsa.requests
+	call(t, "admin", "backup", "--data", f.data, "one")
+	f.stop()
+	set := filepath.Join(f.data, "backups", "one")
+	f.data += "-restored"
+	call(t, "admin", "restore", set, "--data", f.data)
+	work := filepath.Join(f.data, archiveserve.DirName, archive.WorkName, string(id))
+	if _, err := os.Stat(filepath.Join(work, "package")); err != nil {
+		t.Errorf("control: the working files: %v", err)
+	}
+	tsa.setHold(false)
+	must(t, f.start())
+	f.completed(id)
+	f.verified(id, f.near, tsa)
+	versions, err := filepath.Glob(filepath.Join(f.data, "ocfl", "*", "*", "*", "*", "v1"))
+	if err != nil || len(versions) != 1 {
+		t.Errorf("versions of objects: %v, %v", versions, err)
+	}
+	f.stop()
+	call(t, "admin", "fsck", "--data", f.data)
+}
+
+// call runs a command of the program.
+func call(t *testing.T, args ...string) {
+	t.Helper()
+	var out bytes.Buffer
+	s := host.NewSettings(archivemodule.New())
+	if code := hostcli.New(strings.NewReader(""), &out, &out, s).Run(args); code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, code, out.String())
+	}
 }

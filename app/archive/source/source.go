@@ -24,15 +24,17 @@ import (
 
 // Course groups activities.
 type Course struct {
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	ShortName string    `json:"short_name,omitempty"`
-	Number    string    `json:"number,omitempty"` // given by people, such as the number in a campus system
-	Category  string    `json:"category,omitempty"`
-	Context   string    `json:"context,omitempty"` // id by which files are found
-	URL       string    `json:"url,omitempty"`
-	Start     time.Time `json:"start,omitzero"`
-	End       time.Time `json:"end,omitzero"`
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	ShortName string `json:"short_name,omitempty"`
+	Number    string `json:"number,omitempty"` // given by people, such as the number in a campus system
+	Category  string `json:"category,omitempty"`
+	Context   string `json:"context,omitempty"` // id by which files are found
+	URL       string `json:"url,omitempty"`
+	// CategoryID is for [CoursesIn]; it is not recorded.
+	CategoryID string    `json:"-"`
+	Start      time.Time `json:"start,omitzero"`
+	End        time.Time `json:"end,omitzero"`
 }
 
 // Activity is what is archived as one: a quiz, an assignment, a directory.

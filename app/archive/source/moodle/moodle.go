@@ -227,7 +227,7 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 		for _, one := range answer.Courses {
 			switch {
 			case one.ID == 1: // the front page
-			case allowed != nil && !allowed[one.Category]:
+			case allowed != nil && !allowed[strconv.Itoa(one.Category)]:
 				if ids != nil {
 					return nil, &source.Error{Op: fmt.Sprint("course ", one.ID), Code: "nopermissions",
 						Err: fmt.Errorf("courses of the category %q are not archived", one.CategoryOf)}
@@ -235,7 +235,7 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 			default:
 				out = append(out, source.Course{
 					ID: strconv.Itoa(one.ID), Name: plainText(one.Name), ShortName: plainText(one.ShortName),
-					Number: one.Number, Category: plainText(one.CategoryOf),
+					Number: one.Number, Category: plainText(one.CategoryOf), CategoryID: strconv.Itoa(one.Category),
 					Start: stamp(one.Start), End: stamp(one.End),
 					URL: fmt.Sprintf("%s/course/view.php?id=%d", s.c.base, one.ID),
 				})
@@ -246,10 +246,19 @@ func (s *Source) Courses(ctx context.Context, ids []string) ([]source.Course, er
 }
 
 // allowed gives the categories whose courses may be archived, with those below them; nil: all.
-func (s *Source) allowed(ctx context.Context) (map[int]bool, error) {
+func (s *Source) allowed(ctx context.Context) (map[string]bool, error) {
 	if len(s.o.Categories) == 0 {
 		return nil, nil
 	}
+	var ids []string
+	for _, id := range s.o.Categories {
+		ids = append(ids, strconv.Itoa(id))
+	}
+	return s.Below(ctx, ids)
+}
+
+// Below implements [source.Categorized].
+func (s *Source) Below(ctx context.Context, categories []string) (map[string]bool, error) {
 	var all []struct {
 		ID   int    `json:"id"`
 		Path string `json:"path"` // ids from the root: /1/7
@@ -257,11 +266,11 @@ func (s *Source) allowed(ctx context.Context) (map[int]bool, error) {
 	if _, err := s.c.call(ctx, "core_course_get_categories", nil, &all); err != nil {
 		return nil, err
 	}
-	out := map[int]bool{}
+	out := map[string]bool{}
 	for _, one := range all {
 		for above := range strings.SplitSeq(one.Path, "/") {
-			if id, err := strconv.Atoi(above); err == nil && slices.Contains(s.o.Categories, id) {
-				out[one.ID] = true
+			if slices.Contains(categories, above) {
+				out[strconv.Itoa(one.ID)] = true
 			}
 		}
 	}

@@ -322,3 +322,37 @@ func TestAddresses(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestCoursesIn: courses are found by a category or one above it. An unknown category is an error, not no courses.
+func TestCoursesIn(t *testing.T) {
+	answers := map[string]string{
+		"core_course_get_categories": `[{"id":1,"path":"/1"},{"id":7,"path":"/1/7"},{"id":8,"path":"/8"}]`,
+		"core_course_get_courses_by_field": `{"courses":[
+			{"id":2,"fullname":"A","categoryid":1},{"id":3,"fullname":"B","categoryid":7},
+			{"id":4,"fullname":"C","categoryid":8}],"warnings":[]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(answers[r.FormValue("wsfunction")]))
+	}))
+	defer server.Close()
+	s, err := moodle.New(moodle.Options{URL: server.URL, Token: replay.Token, Categories: []int{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ category, want string }{
+		{"1", "2 3"}, {"7", "3"}, {"8", ""}, {"9", "error"}, {"x", "error"},
+	} {
+		courses, err := source.CoursesIn(t.Context(), s, []string{c.category})
+		var ids []string
+		for _, one := range courses {
+			ids = append(ids, one.ID)
+		}
+		got := strings.Join(ids, " ")
+		if err != nil {
+			got = "error"
+		}
+		if got != c.want {
+			t.Errorf("category %s: %s (%v), want %s", c.category, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+package archiveconfig
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/stagepost/stagepost/app/archive/trigger"
+)
+
+// checkSchedule notes what would fail each run of a schedule.
+func (c *Config) checkSchedule(name string, s *trigger.Schedule) {
+	key := func(field string) []string { return []string{"schedules", name, field} }
+	for _, m := range s.Check() {
+		c.wrong(key(m.Field), "%v", m.Err)
+	}
+	c.usable(key, s.Source, s.Preset, s.Categories)
+}
+
+// usable notes a source or preset that does not exist, and categories of a source that has none.
+func (c *Config) usable(key func(field string) []string, source, preset string, categories []string) {
+	if _, ok := c.Sources[source]; !ok {
+		c.unknown(key("source"), "source", source, slices.Sorted(maps.Keys(c.Sources)))
+	} else if len(categories) > 0 && c.Sources[source].Moodle == nil {
+		c.wrong(key("categories"), "the source %s has no categories: only a Moodle has", source)
+	}
+	if _, ok := c.Preset(preset); preset != "" && !ok {
+		c.unknown(key("preset"), "preset", preset, slices.Sorted(maps.Keys(c.Presets)))
+	}
+}

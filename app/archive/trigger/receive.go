@@ -1,0 +1,4 @@
+package trigger
+
+// Receiver accepts events of another system.
+type Receiver struct{}

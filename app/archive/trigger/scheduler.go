@@ -1,0 +1,221 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// checkEvery is the longest pause between two checks of the schedules: the configuration or the clock may have changed.
+const checkEvery = time.Minute
+
+// afterTime is the pause after a time of a schedule, before it is checked.
+const afterTime = time.Millisecond
+
+// Run starts the runs of schedules when their times come, until ctx ends. It may run in several servers on one store:
+// they start the same run once.
+func (a *App) Run(ctx context.Context) error {
+	ended := make(chan struct{}, 1)
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	a.engine.Store().Watch(watch, func(hints []job.Hint) {
+		if slices.ContainsFunc(hints, func(h job.Hint) bool { return h.Ended && h.Kind == Kind }) {
+			select {
+			case ended <- struct{}{}:
+			default:
+			}
+		}
+	})
+	for {
+		next, err := a.due(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			a.options.Log.Error("schedules", "error", err)
+		}
+		pause := checkEvery
+		if !next.IsZero() {
+			pause = min(pause, max(next.Sub(a.now())+afterTime, afterTime))
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-ended:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+func (a *App) now() time.Time { return a.engine.Clock().Now() }
+
+// due starts the runs that are due, and gives the next time of any schedule; zero: there is none. While the clock is
+// in doubt nothing is due. The error of one schedule does not keep the others.
+func (a *App) due(ctx context.Context) (next time.Time, err error) {
+	if _, ok := a.engine.Clock().Before(0); !ok {
+		return time.Time{}, nil
+	}
+	all := a.options.Schedules()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		at, one := a.start(ctx, name, all[name])
+		if ctx.Err() != nil {
+			return next, ctx.Err()
+		}
+		if one != nil {
+			a.options.Log.Error("schedule", "name", name, "error", one)
+			continue
+		}
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next, nil
+}
+
+// start starts a run of a schedule if one is due, and gives the next time; zero: the schedule is paused. Of several
+// times that were missed, only the newest is caught up. While a run is unfinished, nothing is due.
+func (a *App) start(ctx context.Context, name string, s Schedule) (next time.Time, err error) {
+	r, err := parseRule(s.Cron, s.TimeZone)
+	if err != nil {
+		return time.Time{}, err
+	}
+	now := a.now().UTC()
+	h, err := a.past(ctx, name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if !s.Paused {
+		next = r.next(now)
+	}
+	switch {
+	case h.unfinished != "":
+		return next, nil
+	case h.last == nil || !sameTimes(&h.last.Schedule, &s):
+		return next, a.submit(ctx, Order{Name: name, Schedule: s, At: now, Begins: true}, "after/"+string(h.newest))
+	case s.Paused:
+		return next, nil
+	}
+	at, earlier := r.newest(h.last.At, now)
+	if at.IsZero() {
+		return next, nil
+	}
+	o := Order{Name: name, Schedule: s, At: at}
+	if earlier {
+		o.Since = h.last.At
+	}
+	return next, a.submit(ctx, o, stamp(at)+"/after/"+string(h.newest))
+}
+
+// sameTimes reports whether two schedules have the same times. Those of a changed one count from the change on. So do
+// those of one that was paused: the times in the pause were not missed.
+func sameTimes(a, b *Schedule) bool {
+	return a.Cron == b.Cron && a.TimeZone == b.TimeZone && a.Paused == b.Paused
+}
+
+// past is what the records have of the runs of a schedule.
+type past struct {
+	newest     job.ID // of all runs; empty: there is none
+	unfinished job.ID // empty: all have ended
+	last       *Order // of the newest run from which later ones count; nil: there is none
+}
+
+// mostPast is the number of runs that are read: dry runs by hand, and one from which the times count.
+const mostPast = 100
+
+func (a *App) past(ctx context.Context, name string) (h past, err error) {
+	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name), Limit: mostPast})
+	if err != nil {
+		return h, err
+	}
+	for i := range page.Jobs {
+		j := &page.Jobs[i]
+		if i == 0 {
+			h.newest = j.ID
+		}
+		if !j.Ended {
+			h.unfinished = j.ID
+		}
+		var o Order
+		if err := json.Unmarshal(j.Spec, &o); err != nil {
+			return h, fmt.Errorf("run %s: %w", j.ID, err)
+		}
+		if h.last == nil && o.observes() {
+			h.last = &o
+		}
+	}
+	return h, nil
+}
+
+// tagOf is the tag of the runs of a schedule.
+func tagOf(name string) string { return "schedule=" + name }
+
+// submit creates a run. Its key has what the decision was made from, so that two servers that decide the same create
+// one run.
+func (a *App) submit(ctx context.Context, o Order, key string) error {
+	_, err := a.create(ctx, o, "schedule/"+o.Name+"/"+key, lifecycle.Engine, "schedule/"+o.Name)
+	return err
+}
+
+func (a *App) create(
+	ctx context.Context, o Order, key string, by lifecycle.Actor, actor string,
+) (job.Job, error) {
+	if a.engine == nil {
+		return job.Job{}, job.Errorf(job.Unavailable, "schedule", "", "the engine does not run yet")
+	}
+	return a.engine.Submit(ctx, engine.Order{
+		Kind: Kind, Key: key, Spec: o, By: by, Actor: actor, Group: o.Schedule.Source,
+		Tags: []string{tagOf(o.Name), "source=" + o.Schedule.Source},
+	})
+}
+
+// Start starts a run of a schedule now, for a person. With dry, it starts no archive jobs. A second request with the
+// same key gives the run of the first one. Errors: NotFound, Unavailable.
+func (a *App) Start(ctx context.Context, name string, dry bool, key, actor string) (job.Job, error) {
+	s, ok := a.options.Schedules()[name]
+	if !ok {
+		return job.Job{}, job.Errorf(job.NotFound, "schedule", "", "there is no schedule %.100q", name)
+	}
+	s.DryRun = s.DryRun || dry
+	if key != "" {
+		key = "by-hand/" + key
+	}
+	return a.create(ctx, Order{Name: name, Schedule: s, At: a.engine.Clock().Now().UTC(), ByHand: true}, key,
+		lifecycle.Operator, actor)
+}
+
+// Status is a schedule with its runs.
+type Status struct {
+	Name     string    `json:"name"`
+	Schedule Schedule  `json:"schedule"`
+	Next     time.Time `json:"next,omitzero"`  // zero: it is paused
+	Last     *job.Job  `json:"last,omitempty"` // the newest run, as GET /api/v1/jobs/{id} gives it
+}
+
+// Statuses lists the schedules by name.
+func (a *App) Statuses(ctx context.Context) ([]Status, error) {
+	all := a.options.Schedules()
+	list := []Status{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		one := Status{Name: name, Schedule: all[name]}
+		if r, err := parseRule(one.Schedule.Cron, one.Schedule.TimeZone); err == nil && !one.Schedule.Paused {
+			one.Next = r.next(a.now())
+		}
+		page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{Kind}, Tag: tagOf(name), Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Jobs) > 0 {
+			one.Last = &page.Jobs[0]
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
