@@ -27,8 +27,9 @@ var (
 	archiveKiB   = flag.Int("archive.kib", 4096, "KiB of each of them")
 )
 
-// BenchmarkArchive makes the package of gathered files and stores it in two directories, with every copy synced and read
-// back, in turns with sha256sum of the files and cp of them to two directories. ratio is the quotient of the speeds.
+// BenchmarkArchive makes the package of gathered files and stores it in two directories, with every copy synced and
+// read back, in turns with sha256sum of the files and cp of them to two directories. ratio is the quotient of the
+// speeds.
 func BenchmarkArchive(b *testing.B) {
 	for _, pack := range []packaging.Container{packaging.Directory, packaging.Tar, packaging.Zip, packaging.TarGzip} {
 		b.Run("pack="+string(pack), func(b *testing.B) {
@@ -63,7 +64,9 @@ func newArchiveWorld(b *testing.B) *archiveWorld {
 	chance := rand.NewChaCha8([32]byte{1})
 	for i := range *archiveFiles {
 		one, two := sha256.New(), sha512.New()
-		f := packaging.File{Path: fmt.Sprintf("file-%04d.bin", i), Size: int64(*archiveKiB) << 10, Role: packaging.Payload}
+		f := packaging.File{
+			Path: fmt.Sprintf("file-%04d.bin", i), Size: int64(*archiveKiB) << 10, Role: packaging.Payload,
+		}
 		out, err := os.Create(filepath.Join(gathered, f.Path))
 		if err != nil {
 			b.Fatal(err)

@@ -105,7 +105,7 @@ authorities:
 // archive archives a course of the Moodle and shows what was stored where.
 func (d *demo) archive(ctx context.Context) error {
 	d.line("")
-	d.line("A course of a Moodle is archived in two places, with a time stamp.")
+	d.line("A course of a Moodle is archived in two locations, with a time stamp.")
 	d.command("archive run campus %s", course)
 	j, err := d.api.SubmitArchive(ctx, client.ArchiveOrder{
 		ArchiveRequest: client.ArchiveRequest{Source: campusName, Course: course}, Owner: "demo",
@@ -139,15 +139,15 @@ func (d *demo) archived(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	var modules, places []string
+	var modules, locations []string
 	for _, one := range a.Activities {
 		modules = append(modules, one.Module)
 	}
 	for _, one := range a.Stored {
-		places = append(places, fmt.Sprintf("%s (%d files)", one.Location, one.Copies))
+		locations = append(locations, fmt.Sprintf("%s (%d files)", one.Location, one.Copies))
 	}
 	d.line("%s: %d activities (%s)", id, len(a.Activities), strings.Join(modules, ", "))
-	d.line("  stored and read back: %s", strings.Join(places, ", "))
+	d.line("  stored and read back: %s", strings.Join(locations, ", "))
 	for _, s := range a.Stamps {
 		d.line("  time stamp by %s: %s", s.Authority, s.Time.UTC().Format(time.DateTime+" MST"))
 	}

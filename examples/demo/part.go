@@ -32,7 +32,8 @@ func Data() []backup.Entry {
 	return []backup.Entry{
 		{Name: siteName, How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
 		{Name: DemoFile, How: backup.Linked, What: "the address of that web site"},
-		{Name: campusName, How: backup.Stored, Part: "storage", What: "the storage locations of archives of `stagepost demo`"},
+		{Name: campusName, How: backup.Stored, Part: "storage",
+			What: "the storage locations of archives of `stagepost demo`"},
 		{Name: bagName, How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 	}
 }
