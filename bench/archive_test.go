@@ -33,7 +33,7 @@ var (
 func BenchmarkArchive(b *testing.B) {
 	for _, pack := range []packaging.Container{packaging.Directory, packaging.Tar, packaging.Zip, packaging.TarGzip} {
 		b.Run("pack="+string(pack), func(b *testing.B) {
-			w := newArchiveWorld(b)
+			w := newArchiveFixture(b)
 			var ours, theirs time.Duration
 			for i := 0; b.Loop(); i++ {
 				theirs += w.commands(b, i)
@@ -48,8 +48,8 @@ func BenchmarkArchive(b *testing.B) {
 	}
 }
 
-// archiveWorld has files that were gathered, a catalog and two storage locations.
-type archiveWorld struct {
+// archiveFixture has files that were gathered, a catalog and two storage locations.
+type archiveFixture struct {
 	dir   string
 	files []packaging.File
 	bytes int64
@@ -57,9 +57,9 @@ type archiveWorld struct {
 	store *copies.Store
 }
 
-func newArchiveWorld(b *testing.B) *archiveWorld {
+func newArchiveFixture(b *testing.B) *archiveFixture {
 	b.Helper()
-	w := &archiveWorld{dir: b.TempDir()}
+	w := &archiveFixture{dir: b.TempDir()}
 	gathered := w.sub(b, "gathered")
 	chance := rand.NewChaCha8([32]byte{1})
 	for i := range *archiveFiles {
@@ -85,7 +85,7 @@ func newArchiveWorld(b *testing.B) *archiveWorld {
 }
 
 // open opens the catalog and the locations.
-func (w *archiveWorld) open(b *testing.B) {
+func (w *archiveFixture) open(b *testing.B) {
 	b.Helper()
 	var err error
 	if w.index, err = catalog.Open(b.Context(), filepath.Join(w.dir, catalog.Name), catalog.Options{}); err != nil {
@@ -105,7 +105,7 @@ func (w *archiveWorld) open(b *testing.B) {
 	}
 }
 
-func (w *archiveWorld) sub(b *testing.B, name string) string {
+func (w *archiveFixture) sub(b *testing.B, name string) string {
 	b.Helper()
 	dir := filepath.Join(w.dir, name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -115,7 +115,7 @@ func (w *archiveWorld) sub(b *testing.B, name string) string {
 }
 
 // commands hashes and copies the files by sha256sum and cp.
-func (w *archiveWorld) commands(b *testing.B, round int) time.Duration {
+func (w *archiveFixture) commands(b *testing.B, round int) time.Duration {
 	b.Helper()
 	began := time.Now()
 	run := func(args ...string) {
@@ -139,7 +139,7 @@ func (w *archiveWorld) commands(b *testing.B, round int) time.Duration {
 }
 
 // archive packages and stores the files.
-func (w *archiveWorld) archive(b *testing.B, round int, pack packaging.Container) time.Duration {
+func (w *archiveFixture) archive(b *testing.B, round int, pack packaging.Container) time.Duration {
 	b.Helper()
 	ctx, id := b.Context(), fmt.Sprintf("arc_%d", round)
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -171,7 +171,7 @@ func (w *archiveWorld) archive(b *testing.B, round int, pack packaging.Container
 }
 
 // save stores the products of a package.
-func (w *archiveWorld) save(ctx context.Context, b *testing.B, id string, p *packaging.Package, into, from *os.Root) {
+func (w *archiveFixture) save(ctx context.Context, b *testing.B, id string, p *packaging.Package, into, from *os.Root) {
 	b.Helper()
 	var all []catalog.Artifact
 	for _, one := range p.Products {
