@@ -23,8 +23,9 @@ func (c *commands) list() *cobra.Command {
 		Short: "List archives, newest first",
 		Long: `Lists archives, the newest first: all that match every filter given. A user sees the archives of the user. The columns in
 a pipe are job, outcome, source, course, owner, time of the request, and name of the course.`,
-		Example: "  stagepost archive list --source campus --course 5\n  stagepost archive list --outcome failed -o json",
-		Args:    cobra.NoArgs,
+		Example: "  stagepost archive list --source campus --course 5\n" +
+			"  stagepost archive list --outcome failed -o json",
+		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {
 				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
@@ -60,7 +61,8 @@ a pipe are job, outcome, source, course, owner, time of the request, and name of
 func (c *commands) printArchives(all []client.Archive, more bool) error {
 	err := cli.List(c.Out, all, "no archive matches", "JOB|OUTCOME|SOURCE|COURSE|OWNER|REQUESTED|NAME",
 		func(a *client.Archive) []string {
-			return []string{c.Out.ID(a.Job), a.Outcome, a.Source, a.Course, a.Owner, c.Out.When(a.Created), a.CourseName}
+			since := c.Out.When(a.Created)
+			return []string{c.Out.ID(a.Job), a.Outcome, a.Source, a.Course, a.Owner, since, a.CourseName}
 		})
 	if more && c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%s", cli.ShownOf(len(all)))

@@ -108,8 +108,9 @@ func (c *commands) approve() *cobra.Command {
 		Short: "Approve or refuse a request to delete an archive",
 		Long: `Approves a request to delete an archive, which is then deleted. The person who requested it cannot approve it. With
 --refuse the request ends, and the archive stays; the person who requested it can do that, too.`,
-		Example: "  stagepost archive approve del-7f2k... --note checked\n  stagepost archive approve del-7f2k... --refuse",
-		Args:    cobra.ExactArgs(1),
+		Example: "  stagepost archive approve del-7f2k... --note checked\n" +
+			"  stagepost archive approve del-7f2k... --refuse",
+		Args: cobra.ExactArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			d.Actor, d.Approve = cli.Whoami(d.Actor), !refuse
 			request, err := api.DecideDeletion(ctx, args[0], d)
@@ -150,7 +151,8 @@ refused, executing (copies are being deleted), done.`,
 			}
 			return cli.List(c.Out, all, "there is no request", "REQUEST|STATE|JOB|BY|SINCE|REASON",
 				func(d *client.ArchiveDeletion) []string {
-					return []string{d.Request, d.State, c.Out.ID(d.Job), d.RequestedBy, c.Out.When(d.Requested), d.Reason}
+					since := c.Out.When(d.Requested)
+					return []string{d.Request, d.State, c.Out.ID(d.Job), d.RequestedBy, since, d.Reason}
 				})
 		}),
 	}
@@ -183,7 +185,8 @@ name of at least three characters.`,
 			if err != nil {
 				return err
 			}
-			err = cli.List(c.Out, found.People, "no archive has data of such a person", "SOURCE|ID|USERNAME|NUMBER|NAME|MAIL",
+			err = cli.List(c.Out, found.People, "no archive has data of such a person",
+				"SOURCE|ID|USERNAME|NUMBER|NAME|MAIL",
 				func(p *client.ArchivePerson) []string {
 					return []string{p.Source, p.ID, p.Username, p.Number, p.Name, p.Email}
 				})

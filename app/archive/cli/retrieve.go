@@ -36,7 +36,8 @@ are there already and right are kept, and a download that breaks off is continue
 file that only slow storage locations have is recalled; the command waits for it.
 
 stagepost archive verify then verifies the directory without a server.`,
-		Example:           "  stagepost archive retrieve arc_01J9... --out ./exam\n  stagepost archive verify ./exam --ca root.pem",
+		Example: "  stagepost archive retrieve arc_01J9... --out ./exam\n" +
+			"  stagepost archive verify ./exam --ca root.pem",
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: c.ofArchive(func(ctx context.Context, api *client.Client, id job.ID, paths []string) error {
@@ -45,7 +46,9 @@ stagepost archive verify then verifies the directory without a server.`,
 				return err
 			}
 			if len(paths) > 0 {
-				all = slices.DeleteFunc(all, func(a client.ArchiveArtifact) bool { return !slices.Contains(paths, a.Path) })
+				all = slices.DeleteFunc(all, func(a client.ArchiveArtifact) bool {
+					return !slices.Contains(paths, a.Path)
+				})
 				if len(all) < len(paths) {
 					return job.Errorf(job.NotFound, "retrieve", id,
 						"the archive has only %d of these files: stagepost archive show %s --files", len(all), id)
@@ -119,8 +122,8 @@ func (c *commands) fetchOne(
 	}
 	sum, err := digestOf(root, part)
 	if err == nil && sum != a.SHA256 {
-		err = job.Errorf(job.Unavailable, "retrieve", id, "its SHA-256 is %s, not %s: the copy is checked now; try again",
-			sum, a.SHA256)
+		err = job.Errorf(job.Unavailable, "retrieve", id,
+			"its SHA-256 is %s, not %s: the copy is checked now; try again", sum, a.SHA256)
 		return errors.Join(err, root.Remove(part))
 	}
 	return errors.Join(err, root.Rename(part, name))
@@ -130,13 +133,13 @@ func (c *commands) fetchOne(
 func (c *commands) recalled(
 	ctx context.Context, api *client.Client, id job.ID, a client.ArchiveArtifact, from int64,
 ) (io.ReadCloser, int64, error) {
-	for told := false; ; told = true {
+	for noted := false; ; noted = true {
 		body, start, err := api.FetchArtifact(ctx, id, a, from)
 		var recall *client.RecalledError
 		if !errors.As(err, &recall) {
 			return body, start, err
 		}
-		if !told {
+		if !noted {
 			c.Note("%s is being recalled from a slow storage location", a.Path)
 		}
 		wait := time.NewTimer(time.Duration(max(recall.After, 1)) * time.Second)

@@ -233,7 +233,8 @@ func (v *verifier) stamp(document string) {
 	v.add(c)
 }
 
-// seal compares the seal of a package with the file of the bag: else a time stamp of the seal proves nothing of the bag.
+// seal compares the seal of a package with the file of the bag: else a time stamp of the seal proves nothing of the
+// bag.
 func (v *verifier) seal(name string) error {
 	want, err := os.ReadFile(v.at(name))
 	if err != nil {
