@@ -229,7 +229,8 @@ func TestTerminalOf80Columns(t *testing.T) {
 	for name, text := range trialFiles(t, flows) {
 		write(t, name, text)
 	}
-	r, err := started(t, "--data=data", "--archive-config=archive.yaml", "--compute-local=2", "--compute-sandbox=auto", "--flow-commands")
+	r, err := started(t, "--data=data", "--archive-config=archive.yaml", "--compute-local=2", "--compute-sandbox=auto",
+		"--flow-commands")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -177,7 +177,7 @@ func TestFaults(t *testing.T) {
 		"missing":       {func(t *testing.T, dir string) { list(t, dir, "x") }, "no such file"},
 		"seal":          {func(t *testing.T, dir string) { at(t, dir, sealName, flip) }, "seal "},
 		"stamp of seal": {func(t *testing.T, dir string) { at(t, dir, sealName, flip) }, "time stamp "},
-		"other bag": {func(t *testing.T, dir string) { // a valid one, whose seal nobody stamped
+		"other bag": {func(t *testing.T, dir string) { // a valid one, whose seal has no time stamp
 			files, _ := bag("another answer")
 			pack(t, dir, "tar.gz", files)
 		}, "seal exam.tagmanifest-sha512.txt: it is not the tagmanifest-sha512.txt"},
