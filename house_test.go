@@ -121,6 +121,8 @@ var rules = []rule{
 	{"app/archive/module", joined + " app/archive", joinedWhy},
 	{"app/archive/serve", joined + " app/archive internal/secretfile", servedWhy},
 	{"app/archive/config", "job edge format quantity app/archive", "settings of archives from a file; no engine"},
+	{"app/archive/cli", commands + " app/archive", commandsWhy},
+	{"app/archive/verify", "format/bagit format/rfc3161 app/archive/sign", "files alone: no server, step or catalog"},
 	{"app/archive/http", handlers + " format/premis app/archive", handlersWhy},
 	{"app/archive/packaging", "format app/archive/source", "it makes files of files and facts; no step and no engine"},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},

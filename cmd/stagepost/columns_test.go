@@ -91,6 +91,28 @@ flow mark-reverted flow/2 boot --note x
 flow reset flow/2 --confirm --note x
 flow cancel flow/4 --note x
 flow delete flow/4 --note x
+archive plan exams maps --keep 10y
+archive run exams maps --keep 10y --note "the term is over" --wait
+archive.job/1: show why history
+archive overview exams maps
+archive overview nowhere maps
+archive list
+archive show archive.job/1
+archive show archive.job/1 --files
+archive status archive.job/1
+archive retrieve archive.job/1 --out exam
+archive verify exam
+archive hold archive.job/1 case-7 --note "the legal department asks for it until the appeal of the student is decided"
+archive delete archive.job/1 --note x
+archive release archive.job/1 case-7 --note x
+archive delete archive.job/1 --note x
+archive deletions
+archive approve nothing --note x
+archive show archive.job/1
+archive people find example
+archive people show exams 19
+archive people erase exams 19 --expect 1 --note x
+timestamp verify letter.txt --ca letter.txt
 list
 list --open
 list --kind ingest.job
@@ -148,6 +170,7 @@ list --data /nowhere/at/all/that/is/a/directory/with/a/long/name
 var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
 	"completion zsh":        scriptOfAShell,
+	"archive premis":        "it prints a document in XML",
 	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
 	"demo":                  "TestDemo has its own check of 80 columns",
 	"docs":                  "it writes files",
@@ -198,10 +221,16 @@ func TestTerminalOf80Columns(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
+	for _, dir := range []string{"near", "far", "exams/maps"} {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, text := range trialFiles(t, flows) {
 		write(t, name, text)
 	}
-	r, err := started(t, "--data=data", "--compute-local=2", "--compute-sandbox=auto", "--flow-commands")
+	r, err := started(t, "--data=data", "--archive-config=archive.yaml", "--compute-local=2", "--compute-sandbox=auto",
+		"--flow-commands")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +266,11 @@ func TestTerminalOf80Columns(t *testing.T) {
 func trialFiles(t *testing.T, flows string) map[string]string {
 	t.Helper()
 	files := map[string]string{
-		"letter.txt": "Dear Anna,\n", "good.yaml": "slots: 3\n", "wrong.yaml": "slotz: 3\nslots: [\n",
+		"archive.yaml": "sources:\n  exams: {directory: {path: exams}}\nlocations:\n" +
+			"  near: {directory: {path: near}}\n  far: {directory: {path: far}}\n" +
+			"presets:\n  default: {settings: {sign: false}}\n",
+		"exams/maps/a.txt": "A\n",
+		"letter.txt":       "Dear Anna,\n", "good.yaml": "slots: 3\n", "wrong.yaml": "slotz: 3\nslots: [\n",
 		"wrong.checkm": "#%checkm_0.7\n#%profile | " +
 			"http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n" +
 			"nowhere | md5 | 12 | many\n",

@@ -4,8 +4,10 @@ package archivemodule
 import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	archivecli "github.com/stagepost/stagepost/app/archive/cli"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/archive/trigger"
+	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 )
@@ -21,7 +23,8 @@ func New() module.Module {
 			}
 			return nil, nil
 		},
-		Part: archiveserve.Part, Data: archiveserve.Data(), Storage: s.Storage, Check: s.CheckDir,
+		Commands: []func(*cli.Call) cli.Part{archivecli.Part},
+		Part:     archiveserve.Part, Data: archiveserve.Data(), Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
 		Copies: archiveserve.OpenCopies, Schemas: map[string]int{catalog.Name: catalog.Schema()},

@@ -1,0 +1,297 @@
+package archivecli
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stagepost/stagepost/app/archive/sign"
+	"github.com/stagepost/stagepost/app/archive/verify"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/format/rfc3161"
+	"github.com/stagepost/stagepost/job"
+)
+
+func (c *commands) retrieve() *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "retrieve JOB [PATH...]",
+		Short: "Fetch the files of an archive, from the best copies",
+		Long: `Fetches the files of an archive, or those that are named, into a directory, and compares each with its SHA-256. Files that
+are there already and right are kept, and a download that breaks off is continued, by this command or by the next one. A
+file that only slow storage locations have is recalled; the command waits for it.
+
+stagepost archive verify then verifies the directory without a server.`,
+		Example: "  stagepost archive retrieve arc_01J9... --out ./exam\n" +
+			"  stagepost archive verify ./exam --ca root.pem",
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: c.CompleteIDs,
+		RunE: c.ofArchive(func(ctx context.Context, api *client.Client, id job.ID, paths []string) error {
+			all, err := artifacts(ctx, api, id)
+			if err != nil {
+				return err
+			}
+			if len(paths) > 0 {
+				all = slices.DeleteFunc(all, func(a client.ArchiveArtifact) bool {
+					return !slices.Contains(paths, a.Path)
+				})
+				if len(all) < len(paths) {
+					return job.Errorf(job.NotFound, "retrieve", id,
+						"the archive has only %d of these files: stagepost archive show %s --files", len(all), id)
+				}
+			}
+			if out == "" {
+				out = string(id)
+			}
+			return c.fetchAll(ctx, api, id, all, out)
+		}),
+	}
+	cmd.Flags().StringVar(&out, "out", "", "directory; defaults to the id of the job, here")
+	return cmd
+}
+
+// fetchAll fetches files into a directory.
+func (c *commands) fetchAll(
+	ctx context.Context, api *client.Client, id job.ID, all []client.ArchiveArtifact, out string,
+) (err error) {
+	if err := os.MkdirAll(out, 0o750); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(out) // a path of the server cannot leave it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, root.Close()) }()
+	for _, a := range all {
+		if err := c.fetchOne(ctx, api, id, a, root); err != nil {
+			return fmt.Errorf("%s: %w", a.Path, err)
+		}
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return c.Out.JSON(all)
+	}
+	return c.Out.Sheet([][2]string{{"retrieved", fmt.Sprintf("%d files into %s", len(all), out)},
+		{"next step", "stagepost archive verify " + out}})
+}
+
+// fetchOne fetches a file. Its part has the digest in its name, so that only the same file is continued.
+func (c *commands) fetchOne(
+	ctx context.Context, api *client.Client, id job.ID, a client.ArchiveArtifact, root *os.Root,
+) (err error) {
+	name := filepath.FromSlash(a.Path)
+	if sum, err := digestOf(root, name); err == nil && sum == a.SHA256 {
+		return nil
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := root.MkdirAll(filepath.Dir(name), 0o750); err != nil {
+		return err
+	}
+	part := fmt.Sprintf("%s.%.12s.part", name, a.SHA256)
+	f, err := root.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	d := &cli.Download{
+		API: api, About: &client.Access{Size: a.Size, File: a.Path}, Bar: &cli.Bar{Out: c.Out},
+		Open: func(ctx context.Context, from int64) (io.ReadCloser, int64, error) {
+			return c.recalled(ctx, api, id, a, from)
+		},
+	}
+	err = d.All(ctx, f)
+	d.Bar.End()
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	sum, err := digestOf(root, part)
+	if err == nil && sum != a.SHA256 {
+		err = job.Errorf(job.Unavailable, "retrieve", id,
+			"its SHA-256 is %s, not %s: the copy is checked now; try again", sum, a.SHA256)
+		return errors.Join(err, root.Remove(part))
+	}
+	return errors.Join(err, root.Rename(part, name))
+}
+
+// recalled opens a file of an archive, and waits while a slow storage location recalls it.
+func (c *commands) recalled(
+	ctx context.Context, api *client.Client, id job.ID, a client.ArchiveArtifact, from int64,
+) (io.ReadCloser, int64, error) {
+	for noted := false; ; noted = true {
+		body, start, err := api.FetchArtifact(ctx, id, a, from)
+		var recall *client.RecalledError
+		if !errors.As(err, &recall) {
+			return body, start, err
+		}
+		if !noted {
+			c.Note("%s is being recalled from a slow storage location", a.Path)
+		}
+		wait := time.NewTimer(time.Duration(max(recall.After, 1)) * time.Second)
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return nil, 0, context.Cause(ctx)
+		case <-wait.C:
+		}
+	}
+}
+
+func digestOf(root *os.Root, name string) (string, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return hex.EncodeToString(sum.Sum(nil)), err
+}
+
+func (c *commands) verify() *cobra.Command {
+	var roots []string
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Verify a retrieved archive, without a server",
+		Long: `Verifies the files of an archive in a directory: bags (RFC 8493), lists of checksums, and time stamps (RFC 3161). It needs
+no server. --ca names files with the certificates of authorities that you trust; without it time stamps are faults. The
+exit code is 1 if there is a fault. docs/packages.md has the commands of public tools for the same.`,
+		Example: "  stagepost archive verify ./exam --ca root.pem",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := c.Patient(cmd)
+			defer cancel()
+			trusted, err := trust(roots)
+			if err != nil {
+				return err
+			}
+			r, err := verify.Dir(ctx, args[0], verify.Options{Trusted: trusted, Now: time.Now()})
+			if err != nil {
+				return err
+			}
+			return c.printReport(&r)
+		},
+	}
+	cmd.Flags().StringArrayVar(&roots, "ca", nil, "file with certificates (PEM) that are trusted; may be given again")
+	return cmd
+}
+
+// trust reads certificates: those that are their own issuers are roots.
+func trust(files []string) (*rfc3161.Verifier, error) {
+	v := &rfc3161.Verifier{Roots: x509.NewCertPool()}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		n := 0
+		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return nil, cli.Usagef("--ca %s: %w", name, err)
+			}
+			if n++; slices.Equal(cert.RawIssuer, cert.RawSubject) {
+				v.Roots.AddCert(cert)
+			} else {
+				v.Intermediates = append(v.Intermediates, cert)
+			}
+		}
+		if n == 0 {
+			return nil, cli.Usagef("--ca %s: it has no certificate in PEM", name)
+		}
+	}
+	return v, nil
+}
+
+func (c *commands) printReport(r *verify.Report) error {
+	var bad error
+	if r.Faults > 0 {
+		bad = cli.Faults{N: r.Faults}
+	}
+	if c.Out.Mode == cli.ModeJSON {
+		return errors.Join(c.Out.JSON(r), bad)
+	}
+	rows := make([][]string, len(r.Checks))
+	for i, x := range r.Checks {
+		result, note := "good", x.Detail
+		if !x.Time.IsZero() {
+			note = "stamped " + c.Out.Moment(x.Time) + " by " + note
+		}
+		if x.Fault != "" {
+			result, note = "fault", x.Fault
+		}
+		rows[i] = []string{result, x.Kind, x.Path, note}
+	}
+	return errors.Join(c.Out.Rows([]string{"RESULT", "CHECK", "PATH", "NOTE"}, rows, 1, nil), bad)
+}
+
+func (c *commands) timestampVerify() *cobra.Command {
+	var roots []string
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Verify the time stamps of a file, without a server",
+		Long: `Verifies the time stamps (RFC 3161) of a file by the files beside it: FILE.tsr with the answer of the authority, FILE.tsq
+with the request, and those of renewals (FILE.2.tsr and so on). --ca names files with the certificates of authorities that
+you trust. The exit code is 1 if a time stamp is missing, wrong or expired. openssl verifies the same files:
+
+  openssl ts -verify -data FILE -in FILE.tsr -CAfile root.pem`,
+		Example: "  stagepost timestamp verify exam.tagmanifest-sha512.txt --ca root.pem",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(roots) == 0 {
+				return cli.Usagef("name the certificate of the authority that you trust: --ca root.pem")
+			}
+			trusted, err := trust(roots)
+			if err != nil {
+				return err
+			}
+			dir, name := filepath.Split(args[0])
+			if dir == "" {
+				dir = "."
+			}
+			found, err := sign.Verify(os.DirFS(dir), name, nil, trusted, time.Now())
+			return errors.Join(c.printStamps(found), err)
+		},
+	}
+	cmd.Flags().StringArrayVar(&roots, "ca", nil, "file with certificates (PEM) that are trusted; may be given again")
+	return cmd
+}
+
+// stamp is a time stamp in JSON.
+type stamp struct {
+	Generation int       `json:"generation"`
+	Time       time.Time `json:"time"`
+	Authority  string    `json:"authority"`
+	Serial     string    `json:"serial"`
+	Algorithm  string    `json:"algorithm"`
+	Expires    time.Time `json:"expires"`
+}
+
+func (c *commands) printStamps(v sign.Verification) error {
+	all := make([]stamp, len(v.Stamps))
+	for i, s := range v.Stamps {
+		all[i] = stamp{s.Generation, s.Time, s.Authority, s.Serial, s.Algorithm, s.Expires}
+	}
+	if len(all) == 0 && c.Out.Mode != cli.ModeJSON {
+		return nil
+	}
+	return cli.List(c.Out, all, "", "NUMBER|TIME|EXPIRES|HASH|AUTHORITY", func(s *stamp) []string {
+		return []string{fmt.Sprint(s.Generation), strings.TrimSpace(c.Out.Moment(s.Time)), c.Out.Moment(s.Expires),
+			s.Algorithm, s.Authority}
+	})
+}
