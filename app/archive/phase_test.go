@@ -128,3 +128,20 @@ func TestPacks(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptUntil: years are those of the calendar.
+func TestKeptUntil(t *testing.T) {
+	from := time.Date(2024, 2, 28, 12, 0, 0, 0, time.UTC)
+	for keep, want := range map[string]time.Time{
+		"10y": from.AddDate(10, 0, 0), "90d": from.Add(90 * 24 * time.Hour), "unlimited": {},
+	} {
+		if got, err := keptUntil(keep, from); err != nil || !got.Equal(want) {
+			t.Errorf("%s: got %v, %v", keep, got, err)
+		}
+	}
+	for _, keep := range []string{"", "0s", "0y", "-1y", "1001y", "y", "1.5y", "long"} {
+		if got, err := keptUntil(keep, from); err == nil {
+			t.Errorf("%q was taken: %v", keep, got)
+		}
+	}
+}
