@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
 	"github.com/stagepost/stagepost/app/ingest/record"
@@ -19,7 +20,8 @@ import (
 
 // lives are all tables. Those of tasks are driven as if they were jobs'.
 var lives = []*lifecycle.Table{
-	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife, pdf.Life,
+	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife, trigger.RunLife,
+	pdf.Life,
 	flow.Life, flow.TaskLife, flow.RetryLife, compute.JobLife, compute.PayloadLife,
 	bulk.Life,
 }

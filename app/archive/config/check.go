@@ -56,6 +56,10 @@ func (c *Config) check() {
 		c.name("schedules", name)
 		c.checkSchedule(name, &s)
 	}
+	for name, r := range c.Receivers {
+		c.name("receivers", name)
+		c.checkReceiver(name, r)
+	}
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
 	}
@@ -227,6 +231,9 @@ func (c *Config) secrets() (all []*string) {
 	}
 	for i := range c.Authorities {
 		all = append(all, &c.Authorities[i].PasswordFile, &c.Authorities[i].TokenFile)
+	}
+	for _, r := range c.Receivers {
+		all = append(all, &r.SecretFile)
 	}
 	return all
 }

@@ -23,15 +23,16 @@ import (
 
 // Config is the content of a file.
 type Config struct {
-	Organization string                      `json:"organization" doc:"Organization whose archives these are, for their metadata."`
-	Sources      map[string]Source           `json:"sources" need:"true" doc:"Sources by name. Exactly one of moodle, directory and web is given."`
-	Locations    map[string]Location         `json:"locations" need:"true" doc:"Storage locations by name. Exactly one of directory, s3 and sftp is given."`
-	Objects      map[string]Directory        `json:"objects" doc:"OCFL storage roots by name, for packages of the form bag+ocfl: each activity is an object, and each archive a version of it."`
-	Authorities  []Authority                 `json:"authorities" doc:"Time-stamp authorities (RFC 3161), in the order in which they are asked."`
-	RetiredRoots []string                    `json:"retired_roots" doc:"Files with the root certificates (PEM) of authorities that are not asked any more. Earlier time stamps are verified with them."`
-	RenewBefore  Duration                    `json:"renew_before" doc:"Time before a certificate expires at which its time stamps are renewed. Defaults to 90d."`
-	Presets      map[string]archive.Preset   `json:"presets" doc:"Presets of settings by name. A request that names none has the preset default."`
-	Schedules    map[string]trigger.Schedule `json:"schedules" doc:"Schedules by name, which start archive jobs without a person."`
+	Organization string                       `json:"organization" doc:"Organization whose archives these are, for their metadata."`
+	Sources      map[string]Source            `json:"sources" need:"true" doc:"Sources by name. Exactly one of moodle, directory and web is given."`
+	Locations    map[string]Location          `json:"locations" need:"true" doc:"Storage locations by name. Exactly one of directory, s3 and sftp is given."`
+	Objects      map[string]Directory         `json:"objects" doc:"OCFL storage roots by name, for packages of the form bag+ocfl: each activity is an object, and each archive a version of it."`
+	Authorities  []Authority                  `json:"authorities" doc:"Time-stamp authorities (RFC 3161), in the order in which they are asked."`
+	RetiredRoots []string                     `json:"retired_roots" doc:"Files with the root certificates (PEM) of authorities that are not asked any more. Earlier time stamps are verified with them."`
+	RenewBefore  Duration                     `json:"renew_before" doc:"Time before a certificate expires at which its time stamps are renewed. Defaults to 90d."`
+	Presets      map[string]archive.Preset    `json:"presets" doc:"Presets of settings by name. A request that names none has the preset default."`
+	Schedules    map[string]trigger.Schedule  `json:"schedules" doc:"Schedules by name, which start archive jobs without a person."`
+	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
 
 	file *yamlfile.Source
 	dir  string // of the file

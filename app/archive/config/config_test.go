@@ -101,6 +101,11 @@ schedules:
     cron: 30 2 * * 1-5
     time_zone: Europe/Vienna
     preset: quick
+receivers:
+  exams:
+    source: campus
+    secret_file: sender
+    most_delay: 7d
 `
 
 // TestParse reads a file with each kind of source and location. Names of files are relative to its directory.
@@ -109,7 +114,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.SecretFiles(), []string{"a", "b", "k", "password", "token"}; !slices.EqualFunc(got, want,
+	if got, want := c.SecretFiles(), []string{"a", "b", "k", "password", "sender", "token"}; !slices.EqualFunc(got, want,
 		func(got, want string) bool { return got == "/etc/stagepost/"+want }) {
 		t.Errorf("secrets: %v", got)
 	}
@@ -187,6 +192,8 @@ func TestMistakes(t *testing.T) {
 		{swap("30 2 * * 1-5", "30 2 * *"), `40:11: schedules.nightly.cron: "30 2 * *" is not a cron expression of five`},
 		{swap("Europe/Vienna", "Vienna"), `41:16: schedules.nightly.time_zone: "Vienna" is not a time zone: use a name`},
 		{swap("    time_zone: Europe/Vienna\n", ""), "37:3: schedules.nightly.time_zone: it is missing"},
+		{swap("most_delay: 7d", "most_delay: long"), "47:17: receivers.exams.most_delay: "},
+		{swap("    secret_file: sender\n", ""), "44:3: receivers.exams.secret_file: it is missing"},
 		{swap("preset: quick", "preset: quik"), `42:13: schedules.nightly.preset: there is no preset "quik"; is it ` +
 			"quick?"},
 		{swap("source: campus", "source: exams"), "39:5: schedules.nightly.categories: the source exams has no " +

@@ -177,6 +177,9 @@ func (c *Config) checkSecrets() {
 			check(l.SFTP.PasswordFile, "locations", name, "sftp", "password_file")
 		}
 	}
+	for name, r := range c.Receivers {
+		check(r.SecretFile, "receivers", name, "secret_file")
+	}
 	for i, a := range c.Authorities {
 		check(a.PasswordFile, "authorities", fmt.Sprint(i), "password_file")
 		check(a.TokenFile, "authorities", fmt.Sprint(i), "token_file")

@@ -40,7 +40,8 @@ func secrets(t *testing.T) (dir string) {
 	host, err := ssh.NewPublicKey(public)
 	must(t, err)
 	for name, text := range map[string]string{
-		"token": "t", "password": "p", "a": "access", "b": "secret", "k": string(pem.EncodeToMemory(key)),
+		"token": "t", "password": "p", "a": "access", "b": "secret", "sender": "s",
+		"k":        string(pem.EncodeToMemory(key)),
 		"hosts":    knownhosts.Line([]string{"sftp.example.org"}, host) + "\n",
 		"root.pem": string(tsa.RootPEM()),
 	} {

@@ -16,6 +16,15 @@ func (c *Config) checkSchedule(name string, s *trigger.Schedule) {
 	c.usable(key, s.Source, s.Preset, s.Categories)
 }
 
+// checkReceiver notes what would refuse each event of a receiver.
+func (c *Config) checkReceiver(name string, r *trigger.Receiver) {
+	key := func(field string) []string { return []string{"receivers", name, field} }
+	for _, m := range r.Check() {
+		c.wrong(key(m.Field), "%v", m.Err)
+	}
+	c.usable(key, r.Source, r.Preset, r.Categories)
+}
+
 // usable notes a source or preset that does not exist, and categories of a source that has none.
 func (c *Config) usable(key func(field string) []string, source, preset string, categories []string) {
 	if _, ok := c.Sources[source]; !ok {

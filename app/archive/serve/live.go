@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -69,3 +70,7 @@ func (l *live) Sign(ctx context.Context, d sign.Document) (sign.Result, error) {
 	}
 	return s.Sign(ctx, d)
 }
+
+func (l *live) schedules() map[string]trigger.Schedule { return l.now.Load().Config.Schedules }
+
+func (l *live) receivers() map[string]*trigger.Receiver { return l.now.Load().Config.Receivers }

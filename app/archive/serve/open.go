@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -41,6 +43,7 @@ type App struct {
 	Catalog *catalog.Catalog
 	Copies  *copies.Store
 	Checker *audit.Checker
+	Trigger *trigger.App
 
 	h        *module.Host
 	file     string // of the configuration
@@ -107,6 +110,13 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Version:      build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
 	})
+	if err != nil {
+		return err
+	}
+	a.Trigger, err = trigger.New(trigger.Options{
+		Schedules: a.live.schedules, Receivers: a.live.receivers, Sources: a.live, Catalog: a.Catalog, Jobs: a.App,
+		Log: a.h.Log,
+	})
 	return err
 }
 
@@ -139,10 +149,14 @@ func (a *App) Reload() error {
 	return nil
 }
 
+// Works is part of [module.App].
+func (a *App) Works() []engine.Work { return slices.Concat(a.App.Works(), a.Trigger.Works()) }
+
 // Bind is part of [module.App]: it starts the background work.
 func (a *App) Bind(e *engine.Engine) {
 	a.engine = e
 	a.App.Bind(e)
+	a.Trigger.Bind(e)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.background(ctx)

@@ -26,8 +26,8 @@ type Submitter interface {
 
 // Options of the triggers. All but Log are required.
 type Options struct {
-	Schedules func() map[string]Schedule // by name, as the configuration has them now; all have passed Check
-	Receivers func() map[string]Receiver // by name, as the configuration has them now
+	Schedules func() map[string]Schedule  // by name, as the configuration has them now; all have passed Check
+	Receivers func() map[string]*Receiver // by name, as the configuration has them now
 	Sources   archive.Sources
 	Catalog   *catalog.Catalog
 	Jobs      Submitter

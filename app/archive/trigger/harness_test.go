@@ -145,7 +145,7 @@ type harness struct {
 
 	mu        sync.Mutex // guards the rest
 	schedules map[string]Schedule
-	receivers map[string]Receiver
+	receivers map[string]*Receiver
 	stops     []func()
 }
 
@@ -160,7 +160,7 @@ func (h *harness) setSchedule(name string, s Schedule) {
 func bubble(t *testing.T, test func(*harness)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{
-			t: t, fake: newFake(), store: mem.New(), schedules: map[string]Schedule{}, receivers: map[string]Receiver{},
+			t: t, fake: newFake(), store: mem.New(), schedules: map[string]Schedule{}, receivers: map[string]*Receiver{},
 		}
 		dir := t.TempDir()
 		c, err := catalog.Open(t.Context(), filepath.Join(dir, "archive.db"), catalog.Options{Installation: "here"})
@@ -213,7 +213,7 @@ func (h *harness) open(dir string, c *catalog.Catalog) (*App, *archive.App) {
 			defer h.mu.Unlock()
 			return maps.Clone(h.schedules)
 		},
-		Receivers: func() map[string]Receiver {
+		Receivers: func() map[string]*Receiver {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			return maps.Clone(h.receivers)
