@@ -60,7 +60,8 @@ func (a *App) Submit(ctx context.Context, r Request, o Ordered) (job.Job, error)
 		return job.Job{}, job.Errorf(job.Unavailable, "archive", "", "the engine does not run yet")
 	}
 	j, err := a.engine.Submit(ctx, engine.Order{
-		Kind: Kind, Owner: o.Owner, Actor: o.Actor, Key: o.Key, By: o.By, Priority: o.Priority, Group: o.Group, Due: o.Due,
+		Kind: Kind, Owner: o.Owner, Actor: o.Actor, Key: o.Key, By: o.By, Priority: o.Priority, Group: o.Group,
+		Due: o.Due,
 		Spec: r, Note: r.Note, Tags: []string{"source=" + r.Source, "course=" + r.Course},
 	})
 	if err != nil {

@@ -114,7 +114,8 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.SecretFiles(), []string{"a", "b", "k", "password", "sender", "token"}; !slices.EqualFunc(got, want,
+	want := []string{"a", "b", "k", "password", "sender", "token"}
+	if got := c.SecretFiles(); !slices.EqualFunc(got, want,
 		func(got, want string) bool { return got == "/etc/stagepost/"+want }) {
 		t.Errorf("secrets: %v", got)
 	}

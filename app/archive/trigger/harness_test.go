@@ -160,7 +160,8 @@ func (h *harness) setSchedule(name string, s Schedule) {
 func bubble(t *testing.T, test func(*harness)) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &harness{
-			t: t, fake: newFake(), store: mem.New(), schedules: map[string]Schedule{}, receivers: map[string]*Receiver{},
+			t: t, fake: newFake(), store: mem.New(),
+			schedules: map[string]Schedule{}, receivers: map[string]*Receiver{},
 		}
 		dir := t.TempDir()
 		c, err := catalog.Open(t.Context(), filepath.Join(dir, "archive.db"), catalog.Options{Installation: "here"})

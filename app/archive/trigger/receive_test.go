@@ -74,7 +74,7 @@ func TestReceive(t *testing.T) {
 		}
 		time.Sleep(2 * time.Hour)
 		if j, err := h.store.Get(t.Context(), first.ID); err != nil || j.State != archive.Uninitialized {
-			t.Errorf("before its time it is %s (%v)", j.State, err)
+			t.Errorf("until then it is %s (%v)", j.State, err)
 		}
 		if j := h.end(first.ID); j.State != archive.Completed || j.Changed.Before(after) || j.Owner != "event/exams" {
 			t.Errorf("%s at %s of %s: %s", j.State, j.Changed, j.Owner, j.Message)
