@@ -61,7 +61,7 @@ func (a *App) Submit(ctx context.Context, r Request, o Ordered) (job.Job, error)
 	}
 	j, err := a.engine.Submit(ctx, engine.Order{
 		Kind: Kind, Owner: o.Owner, Actor: o.Actor, Key: o.Key, By: o.By, Priority: o.Priority, Group: o.Group,
-		Due: o.Due,
+		Due:  o.Due,
 		Spec: r, Note: r.Note, Tags: []string{"source=" + r.Source, "course=" + r.Course},
 	})
 	if err != nil {
