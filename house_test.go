@@ -137,6 +137,8 @@ var rules = []rule{
 	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
 		"jobs of their own, and the worker that does them; no archive job"},
+	{"app/archive/quizworker", "job lifecycle engine internal/dirlock app/archive/packaging app/archive/pdf " +
+		"app/archive/source", "the worker of other systems' archives; no archive job"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},

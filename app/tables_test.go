@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/quizworker"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
@@ -21,7 +22,7 @@ import (
 // lives are all tables. Those of tasks are driven as if they were jobs'.
 var lives = []*lifecycle.Table{
 	record.BatchLife, record.JobLife, record.AccessLife, archive.JobLife, archive.TaskLife, trigger.RunLife,
-	pdf.Life,
+	pdf.Life, quizworker.Life,
 	flow.Life, flow.TaskLife, flow.RetryLife, compute.JobLife, compute.PayloadLife,
 	bulk.Life,
 }

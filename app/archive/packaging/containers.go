@@ -195,3 +195,9 @@ func (c *containers) abandon() {
 		_ = p.Close() // the files are removed
 	}
 }
+
+// ZipHeader is the header of a file that a ZIP file stores as it is, with the time and mode of all files: the same
+// files give the same bytes. crc is the CRC-32 of the content (IEEE).
+func ZipHeader(name string, size int64, crc uint32) *zip.FileHeader {
+	return zipHeader(member{name: name, size: size, crc: crc})
+}
