@@ -81,7 +81,10 @@ type Result struct {
 	SHA256 string `json:"sha256"`
 }
 
-const sourceName = "source.html"
+const (
+	sourceName  = "source.html"
+	maxDocument = 256 << 20 // bytes
+)
 
 // rules of what becomes a part of a path.
 var (
@@ -101,9 +104,12 @@ func (a *App) Order(
 	if a.engine == nil {
 		return job.Job{}, job.Errorf(job.Unavailable, "pdf", parent, "the engine does not run yet")
 	}
-	text, err := io.ReadAll(document)
+	text, err := io.ReadAll(io.LimitReader(document, maxDocument+1))
 	if err != nil {
 		return job.Job{}, err
+	}
+	if len(text) > maxDocument {
+		return job.Job{}, job.Errorf(job.Invalid, "pdf", parent, "%s has more than %d bytes", file, maxDocument)
 	}
 	s := Spec{For: parent, File: file, SHA256: digest(text), Size: int64(len(text)), Page: p}
 	key, err := json.Marshal(s)

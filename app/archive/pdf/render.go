@@ -101,7 +101,7 @@ var (
 func Find(box Sandbox, o Options) (*Renderer, error) {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	o.Memory, o.Disk = cmp.Or(o.Memory, 2<<30), cmp.Or(o.Disk, 2<<30)
-	o.MaxHTML = cmp.Or(o.MaxHTML, 256<<20)
+	o.MaxHTML = cmp.Or(o.MaxHTML, maxDocument)
 	if box == nil || box.Tier() == sandbox.None {
 		return nil, failed(CauseMissing, errors.New("PDF files need a sandbox: allow user namespaces or install "+
 			"bubblewrap (stagepost compute agent doctor)"))

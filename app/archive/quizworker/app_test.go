@@ -452,6 +452,30 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestInterrupted: what an interrupted attempt left is not in the archive when the Moodle names another folder the next
+// time, as it does for patterns with ${timestamp}.
+func TestInterrupted(t *testing.T) {
+	p := newPlugin()
+	p.wander = true
+	fails := 2
+	broken := &printer{before: func() error {
+		if fails--; fails >= 0 {
+			return errLost
+		}
+		return nil
+	}}
+	bubble(t, p, func(o *Options) { o.Printer = broken }, func(h *harness) {
+		j := h.end(h.order("/archive/archivingmod_quiz", modern(map[string]any{"attemptids": []int{2}})))
+		if j.State != Finished || len(p.taken) != 1 {
+			t.Fatalf("got %s: %s", j.State, j.Message)
+		}
+		names := contents(t, p.taken[0])
+		if len(names) != 3 || path.Dir(names[0]) != path.Dir(names[1]) {
+			t.Errorf("got %v", names)
+		}
+	})
+}
+
 // TestSweep: the token of an order that has no job is removed at the start, that of an open job is not.
 func TestSweep(t *testing.T) {
 	p := newPlugin()

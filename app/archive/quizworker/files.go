@@ -29,8 +29,9 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// work is the working files of a job: below files/ what the archive contains, below done/ a file for each complete
-// attempt with the name of its folder.
+// work is the working files of a job: below files/ what the archive contains, in done/ a file for each complete attempt
+// with the name of its folder. An attempt is made in stage/ and renamed when it is complete and recorded: what an
+// interrupted one leaves is never in the archive, whatever folder the Moodle names the next time.
 type work struct {
 	*run
 	folders map[string]int64 // in folded case, and whose they are
@@ -53,6 +54,9 @@ func (t *run) openWork(context.Context) (*work, error) {
 		if err != nil {
 			return nil, err
 		}
+		if _, err := t.root.Stat(inside(path.Join("attempts", string(text)))); err != nil {
+			continue // it was recorded, but not renamed
+		}
 		w.folders[folded(string(text))], w.done[id] = id, true
 	}
 	return w, nil
@@ -73,7 +77,10 @@ func (w *work) has(name string) bool {
 
 // put writes a file, and then its digest in the form that sha256sum -c reads.
 func (w *work) put(name string, fill func(*os.File) error) error {
-	target := inside(name)
+	return w.putAt(inside(name), fill)
+}
+
+func (w *work) putAt(target string, fill func(*os.File) error) error {
 	if err := w.root.MkdirAll(path.Dir(target), 0o700); err != nil {
 		return err
 	}
@@ -89,7 +96,7 @@ func (w *work) put(name string, fill func(*os.File) error) error {
 	if _, err := io.Copy(sum, f); err != nil {
 		return err
 	}
-	line := hex.EncodeToString(sum.Sum(nil)) + "  " + path.Base(name) + "\n"
+	line := hex.EncodeToString(sum.Sum(nil)) + "  " + path.Base(target) + "\n"
 	return durable.ReplaceIn(w.root, target+".sha256", []byte(line))
 }
 
@@ -102,31 +109,41 @@ func (w *work) attempt(ctx context.Context, id int64) error {
 	if err := pdf.CheckDocument(strings.NewReader(r.HTML)); err != nil {
 		return engine.Fail(CauseReport, fmt.Errorf("the report of attempt %d: %w", id, err))
 	}
-	folder := w.folder(r.Folder, id)
-	if err := w.root.RemoveAll(inside(path.Join("attempts", folder))); err != nil { // of an interrupted attempt
+	stage := path.Join(workName, stageName)
+	if err := w.root.RemoveAll(stage); err != nil { // of an interrupted attempt
 		return err
 	}
 	names := unique{}
 	base := nameOf(r.File, id)
 	if w.spec.HTML {
-		name := names.take(base + ".html")
-		err := w.put(path.Join("attempts", folder, name), durable.Text([]byte(r.HTML)))
-		if err != nil {
+		if err := w.putAt(path.Join(stage, names.take(base+".html")), durable.Text([]byte(r.HTML))); err != nil {
 			return err
 		}
 	}
-	name := path.Join("attempts", folder, names.take(base+".pdf"))
-	if err := w.put(name, func(f *os.File) error { return w.print(ctx, base, r.HTML, f) }); err != nil {
+	name := path.Join(stage, names.take(base+".pdf"))
+	if err := w.putAt(name, func(f *os.File) error { return w.print(ctx, base, r.HTML, f) }); err != nil {
 		return err
 	}
-	if err := w.attachments(ctx, path.Join("attempts", folder), r); err != nil {
+	if err := w.attachments(ctx, stage, r); err != nil {
 		return err
 	}
+	return w.finish(id, w.folder(r.Folder, id), stage)
+}
+
+// finish records an attempt and moves its files to their folder.
+func (w *work) finish(id int64, folder, stage string) error {
 	if err := durable.ReplaceIn(w.root, path.Join(workName, doneName, fmt.Sprint(id)), []byte(folder)); err != nil {
 		return err
 	}
+	target := inside(path.Join("attempts", folder))
+	if err := w.root.MkdirAll(path.Dir(target), 0o700); err != nil {
+		return err
+	}
+	if err := w.root.Rename(stage, target); err != nil {
+		return err
+	}
 	w.done[id] = true
-	return nil
+	return durable.SyncIn(w.root, path.Dir(target))
 }
 
 // print makes the PDF file of a report.
@@ -157,7 +174,7 @@ func (w *work) attachments(ctx context.Context, folder string, r *report) error 
 		}
 		name := slots[one.Slot].take(source.SafeName(one.File))
 		name = path.Join(folder, "attachments", strconv.Itoa(one.Slot), name)
-		err := w.put(name, func(f *os.File) error {
+		err := w.putAt(name, func(f *os.File) error {
 			return w.m.download(ctx, one.URL, one.SHA1, maxAttachment, f)
 		})
 		if err != nil {

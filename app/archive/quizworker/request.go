@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 
@@ -265,5 +266,5 @@ func below(base *url.URL, address string) bool {
 		return false
 	}
 	prefix := strings.TrimSuffix(base.Path, "/") + "/"
-	return strings.HasPrefix(u.Path, prefix) && !strings.Contains(u.Path, "/../")
+	return strings.HasPrefix(path.Clean(u.Path), prefix)
 }

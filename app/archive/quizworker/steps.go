@@ -27,6 +27,7 @@ const (
 	workName     = "work"
 	doneName     = "done"
 	filesName    = "files"
+	stageName    = "stage"
 	metadataName = "attempts_metadata.csv"
 )
 
