@@ -41,13 +41,16 @@ func (t *task) storeVersions(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	facts, stage := t.facts(found), t.Fence() // the record of the job changes while the tasks run
 	return t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
-		return t.storeVersion(ctx, found, p)
+		return t.storeVersion(ctx, facts, stage, found, p)
 	})
 }
 
 // storeVersion stores one activity in one storage root.
-func (t *task) storeVersion(ctx context.Context, g *gathered, p *part) (err error) {
+func (t *task) storeVersion(
+	ctx context.Context, facts packaging.Facts, stage string, g *gathered, p *part,
+) (err error) {
 	root, activity, _ := strings.Cut(strings.TrimPrefix(p.record.Name, objectTask), "/")
 	from, err := t.dir.OpenRoot(workdir.ContentName)
 	if err != nil {
@@ -64,8 +67,8 @@ func (t *task) storeVersion(ctx context.Context, g *gathered, p *part) (err erro
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
 	v, err := packaging.StoreVersion(ctx, packaging.VersionInput{
-		Facts: t.facts(g), Activity: activity, Files: g.files, Gathered: from, Into: into,
-		Root: t.app.options.Objects[root], Stage: t.Fence() + "-" + source.SafeName(activity),
+		Facts: facts, Activity: activity, Files: g.files, Gathered: from, Into: into,
+		Root: t.app.options.Objects[root], Stage: stage + "-" + source.SafeName(activity),
 	})
 	switch {
 	case errors.Is(err, packaging.ErrChanged):
