@@ -476,6 +476,31 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
+// TestOffered: what is uploaded is durable before the Moodle is asked to take it, so that a crash during the request
+// does not upload it again.
+func TestOffered(t *testing.T) {
+	p, asked := newPlugin(), 0
+	bubble(t, p, nil, func(h *harness) {
+		var uuid string
+		p.fail = func(_ int, name string) fate {
+			if name == "process_uploaded_artifact" {
+				var d data
+				j, err := h.find(context.Background(), uuid)
+				if err := errors.Join(err, decode(j.Data, &d)); err != nil || d.Artifact == nil || !d.Offered {
+					t.Errorf("the record has %s, %v", j.Data, err)
+				}
+				asked++
+			}
+			return works
+		}
+		uuid = h.order("/archive/archivingmod_quiz", modern(nil))
+		h.end(uuid)
+		if asked != 1 {
+			t.Errorf("%d requests", asked)
+		}
+	})
+}
+
 // TestSweep: the token of an order that has no job is removed at the start, that of an open job is not.
 func TestSweep(t *testing.T) {
 	p := newPlugin()
