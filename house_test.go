@@ -132,7 +132,7 @@ var rules = []rule{
 	{"app/archive/sign", "format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
 		"archives after they were made; it depends on no source and no step"},
-	{"app/archive/trigger", "job lifecycle engine edge/webhook quantity internal/secretfile app/archive",
+	{"app/archive/trigger", "job lifecycle engine api edge/webhook quantity internal/secretfile app/archive",
 		"it starts archive jobs through the application and the engine"},
 	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",

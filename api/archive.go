@@ -352,3 +352,16 @@ type ArchiveTombstone struct {
 	Digest     string    `json:"digest"` // SHA-256 of the list of "SHA-512, two spaces, path" of all files by path
 	At         time.Time `json:"at"`
 }
+
+// ArchiveEvent is the body of an event of another system, which starts an archive job. Unknown fields are refused.
+type ArchiveEvent struct {
+	Type       string    `json:"type"`                 // what happened, such as exam.ended; for the record
+	Course     string    `json:"course"`               // id in the source
+	Activities []string  `json:"activities,omitempty"` // ids; empty: all that can be archived
+	After      time.Time `json:"after,omitzero"`       // the job does not begin before; zero: at once
+}
+
+// ArchiveAccepted is the answer to an event.
+type ArchiveAccepted struct {
+	Job job.ID `json:"job"`
+}

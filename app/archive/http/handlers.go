@@ -4,6 +4,7 @@ package archivehttp
 
 import (
 	"context"
+	"io"
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
@@ -44,9 +45,15 @@ type Remover interface {
 	ErasePerson(ctx context.Context, e api.ErasePerson) (api.ArchiveErasure, error)
 }
 
+// Receiver accepts events of other systems. *trigger.App implements it.
+type Receiver interface {
+	Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error)
+}
+
 // Archive is the application.
 type Archive interface {
 	Maker
+	Receiver
 	Reader
 	Remover
 }

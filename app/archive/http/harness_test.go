@@ -1,7 +1,10 @@
 package archivehttp_test
 
 import (
+	"context"
 	"errors"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/directory"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/engine"
@@ -90,6 +94,19 @@ func options(t *testing.T) archive.Options {
 	}
 }
 
+// application is an application that accepts events.
+type application struct {
+	*archive.App
+	events *trigger.App // nil: it has no receivers
+}
+
+func (a *application) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
+	if a.events == nil {
+		return job.Job{}, job.Errorf(job.NotFound, "event", "", "there are no receivers")
+	}
+	return a.events.Receive(ctx, name, h, body)
+}
+
 // part gives the routes of archives to a server whose engine does not run them.
 func part(t *testing.T) servertest.PartOf {
 	return func(w *servertest.Harness) server.Part {
@@ -98,7 +115,7 @@ func part(t *testing.T) servertest.PartOf {
 			t.Fatal(err)
 		}
 		app.Bind(w.Engine)
-		return archivehttp.Part(w.Server, app)
+		return archivehttp.Part(w.Server, &application{App: app})
 	}
 }
 
@@ -117,8 +134,19 @@ func open(t *testing.T) *harness {
 	}
 	app.Bind(e)
 	h := &harness{catalog: o.Catalog, dir: o.Dir}
+	events, err := trigger.New(trigger.Options{
+		Schedules: func() map[string]trigger.Schedule { return nil },
+		Receivers: func() map[string]*trigger.Receiver {
+			return map[string]*trigger.Receiver{"exams": {Source: "disk", SecretFile: filepath.Join(o.Dir, "secret")}}
+		},
+		Sources: o.Sources, Catalog: o.Catalog, Jobs: app,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	events.Bind(e)
 	h.Harness = servertest.Serve(t, server.Options{Engine: e},
-		func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, app) })
+		func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, &application{app, events}) })
 	h.Run()
 	return h
 }

@@ -62,7 +62,9 @@ func TestUsersSeeTheirArchives(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := servertest.Guard(t, func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, app) })
+	g := servertest.Guard(t, func(w *servertest.Harness) server.Part {
+		return archivehttp.Part(w.Server, &application{App: app})
+	})
 	for _, c := range []struct {
 		role  token.Role
 		query string

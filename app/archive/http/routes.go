@@ -27,6 +27,10 @@ func (s *Handlers) makeRoutes() []server.Route {
 			Doc:    "What a request would archive, with which settings, and where; nothing is started.",
 			Handle: s.plan, NoReason: "it reads the source, and changes nothing",
 			IO: openapi.IO{In: api.ArchiveRequest{}, Out: api.ArchivePlan{}}},
+		{Method: http.MethodPost, Pattern: prefix + "/events/{receiver}", Who: server.Anyone,
+			Doc: "Starts an archive job for an event of another system, which signs it: type, course, activities, " +
+				"after.", Handle: s.receive, NoReason: "the event is the reason",
+			IO: openapi.IO{In: api.ArchiveEvent{}, Out: api.ArchiveAccepted{}, Status: http.StatusAccepted}},
 		{Method: http.MethodGet, Pattern: prefix + "/sources", Who: server.Operator,
 			Doc: "The sources that can be archived, and the storage locations.", Handle: s.sources,
 			IO: openapi.IO{Out: api.ArchiveSources{}}},

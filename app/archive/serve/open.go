@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -147,6 +149,11 @@ func (a *App) Reload() error {
 	a.live.now.Store(g)
 	a.h.Log.Info("archive configuration read", "sources", g.Names(), "locations", a.Copies.Names())
 	return nil
+}
+
+// Receive starts an archive job for an event (see [trigger.App.Receive]).
+func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
+	return a.Trigger.Receive(ctx, name, h, body)
 }
 
 // Works is part of [module.App].

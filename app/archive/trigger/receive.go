@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/webhook"
@@ -54,13 +55,8 @@ func (r *Receiver) delay() time.Duration {
 	return d
 }
 
-// Event is the body of a request to a receiver. Unknown fields are refused.
-type Event struct {
-	Type       string    `json:"type"`                 // what happened, such as exam.ended; for the record
-	Course     string    `json:"course"`               // id in the source
-	Activities []string  `json:"activities,omitempty"` // ids; empty: all that can be archived
-	After      time.Time `json:"after,omitzero"`       // the job does not begin before; zero: at once
-}
+// Event is the body of a request to a receiver.
+type Event = api.ArchiveEvent
 
 // MaxEvent is the most bytes of a body.
 const MaxEvent = 64 << 10
