@@ -86,7 +86,7 @@ func TestPlan(t *testing.T) {
 			t.Fatalf("got %+v, %v", p, err)
 		}
 		if p.Settings.Keep != keep || p.Settings.Pack != PackZip || p.Settings.Quorum != "majority" ||
-			p.RetainTo.Sub(time.Now()).Round(time.Minute) != 720*time.Hour {
+			time.Until(p.RetainTo).Round(time.Minute) != 720*time.Hour {
 			t.Errorf("settings: got %+v, until %s", p.Settings, p.RetainTo)
 		}
 		if len(p.Locations) != 2 || p.Locations[0].Reason != "" || !strings.HasPrefix(p.Package, "archive-ALG-5_") {

@@ -37,9 +37,6 @@ type change struct {
 	done chan<- error
 }
 
-// attempt is the number of the attempt, 1 for the first.
-func (p *part) attempt() int { return p.record.Attempts }
-
 // keep records the data of the task with the next commit.
 func (p *part) keep(ctx context.Context, data any) {
 	p.record.Data = encode(data)

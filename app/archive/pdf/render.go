@@ -161,7 +161,7 @@ func (r *Renderer) Render(ctx context.Context, dir string, p Page, document io.R
 		return err
 	}
 	if err := regular(root, plainName); err != nil {
-		return failed(CauseRender, fmt.Errorf("Chromium: %w", err))
+		return failed(CauseRender, fmt.Errorf("chromium: %w", err))
 	}
 	if err := root.WriteFile(markName, []byte(marks(r.options.Profile)), 0o600); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (r *Renderer) Render(ctx context.Context, dir string, p Page, document io.R
 		return err
 	}
 	if err := regular(root, resultName); err != nil {
-		return failed(CauseRender, fmt.Errorf("Ghostscript: %w", err))
+		return failed(CauseRender, fmt.Errorf("ghostscript: %w", err))
 	}
 	body, err := root.ReadFile(resultName)
 	if err != nil {
@@ -272,7 +272,7 @@ func (r *Renderer) run(ctx context.Context, dir, name string, argv []string) err
 		return &Error{CauseRender, true, fmt.Errorf("%s: %s: %s", name, end.Sentence, said)}
 	}
 	if name == "Ghostscript" && bytes.Contains(said.text, []byte("PDF/A")) {
-		return failed(CauseRender, fmt.Errorf("Ghostscript: %s", said))
+		return failed(CauseRender, fmt.Errorf("ghostscript: %s", said))
 	}
 	return nil
 }
@@ -311,9 +311,9 @@ var identifier = regexp.MustCompile(`/ID \[<([0-9A-F]{32})><([0-9A-F]{32})>\]`)
 func finish(body []byte) ([]byte, error) {
 	switch {
 	case !bytes.HasPrefix(body, []byte("%PDF-")) || !bytes.Contains(body[max(0, len(body)-64):], []byte("%%EOF")):
-		return nil, errors.New("Ghostscript wrote no complete PDF file")
+		return nil, errors.New("ghostscript wrote no complete PDF file")
 	case !bytes.Contains(body, []byte("pdfaid:part='3'")) || !bytes.Contains(body, []byte("pdfaid:conformance='B'")):
-		return nil, errors.New("Ghostscript did not write PDF/A-3b")
+		return nil, errors.New("ghostscript did not write PDF/A-3b")
 	}
 	all := identifier.FindAllSubmatchIndex(body, -1)
 	if len(all) == 0 {

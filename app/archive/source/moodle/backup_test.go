@@ -25,7 +25,6 @@ import (
 type fixture struct {
 	t      testing.TB
 	site   *replay.Server
-	url    string
 	source *moodle.Source // of the running process
 	o      moodle.Options
 
