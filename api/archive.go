@@ -12,6 +12,7 @@ type ArchiveContent struct {
 	Sections   []string `json:"sections,omitempty" doc:"Parts of a report. Defaults to all."`
 	FolderName string   `json:"folder_name,omitempty" doc:"Folder of an attempt: a pattern with variables such as ${username}."`
 	FileName   string   `json:"file_name,omitempty" doc:"Name of the file of an attempt: a pattern with variables."`
+	PDF        string   `json:"pdf,omitempty" enum:"off,on,required" doc:"PDF/A files beside the HTML files of attempts: off (the default); on: an attempt that cannot be printed has its HTML file alone; required: it fails the job. The server needs archive.pdf.workers."`
 }
 
 // ArchiveSettings state how a job archives. They are kept with the job and written into the package. The zero value of

@@ -29,7 +29,8 @@ type Options struct {
 	Catalog  *catalog.Catalog
 	Copies   *copies.Store
 	Describe func(location string) packaging.Location
-	Signer   Signer // nil: archives cannot be signed
+	Signer   Signer  // nil: archives cannot be signed
+	PDF      Printer // nil: attempts get no PDF files
 	// Authorities lists the time-stamp authorities, which settings name; nil: it is not known which there are.
 	Authorities func() []string
 	Objects     map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty

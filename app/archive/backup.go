@@ -104,7 +104,7 @@ func (t *task) forget(ctx context.Context, p *part, d requested, err error) erro
 // awaitBackup waits for a backup: 5 s at first, at most a minute.
 func (t *task) awaitBackup(p *part, d requested) error {
 	pause := min(5*time.Second<<min(d.Waits, 4), time.Minute)
-	return waiting{job.Blocker{
+	return waiting{later: true, Blocker: job.Blocker{
 		Code: "backup", Sentence: fmt.Sprintf("the backup %s is being made by the source", p.record.Name),
 		Until: t.Now().Add(pause), Holder: t.spec.Source, Remedy: "nothing: it is fetched when it is done",
 	}}

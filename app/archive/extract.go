@@ -36,6 +36,8 @@ type extracted struct {
 	Drifts      int             `json:"drifts,omitempty"`      // times that it changed meanwhile
 	Drift       bool            `json:"drift,omitempty"`       // it was archived although it changed
 	Items       int             `json:"items,omitempty"`
+	Fetched     int             `json:"fetched,omitempty"` // files when all items were complete; zero: they are not
+	Waits       int             `json:"waits,omitempty"`   // times that PDF files were missing
 	Warnings    []string        `json:"warnings,omitempty"`
 }
 
@@ -135,7 +137,11 @@ func (t *task) extract(ctx context.Context) error {
 	for _, a := range t.data.Activities {
 		names = append(names, activityTask+a.ID)
 	}
-	names = append(names, t.backupNames()...)
+	started, err := t.backupsToStart(ctx)
+	if err != nil {
+		return err
+	}
+	names = append(names, started...)
 	err = t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
 		switch {
 		case p.record.Name == courseTask:
@@ -146,10 +152,17 @@ func (t *task) extract(ctx context.Context) error {
 		return t.archive(ctx, src, p)
 	})
 	var w waiting
-	if err != nil && !errors.As(err, &w) {
+	if err != nil && !(errors.As(err, &w) && w.later) {
 		return err
 	}
 	return t.passed()
+}
+
+// backupsToStart names the backup tasks that the source has not accepted yet.
+func (t *task) backupsToStart(ctx context.Context) ([]string, error) {
+	have, err := t.tasks(ctx)
+	accepted := func(name string) bool { return have[name].State == Awaiting }
+	return slices.DeleteFunc(t.backupNames(), accepted), err
 }
 
 // describe fetches what is known of the course.
@@ -194,6 +207,15 @@ func (t *task) archive(ctx context.Context, src source.Source, p *part) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, u.Close()) }()
+	if d.Fetched > 0 {
+		if complete(u) == d.Fetched {
+			return t.printAll(ctx, p, u, &d)
+		}
+		d.Fetched = 0 // the working directory is another one
+		if err := p.save(ctx, d); err != nil {
+			return err
+		}
+	}
 	before, err := src.Fingerprint(ctx, a)
 	if err != nil {
 		return err
@@ -222,6 +244,43 @@ func (t *task) archive(ctx context.Context, src source.Source, p *part) (err err
 		d.Drift = true
 		d.Warnings = append(d.Warnings, errChanged{a.Name}.Error())
 	}
+	if t.prints() {
+		d.Fetched = complete(u)
+		if err := errors.Join(u.Sync(), p.save(ctx, d)); err != nil {
+			return err
+		}
+		return t.printAll(ctx, p, u, &d)
+	}
+	p.keep(ctx, d)
+	return nil
+}
+
+// complete counts the files of complete items. Those of PDF files do not count.
+func complete(u *workdir.Unit) (n int) {
+	for _, f := range u.Files() {
+		if !isPDF(f.Item) && u.Done(f.Item) {
+			n++
+		}
+	}
+	return n
+}
+
+// printAll adds the PDF files of an activity.
+func (t *task) printAll(ctx context.Context, p *part, u *workdir.Unit, d *extracted) error {
+	warnings, err := t.print(ctx, u, unitOf(d.Activity), d.Waits)
+	var w waiting
+	if errors.As(err, &w) {
+		d.Waits++
+		p.keep(ctx, d)
+	}
+	if err != nil {
+		return err
+	}
+	for _, one := range warnings {
+		if !slices.Contains(d.Warnings, one) {
+			d.Warnings = append(d.Warnings, one)
+		}
+	}
 	p.keep(ctx, d)
 	return nil
 }
@@ -240,7 +299,7 @@ func (t *task) fetch(ctx context.Context, src source.Source, p *part, u *workdir
 	if len(planned) != len(plan.Items) {
 		return fmt.Errorf("the source plans two items of activity %s under one key", d.Activity.ID)
 	}
-	if err := u.Prune(func(item string) bool { return planned[item] }); err != nil {
+	if err := u.Prune(func(item string) bool { return planned[item] || isPDF(item) }); err != nil {
 		return err
 	}
 	if err := u.SetPeople(plan.People); err != nil {

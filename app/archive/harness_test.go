@@ -34,6 +34,7 @@ type fake struct {
 	fetched  map[string]int               // by activity/item
 	onFetch  func(activity, item string)  // may be nil
 	crash    func() error                 // called at points where a process can crash; may be nil
+	attempts bool                         // items are attempts: HTML files with an attachment each
 }
 
 // point is a point at which a process can crash.
@@ -122,6 +123,9 @@ func (f *fake) Fetch(
 	}
 	if err != nil {
 		return err
+	}
+	if f.attempts {
+		return putAttempt(ctx, item, text, out)
 	}
 	return out.Put(ctx, item.Key+".txt", source.Origin{Person: item.Person}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)

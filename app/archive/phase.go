@@ -90,7 +90,10 @@ func waitForLock(t *task, err error) error {
 }
 
 // waiting is what a phase waits for. No attempt is counted.
-type waiting struct{ job.Blocker }
+type waiting struct {
+	job.Blocker
+	later bool // the next phase waits for it
+}
 
 func (w waiting) Error() string { return w.Sentence }
 

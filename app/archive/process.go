@@ -342,7 +342,10 @@ func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activ
 			return err
 		}
 	}
-	return nil
+	if t.prints() {
+		_, err = t.print(ctx, u, unitOf(a), maxWaits)
+	}
+	return err
 }
 
 // products gives a function that opens the files of the package and of its signature, and one that ends its use.

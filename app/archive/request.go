@@ -127,6 +127,9 @@ func (a *App) settings(r *Request) (Settings, error) {
 	case err != nil:
 	case s.Package == PackageOCFL && len(a.options.Objects) == 0:
 		err = job.Errorf(job.Invalid, "archive", "", "package is %s, and no OCFL storage root is configured", s.Package)
+	case s.Content.PDF != PDFOff && a.options.PDF == nil:
+		err = job.Errorf(job.Invalid, "archive", "", "content.pdf is %s, and no worker prints: set archive.pdf.workers",
+			s.Content.PDF)
 	case *s.Sign && a.options.Signer == nil:
 		err = job.Errorf(job.Invalid, "archive", "", "sign is true, and no time-stamp authority is configured")
 	default:

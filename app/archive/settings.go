@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/pattern"
+	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
@@ -45,6 +46,7 @@ type Preset struct {
 func Builtin() Preset {
 	no, yes := false, true
 	return Preset{Settings: Settings{
+		Content:      source.Settings{PDF: PDFOff},
 		CourseBackup: &no, ActivityBackups: &no, ActivityOptional: &yes,
 		Package: PackageBag, Pack: PackTarGz,
 		FileName: "archive-${courseshortname}-${courseid}_${date}-${time}",
@@ -115,6 +117,8 @@ func validate(s *Settings) error {
 		return bad("package", s.Package, "bag or bag+ocfl")
 	case s.Pack != PackTarGz && s.Pack != PackZip && s.Pack != PackNone:
 		return bad("pack", s.Pack, "tar.gz, zip or none")
+	case s.Content.PDF != PDFOff && s.Content.PDF != PDFOn && s.Content.PDF != PDFRequired:
+		return bad("content.pdf", s.Content.PDF, "off, on or required")
 	case s.Attempts < 1 || s.Attempts > 100:
 		return bad("attempts", fmt.Sprint(s.Attempts), "1 to 100")
 	}

@@ -223,6 +223,11 @@ func (t *task) clean(ctx context.Context) error {
 	if err != nil && !errors.Is(err, catalog.ErrNotFound) {
 		return err
 	}
+	if p := t.app.options.PDF; p != nil {
+		if err := p.Remove(t.Job().ID); err != nil {
+			return err
+		}
+	}
 	if err := t.dir.Clear(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

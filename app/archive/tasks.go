@@ -252,11 +252,13 @@ func (t *task) record(ctx context.Context, changes <-chan change, stop context.C
 }
 
 // worst gives the error to report: of a task that another attempt would not help, else of one that failed, else of one
-// that waits.
+// that waits, first of what this phase waits for.
 func worst(errs []error) error {
 	rank := func(err error) int {
 		var w waiting
 		switch {
+		case errors.As(err, &w) && w.later:
+			return 3
 		case errors.As(err, &w):
 			return 2
 		case cause.Temporary(err):

@@ -123,8 +123,11 @@ func (a *App) Order(
 	if err := durable.SyncIn(a.root, string(parent)); err != nil {
 		return job.Job{}, err
 	}
-	if err := durable.ReplaceIn(a.root, path.Join(s.Folder, sourceName), text); err != nil {
-		return job.Job{}, err
+	name := path.Join(s.Folder, sourceName) // a file is there in full length or not at all
+	if have, err := a.root.Stat(name); err != nil || have.Size() != s.Size {
+		if err := durable.ReplaceIn(a.root, name, text); err != nil {
+			return job.Job{}, err
+		}
 	}
 	return a.engine.Submit(ctx, engine.Order{
 		Kind: Kind, Owner: owner, Key: "pdf/" + s.Folder, Spec: s, Bytes: s.Size, By: lifecycle.Engine,

@@ -205,6 +205,9 @@ func (u *Unit) read(ledger string) error {
 	return durable.ReplaceIn(u.dir.Root, ledger, whole)
 }
 
+// Sync makes the ledger durable. Its files are durable already.
+func (u *Unit) Sync() error { return u.log.Sync() }
+
 // Close syncs the ledger and ends the use of the unit.
 func (u *Unit) Close() error { return errors.Join(u.log.Sync(), u.log.Close()) }
 
