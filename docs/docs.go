@@ -3,6 +3,7 @@ package docs
 
 import (
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
@@ -15,7 +16,7 @@ import (
 func All() []*lifecycle.Table {
 	return []*lifecycle.Table{
 		record.BatchLife, record.JobLife, record.AccessLife,
-		archive.JobLife, archive.TaskLife, trigger.RunLife,
+		archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life,
 		flow.Life, flow.TaskLife, flow.RetryLife,
 		compute.JobLife, compute.PayloadLife,
 		bulk.Life,

@@ -5,6 +5,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archivecli "github.com/stagepost/stagepost/app/archive/cli"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
@@ -16,7 +17,8 @@ import (
 func New() module.Module {
 	s := &archiveserve.Settings{}
 	return module.Module{
-		Name: "archive", Settings: s, Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife, trigger.RunLife},
+		Name: "archive", Settings: s,
+		Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life},
 		Open: func(h *module.Host) (module.App, error) {
 			if a, err := archiveserve.Open(h, s); a != nil || err != nil {
 				return a, err

@@ -49,6 +49,9 @@ func (a *App) background(ctx context.Context) {
 	a.wait.Go(func() { a.loop(ctx, taskRenewal, renewalEvery, nil, a.renew) })
 	a.wait.Go(func() { a.loop(ctx, taskRetention, retentionEvery, nil, a.retain) })
 	a.wait.Go(func() { a.loop(ctx, taskSweep, sweepEvery, ended, a.sweep) })
+	if w := a.printers.worker; w != nil {
+		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
+	}
 	a.wait.Go(func() { _ = a.Trigger.Run(ctx) }) // it ends with ctx, and logs failures
 	a.wait.Go(func() { _ = a.Checker.Run(ctx) }) // it ends with ctx, and logs failures
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
 )
@@ -39,8 +40,12 @@ func (a *App) sweepDownloads() error {
 	return errors.Join(errs...)
 }
 
-// Clear is part of [module.Clearer]: the working directory of a job ends with its record. Its archive stays.
-func (a *App) Clear(_ context.Context, j *job.Job) error {
+// Clear is part of [module.Clearer]: the working directory of a job ends with its record, as do the files
+// of a PDF job. Archives stay.
+func (a *App) Clear(ctx context.Context, j *job.Job) error {
+	if j.Kind == pdf.Kind {
+		return a.printers.Clear(ctx, j)
+	}
 	if j.Kind != archive.Kind {
 		return nil
 	}

@@ -54,6 +54,7 @@ type App struct {
 	live     *live
 	engine   *engine.Engine
 	failures *prometheus.CounterVec
+	printers *printers
 
 	stop   context.CancelFunc
 	wait   sync.WaitGroup
@@ -105,11 +106,18 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	a.Checker = audit.New(audit.Options{
 		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Rate: s.FixityRate, Now: a.now, Log: a.h.Log,
 	})
+	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
+		return err
+	}
+	var printer archive.Printer
+	if a.printers.worker != nil {
+		printer = a.printers
+	}
 	a.App, err = archive.New(archive.Options{
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
 		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
-		Organization: c.Organization,
-		Version:      build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
+		Organization: c.Organization, PDF: printer,
+		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
 	})
 	if err != nil {
@@ -157,13 +165,16 @@ func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.R
 }
 
 // Works is part of [module.App].
-func (a *App) Works() []engine.Work { return slices.Concat(a.App.Works(), a.Trigger.Works()) }
+func (a *App) Works() []engine.Work {
+	return slices.Concat(a.App.Works(), a.Trigger.Works(), a.printers.Works())
+}
 
 // Bind is part of [module.App]: it starts the background work.
 func (a *App) Bind(e *engine.Engine) {
 	a.engine = e
 	a.App.Bind(e)
 	a.Trigger.Bind(e)
+	a.printers.Bind(e)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.background(ctx)
@@ -180,6 +191,9 @@ func (a *App) Close() error {
 	a.stop()
 	a.wait.Wait()
 	err := a.pool.Close()
+	if a.printers != nil {
+		err = errors.Join(err, a.printers.Close())
+	}
 	if a.Catalog != nil {
 		err = errors.Join(err, a.Catalog.Close())
 	}

@@ -84,6 +84,7 @@ type fixture struct {
 	data, exams, near, far string
 	server                 *host.Server
 	app                    *archiveserve.App
+	workers                int // archive.pdf.workers
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -120,7 +121,9 @@ func (f *fixture) configure(more string, stampers ...*stamper) {
 // start starts a server.
 func (f *fixture) start() error {
 	f.t.Helper()
-	s := host.NewSettings(archivemodule.New())
+	m := archivemodule.New()
+	s := host.NewSettings(m)
+	m.Settings.(*archiveserve.Settings).PDFWorkers = f.workers
 	s.Data, s.Listen, s.Grace = f.data, "127.0.0.1:0", time.Millisecond
 	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
 	if err != nil {

@@ -1,0 +1,155 @@
+package archiveserve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/remote"
+	"github.com/stagepost/stagepost/job"
+)
+
+// Below the directory of the application.
+const (
+	pdfName      = "pdf"      // documents and PDF files of jobs
+	printingName = "printing" // working files of the worker
+)
+
+// claimEvery is the longest time until the worker finds a job that is due again.
+const claimEvery = 5 * time.Second
+
+// printers are the jobs that print PDF files, and the worker of this server.
+type printers struct {
+	*pdf.App
+	box    *sandbox.Sandbox // nil: there is no worker
+	worker *pdf.Worker      // nil: there is none
+	claims *claims
+}
+
+// openPrinters opens the jobs, and a worker that prints several files at once; zero: none.
+func openPrinters(dir string, workers int, log *slog.Logger) (*printers, error) {
+	temp := filepath.Join(dir, printingName)
+	if err := os.RemoveAll(temp); err != nil { // an earlier process left it
+		return nil, err
+	}
+	jobs, err := pdf.Open(filepath.Join(dir, pdfName), pdf.Settings{})
+	if err != nil {
+		return nil, err
+	}
+	p := &printers{App: jobs, claims: &claims{wake: make(chan struct{}, 1)}}
+	if workers <= 0 {
+		return p, nil
+	}
+	p.box, err = sandbox.Open(context.Background(), sandbox.Options{
+		Tier: sandbox.Require, Name: "stagepost-archive-pdf", Log: log,
+	})
+	if err != nil {
+		return nil, errors.Join(cli.Usage(fmt.Errorf("archive.pdf.workers: %w", err)), p.Close())
+	}
+	r, err := pdf.Find(p.box, pdf.Options{})
+	if err != nil {
+		return nil, errors.Join(cli.Usage(fmt.Errorf("archive.pdf.workers: %w", err)), p.Close())
+	}
+	p.worker = pdf.NewWorker(p.claims, jobs, r, pdf.WorkerOptions{
+		Name: "server-pdf", Parallel: workers, Temp: temp, Log: log,
+	})
+	return p, nil
+}
+
+// Bind connects the jobs and the worker to the engine.
+func (p *printers) Bind(e *engine.Engine) {
+	p.claims.engine = e
+	p.App.Bind(e)
+}
+
+// Close ends the programs of the worker.
+func (p *printers) Close() error {
+	err := p.App.Close()
+	if p.box != nil {
+		err = errors.Join(err, p.box.Close())
+	}
+	return err
+}
+
+// Order is part of [archive.Printer]. The worker of this server claims the job at once.
+func (p *printers) Order(
+	ctx context.Context, parent job.ID, owner, file string, page pdf.Page, document io.Reader,
+) (job.Job, error) {
+	j, err := p.App.Order(ctx, parent, owner, file, page, document)
+	select {
+	case p.claims.wake <- struct{}{}:
+	default:
+	}
+	return j, err
+}
+
+// claims is the claim API of an engine in this process.
+type claims struct {
+	engine *engine.Engine
+	wake   chan struct{} // has a message after an order
+}
+
+// Claim is part of [pdf.Claims].
+func (c *claims) Claim(ctx context.Context, r api.Claim) ([]api.Leased, error) {
+	end := time.NewTimer(seconds(r.Wait))
+	defer end.Stop()
+	again := time.NewTicker(claimEvery)
+	defer again.Stop()
+	for {
+		jobs, err := c.engine.Remote().Claim(ctx, r.Worker, r.From, r.N, seconds(r.Lease))
+		if err != nil || len(jobs) > 0 {
+			out := make([]api.Leased, len(jobs))
+			for i, j := range jobs {
+				out[i] = api.Leased{ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Spec: j.Spec}
+			}
+			return out, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-end.C:
+			return nil, nil
+		case <-again.C:
+		case <-c.wake:
+		}
+	}
+}
+
+// Renew is part of [pdf.Claims].
+func (c *claims) Renew(ctx context.Context, r api.Renewal) ([]job.Lease, error) {
+	return c.engine.Remote().Renew(ctx, r.Worker, r.Leases, seconds(r.Lease))
+}
+
+// Report is part of [pdf.Claims]. The error is that of the first report that is refused.
+func (c *claims) Report(ctx context.Context, r api.Reports) (out []api.Reported, err error) {
+	for _, one := range r.Reports {
+		j, err := c.engine.Store().Get(ctx, one.Job)
+		if err != nil {
+			return nil, err
+		}
+		results, err := c.engine.Remote().Report(ctx, r.Worker, []job.Job{j}, []remote.Report{{
+			Job: one.Job, Epoch: one.Epoch, Retry: one.Retry, Fail: one.Fail, Cause: one.Cause, Data: one.Data,
+		}})
+		if err == nil {
+			err = results[0].Err
+		}
+		if err != nil {
+			return nil, err
+		}
+		done := results[0].Job
+		out = append(out, api.Reported{Job: done.ID, State: done.State, Outcome: done.Outcome, Ended: done.Ended})
+	}
+	return out, nil
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
