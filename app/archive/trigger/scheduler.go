@@ -170,15 +170,13 @@ func (a *App) submit(ctx context.Context, o Order, key string) error {
 
 // create creates a run; as has its key and who orders it.
 func (a *App) create(ctx context.Context, o Order, as engine.Order) (job.Job, error) {
-	if a.engine == nil {
-		return job.Job{}, job.Errorf(job.Unavailable, "schedule", "", "the engine does not run yet")
-	}
 	as.Kind, as.Spec, as.Group = Kind, o, o.Schedule.Source
 	as.Tags = []string{tagOf(o.Name), "source=" + o.Schedule.Source}
 	return a.engine.Submit(ctx, as)
 }
 
-// Start starts a run of a schedule now, for a person. A second request with the same key gives the run of the first one. Errors: NotFound; Conflict for a key of another request; Unavailable.
+// Start starts a run of a schedule now, for a person. A second request with the same key gives the run of the
+// first one. Errors: NotFound; Conflict for a key of another request; Unavailable.
 func (a *App) Start(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
 	s, ok := a.options.Schedules()[name]
 	if !ok {
