@@ -91,7 +91,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	var e *Error
-	_, err := render(t, r, Page{}, strings.Repeat("x", 5000))
+	_, err = render(t, r, Page{}, strings.Repeat("x", 5000))
 	if !errors.As(err, &e) || e.Temporary() || e.Cause() != CauseDocument {
 		t.Errorf("got %v", err)
 	}
