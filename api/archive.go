@@ -366,3 +366,28 @@ type ArchiveEvent struct {
 type ArchiveAccepted struct {
 	Job job.ID `json:"job"`
 }
+
+// ArchiveSchedule is a schedule with its times and its newest run.
+type ArchiveSchedule struct {
+	Name     string    `json:"name"`
+	Source   string    `json:"source"`
+	Cron     string    `json:"cron"` // five fields: minute, hour, day of the month, month, day of the week
+	TimeZone string    `json:"time_zone"`
+	DryRun   bool      `json:"dry_run,omitempty"` // its runs start no archive jobs
+	Paused   bool      `json:"paused,omitempty"`
+	Next     time.Time `json:"next,omitzero"` // zero: it is paused
+	Last     *Job      `json:"last,omitempty"`
+}
+
+// ArchiveSchedules are the schedules by name.
+type ArchiveSchedules struct {
+	Schedules []ArchiveSchedule `json:"schedules"`
+}
+
+// StartSchedule is the body that starts a run of a schedule.
+type StartSchedule struct {
+	DryRun bool   `json:"dry_run,omitempty"` // it records what it decides, and starts no archive jobs
+	Note   string `json:"note,omitempty"`    // why; part of the history
+	Actor  string `json:"actor,omitempty"`   // the person
+	Key    string `json:"key,omitempty"`     // idempotency key
+}

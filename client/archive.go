@@ -140,6 +140,20 @@ func (c *Client) ArchivePREMIS(ctx context.Context, id job.ID, format string) (i
 	return answer.Body, nil
 }
 
+// ArchiveSchedules returns the schedules with their next time and their newest run.
+func (c *Client) ArchiveSchedules(ctx context.Context) ([]ArchiveSchedule, error) {
+	a, err := get[ArchiveSchedules](ctx, c, archivePrefix+"/schedules", nil)
+	return a.Schedules, err
+}
+
+// StartSchedule starts a run of a schedule. With a key the same request gives the same run.
+func (c *Client) StartSchedule(ctx context.Context, name string, s StartSchedule) (Job, error) {
+	if s.Key != "" {
+		ctx = context.WithValue(ctx, repeatKey{}, true)
+	}
+	return send[Job](ctx, c, http.MethodPost, archivePrefix+"/schedules/"+url.PathEscape(name)+"/runs", nil, s)
+}
+
 // HoldArchive puts a legal hold on an archive, and returns its holds.
 func (c *Client) HoldArchive(ctx context.Context, id job.ID, h HoldArchive) (ArchiveHolds, error) {
 	return send[ArchiveHolds](ctx, c, http.MethodPost, archivePath(id, "/holds"), nil, h)

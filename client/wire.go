@@ -47,6 +47,8 @@ type (
 	ArchiveRecall        = api.ArchiveRecall
 	ArchiveRequest       = api.ArchiveRequest
 	Archives             = api.Archives
+	ArchiveSchedule      = api.ArchiveSchedule
+	ArchiveSchedules     = api.ArchiveSchedules
 	ArchiveSettings      = api.ArchiveSettings
 	ArchiveSource        = api.ArchiveSource
 	ArchiveSources       = api.ArchiveSources
@@ -183,6 +185,7 @@ type (
 	Results              = api.Results
 	Seconds              = api.Seconds
 	Seen                 = api.Seen
+	StartSchedule        = api.StartSchedule
 	StorageLocation      = api.StorageLocation
 	StorageLocations     = api.StorageLocations
 	Stuck                = api.Stuck

@@ -109,6 +109,10 @@ archive delete archive.job/1 --note x
 archive deletions
 archive approve nothing --note x
 archive show archive.job/1
+archive schedules
+archive schedules run weekly-of-the-faculty --dry-run --note "before the first one" --wait
+archive schedules
+archive schedules run nothing
 archive people find example
 archive people show exams 19
 archive people erase exams 19 --expect 1 --note x
@@ -268,7 +272,8 @@ func trialFiles(t *testing.T, flows string) map[string]string {
 	files := map[string]string{
 		"archive.yaml": "sources:\n  exams: {directory: {path: exams}}\nlocations:\n" +
 			"  near: {directory: {path: near}}\n  far: {directory: {path: far}}\n" +
-			"presets:\n  default: {settings: {sign: false}}\n",
+			"presets:\n  default: {settings: {sign: false}}\n" +
+			"schedules:\n  weekly-of-the-faculty: {source: exams, cron: 30 2 * * 1, time_zone: UTC}\n",
 		"exams/maps/a.txt": "A\n",
 		"letter.txt":       "Dear Anna,\n", "good.yaml": "slots: 3\n", "wrong.yaml": "slotz: 3\nslots: [\n",
 		"wrong.checkm": "#%checkm_0.7\n#%profile | " +

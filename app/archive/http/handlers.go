@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -50,10 +51,19 @@ type Receiver interface {
 	Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error)
 }
 
+// Scheduler has the schedules. *trigger.App does their work.
+type Scheduler interface {
+	// Schedules is [trigger.App.Statuses].
+	Schedules(ctx context.Context) ([]trigger.Status, error)
+	// StartSchedule is [trigger.App.Start].
+	StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error)
+}
+
 // Archive is the application.
 type Archive interface {
 	Maker
 	Receiver
+	Scheduler
 	Reader
 	Remover
 }

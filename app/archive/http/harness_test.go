@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
@@ -107,6 +109,20 @@ func (a *application) Receive(ctx context.Context, name string, h http.Header, b
 	return a.events.Receive(ctx, name, h, body)
 }
 
+func (a *application) Schedules(ctx context.Context) ([]trigger.Status, error) {
+	if a.events == nil {
+		return nil, nil
+	}
+	return a.events.Statuses(ctx)
+}
+
+func (a *application) StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
+	if a.events == nil {
+		return job.Job{}, job.Errorf(job.NotFound, "schedule", "", "there are no schedules")
+	}
+	return a.events.Start(ctx, name, r)
+}
+
 // part gives the routes of archives to a server whose engine does not run them.
 func part(t *testing.T) servertest.PartOf {
 	return func(w *servertest.Harness) server.Part {
@@ -127,15 +143,14 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	works := append(app.Works(), engine.Work{Life: servertest.Letter, Prefix: "let", Outside: true})
-	e, err := engine.New(mem.New(), works, engine.Options{Deliver: app.Deliver()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	app.Bind(e)
 	h := &harness{catalog: o.Catalog, dir: o.Dir}
 	events, err := trigger.New(trigger.Options{
-		Schedules: func() map[string]trigger.Schedule { return nil },
+		Schedules: func() map[string]trigger.Schedule {
+			return map[string]trigger.Schedule{
+				"nightly": {Source: "disk", Cron: "30 2 * * *", TimeZone: "UTC"},
+				"off":     {Source: "disk", Cron: "30 3 * * *", TimeZone: "UTC", Paused: true},
+			}
+		},
 		Receivers: func() map[string]*trigger.Receiver {
 			return map[string]*trigger.Receiver{"exams": {Source: "disk", SecretFile: filepath.Join(o.Dir, "secret")}}
 		},
@@ -144,6 +159,13 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+	works := slices.Concat(app.Works(), events.Works(),
+		[]engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}})
+	e, err := engine.New(mem.New(), works, engine.Options{Deliver: app.Deliver()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Bind(e)
 	events.Bind(e)
 	h.Harness = servertest.Serve(t, server.Options{Engine: e},
 		func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, &application{app, events}) })

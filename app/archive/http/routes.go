@@ -13,7 +13,7 @@ const prefix = "/api/v1/archive"
 
 // routes lists the routes of archives.
 func (s *Handlers) routes() []server.Route {
-	return slices.Concat(s.makeRoutes(), s.readRoutes(), s.deletionRoutes(), s.peopleRoutes())
+	return slices.Concat(s.makeRoutes(), s.scheduleRoutes(), s.readRoutes(), s.deletionRoutes(), s.peopleRoutes())
 }
 
 // makeRoutes are for what is to be archived.
@@ -37,6 +37,19 @@ func (s *Handlers) makeRoutes() []server.Route {
 		{Method: http.MethodGet, Pattern: prefix + "/sources/{source}/courses/{course}", Who: server.Operator,
 			Doc: "What of a course is archived, changed since, or missing.", Handle: s.overview,
 			IO: openapi.IO{Out: api.ArchiveOverview{}}},
+	}
+}
+
+// scheduleRoutes are for schedules.
+func (s *Handlers) scheduleRoutes() []server.Route {
+	return []server.Route{
+		{Method: http.MethodGet, Pattern: prefix + "/schedules", Who: server.Operator,
+			Doc: "The schedules with their next time and their newest run.", Handle: s.schedules,
+			IO: openapi.IO{Out: api.ArchiveSchedules{}}},
+		{Method: http.MethodPost, Pattern: prefix + "/schedules/{schedule}/runs", Who: server.Operator,
+			Doc:    "Starts a run of a schedule now, a paused one too: dry_run (no archive jobs), note, actor, key.",
+			Handle: s.startSchedule, NoReason: server.NewWork,
+			IO: openapi.IO{In: api.StartSchedule{}, Out: api.Job{}, Status: http.StatusCreated}},
 	}
 }
 

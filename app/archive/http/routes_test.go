@@ -52,6 +52,10 @@ func TestKeysOfEveryRoute(t *testing.T) {
 			return h.Request(http.MethodPost, "/api/v1/archive/jobs",
 				fmt.Sprintf(`{"source":"disk","course":%q,"key":%q}`, course, key))
 		},
+		"POST /api/v1/archive/schedules/{schedule}/runs": func(other bool, key string) *http.Request {
+			return h.Request(http.MethodPost, "/api/v1/archive/schedules/nightly/runs",
+				fmt.Sprintf(`{"dry_run":%t,"key":%q}`, other, key))
+		},
 	})
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -162,6 +163,16 @@ func (a *App) Reload() error {
 // Receive starts an archive job for an event (see [trigger.App.Receive]).
 func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
 	return a.Trigger.Receive(ctx, name, h, body)
+}
+
+// Schedules lists the schedules (see [trigger.App.Statuses]).
+func (a *App) Schedules(ctx context.Context) ([]trigger.Status, error) {
+	return a.Trigger.Statuses(ctx)
+}
+
+// StartSchedule starts a run of a schedule (see [trigger.App.Start]).
+func (a *App) StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
+	return a.Trigger.Start(ctx, name, r)
 }
 
 // Works is part of [module.App].

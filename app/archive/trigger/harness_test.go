@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
@@ -304,7 +305,7 @@ func (h *harness) end(id job.ID) job.Job {
 // byHand runs a schedule to its end, and gives the record.
 func (h *harness) byHand(name string, dry bool) (job.Job, Record) {
 	h.t.Helper()
-	j, err := h.Start(h.t.Context(), name, dry, "", "ann")
+	j, err := h.Start(h.t.Context(), name, api.StartSchedule{DryRun: dry, Actor: "ann"})
 	if err != nil {
 		h.t.Fatal(err)
 	}

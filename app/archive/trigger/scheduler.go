@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -160,36 +162,49 @@ func tagOf(name string) string { return "schedule=" + name }
 // submit creates a run. Its key has what the decision was made from, so that two servers that decide the same create
 // one run.
 func (a *App) submit(ctx context.Context, o Order, key string) error {
-	_, err := a.create(ctx, o, "schedule/"+o.Name+"/"+key, lifecycle.Engine, "schedule/"+o.Name)
+	_, err := a.create(ctx, o, engine.Order{
+		Key: ownKeys + o.Name + "/" + key, By: lifecycle.Engine, Actor: "schedule/" + o.Name,
+	})
 	return err
 }
 
-func (a *App) create(
-	ctx context.Context, o Order, key string, by lifecycle.Actor, actor string,
-) (job.Job, error) {
+// create creates a run; as has its key and who orders it.
+func (a *App) create(ctx context.Context, o Order, as engine.Order) (job.Job, error) {
+	as.Kind, as.Spec, as.Group = Kind, o, o.Schedule.Source
+	as.Tags = []string{tagOf(o.Name), "source=" + o.Schedule.Source}
+	return a.engine.Submit(ctx, as)
+}
+
+// Start starts a run of a schedule now, for a person. A second request with the same key gives the run of the
+// first one. Errors: NotFound; Conflict for a key of another request; Unavailable.
+func (a *App) Start(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
+	s, ok := a.options.Schedules()[name]
+	if !ok {
+		return job.Job{}, job.Errorf(job.NotFound, "schedule", "", "there is no schedule %.100q: stagepost archive "+
+			"schedules lists them", name)
+	}
+	if strings.HasPrefix(r.Key, ownKeys) {
+		return job.Job{}, job.Errorf(job.Invalid, "schedule", "", "keys that begin with %s are those of the scheduler",
+			ownKeys)
+	}
 	if a.engine == nil {
 		return job.Job{}, job.Errorf(job.Unavailable, "schedule", "", "the engine does not run yet")
 	}
-	return a.engine.Submit(ctx, engine.Order{
-		Kind: Kind, Key: key, Spec: o, By: by, Actor: actor, Group: o.Schedule.Source,
-		Tags: []string{tagOf(o.Name), "source=" + o.Schedule.Source},
-	})
+	s.DryRun = s.DryRun || r.DryRun
+	j, err := a.create(ctx, Order{Name: name, Schedule: s, At: a.now().UTC(), ByHand: true},
+		engine.Order{Key: r.Key, By: lifecycle.Operator, Actor: r.Actor, Note: r.Note})
+	if err != nil {
+		return j, err
+	}
+	var was Order
+	if err := json.Unmarshal(j.Spec, &was); err != nil || was.Name != name || was.Schedule.DryRun != s.DryRun {
+		return job.Job{}, job.Errorf(job.Conflict, "schedule", j.ID, "the key was used for another request")
+	}
+	return j, nil
 }
 
-// Start starts a run of a schedule now, for a person. With dry, it starts no archive jobs. A second request with the
-// same key gives the run of the first one. Errors: NotFound, Unavailable.
-func (a *App) Start(ctx context.Context, name string, dry bool, key, actor string) (job.Job, error) {
-	s, ok := a.options.Schedules()[name]
-	if !ok {
-		return job.Job{}, job.Errorf(job.NotFound, "schedule", "", "there is no schedule %.100q", name)
-	}
-	s.DryRun = s.DryRun || dry
-	if key != "" {
-		key = "by-hand/" + key
-	}
-	return a.create(ctx, Order{Name: name, Schedule: s, At: a.engine.Clock().Now().UTC(), ByHand: true}, key,
-		lifecycle.Operator, actor)
-}
+// ownKeys is the prefix of the keys that the scheduler makes.
+const ownKeys = "schedule/"
 
 // Status is a schedule with its runs.
 type Status struct {

@@ -1,0 +1,59 @@
+package archivehttp
+
+import (
+	"net/http"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/server"
+)
+
+// schedules answers with the shape of api.ArchiveSchedules.
+func (s *Handlers) schedules(w http.ResponseWriter, r *http.Request) error {
+	if err := server.Params(r).Err(); err != nil {
+		return err
+	}
+	app, err := s.app()
+	if err != nil {
+		return err
+	}
+	all, err := app.Schedules(r.Context())
+	if err != nil {
+		return err
+	}
+	list := make([]api.ArchiveSchedule, len(all))
+	for i := range all {
+		one := &all[i]
+		list[i] = api.ArchiveSchedule{
+			Name: one.Name, Source: one.Schedule.Source, Cron: one.Schedule.Cron, TimeZone: one.Schedule.TimeZone,
+			DryRun: one.Schedule.DryRun, Paused: one.Schedule.Paused, Next: one.Next,
+		}
+		if one.Last != nil {
+			view := s.View(*one.Last)
+			list[i].Last = &view
+		}
+	}
+	return server.Reply(w, api.ArchiveSchedules{Schedules: list})
+}
+
+// startSchedule starts a run of a schedule.
+func (s *Handlers) startSchedule(w http.ResponseWriter, r *http.Request) error {
+	app, o, err := body[api.StartSchedule](s, r, false)
+	if err != nil {
+		return err
+	}
+	if _, o.Actor, err = server.ActorOf(r, "", o.Actor); err != nil {
+		return err
+	}
+	if o.Key, err = server.KeyOf(r, o.Key); err != nil {
+		return err
+	}
+	if err := server.CheckText("note", o.Note, server.MostNote); err != nil {
+		return err
+	}
+	j, err := app.StartSchedule(r.Context(), r.PathValue("schedule"), o)
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Location", "/api/v1/jobs/"+string(j.ID))
+	return server.ReplyJob(w, r, http.StatusCreated, j.Version, s.View(j))
+}

@@ -1,0 +1,51 @@
+package archivehttp_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/job"
+)
+
+// TestSchedules: schedules are listed by name with their next time and newest run. A dry run starts no archive job; the
+// control is a run that starts some.
+func TestSchedules(t *testing.T) {
+	h := open(t)
+	all, err := h.Client.ArchiveSchedules(t.Context())
+	if err != nil || len(all) != 2 || all[0].Name != "nightly" || all[0].Next.IsZero() || all[0].Last != nil ||
+		all[1].Name != "off" || !all[1].Paused || !all[1].Next.IsZero() {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	for _, c := range []struct {
+		name string
+		dry  bool
+		jobs int
+	}{{"off", true, 0}, {"nightly", false, 2}} {
+		j, err := h.Client.StartSchedule(t.Context(), c.name, client.StartSchedule{DryRun: c.dry, Actor: "ann"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, err := h.Await(t.Context(), j.ID, func(j *job.Job) bool { return j.Ended })
+		if err != nil || strings.HasPrefix(ended.Message, "dry run") != c.dry {
+			t.Errorf("%s: %s, %v", c.name, ended.Message, err)
+		}
+		page, err := h.Engine.Store().List(t.Context(), job.Query{Kinds: []job.Kind{archive.Kind}})
+		if err != nil || len(page.Jobs) != c.jobs {
+			t.Errorf("%s: %d archive jobs, %v", c.name, len(page.Jobs), err)
+		}
+	}
+	all, err = h.Client.ArchiveSchedules(t.Context())
+	if err != nil || all[0].Last == nil || !all[0].Last.Ended {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	_, err = h.Client.StartSchedule(t.Context(), "other", client.StartSchedule{})
+	if job.KindOf(err) != job.NotFound {
+		t.Errorf("an unknown schedule: %v", err)
+	}
+	_, err = h.Client.StartSchedule(t.Context(), "nightly", client.StartSchedule{Key: "schedule/nightly/after/"})
+	if job.KindOf(err) != job.Invalid {
+		t.Errorf("a key of the scheduler: %v", err)
+	}
+}
