@@ -38,6 +38,7 @@ define SOAK
 ./app/compute -run DeathAtEveryChange -crash-sqlite
 ./app/compute -run LongQueue -queued 10000
 ./app/compute/orchestrator/trials -run TestKills -kills 3
+./app/archive -run CrashAnywhere -crash.activities 3
 endef
 export SOAK
 

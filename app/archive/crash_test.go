@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/crash"
 	"github.com/stagepost/stagepost/store/mem"
 )
+
+var crashActivities = flag.Int("crash.activities", 1, "activities of the archive of TestCrashAnywhere")
 
 // TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
 // fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
@@ -41,7 +44,7 @@ type fused struct {
 func (f fused) Watch(ctx context.Context, wake func([]job.Hint)) { f.inner.Watch(ctx, wake) }
 
 func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
-	store, dir, src := mem.New(), quickDir(t), newFake(2, 1)
+	store, dir, src := mem.New(), quickDir(t), newFake(*crashActivities, 1)
 	src.crash = func() error { return f.Call(func() error { return nil }) }
 	hooks := notified(t, everyEvent...)
 	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, hooks)

@@ -86,11 +86,12 @@ func TestRender(t *testing.T) {
 // TestLimits: a document that takes too long or too much is an error that names the limit.
 func TestLimits(t *testing.T) {
 	r := real(t, Options{Timeout: 1, MaxHTML: 4096})
-	if _, err := render(t, r, Page{}, report); err == nil || !strings.Contains(err.Error(), "chromium") {
+	_, err := render(t, r, Page{}, report)
+	if err == nil || !strings.Contains(err.Error(), "Chromium") {
 		t.Errorf("got %v", err)
 	}
 	var e *Error
-	_, err := render(t, r, Page{}, strings.Repeat("x", 5000))
+	_, err = render(t, r, Page{}, strings.Repeat("x", 5000))
 	if !errors.As(err, &e) || e.Temporary() || e.Cause() != CauseDocument {
 		t.Errorf("got %v", err)
 	}
