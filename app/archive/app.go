@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/http"
 	"path/filepath"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/engine"
@@ -34,6 +36,10 @@ type Options struct {
 	// Authorities lists the time-stamp authorities, which settings name; nil: it is not known which there are.
 	Authorities func() []string
 	Objects     map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty
+
+	// Webhooks lists by name the receivers of notifications; nil: there are none.
+	Webhooks  func() map[string]*notify.Webhook
+	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
 
 	Organization string // whose archives these are, for the metadata
 	Version      string // of the program
@@ -63,8 +69,9 @@ type Signer interface {
 // App is the application. Its custody has the archives that it made.
 type App struct {
 	*custody.Custody
-	options Options
-	engine  *engine.Engine
+	options  Options
+	engine   *engine.Engine
+	notifier *notify.Notifier
 }
 
 // New makes the application.
@@ -73,7 +80,9 @@ func New(o Options) (*App, error) {
 		return nil, err
 	}
 	c, err := custody.New(custody.Options{Catalog: o.Catalog, Copies: o.Copies})
-	return &App{Custody: c, options: o}, err
+	a := &App{Custody: c, options: o}
+	a.notifier = notify.New(notify.Options{Webhooks: o.Webhooks, Transport: o.Transport, Now: a.wall})
+	return a, err
 }
 
 // Bind connects the application to the engine that runs its jobs.
@@ -89,7 +98,7 @@ func (a *App) workDir() string { return filepath.Join(a.options.Dir, WorkName) }
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
 		Life: JobLife, Prefix: "arc", Keep: max(a.options.Keep, 0), Patience: a.patience,
-		Allow: a.Allow, Accompany: a.Accompany, Announce: a.Announce,
+		Allow: a.Allow, Accompany: a.Accompany, Announce: a.announce,
 		Steps: map[lifecycle.State]engine.Step{
 			Uninitialized:     a.step((*task).initialize),
 			Queued:            a.step((*task).started),

@@ -22,7 +22,8 @@ var crashActivities = flag.Int("crash.activities", 1, "activities of the archive
 
 // TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
 // fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
-// of the catalog; nothing is left in the working directory; each item was fetched at most once more.
+// of the catalog; nothing is left in the working directory; each item was fetched at most once more; each end is
+// reported once.
 func TestCrashAnywhere(t *testing.T) {
 	report := crash.Windows("archive", func(f *crash.Fuse) (faults []string) {
 		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })
@@ -45,13 +46,14 @@ func (f fused) Watch(ctx context.Context, wake func([]job.Hint)) { f.inner.Watch
 func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 	store, dir, src := mem.New(), quickDir(t), newFake(*crashActivities, 1)
 	src.crash = func() error { return f.Call(func() error { return nil }) }
-	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, nil)
+	hooks := notified(t, everyEvent...)
+	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, hooks)
 	_, _ = first.Submit(t.Context(), Request{Source: "campus", Course: "5"}, Ordered{}) // it may have no answer
 	time.Sleep(time.Minute)
 	first.stop()
 
 	src.crash = nil
-	second := start(t, store, dir, src, nil)
+	second := start(t, store, dir, src, hooks)
 	defer second.stop()
 	page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{Kind}})
 	if err != nil {
@@ -65,12 +67,31 @@ func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 	if j.State != Completed {
 		wrong("it is %s: %s (%s)", j.State, j.Message, second.events(j.ID))
 	}
+	notices := second.notices(j.ID)
+	for _, want := range append(second.ofTasks(j.ID), "archive_job_created Queued", "archive_job_completed Completed") {
+		if n := count(notices, want); n != 1 {
+			wrong("%d notifications %s", n, want)
+		}
+	}
 	for key, n := range src.fetched {
 		if n > 2 {
 			wrong("%s was fetched %d times", key, n)
 		}
 	}
 	return append(faults, second.stored(&j, dir)...)
+}
+
+// ofTasks lists the notifications of the ends of a completed job's tasks.
+func (h *harness) ofTasks(id job.ID) (all []string) {
+	h.t.Helper()
+	tasks, err := h.store.Tasks(h.t.Context(), id)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, one := range tasks {
+		all = append(all, "task_completed "+one.Name)
+	}
+	return all
 }
 
 // quickDir gives a directory in memory where there is one: the crashes of this test lose no writes.

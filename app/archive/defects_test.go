@@ -31,11 +31,15 @@ var defects = map[string]string{
 	"B10, a token without certificates":                           "TestOpenSSL",
 	"B11, the settings are deleted":                               "TestSettingsAreKept",
 	"B12, an archive cannot be opened without its source":         "TestSourceIsGone",
+	"B13, an archive that is not complete can be downloaded":      "TestRetrieveOfCompleteArchives",
 	"B14, retention is not enforced":                              "TestLegalHold TestDeletionBeforeItsTimeNeedsTwoPersons",
+	"B15, a job for an activity that always fails at every run":   "TestFailingActivityPauses",
 	"B16, a running job can be queued again":                      "TestQueuedOnce",
 	"B17, names with $1, cut characters, and equal names":         "TestDefectB17 TestNames",
 	"B18, a location without sync, rename and modes":              "TestDir TestDirPart",
 	"B19, one task and one location for a job, a stub for assign": "TestWalk TestLocationDown TestDescribe",
+	"B20, status words of the quiz worker have other types":       "TestArchive TestProgress TestOffered",
+	"B21, archives differ each time, sums without names":          "TestSameBytes TestArchive",
 	"B22, integer ids":                                            "TestJobURN",
 }
 
@@ -166,4 +170,25 @@ func TestQueuedOnce(t *testing.T) {
 			t.Errorf("%s: got %v", stage.State, err)
 		}
 	}
+}
+
+// TestRetrieveOfCompleteArchives (B13): files of an archive can be retrieved when it is complete, not before.
+func TestRetrieveOfCompleteArchives(t *testing.T) {
+	signer := &stamps{fails: 1}
+	bubble(t, newFake(1, 1), func(o *Options) { o.Signer = signer }, func(h *harness) {
+		j := h.submit(Request{})
+		time.Sleep(10 * time.Second) // it is stored, and waits to be signed
+		path := h.payload(j.ID)
+		if f, err := h.Retrieve(h.t.Context(), j.ID, path, 0); job.KindOf(err) != job.Refused {
+			t.Errorf("before its end: got %v, %v", f, err)
+		}
+		h.end(j.ID)
+		f, err := h.Retrieve(h.t.Context(), j.ID, path, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -74,6 +74,7 @@ func (t *task) recordCopies(ctx context.Context) error {
 	for i := range all[:min(len(all), maxStorageTasks)] {
 		c := &all[i]
 		one := have[storageTask+c.Location+"/"+c.Of.Path]
+		before := one
 		state := Finished
 		switch {
 		case !c.Verified.IsZero():
@@ -90,7 +91,9 @@ func (t *task) recordCopies(ctx context.Context) error {
 		if state == Finished {
 			one.Done, one.Message = c.Size, ""
 		}
-		t.PutTask(one)
+		if err := t.put(before, one); err != nil {
+			return err
+		}
 	}
 	return t.Save(ctx)
 }
@@ -188,8 +191,11 @@ func (t *task) revert(ctx context.Context) error {
 	}
 	for _, name := range sortedKeys(tasks) {
 		if one := tasks[name]; !TaskLife.Ended(one.State) {
+			before := one
 			one.State = next(one.State, Cancel, lifecycle.Engine)
-			t.PutTask(one)
+			if err := t.put(before, one); err != nil {
+				return err
+			}
 		}
 	}
 	if err := t.blame(ctx, tasks); err != nil {

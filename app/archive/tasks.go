@@ -87,7 +87,9 @@ func (t *task) planTasks(ctx context.Context, units []unit) error {
 		if u.data != nil {
 			one.Data = encode(u.data)
 		}
-		t.PutTask(one)
+		if err := t.put(job.Task{}, one); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -162,7 +164,7 @@ func (t *task) perform(
 		})
 	}
 	go func() { wait.Wait(); close(changes) }()
-	err := t.record(inner, changes, stop)
+	err := t.record(inner, open, changes, stop)
 	for range changes { // tasks that notice the end late
 	}
 	if err == nil {
@@ -218,13 +220,22 @@ func next(s lifecycle.State, e lifecycle.Event, by lifecycle.Actor) lifecycle.St
 }
 
 // record commits the changes of tasks: those of state at once, progress now and then.
-func (t *task) record(ctx context.Context, changes <-chan change, stop context.CancelCauseFunc) error {
+func (t *task) record(
+	ctx context.Context, open []job.Task, changes <-chan change, stop context.CancelCauseFunc,
+) error {
 	pending := map[string]job.Task{}
 	states := map[string]lifecycle.State{}
 	var saved time.Time
+	was := map[string]job.Task{} // as of the last commit
+	for _, one := range open {
+		was[one.Name] = one
+	}
 	flush := func() error {
 		for _, name := range sortedKeys(pending) {
-			t.PutTask(pending[name])
+			if err := t.put(was[name], pending[name]); err != nil {
+				return err
+			}
+			was[name] = pending[name]
 		}
 		clear(pending)
 		saved = t.Now()

@@ -60,6 +60,10 @@ func (c *Config) check() {
 		c.name("receivers", name)
 		c.checkReceiver(name, r)
 	}
+	for name, w := range c.Webhooks {
+		c.name("webhooks", name)
+		c.checkWebhook(name, w)
+	}
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
 	}
@@ -234,6 +238,9 @@ func (c *Config) secrets() (all []*string) {
 	}
 	for _, r := range c.Receivers {
 		all = append(all, &r.SecretFile)
+	}
+	for _, w := range c.Webhooks {
+		all = append(all, &w.SecretFile)
 	}
 	return all
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/yamlfile"
 	"github.com/stagepost/stagepost/quantity"
@@ -33,6 +34,7 @@ type Config struct {
 	Presets      map[string]archive.Preset    `json:"presets" doc:"Presets of settings by name. A request that names none has the preset default."`
 	Schedules    map[string]trigger.Schedule  `json:"schedules" doc:"Schedules by name, which start archive jobs without a person."`
 	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
+	Webhooks     map[string]*notify.Webhook   `json:"webhooks" doc:"Webhooks by name, to which changes of archive jobs and their tasks are posted."`
 
 	file *yamlfile.Source
 	dir  string // of the file

@@ -106,6 +106,11 @@ receivers:
     source: campus
     secret_file: sender
     most_delay: 7d
+webhooks:
+  lms:
+    url: https://moodle.example.org/events
+    secret_file: signing
+    events: [archive_job_completed, task_failed]
 `
 
 // TestParse reads a file with each kind of source and location. Names of files are relative to its directory.
@@ -114,7 +119,7 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"a", "b", "k", "password", "sender", "token"}
+	want := []string{"a", "b", "k", "password", "sender", "signing", "token"}
 	if got := c.SecretFiles(); !slices.EqualFunc(got, want,
 		func(got, want string) bool { return got == "/etc/stagepost/"+want }) {
 		t.Errorf("secrets: %v", got)
@@ -194,6 +199,8 @@ func TestMistakes(t *testing.T) {
 		{swap("Europe/Vienna", "Vienna"), `41:16: schedules.nightly.time_zone: "Vienna" is not a time zone: use a name`},
 		{swap("    time_zone: Europe/Vienna\n", ""), "37:3: schedules.nightly.time_zone: it is missing"},
 		{swap("most_delay: 7d", "most_delay: long"), "47:17: receivers.exams.most_delay: "},
+		{swap("https://moodle.example.org/events", "ftp://moodle.example.org"), "50:10: webhooks.lms.url: it is no address"},
+		{swap("task_failed", "task_lost"), `52:37: webhooks.lms.events.1: there is no event "task_lost"`},
 		{swap("    secret_file: sender\n", ""), "44:3: receivers.exams.secret_file: it is missing"},
 		{swap("preset: quick", "preset: quik"), `42:13: schedules.nightly.preset: there is no preset "quik"; is it ` +
 			"quick?"},

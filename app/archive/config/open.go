@@ -180,6 +180,9 @@ func (c *Config) checkSecrets() {
 	for name, r := range c.Receivers {
 		check(r.SecretFile, "receivers", name, "secret_file")
 	}
+	for name, w := range c.Webhooks {
+		check(w.SecretFile, "webhooks", name, "secret_file")
+	}
 	for i, a := range c.Authorities {
 		check(a.PasswordFile, "authorities", fmt.Sprint(i), "password_file")
 		check(a.TokenFile, "authorities", fmt.Sprint(i), "token_file")

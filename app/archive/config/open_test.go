@@ -40,7 +40,7 @@ func secrets(t *testing.T) (dir string) {
 	host, err := ssh.NewPublicKey(public)
 	must(t, err)
 	for name, text := range map[string]string{
-		"token": "t", "password": "p", "a": "access", "b": "secret", "sender": "s",
+		"token": "t", "password": "p", "a": "access", "b": "secret", "sender": "s", "signing": "s",
 		"k":        string(pem.EncodeToMemory(key)),
 		"hosts":    knownhosts.Line([]string{"sftp.example.org"}, host) + "\n",
 		"root.pem": string(tsa.RootPEM()),

@@ -3,7 +3,9 @@ package archiveconfig
 import (
 	"maps"
 	"slices"
+	"strconv"
 
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 )
 
@@ -23,6 +25,18 @@ func (c *Config) checkReceiver(name string, r *trigger.Receiver) {
 		c.wrong(key(m.Field), "%v", m.Err)
 	}
 	c.usable(key, r.Source, r.Preset, r.Categories)
+}
+
+// checkWebhook notes what would keep notifications from being sent.
+func (c *Config) checkWebhook(name string, w *notify.Webhook) {
+	if err := w.CheckURL(); err != nil {
+		c.wrong([]string{"webhooks", name, "url"}, "%v", err)
+	}
+	for i, event := range w.Events {
+		if err := notify.CheckEvent(event); err != nil {
+			c.wrong([]string{"webhooks", name, "events", strconv.Itoa(i)}, "%v", err)
+		}
+	}
 }
 
 // usable notes a source or preset that does not exist, and categories of a source that has none.

@@ -32,8 +32,12 @@ func (c *Custody) Retrieve(ctx context.Context, id job.ID, path string, offset i
 	if err != nil {
 		return nil, refusal("retrieve", id, err)
 	}
-	if archive.Outcome == catalog.Deleted {
+	switch archive.Outcome {
+	case catalog.Complete:
+	case catalog.Deleted:
 		return nil, job.Errorf(job.Gone, "retrieve", id, "the archive is deleted")
+	default:
+		return nil, job.Errorf(job.Refused, "retrieve", id, "the archive is not complete: its job is not, or failed")
 	}
 	x, err := c.o.Catalog.Artifact(ctx, string(id), path)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -72,5 +73,7 @@ func (l *live) Sign(ctx context.Context, d sign.Document) (sign.Result, error) {
 }
 
 func (l *live) schedules() map[string]trigger.Schedule { return l.now.Load().Config.Schedules }
+
+func (l *live) webhooks() map[string]*notify.Webhook { return l.now.Load().Config.Webhooks }
 
 func (l *live) receivers() map[string]*trigger.Receiver { return l.now.Load().Config.Receivers }

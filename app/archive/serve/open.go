@@ -117,6 +117,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	a.App, err = archive.New(archive.Options{
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
 		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
+		Webhooks:     a.live.webhooks,
 		Organization: c.Organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),

@@ -15,9 +15,9 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/webhook"
-	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/quantity"
@@ -112,7 +112,7 @@ func (a *App) verify(name string, h http.Header, body []byte) (*Receiver, string
 	var id string
 	if ok {
 		var keys []webhook.Secret
-		if keys, err = secrets(r.SecretFile); err == nil {
+		if keys, err = notify.Secrets(r.SecretFile); err == nil {
 			id, err = webhook.Verify(h, body, a.engine.Clock().Wall(), keys...)
 		}
 	}
@@ -124,25 +124,6 @@ func (a *App) verify(name string, h http.Header, body []byte) (*Receiver, string
 		return r, "", job.Errorf(job.Refused, "event", "", "%w", ErrSignature)
 	}
 	return r, id, nil
-}
-
-// secrets reads the secrets of a file, one on each line.
-func secrets(file string) (all []webhook.Secret, err error) {
-	text, err := secretfile.ReadMounted(file)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		one, err := webhook.ParseSecret(line)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		all = append(all, one)
-	}
-	return all, nil
 }
 
 // parse reads the body of a request.
