@@ -37,7 +37,7 @@ var defects = map[string]string{
 	"B16, a running job can be queued again":                      "TestQueuedOnce",
 	"B17, names with $1, cut characters, and equal names":         "TestDefectB17 TestNames",
 	"B18, a location without sync, rename and modes":              "TestDir TestDirPart",
-	"B19, one task and one location for a job, a stub for assign": "TestWalk TestLocationDown TestDescribe",
+	"B19, one task and one location for a job, a stub for assign": "TestWalk TestLocationDown TestDescribe TestEvents",
 	"B20, status words of the quiz worker have other types":       "TestArchive TestProgress TestOffered",
 	"B21, archives differ each time, sums without names":          "TestSameBytes TestArchive",
 	"B22, integer ids":                                            "TestJobURN",

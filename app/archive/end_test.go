@@ -36,7 +36,7 @@ func (h *harness) gone(dir string, id string) {
 // remains.
 func TestCancel(t *testing.T) {
 	src := newFake(3, 2)
-	bubble(t, src, nil, func(h *harness) {
+	bubble(t, src, notified(t, everyEvent...), func(h *harness) {
 		src.onFetch = func(string, string) { time.Sleep(time.Hour) }
 		j := h.submit(Request{})
 		time.Sleep(time.Minute)
@@ -52,9 +52,16 @@ func TestCancel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		notices := h.notices(j.ID)
+		if count(notices, "archive_job_aborted Cancelled") != 1 {
+			t.Errorf("notifications: %v", notices)
+		}
 		for _, one := range tasks {
 			if !TaskLife.Ended(one.State) {
 				t.Errorf("%s is %s", one.Name, one.State)
+			}
+			if one.State == Cancelled && count(notices, "task_aborted "+one.Name) != 1 {
+				t.Errorf("notifications of %s: %v", one.Name, notices)
 			}
 		}
 		h.gone(h.options.Dir, string(j.ID))
