@@ -8,8 +8,8 @@ import (
 	"github.com/stagepost/stagepost/edge/sandbox"
 )
 
-// TestFollowFromTheBegin: the log of a payload that is about to begin is followed to its end. Where the run was looked
-// up before its output, one that began between these two counted as one that had ended, and its log as empty.
+// TestFollowFromTheBegin: the log of a payload that is about to begin is followed to its end. A run that began between
+// two checks counted as one that had ended, and its log as empty.
 func TestFollowFromTheBegin(t *testing.T) {
 	w := newHarness(t, func(_ context.Context, c *sandbox.Command) (sandbox.Ending, error) {
 		_, err := io.WriteString(c.Stdout, "begun\n")
