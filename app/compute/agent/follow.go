@@ -59,8 +59,8 @@ func (a *App) begun(ctx context.Context, id job.ID) (map[string]*stream, error) 
 			if outputs != nil {
 				return outputs, nil
 			}
-		} else if j, err := a.engine.Store().Get(ctx, id); err != nil || j.Ended || a.trial(id) == nil && a.ran(id) {
-			return nil, err
+		} else if j, err := a.engine.Store().Get(ctx, id); err != nil || j.Ended || a.ran(id) && a.trial(id) == nil {
+			return nil, err // in this order: a run makes its outputs after it is listed
 		}
 		if _, err := changes.next(ctx, a.life); err != nil {
 			return nil, err
