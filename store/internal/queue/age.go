@@ -76,7 +76,7 @@ func (l *lane) file(e *entry) {
 	}
 	if a := e.age(); l.filed == (age{}) || a.less(l.filed) {
 		l.filed = a
-		l.place.file(l)
+		l.lot.file(l)
 	}
 }
 
@@ -112,50 +112,52 @@ func (l *lane) oldest() *entry {
 	return nil
 }
 
-// file adds a lane to its state's order of age, by l.filed: no entry of the lane is older.
-func (p *stateLanes) file(l *lane) {
-	if p.elders.crowded(len(p.lanes)) {
-		p.refile() // l is among its lanes
-		return
+// file adds a lane to its lot's order of age, by l.filed: no entry of the lane is older.
+func (o *lot) file(l *lane) {
+	if o.elders.crowded(len(o.lanes)) {
+		o.refile() // l is among its lanes
+	} else {
+		o.elders.push(l.filed, l)
 	}
-	p.elders.push(l.filed, l)
+	if o.slot >= 0 {
+		o.state.file(o, l.filed)
+	}
 }
 
-// refile keeps only lanes with ready entries in the order. No lane may be set aside during it.
-func (p *stateLanes) refile() {
-	for _, a := range p.elders {
-		if a.of.slot < 0 {
+// refile keeps only lanes with ready entries in the order.
+func (o *lot) refile() {
+	for _, a := range o.elders {
+		if a.of.lot == o && a.of.slot < 0 {
 			a.of.filed = age{}
 		}
 	}
-	clear(p.elders)
-	p.elders = p.elders[:0]
-	for _, l := range p.lanes {
+	clear(o.elders)
+	o.elders = o.elders[:0]
+	for _, l := range o.lanes {
 		if l.filed != (age{}) {
-			p.elders.push(l.filed, l)
+			o.elders.push(l.filed, l)
 		}
 	}
 }
 
-// oldest returns the lane of the entry that waits longest, or nil. The lane is the first in p.elders and may be one
-// that was set aside.
-func (p *stateLanes) oldest() *lane {
-	for len(p.elders) > 0 {
-		top := p.elders[0]
+// oldest returns the lane of the entry that waits longest, or nil. It is the first in o.elders.
+func (o *lot) oldest() *lane {
+	for len(o.elders) > 0 {
+		top := o.elders[0]
 		l := top.of
-		if l.filed != top.age {
-			p.elders.pop() // it has another position in the order too
+		if l.lot != o || l.filed != top.age {
+			o.elders.pop() // it moved, or has another position in the order too
 			continue
 		}
 		e := l.oldest()
 		if e != nil && e.age() == top.age {
 			return l
 		}
-		p.elders.pop()
+		o.elders.pop()
 		l.filed = age{}
 		if e != nil {
 			l.filed = e.age()
-			p.elders.push(l.filed, l)
+			o.elders.push(l.filed, l)
 		}
 	}
 	return nil
@@ -163,14 +165,14 @@ func (p *stateLanes) oldest() *lane {
 
 // ageing reports whether the job that waited longest has its turn: Share-1 jobs of the states were granted since the
 // last time.
-func (s *selection) ageing(c *job.Claim) bool {
+func (q *Queue) ageing(c *job.Claim) bool {
 	if c.Ageing.Share <= 0 {
 		return false
 	}
 	given := 0
-	for _, p := range c.From {
-		if pl := s.q.places[p]; pl != nil {
-			given += pl.given
+	for _, k := range c.From {
+		if s := q.states[k]; s != nil {
+			given += s.given
 		}
 	}
 	return given+1 >= c.Ageing.Share
@@ -178,38 +180,23 @@ func (s *selection) ageing(c *job.Claim) bool {
 
 // eldest returns the entry that waited longest of those that may be granted, if it came into its state before the
 // time; otherwise nil.
-func (s *selection) eldest(from []job.KindState, before int64) *entry {
+func (q *Queue) eldest(from []job.KindState, before int64) *entry {
 	for {
 		var first *lane
-		for _, p := range from {
-			pl := s.q.places[p]
-			if pl == nil {
+		for _, k := range from {
+			s := q.states[k]
+			if s == nil {
 				continue
 			}
-			if l := pl.oldest(); l != nil && (first == nil || l.filed.less(first.filed)) {
+			if l := s.oldest(); l != nil && (first == nil || l.filed.less(first.filed)) {
 				first = l
 			}
 		}
 		if first == nil || first.filed.at >= before {
 			return nil
 		}
-		e := first.oldest()
-		switch {
-		case first.slot < 0: // set aside already
-			s.pass(first)
-		case s.unwanted(first) || s.full(first) || s.heldLane(e):
-			s.putAside(first)
-			s.pass(first)
-		case s.held(e):
-			s.q.setAside(e, s.hold(e))
-		default:
+		if e := first.oldest(); q.grantable(first, e) {
 			return e
 		}
 	}
-}
-
-// pass removes a lane that has nothing to grant from its state's order of age during the selection.
-func (s *selection) pass(l *lane) {
-	l.place.elders.pop()
-	s.passed = append(s.passed, l)
 }

@@ -5,14 +5,23 @@ import "container/heap"
 // lane is the queue of jobs with the same properties.
 type lane struct {
 	laneKey
-	place   *stateLanes
+	home    *lot // see [state]
+	lot     *lot // in which it is: home, or that of what blocks it
+	turn    *turn
+	members []member
 	ready   []*entry // heap by priority, then number
 	size    int      // jobs in all: ready, delayed, claimed
 	claimed int
-	slot    int   // index in the state's heap, or -1
+	slot    int   // index in the lot's heap, or -1
 	key     order // as of its last position in the heap
 	elders  ages[*entry]
-	filed   age // under which the state has the lane: no ready entry is older; zero if the state does not have it
+	filed   age // under which the lot has the lane: no ready entry is older; zero if the lot does not have it
+}
+
+// turn is when an owner was last served.
+type turn struct {
+	at    int64
+	lanes int // of the owner
 }
 
 // order is the sort key of the lanes of a state.
@@ -60,82 +69,75 @@ func (l *lane) Pop() any {
 	return e
 }
 
-func (l *lane) push(e *entry, q *Queue) {
+func (l *lane) push(e *entry) {
 	heap.Push(l, e)
-	l.settle(q)
+	l.settle()
 	l.file(e)
 }
 
-func (l *lane) remove(e *entry, q *Queue) {
+func (l *lane) remove(e *entry) {
 	heap.Remove(l, e.slot)
-	l.settle(q)
+	l.settle()
 }
 
 // now computes the lane's order; it must not be empty.
-func (l *lane) now(q *Queue) order {
-	return order{l.ready[0].priority, q.served[l.owner], l.ready[0].number}
+func (l *lane) now() order {
+	return order{l.ready[0].priority, l.turn.at, l.ready[0].number}
 }
 
-// settle moves the lane to its position in its state after its head may have changed.
-func (l *lane) settle(q *Queue) {
+// settle moves the lane to its position in its lot after its first entry may have changed.
+func (l *lane) settle() {
 	switch {
 	case len(l.ready) == 0:
-		if l.slot >= 0 {
-			heap.Remove(l.place, l.slot)
+		if l.slot < 0 {
+			return
 		}
+		heap.Remove(l.lot, l.slot)
 	case l.slot < 0:
-		l.key = l.now(q)
-		heap.Push(l.place, l)
+		l.lot.state.q.rekey(l)
+		l.key = l.now()
+		heap.Push(l.lot, l)
 	default:
-		if key := l.now(q); key != l.key {
-			l.key = key
-			heap.Fix(l.place, l.slot)
+		key := l.now()
+		if key == l.key {
+			return
+		}
+		l.lot.state.q.rekey(l)
+		l.key = key
+		heap.Fix(l.lot, l.slot)
+	}
+	l.lot.settle()
+}
+
+// moveTo moves a lane with ready jobs to another lot.
+func (l *lane) moveTo(o *lot) {
+	heap.Remove(l.lot, l.slot)
+	l.lot.settle()
+	l.lot, l.filed = o, age{}
+	l.settle()
+	if e := l.oldest(); e != nil {
+		l.filed = e.age()
+		o.file(l)
+	}
+}
+
+// resize counts n more jobs of the lane, and claim n more claimed ones, also for the limits.
+func (l *lane) resize(n int) {
+	l.size += n
+	for _, m := range l.members {
+		if m.occupies {
+			m.add(n)
 		}
 	}
 }
 
-// stateLanes is the heap of lanes with ready jobs in one state of one kind.
-type stateLanes struct {
-	q      *Queue
-	lanes  []*lane
-	elders ages[*lane]
-	given  int // jobs granted since the last one that was granted by age
-}
-
-func (p *stateLanes) Len() int           { return len(p.lanes) }
-func (p *stateLanes) Less(i, j int) bool { return p.lanes[i].key.less(p.lanes[j].key) }
-func (p *stateLanes) Swap(i, j int) {
-	p.lanes[i], p.lanes[j] = p.lanes[j], p.lanes[i]
-	p.lanes[i].slot, p.lanes[j].slot = i, j
-}
-
-// Push and Pop are for package heap only.
-func (p *stateLanes) Push(x any) {
-	l := x.(*lane)
-	l.slot = len(p.lanes)
-	p.lanes = append(p.lanes, l)
-}
-
-func (p *stateLanes) Pop() any {
-	last := len(p.lanes) - 1
-	l := p.lanes[last]
-	p.lanes[last] = nil
-	p.lanes, l.slot = p.lanes[:last], -1
-	return l
-}
-
-// first returns the next lane. Turns only increase, so a lane with an old key can only move back.
-func (p *stateLanes) first() *lane {
-	for len(p.lanes) > 0 {
-		l := p.lanes[0]
-		if key := l.now(p.q); key != l.key {
-			l.key = key
-			heap.Fix(p, 0)
-			continue
+func (l *lane) claim(n int) {
+	l.claimed += n
+	for _, m := range l.members {
+		if !m.occupies {
+			m.add(n)
 		}
-		return l
 	}
-	return nil
 }
 
 // byTime is a heap of entries by one of their times.

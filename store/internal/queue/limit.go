@@ -6,86 +6,219 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// full reports whether a limit forbids to grant one more job of the lane. A job in an occupied state of the limit is
-// counted already.
-func (s *selection) full(l *lane) bool {
-	for i := range s.limits {
-		if m := &s.limits[i]; guards(m, l) && !slices.Contains(m.Occupy, l.State) && s.under(i, l) >= m.Max {
-			return true
-		}
-	}
-	return false
+// limit counts the active jobs of a [job.Limit]. The counts follow each change of a job, so that a claim reads them.
+type limit struct {
+	job.Limit // Max is that of the last claim
+	on        bool
+	shares    map[shareKey]*share
 }
 
-func guards(m *job.Limit, l *lane) bool {
-	return m.Kind == l.Kind && (len(m.Guard) == 0 || slices.Contains(m.Guard, l.State)) && concerns(m, l)
-}
+// shareKey identifies the jobs that a limit counts together: all jobs, or those of one group, one owner or both.
+type shareKey struct{ group, owner string }
 
-func concerns(m *job.Limit, l *lane) bool {
-	return (m.Group == "" || m.Group == l.group) && (m.Owner == "" || m.Owner == l.owner) &&
-		(m.Tag == "" || l.tags.has(m.Tag))
-}
-
-// share is the set of jobs that a limit counts together: all jobs, or those of one group, one owner or both.
+// share has the active jobs that a limit counts together.
 type share struct {
-	limit        int
-	group, owner string
+	of    *limit
+	key   shareKey
+	n     int
+	lanes int               // that are members
+	lots  map[*lot]struct{} // that it closes
 }
 
-func (s *selection) share(limit int, l *lane) share {
-	one := share{limit: limit}
-	if m := &s.limits[limit]; m.PerGroup {
-		one.group = l.group
-	}
-	if s.limits[limit].PerOwner {
-		one.owner = l.owner
-	}
-	return one
+// member is a lane as a limit sees it.
+type member struct {
+	*share
+	occupies bool // all its jobs are active; otherwise the claimed ones, and its claims are guarded
 }
 
-// under returns the number of active jobs of the limit that are counted together with lane l. The lanes are counted
-// once in a selection.
-func (s *selection) under(limit int, l *lane) int {
-	if s.counts == nil {
-		s.counts, s.counted = map[share]int{}, make([]bool, len(s.limits))
+// full reports whether the limit forbids one more job of the share.
+func (s *share) full() bool { return s.of.on && s.n >= s.of.Max }
+
+// add counts n more active jobs.
+func (s *share) add(n int) {
+	was := s.full()
+	if s.n += n; was && !s.full() {
+		s.open()
 	}
-	if !s.counted[limit] {
-		s.counted[limit] = true
-		m := &s.limits[limit]
-		for _, other := range s.q.lanes {
-			n := 0
-			if other.Kind != m.Kind || !concerns(m, other) {
-				continue
-			}
-			if slices.Contains(m.Occupy, other.State) {
-				n = other.size
-			} else if len(m.Guard) == 0 || slices.Contains(m.Guard, other.State) {
-				n = other.claimed
-			}
-			if n > 0 {
-				s.counts[s.share(limit, other)] += n
+}
+
+// open opens the lots that the share closed.
+func (s *share) open() {
+	for o := range s.lots {
+		o.openAgain()
+	}
+}
+
+// same reports whether two limits count the same jobs in the same way.
+func same(a, b *job.Limit) bool {
+	return a.Kind == b.Kind && a.Group == b.Group && a.Owner == b.Owner && a.Tag == b.Tag && a.PerGroup == b.PerGroup &&
+		a.PerOwner == b.PerOwner && slices.Equal(a.Guard, b.Guard) && slices.Equal(a.Occupy, b.Occupy)
+}
+
+// limit puts the limits of a claim in force for the states of a kind, in place of those of the claim before. That is
+// quick if they are the same; otherwise it visits all lanes.
+func (q *Queue) limit(kind job.Kind, given []job.Limit) {
+	have := q.limits[kind]
+	n := 0
+	for i := range given {
+		m := &given[i]
+		if m.Kind != kind {
+			continue
+		}
+		at := n
+		for at < len(have) && !same(&have[at].Limit, m) {
+			at++
+		}
+		if at == len(have) {
+			have = append(have, q.newLimit(m))
+			q.limits[kind] = have
+		}
+		have[n], have[at] = have[at], have[n]
+		have[n].set(m, true)
+		n++
+	}
+	for _, old := range have[n:] {
+		old.set(&old.Limit, false)
+	}
+	if len(have) > n+mostUnused {
+		q.forgetLimits(kind, n)
+	}
+}
+
+// mostUnused is the number of limits that are counted although the last claim did not have them: other engines may
+// have others.
+const mostUnused = 8
+
+// newLimit counts the jobs of a limit.
+func (q *Queue) newLimit(m *job.Limit) *limit {
+	t := &limit{Limit: *m, shares: map[shareKey]*share{}}
+	t.Guard, t.Occupy = slices.Clone(m.Guard), slices.Clone(m.Occupy)
+	for _, l := range q.lanes {
+		if one, ok := t.member(l); ok {
+			l.members = append(l.members, one)
+			one.guard(l.home)
+			if one.occupies {
+				one.n += l.size
+			} else {
+				one.n += l.claimed
 			}
 		}
-		for _, e := range s.picked {
-			s.count(limit, e.lane)
-		}
 	}
-	return s.counts[s.share(limit, l)]
+	return t
 }
 
-// take records an entry as picked, before it is Put as claimed.
-func (s *selection) take(e *entry) {
-	s.picked = append(s.picked, e)
-	for i, counted := range s.counted {
-		if counted {
-			s.count(i, e.lane)
+// forgetLimits drops the limits of a kind after the first n.
+func (q *Queue) forgetLimits(kind job.Kind, n int) {
+	gone := q.limits[kind][n:]
+	q.limits[kind] = slices.Clone(q.limits[kind][:n])
+	for _, l := range q.lanes {
+		l.members = slices.DeleteFunc(l.members, func(m member) bool { return slices.Contains(gone, m.of) })
+	}
+	old := func(s *share) bool { return slices.Contains(gone, s.of) }
+	for _, s := range q.states {
+		s.guards = slices.DeleteFunc(s.guards, old)
+		for _, o := range s.homes {
+			o.shares = slices.DeleteFunc(o.shares, old)
 		}
 	}
 }
 
-// count counts one picked entry of the lane for the limit.
-func (s *selection) count(limit int, l *lane) {
-	if m := &s.limits[limit]; guards(m, l) && !slices.Contains(m.Occupy, l.State) {
-		s.counts[s.share(limit, l)]++
+// set changes the maximum, and whether the limit is in force.
+func (t *limit) set(m *job.Limit, on bool) {
+	opens := t.on && (!on || m.Max > t.Max)
+	t.Name, t.Max, t.on = m.Name, m.Max, on
+	if !opens {
+		return
 	}
+	for _, s := range t.shares {
+		if !s.full() {
+			s.open()
+		}
+	}
+}
+
+// member makes the lane a member of its share, if the limit concerns its jobs.
+func (t *limit) member(l *lane) (m member, ok bool) {
+	if t.Kind != l.Kind || t.Group != "" && t.Group != l.group || t.Owner != "" && t.Owner != l.owner ||
+		t.Tag != "" && !l.tags.has(t.Tag) {
+		return m, false
+	}
+	m.occupies = slices.Contains(t.Occupy, l.State)
+	if !m.occupies && len(t.Guard) > 0 && !slices.Contains(t.Guard, l.State) {
+		return m, false
+	}
+	var key shareKey
+	if t.PerGroup {
+		key.group = l.group
+	}
+	if t.PerOwner {
+		key.owner = l.owner
+	}
+	m.share = t.shares[key]
+	if m.share == nil {
+		m.share = &share{of: t, key: key, lots: map[*lot]struct{}{}}
+		t.shares[key] = m.share
+	}
+	m.lanes++
+	return m, true
+}
+
+// join makes a new lane a member of the shares that count its jobs.
+func (q *Queue) join(l *lane) {
+	for _, t := range q.limits[l.Kind] {
+		if m, ok := t.member(l); ok {
+			l.members = append(l.members, m)
+		}
+	}
+}
+
+// guard lets the share close the home lot of a lane, or its state, if the limit concerns all jobs there.
+func (m member) guard(home *lot) {
+	t, s := m.of, home.state
+	switch {
+	case m.occupies || t.Owner != "" || t.PerOwner:
+	case t.Group == "" && !t.PerGroup && t.Tag == "":
+		if !slices.Contains(s.guards, m.share) {
+			s.guards = append(s.guards, m.share)
+		}
+	default:
+		if _, ok := m.lots[home]; !ok {
+			m.lots[home] = struct{}{}
+			home.shares = append(home.shares, m.share)
+		}
+	}
+}
+
+// part ends the memberships of a lane without jobs. The share of all jobs remains, because states refer to it.
+func (l *lane) part() {
+	for _, m := range l.members {
+		if m.lanes--; m.lanes == 0 && m.key != (shareKey{}) {
+			delete(m.of.shares, m.key)
+		}
+	}
+}
+
+// lotFor returns the lot of the lane while the share blocks it.
+func (s *share) lotFor(l *lane) *lot {
+	if s.of.Owner == "" && !s.of.PerOwner {
+		return l.home
+	}
+	for o := range s.lots {
+		if o.state == l.home.state && o.suspect == l.suspect {
+			return o
+		}
+	}
+	o := &lot{homeKey: homeKey{suspect: l.suspect}, state: l.home.state, shares: []*share{s}, slot: -1}
+	s.lots[o] = struct{}{}
+	return o
+}
+
+// full returns the share that forbids to grant one more job of the lane, or nil.
+func (l *lane) full() *share {
+	for _, m := range l.members {
+		if !m.occupies && m.share.full() {
+			return m.share
+		}
+	}
+	return nil
 }

@@ -11,34 +11,46 @@ package queue
 
 import (
 	"container/heap"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // Queue is the index. The zero value is not usable; call New.
 type Queue struct {
 	entries map[job.ID]*entry // jobs that have not ended
-	places  map[job.KindState]*stateLanes
+	states  map[job.KindState]*state
 	lanes   map[laneKey]*lane
 	delayed byTime // unclaimed, not due yet
 	timers  byTime // by Expires
 	claimed map[job.ID]*entry
-	served  map[string]int64 // per owner: the turn in which it was last served
-	turn    int64
+	turns   map[string]*turn // by owner
+	turn    int64            // number of jobs granted
 	tally   map[tallyKey]*tally
-	sets    map[string]*tagSet                // by their text
-	aside   map[job.Scope]map[*entry]struct{} // ready except for a hold on their job or batch, by the hold
-	suspect map[*entry]struct{}               // unclaimed suspects
+	sets    map[string]*tagSet  // by their text
+	suspect map[*entry]struct{} // unclaimed suspects
+	limits  map[job.Kind][]*limit
+
+	holds  []*hold
+	wide   []*hold            // of these, those on no single job or batch
+	onJobs map[job.ID][]*hold // on a job and its batch
+	sure   bool               // whether a hold is in force is known, for times
+	from   time.Time          // not before this one,
+	until  time.Time          // and before this one; zero: for all later ones
+
+	excluding bool              // the last claim excludes suspects
+	excluded  map[*lot]struct{} // lots of suspects that may have been closed by that
+	undo      *undo             // of a dry claim, or nil
 }
 
 type laneKey struct {
 	job.KindState
 	group, owner string
 	tags         *tagSet // nil: none
+	batch        job.ID  // if it is a large one
 	suspect      bool    // see [job.Job.Suspect]
 }
 
@@ -62,22 +74,26 @@ type entry struct {
 	lane     *lane
 	priority int
 	claimed  bool
-	filed    bool                // in the lane's order of age
-	slot     int                 // index in the lane's heap, or -1
-	late     int                 // index in delayed, or -1
-	tick     int                 // index in timers, or -1
-	aside    map[*entry]struct{} // that the entry is in, or nil
+	filed    bool  // in the lane's order of age
+	slot     int   // index in the lane's heap, or -1
+	late     int   // index in delayed, or -1
+	tick     int   // index in timers, or -1
+	aside    *hold // by which the entry is set aside, or nil
+	children int   // that came in while the job was there
 }
+
+// large is the number of jobs from which a batch has lanes of its own, so that a hold on it blocks these.
+const large = 64
 
 // New returns an empty index.
 func New() *Queue {
 	return &Queue{
-		entries: map[job.ID]*entry{}, places: map[job.KindState]*stateLanes{}, lanes: map[laneKey]*lane{},
+		entries: map[job.ID]*entry{}, states: map[job.KindState]*state{}, lanes: map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
-		claimed: map[job.ID]*entry{}, served: map[string]int64{}, tally: map[tallyKey]*tally{},
-		sets: map[string]*tagSet{}, aside: map[job.Scope]map[*entry]struct{}{},
-		suspect: map[*entry]struct{}{},
+		claimed: map[job.ID]*entry{}, turns: map[string]*turn{}, tally: map[tallyKey]*tally{},
+		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
+		onJobs: map[job.ID][]*hold{}, excluded: map[*lot]struct{}{},
 	}
 }
 
@@ -88,11 +104,16 @@ func (q *Queue) Put(before, after *job.Job) {
 	}
 	q.count(after, 1)
 	e := q.entries[after.ID]
+	if e != nil && !after.Ended && e.claimed && after.Claimed() && q.key(e, after) == e.lane.laneKey {
+		q.renew(e, after)
+		return
+	}
 	if e != nil {
 		q.leave(e)
 	}
 	if after.Ended {
 		if e != nil {
+			q.setTimer(e, 0)
 			delete(q.entries, after.ID)
 		}
 		return
@@ -100,8 +121,48 @@ func (q *Queue) Put(before, after *job.Job) {
 	if e == nil {
 		e = &entry{id: after.ID, parent: after.Parent, number: after.Number, slot: -1, late: -1, tick: -1}
 		q.entries[after.ID] = e
+		if batch := q.entries[after.Parent]; batch != nil {
+			batch.children++
+		}
 	}
 	q.enter(e, after)
+}
+
+// key gives the lane of a job.
+func (q *Queue) key(e *entry, j *job.Job) laneKey {
+	k := laneKey{
+		KindState: job.KindState{Kind: j.Kind, State: j.State}, group: j.Group, owner: j.Owner,
+		tags: q.tagSet(j.Tags), suspect: j.Suspect(),
+	}
+	if batch := q.entries[e.parent]; batch != nil && batch.children > large {
+		k.batch = e.parent
+	}
+	return k
+}
+
+// renew applies a change of a claimed job that stays claimed in its lane.
+func (q *Queue) renew(e *entry, j *job.Job) {
+	e.until, e.worker, e.priority = micro(j.Until), j.Worker, j.Priority
+	if entered := micro(j.Entered); e.entered != entered {
+		e.entered, e.filed = entered, false
+	}
+	q.setTimer(e, micro(j.Expires))
+}
+
+// setTimer sets the time at which the state of a job ends; zero: never.
+func (q *Queue) setTimer(e *entry, at int64) {
+	switch was := e.timer; {
+	case was == at && (e.tick >= 0) == (at != 0):
+	case e.tick >= 0 && at != 0:
+		e.timer = at
+		heap.Fix(&q.timers, e.tick)
+	case e.tick >= 0:
+		heap.Remove(&q.timers, e.tick)
+		e.timer = 0
+	default:
+		e.timer = at
+		heap.Push(&q.timers, e)
+	}
 }
 
 // AddEnded counts ended jobs that are not loaded individually.
@@ -115,69 +176,84 @@ func (q *Queue) AddEnded(n job.Tally) {
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
 func (q *Queue) enter(e *entry, j *job.Job) {
-	key := laneKey{job.KindState{Kind: j.Kind, State: j.State}, j.Group, j.Owner, q.tagSet(j.Tags), j.Suspect()}
+	key := q.key(e, j)
 	l := q.lanes[key]
 	if l == nil {
-		l = &lane{laneKey: key, place: q.lanesOf(key.KindState), slot: -1}
-		q.lanes[key] = l
+		l = q.newLane(key)
 	}
-	l.size++
+	l.resize(1)
 	entered := micro(j.Entered)
 	e.filed = e.filed && e.lane == l && e.entered == entered
 	e.lane, e.entered, e.priority, e.due, e.until = l, entered, j.Priority, micro(j.Due), micro(j.Until)
-	e.timer = micro(j.Expires)
 	e.claimed, e.worker = j.Claimed(), j.Worker
 	if key.suspect && !e.claimed {
 		q.suspect[e] = struct{}{}
 	}
 	switch {
 	case e.claimed:
-		l.claimed++
+		l.claim(1)
 		q.claimed[e.id] = e
 	case e.due != 0:
 		heap.Push(&q.delayed, e)
 	default:
-		l.push(e, q)
+		l.push(e)
 	}
-	if e.timer != 0 {
-		heap.Push(&q.timers, e)
-	}
+	q.setTimer(e, micro(j.Expires))
 }
 
-// leave removes the entry from everything except the map of entries.
+// leave removes the entry from everything except the map of entries and the timers.
 func (q *Queue) leave(e *entry) {
 	l := e.lane
 	delete(q.suspect, e)
-	l.size--
+	l.resize(-1)
 	if e.claimed {
-		l.claimed--
+		l.claim(-1)
 		delete(q.claimed, e.id)
 	}
 	if e.slot >= 0 {
-		l.remove(e, q)
+		l.remove(e)
 	}
 	if e.aside != nil {
-		delete(e.aside, e)
+		delete(e.aside.aside, e)
 		e.aside = nil
 	}
 	if e.late >= 0 {
 		heap.Remove(&q.delayed, e.late)
 	}
-	if e.tick >= 0 {
-		heap.Remove(&q.timers, e.tick)
-	}
 	if l.size == 0 {
-		delete(q.lanes, l.laneKey)
+		q.drop(l)
 	}
 }
 
-func (q *Queue) lanesOf(p job.KindState) *stateLanes {
-	pl := q.places[p]
-	if pl == nil {
-		pl = &stateLanes{q: q}
-		q.places[p] = pl
+// newLane adds a lane.
+func (q *Queue) newLane(key laneKey) *lane {
+	s := q.states[key.KindState]
+	if s == nil {
+		s = &state{KindState: key.KindState, q: q, homes: map[homeKey]*lot{}}
+		q.states[key.KindState] = s
 	}
-	return pl
+	t := q.turns[key.owner]
+	if t == nil {
+		t = &turn{}
+		q.turns[key.owner] = t
+	}
+	t.lanes++
+	l := &lane{laneKey: key, turn: t, slot: -1}
+	q.lanes[key] = l
+	q.join(l)
+	s.enter(l)
+	return l
+}
+
+// drop removes a lane without jobs. The turns of owners without jobs are kept until they are many.
+func (q *Queue) drop(l *lane) {
+	delete(q.lanes, l.laneKey)
+	l.home.state.leave(l)
+	l.part()
+	l.turn.lanes--
+	if len(q.turns) > 2*len(q.lanes)+1024 {
+		maps.DeleteFunc(q.turns, func(_ string, t *turn) bool { return t.lanes == 0 })
+	}
 }
 
 // promote moves jobs that have become due into their lanes.
@@ -185,7 +261,7 @@ func (q *Queue) promote(now int64) {
 	for len(q.delayed.entries) > 0 && q.delayed.entries[0].due <= now {
 		e := heap.Pop(&q.delayed).(*entry)
 		e.due = 0
-		e.lane.push(e, q)
+		e.lane.push(e)
 	}
 }
 
@@ -291,13 +367,4 @@ func earlier(a, b int64) int64 {
 		return b
 	}
 	return a
-}
-
-// matches reports whether a hold applies to the entry.
-func (e *entry) matches(h *job.Hold) bool {
-	k := e.lane.laneKey
-	return h.Scope.Matches(&job.Job{
-		ID: e.id, Parent: e.parent, Kind: k.Kind, Group: k.group, Owner: k.owner, Tags: k.tags.all(),
-		Position: lifecycle.Position{State: k.State},
-	})
 }

@@ -41,12 +41,13 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			}
 			holds := []job.Hold{{Scope: job.Scope{Job: "batch"}, Until: c.until}}
 			claim := func(now time.Time, n int) []job.ID {
-				return q.Claim(&job.Claim{N: n, Now: now, From: []job.KindState{{Kind: "k", State: "A"}}}, holds)
+				q.SetHolds(holds)
+				return q.Claim(&job.Claim{N: n, Now: now, From: []job.KindState{{Kind: "k", State: "A"}}})
 			}
 			if got := claim(start, 1); len(got) > 0 {
 				t.Fatalf("%v was given under the hold", got)
 			}
-			if left := len(q.places[job.KindState{Kind: "k", State: "A"}].lanes); left > 0 {
+			if left := len(q.states[job.KindState{Kind: "k", State: "A"}].open); left > 0 {
 				t.Errorf("%d lanes would be checked again", left)
 			}
 			last := put(n+1, "")
@@ -61,7 +62,8 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			if !c.holds {
 				holds = nil
 			}
-			if !q.CanChain(jobs[1].ID, true, nil, holds, c.now) == c.give {
+			q.SetHolds(holds)
+			if !q.CanChain(jobs[1].ID, true, nil, c.now) == c.give {
 				t.Errorf("whether the next one may be claimed: want %t", c.give)
 			}
 			want := 0
@@ -71,9 +73,9 @@ func TestHeldBatchIsPassedOnce(t *testing.T) {
 			if got := claim(c.now, 2*n); len(got) != want {
 				t.Errorf("%d jobs are given, want %d", len(got), want)
 			}
-			for by, held := range q.aside {
-				if c.give {
-					t.Errorf("%d jobs are still put aside by %s", len(held), by)
+			for id, e := range q.entries {
+				if c.give && e.aside != nil {
+					t.Errorf("%s is still put aside by %s", id, e.aside.Scope)
 				}
 			}
 		})
