@@ -121,7 +121,8 @@ func (c *chain) compare(e *job.Event) {
 			c.same = m
 		case !c.broken && c.same.of != nil:
 			c.fault(e.Seq,
-				"an entry from %d to %d was replaced: they were recorded between %s and %s, which has others", c.same.seq+1, e.Seq, c.same.of, m.of)
+				"an entry from %d to %d was replaced: they were recorded between %s and %s, which has others",
+				c.same.seq+1, e.Seq, c.same.of, m.of)
 		case !c.broken:
 			c.fault(e.Seq, "an entry up to %d was replaced: they were recorded before %s, which has others", e.Seq,
 				m.of)

@@ -7,14 +7,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/module"
-	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
@@ -61,22 +58,6 @@ func (s *Settings) authorities() (all []*timestamp.Authority, err error) {
 		all = append(all, a)
 	}
 	return all, nil
-}
-
-// anchorGauges are the metrics of the anchors.
-func anchorGauges(a *history.Anchors) metrics.Source {
-	last := metrics.NewGauge("anchor_last_timestamp_seconds",
-		"Moment of the newest time stamp of the histories, as a Unix time; 0: there is none.")
-	every := metrics.NewGauge("anchor_interval_seconds",
-		"Time between anchors of the histories; 0: there is no time-stamp authority.")
-	return metrics.Source{
-		Name: "anchors", Gauges: []*prometheus.Desc{last, every},
-		Collect: func(_ context.Context, put metrics.Putter) error {
-			put(last, max(0, float64(a.State().Stamped.UnixMilli())/1000))
-			put(every, a.Every().Seconds())
-			return nil
-		},
-	}
 }
 
 // Export writes an export of all histories with their anchors.

@@ -31,7 +31,7 @@ func (r *Server) bindMetrics(files *sqlite.Store) {
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
 	if r.anchors != nil {
-		from.More = append(from.More, anchorGauges(r.anchors))
+		from.Anchors = func() (time.Time, time.Duration) { return r.anchors.State().Stamped, r.anchors.Every() }
 	}
 	for _, a := range r.apps {
 		if m, ok := a.(module.Measurer); ok {
