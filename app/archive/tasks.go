@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -188,7 +189,8 @@ func (t *task) one(
 	p.send(ctx)
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: panic: %v", record.Name, r)
+			err = panicked{fmt.Errorf("%s: panic: %v", record.Name, r)}
+			t.Log().Error("panic in a task", "task", record.Name, "panic", r, "stack", string(debug.Stack()))
 		}
 		if ctx.Err() != nil { // it stays Running: the next attempt goes on with it
 			return

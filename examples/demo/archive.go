@@ -105,7 +105,6 @@ authorities:
 // archive archives a course of the Moodle and shows what was stored where.
 func (d *demo) archive(ctx context.Context) error {
 	d.line("")
-	d.line("A course of a Moodle is archived in two locations, with a time stamp.")
 	d.command("archive run campus %s", course)
 	j, err := d.api.SubmitArchive(ctx, client.ArchiveOrder{
 		ArchiveRequest: client.ArchiveRequest{Source: campusName, Course: course}, Owner: "demo",
@@ -146,10 +145,11 @@ func (d *demo) archived(ctx context.Context, id job.ID) error {
 	for _, one := range a.Stored {
 		locations = append(locations, fmt.Sprintf("%s (%d files)", one.Location, one.Copies))
 	}
-	d.line("%s: %d activities (%s)", id, len(a.Activities), strings.Join(modules, ", "))
-	d.line("  stored and read back: %s", strings.Join(locations, ", "))
+	d.line("A course of a Moodle: %d activities (%s)", len(a.Activities), strings.Join(modules, ", "))
+	stored := "stored and read back: " + strings.Join(locations, ", ")
 	for _, s := range a.Stamps {
-		d.line("  time stamp by %s: %s", s.Authority, s.Time.UTC().Format(time.DateTime+" MST"))
+		stored += "; time stamp by " + s.Authority
 	}
+	d.line("  %s", stored)
 	return nil
 }
