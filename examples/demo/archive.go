@@ -214,7 +214,6 @@ the authority, for archive.yaml. With the data directory of a demo it serves tho
 // archive archives a course of the Moodle and shows what was stored where.
 func (d *demo) archive(ctx context.Context) error {
 	d.line("")
-	d.line("A course of a Moodle is archived in two locations, with a time stamp.")
 	d.command("archive run campus %s", course)
 	j, err := d.api.SubmitArchive(ctx, client.ArchiveOrder{
 		ArchiveRequest: client.ArchiveRequest{Source: campusName, Course: course}, Owner: "demo",
@@ -248,14 +247,18 @@ func (d *demo) archived(ctx context.Context, id job.ID) error {
 	if err != nil {
 		return err
 	}
-	var locations []string
+	var modules, locations []string
+	for _, one := range a.Activities {
+		modules = append(modules, one.Module)
+	}
 	for _, one := range a.Stored {
 		locations = append(locations, fmt.Sprintf("%s (%d files)", one.Location, one.Copies))
 	}
-	d.line("%s: %d activities", id, len(a.Activities))
-	d.line("  stored and read back in %s", strings.Join(locations, " and "))
+	d.line("A course of a Moodle: %d activities (%s)", len(a.Activities), strings.Join(modules, ", "))
+	stored := "stored and read back: " + strings.Join(locations, ", ")
 	for _, s := range a.Stamps {
-		d.line("  time stamp by %s: %s", s.Authority, s.Time.UTC().Format(time.DateTime+" MST"))
+		stored += "; time stamp by " + s.Authority
 	}
+	d.line("  %s", stored)
 	return nil
 }

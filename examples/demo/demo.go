@@ -409,8 +409,7 @@ func (d *demo) where(took time.Duration) {
 	for _, one := range [][2]string{
 		{"storage", "the objects, an OCFL 1.1 storage root"},
 		{"stagepost.db", "jobs and their histories (SQLite)"},
-		{"mail", "the mails to the depositor"},
-		{"compute", "the files and results of the users' scripts"},
+		{"mail, compute", "mails to the depositor; files and results of the scripts"},
 		{campusName, "the Moodle, and the storage locations of its archive"},
 	} {
 		d.line("  %-14s%s", one[0], one[1])
