@@ -249,7 +249,7 @@ func (t *task) clean(ctx context.Context) error {
 		return err
 	}
 	if p := t.app.options.PDF; p != nil {
-		if err := p.Remove(t.Job().ID); err != nil {
+		if err := p.Remove(ctx, t.Job().ID); err != nil {
 			return err
 		}
 	}
