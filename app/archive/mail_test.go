@@ -170,8 +170,8 @@ func checkMails(t *testing.T, h *harness, box *mailbox, id job.ID, want []string
 	}
 }
 
-// TestReasonStays: the record of a job that failed or was cancelled has the reason, after its cleanup too. The control is
-// a job that completed.
+// TestReasonStays: the record of a job that failed or was cancelled has the reason, after its cleanup too. The control
+// is a job that completed.
 func TestReasonStays(t *testing.T) {
 	src := newFake(1, 1)
 	bubble(t, src, notified(t), func(h *harness) {
