@@ -62,6 +62,7 @@ type Person struct {
 	Email    string   `json:"email,omitempty"`
 	Roles    []string `json:"roles,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
+	GroupIDs []string `json:"group_ids,omitempty"` // of Groups, in their order
 }
 
 // Item is a part of an activity that is fetched as one: an attempt, a submission, a file.
