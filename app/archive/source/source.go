@@ -91,7 +91,7 @@ type Origin struct {
 }
 
 // Out receives the files of an item. fill writes the content; if it fails, there is no file. Names are relative paths
-// with slashes. A second Put under a name replaces the file. The origin is read when fill has returned, so that fill can
+// with slashes. A second Put under a name replaces the file. The origin is read when fill has returned, so fill can
 // complete it.
 type Out interface {
 	Put(ctx context.Context, name string, o *Origin, fill func(io.Writer) error) error
