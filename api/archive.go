@@ -183,6 +183,10 @@ type ArchiveStored struct {
 	Deleted  int       `json:"deleted"`
 	Checked  time.Time `json:"checked,omitzero"` // last check of the copy whose check is the longest ago
 	Error    string    `json:"error,omitempty"`  // of the last attempt
+
+	// LegalHold is who enforces the legal holds of the archive here: "location" (the storage service too), "pending" (it
+	// has not got them for each copy yet) or "stagepost" (alone); empty: there is none.
+	LegalHold string `json:"legal_hold,omitempty"`
 }
 
 // ArchiveStamp is a time stamp (RFC 3161) of a file of an archive.

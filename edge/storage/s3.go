@@ -152,6 +152,20 @@ func (s *S3) options(key string, c Content) minio.PutObjectOptions {
 	return o
 }
 
+// Hold sets or releases the legal hold of a file (object lock): while it is on, the service deletes no version of the
+// file. The bucket must have object lock. A repetition changes nothing. A missing file wraps [fs.ErrNotExist].
+func (s *S3) Hold(ctx context.Context, key string, on bool) error {
+	if err := CheckKey(key); err != nil {
+		return s.fail("hold", key, err)
+	}
+	status := minio.LegalHoldDisabled
+	if on {
+		status = minio.LegalHoldEnabled
+	}
+	return s.fail("hold", key, s.core.PutObjectLegalHold(ctx, s.o.Bucket, s.object(key),
+		minio.PutObjectLegalHoldOptions{Status: &status}))
+}
+
 func (s *S3) whole(ctx context.Context, key string, src io.ReaderAt, c Content) error {
 	body := io.NewSectionReader(src, 0, c.Size)
 	sum := sha256.New()

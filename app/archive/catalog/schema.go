@@ -2,7 +2,15 @@ package catalog
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released. A time is a text that sorts; empty: none.
-var schemas = []string{schema1}
+var schemas = []string{schema1, schema2}
+
+// schema2 adds which copies a storage location has under a legal hold of its own.
+const schema2 = `
+CREATE TABLE held (
+	artifact INTEGER NOT NULL, location TEXT NOT NULL, generation INTEGER NOT NULL, since TEXT NOT NULL,
+	PRIMARY KEY (artifact, location, generation)
+) WITHOUT ROWID;
+`
 
 const schema1 = `
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), installation TEXT NOT NULL, sequence INTEGER NOT NULL);

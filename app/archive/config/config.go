@@ -94,6 +94,7 @@ type S3 struct {
 	StorageClass  string `json:"storage_class" doc:"Storage class of the files. Defaults to that of the bucket."`
 	PartSize      Size   `json:"part_size" doc:"Size of the parts of an upload, at least 5MiB. Defaults to 64MiB."`
 	ObjectLock    string `json:"object_lock" enum:"governance,compliance" doc:"The service refuses to delete a copy before the retention time of its archive: governance or compliance. Defaults to no lock."`
+	LegalHold     bool   `json:"legal_hold" doc:"Legal holds of archives are also set in the service, for each copy. The bucket needs object lock. Defaults to false: Stagepost alone enforces them."`
 }
 
 // SFTP is a directory of an SFTP server.

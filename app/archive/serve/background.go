@@ -20,15 +20,17 @@ const (
 	taskRenewal   = "renewal"
 	taskRetention = "retention"
 	taskSweep     = "sweep"
+	taskHolds     = "legal holds"
 )
 
-var backgroundTasks = []string{taskProbe, taskRenewal, taskRetention, taskSweep}
+var backgroundTasks = []string{taskProbe, taskRenewal, taskRetention, taskSweep, taskHolds}
 
 const (
 	probeEvery     = 5 * time.Minute
 	renewalEvery   = 6 * time.Hour
 	retentionEvery = time.Hour
 	sweepEvery     = time.Hour
+	holdsEvery     = 10 * time.Minute // of what is new in a location
 	afterFailure   = 10 * time.Minute // of renewal
 	mostProbe      = time.Minute      // for one location
 	batch          = 100              // renewals of one run
@@ -49,6 +51,7 @@ func (a *App) background(ctx context.Context) {
 	a.wait.Go(func() { a.loop(ctx, taskRenewal, renewalEvery, nil, a.renew) })
 	a.wait.Go(func() { a.loop(ctx, taskRetention, retentionEvery, nil, a.retain) })
 	a.wait.Go(func() { a.loop(ctx, taskSweep, sweepEvery, ended, a.sweep) })
+	a.wait.Go(func() { a.loop(ctx, taskHolds, holdsEvery, a.holds, a.Copies.PassHolds) })
 	if w := a.printers.worker; w != nil {
 		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
 	}

@@ -65,6 +65,7 @@ type App struct {
 	wait   sync.WaitGroup
 	reload sync.Mutex // held by Reload
 	state  state
+	holds  chan struct{} // signals that legal holds changed
 }
 
 // Open opens the application, or gives nil if there is no configuration.
@@ -84,7 +85,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	a := &App{
 		h: h, file: file, dir: filepath.Join(h.Dir, DirName), live: &live{},
-		stop: func() {}, failures: CountFailures(h.Metrics),
+		holds: make(chan struct{}, 1),
+		stop:  func() {}, failures: CountFailures(h.Metrics),
 	}
 	a.pool = archiveconfig.NewPool(filepath.Join(a.dir, downloadsName))
 	if err := a.open(c, s); err != nil {
@@ -218,6 +220,26 @@ func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
 
 // StorageLocations is part of [module.StorageLister].
 func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
+
+// Hold puts a legal hold on an archive (see [custody.Custody.Hold]), and passes it to the locations.
+func (a *App) Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api.ArchiveHold, error) {
+	defer a.passHolds()
+	return a.App.Hold(ctx, id, h)
+}
+
+// Release releases a legal hold (see [custody.Custody.Release]), also in the locations.
+func (a *App) Release(ctx context.Context, id job.ID, name, actor, note string) ([]api.ArchiveHold, error) {
+	defer a.passHolds()
+	return a.App.Release(ctx, id, name, actor, note)
+}
+
+// passHolds starts the task that passes legal holds.
+func (a *App) passHolds() {
+	select {
+	case a.holds <- struct{}{}:
+	default: // it is signalled
+	}
+}
 
 // Authorities is part of [module.TimeStamper].
 func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Parts.Authorities }
