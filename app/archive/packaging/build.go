@@ -202,10 +202,14 @@ func (b *builder) run(ctx context.Context) (*Package, error) {
 	}
 	c := &content{name: b.in.Name, facts: b.facts, entries: plan(b.facts.Activities, b.in.Files),
 		redact: newRedactor(b.in.Facts.Secrets)}
-	if err := c.generate(b.disk, metadataDir); err != nil {
+	made := b.disk
+	if !slices.Contains(b.in.Containers, Directory) {
+		made = transient{made} // the products have copies of them
+	}
+	if err := c.generate(made, metadataDir); err != nil {
 		return nil, err
 	}
-	tags, err := c.bag(b.disk, tagDir)
+	tags, err := c.bag(made, tagDir)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +272,7 @@ func (b *builder) copy(ctx context.Context, p *Package, members []entry) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, fanBlock)
 	var done, total int64
 	for i := range members {
 		total += members[i].size

@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// Blocks of a [fan]: a writer can be that many behind the others.
+// Blocks of a [fan]: a writer can be that many behind the others. Larger writes are slower on Linux, which then looks
+// for larger pieces of free memory for its page cache.
 const (
-	fanBlock  = 256 << 10
-	fanBlocks = 8
+	fanBlock  = 128 << 10
+	fanBlocks = 16
 )
 
 func buffer(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 64<<10) }
