@@ -50,7 +50,8 @@ func (w *archiveFixture) measure(b *testing.B, pack packaging.Container) {
 		theirs := w.commands(b, i)
 		ours := w.archive(b, i, pack)
 		for at, value := range []float64{
-			theirs.took.Seconds() / ours.took.Seconds(), gb * 1e3 / ours.took.Seconds(), gb * 1e3 / theirs.took.Seconds(),
+			theirs.took.Seconds() / ours.took.Seconds(),
+			gb * 1e3 / ours.took.Seconds(), gb * 1e3 / theirs.took.Seconds(),
 			ours.cpu.Seconds() / gb, theirs.cpu.Seconds() / gb,
 		} {
 			rows[at] = append(rows[at], value)

@@ -175,8 +175,8 @@ func compare(c Content, n int64, sum hash.Hash, kind error) error {
 	return nil
 }
 
-// blockSize is the number of bytes that are read and written at once. With larger writes Linux looks for larger pieces
-// of free memory for its page cache, which took three times as long on a machine that was busy.
+// blockSize is the number of bytes that are read and written at once. With larger writes the page cache of Linux needs
+// larger pieces of free memory, which took three times as long on a machine that was busy.
 const blockSize = 128 << 10
 
 // copyPaced copies until the end, and stops when the context ends.

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// Blocks of a [fan]: a writer can be that many behind the others. Larger writes are slower on Linux, which then looks
-// for larger pieces of free memory for its page cache.
+// Blocks of a [fan]: a writer can be that many behind the others. Larger writes are slower on Linux, whose page
+// cache then needs larger pieces of free memory.
 const (
 	fanBlock  = 128 << 10
 	fanBlocks = 16

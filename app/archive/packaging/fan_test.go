@@ -45,8 +45,8 @@ func TestFan(t *testing.T) {
 	})
 }
 
-// TestFanFails reports the error of a writer, at the latest at the end, and ends although the other is slow. The control
-// is TestFan.
+// TestFanFails reports the error of a writer, at the latest at the end, and ends although the other is slow. The
+// control is TestFan.
 func TestFanFails(t *testing.T) {
 	for _, blocks := range []int{1, 4 * fanBlocks} {
 		synctest.Test(t, func(t *testing.T) {
