@@ -23,8 +23,10 @@ import (
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/build"
@@ -124,6 +126,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
 		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
 		Webhooks:     a.live.webhooks,
+		Mail:         (*notify.Mail)(&a.h.Mail),
 		Organization: c.Organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
@@ -215,6 +218,9 @@ func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
 
 // StorageLocations is part of [module.StorageLister].
 func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
+
+// Authorities is part of [module.TimeStamper].
+func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Parts.Authorities }
 
 // Close is part of [module.App].
 func (a *App) Close() error {
