@@ -115,7 +115,7 @@ func (b *backups) FetchBackup(
 		return nil, err
 	}
 	name := "backups/" + r.ID + ".mbz"
-	err := out.Put(ctx, name, source.Origin{}, func(w io.Writer) error {
+	err := out.Put(ctx, name, &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, "backup "+r.ID)
 		return err
 	})
