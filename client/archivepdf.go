@@ -14,8 +14,10 @@ import (
 )
 
 // PDFDocument opens the document of a job that prints a PDF file and that the worker has claimed. The caller closes it.
-func (c *Client) PDFDocument(ctx context.Context, worker string, l job.Lease) (io.ReadCloser, error) {
-	r, err := c.request(ctx, http.MethodGet, pdfPath(l.Job, "/document"), pdfClaim(worker, l), nil)
+func (c *Client) PDFDocument(
+	ctx context.Context, worker string, id job.ID, epoch int64,
+) (io.ReadCloser, error) {
+	r, err := c.request(ctx, http.MethodGet, pdfPath(id, "/document"), pdfClaim(worker, epoch), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -28,10 +30,10 @@ func (c *Client) PDFDocument(ctx context.Context, worker string, l job.Lease) (i
 }
 
 // PutPDF sends the PDF file of a job that the worker has claimed, before it reports the job. It may be repeated.
-func (c *Client) PutPDF(ctx context.Context, worker string, l job.Lease, file []byte) error {
-	sum, q := sha256.Sum256(file), pdfClaim(worker, l)
+func (c *Client) PutPDF(ctx context.Context, worker string, id job.ID, epoch int64, file []byte) error {
+	sum, q := sha256.Sum256(file), pdfClaim(worker, epoch)
 	q.Set("sha256", hex.EncodeToString(sum[:]))
-	r, err := c.request(ctx, http.MethodPut, pdfPath(l.Job, "/file"), q, bytes.NewReader(file))
+	r, err := c.request(ctx, http.MethodPut, pdfPath(id, "/file"), q, bytes.NewReader(file))
 	if err != nil {
 		return err
 	}
@@ -44,6 +46,6 @@ func pdfPath(id job.ID, of string) string {
 	return "/api/v1/archive/pdf/" + url.PathEscape(string(id)) + of
 }
 
-func pdfClaim(worker string, l job.Lease) url.Values {
-	return url.Values{"worker": {worker}, "epoch": {strconv.FormatInt(l.Epoch, 10)}}
+func pdfClaim(worker string, epoch int64) url.Values {
+	return url.Values{"worker": {worker}, "epoch": {strconv.FormatInt(epoch, 10)}}
 }

@@ -40,7 +40,7 @@ Any number of workers may serve one server. When one crashes, another one contin
 abandons after the time of --grace what is not printed by then. A second signal ends it at once.`,
 		Example: "  stagepost admin token new --owner printer-1 --role worker --work archive.pdf/Rendering " +
 			"/srv/stagepost/tokens > printer-1.token\n" +
-			"  stagepost archive pdf-worker --server https://jobs.example.org --token printer-1.token",
+			"  stagepost archive pdf-worker --server https://jobs.example.org --token-file printer-1.token",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.runPDFWorker(cmd, s) },
 	}

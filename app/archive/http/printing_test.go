@@ -36,14 +36,14 @@ func TestPrinting(t *testing.T) {
 	}
 	mine := job.Lease{Job: j.ID, Epoch: jobs[0].Epoch}
 	for worker, l := range map[string]job.Lease{"b": mine, "a": {Job: j.ID, Epoch: mine.Epoch + 1}} {
-		if _, err := h.Client.PDFDocument(t.Context(), worker, l); job.KindOf(err) != job.Stale {
+		if _, err := h.Client.PDFDocument(t.Context(), worker, l.Job, l.Epoch); job.KindOf(err) != job.Stale {
 			t.Errorf("document of %s %d: %v", worker, l.Epoch, err)
 		}
-		if err := h.Client.PutPDF(t.Context(), worker, l, []byte("PDF")); job.KindOf(err) != job.Stale {
+		if err := h.Client.PutPDF(t.Context(), worker, l.Job, l.Epoch, []byte("PDF")); job.KindOf(err) != job.Stale {
 			t.Errorf("file of %s %d: %v", worker, l.Epoch, err)
 		}
 	}
-	f, err := h.Client.PDFDocument(t.Context(), "a", mine)
+	f, err := h.Client.PDFDocument(t.Context(), "a", j.ID, mine.Epoch)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +74,14 @@ func TestPrinting(t *testing.T) {
 	h.Problem(h.Request(http.MethodPut, at+hex.EncodeToString(sum[:]), "PDF and more"), http.StatusBadRequest,
 		job.Invalid)
 	for range 2 { // it may be repeated
-		if err := h.Client.PutPDF(t.Context(), "a", mine, []byte("PDF")); err != nil {
+		if err := h.Client.PutPDF(t.Context(), "a", j.ID, mine.Epoch, []byte("PDF")); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := report(); err != nil {
 		t.Errorf("control: %v", err)
 	}
-	if _, err := h.Client.PDFDocument(t.Context(), "a", mine); job.KindOf(err) != job.Stale {
+	if _, err := h.Client.PDFDocument(t.Context(), "a", j.ID, mine.Epoch); job.KindOf(err) != job.Stale {
 		t.Errorf("after the report: %v", err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // Carrier exchanges files with a server. *client.Client is one.
 type Carrier interface {
-	PDFDocument(ctx context.Context, worker string, l job.Lease) (io.ReadCloser, error)
-	PutPDF(ctx context.Context, worker string, l job.Lease, file []byte) error
+	PDFDocument(ctx context.Context, worker string, id job.ID, epoch int64) (io.ReadCloser, error)
+	PutPDF(ctx context.Context, worker string, id job.ID, epoch int64, file []byte) error
 }
 
 // Remote gives the files of the jobs of a server to a worker with a name.
@@ -25,7 +25,7 @@ type elsewhere struct {
 
 // Source is part of [Files].
 func (r *elsewhere) Source(ctx context.Context, j *api.Leased) (io.ReadCloser, error) {
-	f, err := r.carrier.PDFDocument(ctx, r.worker, job.Lease{Job: j.ID, Epoch: j.Epoch})
+	f, err := r.carrier.PDFDocument(ctx, r.worker, j.ID, j.Epoch)
 	if kind := job.KindOf(err); kind == job.Gone || kind == job.NotFound {
 		err = failed(CauseDocument, err)
 	}
@@ -38,7 +38,7 @@ func (r *elsewhere) Put(ctx context.Context, j *api.Leased, want Result, body io
 	if err != nil {
 		return err
 	}
-	err = r.carrier.PutPDF(ctx, r.worker, job.Lease{Job: j.ID, Epoch: j.Epoch}, text)
+	err = r.carrier.PutPDF(ctx, r.worker, j.ID, j.Epoch, text)
 	if job.KindOf(err) == job.Invalid {
 		return &Error{CauseRender, true, fmt.Errorf("the server refuses the PDF file of %d bytes: %w", want.Size, err)}
 	}
