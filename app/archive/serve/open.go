@@ -23,6 +23,7 @@ import (
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/engine"
@@ -124,6 +125,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
 		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
 		Webhooks:     a.live.webhooks,
+		Mail:         (*notify.Mail)(&a.h.Mail),
 		Organization: c.Organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
