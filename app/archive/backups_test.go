@@ -24,7 +24,8 @@ const (
 	fetchCall   = "fetch"
 )
 
-// backups is a source that makes backups. Its first calls of a kind fail, in as many attempts of the job as are planned.
+// backups is a source that makes backups. Its first calls of a kind fail, in as many attempts of the job as are
+// planned.
 type backups struct {
 	*fake
 	polls  int                     // times that a backup is not done yet

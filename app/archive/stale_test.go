@@ -67,8 +67,8 @@ func (g *gate) pass() error {
 }
 
 // TestStaleWorker: a worker that does not notice the end of its lease stands in the midst of a phase while another
-// worker claims the job. The second one waits for the working directory. The first one changes nothing any more, and the
-// job completes with each file once.
+// worker claims the job. The second one waits for the working directory. The first one changes nothing any more, and
+// the job completes with each file once.
 func TestStaleWorker(t *testing.T) {
 	for name, plan := range map[string]func(*testing.T, *fake, *gate) func(*Options){
 		"source": func(_ *testing.T, src *fake, g *gate) func(*Options) {
