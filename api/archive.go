@@ -184,8 +184,8 @@ type ArchiveStored struct {
 	Checked  time.Time `json:"checked,omitzero"` // last check of the copy whose check is the longest ago
 	Error    string    `json:"error,omitempty"`  // of the last attempt
 
-	// LegalHold is who enforces the legal holds of the archive here: "location" (the storage service too), "pending" (it
-	// has not got them for each copy yet) or "stagepost" (alone); empty: there is none.
+	// LegalHold is who enforces the legal holds of the archive here: "location" (the storage service too), "pending"
+	// (it has not got them for each copy yet) or "stagepost" (alone); empty: there is none.
 	LegalHold string `json:"legal_hold,omitempty"`
 }
 

@@ -12,8 +12,8 @@ import (
 // holdPage is the number of copies that are listed together.
 const holdPage = 100
 
-// PassHolds gives each location that has legal holds of its own ([Target].Hold) those of the catalog, and releases there
-// what applies no more. A location that fails does not keep the others; a repetition continues. In a location without
+// PassHolds gives each location that has legal holds of its own ([Target].Hold) those of the catalog, and releases
+// there what applies no more. A location that fails does not keep the others; a repetition continues. In a location without
 // legal holds only the catalog enforces them: it refuses every deletion.
 func (s *Store) PassHolds(ctx context.Context) error {
 	var errs []error

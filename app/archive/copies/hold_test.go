@@ -47,7 +47,8 @@ func TestHoldsArePassed(t *testing.T) {
 	files := len(f.files)
 	must(t, f.cat.Hold(t.Context(), catalog.Hold{Job: job, Name: "court", By: "ann", Since: f.now}))
 	down = errors.New("the service is down")
-	if err := store.PassHolds(t.Context()); err == nil || !strings.Contains(err.Error(), "legal hold in a: the service") {
+	err = store.PassHolds(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "legal hold in a: the service") {
 		t.Errorf("got %v", err)
 	}
 	if n, err := f.cat.Held(t.Context(), job); err != nil || len(n) > 0 {

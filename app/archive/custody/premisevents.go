@@ -5,18 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 )
 
 // copyEvents gives what happened to the copies of an archive, by the times that the catalog has of each: that it was
-// stored and read back, its last fixity check, and its deletion. Rows of copies remain, also of those that were replaced
-// or deleted. recorded are the events that were entered when they happened: other results of fixity checks, and
+// stored and read back, its last fixity check, and its deletion. Rows of copies remain, also of those that were
+// replaced or deleted. recorded are the events that were entered when they happened: other results of fixity checks, and
 // replacements.
 func copyEvents(all []catalog.Copy, recorded []catalog.Event) []catalog.Event {
 	identify := func(e *catalog.Event) string {
 		copyIn, _, _ := strings.Cut(e.Detail, ":")
-		return e.Type + " " + e.Path + " " + e.At.UTC().String() + " " + copyIn
+		return e.Type + " " + e.Path + " " + e.At.UTC().Format(time.RFC3339Nano) + " " + copyIn
 	}
 	has := map[string]bool{}
 	for i := range recorded {

@@ -52,8 +52,8 @@ func TestPreservationHasEachEvent(t *testing.T) {
 	}
 	must(t, c.PutAttempts(ctx, []catalog.Attempt{{CopyKey: far, At: at(2), Next: at(30)}}))
 	_, err = c.PutToken(ctx, catalog.Token{Subject: id + "/exam.zip", Generation: 1, Job: id, Path: "exam.zip",
-		Query: []byte{1}, Reply: []byte{2}, Time: at(3), Expires: at(1000)}, catalog.Event{Key: "stamp", Job: id, Path: "exam.zip",
-		Type: "digital signature generation", Outcome: "success", Agent: "stagepost", At: at(3)})
+		Query: []byte{1}, Reply: []byte{2}, Time: at(3), Expires: at(1000)}, catalog.Event{Key: "stamp", Job: id,
+		Path: "exam.zip", Type: "digital signature generation", Outcome: "success", Agent: "stagepost", At: at(3)})
 	must(t, err)
 	must(t, c.PutChecked(ctx, []catalog.Checked{{CopyKey: far, Fixity: catalog.Intact, At: at(30), Next: at(60)}}))
 	must(t, c.PutChecked(ctx, []catalog.Checked{{CopyKey: near, Fixity: catalog.Corrupt, Detail: "another digest",
