@@ -90,7 +90,8 @@ func TestLost(t *testing.T) {
 				}
 				files := h.packed()
 				for _, want := range []string{
-					"course/course.json", "quiz-1/item-0.txt", "quiz-1/item-1.txt", "quiz-2/item-0.txt", "backups/course.mbz",
+					"course/course.json", "quiz-1/item-0.txt", "quiz-1/item-1.txt", "quiz-2/item-0.txt",
+					"backups/course.mbz",
 				} {
 					if _, ok := files["data/"+want]; !ok {
 						t.Errorf("%s is not in the package", want)

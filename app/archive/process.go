@@ -123,14 +123,6 @@ func (t *task) gather(ctx context.Context) (*gathered, error) {
 	return g, err
 }
 
-// left gives the activities that the job leaves out, for the metadata of the package.
-func (d *data) left() (all []packaging.Excluded) {
-	for _, one := range d.Skipped {
-		all = append(all, packaging.Excluded{Activity: one.Activity, Reason: one.Reason})
-	}
-	return all
-}
-
 // filesOf lists the files of an item.
 func filesOf(u *workdir.Unit, item string) []workdir.File {
 	return slices.DeleteFunc(u.Files(), func(f workdir.File) bool { return f.Item != item })
@@ -254,7 +246,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 			Name: "Stagepost", Version: t.app.options.Version, Go: runtime.Version(),
 			URL: "https://github.com/stagepost/stagepost",
 		},
-		Events: t.happened(g), Excluded: t.data.left(), Warnings: g.warnings,
+		Events: t.happened(g), Excluded: t.data.Skipped, Warnings: g.warnings,
 	}
 }
 
