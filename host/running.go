@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/internal/pacer"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
@@ -163,10 +164,12 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 
 // hostOf makes what the applications get.
 func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
 		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
-		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
+		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
+		Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
 			return openAddress(ctx, s, setting, address, r.Log)
 		},
@@ -200,6 +203,12 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		}
 		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+	}
+	o.Fixity = map[string]server.Fixity{}
+	for name, a := range r.named {
+		if f, ok := a.(module.FixityChecker); ok {
+			o.Fixity[name] = f
+		}
 	}
 	for _, a := range r.apps {
 		if l, ok := a.(module.Locker); ok {

@@ -62,7 +62,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		Host: s.MailHost,
 		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve,
 			job.Off), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work,
+		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work,
 			job.Unlimited), Logs: h.Logs,
 	})
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *App) Warn() []string {
 		return append(all, fmt.Sprintf("fixity: %v", err))
 	}
 	if s.Faults > 0 {
-		all = append(all, (ingest.Damaged{Files: s.Faults}).Error()+": stagepost ingest fixity status")
+		all = append(all, fmt.Sprintf("stored files of ingest have %d faults: stagepost fixity status --app ingest", s.Faults))
 	}
 	return all
 }
