@@ -57,6 +57,7 @@ type Host struct {
 	Metrics      *metrics.Metrics
 	Hosts        []string // names by which requests may come
 	UploadBytes  int64    // most bytes of an upload
+	Mail         Mail
 
 	// FixityPace waits until bytes that a fixity check read fit the rate of all applications together.
 	FixityPace func(ctx context.Context, n int) error

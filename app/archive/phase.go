@@ -123,7 +123,7 @@ func (t *task) failed(ctx context.Context, err error) error {
 		Phase: t.Job().State, Attempt: t.data.Failures[t.Job().State] + 1, Class: Permanent,
 		Cause: cause.Of(err), Message: err.Error(), At: t.Now().UTC(),
 	}
-	if cause.Temporary(err) {
+	if cause.Temporary(err) && !t.panicsAgain(f) {
 		f.Class = Recoverable
 	}
 	t.data.note(f)
@@ -135,6 +135,18 @@ func (t *task) failed(ctx context.Context, err error) error {
 	}
 	t.Log().Error("phase failed", "phase", f.Phase, "attempt", f.Attempt, "class", f.Class, "error", err)
 	return engine.Fail(f.Cause, err)
+}
+
+// panicked is the error of a task that panicked.
+type panicked struct{ error }
+
+func (panicked) Cause() string   { return cause.Panic }
+func (panicked) Temporary() bool { return true }
+
+// panicsAgain reports whether a failure is the second panic in a row of a phase. A panic is tried again once.
+func (t *task) panicsAgain(f FailedAttempt) bool {
+	before, ok := t.data.last(f.Phase, f.Attempt-1)
+	return ok && before.Cause == cause.Panic && f.Cause == cause.Panic
 }
 
 // note appends a failure.
@@ -163,7 +175,7 @@ func (t *task) decide(context.Context) error {
 		f = FailedAttempt{
 			Phase: phase, Attempt: n, Class: Recoverable, Cause: j.Cause, Message: j.Message, At: t.Now().UTC(),
 		}
-		if j.Cause == cause.Poison {
+		if j.Cause == cause.Poison || j.Cause == cause.Panic { // the engine has tried a step that panics once more
 			f.Class = Permanent
 		}
 		t.data.note(f)

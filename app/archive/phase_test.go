@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 )
@@ -144,4 +145,77 @@ func TestKeptUntil(t *testing.T) {
 			t.Errorf("%q was taken: %v", keep, got)
 		}
 	}
+}
+
+// TestPanics: a panic of a task or of a step is tried again once, and the second in a row fails the job.
+func TestPanics(t *testing.T) {
+	const begun = "create enqueue begin next next next backoff"
+	for _, c := range []struct {
+		name        string
+		task, steps int // panics
+		want        string
+		errors      int
+	}{
+		{"a task panics once", 1, 0, "create enqueue begin next error recover retry next next next next next finish", 1},
+		{"a task panics twice", 2, 0, "create enqueue begin next error recover retry error fail next fail", 2},
+		{"a step panics once", 0, 1, begun + " next next next finish", 0},
+		{"a step panics twice", 0, 2, begun + " error fail next fail", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := newFake(1, 1)
+			left, steps := c.task, c.steps
+			src.onFetch = func(string, string) {
+				if left > 0 {
+					left--
+					panic("a defect")
+				}
+			}
+			describes := func(o *Options) {
+				describe := o.Describe
+				o.Describe = func(location string) packaging.Location {
+					if steps--; steps >= 0 {
+						panic("a defect")
+					}
+					return describe(location)
+				}
+			}
+			bubble(t, src, describes, func(h *harness) {
+				j := h.end(h.submit(Request{}).ID)
+				var d data
+				if err := decode(j.Data, &d); err != nil {
+					t.Fatal(err)
+				}
+				if got := h.events(j.ID); got != c.want || len(d.Errors) != c.errors {
+					t.Errorf("got %s\nwith %+v", got, d.Errors)
+				}
+			})
+		})
+	}
+}
+
+// TestProgress: the phases that take long report how far they are, and never more than all of it.
+func TestProgress(t *testing.T) {
+	src := newFake(2, 8)
+	bubble(t, src, nil, func(h *harness) {
+		var seen []job.Progress
+		id := h.submit(Request{}).ID
+		src.onFetch = func(string, string) {
+			if p, ok := h.engine.Progress(id); ok {
+				src.mu.Lock()
+				seen = append(seen, p)
+				src.mu.Unlock()
+			}
+		}
+		h.end(id)
+		most := int64(0)
+		for _, p := range seen {
+			if p.Done > p.Total || p.Unit != "parts" {
+				t.Errorf("got %+v", p)
+			}
+			most = max(most, p.Done)
+		}
+		if most < 8 {
+			t.Errorf("at most %d parts were reported: %+v", most, seen)
+		}
+	})
 }

@@ -185,6 +185,7 @@ func artifactOf(dir *os.Root, name string) (a catalog.Artifact, err error) {
 // revert is the step of ErrorHandling: running tasks are cancelled, and what was stored of an archive that failed is
 // removed. A location that is down does not keep the job: its rest is removed when it is usable again.
 func (t *task) revert(ctx context.Context) error {
+	t.keepReason()
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err
@@ -214,8 +215,26 @@ func (t *task) revert(ctx context.Context) error {
 	return nil
 }
 
+// keepReason notes why the job is stopped: the record loses it with the next change of state.
+func (t *task) keepReason() {
+	j := t.Job()
+	if t.data.Reason == nil {
+		t.data.Reason = &reason{j.Cause, j.Message}
+	}
+	t.giveReason()
+}
+
+// giveReason puts into the record why the job is stopped.
+func (t *task) giveReason() {
+	if r := t.data.Reason; r != nil {
+		t.SetCause(r.Cause)
+		t.SetMessage(r.Message)
+	}
+}
+
 // clean is the step of Cleanup: it removes the working directory and enters the end into the catalog.
 func (t *task) clean(ctx context.Context) error {
+	t.giveReason()
 	outcome, event := catalog.Failed, Fail
 	switch t.Job().Outcome {
 	case lifecycle.OK:
@@ -230,7 +249,7 @@ func (t *task) clean(ctx context.Context) error {
 		return err
 	}
 	if p := t.app.options.PDF; p != nil {
-		if err := p.Remove(t.Job().ID); err != nil {
+		if err := p.Remove(ctx, t.Job().ID); err != nil {
 			return err
 		}
 	}
