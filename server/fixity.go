@@ -38,8 +38,8 @@ func (s *Server) checked(application string) ([]string, error) {
 		return all, nil
 	}
 	if s.Options.Fixity[application] == nil {
-		return nil, job.Errorf(job.Invalid, "fixity", "", "there is no application %.40q with stored objects (known: %s)",
-			application, strings.Join(all, ", "))
+		return nil, job.Errorf(job.Invalid, "fixity", "",
+			"there is no application %.40q with stored objects (known: %s)", application, strings.Join(all, ", "))
 	}
 	return []string{application}, nil
 }

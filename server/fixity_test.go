@@ -23,7 +23,9 @@ type checks struct {
 func (c *checks) Fixity(context.Context) (client.Fixity, error) {
 	someday := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	return client.Fixity{
-		Locations: []client.FixityLocation{{Location: "near", Copies: 3, Oldest: someday}, {Location: c.own, Copies: 3}},
+		Locations: []client.FixityLocation{
+			{Location: "near", Copies: 3, Oldest: someday}, {Location: c.own, Copies: 3},
+		},
 		Faults:    []client.FixityFault{{Location: c.own, Object: c.objects[0], Kind: "changed", Since: someday}},
 		Count:     2,
 	}, nil
@@ -84,7 +86,8 @@ func TestFixity(t *testing.T) {
 		t.Errorf("got %+v, %v", page, err)
 	}
 	for _, ask := range []client.CheckFixity{
-		{Location: "b", Note: "why", Actor: "ann"}, {Application: "one", Actor: "ann"}, {Location: "near", Actor: "ann"},
+		{Location: "b", Note: "why", Actor: "ann"}, {Application: "one", Actor: "ann"},
+		{Location: "near", Actor: "ann"},
 	} {
 		if _, err := w.Client.CheckFixity(t.Context(), ask); err != nil {
 			t.Error(err)

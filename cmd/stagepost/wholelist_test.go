@@ -27,7 +27,8 @@ func rowsOf(name string) http.HandlerFunc {
 		rows := []map[string]any{}
 		for i := at; i < min(at+limit, all); i++ {
 			id := fmt.Sprintf("row-%03d", i)
-			row := map[string]any{"id": id, "key": id, "path": id, "ark": id, "object": id, "batch": map[string]any{"id": id}}
+			row := map[string]any{"id": id, "key": id, "path": id, "ark": id, "object": id}
+			row["batch"] = map[string]any{"id": id}
 			if name == "stuck" || name == "entries" || name == "archives" {
 				row["job"] = id
 			}

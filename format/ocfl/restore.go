@@ -12,7 +12,7 @@ import (
 
 // RestoreFile replaces a content file of an object, which is damaged or missing, with the same content of the object
 // in another storage root. The new file is compared with all digests that the object's inventory states before it
-// takes the place of the old one, which is removed. After an error or a crash the old file is as before; the call may
+// replaces the old one, which is removed. After an error or a crash the old file is as before; the call may
 // be repeated. stage names the attempt (see [Options]). pace is called for what is read; nil: as fast as possible.
 // Errors: ErrInvalid if the inventory does not list the file, ErrNotFound if the other object has not the content,
 // ErrDigest if it is damaged there as well, ErrBusy, those of pace and of the file system.
@@ -86,7 +86,7 @@ func (o *Object) contentOf(want stated) string {
 }
 
 // RestoreObject replaces an object, which is damaged or missing, with that of another storage root. The copy is read
-// back in full and compared with its inventory before it takes the place of the damaged object, which is removed. The
+// back in full and compared with its inventory before it replaces the damaged object, which is removed. The
 // caller makes sure that the other object has all versions. ErrConflict: the object can be read, and has a version that
 // the other one has not. A crash leaves the damaged object, none, or the restored one; the call may be repeated.
 // The other errors and arguments are as for [Root.RestoreFile].
@@ -117,7 +117,7 @@ func (r *Root) RestoreObject(ctx context.Context, id, stage string, from *Root, 
 	return a.replace(ctx, fresh)
 }
 
-// replace puts the staged object into the place of the damaged one.
+// replace exchanges the damaged object for the staged one.
 func (a *addition) replace(ctx context.Context, fresh *Object) error {
 	ops := a.root.ops
 	lock, err := a.root.lockObject(ctx, a.dir)

@@ -33,11 +33,11 @@ func code(err error) (int, bool) {
 func (c *commands) fixity() *cobra.Command {
 	return cli.Group("fixity", "Read stored objects again, compare them with their digests, and heal damaged copies",
 		`The server reads every copy of every stored object again, in each storage location, and compares it with its digest: the oldest check first, at fixity.rate,
-when its interval has passed (for ingest fixity.every; for archives 30, 90 or 365 days by the tier of the location). Copies that are changed, missing, unreadable
+when its interval has passed (docs/operating.md has those of each application). Copies that are changed, missing, unreadable
 or have unexpected files are faults. Each is entered in the audit list, and healed from a good copy in another location: the new copy is read back before the fault ends,
 and the damaged bytes are removed. Without a good copy a fault stays until a later check finds the copy sound.`,
-		"  stagepost fixity status\n  stagepost fixity report --damaged\n  stagepost fixity run --note 'the disk array was "+
-			"rebuilt'",
+		"  stagepost fixity status\n  stagepost fixity report --damaged\n"+
+			"  stagepost fixity run --note 'the disk array was rebuilt'",
 		c.fixityRun(), c.fixityStatus(), c.fixityReport())
 }
 
@@ -50,8 +50,9 @@ func (c *commands) fixityRun() *cobra.Command {
 restart of the server, and when this command is interrupted.
 
 The exit code is 5 if stored files have faults that were not healed, and 1 if a location could not be read: its copies were not checked.`,
-		Example: "  stagepost fixity run --note 'the disk array was rebuilt'\n  stagepost fixity run --app ingest /mnt/archive",
-		Args:    cobra.MaximumNArgs(1),
+		Example: "  stagepost fixity run --note 'the disk array was rebuilt'\n" +
+			"  stagepost fixity run --note 'a new cable' /mnt/first",
+		Args: cobra.MaximumNArgs(1),
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				ask.Location = args[0]
@@ -73,7 +74,7 @@ The exit code is 5 if stored files have faults that were not healed, and 1 if a 
 }
 
 func application(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "app", "", "only the objects of this application, such as ingest or archive")
+	cmd.Flags().StringVar(name, "app", "", "only the objects of this application")
 }
 
 // waitFixity asks until the checks that were requested have ended.
@@ -113,7 +114,7 @@ every stored file that had a fault when it was last read. No copy is read for it
 overdue, damaged, healed, last run, its files and bytes, and state.
 
 The exit code is 5 if stored files have faults, and 1 if a location cannot be read.`,
-		Example: "  stagepost fixity status\n  stagepost fixity status --app archive -o json",
+		Example: "  stagepost fixity status\n  stagepost fixity status -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, _ *cobra.Command, _ []string) error {
 			f, err := api.Fixity(ctx, app)
@@ -221,11 +222,11 @@ func (c *commands) fixityReport() *cobra.Command {
 		Use:   "report",
 		Short: "List stored objects with the state of their copies",
 		Long: `Lists stored objects by application: how many copies they have, where, the oldest check of a copy, and how many copies are overdue, damaged and healed. A copy
-is a version of an object (ingest) or a file of an archive in one storage location. All filters given must match. In a pipe, the columns are application, object, copies,
+is a version of an object, or a file of it, in one storage location. All filters given must match. In a pipe, the columns are application, object, copies,
 oldest check, overdue, damaged, healed, and the locations with commas between them.
 
 The exit code is 5 if a listed object has damaged copies.`,
-		Example: "  stagepost fixity report --overdue\n  stagepost fixity report --app archive --damaged -o json",
+		Example: "  stagepost fixity report --overdue\n  stagepost fixity report --damaged -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
 			if q.Limit < 1 || q.Limit > 1000 {

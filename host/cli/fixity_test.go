@@ -19,8 +19,8 @@ func long(text string) string { return text + strings.Repeat(" and more", 20) }
 var fixityLists = map[string]func(c *commands) error{
 	"locations": func(c *commands) error {
 		return c.writeFixity(client.Fixity{Locations: []client.FixityLocation{{
-			Application: "ingest", Location: long("/mnt/"), Copies: 123456, Oldest: time.Now(), Overdue: 12345, Damaged: 1,
-			Healed: 1, Reason: long("reason"),
+			Application: "ingest", Location: long("/mnt/"), Copies: 123456, Oldest: time.Now(), Overdue: 12345,
+			Damaged: 1, Healed: 1, Reason: long("reason"),
 			Check: &client.FixityCheck{Began: time.Now(), Ended: time.Now(), Files: 1 << 30, Bytes: 1 << 50},
 		}}})
 	},

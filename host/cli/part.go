@@ -50,8 +50,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				var used *sqlite.InUse
 				switch {
 				case errors.As(err, new(damaged)), errors.As(err, new(damagedCopies)):
-					return "no good copy was found: restore the files from a backup or bring back a storage location; " +
-						"stagepost fixity run checks them again"
+					return "no good copy was found: restore the files from a backup or bring back a storage " +
+						"location; stagepost fixity run checks them again"
 				case !errors.As(err, &used):
 					return ""
 				case used.Process["address"] != "" && used.Process["pid"] != "":

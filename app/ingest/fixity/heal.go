@@ -91,7 +91,8 @@ func byPlace(all []inventory.Copy) map[string][]inventory.Copy {
 // sound reports why an object in a location cannot replace that in another one: the versions or their names differ, or
 // it has a fault itself.
 func (c *Checker) sound(ctx context.Context, from *ocfl.Root, has, want []inventory.Copy) error {
-	if !slices.EqualFunc(has, want, func(a, b inventory.Copy) bool { return a.Version == b.Version && a.Name == b.Name }) {
+	same := func(a, b inventory.Copy) bool { return a.Version == b.Version && a.Name == b.Name }
+	if !slices.EqualFunc(has, want, same) {
 		return errors.New("the object has other versions there")
 	}
 	for _, one := range has {

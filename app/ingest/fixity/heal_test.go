@@ -52,9 +52,8 @@ func (p *pair) both(ark, jobID string, files map[string]string) {
 	for _, place := range []string{"archive", "mirror"} {
 		v := ocfl.Version{Created: p.now, Message: "m"}
 		for name, text := range files {
-			v.Files = append(v.Files, ocfl.File{Path: name, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
-				return io.NopCloser(strings.NewReader(text)), nil
-			}})
+			open := func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
+			v.Files = append(v.Files, ocfl.File{Path: name, Size: int64(len(text)), Open: open})
 		}
 		added, err := p.roots[place].AddVersion(p.t.Context(), ark, v, ocfl.Options{Stage: jobID, Key: jobID})
 		if err != nil {
@@ -123,7 +122,8 @@ func TestOneByteAmongThousand(t *testing.T) {
 	p := newPair(t)
 	const many = 1000
 	for i := range many {
-		p.both(fmt.Sprintf("ark:/99999/fk4%04d", i), fmt.Sprintf("ing_%d", i), map[string]string{"a": fmt.Sprint("text ", i)})
+		text := fmt.Sprint("text ", i)
+		p.both(fmt.Sprintf("ark:/99999/fk4%04d", i), fmt.Sprintf("ing_%d", i), map[string]string{"a": text})
 	}
 	bad := "ark:/99999/fk40617"
 	if err := flip(p.path(bad, "v1/content/a")); err != nil {
@@ -138,8 +138,8 @@ func TestOneByteAmongThousand(t *testing.T) {
 		t.Errorf("audit: %q", p.audit)
 	}
 	s := p.status()
-	if s.Count != 0 || s.Locations[0].Check.Copies != many || s.Locations[0].Healed != 1 || s.Locations[1].Healed != 0 ||
-		s.Locations[0].Damaged != 0 {
+	if near, far := s.Locations[0], s.Locations[1]; s.Count != 0 || near.Check.Copies != many || near.Healed != 1 ||
+		far.Healed != 0 || near.Damaged != 0 {
 		t.Errorf("got %+v", s)
 	}
 	if text, err := os.ReadFile(p.path(bad, "v1/content/a")); string(text) != "text 617" {

@@ -106,8 +106,8 @@ func (i *Inventory) FixityObjects(
 func (i *Inventory) Faults(ctx context.Context, place, ark string, version int) ([]Fault, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (f Fault, err error) {
 		var since string
-		err = r.Scan(&f.Location, &f.Object, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found, &f.Detail,
-			&since, &f.Job)
+		err = r.Scan(&f.Location, &f.Object, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found,
+			&f.Detail, &since, &f.Job)
 		f.Since = moment(since)
 		return f, err
 	}, `SELECT f.*, coalesce((SELECT job FROM versions v WHERE v.ark = f.ark AND v.version = f.version), '') FROM faults f

@@ -114,7 +114,8 @@ func (a *App) Warn() []string {
 		return append(all, fmt.Sprintf("fixity: %v", err))
 	}
 	if s.Faults > 0 {
-		all = append(all, fmt.Sprintf("stored files of ingest have %d faults: stagepost fixity status --app ingest", s.Faults))
+		all = append(all, fmt.Sprintf("stored files of ingest have %d faults: stagepost fixity status --app ingest",
+			s.Faults))
 	}
 	return all
 }
