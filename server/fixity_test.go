@@ -26,8 +26,8 @@ func (c *checks) Fixity(context.Context) (client.Fixity, error) {
 		Locations: []client.FixityLocation{
 			{Location: "near", Copies: 3, Oldest: someday}, {Location: c.own, Copies: 3},
 		},
-		Faults:    []client.FixityFault{{Location: c.own, Object: c.objects[0], Kind: "changed", Since: someday}},
-		Count:     2,
+		Faults: []client.FixityFault{{Location: c.own, Object: c.objects[0], Kind: "changed", Since: someday}},
+		Count:  2,
 	}, nil
 }
 
