@@ -27,7 +27,8 @@ func (d damaged) Error() string {
 
 // code gives the exit code of damage.
 func code(err error) (int, bool) {
-	return cli.ExitFailed, errors.As(err, new(damaged)) || errors.As(err, new(damagedCopies))
+	known := errors.As(err, new(damaged)) || errors.As(err, new(damagedCopies)) || errors.As(err, new(damage))
+	return cli.ExitFailed, known
 }
 
 func (c *commands) fixity() *cobra.Command {
