@@ -273,7 +273,8 @@ func TestS3Lock(t *testing.T) {
 	}
 }
 
-// TestS3Hold: a legal hold is set and released by the requests of S3; a missing file and a refusal are different errors.
+// TestS3Hold: a legal hold is set and released by the requests of S3; a missing file and a refusal are different
+// errors.
 func TestS3Hold(t *testing.T) {
 	s := newService(t)
 	p := s.open(t, nil)

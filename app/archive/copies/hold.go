@@ -13,8 +13,8 @@ import (
 const holdPage = 100
 
 // PassHolds gives each location that has legal holds of its own ([Target].Hold) those of the catalog, and releases
-// there what applies no more. A location that fails does not keep the others; a repetition continues. In a location without
-// legal holds only the catalog enforces them: it refuses every deletion.
+// there what applies no more. A location that fails does not keep the others; a repetition continues. In a location
+// without legal holds only the catalog enforces them: it refuses every deletion.
 func (s *Store) PassHolds(ctx context.Context) error {
 	var errs []error
 	for _, name := range s.set.Load().order {

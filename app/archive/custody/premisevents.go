@@ -12,8 +12,8 @@ import (
 
 // copyEvents gives what happened to the copies of an archive, by the times that the catalog has of each: that it was
 // stored and read back, its last fixity check, and its deletion. Rows of copies remain, also of those that were
-// replaced or deleted. recorded are the events that were entered when they happened: other results of fixity checks, and
-// replacements.
+// replaced or deleted. recorded are the events that were entered when they happened: other results of fixity checks,
+// and replacements.
 func copyEvents(all []catalog.Copy, recorded []catalog.Event) []catalog.Event {
 	identify := func(e *catalog.Event) string {
 		copyIn, _, _ := strings.Cut(e.Detail, ":")
