@@ -77,7 +77,7 @@ func (p *Printer) Render(ctx context.Context, dir string, page pdf.Page, documen
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, failed("no PDF file after %s", p.options.Timeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, p.options.Timeout, failed("no PDF file came in time"))
 	defer cancel()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
