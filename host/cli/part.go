@@ -43,7 +43,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 					"  stagepost admin drain --note 'storage moves'",
 				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(), c.restore(),
 				c.config()), c.fixity()},
-			Server: []*cobra.Command{c.serve(), c.verifyExport(), c.version()},
+			Server: []*cobra.Command{c.serve(), c.version()},
+			More:   []*cobra.Command{c.verifyExport()},
 			Hidden: []*cobra.Command{c.docs()},
 			Code:   code,
 			Hint: func(err error, _ int) string {
