@@ -38,6 +38,9 @@ type fake struct {
 	onStep   map[lifecycle.State]func()   // called before each attempt at a state; may be nil
 	self     source.Source                // what Source gives; nil: the fake
 	attempts bool                         // items are attempts: HTML files with an attachment each
+	warnings []string                     // of the source, and of each plan
+	twice    bool                         // a plan has an item twice
+	asked    int                          // fingerprints
 }
 
 // point is a point at which a process can crash.
@@ -61,7 +64,7 @@ func newFake(activities, items int) *fake {
 }
 
 func (f *fake) Check(context.Context) (source.Facts, error) {
-	return source.Facts{Kind: "fake", Name: "fake"}, nil
+	return source.Facts{Kind: "fake", Name: "fake", Warnings: f.warnings}, nil
 }
 
 func (f *fake) Courses(context.Context, []string) ([]source.Course, error) {
@@ -97,6 +100,7 @@ func (f *fake) Archivable(a source.Activity) string {
 func (f *fake) Fingerprint(_ context.Context, a source.Activity) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked++
 	return hash(f.files[a.ID]), nil
 }
 
@@ -106,6 +110,9 @@ func (f *fake) Plan(_ context.Context, a source.Activity, _ source.Settings) (*s
 	p := &source.Plan{People: []source.Person{{ID: "19", Name: "Ann"}}}
 	for _, key := range slices.Sorted(maps.Keys(f.files[a.ID])) {
 		p.Items = append(p.Items, source.Item{Key: key, Person: "19"})
+	}
+	if p.Warnings = f.warnings; f.twice {
+		p.Items = append(p.Items, p.Items[0])
 	}
 	return p, nil
 }
