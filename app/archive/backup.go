@@ -23,6 +23,10 @@ type requested struct {
 	Activity string                `json:"activity,omitempty"` // id; empty: of the course
 	Request  *source.BackupRequest `json:"request,omitempty"`
 	Waits    int                   `json:"waits,omitempty"` // times that it was not done yet
+
+	Deleted time.Time `json:"deleted,omitzero"`  // in the source, or found to be absent
+	Tries   int       `json:"tries,omitempty"`   // failed attempts to delete it
+	Remains string    `json:"remains,omitempty"` // why it stays in the source
 }
 
 // backupUnits gives the backup tasks of a job.
@@ -120,10 +124,7 @@ func (t *task) collect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
-		return err
-	}
-	parts, err := t.dir.OpenRoot(partsName)
+	parts, err := t.parts()
 	if err != nil {
 		return err
 	}
@@ -140,6 +141,14 @@ func (t *task) collect(ctx context.Context) (err error) {
 		return err
 	}
 	return errors.Join(t.passed(), t.dir.RemoveAll(partsName))
+}
+
+// parts opens the directory for parts of downloads.
+func (t *task) parts() (*os.Root, error) {
+	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
+		return nil, err
+	}
+	return t.dir.OpenRoot(partsName)
 }
 
 // fetchBackup fetches a backup that is done.
@@ -170,5 +179,5 @@ func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, part
 	if _, err := b.FetchBackup(ctx, d.Request, parts, out); err != nil {
 		return t.forget(ctx, p, d, err)
 	}
-	return nil
+	return p.save(ctx, d) // the file, which is deleted in the end
 }

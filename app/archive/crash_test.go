@@ -23,7 +23,8 @@ var crashActivities = flag.Int("crash.activities", 1, "activities of the archive
 // TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
 // fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
 // of the catalog; nothing is left in the working directory; each item was fetched at most once more; each end is
-// reported once.
+// reported once. The backup that the job started is deleted in the source once, after both locations had everything,
+// and no other backup is.
 func TestCrashAnywhere(t *testing.T) {
 	report := crash.Windows("archive", func(f *crash.Fuse) (faults []string) {
 		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })
@@ -44,11 +45,14 @@ type fused struct {
 func (f fused) Watch(ctx context.Context, wake func([]job.Hint)) { f.inner.Watch(ctx, wake) }
 
 func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
-	store, dir, src := mem.New(), quickDir(t), newFake(*crashActivities, 1)
+	store, dir, src := mem.New(), quickDir(t), withBackups(*crashActivities)
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	src.backups.onlyAfterCopies(t, dir, wrong)
 	src.crash = func() error { return f.Call(func() error { return nil }) }
 	hooks := notified(t, everyEvent...)
 	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, hooks)
-	_, _ = first.Submit(t.Context(), Request{Source: "campus", Course: "5"}, Ordered{}) // it may have no answer
+	_, _ = first.Submit(t.Context(), Request{Source: "campus", Course: "5", Settings: withBackup().Settings},
+		Ordered{}) // it may have no answer
 	time.Sleep(time.Minute)
 	first.stop()
 
@@ -62,7 +66,6 @@ func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 	if len(page.Jobs) == 0 { // the crash came before the job was created
 		return nil
 	}
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	j := second.end(page.Jobs[0].ID)
 	if j.State != Completed {
 		wrong("it is %s: %s (%s)", j.State, j.Message, second.events(j.ID))
@@ -77,6 +80,9 @@ func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 		if n > 2 {
 			wrong("%s was fetched %d times", key, n)
 		}
+	}
+	if b := src.backups; len(b.files) != 1 || len(b.deleted) != 1 {
+		wrong("deleted the backups %v, left %v", b.deleted, b.files)
 	}
 	return append(faults, second.stored(&j, dir)...)
 }

@@ -35,6 +35,7 @@ type fake struct {
 	onFetch  func(activity, item string)  // may be nil
 	crash    func() error                 // called at points where a process can crash; may be nil
 	attempts bool                         // items are attempts: HTML files with an attachment each
+	backups  *fakeBackups                 // nil: the source makes no backups
 }
 
 // point is a point at which a process can crash.
@@ -139,6 +140,12 @@ func (f *fake) Source(name string) (source.Source, error) {
 	if name != "campus" {
 		return nil, job.Errorf(job.Invalid, "archive", "", "there is no source %q", name)
 	}
+	if f.backups != nil {
+		return struct {
+			*fake
+			*fakeBackups
+		}{f, f.backups}, nil
+	}
 	return f, nil
 }
 
@@ -232,7 +239,9 @@ func (s *stamps) Sign(_ context.Context, d sign.Document) (sign.Result, error) {
 	if err := d.Dir.WriteFile(name, []byte("stamp of "+d.Path), 0o600); err != nil {
 		return sign.Result{}, err
 	}
-	return sign.Result{Files: []string{name}}, nil
+	r := sign.Result{Files: []string{name}}
+	r.Token.Time = time.Now()
+	return r, nil
 }
 
 func (h *harness) submit(r Request) job.Job {

@@ -179,6 +179,7 @@ type data struct {
 	Signed     time.Time         `json:"signed,omitzero"`   // by the authority
 
 	Package *packaging.Package `json:"package,omitempty"`
+	Remains []string           `json:"remains,omitempty"` // backups that the job started and could not delete
 
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
 	Errors   []FailedAttempt         `json:"errors,omitempty"`   // the newest last; at most maxErrors

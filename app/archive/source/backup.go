@@ -25,7 +25,7 @@ type Backups interface {
 	// StartBackup starts a backup that is new, and does nothing for another one. It calls save after it changed the
 	// request and before it sends the start. It can take until the backup is done.
 	StartBackup(ctx context.Context, r *BackupRequest, save func() error) error
-	// BackupState asks how far a backup is. It fails with [ErrBackupGone], or if the source could not make the backup.
+	// BackupState asks how far a backup is. It fails with [ErrBackupGone] or [ErrBackupFailed].
 	BackupState(ctx context.Context, r *BackupRequest) (BackupState, error)
 	// FetchBackup verifies the file of a backup that is done and writes it to backups/NAME of out. It sets the File of
 	// the request. Parts of downloads stay below scratch until the file is in out, so that a repetition continues them.
@@ -46,6 +46,9 @@ func BackupsOf(s Source) Backups {
 
 // ErrBackupGone is a backup that will never be there. Only a new request helps.
 var ErrBackupGone = errors.New("the backup is gone")
+
+// ErrBackupFailed is a backup that the source could not make. It has no file.
+var ErrBackupFailed = errors.New("the source could not make the backup")
 
 // ErrBackupOther is a file in the source that has the name of a backup and is not the one that was fetched.
 var ErrBackupOther = errors.New("the file is not the one that was fetched")

@@ -183,7 +183,8 @@ func (s *Source) BackupState(ctx context.Context, r *source.BackupRequest) (sour
 		return source.BackupDone, nil
 	case status >= statusFailed:
 		return "", &source.Error{Op: "backup " + r.ID, Code: "backupfailed", Err: fmt.Errorf(
-			"the Moodle could not make the backup (status %d): ask its administrator for the log of the task", status)}
+			"%w (status %d): ask the administrator of the Moodle for the log of the task", source.ErrBackupFailed,
+			status)}
 	case status >= statusAwaiting:
 		return source.BackupRunning, nil
 	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:

@@ -93,9 +93,6 @@ func (s *Source) deleteFile(ctx context.Context, r *source.BackupRequest) error 
 		return changed(r)
 	}
 	sent := d.send(ctx)
-	if errors.Is(sent, errLoggedOut) {
-		return sent
-	}
 	after, err := s.areaOf(ctx, r) // the answer to the form may have been lost
 	if err != nil {
 		return cmp.Or(sent, err)

@@ -252,8 +252,8 @@ func TestDeleteBackupRefused(t *testing.T) {
 		set       func(f *fixture)
 		code, msg string
 	}{
-		"right":     {func(f *fixture) { f.site.Backups.NoDelete = true }, "nopermissions", "moodle/restore:uploadfile"},
-		"view":      {func(f *fixture) { f.site.Backups.Forbidden = true }, "nopermissions", "moodle/backup:backupcourse"},
+		"right":     {func(f *fixture) { f.site.Backups.NoDelete = true }, "nopermissions", "restore:uploadfile"},
+		"view":      {func(f *fixture) { f.site.Backups.Forbidden = true }, "nopermissions", "backup:backupcourse"},
 		"reference": {func(f *fixture) { f.site.Backups.Reference = true }, "", "reference"},
 		"folder": {func(f *fixture) {
 			if err := f.site.Edit("core_files_get_files_backup", `"isdir": false`, `"isdir": true`); err != nil {

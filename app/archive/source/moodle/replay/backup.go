@@ -40,7 +40,7 @@ type Backups struct {
 	Forbidden bool                 // the account has no right to make backups
 	NoUsers   bool                 // the account has no right to include data of people
 	NoDelete  bool                 // the account has no right to change the files of an area
-	Reference bool                 // a file of each area is a reference to another place
+	Reference bool                 // a file of each area is a reference to another file
 	Alter     func(*Made)          // changes what the next backups contain
 	Bytes     func([]byte) []byte  // changes the bytes of the next files
 	ID        func() (id string)   // of the next form; nil: random
