@@ -134,7 +134,7 @@ var rules = []rule{
 		"archives after they were made; it depends on no source and no step"},
 	{"app/archive/trigger", "job lifecycle engine api edge/webhook quantity app/archive",
 		"it starts archive jobs through the application and the engine"},
-	{"app/archive/notify", "job lifecycle engine edge/webhook internal/secretfile",
+	{"app/archive/notify", "job lifecycle engine edge/mail edge/webhook internal/secretfile",
 		"it reports changes to other systems; no step"},
 	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
@@ -147,7 +147,7 @@ var rules = []rule{
 	{"quantity", "", "how sizes and times are written; all packages may use it"},
 	{"client", "job lifecycle api", "the API in Go; it depends on the wire types, not on the server"},
 	{"config", "quantity format/tree", "settings of any program"},
-	{"module", "job lifecycle engine backup cli config server", "what an application registers; it depends on none"},
+	{"module", "job lifecycle engine backup cli config server edge/mail", "what an application registers; it depends on none"},
 	{"host/cli", hosting + " host", "commands about a server and its data directory"},
 	{"host", hosting, "a server in one process; it joins modules and depends on none of them"},
 	{"cli/jobs", "job lifecycle client api quantity cli",
@@ -181,7 +181,7 @@ const joined = "job lifecycle engine flow format edge quantity client api server
 	"module internal/build internal/conn internal/durable"
 
 // hosting is what a server in one process may import.
-const hosting = "job lifecycle engine client api server store backup cli config module edge/disk quantity " +
+const hosting = "job lifecycle engine client api server store backup cli config module edge/disk edge/mail quantity " +
 	"format internal"
 
 // commands is what the commands of an application may import besides the application.

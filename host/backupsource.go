@@ -44,6 +44,10 @@ func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 		maps.Copy(files, has.Files)
 		s.Locations = append(s.Locations, has.Outside...)
 	}
+	if d.Settings.MailPassword != "" {
+		s.Locations = append(s.Locations,
+			backup.Location{Path: d.Settings.MailPassword, What: "password of the mail server"})
+	}
 	for name, file := range files {
 		if err := addConfiguration(s, name, file); err != nil {
 			return nil, err

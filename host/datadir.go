@@ -33,6 +33,7 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
 		{Name: "tokens", How: backup.Linked, What: "the file of tokens, if it is kept here"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
+		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},
 		{Name: backup.OutsideName, How: backup.Late, What: "configuration from elsewhere that a restore brought"},
 		{Name: "owner", How: backup.Left, What: "which process has the directory", Reason: own},
 		{Name: "address*", How: backup.Left, What: "where the server answers", Reason: own},

@@ -132,6 +132,12 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 		installation = files.Installation()
 	}
 	host := r.hostOf(s, store, installation, logs)
+	if host.Mail, err = s.mail(r.Data, r.Log); err != nil {
+		return err
+	}
+	for _, warning := range s.mailWarnings() {
+		r.Log.Warn(warning)
+	}
 	for _, m := range s.Modules {
 		if m.Open == nil {
 			continue
@@ -192,7 +198,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
-	var warn []func() []string
+	warn := []func() []string{s.mailWarnings}
 	if files != nil {
 		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, d); err != nil {
@@ -209,13 +215,11 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 			warn = append([]func() []string{w.Warn}, warn...)
 		}
 	}
-	if len(warn) > 0 {
-		o.Warn = func() (all []string) {
-			for _, w := range warn {
-				all = append(all, w()...)
-			}
-			return all
+	o.Warn = func() (all []string) {
+		for _, w := range warn {
+			all = append(all, w()...)
 		}
+		return all
 	}
 	r.server = server.New(*o)
 	for _, m := range s.Modules {

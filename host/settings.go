@@ -18,13 +18,14 @@ import (
 type Settings struct {
 	*cli.Common
 	serveSettings
+	mailSettings
 	Modules []module.Module
 }
 
 // NewSettings makes the default settings of a program that has these modules.
 func NewSettings(modules ...module.Module) *Settings {
 	s := &Settings{Modules: modules}
-	groups := []any{&s.serveSettings}
+	groups := []any{&s.serveSettings, &s.mailSettings}
 	for _, m := range modules {
 		if m.Settings != nil {
 			groups = append(groups, m.Settings)

@@ -57,6 +57,7 @@ type Host struct {
 	Metrics      *metrics.Metrics
 	Hosts        []string // names by which requests may come
 	UploadBytes  int64    // most bytes of an upload
+	Mail         Mail
 
 	Admit  func(bytes int64) error // refuses what does not fit the disk
 	Tokens server.Tokens           // nil: there are none

@@ -40,6 +40,7 @@ type Options struct {
 	// Webhooks lists by name the receivers of notifications; nil: there are none.
 	Webhooks  func() map[string]*notify.Webhook
 	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
+	Mail      *notify.Mail      // nil: no mail is sent
 
 	Organization string // whose archives these are, for the metadata
 	Version      string // of the program
@@ -98,7 +99,7 @@ func (a *App) workDir() string { return filepath.Join(a.options.Dir, WorkName) }
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
 		Life: JobLife, Prefix: "arc", Keep: max(a.options.Keep, 0), Patience: a.patience,
-		Allow: a.Allow, Accompany: a.Accompany, Announce: a.announce,
+		Allow: a.Allow, Accompany: a.accompany, Announce: a.announce,
 		Steps: map[lifecycle.State]engine.Step{
 			Uninitialized:     a.step((*task).initialize),
 			Queued:            a.step((*task).started),

@@ -45,8 +45,8 @@ type Printer interface {
 	// Order gives the job that prints a document. A repetition gives the same job.
 	Order(ctx context.Context, parent job.ID, owner, file string, p pdf.Page, document io.Reader) (job.Job, error)
 	Result(j *job.Job) (io.ReadCloser, pdf.Result, error)
-	// Remove removes the files of all jobs of an archive job.
-	Remove(parent job.ID) error
+	// Remove cancels the jobs of an archive job that are not printed yet, and removes the files of all.
+	Remove(ctx context.Context, parent job.ID) error
 }
 
 // printError is an attempt that was not printed, although content.pdf is required.

@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/crash"
@@ -98,7 +99,7 @@ func (p *prints) Result(j *job.Job) (io.ReadCloser, pdf.Result, error) {
 	return io.NopCloser(bytes.NewReader(body)), r, nil
 }
 
-func (p *prints) Remove(parent job.ID) error {
+func (p *prints) Remove(_ context.Context, parent job.ID) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removed = append(p.removed, parent)
@@ -182,6 +183,9 @@ func TestPDFFailure(t *testing.T) {
 			p.states["attempts/item-0/item-0.html"] = c.state
 			bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
 				j := h.end(h.submit(withPDF(c.word)).ID)
+				if !slices.Contains(p.removed, j.ID) {
+					t.Error("its PDF jobs are not cancelled, and their files remain")
+				}
 				if j.State != c.want || (c.want == Failure) != (causeOf(t, &j) == pdf.CauseRender) {
 					t.Fatalf("got %s (%s): %s", j.State, causeOf(t, &j), j.Message)
 				}
@@ -203,6 +207,26 @@ func TestPDFFailure(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPDFCancel: a job that is cancelled while files are printed cancels the jobs that print them.
+func TestPDFCancel(t *testing.T) {
+	src, p := newFake(1, 2), newPrints(1<<30)
+	src.attempts = true
+	bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
+		j := h.submit(withPDF(PDFRequired))
+		time.Sleep(time.Minute)
+		if len(p.removed) > 0 {
+			t.Error("control: they are cancelled before")
+		}
+		act := operator.Act{Job: j.ID, Event: Cancel, By: lifecycle.Operator, Actor: "ops", Confirm: true}
+		if _, err := h.engine.Do(t.Context(), act); err != nil {
+			t.Fatal(err)
+		}
+		if j = h.end(j.ID); j.State != Cancelled || !slices.Contains(p.removed, j.ID) {
+			t.Errorf("got %s; cancelled: %v", j.State, p.removed)
+		}
+	})
 }
 
 // TestPDFRefused: a server without PDF workers refuses the setting at once.

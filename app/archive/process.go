@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -112,8 +113,9 @@ func (g *gathered) unit(d *workdir.Dir, name, activity string, role packaging.Ro
 	}
 	for _, f := range u.Files() {
 		one := packaging.File{
-			Path: f.Name, Name: strings.TrimPrefix(f.Name, name+"/"), Original: f.Asked, Size: f.Size,
-			SHA256: f.SHA256, SHA512: f.SHA512, Origin: f.Origin, Activity: activity, Role: role,
+			Path: f.Name, Name: strings.TrimPrefix(f.Name, name+"/"), Size: f.Size,
+			Original: cmp.Or(f.Origin.Name, f.Asked), SHA256: f.SHA256, SHA512: f.SHA512,
+			Origin: f.Origin, Activity: activity, Role: role,
 		}
 		if activity == "" { // there is no folder of an activity
 			one.Name = ""
@@ -161,6 +163,7 @@ func (t *task) pack(ctx context.Context, g *gathered) (_ *packaging.Package, err
 	p, err := packaging.Build(ctx, packaging.Input{
 		Name: name, Facts: t.facts(g), Files: g.files, Gathered: from, Into: into,
 		Containers: []packaging.Container{packaging.Container(t.data.Settings.Pack)},
+		Progress:   func(done, total int64) { t.Progress(done, total, "bytes") },
 	})
 	switch {
 	case errors.Is(err, packaging.ErrChanged):

@@ -181,8 +181,15 @@ type data struct {
 	Package *packaging.Package `json:"package,omitempty"`
 	Remains []string           `json:"remains,omitempty"` // backups that the job started and could not delete
 
+	Reason   *reason                 `json:"reason,omitempty"`   // why it is stopped; nil: it is not
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
 	Errors   []FailedAttempt         `json:"errors,omitempty"`   // the newest last; at most maxErrors
+}
+
+// reason is why a job is stopped.
+type reason struct {
+	Cause   string `json:"cause,omitempty"`
+	Message string `json:"message,omitempty"`
 }
 
 // Skipped is an activity that is not archived.

@@ -188,6 +188,7 @@ func artifactOf(dir *os.Root, name string) (a catalog.Artifact, err error) {
 // removed, and the backups that the job started are deleted in the source. A location that is down does not keep the
 // job: its rest is removed when it is usable again.
 func (t *task) revert(ctx context.Context) error {
+	t.keepReason()
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err
@@ -207,6 +208,7 @@ func (t *task) revert(ctx context.Context) error {
 	if err := t.discard(ctx); err != nil {
 		return err
 	}
+	defer t.giveReason() // what was given before may be committed by now
 	return t.deleteBackups(ctx)
 }
 
@@ -225,9 +227,27 @@ func (t *task) discard(ctx context.Context) error {
 	return nil
 }
 
+// keepReason notes why the job is stopped: the record loses it with the next change of state.
+func (t *task) keepReason() {
+	j := t.Job()
+	if t.data.Reason == nil {
+		t.data.Reason = &reason{j.Cause, j.Message}
+	}
+	t.giveReason()
+}
+
+// giveReason puts into the record why the job is stopped.
+func (t *task) giveReason() {
+	if r := t.data.Reason; r != nil {
+		t.SetCause(r.Cause)
+		t.SetMessage(r.Message)
+	}
+}
+
 // clean is the step of Cleanup: it enters the end into the catalog, deletes the backups that the job started in the
 // source, and removes the working directory.
 func (t *task) clean(ctx context.Context) error {
+	t.giveReason()
 	outcome, event := catalog.Failed, Fail
 	switch t.Job().Outcome {
 	case lifecycle.OK:
@@ -247,7 +267,7 @@ func (t *task) clean(ctx context.Context) error {
 		}
 	}
 	if p := t.app.options.PDF; p != nil {
-		if err := p.Remove(t.Job().ID); err != nil {
+		if err := p.Remove(ctx, t.Job().ID); err != nil {
 			return err
 		}
 	}

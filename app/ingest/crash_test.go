@@ -174,6 +174,9 @@ func reopen(t *testing.T, store job.Store, o Options, s Submission, text string)
 	for _, id := range []job.ID{b.ID, r.Jobs[0].Job, r.Jobs[1].Job} {
 		w.verify(id)
 	}
+	if err := w.Sweep(t.Context()); err != nil { // the one of the start may not be over
+		t.Error(err)
+	}
 	w.valid()
 	if w.hasWork(b.ID, r.Jobs[0].Job) {
 		t.Error("the work of the completed job is still there")

@@ -177,6 +177,7 @@ var untried = map[string]string{
 	"archive premis":        "it prints a document in XML",
 	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
 	"demo":                  "TestDemo has its own check of 80 columns",
+	"demo campus":           "it runs until it is stopped; TestQuickStarts reads what it prints",
 	"docs":                  "it writes files",
 	"ingest manifest":       "it prints a file of the archive as it is",
 	"ingest metadata":       "it prints files of the archive as they are",

@@ -25,7 +25,7 @@ var noteless = map[string][]string{
 	},
 	"they make new work, or a copy": {"submit", "ingest access", "ingest fetch", "run", "flow run",
 		"archive retrieve",
-		"compute import", "demo", "demo site"},
+		"compute import", "demo", "demo site", "demo campus"},
 	"they run a program":                        {"serve", "compute agent"},
 	"a new data directory has no list to enter": {"admin restore"},
 }

@@ -61,6 +61,9 @@ func (d *Dir) put(ctx context.Context, key string, src io.ReaderAt, c Content) e
 	}
 	defer d.keys.lock(key)()
 	if _, err := d.root.Lstat(key); err == nil {
+		if err := d.root.Remove(part(key)); err != nil && !missing(err) { // of a process that crashed at the end of Put
+			return err
+		}
 		return existing(ctx, d, key, c)
 	}
 	if err := d.mkdir(path.Dir(key)); err != nil {

@@ -12,9 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
-
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/edge/storage/storagetest"
 )
@@ -22,6 +19,7 @@ import (
 // service is an S3 service in this process. before sees each request and may answer it.
 type service struct {
 	url    string
+	fake   http.Handler
 	before func(http.ResponseWriter, *http.Request) (answered bool)
 	mu     sync.Mutex
 	seen   []*http.Request
@@ -29,18 +27,13 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("archive"); err != nil {
-		t.Fatal(err)
-	}
-	fake := gofakes3.New(backend).Server()
-	s := &service{}
+	s := &service{fake: newFake(t)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.seen = append(s.seen, r)
 		s.mu.Unlock()
 		if s.before == nil || !s.before(w, r) {
-			fake.ServeHTTP(w, r)
+			s.fake.ServeHTTP(w, r)
 		}
 	}))
 	t.Cleanup(server.Close)

@@ -61,7 +61,11 @@ func (c *commands) activityRows(all []client.ArchiveActivity) [][]string {
 		if note == "" && a.Drift {
 			note = "it changed while it was archived"
 		}
-		rows[i] = []string{a.State, a.ID, a.Module, c.Bytes(a.Bytes), c.when(a.Archived), a.Name, note}
+		size := c.Bytes(a.Bytes)
+		if a.Bytes == 0 && a.Archived.IsZero() && c.Out.Mode == cli.ModeTable {
+			size = "" // not known before it is archived
+		}
+		rows[i] = []string{a.State, a.ID, a.Module, size, c.when(a.Archived), a.Name, note}
 	}
 	return rows
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/verify"
 	"github.com/stagepost/stagepost/cli"
@@ -84,8 +85,13 @@ func (c *commands) fetchAll(
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(all)
 	}
-	return c.Out.Sheet([][2]string{{"retrieved", fmt.Sprintf("%d files into %s", len(all), out)},
-		{"next step", "stagepost archive verify " + out}})
+	check := "stagepost archive verify " + out
+	if slices.ContainsFunc(all, func(a client.ArchiveArtifact) bool { return a.Role == string(catalog.Signature) }) {
+		check += " --ca FILE with the root certificate of the authority"
+	}
+	return c.Out.Sheet([][2]string{
+		{"retrieved", fmt.Sprintf("%d files into %s", len(all), out)}, {"next step", check},
+	})
 }
 
 // fetchOne fetches a file. Its part has the digest in its name, so that only the same file is continued.
@@ -237,7 +243,20 @@ func (c *commands) printReport(r *verify.Report) error {
 		}
 		rows[i] = []string{result, x.Kind, x.Path, note}
 	}
-	return errors.Join(c.Out.Rows([]string{"RESULT", "CHECK", "PATH", "NOTE"}, rows, 1, nil), bad)
+	if c.Out.Mode != cli.ModeTable {
+		return errors.Join(c.Out.Rows([]string{"RESULT", "CHECK", "PATH", "NOTE"}, rows, 1, nil), bad)
+	}
+	short := make([][]string, len(rows)) // notes are printed whole, after the table
+	for i, row := range rows {
+		short[i] = row[:3]
+	}
+	err := c.Out.Rows([]string{"RESULT", "CHECK", "PATH"}, short, 2, nil)
+	for _, row := range rows {
+		if row[3] != "" {
+			c.Out.Line("%s of %s: %s", row[1], row[2], row[3])
+		}
+	}
+	return errors.Join(err, bad)
 }
 
 func (c *commands) timestampVerify() *cobra.Command {

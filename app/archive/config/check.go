@@ -3,7 +3,6 @@ package archiveconfig
 import (
 	"fmt"
 	"maps"
-	"net/netip"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -64,6 +63,7 @@ func (c *Config) check() {
 		c.name("webhooks", name)
 		c.checkWebhook(name, w)
 	}
+	c.checkQuizWorker()
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
 	}
@@ -96,12 +96,7 @@ func (c *Config) checkSource(name string, s Source) {
 	if s.Web == nil {
 		return
 	}
-	for i, text := range s.Web.AllowNetworks {
-		if _, err := netip.ParsePrefix(text); err != nil {
-			c.wrong([]string{"sources", name, "web", "allow_networks", strconv.Itoa(i)},
-				"%q is no network such as 10.20.0.0/16", text)
-		}
-	}
+	c.networks([]string{"sources", name, "web", "allow_networks"}, s.Web.AllowNetworks)
 }
 
 // checkPreset notes what would fail each job with a preset.
@@ -241,6 +236,11 @@ func (c *Config) secrets() (all []*string) {
 	}
 	for _, w := range c.Webhooks {
 		all = append(all, &w.SecretFile)
+	}
+	if q := c.QuizWorker; q != nil {
+		for i := range q.TokenFiles {
+			all = append(all, &q.TokenFiles[i])
+		}
 	}
 	return all
 }

@@ -35,6 +35,7 @@ type Config struct {
 	Schedules    map[string]trigger.Schedule  `json:"schedules" doc:"Schedules by name, which start archive jobs without a person."`
 	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
 	Webhooks     map[string]*notify.Webhook   `json:"webhooks" doc:"Webhooks by name, to which changes of archive jobs and their tasks are posted."`
+	QuizWorker   *QuizWorker                  `json:"quiz_worker" doc:"This server as the quiz archive worker of Moodles with a quiz archiver plugin. The setting archive.quizworker.listen opens its address."`
 
 	file *yamlfile.Source
 	dir  string // of the file

@@ -183,6 +183,7 @@ func (c *Config) checkSecrets() {
 	for name, w := range c.Webhooks {
 		check(w.SecretFile, "webhooks", name, "secret_file")
 	}
+	c.checkQuizTokens()
 	for i, a := range c.Authorities {
 		check(a.PasswordFile, "authorities", fmt.Sprint(i), "password_file")
 		check(a.TokenFile, "authorities", fmt.Sprint(i), "token_file")

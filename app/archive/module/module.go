@@ -6,6 +6,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archivecli "github.com/stagepost/stagepost/app/archive/cli"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/quizworker"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
@@ -18,7 +19,7 @@ func New() module.Module {
 	s := &archiveserve.Settings{}
 	return module.Module{
 		Name: "archive", Settings: s,
-		Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life},
+		Lives: []*lifecycle.Table{archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life, quizworker.Life},
 		Open: func(h *module.Host) (module.App, error) {
 			if a, err := archiveserve.Open(h, s); a != nil || err != nil {
 				return a, err

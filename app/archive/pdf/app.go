@@ -17,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -26,6 +27,8 @@ import (
 type Settings struct {
 	Wait time.Duration // until a file is printed, the time without a worker included; defaults to 24 h; job.Unlimited
 	Keep time.Duration // of ended jobs with their files; defaults to 7 d; job.Unlimited
+
+	Ordered func() // called after each order; defaults to none
 }
 
 // App orders PDF files. Its directory has the files of the jobs:
@@ -129,10 +132,35 @@ func (a *App) Order(
 			return job.Job{}, err
 		}
 	}
-	return a.engine.Submit(ctx, engine.Order{
-		Kind: Kind, Owner: owner, Key: "pdf/" + s.Folder, Spec: s, Bytes: s.Size, By: lifecycle.Engine,
+	j, err := a.engine.Submit(ctx, engine.Order{
+		Kind: Kind, Owner: owner, Key: keyOf(s.Folder), Spec: s, Bytes: s.Size, By: lifecycle.Engine,
 		Note: "PDF file of " + file,
 	})
+	if err == nil && a.settings.Ordered != nil {
+		a.settings.Ordered()
+	}
+	return j, err
+}
+
+// Print orders the PDF file of a document of a job, waits for it and writes it to out. A repetition does not print it
+// again. Errors: *Error for a document that is not printed, as that of [Renderer.Render]; those of Order and Result.
+func (a *App) Print(ctx context.Context, parent job.ID, p Page, document io.Reader, out io.Writer) error {
+	j, err := a.Order(ctx, parent, "", p.Title, p, document)
+	if err != nil {
+		return err
+	}
+	if j, err = a.engine.Await(ctx, j.ID, func(j *job.Job) bool { return j.Ended }); err != nil {
+		return err
+	}
+	if j.State != Rendered {
+		return failed(cmp.Or(j.Cause, CauseRender), fmt.Errorf("the job %s is %s: %s", j.ID, j.State, j.Message))
+	}
+	from, _, err := a.Result(&j)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, from)
+	return errors.Join(err, from.Close())
 }
 
 // Result opens the PDF file of a job in state Rendered. Errors: NotFound.
@@ -153,13 +181,46 @@ func (a *App) Result(j *job.Job) (io.ReadCloser, Result, error) {
 	return f, r, err
 }
 
-// Remove removes the files of all jobs of an archive job. A repetition does nothing.
-func (a *App) Remove(parent job.ID) error {
+// Remove cancels the jobs of another job that are not printed yet, and removes the files of all its jobs. A repetition
+// does nothing. Order makes the folder of a job before the job, so each open job has one.
+func (a *App) Remove(ctx context.Context, parent job.ID) error {
 	if !idRule.MatchString(string(parent)) {
 		return job.Errorf(job.Invalid, "pdf", parent, "it has no valid id")
 	}
+	folders, err := fs.ReadDir(a.root.FS(), string(parent))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, f := range folders {
+		if err := a.cancel(ctx, keyOf(path.Join(string(parent), f.Name()))); err != nil {
+			return err
+		}
+	}
 	return a.root.RemoveAll(string(parent))
 }
+
+// cancel cancels the job with a key, unless it has ended or does not exist.
+func (a *App) cancel(ctx context.Context, key string) error {
+	if a.engine == nil {
+		return job.Errorf(job.Unavailable, "pdf", "", "the engine does not run yet")
+	}
+	page, err := a.engine.Store().List(ctx, job.Query{Kinds: []job.Kind{Kind}, Key: key, Limit: 1})
+	if err != nil || len(page.Jobs) == 0 || page.Jobs[0].Ended {
+		return err
+	}
+	id := page.Jobs[0].ID
+	_, err = a.engine.Do(ctx, operator.Act{
+		Job: id, Event: Cancel, By: lifecycle.Engine, Actor: string(Kind), Note: "the job that ordered the file ended",
+	})
+	if job.KindOf(err) == job.Refused { // it ended meanwhile
+		if j, again := a.engine.Store().Get(ctx, id); again == nil && j.Ended {
+			return nil
+		}
+	}
+	return err
+}
+
+func keyOf(folder string) string { return "pdf/" + folder }
 
 // Clear removes the files of a job before its record is purged.
 func (a *App) Clear(_ context.Context, j *job.Job) error {

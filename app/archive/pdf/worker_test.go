@@ -207,7 +207,7 @@ func TestWorker(t *testing.T) {
 			t.Errorf("%d at once, want 2", p.most)
 		}
 		stop()
-		if err := h.Remove("arc_1"); err != nil {
+		if err := h.Remove(t.Context(), "arc_1"); err != nil {
 			t.Error(err)
 		}
 		j := h.end(all[0].ID)
@@ -322,6 +322,37 @@ func TestCancel(t *testing.T) {
 		}
 		if j = h.end(j.ID); j.State != Cancelled {
 			t.Errorf("got %s", j.State)
+		}
+	})
+}
+
+// TestRemove: the open jobs of an archive job are cancelled before their files are removed, and no other job is.
+func TestRemove(t *testing.T) {
+	bubble(t, func(h *harness) {
+		p := &printer{slow: time.Hour}
+		defer h.work(p)()
+		printing, other := h.order("a.html", "text"), job.ID("arc_2")
+		mine, err := h.Order(t.Context(), other, "ann", "a.html", Page{}, strings.NewReader("text"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		for range 2 {
+			if err := h.Remove(t.Context(), "arc_1"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if j := h.end(printing.ID); j.State != Cancelled {
+			t.Errorf("got %s", j.State)
+		}
+		if j := h.end(mine.ID); j.State != Rendered {
+			t.Errorf("control: got %s: %s", j.State, j.Message)
+		}
+		if err := h.Remove(t.Context(), other); err != nil {
+			t.Error(err)
+		}
+		if j := h.end(mine.ID); j.State != Rendered {
+			t.Errorf("a printed job is %s", j.State)
 		}
 	})
 }

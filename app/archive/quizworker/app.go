@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/pdf"
@@ -25,7 +27,7 @@ import (
 type Options struct {
 	Dir       string            // of tokens and working files
 	Transport http.RoundTripper // to the Moodles, such as that of edge/fetch, which refuses special networks
-	Printer   pdf.Printer       // nil: orders are refused until PDF files can be made
+	Printer   Printer           // nil: orders are refused
 	// secrets of the plugins; empty: requests are accepted without, over the loopback only
 	Tokens []string
 	// base addresses of the Moodles that may order; empty: every Moodle whose plugin has a token
@@ -40,12 +42,21 @@ type Options struct {
 // statusEvery is the least time between two reports of progress to a Moodle.
 const statusEvery = 15 * time.Second
 
+// Printer makes PDF files of the reports of attempts. *pdf.App is one.
+type Printer interface {
+	// Print writes the PDF/A file of a document of a job to out.
+	Print(ctx context.Context, j job.ID, p pdf.Page, document io.Reader, out io.Writer) error
+	// Remove abandons what is being printed for a job, and removes what is kept of it.
+	Remove(ctx context.Context, j job.ID) error
+}
+
 // App is the application.
 type App struct {
 	options Options
 	root    *os.Root
 	engine  *engine.Engine
 	http    *http.Client
+	access  atomic.Pointer[access]
 
 	mu      sync.Mutex // guards updated, and the count of the queue against another order
 	updated map[job.ID]time.Time
@@ -68,8 +79,16 @@ func New(o Options) (*App, error) {
 	client := &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
-	return &App{options: o, root: root, http: client, updated: map[job.ID]time.Time{}}, nil
+	a := &App{options: o, root: root, http: client, updated: map[job.ID]time.Time{}}
+	a.Admit(o.Tokens, o.Moodles)
+	return a, nil
 }
+
+// access is who may order.
+type access struct{ tokens, moodles []string }
+
+// Admit replaces Options.Tokens and Options.Moodles. Jobs that were ordered before continue.
+func (a *App) Admit(tokens, moodles []string) { a.access.Store(&access{tokens, moodles}) }
 
 // Close closes the directory.
 func (a *App) Close() error { return a.root.Close() }
@@ -191,10 +210,11 @@ func (a *App) submit(ctx context.Context, s *Spec, token string) (job.Job, error
 
 // serves reports whether a Moodle may order.
 func (a *App) serves(base string) bool {
-	if len(a.options.Moodles) == 0 {
+	moodles := a.access.Load().moodles
+	if len(moodles) == 0 {
 		return true
 	}
-	for _, one := range a.options.Moodles {
+	for _, one := range moodles {
 		if strings.TrimSuffix(one, "/") == strings.TrimSuffix(base, "/") {
 			return true
 		}

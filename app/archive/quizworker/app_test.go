@@ -130,6 +130,9 @@ func (h *harness) gone(j *job.Job) {
 	if left, err := os.ReadDir(h.options.Dir); err != nil || len(left) > 0 {
 		h.t.Errorf("left: %v, %v", left, err)
 	}
+	if p, ok := h.options.Printer.(*printer); !ok || !slices.Contains(p.removed, j.ID) {
+		h.t.Error("its PDF files were not removed")
+	}
 	history, err := h.store.History(h.t.Context(), j.ID, 0, 0)
 	text, err2 := json.Marshal([]any{j, history})
 	if err := errors.Join(err, err2); err != nil || bytes.Contains(text, []byte(token)) {
@@ -424,7 +427,8 @@ func TestFaults(t *testing.T) {
 func TestRestart(t *testing.T) {
 	for at := 1; at < 14; at++ {
 		synctest.Test(t, func(t *testing.T) {
-			p, store, dir := newPlugin(), mem.New(), t.TempDir()
+			p, store, dir, printed := newPlugin(), mem.New(), t.TempDir(), &printer{}
+			change := func(o *Options) { o.Printer = printed }
 			reached := make(chan struct{})
 			p.fail = func(n int, _ string) fate {
 				if n == at {
@@ -434,14 +438,14 @@ func TestRestart(t *testing.T) {
 				}
 				return works
 			}
-			h := start(t, store, dir, p, nil)
+			h := start(t, store, dir, p, change)
 			uuid := h.order("/archive/archivingmod_quiz", modern(nil))
 			select {
 			case <-reached:
 			case <-time.After(time.Hour): // the job has fewer calls
 			}
 			h.stop()
-			h = start(t, store, dir, p, nil)
+			h = start(t, store, dir, p, change)
 			defer h.stop()
 			j := h.end(uuid)
 			if j.State != Finished || len(p.taken) != 1 {

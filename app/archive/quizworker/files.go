@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,18 +147,9 @@ func (w *work) finish(id int64, folder, stage string) error {
 
 // print makes the PDF file of a report.
 func (w *work) print(ctx context.Context, title, report string, out io.Writer) error {
-	const scratch = "print"
-	if err := errors.Join(w.root.RemoveAll(scratch), w.root.Mkdir(scratch, 0o700)); err != nil {
-		return err
-	}
-	dir, err := filepath.Abs(filepath.Join(w.app.options.Dir, w.spec.UUID, scratch))
-	if err != nil {
-		return err
-	}
 	page := w.spec.Page
 	page.Title = title
-	err = w.app.options.Printer.Render(ctx, dir, page, strings.NewReader(report), out)
-	return errors.Join(err, w.root.RemoveAll(scratch))
+	return w.app.options.Printer.Print(ctx, w.Job().ID, page, strings.NewReader(report), out)
 }
 
 // attachments keeps the files of an attempt.

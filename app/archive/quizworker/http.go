@@ -52,7 +52,7 @@ func (a *App) Handler() http.Handler {
 
 // admit checks the token of a request, and removes it from the path.
 func (a *App) admit(r *http.Request) (*http.Request, bool) {
-	if len(a.options.Tokens) == 0 {
+	if len(a.access.Load().tokens) == 0 {
 		return r, loopback(r)
 	}
 	given := r.Header.Get("X-Worker-Token")
@@ -74,7 +74,7 @@ func (a *App) admit(r *http.Request) (*http.Request, bool) {
 // valid compares with all tokens in constant time.
 func (a *App) valid(given string) bool {
 	sum, found := sha256.Sum256([]byte(given)), 0
-	for _, one := range a.options.Tokens {
+	for _, one := range a.access.Load().tokens {
 		want := sha256.Sum256([]byte(one))
 		found |= subtle.ConstantTimeCompare(sum[:], want[:])
 	}

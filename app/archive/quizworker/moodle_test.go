@@ -12,14 +12,13 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/job"
 )
 
 const (
@@ -214,16 +213,21 @@ func (p *plugin) function(say func(any), r *http.Request, name string) {
 
 // printer makes a text of the report.
 type printer struct {
-	slow   time.Duration
-	pages  []pdf.Page
-	before func() error
-	mu     sync.Mutex
+	slow    time.Duration
+	pages   []pdf.Page
+	removed []job.ID
+	before  func() error
+	mu      sync.Mutex
 }
 
-func (p *printer) Render(ctx context.Context, dir string, page pdf.Page, in io.Reader, out io.Writer) error {
-	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || !filepath.IsAbs(dir) {
-		return fmt.Errorf("%s is not an empty directory: %w", dir, err)
-	}
+func (p *printer) Remove(_ context.Context, j job.ID) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.removed = append(p.removed, j)
+	return nil
+}
+
+func (p *printer) Print(ctx context.Context, _ job.ID, page pdf.Page, in io.Reader, out io.Writer) error {
 	p.mu.Lock()
 	p.pages = append(p.pages, page)
 	p.mu.Unlock()

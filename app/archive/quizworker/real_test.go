@@ -2,6 +2,7 @@ package quizworker
 
 import (
 	"context"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -19,6 +20,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// rendering prints at once.
+type rendering struct {
+	*pdf.Renderer
+	temp string
+}
+
+func (r rendering) Print(ctx context.Context, _ job.ID, p pdf.Page, document io.Reader, out io.Writer) error {
+	dir, err := os.MkdirTemp(r.temp, "")
+	if err != nil {
+		return err
+	}
+	return r.Render(ctx, dir, p, document, out)
+}
+
+func (rendering) Remove(context.Context, job.ID) error { return nil }
+
 // TestReal archives an attempt by the real programs: the ZIP file has a PDF/A file.
 func TestReal(t *testing.T) {
 	box, err := sandbox.Open(t.Context(), sandbox.Options{Tier: sandbox.Require, Name: "stagepost-quiztest"})
@@ -31,7 +48,9 @@ func TestReal(t *testing.T) {
 		t.Skip(err)
 	}
 	p := newPlugin()
-	a, err := New(Options{Dir: t.TempDir(), Transport: p, Printer: printer, Tokens: []string{"secret"}})
+	a, err := New(Options{
+		Dir: t.TempDir(), Transport: p, Printer: rendering{printer, t.TempDir()}, Tokens: []string{"secret"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

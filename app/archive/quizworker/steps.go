@@ -287,5 +287,10 @@ func (a *App) clean(ctx context.Context, r *engine.Run) error {
 	a.mu.Lock()
 	delete(a.updated, r.Job().ID)
 	a.mu.Unlock()
+	if a.options.Printer != nil {
+		if err := a.options.Printer.Remove(ctx, r.Job().ID); err != nil {
+			return err
+		}
+	}
 	return a.root.RemoveAll(s.UUID)
 }

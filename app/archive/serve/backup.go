@@ -28,7 +28,8 @@ func Data() []backup.Entry {
 			Reason: "a restored directory gets another one"},
 		{Name: ConfigName, How: backup.Linked,
 			What: "sources, storage locations and presets of archives, unless `archive.config` names another file"},
-		{Name: DirName, How: backup.Linked, What: "working files of archive jobs"},
+		{Name: DirName, How: backup.Linked,
+			What: "working files of archive jobs, PDF files, and orders of Moodles with their tokens"},
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/engine"
@@ -56,6 +57,8 @@ type App struct {
 	engine   *engine.Engine
 	failures *prometheus.CounterVec
 	printers *printers
+	quiz     *quiz  // nil: this server is no quiz archive worker
+	listen   string // archive.quizworker.listen
 
 	stop   context.CancelFunc
 	wait   sync.WaitGroup
@@ -114,10 +117,15 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	if a.printers.worker != nil {
 		printer = a.printers
 	}
+	a.listen = s.QuizListen
+	if a.quiz, err = openQuiz(a.dir, c, s, a.printers); err != nil {
+		return err
+	}
 	a.App, err = archive.New(archive.Options{
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
 		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
 		Webhooks:     a.live.webhooks,
+		Mail:         (*notify.Mail)(&a.h.Mail),
 		Organization: c.Organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
@@ -156,6 +164,11 @@ func (a *App) Reload() error {
 	if err := a.Copies.SetTargets(g.Targets); err != nil {
 		return err
 	}
+	if a.quiz != nil {
+		if err := a.quiz.admit(c); err != nil {
+			return err
+		}
+	}
 	a.live.now.Store(g)
 	a.h.Log.Info("archive configuration read", "sources", g.Names(), "locations", a.Copies.Names())
 	return nil
@@ -178,7 +191,11 @@ func (a *App) StartSchedule(ctx context.Context, name string, r api.StartSchedul
 
 // Works is part of [module.App].
 func (a *App) Works() []engine.Work {
-	return slices.Concat(a.App.Works(), a.Trigger.Works(), a.printers.Works())
+	all := slices.Concat(a.App.Works(), a.Trigger.Works(), a.printers.Works())
+	if a.quiz != nil {
+		all = append(all, a.quiz.Works()...)
+	}
+	return all
 }
 
 // Bind is part of [module.App]: it starts the background work.
@@ -187,6 +204,9 @@ func (a *App) Bind(e *engine.Engine) {
 	a.App.Bind(e)
 	a.Trigger.Bind(e)
 	a.printers.Bind(e)
+	if a.quiz != nil {
+		a.quiz.Bind(e)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	a.background(ctx)
@@ -203,6 +223,9 @@ func (a *App) Close() error {
 	a.stop()
 	a.wait.Wait()
 	err := a.pool.Close()
+	if a.quiz != nil {
+		err = errors.Join(err, a.quiz.Close())
+	}
 	if a.printers != nil {
 		err = errors.Join(err, a.printers.Close())
 	}

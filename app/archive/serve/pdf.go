@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -42,11 +41,12 @@ func openPrinters(dir string, workers int, log *slog.Logger) (*printers, error) 
 	if err := os.RemoveAll(temp); err != nil { // an earlier process left it
 		return nil, err
 	}
-	jobs, err := pdf.Open(filepath.Join(dir, pdfName), pdf.Settings{})
+	c := &claims{wake: make(chan struct{}, 1)}
+	jobs, err := pdf.Open(filepath.Join(dir, pdfName), pdf.Settings{Ordered: c.ordered})
 	if err != nil {
 		return nil, err
 	}
-	p := &printers{App: jobs, claims: &claims{wake: make(chan struct{}, 1)}}
+	p := &printers{App: jobs, claims: c}
 	if workers <= 0 {
 		return p, nil
 	}
@@ -81,22 +81,18 @@ func (p *printers) Close() error {
 	return err
 }
 
-// Order is part of [archive.Printer]. The worker of this server claims the job at once.
-func (p *printers) Order(
-	ctx context.Context, parent job.ID, owner, file string, page pdf.Page, document io.Reader,
-) (job.Job, error) {
-	j, err := p.App.Order(ctx, parent, owner, file, page, document)
-	select {
-	case p.claims.wake <- struct{}{}:
-	default:
-	}
-	return j, err
-}
-
 // claims is the claim API of an engine in this process.
 type claims struct {
 	engine *engine.Engine
 	wake   chan struct{} // has a message after an order
+}
+
+// ordered notifies the worker of this server of an order: it claims the job at once.
+func (c *claims) ordered() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
 }
 
 // Claim is part of [pdf.Claims].

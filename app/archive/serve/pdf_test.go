@@ -7,23 +7,15 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive"
-	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/source"
-	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/job"
 )
 
 // TestPDFWorkers: a server with PDF workers accepts content.pdf, and one without refuses it. Files of a directory are
 // not attempts, and are not printed.
 func TestPDFWorkers(t *testing.T) {
-	box, err := sandbox.Open(t.Context(), sandbox.Options{Tier: sandbox.Require, Name: "stagepost-pdfserve"})
-	if err != nil {
-		t.Skip("no sandbox confines commands on this machine:", err)
-	}
-	_, err = pdf.Find(box, pdf.Options{})
-	must(t, box.Close())
-	if err != nil {
-		t.Skip(err)
+	if !printable(t) {
+		t.Skip("Chromium, Ghostscript or a sandbox is missing")
 	}
 	f := newFixture(t)
 	report := filepath.Join(f.exams, "algebra", "attempts", "ann", "report.html")

@@ -84,7 +84,8 @@ type fixture struct {
 	data, exams, near, far string
 	server                 *host.Server
 	app                    *archiveserve.App
-	workers                int // archive.pdf.workers
+	workers                int    // archive.pdf.workers
+	quiz                   string // archive.quizworker.listen
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -123,7 +124,8 @@ func (f *fixture) start() error {
 	f.t.Helper()
 	m := archivemodule.New()
 	s := host.NewSettings(m)
-	m.Settings.(*archiveserve.Settings).PDFWorkers = f.workers
+	settings := m.Settings.(*archiveserve.Settings)
+	settings.PDFWorkers, settings.QuizListen = f.workers, f.quiz
 	s.Data, s.Listen, s.Grace = f.data, "127.0.0.1:0", time.Millisecond
 	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
 	if err != nil {

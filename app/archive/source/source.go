@@ -81,7 +81,8 @@ type Plan struct {
 
 // Origin is what is kept of a file besides its bytes.
 type Origin struct {
-	URL      string    `json:"url,omitempty"` // without secrets
+	Name     string    `json:"name,omitempty"` // in the source, with slashes; empty: that of the file
+	URL      string    `json:"url,omitempty"`  // without secrets
 	SHA1     string    `json:"sha1,omitempty"`
 	Type     string    `json:"type,omitempty"` // media type
 	Modified time.Time `json:"modified,omitzero"`

@@ -24,13 +24,6 @@ type Settings struct {
 	AccessFiles   int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
 	AccessBytes   int64         `name:"access.max.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"content of one package; unlimited: any"`
 	AccessKeep    time.Duration `name:"access.keep" for:"serve" zero:"unlimited" default:"7d" doc:"how long packages can be fetched, and failures are kept; unlimited: they are never deleted"`
-	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
-	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
-	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
-	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
-	MailPassword  string        `name:"mail.password_file" for:"serve" doc:"file with the password of mail.user, which only its owner may write; the server warns if every user can read it"`
-	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
-	MailLink      string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
 }
 
 // ProfileDir is where the profiles of a data directory are.

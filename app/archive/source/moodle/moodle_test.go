@@ -124,6 +124,7 @@ func TestCourse(t *testing.T) {
 	}
 	_, out := fetch(t, s, a)
 	if o := out.Origin("submissions/user19/attempt-1/submission_files/essay0.pdf"); o.Person != "19" ||
+		o.Name != "essay0.pdf" ||
 		!strings.HasSuffix(o.URL, "/webservice/pluginfile.php/53/assignsubmission_file/submission_files/7/essay0.pdf") {
 		t.Errorf("got %+v", o)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
@@ -58,7 +59,10 @@ func (s *Source) keep(ctx context.Context, out source.Out, name string, f conten
 	if err != nil {
 		return &source.Error{Op: name, Err: err}
 	}
-	o := source.Origin{URL: publicURL(u), Type: f.MIME, Modified: stamp(f.Modified), Person: person}
+	o := source.Origin{
+		Name: strings.TrimPrefix(f.Path+f.Name, "/"), URL: publicURL(u), Type: f.MIME, Modified: stamp(f.Modified),
+		Person: person,
+	}
 	return repeat(func() error {
 		return out.Put(ctx, name, o, func(w io.Writer) error {
 			_, err := s.c.download(ctx, f.URL, w)

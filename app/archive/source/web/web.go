@@ -333,7 +333,7 @@ func (s *Source) Fetch(
 	if err != nil {
 		return failed(err)
 	}
-	o := source.Origin{URL: fetch.Redact(e.URL), Type: cmp.Or(e.Type, got.ContentType)}
+	o := source.Origin{Name: item.Title, URL: fetch.Redact(e.URL), Type: cmp.Or(e.Type, got.ContentType)}
 	if e.Hash == checkm.SHA1 {
 		o.SHA1 = e.Digest
 	}

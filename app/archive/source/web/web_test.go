@@ -414,7 +414,8 @@ func TestOrigin(t *testing.T) {
 	if _, err := sourcetest.Archive(t.Context(), f.source, activity, out); err != nil {
 		t.Fatal(err)
 	}
-	if o := out.Origin("files/c"); strings.Contains(o.URL, "secret") || !strings.Contains(o.URL, "id=7") {
+	if o := out.Origin("files/c"); strings.Contains(o.URL, "secret") || !strings.Contains(o.URL, "id=7") ||
+		o.Name != "c" {
 		t.Errorf("got %+v", o)
 	}
 }
