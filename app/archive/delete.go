@@ -137,14 +137,12 @@ func (t *task) deleteBackup(ctx context.Context, r *source.BackupRequest, parts 
 	return b.DeleteBackup(ctx, r, parts)
 }
 
-// isKept reports an error unless every artifact has its verified copies, and is signed if it is to be.
+// isKept reports an error unless every artifact has its verified copies, time stamps included. Only a job whose archive
+// is signed, if it is to be, has the outcome OK.
 func (t *task) isKept(ctx context.Context) error {
 	policy, err := t.app.policy(&t.data.Settings)
 	if err != nil {
 		return err
-	}
-	if *t.data.Settings.Sign && t.data.Signed.IsZero() {
-		return job.Errorf(job.Internal, "archive", t.Job().ID, "the archive is not signed")
 	}
 	return t.app.options.Copies.Kept(ctx, string(t.Job().ID), policy)
 }
