@@ -26,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/build"
@@ -217,6 +218,9 @@ func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
 
 // StorageLocations is part of [module.StorageLister].
 func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
+
+// Authorities is part of [module.TimeStamper].
+func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Parts.Authorities }
 
 // Close is part of [module.App].
 func (a *App) Close() error {
