@@ -79,7 +79,7 @@ func (b *fakeBackups) FetchBackup(
 	ctx context.Context, r *source.BackupRequest, _ *os.Root, out source.Out,
 ) (*source.Backup, error) {
 	name := "backups/" + r.ID + ".mbz"
-	err := out.Put(ctx, name, source.Origin{}, func(w io.Writer) error {
+	err := out.Put(ctx, name, &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, r.ID)
 		return err
 	})
