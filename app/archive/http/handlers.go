@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
@@ -59,8 +60,16 @@ type Scheduler interface {
 	StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error)
 }
 
+// Printing exchanges files with workers elsewhere that print PDF files. *pdf.App implements it.
+type Printing interface {
+	Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error)
+	pdf.Files
+}
+
 // Archive is the application.
 type Archive interface {
+	// Printing gives the jobs that print PDF files.
+	Printing() Printing
 	Maker
 	Receiver
 	Scheduler

@@ -115,7 +115,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	var printer archive.Printer
-	if a.printers.worker != nil {
+	if a.printers.worker != nil || s.PDFRemote {
 		printer = a.printers
 	}
 	a.listen = s.QuizListen
@@ -189,6 +189,9 @@ func (a *App) Schedules(ctx context.Context) ([]trigger.Status, error) {
 func (a *App) StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
 	return a.Trigger.Start(ctx, name, r)
 }
+
+// Printing is part of [archivehttp.Archive].
+func (a *App) Printing() archivehttp.Printing { return a.printers }
 
 // Works is part of [module.App].
 func (a *App) Works() []engine.Work {
