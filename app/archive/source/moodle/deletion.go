@@ -61,7 +61,9 @@ func (s *Source) DeleteBackup(ctx context.Context, r *source.BackupRequest, scra
 // nowhere is an Out for a file that is only identified.
 type nowhere struct{ source.Out }
 
-func (nowhere) Put(context.Context, string, *source.Origin, func(w io.Writer) error) error { return nil }
+func (nowhere) Put(context.Context, string, *source.Origin, func(w io.Writer) error) error {
+	return nil
+}
 
 // deleteFile deletes the file of a request. A repetition after any of its requests changes nothing else.
 func (s *Source) deleteFile(ctx context.Context, r *source.BackupRequest) error {
