@@ -106,6 +106,11 @@ func (b *backups) BackupState(_ context.Context, r *source.BackupRequest) (sourc
 	return source.BackupDone, nil
 }
 
+// DeleteBackup deletes nothing: TestDeleteBackups has the deletions.
+func (b *backups) DeleteBackup(context.Context, *source.BackupRequest, *os.Root) error { return nil }
+
+var _ source.Backups = (*backups)(nil)
+
 func (b *backups) FetchBackup(
 	ctx context.Context, r *source.BackupRequest, scratch *os.Root, out source.Out,
 ) (*source.Backup, error) {
@@ -239,7 +244,7 @@ func TestBackupNeverDone(t *testing.T) {
 		if n := b.calls[stateCall+" "]; n < 25 || n > 60 { // 5 s, 10 s, 20 s, 40 s, then each minute
 			t.Errorf("asked %d times", n)
 		}
-		tasks, err := h.store.Tasks(t.Context(), j.ID)
+		tasks, err := h.store.Tasks(h.t.Context(), j.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
