@@ -25,6 +25,9 @@ func (t *task) deleteBackups(ctx context.Context) (err error) {
 	if t.data.Settings.DeleteBackups == nil || !*t.data.Settings.DeleteBackups { // nil: it was not prepared
 		return nil
 	}
+	if err := t.Save(ctx); err != nil { // the tasks that were changed in this attempt are read below
+		return err
+	}
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err

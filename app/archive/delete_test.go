@@ -279,6 +279,15 @@ func TestDeleteBackupsAfterFailure(t *testing.T) {
 				if c.left && j.Entered.Sub(j.Created) > time.Hour {
 					t.Errorf("it took %s", j.Entered.Sub(j.Created))
 				}
+				tasks, err := h.store.Tasks(t.Context(), id)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, one := range tasks {
+					if !TaskLife.Ended(one.State) {
+						t.Errorf("the task %s is %s", one.Name, one.State)
+					}
+				}
 				got := h.deletions(id)
 				if len(got) != 1 || strings.HasPrefix(got[0], "failure ") != c.left {
 					t.Errorf("events %q", got)
