@@ -30,17 +30,11 @@ const (
 	renewalEvery   = 6 * time.Hour
 	retentionEvery = time.Hour
 	sweepEvery     = time.Hour
-<<<<<<< HEAD
-	holdsEvery     = 10 * time.Minute // of what is new in a location
-	afterFailure   = 10 * time.Minute // of renewal
-	mostProbe      = time.Minute      // for one location
-	batch          = 100              // renewals of one run
-=======
+	holdsEvery     = 10 * time.Minute   // of what is new in a location
 	afterFailure   = 10 * time.Minute   // of renewal
 	mostProbe      = time.Minute        // for one location
 	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
 	batch          = 100                // renewals of one run
->>>>>>> archive
 )
 
 // state is what the background work found out last.
