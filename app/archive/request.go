@@ -180,6 +180,7 @@ type data struct {
 	Signed       time.Time            `json:"signed,omitzero"`   // by the authority
 
 	Package *packaging.Package `json:"package,omitempty"`
+	Remains []string           `json:"remains,omitempty"` // backups that the job started and could not delete
 
 	Reason   *reason                 `json:"reason,omitempty"`   // why it is stopped; nil: it is not
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
