@@ -78,8 +78,9 @@ var listing = map[string]struct {
 	"stagepost admin outbox":   {"admin outbox", "/api/v1/outbox", "messages"},
 	"stagepost ingest files": {"ingest files ing_00000000000000000000000001",
 		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
-	"stagepost archive list": {"archive list", "/api/v1/archive/archives", "archives"},
-	"stagepost admin audit":  {"admin audit", "/api/v1/audit", ""},
+	"stagepost archive list":  {"archive list", "/api/v1/archive/archives", "archives"},
+	"stagepost archive hooks": {"archive hooks", "/api/v1/archive/hooks", "hooks"},
+	"stagepost admin audit":   {"admin audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/problem"
 )
 
@@ -59,6 +60,12 @@ type Scheduler interface {
 	StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error)
 }
 
+// Hooks are the notifications to webhooks. *archive.App implements it.
+type Hooks interface {
+	hooks.Log
+	Ping(ctx context.Context, p api.PingArchiveHooks) ([]api.Ping, error)
+}
+
 // Archive is the application.
 type Archive interface {
 	Maker
@@ -66,6 +73,7 @@ type Archive interface {
 	Scheduler
 	Reader
 	Remover
+	Hooks
 }
 
 // Handlers answer requests.
