@@ -72,6 +72,7 @@ var rules = []rule{
 	{"flow/draw", "lifecycle flow internal/layered quantity", "drawings of flows need no engine"},
 	{"flow", "job lifecycle engine flow quantity", "flows run on the engine"},
 	{"format", "format", "files and bytes, without jobs"},
+	{"edge/timestamp", "format/rfc3161", "it requests what the format describes; no jobs"},
 	{"edge", "edge", "untrusted input and output, without jobs"},
 	{"app/ingest/http", handlers + " app/ingest", handlersWhy},
 	{"app/compute/http", handlers + " app/compute", handlersWhy},
@@ -130,7 +131,7 @@ var rules = []rule{
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
 	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
-	{"app/archive/sign", "format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
+	{"app/archive/sign", "edge/timestamp format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
 		"archives after they were made; it depends on no source and no step"},
 	{"app/archive/trigger", "job lifecycle engine api edge/webhook quantity app/archive",
@@ -146,9 +147,12 @@ var rules = []rule{
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},
 	{"quantity", "", "how sizes and times are written; all packages may use it"},
+	{"history", "job lifecycle edge/timestamp format/rfc3161",
+		"anchors and exports of histories; it depends on no store and no engine"},
 	{"client", "job lifecycle api", "the API in Go; it depends on the wire types, not on the server"},
 	{"config", "quantity format/tree", "settings of any program"},
-	{"module", "job lifecycle engine backup cli config server edge/mail", "what an application registers; it depends on none"},
+	{"module", "job lifecycle engine backup cli config server edge/mail edge/timestamp",
+		"what an application registers; it depends on none"},
 	{"host/cli", hosting + " host", "commands about a server and its data directory"},
 	{"host", hosting, "a server in one process; it joins modules and depends on none of them"},
 	{"cli/jobs", "job lifecycle client api quantity cli",
@@ -182,8 +186,8 @@ const joined = "job lifecycle engine flow format edge quantity client api server
 	"module internal/build internal/conn internal/durable"
 
 // hosting is what a server in one process may import.
-const hosting = "job lifecycle engine client api server store backup cli config module edge/disk edge/mail quantity " +
-	"format internal"
+const hosting = "job lifecycle engine client api server store backup cli config module edge/disk edge/mail " +
+	"edge/timestamp history quantity format internal"
 
 // commands is what the commands of an application may import besides the application.
 const commands = "job lifecycle engine flow format edge quantity client api server store cli config host " +

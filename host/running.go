@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -51,9 +52,10 @@ type Server struct {
 	addresses addresses // closed by the servers that accept from them
 	dropped   bool      // the ballast is used for this start
 
-	backups  *schedule     // nil: the store keeps nothing
-	tokens   *token.Tokens // nil: none
-	closers  []io.Closer   // closed in reverse order at the end
+	anchors  *history.Anchors // nil: none are made
+	backups  *schedule        // nil: the store keeps nothing
+	tokens   *token.Tokens    // nil: none
+	closers  []io.Closer      // closed in reverse order at the end
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
 	failed   chan struct{}  // closed when it cannot continue
@@ -206,6 +208,12 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		}
 		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+		if err := r.openAnchors(s, files); err != nil {
+			return err
+		}
+		if r.anchors != nil {
+			warn = append(warn, func() []string { return r.anchors.Warnings(time.Now()) })
+		}
 	}
 	for _, a := range r.apps {
 		if l, ok := a.(module.Locker); ok {
@@ -327,6 +335,9 @@ func (r *Server) run() {
 	r.serveMetrics(ctx, r.addresses.metrics)
 	if r.backups != nil {
 		r.stopped.Go(func() { r.backups.run(ctx) })
+	}
+	if r.anchors != nil {
+		r.stopped.Go(func() { r.anchors.Run(ctx) })
 	}
 	r.stopped.Go(func() {
 		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped

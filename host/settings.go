@@ -107,6 +107,9 @@ type serveSettings struct {
 	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
 	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
+	AnchorEvery   time.Duration `name:"anchor.every" for:"serve" zero:"off" default:"24h" doc:"between time stamps of the histories, as parts of UTC; off: none are made. They need authorities: anchor.url, or those of an application"`
+	AnchorURL     string        `name:"anchor.url" for:"serve" doc:"URLs of time-stamp authorities (RFC 3161) for the histories, with commas between them, asked in this order; defaults to those of an application that has some"`
+	AnchorRoots   string        `name:"anchor.roots" for:"serve" doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`

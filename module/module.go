@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -69,7 +70,7 @@ type Host struct {
 }
 
 // App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
-// [Locker], [Measurer], [Listener] or [Checker].
+// [Locker], [Measurer], [Listener], [TimeStamper] or [Checker].
 type App interface {
 	Works() []engine.Work
 	Deliver() map[string]engine.Deliver
@@ -108,6 +109,11 @@ type Measurer interface{ Measure(*metrics.Sources) }
 // Checker compares the records with its files, as [Module.Check] does without a server.
 type Checker interface {
 	Check(ctx context.Context) (Findings, error)
+}
+
+// TimeStamper has time-stamp authorities, which the server also asks for the histories, in this order. They may change.
+type TimeStamper interface {
+	Authorities() []*timestamp.Authority
 }
 
 // Listener has an address of its own. Listen is called when the server answers. The host runs and stops the HTTP

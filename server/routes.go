@@ -228,6 +228,10 @@ func (s *Server) adminRoutes() []Route {
 			Doc: "Checks histories against records: chains of hashes, replay.", Handle: s.verify,
 			NoReason: "it only reads",
 			IO:       openapi.IO{In: api.Verify{}, Out: api.Checkup{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/admin/export", Who: Admin,
+			Doc: "All histories and the audit log, with their anchors and time stamps, as a ZIP file that stagepost " +
+				"verify checks.", Handle: s.export,
+			IO: openapi.IO{Media: []string{"application/zip"}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/admin/fsck", Who: Admin,
 			Doc:    "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.",
 			Handle: s.fsck, Preview: fsckPreview,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -71,6 +72,7 @@ type Maintenance interface {
 	Verify(ctx context.Context, id job.ID) (api.Checkup, error)
 	Fsck(ctx context.Context, f api.Fsck) (api.Checkup, error)
 	Backup(ctx context.Context, b api.Backup) (api.BackedUp, error)
+	Export(ctx context.Context, w io.Writer) error
 }
 
 // Server answers requests. Close it when it is not needed any more.

@@ -77,7 +77,7 @@ func (f *fake) Activities(context.Context, string) (all []source.Activity, err e
 func (f *fake) Describe(
 	ctx context.Context, _ string, _ source.Settings, out source.Out,
 ) ([]source.Person, error) {
-	err := out.Put(ctx, "course.json", source.Origin{}, func(w io.Writer) error {
+	err := out.Put(ctx, "course.json", &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, `{"id": 5}`)
 		return err
 	})
@@ -127,7 +127,7 @@ func (f *fake) Fetch(
 	if f.attempts {
 		return putAttempt(ctx, item, text, out)
 	}
-	return out.Put(ctx, item.Key+".txt", source.Origin{Person: item.Person}, func(w io.Writer) error {
+	return out.Put(ctx, item.Key+".txt", &source.Origin{Person: item.Person}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})

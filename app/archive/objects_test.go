@@ -56,6 +56,12 @@ func TestObjects(t *testing.T) {
 			}
 			src.files["1"]["item-1"] = "another answer"
 		}
+		for name, dir := range dirs {
+			r, err := ocfl.Validate(h.t.Context(), dir)
+			if err != nil || !r.Valid() || r.Objects != 2 {
+				h.t.Errorf("%s: got %+v, %v", name, r, err)
+			}
+		}
 	})
 	bubble(t, src, nil, func(h *harness) {
 		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: PackageOCFL}}

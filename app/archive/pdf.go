@@ -150,7 +150,7 @@ func (t *task) keepPDF(ctx context.Context, u *workdir.Unit, unit string, f *wor
 	item := pdfItemOf(f)
 	name := strings.TrimSuffix(strings.TrimPrefix(f.Name, unit+"/"), htmlEnding) + pdfEnding
 	origin := source.Origin{Type: "application/pdf", Person: f.Origin.Person}
-	err = u.Item(item, nil).Put(ctx, name, origin, func(w io.Writer) error {
+	err = u.Item(item, nil).Put(ctx, name, &origin, func(w io.Writer) error {
 		sum := sha256.New()
 		if _, err := io.Copy(io.MultiWriter(w, sum), from); err != nil {
 			return err

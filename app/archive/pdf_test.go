@@ -30,7 +30,7 @@ import (
 func putAttempt(ctx context.Context, item source.Item, text string, out source.Out) error {
 	for _, name := range []string{item.Key + ".html", "attachments/1/answer.html"} {
 		origin := source.Origin{Person: item.Person}
-		err := out.Put(ctx, attemptsName+item.Key+"/"+name, origin, func(w io.Writer) error {
+		err := out.Put(ctx, attemptsName+item.Key+"/"+name, &origin, func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})

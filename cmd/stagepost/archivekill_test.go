@@ -69,14 +69,16 @@ func TestArchiveKill(t *testing.T) {
 			s := newSeries(t, r)
 			points := s.round(0) // the control: nothing is killed
 			for _, at := range chosen(points, *archiveKills) {
-				if s.round(at) != nil && at > len(points) {
-					break // no job passes so many
+				over := s.round(at) != nil && at > len(points) // no job passes so many
+				for _, wrong := range s.wrong {
+					t.Error(wrong)
+				}
+				s.wrong = nil
+				if over {
+					break
 				}
 			}
 			s.end()
-			for _, wrong := range s.wrong {
-				t.Error(wrong)
-			}
 			t.Logf("%d points, %d jobs, killed in %v", len(points), s.rounds, s.states)
 		})
 	}

@@ -72,9 +72,9 @@ func (d *Dir) put(ctx context.Context, key string, src io.ReaderAt, c Content) e
 	file := durable.File{Root: d.root, Name: key, Temporary: part(key), Mode: 0o440, New: true}
 	err := file.Write(func(f *os.File) error {
 		sum := sha256.New()
-		to := io.MultiWriter(f, sum)
-		if c.ReadBack {
-			to = f
+		to := io.Writer(&durable.Early{File: f})
+		if !c.ReadBack {
+			to = io.MultiWriter(to, sum)
 		}
 		n, err := copyPaced(ctx, to, io.NewSectionReader(src, 0, c.Size), nil)
 		if err != nil {

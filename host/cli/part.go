@@ -41,10 +41,14 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				"Administers a server and its data directory.",
 				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
 					"  stagepost admin drain --note 'storage moves'",
-				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(),
+				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(), c.restore(),
 				c.config())},
-			Server: []*cobra.Command{c.serve(), c.version()},
+			Server: []*cobra.Command{c.serve(), c.verifyExport(), c.version()},
 			Hidden: []*cobra.Command{c.docs()},
+			Code: func(err error) (int, bool) {
+				var d damage
+				return cli.ExitFailed, errors.As(err, &d)
+			},
 			Hint: func(err error, _ int) string {
 				var used *sqlite.InUse
 				switch {

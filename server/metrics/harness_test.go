@@ -62,6 +62,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 },
 		Watching: func() int { return 5 },
 		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
+		Anchors:  func() (time.Time, time.Duration) { return time.Unix(8, 0), time.Hour },
 		More: []metrics.Source{
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil

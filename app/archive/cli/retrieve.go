@@ -3,9 +3,7 @@ package archivecli
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/verify"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/job"
 )
@@ -197,31 +196,13 @@ exit code is 1 if there is a fault. docs/packages.md has the commands of public 
 	return cmd
 }
 
-// trust reads certificates: those that are their own issuers are roots.
+// trust reads certificates.
 func trust(files []string) (*rfc3161.Verifier, error) {
-	v := &rfc3161.Verifier{Roots: x509.NewCertPool()}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		n := 0
-		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-			cert, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return nil, cli.Usagef("--ca %s: %w", name, err)
-			}
-			if n++; slices.Equal(cert.RawIssuer, cert.RawSubject) {
-				v.Roots.AddCert(cert)
-			} else {
-				v.Intermediates = append(v.Intermediates, cert)
-			}
-		}
-		if n == 0 {
-			return nil, cli.Usagef("--ca %s: it has no certificate in PEM", name)
-		}
+	v, err := timestamp.Trust(files)
+	if err != nil {
+		err = cli.Usagef("--ca %w", err)
 	}
-	return v, nil
+	return v, err
 }
 
 func (c *commands) printReport(r *verify.Report) error {

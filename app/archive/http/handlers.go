@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
@@ -66,8 +67,16 @@ type Hooks interface {
 	Ping(ctx context.Context, p api.PingArchiveHooks) ([]api.Ping, error)
 }
 
+// Printing exchanges files with workers elsewhere that print PDF files. *pdf.App implements it.
+type Printing interface {
+	Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error)
+	pdf.Files
+}
+
 // Archive is the application.
 type Archive interface {
+	// Printing gives the jobs that print PDF files.
+	Printing() Printing
 	Maker
 	Receiver
 	Scheduler

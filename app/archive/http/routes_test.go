@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"/api/v1/archive/archives/{id}/holds":    "oa",
 	"/api/v1/archive/archives/{id}/deletion": "oa",
 	"/api/v1/archive/people/erase":           "a",
+	"/api/v1/archive/pdf/":                   "wa",
 }
 
 // reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.

@@ -288,10 +288,10 @@ func TestOwes(t *testing.T) {
 				t.Errorf("%s: got %v", data, err)
 			}
 		}
-		if err := h.Put(t.Context(), &leased[0], good, []byte("XYZ")); err == nil {
+		if err := h.Put(t.Context(), &leased[0], good, strings.NewReader("XYZ")); err == nil {
 			t.Error("another file is accepted")
 		}
-		if err := h.Put(t.Context(), &leased[0], good, []byte("PDF")); err != nil {
+		if err := h.Put(t.Context(), &leased[0], good, strings.NewReader("PDF")); err != nil {
 			t.Fatal(err)
 		}
 		if err := report(strings.Replace(string(text), `"size":3`, `"size":4`, 1)); job.KindOf(err) != job.Refused {

@@ -26,6 +26,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/build"
@@ -114,7 +115,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	var printer archive.Printer
-	if a.printers.worker != nil {
+	if a.printers.worker != nil || s.PDFRemote {
 		printer = a.printers
 	}
 	a.listen = s.QuizListen
@@ -189,6 +190,9 @@ func (a *App) StartSchedule(ctx context.Context, name string, r api.StartSchedul
 	return a.Trigger.Start(ctx, name, r)
 }
 
+// Printing is part of [archivehttp.Archive].
+func (a *App) Printing() archivehttp.Printing { return a.printers }
+
 // Works is part of [module.App].
 func (a *App) Works() []engine.Work {
 	all := slices.Concat(a.App.Works(), a.Trigger.Works(), a.printers.Works())
@@ -217,6 +221,9 @@ func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
 
 // StorageLocations is part of [module.StorageLister].
 func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
+
+// Authorities is part of [module.TimeStamper].
+func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Parts.Authorities }
 
 // Close is part of [module.App].
 func (a *App) Close() error {

@@ -33,8 +33,9 @@ func openQuiz(dir string, c *archiveconfig.Config, s *Settings, p *printers) (*q
 	}
 	q := cmp.Or(c.QuizWorker, &archiveconfig.QuizWorker{})
 	switch {
-	case p.worker == nil:
-		return nil, cli.Usagef("archive.quizworker.listen: nothing prints the reports: set archive.pdf.workers")
+	case p.worker == nil && !s.PDFRemote:
+		return nil, cli.Usagef("archive.quizworker.listen: nothing prints the reports: set archive.pdf.workers or " +
+			"archive.pdf.remote")
 	case len(q.TokenFiles) == 0 && !listen.Loopback(s.QuizListen):
 		return nil, cli.Usagef("archive.quizworker.listen: beyond loopback a Moodle needs a token: add quiz_worker " +
 			"with token_files to archive.yaml")

@@ -85,6 +85,7 @@ type fixture struct {
 	server                 *host.Server
 	app                    *archiveserve.App
 	workers                int    // archive.pdf.workers
+	remote                 bool   // archive.pdf.remote
 	quiz                   string // archive.quizworker.listen
 }
 
@@ -125,7 +126,7 @@ func (f *fixture) start() error {
 	m := archivemodule.New()
 	s := host.NewSettings(m)
 	settings := m.Settings.(*archiveserve.Settings)
-	settings.PDFWorkers, settings.QuizListen = f.workers, f.quiz
+	settings.PDFWorkers, settings.PDFRemote, settings.QuizListen = f.workers, f.remote, f.quiz
 	s.Data, s.Listen, s.Grace = f.data, "127.0.0.1:0", time.Millisecond
 	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
 	if err != nil {

@@ -130,7 +130,7 @@ func (f *fake) Fetch(
 	if err != nil {
 		return err
 	}
-	return out.Put(ctx, "item.txt", source.Origin{}, func(w io.Writer) error {
+	return out.Put(ctx, "item.txt", &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})

@@ -349,7 +349,7 @@ func (s *Source) fetchFile(
 	o := source.Origin{
 		URL: publicURL(u), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created,
 	}
-	err = out.Put(ctx, b.Name, o, func(w io.Writer) error {
+	err = out.Put(ctx, b.Name, &o, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
 		return err
 	})

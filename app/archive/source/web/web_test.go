@@ -478,7 +478,7 @@ type corrupting struct {
 }
 
 func (c *corrupting) Put(
-	ctx context.Context, name string, o source.Origin, fill func(io.Writer) error,
+	ctx context.Context, name string, o *source.Origin, fill func(io.Writer) error,
 ) error {
 	if !c.done {
 		c.done = true
