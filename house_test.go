@@ -129,7 +129,7 @@ var rules = []rule{
 	{"app/archive/packaging", "format app/archive/source", "it makes files of files and facts; no step and no engine"},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
-	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
+	{"app/archive/catalog", "api app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
 	{"app/archive/sign", "edge/timestamp format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
@@ -138,7 +138,7 @@ var rules = []rule{
 		"it starts archive jobs through the application and the engine"},
 	{"app/archive/notify", "job lifecycle engine api edge/mail edge/webhook internal/secretfile",
 		"it reports changes to other systems; no step"},
-	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
+	{"app/archive/audit", "api edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
 		"jobs of their own, and the worker that does them; no archive job"},
 	{"app/archive/quizworker", "job lifecycle engine internal/dirlock app/archive/packaging app/archive/pdf " +

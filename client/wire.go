@@ -110,6 +110,9 @@ type (
 	FixityCheck          = api.FixityCheck
 	FixityFault          = api.FixityFault
 	FixityLocation       = api.FixityLocation
+	FixityObject         = api.FixityObject
+	FixityObjects        = api.FixityObjects
+	FixityQuery          = api.FixityQuery
 	FixOrphans           = api.FixOrphans
 	Flow                 = api.Flow
 	FlowAtom             = api.FlowAtom

@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/internal/pacer"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
@@ -171,10 +172,12 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 
 // hostOf makes what the applications get.
 func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
 		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
-		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
+		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
+		Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
 			return openAddress(ctx, s, setting, address, r.Log)
 		},
@@ -213,6 +216,12 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		}
 		if r.anchors != nil {
 			warn = append(warn, func() []string { return r.anchors.Warnings(time.Now()) })
+		}
+	}
+	o.Fixity = map[string]server.Fixity{}
+	for name, a := range r.named {
+		if f, ok := a.(module.FixityChecker); ok {
+			o.Fixity[name] = f
 		}
 	}
 	for _, a := range r.apps {

@@ -103,6 +103,7 @@ type serveSettings struct {
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
 	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
+	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes that fixity checks of stored objects read in a second, of all applications and storage locations together; unlimited: as fast as these give them"`
 	BackupDir     string        `name:"backup.dir" for:"serve" doc:"directory of backups, which must exist; defaults to backups in the data directory"`
 	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`

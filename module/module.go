@@ -60,6 +60,9 @@ type Host struct {
 	UploadBytes  int64    // most bytes of an upload
 	Mail         Mail
 
+	// FixityPace waits until bytes that a fixity check read fit the rate of all applications together.
+	FixityPace func(ctx context.Context, n int) error
+
 	Admit  func(bytes int64) error // refuses what does not fit the disk
 	Tokens server.Tokens           // nil: there are none
 	Valid  func() []string         // hashes of the valid tokens; nil without tokens
@@ -70,7 +73,7 @@ type Host struct {
 }
 
 // App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
-// [Locker], [Measurer], [Listener], [TimeStamper] or [Checker].
+// [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work
 	Deliver() map[string]engine.Deliver
@@ -102,6 +105,9 @@ type StorageLister interface{ StorageLocations() []string }
 
 // Locker has locks that people can see and break. One application of a server may have them.
 type Locker interface{ Locker() server.Locks }
+
+// FixityChecker has stored objects, and checks their fixity.
+type FixityChecker interface{ server.Fixity }
 
 // Measurer adds its sources of metrics.
 type Measurer interface{ Measure(*metrics.Sources) }

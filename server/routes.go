@@ -154,6 +154,19 @@ func (s *Server) controlRoutes() []Route {
 			Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards " +
 				"is refused.", Handle: s.breakLock,
 			IO: openapi.IO{Out: api.Lock{}, Query: openapi.Single("kind", "name", "note", "actor")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: Operator,
+			Doc: "Stored files that had a fault when they were last read, and how old the checks of each storage " +
+				"location are: application.", Handle: s.fixity,
+			IO: openapi.IO{Out: api.Fixity{}, Query: openapi.Single("application")}},
+		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: Operator,
+			Doc: "Checks all stored files in the background: application and location (empty: all), note, actor. " +
+				"A check that is in progress continues.", Handle: s.checkFixity,
+			IO: openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
+		{Method: http.MethodGet, Pattern: "/api/v1/fixity/objects", Who: Operator,
+			Doc: "Stored objects with the number of their copies, the oldest check, and how many copies are overdue, " +
+				"damaged and healed: application, location, damaged, overdue, after, limit.", Handle: s.fixityObjects,
+			IO: openapi.IO{Out: api.FixityObjects{},
+				Query: openapi.Single("application", "location", "damaged", "overdue", "after", "limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator,
 			Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},

@@ -27,6 +27,7 @@ import (
 type Options struct {
 	Engine      *engine.Engine
 	Locks       Locks              // defaults to none: its routes are unavailable
+	Fixity      map[string]Fixity  // by application; defaults to none: its routes are unavailable
 	Logs        Logs               // defaults to none: logs are empty
 	Maintenance Maintenance        // defaults to none: the admin routes are unavailable
 	Lives       []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs

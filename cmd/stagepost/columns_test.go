@@ -55,8 +55,8 @@ ingest locks break object nothing --note x
 ingest orphans
 ingest storage
 ingest storage adopt /nowhere --note x
-ingest fixity status
-ingest fixity run
+fixity status
+fixity run
 ingest inventory rebuild
 run letter.txt -- sh -c "echo out; exit 7"
 run letter.txt --detach -- true

@@ -17,7 +17,7 @@ var noteless = map[string][]string{
 		"ingest queue", "ingest orphans", "ingest storage", "ingest files", "ingest manifest", "ingest metadata",
 		"ingest bag",
 		"admin audit", "ingest profile show", "ingest profile list", "ingest profile check", "ingest profile schema",
-		"ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "ingest fixity status",
+		"ingest hooks", "ingest hooks show", "admin outbox", "lifecycle", "admin health", "fixity status",
 		"admin verify", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 		"archive deletions", "archive list", "archive overview", "archive plan", "archive premis", "archive show",

@@ -249,7 +249,7 @@ func TestOneByteAmongThousand(t *testing.T) {
 		t.Errorf("got %+v", events)
 	}
 	if s, err := f.checker.Status(t.Context()); err != nil || len(s.Faults) != 0 || s.Locations[1].Copies != 1000 ||
-		s.Locations[1].Due != 0 {
+		s.Locations[1].Overdue != 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	f.now = f.now.AddDate(0, 0, 31)
@@ -355,7 +355,7 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("reported %q", f.reported)
 			}
 			s, err := f.checker.Status(t.Context())
-			if must(t, err); s.Locations[1].Due != 3 || s.Locations[0].Due != 0 || len(s.Faults) != 0 {
+			if must(t, err); s.Locations[1].Overdue != 3 || s.Locations[0].Overdue != 0 || len(s.Faults) != 0 {
 				t.Errorf("got %+v", s)
 			}
 		})

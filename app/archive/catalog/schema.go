@@ -46,6 +46,11 @@ CREATE INDEX copies_due ON copies (location, next_fixity) WHERE verified <> '' A
 CREATE INDEX copies_faults ON copies (fixity) WHERE fixity IN ('corrupt', 'missing') AND deleted = '' AND replaced = 0;
 CREATE INDEX copies_behind ON copies (location, planned) WHERE verified = '' AND deleted = '' AND replaced = 0;
 CREATE INDEX copies_replaced ON copies (location) WHERE replaced > 0 AND deleted = '';
+CREATE INDEX copies_healed ON copies (artifact) WHERE replaced > 0;
+CREATE TABLE checks (
+	location TEXT PRIMARY KEY, began TEXT NOT NULL, ended TEXT NOT NULL, failure TEXT NOT NULL,
+	copies INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE locations (
 	location TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT NULL, marked TEXT NOT NULL
 ) WITHOUT ROWID;

@@ -109,7 +109,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	a.Checker = audit.New(audit.Options{
-		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Rate: s.FixityRate, Now: a.now, Log: a.h.Log,
+		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Pace: a.h.FixityPace, Now: a.now, Log: a.h.Log,
 	})
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err
@@ -173,6 +173,19 @@ func (a *App) Reload() error {
 	a.live.now.Store(g)
 	a.h.Log.Info("archive configuration read", "sources", g.Names(), "locations", a.Copies.Names())
 	return nil
+}
+
+// Fixity is part of [module.FixityChecker].
+func (a *App) Fixity(ctx context.Context) (api.Fixity, error) { return a.Checker.Status(ctx) }
+
+// FixityObjects is part of [module.FixityChecker].
+func (a *App) FixityObjects(ctx context.Context, q api.FixityQuery) ([]api.FixityObject, error) {
+	return a.Checker.Objects(ctx, q)
+}
+
+// StartFixity is part of [module.FixityChecker].
+func (a *App) StartFixity(ctx context.Context, locations []string) error {
+	return a.Checker.Start(ctx, locations)
 }
 
 // Receive starts an archive job for an event (see [trigger.App.Receive]).

@@ -24,13 +24,6 @@ func (s *Handlers) storageRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/storage", Who: server.Admin,
 			Doc: "Gives a storage location to this installation: dir, note (why), actor.", Handle: s.adoptLocation,
 			IO: openapi.IO{In: api.Adoption{}, Out: api.StorageLocation{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Stored files that had a " +
-			"fault when they were last read, and how old the checks of each storage location are.", Handle: s.fixity,
-			IO: openapi.IO{Out: api.Fixity{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Checks all stored files in " +
-			"the background: location (empty: all), note, actor. A check that is under way goes on.",
-			Handle: s.checkFixity,
-			IO:     openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
 		{Method: http.MethodGet, Pattern: "/api/v1/orphans", Who: server.Operator,
 			Doc: "Orphaned files, directories, locks, versions and messages.", Handle: s.orphans,
 			IO: openapi.IO{Out: api.Orphans{}}},

@@ -48,7 +48,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Profiles: profiles,
 		Mail: h.Mail.Sender, From: h.Mail.From, Host: h.Mail.Host, Site: h.Mail.Link, Log: h.Log, Logs: h.Logs,
 		Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
+		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
 	})
 	if err != nil {
 		return nil, err
@@ -114,7 +114,8 @@ func (a *App) Warn() []string {
 		return append(all, fmt.Sprintf("fixity: %v", err))
 	}
 	if s.Faults > 0 {
-		all = append(all, (ingest.Damaged{Files: s.Faults}).Error()+": stagepost ingest fixity status")
+		all = append(all, fmt.Sprintf("stored files of ingest have %d faults: stagepost fixity status --app ingest",
+			s.Faults))
 	}
 	return all
 }

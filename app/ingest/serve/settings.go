@@ -16,8 +16,7 @@ type Settings struct {
 	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files stay in the trash before they are deleted; off: they are removed at once"`
 	Work          time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
 	Reserve       int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
-	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost ingest fixity run"`
-	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes of stored files that these checks read in a second; unlimited: as fast as the disk"`
+	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost fixity run"`
 	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
 	AccessWorkers int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
 	AccessLarge   int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
