@@ -239,7 +239,7 @@ func TestBackupNeverDone(t *testing.T) {
 		if n := b.calls[stateCall+" "]; n < 25 || n > 60 { // 5 s, 10 s, 20 s, 40 s, then each minute
 			t.Errorf("asked %d times", n)
 		}
-		tasks, err := h.store.Tasks(t.Context(), j.ID)
+		tasks, err := h.store.Tasks(h.t.Context(), j.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -168,15 +168,15 @@ type Sources interface {
 
 // data is what steps have found out: the data of the job.
 type data struct {
-	Settings   Settings          `json:"settings"` // with presets applied
-	Facts      source.Facts      `json:"source,omitzero"`
-	Course     source.Course     `json:"course,omitzero"`
-	Activities []source.Activity `json:"activities,omitempty"`
-	Skipped    []Skipped         `json:"skipped,omitempty"`
-	Warnings   []string          `json:"warnings,omitempty"`
-	Started    time.Time         `json:"started,omitzero"`  // first PreProcessing
-	Packaged   time.Time         `json:"packaged,omitzero"` // first PostProcessing
-	Signed     time.Time         `json:"signed,omitzero"`   // by the authority
+	Settings   Settings             `json:"settings"` // with presets applied
+	Facts      source.Facts         `json:"source,omitzero"`
+	Course     source.Course        `json:"course,omitzero"`
+	Activities []source.Activity    `json:"activities,omitempty"`
+	Skipped    []packaging.Excluded `json:"skipped,omitempty"`
+	Warnings   []string             `json:"warnings,omitempty"`
+	Started    time.Time            `json:"started,omitzero"`  // first PreProcessing
+	Packaged   time.Time            `json:"packaged,omitzero"` // first PostProcessing
+	Signed     time.Time            `json:"signed,omitzero"`   // by the authority
 
 	Package *packaging.Package `json:"package,omitempty"`
 
@@ -189,10 +189,4 @@ type data struct {
 type reason struct {
 	Cause   string `json:"cause,omitempty"`
 	Message string `json:"message,omitempty"`
-}
-
-// Skipped is an activity that is not archived.
-type Skipped struct {
-	source.Activity
-	Reason string `json:"reason"`
 }

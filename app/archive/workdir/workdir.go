@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -216,6 +217,13 @@ func (u *Unit) Done(item string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.done[item]
+}
+
+// Items lists the complete items in order.
+func (u *Unit) Items() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.done))
 }
 
 // Finish records that an item is complete. The names of its files are durable before.
