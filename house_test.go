@@ -141,6 +141,7 @@ var rules = []rule{
 	{"app/archive/audit", "api edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
 		"jobs of their own, and the worker that does them; no archive job"},
+	{"app/archive/quizprinter", "app/archive/pdf", "the client of other programs that print; no job and no server"},
 	{"app/archive/quizworker", "job lifecycle engine internal/dirlock app/archive/packaging app/archive/pdf " +
 		"app/archive/source", "the worker of other systems' archives; no archive job"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},

@@ -290,3 +290,42 @@ func TestBlameBeforeTasks(t *testing.T) {
 		}
 	})
 }
+
+// TestChosenActivities: a request names the activities that are archived. One that cannot be archived is left out, or
+// refused if the settings need it; so is a course without activities.
+func TestChosenActivities(t *testing.T) {
+	no := false
+	for name, c := range map[string]struct {
+		activities []string
+		settings   Settings
+		courses    int // activities of the course
+		archived   []string
+		message    string // of a job that fails
+	}{
+		"all":         {nil, Settings{}, 3, []string{"1", "2", "3"}, ""},
+		"one":         {[]string{"2"}, Settings{}, 3, []string{"2"}, ""},
+		"left out":    {[]string{"2", "99"}, Settings{}, 3, []string{"2"}, ""},
+		"needed":      {[]string{"2", "99"}, Settings{ActivityOptional: &no}, 3, nil, "labels have no content"},
+		"not there":   {[]string{"2", "7"}, Settings{}, 3, nil, "no activity 7"},
+		"nothing":     {nil, Settings{}, 0, nil, "no activity that can be archived"},
+		"only a page": {[]string{"99"}, Settings{}, 3, nil, "no activity that can be archived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, newFake(c.courses, 1), nil, func(h *harness) {
+				j := h.end(h.submit(Request{Activities: c.activities, Settings: c.settings}).ID)
+				all, err := h.options.Catalog.Activities(h.t.Context(), string(j.ID))
+				if err != nil {
+					t.Fatal(err)
+				}
+				var ids []string
+				for _, a := range all {
+					ids = append(ids, a.Activity)
+				}
+				if (j.State == Completed) != (c.message == "") || !slices.Equal(ids, c.archived) ||
+					!strings.Contains(j.Message, c.message) {
+					t.Errorf("%s has %q: %s", j.State, ids, j.Message)
+				}
+			})
+		})
+	}
+}

@@ -57,6 +57,7 @@ ingest storage
 ingest storage adopt /nowhere --note x
 fixity status
 fixity run
+fixity report
 ingest inventory rebuild
 run letter.txt -- sh -c "echo out; exit 7"
 run letter.txt --detach -- true
@@ -139,6 +140,8 @@ admin resume
 admin audit
 admin outbox
 admin outbox replay nothing --note x
+admin export histories.zip
+verify histories.zip
 admin health
 admin clock
 admin config
@@ -174,6 +177,7 @@ list --data /nowhere/at/all/that/is/a/directory/with/a/long/name
 var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
 	"completion zsh":        scriptOfAShell,
+	"archive pdf-worker":    "it runs until it is stopped",
 	"archive premis":        "it prints a document in XML",
 	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
 	"demo":                  "TestDemo has its own check of 80 columns",

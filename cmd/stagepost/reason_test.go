@@ -21,12 +21,12 @@ var noteless = map[string][]string{
 		"admin verify", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 		"archive deletions", "archive list", "archive overview", "archive plan", "archive premis", "archive show",
-		"archive status", "archive verify", "timestamp verify",
+		"archive status", "archive verify", "timestamp verify", "admin export", "fixity report", "verify",
 	},
 	"they make new work, or a copy": {"submit", "ingest access", "ingest fetch", "run", "flow run",
 		"archive retrieve",
 		"compute import", "demo", "demo site", "demo campus"},
-	"they run a program":                        {"serve", "compute agent"},
+	"they run a program":                        {"serve", "compute agent", "archive pdf-worker"},
 	"a new data directory has no list to enter": {"admin restore"},
 }
 

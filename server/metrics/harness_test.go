@@ -10,6 +10,7 @@ import (
 	"time"
 
 	archivecatalog "github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/compute"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
@@ -71,6 +72,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 				near := archivecatalog.LocationState{Location: "near"}
 				return archiveserve.Standing{
 					Known: []string{"near"}, Locations: []archivecatalog.LocationState{near},
+					PDF: pdf.Standing{Failed: map[string]int{pdf.CauseRender: 1}},
 				}, nil
 			}),
 			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -88,25 +89,63 @@ func (c *Checker) Start(ctx context.Context, locations []string) error {
 	return nil
 }
 
-// Run checks what is due until ctx ends.
+// Run checks what is due until ctx ends. The locations do not wait for each other.
 func (c *Checker) Run(ctx context.Context) error {
+	ends := make(chan ended)
+	running, asked, next := map[string]bool{}, map[string]bool{}, map[string]time.Time{} // by location
 	for {
 		pause := again
-		if _, err := c.Pass(ctx); err != nil && ctx.Err() == nil {
-			c.o.Log.Error("fixity check", "error", err)
-			pause = afterFault
+		for _, name := range c.o.Copies.Names() {
+			wait := next[name].Sub(c.o.Now())
+			switch {
+			case running[name]:
+			case wait > 0:
+				pause = min(pause, wait)
+			default:
+				running[name] = true
+				go func() {
+					_, err := c.location(ctx, name)
+					ends <- ended{name, err}
+				}()
+			}
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+		case e := <-ends:
+			delete(running, e.name)
+			if next[e.name] = c.o.Now().Add(c.after(ctx, e)); asked[e.name] {
+				delete(next, e.name)
+			}
+			delete(asked, e.name)
 		case <-c.poke:
+			clear(next)
+			maps.Copy(asked, running)
 		case <-timer.C:
 		}
 		timer.Stop()
 		if err := ctx.Err(); err != nil {
+			for range running {
+				<-ends
+			}
 			return err
 		}
 	}
+}
+
+// ended is the end of a pass in a location.
+type ended struct {
+	name string
+	err  error
+}
+
+// after gives the pause after a pass in a location.
+func (c *Checker) after(ctx context.Context, e ended) time.Duration {
+	if e.err == nil || ctx.Err() != nil {
+		return again
+	}
+	c.o.Log.Error("fixity check", "location", e.name, "error", e.err)
+	return afterFault
 }
 
 // Result is what a pass did.
@@ -171,8 +210,12 @@ func (c *Checker) checkLocation(ctx context.Context, name string, until time.Tim
 		return r, err
 	}
 	p := &pass{skip: map[catalog.CopyKey]bool{}}
-	p.failed(c.healKnown(ctx, name, &p.Result))
+	var repaired time.Time
 	for {
+		if c.o.Now().Sub(repaired) >= again { // a pass over many copies can take days
+			c.repair(ctx, name, p)
+			repaired = c.o.Now()
+		}
 		due, err := c.o.Catalog.Due(ctx, name, until, batch+len(p.skip))
 		due = slices.DeleteFunc(due, func(x catalog.Copy) bool { return p.skip[x.CopyKey] })
 		if err == nil && len(due) == 0 {
@@ -186,11 +229,17 @@ func (c *Checker) checkLocation(ctx context.Context, name string, until time.Tim
 			return p.Result, errors.Join(p.errs...)
 		}
 	}
+	return p.Result, errors.Join(p.errs...)
+}
+
+// repair heals what is known to be damaged in a location, deletes what could not be deleted before, and stores what
+// the location lacks.
+func (c *Checker) repair(ctx context.Context, name string, p *pass) {
+	p.failed(c.healKnown(ctx, name, &p.Result))
 	p.failed(c.o.Copies.Tidy(ctx, name))
 	n, err := c.o.Copies.CatchUp(ctx, name)
-	p.Caught = n
+	p.Caught += n
 	p.failed(err)
-	return p.Result, errors.Join(p.errs...)
 }
 
 // pass is the work in one location.

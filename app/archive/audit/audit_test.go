@@ -223,6 +223,38 @@ func flip(b []byte) []byte {
 	return b
 }
 
+// TestLocationsDoNotWait: while the check of one location stands still, another location is checked again.
+func TestLocationsDoNotWait(t *testing.T) {
+	f := newFixture(t, 1, storage.Local)
+	f.now = f.now.Add(time.Second)
+	still, release, checked := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	f.at["a"].fail = func(key string) error {
+		if key != copies.Marker {
+			close(still)
+			<-release
+		}
+		return nil
+	}
+	f.at["b"].fail = func(key string) error {
+		if key != copies.Marker {
+			checked <- struct{}{}
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.checker.Run(ctx) }()
+	must(t, f.checker.Start(t.Context(), []string{"a"}))
+	<-still
+	must(t, f.checker.Start(t.Context(), []string{"b"}))
+	<-checked
+	close(release)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func cut(b []byte) []byte { return b[:3] }
 
 func lengthen(b []byte) []byte { return append(b, 0) }

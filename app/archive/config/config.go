@@ -36,6 +36,7 @@ type Config struct {
 	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
 	Webhooks     map[string]*notify.Webhook   `json:"webhooks" doc:"Webhooks by name, to which changes of archive jobs and their tasks are posted."`
 	QuizWorker   *QuizWorker                  `json:"quiz_worker" doc:"This server as the quiz archive worker of Moodles with a quiz archiver plugin. The setting archive.quizworker.listen opens its address."`
+	Printers     []Printer                    `json:"printers" doc:"Existing quiz archive workers, such as that of the plugin archivingmod_quiz, that print PDF files for this server. They change with the next start."`
 
 	file *yamlfile.Source
 	dir  string // of the file

@@ -184,6 +184,9 @@ func (c *Config) checkSecrets() {
 		check(w.SecretFile, "webhooks", name, "secret_file")
 	}
 	c.checkQuizTokens()
+	for i, p := range c.Printers {
+		check(p.TokenFile, "printers", fmt.Sprint(i), "token_file")
+	}
 	for i, a := range c.Authorities {
 		check(a.PasswordFile, "authorities", fmt.Sprint(i), "password_file")
 		check(a.TokenFile, "authorities", fmt.Sprint(i), "token_file")

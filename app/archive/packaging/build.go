@@ -133,12 +133,16 @@ func (in *Input) key(f Facts) (string, error) {
 		files[i].Origin.Modified = files[i].Origin.Modified.UTC()
 	}
 	sum := sha256.New()
-	err := json.NewEncoder(sum).Encode(struct {
+	to := json.NewEncoder(sum)
+	err := to.Encode(struct {
 		Layout, Name string
 		Facts        Facts
-		Files        []File
+		Files        int
 		Containers   []Container
-	}{layoutVersion, in.Name, f, files, in.Containers})
+	}{layoutVersion, in.Name, f, len(files), in.Containers})
+	for i := 0; err == nil && i < len(files); i++ { // one by one: the encoder has each value in memory as a whole
+		err = to.Encode(&files[i])
+	}
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 

@@ -165,16 +165,16 @@ func TestFinish(t *testing.T) {
 	file := func(id string) []byte {
 		return []byte("%PDF-1.7\npdfaid:part='3' pdfaid:conformance='B'\n/ID [<" + id + "><" + id + ">]\n%%EOF\n")
 	}
-	one, err := finish(file(strings.Repeat("A", 32)))
+	one, err := Normalize(file(strings.Repeat("A", 32)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := finish(file(strings.Repeat("B", 32)))
+	two, err := Normalize(file(strings.Repeat("B", 32)))
 	if err != nil || !bytes.Equal(one, two) {
 		t.Errorf("got %s and %s, %v", one, two, err)
 	}
 	for _, old := range []string{"%PDF-", "pdfaid:part='3'", "pdfaid:conformance='B'", "/ID", "%%EOF"} {
-		if _, err := finish(bytes.Replace(file(strings.Repeat("A", 32)), []byte(old), []byte("x"), 1)); err == nil {
+		if _, err := Normalize(bytes.Replace(file(strings.Repeat("A", 32)), []byte(old), []byte("x"), 1)); err == nil {
 			t.Errorf("a file without %s is accepted", old)
 		}
 	}

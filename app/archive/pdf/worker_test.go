@@ -356,3 +356,34 @@ func TestRemove(t *testing.T) {
 		}
 	})
 }
+
+// TestStanding: gauges count failed jobs by cause, and see a job that no worker claims, until one does.
+func TestStanding(t *testing.T) {
+	bubble(t, func(h *harness) {
+		standing := func() Standing {
+			s, err := h.Standing(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		if s := standing(); !s.Oldest.IsZero() || s.Failed[CauseDocument] != 0 || len(s.Failed) != len(Causes())+1 {
+			t.Errorf("control: got %+v", s)
+		}
+		j := h.order("a.html", "text")
+		if s := standing(); !s.Oldest.Equal(j.Created) {
+			t.Errorf("got %+v, want %s", s, j.Created)
+		}
+		stop := h.work(&printer{slow: time.Minute, fails: 9, err: failed(CauseDocument, ErrLogin)})
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		if s := standing(); !s.Oldest.IsZero() {
+			t.Errorf("a claimed job counts: %+v", s)
+		}
+		h.end(j.ID)
+		if s := standing(); s.Failed[CauseDocument] != 1 || s.Failed[otherCause] != 0 {
+			t.Errorf("got %+v", s)
+		}
+		stop()
+	})
+}

@@ -52,6 +52,9 @@ func (a *App) background(ctx context.Context) {
 	if w := a.printers.worker; w != nil {
 		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
 	}
+	for _, w := range a.printers.more {
+		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
+	}
 	a.wait.Go(func() { _ = a.Trigger.Run(ctx) }) // it ends with ctx, and logs failures
 	a.wait.Go(func() { _ = a.Checker.Run(ctx) }) // it ends with ctx, and logs failures
 }

@@ -115,7 +115,10 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	var printer archive.Printer
-	if a.printers.worker != nil || s.PDFRemote {
+	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
+		return err
+	}
+	if a.printers.prints(s) {
 		printer = a.printers
 	}
 	a.listen = s.QuizListen

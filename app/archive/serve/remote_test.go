@@ -2,12 +2,18 @@ package archiveserve_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,5 +115,52 @@ func TestPDFWorkerKilled(t *testing.T) {
 	}
 	if n := m.archives(); n != 1 {
 		t.Errorf("the Moodle received %d archives", n)
+	}
+}
+
+// TestPrinters: a quiz archive worker of archive.yaml gets orders, and reads the documents under the address that the
+// configuration names.
+func TestPrinters(t *testing.T) {
+	f, m, report := newFixture(t), newMoodle(t), make(chan string, 1)
+	var address atomic.Pointer[string]
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		to, err := url.Parse(*address.Load())
+		must(t, err)
+		httputil.NewSingleHostReverseProxy(to).ServeHTTP(w, r)
+	}))
+	defer door.Close()
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var o struct {
+			Task int               `json:"taskid"`
+			API  map[string]string `json:"moodle_api"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&o) // max_upload_bytes is no text
+		status, text := get(t, fmt.Sprintf("%s?wsfunction=archivingmod_quiz_generate_attempt_report&attemptid=1"+
+			"&taskid=%d&wstoken=%s", o.API["webservice_url"], o.Task, o.API["wstoken"]))
+		select {
+		case report <- fmt.Sprint(status, text):
+		default:
+		}
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer worker.Close()
+	f.configure(f.quizConfig(m) + fmt.Sprintf("printers: [{url: %q, callback: %q}]\n", worker.URL, door.URL))
+	if err := f.start(); err == nil || !strings.Contains(err.Error(), "archive.quizworker.listen") {
+		t.Errorf("without an address: %v", err)
+	}
+	f.quiz = "127.0.0.1:0"
+	must(t, f.start())
+	at := f.server.Address("quizworker")
+	address.Store(&at)
+	if code := m.order(at + "/" + quizToken); code != http.StatusOK {
+		t.Fatalf("got %d", code)
+	}
+	select {
+	case got := <-report:
+		if !strings.HasPrefix(got, "200") || !strings.Contains(got, "Answer") {
+			t.Errorf("got %s", got)
+		}
+	case <-time.After(guard):
+		t.Error("the worker got no order")
 	}
 }

@@ -127,7 +127,7 @@ func (f *fixture) start() error {
 	s := host.NewSettings(m)
 	settings := m.Settings.(*archiveserve.Settings)
 	settings.PDFWorkers, settings.PDFRemote, settings.QuizListen = f.workers, f.remote, f.quiz
-	s.Data, s.Listen, s.Grace = f.data, "127.0.0.1:0", time.Millisecond
+	s.Data, s.Listen, s.Grace, s.AnchorEvery = f.data, "127.0.0.1:0", time.Millisecond, 0
 	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
 	if err != nil {
 		return err
