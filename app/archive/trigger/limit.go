@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // mostPerMinute is the default of [Receiver.MostPerMinute].
@@ -56,7 +57,7 @@ func (a *App) limit(name string, r *Receiver) error {
 	}
 	after := time.Duration((1-one.left)/most*float64(time.Minute)).Truncate(time.Second) + time.Second
 	return &LaterError{after, true, job.Errorf(job.Unavailable, "event", "",
-		"more than %d events in a minute: send it again in %s", int(most), after)}
+		"more than %d events in a minute: send it again in %s", int(most), quantity.FormatDuration(after))}
 }
 
 // down notes that the source of a receiver cannot be read, and gives the refusal.
