@@ -15,7 +15,7 @@ func (s *Settings) Omissible() []string {
 		all = append(all, m.Omissible...)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // DurableData lists every entry of a data directory, and how a backup takes it. docs/operating.md has the same table; a

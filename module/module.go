@@ -164,7 +164,8 @@ type Findings struct {
 
 // Storage is what an application has outside its entries of the data directory.
 type Storage struct {
-	Locations []string          // storage locations: absolute, or relative to the data directory
+	Locations []string          // OCFL storage roots: absolute, or relative to the data directory
+	Stores    []string          // other directories of stored files, none of which is changed after it was written
 	Files     map[string]string // configuration that a backup copies: name in the set, and path; an empty path is none
 	Outside   []backup.Location // what a backup names and does not copy
 }

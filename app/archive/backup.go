@@ -26,6 +26,10 @@ type requested struct {
 	Request  *source.BackupRequest `json:"request,omitempty"`
 	Waits    int                   `json:"waits,omitempty"` // times that it was not done yet
 	Warnings []string              `json:"warnings,omitempty"`
+
+	Deleted time.Time `json:"deleted,omitzero"`  // in the source, or found to be absent
+	Tries   int       `json:"tries,omitempty"`   // failed attempts to delete it
+	Remains string    `json:"remains,omitempty"` // why it stays in the source
 }
 
 // backupUnits gives the backup tasks of a job.
@@ -136,10 +140,7 @@ func (t *task) collect(ctx context.Context) error {
 
 // withBackups opens the unit of the backups, and the directory of downloads that are not complete.
 func (t *task) withBackups(do func(u *workdir.Unit, parts *os.Root) error) (err error) {
-	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
-		return err
-	}
-	parts, err := t.dir.OpenRoot(partsName)
+	parts, err := t.parts()
 	if err != nil {
 		return err
 	}
@@ -200,6 +201,14 @@ func (t *task) whole(ctx context.Context, files []workdir.File) (bool, error) {
 	return len(files) > 0, nil
 }
 
+// parts opens the directory for parts of downloads.
+func (t *task) parts() (*os.Root, error) {
+	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
+		return nil, err
+	}
+	return t.dir.OpenRoot(partsName)
+}
+
 // fetchBackup fetches a backup that is done.
 func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, parts *os.Root, out source.Out) error {
 	b := source.BackupsOf(src)
@@ -230,6 +239,5 @@ func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, part
 		return t.forget(ctx, p, d, err)
 	}
 	d.Warnings = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(d.Request.Warnings), got.Warnings...))))
-	p.keep(ctx, d)
-	return nil
+	return p.save(ctx, d) // with the file, which is deleted in the end
 }

@@ -106,6 +106,11 @@ func (b *backups) BackupState(_ context.Context, r *source.BackupRequest) (sourc
 	return source.BackupDone, nil
 }
 
+// DeleteBackup deletes nothing: TestDeleteBackups has the deletions.
+func (b *backups) DeleteBackup(context.Context, *source.BackupRequest, *os.Root) error { return nil }
+
+var _ source.Backups = (*backups)(nil)
+
 func (b *backups) FetchBackup(
 	ctx context.Context, r *source.BackupRequest, scratch *os.Root, out source.Out,
 ) (*source.Backup, error) {
@@ -226,14 +231,16 @@ func (h *harness) backedUp(id string, second bool) {
 }
 
 // TestBackupNeverDone: a backup that the source does not finish lets the job wait in BackupCollection until its
-// deadline; it ends in Timeout, and its tasks are cancelled.
+// deadline; it ends in Timeout, and its tasks are cancelled. Its deletion in the source is tried a few times.
 func TestBackupNeverDone(t *testing.T) {
 	b := newBackups(newFake(1, 1))
 	b.polls = 1 << 30
 	bubble(t, b.fake, func(o *Options) { o.Sources = b }, func(h *harness) {
 		yes := true
 		j := h.end(h.submit(Request{Settings: Settings{CourseBackup: &yes, Deadline: "30m"}}).ID)
-		if got := h.events(j.ID); got != "create enqueue begin next next wait timeout next timeout" || j.State != Timeout {
+		deletions := strings.Repeat("wait ", maxDeletions-1)
+		want := "create enqueue begin next next wait timeout " + deletions + "next timeout"
+		if got := h.events(j.ID); got != want || j.State != Timeout {
 			t.Errorf("got %s: %s", j.State, got)
 		}
 		if n := b.calls[stateCall+" "]; n < 25 || n > 60 { // 5 s, 10 s, 20 s, 40 s, then each minute

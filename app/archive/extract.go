@@ -63,6 +63,7 @@ func (t *task) prepare(ctx context.Context) error {
 		return err
 	}
 	t.data.Warnings = t.data.Facts.Warnings
+	t.data.Organization = t.app.options.Organization()
 	units := []unit{{name: courseTask}}
 	for _, a := range t.data.Activities {
 		units = append(units, unit{activityTask + a.ID, extracted{Activity: a}})

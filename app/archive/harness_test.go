@@ -38,6 +38,7 @@ type fake struct {
 	onStep   map[lifecycle.State]func()   // called before each attempt at a state; may be nil
 	self     source.Source                // what Source gives; nil: the fake
 	attempts bool                         // items are attempts: HTML files with an attachment each
+	backups  *fakeBackups                 // nil: the source makes no backups
 	warnings []string                     // of the source, and of each plan
 	twice    bool                         // a plan has an item twice
 	asked    int                          // fingerprints
@@ -148,6 +149,12 @@ func (f *fake) Names() []string { return []string{"campus"} }
 func (f *fake) Source(name string) (source.Source, error) {
 	if name != "campus" {
 		return nil, job.Errorf(job.Invalid, "archive", "", "there is no source %q", name)
+	}
+	if f.backups != nil {
+		return struct {
+			*fake
+			*fakeBackups
+		}{f, f.backups}, nil
 	}
 	if f.self != nil {
 		return f.self, nil

@@ -64,6 +64,11 @@ func (b *backed) FetchBackup(
 	return &source.Backup{Name: "backups/course.mbz", Warnings: []string{"it has no question bank"}}, err
 }
 
+// DeleteBackup deletes nothing: TestDeleteBackups has the deletions.
+func (b *backed) DeleteBackup(context.Context, *source.BackupRequest, *os.Root) error { return nil }
+
+var _ source.Backups = (*backed)(nil)
+
 // TestLost: what the working directory lacks when the package is made is fetched again, although its tasks are
 // Finished: after a power cut, or with a directory of another time, a part of an archive must not pass as a whole one
 // (B5). A backup is not started again. The control loses nothing.

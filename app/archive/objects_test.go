@@ -24,7 +24,7 @@ func TestObjects(t *testing.T) {
 		}
 		roots[name] = root
 	}
-	bubble(t, src, func(o *Options) { o.Objects = roots }, func(h *harness) {
+	bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
 		request := Request{Settings: Settings{Package: PackageOCFL}}
 		for round := range 2 {
 			j := h.end(h.submit(request).ID)

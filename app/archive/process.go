@@ -237,7 +237,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 		Job: packaging.Job{
 			ID: string(j.ID), Identifier: packaging.JobURN(string(j.ID)), Title: t.data.Course.Name,
 			Owner:   j.Owner,
-			Trigger: t.spec.Trigger, Organization: t.app.options.Organization, Requested: j.Created.UTC(),
+			Trigger: t.spec.Trigger, Organization: t.data.Organization, Requested: j.Created.UTC(),
 			Started: t.data.Started, Packaged: t.data.Packaged, RetainUntil: t.retain(), Settings: t.data.Settings,
 		},
 		Source: t.data.Facts, Course: t.data.Course, Activities: g.activities, People: g.everybody(),

@@ -49,7 +49,7 @@ func Builtin() Preset {
 	no, yes := false, true
 	return Preset{Settings: Settings{
 		Content:      source.Settings{PDF: PDFOff},
-		CourseBackup: &no, ActivityBackups: &no, ActivityOptional: &yes,
+		CourseBackup: &no, ActivityBackups: &no, DeleteBackups: &yes, ActivityOptional: &yes,
 		Package: PackageBag, Pack: PackTarGz,
 		FileName: "archive-${courseshortname}-${courseid}_${date}-${time}",
 		Quorum:   "all", Sign: &yes, Keep: unlimited, Deadline: "2h", Attempts: 5,

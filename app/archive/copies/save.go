@@ -343,6 +343,16 @@ func (s *Store) settle(ctx context.Context, r Request, v *run) (Report, error) {
 	return out, &Error{Op: "store", Job: r.Job, Missing: out.Behind, Transient: r.Policy.kept(names, able)}
 }
 
+// Kept reports by its error which copies an archive lacks now, by what the catalog has: an [*Error] unless every
+// artifact has verified copies without a known fault, as the policy requires. An archive without artifacts lacks all.
+func (s *Store) Kept(ctx context.Context, job string, p Policy) error {
+	report, err := s.settle(ctx, Request{Job: job, Policy: p}, &run{})
+	if err == nil && report.Artifacts == 0 {
+		return &Error{Op: "store", Job: job}
+	}
+	return err
+}
+
 // kept reports whether copies in some of the locations are what the policy requires.
 func (p Policy) kept(names, at []string) bool {
 	for _, name := range p.Required {

@@ -29,9 +29,10 @@ const (
 	renewalEvery   = 6 * time.Hour
 	retentionEvery = time.Hour
 	sweepEvery     = time.Hour
-	afterFailure   = 10 * time.Minute // of renewal
-	mostProbe      = time.Minute      // for one location
-	batch          = 100              // renewals of one run
+	afterFailure   = 10 * time.Minute   // of renewal
+	mostProbe      = time.Minute        // for one location
+	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
+	batch          = 100                // renewals of one run
 )
 
 // state is what the background work found out last.
@@ -156,7 +157,8 @@ func (a *App) retain(ctx context.Context) error {
 	return a.Expire(ctx)
 }
 
-// sweep removes working directories that no job needs, and unfinished downloads if no job is active.
+// sweep removes working directories that no job needs, and unfinished downloads: all if no job is active, else those
+// that no job wrote for days.
 func (a *App) sweep(ctx context.Context) error {
 	base := filepath.Join(a.dir, archive.WorkName)
 	names, err := list(base)
@@ -176,9 +178,11 @@ func (a *App) sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	before := time.Now().Add(-staleDownload) // by the clock of the file system
 	if active == 0 {
-		errs = append(errs, a.sweepDownloads())
+		before = time.Now().Add(time.Hour)
 	}
+	errs = append(errs, a.sweepDownloads(before))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("working directories: %w", err)
 	}

@@ -127,10 +127,10 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	}
 	a.App, err = archive.New(archive.Options{
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
-		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
+		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: a.live.objects,
 		Webhooks:     a.live.webhooks,
 		Mail:         (*notify.Mail)(&a.h.Mail),
-		Organization: c.Organization, PDF: printer,
+		Organization: a.live.organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
 	})
@@ -152,8 +152,8 @@ func (a *App) report(ctx context.Context, event, object, note string) error {
 }
 
 // Reload is part of [module.Reloader]: it reads the configuration again. If there is a mistake in it, the earlier one
-// stays. Jobs that run use the new one from their next request on. The organization and OCFL storage roots change with
-// the next start.
+// stays. Jobs that run use the new one from their next request on, with the organization that they began with. Only the
+// first configuration needs a start: without one the application is left out.
 func (a *App) Reload() error {
 	a.reload.Lock()
 	defer a.reload.Unlock()
