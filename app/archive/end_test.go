@@ -65,6 +65,9 @@ func TestCancel(t *testing.T) {
 				t.Errorf("notifications of %s: %v", one.Name, notices)
 			}
 		}
+		if ids := h.blamed(src); len(ids) > 0 {
+			t.Errorf("it blames %q", ids)
+		}
 		h.gone(h.options.Dir, string(j.ID))
 	})
 }

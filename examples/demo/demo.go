@@ -34,7 +34,7 @@ import (
 func (c *commands) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show ingest, compute and archives at work, with failures and retries",
+		Short: "Show ingest, compute and archives at work",
 		Long: `Starts a server on a fresh data directory and ingests a batch of twelve objects from a small web site. When some of them are stored and one is being
 fetched, the server process is killed (SIGKILL); a new one finishes the batch. Two objects fail, because one file is wrong and one is missing: the demo shows
 why, corrects the files, and retries. Then three users run scripts: one exits with 3, one uses more memory than it may, one is cancelled. Last, a course of a Moodle is

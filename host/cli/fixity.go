@@ -32,7 +32,7 @@ func code(err error) (int, bool) {
 }
 
 func (c *commands) fixity() *cobra.Command {
-	return cli.Group("fixity", "Read stored objects again, compare them with their digests, and heal damaged copies",
+	return cli.Group("fixity", "Check the digests of stored objects, and heal copies",
 		`The server reads every copy of every stored object again, in each storage location, and compares it with its digest: the oldest check first, at fixity.rate,
 when its interval has passed (docs/operating.md has those of each application). Copies that are changed, missing, unreadable
 or have unexpected files are faults. Each is entered in the audit list, and healed from a good copy in another location: the new copy is read back before the fault ends,

@@ -22,7 +22,7 @@ func Part(call *cli.Call) cli.Part {
 	c := &commands{jobs.Commands{Call: call}}
 	return cli.Part{
 		Groups: []*cobra.Command{
-			cli.Group("archive", "Archive courses of a learning platform, and keep, read and delete archives",
+			cli.Group("archive", "Archive courses; keep, read and delete archives",
 				"Archives courses and their activities, shows what is archived, reads archives back, and deletes them.",
 				"  stagepost archive plan campus 5\n  stagepost archive run campus 5 --wait\n"+
 					"  stagepost archive retrieve arc_01J9... --out ./exam",

@@ -387,3 +387,16 @@ func TestOtherContent(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestChosenAuthorities: a document names the authorities that are asked for it.
+func TestChosenAuthorities(t *testing.T) {
+	first, second := newServer(t, "one"), newServer(t, "two")
+	f := newFixture(t, first, second)
+	d := f.document()
+	d.Authorities = []string{"two"}
+	_, err := f.signer.Sign(t.Context(), d)
+	must(t, err)
+	if first.asked.Load() != 0 || second.asked.Load() != 1 || f.tokens() != 1 {
+		t.Errorf("asked %d and %d times, %d tokens", first.asked.Load(), second.asked.Load(), f.tokens())
+	}
+}
