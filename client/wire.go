@@ -160,6 +160,7 @@ type (
 	Ping                 = api.Ping
 	PingedHooks          = api.PingedHooks
 	PingHooks            = api.PingHooks
+	PingArchiveHooks     = api.PingArchiveHooks
 	Priority             = api.Priority
 	Problem              = api.Problem
 	Profile              = api.Profile

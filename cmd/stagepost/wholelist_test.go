@@ -80,6 +80,7 @@ var listing = map[string]struct {
 	"stagepost ingest files": {"ingest files ing_00000000000000000000000001",
 		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
 	"stagepost archive list":  {"archive list", "/api/v1/archive/archives", "archives"},
+	"stagepost archive hooks": {"archive hooks", "/api/v1/archive/hooks", "hooks"},
 	"stagepost fixity report": {"fixity report", "/api/v1/fixity/objects", "objects"},
 	"stagepost admin audit":   {"admin audit", "/api/v1/audit", ""},
 }

@@ -27,7 +27,7 @@ func Part(call *cli.Call) cli.Part {
 				"  stagepost archive plan campus 5\n  stagepost archive run campus 5 --wait\n"+
 					"  stagepost archive retrieve arc_01J9... --out ./exam",
 				c.plan(), c.run(), c.status(), c.list(), c.show(), c.overview(), c.retrieve(), c.verify(), c.premis(),
-				c.people(), c.hold(), c.release(), c.delete(), c.approve(), c.deletions(), c.schedules(),
+				c.people(), c.hold(), c.release(), c.delete(), c.approve(), c.deletions(), c.schedules(), c.hooks(),
 				c.pdfWorker()),
 			cli.Group("timestamp", "Verify time stamps (RFC 3161)",
 				"Verifies the time stamps of files. It needs no server.",

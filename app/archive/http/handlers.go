@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/problem"
 )
 
@@ -60,6 +61,12 @@ type Scheduler interface {
 	StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error)
 }
 
+// Hooks are the notifications to webhooks. *archive.App implements it.
+type Hooks interface {
+	hooks.Log
+	Ping(ctx context.Context, p api.PingArchiveHooks) ([]api.Ping, error)
+}
+
 // Printing exchanges files with workers elsewhere that print PDF files. *pdf.App implements it.
 type Printing interface {
 	Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error)
@@ -75,6 +82,7 @@ type Archive interface {
 	Scheduler
 	Reader
 	Remover
+	Hooks
 }
 
 // Handlers answer requests.

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -161,6 +162,9 @@ func part(t *testing.T) servertest.PartOf {
 func open(t *testing.T) *harness {
 	t.Helper()
 	o := options(t)
+	o.Webhooks = func() map[string]*notify.Webhook { // its notifications are abandoned: it has no secret
+		return map[string]*notify.Webhook{"lms": {URL: "http://lms.example", SecretFile: filepath.Join(o.Dir, "none")}}
+	}
 	app, err := archive.New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -134,6 +134,7 @@ func (a *App) Warn() (all []string) {
 			all = append(all, fmt.Sprintf("archive location %s cannot be used: %s", name, reason))
 		}
 	}
+	all = append(all, a.Trigger.Warn()...)
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()
 	for _, task := range slices.Sorted(maps.Keys(a.state.failed)) {

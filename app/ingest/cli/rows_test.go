@@ -26,7 +26,7 @@ var lists = map[string]func(c *commands) error{
 			Changed: time.Now()}}, false)
 	},
 	"hooks": func(c *commands) error {
-		return c.printHooks([]client.Hook{{Key: bat + "/12/batch-completed/library", Type: "batch.completed",
+		return c.PrintHooks([]client.Hook{{Key: bat + "/12/batch-completed/library", Type: "batch.completed",
 			Host:   "hooks.example.org:8443",
 			Status: "delivered", Attempts: 8, Created: time.Now(), Error: long("error")}}, false)
 	},
