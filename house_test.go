@@ -65,12 +65,14 @@ var rules = []rule{
 	{"engine/cause", "job", "causes that the engine records; applications import it"},
 	{"engine/explain", "job lifecycle engine api",
 		"it reads the engine and the store; its answers are those of the API"},
+	{"engine/hooklog", "job lifecycle engine api", "delivery logs of applications; their answers are those of the API"},
 	{"engine/joblog", "job lifecycle engine api", "lines of logs are those of the API"},
 	{"engine/enginetest", "job lifecycle engine", "lifecycles, steps and an engine for tests"},
 	{"engine", "job lifecycle engine quantity", "the engine depends on the contract, not on a store or an application"},
 	{"flow/draw", "lifecycle flow internal/layered quantity", "drawings of flows need no engine"},
 	{"flow", "job lifecycle engine flow quantity", "flows run on the engine"},
 	{"format", "format", "files and bytes, without jobs"},
+	{"edge/timestamp", "format/rfc3161", "it requests what the format describes; no jobs"},
 	{"edge", "edge", "untrusted input and output, without jobs"},
 	{"app/ingest/http", handlers + " app/ingest", handlersWhy},
 	{"app/compute/http", handlers + " app/compute", handlersWhy},
@@ -127,27 +129,31 @@ var rules = []rule{
 	{"app/archive/packaging", "format app/archive/source", "it makes files of files and facts; no step and no engine"},
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
-	{"app/archive/catalog", "app/archive/catalog", "what is archived; it depends on no source, storage or step"},
+	{"app/archive/catalog", "api app/archive/catalog", "what is archived; it depends on no source, storage or step"},
 	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
-	{"app/archive/sign", "format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
+	{"app/archive/sign", "edge/timestamp format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
 		"archives after they were made; it depends on no source and no step"},
 	{"app/archive/trigger", "job lifecycle engine api edge/webhook quantity app/archive",
 		"it starts archive jobs through the application and the engine"},
-	{"app/archive/notify", "job lifecycle engine edge/webhook internal/secretfile",
+	{"app/archive/notify", "job lifecycle engine api edge/mail edge/webhook internal/secretfile",
 		"it reports changes to other systems; no step"},
-	{"app/archive/audit", "edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
+	{"app/archive/audit", "api edge/storage app/archive/catalog app/archive/copies", "it reads what the catalog lists"},
 	{"app/archive/pdf", "job lifecycle engine api edge/sandbox",
 		"jobs of their own, and the worker that does them; no archive job"},
+	{"app/archive/quizprinter", "app/archive/pdf", "the client of other programs that print; no job and no server"},
 	{"app/archive/quizworker", "job lifecycle engine internal/dirlock app/archive/packaging app/archive/pdf " +
 		"app/archive/source", "the worker of other systems' archives; no archive job"},
 	{"app/archive", "job lifecycle engine api flow format edge quantity internal/dirlock app/archive", apartWhy},
 	{"app/compute", "job lifecycle engine api flow format edge quantity app/compute", apartWhy},
 	{"api", "job lifecycle quantity", "the wire types of the API, which server, applications and client share"},
 	{"quantity", "", "how sizes and times are written; all packages may use it"},
+	{"history", "job lifecycle edge/timestamp format/rfc3161",
+		"anchors and exports of histories; it depends on no store and no engine"},
 	{"client", "job lifecycle api", "the API in Go; it depends on the wire types, not on the server"},
 	{"config", "quantity format/tree", "settings of any program"},
-	{"module", "job lifecycle engine backup cli config server", "what an application registers; it depends on none"},
+	{"module", "job lifecycle engine backup cli config server edge/mail edge/timestamp",
+		"what an application registers; it depends on none"},
 	{"host/cli", hosting + " host", "commands about a server and its data directory"},
 	{"host", hosting, "a server in one process; it joins modules and depends on none of them"},
 	{"cli/jobs", "job lifecycle client api quantity cli",
@@ -181,8 +187,8 @@ const joined = "job lifecycle engine flow format edge quantity client api server
 	"module internal/build internal/conn internal/durable"
 
 // hosting is what a server in one process may import.
-const hosting = "job lifecycle engine client api server store backup cli config module edge/disk quantity " +
-	"format internal"
+const hosting = "job lifecycle engine client api server store backup cli config module edge/disk edge/mail " +
+	"edge/timestamp history quantity format internal"
 
 // commands is what the commands of an application may import besides the application.
 const commands = "job lifecycle engine flow format edge quantity client api server store cli config host " +

@@ -37,6 +37,7 @@ var plain = []string{
 	"bench",
 	"edge",
 	"internal",
+	"history",
 	"house_test.go",
 	"sizes_test.go",
 	"soak_test.go",

@@ -22,6 +22,7 @@ type ArchiveSettings struct {
 
 	CourseBackup     *bool `json:"course_backup,omitempty" doc:"A backup of the whole course is archived. Defaults to false."`
 	ActivityBackups  *bool `json:"activity_backups,omitempty" doc:"A backup of each activity is archived. Defaults to false."`
+	DeleteBackups    *bool `json:"delete_backups,omitempty" doc:"The backups that the job started are deleted in the source: when the archive is stored with verified copies and signed, or when the job failed. Other backups are never deleted. Defaults to true."`
 	ActivityOptional *bool `json:"activity_optional,omitempty" doc:"Activities that cannot be archived are left out, rather than failing the job. Defaults to true."`
 
 	Package  string `json:"package,omitempty" enum:"bag,bag+ocfl" doc:"Form of the package: bag (RFC 8493, the default), or bag+ocfl: besides, each activity is stored as a version of an OCFL 1.1 object."`
@@ -183,6 +184,10 @@ type ArchiveStored struct {
 	Deleted  int       `json:"deleted"`
 	Checked  time.Time `json:"checked,omitzero"` // last check of the copy whose check is the longest ago
 	Error    string    `json:"error,omitempty"`  // of the last attempt
+
+	// LegalHold is who enforces the legal holds of the archive here: "location" (the storage service too), "pending"
+	// (it has not got them for each copy yet) or "stagepost" (alone); empty: there is none.
+	LegalHold string `json:"legal_hold,omitempty"`
 }
 
 // ArchiveStamp is a time stamp (RFC 3161) of a file of an archive.

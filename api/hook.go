@@ -12,9 +12,9 @@ type Hook struct {
 	Number   int64           `json:"number"`
 	Key      string          `json:"key"` // its webhook-id
 	Job      job.ID          `json:"job"`
-	Type     string          `json:"type"` // "job.completed"
-	Profile  string          `json:"profile"`
-	Hook     string          `json:"hook"` // name of the receiver in the profile
+	Type     string          `json:"type"`              // "job.completed"
+	Profile  string          `json:"profile,omitempty"` // empty for archives
+	Hook     string          `json:"hook"`              // name of the receiver in the profile or configuration
 	Host     string          `json:"host"`
 	Created  time.Time       `json:"created"`
 	Due      time.Time       `json:"due,omitzero"` // of the next try; zero when there will be none
@@ -51,6 +51,13 @@ type PingHooks struct {
 	Hook    string `json:"hook,omitempty"` // only this one
 	Actor   string `json:"actor,omitempty"`
 	Note    string `json:"note,omitempty"` // why
+}
+
+// PingArchiveHooks is the body that asks for the webhooks of archives to be tried.
+type PingArchiveHooks struct {
+	Hook  string `json:"hook,omitempty"` // only this one
+	Actor string `json:"actor,omitempty"`
+	Note  string `json:"note,omitempty"` // why
 }
 
 // Ping is what became of one try.

@@ -15,6 +15,24 @@ func (c *Client) Verify(ctx context.Context, v Verify) (Checkup, error) {
 	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/verify", nil, v)
 }
 
+// Export writes all histories with their anchors, as a ZIP file.
+func (c *Client) Export(ctx context.Context, w io.Writer) error {
+	r, err := c.request(ctx, http.MethodGet, "/api/v1/admin/export", nil, nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Accept", "*/*")
+	answer, err := c.do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if _, err = io.Copy(w, answer.Body); err != nil {
+		return unreachable(r, err)
+	}
+	return nil
+}
+
 // Fsck checks what the store derives from records.
 func (c *Client) Fsck(ctx context.Context, f Fsck) (Checkup, error) {
 	return send[Checkup](ctx, c, http.MethodPost, "/api/v1/admin/fsck", nil, f)

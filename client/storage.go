@@ -18,9 +18,31 @@ func (c *Client) AdoptLocation(ctx context.Context, a Adoption) (StorageLocation
 	return send[StorageLocation](ctx, c, http.MethodPost, "/api/v1/storage", nil, a)
 }
 
-// Fixity returns the state of the checks of stored files.
-func (c *Client) Fixity(ctx context.Context) (Fixity, error) {
-	return get[Fixity](ctx, c, "/api/v1/fixity", nil)
+// Fixity returns the state of the fixity checks of an application, or of all ("").
+func (c *Client) Fixity(ctx context.Context, application string) (Fixity, error) {
+	v := url.Values{}
+	if application != "" {
+		v.Set("application", application)
+	}
+	return get[Fixity](ctx, c, "/api/v1/fixity", v)
+}
+
+// FixityObjects returns a page of the report of fixity checks: objects by application and name.
+func (c *Client) FixityObjects(ctx context.Context, q FixityQuery) (FixityObjects, error) {
+	v := url.Values{}
+	for name, value := range map[string]string{
+		"application": q.Application, "location": q.Location, "after": q.After,
+	} {
+		if value != "" {
+			v.Set(name, value)
+		}
+	}
+	for name, value := range map[string]bool{"damaged": q.Damaged, "overdue": q.Overdue} {
+		if value {
+			v.Set(name, "true")
+		}
+	}
+	return get[FixityObjects](ctx, c, "/api/v1/fixity/objects", number(v, "limit", int64(q.Limit)))
 }
 
 // CheckFixity asks for a check of all stored files, which the server does in the background. A check that is under

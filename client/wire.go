@@ -110,6 +110,9 @@ type (
 	FixityCheck          = api.FixityCheck
 	FixityFault          = api.FixityFault
 	FixityLocation       = api.FixityLocation
+	FixityObject         = api.FixityObject
+	FixityObjects        = api.FixityObjects
+	FixityQuery          = api.FixityQuery
 	FixOrphans           = api.FixOrphans
 	Flow                 = api.Flow
 	FlowAtom             = api.FlowAtom
@@ -157,6 +160,7 @@ type (
 	Ping                 = api.Ping
 	PingedHooks          = api.PingedHooks
 	PingHooks            = api.PingHooks
+	PingArchiveHooks     = api.PingArchiveHooks
 	Priority             = api.Priority
 	Problem              = api.Problem
 	Profile              = api.Profile

@@ -39,10 +39,17 @@ func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 			return nil, err
 		}
 		for _, location := range has.Locations {
-			addLocation(s, location)
+			addLocation(s, location, backup.Stored)
+		}
+		for _, location := range has.Stores {
+			addLocation(s, location, backup.Linked)
 		}
 		maps.Copy(files, has.Files)
 		s.Locations = append(s.Locations, has.Outside...)
+	}
+	if d.Settings.MailPassword != "" {
+		s.Locations = append(s.Locations,
+			backup.Location{Path: d.Settings.MailPassword, What: "password of the mail server"})
 	}
 	for name, file := range files {
 		if err := addConfiguration(s, name, file); err != nil {
@@ -53,7 +60,7 @@ func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 }
 
 // addLocation adds a storage location: as an entry if it is in the data directory.
-func addLocation(s *backup.Source, location string) {
+func addLocation(s *backup.Source, location string, how backup.How) {
 	if filepath.IsAbs(location) {
 		inner, inside := below(s.Data, location)
 		if !inside {
@@ -63,7 +70,7 @@ func addLocation(s *backup.Source, location string) {
 	}
 	if first, _, _ := strings.Cut(location, string(filepath.Separator)); first != "" &&
 		backup.Find(s.Entries, first) == nil {
-		s.Entries = append(s.Entries, backup.Entry{Name: first, How: backup.Stored, Part: "storage"})
+		s.Entries = append(s.Entries, backup.Entry{Name: first, How: how, Part: "storage"})
 	}
 }
 

@@ -15,7 +15,7 @@ func (s *Settings) Omissible() []string {
 		all = append(all, m.Omissible...)
 	}
 	slices.Sort(all)
-	return all
+	return slices.Compact(all)
 }
 
 // DurableData lists every entry of a data directory, and how a backup takes it. docs/operating.md has the same table; a
@@ -32,7 +32,9 @@ func (s *Settings) DurableData() []backup.Entry {
 			Reason: "a restored directory gets another one"},
 		{Name: "stagepost.yaml", How: backup.Linked, What: "the configuration file, if it is kept here"},
 		{Name: "tokens", How: backup.Linked, What: "the file of tokens, if it is kept here"},
+		{Name: anchorsName, How: backup.Linked, What: "anchors of the histories with their time stamps"},
 		{Name: "logs", How: backup.Late, What: "logs of jobs"},
+		{Name: MailDir, How: backup.Late, What: "mails, unless `mail.smtp` is set"},
 		{Name: backup.OutsideName, How: backup.Late, What: "configuration from elsewhere that a restore brought"},
 		{Name: "owner", How: backup.Left, What: "which process has the directory", Reason: own},
 		{Name: "address*", How: backup.Left, What: "where the server answers", Reason: own},

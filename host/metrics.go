@@ -30,6 +30,9 @@ func (r *Server) bindMetrics(files *sqlite.Store) {
 		from.Waiting = files.Waiting
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
+	if r.anchors != nil {
+		from.Anchors = func() (time.Time, time.Duration) { return r.anchors.State().Stamped, r.anchors.Every() }
+	}
 	for _, a := range r.apps {
 		if m, ok := a.(module.Measurer); ok {
 			m.Measure(&from)

@@ -17,8 +17,10 @@ import (
 	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/internal/pacer"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
@@ -51,9 +53,10 @@ type Server struct {
 	addresses addresses // closed by the servers that accept from them
 	dropped   bool      // the ballast is used for this start
 
-	backups  *schedule     // nil: the store keeps nothing
-	tokens   *token.Tokens // nil: none
-	closers  []io.Closer   // closed in reverse order at the end
+	anchors  *history.Anchors // nil: none are made
+	backups  *schedule        // nil: the store keeps nothing
+	tokens   *token.Tokens    // nil: none
+	closers  []io.Closer      // closed in reverse order at the end
 	stop     context.CancelFunc
 	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
 	failed   chan struct{}  // closed when it cannot continue
@@ -132,6 +135,12 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 		installation = files.Installation()
 	}
 	host := r.hostOf(s, store, installation, logs)
+	if host.Mail, err = s.mail(r.Data, r.Log); err != nil {
+		return err
+	}
+	for _, warning := range s.mailWarnings() {
+		r.Log.Warn(warning)
+	}
 	for _, m := range s.Modules {
 		if m.Open == nil {
 			continue
@@ -163,10 +172,12 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 
 // hostOf makes what the applications get.
 func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
 		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
-		UploadBytes: s.UploadBytes, Admit: r.space.Admit, Engine: func() *engine.Engine { return r.Engine },
+		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
+		Engine: func() *engine.Engine { return r.Engine },
 		Listen: func(ctx context.Context, setting, address string) (net.Listener, error) {
 			return openAddress(ctx, s, setting, address, r.Log)
 		},
@@ -192,7 +203,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
-	var warn []func() []string
+	warn := []func() []string{s.mailWarnings}
 	if files != nil {
 		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, d); err != nil {
@@ -200,6 +211,18 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		}
 		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+		if err := r.openAnchors(s, files); err != nil {
+			return err
+		}
+		if r.anchors != nil {
+			warn = append(warn, func() []string { return r.anchors.Warnings(time.Now()) })
+		}
+	}
+	o.Fixity = map[string]server.Fixity{}
+	for name, a := range r.named {
+		if f, ok := a.(module.FixityChecker); ok {
+			o.Fixity[name] = f
+		}
 	}
 	for _, a := range r.apps {
 		if l, ok := a.(module.Locker); ok {
@@ -209,13 +232,11 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 			warn = append([]func() []string{w.Warn}, warn...)
 		}
 	}
-	if len(warn) > 0 {
-		o.Warn = func() (all []string) {
-			for _, w := range warn {
-				all = append(all, w()...)
-			}
-			return all
+	o.Warn = func() (all []string) {
+		for _, w := range warn {
+			all = append(all, w()...)
 		}
+		return all
 	}
 	r.server = server.New(*o)
 	for _, m := range s.Modules {
@@ -323,6 +344,9 @@ func (r *Server) run() {
 	r.serveMetrics(ctx, r.addresses.metrics)
 	if r.backups != nil {
 		r.stopped.Go(func() { r.backups.run(ctx) })
+	}
+	if r.anchors != nil {
+		r.stopped.Go(func() { r.anchors.Run(ctx) })
 	}
 	r.stopped.Go(func() {
 		if err := r.Engine.Run(ctx); err != nil && ctx.Err() == nil { // stopped before it had begun is stopped

@@ -18,13 +18,14 @@ import (
 type Settings struct {
 	*cli.Common
 	serveSettings
+	mailSettings
 	Modules []module.Module
 }
 
 // NewSettings makes the default settings of a program that has these modules.
 func NewSettings(modules ...module.Module) *Settings {
 	s := &Settings{Modules: modules}
-	groups := []any{&s.serveSettings}
+	groups := []any{&s.serveSettings, &s.mailSettings}
 	for _, m := range modules {
 		if m.Settings != nil {
 			groups = append(groups, m.Settings)
@@ -102,10 +103,14 @@ type serveSettings struct {
 	JobLogBytes   int64         `name:"joblog.bytes" for:"serve" unit:"bytes" default:"1MiB" doc:"size of one job's log; what comes later is left out"`
 	JobLogFiles   int           `name:"joblog.files" for:"serve" default:"64" doc:"job logs kept open at once"`
 	Hosts         string        `name:"hosts" for:"serve" doc:"names, with commas between them, by which requests may come, such as those that a proxy in front of the server passes on; defaults to none: addresses of the loopback and localhost only"`
+	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes that fixity checks of stored objects read in a second, of all applications and storage locations together; unlimited: as fast as these give them"`
 	BackupDir     string        `name:"backup.dir" for:"serve" doc:"directory of backups, which must exist; defaults to backups in the data directory"`
 	BackupEvery   time.Duration `name:"backup.every" for:"serve" zero:"off" default:"off" doc:"between scheduled backups; off: none are made"`
 	BackupKeep    int           `name:"backup.keep" for:"serve" default:"7" doc:"scheduled backups that are kept, at least 1; older ones are removed after a new one was made"`
 	BackupWithout string        `name:"backup.without" for:"serve" doc:"parts that scheduled backups leave out, with commas between them: compute, storage; defaults to none"`
+	AnchorEvery   time.Duration `name:"anchor.every" for:"serve" zero:"off" default:"24h" doc:"between time stamps of the histories, as parts of UTC; off: none are made. They need authorities: anchor.url, or those of an application"`
+	AnchorURL     string        `name:"anchor.url" for:"serve" doc:"URLs of time-stamp authorities (RFC 3161) for the histories, with commas between them, asked in this order; defaults to those of an application that has some"`
+	AnchorRoots   string        `name:"anchor.roots" for:"serve" doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
 	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`

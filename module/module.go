@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/job"
@@ -57,6 +58,10 @@ type Host struct {
 	Metrics      *metrics.Metrics
 	Hosts        []string // names by which requests may come
 	UploadBytes  int64    // most bytes of an upload
+	Mail         Mail
+
+	// FixityPace waits until bytes that a fixity check read fit the rate of all applications together.
+	FixityPace func(ctx context.Context, n int) error
 
 	Admit  func(bytes int64) error // refuses what does not fit the disk
 	Tokens server.Tokens           // nil: there are none
@@ -68,7 +73,7 @@ type Host struct {
 }
 
 // App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
-// [Locker], [Measurer], [Listener] or [Checker].
+// [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work
 	Deliver() map[string]engine.Deliver
@@ -101,12 +106,20 @@ type StorageLister interface{ StorageLocations() []string }
 // Locker has locks that people can see and break. One application of a server may have them.
 type Locker interface{ Locker() server.Locks }
 
+// FixityChecker has stored objects, and checks their fixity.
+type FixityChecker interface{ server.Fixity }
+
 // Measurer adds its sources of metrics.
 type Measurer interface{ Measure(*metrics.Sources) }
 
 // Checker compares the records with its files, as [Module.Check] does without a server.
 type Checker interface {
 	Check(ctx context.Context) (Findings, error)
+}
+
+// TimeStamper has time-stamp authorities, which the server also asks for the histories, in this order. They may change.
+type TimeStamper interface {
+	Authorities() []*timestamp.Authority
 }
 
 // Listener has an address of its own. Listen is called when the server answers. The host runs and stops the HTTP
@@ -151,7 +164,8 @@ type Findings struct {
 
 // Storage is what an application has outside its entries of the data directory.
 type Storage struct {
-	Locations []string          // storage locations: absolute, or relative to the data directory
+	Locations []string          // OCFL storage roots: absolute, or relative to the data directory
+	Stores    []string          // other directories of stored files, none of which is changed after it was written
 	Files     map[string]string // configuration that a backup copies: name in the set, and path; an empty path is none
 	Outside   []backup.Location // what a backup names and does not copy
 }

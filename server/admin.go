@@ -44,6 +44,18 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, c)
 }
 
+// export answers with all histories. An error after the first byte breaks the connection.
+func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
+	k, err := s.maintenance(r)
+	if err != nil {
+		return err
+	}
+	ExtendDeadline(w)
+	w.Header().Set("Content-Type", "application/zip")
+	w.Header().Set("Content-Disposition", `attachment; filename="histories.zip"`)
+	return k.Export(r.Context(), w)
+}
+
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 	k, err := s.maintenance(r)
 	if err != nil {

@@ -33,7 +33,9 @@ func TestPagesOfEveryList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := servertest.Serve(t, server.Options{Engine: e})
+	w := servertest.Serve(t, server.Options{Engine: e, Fixity: map[string]server.Fixity{
+		"one": &checks{own: "a", objects: []string{"1", "2"}}, "two": &checks{own: "b", objects: []string{"1", "2"}},
+	}})
 	first := w.Post(engine.Order{})
 	five := 5
 	change := job.Change{Job: first.ID, Version: first.Version, At: time.Now(), Set: job.Fields{Expected: &five}}
@@ -66,6 +68,7 @@ func TestPagesOfEveryList(t *testing.T) {
 		"GET /api/v1/outbox":             {Path: "/api/v1/outbox?topic=callback", List: "messages"},
 		"GET /api/v1/queue/batches":      {Path: "/api/v1/queue/batches", List: "batches"},
 		"GET /api/v1/stuck":              {Why: "the worst of a report, which has no further pages"},
+		"GET /api/v1/fixity/objects":     {Path: "/api/v1/fixity/objects", List: "objects"},
 		"GET /api/v1/audit":              {Path: "/api/v1/audit", List: "entries", After: "0"},
 	})
 	lists := slices.DeleteFunc(slices.Clone(w.Server.All()), func(r server.Route) bool {

@@ -19,6 +19,7 @@ var reasonIn = map[string]any{
 	"DELETE /api/v1/holds":                  nil,
 	"DELETE /api/v1/locks":                  nil,
 	"POST /api/v1/outbox/replay":            client.Replay{},
+	"POST /api/v1/fixity":                   client.CheckFixity{},
 	"POST /api/v1/admin/fsck":               client.Fsck{},
 	"POST /api/v1/admin/clock":              client.ConfirmClock{},
 	"POST /api/v1/admin/backup":             client.Backup{},

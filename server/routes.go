@@ -154,6 +154,19 @@ func (s *Server) controlRoutes() []Route {
 			Doc: "Breaks a lock: kind, name, note (why), actor. What its holder writes under it afterwards " +
 				"is refused.", Handle: s.breakLock,
 			IO: openapi.IO{Out: api.Lock{}, Query: openapi.Single("kind", "name", "note", "actor")}},
+		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: Operator,
+			Doc: "Stored files that had a fault when they were last read, and how old the checks of each storage " +
+				"location are: application.", Handle: s.fixity,
+			IO: openapi.IO{Out: api.Fixity{}, Query: openapi.Single("application")}},
+		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: Operator,
+			Doc: "Checks all stored files in the background: application and location (empty: all), note, actor. " +
+				"A check that is in progress continues.", Handle: s.checkFixity,
+			IO: openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
+		{Method: http.MethodGet, Pattern: "/api/v1/fixity/objects", Who: Operator,
+			Doc: "Stored objects with the number of their copies, the oldest check, and how many copies are overdue, " +
+				"damaged and healed: application, location, damaged, overdue, after, limit.", Handle: s.fixityObjects,
+			IO: openapi.IO{Out: api.FixityObjects{},
+				Query: openapi.Single("application", "location", "damaged", "overdue", "after", "limit")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator,
 			Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},
@@ -228,6 +241,10 @@ func (s *Server) adminRoutes() []Route {
 			Doc: "Checks histories against records: chains of hashes, replay.", Handle: s.verify,
 			NoReason: "it only reads",
 			IO:       openapi.IO{In: api.Verify{}, Out: api.Checkup{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/admin/export", Who: Admin,
+			Doc: "All histories and the audit log, with their anchors and time stamps, as a ZIP file that stagepost " +
+				"verify checks.", Handle: s.export,
+			IO: openapi.IO{Media: []string{"application/zip"}}},
 		{Method: http.MethodPost, Pattern: "/api/v1/admin/fsck", Who: Admin,
 			Doc:    "Checks what the store derives from the records; with repair it is made anew: repair, note, actor.",
 			Handle: s.fsck, Preview: fsckPreview,

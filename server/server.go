@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -26,6 +27,7 @@ import (
 type Options struct {
 	Engine      *engine.Engine
 	Locks       Locks              // defaults to none: its routes are unavailable
+	Fixity      map[string]Fixity  // by application; defaults to none: its routes are unavailable
 	Logs        Logs               // defaults to none: logs are empty
 	Maintenance Maintenance        // defaults to none: the admin routes are unavailable
 	Lives       []*lifecycle.Table // shown beside those of the engine: of tasks, of other programs
@@ -71,6 +73,7 @@ type Maintenance interface {
 	Verify(ctx context.Context, id job.ID) (api.Checkup, error)
 	Fsck(ctx context.Context, f api.Fsck) (api.Checkup, error)
 	Backup(ctx context.Context, b api.Backup) (api.BackedUp, error)
+	Export(ctx context.Context, w io.Writer) error
 }
 
 // Server answers requests. Close it when it is not needed any more.

@@ -51,6 +51,15 @@ func inScope(ctx context.Context, op string, id job.ID, p job.KindState) error {
 		strings.TrimSpace(op+" "+string(id)), who.Owner, p.Kind, p.State, p.Kind, p.State)
 }
 
+// MayWork refuses a worker whose token does not name a kind and state, for routes of applications with files of jobs.
+func MayWork(ctx context.Context, op string, id job.ID, p job.KindState) error {
+	return inScope(ctx, op, id, p)
+}
+
+// WorkerOf returns the name of the worker that sends a request: the owner of its token, whatever the request has;
+// without authentication the name in the request.
+func WorkerOf(r *http.Request, said string) string { return workerOf(r, said) }
+
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and

@@ -35,14 +35,16 @@ type Options struct {
 	PDF      Printer // nil: attempts get no PDF files
 	// Authorities lists the time-stamp authorities, which settings name; nil: it is not known which there are.
 	Authorities func() []string
-	Objects     map[string]*ocfl.Root // storage roots for versions of objects, by name; may be empty
+	// Objects gives the storage roots for versions of objects, by name; nil: there are none.
+	Objects func() map[string]*ocfl.Root
 
 	// Webhooks lists by name the receivers of notifications; nil: there are none.
 	Webhooks  func() map[string]*notify.Webhook
 	Transport http.RoundTripper // of webhooks; defaults to one that checks no addresses
+	Mail      *notify.Mail      // nil: no mail is sent
 
-	Organization string // whose archives these are, for the metadata
-	Version      string // of the program
+	Organization func() string // whose archives these are, for the metadata; nil: unknown
+	Version      string        // of the program
 
 	MaxJobs int           // active at once; defaults to 5; job.Unlimited
 	Tasks   int           // tasks of one job at once; defaults to 4
@@ -55,6 +57,12 @@ func (o *Options) complete() error {
 	if o.Dir == "" || o.Sources == nil || o.Presets == nil || o.Catalog == nil || o.Copies == nil ||
 		o.Describe == nil {
 		return errors.New("archive needs a directory, sources, presets, a catalog and locations")
+	}
+	if o.Objects == nil {
+		o.Objects = func() map[string]*ocfl.Root { return nil }
+	}
+	if o.Organization == nil {
+		o.Organization = func() string { return "" }
 	}
 	o.MaxJobs, o.Tasks = cmp.Or(o.MaxJobs, 5), cmp.Or(o.Tasks, 4)
 	o.Phase = max(cmp.Or(o.Phase, time.Hour), 0)
@@ -98,7 +106,7 @@ func (a *App) workDir() string { return filepath.Join(a.options.Dir, WorkName) }
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
 		Life: JobLife, Prefix: "arc", Keep: max(a.options.Keep, 0), Patience: a.patience,
-		Allow: a.Allow, Accompany: a.Accompany, Announce: a.announce,
+		Allow: a.Allow, Accompany: a.accompany, Announce: a.announce,
 		Steps: map[lifecycle.State]engine.Step{
 			Uninitialized:     a.step((*task).initialize),
 			Queued:            a.step((*task).started),

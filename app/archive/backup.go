@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -23,6 +25,11 @@ type requested struct {
 	Activity string                `json:"activity,omitempty"` // id; empty: of the course
 	Request  *source.BackupRequest `json:"request,omitempty"`
 	Waits    int                   `json:"waits,omitempty"` // times that it was not done yet
+	Warnings []string              `json:"warnings,omitempty"`
+
+	Deleted time.Time `json:"deleted,omitzero"`  // in the source, or found to be absent
+	Tries   int       `json:"tries,omitempty"`   // failed attempts to delete it
+	Remains string    `json:"remains,omitempty"` // why it stays in the source
 }
 
 // backupUnits gives the backup tasks of a job.
@@ -111,7 +118,7 @@ func (t *task) awaitBackup(p *part, d requested) error {
 }
 
 // collect is the step of BackupCollection: it fetches and verifies the backups.
-func (t *task) collect(ctx context.Context) (err error) {
+func (t *task) collect(ctx context.Context) error {
 	names := t.backupNames()
 	if len(names) == 0 {
 		return t.passed()
@@ -120,10 +127,20 @@ func (t *task) collect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
+	err = t.withBackups(func(u *workdir.Unit, parts *os.Root) error {
+		return t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
+			return t.fetchBackup(ctx, src, p, parts, u.Item(p.record.Name, nil))
+		})
+	})
+	if err != nil {
 		return err
 	}
-	parts, err := t.dir.OpenRoot(partsName)
+	return errors.Join(t.passed(), t.dir.RemoveAll(partsName))
+}
+
+// withBackups opens the unit of the backups, and the directory of downloads that are not complete.
+func (t *task) withBackups(do func(u *workdir.Unit, parts *os.Root) error) (err error) {
+	parts, err := t.parts()
 	if err != nil {
 		return err
 	}
@@ -133,13 +150,63 @@ func (t *task) collect(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, u.Close()) }()
-	err = t.runTasks(ctx, names, t.app.options.Tasks, func(ctx context.Context, p *part) error {
-		return t.fetchBackup(ctx, src, p, parts, u.Item(p.record.Name, nil))
-	})
+	return do(u, parts)
+}
+
+// refetchBackups fetches the backups again whose files were damaged or lost.
+func (t *task) refetchBackups(ctx context.Context, src source.Source) error {
+	names := t.backupNames()
+	if len(names) == 0 {
+		return nil
+	}
+	b := source.BackupsOf(src)
+	if b == nil {
+		return fmt.Errorf("source %s makes no backups", t.spec.Source)
+	}
+	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.passed(), t.dir.RemoveAll(partsName))
+	return t.withBackups(func(u *workdir.Unit, parts *os.Root) error {
+		for _, name := range names {
+			whole, err := t.whole(ctx, filesOf(u, name))
+			if err != nil {
+				return err
+			}
+			if whole {
+				continue
+			}
+			var d requested
+			if err := decode(tasks[name].Data, &d); err != nil {
+				return err
+			}
+			if _, err := b.FetchBackup(ctx, d.Request, parts, u.Item(name, nil)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// whole reports whether there are files, and all are as they were fetched.
+func (t *task) whole(ctx context.Context, files []workdir.File) (bool, error) {
+	for _, f := range files {
+		switch err := t.dir.Verify(ctx, f); {
+		case errors.Is(err, workdir.ErrDamaged):
+			return false, nil
+		case err != nil:
+			return false, err
+		}
+	}
+	return len(files) > 0, nil
+}
+
+// parts opens the directory for parts of downloads.
+func (t *task) parts() (*os.Root, error) {
+	if err := t.dir.MkdirAll(partsName, 0o750); err != nil {
+		return nil, err
+	}
+	return t.dir.OpenRoot(partsName)
 }
 
 // fetchBackup fetches a backup that is done.
@@ -167,8 +234,10 @@ func (t *task) fetchBackup(ctx context.Context, src source.Source, p *part, part
 		p.keep(ctx, d)
 		return t.awaitBackup(p, d)
 	}
-	if _, err := b.FetchBackup(ctx, d.Request, parts, out); err != nil {
+	got, err := b.FetchBackup(ctx, d.Request, parts, out)
+	if err != nil {
 		return t.forget(ctx, p, d, err)
 	}
-	return nil
+	d.Warnings = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(d.Request.Warnings), got.Warnings...))))
+	return p.save(ctx, d) // with the file, which is deleted in the end
 }

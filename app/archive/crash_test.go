@@ -23,7 +23,8 @@ var crashActivities = flag.Int("crash.activities", 1, "activities of the archive
 // TestCrashAnywhere simulates a crash before and after every call of the store, every write of the catalog and every
 // fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
 // of the catalog; nothing is left in the working directory; each item was fetched at most once more; each end is
-// reported once.
+// reported once, and mailed under one Message-ID. The backup that the job started is deleted in the source once, after
+// both locations had everything, and no other backup is.
 func TestCrashAnywhere(t *testing.T) {
 	report := crash.Windows("archive", func(f *crash.Fuse) (faults []string) {
 		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })
@@ -44,16 +45,21 @@ type fused struct {
 func (f fused) Watch(ctx context.Context, wake func([]job.Hint)) { f.inner.Watch(ctx, wake) }
 
 func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
-	store, dir, src := mem.New(), quickDir(t), newFake(*crashActivities, 1)
+	store, dir, src := mem.New(), quickDir(t), withBackups(*crashActivities)
+	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	src.backups.onlyAfterCopies(t, dir, wrong)
 	src.crash = func() error { return f.Call(func() error { return nil }) }
-	hooks := notified(t, everyEvent...)
-	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, hooks)
-	_, _ = first.Submit(t.Context(), Request{Source: "campus", Course: "5"}, Ordered{}) // it may have no answer
+	box, hooks := &mailbox{crash: f.Call}, notified(t, everyEvent...)
+	change := func(o *Options) { hooks(o); box.mailed(o) }
+	first := start(t, fused{crash.NewStore(store, f), store}, dir, src, change)
+	order := withBackup()
+	order.Source, order.Course, order.Settings.Notify = "campus", "5", []string{"ann@example.org"}
+	_, _ = first.Submit(t.Context(), order, Ordered{}) // it may have no answer
 	time.Sleep(time.Minute)
 	first.stop()
 
-	src.crash = nil
-	second := start(t, store, dir, src, hooks)
+	src.crash, box.crash = nil, nil
+	second := start(t, store, dir, src, change)
 	defer second.stop()
 	page, err := store.List(t.Context(), job.Query{Kinds: []job.Kind{Kind}})
 	if err != nil {
@@ -62,7 +68,6 @@ func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 	if len(page.Jobs) == 0 { // the crash came before the job was created
 		return nil
 	}
-	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	j := second.end(page.Jobs[0].ID)
 	if j.State != Completed {
 		wrong("it is %s: %s (%s)", j.State, j.Message, second.events(j.ID))
@@ -73,10 +78,20 @@ func crashOnce(t *testing.T, f *crash.Fuse) (faults []string) {
 			wrong("%d notifications %s", n, want)
 		}
 	}
+	for deadline := time.Now().Add(time.Hour); len(box.all()) == 0 && time.Now().Before(deadline); {
+		time.Sleep(10 * time.Second) // a mail that was being sent is free when its lease ends
+	}
+	if got := box.all(); len(got) < 1 || len(got) > 2 || got[0].MessageID != got[len(got)-1].MessageID ||
+		len(second.mails(j.ID)) != 1 {
+		wrong("%d mails, %d in the outbox", len(got), len(second.mails(j.ID)))
+	}
 	for key, n := range src.fetched {
 		if n > 2 {
 			wrong("%s was fetched %d times", key, n)
 		}
+	}
+	if b := src.backups; len(b.files) != 1 || len(b.deleted) != 1 {
+		wrong("deleted the backups %v, left %v", b.deleted, b.files)
 	}
 	return append(faults, second.stored(&j, dir)...)
 }

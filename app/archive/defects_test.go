@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ var defects = map[string]string{
 	"B2, queue time counts, and 0 is at once overdue":             "TestDeadlineIsTimeout TestTimeInTheQueue",
 	"B3, no retry and no cleanup":                                 "TestRecoverable TestFlaky TestCancel",
 	"B4, a crash doubles a task, backup or copy":                  "TestCrashAnywhere TestBackupCrashes TestEveryCrash",
-	"B5, a failed task counts as completed":                       "TestPartOfAnArchive",
+	"B5, a failed task counts as completed":                       "TestPartOfAnArchive TestLost",
 	"B6, the source is deleted before a copy is read back":        "TestReadBack TestCrashAnywhere",
 	"B7, a wrong checksum is stored":                              "TestWrongContent TestChangedFiles",
 	"B8, the answer of an authority is not checked":               "TestBadAnswers",
@@ -86,6 +87,46 @@ func TestTimeInTheQueue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestConcurrencyLimit: never more jobs are active than the limit allows, however many are queued at once, and all of
+// them end. The control has no limit.
+func TestConcurrencyLimit(t *testing.T) {
+	for _, limit := range []int{2, job.Unlimited} {
+		src := newFake(1, 1)
+		bubble(t, src, func(o *Options) { o.MaxJobs = limit }, func(h *harness) {
+			var mu sync.Mutex
+			most := 0
+			src.onFetch = func(string, string) {
+				page, err := h.store.List(h.t.Context(), job.Query{Kinds: []job.Kind{Kind}, Limit: 100})
+				if err != nil {
+					h.t.Error(err)
+				}
+				now := 0
+				for i := range page.Jobs {
+					if slices.Contains(active(), page.Jobs[i].State) {
+						now++
+					}
+				}
+				mu.Lock()
+				most = max(most, now)
+				mu.Unlock()
+				time.Sleep(time.Minute)
+			}
+			var jobs []job.Job
+			for range 6 {
+				jobs = append(jobs, h.submit(Request{}))
+			}
+			for _, j := range jobs {
+				if j = h.end(j.ID); j.State != Completed {
+					t.Errorf("got %s: %s", j.State, h.events(j.ID))
+				}
+			}
+			if limit > 0 && most != limit || limit < 0 && most <= 2 {
+				t.Errorf("limit %d: %d jobs were active at once", limit, most)
+			}
+		})
+	}
 }
 
 // TestPartOfAnArchive (B5): a job whose tasks have ended, but not all as Finished, makes no package.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,9 @@ func TestCancel(t *testing.T) {
 			if one.State == Cancelled && count(notices, "task_aborted "+one.Name) != 1 {
 				t.Errorf("notifications of %s: %v", one.Name, notices)
 			}
+		}
+		if ids := h.blamed(src); len(ids) > 0 {
+			t.Errorf("it blames %q", ids)
 		}
 		h.gone(h.options.Dir, string(j.ID))
 	})
@@ -158,6 +162,20 @@ func TestDrift(t *testing.T) {
 			drift := changes > maxDrifts
 			if want := min(changes, maxDrifts); j.State != Completed || retries != want || all[0].Drift != drift {
 				t.Errorf("%d changes: got %s, %d retries, drift %t", changes, j.State, retries, all[0].Drift)
+			}
+			tasks, err := h.store.Tasks(h.t.Context(), j.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var d extracted
+			for _, one := range tasks {
+				if one.Name == activityTask+"1" {
+					err = decode(one.Data, &d)
+				}
+			}
+			warned := slices.Contains(d.Warnings, "Quiz 1 changed while it was archived")
+			if err != nil || d.Drift != drift || warned != drift {
+				t.Errorf("%d changes: the task has %+v, %v", changes, d, err)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
@@ -62,6 +63,7 @@ func (t *task) prepare(ctx context.Context) error {
 		return err
 	}
 	t.data.Warnings = t.data.Facts.Warnings
+	t.data.Organization = t.app.options.Organization()
 	units := []unit{{name: courseTask}}
 	for _, a := range t.data.Activities {
 		units = append(units, unit{activityTask + a.ID, extracted{Activity: a}})
@@ -80,7 +82,7 @@ func (t *task) prepare(ctx context.Context) error {
 // there is none yet.
 func choose(
 	src source.Source, r *Request, s *Settings, all []source.Activity, id job.ID,
-) (chosen []source.Activity, skipped []Skipped, err error) {
+) (chosen []source.Activity, skipped []packaging.Excluded, err error) {
 	missing := map[string]bool{}
 	for _, id := range r.Activities {
 		missing[id] = true
@@ -99,7 +101,7 @@ func choose(
 			return nil, nil, job.Errorf(job.Refused, "archive", id, "activity %s (%s) cannot be archived: %s",
 				a.ID, a.Name, reason)
 		default:
-			skipped = append(skipped, Skipped{a, reason})
+			skipped = append(skipped, packaging.Excluded{Activity: a, Reason: reason})
 		}
 	}
 	if len(missing) > 0 {

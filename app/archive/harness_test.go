@@ -23,6 +23,7 @@ import (
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -34,7 +35,13 @@ type fake struct {
 	fetched  map[string]int               // by activity/item
 	onFetch  func(activity, item string)  // may be nil
 	crash    func() error                 // called at points where a process can crash; may be nil
+	onStep   map[lifecycle.State]func()   // called before each attempt at a state; may be nil
+	self     source.Source                // what Source gives; nil: the fake
 	attempts bool                         // items are attempts: HTML files with an attachment each
+	backups  *fakeBackups                 // nil: the source makes no backups
+	warnings []string                     // of the source, and of each plan
+	twice    bool                         // a plan has an item twice
+	asked    int                          // fingerprints
 }
 
 // point is a point at which a process can crash.
@@ -58,7 +65,7 @@ func newFake(activities, items int) *fake {
 }
 
 func (f *fake) Check(context.Context) (source.Facts, error) {
-	return source.Facts{Kind: "fake", Name: "fake"}, nil
+	return source.Facts{Kind: "fake", Name: "fake", Warnings: f.warnings}, nil
 }
 
 func (f *fake) Courses(context.Context, []string) ([]source.Course, error) {
@@ -77,7 +84,7 @@ func (f *fake) Activities(context.Context, string) (all []source.Activity, err e
 func (f *fake) Describe(
 	ctx context.Context, _ string, _ source.Settings, out source.Out,
 ) ([]source.Person, error) {
-	err := out.Put(ctx, "course.json", source.Origin{}, func(w io.Writer) error {
+	err := out.Put(ctx, "course.json", &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, `{"id": 5}`)
 		return err
 	})
@@ -94,6 +101,7 @@ func (f *fake) Archivable(a source.Activity) string {
 func (f *fake) Fingerprint(_ context.Context, a source.Activity) (string, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.asked++
 	return hash(f.files[a.ID]), nil
 }
 
@@ -103,6 +111,9 @@ func (f *fake) Plan(_ context.Context, a source.Activity, _ source.Settings) (*s
 	p := &source.Plan{People: []source.Person{{ID: "19", Name: "Ann"}}}
 	for _, key := range slices.Sorted(maps.Keys(f.files[a.ID])) {
 		p.Items = append(p.Items, source.Item{Key: key, Person: "19"})
+	}
+	if p.Warnings = f.warnings; f.twice {
+		p.Items = append(p.Items, p.Items[0])
 	}
 	return p, nil
 }
@@ -127,7 +138,7 @@ func (f *fake) Fetch(
 	if f.attempts {
 		return putAttempt(ctx, item, text, out)
 	}
-	return out.Put(ctx, item.Key+".txt", source.Origin{Person: item.Person}, func(w io.Writer) error {
+	return out.Put(ctx, item.Key+".txt", &source.Origin{Person: item.Person}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -138,6 +149,15 @@ func (f *fake) Names() []string { return []string{"campus"} }
 func (f *fake) Source(name string) (source.Source, error) {
 	if name != "campus" {
 		return nil, job.Errorf(job.Invalid, "archive", "", "there is no source %q", name)
+	}
+	if f.backups != nil {
+		return struct {
+			*fake
+			*fakeBackups
+		}{f, f.backups}, nil
+	}
+	if f.self != nil {
+		return f.self, nil
 	}
 	return f, nil
 }
@@ -161,6 +181,13 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 		t.Fatal(err)
 	}
 	works := a.Works()
+	for state, do := range src.onStep {
+		step := works[0].Steps[state]
+		works[0].Steps[state] = func(ctx context.Context, r *engine.Run) error {
+			do()
+			return step(ctx, r)
+		}
+	}
 	e, err := engine.New(store, works, engine.Options{
 		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(),
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
+	"github.com/stagepost/stagepost/job"
 )
 
 // objectTask is the prefix of the names of tasks that store a version of an object: object/ROOT/ACTIVITY.
@@ -25,7 +26,7 @@ func (t *task) storeVersions(ctx context.Context) error {
 	}
 	var units []unit
 	var names []string
-	for _, root := range sortedKeys(t.app.options.Objects) {
+	for _, root := range sortedKeys(t.app.options.Objects()) {
 		for _, a := range t.data.Activities {
 			name := objectTask + root + "/" + a.ID
 			units, names = append(units, unit{name: name}), append(names, name)
@@ -52,6 +53,11 @@ func (t *task) storeVersion(
 	ctx context.Context, facts packaging.Facts, stage string, g *gathered, p *part,
 ) (err error) {
 	root, activity, _ := strings.Cut(strings.TrimPrefix(p.record.Name, objectTask), "/")
+	objects := t.app.options.Objects()[root]
+	if objects == nil { // the configuration changed since the task was planned
+		return job.Errorf(job.Unavailable, "archive", t.Job().ID, "the OCFL storage root %s is no longer configured: "+
+			"add it to objects in archive.yaml", root)
+	}
 	from, err := t.dir.OpenRoot(workdir.ContentName)
 	if err != nil {
 		return err
@@ -68,7 +74,7 @@ func (t *task) storeVersion(
 	defer func() { err = errors.Join(err, into.Close()) }()
 	v, err := packaging.StoreVersion(ctx, packaging.VersionInput{
 		Facts: facts, Activity: activity, Files: g.files, Gathered: from, Into: into,
-		Root: t.app.options.Objects[root], Stage: stage + "-" + source.SafeName(activity),
+		Root: objects, Stage: stage + "-" + source.SafeName(activity),
 	})
 	switch {
 	case errors.Is(err, packaging.ErrChanged):

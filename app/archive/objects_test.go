@@ -24,7 +24,7 @@ func TestObjects(t *testing.T) {
 		}
 		roots[name] = root
 	}
-	bubble(t, src, func(o *Options) { o.Objects = roots }, func(h *harness) {
+	bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
 		request := Request{Settings: Settings{Package: PackageOCFL}}
 		for round := range 2 {
 			j := h.end(h.submit(request).ID)
@@ -55,6 +55,12 @@ func TestObjects(t *testing.T) {
 				}
 			}
 			src.files["1"]["item-1"] = "another answer"
+		}
+		for name, dir := range dirs {
+			r, err := ocfl.Validate(h.t.Context(), dir)
+			if err != nil || !r.Valid() || r.Objects != 2 {
+				h.t.Errorf("%s: got %+v, %v", name, r, err)
+			}
 		}
 	})
 	bubble(t, src, nil, func(h *harness) {

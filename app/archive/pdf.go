@@ -65,9 +65,17 @@ func (t *task) prints() bool {
 	return t.data.Settings.Content.PDF == PDFOn || t.data.Settings.Content.PDF == PDFRequired
 }
 
-// printable reports whether a file of a unit is the HTML file of an attempt, not one that a person uploaded.
+// documents are the names of the documents of persons besides attempts, by the directory in which each has a folder.
+var documents = map[string]string{"submissions": "submission.html", "discussions": "discussion.html"}
+
+// printable reports whether a file of a unit is the report of an attempt, a submission with its feedback, or a
+// discussion, not a file that a person uploaded.
 func printable(unit string, f *workdir.File) bool {
 	name := strings.TrimPrefix(f.Name, unit+"/")
+	folder, base := path.Split(name)
+	if want := documents[path.Dir(path.Clean(folder))]; want != "" {
+		return base == want
+	}
 	return strings.HasPrefix(name, attemptsName) && path.Ext(name) == htmlEnding &&
 		!strings.Contains(name, attachmentsName)
 }
@@ -150,7 +158,7 @@ func (t *task) keepPDF(ctx context.Context, u *workdir.Unit, unit string, f *wor
 	item := pdfItemOf(f)
 	name := strings.TrimSuffix(strings.TrimPrefix(f.Name, unit+"/"), htmlEnding) + pdfEnding
 	origin := source.Origin{Type: "application/pdf", Person: f.Origin.Person}
-	err = u.Item(item, nil).Put(ctx, name, origin, func(w io.Writer) error {
+	err = u.Item(item, nil).Put(ctx, name, &origin, func(w io.Writer) error {
 		sum := sha256.New()
 		if _, err := io.Copy(io.MultiWriter(w, sum), from); err != nil {
 			return err

@@ -30,7 +30,7 @@ import (
 func putAttempt(ctx context.Context, item source.Item, text string, out source.Out) error {
 	for _, name := range []string{item.Key + ".html", "attachments/1/answer.html"} {
 		origin := source.Origin{Person: item.Person}
-		err := out.Put(ctx, attemptsName+item.Key+"/"+name, origin, func(w io.Writer) error {
+		err := out.Put(ctx, attemptsName+item.Key+"/"+name, &origin, func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})
@@ -206,6 +206,31 @@ func TestPDFFailure(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestPrintable: what the sources make of persons is printed, and not what persons uploaded.
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]bool{
+		"attempts/ann/2/attempt-2.html":                  true,
+		"attempts/ann/2/attempt-2.json":                  false,
+		"attempts/ann/2/attachments/1/answer.html":       false,
+		"submissions/user5/submission.html":              true,
+		"submissions/user5/Submission/files/essay.html":  false,
+		"submissions/user5/Submission/x/submission.html": false,
+		"discussions/7/discussion.html":                  true,
+		"discussions/7/attachments/1/discussion.html":    false,
+		"activity.html": false,
+		"files/submissions/user5/submission.html":          false,
+		"source-responses/submissions/x/submission.html":   false,
+		"submissions/submission.html":                      false,
+		"attachments/submissions/user5/submission.html":    false,
+		"discussions/7/attachments/discussion.html":        false,
+		"submissions/user5/attempt-1/files/submission.htm": false,
+	} {
+		if got := printable("quiz-1", &workdir.File{Name: "quiz-1/" + name}); got != want {
+			t.Errorf("%s: got %t", name, got)
+		}
 	}
 }
 

@@ -123,6 +123,9 @@ func (t *task) failed(ctx context.Context, err error) error {
 		Phase: t.Job().State, Attempt: t.data.Failures[t.Job().State] + 1, Class: Permanent,
 		Cause: cause.Of(err), Message: err.Error(), At: t.Now().UTC(),
 	}
+	if !slices.Contains(phases, f.Phase) { // the engine counts them
+		f.Attempt = t.Job().Attempts + 1
+	}
 	if cause.Temporary(err) && !t.panicsAgain(f) {
 		f.Class = Recoverable
 	}

@@ -192,3 +192,30 @@ func TestPanics(t *testing.T) {
 		})
 	}
 }
+
+// TestProgress: the phases that take long report how far they are, and never more than all of it.
+func TestProgress(t *testing.T) {
+	src := newFake(2, 8)
+	bubble(t, src, nil, func(h *harness) {
+		var seen []job.Progress
+		id := h.submit(Request{}).ID
+		src.onFetch = func(string, string) {
+			if p, ok := h.engine.Progress(id); ok {
+				src.mu.Lock()
+				seen = append(seen, p)
+				src.mu.Unlock()
+			}
+		}
+		h.end(id)
+		most := int64(0)
+		for _, p := range seen {
+			if p.Done > p.Total || p.Unit != "parts" {
+				t.Errorf("got %+v", p)
+			}
+			most = max(most, p.Done)
+		}
+		if most < 8 {
+			t.Errorf("at most %d parts were reported: %+v", most, seen)
+		}
+	})
+}

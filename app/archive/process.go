@@ -1,8 +1,10 @@
 package archive
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"runtime"
@@ -67,17 +69,20 @@ type gathered struct {
 	files      []packaging.File
 	people     map[string][]source.Person // by activity; the course's under the empty id
 	tasks      map[string]extracted       // by activity
+	warnings   []string                   // of backups
 }
 
 // gather reads the ledgers of the working directory. It fails unless every archiving task is Finished (defect B5 of the
-// original: a partial archive passed as a whole one).
+// original: a partial archive passed as a whole one), and unless the directory has what the tasks fetched: it can be
+// older than their records after a power cut or a restore, and then the next attempt fetches what it lacks.
 func (t *task) gather(ctx context.Context) (*gathered, error) {
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	g := &gathered{people: map[string][]source.Person{}, tasks: map[string]extracted{}}
-	if err := g.unit(t.dir, courseUnit, "", packaging.Metadata); err != nil {
+	err = g.unit(t.dir, courseUnit, "", packaging.Metadata, func(u *workdir.Unit) bool { return u.Done(courseTask) })
+	if err != nil {
 		return nil, err
 	}
 	for _, a := range t.data.Activities {
@@ -94,28 +99,54 @@ func (t *task) gather(ctx context.Context) (*gathered, error) {
 		g.activities = append(g.activities, packaging.Activity{
 			Activity: a, Fingerprint: d.Fingerprint, Drift: d.Drift, Warnings: d.Warnings,
 		})
-		if err := g.unit(t.dir, unitOf(a), a.ID, packaging.Payload); err != nil {
+		err := g.unit(t.dir, unitOf(a), a.ID, packaging.Payload, func(u *workdir.Unit) bool {
+			return len(slices.DeleteFunc(u.Items(), isPDF)) == d.Items
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
-	if len(t.backupNames()) > 0 {
-		err = g.unit(t.dir, backupUnit, "", packaging.Backup)
+	if names := t.backupNames(); len(names) > 0 {
+		err = g.unit(t.dir, backupUnit, "", packaging.Backup, func(u *workdir.Unit) bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return len(filesOf(u, name)) == 0 })
+		})
+	}
+	for _, name := range t.backupNames() {
+		var d requested
+		if err := decode(tasks[name].Data, &d); err != nil {
+			return nil, err
+		}
+		for _, w := range d.Warnings {
+			g.warnings = append(g.warnings, name+": "+w)
+		}
 	}
 	return g, err
 }
 
-// unit adds the files and people of a unit.
-func (g *gathered) unit(d *workdir.Dir, name, activity string, role packaging.Role) error {
+// filesOf lists the files of an item.
+func filesOf(u *workdir.Unit, item string) []workdir.File {
+	return slices.DeleteFunc(u.Files(), func(f workdir.File) bool { return f.Item != item })
+}
+
+// unit adds the files and people of a unit, if it is whole.
+func (g *gathered) unit(
+	d *workdir.Dir, name, activity string, role packaging.Role, whole func(*workdir.Unit) bool,
+) error {
 	u, err := d.Unit(name)
 	if err != nil {
 		return err
 	}
+	if !whole(u) {
+		err := damaged{fmt.Errorf("the working directory lacks files of %s, which are fetched again", name)}
+		return errors.Join(err, u.Close())
+	}
 	for _, f := range u.Files() {
 		one := packaging.File{
-			Path: f.Name, Name: strings.TrimPrefix(f.Name, name+"/"), Original: f.Asked, Size: f.Size,
-			SHA256: f.SHA256, SHA512: f.SHA512, Origin: f.Origin, Activity: activity, Role: role,
+			Path: f.Name, Name: strings.TrimPrefix(f.Name, name+"/"), Size: f.Size,
+			Original: cmp.Or(f.Origin.Name, f.Asked), SHA256: f.SHA256, SHA512: f.SHA512,
+			Origin: f.Origin, Activity: activity, Role: role,
 		}
-		if activity == "" { // there is no folder of an activity
+		if role == packaging.Metadata { // of the course: in the folder of its unit
 			one.Name = ""
 		}
 		g.files = append(g.files, one)
@@ -161,6 +192,7 @@ func (t *task) pack(ctx context.Context, g *gathered) (_ *packaging.Package, err
 	p, err := packaging.Build(ctx, packaging.Input{
 		Name: name, Facts: t.facts(g), Files: g.files, Gathered: from, Into: into,
 		Containers: []packaging.Container{packaging.Container(t.data.Settings.Pack)},
+		Progress:   func(done, total int64) { t.Progress(done, total, "bytes") },
 	})
 	switch {
 	case errors.Is(err, packaging.ErrChanged):
@@ -205,7 +237,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 		Job: packaging.Job{
 			ID: string(j.ID), Identifier: packaging.JobURN(string(j.ID)), Title: t.data.Course.Name,
 			Owner:   j.Owner,
-			Trigger: t.spec.Trigger, Organization: t.app.options.Organization, Requested: j.Created.UTC(),
+			Trigger: t.spec.Trigger, Organization: t.data.Organization, Requested: j.Created.UTC(),
 			Started: t.data.Started, Packaged: t.data.Packaged, RetainUntil: t.retain(), Settings: t.data.Settings,
 		},
 		Source: t.data.Facts, Course: t.data.Course, Activities: g.activities, People: g.everybody(),
@@ -214,7 +246,7 @@ func (t *task) facts(g *gathered) packaging.Facts {
 			Name: "Stagepost", Version: t.app.options.Version, Go: runtime.Version(),
 			URL: "https://github.com/stagepost/stagepost",
 		},
-		Events: t.happened(g),
+		Events: t.happened(g), Excluded: t.data.Skipped, Warnings: g.warnings,
 	}
 }
 
@@ -304,10 +336,13 @@ func (t *task) indexPeople(ctx context.Context, g *gathered) error {
 	return t.app.options.Catalog.PutPeople(ctx, string(t.Job().ID), people, contents)
 }
 
-// refetch fetches the items again whose files were damaged after they had been fetched.
+// refetch fetches again what was damaged or lost after it had been fetched.
 func (t *task) refetch(ctx context.Context) error {
 	src, err := t.app.options.Sources.Source(t.spec.Source)
 	if err != nil {
+		return err
+	}
+	if err := t.describe(ctx, src); err != nil {
 		return err
 	}
 	for _, a := range t.data.Activities {
@@ -315,7 +350,7 @@ func (t *task) refetch(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return t.refetchBackups(ctx, src)
 }
 
 func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activity) (err error) {
@@ -329,6 +364,9 @@ func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activ
 	}
 	plan, err := src.Plan(ctx, a, t.data.Settings.Content)
 	if err != nil {
+		return err
+	}
+	if err := u.SetPeople(plan.People); err != nil {
 		return err
 	}
 	for _, item := range plan.Items {

@@ -125,7 +125,7 @@ func (a *App) settings(r *Request) (Settings, error) {
 	}
 	switch {
 	case err != nil:
-	case s.Package == PackageOCFL && len(a.options.Objects) == 0:
+	case s.Package == PackageOCFL && len(a.options.Objects()) == 0:
 		err = job.Errorf(job.Invalid, "archive", "", "package is %s, and no OCFL storage root is configured", s.Package)
 	case s.Content.PDF != PDFOff && a.options.PDF == nil:
 		err = job.Errorf(job.Invalid, "archive", "", "content.pdf is %s, and no worker prints: set archive.pdf.workers",
@@ -168,24 +168,27 @@ type Sources interface {
 
 // data is what steps have found out: the data of the job.
 type data struct {
-	Settings   Settings          `json:"settings"` // with presets applied
-	Facts      source.Facts      `json:"source,omitzero"`
-	Course     source.Course     `json:"course,omitzero"`
-	Activities []source.Activity `json:"activities,omitempty"`
-	Skipped    []Skipped         `json:"skipped,omitempty"`
-	Warnings   []string          `json:"warnings,omitempty"`
-	Started    time.Time         `json:"started,omitzero"`  // first PreProcessing
-	Packaged   time.Time         `json:"packaged,omitzero"` // first PostProcessing
-	Signed     time.Time         `json:"signed,omitzero"`   // by the authority
+	Settings     Settings             `json:"settings"` // with presets applied
+	Facts        source.Facts         `json:"source,omitzero"`
+	Organization string               `json:"organization,omitempty"` // of the preparation: a repetition packs the same
+	Course       source.Course        `json:"course,omitzero"`
+	Activities   []source.Activity    `json:"activities,omitempty"`
+	Skipped      []packaging.Excluded `json:"skipped,omitempty"`
+	Warnings     []string             `json:"warnings,omitempty"`
+	Started      time.Time            `json:"started,omitzero"`  // first PreProcessing
+	Packaged     time.Time            `json:"packaged,omitzero"` // first PostProcessing
+	Signed       time.Time            `json:"signed,omitzero"`   // by the authority
 
 	Package *packaging.Package `json:"package,omitempty"`
+	Remains []string           `json:"remains,omitempty"` // backups that the job started and could not delete
 
+	Reason   *reason                 `json:"reason,omitempty"`   // why it is stopped; nil: it is not
 	Failures map[lifecycle.State]int `json:"failures,omitempty"` // failed attempts of the phase
 	Errors   []FailedAttempt         `json:"errors,omitempty"`   // the newest last; at most maxErrors
 }
 
-// Skipped is an activity that is not archived.
-type Skipped struct {
-	source.Activity
-	Reason string `json:"reason"`
+// reason is why a job is stopped.
+type reason struct {
+	Cause   string `json:"cause,omitempty"`
+	Message string `json:"message,omitempty"`
 }

@@ -12,8 +12,10 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/quantity"
 )
@@ -47,7 +49,7 @@ func Builtin() Preset {
 	no, yes := false, true
 	return Preset{Settings: Settings{
 		Content:      source.Settings{PDF: PDFOff},
-		CourseBackup: &no, ActivityBackups: &no, ActivityOptional: &yes,
+		CourseBackup: &no, ActivityBackups: &no, DeleteBackups: &yes, ActivityOptional: &yes,
 		Package: PackageBag, Pack: PackTarGz,
 		FileName: "archive-${courseshortname}-${courseid}_${date}-${time}",
 		Quorum:   "all", Sign: &yes, Keep: unlimited, Deadline: "2h", Attempts: 5,
@@ -121,6 +123,14 @@ func validate(s *Settings) error {
 		return bad("content.pdf", s.Content.PDF, "off, on or required")
 	case s.Attempts < 1 || s.Attempts > 100:
 		return bad("attempts", fmt.Sprint(s.Attempts), "1 to 100")
+	}
+	if n := len(s.Notify); n > notify.MostReceivers {
+		return bad("notify", fmt.Sprintf("a list of %d addresses", n), fmt.Sprintf("at most %d", notify.MostReceivers))
+	}
+	for _, one := range s.Notify {
+		if err := mail.CheckAddress(one); err != nil {
+			return job.Errorf(job.Invalid, "settings", "", "notify: %w", err)
+		}
 	}
 	if _, err := copies.ParseQuorum(s.Quorum); err != nil {
 		return bad("quorum", s.Quorum, "all, majority or a number of the locations")

@@ -6,9 +6,11 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
@@ -182,9 +184,11 @@ func artifactOf(dir *os.Root, name string) (a catalog.Artifact, err error) {
 	return a, err
 }
 
-// revert is the step of ErrorHandling: running tasks are cancelled, and what was stored of an archive that failed is
-// removed. A location that is down does not keep the job: its rest is removed when it is usable again.
+// revert is the step of ErrorHandling: running tasks are cancelled, what was stored of an archive that failed is
+// removed, and the backups that the job started are deleted in the source. A location that is down does not keep the
+// job: its rest is removed when it is usable again.
 func (t *task) revert(ctx context.Context) error {
+	t.keepReason()
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err
@@ -201,7 +205,16 @@ func (t *task) revert(ctx context.Context) error {
 	if err := t.blame(ctx, tasks); err != nil {
 		return err
 	}
-	err = t.app.options.Copies.Discard(ctx, string(t.Job().ID), "the job ended with outcome "+string(t.Job().Outcome))
+	if err := t.discard(ctx); err != nil {
+		return err
+	}
+	defer t.giveReason() // what was given before may be committed by now
+	return t.deleteBackups(ctx)
+}
+
+// discard removes what was stored of an archive that failed, and parts of uploads.
+func (t *task) discard(ctx context.Context) error {
+	err := t.app.options.Copies.Discard(ctx, string(t.Job().ID), "the job ended with outcome "+string(t.Job().Outcome))
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -214,8 +227,27 @@ func (t *task) revert(ctx context.Context) error {
 	return nil
 }
 
-// clean is the step of Cleanup: it removes the working directory and enters the end into the catalog.
+// keepReason notes why the job is stopped: the record loses it with the next change of state.
+func (t *task) keepReason() {
+	j := t.Job()
+	if t.data.Reason == nil {
+		t.data.Reason = &reason{j.Cause, j.Message}
+	}
+	t.giveReason()
+}
+
+// giveReason puts into the record why the job is stopped.
+func (t *task) giveReason() {
+	if r := t.data.Reason; r != nil {
+		t.SetCause(r.Cause)
+		t.SetMessage(r.Message)
+	}
+}
+
+// clean is the step of Cleanup: it enters the end into the catalog, deletes the backups that the job started in the
+// source, and removes the working directory.
 func (t *task) clean(ctx context.Context) error {
+	t.giveReason()
 	outcome, event := catalog.Failed, Fail
 	switch t.Job().Outcome {
 	case lifecycle.OK:
@@ -229,6 +261,11 @@ func (t *task) clean(ctx context.Context) error {
 	if err != nil && !errors.Is(err, catalog.ErrNotFound) {
 		return err
 	}
+	if t.Job().Outcome == lifecycle.OK { // after a failure, ErrorHandling did it
+		if err := t.deleteBackups(ctx); err != nil {
+			return err
+		}
+	}
 	if p := t.app.options.PDF; p != nil {
 		if err := p.Remove(ctx, t.Job().ID); err != nil {
 			return err
@@ -236,6 +273,10 @@ func (t *task) clean(ctx context.Context) error {
 	}
 	if err := t.dir.Clear(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
+	}
+	if left := t.data.Remains; event == Finish && len(left) > 0 {
+		t.SetMessage(fmt.Sprintf("stored and signed; backups remain in the source %s, delete them there: %s",
+			t.spec.Source, strings.Join(left, ", ")))
 	}
 	return exit{event}
 }

@@ -132,7 +132,6 @@ func (t *task) runTasks(ctx context.Context, names []string, most int, do func(c
 	if err != nil {
 		return err
 	}
-	t.Progress(int64(len(names)), int64(len(names)), "tasks")
 	return worst(ended)
 }
 
@@ -243,8 +242,11 @@ func (t *task) record(
 		saved = t.Now()
 		return t.Save(ctx)
 	}
+	steps := newSteps(open)
 	for c := range changes {
 		pending[c.Name] = c.Task
+		steps.enter(c.Task)
+		t.Progress(steps.done, steps.total, "parts")
 		if c.done == nil && states[c.Name] == c.State && t.Now().Sub(saved) < saveEvery {
 			continue
 		}
@@ -262,6 +264,30 @@ func (t *task) record(
 		return nil
 	}
 	return flush()
+}
+
+// steps counts the parts of tasks, such as attempts of a quiz. A task that has not begun counts one.
+type steps struct {
+	done, total int64
+	tasks       map[string][2]int64 // done and total of each
+}
+
+func newSteps(open []job.Task) *steps {
+	s := &steps{tasks: map[string][2]int64{}}
+	for _, one := range open {
+		s.enter(one)
+	}
+	return s
+}
+
+// enter enters a task as it is now.
+func (s *steps) enter(one job.Task) {
+	was, is := s.tasks[one.Name], [2]int64{one.Done, max(one.Total, 1)}
+	if one.State == Finished {
+		is[0] = is[1]
+	}
+	s.tasks[one.Name] = is
+	s.done, s.total = s.done+is[0]-was[0], s.total+is[1]-was[1]
 }
 
 // worst gives the error to report: of a task that another attempt would not help, else of one that failed, else of one

@@ -64,7 +64,8 @@ type Options struct {
 	Moved func(way string, n int64) // is called with bytes that were fetched or stored; must be quick. Defaults to none
 
 	FixityEvery time.Duration // after which a stored file is compared with its digest again. Zero: only on request
-	FixityRate  int64         // bytes per second that these checks read. Zero: unlimited
+	// FixityPace waits for the bytes that these checks read. Defaults to no wait.
+	FixityPace func(ctx context.Context, n int) error
 
 	Downloads int          // files of one object that are fetched at once. Defaults to 4
 	Outward   *http.Client // for minters. Defaults to one with 30 s of patience and no redirects

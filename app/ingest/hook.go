@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
+	"github.com/stagepost/stagepost/engine/hooklog"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 )
@@ -180,148 +181,36 @@ const hookTimeout = 10 * time.Second
 // Delivery is a notification with what became of it.
 type Delivery = api.Hook
 
-// Statuses of a delivery.
-const (
-	HookPending   = "pending" // it will be tried, or tried again
-	HookDelivered = "delivered"
-	HookAbandoned = "abandoned"
-)
-
-// DeliveryQuery selects deliveries, the newest first. Empty fields do not restrict.
-type DeliveryQuery struct {
-	Job    job.ID
-	Status string
-	Before int64 // Number of the last one of the page before
-	Limit  int   // 0 means 50, at most 1000
-}
-
-// Deliveries lists notifications.
-func (a *App) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
-	list := job.MessageQuery{Job: q.Job, Topic: hookTopic, Before: q.Before, Limit: q.Limit}
-	if q.Status != "" {
-		settled := job.Settled(q.Status)
-		switch q.Status {
-		case HookPending:
-			settled = job.Pending
-		case HookDelivered, HookAbandoned:
-		default:
-			return nil, job.Errorf(job.Invalid, "hooks", "",
-				"status must be pending, delivered or abandoned, not %.40q", q.Status)
-		}
-		list.Settled = &settled
-	}
-	messages, err := a.engine.Store().Outbox(ctx, job.OutboxCall{List: &list})
-	if err != nil {
-		return nil, err
-	}
-	all := []Delivery{}
-	for i := range messages {
-		d := delivery(&messages[i])
-		d.Payload = nil
-		all = append(all, d)
-	}
-	return all, nil
-}
-
-func delivery(m *job.Message) Delivery {
-	var env posted
-	_ = json.Unmarshal(m.Body, &env) // a body that cannot be read is shown without its content
-	d := Delivery{
-		Number: m.Number, Key: m.Key, Job: m.Job, Type: env.Type, Profile: env.Profile, Hook: env.Hook, Host: env.Host,
-		Created: m.Created,
-		Due:     m.Due, Attempts: m.Attempts, Status: HookPending, Error: m.Error, Tried: m.Tried, Payload: env.Body,
-	}
-	if m.Settled != job.Pending {
-		d.Status, d.Due = string(m.Settled), time.Time{}
-	}
-	return d
-}
-
-// Delivery gives one notification with its payload.
-func (a *App) Delivery(ctx context.Context, key string) (Delivery, error) {
-	id, _, _ := strings.Cut(key, "/")
-	messages, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Job: job.ID(id)})
-	if err != nil && job.KindOf(err) != job.NotFound {
-		return Delivery{}, err
-	}
-	for i := range messages {
-		if m := &messages[i]; m.Key == key && m.Topic == hookTopic {
-			return delivery(m), nil
-		}
-	}
-	return Delivery{}, job.Errorf(job.NotFound, "hooks", "", "there is no notification %.200s", key)
-}
+// DeliveryQuery selects deliveries, the newest first.
+type DeliveryQuery = hooklog.Query
 
 // Replay asks for notifications to be sent again, under the ids they had.
 type Replay = api.ReplayHooks
 
-// maxReplay bounds one replay by keys.
-const maxReplay = 1000
+// Deliveries lists notifications.
+func (a *App) Deliveries(ctx context.Context, q DeliveryQuery) ([]Delivery, error) {
+	return a.hookLog().Deliveries(ctx, q)
+}
 
-// Replay makes notifications due that were delivered or abandoned, with all their attempts, and returns their keys.
-// Nothing is replayed if one of the keys is wrong.
+// Delivery gives one notification with its payload.
+func (a *App) Delivery(ctx context.Context, key string) (Delivery, error) {
+	return a.hookLog().Delivery(ctx, key)
+}
+
+// Replay makes notifications due that were delivered or abandoned (see [hooklog.Log.Replay]).
 func (a *App) Replay(ctx context.Context, r Replay) ([]string, error) {
-	switch {
-	case strings.TrimSpace(r.Note) == "":
-		return nil, job.Errorf(job.Invalid, "replay", "", "a replay needs a reason: it stands in the audit list")
-	case r.Failed == (len(r.Keys) > 0):
-		return nil, job.Errorf(job.Invalid, "replay", "", "either keys or those that failed")
-	case len(r.Keys) > maxReplay:
-		return nil, job.Errorf(job.Invalid, "replay", "", "at most %d keys", maxReplay)
-	case !r.Failed && !r.Since.IsZero():
-		return nil, job.Errorf(job.Invalid, "replay", "", "since is for those that failed")
-	}
-	keys, err := r.Keys, error(nil)
-	if r.Failed {
-		keys, err = a.failedHooks(ctx, r.Since)
-	} else {
-		err = a.replayable(ctx, keys)
-	}
-	if err != nil || len(keys) == 0 {
-		return []string{}, err
-	}
-	for from := 0; from < len(keys); from += maxReplay {
-		if err := a.engine.Operator().Replay(ctx, keys[from:min(from+maxReplay, len(keys))],
-			r.Actor, r.Note); err != nil {
-			return nil, err
-		}
-	}
-	return keys, nil
+	return a.hookLog().Replay(ctx, r)
 }
 
-// replayable requires that every key is that of a notification which is not pending. Mails cannot be replayed here.
-func (a *App) replayable(ctx context.Context, keys []string) error {
-	for _, key := range keys {
-		d, err := a.Delivery(ctx, key)
-		if err != nil {
-			return err
-		}
-		if d.Status == HookPending {
-			return job.Errorf(job.Refused, "replay", d.Job, "%s is still being tried, next at %s", key,
-				d.Due.UTC().Format(time.RFC3339))
-		}
-	}
-	return nil
-}
-
-func (a *App) failedHooks(ctx context.Context, since time.Time) ([]string, error) {
-	var keys []string
-	q := DeliveryQuery{Status: HookAbandoned, Limit: 1000}
-	for {
-		page, err := a.Deliveries(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, d := range page {
-			if d.Created.Before(since) {
-				return keys, nil
-			}
-			keys = append(keys, d.Key)
-		}
-		if len(page) < q.Limit {
-			return keys, nil
-		}
-		q.Before = page[len(page)-1].Number
+func (a *App) hookLog() *hooklog.Log {
+	return &hooklog.Log{
+		Topic: hookTopic, Engine: func() *engine.Engine { return a.engine },
+		Describe: func(body json.RawMessage, into *api.Hook) {
+			var env posted
+			_ = json.Unmarshal(body, &env) // a body that cannot be read is shown without its content
+			into.Type, into.Profile, into.Hook, into.Host = env.Type, env.Profile, env.Hook, env.Host
+			into.Payload = env.Body
+		},
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
+	"github.com/stagepost/stagepost/engine/hooklog"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -345,13 +346,13 @@ func TestHookIsTriedAgain(t *testing.T) {
 	clock.leap(7 * time.Second)
 	w.tried(b.ID, 2)
 	clock.leap(time.Hour) // more than the usual five minutes, less than was asked for
-	d := w.settled(b.ID, HookPending)
+	d := w.settled(b.ID, hooklog.Pending)
 	if len(d) != 1 || d[0].Attempts != 2 || len(d[0].Tried) != 2 || !strings.Contains(d[0].Error, "503") ||
 		d[0].Payload != nil {
 		t.Errorf("got %+v", d)
 	}
 	clock.leap(2 * time.Hour)
-	d = w.settled(b.ID, HookDelivered)
+	d = w.settled(b.ID, hooklog.Delivered)
 	if len(d[0].Tried) != 3 || d[0].Tried[2].Error != "" || d[0].Error != "" ||
 		d[0].Host != strings.TrimPrefix(e.URL, "http://") || !d[0].Due.IsZero() {
 		t.Errorf("got %+v", d)
@@ -378,7 +379,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 	e.answer = func(_ int, w http.ResponseWriter) { w.WriteHeader(int(status.Load())) }
 	w, clock := startLeaping(t, options(t, t.TempDir(), hooked(t, e, secret, "batch.completed")))
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
-	d := w.settled(b.ID, HookAbandoned)[0]
+	d := w.settled(b.ID, hooklog.Abandoned)[0]
 	if d.Attempts != 1 || !strings.Contains(d.Error, "410") ||
 		!strings.Contains(d.Error, "remove the hook from profile test") {
 		t.Errorf("got %+v", d)
@@ -397,7 +398,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		Replay{Keys: []string{d.Key, d.Key + "x"}, Actor: "op", Note: "x"}); job.KindOf(err) != job.NotFound {
 		t.Errorf("an unknown key: got %v", err)
 	}
-	if got := w.settled(b.ID, HookAbandoned)[0]; got.Status != HookAbandoned {
+	if got := w.settled(b.ID, hooklog.Abandoned)[0]; got.Status != hooklog.Abandoned {
 		t.Errorf("half a replay: got %+v", got)
 	}
 
@@ -415,7 +416,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		clock.leap(3 * time.Hour)
 		w.tried(b.ID, 3+n)
 	}
-	if d := w.settled(b.ID, HookAbandoned)[0]; d.Attempts != 4 {
+	if d := w.settled(b.ID, hooklog.Abandoned)[0]; d.Attempts != 4 {
 		t.Errorf("got %+v", d)
 	}
 	status.Store(204)
@@ -427,7 +428,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 		len(keys) != 1 {
 		t.Errorf("got %v, %v", keys, err)
 	}
-	w.settled(b.ID, HookDelivered)
+	w.settled(b.ID, hooklog.Delivered)
 	if len(e.types()) != 1 || len(e.taken) != 1 {
 		t.Errorf("got %v", e.taken)
 	}
@@ -462,7 +463,7 @@ func TestHookIsGuarded(t *testing.T) {
 	w := start(t, p)
 	b := w.end(w.submit(Submission{Filename: "f.txt"}, "text").ID)
 	for {
-		d, err := w.Deliveries(t.Context(), DeliveryQuery{Job: b.ID, Status: HookPending})
+		d, err := w.Deliveries(t.Context(), DeliveryQuery{Job: b.ID, Status: hooklog.Pending})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -526,8 +527,8 @@ func TestCrashNotifiesOnce(t *testing.T) {
 			live(t, m, o, sub, "text")
 			w := startOn(t, m.Store, o)
 			b := w.end(w.submit(sub, "text").ID)
-			w.settled(b.ID, HookDelivered)
-			w.settled(w.children(b.ID, 1)[0].ID, HookDelivered)
+			w.settled(b.ID, hooklog.Delivered)
+			w.settled(w.children(b.ID, 1)[0].ID, hooklog.Delivered)
 			if diff := cmp.Diff(want, e.types()); diff != "" {
 				t.Error(diff)
 			}

@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -185,7 +184,7 @@ func (a *App) wakeForLocation(ctx context.Context) error {
 func newChecker(a *App) *fixity.Checker {
 	return fixity.New(fixity.Options{
 		Inventory: a.inventory, Locations: a.inventory.Dirs, Now: a.now, Log: a.log, Every: a.options.FixityEvery,
-		Rate: a.options.FixityRate,
+		Pace: a.options.FixityPace,
 		Open: func(ctx context.Context, dir string) (*ocfl.Root, error) {
 			root, err := a.locations.Open(ctx, dir, false)
 			if err != nil {
@@ -200,29 +199,19 @@ func newChecker(a *App) *fixity.Checker {
 	})
 }
 
-// CheckFixity asks for a fixity check of all files in a storage location, or in all of them (""). A check that is under
-// way goes on. It returns when the request is on disk; the work is done in the background, also after a restart.
-func (a *App) CheckFixity(ctx context.Context, dir, actor, note string) error {
-	dirs, err := a.inventory.Dirs(ctx)
-	if err != nil {
-		return err
-	}
-	if dir != "" {
-		if !slices.Contains(dirs, dir) {
-			return job.Errorf(job.NotFound, "fixity", "",
-				"nothing is stored in a location %.200q: stagepost ingest storage lists them", dir)
-		}
-		dirs = []string{dir}
-	}
-	if err := a.engine.Operator().Audit(ctx, operator.Entry{Actor: actor, Event: "fixity-run", Object: dir,
-		Note: note}); err != nil {
-		return err
-	}
+// StartFixity requests a fixity check of all files in storage locations. A check that is in progress continues. It
+// returns when the request is on disk; the work is done in the background, also after a restart.
+func (a *App) StartFixity(ctx context.Context, dirs []string) error {
 	return a.checker.Start(ctx, dirs)
 }
 
-// Fixity gives what is known of the stored files.
-func (a *App) Fixity(ctx context.Context) (fixity.Status, error) { return a.checker.Status(ctx) }
+// Fixity gives the state of the fixity checks. No stored file is read.
+func (a *App) Fixity(ctx context.Context) (api.Fixity, error) { return a.checker.Status(ctx) }
+
+// FixityObjects lists up to q.Limit objects with the state of their checks, those after q.After.
+func (a *App) FixityObjects(ctx context.Context, q api.FixityQuery) ([]api.FixityObject, error) {
+	return a.checker.Objects(ctx, q)
+}
 
 // FixitySummary gives what alarms need.
 func (a *App) FixitySummary(ctx context.Context) (fixity.Summary, error) {
@@ -233,14 +222,4 @@ func (a *App) FixitySummary(ctx context.Context) (fixity.Summary, error) {
 // and work may go on meanwhile.
 func (a *App) Compare(ctx context.Context) (fsck.Comparison, error) {
 	return fsck.Compare(ctx, a.inventory, a.engine.Store(), a.options.Profiles, a.options.Dir)
-}
-
-// Damaged reports that stored files have faults.
-type Damaged struct{ Files int }
-
-func (d Damaged) Error() string {
-	if d.Files == 1 {
-		return "1 stored file has a fault"
-	}
-	return fmt.Sprintf("%d stored files have faults", d.Files)
 }

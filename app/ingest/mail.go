@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	netmail "net/mail"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -148,15 +147,11 @@ func (a *App) whole(batch job.ID, format string) string {
 
 // checkSite sees that links can be made of the address of the server.
 func checkSite(site string) (string, error) {
-	if site == "" {
-		return "", nil
+	link, err := mail.CheckLink(site)
+	if err != nil {
+		return "", fmt.Errorf("ingest: %w", err)
 	}
-	u, err := url.Parse(strings.TrimRight(site, "/"))
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" ||
-		u.Fragment != "" || u.User != nil {
-		return "", fmt.Errorf("ingest: the address for links in mails, %q, is no http or https URL", site)
-	}
-	return u.String(), nil
+	return link, nil
 }
 
 // link gives the address of a batch's page, or of its report in a format, if depositors can reach the server.

@@ -55,8 +55,9 @@ ingest locks break object nothing --note x
 ingest orphans
 ingest storage
 ingest storage adopt /nowhere --note x
-ingest fixity status
-ingest fixity run
+fixity status
+fixity run
+fixity report
 ingest inventory rebuild
 run letter.txt -- sh -c "echo out; exit 7"
 run letter.txt --detach -- true
@@ -139,6 +140,8 @@ admin resume
 admin audit
 admin outbox
 admin outbox replay nothing --note x
+admin export histories.zip
+verify histories.zip
 admin health
 admin clock
 admin config
@@ -174,9 +177,11 @@ list --data /nowhere/at/all/that/is/a/directory/with/a/long/name
 var untried = map[string]string{
 	"completion bash": scriptOfAShell, "completion fish": scriptOfAShell, "completion powershell": scriptOfAShell,
 	"completion zsh":        scriptOfAShell,
+	"archive pdf-worker":    "it runs until it is stopped",
 	"archive premis":        "it prints a document in XML",
 	"compute agent":         "it runs until it is stopped; TestScript/agent reads what it prints",
 	"demo":                  "TestDemo has its own check of 80 columns",
+	"demo campus":           "it runs until it is stopped; TestQuickStarts reads what it prints",
 	"docs":                  "it writes files",
 	"ingest manifest":       "it prints a file of the archive as it is",
 	"ingest metadata":       "it prints files of the archive as they are",

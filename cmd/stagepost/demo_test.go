@@ -69,6 +69,7 @@ func TestDemo(t *testing.T) {
 		"ben   greedy   Failed     the command used more than its 64 MiB of memory\n",
 		"cleo  endless  Killed     it was ended on request\n", "ann   sum-3    Completed\n",
 		"cleo  report   Completed\n",
+		"stored and read back: far (7 files), near (7 files); time stamp by demo\n",
 		"To go on: stagepost serve --data demo-data-1\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -105,6 +105,8 @@ func TestCommandsOfDocumentsSees(t *testing.T) {
 		"    stagepost lits\n":                                         1,
 		"    stagepost list --oder x\n":                                1,
 		"    stagepost why\n":                                          1,
+		"    (cd a && stagepost lits)\n":                               1,
+		"    (cd a && stagepost list)\n":                               0,
 		"    stagepost flow frobnicate\n":                              1,
 		"```\nstagepost list\nls && stagepost lits | wc -l\n```\n":     1,
 		"```sh\nA=b bin/stagepost list # stagepost lits\n```\n":        0,
@@ -240,7 +242,7 @@ func blocksOf(text string) (all []block) {
 func simple(text string) (all [][]string) {
 	var words []string
 	var word strings.Builder
-	in, has, skip := rune(0), false, false
+	in, has, skip, nested := rune(0), false, false, 0
 	end := func() {
 		if has {
 			if one := word.String(); !skip && !(len(words) == 0 && assign.MatchString(one)) {
@@ -276,6 +278,12 @@ func simple(text string) (all [][]string) {
 			}
 		case r == '\n' || r == '|' || r == ';' || r == '&':
 			in = 0
+			finish()
+		case in == 0 && r == '(' && !has: // a subshell
+			nested++
+			finish()
+		case in == 0 && r == ')' && nested > 0:
+			nested--
 			finish()
 		case r == '>' || r == '<':
 			end()

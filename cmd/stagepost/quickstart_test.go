@@ -25,21 +25,22 @@ import (
 
 // TestQuickStarts follows documents in an empty directory, as a reader would: it saves the files that follow <!-- file
 // NAME -->, and runs the blocks that follow <!-- run -->, line by line, on a terminal of 80 columns. A line succeeds
-// unless its comment is "exit code N". A line that starts a server runs until the end. ID, BATCH and ARK stand for what
-// the commands before have made. No command and no line of output is longer than 80 columns. With -transcript the
+// unless its comment is "exit code N". A line that starts a server runs until the end. ID, BATCH, ARK and JOB stand for
+// what the commands before have made. No command and no line of output is longer than 80 columns. With -transcript the
 // session is written to a file.
 func TestQuickStarts(t *testing.T) {
 	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"README.md", "docs/ingest.md", "docs/compute.md", "docs/custom.md"} {
+	for _, name := range []string{"README.md", "docs/ingest.md", "docs/compute.md", "docs/custom.md",
+		"docs/archive.md"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join("..", "..", name))
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &reader{T: t, program: path, dir: t.TempDir(), port: freePort(t)}
+			r := &reader{T: t, program: path, dir: t.TempDir(), port: freePort(t), second: freePort(t)}
 			r.link("README.md", "examples")
 			ran := 0
 			for _, b := range blocksOf(string(text)) {
@@ -78,9 +79,10 @@ var transcripts = flag.String("transcript", "", "a directory for the sessions of
 // reader follows a document.
 type reader struct {
 	*testing.T
-	program, dir, port string
-	id, output         string // the job that ID stands for; what all commands printed
-	session            string // the commands and what the terminal showed
+	program, dir string
+	port, second string // instead of those of the examples
+	id, output   string // the job that ID stands for; what all commands printed
+	session      string // the commands and what the terminal showed
 }
 
 // link puts files of the repository into the directory, as a clone has them.
@@ -97,10 +99,11 @@ func (r *reader) link(names ...string) {
 	}
 }
 
-// ported replaces the port of the examples by one that is free.
+// ported replaces the ports of the examples by free ones.
 func (r *reader) ported(text string) string {
 	return strings.NewReplacer("127.0.0.1:8000", "127.0.0.1:"+r.port, "http.server 8000",
-		"http.server "+r.port).Replace(text)
+		"http.server "+r.port, "127.0.0.1:8001", "127.0.0.1:"+r.second, "--port 8001",
+		"--port "+r.second).Replace(text)
 }
 
 // freePort gives a port that no outgoing connection takes: the system takes those from 32768 on.
@@ -132,10 +135,10 @@ func logical(script string) (lines []string) {
 
 var (
 	wantedCode = regexp.MustCompile(`# exit code (\d+)`)
-	lasting    = regexp.MustCompile(`^(stagepost serve|python3 -m http\.server)\b`)
+	lasting    = regexp.MustCompile(`^(stagepost serve|stagepost demo campus|python3 -m http\.server)\b`)
 	printedARK = regexp.MustCompile(`ark:/\d+/\w+`)
-	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data in\s+\S+\s|Serving HTTP`)
-	standIn    = regexp.MustCompile(`\b(ID|BATCH|ARK)\b`)
+	greeted    = regexp.MustCompile(`(?s)127\.0\.0\.1.*, data in\s+\S+\s|Serving HTTP|authority .*root `)
+	standIn    = regexp.MustCompile(`\b(ID|BATCH|ARK|JOB)\b`)
 )
 
 // command makes the call of a line by a shell.
@@ -272,6 +275,8 @@ func (r *reader) made(word string) string {
 	switch word {
 	case "BATCH":
 		return newest("--kind ingest.batch")
+	case "JOB":
+		return newest("--kind archive.job")
 	case "ARK":
 		if all := printedARK.FindAllString(r.output, -1); len(all) > 0 {
 			return all[len(all)-1]

@@ -19,6 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	if os.Args[0] == observedName {
+		observed()
+	}
 	testscript.Main(m, map[string]func(){"stagepost": main, orchestratorcli.Name: main})
 }
 

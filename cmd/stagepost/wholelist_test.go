@@ -27,7 +27,8 @@ func rowsOf(name string) http.HandlerFunc {
 		rows := []map[string]any{}
 		for i := at; i < min(at+limit, all); i++ {
 			id := fmt.Sprintf("row-%03d", i)
-			row := map[string]any{"id": id, "key": id, "path": id, "ark": id, "batch": map[string]any{"id": id}}
+			row := map[string]any{"id": id, "key": id, "path": id, "ark": id, "object": id}
+			row["batch"] = map[string]any{"id": id}
 			if name == "stuck" || name == "entries" || name == "archives" {
 				row["job"] = id
 			}
@@ -78,8 +79,10 @@ var listing = map[string]struct {
 	"stagepost admin outbox":   {"admin outbox", "/api/v1/outbox", "messages"},
 	"stagepost ingest files": {"ingest files ing_00000000000000000000000001",
 		"/api/v1/ingest/jobs/ing_00000000000000000000000001/files", "files"},
-	"stagepost archive list": {"archive list", "/api/v1/archive/archives", "archives"},
-	"stagepost admin audit":  {"admin audit", "/api/v1/audit", ""},
+	"stagepost archive list":  {"archive list", "/api/v1/archive/archives", "archives"},
+	"stagepost archive hooks": {"archive hooks", "/api/v1/archive/hooks", "hooks"},
+	"stagepost fixity report": {"fixity report", "/api/v1/fixity/objects", "objects"},
+	"stagepost admin audit":   {"admin audit", "/api/v1/audit", ""},
 }
 
 // TestListsInAPipeAreWhole: a program that reads a list gets every row; a limit that was asked for is kept, and a

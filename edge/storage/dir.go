@@ -61,6 +61,9 @@ func (d *Dir) put(ctx context.Context, key string, src io.ReaderAt, c Content) e
 	}
 	defer d.keys.lock(key)()
 	if _, err := d.root.Lstat(key); err == nil {
+		if err := d.root.Remove(part(key)); err != nil && !missing(err) { // of a process that crashed at the end of Put
+			return err
+		}
 		return existing(ctx, d, key, c)
 	}
 	if err := d.mkdir(path.Dir(key)); err != nil {
@@ -69,9 +72,9 @@ func (d *Dir) put(ctx context.Context, key string, src io.ReaderAt, c Content) e
 	file := durable.File{Root: d.root, Name: key, Temporary: part(key), Mode: 0o440, New: true}
 	err := file.Write(func(f *os.File) error {
 		sum := sha256.New()
-		to := io.MultiWriter(f, sum)
-		if c.ReadBack {
-			to = f
+		to := io.Writer(&durable.Early{File: f})
+		if !c.ReadBack {
+			to = io.MultiWriter(to, sum)
 		}
 		n, err := copyPaced(ctx, to, io.NewSectionReader(src, 0, c.Size), nil)
 		if err != nil {

@@ -103,3 +103,19 @@ func TestDirPart(t *testing.T) {
 		}
 	}
 }
+
+// TestDirPartOfStored: a process that crashes at the end of a write leaves the file under both names. The repetition
+// removes the part.
+func TestDirPartOfStored(t *testing.T) {
+	d, name := openDir(t)
+	b := storagetest.Bytes(1000, 1)
+	storagetest.Put(t, d, "a/x", b)
+	left := filepath.Join(name, storage.PartOf("a/x"))
+	if err := os.Link(filepath.Join(name, "a/x"), left); err != nil {
+		t.Fatal(err)
+	}
+	storagetest.Put(t, d, "a/x", b)
+	if _, err := os.Stat(left); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the part is left: %v", err)
+	}
+}

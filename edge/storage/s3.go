@@ -102,7 +102,7 @@ func code(err error) string { return minio.ToErrorResponse(err).Code }
 
 // upload is the state of a multipart upload.
 type upload struct {
-	ID   string `json:"id"`
+	ID   string `json:"id"`   // empty: it is being created
 	Part int64  `json:"part"` // size of a part
 }
 
@@ -152,6 +152,20 @@ func (s *S3) options(key string, c Content) minio.PutObjectOptions {
 	return o
 }
 
+// Hold sets or releases the legal hold of a file (object lock): while it is on, the service deletes no version of the
+// file. The bucket must have object lock. A repetition changes nothing. A missing file wraps [fs.ErrNotExist].
+func (s *S3) Hold(ctx context.Context, key string, on bool) error {
+	if err := CheckKey(key); err != nil {
+		return s.fail("hold", key, err)
+	}
+	status := minio.LegalHoldDisabled
+	if on {
+		status = minio.LegalHoldEnabled
+	}
+	return s.fail("hold", key, s.core.PutObjectLegalHold(ctx, s.o.Bucket, s.object(key),
+		minio.PutObjectLegalHoldOptions{Status: &status}))
+}
+
 func (s *S3) whole(ctx context.Context, key string, src io.ReaderAt, c Content) error {
 	body := io.NewSectionReader(src, 0, c.Size)
 	sum := sha256.New()
@@ -180,6 +194,9 @@ func (s *S3) parts(ctx context.Context, key string, src io.ReaderAt, c Content, 
 	}
 	if up.ID == "" {
 		up.Part = max(s.o.PartSize, (c.Size+maxParts-1)/maxParts)
+		if err := p.save(up); err != nil { // without an id: a crash can leave an upload whose id is not recorded
+			return err
+		}
 		if up.ID, err = s.core.NewMultipartUpload(ctx, s.o.Bucket, s.object(key), s.options(key, c)); err != nil {
 			return err
 		}
@@ -225,8 +242,11 @@ func (s *S3) parts(ctx context.Context, key string, src io.ReaderAt, c Content, 
 func (s *S3) resume(
 	ctx context.Context, key string, p *Progress,
 ) (up upload, have map[int]minio.ObjectPart, err error) {
-	if p == nil || len(p.State) == 0 || json.Unmarshal(p.State, &up) != nil || up.ID == "" || up.Part < minPart {
+	switch {
+	case p == nil || len(p.State) == 0 || json.Unmarshal(p.State, &up) != nil || up.Part < minPart:
 		return upload{}, nil, nil
+	case up.ID == "":
+		return upload{}, nil, s.abortAll(ctx, key)
 	}
 	have = map[int]minio.ObjectPart{}
 	for marker := 0; ; {
@@ -272,6 +292,34 @@ func (s *S3) abort(ctx context.Context, key, id string) error {
 	return err
 }
 
+// abortAll ends the uploads of a key, after a crash between the creation of one and the record of its id. Those of an
+// account that may not list uploads stay until the service removes them.
+func (s *S3) abortAll(ctx context.Context, key string) error {
+	var after, afterID string
+	for {
+		list, err := s.core.ListMultipartUploads(ctx, s.o.Bucket, s.object(key), after, afterID, "", 1000)
+		switch code(err) {
+		case "NoSuchUpload", "AccessDenied", "NotImplemented", "MethodNotAllowed":
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, one := range list.Uploads {
+			if one.Key != s.object(key) {
+				continue
+			}
+			if err := s.abort(ctx, key, one.UploadID); err != nil {
+				return err
+			}
+		}
+		if !list.IsTruncated || list.NextKeyMarker == after && list.NextUploadIDMarker == afterID {
+			return nil
+		}
+		after, afterID = list.NextKeyMarker, list.NextUploadIDMarker
+	}
+}
+
 // save keeps the state of an upload with the caller.
 func (p *Progress) save(state any) error {
 	if p == nil {
@@ -295,8 +343,11 @@ func (s *S3) Abandon(ctx context.Context, key string, p *Progress) error {
 	}
 	defer s.keys.lock(key)()
 	var up upload
-	if p == nil || len(p.State) == 0 || json.Unmarshal(p.State, &up) != nil || up.ID == "" {
+	switch {
+	case p == nil || len(p.State) == 0 || json.Unmarshal(p.State, &up) != nil:
 		return nil
+	case up.ID == "":
+		return s.fail("abandon", key, s.abortAll(ctx, key))
 	}
 	return s.fail("abandon", key, s.abort(ctx, key, up.ID))
 }

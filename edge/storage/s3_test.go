@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/edge/storage/storagetest"
@@ -22,6 +22,7 @@ import (
 // service is an S3 service in this process. before sees each request and may answer it.
 type service struct {
 	url    string
+	fake   http.Handler
 	before func(http.ResponseWriter, *http.Request) (answered bool)
 	mu     sync.Mutex
 	seen   []*http.Request
@@ -29,18 +30,13 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	backend := s3mem.New()
-	if err := backend.CreateBucket("archive"); err != nil {
-		t.Fatal(err)
-	}
-	fake := gofakes3.New(backend).Server()
-	s := &service{}
+	s := &service{fake: newFake(t)}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.seen = append(s.seen, r)
 		s.mu.Unlock()
 		if s.before == nil || !s.before(w, r) {
-			fake.ServeHTTP(w, r)
+			s.fake.ServeHTTP(w, r)
 		}
 	}))
 	t.Cleanup(server.Close)
@@ -274,6 +270,57 @@ func TestS3Lock(t *testing.T) {
 	}
 	if begun != 3 {
 		t.Errorf("%d files were sent", begun)
+	}
+}
+
+// TestS3Hold: a legal hold is set and released by the requests of S3; a missing file and a refusal are different
+// errors.
+func TestS3Hold(t *testing.T) {
+	s := newService(t)
+	p := s.open(t, nil)
+	storagetest.Put(t, p, "file", storagetest.Bytes(10, 1))
+	var got []string
+	s.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if !r.URL.Query().Has("legal-hold") {
+			return false
+		}
+		body, _ := io.ReadAll(r.Body)
+		for _, status := range []string{"ON", "OFF"} {
+			if strings.Contains(string(body), "<Status>"+status+"</Status>") {
+				got = append(got, r.Method+" "+r.URL.Path+" "+status)
+			}
+		}
+		switch path.Base(r.URL.Path) {
+		case "missing":
+			return answer(w, http.StatusNotFound, "NoSuchKey")
+		case "refused":
+			return answer(w, http.StatusBadRequest, "InvalidRequest")
+		case "busy":
+			return answer(w, http.StatusServiceUnavailable, "SlowDown")
+		}
+		w.WriteHeader(http.StatusOK)
+		return true
+	}
+	for _, on := range []bool{true, false} {
+		if err := p.Hold(t.Context(), "file", on); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"PUT /archive/stagepost/file ON", "PUT /archive/stagepost/file OFF"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if err := p.Hold(t.Context(), "missing", true); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("missing: %v", err)
+	}
+	for key, transient := range map[string]bool{"refused": false, "busy": true} {
+		var e *storage.Error
+		if err := p.Hold(t.Context(), key, true); !errors.As(err, &e) || e.Temporary() != transient {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	if p.Hold(t.Context(), "../x", true) == nil {
+		t.Error("an invalid key is accepted")
 	}
 }
 

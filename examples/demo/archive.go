@@ -2,19 +2,28 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
+	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -24,59 +33,131 @@ const (
 	course     = "5"
 )
 
-// campus is a Moodle and a time-stamp authority on this machine, as long as the demo runs.
+// campus is a Moodle and a time-stamp authority on this machine, at one address: [stampsPath] is the authority.
 type campus struct {
-	stop   context.CancelFunc
-	moodle <-chan struct{}
-	stamps *http.Server
+	dir    string // with what programs need that use them
+	http   *http.Server
+	listen string
 	ended  chan error
 }
 
-// openCampus starts both and writes the configuration that names them.
-func openCampus(dir string) (c *campus, err error) {
+const stampsPath = "/tsa"
+
+// campusRecord is the content of campus.json: what is needed to serve the campus again.
+type campusRecord struct {
+	Listen string `json:"listen"`
+}
+
+// Files of a campus.
+const (
+	campusRecordFile = "campus.json"
+	authorityFile    = "authority.pem" // with its keys
+	rootFile         = "root.pem"
+	tokenFile        = "token"
+)
+
+// openCampus serves the campus of a data directory, and makes it if there is none. It listens on the port; 0: on the
+// port that it had, or on any free one. Only programs of this machine reach it: its passwords are known.
+func openCampus(dir string, port int) (*campus, error) {
+	at, err := filepath.Abs(filepath.Join(dir, campusName))
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(at, 0o700); err != nil {
+		return nil, err
+	}
+	stamps, err := authorityIn(at)
+	if err != nil {
+		return nil, err
+	}
 	m, err := replay.New()
 	if err != nil {
+		return nil, err
+	}
+	l, err := listenAgain(filepath.Join(at, campusRecordFile), port)
+	if err != nil {
+		return nil, err
+	}
+	c := &campus{dir: at, listen: l.Addr().String(), ended: make(chan error, 1)}
+	mux := http.NewServeMux()
+	mux.Handle(stampsPath, stamps)
+	mux.Handle("/", m)
+	c.http = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
+	go func() { c.ended <- c.http.Serve(l) }()
+	err = durable.Replace(filepath.Join(at, tokenFile), []byte(replay.Token+"\n"))
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// authorityIn gives the authority of a directory, and makes it if there is none.
+func authorityIn(dir string) (*authority.Authority, error) {
+	name := filepath.Join(dir, authorityFile)
+	text, err := os.ReadFile(name)
+	if err == nil {
+		return authority.Parse(text)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	a, err := authority.New("Demo authority", time.Now())
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if text, err = a.Marshal(); err != nil {
+		return nil, err
+	}
+	if err := durable.Replace(filepath.Join(dir, rootFile), a.RootPEM()); err != nil {
+		return nil, err
+	}
+	return a, durable.Replace(name, text)
+}
+
+// listenAgain listens on a port, which it records in a file; 0: on the one in the file, or on any free one.
+func listenAgain(file string, port int) (net.Listener, error) {
+	address := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port))
+	text, err := os.ReadFile(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) || err == nil && port != 0:
+	case err != nil:
+		return nil, err
+	default:
+		var r campusRecord
+		if err := json.Unmarshal(text, &r); err != nil {
+			return nil, fmt.Errorf("%s: %w", campusRecordFile, err)
+		}
+		if address, err = netip.ParseAddrPort(r.Listen); err != nil || !address.Addr().IsLoopback() {
+			return nil, fmt.Errorf("%s: %q is no address on this machine", campusRecordFile, r.Listen)
+		}
+	}
+	l, err := net.Listen("tcp4", address.String())
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c = &campus{
-		stop: stop, ended: make(chan error, 1),
-		stamps: &http.Server{Handler: a, ReadHeaderTimeout: time.Minute},
+	record, err := json.Marshal(campusRecord{Listen: l.Addr().String()})
+	if err == nil {
+		err = durable.Replace(file, append(record, '\n'))
 	}
-	go func() { c.ended <- c.stamps.Serve(l) }()
-	address, done, err := m.Listen(ctx, 0)
 	if err != nil {
-		stop()
-		return nil, errors.Join(err, c.stamps.Close())
+		return nil, errors.Join(err, l.Close())
 	}
-	c.moodle = done
-	return c, errors.Join(configureArchive(dir, address, "http://"+l.Addr().String(), a.RootPEM()))
+	return l, nil
 }
 
-// Close ends both.
+// Close ends the Moodle and the authority.
 func (c *campus) Close() error {
-	c.stop()
-	<-c.moodle
-	err := c.stamps.Close()
+	err := c.http.Close()
 	if ended := <-c.ended; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
 	return err
 }
 
-// configureArchive writes archive.yaml and what it names.
-func configureArchive(dir, moodle, stamps string, root []byte) error {
-	at := filepath.Join(dir, campusName)
+// configure writes archive.yaml of the data directory, and makes the storage locations.
+func (c *campus) configure(dir string) error {
 	for _, name := range []string{"near", "far"} {
-		if err := os.MkdirAll(filepath.Join(at, name), 0o700); err != nil {
+		if err := os.MkdirAll(filepath.Join(c.dir, name), 0o700); err != nil {
 			return err
 		}
 	}
@@ -88,18 +169,46 @@ locations:
   far: {directory: {path: %q}}
 authorities:
   - {name: demo, url: %q, roots: [%q]}
-`, moodle, filepath.Join(at, "token"), filepath.Join(at, "near"), filepath.Join(at, "far"), stamps,
-		filepath.Join(at, "root.pem"))
-	for name, content := range map[string][]byte{
-		filepath.Join(at, "token"):         []byte(replay.Token + "\n"),
-		filepath.Join(at, "root.pem"):      root,
-		filepath.Join(dir, "archive.yaml"): []byte(text),
-	} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			return err
-		}
+`, "http://"+c.listen, filepath.Join(c.dir, tokenFile), filepath.Join(c.dir, "near"), filepath.Join(c.dir, "far"),
+		"http://"+c.listen+stampsPath, filepath.Join(c.dir, rootFile))
+	return durable.Replace(filepath.Join(dir, "archive.yaml"), []byte(text))
+}
+
+// demoCampus serves a Moodle to practise with.
+func (c *commands) demoCampus() *cobra.Command {
+	var port int
+	cmd := &cobra.Command{
+		Use:   "campus",
+		Short: "Serve a Moodle and a time-stamp authority to practise with",
+		Long: `Serves a Moodle with one course, whose answers were recorded, and a time-stamp authority to programs of this machine,
+until SIGINT or SIGTERM. The directory campus in the data directory has the token of the Moodle and the root certificate of
+the authority, for archive.yaml. With the data directory of a demo it serves those of the demo again.`,
+		Example: "  stagepost demo campus --port 8001\n  stagepost demo campus --data demo-data-1",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if port < 0 || port > 65535 {
+				return cli.Usagef("--port must be 1 to 65535; without it the port is the one of the last time, or any")
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			campus, err := openCampus(c.Settings.Data, port)
+			if err != nil {
+				return err
+			}
+			at := nameOf(campus.dir)
+			err = c.Out.Sheet([][2]string{
+				{"Moodle", "http://" + campus.listen + ", course " + course}, {"token", filepath.Join(at, tokenFile)},
+				{"authority", "http://" + campus.listen + stampsPath}, {"root", filepath.Join(at, rootFile)},
+			})
+			if err != nil {
+				return errors.Join(err, campus.Close())
+			}
+			<-ctx.Done()
+			return campus.Close()
+		},
 	}
-	return nil
+	cmd.Flags().IntVar(&port, "port", 0, "port; defaults to the one of the last time, or to any")
+	return cmd
 }
 
 // archive archives a course of the Moodle and shows what was stored where.

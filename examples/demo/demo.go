@@ -34,13 +34,14 @@ import (
 func (c *commands) demo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show ingest and compute at work, with failures and retries",
+		Short: "Show ingest, compute and archives at work",
 		Long: `Starts a server on a fresh data directory and ingests a batch of twelve objects from a small web site. When some of them are stored and one is being
 fetched, the server process is killed (SIGKILL); a new one finishes the batch. Two objects fail, because one file is wrong and one is missing: the demo shows
-why, corrects the files, and retries. Then three users run scripts: one exits with 3, one uses more memory than it may, one is cancelled. It takes about ten
-seconds and keeps the data directory.
+why, corrects the files, and retries. Then three users run scripts: one exits with 3, one uses more memory than it may, one is cancelled. Last, a course of a Moodle is
+archived in two storage locations, with a time stamp. It takes about ten seconds and keeps the data directory.
 
-If the demo is interrupted or killed, stagepost serve --data DIR continues where it stopped; stagepost demo site --data DIR serves the web site to it.
+If the demo is interrupted or killed, stagepost serve --data DIR continues where it stopped; stagepost demo site --data DIR serves the web site to it,
+and stagepost demo campus --data DIR the Moodle.
 
 The data directory is ./demo-data-1, or the next number that does not exist, unless --data names one.`,
 		Example: "  stagepost demo",
@@ -67,7 +68,7 @@ The data directory is ./demo-data-1, or the next number that does not exist, unl
 			return err
 		},
 	}
-	cmd.AddCommand(c.demoSite())
+	cmd.AddCommand(c.demoSite(), c.demoCampus())
 	return cmd
 }
 
@@ -163,11 +164,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 	d.gate = newGate(site.root.FS())
 	site.serve(d.gate)
 	defer func() { err = errors.Join(err, site.Close()) }()
-	campus, err := openCampus(d.dir)
+	campus, err := openCampus(d.dir, 0)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, campus.Close()) }()
+	if err := campus.configure(d.dir); err != nil {
+		return err
+	}
 	if err := d.services(); err != nil {
 		return err
 	}
@@ -366,7 +370,6 @@ func (d *demo) fetch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.line("")
 	d.command("ingest access %s --format bag-zip --out bag.zip", r.Jobs[0].ARK)
 	call := *d.Call
 	call.Out, call.Server = &cli.Printer{Writer: io.Discard, Mode: cli.ModeTable}, d.api
@@ -407,7 +410,7 @@ func (d *demo) where(took time.Duration) {
 		{"storage", "the objects, an OCFL 1.1 storage root"},
 		{"stagepost.db", "jobs and their histories (SQLite)"},
 		{"mail, compute", "mails to the depositor; files and results of the scripts"},
-		{campusName, "the two storage locations of the archived course"},
+		{campusName, "the Moodle, and the storage locations of its archive"},
 	} {
 		d.line("  %-14s%s", one[0], one[1])
 	}

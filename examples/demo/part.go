@@ -33,7 +33,7 @@ func Data() []backup.Entry {
 		{Name: siteName, How: backup.Linked, What: "the depositor's web site of `stagepost demo`"},
 		{Name: DemoFile, How: backup.Linked, What: "the address of that web site"},
 		{Name: campusName, How: backup.Stored, Part: "storage",
-			What: "the storage locations of archives of `stagepost demo`"},
+			What: "the Moodle, the time-stamp authority and the storage locations of `stagepost demo`"},
 		{Name: bagName, How: backup.Linked, What: "the package that `stagepost demo` fetched"},
 	}
 }

@@ -3,7 +3,6 @@
 package premis
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -141,14 +140,6 @@ func add(all map[ID]bool, id ID, what string) error {
 	}
 	all[id] = true
 	return nil
-}
-
-// WriteJSON writes a document as JSON.
-func (d *Document) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(d)
 }
 
 // WriteXML writes a document as XML. The same document gives the same bytes.

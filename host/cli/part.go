@@ -41,13 +41,18 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				"Administers a server and its data directory.",
 				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
 					"  stagepost admin drain --note 'storage moves'",
-				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.accept(), c.backup(), c.restore(),
-				c.config())},
+				c.token(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(), c.restore(),
+				c.config()), c.fixity()},
 			Server: []*cobra.Command{c.serve(), c.version()},
+			More:   []*cobra.Command{c.verifyExport()},
 			Hidden: []*cobra.Command{c.docs()},
+			Code:   code,
 			Hint: func(err error, _ int) string {
 				var used *sqlite.InUse
 				switch {
+				case errors.As(err, new(damaged)), errors.As(err, new(damagedCopies)):
+					return "no good copy was found: restore the files from a backup or bring back a storage " +
+						"location; stagepost fixity run checks them again"
 				case !errors.As(err, &used):
 					return ""
 				case used.Process["address"] != "" && used.Process["pid"] != "":
@@ -62,6 +67,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 					return "name the file of tokens; stagepost admin token new makes one"
 				case strings.HasPrefix(words, "admin token "): // digits of a hash are no number of a job
 					return fmt.Sprintf("stagepost admin token list %s shows what there is", c.Called.Flags().Arg(0))
+				case strings.HasPrefix(words, "fixity "):
+					return "stagepost fixity status shows the applications and storage locations"
 				case words == "admin restore ":
 					return knownBackups(c.Called.Flags().Arg(0))
 				}

@@ -1,10 +1,12 @@
 package durable
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -80,5 +82,33 @@ func TestFailures(t *testing.T) {
 	g := File{Root: root, Name: "g", Temporary: "part", Mode: 0o640, New: true}
 	if err := g.Write(Text([]byte("new"))); err != nil || len(names(t, dir)) != 2 {
 		t.Errorf("the control: %v, %v", names(t, dir), err)
+	}
+}
+
+// TestEarly writes a file of several steps, with writes of sizes that do not divide them.
+func TestEarly(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "f")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := bytes.Repeat([]byte("0123456"), 2*earlyStep/7+1)
+	e := Early{File: f}
+	for part := range slices.Chunk(text, 100_003) {
+		if n, err := e.Write(part); n != len(part) || err != nil {
+			t.Fatalf("got %d, %v", n, err)
+		}
+	}
+	if e.begun < earlyStep || e.begun > int64(len(text)) {
+		t.Errorf("the system was asked for %d of %d bytes", e.begun, len(text))
+	}
+	if err := errors.Join(e.Sync(), e.Close()); err != nil {
+		t.Error(err)
+	}
+	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, text) {
+		t.Errorf("the file has %d other bytes, %v", len(got), err)
+	}
+	if n, err := e.Write(text); n != 0 || !errors.Is(err, os.ErrClosed) {
+		t.Errorf("a closed file: %d, %v", n, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	archivecatalog "github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
 	"github.com/stagepost/stagepost/app/compute"
 	computeserve "github.com/stagepost/stagepost/app/compute/serve"
@@ -62,6 +63,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 		Engine: e, Topics: []string{"mail", "fax"}, Waiting: func() int { return 4 },
 		Watching: func() int { return 5 },
 		Backups:  func() (time.Time, time.Duration) { return time.Unix(7, 0), time.Hour },
+		Anchors:  func() (time.Time, time.Duration) { return time.Unix(8, 0), time.Hour },
 		More: []metrics.Source{
 			ingestserve.FixityGauges(func(context.Context) (fixity.Summary, error) {
 				return fixity.Summary{Faults: 2, Oldest: time.Unix(9, 0)}, nil
@@ -70,6 +72,7 @@ func start(t *testing.T, o metrics.Options, store job.Store, sort engine.Step) *
 				near := archivecatalog.LocationState{Location: "near"}
 				return archiveserve.Standing{
 					Known: []string{"near"}, Locations: []archivecatalog.LocationState{near},
+					PDF: pdf.Standing{Failed: map[string]int{pdf.CauseRender: 1}},
 				}, nil
 			}),
 			computeserve.AgentGauges(w.Metrics, func() []compute.Agent {

@@ -26,6 +26,8 @@ type Sources struct {
 	Watching func() int // open event streams; nil leaves them out
 	// the newest backup's moment, and the time between scheduled ones; nil leaves them out
 	Backups func() (last time.Time, every time.Duration)
+	// the newest time stamp of the histories, and the time between them; nil leaves them out
+	Anchors func() (last time.Time, every time.Duration)
 	More    []Source                                        // of applications
 	Disks   func() map[string]string                        // directories by the name of what lies there
 	Space   func(dir string) (free, total int64, err error) // defaults to asking the file system
@@ -69,6 +71,7 @@ type state struct {
 	holds, slots, used           *prometheus.Desc
 	stalled, frozen              *prometheus.Desc
 	backup, interval             *prometheus.Desc
+	anchored, anchors            *prometheus.Desc
 	waiting, watching            *prometheus.Desc
 	pending, due, age            *prometheus.Desc
 	free, size                   *prometheus.Desc
@@ -96,6 +99,10 @@ func newState(o Options) *state {
 		backup: NewGauge("backup_last_timestamp_seconds",
 			"Moment whose state the newest backup has, as a Unix time; 0: there is none."),
 		interval: NewGauge("backup_interval_seconds", "Time between scheduled backups; 0: none are made."),
+		anchored: NewGauge("anchor_last_timestamp_seconds",
+			"Moment of the newest time stamp of the histories, as a Unix time; 0: there is none."),
+		anchors: NewGauge("anchor_interval_seconds",
+			"Time between time stamps of the histories; 0: there is no time-stamp authority."),
 		waiting:  NewGauge("commit_queue", "Operations that wait for the store's commit loop."),
 		watching: NewGauge("event_streams", "Open event streams."),
 		pending:  NewGauge("outbox_pending", "Messages that are neither delivered nor abandoned, counted up to 10000."),
@@ -114,7 +121,7 @@ func newState(o Options) *state {
 func (s *state) Describe(c chan<- *prometheus.Desc) {
 	all := []*prometheus.Desc{
 		s.jobs, s.claimed, s.bytes, s.oldest, s.holds, s.slots, s.used, s.stalled, s.frozen, s.backup, s.interval,
-		s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
+		s.anchored, s.anchors, s.waiting, s.watching, s.pending, s.due, s.age, s.free, s.size,
 	}
 	for _, source := range s.sources.Load().More {
 		all = append(all, source.Gauges...)
@@ -156,6 +163,11 @@ func (s *state) Collect(c chan<- prometheus.Metric) {
 		last, every := from.Backups()
 		put(s.backup, max(0, float64(last.UnixMilli())/1000))
 		put(s.interval, every.Seconds())
+	}
+	if from.Anchors != nil {
+		last, every := from.Anchors()
+		put(s.anchored, max(0, float64(last.UnixMilli())/1000))
+		put(s.anchors, every.Seconds())
 	}
 	if from.Waiting != nil {
 		put(s.waiting, float64(from.Waiting()))

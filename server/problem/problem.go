@@ -129,7 +129,9 @@ func Write(w http.ResponseWriter, p *api.Problem) {
 	h.Del("Content-Disposition")
 	switch p.Status {
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		h.Set("Retry-After", "1")
+		if h.Get("Retry-After") == "" { // else the route has set it
+			h.Set("Retry-After", "1")
+		}
 	case http.StatusInsufficientStorage:
 		h.Set("Retry-After", "60")
 	}

@@ -17,12 +17,12 @@ import (
 
 // legal has a value of each filter whose values are limited to a vocabulary: others are refused with the known ones.
 var legal = map[string]string{"kind": "test.letter", "state": "Riding", "outcome": "ok", "topic": "callback",
-	"service": "default"}
+	"service": "default", "application": "one"}
 
 // open lists the filters with values that people or workers choose: of a value that no entry has, the list is empty.
 var open = []string{
 	"activity", "actor", "ark", "cause", "course", "digest", "event", "group", "job", "key", "label", "local_id",
-	"name", "owner", "parent", "source", "tag", "worker",
+	"location", "name", "owner", "parent", "source", "tag", "worker",
 }
 
 // CheckFilters compares the parameters of every route with one rule. A parameter that does not exist is refused. A

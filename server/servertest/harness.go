@@ -183,6 +183,11 @@ func (Maintenance) Fsck(_ context.Context, f api.Fsck) (api.Checkup, error) {
 	return api.Checkup{Faults: []string{"the count of Posted is off by one"}, Sound: f.Repair}, nil
 }
 
+func (Maintenance) Export(_ context.Context, w io.Writer) error {
+	_, err := io.WriteString(w, "an export")
+	return err
+}
+
 func (Maintenance) Backup(_ context.Context, b api.Backup) (api.BackedUp, error) {
 	return api.BackedUp{Dir: b.Name, Bytes: 1, Without: []string{}, Unknown: []string{}, Outside: []api.Location{}}, nil
 }

@@ -175,15 +175,21 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 // history reads a job's entries from its last one back to the first, and then computes the hashes forward. Verify
 // compares the last hash with the record.
 func (s *Store) history(r *reader, of *entry) ([]job.Event, error) {
-	events := make([]job.Event, of.job.Seq)
+	events, _, err := s.numbered(r, of)
+	return events, err
+}
+
+// numbered is history with the numbers of the rows.
+func (s *Store) numbered(r *reader, of *entry) ([]job.Event, []int64, error) {
+	events, numbers := make([]job.Event, of.job.Seq), make([]int64, of.job.Seq)
 	at := of.last
 	for i := len(events) - 1; i >= 0; i-- {
 		back, err := s.event(r, of, at, &events[i])
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if events[i].Seq != int64(i+1) || (back == 0) != (i == 0) {
-			return nil, fmt.Errorf("history of %s: entry %d is missing", of.job.ID, i+1)
+		if numbers[i] = at; events[i].Seq != int64(i+1) || (back == 0) != (i == 0) {
+			return nil, nil, fmt.Errorf("history of %s: entry %d is missing", of.job.ID, i+1)
 		}
 		at -= back
 	}
@@ -192,7 +198,7 @@ func (s *Store) history(r *reader, of *entry) ([]job.Event, error) {
 		events[i].Seal(prev)
 		prev = events[i].Hash
 	}
-	return events, nil
+	return events, numbers, nil
 }
 
 // event reads entry number at, and the distance to the previous one.

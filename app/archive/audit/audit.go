@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
-	"github.com/stagepost/stagepost/internal/pacer"
 )
 
 // Options of [New]. Catalog, Copies and Report are required.
@@ -26,10 +26,11 @@ type Options struct {
 	// Report enters a fault, and what became of it, in the audit list. It may be called twice for one fault around a
 	// crash.
 	Report func(ctx context.Context, event, object, note string) error
-	Rate   int64            // bytes per second of all locations together; 0: unlimited
-	Now    func() time.Time // defaults to time.Now
-	Log    *slog.Logger     // defaults to no log
-	Agent  string           // of events; defaults to stagepost
+	// Pace waits for the bytes that were read. Defaults to no wait.
+	Pace  func(ctx context.Context, n int) error
+	Now   func() time.Time // defaults to time.Now
+	Log   *slog.Logger     // defaults to no log
+	Agent string           // of events; defaults to stagepost
 }
 
 // What Report is called with.
@@ -49,7 +50,6 @@ const (
 // Checker checks the copies of one catalog.
 type Checker struct {
 	o    Options
-	pace pacer.Pacer
 	poke chan struct{}
 	once sync.Mutex // held by a pass
 }
@@ -65,7 +65,7 @@ func New(o Options) *Checker {
 	if o.Agent == "" {
 		o.Agent = "stagepost"
 	}
-	return &Checker{o: o, pace: pacer.Pacer{Rate: o.Rate}, poke: make(chan struct{}, 1)}
+	return &Checker{o: o, poke: make(chan struct{}, 1)}
 }
 
 // Start requests that all copies in the given locations (nil: all) are checked now. It returns when the request is on
@@ -75,6 +75,9 @@ func (c *Checker) Start(ctx context.Context, locations []string) error {
 		locations = c.o.Copies.Names()
 	}
 	for _, name := range locations {
+		if !slices.Contains(c.o.Copies.Names(), name) {
+			continue // the status gives the reason
+		}
 		if err := c.o.Catalog.RequestCheck(ctx, name, c.o.Now()); err != nil {
 			return err
 		}
@@ -86,25 +89,63 @@ func (c *Checker) Start(ctx context.Context, locations []string) error {
 	return nil
 }
 
-// Run checks what is due until ctx ends.
+// Run checks what is due until ctx ends. The locations do not wait for each other.
 func (c *Checker) Run(ctx context.Context) error {
+	ends := make(chan ended)
+	running, asked, next := map[string]bool{}, map[string]bool{}, map[string]time.Time{} // by location
 	for {
 		pause := again
-		if _, err := c.Pass(ctx); err != nil && ctx.Err() == nil {
-			c.o.Log.Error("fixity check", "error", err)
-			pause = afterFault
+		for _, name := range c.o.Copies.Names() {
+			wait := next[name].Sub(c.o.Now())
+			switch {
+			case running[name]:
+			case wait > 0:
+				pause = min(pause, wait)
+			default:
+				running[name] = true
+				go func() {
+					_, err := c.location(ctx, name)
+					ends <- ended{name, err}
+				}()
+			}
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
+		case e := <-ends:
+			delete(running, e.name)
+			if next[e.name] = c.o.Now().Add(c.after(ctx, e)); asked[e.name] {
+				delete(next, e.name)
+			}
+			delete(asked, e.name)
 		case <-c.poke:
+			clear(next)
+			maps.Copy(asked, running)
 		case <-timer.C:
 		}
 		timer.Stop()
 		if err := ctx.Err(); err != nil {
+			for range running {
+				<-ends
+			}
 			return err
 		}
 	}
+}
+
+// ended is the end of a pass in a location.
+type ended struct {
+	name string
+	err  error
+}
+
+// after gives the pause after a pass in a location.
+func (c *Checker) after(ctx context.Context, e ended) time.Duration {
+	if e.err == nil || ctx.Err() != nil {
+		return again
+	}
+	c.o.Log.Error("fixity check", "location", e.name, "error", e.err)
+	return afterFault
 }
 
 // Result is what a pass did.
@@ -144,8 +185,23 @@ func (c *Checker) Pass(ctx context.Context) (Result, error) {
 	return total, errors.Join(errs...)
 }
 
-// location does the work of a pass in one location.
-func (c *Checker) location(ctx context.Context, name string) (r Result, err error) {
+// location does the work of a pass in one location, and ends the check that was requested before.
+func (c *Checker) location(ctx context.Context, name string) (Result, error) {
+	began := c.o.Now()
+	r, err := c.checkLocation(ctx, name, began)
+	if ctx.Err() != nil {
+		return r, ctx.Err()
+	}
+	failure := ""
+	if !onlyFaults(err) {
+		failure = err.Error()
+	}
+	return r, errors.Join(err, c.o.Catalog.EndCheck(ctx, name, failure, began, c.o.Now()))
+}
+
+// checkLocation heals what is known to be damaged in a location, checks what is due at a time, and stores what the
+// location lacks.
+func (c *Checker) checkLocation(ctx context.Context, name string, until time.Time) (r Result, err error) {
 	state, err := c.o.Catalog.Location(ctx, name, c.o.Now())
 	if err != nil || !state.Marked { // it was never used
 		return r, err
@@ -154,9 +210,12 @@ func (c *Checker) location(ctx context.Context, name string) (r Result, err erro
 		return r, err
 	}
 	p := &pass{skip: map[catalog.CopyKey]bool{}}
-	p.failed(c.healKnown(ctx, name, &p.Result))
-	until := c.o.Now()
+	var repaired time.Time
 	for {
+		if c.o.Now().Sub(repaired) >= again { // a pass over many copies can take days
+			c.repair(ctx, name, p)
+			repaired = c.o.Now()
+		}
 		due, err := c.o.Catalog.Due(ctx, name, until, batch+len(p.skip))
 		due = slices.DeleteFunc(due, func(x catalog.Copy) bool { return p.skip[x.CopyKey] })
 		if err == nil && len(due) == 0 {
@@ -170,11 +229,17 @@ func (c *Checker) location(ctx context.Context, name string) (r Result, err erro
 			return p.Result, errors.Join(p.errs...)
 		}
 	}
+	return p.Result, errors.Join(p.errs...)
+}
+
+// repair heals what is known to be damaged in a location, deletes what could not be deleted before, and stores what
+// the location lacks.
+func (c *Checker) repair(ctx context.Context, name string, p *pass) {
+	p.failed(c.healKnown(ctx, name, &p.Result))
 	p.failed(c.o.Copies.Tidy(ctx, name))
 	n, err := c.o.Copies.CatchUp(ctx, name)
-	p.Caught = n
+	p.Caught += n
 	p.failed(err)
-	return p.Result, errors.Join(p.errs...)
 }
 
 // pass is the work in one location.
@@ -244,7 +309,7 @@ func (c *Checker) checkAll(ctx context.Context, due []catalog.Copy, p *pass) err
 
 // check checks one copy. A good result waits to be entered; another one is entered, and a fault is healed.
 func (c *Checker) check(ctx context.Context, x catalog.Copy, p *pass) error {
-	found, detail, err := c.o.Copies.Fixity(ctx, x, c.pace.Wait)
+	found, detail, err := c.o.Copies.Fixity(ctx, x, c.o.Pace)
 	if errors.Is(err, copies.ErrRecalled) {
 		return c.o.Catalog.Postpone(ctx, x.CopyKey, c.o.Now().Add(recalling))
 	}
@@ -322,6 +387,22 @@ func (e *unhealedError) Error() string { return e.err.Error() }
 // Unwrap gives the cause.
 func (e *unhealedError) Unwrap() error { return e.err }
 
+// onlyFaults reports whether an error consists of faults that could not be healed: then everything was checked.
+func onlyFaults(err error) bool {
+	switch e := err.(type) {
+	case nil, *unhealedError:
+		return true
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			if !onlyFaults(one) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
 // heal replaces a copy with a fault, and reports that. That nothing can heal it is reported of a new fault only.
 func (c *Checker) heal(ctx context.Context, x catalog.Copy, fresh bool, r *Result) error {
 	good, err := c.o.Copies.Heal(ctx, x.CopyKey)
@@ -352,37 +433,4 @@ func (c *Checker) healKnown(ctx context.Context, name string, r *Result) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Location is the state of the checks of a storage location.
-type Location struct {
-	catalog.LocationState
-	Due    int64  // copies that are to be checked now
-	Reason string // why it cannot be read; empty: it can
-}
-
-// Status is the state of all storage locations.
-type Status struct {
-	Locations []Location
-	Faults    []catalog.Copy // at most 10,000
-}
-
-// Status reads the state of all storage locations that have copies. It asks each of them whether it can be read.
-func (c *Checker) Status(ctx context.Context) (s Status, err error) {
-	states, err := c.o.Catalog.LocationStates(ctx)
-	if err != nil {
-		return s, err
-	}
-	for _, state := range states {
-		l := Location{LocationState: state}
-		if l.Due, err = c.o.Catalog.DueCount(ctx, state.Location, c.o.Now()); err != nil {
-			return s, err
-		}
-		if err := c.o.Copies.Ready(ctx, state.Location); err != nil {
-			l.Reason = err.Error()
-		}
-		s.Locations = append(s.Locations, l)
-	}
-	s.Faults, err = c.o.Catalog.Faults(ctx, 10_000)
-	return s, err
 }

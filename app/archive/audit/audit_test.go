@@ -223,6 +223,38 @@ func flip(b []byte) []byte {
 	return b
 }
 
+// TestLocationsDoNotWait: while the check of one location stands still, another location is checked again.
+func TestLocationsDoNotWait(t *testing.T) {
+	f := newFixture(t, 1, storage.Local)
+	f.now = f.now.Add(time.Second)
+	still, release, checked := make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
+	f.at["a"].fail = func(key string) error {
+		if key != copies.Marker {
+			close(still)
+			<-release
+		}
+		return nil
+	}
+	f.at["b"].fail = func(key string) error {
+		if key != copies.Marker {
+			checked <- struct{}{}
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.checker.Run(ctx) }()
+	must(t, f.checker.Start(t.Context(), []string{"a"}))
+	<-still
+	must(t, f.checker.Start(t.Context(), []string{"b"}))
+	<-checked
+	close(release)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
 func cut(b []byte) []byte { return b[:3] }
 
 func lengthen(b []byte) []byte { return append(b, 0) }
@@ -249,7 +281,7 @@ func TestOneByteAmongThousand(t *testing.T) {
 		t.Errorf("got %+v", events)
 	}
 	if s, err := f.checker.Status(t.Context()); err != nil || len(s.Faults) != 0 || s.Locations[1].Copies != 1000 ||
-		s.Locations[1].Due != 0 {
+		s.Locations[1].Overdue != 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	f.now = f.now.AddDate(0, 0, 31)
@@ -355,7 +387,7 @@ func TestUnreadable(t *testing.T) {
 				t.Errorf("reported %q", f.reported)
 			}
 			s, err := f.checker.Status(t.Context())
-			if must(t, err); s.Locations[1].Due != 3 || s.Locations[0].Due != 0 || len(s.Faults) != 0 {
+			if must(t, err); s.Locations[1].Overdue != 3 || s.Locations[0].Overdue != 0 || len(s.Faults) != 0 {
 				t.Errorf("got %+v", s)
 			}
 		})

@@ -215,17 +215,6 @@ func (c *Catalog) Due(ctx context.Context, location string, now time.Time, limit
 		ORDER BY c.next_fixity LIMIT ?`, location, sorted(now), page(limit))
 }
 
-// RequestCheck makes the check of each copy in a location due whose last one was before a time. A repetition with the
-// same time does not repeat what was checked since.
-func (c *Catalog) RequestCheck(ctx context.Context, location string, at time.Time) error {
-	return c.enter(ctx, "request fixity", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE copies SET next_fixity = ?2
-			WHERE location = ?1 AND next_fixity > ?2 AND last_fixity < ?2 AND verified <> '' AND deleted = ''
-				AND replaced = 0`, location, sorted(at))
-		return err
-	})
-}
-
 // Postpone moves the next check of a copy, because its location recalls it first.
 func (c *Catalog) Postpone(ctx context.Context, k CopyKey, next time.Time) error {
 	return c.enter(ctx, "postpone fixity", func(tx *sql.Tx) error {
@@ -252,7 +241,13 @@ func (c *Catalog) PutChecked(ctx context.Context, results []Checked, events ...E
 	}
 	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
 		for _, r := range results {
-			_, err := tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
+			_, err := tx.ExecContext(ctx, `UPDATE checks SET copies = copies + 1, bytes = bytes + (SELECT size FROM copies
+				WHERE artifact = ?1 AND location = ?2 AND generation = ?3) WHERE location = ?2 AND ended = '' AND began <= ?4`,
+				r.Artifact, r.Location, r.Generation, sorted(r.At))
+			if err != nil {
+				return err
+			}
+			_, err = tx.ExecContext(ctx, `UPDATE copies SET fixity = ?4, detail = ?5, last_fixity = ?6, next_fixity = ?7
 				WHERE artifact = ?1 AND location = ?2 AND generation = ?3 AND last_fixity <= ?6 AND replaced = 0`,
 				r.Artifact, r.Location, r.Generation, r.Fixity, r.Detail, sorted(r.At), sorted(r.Next))
 			if err != nil {
@@ -359,34 +354,4 @@ func (c *Catalog) PutDeleted(ctx context.Context, k CopyKey, by, reason string, 
 			k.Artifact, k.Location, k.Generation, sorted(at), by, reason)
 		return err
 	})
-}
-
-// LocationState sums up the copies in a location.
-type LocationState struct {
-	Location string
-	Copies   int64 // verified
-	Bytes    int64
-	Behind   int64 // planned, and not verified
-	Faults   int64
-	Oldest   time.Time // last check of the copy whose check is the longest ago; zero without copies
-	Next     time.Time // first due check
-}
-
-// LocationStates sums up the copies in each location.
-func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
-	return each(ctx, c.read, func(r row) (s LocationState, err error) {
-		err = r.Scan(&s.Location, &s.Copies, &s.Bytes, &s.Behind, &s.Faults, instant{&s.Oldest}, instant{&s.Next})
-		return s, err
-	}, `SELECT location, count(*) FILTER (WHERE verified <> ''), coalesce(sum(size) FILTER (WHERE verified <> ''), 0),
-			count(*) FILTER (WHERE verified = ''), count(*) FILTER (WHERE fixity IN ('corrupt', 'missing')),
-			coalesce(min(last_fixity) FILTER (WHERE verified <> ''), ''),
-			coalesce(min(next_fixity) FILTER (WHERE verified <> ''), '')
-		FROM copies WHERE deleted = '' AND replaced = 0 GROUP BY location ORDER BY location`)
-}
-
-// DueCount gives the number of copies in a location whose fixity check is due.
-func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
-	err = c.read.QueryRowContext(ctx, `SELECT count(*) FROM copies WHERE location = ? AND next_fixity <= ?
-		AND verified <> '' AND deleted = '' AND replaced = 0`, location, sorted(now)).Scan(&n)
-	return n, err
 }

@@ -169,7 +169,8 @@ func deletable(ctx context.Context, tx querier, job string, at time.Time) (ended
 	case err != nil:
 		return false, err
 	case hold != "":
-		return false, fmt.Errorf("%w: archive %s is held by %q", ErrHeld, job, hold)
+		return false, fmt.Errorf("%w: archive %s is held by %q; to release it: stagepost archive release %s %q "+
+			"--note WHY", ErrHeld, job, hold, job, hold)
 	case outcome == Making:
 		return false, fmt.Errorf("%w: archive %s is being made", ErrConflict, job)
 	case outcome == Deleted:

@@ -2,7 +2,15 @@ package catalog
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released. A time is a text that sorts; empty: none.
-var schemas = []string{schema1}
+var schemas = []string{schema1, schema2}
+
+// schema2 adds which copies a storage location has under a legal hold of its own.
+const schema2 = `
+CREATE TABLE held (
+	artifact INTEGER NOT NULL, location TEXT NOT NULL, generation INTEGER NOT NULL, since TEXT NOT NULL,
+	PRIMARY KEY (artifact, location, generation)
+) WITHOUT ROWID;
+`
 
 const schema1 = `
 CREATE TABLE meta (one INTEGER PRIMARY KEY CHECK (one = 1), installation TEXT NOT NULL, sequence INTEGER NOT NULL);
@@ -46,6 +54,11 @@ CREATE INDEX copies_due ON copies (location, next_fixity) WHERE verified <> '' A
 CREATE INDEX copies_faults ON copies (fixity) WHERE fixity IN ('corrupt', 'missing') AND deleted = '' AND replaced = 0;
 CREATE INDEX copies_behind ON copies (location, planned) WHERE verified = '' AND deleted = '' AND replaced = 0;
 CREATE INDEX copies_replaced ON copies (location) WHERE replaced > 0 AND deleted = '';
+CREATE INDEX copies_healed ON copies (artifact) WHERE replaced > 0;
+CREATE TABLE checks (
+	location TEXT PRIMARY KEY, began TEXT NOT NULL, ended TEXT NOT NULL, failure TEXT NOT NULL,
+	copies INTEGER NOT NULL, bytes INTEGER NOT NULL
+) WITHOUT ROWID;
 CREATE TABLE locations (
 	location TEXT PRIMARY KEY, id TEXT NOT NULL, since TEXT NOT NULL, marked TEXT NOT NULL
 ) WITHOUT ROWID;

@@ -25,13 +25,13 @@ func (f *requestFlags) bind(c *commands, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.preset, "preset", "", "named settings of the server's configuration; defaults to default")
 	flags.StringVar(&f.keep, "keep", "", "retention: a time such as 10y, or unlimited")
-	flags.StringVar(&f.form, "package", "", "form of the package: bag or ocfl")
+	flags.StringVar(&f.form, "package", "", "form of the package: bag or bag+ocfl")
 	flags.StringVar(&f.pack, "pack", "", "file of a bag: tar.gz, zip or none")
 	flags.StringVar(&f.quorum, "quorum", "", "locations that must have a copy: all, majority, or a number")
 	flags.StringArrayVar(&f.locations, "location", nil, "storage location; may be given again. Defaults to all")
 	flags.BoolVar(&f.sign, "sign", true, "have the package stamped by a time-stamp authority")
 	flags.BoolVar(&f.backup, "course-backup", false, "archive a backup of the whole course, too")
-	c.Complete(cmd, "package", "bag", "ocfl")
+	c.Complete(cmd, "package", "bag", "bag+ocfl")
 	c.Complete(cmd, "pack", "tar.gz", "zip", "none")
 }
 
@@ -82,7 +82,11 @@ func (c *commands) printPlan(p *client.ArchivePlan) error {
 		return err
 	}
 	size := c.Bytes(p.Bytes)
-	if p.Unknown > 0 && c.Out.Mode == cli.ModeTable {
+	switch {
+	case c.Out.Mode != cli.ModeTable || p.Unknown == 0:
+	case p.Bytes == 0:
+		size = "not known before the first archive"
+	default:
 		size = fmt.Sprintf("at least %s: %d of the activities were never archived", size, p.Unknown)
 	}
 	keep := "indefinitely"

@@ -22,12 +22,13 @@ func Part(call *cli.Call) cli.Part {
 	c := &commands{jobs.Commands{Call: call}}
 	return cli.Part{
 		Groups: []*cobra.Command{
-			cli.Group("archive", "Archive courses of a learning platform, and keep, read and delete archives",
+			cli.Group("archive", "Archive courses; keep, read and delete archives",
 				"Archives courses and their activities, shows what is archived, reads archives back, and deletes them.",
 				"  stagepost archive plan campus 5\n  stagepost archive run campus 5 --wait\n"+
 					"  stagepost archive retrieve arc_01J9... --out ./exam",
 				c.plan(), c.run(), c.status(), c.list(), c.show(), c.overview(), c.retrieve(), c.verify(), c.premis(),
-				c.people(), c.hold(), c.release(), c.delete(), c.approve(), c.deletions(), c.schedules()),
+				c.people(), c.hold(), c.release(), c.delete(), c.approve(), c.deletions(), c.schedules(), c.hooks(),
+				c.pdfWorker()),
 			cli.Group("timestamp", "Verify time stamps (RFC 3161)",
 				"Verifies the time stamps of files. It needs no server.",
 				"  stagepost timestamp verify exam.tagmanifest-sha512.txt --ca root.pem", c.timestampVerify()),
@@ -61,7 +62,11 @@ func (c *commands) activityRows(all []client.ArchiveActivity) [][]string {
 		if note == "" && a.Drift {
 			note = "it changed while it was archived"
 		}
-		rows[i] = []string{a.State, a.ID, a.Module, c.Bytes(a.Bytes), c.when(a.Archived), a.Name, note}
+		size := c.Bytes(a.Bytes)
+		if a.Bytes == 0 && a.Archived.IsZero() && c.Out.Mode == cli.ModeTable {
+			size = "" // not known before it is archived
+		}
+		rows[i] = []string{a.State, a.ID, a.Module, size, c.when(a.Archived), a.Name, note}
 	}
 	return rows
 }

@@ -154,6 +154,11 @@ func (c *commands) printDetails(d *client.ArchiveDetails) error {
 	if t := d.Tombstone; t != nil {
 		pairs = append(pairs, [2]string{"deleted", c.Out.Moment(t.At) + " by " + t.By + ": " + t.Reason})
 	}
+	for _, s := range d.Stored {
+		if text := heldBy[s.LegalHold]; text != "" {
+			pairs = append(pairs, [2]string{"held in " + s.Location, text})
+		}
+	}
 	if err := c.Out.Sheet(pairs); err != nil {
 		return err
 	}
@@ -161,6 +166,12 @@ func (c *commands) printDetails(d *client.ArchiveDetails) error {
 		return err
 	}
 	return c.printActivities(d.Activities)
+}
+
+// heldBy explains who enforces legal holds in a location.
+var heldBy = map[string]string{
+	"location": "by the storage service and Stagepost", "stagepost": "by Stagepost alone: legal_hold is not set there",
+	"pending": "by Stagepost; the storage service does not have it for each copy yet",
 }
 
 func (c *commands) printStored(all []client.ArchiveStored) error {

@@ -167,7 +167,7 @@ func (c *commands) people() *cobra.Command {
 with their reason.`,
 		"  stagepost archive people find example --note 'request 12'\n"+
 			"  stagepost archive people show campus 19 -o json > data.json",
-		c.peopleFind(), c.peopleShow(), c.peopleErase())
+		c.peopleFind(), c.peopleShow(), c.peopleExport(), c.peopleErase())
 }
 
 func (c *commands) peopleFind() *cobra.Command {

@@ -3,9 +3,7 @@ package archivecli
 import (
 	"context"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +16,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/verify"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/job"
 )
@@ -84,8 +84,13 @@ func (c *commands) fetchAll(
 	if c.Out.Mode == cli.ModeJSON {
 		return c.Out.JSON(all)
 	}
-	return c.Out.Sheet([][2]string{{"retrieved", fmt.Sprintf("%d files into %s", len(all), out)},
-		{"next step", "stagepost archive verify " + out}})
+	check := "stagepost archive verify " + out
+	if slices.ContainsFunc(all, func(a client.ArchiveArtifact) bool { return a.Role == string(catalog.Signature) }) {
+		check += " --ca FILE with the root certificate of the authority"
+	}
+	return c.Out.Sheet([][2]string{
+		{"retrieved", fmt.Sprintf("%d files into %s", len(all), out)}, {"next step", check},
+	})
 }
 
 // fetchOne fetches a file. Its part has the digest in its name, so that only the same file is continued.
@@ -191,31 +196,13 @@ exit code is 1 if there is a fault. docs/packages.md has the commands of public 
 	return cmd
 }
 
-// trust reads certificates: those that are their own issuers are roots.
+// trust reads certificates.
 func trust(files []string) (*rfc3161.Verifier, error) {
-	v := &rfc3161.Verifier{Roots: x509.NewCertPool()}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		n := 0
-		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-			cert, err := x509.ParseCertificate(block.Bytes)
-			if err != nil {
-				return nil, cli.Usagef("--ca %s: %w", name, err)
-			}
-			if n++; slices.Equal(cert.RawIssuer, cert.RawSubject) {
-				v.Roots.AddCert(cert)
-			} else {
-				v.Intermediates = append(v.Intermediates, cert)
-			}
-		}
-		if n == 0 {
-			return nil, cli.Usagef("--ca %s: it has no certificate in PEM", name)
-		}
+	v, err := timestamp.Trust(files)
+	if err != nil {
+		err = cli.Usagef("--ca %w", err)
 	}
-	return v, nil
+	return v, err
 }
 
 func (c *commands) printReport(r *verify.Report) error {
@@ -237,7 +224,20 @@ func (c *commands) printReport(r *verify.Report) error {
 		}
 		rows[i] = []string{result, x.Kind, x.Path, note}
 	}
-	return errors.Join(c.Out.Rows([]string{"RESULT", "CHECK", "PATH", "NOTE"}, rows, 1, nil), bad)
+	if c.Out.Mode != cli.ModeTable {
+		return errors.Join(c.Out.Rows([]string{"RESULT", "CHECK", "PATH", "NOTE"}, rows, 1, nil), bad)
+	}
+	short := make([][]string, len(rows)) // notes are printed whole, after the table
+	for i, row := range rows {
+		short[i] = row[:3]
+	}
+	err := c.Out.Rows([]string{"RESULT", "CHECK", "PATH"}, short, 2, nil)
+	for _, row := range rows {
+		if row[3] != "" {
+			c.Out.Line("%s of %s: %s", row[1], row[2], row[3])
+		}
+	}
+	return errors.Join(err, bad)
 }
 
 func (c *commands) timestampVerify() *cobra.Command {

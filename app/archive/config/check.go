@@ -64,6 +64,7 @@ func (c *Config) check() {
 		c.checkWebhook(name, w)
 	}
 	c.checkQuizWorker()
+	c.checkPrinters()
 	if _, ok := c.Presets[defaultPreset]; !ok {
 		c.checkPreset(defaultPreset, archive.Preset{})
 	}
@@ -241,6 +242,9 @@ func (c *Config) secrets() (all []*string) {
 		for i := range q.TokenFiles {
 			all = append(all, &q.TokenFiles[i])
 		}
+	}
+	for i := range c.Printers {
+		all = append(all, &c.Printers[i].TokenFile)
 	}
 	return all
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
 	Webhooks     map[string]*notify.Webhook   `json:"webhooks" doc:"Webhooks by name, to which changes of archive jobs and their tasks are posted."`
 	QuizWorker   *QuizWorker                  `json:"quiz_worker" doc:"This server as the quiz archive worker of Moodles with a quiz archiver plugin. The setting archive.quizworker.listen opens its address."`
+	Printers     []Printer                    `json:"printers" doc:"Existing quiz archive workers, such as that of the plugin archivingmod_quiz, that print PDF files for this server. They change with the next start."`
 
 	file *yamlfile.Source
 	dir  string // of the file
@@ -94,6 +95,7 @@ type S3 struct {
 	StorageClass  string `json:"storage_class" doc:"Storage class of the files. Defaults to that of the bucket."`
 	PartSize      Size   `json:"part_size" doc:"Size of the parts of an upload, at least 5MiB. Defaults to 64MiB."`
 	ObjectLock    string `json:"object_lock" enum:"governance,compliance" doc:"The service refuses to delete a copy before the retention time of its archive: governance or compliance. Defaults to no lock."`
+	LegalHold     bool   `json:"legal_hold" doc:"Legal holds of archives are also set in the service, for each copy. The bucket needs object lock. Defaults to false: Stagepost alone enforces them."`
 }
 
 // SFTP is a directory of an SFTP server.

@@ -255,7 +255,8 @@ func FuzzParse(f *testing.F) {
 func TestExampleOfDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/archive.md")
 	must(t, err)
-	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	_, text, _ := strings.Cut(string(page), "\n## Configuration\n")
+	_, text, _ = strings.Cut(text, "```yaml\n")
 	text, _, found := strings.Cut(text, "```")
 	if c, err := Parse("/", []byte(text)); err != nil || !found || len(c.Locations) != 3 {
 		t.Errorf("got %v", err)

@@ -61,7 +61,9 @@ func openS3(name string, l Location) (t copies.Target, closer func() error, err 
 	if err != nil {
 		return t, nil, err
 	}
-	t.At = s
+	if t.At = s; l.S3.LegalHold {
+		t.Hold = s.Hold
+	}
 	return t, s.Close, nil
 }
 

@@ -17,8 +17,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/packaging"
-	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
@@ -83,7 +83,7 @@ func keyOf(kind, name string, settings any, secrets ...string) string {
 type Parts struct {
 	Config      *Config
 	Targets     []copies.Target // by name
-	Authorities []*sign.Authority
+	Authorities []*timestamp.Authority
 	Retired     []*x509.Certificate
 	Objects     map[string]*ocfl.Root
 
@@ -184,14 +184,17 @@ func (c *Config) checkSecrets() {
 		check(w.SecretFile, "webhooks", name, "secret_file")
 	}
 	c.checkQuizTokens()
+	for i, p := range c.Printers {
+		check(p.TokenFile, "printers", fmt.Sprint(i), "token_file")
+	}
 	for i, a := range c.Authorities {
 		check(a.PasswordFile, "authorities", fmt.Sprint(i), "password_file")
 		check(a.TokenFile, "authorities", fmt.Sprint(i), "token_file")
 	}
 }
 
-func (a *Authority) open() (*sign.Authority, error) {
-	return sign.NewAuthority(sign.Settings{
+func (a *Authority) open() (*timestamp.Authority, error) {
+	return timestamp.NewAuthority(timestamp.Settings{
 		Name: a.Name, URL: a.URL, Roots: a.Roots, Policy: a.Policy, Hash: a.Hash, User: a.User,
 		PasswordFile: a.PasswordFile, TokenFile: a.TokenFile, Timeout: a.Timeout.Duration,
 	})

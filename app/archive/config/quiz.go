@@ -82,3 +82,23 @@ func (c *Config) checkQuizTokens() {
 		}
 	}
 }
+
+// Printer is an existing quiz archive worker.
+type Printer struct {
+	URL       string `json:"url" need:"true" doc:"Address of the worker: http://worker.example.org:8080."`
+	Callback  string `json:"callback" need:"true" doc:"Address under which the worker reaches that of archive.quizworker.listen: http://10.20.0.2:8081."`
+	TokenFile string `json:"token_file" doc:"File with a bearer token, for a proxy before the worker. Defaults to none: the worker has no authentication."`
+	Parallel  int    `json:"parallel" min:"1" doc:"PDF files that it prints at once. Defaults to 4."`
+}
+
+func (c *Config) checkPrinters() {
+	for i, p := range c.Printers {
+		for key, text := range map[string]string{"url": p.URL, "callback": p.Callback} {
+			u, err := url.Parse(text)
+			if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+				c.wrong([]string{"printers", strconv.Itoa(i), key}, "%q is no address such as "+
+					"http://worker.example.org:8080", text)
+			}
+		}
+	}
+}

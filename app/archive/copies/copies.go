@@ -12,6 +12,7 @@ package copies
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,10 @@ type Target struct {
 	At       storage.Location
 	Parallel int    // files at once; defaults to 2
 	Locks    *Locks // of a location with object lock; nil: none
+
+	// Hold sets or releases the legal hold of a file in the location. A repetition changes nothing. Nil: the location
+	// has no legal holds.
+	Hold func(ctx context.Context, key string, on bool) error
 }
 
 // Source is an artifact that is read.

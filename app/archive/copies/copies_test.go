@@ -160,14 +160,14 @@ func TestUnreachable(t *testing.T) {
 	f := newFixture(t, "a", "b")
 	must(t, f.fill(100))
 	asked := 0
-	f.at["b"].set(func(op, _ string) error {
-		if op == "put" {
+	f.at["b"].set(func(op, key string) error {
+		if op == "put" && strings.Contains(key, "/") { // not the file that names the location
 			asked++
 			return errDown
 		}
 		return nil
 	})
-	if _, err := f.store.Save(t.Context(), f.request()); err == nil || asked > 5 {
+	if _, err := f.store.Save(t.Context(), f.request()); err == nil || asked < 3 || asked > 5 {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 	f.stored("a", 100)
@@ -322,5 +322,39 @@ func TestSetTargets(t *testing.T) {
 	}
 	if err := s.SetTargets([]copies.Target{far, far}); err == nil || !slices.Equal(s.Names(), []string{"far"}) {
 		t.Errorf("two locations of one name: got %v", err)
+	}
+}
+
+// TestProgressWithinCopies: a copy that is being stored counts before it is verified; one that fails does not.
+func TestProgressWithinCopies(t *testing.T) {
+	f := newFixture(t, "a")
+	must(t, f.fill(1))
+	r := f.request()
+	var mu sync.Mutex
+	var seen []int64
+	r.Progress = func(done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if seen = append(seen, done); done > total || done < total && done > total/2 {
+			t.Errorf("%d of %d bytes", done, total)
+		}
+	}
+	f.at["a"].set(func(op, _ string) error {
+		if op == "open" { // the copy cannot be read back
+			return &storage.Error{Location: "a", Op: op, Err: errors.New("the network is down"), Transient: true}
+		}
+		return nil
+	})
+	if _, err := f.store.Save(t.Context(), r); err == nil {
+		t.Error("a copy that could not be read back counts")
+	}
+	if len(seen) == 0 || slices.Max(seen) == 0 {
+		t.Errorf("the first attempt: got %v", seen)
+	}
+	f.at["a"].set(nil)
+	seen = nil
+	report, err := f.store.Save(t.Context(), r)
+	if must(t, err); len(seen) == 0 || seen[len(seen)-1] != report.Bytes {
+		t.Errorf("got %v of %d", seen, report.Bytes)
 	}
 }

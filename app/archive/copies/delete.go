@@ -154,6 +154,9 @@ func (s *Store) remove(ctx context.Context, c catalog.Copy, by, reason string) e
 			return err
 		}
 	}
+	if err := s.unhold(ctx, t, &c); err != nil {
+		return err
+	}
 	if err := t.At.Delete(ctx, c.Key); err != nil {
 		return err
 	}

@@ -20,11 +20,13 @@ import (
 
 // Request is what [Store.Save] stores: all artifacts of a job that the catalog lists.
 type Request struct {
-	Job      string
-	Policy   Policy
-	Open     func(path string) (Source, error) // gives an artifact
-	Retain   time.Time                         // the copies are not deleted before; zero: kept indefinitely
-	Progress func(done, total int64)           // bytes of copies that are verified; called concurrently; nil: none
+	Job    string
+	Policy Policy
+	Open   func(path string) (Source, error) // gives an artifact
+	Retain time.Time                         // the copies are not deleted before; zero: kept indefinitely
+	// Progress is called concurrently with the bytes that are done: a byte of a copy counts half when it is read from
+	// the source, and whole when the copy is verified. Nil: it is not called.
+	Progress func(done, total int64)
 }
 
 // Report is what Save achieved.
@@ -89,7 +91,8 @@ type run struct {
 	r      Request
 	files  files
 	record recorder
-	done   atomic.Int64
+	done   atomic.Int64 // bytes of verified copies
+	sent   atomic.Int64 // bytes of the copies that are being stored which were read
 	total  int64
 
 	mu   sync.Mutex // guards errs and hopeless
@@ -172,10 +175,36 @@ func (v *run) location(ctx context.Context, stop context.CancelCauseFunc, t *Tar
 	group.Wait()
 }
 
+// progress adds verified bytes.
 func (v *run) progress(n int64) {
-	if done := v.done.Add(n); v.r.Progress != nil {
-		v.r.Progress(done, v.total)
+	v.done.Add(n)
+	v.report()
+}
+
+func (v *run) report() {
+	if v.r.Progress != nil {
+		v.r.Progress(min(v.done.Load()+v.sent.Load()/2, v.total), v.total)
 	}
+}
+
+// counted reports how far a source is read. It is used for one copy.
+type counted struct {
+	Source
+	v    *run
+	size int64
+	read atomic.Int64 // at most size: what is read again does not count
+}
+
+// ReadAt implements [io.ReaderAt].
+func (c *counted) ReadAt(p []byte, off int64) (int, error) {
+	n, err := c.Source.ReadAt(p, off)
+	if now := c.read.Add(int64(n)); now <= c.size {
+		c.v.sent.Add(int64(n))
+		c.v.report()
+	} else {
+		c.read.Add(int64(-n))
+	}
+	return n, err
 }
 
 // task stores one copy and reads it back.
@@ -188,7 +217,9 @@ func (v *run) task(ctx context.Context, t *Target, c catalog.Copy) error {
 		return fmt.Errorf("artifact %s: %w", c.Of.Path, err)
 	}
 	defer v.files.put(c.Of.Path)
-	return v.s.store(ctx, t, c, src)
+	shown := &counted{Source: src, v: v, size: c.Of.Size}
+	defer func() { v.sent.Add(-shown.read.Load()) }()
+	return v.s.store(ctx, t, c, shown)
 }
 
 // store stores a planned copy from a source and verifies it.
@@ -310,6 +341,16 @@ func (s *Store) settle(ctx context.Context, r Request, v *run) (Report, error) {
 		}
 	}
 	return out, &Error{Op: "store", Job: r.Job, Missing: out.Behind, Transient: r.Policy.kept(names, able)}
+}
+
+// Kept reports by its error which copies an archive lacks now, by what the catalog has: an [*Error] unless every
+// artifact has verified copies without a known fault, as the policy requires. An archive without artifacts lacks all.
+func (s *Store) Kept(ctx context.Context, job string, p Policy) error {
+	report, err := s.settle(ctx, Request{Job: job, Policy: p}, &run{})
+	if err == nil && report.Artifacts == 0 {
+		return &Error{Op: "store", Job: job}
+	}
+	return err
 }
 
 // kept reports whether copies in some of the locations are what the policy requires.

@@ -28,7 +28,7 @@ func (c *Custody) Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api
 	}
 	if h.Name == "" || len(h.Name) > job.MostName || h.Note == "" || h.Actor == "" {
 		return nil, job.Errorf(job.Invalid, "hold", id,
-			"name, note and a person are needed: which case it is, why, and who")
+			"a legal hold needs the name of its case, a reason (--note WHY) and a person")
 	}
 	err := c.o.Catalog.Hold(ctx, catalog.Hold{
 		Job: string(id), Name: h.Name, By: h.Actor, Reason: h.Note, Since: c.now(),
@@ -49,7 +49,7 @@ func (c *Custody) Release(ctx context.Context, id job.ID, name, actor, note stri
 	}
 	if name == "" || actor == "" || note == "" {
 		return nil, job.Errorf(job.Invalid, "release", id,
-			"name, note and a person are needed: which hold, why, and who")
+			"a release needs the name of the hold, a reason (--note WHY) and a person")
 	}
 	if err := c.o.Catalog.Release(ctx, string(id), name, actor, c.now()); err != nil {
 		return nil, refusal("release", id, err)

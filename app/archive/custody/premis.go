@@ -14,8 +14,8 @@ import (
 const mostEvents = 10_000
 
 // Preservation gives the preservation metadata (PREMIS 3.0) of an archive as it is now: its files with their digests
-// and storage locations, and what happened to it since it was stored. The metadata of what happened before are in the
-// package. Errors: NotFound.
+// and storage locations, and what happened to it since it was stored: copies, fixity checks, replacements, time stamps,
+// legal holds, deletions. The metadata of what happened before are in the package. Errors: NotFound.
 func (c *Custody) Preservation(ctx context.Context, id job.ID) (*premis.Document, error) {
 	archive, err := c.o.Catalog.Archive(ctx, string(id))
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Custody) Preservation(ctx context.Context, id job.ID) (*premis.Document
 	if err != nil {
 		return nil, err
 	}
-	addEvents(d, events, files, whole)
+	addEvents(d, inOrder(events, copyEvents(all, events)), files, whole)
 	return d, d.Check()
 }
 

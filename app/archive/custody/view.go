@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/api"
@@ -134,6 +135,9 @@ func (c *Custody) more(ctx context.Context, id job.ID, d *api.ArchiveDetails) (e
 	if d.Holds, err = c.Holds(ctx, id); err != nil {
 		return err
 	}
+	if err := c.holders(ctx, id, d); err != nil {
+		return err
+	}
 	deletions, err := c.o.Catalog.DeletionsOf(ctx, string(id))
 	if err != nil {
 		return err
@@ -158,6 +162,25 @@ func (c *Custody) more(ctx context.Context, id job.ID, d *api.ArchiveDetails) (e
 		return nil
 	}
 	d.State, d.Message = j.State, j.Message
+	return err
+}
+
+// holders adds who enforces the legal holds in each location.
+func (c *Custody) holders(ctx context.Context, id job.ID, d *api.ArchiveDetails) error {
+	if !slices.ContainsFunc(d.Holds, func(h api.ArchiveHold) bool { return h.Released.IsZero() }) {
+		return nil
+	}
+	held, err := c.o.Catalog.Held(ctx, string(id))
+	for i := range d.Stored {
+		switch s := &d.Stored[i]; {
+		case !c.o.Copies.HasHolds(s.Location):
+			s.LegalHold = "stagepost"
+		case held[s.Location] < s.Copies:
+			s.LegalHold = "pending"
+		default:
+			s.LegalHold = "location"
+		}
+	}
 	return err
 }
 

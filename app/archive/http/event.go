@@ -3,6 +3,8 @@ package archivehttp
 import (
 	"errors"
 	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/trigger"
@@ -23,6 +25,13 @@ func (s *Handlers) receive(w http.ResponseWriter, r *http.Request) error {
 	j, err := app.Receive(r.Context(), r.PathValue("receiver"), r.Header, r.Body)
 	if errors.Is(err, trigger.ErrSignature) {
 		return problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", trigger.ErrSignature)
+	}
+	var later *trigger.LaterError
+	if errors.As(err, &later) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(later.After/time.Second)))
+		if later.Many {
+			return problem.Refuse(http.StatusTooManyRequests, job.Unavailable, "%w", err)
+		}
 	}
 	if err != nil {
 		return err

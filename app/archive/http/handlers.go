@@ -10,10 +10,12 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/premis"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/problem"
 )
 
@@ -59,13 +61,28 @@ type Scheduler interface {
 	StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error)
 }
 
+// Hooks are the notifications to webhooks. *archive.App implements it.
+type Hooks interface {
+	hooks.Log
+	Ping(ctx context.Context, p api.PingArchiveHooks) ([]api.Ping, error)
+}
+
+// Printing exchanges files with workers elsewhere that print PDF files. *pdf.App implements it.
+type Printing interface {
+	Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error)
+	pdf.Files
+}
+
 // Archive is the application.
 type Archive interface {
+	// Printing gives the jobs that print PDF files.
+	Printing() Printing
 	Maker
 	Receiver
 	Scheduler
 	Reader
 	Remover
+	Hooks
 }
 
 // Handlers answer requests.

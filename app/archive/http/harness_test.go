@@ -16,7 +16,9 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/directory"
 	"github.com/stagepost/stagepost/app/archive/trigger"
@@ -45,6 +47,7 @@ func (s sources) Source(name string) (source.Source, error) {
 type harness struct {
 	*servertest.Harness
 	catalog *catalog.Catalog
+	pdfs    *pdf.App
 	dir     string
 }
 
@@ -100,6 +103,24 @@ func options(t *testing.T) archive.Options {
 type application struct {
 	*archive.App
 	events *trigger.App // nil: it has no receivers
+	pdfs   archivehttp.Printing
+}
+
+func (a *application) Printing() archivehttp.Printing { return a.pdfs }
+
+// printing gives jobs that print PDF files.
+func printing(t *testing.T) *pdf.App {
+	t.Helper()
+	a, err := pdf.Open(filepath.Join(t.TempDir(), "pdf"), pdf.Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
 }
 
 func (a *application) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
@@ -131,7 +152,9 @@ func part(t *testing.T) servertest.PartOf {
 			t.Fatal(err)
 		}
 		app.Bind(w.Engine)
-		return archivehttp.Part(w.Server, &application{App: app})
+		pdfs := printing(t)
+		pdfs.Bind(w.Engine)
+		return archivehttp.Part(w.Server, &application{App: app, pdfs: pdfs})
 	}
 }
 
@@ -139,6 +162,9 @@ func part(t *testing.T) servertest.PartOf {
 func open(t *testing.T) *harness {
 	t.Helper()
 	o := options(t)
+	o.Webhooks = func() map[string]*notify.Webhook { // its notifications are abandoned: it has no secret
+		return map[string]*notify.Webhook{"lms": {URL: "http://lms.example", SecretFile: filepath.Join(o.Dir, "none")}}
+	}
 	app, err := archive.New(o)
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +185,8 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	works := slices.Concat(app.Works(), events.Works(),
+	pdfs := printing(t)
+	works := slices.Concat(app.Works(), events.Works(), pdfs.Works(),
 		[]engine.Work{{Life: servertest.Letter, Prefix: "let", Outside: true}})
 	e, err := engine.New(mem.New(), works, engine.Options{Deliver: app.Deliver()})
 	if err != nil {
@@ -167,8 +194,12 @@ func open(t *testing.T) *harness {
 	}
 	app.Bind(e)
 	events.Bind(e)
+	pdfs.Bind(e)
+	h.pdfs = pdfs
 	h.Harness = servertest.Serve(t, server.Options{Engine: e},
-		func(w *servertest.Harness) server.Part { return archivehttp.Part(w.Server, &application{app, events}) })
+		func(w *servertest.Harness) server.Part {
+			return archivehttp.Part(w.Server, &application{app, events, pdfs})
+		})
 	h.Run()
 	return h
 }

@@ -13,7 +13,8 @@ const prefix = "/api/v1/archive"
 
 // routes lists the routes of archives.
 func (s *Handlers) routes() []server.Route {
-	return slices.Concat(s.makeRoutes(), s.scheduleRoutes(), s.readRoutes(), s.deletionRoutes(), s.peopleRoutes())
+	return slices.Concat(s.makeRoutes(), s.scheduleRoutes(), s.hookRoutes(), s.readRoutes(), s.deletionRoutes(),
+		s.peopleRoutes(), s.printingRoutes())
 }
 
 // makeRoutes are for what is to be archived.

@@ -19,6 +19,7 @@ var allowed = map[string]string{
 	"/api/v1/archive/archives/{id}/holds":    "oa",
 	"/api/v1/archive/archives/{id}/deletion": "oa",
 	"/api/v1/archive/people/erase":           "a",
+	"/api/v1/archive/pdf/":                   "wa",
 }
 
 // reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.
@@ -27,6 +28,8 @@ var reasonIn = map[string]any{
 	"DELETE /api/v1/archive/archives/{id}/holds/{name}": nil,
 	"POST /api/v1/archive/archives/{id}/deletion":       client.DeleteArchive{},
 	"POST /api/v1/archive/deletions/{request}":          client.DecideDeletion{},
+	"POST /api/v1/archive/hooks/replay":                 client.ReplayHooks{},
+	"POST /api/v1/archive/hooks/ping":                   client.PingArchiveHooks{},
 	"POST /api/v1/archive/people":                       client.FindPeople{},
 	"POST /api/v1/archive/people/data":                  client.NamePerson{},
 	"POST /api/v1/archive/people/erase":                 client.ErasePerson{},
@@ -72,6 +75,7 @@ func TestPagesAndFilters(t *testing.T) {
 	files := "/api/v1/archive/archives/" + string(id) + "/artifacts"
 	servertest.CheckPages(t, h.Harness, routes, map[string]servertest.Paged{
 		"GET /api/v1/archive/archives":                {Path: "/api/v1/archive/archives", List: "archives"},
+		"GET /api/v1/archive/hooks":                   {Path: "/api/v1/archive/hooks", List: "hooks"},
 		"GET /api/v1/archive/archives/{id}/artifacts": {Path: files, List: "artifacts"},
 	})
 	servertest.CheckFilters(t, h.Harness, routes, map[string]string{

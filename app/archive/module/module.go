@@ -27,7 +27,8 @@ func New() module.Module {
 			return nil, nil
 		},
 		Commands: []func(*cli.Call) cli.Part{archivecli.Part},
-		Part:     archiveserve.Part, Data: archiveserve.Data(), Storage: s.Storage, Check: s.CheckDir,
+		Part:     archiveserve.Part, Data: archiveserve.Data(), Omissible: []string{"storage"},
+		Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
 machine. No content is read: the server's fixity checks read it, and replace what is damaged.`,
 		Copies: archiveserve.OpenCopies, Schemas: map[string]int{catalog.Name: catalog.Schema()},

@@ -44,7 +44,7 @@ type Product struct {
 type Package struct {
 	Name   string `json:"name"`
 	Input  string `json:"input"`  // digest of all that determines the package
-	Digest string `json:"digest"` // SHA-256 of the uncompressed tar: the identity of the package
+	Digest string `json:"digest"` // the identity of the package: SHA-256 of its tagmanifest-sha512.txt
 	Files  int64  `json:"files"`  // of the payload
 	Bytes  int64  `json:"bytes"`
 	// Products are the containers in the order of the input, each followed by its file for sha256sum -c. A [Directory]
@@ -133,12 +133,16 @@ func (in *Input) key(f Facts) (string, error) {
 		files[i].Origin.Modified = files[i].Origin.Modified.UTC()
 	}
 	sum := sha256.New()
-	err := json.NewEncoder(sum).Encode(struct {
+	to := json.NewEncoder(sum)
+	err := to.Encode(struct {
 		Layout, Name string
 		Facts        Facts
-		Files        []File
+		Files        int
 		Containers   []Container
-	}{layoutVersion, in.Name, f, files, in.Containers})
+	}{layoutVersion, in.Name, f, len(files), in.Containers})
+	for i := 0; err == nil && i < len(files); i++ { // one by one: the encoder has each value in memory as a whole
+		err = to.Encode(&files[i])
+	}
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
@@ -202,10 +206,14 @@ func (b *builder) run(ctx context.Context) (*Package, error) {
 	}
 	c := &content{name: b.in.Name, facts: b.facts, entries: plan(b.facts.Activities, b.in.Files),
 		redact: newRedactor(b.in.Facts.Secrets)}
-	if err := c.generate(b.disk, metadataDir); err != nil {
+	made := b.disk
+	if !slices.Contains(b.in.Containers, Directory) {
+		made = transient{made} // the products have copies of them
+	}
+	if err := c.generate(made, metadataDir); err != nil {
 		return nil, err
 	}
-	tags, err := c.bag(b.disk, tagDir)
+	tags, err := c.bag(made, tagDir)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +276,7 @@ func (b *builder) copy(ctx context.Context, p *Package, members []entry) error {
 	if err != nil {
 		return err
 	}
-	buf := make([]byte, 1<<20)
+	buf := make([]byte, fanBlock)
 	var done, total int64
 	for i := range members {
 		total += members[i].size
@@ -282,12 +290,12 @@ func (b *builder) copy(ctx context.Context, p *Package, members []entry) error {
 			b.in.Progress(done, total)
 		}
 	}
-	if p.Digest, err = c.finish(); err != nil {
+	if err := c.finish(); err != nil {
 		return err
 	}
 	for _, kind := range b.in.Containers {
 		if part := c.parts[kind]; part != nil {
-			p.Products = append(p.Products, part.product(p.Digest))
+			p.Products = append(p.Products, part.product())
 		}
 	}
 	return nil
@@ -311,8 +319,7 @@ func (b *builder) copyOne(ctx context.Context, c *containers, e *entry, buf []by
 		return fmt.Errorf("%q: %w", e.name, err)
 	}
 	sum := sha256.New()
-	all := newFan(append(writers, io.Writer(sum))...)
-	defer all.close()
+	all := io.MultiWriter(append(writers, sum)...)
 	if err := copyExactly(ctx, all, f, e.size, buf); err != nil {
 		return fmt.Errorf("%q: %w", e.name, err)
 	}
@@ -397,6 +404,7 @@ func (b *builder) publish(p *Package, members, tags []entry) error {
 	if p.Seal, err = b.small(b.in.Name+"."+tagManifest, text); err != nil {
 		return err
 	}
+	p.Digest = p.Seal.SHA256
 	var all []Product
 	for _, kind := range b.in.Containers {
 		if kind == Directory {

@@ -3,7 +3,6 @@ package packaging
 import (
 	"archive/tar"
 	"archive/zip"
-	"bufio"
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/hex"
@@ -20,42 +19,32 @@ type member struct {
 	crc  uint32 // for a ZIP file
 }
 
-// containers are the products that are being written in one pass, and the digest of the package.
+// containers are the products that are being written in one pass.
 type containers struct {
-	tar     *tar.Writer
-	streams *fan      // of the tar's bytes: digest, file, compressed file
-	digest  hash.Hash // of the tar
-	zip     *zip.Writer
-	gzip    *gzipWriter
-	parts   map[Container]*part
-	kinds   []Container
+	tar   *tar.Writer // nil: no product is made of it
+	zip   *zip.Writer
+	gzip  *gzipWriter
+	parts map[Container]*part
+	kinds []Container
 }
 
 // part is an unfinished product.
 type part struct {
 	file
-	name   string
-	size   int64
-	sums   [2]hash.Hash  // SHA-256 and SHA-512; the first is nil for a tar, whose digest is that of the package
-	all    *fan          // of file and sums
-	buffer *bufio.Writer // collects small writes
+	name string
+	size int64
+	sums [2]hash.Hash // SHA-256 and SHA-512
+	all  *fan         // of file and sums
 }
 
 // newPart creates the file of a product.
-func newPart(d disk, name string, summed bool) (*part, error) {
+func newPart(d disk, name string) (*part, error) {
 	f, err := d.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	p := &part{file: f, name: name}
-	p.sums[1] = sha512.New()
-	writers := []io.Writer{p.sums[1], writerFunc(p.write)}
-	if summed {
-		p.sums[0] = sha256.New()
-		writers = append(writers, p.sums[0])
-	}
-	p.all = newFan(writers...)
-	p.buffer = bufio.NewWriterSize(p.all, 256<<10)
+	p := &part{file: f, name: name, sums: [2]hash.Hash{sha256.New(), sha512.New()}}
+	p.all = newFan(p.sums[1], p.sums[0], writerFunc(p.write))
 	return p, nil
 }
 
@@ -70,46 +59,40 @@ func (p *part) write(b []byte) (int, error) {
 }
 
 // Write implements [io.Writer].
-func (p *part) Write(b []byte) (int, error) { return p.buffer.Write(b) }
+func (p *part) Write(b []byte) (int, error) { return p.all.Write(b) }
 
 // finish writes the rest of the file, syncs and closes it. After an earlier error it only closes it.
 func (p *part) finish(err error) error {
-	if err == nil {
-		err = p.buffer.Flush()
-	}
-	p.all.close()
-	if err == nil {
+	if err != nil {
+		p.all.abandon()
+	} else if err = p.all.close(); err == nil {
 		err = p.Sync()
 	}
 	return errors.Join(err, p.Close())
 }
 
-// product is the finished file. digest is that of the package.
-func (p *part) product(digest string) Product {
-	one := Product{Name: path.Base(p.name), Size: p.size, SHA256: digest, SHA512: hexOf(p.sums[1])}
-	if p.sums[0] != nil {
-		one.SHA256 = hexOf(p.sums[0])
-	}
-	return one
+// product is the finished file.
+func (p *part) product() Product {
+	return Product{Name: path.Base(p.name), Size: p.size, SHA256: hexOf(p.sums[0]), SHA512: hexOf(p.sums[1])}
 }
 
 func hexOf(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
 
 // open begins the products: names gives the file of each.
 func open(d disk, kinds []Container, names func(Container) string) (*containers, error) {
-	c := &containers{digest: sha256.New(), parts: map[Container]*part{}, kinds: kinds}
+	c := &containers{parts: map[Container]*part{}, kinds: kinds}
 	for _, kind := range kinds {
 		if kind == Directory {
 			continue
 		}
-		p, err := newPart(d, names(kind), kind != Tar)
+		p, err := newPart(d, names(kind))
 		if err != nil {
 			c.abandon()
 			return nil, err
 		}
 		c.parts[kind] = p
 	}
-	streams := []io.Writer{bufio.NewWriterSize(c.digest, 256<<10)}
+	var streams []io.Writer // of the tar's bytes
 	if p := c.parts[Tar]; p != nil {
 		streams = append(streams, p)
 	}
@@ -117,8 +100,9 @@ func open(d disk, kinds []Container, names func(Container) string) (*containers,
 		c.gzip = newGzip(p)
 		streams = append(streams, c.gzip)
 	}
-	c.streams = newFan(streams...)
-	c.tar = tar.NewWriter(c.streams)
+	if len(streams) > 0 {
+		c.tar = tar.NewWriter(io.MultiWriter(streams...))
+	}
 	if p := c.parts[Zip]; p != nil {
 		c.zip = zip.NewWriter(p)
 	}
@@ -126,10 +110,12 @@ func open(d disk, kinds []Container, names func(Container) string) (*containers,
 }
 
 // begin writes the header of a file to each product and returns the writers of its content.
-func (c *containers) begin(m member) ([]io.Writer, error) {
-	err := c.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.name, Size: m.size, Mode: 0o644,
-		ModTime: epoch, Format: tar.FormatPAX})
-	writers := []io.Writer{c.tar}
+func (c *containers) begin(m member) (writers []io.Writer, err error) {
+	if c.tar != nil {
+		err = c.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: m.name, Size: m.size, Mode: 0o644,
+			ModTime: epoch, Format: tar.FormatPAX})
+		writers = append(writers, c.tar)
+	}
 	if err == nil && c.zip != nil {
 		var w io.Writer
 		w, err = c.zip.CreateRaw(zipHeader(m))
@@ -164,34 +150,29 @@ func zipHeader(m member) *zip.FileHeader {
 	return h
 }
 
-// finish completes the products and syncs them. It returns the digest of the package.
-func (c *containers) finish() (digest string, err error) {
-	err = c.tar.Close()
+// finish completes the products and syncs them.
+func (c *containers) finish() (err error) {
+	if c.tar != nil {
+		err = c.tar.Close()
+	}
 	if err == nil && c.zip != nil {
 		err = c.zip.Close()
-	}
-	if err == nil {
-		err = c.streams.first.(*bufio.Writer).Flush()
 	}
 	if err == nil && c.gzip != nil {
 		err = c.gzip.Close()
 	}
-	c.streams.close()
 	for _, kind := range c.kinds {
 		if p := c.parts[kind]; p != nil {
 			err = p.finish(err)
 		}
 	}
-	return hexOf(c.digest), err
+	return err
 }
 
 // abandon closes unfinished products.
 func (c *containers) abandon() {
-	if c.streams != nil {
-		c.streams.close()
-	}
 	for _, p := range c.parts {
-		p.all.close()
+		p.all.abandon()
 		_ = p.Close() // the files are removed
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,6 +34,7 @@ type crashDisk struct {
 	kind crashKind
 	done []string
 	dead bool
+	mu   sync.Mutex // guards the operations: products are written by goroutines of their own
 
 	// what a power cut loses
 	contents map[string]*bool // file -> it was synced
@@ -41,6 +43,8 @@ type crashDisk struct {
 }
 
 func (c *crashDisk) op(name string, do func() error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.dead {
 		return errCrash
 	}
@@ -275,8 +279,15 @@ func TestRecordIsLast(t *testing.T) {
 // TestPowerCut cuts the power after a build, and at every fourth of its operations. A build that has returned remains
 // whole; another build makes the same package.
 func TestPowerCut(t *testing.T) {
-	whole := newFixture(t)
-	whole.Containers = []Container{TarGzip, Directory}
+	for _, kinds := range [][]Container{{TarGzip, Directory}, {Zip}} {
+		whole := newFixture(t)
+		whole.Containers = kinds
+		powerCut(t, whole)
+	}
+}
+
+func powerCut(t *testing.T, whole *fixture) {
+	t.Helper()
 	for _, forget := range []string{"", "files", "directories"} {
 		f := &fixture{Input: whole.Input, into: scratch(t)}
 		f.Into = root(t, f.into)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // disk are the operations that change the directory of a package. All writes use them, so that a test can stop before
@@ -39,7 +41,7 @@ func (d rootDisk) Create(name string) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, nil
+	return &durable.Early{File: f}, nil
 }
 
 func (d rootDisk) Rename(from, to string) error { return d.root.Rename(from, to) }
@@ -53,6 +55,21 @@ func (d rootDisk) SyncDir(name string) error {
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
+
+// transient is a disk for files that no crash leaves in use: it does not sync them.
+type transient struct{ disk }
+
+func (t transient) Create(name string) (file, error) {
+	f, err := t.disk.Create(name)
+	if err != nil {
+		return nil, err
+	}
+	return unsynced{f}, nil
+}
+
+type unsynced struct{ file }
+
+func (unsynced) Sync() error { return nil }
 
 // written is a generated file that is being written: its size and digests so far.
 type written struct {

@@ -2,12 +2,13 @@ package packaging
 
 import (
 	"bytes"
-	"compress/flate"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
 	"io"
 	"runtime"
+
+	"github.com/klauspost/compress/flate"
 )
 
 // Blocks that are compressed each for itself, and how many at a time.

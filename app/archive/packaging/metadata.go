@@ -100,7 +100,12 @@ func (c *content) writeJob(w io.Writer) error {
 		Software  Software     `json:"software"`
 		Files     int64        `json:"files"`
 		Bytes     int64        `json:"bytes"`
-	}{layoutVersion, c.name, c.facts.Job, c.facts.Source, c.facts.Locations, c.facts.Software, files, size})
+		Excluded  []Excluded   `json:"excluded,omitempty"`
+		Warnings  []string     `json:"warnings,omitempty"`
+	}{
+		layoutVersion, c.name, c.facts.Job, c.facts.Source, c.facts.Locations, c.facts.Software, files, size,
+		c.facts.Excluded, c.facts.Warnings,
+	})
 }
 
 // writeActivities writes a list, also for one activity.

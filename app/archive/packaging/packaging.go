@@ -62,6 +62,12 @@ type Activity struct {
 	Warnings    []string `json:"warnings,omitempty"`    // what was not archived, and why
 }
 
+// Excluded is an activity that was left out.
+type Excluded struct {
+	source.Activity
+	Reason string `json:"reason"`
+}
+
 // Job is what is recorded of the job that makes the archive.
 type Job struct {
 	ID           string    `json:"id"`
@@ -116,6 +122,9 @@ type Facts struct {
 	Software   Software
 	Events     []Event
 	Secrets    []string `json:"-"` // texts that must not occur in any metadata, such as tokens
+
+	Excluded []Excluded // activities of the course that were left out
+	Warnings []string   // about no single activity, such as what a backup lacks
 }
 
 // Container is what a bag is put into.

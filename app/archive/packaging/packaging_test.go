@@ -72,7 +72,7 @@ func facts() Facts {
 			Requested: at.Add(-time.Hour), Started: at.Add(-time.Minute),
 			Packaged: at, RetainUntil: at.AddDate(3, 0, 0),
 			Settings: map[string]any{"backup": true, "ws_token": "deadbeef", "password_file": "/etc/pw",
-				"nested": []any{map[string]any{"Secret": "x", "large": 9007199254740993}},
+				"nested": []any{map[string]any{"Secret": "x", "large": int64(9007199254740993)}},
 				"url":    "https://user:geheim@host/path?wstoken=abc&x=1"}},
 		Source: source.Facts{Kind: "moodle", Name: "Our Moodle", URL: "https://moodle.example.org/sub/",
 			Version: "4.3"},
@@ -241,7 +241,7 @@ func TestPackage(t *testing.T) {
 	if packed := unzip(t, filepath.Join(f.into, base+"tar.gz")); !bytes.Equal(packed, tar) {
 		t.Error("the compressed tar differs from the other")
 	}
-	if sum := sha256.Sum256(tar); hex.EncodeToString(sum[:]) != p.Digest {
+	if sum := sha256.Sum256([]byte(tree(t, f.into)[base+tagManifest])); hex.EncodeToString(sum[:]) != p.Digest {
 		t.Errorf("the digest of the package is %s", p.Digest)
 	}
 	for _, name := range []string{base + "tar", base + "zip", base + "tar.gz"} {

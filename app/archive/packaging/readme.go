@@ -23,7 +23,10 @@ Course:     {{line .Course}}
 {{range .Facts.Activities}}Activity:   {{line .Name}} ({{line .Module}}, id {{line .ID}})
 {{if .Drift}}            It changed while it was archived: parts may be of different times.
 {{end}}{{range .Warnings}}            Not archived: {{line .}}
-{{end}}{{end}}Identifier: {{line .Facts.Job.Identifier}}
+{{end}}{{end -}}
+{{range .Facts.Excluded}}Left out:   {{line .Name}} ({{line .Module}}, id {{line .ID}}): {{line .Reason}}
+{{end}}{{range .Facts.Warnings}}Warning:    {{line .}}
+{{end}}Identifier: {{line .Facts.Job.Identifier}}
 {{if .Facts.Job.RetainUntil.IsZero}}Keep it:    without a limit
 {{else}}Keep until: {{day .Facts.Job.RetainUntil}}
 {{end}}Content:    {{.Files}} files with {{.Bytes}} bytes

@@ -105,6 +105,11 @@ func allowed(r rune) bool {
 	return !strings.ContainsRune(forbidden, r) && unicode.IsPrint(r) && r != '%' && r != '~'
 }
 
+// Uses reports whether the pattern has a variable.
+func (p Pattern) Uses(variable string) bool {
+	return slices.ContainsFunc(p.parts, func(one part) bool { return one.variable == variable })
+}
+
 // Name inserts values. A variable without a value is empty. The result is a valid name, or valid names with slashes
 // between them for a folder, whatever the values are.
 func (p Pattern) Name(values map[string]string) string {

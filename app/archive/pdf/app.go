@@ -87,6 +87,7 @@ type Result struct {
 const (
 	sourceName  = "source.html"
 	maxDocument = 256 << 20 // bytes
+	maxResult   = 2 << 30   // bytes
 )
 
 // rules of what becomes a part of a path.
@@ -270,8 +271,8 @@ func digest(b []byte) string {
 type Files interface {
 	// Source reads the document of a claimed job.
 	Source(ctx context.Context, j *api.Leased) (io.ReadCloser, error)
-	// Put keeps a PDF file. It may be repeated.
-	Put(ctx context.Context, j *api.Leased, r Result, body []byte) error
+	// Put keeps a PDF file, unless it has another size or digest than the result. It may be repeated.
+	Put(ctx context.Context, j *api.Leased, r Result, body io.Reader) error
 }
 
 // Source is part of [Files].
@@ -288,15 +289,41 @@ func (a *App) Source(_ context.Context, j *api.Leased) (io.ReadCloser, error) {
 }
 
 // Put is part of [Files].
-func (a *App) Put(_ context.Context, j *api.Leased, r Result, body []byte) error {
+func (a *App) Put(_ context.Context, j *api.Leased, r Result, body io.Reader) error {
 	s, err := specOf(j)
 	if err != nil {
 		return err
 	}
-	if digest(body) != r.SHA256 || int64(len(body)) != r.Size {
-		return fmt.Errorf("the PDF file of %s is not the one that is reported", j.ID)
+	if !digestRule.MatchString(r.SHA256) || r.Size < 1 || r.Size > maxResult {
+		return job.Errorf(job.Invalid, "pdf", j.ID, "a PDF file has a SHA-256 in hexadecimal and 1 to %d bytes",
+			maxResult)
 	}
-	return durable.ReplaceIn(a.root, resultOf(s, r.SHA256), body)
+	name := resultOf(s, r.SHA256)
+	return durable.File{Root: a.root, Name: name, Mode: 0o640}.Write(func(f *os.File) error {
+		sum := sha256.New()
+		n, err := io.Copy(io.MultiWriter(f, sum), io.LimitReader(body, r.Size+1))
+		if err == nil && (n != r.Size || hex.EncodeToString(sum.Sum(nil)) != r.SHA256) {
+			err = job.Errorf(job.Invalid, "pdf", j.ID, "the PDF file is not the one that is reported")
+		}
+		return err
+	})
+}
+
+// Held gives a job that a worker has claimed. Errors: NotFound; Stale if the claim is over or another worker's.
+func (a *App) Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error) {
+	if a.engine == nil {
+		return nil, job.Errorf(job.Unavailable, "pdf", l.Job, "the engine does not run yet")
+	}
+	j, err := a.engine.Store().Get(ctx, l.Job)
+	switch {
+	case err != nil:
+		return nil, err
+	case j.Kind != Kind:
+		return nil, job.Errorf(job.NotFound, "pdf", l.Job, "it is no job that prints a PDF file")
+	case j.State != Rendering || !j.Claimed() || j.Epoch != l.Epoch || j.Worker != worker:
+		return nil, job.Errorf(job.Stale, "pdf", l.Job, "the worker %s has no claim %d of it", worker, l.Epoch)
+	}
+	return &api.Leased{ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Spec: j.Spec}, nil
 }
 
 func specOf(j *api.Leased) (*Spec, error) {

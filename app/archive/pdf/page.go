@@ -131,6 +131,22 @@ func (p *Page) prelude() string {
 		policy, p.title(), width, height, m.Top, m.Right, m.Bottom, m.Left)
 }
 
+// Compose gives a document for a printer without a sandbox: with the page, and a policy against scripts and requests.
+// Errors: *Error for a document that cannot be printed.
+func (p *Page) Compose(document io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(document, maxDocument+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxDocument:
+		return nil, failed(CauseDocument, fmt.Errorf("the document has more than %d bytes", maxDocument))
+	}
+	if err := errors.Join(p.Check(), CheckDocument(bytes.NewReader(text))); err != nil {
+		return nil, failed(CauseDocument, err)
+	}
+	return append([]byte(p.prelude()), text...), nil
+}
+
 // Problems of a document that is to be printed.
 var (
 	ErrEmpty = errors.New("the document has no text and no image")

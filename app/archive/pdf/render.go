@@ -56,6 +56,9 @@ func (e *Error) Cause() string { return e.cause }
 // Temporary reports whether another attempt can succeed.
 func (e *Error) Temporary() bool { return e.temporary }
 
+// NewError makes the error of a document that was not printed, for other printers.
+func NewError(cause string, temporary bool, err error) *Error { return &Error{cause, temporary, err} }
+
 func failed(cause string, err error) *Error { return &Error{cause: cause, err: err} }
 
 // Sandbox confines the programs. *sandbox.Sandbox is one.
@@ -176,7 +179,7 @@ func (r *Renderer) Render(ctx context.Context, dir string, p Page, document io.R
 	if err != nil {
 		return err
 	}
-	if body, err = finish(body); err != nil {
+	if body, err = Normalize(body); err != nil {
 		return failed(CauseRender, err)
 	}
 	_, err = out.Write(body)
@@ -307,8 +310,9 @@ func regular(root *os.Root, name string) error {
 // identifier is the entry of the trailer that Ghostscript makes by chance (ISO 32000-1, 14.4).
 var identifier = regexp.MustCompile(`/ID \[<([0-9A-F]{32})><([0-9A-F]{32})>\]`)
 
-// finish checks a file and replaces its identifier by one that follows from the content.
-func finish(body []byte) ([]byte, error) {
+// Normalize checks that a file of Ghostscript is complete and PDF/A-3b, and replaces its identifier by one that follows
+// from the content.
+func Normalize(body []byte) ([]byte, error) {
 	switch {
 	case !bytes.HasPrefix(body, []byte("%PDF-")) || !bytes.Contains(body[max(0, len(body)-64):], []byte("%%EOF")):
 		return nil, errors.New("ghostscript wrote no complete PDF file")

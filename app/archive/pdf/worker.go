@@ -34,6 +34,7 @@ type WorkerOptions struct {
 	Name     string        // among the workers; defaults to pdf
 	Parallel int           // documents at once; defaults to [Parallel]
 	Lease    time.Duration // of a claim, which is renewed; defaults to 60 s
+	Grace    time.Duration // for what is being printed when Run is to end; defaults to none
 	Temp     string        // directory of working files; required
 	Log      *slog.Logger  // defaults to none
 }
@@ -62,11 +63,16 @@ func NewWorker(c Claims, f Files, p Printer, o WorkerOptions) *Worker {
 	return &Worker{claims: c, files: f, printer: p, options: o, held: map[job.Lease]context.CancelCauseFunc{}}
 }
 
-// Run works until the context ends. What it prints then is abandoned: the claims expire, and other workers go on.
+// Run works until the context ends. What is not printed within the grace period then is abandoned: the claims expire,
+// and other workers continue. Errors: that of a claim that the server refuses, such as one with a wrong token.
 func (w *Worker) Run(ctx context.Context) error {
-	var all sync.WaitGroup
+	inner, end := context.WithCancel(context.WithoutCancel(ctx))
+	var renewing, all sync.WaitGroup
+	defer renewing.Wait()
+	defer end()
 	defer all.Wait()
-	all.Go(func() { w.renew(ctx) })
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(w.options.Grace, end) })()
+	renewing.Go(func() { w.renew(inner) })
 	free := make(chan struct{}, w.options.Parallel)
 	for range w.options.Parallel {
 		free <- struct{}{}
@@ -85,7 +91,12 @@ func (w *Worker) Run(ctx context.Context) error {
 		for range slots - len(jobs) {
 			free <- struct{}{}
 		}
-		if err != nil && ctx.Err() == nil {
+		switch kind := job.KindOf(err); {
+		case err == nil || ctx.Err() != nil:
+		case kind == job.Refused || kind == job.Invalid:
+			end()
+			return err
+		default:
 			w.options.Log.Warn("claim", "error", err)
 			select {
 			case <-ctx.Done():
@@ -95,7 +106,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		for i := range jobs {
 			all.Go(func() {
 				defer func() { free <- struct{}{} }()
-				w.work(ctx, &jobs[i])
+				w.work(inner, &jobs[i])
 			})
 		}
 	}
@@ -226,5 +237,5 @@ func (w *Worker) print(ctx context.Context, j *api.Leased) (r Result, err error)
 		return r, err
 	}
 	r = Result{Size: int64(out.Len()), SHA256: digest(out.Bytes())}
-	return r, w.files.Put(ctx, j, r, out.Bytes())
+	return r, w.files.Put(ctx, j, r, &out)
 }

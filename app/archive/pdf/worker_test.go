@@ -288,10 +288,10 @@ func TestOwes(t *testing.T) {
 				t.Errorf("%s: got %v", data, err)
 			}
 		}
-		if err := h.Put(t.Context(), &leased[0], good, []byte("XYZ")); err == nil {
+		if err := h.Put(t.Context(), &leased[0], good, strings.NewReader("XYZ")); err == nil {
 			t.Error("another file is accepted")
 		}
-		if err := h.Put(t.Context(), &leased[0], good, []byte("PDF")); err != nil {
+		if err := h.Put(t.Context(), &leased[0], good, strings.NewReader("PDF")); err != nil {
 			t.Fatal(err)
 		}
 		if err := report(strings.Replace(string(text), `"size":3`, `"size":4`, 1)); job.KindOf(err) != job.Refused {
@@ -354,5 +354,36 @@ func TestRemove(t *testing.T) {
 		if j := h.end(mine.ID); j.State != Rendered {
 			t.Errorf("a printed job is %s", j.State)
 		}
+	})
+}
+
+// TestStanding: gauges count failed jobs by cause, and see a job that no worker claims, until one does.
+func TestStanding(t *testing.T) {
+	bubble(t, func(h *harness) {
+		standing := func() Standing {
+			s, err := h.Standing(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		if s := standing(); !s.Oldest.IsZero() || s.Failed[CauseDocument] != 0 || len(s.Failed) != len(Causes())+1 {
+			t.Errorf("control: got %+v", s)
+		}
+		j := h.order("a.html", "text")
+		if s := standing(); !s.Oldest.Equal(j.Created) {
+			t.Errorf("got %+v, want %s", s, j.Created)
+		}
+		stop := h.work(&printer{slow: time.Minute, fails: 9, err: failed(CauseDocument, ErrLogin)})
+		synctest.Wait()
+		time.Sleep(2 * time.Second)
+		if s := standing(); !s.Oldest.IsZero() {
+			t.Errorf("a claimed job counts: %+v", s)
+		}
+		h.end(j.ID)
+		if s := standing(); s.Failed[CauseDocument] != 1 || s.Failed[otherCause] != 0 {
+			t.Errorf("got %+v", s)
+		}
+		stop()
 	})
 }

@@ -20,18 +20,21 @@ const (
 	taskRenewal   = "renewal"
 	taskRetention = "retention"
 	taskSweep     = "sweep"
+	taskHolds     = "legal holds"
 )
 
-var backgroundTasks = []string{taskProbe, taskRenewal, taskRetention, taskSweep}
+var backgroundTasks = []string{taskProbe, taskRenewal, taskRetention, taskSweep, taskHolds}
 
 const (
 	probeEvery     = 5 * time.Minute
 	renewalEvery   = 6 * time.Hour
 	retentionEvery = time.Hour
 	sweepEvery     = time.Hour
-	afterFailure   = 10 * time.Minute // of renewal
-	mostProbe      = time.Minute      // for one location
-	batch          = 100              // renewals of one run
+	holdsEvery     = 10 * time.Minute   // of what is new in a location
+	afterFailure   = 10 * time.Minute   // of renewal
+	mostProbe      = time.Minute        // for one location
+	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
+	batch          = 100                // renewals of one run
 )
 
 // state is what the background work found out last.
@@ -49,7 +52,11 @@ func (a *App) background(ctx context.Context) {
 	a.wait.Go(func() { a.loop(ctx, taskRenewal, renewalEvery, nil, a.renew) })
 	a.wait.Go(func() { a.loop(ctx, taskRetention, retentionEvery, nil, a.retain) })
 	a.wait.Go(func() { a.loop(ctx, taskSweep, sweepEvery, ended, a.sweep) })
+	a.wait.Go(func() { a.loop(ctx, taskHolds, holdsEvery, a.holds, a.Copies.PassHolds) })
 	if w := a.printers.worker; w != nil {
+		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
+	}
+	for _, w := range a.printers.more {
 		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
 	}
 	a.wait.Go(func() { _ = a.Trigger.Run(ctx) }) // it ends with ctx, and logs failures
@@ -153,7 +160,8 @@ func (a *App) retain(ctx context.Context) error {
 	return a.Expire(ctx)
 }
 
-// sweep removes working directories that no job needs, and unfinished downloads if no job is active.
+// sweep removes working directories that no job needs, and unfinished downloads: all if no job is active, else those
+// that no job wrote for days.
 func (a *App) sweep(ctx context.Context) error {
 	base := filepath.Join(a.dir, archive.WorkName)
 	names, err := list(base)
@@ -173,9 +181,11 @@ func (a *App) sweep(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
+	before := time.Now().Add(-staleDownload) // by the clock of the file system
 	if active == 0 {
-		errs = append(errs, a.sweepDownloads())
+		before = time.Now().Add(time.Hour)
 	}
+	errs = append(errs, a.sweepDownloads(before))
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("working directories: %w", err)
 	}

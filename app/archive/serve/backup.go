@@ -40,7 +40,7 @@ func (s *Settings) Storage(_ context.Context, dir string) (module.Storage, error
 	if err != nil { // there is none, or the server names the mistakes in it
 		return all, nil
 	}
-	all.Locations = append(c.Directories(), c.Roots()...)
+	all.Locations, all.Stores = c.Roots(), c.Directories()
 	for _, file := range c.SecretFiles() {
 		if inner, err := filepath.Rel(dir, file); err != nil || !filepath.IsLocal(inner) {
 			all.Outside = append(all.Outside, backup.Location{Path: file, What: "secret of the archive configuration"})

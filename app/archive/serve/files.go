@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/pdf"
@@ -25,8 +26,9 @@ func list(dir string) (names []string, err error) {
 	return names, err
 }
 
-// sweepDownloads removes unfinished downloads. The directories of sources stay: sources have them open.
-func (a *App) sweepDownloads() error {
+// sweepDownloads removes unfinished downloads that were last written before a time. The directories of sources stay:
+// sources have them open.
+func (a *App) sweepDownloads(before time.Time) error {
 	base := filepath.Join(a.dir, downloadsName)
 	sources, err := list(base)
 	errs := []error{err}
@@ -34,7 +36,10 @@ func (a *App) sweepDownloads() error {
 		parts, err := list(filepath.Join(base, source))
 		errs = append(errs, err)
 		for _, part := range parts {
-			errs = append(errs, os.RemoveAll(filepath.Join(base, source, part)))
+			name := filepath.Join(base, source, part)
+			if info, err := os.Lstat(name); err == nil && info.ModTime().Before(before) {
+				errs = append(errs, os.RemoveAll(name))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/trigger"
+	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -49,6 +50,10 @@ func (l *live) Names() []string { return l.now.Load().Names() }
 
 // Source is part of [archive.Sources].
 func (l *live) Source(name string) (source.Source, error) { return l.now.Load().Source(name) }
+
+func (l *live) organization() string { return l.now.Load().Config.Organization }
+
+func (l *live) objects() map[string]*ocfl.Root { return l.now.Load().Objects }
 
 func (l *live) preset(name string) (archive.Preset, bool) { return l.now.Load().Config.Preset(name) }
 

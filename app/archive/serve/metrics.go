@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/server/metrics"
 )
 
@@ -29,6 +30,7 @@ type Standing struct {
 	Unusable  map[string]string // reason by location, of those that are configured
 	Known     []string          // configured locations
 	Expiring  int               // time stamps that are to be renewed
+	PDF       pdf.Standing
 	Now       time.Time
 }
 
@@ -44,8 +46,13 @@ func Gauges(standing func(context.Context) (Standing, error)) metrics.Source {
 		"Time since the first fixity check that is due in a storage location; 0: none is.", by)
 	up := metrics.NewGauge("archive_location_up", "1 if a storage location can be used, else 0.", by)
 	expiring := metrics.NewGauge("archive_timestamps_expiring", "Time stamps of archives that are to be renewed.")
+	waiting := metrics.NewGauge("archive_pdf_waiting_seconds",
+		"Time since the oldest PDF file was ordered that no worker prints; 0: there is none.")
+	failed := metrics.NewGauge("archive_pdf_failed",
+		"PDF files that were not printed and whose jobs are kept, by cause.", "cause")
 	return metrics.Source{
-		Name: "archive", Gauges: []*prometheus.Desc{copies, bytes, behind, faulty, overdue, up, expiring},
+		Name:   "archive",
+		Gauges: []*prometheus.Desc{copies, bytes, behind, faulty, overdue, up, expiring, waiting, failed},
 		Collect: func(ctx context.Context, put metrics.Putter) error {
 			s, err := standing(ctx)
 			if err != nil {
@@ -71,6 +78,14 @@ func Gauges(standing func(context.Context) (Standing, error)) metrics.Source {
 				put(up, usable, metrics.Valid(name))
 			}
 			put(expiring, float64(s.Expiring))
+			late := 0.0
+			if !s.PDF.Oldest.IsZero() {
+				late = max(0, s.Now.Sub(s.PDF.Oldest).Seconds())
+			}
+			put(waiting, late)
+			for cause, n := range s.PDF.Failed {
+				put(failed, float64(n), cause)
+			}
 			return nil
 		},
 	}
@@ -85,6 +100,9 @@ func (a *App) standing(ctx context.Context) (s Standing, err error) {
 	a.state.mu.Lock()
 	s.Unusable = maps.Clone(a.state.unusable)
 	a.state.mu.Unlock()
+	if s.PDF, err = a.printers.Standing(ctx); err != nil {
+		return s, err
+	}
 	if s.Locations, err = a.Catalog.LocationStates(ctx); err != nil || g.signer == nil {
 		return s, err
 	}
@@ -116,6 +134,7 @@ func (a *App) Warn() (all []string) {
 			all = append(all, fmt.Sprintf("archive location %s cannot be used: %s", name, reason))
 		}
 	}
+	all = append(all, a.Trigger.Warn()...)
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()
 	for _, task := range slices.Sorted(maps.Keys(a.state.failed)) {

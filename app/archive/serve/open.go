@@ -23,8 +23,10 @@ import (
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
+	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/internal/build"
@@ -63,6 +65,7 @@ type App struct {
 	wait   sync.WaitGroup
 	reload sync.Mutex // held by Reload
 	state  state
+	holds  chan struct{} // signals that legal holds changed
 }
 
 // Open opens the application, or gives nil if there is no configuration.
@@ -82,7 +85,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	}
 	a := &App{
 		h: h, file: file, dir: filepath.Join(h.Dir, DirName), live: &live{},
-		stop: func() {}, failures: CountFailures(h.Metrics),
+		holds: make(chan struct{}, 1),
+		stop:  func() {}, failures: CountFailures(h.Metrics),
 	}
 	a.pool = archiveconfig.NewPool(filepath.Join(a.dir, downloadsName))
 	if err := a.open(c, s); err != nil {
@@ -107,13 +111,16 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	a.Checker = audit.New(audit.Options{
-		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Rate: s.FixityRate, Now: a.now, Log: a.h.Log,
+		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Pace: a.h.FixityPace, Now: a.now, Log: a.h.Log,
 	})
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err
 	}
 	var printer archive.Printer
-	if a.printers.worker != nil {
+	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
+		return err
+	}
+	if a.printers.prints(s) {
 		printer = a.printers
 	}
 	a.listen = s.QuizListen
@@ -122,9 +129,10 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	}
 	a.App, err = archive.New(archive.Options{
 		Dir: a.dir, Sources: a.live, Presets: a.live.preset, Catalog: a.Catalog, Copies: a.Copies,
-		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: g.Objects,
+		Describe: a.live.describe, Signer: a.live, Authorities: a.live.authorities, Objects: a.live.objects,
 		Webhooks:     a.live.webhooks,
-		Organization: c.Organization, PDF: printer,
+		Mail:         (*notify.Mail)(&a.h.Mail),
+		Organization: a.live.organization, PDF: printer,
 		Version: build.Version(), MaxJobs: cmp.Or(s.MaxJobs, job.Unlimited), Tasks: s.Tasks,
 		Phase: cmp.Or(s.Phase, job.Unlimited), Keep: cmp.Or(s.Keep, job.Unlimited),
 	})
@@ -146,8 +154,8 @@ func (a *App) report(ctx context.Context, event, object, note string) error {
 }
 
 // Reload is part of [module.Reloader]: it reads the configuration again. If there is a mistake in it, the earlier one
-// stays. Jobs that run use the new one from their next request on. The organization and OCFL storage roots change with
-// the next start.
+// stays. Jobs that run use the new one from their next request on, with the organization that they began with. Only the
+// first configuration needs a start: without one the application is left out.
 func (a *App) Reload() error {
 	a.reload.Lock()
 	defer a.reload.Unlock()
@@ -172,6 +180,19 @@ func (a *App) Reload() error {
 	return nil
 }
 
+// Fixity is part of [module.FixityChecker].
+func (a *App) Fixity(ctx context.Context) (api.Fixity, error) { return a.Checker.Status(ctx) }
+
+// FixityObjects is part of [module.FixityChecker].
+func (a *App) FixityObjects(ctx context.Context, q api.FixityQuery) ([]api.FixityObject, error) {
+	return a.Checker.Objects(ctx, q)
+}
+
+// StartFixity is part of [module.FixityChecker].
+func (a *App) StartFixity(ctx context.Context, locations []string) error {
+	return a.Checker.Start(ctx, locations)
+}
+
 // Receive starts an archive job for an event (see [trigger.App.Receive]).
 func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
 	return a.Trigger.Receive(ctx, name, h, body)
@@ -186,6 +207,9 @@ func (a *App) Schedules(ctx context.Context) ([]trigger.Status, error) {
 func (a *App) StartSchedule(ctx context.Context, name string, r api.StartSchedule) (job.Job, error) {
 	return a.Trigger.Start(ctx, name, r)
 }
+
+// Printing is part of [archivehttp.Archive].
+func (a *App) Printing() archivehttp.Printing { return a.printers }
 
 // Works is part of [module.App].
 func (a *App) Works() []engine.Work {
@@ -215,6 +239,29 @@ func (a *App) Dead() <-chan error { return a.Catalog.Dead() }
 
 // StorageLocations is part of [module.StorageLister].
 func (a *App) StorageLocations() []string { return a.live.now.Load().Config.Directories() }
+
+// Hold puts a legal hold on an archive (see [custody.Custody.Hold]), and passes it to the locations.
+func (a *App) Hold(ctx context.Context, id job.ID, h api.HoldArchive) ([]api.ArchiveHold, error) {
+	defer a.passHolds()
+	return a.App.Hold(ctx, id, h)
+}
+
+// Release releases a legal hold (see [custody.Custody.Release]), also in the locations.
+func (a *App) Release(ctx context.Context, id job.ID, name, actor, note string) ([]api.ArchiveHold, error) {
+	defer a.passHolds()
+	return a.App.Release(ctx, id, name, actor, note)
+}
+
+// passHolds starts the task that passes legal holds.
+func (a *App) passHolds() {
+	select {
+	case a.holds <- struct{}{}:
+	default: // it is signalled
+	}
+}
+
+// Authorities is part of [module.TimeStamper].
+func (a *App) Authorities() []*timestamp.Authority { return a.live.now.Load().Parts.Authorities }
 
 // Close is part of [module.App].
 func (a *App) Close() error {

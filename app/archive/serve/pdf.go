@@ -1,6 +1,7 @@
 package archiveserve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,14 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/quizprinter"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/sandbox"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/remote"
+	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -30,9 +34,36 @@ const claimEvery = 5 * time.Second
 // printers are the jobs that print PDF files, and the worker of this server.
 type printers struct {
 	*pdf.App
-	box    *sandbox.Sandbox // nil: there is no worker
-	worker *pdf.Worker      // nil: there is none
-	claims *claims
+	box      *sandbox.Sandbox // nil: there is no worker
+	worker   *pdf.Worker      // nil: there is none
+	claims   *claims
+	callback *quizprinter.Moodle // the Moodle that existing quiz archive workers see
+	more     []*pdf.Worker       // print by existing quiz archive workers
+}
+
+// prints reports whether a worker prints for this server.
+func (p *printers) prints(s *Settings) bool { return p.worker != nil || len(p.more) > 0 || s.PDFRemote }
+
+// add adds a worker for each existing quiz archive worker of the configuration.
+func (p *printers) add(all []archiveconfig.Printer, temp string, log *slog.Logger) error {
+	for i, one := range all {
+		o := quizprinter.Options{URL: one.URL, Callback: one.Callback + sitePath, Moodle: p.callback}
+		if one.TokenFile != "" {
+			var err error
+			if o.Token, err = secretfile.Read(one.TokenFile); err != nil {
+				return cli.Usage(err)
+			}
+		}
+		printer, err := quizprinter.New(o)
+		if err != nil {
+			return cli.Usage(err)
+		}
+		p.more = append(p.more, pdf.NewWorker(p.claims, p.App, printer, pdf.WorkerOptions{
+			Name: fmt.Sprintf("quiz-archive-worker-%d", i+1), Parallel: cmp.Or(one.Parallel, 4),
+			Temp: filepath.Join(temp, fmt.Sprint(i+1)), Log: log,
+		}))
+	}
+	return nil
 }
 
 // openPrinters opens the jobs, and a worker that prints several files at once; zero: none.
@@ -46,7 +77,7 @@ func openPrinters(dir string, workers int, log *slog.Logger) (*printers, error) 
 	if err != nil {
 		return nil, err
 	}
-	p := &printers{App: jobs, claims: c}
+	p := &printers{App: jobs, claims: c, callback: quizprinter.NewMoodle()}
 	if workers <= 0 {
 		return p, nil
 	}

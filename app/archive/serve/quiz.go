@@ -20,6 +20,9 @@ import (
 // quizName is the directory of orders of Moodles, below that of the application.
 const quizName = "quiz"
 
+// sitePath is the path of the Moodle that existing quiz archive workers see.
+const sitePath = "/moodle"
+
 // quiz is this server as the quiz archive worker of Moodles.
 type quiz struct {
 	*quizworker.App
@@ -28,14 +31,19 @@ type quiz struct {
 
 // openQuiz opens the worker; nil: no address is set.
 func openQuiz(dir string, c *archiveconfig.Config, s *Settings, p *printers) (*quiz, error) {
+	if s.QuizListen == "" && len(c.Printers) > 0 {
+		return nil, cli.Usagef("archive.quizworker.listen: set it: the printers of archive.yaml fetch documents " +
+			"there")
+	}
 	if s.QuizListen == "" {
 		return nil, nil
 	}
 	q := cmp.Or(c.QuizWorker, &archiveconfig.QuizWorker{})
 	switch {
-	case p.worker == nil:
-		return nil, cli.Usagef("archive.quizworker.listen: nothing prints the reports: set archive.pdf.workers")
-	case len(q.TokenFiles) == 0 && !listen.Loopback(s.QuizListen):
+	case !p.prints(s):
+		return nil, cli.Usagef("archive.quizworker.listen: nothing prints the reports: set archive.pdf.workers or " +
+			"archive.pdf.remote, or add printers to archive.yaml")
+	case len(q.TokenFiles) == 0 && len(c.Printers) == 0 && !listen.Loopback(s.QuizListen):
 		return nil, cli.Usagef("archive.quizworker.listen: beyond loopback a Moodle needs a token: add quiz_worker " +
 			"with token_files to archive.yaml")
 	}
@@ -88,8 +96,11 @@ func (a *App) Listen(ctx context.Context, _ *server.Server) (*module.Endpoint, e
 	if err != nil {
 		return nil, err
 	}
+	mux := http.NewServeMux() // of which each part checks its own tokens
+	mux.Handle(sitePath+"/", http.StripPrefix(sitePath, a.printers.callback))
+	mux.Handle("/", a.quiz.Handler())
 	return &module.Endpoint{Name: "quizworker", Title: "quiz archive worker", Listener: l, Server: &http.Server{
-		Handler: a.quiz.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Hour,
 		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 	}}, nil
 }

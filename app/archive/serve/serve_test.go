@@ -85,6 +85,7 @@ type fixture struct {
 	server                 *host.Server
 	app                    *archiveserve.App
 	workers                int    // archive.pdf.workers
+	remote                 bool   // archive.pdf.remote
 	quiz                   string // archive.quizworker.listen
 }
 
@@ -125,8 +126,8 @@ func (f *fixture) start() error {
 	m := archivemodule.New()
 	s := host.NewSettings(m)
 	settings := m.Settings.(*archiveserve.Settings)
-	settings.PDFWorkers, settings.QuizListen = f.workers, f.quiz
-	s.Data, s.Listen, s.Grace = f.data, "127.0.0.1:0", time.Millisecond
+	settings.PDFWorkers, settings.PDFRemote, settings.QuizListen = f.workers, f.remote, f.quiz
+	s.Data, s.Listen, s.Grace, s.AnchorEvery = f.data, "127.0.0.1:0", time.Millisecond, 0
 	r, err := host.Start(f.t.Context(), s, slog.New(slog.NewTextHandler(f.t.Output(), nil)))
 	if err != nil {
 		return err
@@ -167,6 +168,18 @@ func (f *fixture) completed(id job.ID) {
 	defer cancel()
 	j, err := f.server.Engine.Await(ctx, id, func(j *job.Job) bool { return j.Ended })
 	if err != nil || j.State != archive.Completed {
+		f.t.Fatalf("%s: %s, %v", j.State, j.Message, err)
+	}
+}
+
+// signing waits until a job waits for its time stamp. The history of the server is stamped as well: a request for a
+// time stamp is not necessarily of the job.
+func (f *fixture) signing(id job.ID) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), guard)
+	defer cancel()
+	stamping := func(j *job.Job) bool { return j.State == archive.Signing }
+	if j, err := f.server.Engine.Await(ctx, id, stamping); err != nil {
 		f.t.Fatalf("%s: %s, %v", j.State, j.Message, err)
 	}
 }
@@ -229,11 +242,7 @@ func TestRestartWhileSigning(t *testing.T) {
 	tsa.setHold(true)
 	must(t, f.start())
 	id := f.submit(archive.Request{Course: "algebra"})
-	select {
-	case <-tsa.requests:
-	case <-time.After(guard):
-		t.Fatal("no time stamp was requested")
-	}
+	f.signing(id)
 	f.stop()
 	tsa.setHold(false)
 	must(t, f.start())
@@ -451,7 +460,7 @@ func TestBackupAndRestore(t *testing.T) {
 	tsa.setHold(true)
 	must(t, f.start())
 	id := f.submit(archive.Request{Course: "algebra"})
-	<-tsa.requests
+	f.signing(id)
 	call(t, "admin", "backup", "--data", f.data, "one")
 	f.stop()
 	set := filepath.Join(f.data, "backups", "one")
@@ -471,6 +480,97 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	f.stop()
 	call(t, "admin", "fsck", "--data", f.data)
+}
+
+// TestStaleDownloads: an unfinished download of a failed job is removed while another job is active, and one that may
+// be continued is kept.
+func TestStaleDownloads(t *testing.T) {
+	f, tsa := newFixture(t), newStamper(t, "tsa")
+	f.configure("", tsa)
+	tsa.setHold(true)
+	must(t, f.start())
+	id := f.submit(archive.Request{Course: "algebra"})
+	f.signing(id)
+	f.stop()
+	base := filepath.Join(f.data, archiveserve.DirName, "downloads", "web")
+	must(t, os.MkdirAll(base, 0o750))
+	old, fresh := filepath.Join(base, "old"), filepath.Join(base, "fresh")
+	long := time.Now().AddDate(0, 0, -4)
+	for _, name := range []string{old, fresh} {
+		must(t, os.WriteFile(name, []byte("part"), 0o600))
+	}
+	must(t, os.Chtimes(old, long, long))
+	must(t, f.start())
+	f.until("no old download", func() bool {
+		_, err := os.Stat(old)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+	if _, err := os.Stat(fresh); err != nil {
+		t.Errorf("control: %v", err)
+	}
+	tsa.setHold(false)
+	f.restart()
+	f.completed(id)
+	f.until("no download", func() bool { // no job is active
+		_, err := os.Stat(fresh)
+		return errors.Is(err, fs.ErrNotExist)
+	})
+}
+
+// TestBackupOfLocation: a storage location in the data directory is part of a backup, and its copies are good after a
+// restore; without the part storage it is left out, and the copies are missing.
+func TestBackupOfLocation(t *testing.T) {
+	f, tsa := newFixture(t), newStamper(t, "tsa")
+	must(t, os.Mkdir(filepath.Join(f.data, "inside"), 0o750))
+	f.configure("  inside: {directory: {path: inside}}\n", tsa)
+	must(t, f.start())
+	f.completed(f.submit(archive.Request{Course: "algebra"}))
+	call(t, "admin", "backup", "--data", f.data, "whole")
+	call(t, "admin", "backup", "--data", f.data, "--without", "storage", "part")
+	f.stop()
+	from := f.data
+	for set, whole := range map[string]bool{"whole": true, "part": false} {
+		f.data = from + "-" + set
+		call(t, "admin", "restore", filepath.Join(from, "backups", set), "--data", f.data)
+		must(t, os.MkdirAll(filepath.Join(f.data, "inside"), 0o750))
+		s := &archiveserve.Settings{}
+		found, err := s.CheckDir(t.Context(), module.Directory{Dir: f.data})
+		if err != nil || (len(found.Faults) == 0) != whole {
+			t.Errorf("%s: got %+v, %v", set, found, err)
+		}
+	}
+}
+
+// TestReloadObjects: a new organization and a new OCFL storage root apply without a restart.
+func TestReloadObjects(t *testing.T) {
+	f, tsa := newFixture(t), newStamper(t, "tsa")
+	f.configure("organization: Old\n", tsa)
+	must(t, f.start())
+	ask := archive.Request{Course: "algebra", Settings: archive.Settings{Package: archive.PackageOCFL}}
+	ask.Source = "exams"
+	if _, err := f.app.Submit(t.Context(), ask, archive.Ordered{}); job.KindOf(err) != job.Invalid {
+		t.Errorf("control: without a storage root: %v", err)
+	}
+	must(t, os.Mkdir(filepath.Join(f.data, "ocfl"), 0o750))
+	f.configure("organization: New University\nobjects: {main: {path: ocfl}}\n", tsa)
+	must(t, f.app.Reload())
+	f.completed(f.submit(ask))
+	versions, err := filepath.Glob(filepath.Join(f.data, "ocfl", "*", "*", "*", "*", "v1", "content"))
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("versions of objects: %v, %v", versions, err)
+	}
+	named := false
+	must(t, filepath.WalkDir(versions[0], func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		named = named || strings.Contains(string(text), "New University")
+		return err
+	}))
+	if !named {
+		t.Error("the version does not name the new organization")
+	}
 }
 
 // call runs a command of the program.

@@ -18,8 +18,8 @@ type Settings struct {
 	Phase      time.Duration `name:"archive.phase.timeout" for:"serve" zero:"unlimited" default:"1h" doc:"the longest attempt at a phase of an archive job, such as the archiving of all activities; unlimited: any time"`
 	Keep       time.Duration `name:"archive.keep" for:"serve" zero:"unlimited" default:"unlimited" doc:"how long the records of ended archive jobs are kept, which is independent of the archives; unlimited: they are never deleted"`
 	PDFWorkers int           `name:"archive.pdf.workers" for:"serve" zero:"off" default:"off" doc:"PDF files of attempts that this server prints at once, with Chromium and Ghostscript in a sandbox; off: it prints none, and content.pdf must be off"`
+	PDFRemote  bool          `name:"archive.pdf.remote" for:"serve" doc:"PDF files are printed by stagepost archive pdf-worker on other machines: content.pdf may be on without archive.pdf.workers"`
 	QuizListen string        `name:"archive.quizworker.listen" for:"serve" doc:"the address at which this server is the quiz archive worker of Moodles with a quiz archiver plugin; port 0 takes a free one; defaults to none. Beyond loopback it requires token_files of quiz_worker in the file of archive.config"`
-	FixityRate int64         `name:"archive.fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes of archives that fixity checks read in a second, from all storage locations together; unlimited: as fast as they give them"`
 }
 
 // File gives the name of the configuration of a data directory.

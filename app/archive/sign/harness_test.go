@@ -14,6 +14,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/sign"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 )
 
@@ -29,7 +30,7 @@ func must(t *testing.T, err error) {
 // server is an authority over HTTP.
 type server struct {
 	*authority.Authority
-	settings sign.Settings
+	settings timestamp.Settings
 	handle   http.Handler // nil: that of the authority
 	asked    atomic.Int32
 	header   http.Header // of the last request
@@ -52,7 +53,7 @@ func newServer(t *testing.T, name string, options ...authority.Option) *server {
 	t.Cleanup(h.Close)
 	root := filepath.Join(t.TempDir(), "root.pem")
 	must(t, os.WriteFile(root, a.RootPEM(), 0o600))
-	s.settings = sign.Settings{Name: name, URL: h.URL, Roots: []string{root}}
+	s.settings = timestamp.Settings{Name: name, URL: h.URL, Roots: []string{root}}
 	return s
 }
 
@@ -90,7 +91,7 @@ func (f *fixture) open(point func(string) error, servers ...*server) {
 	f.t.Cleanup(func() { _ = f.root.Close() })
 	o := sign.Options{Catalog: f.cat, Now: func() time.Time { return f.now() }}
 	for _, s := range servers {
-		a, err := sign.NewAuthority(s.settings)
+		a, err := timestamp.NewAuthority(s.settings)
 		must(f.t, err)
 		o.Authorities = append(o.Authorities, a)
 	}

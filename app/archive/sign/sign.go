@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/internal/durable"
 )
@@ -39,13 +40,13 @@ import (
 // Options of [New]. Catalog and Authorities are required.
 type Options struct {
 	Catalog     *catalog.Catalog
-	Authorities []*Authority        // asked in this order until one gives a good token
-	Retired     []*x509.Certificate // roots of authorities that are not asked any more, to verify earlier tokens
-	RenewBefore time.Duration       // before the first certificate expires; defaults to 90 days
-	Client      *http.Client        // defaults to one without redirects
-	Now         func() time.Time    // defaults to time.Now
-	Log         *slog.Logger        // defaults to no log
-	Agent       string              // of events; defaults to stagepost
+	Authorities []*timestamp.Authority //  asked in this order until one gives a good token
+	Retired     []*x509.Certificate    // roots of authorities that are not asked any more, to verify earlier tokens
+	RenewBefore time.Duration          // before the first certificate expires; defaults to 90 days
+	Client      *http.Client           // defaults to one without redirects
+	Now         func() time.Time       // defaults to time.Now
+	Log         *slog.Logger           // defaults to no log
+	Agent       string                 // of events; defaults to stagepost
 }
 
 // Signer obtains time stamps. It is safe for concurrent use with different files.
@@ -61,12 +62,7 @@ func New(o Options) (*Signer, error) {
 	if len(o.Authorities) == 0 {
 		return nil, errors.New("no time-stamp authority is configured")
 	}
-	if o.Client == nil {
-		o.Client = &http.Client{}
-	}
-	client := *o.Client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	o.Client = &client
+	o.Client = timestamp.Client(o.Client)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -79,14 +75,14 @@ func New(o Options) (*Signer, error) {
 		byName: map[string]*rfc3161.Verifier{},
 	}
 	for _, a := range o.Authorities {
-		if s.byName[a.s.Name] != nil {
-			return nil, fmt.Errorf("two time-stamp authorities have the name %q", a.s.Name)
+		if s.byName[a.Name()] != nil {
+			return nil, fmt.Errorf("two time-stamp authorities have the name %q", a.Name())
 		}
-		s.byName[a.s.Name] = &a.verifier
-		for _, c := range a.roots {
+		s.byName[a.Name()] = a.Verifier()
+		for _, c := range a.Roots() {
 			s.trusted.Roots.AddCert(c)
 		}
-		s.trusted.Intermediates = append(s.trusted.Intermediates, a.verifier.Intermediates...)
+		s.trusted.Intermediates = append(s.trusted.Intermediates, a.Verifier().Intermediates...)
 	}
 	for _, c := range o.Retired {
 		s.trusted.Roots.AddCert(c)
@@ -96,6 +92,8 @@ func New(o Options) (*Signer, error) {
 
 // Verifier gives the verifier of stored tokens: it trusts the roots of all authorities, retired ones included.
 func (s *Signer) Verifier() *rfc3161.Verifier { return s.trusted }
+
+var hashes = timestamp.Hashes
 
 // Document is a file that is stamped.
 type Document struct {
@@ -182,7 +180,7 @@ func (s *Signer) sign(
 type answer struct {
 	query, reply []byte
 	token        *rfc3161.Token
-	by           *Authority
+	by           *timestamp.Authority
 	warnings     []string
 }
 
@@ -192,19 +190,19 @@ func (s *Signer) request(
 ) (*answer, error) {
 	failure := &FailedError{Subject: d.subject()}
 	for _, a := range s.asked(d) {
-		digest, err := digests.of(a.hash)
+		digest, err := digests.of(a.Hash())
 		if err != nil {
 			return nil, err
 		}
 		if err := s.point("request"); err != nil {
 			return nil, err
 		}
-		req, reply, t, err := a.stamp(ctx, s.o.Client, digest)
+		req, reply, t, err := a.Stamp(ctx, s.o.Client, digest)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		if err == nil && !t.Expires().After(after) { // else each run would make another one
-			err = &Error{Authority: a.s.Name, Transient: true, Err: fmt.Errorf("%w: on %s", ErrNoGain,
+			err = &timestamp.Error{Authority: a.Name(), Transient: true, Err: fmt.Errorf("%w: on %s", ErrNoGain,
 				t.Expires().UTC().Format(time.RFC3339))}
 		}
 		if err == nil {
@@ -212,13 +210,13 @@ func (s *Signer) request(
 			if off := t.Time.Sub(s.o.Now()); off.Abs() > 5*time.Minute {
 				out.warnings = append(out.warnings, fmt.Sprintf(
 					"the time of the authority %s differs from this computer's by %.0f seconds: check both clocks",
-					a.s.Name, off.Seconds()))
+					a.Name(), off.Seconds()))
 			}
 			return out, s.point("answer")
 		}
-		s.o.Log.Warn("no time stamp", "authority", a.s.Name, "subject", d.subject(), "error", err)
+		s.o.Log.Warn("no time stamp", "authority", a.Name(), "subject", d.subject(), "error", err)
 		failure.Errs = append(failure.Errs, err)
-		var e *Error
+		var e *timestamp.Error
 		if errors.As(err, &e) && e.Transient {
 			failure.Transient = true
 			failure.After = max(failure.After, e.After)
@@ -229,10 +227,10 @@ func (s *Signer) request(
 
 // asked gives the authorities that are asked for a document. A name that is no longer configured is left out; if none
 // remains, all are asked.
-func (s *Signer) asked(d Document) (some []*Authority) {
+func (s *Signer) asked(d Document) (some []*timestamp.Authority) {
 	for _, name := range d.Authorities {
 		for _, a := range s.o.Authorities {
-			if a.s.Name == name {
+			if a.Name() == name {
 				some = append(some, a)
 			}
 		}
@@ -262,7 +260,7 @@ func (s *Signer) written(d Document, names names, digests *digester) *answer {
 		return nil
 	}
 	for _, a := range s.o.Authorities {
-		if t, err := a.verifier.Reply(req, reply); err == nil {
+		if t, err := a.Verifier().Reply(req, reply); err == nil {
 			return &answer{query: query, reply: reply, token: t, by: a}
 		}
 	}
@@ -275,12 +273,12 @@ func (s *Signer) record(ctx context.Context, d Document, generation int, a *answ
 	event := catalog.Event{
 		Key: fmt.Sprintf("time stamp/%s/%d", d.subject(), generation), Job: d.Job, Path: d.Path,
 		Type: "digital signature generation", Outcome: "success", Agent: s.o.Agent, At: t.Time,
-		Detail: fmt.Sprintf("RFC 3161 time stamp %d of %s, serial number %s", generation, a.by.s.Name, t.Serial),
+		Detail: fmt.Sprintf("RFC 3161 time stamp %d of %s, serial number %s", generation, a.by.Name(), t.Serial),
 	}
 	return s.o.Catalog.PutToken(ctx, catalog.Token{
 		Subject: d.subject(), Generation: generation, Job: d.Job, Path: d.Path, Algorithm: algorithm(t.Hash),
 		Imprint: hex.EncodeToString(t.Digest), Query: a.query, Reply: a.reply, Chain: string(t.ChainPEM()),
-		Authority: a.by.s.Name, URL: a.by.s.URL, Time: t.Time, Serial: t.Serial.String(), Policy: t.Policy.String(),
+		Authority: a.by.Name(), URL: a.by.URL(), Time: t.Time, Serial: t.Serial.String(), Policy: t.Policy.String(),
 		Expires: t.Expires(), Verified: s.o.Now(),
 	}, event)
 }
@@ -370,9 +368,9 @@ func read(dir *os.Root, name string) ([]byte, error) {
 
 // limited reads a file of a time stamp.
 func limited(f io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(f, mostReply+1))
-	if err == nil && len(text) > mostReply {
-		err = fmt.Errorf("it is larger than %d bytes: %w", mostReply, fs.ErrInvalid)
+	text, err := io.ReadAll(io.LimitReader(f, timestamp.MostReply+1))
+	if err == nil && len(text) > timestamp.MostReply {
+		err = fmt.Errorf("it is larger than %d bytes: %w", timestamp.MostReply, fs.ErrInvalid)
 	}
 	return text, err
 }

@@ -17,9 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/digitorus/timestamp"
+	digitorus "github.com/digitorus/timestamp"
 
 	"github.com/stagepost/stagepost/app/archive/sign"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 )
@@ -115,7 +116,7 @@ func answering(f func(query []byte) ([]byte, error)) http.Handler {
 
 // TestBadAnswers: none of them is recorded, the next authority is asked, and without one the error is permanent.
 func TestBadAnswers(t *testing.T) {
-	changed := func(change func(*timestamp.Timestamp)) func(*server) http.Handler {
+	changed := func(change func(*digitorus.Timestamp)) func(*server) http.Handler {
 		return func(s *server) http.Handler {
 			return answering(func(q []byte) ([]byte, error) { return s.Reply(q, change) })
 		}
@@ -127,10 +128,10 @@ func TestBadAnswers(t *testing.T) {
 		options []authority.Option
 		want    error
 	}{
-		"wrong digest": {handle: changed(func(s *timestamp.Timestamp) {
+		"wrong digest": {handle: changed(func(s *digitorus.Timestamp) {
 			s.HashedMessage = bytes.Repeat([]byte{1}, 64)
 		}), want: rfc3161.ErrDigest},
-		"wrong nonce": {handle: changed(func(s *timestamp.Timestamp) {
+		"wrong nonce": {handle: changed(func(s *digitorus.Timestamp) {
 			s.Nonce = big.NewInt(7)
 		}), want: rfc3161.ErrNonce},
 		"wrong chain": {handle: func(*server) http.Handler {
@@ -147,12 +148,12 @@ func TestBadAnswers(t *testing.T) {
 		}, want: rfc3161.ErrSignature},
 		"rejection": {handle: func(*server) http.Handler {
 			return answering(func([]byte) ([]byte, error) {
-				return timestamp.CreateErrorResponse(timestamp.Rejection, timestamp.BadAlgorithm)
+				return digitorus.CreateErrorResponse(digitorus.Rejection, digitorus.BadAlgorithm)
 			})
 		}},
 		"expired":     {options: []authority.Option{never}, want: rfc3161.ErrChain},
 		"wrong usage": {options: []authority.Option{coding}, want: rfc3161.ErrUsage},
-		"no certificate": {handle: changed(func(s *timestamp.Timestamp) {
+		"no certificate": {handle: changed(func(s *digitorus.Timestamp) {
 			s.AddTSACertificate = false
 		}), want: rfc3161.ErrCertificate},
 		"no answer": {handle: func(*server) http.Handler {
@@ -162,10 +163,10 @@ func TestBadAnswers(t *testing.T) {
 			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = w.Write([]byte("<html>log in</html>"))
 			})
-		}, want: sign.ErrReply},
+		}, want: timestamp.ErrReply},
 		"too large": {handle: func(*server) http.Handler {
 			return answering(func([]byte) ([]byte, error) { return make([]byte, 2<<20), nil })
-		}, want: sign.ErrReply},
+		}, want: timestamp.ErrReply},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bad, good := newServer(t, "bad", c.options...), newServer(t, "good")
@@ -200,7 +201,7 @@ func TestTemporary(t *testing.T) {
 		})
 	}
 	waiting := answering(func([]byte) ([]byte, error) {
-		return timestamp.CreateErrorResponse(timestamp.Waiting, timestamp.UnknownFailureInfo)
+		return digitorus.CreateErrorResponse(digitorus.Waiting, digitorus.UnknownFailureInfo)
 	})
 	for name, c := range map[string]struct {
 		handle    http.Handler
@@ -322,21 +323,21 @@ func TestAuthentication(t *testing.T) {
 func TestSettings(t *testing.T) {
 	good := newServer(t, "one").settings
 	good.Policy, good.Hash = "1.2.3.4.5", "sha256"
-	if _, err := sign.NewAuthority(good); err != nil {
+	if _, err := timestamp.NewAuthority(good); err != nil {
 		t.Fatal(err)
 	}
-	for name, change := range map[string]func(*sign.Settings){
-		"name": func(s *sign.Settings) { s.Name = "" }, "url": func(s *sign.Settings) { s.URL = "ftp://x" },
-		"password in url": func(s *sign.Settings) { s.URL = "https://a:b@x/" },
-		"no roots":        func(s *sign.Settings) { s.Roots = nil },
-		"policy":          func(s *sign.Settings) { s.Policy = "one" },
-		"hash":            func(s *sign.Settings) { s.Hash = "sha1" },
-		"user":            func(s *sign.Settings) { s.User = "ada" },
-		"both":            func(s *sign.Settings) { s.User, s.PasswordFile, s.TokenFile = "a", "b", "c" },
+	for name, change := range map[string]func(*timestamp.Settings){
+		"name": func(s *timestamp.Settings) { s.Name = "" }, "url": func(s *timestamp.Settings) { s.URL = "ftp://x" },
+		"password in url": func(s *timestamp.Settings) { s.URL = "https://a:b@x/" },
+		"no roots":        func(s *timestamp.Settings) { s.Roots = nil },
+		"policy":          func(s *timestamp.Settings) { s.Policy = "one" },
+		"hash":            func(s *timestamp.Settings) { s.Hash = "sha1" },
+		"user":            func(s *timestamp.Settings) { s.User = "ada" },
+		"both":            func(s *timestamp.Settings) { s.User, s.PasswordFile, s.TokenFile = "a", "b", "c" },
 	} {
 		s := good
 		change(&s)
-		if _, err := sign.NewAuthority(s); err == nil {
+		if _, err := timestamp.NewAuthority(s); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -355,7 +356,7 @@ func TestPolicyAndHash(t *testing.T) {
 		t.Errorf("got %+v", r.Token)
 	}
 	s.handle = answering(func(q []byte) ([]byte, error) {
-		return s.Reply(q, func(x *timestamp.Timestamp) { x.Policy = authority.Policy })
+		return s.Reply(q, func(x *digitorus.Timestamp) { x.Policy = authority.Policy })
 	})
 	f = newFixture(t, s)
 	_, err = f.signer.Sign(t.Context(), f.document())
@@ -384,5 +385,18 @@ func TestOtherContent(t *testing.T) {
 	}
 	if _, _, err := f.signer.Renew(t.Context(), d); !errors.Is(err, rfc3161.ErrDigest) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestChosenAuthorities: a document names the authorities that are asked for it.
+func TestChosenAuthorities(t *testing.T) {
+	first, second := newServer(t, "one"), newServer(t, "two")
+	f := newFixture(t, first, second)
+	d := f.document()
+	d.Authorities = []string{"two"}
+	_, err := f.signer.Sign(t.Context(), d)
+	must(t, err)
+	if first.asked.Load() != 0 || second.asked.Load() != 1 || f.tokens() != 1 {
+		t.Errorf("asked %d and %d times, %d tokens", first.asked.Load(), second.asked.Load(), f.tokens())
 	}
 }

@@ -13,9 +13,10 @@ import (
 // backup goes through these calls, each of which can be repeated, by another process too:
 //
 //	PrepareBackup -> save the request -> StartBackup while it is BackupNew
-//	-> BackupState until it is BackupDone -> FetchBackup
+//	-> BackupState until it is BackupDone -> FetchBackup -> save the request
+//	-> DeleteBackup when the archive has verified copies, or the job failed
 //
-// A request that was saved never starts a second backup, and never gets the file of another one.
+// A request that was saved never starts a second backup, and never gets or deletes the file of another one.
 type Backups interface {
 	// CanBackup reports why no backup can be started; an empty reason: it can.
 	CanBackup(ctx context.Context) (reason string, err error)
@@ -24,12 +25,17 @@ type Backups interface {
 	// StartBackup starts a backup that is new, and does nothing for another one. It calls save after it changed the
 	// request and before it sends the start. It can take until the backup is done.
 	StartBackup(ctx context.Context, r *BackupRequest, save func() error) error
-	// BackupState asks how far a backup is. It fails with [ErrBackupGone], or if the source could not make the backup.
+	// BackupState asks how far a backup is. It fails with [ErrBackupGone] or [ErrBackupFailed].
 	BackupState(ctx context.Context, r *BackupRequest) (BackupState, error)
-	// FetchBackup verifies the file of a backup that is done and writes it to backups/NAME of out. Parts of downloads
-	// stay below scratch until the file is in out, so that a repetition continues them. It fails with
-	// [ErrBackupGone].
+	// FetchBackup verifies the file of a backup that is done and writes it to backups/NAME of out. It sets the File of
+	// the request. Parts of downloads stay below scratch until the file is in out, so that a repetition continues them.
+	// It fails with [ErrBackupGone].
 	FetchBackup(ctx context.Context, r *BackupRequest, scratch *os.Root, out Out) (*Backup, error)
+	// DeleteBackup deletes the file of a backup that is done in the source. It returns nil if the file does not exist.
+	// A request without a File is of a backup that was not fetched: the file is found by its content first, with
+	// scratch for the download, and the request gets it. The call fails with [ErrBackupOther] if the file is not the
+	// one of the request, and then deletes nothing.
+	DeleteBackup(ctx context.Context, r *BackupRequest, scratch *os.Root) error
 }
 
 // BackupsOf gives the backups of a source; nil: it has none.
@@ -41,6 +47,12 @@ func BackupsOf(s Source) Backups {
 // ErrBackupGone is a backup that will never be there. Only a new request helps.
 var ErrBackupGone = errors.New("the backup is gone")
 
+// ErrBackupFailed is a backup that the source could not make. It has no file.
+var ErrBackupFailed = errors.New("the source could not make the backup")
+
+// ErrBackupOther is a file in the source that has the name of a backup and is not the one that was fetched.
+var ErrBackupOther = errors.New("the file is not the one that was fetched")
+
 // BackupRequest identifies a backup. The caller saves it.
 type BackupRequest struct {
 	Course   string    `json:"course"`
@@ -50,6 +62,17 @@ type BackupRequest struct {
 	Asked    time.Time `json:"asked"`              // by the clock of the source
 	Posted   time.Time `json:"posted,omitzero"`    // by our clock: the start was sent; zero: it was not
 	Warnings []string  `json:"warnings,omitempty"` // what the backup will lack
+
+	File *BackupFile `json:"file,omitempty"` // nil: it was not fetched
+}
+
+// BackupFile identifies the file of a backup in its source.
+type BackupFile struct {
+	Name    string    `json:"name"`
+	Area    string    `json:"area"`    // part of the source: of a Moodle, course or activity
+	Size    int64     `json:"size"`    // in bytes
+	SHA1    string    `json:"sha1"`    // of its content, 40 hexadecimal digits
+	Created time.Time `json:"created"` // by the clock of the source
 }
 
 // BackupState is how far a backup is.

@@ -62,6 +62,7 @@ type Person struct {
 	Email    string   `json:"email,omitempty"`
 	Roles    []string `json:"roles,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
+	GroupIDs []string `json:"group_ids,omitempty"` // of Groups, in their order
 }
 
 // Item is a part of an activity that is fetched as one: an attempt, a submission, a file.
@@ -81,7 +82,8 @@ type Plan struct {
 
 // Origin is what is kept of a file besides its bytes.
 type Origin struct {
-	URL      string    `json:"url,omitempty"` // without secrets
+	Name     string    `json:"name,omitempty"` // in the source, with slashes; empty: that of the file
+	URL      string    `json:"url,omitempty"`  // without secrets
 	SHA1     string    `json:"sha1,omitempty"`
 	Type     string    `json:"type,omitempty"` // media type
 	Modified time.Time `json:"modified,omitzero"`
@@ -89,9 +91,10 @@ type Origin struct {
 }
 
 // Out receives the files of an item. fill writes the content; if it fails, there is no file. Names are relative paths
-// with slashes. A second Put under a name replaces the file.
+// with slashes. A second Put under a name replaces the file. The origin is read when fill has returned, so fill can
+// complete it.
 type Out interface {
-	Put(ctx context.Context, name string, o Origin, fill func(io.Writer) error) error
+	Put(ctx context.Context, name string, o *Origin, fill func(io.Writer) error) error
 	Progress(done, total int64, unit string)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
@@ -38,6 +39,9 @@ type Options struct {
 type App struct {
 	options Options
 	engine  *engine.Engine
+
+	mu       sync.Mutex           // guards received
+	received map[string]*received // by receiver
 }
 
 // New makes the triggers.
@@ -48,7 +52,7 @@ func New(o Options) (*App, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &App{options: o}, nil
+	return &App{options: o, received: map[string]*received{}}, nil
 }
 
 // Bind connects the triggers to the engine that runs their jobs. It is called once, before the engine runs.

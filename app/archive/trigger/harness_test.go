@@ -33,6 +33,7 @@ type fake struct {
 	courses map[string]map[string]string // content of activities by course and activity
 	broken  map[string]error             // by activity: what a fetch returns
 	down    map[string]error             // by course: what reading it returns
+	gone    error                        // what reading the courses returns
 	reads   map[string]int               // of the activities of a course
 }
 
@@ -63,6 +64,9 @@ func (f *fake) Check(context.Context) (source.Facts, error) { return source.Fact
 func (f *fake) Courses(_ context.Context, ids []string) (all []source.Course, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.gone != nil {
+		return nil, f.gone
+	}
 	if ids == nil {
 		ids = slices.Sorted(maps.Keys(f.courses))
 	}
@@ -130,7 +134,7 @@ func (f *fake) Fetch(
 	if err != nil {
 		return err
 	}
-	return out.Put(ctx, "item.txt", source.Origin{}, func(w io.Writer) error {
+	return out.Put(ctx, "item.txt", &source.Origin{}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})

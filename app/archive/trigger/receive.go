@@ -25,13 +25,15 @@ import (
 
 // Receiver accepts events of another system, each of which starts one archive job. It is part of the configuration.
 type Receiver struct {
-	Source     string   `json:"source" need:"true" doc:"Source of the courses, by its name in sources."`
-	Courses    []string `json:"courses,omitempty" doc:"Courses by their ids that may be archived. Defaults to all that the source has."`
-	Categories []string `json:"categories,omitempty" doc:"Categories by their ids: courses in them, and in the categories below them, may be archived. Defaults to all."`
-	Preset     string   `json:"preset,omitempty" doc:"Preset of the jobs. Defaults to default."`
-	Owner      string   `json:"owner,omitempty" doc:"Owner of the jobs. Defaults to event/ and the name."`
-	SecretFile string   `json:"secret_file" need:"true" doc:"File with the secrets that the sender signs with, one on a line: whsec_ and the base64 of 24 to 64 bytes. To exchange one, list both until the sender has the new one. Read for each event."`
-	MostDelay  string   `json:"most_delay,omitempty" doc:"The longest time that an event may delay its job, such as to the end of an exam. Defaults to 90d."`
+	Source        string   `json:"source" need:"true" doc:"Source of the courses, by its name in sources."`
+	Courses       []string `json:"courses,omitempty" doc:"Courses by their ids that may be archived. Defaults to all that the source has."`
+	Categories    []string `json:"categories,omitempty" doc:"Categories by their ids: courses in them, and in the categories below them, may be archived. Defaults to all."`
+	Preset        string   `json:"preset,omitempty" doc:"Preset of the jobs. Defaults to default."`
+	Owner         string   `json:"owner,omitempty" doc:"Owner of the jobs. Defaults to event/ and the name."`
+	SecretFile    string   `json:"secret_file" need:"true" doc:"File with the secrets that the sender signs with, one on a line: whsec_ and the base64 of 24 to 64 bytes. To exchange one, list both until the sender has the new one. Read for each event."`
+	MostPerMinute int      `json:"most_per_minute,omitempty" min:"1" doc:"Events that are accepted in a minute, repeated ones included; the sender is to send others again later. Defaults to 60."`
+
+	MostDelay string `json:"most_delay,omitempty" doc:"The longest time that an event may delay its job, such as to the end of an exam. Defaults to 90d."`
 }
 
 const mostDelay = 90 * 24 * time.Hour
@@ -74,7 +76,8 @@ var ErrSignature = errors.New("no valid signature of a known sender")
 // edge/webhook). The job has a key that follows from the id of the notification, so that a repeated notification gives
 // the job of the first one. Errors: [ErrSignature] without a valid signature of these minutes, and for an unknown
 // receiver; Invalid for a body that is too large or malformed; Refused for a course that the receiver may not archive;
-// Conflict for an id that was used with another body.
+// Conflict for an id that was used with another body; [*LaterError] for one event too many, and while the source cannot
+// be read.
 func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.Reader) (job.Job, error) {
 	text, err := io.ReadAll(io.LimitReader(body, MaxEvent+1))
 	if err != nil {
@@ -87,6 +90,9 @@ func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.R
 	if err != nil {
 		return job.Job{}, err
 	}
+	if err := a.limit(name, r); err != nil {
+		return job.Job{}, err
+	}
 	e, err := r.parse(text, a.now())
 	if err != nil {
 		return job.Job{}, err
@@ -95,13 +101,22 @@ func (a *App) Receive(ctx context.Context, name string, h http.Header, body io.R
 		Source: r.Source, Course: e.Course, Activities: e.Activities, Preset: r.Preset, Trigger: archive.TriggerEvent,
 		Note: fmt.Sprintf("event %s of %s, notification %s", e.Type, name, id),
 	}
-	if err := a.permitted(ctx, r, e.Course); err != nil {
-		return job.Job{}, err
-	}
-	return a.options.Jobs.Submit(ctx, q, archive.Ordered{
+	o := archive.Ordered{
 		Owner: cmp.Or(r.Owner, "event/"+name), Actor: "event/" + name, Key: "event/" + name + "/" + id,
 		By: lifecycle.Owner, Due: e.After,
+	}
+	known, err := a.engine.Store().List(ctx, job.Query{
+		Kinds: []job.Kind{archive.Kind}, Owner: o.Owner, Key: o.Key, Limit: 1,
 	})
+	if err != nil {
+		return job.Job{}, err
+	}
+	if len(known.Jobs) == 0 { // what was permitted once is not asked again: the source may be down
+		if err := a.permitted(ctx, name, r, e.Course); err != nil {
+			return job.Job{}, err
+		}
+	}
+	return a.options.Jobs.Submit(ctx, q, o)
 }
 
 // verify checks the signature, and gives the receiver and the id of the notification. All refusals have one text, so
@@ -150,7 +165,7 @@ func (r *Receiver) parse(text []byte, now time.Time) (e Event, err error) {
 }
 
 // permitted refuses a course that does not exist or that the receiver may not archive.
-func (a *App) permitted(ctx context.Context, r *Receiver, course string) error {
+func (a *App) permitted(ctx context.Context, name string, r *Receiver, course string) error {
 	src, err := a.options.Sources.Source(r.Source)
 	if err != nil {
 		return err
@@ -168,11 +183,14 @@ func (a *App) permitted(ctx context.Context, r *Receiver, course string) error {
 		all, err = src.Courses(ctx, []string{course})
 	}
 	var e *source.Error
+	if err == nil {
+		a.up(name)
+	}
 	switch {
 	case errors.As(err, &e) && !e.Temporary():
 		return refused(err)
 	case err != nil:
-		return job.Errorf(job.Unavailable, "event", "", "source %s: %w", r.Source, err)
+		return a.down(name, r, err)
 	case !slices.ContainsFunc(all, func(c source.Course) bool { return c.ID == course }):
 		return refused("the receiver does not allow it")
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/verify"
+	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 )
@@ -102,13 +103,13 @@ func stamp(t *testing.T, dir string) *rfc3161.Verifier {
 	defer web.Close()
 	root := filepath.Join(t.TempDir(), "root.pem")
 	must(t, os.WriteFile(root, a.RootPEM(), 0o600))
-	one, err := sign.NewAuthority(sign.Settings{Name: "office", URL: web.URL, Roots: []string{root}})
+	one, err := timestamp.NewAuthority(timestamp.Settings{Name: "office", URL: web.URL, Roots: []string{root}})
 	must(t, err)
 	c, err := catalog.Open(t.Context(), filepath.Join(t.TempDir(), catalog.Name), catalog.Options{})
 	must(t, err)
 	defer c.Close()
 	must(t, c.Begin(t.Context(), catalog.Archive{Job: "j", Source: "s", Created: time.Now()}))
-	s, err := sign.New(sign.Options{Catalog: c, Authorities: []*sign.Authority{one}})
+	s, err := sign.New(sign.Options{Catalog: c, Authorities: []*timestamp.Authority{one}})
 	must(t, err)
 	d, err := os.OpenRoot(dir)
 	must(t, err)

@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -218,6 +219,13 @@ func (u *Unit) Done(item string) bool {
 	return u.done[item]
 }
 
+// Items lists the complete items in order.
+func (u *Unit) Items() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return slices.Sorted(maps.Keys(u.done))
+}
+
 // Finish records that an item is complete. The names of its files are durable before.
 func (u *Unit) Finish(item string) error {
 	u.mu.Lock()
@@ -402,12 +410,12 @@ func (o *out) Progress(done, total int64, unit string) {
 }
 
 // Put is part of [source.Out]. A name that another item of the unit has gets a number.
-func (o *out) Put(ctx context.Context, name string, origin source.Origin, fill func(io.Writer) error) error {
+func (o *out) Put(ctx context.Context, name string, origin *source.Origin, fill func(io.Writer) error) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || path.Clean(name) != name {
 		return fmt.Errorf("the source names a file %q, which is not a relative path", name)
 	}
 	u := o.unit
-	f := File{Name: u.reserve(path.Join(u.name, name), o.item), Item: o.item, Origin: origin}
+	f := File{Name: u.reserve(path.Join(u.name, name), o.item), Item: o.item}
 	if f.Name != path.Join(u.name, name) {
 		f.Asked = name
 	}
@@ -428,6 +436,7 @@ func (o *out) Put(ctx context.Context, name string, origin source.Origin, fill f
 	if err != nil {
 		return err
 	}
+	f.Origin = *origin
 	f.SHA256, f.SHA512 = hex.EncodeToString(one.Sum(nil)), hex.EncodeToString(two.Sum(nil))
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -30,7 +30,7 @@ func open(t *testing.T, base string, epoch int64) (*Dir, *Unit) {
 
 func put(t *testing.T, u *Unit, item, name, text string) {
 	t.Helper()
-	err := u.Item(item, nil).Put(t.Context(), name, source.Origin{Person: "19"}, func(w io.Writer) error {
+	err := u.Item(item, nil).Put(t.Context(), name, &source.Origin{Person: "19"}, func(w io.Writer) error {
 		_, err := io.WriteString(w, text)
 		return err
 	})
@@ -162,7 +162,7 @@ func TestNames(t *testing.T) {
 	}
 	for _, name := range []string{"", "..", "../a", "/a", "a/../b", "a//b"} {
 		d, u := open(t, base, 9)
-		err := u.Item("x", nil).Put(t.Context(), name, source.Origin{}, func(io.Writer) error { return nil })
+		err := u.Item("x", nil).Put(t.Context(), name, &source.Origin{}, func(io.Writer) error { return nil })
 		if err == nil {
 			t.Errorf("%q is accepted", name)
 		}
@@ -180,7 +180,7 @@ func TestFailedPut(t *testing.T) {
 		return io.ErrUnexpectedEOF
 	}
 	for range 2 {
-		err := u.Item("i", nil).Put(t.Context(), "a", source.Origin{}, failing)
+		err := u.Item("i", nil).Put(t.Context(), "a", &source.Origin{}, failing)
 		if !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestFailedPut(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	err := u.Item("i", nil).Put(ended, "b", source.Origin{}, func(w io.Writer) error {
+	err := u.Item("i", nil).Put(ended, "b", &source.Origin{}, func(w io.Writer) error {
 		_, err := w.Write([]byte("x"))
 		return err
 	})

@@ -2,11 +2,8 @@
 package ingestcli
 
 import (
-	"errors"
-
 	"github.com/spf13/cobra"
 
-	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	ingestserve "github.com/stagepost/stagepost/app/ingest/serve"
 	"github.com/stagepost/stagepost/cli"
@@ -32,17 +29,10 @@ func Part(s *ingestserve.Settings) func(*cli.Call) cli.Part {
 					"bat_01J9...",
 				c.submit(), c.list(), c.objects(), c.report(), c.update(), c.files(), c.manifest(), c.metadata(),
 				c.access(), c.fetch(), c.bag(), c.profile(), c.hooks(),
-				c.queue(), c.locks(), c.orphans(), c.storage(), c.fixity(), c.inventory())},
+				c.queue(), c.locks(), c.orphans(), c.storage(), c.inventory())},
 			Daily: []*cobra.Command{cli.Short("ingest", c.submit())},
-			Code: func(err error) (int, bool) {
-				return cli.ExitFailed, errors.As(err, new(ingest.Damaged))
-			},
-			Hint: func(err error, code int) string {
-				switch {
-				case errors.As(err, new(ingest.Damaged)):
-					return "restore the files from another location or a backup; stagepost ingest fixity run checks " +
-						"them again"
-				case code == cli.ExitRefused && c.CalledPath() == "stagepost ingest profile reload":
+			Hint: func(_ error, code int) string {
+				if code == cli.ExitRefused && c.CalledPath() == "stagepost ingest profile reload" {
 					return "the profiles of before stay in force; stagepost ingest profile check shows the lines"
 				}
 				return ""

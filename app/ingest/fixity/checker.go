@@ -1,7 +1,7 @@
 // Package fixity reads stored files again and compares them with their digests: the oldest check first, one location
 // at a time, at a bounded rate. What it finds stands in the inventory until a later check of the same version in the
-// same location finds it sound. A fault names the location, the object and the file, so that a sound copy in another
-// location can be found.
+// same location finds it sound. A fault names the location, the object and the file. It is healed from a good copy in
+// another location, which is read back before the fault ends; the damaged bytes are removed.
 package fixity
 
 import (
@@ -9,14 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/format/ocfl"
-	"github.com/stagepost/stagepost/internal/pacer"
 )
 
-// Options of a checker. Every field but Every and Rate is required.
+// Options of a checker. Every field but Every and Pace is required.
 type Options struct {
 	Inventory *inventory.Inventory
 	Locations func(ctx context.Context) ([]string, error) // names of the storage locations
@@ -26,7 +26,7 @@ type Options struct {
 	Now   func() time.Time
 	Log   *slog.Logger
 	Every time.Duration // after which a stored file is read again. 0: only on request
-	Rate  int64         // bytes per second that are read. 0: unlimited
+	Pace  ocfl.Pace     // waits for the bytes that were read; defaults to no wait
 }
 
 const (
@@ -37,13 +37,15 @@ const (
 // Checker checks the storage locations of one installation.
 type Checker struct {
 	Options
-	pace pacer.Pacer
 	poke chan struct{}
 }
 
 // New makes a checker.
 func New(o Options) *Checker {
-	return &Checker{Options: o, pace: pacer.Pacer{Rate: o.Rate}, poke: make(chan struct{}, 1)}
+	if o.Pace == nil {
+		o.Pace = func(ctx context.Context, _ int) error { return ctx.Err() }
+	}
+	return &Checker{Options: o, poke: make(chan struct{}, 1)}
 }
 
 // ErrUnreadable means that a storage location cannot be read. It implies nothing about the files in it.
@@ -118,8 +120,9 @@ func (c *Checker) pass(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.Every <= 0 {
-		return errors.Join(mistakes...)
+	mistakes = append(mistakes, c.checkKnown(ctx))
+	if c.Every <= 0 || ctx.Err() != nil {
+		return errors.Join(append(mistakes, ctx.Err())...)
 	}
 	asked := func() bool { return len(c.poke) > 0 }
 	for _, dir := range dirs {
@@ -179,14 +182,40 @@ func (c *Checker) copy(ctx context.Context, next inventory.Copy, until time.Time
 	if err := c.report(ctx, next, known, faults); err != nil {
 		return err
 	}
-	return c.Inventory.EnterCheck(ctx, next, at, faults, done.Files, done.Bytes)
+	result := inventory.Result{At: at, Faults: faults, Files: done.Files, Bytes: done.Bytes}
+	if len(faults) == 0 {
+		return c.Inventory.EnterCheck(ctx, next, result)
+	}
+	return c.repair(ctx, root, next, known, result)
+}
+
+// repair heals the faults of a copy that was checked, and enters the result.
+func (c *Checker) repair(
+	ctx context.Context, root *ocfl.Root, next inventory.Copy, known []inventory.Fault, r inventory.Result,
+) error {
+	healed, reason, err := c.heal(ctx, root, next, r.Faults)
+	if err != nil {
+		return err
+	}
+	if reason != nil && len(known) == 0 {
+		object := fmt.Sprintf("%s %s v%d", next.Place, next.ARK, next.Version)
+		c.Log.Error("fixity fault not healed", "object", object, "error", reason)
+		if err := c.Audit(ctx, "fixity-lost", object, strings.ToValidUTF8(reason.Error()[:min(len(reason.Error()),
+			mostText)], "")); err != nil {
+			return err
+		}
+	}
+	if len(healed) == 0 {
+		return c.Inventory.EnterCheck(ctx, next, r)
+	}
+	return c.verify(ctx, root, next, r.Faults, healed, r.At)
 }
 
 // read reads the files of a copy.
 func (c *Checker) read(ctx context.Context, root *ocfl.Root, next inventory.Copy, all *found) (ocfl.Checked, error) {
 	object, err := root.Object(next.ARK)
 	if err == nil {
-		done, err := object.CheckVersion(ctx, next.Name, c.pace.Wait, all.file)
+		done, err := object.CheckVersion(ctx, next.Name, c.Pace, all.file)
 		switch {
 		case errors.Is(err, ocfl.ErrNotFound):
 			all.file(ocfl.FileFault{Kind: ocfl.FaultMissing, Path: next.Name})

@@ -87,7 +87,7 @@ func (c *Checker) report(ctx context.Context, of inventory.Copy, known, faults [
 	}
 	if entered > mostEntries {
 		return c.Audit(ctx, "fixity-fault", object,
-			fmt.Sprintf("and %d more faults: stagepost ingest fixity status", entered-mostEntries))
+			fmt.Sprintf("and %d more faults: stagepost fixity status", entered-mostEntries))
 	}
 	if len(known) > 0 && len(faults) == 0 {
 		c.Log.Info("fixity fault gone", "location", of.Place, "object", of.ARK, "version", of.Version)

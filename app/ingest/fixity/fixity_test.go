@@ -127,7 +127,7 @@ func (h *harness) path(ark, name string) string {
 func faults(s Status) []string {
 	var all []string
 	for _, f := range s.Faults {
-		all = append(all, fmt.Sprintf("%s %s v%d %s %s", f.Location, f.ARK, f.Version, f.Kind, f.Path))
+		all = append(all, fmt.Sprintf("%s %s v%d %s %s", f.Location, f.Object, f.Version, f.Kind, f.Path))
 	}
 	return all
 }
@@ -174,7 +174,7 @@ func TestFaultsAreFoundAndClear(t *testing.T) {
 			if err := os.CopyFS(kept, os.DirFS(h.path(object, "."))); err != nil {
 				t.Fatal(err)
 			}
-			if s := h.check(); len(s.Faults) > 0 || s.Locations[0].Check.Versions != 2 ||
+			if s := h.check(); len(s.Faults) > 0 || s.Locations[0].Check.Copies != 2 ||
 				s.Locations[0].Check.Files != 4 || len(h.audit) > 0 {
 				t.Fatalf("undamaged: %+v, %q", s, h.audit)
 			}
@@ -311,7 +311,7 @@ func TestInterruptedCheckGoesOn(t *testing.T) {
 	}
 	h.Open = open
 	l := h.status().Locations[0]
-	if l.Check.Versions != 2 || !l.Check.Ended.IsZero() {
+	if l.Check.Copies != 2 || !l.Check.Ended.IsZero() {
 		t.Errorf("interrupted: %+v", l.Check)
 	}
 	next, err := h.inv.Due(t.Context(), "archive", l.Check.Began, h.now)
@@ -322,7 +322,7 @@ func TestInterruptedCheckGoesOn(t *testing.T) {
 	if err := c.pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if l = h.status().Locations[0]; l.Check.Versions != 5 || l.Check.Ended.IsZero() {
+	if l = h.status().Locations[0]; l.Check.Copies != 5 || l.Check.Ended.IsZero() {
 		t.Errorf("in the end: %+v", l.Check)
 	}
 }

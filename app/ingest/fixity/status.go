@@ -30,7 +30,7 @@ func (c *Checker) Summary(ctx context.Context) (s Summary, err error) {
 	}
 	for _, l := range all {
 		if l.Reason != "" {
-			s.Unreadable = append(s.Unreadable, l.Dir+": "+l.Reason)
+			s.Unreadable = append(s.Unreadable, l.Location+": "+l.Reason)
 		}
 		if s.Oldest.IsZero() || l.Oldest.Before(s.Oldest) {
 			s.Oldest = l.Oldest
@@ -61,12 +61,15 @@ func (c *Checker) locations(ctx context.Context) ([]Location, error) {
 	}
 	all := []Location{}
 	for _, dir := range dirs {
-		l := Location{Dir: dir}
-		if l.Oldest, err = c.Inventory.OldestCheck(ctx, dir); err != nil {
+		l, err := c.Inventory.Checks(ctx, dir, c.until())
+		if err != nil {
 			return nil, err
 		}
-		if l.Oldest.IsZero() {
+		if l.Copies == 0 {
 			continue
+		}
+		if c.Every > 0 {
+			l.Next = l.Oldest.Add(c.Every)
 		}
 		if _, err := c.Open(ctx, dir); err != nil {
 			l.Reason = err.Error()
@@ -81,4 +84,17 @@ func (c *Checker) locations(ctx context.Context) ([]Location, error) {
 		all = append(all, l)
 	}
 	return all, nil
+}
+
+// until is the time of a check that is due now; zero: none is by its age.
+func (c *Checker) until() time.Time {
+	if c.Every <= 0 {
+		return time.Time{}
+	}
+	return c.Now().Add(-c.Every)
+}
+
+// Objects sums up the checks of objects (see [inventory.Inventory.FixityObjects]).
+func (c *Checker) Objects(ctx context.Context, q api.FixityQuery) ([]api.FixityObject, error) {
+	return c.Inventory.FixityObjects(ctx, q, c.until())
 }

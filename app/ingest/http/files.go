@@ -9,7 +9,6 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/app/ingest/fixity"
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -29,8 +28,6 @@ type Details interface {
 	FixOrphans(ctx context.Context, f orphans.Fix) (api.FixedOrphans, error)
 	Locations(ctx context.Context) ([]ingest.Location, error)
 	Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error)
-	Fixity(ctx context.Context) (fixity.Status, error)
-	CheckFixity(ctx context.Context, dir, actor, note string) error
 }
 
 // details returns the details, or an error without ingest.

@@ -16,8 +16,6 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/app/ingest/fixity"
-	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/orphans"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
@@ -31,8 +29,7 @@ import (
 type view struct {
 	adopted ingest.Adoption
 	fixed   orphans.Fix
-	checked string // by fixity
-	broken  bool   // its manifest breaks off
+	broken  bool // its manifest breaks off
 }
 
 var someday = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -99,20 +96,6 @@ func (v *view) Locations(context.Context) ([]ingest.Location, error) {
 		Reason: "r", Remedy: "m", Profiles: []string{"p"}}}, nil
 }
 
-func (v *view) Fixity(context.Context) (fixity.Status, error) {
-	check := inventory.Check{Began: someday, Ended: someday, Failure: "f", Versions: 1, Files: 2, Bytes: 3}
-	return fixity.Status{Locations: []fixity.Location{{Dir: "d", Reason: "r", Oldest: someday, Check: &check}},
-		Count: 1, Faults: []inventory.Fault{{
-			Location: "d", ARK: "a", Version: 1, Job: "ing_1", Path: "p", Kind: "changed", Algorithm: "sha512",
-			Expected: "e", Found: "f", Detail: "x", Since: someday,
-		}}}, nil
-}
-
-func (v *view) CheckFixity(_ context.Context, dir, actor, note string) error {
-	v.checked = dir + " " + actor + " " + note
-	return nil
-}
-
 func (v *view) Adopt(ctx context.Context, a ingest.Adoption) (ingest.Location, error) {
 	v.adopted = a
 	all, err := v.Locations(ctx)
@@ -157,8 +140,6 @@ func TestShapes(t *testing.T) {
 	sameShape[client.Orphans](t, found)
 	locations, _ := v.Locations(t.Context())
 	sameShape[client.StorageLocation](t, locations[0])
-	known, _ := v.Fixity(t.Context())
-	sameShape[client.Fixity](t, known)
 	fixed, _ := v.FixOrphans(t.Context(), orphans.Fix{})
 	sameShape[client.FixedOrphans](t, fixed)
 }
@@ -167,10 +148,6 @@ func TestShapes(t *testing.T) {
 func TestFileRoutes(t *testing.T) {
 	v := &view{}
 	w := open(t, func(o *options) { o.Details = v }, nil)
-	known, err := w.Client.CheckFixity(t.Context(), client.CheckFixity{Location: "d", Actor: "ann", Note: "why"})
-	if err != nil || known.Count != 1 || v.checked != "d ann why" {
-		t.Errorf("fixity: %+v, %v, asked for %q", known, err, v.checked)
-	}
 	f, err := w.Client.JobFiles(t.Context(), "ing_1", "manifest:5", 7)
 	if err != nil || len(f.Files) != 1 || f.Files[0].Path != "manifest:57" || f.Next != "manifest:1" {
 		t.Errorf("got %+v, %v", f, err)

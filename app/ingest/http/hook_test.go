@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stagepost/stagepost/app/ingest"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine/hooklog"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -29,7 +30,7 @@ func newPigeons() *pigeons {
 		p.all = append(p.all, ingest.Delivery{
 			Number: int64(120 - i), Key: fmt.Sprintf("bat_1/%d/batch-completed/ear",
 				i), Job: "bat_1", Type: "batch.completed", Profile: "maps", Hook: "ear",
-			Host: "example.org", Created: at, Due: at, Attempts: 2, Status: ingest.HookPending, Error: "no",
+			Host: "example.org", Created: at, Due: at, Attempts: 2, Status: hooklog.Pending, Error: "no",
 			Tried: []job.Attempt{{At: at, Took: 5, Error: "no"}},
 		})
 	}

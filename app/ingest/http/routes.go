@@ -6,6 +6,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/hooks"
 	"github.com/stagepost/stagepost/server/openapi"
 )
 
@@ -23,13 +24,6 @@ func (s *Handlers) storageRoutes() []server.Route {
 		{Method: http.MethodPost, Pattern: "/api/v1/storage", Who: server.Admin,
 			Doc: "Gives a storage location to this installation: dir, note (why), actor.", Handle: s.adoptLocation,
 			IO: openapi.IO{In: api.Adoption{}, Out: api.StorageLocation{}}},
-		{Method: http.MethodGet, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Stored files that had a " +
-			"fault when they were last read, and how old the checks of each storage location are.", Handle: s.fixity,
-			IO: openapi.IO{Out: api.Fixity{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/fixity", Who: server.Operator, Doc: "Checks all stored files in " +
-			"the background: location (empty: all), note, actor. A check that is under way goes on.",
-			Handle: s.checkFixity,
-			IO:     openapi.IO{In: api.CheckFixity{}, Out: api.Fixity{}, Status: http.StatusAccepted}},
 		{Method: http.MethodGet, Pattern: "/api/v1/orphans", Who: server.Operator,
 			Doc: "Orphaned files, directories, locks, versions and messages.", Handle: s.orphans,
 			IO: openapi.IO{Out: api.Orphans{}}},
@@ -113,18 +107,10 @@ func (s *Handlers) profileRoutes() []server.Route {
 
 // hookRoutes lists the routes of notifications.
 func (s *Handlers) hookRoutes() []server.Route {
-	return []server.Route{
-		{Method: http.MethodGet, Pattern: "/api/v1/hooks", Who: server.Operator, Doc: "A page of notifications, the " +
-			"newest first: job, status (pending, delivered, abandoned), after, limit.", Handle: s.hooks,
-			IO: openapi.IO{Out: api.Hooks{}, Query: openapi.Query("job", "status", "after", "limit")}},
-		{Method: http.MethodGet, Pattern: "/api/v1/hooks/{key...}", Who: server.Operator,
-			Doc: "One notification with its payload and its last tries.", Handle: s.oneHook,
-			IO: openapi.IO{Out: api.Hook{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/hooks/replay", Who: server.Operator, Doc: "Sends notifications " +
-			"again: keys, or failed and since; note (why) is required; actor.", Handle: s.replayHooks,
-			IO: openapi.IO{In: api.ReplayHooks{}, Out: api.ReplayedHooks{}}},
-		{Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of " +
+	log := func() (hooks.Log, error) { return s.hookLog() }
+	return append(hooks.Routes("/api/v1/hooks", log), server.Route{
+		Method: http.MethodPost, Pattern: "/api/v1/hooks/ping", Who: server.Operator, Doc: "Sends a notification of " +
 			"type ping to the webhooks of a profile: profile, hook, note, actor.", Handle: s.pingHooks,
-			IO: openapi.IO{In: api.PingHooks{}, Out: api.PingedHooks{}}},
-	}
+		IO: openapi.IO{In: api.PingHooks{}, Out: api.PingedHooks{}},
+	})
 }

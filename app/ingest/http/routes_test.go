@@ -14,7 +14,6 @@ var allowed = map[string]string{
 	"/api/v1/orphans":                "oa",
 	"/api/v1/storage":                "oa",
 	"POST /api/v1/storage":           "a",
-	"/api/v1/fixity":                 "oa",
 	"/api/v1/hooks":                  "oa",
 	"/api/v1/ingest/submissions":     "uoa",
 	"/api/v1/ingest/batches/":        "uoa",
@@ -32,7 +31,6 @@ var allowed = map[string]string{
 // reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.
 var reasonIn = map[string]any{
 	"POST /api/v1/storage":                client.Adoption{},
-	"POST /api/v1/fixity":                 client.CheckFixity{},
 	"POST /api/v1/orphans":                client.FixOrphans{},
 	"POST /api/v1/ingest/profiles/reload": client.ReloadProfiles{},
 	"POST /api/v1/hooks/replay":           client.ReplayHooks{},

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,6 +18,7 @@ type Copy struct {
 	Version int
 	Name    string // of the version in that storage location: "v3"
 	Job     string // that made it
+	Checked time.Time
 }
 
 // Fault is a stored file that was not as it should be when it was last read.
@@ -52,19 +54,60 @@ func (i *Inventory) Due(ctx context.Context, place string, until, now time.Time)
 	return Copy{}, fmt.Errorf("due copy in %s: %w", place, ErrNotFound)
 }
 
-// OldestCheck returns the time of the oldest check in a storage location; zero if it has no copy.
-func (i *Inventory) OldestCheck(ctx context.Context, place string) (time.Time, error) {
-	var at sql.NullString
-	err := i.read.QueryRowContext(ctx, "SELECT min(checked) FROM places WHERE place = ?", place).Scan(&at)
-	return moment(at.String), err
+// CopiesOf gives the copies of an object in all storage locations, by location and version.
+func (i *Inventory) CopiesOf(ctx context.Context, ark string) ([]Copy, error) {
+	return rows(ctx, i.read, func(r *sql.Rows) (c Copy, err error) {
+		var checked string
+		err = r.Scan(&c.Place, &c.ARK, &c.Version, &c.Name, &c.Job, &checked)
+		c.Checked = moment(checked)
+		return c, err
+	}, `SELECT p.place, p.ark, p.version, p.name, v.job, p.checked FROM places p JOIN versions v USING (ark, version)
+		WHERE p.ark = ? ORDER BY p.place, p.version`, ark)
+}
+
+// Checks sums up the checks in a storage location. A copy is overdue whose check is not after until.
+func (i *Inventory) Checks(ctx context.Context, place string, until time.Time) (l api.FixityLocation, err error) {
+	var oldest sql.NullString
+	l.Location = place
+	err = i.read.QueryRowContext(ctx, `SELECT count(*), min(checked), coalesce(sum(checked <= ?2), 0),
+			(SELECT count(DISTINCT ark || ' ' || version) FROM faults WHERE place = ?1),
+			(SELECT count(*) FROM healed WHERE place = ?1)
+		FROM places WHERE place = ?1`, place, sorted(until)).
+		Scan(&l.Copies, &oldest, &l.Overdue, &l.Damaged, &l.Healed)
+	l.Oldest = moment(oldest.String)
+	return l, err
+}
+
+// FixityObjects sums up the checks of objects by ARK, those after q.After. A copy is overdue whose check is not after
+// until.
+func (i *Inventory) FixityObjects(
+	ctx context.Context, q api.FixityQuery, until time.Time,
+) ([]api.FixityObject, error) {
+	return rows(ctx, i.read, func(r *sql.Rows) (o api.FixityObject, err error) {
+		var places, checked string
+		err = r.Scan(&o.Object, &o.Copies, &places, &checked, &o.Overdue, &o.Damaged, &o.Healed)
+		if err == nil {
+			err = json.Unmarshal([]byte(places), &o.Locations)
+		}
+		o.Checked = moment(checked)
+		return o, err
+	}, `SELECT p.ark, count(*), json_group_array(DISTINCT p.place), min(p.checked), sum(p.checked <= ?3) AS late,
+			(SELECT count(DISTINCT f.place || ' ' || f.version) FROM faults f
+				WHERE f.ark = p.ark AND ?2 IN ('', f.place)),
+			(SELECT count(*) FROM healed h WHERE h.ark = p.ark AND ?2 IN ('', h.place))
+		FROM places p
+		WHERE p.ark > ?1 AND ?2 IN ('', p.place)
+			AND (NOT ?4 OR p.ark IN (SELECT ark FROM faults WHERE ?2 IN ('', place)))
+		GROUP BY p.ark HAVING NOT ?5 OR late > 0 ORDER BY p.ark LIMIT ?6`,
+		q.After, q.Location, sorted(until), q.Damaged, q.Overdue, q.Limit)
 }
 
 // Faults returns the known faults of a copy, of a storage location, or of all locations ("").
 func (i *Inventory) Faults(ctx context.Context, place, ark string, version int) ([]Fault, error) {
 	return rows(ctx, i.read, func(r *sql.Rows) (f Fault, err error) {
 		var since string
-		err = r.Scan(&f.Location, &f.ARK, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found, &f.Detail,
-			&since, &f.Job)
+		err = r.Scan(&f.Location, &f.Object, &f.Version, &f.Path, &f.Kind, &f.Algorithm, &f.Expected, &f.Found,
+			&f.Detail, &since, &f.Job)
 		f.Since = moment(since)
 		return f, err
 	}, `SELECT f.*, coalesce((SELECT job FROM versions v WHERE v.ark = f.ark AND v.version = f.version), '') FROM faults f
@@ -77,10 +120,31 @@ func (i *Inventory) FaultCount(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
+// Heal is a stored file that was repaired.
+type Heal struct {
+	Path   string // in the object; "." is the whole object
+	Source string // storage location of the good copy
+}
+
+// Result is what a check of a copy found.
+type Result struct {
+	At     time.Time
+	Faults []Fault
+	Healed []Heal
+	Files  int // that were read
+	Bytes  int64
+}
+
 // EnterCheck notes that a copy was checked, with its faults, which replace those that were known.
-func (i *Inventory) EnterCheck(ctx context.Context, c Copy, at time.Time, faults []Fault, files int,
-	bytes int64) error {
+func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
 	err := i.tx(ctx, func(tx *sql.Tx) error {
+		at := r.At
+		for _, h := range r.Healed {
+			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO healed VALUES (?, ?, ?, ?, ?, ?)", c.Place, c.ARK,
+				c.Version, h.Path, h.Source, sorted(at)); err != nil {
+				return err
+			}
+		}
 		if _, err := tx.ExecContext(ctx, "UPDATE places SET checked = ? WHERE ark = ? AND version = ? AND place = ?",
 			sorted(at), c.ARK, c.Version, c.Place); err != nil {
 			return err
@@ -89,7 +153,7 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, at time.Time, faults
 			c.ARK, c.Version); err != nil {
 			return err
 		}
-		for _, f := range faults {
+		for _, f := range r.Faults {
 			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO faults VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 				c.Place, c.ARK, c.Version, f.Path, f.Kind, f.Algorithm, f.Expected, f.Found, f.Detail,
 				sorted(f.Since)); err != nil {
@@ -97,7 +161,7 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, at time.Time, faults
 			}
 		}
 		_, err := tx.ExecContext(ctx, `UPDATE checks SET versions = versions + 1, files = files + ?,
-			bytes = bytes + ? WHERE place = ? AND ended = ''`, files, bytes, c.Place)
+			bytes = bytes + ? WHERE place = ? AND ended = ''`, r.Files, r.Bytes, c.Place)
 		return err
 	})
 	if err != nil {
@@ -129,7 +193,7 @@ func (i *Inventory) LastCheck(ctx context.Context, place string) (c Check, err e
 	var began, ended string
 	err = i.read.QueryRowContext(ctx,
 		"SELECT began, ended, failure, versions, files, bytes FROM checks WHERE place = ?", place).
-		Scan(&began, &ended, &c.Failure, &c.Versions, &c.Files, &c.Bytes)
+		Scan(&began, &ended, &c.Failure, &c.Copies, &c.Files, &c.Bytes)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, fmt.Errorf("check of %s: %w", place, ErrNotFound)
 	}

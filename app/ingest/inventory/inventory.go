@@ -56,7 +56,7 @@ type Inventory struct {
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released.
-var schemas = []string{schema1, schema2, schema3, schema4, schema5}
+var schemas = []string{schema1, schema2, schema3, schema4, schema5, schema6}
 
 const schema1 = `
 CREATE TABLE objects (
@@ -141,6 +141,16 @@ CREATE TABLE checks (
 	place TEXT PRIMARY KEY, began TEXT NOT NULL, ended TEXT NOT NULL, failure TEXT NOT NULL,
 	versions INTEGER NOT NULL, files INTEGER NOT NULL, bytes INTEGER NOT NULL
 ) WITHOUT ROWID;
+`
+
+// schema6 has the files that fixity checks repaired from a copy in another storage location.
+const schema6 = `
+CREATE TABLE healed (
+	place TEXT NOT NULL, ark TEXT NOT NULL, version INTEGER NOT NULL, path TEXT NOT NULL, source TEXT NOT NULL,
+	at TEXT NOT NULL,
+	PRIMARY KEY (ark, version, place, path, at)
+) WITHOUT ROWID;
+CREATE INDEX faults_ark ON faults (ark);
 `
 
 // Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation

@@ -31,7 +31,6 @@ func Data() []backup.Entry {
 			What: "plans of packages that can be fetched, and the key of their tokens"},
 		{Name: "profiles", How: backup.Linked,
 			What: "ingest profiles, unless `ingest.profiles` names another directory"},
-		{Name: "mail", How: backup.Late, What: "mails, unless `mail.smtp` is set"},
 		{Name: "storage", How: backup.Stored, Part: "storage",
 			What: "stored objects (OCFL), unless a profile names other storage locations"},
 		{Name: "trash", How: backup.Left, What: "what was thrown away, for a while", Reason: "nothing refers to it"},
@@ -48,9 +47,6 @@ func (s *Settings) Storage(ctx context.Context, dir string) (module.Storage, err
 				all.Outside = append(all.Outside, backup.Location{Path: file, What: "secrets of a profile"})
 			}
 		}
-	}
-	if s.MailPassword != "" {
-		all.Outside = append(all.Outside, backup.Location{Path: s.MailPassword, What: "password of the mail server"})
 	}
 	return all, err
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"time"
 
@@ -14,9 +13,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/fsck"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
-	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
-	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/internal/secretfile"
 	"github.com/stagepost/stagepost/job"
@@ -43,27 +40,15 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 	if err := profiles.Set().CheckSecrets(); err != nil {
 		return nil, err
 	}
-	sender, err := mailSender(s, h.Log)
-	if err != nil {
-		return nil, err
-	}
-	a := &App{every: s.FixityEvery, secrets: func() []string {
-		names := profiles.Set().SecretFiles()
-		if s.MailPassword != "" {
-			names = append(names, s.MailPassword)
-		}
-		return names
-	}}
+	a := &App{every: s.FixityEvery, secrets: func() []string { return profiles.Set().SecretFiles() }}
 	for _, warning := range secretfile.Exposed(a.secrets()...) {
 		h.Log.Warn(warning)
 	}
 	a.App, err = ingest.New(ingest.Options{
-		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Mail: sender, Profiles: profiles, From: s.MailFrom,
-		Host: s.MailHost,
-		Site: s.MailLink, Log: h.Log, Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve,
-			job.Off), FixityEvery: s.FixityEvery,
-		FixityRate: s.FixityRate, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work,
-			job.Unlimited), Logs: h.Logs,
+		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Profiles: profiles,
+		Mail: h.Mail.Sender, From: h.Mail.From, Host: h.Mail.Host, Site: h.Mail.Link, Log: h.Log, Logs: h.Logs,
+		Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
+		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
 	})
 	if err != nil {
 		return nil, err
@@ -129,7 +114,8 @@ func (a *App) Warn() []string {
 		return append(all, fmt.Sprintf("fixity: %v", err))
 	}
 	if s.Faults > 0 {
-		all = append(all, (ingest.Damaged{Files: s.Faults}).Error()+": stagepost ingest fixity status")
+		all = append(all, fmt.Sprintf("stored files of ingest have %d faults: stagepost fixity status --app ingest",
+			s.Faults))
 	}
 	return all
 }
@@ -154,29 +140,6 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 func findings(c fsck.Comparison) module.Findings {
 	return module.Findings{Objects: c.Objects, Versions: c.Versions, Faults: c.Faults, More: c.More,
 		About: "what is stored"}
-}
-
-// mailSender gives the way of mails to a server, or nil: then they are files.
-func mailSender(s *Settings, log *slog.Logger) (mail.Sender, error) {
-	if s.MailSMTP == "" {
-		return nil, nil
-	}
-	o := mail.Options{Addr: s.MailSMTP, TLS: mail.TLSMode(s.MailTLS), User: s.MailUser, Hello: s.MailHost, Log: log}
-	if s.MailPassword != "" {
-		text, err := secretfile.ReadMounted(s.MailPassword)
-		if err != nil {
-			return nil, cli.Usagef("mail.password_file: %w", err)
-		}
-		o.Password = mail.Secret(text)
-	}
-	if (o.User == "") != (o.Password == "") {
-		return nil, cli.Usagef("mail.user and mail.password_file go together")
-	}
-	sender, err := mail.SMTP(o)
-	if err != nil {
-		return nil, cli.Usagef("mail.smtp, mail.tls, mail.host: %w", err)
-	}
-	return sender, nil
 }
 
 // lockList joins the server to the application's locks.

@@ -16,21 +16,13 @@ type Settings struct {
 	Trash         time.Duration `name:"ingest.trash.keep" for:"serve" zero:"off" default:"7d" doc:"how long working files stay in the trash before they are deleted; off: they are removed at once"`
 	Work          time.Duration `name:"ingest.work.keep" for:"serve" zero:"unlimited" default:"30d" doc:"how long the working files of failed jobs stay before they go to the trash; unlimited: they stay"`
 	Reserve       int64         `name:"ingest.reserve" for:"serve" zero:"off" unit:"bytes" default:"512MiB" doc:"bytes of the disk that uploads and jobs of ingest leave free; off: none"`
-	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost ingest fixity run"`
-	FixityRate    int64         `name:"fixity.rate" for:"serve" unit:"bytes" zero:"unlimited" default:"20MiB" doc:"bytes of stored files that these checks read in a second; unlimited: as fast as the disk"`
+	FixityEvery   time.Duration `name:"fixity.every" for:"serve" zero:"off" default:"90d" doc:"after which a stored file is read again and compared with its digest; off: only by stagepost fixity run"`
 	AccessSmall   int64         `name:"access.small.bytes" for:"serve" unit:"bytes" default:"500MB" doc:"content of a package above which it goes to the queue of large ones"`
 	AccessWorkers int           `name:"access.small.workers" for:"serve" default:"4" doc:"small packages that are made at once"`
 	AccessLarge   int           `name:"access.large.workers" for:"serve" default:"1" doc:"large packages that are made at once"`
 	AccessFiles   int           `name:"access.max.files" for:"serve" default:"1000000" doc:"files of one package"`
 	AccessBytes   int64         `name:"access.max.bytes" for:"serve" zero:"unlimited" unit:"bytes" default:"unlimited" doc:"content of one package; unlimited: any"`
 	AccessKeep    time.Duration `name:"access.keep" for:"serve" zero:"unlimited" default:"7d" doc:"how long packages can be fetched, and failures are kept; unlimited: they are never deleted"`
-	MailFrom      string        `name:"mail.from" for:"serve" doc:"sender of reports; defaults to stagepost@ and mail.host"`
-	MailSMTP      string        `name:"mail.smtp" for:"serve" doc:"mail server, host:port; defaults to none: mails are .eml files in the data directory"`
-	MailTLS       string        `name:"mail.tls" for:"serve" choices:"starttls tls none" default:"starttls" doc:"how mail.smtp is spoken to: starttls, tls or none"`
-	MailUser      string        `name:"mail.user" for:"serve" doc:"login at mail.smtp; defaults to none"`
-	MailPassword  string        `name:"mail.password_file" for:"serve" doc:"file with the password of mail.user, which only its owner may write; the server warns if every user can read it"`
-	MailHost      string        `name:"mail.host" for:"serve" default:"localhost" doc:"name of this machine in the ids of mails"`
-	MailLink      string        `name:"mail.link" for:"serve" doc:"where depositors find this server, as a URL, for the links in mails; defaults to none: mails have no links"`
 }
 
 // ProfileDir is where the profiles of a data directory are.

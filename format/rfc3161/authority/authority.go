@@ -10,6 +10,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net/http"
@@ -85,7 +86,51 @@ func issue(c, parent *x509.Certificate, key crypto.PublicKey, by crypto.Signer) 
 
 // RootPEM gives the root in PEM, what `openssl ts -verify -CAfile` reads.
 func (a *Authority) RootPEM() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.Root.Raw})
+	return pem.EncodeToMemory(&pem.Block{Type: certificate, Bytes: a.Root.Raw})
+}
+
+// Marshal gives the authority with its keys in PEM, for [Parse].
+func (a *Authority) Marshal() ([]byte, error) {
+	key, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, err
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: privateKey, Bytes: key})
+	text = append(text, pem.EncodeToMemory(&pem.Block{Type: certificate, Bytes: a.signer.Raw})...)
+	return append(text, a.RootPEM()...), nil
+}
+
+// Types of blocks in PEM.
+const (
+	certificate = "CERTIFICATE"
+	privateKey  = "PRIVATE KEY"
+)
+
+// Parse reads an authority that [Authority.Marshal] wrote.
+func Parse(text []byte) (*Authority, error) {
+	a := &Authority{}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == privateKey {
+			key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+			if err != nil {
+				return nil, err
+			}
+			a.key, _ = key.(crypto.Signer)
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		if a.signer == nil {
+			a.signer = cert
+		}
+		a.Root = cert
+	}
+	if a.key == nil || a.Root == nil || a.Root == a.signer {
+		return nil, errors.New("an authority has a private key, the certificate of its signer, and a root certificate")
+	}
+	return a, nil
 }
 
 // Verifier gives a verifier that trusts the authority.

@@ -238,8 +238,8 @@ func (s *Source) Fetch(
 	if !before.Mode().IsRegular() { // replaced since
 		return &source.Error{Op: "read " + name, Err: errors.New("it is not a file any more")}
 	}
-	o := source.Origin{Modified: before.ModTime().UTC().Truncate(time.Second)}
-	return out.Put(ctx, at.Name, o, func(w io.Writer) error { return copyFile(ctx, w, f, before, name) })
+	o := source.Origin{Name: item.Title, Modified: before.ModTime().UTC().Truncate(time.Second)}
+	return out.Put(ctx, at.Name, &o, func(w io.Writer) error { return copyFile(ctx, w, f, before, name) })
 }
 
 // copyFile copies a file that must not change meanwhile. The error of w is returned as it is.

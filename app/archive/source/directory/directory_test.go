@@ -110,8 +110,11 @@ func TestNames(t *testing.T) {
 	if len(out.Names()) != 10 || len(p.Items) != 10 || len(p.Warnings) != 0 {
 		t.Errorf("got %q, %q", out.Names(), p.Warnings)
 	}
-	if o := out.Origin("files/sub/x"); !o.Modified.Equal(past) {
+	if o := out.Origin("files/sub/x"); !o.Modified.Equal(past) || o.Name != "sub/x" {
 		t.Errorf("got %+v", o)
+	}
+	if o := out.Origin("files/a_b.txt"); o.Name != "a:b.txt" { // what files.csv has
+		t.Errorf("the original name is lost: %+v", o)
 	}
 }
 

@@ -111,13 +111,18 @@ func lacksOf(f *page.Form) (warnings []string) {
 	return warnings
 }
 
+// browse makes the session of the account, which logs in when it is needed. The caller holds browser.
+func (s *Source) browse() (err error) {
+	if s.session == nil {
+		s.session, err = newSession(s.c, s.o.Login)
+	}
+	return err
+}
+
 // backupForm requests the form of a backup: of a new one if the request has no id.
 func (s *Source) backupForm(ctx context.Context, r *source.BackupRequest) (*webPage, *page.Form, error) {
-	if s.session == nil {
-		var err error
-		if s.session, err = newSession(s.c, s.o.Login); err != nil {
-			return nil, nil, err
-		}
+	if err := s.browse(); err != nil {
+		return nil, nil, err
 	}
 	query := url.Values{"id": {r.Course}}
 	if r.Activity != "" {
@@ -178,7 +183,8 @@ func (s *Source) BackupState(ctx context.Context, r *source.BackupRequest) (sour
 		return source.BackupDone, nil
 	case status >= statusFailed:
 		return "", &source.Error{Op: "backup " + r.ID, Code: "backupfailed", Err: fmt.Errorf(
-			"the Moodle could not make the backup (status %d): ask its administrator for the log of the task", status)}
+			"%w (status %d): ask the administrator of the Moodle for the log of the task", source.ErrBackupFailed,
+			status)}
 	case status >= statusAwaiting:
 		return source.BackupRunning, nil
 	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
@@ -249,26 +255,45 @@ func (s *Source) Backups(ctx context.Context, course, activity string) ([]Backup
 	return all, nil
 }
 
-// area lists a file area, and gives its context.
+// listed is a file or folder of a file area.
+type listed struct {
+	Name    string `json:"filename"`
+	Dir     bool   `json:"isdir"`
+	URL     string `json:"url"`
+	Created int64  `json:"timecreated"` // seconds since 1970
+	Size    int64  `json:"filesize"`
+}
+
+// area lists the backups of a file area, and gives its context.
 func (s *Source) area(ctx context.Context, course, activity, area string) ([]BackupFile, string, error) {
+	if activity != "" {
+		area = "activity"
+	}
+	all, at, err := s.list(ctx, course, activity, area)
+	var out []BackupFile
+	for _, f := range all {
+		if !f.Dir && strings.HasSuffix(f.Name, ".mbz") {
+			out = append(out, BackupFile{Course: course, Activity: activity, Name: f.Name, URL: f.URL, Size: f.Size,
+				Created: stamp(f.Created), Area: area})
+		}
+	}
+	return out, at, err
+}
+
+// list lists everything in a file area of backups, and gives its context.
+func (s *Source) list(ctx context.Context, course, activity, area string) ([]listed, string, error) {
 	level, instance := "course", course
 	if activity != "" {
-		level, instance, area = "module", activity, "activity"
+		level, instance = "module", activity
 	}
 	var answer struct {
 		Parents []struct {
 			Context int `json:"contextid"`
 		} `json:"parents"`
-		Files []struct {
-			Name    string `json:"filename"`
-			Dir     bool   `json:"isdir"`
-			URL     string `json:"url"`
-			Created int64  `json:"timecreated"`
-			Size    int64  `json:"filesize"`
-		} `json:"files"`
+		Files []listed `json:"files"`
 	}
 	_, err := s.c.call(ctx, filesFunction, params{
-		"contextid": -1, "contextlevel": level, "instanceid": instance, "component": "backup", "filearea": area,
+		"contextid": -1, "contextlevel": level, "instanceid": instance, "component": component, "filearea": area,
 		"itemid": 0, "filepath": "/", "filename": "",
 	}, &answer)
 	if err != nil {
@@ -281,14 +306,7 @@ func (s *Source) area(ctx context.Context, course, activity, area string) ([]Bac
 		return nil, "", &source.Error{Op: filesFunction, Code: "nopermissions", Err: fmt.Errorf("the account cannot "+
 			"view the backups of %s %s (moodle/backup:backupcourse, moodle/backup:downloadfile)", level, instance)}
 	}
-	var out []BackupFile
-	for _, f := range answer.Files {
-		if !f.Dir && strings.HasSuffix(f.Name, ".mbz") {
-			out = append(out, BackupFile{Course: course, Activity: activity, Name: f.Name, URL: f.URL, Size: f.Size,
-				Created: stamp(f.Created), Area: area})
-		}
-	}
-	return out, strconv.Itoa(answer.Parents[len(answer.Parents)-1].Context), nil
+	return answer.Files, strconv.Itoa(answer.Parents[len(answer.Parents)-1].Context), nil
 }
 
 // FetchBackup implements [source.Backups].
@@ -304,13 +322,16 @@ func (s *Source) FetchBackup(
 		if f.Area == "automated" || f.Created.Before(r.Asked.Add(-clockSkew)) {
 			continue
 		}
-		b, err := s.fetchFile(ctx, f, r.ID, scratch, out)
+		b, sum, err := s.fetchFile(ctx, f, r.ID, scratch, out)
 		switch {
 		case errors.Is(err, errOther):
 		case errors.Is(err, errDamaged): // it may be of another request
 			damaged = cmp.Or(damaged, err)
+		case err != nil:
+			return nil, err
 		default:
-			return b, err
+			r.File = &source.BackupFile{Name: f.Name, Area: f.Area, Size: f.Size, SHA1: sum, Created: f.Created}
+			return b, nil
 		}
 	}
 	return nil, cmp.Or(damaged, gone(r, "the Moodle has no file of it: another backup of the same minute replaced it, "+
@@ -321,7 +342,8 @@ func (s *Source) FetchBackup(
 func (s *Source) FetchListed(
 	ctx context.Context, f BackupFile, scratch *os.Root, out source.Out,
 ) (*source.Backup, error) {
-	return s.fetchFile(ctx, f, "", scratch, out)
+	b, _, err := s.fetchFile(ctx, f, "", scratch, out)
+	return b, err
 }
 
 var (
@@ -329,34 +351,35 @@ var (
 	errDamaged = errors.New("damaged on the Moodle")
 )
 
-// fetchFile downloads and verifies a backup, and writes it to out if it has the id; an empty id is any.
+// fetchFile downloads and verifies a backup, and writes it to out if it has the id; an empty id is any. sum is
+// the SHA-1 of its content.
 func (s *Source) fetchFile(
 	ctx context.Context, f BackupFile, id string, scratch *os.Root, out source.Out,
-) (*source.Backup, error) {
+) (b *source.Backup, sum string, err error) {
 	got, body, err := s.c.downloadTo(ctx, f.URL, scratch)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer body.Close()
-	b, err := f.verify(body, got.Size, id)
+	b, err = f.verify(body, got.Size, id)
 	if err != nil {
-		return nil, errors.Join(err, scratch.Remove(path.Base(body.Name())))
+		return nil, "", errors.Join(err, scratch.Remove(path.Base(body.Name())))
 	}
 	u, err := s.c.fileURL(f.URL)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	o := source.Origin{
 		URL: publicURL(u), SHA1: got.SHA1, Type: "application/vnd.moodle.backup", Modified: f.Created,
 	}
-	err = out.Put(ctx, b.Name, o, func(w io.Writer) error {
+	err = out.Put(ctx, b.Name, &o, func(w io.Writer) error {
 		_, err := io.Copy(w, io.NewSectionReader(body, 0, got.Size))
 		return err
 	})
 	if err != nil {
-		return nil, err // the scratch file serves the repetition
+		return nil, "", err // the scratch file serves the repetition
 	}
-	return b, scratch.Remove(path.Base(body.Name()))
+	return b, got.SHA1, scratch.Remove(path.Base(body.Name()))
 }
 
 // verify reads a backup to its end.

@@ -138,7 +138,7 @@ func (f *fixture) step() error {
 		return f.source.StartBackup(ctx, r, func() error { return f.save(r) })
 	case state == source.BackupDone:
 		f.got, err = f.source.FetchBackup(ctx, r, f.scratch, f.out)
-		return err
+		return errors.Join(err, f.save(r))
 	}
 	return f.site.Cron()
 }

@@ -453,6 +453,7 @@ type user struct {
 		Name string `json:"shortname"`
 	} `json:"roles"`
 	Groups []struct {
+		ID   int    `json:"id"`
 		Name string `json:"name"`
 	} `json:"groups"`
 }
@@ -466,7 +467,7 @@ func (u user) person() source.Person {
 		p.Roles = append(p.Roles, r.Name)
 	}
 	for _, g := range u.Groups {
-		p.Groups = append(p.Groups, g.Name)
+		p.Groups, p.GroupIDs = append(p.Groups, g.Name), append(p.GroupIDs, strconv.Itoa(g.ID))
 	}
 	return p
 }

@@ -1,6 +1,8 @@
 package moodle_test
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,7 +125,9 @@ func TestCourse(t *testing.T) {
 		t.Fatalf("got %+v, %v", plan, err)
 	}
 	_, out := fetch(t, s, a)
-	if o := out.Origin("submissions/user19/attempt-1/submission_files/essay0.pdf"); o.Person != "19" ||
+	const essay = "submissions/user19/attempt-1/submission_files/essay0.pdf"
+	if o := out.Origin(essay); o.Person != "19" ||
+		o.Name != "essay0.pdf" || o.SHA1 != sha1Of(out.Body(essay)) ||
 		!strings.HasSuffix(o.URL, "/webservice/pluginfile.php/53/assignsubmission_file/submission_files/7/essay0.pdf") {
 		t.Errorf("got %+v", o)
 	}
@@ -355,4 +359,10 @@ func TestCoursesIn(t *testing.T) {
 			t.Errorf("category %s: %s (%v), want %s", c.category, got, err, c.want)
 		}
 	}
+}
+
+// sha1Of is what a Moodle calls the contenthash of a file.
+func sha1Of(text string) string {
+	sum := sha1.Sum([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

@@ -1,13 +1,16 @@
 package moodle_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/app/archive/source/moodle"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
 	"github.com/stagepost/stagepost/app/archive/source/sourcetest"
 )
@@ -109,6 +112,56 @@ func TestAttemptNames(t *testing.T) {
 	}
 	if got := out.Names()[:4]; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestVariables: each variable of a pattern has its value (docs/packages.md lists them). A function that only a pattern
+// needs is called for that pattern alone, and is a warning if it is missing.
+func TestVariables(t *testing.T) {
+	old, without := open(t)
+	if err := old.Edit("core_webservice_get_site_info", "core_group_get_course_groups", "other"); err != nil {
+		t.Fatal(err)
+	}
+	site, s := open(t)
+	a := activities(t, without)[replay.Quiz]
+	values := map[string]string{
+		"courseid": "5", "coursename": "Algebra I", "courseshortname": "ALG0181", "cmid": replay.Quiz,
+		"groupids": "4", "groupidnumbers": "G-01", "groupnames": "G1", "quizid": a.Instance, "quizname": "Exam",
+		"attemptid": "2", "username": "M10010181", "firstname": "", "lastname": "", "idnumber": "M10010181",
+		"timestart": "1795170182", "timefinish": "1795170182", "date": "2026-11-20", "time": "10-23-02",
+		"timestamp": "1795170182",
+	}
+	name := func(s *moodle.Source, variable string) (string, []string) {
+		set := source.Settings{FolderName: "x${" + variable + "}y", FileName: "f"}
+		plan, err := s.Plan(t.Context(), a, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var item struct{ Folder string }
+		if err := json.Unmarshal(plan.Items[1].Data, &item); err != nil {
+			t.Fatal(err)
+		}
+		return item.Folder, plan.Warnings
+	}
+	if got, warnings := name(without, "groupidnumbers"); got != "attempts/xy" ||
+		!strings.Contains(warnings[0], "core_group_get_course_groups") {
+		t.Errorf("without the function: got %q, %q", got, warnings)
+	}
+	site.Intercept(func(w http.ResponseWriter, _ *http.Request, what string) bool {
+		if what != "core_group_get_course_groups" {
+			return false
+		}
+		fmt.Fprint(w, `[{"id":4,"name":"G1","idnumber":"G-01"},{"id":5,"name":"G2","idnumber":""}]`)
+		return true
+	})
+	for _, variable := range pattern.AttemptVariables() {
+		want, ok := values[variable]
+		if !ok {
+			t.Errorf("there is no value of %s", variable)
+		}
+		if got, _ := name(s, variable); got != "attempts/x"+want+"y" {
+			t.Errorf("%s: got %q", variable, got)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/url"
 	"regexp"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/source"
 )
@@ -13,7 +14,7 @@ import (
 // putTable writes CSV (RFC 4180) in UTF-8.
 func putTable(ctx context.Context, out source.Out, name string, o source.Origin, rows [][]string) error {
 	o.Type = "text/csv; charset=utf-8"
-	return out.Put(ctx, name, o, func(w io.Writer) error {
+	return out.Put(ctx, name, &o, func(w io.Writer) error {
 		c := csv.NewWriter(w)
 		c.UseCRLF = true
 		return c.WriteAll(rows)
@@ -22,7 +23,7 @@ func putTable(ctx context.Context, out source.Out, name string, o source.Origin,
 
 func putBytes(ctx context.Context, out source.Out, name, kind string, o source.Origin, b []byte) error {
 	o.Type = kind
-	return out.Put(ctx, name, o, func(w io.Writer) error {
+	return out.Put(ctx, name, &o, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})
@@ -58,10 +59,14 @@ func (s *Source) keep(ctx context.Context, out source.Out, name string, f conten
 	if err != nil {
 		return &source.Error{Op: name, Err: err}
 	}
-	o := source.Origin{URL: publicURL(u), Type: f.MIME, Modified: stamp(f.Modified), Person: person}
+	o := source.Origin{
+		Name: strings.TrimPrefix(f.Path+f.Name, "/"), URL: publicURL(u), Type: f.MIME, Modified: stamp(f.Modified),
+		Person: person,
+	}
 	return repeat(func() error {
-		return out.Put(ctx, name, o, func(w io.Writer) error {
-			_, err := s.c.download(ctx, f.URL, w)
+		return out.Put(ctx, name, &o, func(w io.Writer) error {
+			got, err := s.c.download(ctx, f.URL, w)
+			o.SHA1 = got.SHA1 // which the bytes have
 			return err
 		})
 	})

@@ -1,19 +1,15 @@
 package moodle
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/stagepost/stagepost/app/archive/pattern"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/page"
 )
@@ -165,48 +161,10 @@ type attemptItem struct {
 	File    string        `json:"file"` // without extension
 }
 
-// attemptNames makes the names of folders and files of attempts.
-type attemptNames struct {
-	folder, file pattern.Pattern
-	names        source.Names
-}
-
-func newAttemptNames(set source.Settings) (*attemptNames, error) {
-	known := pattern.AttemptVariables()
-	folder, err := pattern.Parse(pattern.Folder, cmp.Or(set.FolderName, pattern.DefaultFolder), known)
-	file, err2 := pattern.Parse(pattern.File, cmp.Or(set.FileName, pattern.DefaultFile), known)
-	if err := errors.Join(err, err2); err != nil {
-		return nil, &source.Error{Op: "names of attempts", Code: "invalidparameter", Err: err}
-	}
-	return &attemptNames{folder, file, source.Names{}}, nil
-}
-
-// item names an attempt. The times are those of the attempt, so that the names are the same in each archive.
-func (n *attemptNames) item(a source.Activity, one attempt, p source.Person) attemptItem {
-	username := firstOf(p.Username, p.Number, "user"+p.ID)
-	values := map[string]string{
-		"courseid": a.Course, "cmid": a.ID, "cmtype": a.Module, "cmname": a.Name, "quizid": a.Instance,
-		"quizname": a.Name, "attemptid": strconv.Itoa(one.ID), "username": username, "firstname": p.First,
-		"lastname": p.Last,
-		"idnumber": p.Number, "groupnames": strings.Join(p.Groups, "_"), "timestart": strconv.FormatInt(one.Start, 10),
-		"timefinish": strconv.FormatInt(one.Finish, 10),
-	}
-	pattern.SetTime(values, stamp(cmp.Or(one.Finish, one.Modified, one.Start)))
-	key := fmt.Sprintf("attempt-%d", one.ID)
-	var safe []string
-	for part := range strings.SplitSeq(n.folder.Name(values), "/") {
-		safe = append(safe, source.SafeName(part))
-	}
-	return attemptItem{
-		Attempt: one.ID, Person: p, Folder: path.Join("attempts", n.names.For(key, path.Join(safe...))),
-		File: source.SafeName(n.file.Name(values)),
-	}
-}
-
 func (q quiz) plan(
 	ctx context.Context, s *Source, a source.Activity, set source.Settings,
 ) (*source.Plan, error) {
-	names, err := newAttemptNames(set)
+	names, warnings, err := newAttemptNames(ctx, s, a, set)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +175,9 @@ func (q quiz) plan(
 	if err != nil {
 		return nil, err
 	}
-	out := &source.Plan{Items: []source.Item{{Key: "quiz", Title: "Settings and the list of attempts"}}}
+	out := &source.Plan{
+		Items: []source.Item{{Key: "quiz", Title: "Settings and the list of attempts"}}, Warnings: warnings,
+	}
 	for _, one := range found.all {
 		if one.State == notStarted {
 			continue

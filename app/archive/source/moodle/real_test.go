@@ -83,7 +83,7 @@ func realActivity(t *testing.T, s *moodle.Source, a source.Activity) {
 	}
 }
 
-// realBackup makes a backup of a course, and fetches it.
+// realBackup makes a backup of a course, fetches it, and deletes it in the Moodle.
 func realBackup(t *testing.T, s *moodle.Source, course string) {
 	t.Helper()
 	r, err := s.PrepareBackup(t.Context(), course, "")
@@ -114,4 +114,7 @@ func realBackup(t *testing.T, s *moodle.Source, course string) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", b)
+	if err := s.DeleteBackup(t.Context(), r, scratch); err != nil {
+		t.Errorf("delete %s: %v", r.File.Name, err)
+	}
 }

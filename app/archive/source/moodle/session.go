@@ -1,7 +1,9 @@
 package moodle
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,45 +77,91 @@ func (s *session) page(ctx context.Context, target string, form url.Values) (*we
 
 // hop makes one request. next is the address to which the Moodle redirects.
 func (s *session) hop(ctx context.Context, address string, form url.Values) (p *webPage, next string, err error) {
+	a, err := s.exchange(ctx, address, form)
+	if err != nil || a.next != "" {
+		return nil, a.next, err
+	}
+	p = &webPage{path: strings.TrimPrefix(a.path, s.c.base.Path), status: a.status, date: a.date}
+	if p.doc, err = html.Parse(bytes.NewReader(a.text)); err != nil {
+		return nil, "", &source.Error{Op: a.path, Err: err, Transient: true}
+	}
+	return p, "", p.failure(a.path)
+}
+
+// answered is the answer to one request of a session.
+type answered struct {
+	path   string // of the request
+	next   string // address to which the Moodle redirects; empty: it does not
+	status int
+	date   time.Time // by the clock of the Moodle
+	text   []byte
+}
+
+// exchange makes one request. form is nil for GET.
+func (s *session) exchange(ctx context.Context, address string, form url.Values) (a answered, err error) {
 	method, body := http.MethodGet, io.Reader(http.NoBody)
 	if form != nil {
 		method, body = http.MethodPost, strings.NewReader(form.Encode())
 	}
 	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return nil, "", err
+		return a, err
 	}
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
-	op := r.URL.Path
+	a.path = r.URL.Path
 	answer, err := s.http.Do(r)
 	if err != nil {
-		return nil, "", &source.Error{Op: op, Err: s.clean(err), Transient: true}
+		return a, &source.Error{Op: a.path, Err: s.clean(err), Transient: true}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 && answer.StatusCode < 400 {
-		next, err := s.inside(r.URL, answer.Header.Get("Location"))
-		if err != nil {
-			return nil, "", &source.Error{Op: op, Err: err}
+		if a.next, err = s.inside(r.URL, answer.Header.Get("Location")); err != nil {
+			return a, &source.Error{Op: a.path, Err: err}
 		}
-		return nil, next, nil
+		return a, nil
 	}
 	if passing(answer.StatusCode) {
-		return nil, "", &source.Error{Op: op, Transient: true, After: s.c.after(answer.Header),
+		return a, &source.Error{Op: a.path, Transient: true, After: s.c.after(answer.Header),
 			Err: fmt.Errorf("the Moodle answered %s", answer.Status)}
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
-	if err != nil {
-		return nil, "", &source.Error{Op: op, Err: s.clean(err), Transient: true}
+	a.status = answer.StatusCode
+	if a.text, err = io.ReadAll(io.LimitReader(answer.Body, maxPage)); err != nil {
+		return a, &source.Error{Op: a.path, Err: s.clean(err), Transient: true}
 	}
-	p = &webPage{path: strings.TrimPrefix(r.URL.Path, s.c.base.Path), status: answer.StatusCode}
-	if p.doc, err = html.Parse(strings.NewReader(string(text))); err != nil {
-		return nil, "", &source.Error{Op: op, Err: err, Transient: true}
-	}
-	p.date, _ = http.ParseTime(answer.Header.Get("Date"))
-	return p, "", p.failure(op)
+	a.date, _ = http.ParseTime(answer.Header.Get("Date"))
+	return a, nil
 }
+
+// call posts a form to a script that answers with JSON, and decodes the answer. Without a valid login it fails with
+// [errLoggedOut].
+func (s *session) call(ctx context.Context, target string, form url.Values, into any) error {
+	a, err := s.exchange(ctx, s.c.base.String()+target, form)
+	switch {
+	case err != nil:
+		return err
+	case a.next != "":
+		return &source.Error{Op: target, Err: errLoggedOut, Transient: true}
+	}
+	if f, ok := failed(a.text); ok {
+		if loginCodes[f.Code] {
+			return &source.Error{Op: target, Code: f.Code, Err: errLoggedOut, Transient: true}
+		}
+		return f.as(target)
+	}
+	if err := json.Unmarshal(a.text, into); err != nil || a.status >= 400 {
+		return &source.Error{Op: target, Transient: true,
+			Err: fmt.Errorf("the answer has the status %d and is not what the script gives: %.200q", a.status, a.text)}
+	}
+	return nil
+}
+
+// errLoggedOut is a session that ended. Another login helps.
+var errLoggedOut = errors.New("the Moodle ended the session")
+
+// loginCodes are codes of errors of a session that ended.
+var loginCodes = map[string]bool{"requireloginerror": true, "servicerequireslogin": true, "invalidsesskey": true}
 
 // clean removes what is secret from an error.
 func (s *session) clean(err error) error {

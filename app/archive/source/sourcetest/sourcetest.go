@@ -57,7 +57,7 @@ type Out struct {
 var ErrWrite = errors.New("planned failure of a write")
 
 // Put implements [source.Out].
-func (o *Out) Put(_ context.Context, name string, origin source.Origin, fill func(io.Writer) error) error {
+func (o *Out) Put(_ context.Context, name string, origin *source.Origin, fill func(io.Writer) error) error {
 	var body bytes.Buffer
 	if err := fill(writer{o, &body}); err != nil {
 		return err
@@ -68,7 +68,7 @@ func (o *Out) Put(_ context.Context, name string, origin source.Origin, fill fun
 		o.bodies, o.origins = map[string]string{}, map[string]source.Origin{}
 	}
 	o.order = append(o.order, name)
-	o.bodies[name], o.origins[name] = body.String(), origin
+	o.bodies[name], o.origins[name] = body.String(), *origin
 	return nil
 }
 

@@ -333,7 +333,7 @@ func (s *Source) Fetch(
 	if err != nil {
 		return failed(err)
 	}
-	o := source.Origin{URL: fetch.Redact(e.URL), Type: cmp.Or(e.Type, got.ContentType)}
+	o := source.Origin{Name: item.Title, URL: fetch.Redact(e.URL), Type: cmp.Or(e.Type, got.ContentType)}
 	if e.Hash == checkm.SHA1 {
 		o.SHA1 = e.Digest
 	}
@@ -387,7 +387,7 @@ func (s *Source) put(ctx context.Context, out source.Out, kept string, o source.
 		return fail("read "+name, err)
 	}
 	defer f.Close()
-	return out.Put(ctx, kept, o, func(w io.Writer) error {
+	return out.Put(ctx, kept, &o, func(w io.Writer) error {
 		in := &hashed{r: f, sum: sha256.New()}
 		_, err := io.Copy(w, in)
 		switch {

@@ -414,7 +414,8 @@ func TestOrigin(t *testing.T) {
 	if _, err := sourcetest.Archive(t.Context(), f.source, activity, out); err != nil {
 		t.Fatal(err)
 	}
-	if o := out.Origin("files/c"); strings.Contains(o.URL, "secret") || !strings.Contains(o.URL, "id=7") {
+	if o := out.Origin("files/c"); strings.Contains(o.URL, "secret") || !strings.Contains(o.URL, "id=7") ||
+		o.Name != "c" {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -477,7 +478,7 @@ type corrupting struct {
 }
 
 func (c *corrupting) Put(
-	ctx context.Context, name string, o source.Origin, fill func(io.Writer) error,
+	ctx context.Context, name string, o *source.Origin, fill func(io.Writer) error,
 ) error {
 	if !c.done {
 		c.done = true

@@ -39,6 +39,8 @@ type Backups struct {
 	Fails     bool                 // backups end with the status 900
 	Forbidden bool                 // the account has no right to make backups
 	NoUsers   bool                 // the account has no right to include data of people
+	NoDelete  bool                 // the account has no right to change the files of an area
+	Reference bool                 // a file of each area is a reference to another file
 	Alter     func(*Made)          // changes what the next backups contain
 	Bytes     func([]byte) []byte  // changes the bytes of the next files
 	ID        func() (id string)   // of the next form; nil: random
@@ -285,21 +287,38 @@ func (s *Server) area(r *http.Request) (text string, ok bool) {
 	if context == "-1" && get("contextlevel") == "module" {
 		context = moduleContext[get("instanceid")]
 	}
-	var list struct {
-		Parents []map[string]any `json:"parents"`
-		Files   []map[string]any `json:"files"`
-	}
-	recorded, err := s.answer("core_files_get_files_backup")
-	if err != nil || json.Unmarshal([]byte(recorded), &list) != nil {
-		return "", false
-	}
 	if s.Backups.Forbidden || area == "automated" || context == "" || context == "-1" {
 		return `{"parents":[],"files":[]}`, true
+	}
+	list, ok := s.listArea(context, area)
+	for _, f := range list.Files {
+		if f["url"] == nil {
+			f["url"] = s.at(r) + "/pluginfile.php/" + context + "/backup/" + area + "/" + fmt.Sprint(f["filename"])
+		}
+	}
+	out, err := json.Marshal(list)
+	return string(out), ok && err == nil
+}
+
+// areaList is the answer of the function that lists files.
+type areaList struct {
+	Parents []map[string]any `json:"parents"`
+	Files   []map[string]any `json:"files"`
+}
+
+// listArea lists the files of a context. Those that were not recorded have no address yet.
+func (s *Server) listArea(context, area string) (list areaList, ok bool) {
+	recorded, err := s.answer("core_files_get_files_backup")
+	if err != nil || json.Unmarshal([]byte(recorded), &list) != nil {
+		return list, false
 	}
 	if context != courseContext {
 		list.Parents = append(list.Parents, map[string]any{"contextid": json.Number(context), "filename": "Activity"})
 		list.Files = []map[string]any{}
 	}
+	list.Files = slices.DeleteFunc(list.Files, func(f map[string]any) bool {
+		return s.removed[fmt.Sprint(f["filename"])]
+	})
 	for _, f := range list.Files {
 		f["filesize"] = len(s.backup) // the recorded file is of another run than the list
 	}
@@ -307,12 +326,10 @@ func (s *Server) area(r *http.Request) (text string, ok bool) {
 		list.Files = append(list.Files, map[string]any{
 			"contextid": json.Number(context), "component": "backup", "filearea": area, "itemid": 0, "filepath": "/",
 			"filename": m.name, "isdir": false, "timemodified": m.created.Unix(), "timecreated": m.created.Unix(),
-			"filesize": m.size, "author": nil, "license": nil,
-			"url": s.at(r) + "/pluginfile.php/" + context + "/backup/" + area + "/" + m.name,
+			"filesize": m.size, "author": nil, "license": nil, "url": nil,
 		})
 	}
-	out, err := json.Marshal(list)
-	return string(out), err == nil
+	return list, true
 }
 
 func token() string {

@@ -21,6 +21,10 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) bool {
 		show(w, http.StatusOK, `<h1>Policy</h1><form action="/admin/tool/policy/index.php"></form>`)
 	case backupPath:
 		s.backupPage(w, r)
+	case filesPath:
+		s.filesPage(w, r)
+	case draftPath:
+		s.draftPage(w, r)
 	default:
 		return false
 	}

@@ -65,6 +65,9 @@ type Server struct {
 	control  map[string]*controller
 	areas    map[string][]made // by context
 	started  []string
+	drafts   map[string]*draft // by number
+	removed  map[string]bool   // recorded backups, by name
+	deleted  []string
 }
 
 type stored struct {
@@ -78,6 +81,7 @@ func New() (*Server, error) {
 	s := &Server{
 		files: map[string]stored{}, edits: map[string]string{}, calls: map[string]int{}, Now: time.Now,
 		sessions: map[string]string{}, control: map[string]*controller{}, areas: map[string][]made{},
+		drafts: map[string]*draft{}, removed: map[string]bool{},
 	}
 	var err error
 	if s.backup, err = answers.ReadFile("answers/course.mbz"); err != nil {

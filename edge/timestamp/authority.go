@@ -1,4 +1,5 @@
-package sign
+// Package timestamp requests time stamps (RFC 3161) of authorities over HTTP and checks the answers completely.
+package timestamp
 
 import (
 	"bytes"
@@ -49,14 +50,15 @@ type Authority struct {
 	roots    []*x509.Certificate
 }
 
-var hashes = map[string]crypto.Hash{
+// Hashes are the digest algorithms by their names; the empty name is the default.
+var Hashes = map[string]crypto.Hash{
 	"": crypto.SHA512, "sha256": crypto.SHA256, "sha384": crypto.SHA384, "sha512": crypto.SHA512,
 }
 
 // NewAuthority reads the certificates of an authority and checks its settings.
 func NewAuthority(s Settings) (*Authority, error) {
 	fail := func(err error) error { return fmt.Errorf("time-stamp authority %q: %w", s.Name, err) }
-	a := &Authority{s: s, hash: hashes[s.Hash]}
+	a := &Authority{s: s, hash: Hashes[s.Hash]}
 	a.s.Timeout = cmp.Or(s.Timeout, 30*time.Second)
 	u, err := url.Parse(s.URL)
 	switch {
@@ -95,31 +97,50 @@ func parseOID(text string) (oid asn1.ObjectIdentifier, err error) {
 	return oid, nil
 }
 
-// trust reads certificates: those that sign themselves are roots, the others intermediates.
+// trust reads the certificates of the settings.
 func (a *Authority) trust(files []string) error {
-	a.verifier.Roots = x509.NewCertPool()
+	v, roots, err := read(files)
+	if err == nil && len(roots) == 0 {
+		err = errors.New("no root certificate is configured: no token of it could be verified")
+	}
+	if err == nil {
+		a.verifier, a.roots = *v, roots
+	}
+	return err
+}
+
+// Trust makes a verifier that trusts the root certificates (PEM) of files. Each file has at least one certificate.
+func Trust(files []string) (*rfc3161.Verifier, error) {
+	v, _, err := read(files)
+	return v, err
+}
+
+// read reads certificates: those that are their own issuers are roots, the others intermediates.
+func read(files []string) (v *rfc3161.Verifier, roots []*x509.Certificate, err error) {
+	v = &rfc3161.Verifier{Roots: x509.NewCertPool()}
 	for _, name := range files {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
+		n := 0
 		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 			c, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {
-				return fmt.Errorf("%s: %w", name, err)
+				return nil, nil, fmt.Errorf("%s: %w", name, err)
 			}
-			if bytes.Equal(c.RawIssuer, c.RawSubject) {
-				a.verifier.Roots.AddCert(c)
-				a.roots = append(a.roots, c)
+			if n++; bytes.Equal(c.RawIssuer, c.RawSubject) {
+				v.Roots.AddCert(c)
+				roots = append(roots, c)
 			} else {
-				a.verifier.Intermediates = append(a.verifier.Intermediates, c)
+				v.Intermediates = append(v.Intermediates, c)
 			}
 		}
+		if n == 0 {
+			return nil, nil, fmt.Errorf("%s: it has no certificate in PEM", name)
+		}
 	}
-	if len(a.roots) == 0 {
-		return errors.New("no root certificate is configured: no token of it could be verified")
-	}
-	return nil
+	return v, roots, nil
 }
 
 // Error is a failed request to an authority.
@@ -139,14 +160,40 @@ func (e *Error) Unwrap() error { return e.Err }
 // Temporary reports whether a later attempt can succeed.
 func (e *Error) Temporary() bool { return e.Transient }
 
-// mostReply bounds the size of an answer.
-const mostReply = 1 << 20
+// MostReply is the largest answer in bytes.
+const MostReply = 1 << 20
 
 // ErrReply is an answer that is not a time-stamp reply.
 var ErrReply = errors.New("the answer is not a time-stamp reply")
 
-// stamp requests a token for a digest and checks it completely. The errors are an [*Error].
-func (a *Authority) stamp(ctx context.Context, client *http.Client, digest []byte) (
+// Name gives the name of the settings.
+func (a *Authority) Name() string { return a.s.Name }
+
+// URL gives where requests are sent.
+func (a *Authority) URL() string { return a.s.URL }
+
+// Hash gives the algorithm of the digests that are stamped.
+func (a *Authority) Hash() crypto.Hash { return a.hash }
+
+// Roots gives the trusted root certificates.
+func (a *Authority) Roots() []*x509.Certificate { return a.roots }
+
+// Verifier gives the verifier of tokens of this authority. It is not changed.
+func (a *Authority) Verifier() *rfc3161.Verifier { return &a.verifier }
+
+// Client gives a copy of an HTTP client that follows no redirects, which would send secrets elsewhere; nil: a new one.
+func Client(c *http.Client) *http.Client {
+	client := http.Client{}
+	if c != nil {
+		client = *c
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
+
+// Stamp requests a token for a digest (of the algorithm Hash) and checks it completely. It gives the request, the
+// answer in DER and its token. The error is an [*Error]. client follows no redirects (see [Client]).
+func (a *Authority) Stamp(ctx context.Context, client *http.Client, digest []byte) (
 	req *rfc3161.Request, reply []byte, t *rfc3161.Token, err error,
 ) {
 	if req, err = rfc3161.NewRequest(a.hash, digest, a.policy); err == nil {
@@ -189,12 +236,12 @@ func (a *Authority) post(ctx context.Context, client *http.Client, query []byte)
 	if kind, _, err := mime.ParseMediaType(answer.Header.Get("Content-Type")); err != nil || kind != rfc3161.ReplyType {
 		return nil, fmt.Errorf("%w: its content type is %q", ErrReply, answer.Header.Get("Content-Type"))
 	}
-	body, err := io.ReadAll(io.LimitReader(answer.Body, mostReply+1))
+	body, err := io.ReadAll(io.LimitReader(answer.Body, MostReply+1))
 	switch {
 	case err != nil:
 		return nil, &Error{Authority: a.s.Name, Err: err, Transient: true}
-	case len(body) > mostReply:
-		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrReply, mostReply)
+	case len(body) > MostReply:
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrReply, MostReply)
 	}
 	return body, nil
 }

@@ -1,0 +1,204 @@
+package quizprinter
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Names of the protocol.
+const (
+	servicePath = "/webservice/rest/server.php"
+	uploadPath  = "/webservice/upload.php"
+	functions   = "archivingmod_quiz_"
+	attempt     = 1 // each order has one
+	zipName     = "answer.zip"
+)
+
+// Moodle is the Moodle that workers see: it gives the documents of open orders, and takes their ZIP files. It is an
+// [http.Handler] for the paths of a Moodle.
+type Moodle struct {
+	mu     sync.Mutex // guards the rest
+	orders map[string]*order
+	tasks  int64
+}
+
+// order is a document that a worker prints.
+type order struct {
+	token string // of this order alone
+	task  int64
+	text  []byte
+	root  *os.Root // the ZIP file is written there
+	ended chan error
+
+	mu  sync.Mutex // guards sum
+	sum string     // SHA-256 of the ZIP file; empty: there is none
+}
+
+// NewMoodle makes one without orders.
+func NewMoodle() *Moodle { return &Moodle{orders: map[string]*order{}} }
+
+func (s *Moodle) open(text []byte, root *os.Root) *order {
+	o := &order{token: rand.Text(), text: text, root: root, ended: make(chan error, 1)}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tasks++
+	o.task = s.tasks
+	s.orders[o.token] = o
+	return o
+}
+
+// close makes the token of an order invalid.
+func (s *Moodle) close(o *order) {
+	s.mu.Lock()
+	delete(s.orders, o.token)
+	s.mu.Unlock()
+	o.mu.Lock() // an upload ends before the directory does
+	defer o.mu.Unlock()
+}
+
+// find gives the order of a token; nil: there is none.
+func (s *Moodle) find(token string) *order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.orders[token]
+}
+
+// end reports the end of an order; the first one counts.
+func (o *order) end(err error) {
+	select {
+	case o.ended <- err:
+	default:
+	}
+}
+
+// ServeHTTP answers a worker. As a Moodle, it answers mistakes with the status 200.
+func (s *Moodle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	var answer any
+	switch r.URL.Path {
+	case servicePath:
+		answer = s.call(r)
+	case uploadPath:
+		answer = s.upload(w, r)
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answer) // the worker is gone if this fails
+}
+
+// mistake is an error as Moodle sends it.
+func mistake(code, message string) map[string]string {
+	return map[string]string{
+		"exception": "moodle_exception", "errorcode": code, "message": message, "debuginfo": message,
+	}
+}
+
+// word is the answer of a function that has a status only.
+func word(status string) map[string]string { return map[string]string{"status": status} }
+
+// call answers a function of the web service.
+func (s *Moodle) call(r *http.Request) any {
+	name, ours := strings.CutPrefix(r.FormValue("wsfunction"), functions)
+	o := s.find(r.FormValue("wstoken"))
+	switch {
+	case o == nil:
+		return mistake("invalidtoken", "Invalid token - token not found")
+	case !ours:
+		return mistake("accessexception", "the service has functions of archivingmod_quiz only")
+	case r.FormValue("taskid") == "": // this is how workers probe the token
+		return mistake("invalidparameter", "Invalid parameter value detected")
+	case r.FormValue("taskid") != strconv.FormatInt(o.task, 10):
+		return word("E_TASK_NOT_FOUND")
+	}
+	switch name {
+	case "generate_attempt_report":
+		if r.FormValue("attemptid") != strconv.Itoa(attempt) {
+			return word("E_ATTEMPT_NOT_FOUND")
+		}
+		return map[string]any{
+			"status": "OK", "attemptid": attempt, "foldername": "document", "filename": "document",
+			"report": string(o.text), "attachments": []any{},
+		}
+	case "update_task_status":
+		if code := r.FormValue("status"); code == "250" || code == "251" {
+			o.end(failed("the order has the status %s", code))
+		}
+		return word("OK")
+	case "process_uploaded_artifact":
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.sum == "" || o.sum != r.FormValue("artifact_sha256sum") {
+			return word("E_CHECKSUM_MISMATCH")
+		}
+		o.end(nil)
+		return word("OK")
+	}
+	return mistake("invalidrecord", "there is no function "+name)
+}
+
+// upload takes a ZIP file. The token comes before the file, or in the query.
+func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) any {
+	r.Body = http.MaxBytesReader(w, r.Body, maxPDF+maxAnswer)
+	form, err := r.MultipartReader()
+	if err != nil {
+		return mistake("invalidparameter", err.Error())
+	}
+	token := r.URL.Query().Get("token")
+	for {
+		part, err := form.NextPart()
+		switch {
+		case errors.Is(err, io.EOF):
+			return mistake("nofile", "there is no file")
+		case err != nil:
+			return mistake("upload_error_partial", err.Error())
+		case part.FileName() != "":
+			return s.keep(token, part)
+		case part.FormName() == "token":
+			text, err := io.ReadAll(io.LimitReader(part, 1000))
+			if err != nil {
+				return mistake("upload_error_partial", err.Error())
+			}
+			token = string(text)
+		}
+	}
+}
+
+// keep writes the ZIP file of an order. An upload after the end of the order is refused.
+func (s *Moodle) keep(token string, part *multipart.Part) any {
+	o := s.find(token)
+	if o == nil {
+		return mistake("invalidtoken", "Invalid token - token not found")
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.ended) > 0 || s.find(token) == nil {
+		return mistake("invalidtoken", "the order has ended")
+	}
+	o.sum = ""
+	f, err := o.root.Create(zipName)
+	if err != nil {
+		return mistake("storedfilenotcreated", "the file cannot be written")
+	}
+	sum := sha256.New()
+	_, err = io.Copy(io.MultiWriter(f, sum), part)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return mistake("upload_error_partial", "the file was not received in full length")
+	}
+	o.sum = hex.EncodeToString(sum.Sum(nil))
+	return []any{map[string]any{
+		"component": "user", "contextid": 1, "userid": 1, "filearea": "draft", "filename": part.FileName(),
+		"filepath": "/", "itemid": o.task,
+	}}
+}

@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/job"
+)
+
+// pageEntries is the number of history entries that one read of [Store.Newest] covers.
+const pageEntries = 10_000
+
+// newest is the newest history entry of a job. Its hash covers the whole history.
+type newest struct {
+	job  job.ID
+	seq  int64
+	hash job.Hash
+}
+
+// Entries returns the number of the newest history entry of all jobs, and the series of commits that it belongs to.
+// Numbers increase by one with each entry, in the order of commits. In another series (after a restore, or after lost
+// commits were accepted) a number can occur again.
+func (s *Store) Entries(ctx context.Context) (last int64, series string, err error) {
+	err = s.read(ctx, "history", "", func(r *reader) error {
+		return r.inSnapshot(func() error {
+			err := each(r.c, "SELECT coalesce(max(e), 0) FROM event", func(row *conn.Stmt) error {
+				last = row.GetInt(0)
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			return each(r.c, "SELECT series FROM head", func(row *conn.Stmt) error {
+				series = row.GetText(0)
+				return nil
+			})
+		})
+	})
+	return last, series, err
+}
+
+const selectNewest = `SELECT DISTINCT m.id, j.seq, j.head, j.last
+ FROM event e JOIN job_made m ON m.n = e.job JOIN job_now j ON j.n = e.job WHERE e.e > ? AND e.e <= ? ORDER BY m.n`
+
+// Newest calls yield with number and hash of the newest history entry of each job that has an entry after number after
+// and up to number through, once for each job. The newest one may be later than through. It reads only these entries,
+// page by page, so that no writer waits.
+func (s *Store) Newest(
+	ctx context.Context, after, through int64, yield func(id job.ID, seq int64, hash job.Hash) error,
+) error {
+	return s.newestBy(ctx, pageEntries, after, through, yield)
+}
+
+func (s *Store) newestBy(
+	ctx context.Context, size, after, through int64, yield func(id job.ID, seq int64, hash job.Hash) error,
+) error {
+	later := map[job.ID]bool{} // jobs with entries after through, which several pages may have
+	for ; after < through; after += size {
+		if err := ctx.Err(); err != nil {
+			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
+		}
+		end := min(after+size, through)
+		page, err := s.newestPage(ctx, after, end, through, later)
+		if err != nil {
+			return err
+		}
+		for _, n := range page {
+			if err := yield(n.job, n.seq, n.hash); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// newestPage reads a page. It leaves out jobs that a later page has.
+func (s *Store) newestPage(
+	ctx context.Context, after, end, through int64, later map[job.ID]bool,
+) (page []newest, err error) {
+	err = s.read(ctx, "history", "", func(r *reader) error {
+		stmt, err := r.c.Prepare(selectNewest)
+		if err != nil {
+			return err
+		}
+		defer stmt.Close()
+		stmt.Int(1, after)
+		stmt.Int(2, end)
+		return rows(stmt, func(row *conn.Stmt) error {
+			n := newest{job: job.ID(row.GetText(0)), seq: row.GetInt(1)}
+			copy(n.hash[:], row.GetBytes(2))
+			switch last := row.GetInt(3); {
+			case last > end && last <= through, later[n.job]:
+				return nil
+			case last > through:
+				later[n.job] = true
+			}
+			page = append(page, n)
+			return nil
+		})
+	})
+	return page, err
+}
+
+// past is the history of a job.
+type past struct {
+	job     job.Job
+	entries []job.Event
+	numbers []int64 // of the entries
+	damage  error   // why the entries cannot be read
+}
+
+// Histories calls yield with every job, its history and the numbers of the entries (see [Store.Entries]), in order of
+// creation, while the store continues. damage is why entries could not be read.
+func (s *Store) Histories(
+	ctx context.Context, yield func(j *job.Job, entries []job.Event, numbers []int64, damage error) error,
+) error {
+	for n := int64(1); n <= s.lines.last(); n++ {
+		if err := ctx.Err(); err != nil {
+			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
+		}
+		p, err := s.past(ctx, n)
+		if err != nil {
+			return err
+		}
+		if p == nil {
+			continue
+		}
+		if err := yield(&p.job, p.entries, p.numbers, p.damage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// past reads the history of the job in row n; nil: the row was purged.
+func (s *Store) past(ctx context.Context, n int64) (p *past, err error) {
+	err = s.read(ctx, "history", "", func(r *reader) error {
+		return r.inSnapshot(func() error {
+			r.byRow.Int(1, n)
+			e, err := s.row(r.byRow)
+			if isDamage(err) {
+				id, cause := damagedJob(err)
+				p = &past{job: job.Job{ID: id}, damage: cause}
+				return nil
+			}
+			if e == nil || err != nil {
+				return err
+			}
+			p = &past{job: e.job}
+			if p.entries, p.numbers, err = s.numbered(r, e); conn.FaultOf(err) == conn.Other {
+				p.damage, err = err, nil
+			}
+			return err
+		})
+	})
+	return p, err
+}
