@@ -3,6 +3,7 @@ package quizprinter
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -266,7 +267,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestMoodle: a request needs the token of an open order and its task; nothing is taken after its end.
+// TestMoodle: a request needs the token of an open order and its task; nothing is given or taken after its end, or after
+// the end of the claim.
 func TestMoodle(t *testing.T) {
 	door := NewMoodle()
 	root, err := os.OpenRoot(t.TempDir())
@@ -274,7 +276,14 @@ func TestMoodle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	o := door.open([]byte("text"), root)
+	over := false
+	claim := pdf.ClaimOf(pdf.WithClaim(t.Context(), func(context.Context) error {
+		if over {
+			return errors.New("the claim is over")
+		}
+		return nil
+	}))
+	o := door.open([]byte("text"), root, claim)
 	get := func(v ...string) string {
 		q := url.Values{"wsfunction": {functions + "generate_attempt_report"}, "attemptid": {"1"}}
 		for i := 0; i < len(v); i += 2 {
@@ -301,6 +310,28 @@ func TestMoodle(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	send := func() string {
+		var form bytes.Buffer
+		m := multipart.NewWriter(&form)
+		f, _ := m.CreateFormFile("file", "x.zip")
+		_, _ = f.Write([]byte("zip"))
+		_ = m.Close() // into memory
+		r := httptest.NewRequest(http.MethodPost, uploadPath+"?token="+o.token, &form)
+		r.Header.Set("Content-Type", m.FormDataContentType())
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	if got := send(); !strings.Contains(got, "itemid") {
+		t.Errorf("control: %s", got)
+	}
+	over = true // the archive job failed, was cancelled or timed out; the worker does not know it yet
+	for _, got := range []string{get("wstoken", o.token, "taskid", task), send()} {
+		if !strings.Contains(got, "invalidtoken") {
+			t.Errorf("after the end of the claim: %s", got)
+		}
+	}
+	over = false
 	door.close(o)
 	if got := get("wstoken", o.token, "taskid", task); !strings.Contains(got, "invalidtoken") {
 		t.Errorf("after its end: %s", got)
