@@ -135,6 +135,7 @@ func decideOne(
 	case attempts.Failures > 0 && attempts.Last.After(row.Newest.Archived) && now.Before(attempts.Next):
 		d.Reason = fmt.Sprintf("its archive failed (%s), last at %s (%s); the next attempt is not before %s",
 			times(attempts.Failures), stamp(attempts.Last), attempts.Cause, stamp(attempts.Next))
+		d.Wait = &Wait{attempts.Failures, attempts.Last, attempts.Next, attempts.Cause}
 		return
 	}
 	d.Mark = MarkArchive

@@ -41,7 +41,16 @@ type Decision struct {
 	Name     string        `json:"name,omitempty"`
 	State    catalog.State `json:"state,omitempty"`
 	Reason   string        `json:"reason"`
-	Job      job.ID        `json:"job,omitempty"` // the archive job; empty in a dry run
+	Wait     *Wait         `json:"wait,omitempty"` // the activity failed before, and the pause is not over
+	Job      job.ID        `json:"job,omitempty"`  // the archive job; empty in a dry run
+}
+
+// Wait is why an activity is not tried again yet.
+type Wait struct {
+	Failures int       `json:"failures"` // with the content that it has
+	Last     time.Time `json:"last"`
+	Until    time.Time `json:"until"`
+	Cause    string    `json:"cause"` // of the last failure
 }
 
 // maxDecisions is the number of decisions that a record keeps. All are in the log of the run.
@@ -55,6 +64,7 @@ type Record struct {
 	Jobs      []job.ID     `json:"jobs,omitempty"` // that were started; at most maxDecisions
 	Started   int          `json:"started"`        // number of jobs
 	Unread    int          `json:"unread,omitempty"`
+	Waiting   int          `json:"waiting,omitempty"`   // activities that failed before, and whose pause is not over
 	Decisions []Decision   `json:"decisions,omitempty"` // at most maxDecisions; starts are kept before the others
 	Omitted   int          `json:"omitted,omitempty"`
 }
@@ -65,6 +75,9 @@ func (r *Record) note(d Decision) {
 		r.Counts = map[Mark]int{}
 	}
 	r.Counts[d.Mark]++
+	if d.Wait != nil {
+		r.Waiting++
+	}
 	if len(r.Decisions) < maxDecisions {
 		r.Decisions = append(r.Decisions, d)
 		return
