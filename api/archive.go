@@ -389,8 +389,8 @@ type ArchiveSchedule struct {
 	Waits   int              `json:"waits,omitempty"` // number of these activities
 }
 
-// ArchiveWaiting is an activity whose newest archive failed, and that a schedule does not try again before a time unless
-// its content changes.
+// ArchiveWaiting is an activity whose newest archive failed, and that a schedule does not try again before a time,
+// unless its content changes.
 type ArchiveWaiting struct {
 	Course   string    `json:"course,omitempty"` // id; empty: the job failed before it began
 	Activity string    `json:"activity"`         // id
@@ -404,20 +404,23 @@ type ArchiveWaiting struct {
 
 // ArchiveRun is the data of a run of a schedule, a job of the kind archive.run: what it decided.
 type ArchiveRun struct {
-	Courses   []string          `json:"courses"`        // ids of all courses of the run
-	Next      int               `json:"next,omitempty"` // index of the course that follows
-	Counts    map[string]int    `json:"counts"`         // of all decisions, by mark
-	Jobs      []job.ID          `json:"jobs,omitempty"` // that were started
-	Started   int               `json:"started"`        // number of jobs
-	Unread    int               `json:"unread,omitempty"`
-	Waiting   int               `json:"waiting,omitempty"`   // activities that failed before, and whose pause is not over
-	Decisions []ArchiveDecision `json:"decisions,omitempty"` // at most 500
-	Omitted   int               `json:"omitted,omitempty"`   // decisions that are in the log of the run only
+	Courses   []string            `json:"courses"`        // ids of all courses of the run
+	Next      int                 `json:"next,omitempty"` // index of the course that follows
+	Counts    map[ArchiveMark]int `json:"counts"`         // of all decisions
+	Jobs      []job.ID            `json:"jobs,omitempty"` // that were started; at most 500
+	Started   int                 `json:"started"`        // number of jobs
+	Unread    int                 `json:"unread,omitempty"`
+	Waiting   int                 `json:"waiting,omitempty"`   // activities that failed before, and whose pause is not over
+	Decisions []ArchiveDecision   `json:"decisions,omitempty"` // at most 500; those that start a job before the others
+	Omitted   int                 `json:"omitted,omitempty"`   // decisions that are in the log of the run only
 }
+
+// ArchiveMark is a decision of a run: ARCHIVE, FORCE, SKIP or IGNORE.
+type ArchiveMark string
 
 // ArchiveDecision is what a run decided about an activity, or about a whole course.
 type ArchiveDecision struct {
-	Mark     string       `json:"mark"` // ARCHIVE, FORCE, SKIP or IGNORE
+	Mark     ArchiveMark  `json:"mark"`
 	Course   string       `json:"course"`
 	Activity string       `json:"activity,omitempty"` // empty: all of the course
 	Module   string       `json:"module,omitempty"`

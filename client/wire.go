@@ -38,6 +38,7 @@ type (
 	ArchiveHold          = api.ArchiveHold
 	ArchiveHolds         = api.ArchiveHolds
 	ArchiveLocation      = api.ArchiveLocation
+	ArchiveMark          = api.ArchiveMark
 	ArchiveOrder         = api.ArchiveOrder
 	ArchiveOverview      = api.ArchiveOverview
 	ArchivePeople        = api.ArchivePeople

@@ -55,8 +55,8 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestPersonExport: the files of the person, and only these, are taken out of each kind of package, with a manifest; what
-// is not of one person is named, if the person took part in its activity. A file that is damaged or missing is an
+// TestPersonExport: the files of the person, and only these, are taken out of each kind of package, with a manifest;
+// what is not of one person is named, if the person took part in its activity. A file that is damaged or missing is an
 // error.
 func TestPersonExport(t *testing.T) {
 	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }

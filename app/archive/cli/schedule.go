@@ -159,7 +159,7 @@ func (c *commands) printWaiting(w *client.ArchiveWaiting) error {
 }
 
 // marks are the marks of decisions in the order in which they are printed.
-var marks = []string{"ARCHIVE", "FORCE", "SKIP", "IGNORE"}
+var marks = []client.ArchiveMark{"ARCHIVE", "FORCE", "SKIP", "IGNORE"}
 
 // printDecisions prints what a run decided: what is archived first.
 func (c *commands) printDecisions(j *client.Job) error {
@@ -176,7 +176,7 @@ func (c *commands) printDecisions(j *client.Job) error {
 		d := &r.Decisions[i]
 		if c.Out.Mode == cli.ModePlain {
 			err := c.Out.Table(nil, [][]string{{
-				"decision", d.Mark, d.Course, d.Activity, d.Name, d.Reason, string(d.Job),
+				"decision", string(d.Mark), d.Course, d.Activity, d.Name, d.Reason, string(d.Job),
 			}})
 			if err != nil {
 				return err

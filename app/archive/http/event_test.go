@@ -51,7 +51,8 @@ func TestEvent(t *testing.T) {
 }
 
 // TestEventLater: an event over the limit of its receiver gets 429, and one whose source cannot be read 503, each with
-// the seconds after which the sender sends it again. Neither starts a job. The controls are the events before and after.
+// the seconds after which the sender sends it again. Neither starts a job. The controls are the events before and
+// after.
 func TestEventLater(t *testing.T) {
 	h := open(t)
 	secret := h.secret()

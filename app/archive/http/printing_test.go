@@ -126,7 +126,8 @@ func TestPrintingRevoked(t *testing.T) {
 			_, err = h.Client.Report(t.Context(), client.Reports{Worker: "a",
 				Reports: []client.Report{{Job: parent, Epoch: epochs[parent], Fail: "it is damaged"}}})
 		} else {
-			_, err = h.Engine.Do(t.Context(), operator.Act{Job: parent, Event: pdf.Cancel, By: lifecycle.Owner, Actor: "ann"})
+			act := operator.Act{Job: parent, Event: pdf.Cancel, By: lifecycle.Owner, Actor: "ann"}
+			_, err = h.Engine.Do(t.Context(), act)
 		}
 		if err != nil {
 			t.Fatal(err)

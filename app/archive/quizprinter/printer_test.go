@@ -267,8 +267,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestMoodle: a request needs the token of an open order and its task; nothing is given or taken after its end, or after
-// the end of the claim.
+// TestMoodle: a request needs the token of an open order and its task; nothing is given or taken after its end, or
+// after the end of the claim.
 func TestMoodle(t *testing.T) {
 	door := NewMoodle()
 	root, err := os.OpenRoot(t.TempDir())

@@ -18,7 +18,7 @@ import (
 )
 
 // TestPersonExport: the data of a person of a Moodle are exported from archives of each form through the server: the
-// files of the person, and of nobody else, a manifest that sha256sum checks, and the names of the files that are left
+// files of the person, and of no other one, a manifest that sha256sum checks, and the names of the files that are left
 // out. The packages are not left behind.
 func TestPersonExport(t *testing.T) {
 	f := newFixture(t)
@@ -40,7 +40,8 @@ func TestPersonExport(t *testing.T) {
 		packs[j.ID] = pack
 	}
 	dir := filepath.Join(t.TempDir(), "ann")
-	call(t, "archive", "people", "export", "campus", "19", dir, "--note", "request 12", "--actor", "law", "--data", f.data)
+	call(t, "archive", "people", "export", "campus", "19", dir, "--note", "request 12", "--actor", "law", "--data",
+		f.data)
 	run(t, dir, "sha256sum", "--strict", "-c", "manifest-sha256.txt")
 	got := map[string][]string{} // files of an archive, without the name of its package
 	must(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {

@@ -122,8 +122,8 @@ func TestPDFWorkerKilled(t *testing.T) {
 	}
 }
 
-// TestPrinterTokens: the token that a quiz archive worker got with a document is refused as soon as the job that ordered
-// it is cancelled, while the worker still prints. The control is the same request before.
+// TestPrinterTokens: the token that a quiz archive worker got with a document is refused as soon as the job that
+// ordered it is cancelled, while the worker still prints. The control is the same request before.
 func TestPrinterTokens(t *testing.T) {
 	f, m, ask := newFixture(t), newMoodle(t), make(chan string, 1)
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

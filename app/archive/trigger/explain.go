@@ -11,8 +11,8 @@ import (
 // mostWaits is the number of activities that an explanation names.
 const mostWaits = 5
 
-// explainRun adds to the explanation of an ended run which activities it did not try again after failures, until when and
-// why, and the command that shows all of its decisions.
+// explainRun adds to the explanation of an ended run which activities it did not try again after failures, until when
+// and why, and the command that shows all of its decisions.
 func explainRun(j *job.Job, b *job.Blocker) {
 	var o Order
 	var r Record

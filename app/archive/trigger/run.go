@@ -150,7 +150,7 @@ func (p *pass) save(ctx context.Context) error {
 
 // note records a decision, and logs it.
 func (p *pass) note(d Decision) {
-	p.record.note(d)
+	note(&p.record, d)
 	p.Log().Info(string(d.Mark), "course", d.Course, "activity", d.Activity, "name", d.Name, "reason", d.Reason,
 		"job", d.Job)
 }

@@ -1,15 +1,12 @@
 package trigger
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -141,31 +138,15 @@ func seenWaiting(h *harness, r Record) {
 		h.t.Fatalf("got %+v, %v", x, err)
 	}
 	b := x.Blockers[0]
-	for _, want := range []string{"dry run: 0 activities", "activity 51 of course 5 failed 4 times", "broken", stamp(w.Until)} {
+	for _, want := range []string{
+		"dry run: 0 activities", "activity 51 of course 5 failed 4 times", "broken", stamp(w.Until),
+	} {
 		if !strings.Contains(b.Sentence, want) {
 			h.t.Errorf("why does not have %q: %s", want, b.Sentence)
 		}
 	}
 	if n := len(b.Remedies); n == 0 || b.Remedies[n-1].Command != "stagepost archive schedules show often" {
 		h.t.Errorf("why has %+v", b.Remedies)
-	}
-}
-
-// TestRecordOfTheAPI: the API has every field of a record.
-func TestRecordOfTheAPI(t *testing.T) {
-	text, err := json.Marshal(Record{Decisions: []Decision{{Name: "n", Wait: &Wait{}, Module: "m", State: "s", Job: "j",
-		Activity: "a"}}, Jobs: []job.ID{"j"}, Next: 1, Unread: 1, Waiting: 1, Omitted: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	var r api.ArchiveRun
-	if err := d.Decode(&r); err != nil {
-		t.Fatal(err)
-	}
-	if back, err := json.Marshal(r); err != nil || string(back) != string(text) {
-		t.Errorf("got %s, want %s", back, text)
 	}
 }
 

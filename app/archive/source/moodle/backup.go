@@ -113,8 +113,8 @@ func personal(f *page.Form, r *source.BackupRequest) error {
 		return nil
 	}
 	return &source.Error{Op: "backup of " + cmp.Or(r.Activity, r.Course), Code: "nouserinfo", Err: fmt.Errorf(
-		"it would have %s, and the Moodle would put it into the private files of the account: %s, or set course_backup "+
-			"and activity_backups to false", why, remedy)}
+		"it would have %s, and the Moodle would put it into the private files of the account: %s, or set "+
+			"course_backup and activity_backups to false", why, remedy)}
 }
 
 // lacksOf names what a backup will not contain.

@@ -46,7 +46,7 @@ type Backups struct {
 	ID        func() (id string)   // of the next form; nil: random
 	Policy    bool                 // the account has to accept a policy first
 	OtherHost string               // the login page is at another host
-	Settings  map[string][2]string // check boxes of the form: value in the form ("0", "1"), and "locked", "absent" or empty
+	Settings  map[string][2]string // check boxes of the form: value ("0", "1"), and "locked", "absent" or empty
 }
 
 // Made is what a backup states of itself.
