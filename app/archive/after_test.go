@@ -426,7 +426,7 @@ func TestDeletionAfterACrash(t *testing.T) {
 		src := newFake(1, 1)
 		reached := false
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t, mem.New(), t.TempDir(), src, nil)
+			h := start(t, mem.New(), quickDir(t), src, nil)
 			defer h.stop()
 			id := h.end(h.submit(Request{}).ID).ID
 			d, err := h.RequestDeletion(t.Context(), id, "ann", "wrong")

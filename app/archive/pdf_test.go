@@ -136,7 +136,7 @@ func TestPDF(t *testing.T) {
 		{PDFRequired, []string{"item-0/item-0.pdf", "item-1/item-1.pdf"}},
 	} {
 		t.Run(c.word, func(t *testing.T) {
-			src, p, dir := newFake(1, 2), newPrints(3), t.TempDir()
+			src, p, dir := newFake(1, 2), newPrints(3), quickDir(t)
 			src.attempts = true
 			synctest.Test(t, func(t *testing.T) {
 				h := start(t, mem.New(), dir, src, func(o *Options) { o.PDF = p })
@@ -273,7 +273,7 @@ func TestPDFRefused(t *testing.T) {
 // TestPDFOfDamagedReport: a report that is damaged in the working directory is fetched again. If it has another content
 // then, its PDF file is printed again; the other PDF files stay.
 func TestPDFOfDamagedReport(t *testing.T) {
-	src, p, dir := newFake(1, 2), newPrints(1), t.TempDir()
+	src, p, dir := newFake(1, 2), newPrints(1), quickDir(t)
 	src.attempts = true
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, mem.New(), dir, src, func(o *Options) { o.PDF = p })
