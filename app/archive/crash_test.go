@@ -27,7 +27,7 @@ var (
 // fetch, and starts again. The job completes; each location has each artifact once and nothing else, with the digests
 // of the catalog; nothing is left in the working directory; each item was fetched at most once more; each end is
 // reported once, and mailed under one Message-ID. The backup that the job started is deleted in the source once, after
-// both locations had everything, and no other backup is. Of the windows it takes every ninth; -crash.stride 1 takes all.
+// both locations had everything, and no other backup is. It takes every ninth window; -crash.stride 1 takes all.
 func TestCrashAnywhere(t *testing.T) {
 	report := crash.Sample("archive", *crashStride, func(f *crash.Fuse) (faults []string) {
 		synctest.Test(t, func(t *testing.T) { faults = crashOnce(t, f) })

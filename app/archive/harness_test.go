@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/storage"
@@ -237,7 +238,7 @@ func options(t *testing.T, src *fake, dir string) Options {
 	}
 	return Options{
 		Dir: dir, Sources: src, Catalog: c, Copies: s, Signer: &stamps{}, Version: "1",
-		Presets:  func(name string) (Preset, bool) { return Preset{}, name == "default" },
+		Presets:  func(name string) (settings.Preset, bool) { return settings.Preset{}, name == "default" },
 		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
 	}
 }

@@ -95,7 +95,7 @@ func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 }
 
 // deliverMail sends a letter. What cannot be sent for now, such as one that the mail server answers with 4xx, is tried
-// again after the pauses of webhooks, anything else is abandoned. Sending again is harmless: the Message-ID is the same.
+// again after the pauses of webhooks, anything else is abandoned. Sending again is harmless: the Message-ID stays.
 func (a *App) deliverMail(ctx context.Context, m job.Message) error {
 	err := a.sendLetter(ctx, m)
 	if err == nil || !cause.Temporary(err) {

@@ -45,7 +45,9 @@ func (r *Report) Add(other Report) {
 // Windows runs a script with the fuse at every call, on both sides, until the fuse does not blow any more. The script
 // starts from nothing each time and gives what is wrong with what was left. The last run, which is not stopped, is
 // checked too, but is not a window.
-func Windows(name string, script func(f *Fuse) (faults []string)) Report { return Sample(name, 1, script) }
+func Windows(name string, script func(f *Fuse) (faults []string)) Report {
+	return Sample(name, 1, script)
+}
 
 // Sample is [Windows] with every stride-th window alone, the same ones at each call. stride is odd, so that the sides
 // alternate. It is for scripts that take long; a test has a flag for its stride, and the long tests take all windows.

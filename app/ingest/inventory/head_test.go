@@ -70,8 +70,9 @@ func TestLostInventory(t *testing.T) {
 		"control: as it was": {func(string) {}, nil},
 		"control: head gone": {func(path string) { _ = os.Remove(headfile.Path(path)) }, nil},
 		"control: head torn": {func(path string) { write(t, headfile.Path(path), []byte("one 0000")) }, nil},
-		"control: head older": {func(path string) { write(t, headfile.Path(path), []byte("one 00000000000000000001\n")) },
-			nil},
+		"control: head older": {func(path string) {
+			write(t, headfile.Path(path), []byte("one 00000000000000000001\n"))
+		}, nil},
 	} {
 		path := filled(t, "one", 3)
 		c.change(path)
