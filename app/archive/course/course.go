@@ -27,7 +27,7 @@ type Reader struct {
 }
 
 // Choose selects the activities that a request archives, and those that it leaves out. id is that of the job; empty:
-// there is none yet.
+// there is none yet. Errors: NotFound for an activity that the course does not have, Refused if none can be archived.
 func Choose(
 	src source.Source, r *api.ArchiveRequest, s *api.ArchiveSettings, all []source.Activity, id job.ID,
 ) (chosen []source.Activity, skipped []packaging.Excluded, err error) {
@@ -63,7 +63,8 @@ func Choose(
 	return chosen, skipped, nil
 }
 
-// Of reads the course of a request, or of an overview.
+// Of reads a course of the source that is configured as name. A course that the source does not give is NotFound. id is
+// that of the job; empty: there is none.
 func Of(ctx context.Context, src source.Source, name, course string, id job.ID) (source.Course, error) {
 	courses, err := src.Courses(ctx, []string{course})
 	if err != nil {
