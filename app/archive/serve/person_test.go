@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source/moodle/replay"
 	"github.com/stagepost/stagepost/job"
 )
@@ -32,7 +33,7 @@ func TestPersonExport(t *testing.T) {
 		"presets: {default: {settings: {sign: false}}}\n", moodle.URL, f.near), 0o600))
 	must(t, f.start())
 	packs := map[job.ID]string{}
-	for _, pack := range []string{archive.PackTarGz, archive.PackZip, archive.PackNone} {
+	for _, pack := range []string{settings.PackTarGz, settings.PackZip, settings.PackNone} {
 		j, err := f.app.Submit(t.Context(), archive.Request{Source: "campus", Course: replay.Course,
 			Settings: archive.Settings{Pack: pack}}, archive.Ordered{Owner: "ann"})
 		must(t, err)
