@@ -6,6 +6,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
@@ -48,7 +49,7 @@ func (t *task) storeVersions(ctx context.Context) error {
 	})
 }
 
-// storeVersion stores one activity in one storage root.
+// storeVersion stores one activity in one storage root, and enters the version in the catalog for fixity checks.
 func (t *task) storeVersion(
 	ctx context.Context, facts packaging.Facts, stage string, g *gathered, p *part,
 ) (err error) {
@@ -80,6 +81,14 @@ func (t *task) storeVersion(
 	case errors.Is(err, packaging.ErrChanged):
 		return damaged{err}
 	case err != nil:
+		return err
+	}
+	row, err := audit.Stored(objects, root, v.Object, v.Version, string(t.Job().ID), t.Now())
+	if err != nil {
+		return err
+	}
+	row.Bytes = v.Bytes
+	if err := t.app.options.Catalog.PutVersion(ctx, row); err != nil {
 		return err
 	}
 	p.keep(ctx, v)
