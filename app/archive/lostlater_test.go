@@ -113,7 +113,8 @@ func TestLostBeforeVersions(t *testing.T) {
 		var base string
 		losing(t, src, &base, phase, 1, losses["the content"])
 		roots := map[string]*ocfl.Root{"one": root}
-		bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
+		with := func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }
+		bubble(t, src, with, func(h *harness) {
 			base = h.workDir()
 			j := h.end(h.submit(Request{Settings: Settings{Package: PackageOCFL}}).ID)
 			_, err := root.Object(packaging.ObjectID(source.Facts{Kind: "fake", Name: "fake"}, "1"))

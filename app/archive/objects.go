@@ -99,7 +99,8 @@ func (t *task) storeVersion(
 	})
 	switch {
 	case errors.Is(err, packaging.ErrChanged):
-		return lost{fmt.Errorf("the working directory changed after it was packaged: archive the course again: %w", err)}
+		return lost{fmt.Errorf("the working directory changed after it was packaged: archive the course again: %w",
+			err)}
 	case err != nil:
 		return err
 	}

@@ -109,7 +109,7 @@ func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) 
 	return n, err
 }
 
-// FaultCount gives the number of copies whose last check found a fault and which were not replaced, plus that of damaged
+// FaultCount gives the number of copies whose last check found a fault and which were not replaced, and of damaged
 // files of versions.
 func (c *Catalog) FaultCount(ctx context.Context) (n int, err error) {
 	err = c.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM copies
