@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -82,7 +83,8 @@ func (h *healing) report(ctx context.Context, fresh bool) (reason, err error) {
 	}
 	h.o.Log.Error("fixity fault not healed", "object", object, "error", reason)
 	if fresh {
-		err = h.o.Report(ctx, EventLost, object, "there is no good copy")
+		note := reason.Error()
+		err = h.o.Report(ctx, EventLost, object, strings.ToValidUTF8(note[:min(len(note), mostNote)], ""))
 	}
 	return reason, err
 }
@@ -157,6 +159,9 @@ func (h *healing) fromPackages(ctx context.Context) error {
 	names := map[string][]string{} // logical names by content path
 	for _, f := range files {
 		names[f.Content] = append(names[f.Content], f.Path)
+	}
+	if !slices.ContainsFunc(h.left, func(f catalog.VersionFault) bool { return len(names[f.Path]) > 0 }) {
+		return nil // no package has what is left
 	}
 	return h.packages(ctx, func(name string, content io.Reader) bool {
 		h.each(func(f *catalog.VersionFault) (bool, error) {

@@ -23,6 +23,7 @@ const (
 	faultyEvery = 24 * time.Hour      // of a version with a fault
 	stageName   = "fixity"            // of repairs in a storage root: one checker works on it
 	mostFiles   = 1000                // faults of one version that are noted
+	mostNote    = 400                 // bytes of a reason in the audit list
 )
 
 // Stored describes a version that was stored now, for the catalog.

@@ -133,16 +133,16 @@ func (c *Catalog) FixityObjects(ctx context.Context, q api.FixityQuery, now time
 		o.Locations = append(o.Locations, more...)
 		return o, nil
 	}, `WITH stored AS (
-			SELECT job, count(*) AS n, json_group_array(DISTINCT location) AS roots, min(last_fixity) AS oldest,
-				count(*) FILTER (WHERE next_fixity <= ?3) AS late, count(*) FILTER (WHERE faults > 0) AS bad,
+			SELECT job, count(*) AS versions, json_group_array(DISTINCT location) AS roots, min(last_fixity) AS oldest,
+				count(*) FILTER (WHERE next_fixity <= ?3) AS due, count(*) FILTER (WHERE faults > 0) AS faulty,
 				sum(healed) AS healed
 			FROM versions WHERE job > ?1 AND ?2 IN ('', location) GROUP BY job)
-		SELECT j.job, count(*) FILTER (WHERE c.replaced = 0) + coalesce(v.n, 0) AS n,
+		SELECT j.job, count(*) FILTER (WHERE c.replaced = 0) + coalesce(v.versions, 0) AS n,
 			json_group_array(DISTINCT c.location) FILTER (WHERE c.location IS NOT NULL), coalesce(v.roots, '[]'),
 			coalesce(min(min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest),
 				min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest, ''),
-			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(v.late, 0) AS late,
-			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) + coalesce(v.bad, 0) AS bad,
+			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(v.due, 0) AS late,
+			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) + coalesce(v.faulty, 0) AS bad,
 			count(*) FILTER (WHERE c.replaced > 0) + coalesce(v.healed, 0)
 		FROM archives AS j LEFT JOIN stored AS v ON v.job = j.job LEFT JOIN artifacts AS a ON a.job = j.job
 		LEFT JOIN copies AS c ON c.artifact = a.id AND ?2 IN ('', c.location) AND c.verified <> ''
