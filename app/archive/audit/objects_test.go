@@ -350,3 +350,37 @@ func TestObjectsResume(t *testing.T) {
 		t.Errorf("got %+v, check %+v", l, l.Check)
 	}
 }
+
+// TestReportOfArchives: the report has an archive without versions, and one whose copies are elsewhere than its versions.
+func TestReportOfArchives(t *testing.T) {
+	o := newObjects(t, "one")
+	report := func(q api.FixityQuery) []api.FixityObject {
+		q.Limit = 10
+		all, err := o.checker.Objects(t.Context(), q)
+		must(t, err)
+		return all
+	}
+	all := report(api.FixityQuery{})
+	if len(all) != 1 || all[0].Copies != 2 || !slices.Equal(all[0].Locations, []string{"a", "b"}) ||
+		!all[0].Checked.Equal(start) || all[0].Overdue != 0 {
+		t.Errorf("got %+v", all)
+	}
+	o.now = o.now.Add(time.Hour)
+	o.version(one, job, map[string]string{"page.html": "text"})
+	all = report(api.FixityQuery{})
+	if len(all) != 1 || all[0].Copies != 3 || !slices.Equal(all[0].Locations, []string{"a", "b", "objects/one"}) ||
+		!all[0].Checked.Equal(start) {
+		t.Errorf("got %+v", all)
+	}
+	all = report(api.FixityQuery{Location: "objects/one"})
+	if len(all) != 1 || all[0].Copies != 1 || !all[0].Checked.Equal(o.now) {
+		t.Errorf("got %+v", all)
+	}
+	if all = report(api.FixityQuery{Damaged: true}); len(all) != 0 {
+		t.Errorf("got %+v", all)
+	}
+	o.now = o.now.AddDate(0, 0, 31)
+	if all = report(api.FixityQuery{Overdue: true}); len(all) != 1 || all[0].Overdue != 3 {
+		t.Errorf("got %+v", all)
+	}
+}
