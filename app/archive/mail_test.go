@@ -221,6 +221,7 @@ func TestMailOfDeletion(t *testing.T) {
 		id = h.submit(Request{Settings: to}).ID
 		h.act(id, Cancel, lifecycle.Operator)
 		h.end(id)
+		synctest.Wait() // mails of one delivery have no order
 		h.act(id, Delete, lifecycle.Operator)
 		synctest.Wait()
 		if got = box.all(); len(got) != 4 || !strings.Contains(got[3].Text, "There was no archive") {

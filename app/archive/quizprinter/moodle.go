@@ -21,6 +21,7 @@ const (
 	uploadPath  = "/webservice/upload.php"
 	functions   = "archivingmod_quiz_"
 	attempt     = 1 // each order has one
+	maxCall     = 1 << 20
 	zipName     = "answer.zip"
 )
 
@@ -88,6 +89,7 @@ func (s *Moodle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch r.URL.Path {
 	case servicePath:
+		r.Body = http.MaxBytesReader(w, r.Body, maxCall)
 		answer = s.call(r)
 	case uploadPath:
 		answer = s.upload(w, r)

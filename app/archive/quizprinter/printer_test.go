@@ -301,6 +301,22 @@ func TestMoodle(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	for size, want := range map[int]string{1000: `"report":"text"`, 2 * maxCall: "invalidtoken"} {
+		body := &bytes.Buffer{}
+		form := multipart.NewWriter(body)
+		for _, f := range [][2]string{
+			{"long", strings.Repeat("x", size)}, {"wstoken", o.token}, {"taskid", task}, {"attemptid", "1"},
+			{"wsfunction", functions + "generate_attempt_report"},
+		} {
+			_ = form.WriteField(f[0], f[1]) // in memory
+		}
+		_ = form.Close()
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, servicePath, body)
+		r.Header.Set("Content-Type", form.FormDataContentType())
+		if door.ServeHTTP(w, r); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("a call of %d bytes: got %s, want %s", size, w.Body, want)
+		}
+	}
 	door.close(o)
 	if got := get("wstoken", o.token, "taskid", task); !strings.Contains(got, "invalidtoken") {
 		t.Errorf("after its end: %s", got)
