@@ -76,17 +76,22 @@ type VersionResult struct {
 	Healed int // files that were replaced in this check
 }
 
-// PutVersionChecked enters the result of a fixity check of a version, with events.
+// PutVersionChecked enters the result of a fixity check of a version, with events. A result that is not of a later time
+// than the last one changes nothing.
 func (c *Catalog) PutVersionChecked(ctx context.Context, r VersionResult, events ...Event) error {
 	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE checks SET copies = copies + 1, bytes = bytes + ?2
-			WHERE location = ?1 AND ended = '' AND began <= ?3`, r.Location, r.Bytes, sorted(r.At))
+		done, err := tx.ExecContext(ctx, `UPDATE versions SET last_fixity = ?4, next_fixity = ?5, bytes = ?6,
+			faults = ?7, healed = healed + ?8
+			WHERE location = ?1 AND object = ?2 AND version = ?3 AND last_fixity < ?4`, r.Location, r.Object, r.Name,
+			sorted(r.At), sorted(r.Next), r.Bytes, len(r.Faults), r.Healed)
 		if err != nil {
 			return err
 		}
-		if _, err = tx.ExecContext(ctx, `UPDATE versions SET last_fixity = ?4, next_fixity = ?5, bytes = ?6,
-			faults = ?7, healed = healed + ?8 WHERE location = ?1 AND object = ?2 AND version = ?3`, r.Location,
-			r.Object, r.Name, sorted(r.At), sorted(r.Next), r.Bytes, len(r.Faults), r.Healed); err != nil {
+		if n, err := done.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		if _, err = tx.ExecContext(ctx, `UPDATE checks SET copies = copies + 1, bytes = bytes + ?2
+			WHERE location = ?1 AND ended = '' AND began <= ?3`, r.Location, r.Bytes, sorted(r.At)); err != nil {
 			return err
 		}
 		if _, err = tx.ExecContext(ctx, "DELETE FROM version_faults WHERE location = ? AND object = ? AND version = ?",
