@@ -351,7 +351,7 @@ func TestObjectsResume(t *testing.T) {
 	}
 }
 
-// TestReportOfArchives: the report has an archive without versions, and one whose copies are elsewhere than its versions.
+// TestReportOfArchives: the report has an archive without versions, and one with copies and versions.
 func TestReportOfArchives(t *testing.T) {
 	o := newObjects(t, "one")
 	report := func(q api.FixityQuery) []api.FixityObject {
