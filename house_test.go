@@ -134,6 +134,12 @@ var rules = []rule{
 	{"app/archive/sign", "edge/timestamp format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
 		"archives after they were made; it depends on no source and no step"},
+	{"app/archive/settings", "job api edge/mail quantity app/archive/copies app/archive/notify app/archive/pattern " +
+		"app/archive/source", "presets and what settings can be; no step and no engine"},
+	{"app/archive/course", "job api engine/cause app/archive/catalog app/archive/custody app/archive/packaging " +
+		"app/archive/source", "it compares a course with the catalog; no step"},
+	{"app/archive/printing", "job app/archive/pdf app/archive/source app/archive/workdir",
+		"PDF files of the files that an archive job gathered; no step and no engine"},
 	{"app/archive/trigger", "job lifecycle engine api edge/webhook quantity app/archive",
 		"it starts archive jobs through the application and the engine"},
 	{"app/archive/notify", "job lifecycle engine api edge/mail edge/webhook internal/secretfile",

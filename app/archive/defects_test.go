@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -156,7 +157,7 @@ func TestPartOfAnArchive(t *testing.T) {
 // TestSettingsAreKept (B11): the record of a completed job and its package have all settings.
 func TestSettingsAreKept(t *testing.T) {
 	bubble(t, newFake(1, 1), nil, func(h *harness) {
-		j := h.end(h.submit(Request{Settings: Settings{Keep: "7y", Pack: PackNone}}).ID)
+		j := h.end(h.submit(Request{Settings: Settings{Keep: "7y", Pack: settings.PackNone}}).ID)
 		var d data
 		if err := decode(j.Data, &d); err != nil || d.Settings.Keep != "7y" {
 			t.Errorf("the record has %+v, %v", d.Settings, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
@@ -24,7 +25,7 @@ const versionName = "version"
 // storeVersions stores each activity as a version of its object in every OCFL storage root. A version is made once for
 // each job, whatever crashes.
 func (t *task) storeVersions(ctx context.Context) error {
-	if t.data.Settings.Package != PackageOCFL {
+	if t.data.Settings.Package != settings.PackageOCFL {
 		return nil
 	}
 	var units []unit

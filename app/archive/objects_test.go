@@ -10,6 +10,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -29,7 +30,7 @@ func TestObjects(t *testing.T) {
 		roots[name] = root
 	}
 	bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
-		request := Request{Settings: Settings{Package: PackageOCFL}}
+		request := Request{Settings: Settings{Package: settings.PackageOCFL}}
 		for round := range 2 {
 			j := h.end(h.submit(request).ID)
 			if j.State != Completed {
@@ -69,7 +70,7 @@ func TestObjects(t *testing.T) {
 		}
 	})
 	bubble(t, src, nil, func(h *harness) {
-		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: PackageOCFL}}
+		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: settings.PackageOCFL}}
 		if _, err := h.Submit(h.t.Context(), request, Ordered{}); job.KindOf(err) != job.Invalid {
 			h.t.Errorf("without a storage root: got %v", err)
 		}

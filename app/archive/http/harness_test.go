@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/directory"
 	"github.com/stagepost/stagepost/app/archive/trigger"
@@ -92,8 +93,8 @@ func options(t *testing.T) archive.Options {
 	no := false
 	return archive.Options{
 		Dir: dir, Sources: sources{from}, Catalog: c, Copies: s, Version: "1",
-		Presets: func(name string) (archive.Preset, bool) {
-			return archive.Preset{Settings: archive.Settings{Sign: &no}}, name == "default"
+		Presets: func(name string) (settings.Preset, bool) {
+			return settings.Preset{Settings: archive.Settings{Sign: &no}}, name == "default"
 		},
 		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/app/archive/printing"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/timestamp"
@@ -117,7 +118,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err
 	}
-	var printer archive.Printer
+	var printer printing.Printer
 	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
 		return err
 	}
