@@ -182,8 +182,8 @@ func (a *addition) replace(ctx context.Context, fresh *Object) error {
 type restoration struct {
 	root *Root
 	from *Root // of a tree
-	pace       Pace
-	buf        []byte
+	pace Pace
+	buf  []byte
 }
 
 // copy copies a file, syncs it, and compares it with digests. Without any it is only copied.
