@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -116,7 +117,7 @@ func TestLostBeforeVersions(t *testing.T) {
 		with := func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }
 		bubble(t, src, with, func(h *harness) {
 			base = h.workDir()
-			j := h.end(h.submit(Request{Settings: Settings{Package: PackageOCFL}}).ID)
+			j := h.end(h.submit(Request{Settings: Settings{Package: settings.PackageOCFL}}).ID)
 			_, err := root.Object(packaging.ObjectID(source.Facts{Kind: "fake", Name: "fake"}, "1"))
 			if late {
 				if j.State != Completed || err != nil {
