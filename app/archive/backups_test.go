@@ -277,3 +277,22 @@ func TestNoBackups(t *testing.T) {
 		})
 	}
 }
+
+// TestBackupHoldsNoSlot: on an engine with one slot, a job completes while another one waits for a backup that takes an
+// hour in its source.
+func TestBackupHoldsNoSlot(t *testing.T) {
+	b := newBackups(newFake(1, 1))
+	b.polls, b.slots = 60, 1
+	bubble(t, b.fake, func(o *Options) { o.Sources = b }, func(h *harness) {
+		yes, no := true, false
+		long := h.submit(Request{Settings: Settings{CourseBackup: &yes}})
+		short := h.end(h.submit(Request{Settings: Settings{CourseBackup: &no}}).ID)
+		waits, err := h.store.Get(h.t.Context(), long.ID)
+		if short.State != Completed || err != nil || waits.State != BackupCollection {
+			h.t.Errorf("the short job is %s: %s, the long one %s, %v", short.State, short.Message, waits.State, err)
+		}
+		if j := h.end(long.ID); j.State != Completed {
+			h.t.Errorf("the long job is %s: %s", j.State, j.Message)
+		}
+	})
+}

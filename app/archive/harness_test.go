@@ -43,6 +43,7 @@ type fake struct {
 	warnings []string                     // of the source, and of each plan
 	twice    bool                         // a plan has an item twice
 	asked    int                          // fingerprints
+	slots    int                          // of the engine; 0: its default
 }
 
 // point is a point at which a process can crash.
@@ -190,7 +191,7 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 		}
 	}
 	e, err := engine.New(store, works, engine.Options{
-		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(),
+		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(), Slots: src.slots,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -138,7 +137,7 @@ func (g *gathered) unit(
 		return err
 	}
 	if !whole(u) {
-		err := damaged{fmt.Errorf("the working directory lacks files of %s, which are fetched again", name)}
+		err := damaged{fmt.Errorf("the working directory lacks files of %s", name)}
 		return errors.Join(err, u.Close())
 	}
 	for _, f := range u.Files() {
@@ -356,22 +355,4 @@ func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activ
 		_, err = t.print(ctx, u, unitOf(a), maxWaits)
 	}
 	return err
-}
-
-// products gives a function that opens the files of the package and of its signature, and one that ends its use.
-func (t *task) products() (open func(name string) (*os.File, error), closeAll func(), err error) {
-	into, err := t.dir.OpenRoot(packageName)
-	if err != nil {
-		return nil, nil, err
-	}
-	from, err := t.dir.OpenRoot(workdir.ContentName)
-	if err != nil {
-		return nil, nil, errors.Join(err, into.Close())
-	}
-	closeAll = func() { _ = errors.Join(into.Close(), from.Close()) } // nothing is written
-	open, err = packaging.Opener(into, from)
-	if err != nil {
-		closeAll()
-	}
-	return open, closeAll, err
 }

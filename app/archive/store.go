@@ -40,14 +40,14 @@ func (t *task) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	open, closeAll, err := t.products()
+	made, err := t.products()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer made.close()
 	report, failed := t.app.options.Copies.Save(ctx, copies.Request{
 		Job: string(t.Job().ID), Policy: policy, Retain: t.retain(),
-		Open:     func(name string) (copies.Source, error) { return open(name) },
+		Open:     func(name string) (copies.Source, error) { return made.open(ctx, name) },
 		Progress: func(done, total int64) { t.Progress(done, total, "bytes") },
 	})
 	if ctx.Err() != nil {
@@ -134,15 +134,15 @@ func (t *task) sign(ctx context.Context) (err error) {
 	if t.app.options.Signer == nil {
 		return job.Errorf(job.Invalid, "archive", t.Job().ID, "no time-stamp authority is configured")
 	}
-	dir, err := t.dir.OpenRoot(packageName)
+	made, err := t.products()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	seal := t.data.Package.Seal.Name
+	defer made.close()
+	dir, seal := made.into, t.data.Package.Seal.Name
 	r, err := t.app.options.Signer.Sign(ctx, sign.Document{
 		Job: string(t.Job().ID), Path: seal, Dir: dir,
-		Open:        func() (io.ReadCloser, error) { return dir.Open(seal) },
+		Open:        func() (io.ReadCloser, error) { return made.open(ctx, seal) },
 		Authorities: t.data.Settings.Authorities,
 	})
 	if err != nil {

@@ -60,6 +60,7 @@ func artifact(path string) Artifact {
 func fill(ctx context.Context, c *Catalog, job string) error {
 	key := CopyKey{Location: "a", Generation: 1}
 	var damaged Copy
+	stored := Version{Location: "objects/main", Object: "urn:1", Name: "v1", Job: job, Stored: day, LastFixity: day}
 	for _, f := range []func() error{
 		func() error { return c.Begin(ctx, Archive{Job: job, Source: "moodle", Course: "7", Created: day}) },
 		func() error {
@@ -103,6 +104,12 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 			_, err := c.PutToken(ctx, Token{Subject: job + "/bag.tar", Generation: 1, Job: job, Imprint: sums[0],
 				Query: []byte{1}, Reply: []byte{2}, Expires: day.AddDate(0, 0, 9)}, Event{Key: "token/1", Job: job})
 			return err
+		},
+		func() error { return c.PutVersion(ctx, stored) },
+		func() error {
+			r := VersionResult{Version: stored, At: day.Add(time.Hour), Next: day.AddDate(0, 1, 0), Bytes: 7, Healed: 1,
+				Faults: []VersionFault{{Path: "v1/content/a", Kind: "changed", Since: day}}}
+			return c.PutVersionChecked(ctx, r, Event{Key: "version/1", Job: job, Type: "fixity check"})
 		},
 		func() error { _, err := c.Location(ctx, "a", day); return err },
 		func() error { return c.Mark(ctx, "a", day) },

@@ -2,7 +2,25 @@ package catalog
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released. A time is a text that sorts; empty: none.
-var schemas = []string{schema1, schema2}
+var schemas = []string{schema1, schema2, schema3}
+
+// schema3 adds the versions of OCFL objects, and the faults that fixity checks found in them.
+const schema3 = `
+CREATE TABLE versions (
+	location TEXT NOT NULL, object TEXT NOT NULL, version TEXT NOT NULL, job TEXT NOT NULL, digest TEXT NOT NULL,
+	stored TEXT NOT NULL, last_fixity TEXT NOT NULL, next_fixity TEXT NOT NULL, bytes INTEGER NOT NULL,
+	faults INTEGER NOT NULL, healed INTEGER NOT NULL,
+	PRIMARY KEY (location, object, version)
+) WITHOUT ROWID;
+CREATE INDEX versions_due ON versions (location, next_fixity);
+CREATE INDEX versions_job ON versions (job);
+CREATE INDEX versions_faulty ON versions (location) WHERE faults > 0;
+CREATE TABLE version_faults (
+	location TEXT NOT NULL, object TEXT NOT NULL, version TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
+	algorithm TEXT NOT NULL, expected TEXT NOT NULL, found TEXT NOT NULL, detail TEXT NOT NULL, since TEXT NOT NULL,
+	PRIMARY KEY (location, object, version, path)
+) WITHOUT ROWID;
+`
 
 // schema2 adds which copies a storage location has under a legal hold of its own.
 const schema2 = `

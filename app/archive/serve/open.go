@@ -112,7 +112,8 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	a.Checker = audit.New(audit.Options{
-		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Pace: a.h.FixityPace, Now: a.now, Log: a.h.Log,
+		Catalog: a.Catalog, Copies: a.Copies, Objects: a.live.objects, Report: a.report, Pace: a.h.FixityPace,
+		Now: a.now, Log: a.h.Log,
 	})
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err

@@ -78,8 +78,10 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*s
 	if _, r.Context, err = s.area(ctx, course, activity, "course"); err != nil {
 		return nil, err
 	}
-	s.browser.Lock()
-	defer s.browser.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.unlock()
 	p, f, err := s.backupForm(ctx, r)
 	if err != nil {
 		return nil, err
@@ -127,7 +129,7 @@ func lacksOf(f *page.Form) (warnings []string) {
 	return warnings
 }
 
-// browse makes the session of the account, which logs in when it is needed. The caller holds browser.
+// browse makes the session of the account, which logs in when it is needed. The caller holds the lock.
 func (s *Source) browse() (err error) {
 	if s.session == nil {
 		s.session, err = newSession(s.c, s.o.Login)
@@ -203,7 +205,11 @@ func (s *Source) BackupState(ctx context.Context, r *source.BackupRequest) (sour
 			status)}
 	case status >= statusAwaiting:
 		return source.BackupRunning, nil
-	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
+	}
+	switch awaited, err := s.answered(r.ID); {
+	case err != nil:
+		return "", err
+	case awaited, !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
 		return source.BackupRunning, nil
 	}
 	return source.BackupNew, nil
@@ -215,13 +221,16 @@ func gone(r *source.BackupRequest, why string) error {
 		Transient: true}
 }
 
-// StartBackup implements [source.Backups]. A Moodle that makes backups at once answers when the backup is done.
+// StartBackup implements [source.Backups]. A Moodle that makes backups at once answers when the backup is done: the
+// call does not wait for that. Then it starts no other backup until the answer is there.
 func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save func() error) error {
-	s.browser.Lock()
-	defer s.browser.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	for try := 0; ; try++ {
 		state, err := s.BackupState(ctx, r)
-		if err != nil || state != source.BackupNew {
+		if err != nil || state != source.BackupNew || s.starting() {
 			return err
 		}
 		_, f, err := s.backupForm(ctx, r)
@@ -239,15 +248,15 @@ func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save 
 		if err := save(); err != nil {
 			return err
 		}
-		p, err := s.session.page(ctx, backupPath, f.Fields)
+		p, err := s.send(ctx, r.ID, f.Fields)
 		switch {
-		case err != nil:
+		case err != nil || p == nil:
 			return err
 		case p.loggedOut() && try == 0: // the session ended after the form was read: the Moodle did not read the start
 			r.Posted = time.Time{}
 			continue
-		case p.loggedOut() || page.FormWith(p.doc, "backup") != nil:
-			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle did not accept the form")}
+		case p.loggedOut():
+			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle ended the session")}
 		}
 		return nil
 	}
