@@ -50,7 +50,9 @@ type prints struct {
 	orders  map[string]int             // by file and content
 	bodies  map[job.ID][]byte
 	removed []job.ID
-	point   func() error // called at each order; may be nil
+
+	onRemove func(parent job.ID) // may be nil
+	point    func() error        // called at each order; may be nil
 
 	onResult func() // may be nil
 }
@@ -101,6 +103,9 @@ func (p *prints) Result(j *job.Job) (io.ReadCloser, pdf.Result, error) {
 }
 
 func (p *prints) Remove(_ context.Context, parent job.ID) error {
+	if p.onRemove != nil {
+		p.onRemove(parent)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removed = append(p.removed, parent)
@@ -228,6 +233,45 @@ func TestPDFCancel(t *testing.T) {
 			t.Errorf("got %s; cancelled: %v", j.State, p.removed)
 		}
 	})
+}
+
+// TestPDFRevoked (B3): the jobs that print files of a job which failed, was cancelled or timed out are cancelled in
+// ErrorHandling: their claims and tokens give access to documents. It is before anything else is reverted, and not
+// before the end.
+func TestPDFRevoked(t *testing.T) {
+	for _, want := range []lifecycle.State{Failure, Cancelled, Timeout} {
+		src, p := newFake(1, 2), newPrints(1<<30)
+		src.attempts = true
+		bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
+			var at []string
+			p.onRemove = func(id job.ID) {
+				j, err := h.store.Get(t.Context(), id)
+				if err != nil {
+					t.Error(err)
+				}
+				at = append(at, string(j.State))
+			}
+			r := withPDF(settings.PDFRequired)
+			r.Settings.Deadline = "1h"
+			if want == Failure {
+				p.states["attempts/item-0/item-0.html"], p.slow = pdf.Failed, 1
+			}
+			j := h.submit(r)
+			if want == Cancelled {
+				time.Sleep(time.Minute)
+				act := operator.Act{Job: j.ID, Event: Cancel, By: lifecycle.Operator, Actor: "ops", Confirm: true}
+				if _, err := h.engine.Do(t.Context(), act); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if j = h.end(j.ID); j.State != want {
+				t.Errorf("got %s, want %s: %s", j.State, want, j.Message)
+			}
+			if len(at) == 0 || at[0] != string(ErrorHandling) || at[len(at)-1] != string(Cleanup) {
+				t.Errorf("%s: revoked in %q", want, at)
+			}
+		})
+	}
 }
 
 // TestPDFRefused: a server without PDF workers refuses the setting at once.

@@ -113,6 +113,7 @@ archive show archive.job/1
 archive schedules
 archive schedules run weekly-of-the-faculty --dry-run --note "before the first one" --wait
 archive schedules
+archive schedules show weekly-of-the-faculty
 archive schedules run nothing
 archive people find example
 archive people show exams 19

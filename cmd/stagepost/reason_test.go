@@ -21,7 +21,7 @@ var noteless = map[string][]string{
 		"admin verify", "admin config", "version", "docs", "completion", "help",
 		"admin token list", "flow list", "flow show", "flow lint", "flow draw", "compute agent doctor",
 		"archive deletions", "archive hooks show", "archive list", "archive overview", "archive plan", "archive premis",
-		"archive show",
+		"archive schedules show", "archive show",
 		"archive status", "archive verify", "timestamp verify", "admin export", "fixity report", "verify",
 	},
 	"they make new work, or a copy": {"submit", "ingest access", "ingest fetch", "run", "flow run",

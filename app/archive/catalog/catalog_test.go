@@ -274,6 +274,7 @@ func TestOverview(t *testing.T) {
 		f := Failure{
 			Source: "s", Activity: "half", Fingerprint: "1", Job: fmt.Sprint("f", i), At: day, Cause: "no right",
 		}
+		must(t, c.Begin(ctx, Archive{Job: f.Job, Source: "s", Course: "7", Created: day}))
 		must(t, c.PutFailure(ctx, f))
 		must(t, c.PutFailure(ctx, f))
 	}
@@ -294,6 +295,19 @@ func TestOverview(t *testing.T) {
 	}, got); diff != "" {
 		t.Error(diff)
 	}
+	for at, want := range map[time.Duration]string{
+		time.Minute: "[half of 7 3 15:00]", 3*time.Hour - 1: "[half of 7 3 15:00]", 3 * time.Hour: "[]",
+	} {
+		all, err := c.Waiting(ctx, "s", backoff, day.Add(at))
+		must(t, err)
+		got := []string{}
+		for _, w := range all {
+			got = append(got, fmt.Sprintf("%s of %s %d %s", w.Activity, w.Course, w.Failures, w.Next.Format("15:04")))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("after %s: %s wait, want %s", at, got, want)
+		}
+	}
 	if a, err := c.Attempts(ctx, "s", "half", "2", backoff); err != nil || a.Failures != 0 {
 		t.Errorf("another fingerprint: %+v, %v", a, err)
 	}
@@ -302,6 +316,19 @@ func TestOverview(t *testing.T) {
 	must(t, c.End(ctx, "j9", Complete, day))
 	if a, err := c.Attempts(ctx, "s", "half", "1", backoff); err != nil || a.Failures != 0 {
 		t.Errorf("after success: %+v, %v", a, err)
+	}
+	must(t, c.PutFailure(ctx, Failure{ // of other content, not after the success
+		Source: "s", Activity: "half", Fingerprint: "0", Job: "j9", At: day, Cause: "no right",
+	}))
+	if all, err := c.Waiting(ctx, "s", backoff, day.Add(time.Minute)); err != nil || len(all) != 0 {
+		t.Errorf("after success: %+v, %v", all, err)
+	}
+	must(t, c.PutFailure(ctx, Failure{
+		Source: "s", Activity: "half", Fingerprint: "0", Job: "j10", At: day.Add(1), Cause: "no right",
+	}))
+	if all, err := c.Waiting(ctx, "s", backoff, day.Add(time.Minute)); err != nil || len(all) != 1 ||
+		all[0].Failures != 2 || all[0].Job != "j10" || all[0].Course != "" {
+		t.Errorf("a failure after success: %+v, %v", all, err)
 	}
 }
 

@@ -93,22 +93,38 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*s
 	if !backupID.MatchString(r.ID) || f.Fields.Get("id") != course {
 		return nil, &source.Error{Op: backupPath, Err: errors.New("the form has no id, or is of another course")}
 	}
+	if err := personal(f, r); err != nil {
+		return nil, err
+	}
 	r.Warnings = lacksOf(f)
 	return r, nil
 }
 
+// personal refuses a backup without data of people, or with other names of people: Moodle puts both into the private
+// files of the account instead of the backup area, where they are not found and stay.
+func personal(f *page.Form, r *source.BackupRequest) error {
+	var why, remedy string
+	switch {
+	case f.Fields.Get("setting_root_users") != "1":
+		why, remedy = "no data of people", "give the account moodle/backup:userinfo in the course; if it has it, an "+
+			"administrator locked Include enrolled users (backup_general_users): unlock it"
+	case f.Fields.Get("setting_root_anonymize") == "1":
+		why, remedy = "other names of people", "an administrator locked Anonymize information "+
+			"(backup_general_anonymize): unlock it"
+	default:
+		return nil
+	}
+	return &source.Error{Op: "backup of " + cmp.Or(r.Activity, r.Course), Code: "nouserinfo", Err: fmt.Errorf(
+		"it would have %s, and the Moodle would put it into the private files of the account: %s, or set "+
+			"course_backup and activity_backups to false", why, remedy)}
+}
+
 // lacksOf names what a backup will not contain.
 func lacksOf(f *page.Form) (warnings []string) {
-	if f.Fields.Get("setting_root_users") != "1" {
-		warnings = append(warnings, "the backup will have no data of people: the account needs moodle/backup:userinfo")
-	}
 	for _, name := range []string{"activities", "files"} {
 		if f.Fields.Get("setting_root_"+name) == "0" {
 			warnings = append(warnings, "the backup will have no "+name+": an administrator locked the setting")
 		}
-	}
-	if f.Fields.Get("setting_root_anonymize") == "1" {
-		warnings = append(warnings, "the backup will have other names of people: an administrator locked the setting")
 	}
 	return warnings
 }
@@ -223,6 +239,9 @@ func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save 
 		}
 		if f.Fields.Get("backup") != r.ID { // with another id, the form would start another backup
 			return gone(r, "the Moodle dropped the request")
+		}
+		if err := personal(f, r); err != nil { // the right was taken away meanwhile
+			return err
 		}
 		f.Fields.Set("oneclickbackup", f.Buttons["oneclickbackup"])
 		r.Posted = s.now().UTC()
