@@ -287,3 +287,28 @@ func TestRenewalCrash(t *testing.T) {
 		}
 	}
 }
+
+// TestRenewalAgain: each due date gives one new time stamp, and between them there is none.
+func TestRenewalAgain(t *testing.T) {
+	old := newTSA(t, "old", func(c *x509.Certificate) { c.NotAfter = time.Now().AddDate(0, 2, 0) })
+	next := newTSA(t, "next", func(c *x509.Certificate) { c.NotAfter = time.Now().AddDate(1, 0, 0) })
+	last := newTSA(t, "last", func(c *x509.Certificate) { c.NotAfter = time.Now().AddDate(5, 0, 0) })
+	f := &renewal{t: t, dir: t.TempDir(), now: time.Now()}
+	f.open(nothing, old)
+	f.archived()
+	_, was := f.files("a")
+	f.close()
+	f.open(nothing, next, last, old)
+	began := f.now
+	for _, c := range []struct{ months, tokens int }{{0, 2}, {6, 2}, {11, 3}, {12, 3}, {24, 3}} {
+		f.now = began.AddDate(0, c.months, 0)
+		must(t, f.renewer.run(t.Context()))
+		if err := f.renewed(c.tokens, was); err != nil {
+			t.Fatalf("after %d months: %v", c.months, err)
+		}
+	}
+	if old.asked.Load() != 1 || next.asked.Load() != 2 || last.asked.Load() != 1 {
+		t.Errorf("requests: %d, %d, %d", old.asked.Load(), next.asked.Load(), last.asked.Load())
+	}
+	f.close()
+}
