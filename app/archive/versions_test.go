@@ -100,17 +100,22 @@ func (d *depots) wrong(h *harness, gone []string, jobs ...job.ID) error {
 			}
 		}
 	}
+	result, err := d.check(h)
+	if err != nil || result.Faults > 0 || result.Copies < int64(2*len(jobs)) {
+		return fmt.Errorf("the check: %+v, %w", result, err)
+	}
+	return nil
+}
+
+// check checks every version, as if a month had passed.
+func (d *depots) check(h *harness) (audit.Result, error) {
 	d.checks++
 	checker := audit.New(audit.Options{
 		Catalog: h.options.Catalog, Copies: h.options.Copies, Objects: h.options.Objects,
 		Now:    func() time.Time { return time.Now().AddDate(0, 0, 31*d.checks) },
 		Report: func(context.Context, string, string, string) error { return nil },
 	})
-	result, err := checker.Pass(h.t.Context())
-	if err != nil || result.Faults > 0 || result.Copies < int64(2*len(jobs)) {
-		return fmt.Errorf("the check: %+v, %w", result, err)
-	}
-	return nil
+	return checker.Pass(h.t.Context())
 }
 
 // hasNone reports a file below a directory whose name or content has one of the texts.
@@ -337,10 +342,19 @@ func TestDeleteVersionsAfterACrash(t *testing.T) {
 					t.Fatalf("point %d: %v", n, err)
 				}
 			}
+			synctest.Wait()
+			_, _ = d.check(h) // it reports the copies in locations that are being deleted
+			if bad, err := h.options.Catalog.FaultyVersions(t.Context(), 10); err != nil && !errors.Is(err, errCrash) ||
+				len(bad) > 0 {
+				t.Errorf("point %d: a check in between found %+v, %v", n, bad, err)
+			}
 			if err := h.Expire(t.Context()); err != nil && !errors.Is(err, errCrash) {
 				t.Fatalf("point %d: %v", n, err)
 			}
 			h.deleted(jobs[0])
+			src.mu.Lock()
+			src.crash = nil
+			src.mu.Unlock()
 			if err := d.wrong(h, texts[:1], jobs[1]); err != nil {
 				t.Errorf("point %d: %v", n, err)
 			}
