@@ -86,3 +86,53 @@ func TestOutlived(t *testing.T) {
 		t.Errorf("got %v", jobs)
 	}
 }
+
+// TestRemoval: rows of an object follow its versions by job, whatever their numbers were, and no removal is forgotten.
+func TestRemoval(t *testing.T) {
+	c, ctx := open(t, Options{}), t.Context()
+	for i, job := range []string{"j1", "j2", "j3", "j4"} {
+		must(t, c.PlanVersion(ctx, "r", "o", job))
+		must(t, c.PutVersion(ctx, Version{Location: "r", Object: "o", Name: "v" + string(rune('1'+i)), Job: job,
+			Stored: day.AddDate(0, 0, i), LastFixity: day, NextFixity: day}))
+	}
+	due := func() int {
+		all, err := c.DueVersions(ctx, "r", day, 0)
+		must(t, err)
+		return len(all)
+	}
+	if n := due(); n != 4 {
+		t.Fatalf("control: %d versions are due", n)
+	}
+	left, err := c.BeginRemoval(ctx, "j1", "ann", "why", day)
+	if must(t, err); len(left) != 1 || left[0].By != "ann" || due() != 0 {
+		t.Fatalf("got %+v, %d versions are due", left, due())
+	}
+	want(t, c.PlanVersion(ctx, "r", "o", "j1"), ErrConflict)
+	if open, err := c.Removals(ctx, 0); err != nil || len(open) != 1 || open[0].Reason != "why" {
+		t.Errorf("got %+v, %v", open, err)
+	}
+	now := map[string]string{"j2": "v1", "j4": "v2"} // that of j3 is lost
+	for range 2 {
+		must(t, c.EndRemoval(ctx, left[0], now, day))
+	}
+	all, err := c.Versions(ctx, "r", "o")
+	must(t, err)
+	var names []string
+	for _, v := range all {
+		names = append(names, v.Job+" "+v.Name)
+	}
+	if !slices.Equal(names, []string{"j2 v1", "j3 v3", "j4 v2"}) || due() != 3 {
+		t.Errorf("got %q, %d versions are due", names, due())
+	}
+	left, err = c.BeginRemoval(ctx, "j2", "ann", "why", day)
+	must(t, err)
+	must(t, c.Hold(ctx, Hold{Job: "j2", Name: "court", By: "law", Since: day}))
+	if open, err := c.Removals(ctx, 0); err != nil || len(open) != 0 {
+		t.Errorf("under a legal hold: %+v, %v", open, err)
+	}
+	must(t, c.EndRemoval(ctx, left[0], map[string]string{"j4": "v3"}, day))
+	all, err = c.Versions(ctx, "r", "o")
+	if must(t, err); len(all) != 2 || all[0].Name != "former-v3" || all[1].Name != "v3" {
+		t.Errorf("got %+v", all)
+	}
+}
