@@ -289,7 +289,8 @@ func TestDeleteVersionsHeld(t *testing.T) {
 	bubble(t, src, d.use, func(h *harness) {
 		t := h.t
 		jobs, texts := h.archives(src, 2)
-		if _, err := h.Hold(t.Context(), jobs[0], api.HoldArchive{Name: "case", Actor: "ann", Note: "court"}); err != nil {
+		hold := api.HoldArchive{Name: "case", Actor: "ann", Note: "court"}
+		if _, err := h.Hold(t.Context(), jobs[0], hold); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.remove(jobs[0]); err == nil {

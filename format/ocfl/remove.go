@@ -106,12 +106,12 @@ type Removal struct {
 // RemoveVersions removes the versions of an object that gone selects, and their content unless another version has it
 // as well. OCFL has no such operation: the object is made anew from the versions that remain, in their order, with
 // their states, messages (and so their keys), users and times. They are numbered from v1. The new object is read back
-// and validated before it takes the place of the old one in one step; then the old one is removed. Without a remaining
+// and validated before it is exchanged for the old one in one step; then the old one is removed. Without a remaining
 // version the object is removed, as by [Root.RemoveObject]. No object, or none of these versions, is no error.
 //
-// When it returns without an error the bytes are gone from the storage root. After an error or a crash the object is the
-// old one or the new one, and valid; the call may be repeated with the same stage, which also removes what a crash left
-// there. pace is called for what is read; nil: as fast as possible.
+// When it returns without an error the bytes are gone from the storage root. After an error or a crash the object is
+// the old one or the new one, and valid; the call may be repeated with the same stage, which also removes what a crash
+// left there. pace is called for what is read; nil: as fast as possible.
 //
 // Errors: ErrInvalid (also for an object that AddVersion would not extend), ErrConflict if another writer changed the
 // object meanwhile, ErrBusy, ErrDigest if content that remains is damaged (restore it first), ErrCorrupt,
@@ -309,7 +309,7 @@ func (b *rebuilding) validate(ctx context.Context) error {
 	return nil
 }
 
-// exchange puts the staged object in the place of the old one, or removes the old one, if nobody changed it meanwhile.
+// exchange exchanges the staged object for the old one, or removes the old one, if it was not changed meanwhile.
 func (a *addition) exchange(ctx context.Context, remove bool) error {
 	lock, err := a.root.lockObject(ctx, a.dir)
 	if err != nil {

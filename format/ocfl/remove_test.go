@@ -20,7 +20,8 @@ func job(keys ...string) func(string, *VersionBlock) bool {
 // history are the files of three versions, by key: "shared" is in all, "moved" has another name in each, and the
 // content of "again" comes back.
 var history = map[string][]File{
-	"one": {text("shared", "S"), text("secret-of-one", "1"), text("moved/1", "M"), text("again", "A"), text("same", "a")},
+	"one": {text("shared", "S"), text("secret-of-one", "1"), text("moved/1", "M"), text("again", "A"),
+		text("same", "a")},
 	"two": {text("shared", "S"), text("only/two", "2"), text("moved/2", "M"), text("same", "b")},
 	"three": {text("shared", "S"), text("only-three", "3"), text("moved/3", "M"), text("again", "A"),
 		text("copy-of-one", "a"), text("copy:of:two", "b")},

@@ -271,7 +271,8 @@ type Tombstone struct {
 	At         time.Time
 }
 
-// EndDeletion enters the tombstone of an archive whose copies and versions are all deleted. A repetition changes nothing.
+// EndDeletion enters the tombstone of an archive whose copies and versions are all deleted. A repetition changes
+// nothing.
 func (c *Catalog) EndDeletion(ctx context.Context, id string, at time.Time) (Tombstone, error) {
 	var t Tombstone
 	err := c.enter(ctx, "end deletion", func(tx *sql.Tx) error {

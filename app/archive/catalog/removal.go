@@ -68,8 +68,8 @@ func (c *Catalog) BeginRemoval(ctx context.Context, job, by, reason string, at t
 	return left()
 }
 
-// Removals lists jobs whose versions are being removed, the oldest removal first, with by and reason. Those that a legal
-// hold covers are left out: it can come after a removal of what a failed job stored was interrupted.
+// Removals lists jobs whose versions are being removed, the oldest removal first, with by and reason. Those that a
+// legal hold covers are left out: it can come after a removal of what a failed job stored was interrupted.
 func (c *Catalog) Removals(ctx context.Context, limit int) ([]JobObject, error) {
 	return each(ctx, c.read, scanJobObject, `SELECT '', '', job, min(removing), min(by), min(reason)
 		FROM version_jobs AS v WHERE removing <> '' AND removed = ''

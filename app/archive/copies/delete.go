@@ -10,8 +10,9 @@ import (
 )
 
 // Delete executes an approved request to delete an archive (see [catalog.Catalog.RequestDeletion]): it deletes every
-// copy and every version of an OCFL object, enters each, and ends with the tombstone. A location that refuses, as one with object lock does, or that is
-// down, leaves the request open; the error is an [*Error], and a repetition continues.
+// copy and every version of an OCFL object, enters each, and ends with the tombstone. A location that
+// refuses, as one with object lock does, or that is down, leaves the request open; the error is an [*Error], and a
+// repetition continues.
 func (s *Store) Delete(ctx context.Context, id string) (catalog.Tombstone, error) {
 	d, err := s.o.Catalog.BeginDeletion(ctx, id, s.o.Now())
 	if err != nil {
@@ -67,8 +68,8 @@ func (s *Store) Expire(ctx context.Context) (deleted []string, err error) {
 	return deleted, errors.Join(append(errs, err)...)
 }
 
-// Discard removes all copies of a job that failed, complete ones and parts of uploads, and its versions of objects. It is refused for an archive
-// that is complete ([catalog.ErrConflict]) or held ([catalog.ErrHeld]).
+// Discard removes all copies of a job that failed, complete ones and parts of uploads, and its versions of objects.
+// It is refused for an archive that is complete ([catalog.ErrConflict]) or held ([catalog.ErrHeld]).
 func (s *Store) Discard(ctx context.Context, job, reason string) error {
 	a, err := s.o.Catalog.Archive(ctx, job)
 	if err != nil {

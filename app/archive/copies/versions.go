@@ -55,8 +55,8 @@ func (s *Store) PassRemovals(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// removeVersions removes the versions that a job stored, and enters that. The catalog has each object before its version
-// is stored, and its rows change after the storage root: a repetition continues after any crash.
+// removeVersions removes the versions that a job stored, and enters that. The catalog has each object before its
+// version is stored, and its rows change after the storage root: a repetition continues after any crash.
 func (s *Store) removeVersions(ctx context.Context, job, by, reason string) error {
 	all, err := s.o.Catalog.BeginRemoval(ctx, job, by, reason, s.o.Now())
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *Store) removeVersions(ctx context.Context, job, by, reason string) erro
 	return nil
 }
 
-// removeVersion removes the version of a job from an object: the job is its key. Versions of other jobs stay, with other
-// numbers.
+// removeVersion removes the version of a job from an object: the job is its key. Versions of other jobs stay, with
+// other numbers.
 func (s *Store) removeVersion(ctx context.Context, o catalog.JobObject) error {
 	select { // the message of a deletion and a pass may come to the same object
 	case s.removing <- struct{}{}:
@@ -100,7 +100,7 @@ func (s *Store) removeVersion(ctx context.Context, o catalog.JobObject) error {
 		return err
 	}
 	sum := sha256.Sum256([]byte(o.Object + "\n" + o.Job))
-	stage := "delete-" + hex.EncodeToString(sum[:16]) // the same each time: a repetition removes what a crash left there
+	stage := "delete-" + hex.EncodeToString(sum[:16]) // a repetition has the same, and removes what a crash left
 	ofJob := func(_ string, v *ocfl.VersionBlock) bool { return v.Key() == o.Job }
 	_, err := root.RemoveVersions(ctx, o.Object, stage, ofJob, nil)
 	if errors.Is(err, ocfl.ErrCorrupt) {
