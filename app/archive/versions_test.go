@@ -174,12 +174,17 @@ func TestDeleteVersions(t *testing.T) {
 			if d.wrong(h, texts[c.nth:c.nth+1], jobs...) == nil {
 				t.Error("control: the text of the archive is not noticed")
 			}
+			left := filepath.Join(d.dirs["one"], "extensions", "stagepost-staging", "crashed-1")
+			if err := errors.Join(os.MkdirAll(left, 0o750),
+				os.WriteFile(filepath.Join(left, "x"), []byte(texts[c.nth]), 0o600)); err != nil {
+				t.Fatal(err)
+			}
 			if err := h.remove(gone); err != nil {
 				t.Fatal(err)
 			}
-			left := slices.Delete(jobs, c.nth, c.nth+1)
+			others := slices.Delete(jobs, c.nth, c.nth+1)
 			x := h.deleted(gone)
-			if err := d.wrong(h, texts[c.nth:c.nth+1], left...); err != nil {
+			if err := d.wrong(h, texts[c.nth:c.nth+1], others...); err != nil {
 				t.Errorf("%+v: %v", c, err)
 			}
 			events, err := h.options.Catalog.Events(t.Context(), string(gone), "", 1000)

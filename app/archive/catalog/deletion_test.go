@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -134,5 +136,33 @@ func TestRemoval(t *testing.T) {
 	all, err = c.Versions(ctx, "r", "o")
 	if must(t, err); len(all) != 2 || all[0].Name != "former-v3" || all[1].Name != "v3" {
 		t.Errorf("got %+v", all)
+	}
+}
+
+// TestRemovalOfEarlierVersions: with the schema comes the removal of versions that a deletion, or a failed job, left
+// before there were removals.
+func TestRemovalOfEarlierVersions(t *testing.T) {
+	path, ctx := filepath.Join(t.TempDir(), Name), t.Context()
+	c := openAt(t, path, Options{Installation: "here"})
+	for i, job := range []string{"complete", "failed", "failed-held", "deleted"} {
+		must(t, c.Begin(ctx, Archive{Job: job, Source: "s", Created: day}))
+		must(t, c.PutVersion(ctx, Version{Location: "r", Object: "o", Name: fmt.Sprintf("v%d", i+1), Job: job,
+			Stored: day, LastFixity: day, NextFixity: day}))
+	}
+	must(t, c.Hold(ctx, Hold{Job: "failed-held", Name: "court", By: "law", Since: day}))
+	must(t, c.Release(ctx, "failed-held", "court", "law", day))
+	_, err := c.write.ExecContext(ctx, `UPDATE archives SET outcome = 'failed' WHERE job LIKE 'failed%';
+		UPDATE archives SET outcome = job WHERE job IN ('complete', 'deleted');
+		DROP TABLE version_jobs; PRAGMA user_version = 3`)
+	must(t, err)
+	must(t, c.Close())
+	c = openAt(t, path, Options{Installation: "here"})
+	all, err := c.Removals(ctx, 0)
+	if must(t, err); len(all) != 2 || all[0].Job != "deleted" || all[1].Job != "failed" || !all[0].Removing.Equal(day) {
+		t.Errorf("got %+v", all)
+	}
+	left, err := c.BeginRemoval(ctx, "complete", "ann", "why", day)
+	if must(t, err); len(left) != 1 || left[0].Object != "o" {
+		t.Errorf("got %+v", left)
 	}
 }

@@ -112,6 +112,9 @@ func (s *Store) removeVersion(ctx context.Context, o catalog.JobObject) error {
 	if err != nil {
 		return err
 	}
+	if _, err := root.Sweep(); err != nil { // attempts of the job that crashed left files as well
+		return err
+	}
 	names, err := namesByJob(root, o.Object)
 	if err != nil {
 		return err
