@@ -4,8 +4,8 @@ package catalog
 // released. A time is a text that sorts; empty: none.
 var schemas = []string{schema1, schema2, schema3, schema4}
 
-// schema4 adds the objects in which a job stores a version, so that the versions of a deleted archive are removed. Those
-// of archives that were deleted before, and of failed jobs, are to be removed.
+// schema4 adds the objects in which a job stores a version, so that the versions of a deleted archive are removed.
+// Those of archives that were deleted before, and of failed jobs, are to be removed.
 const schema4 = `
 CREATE TABLE version_jobs (
 	location TEXT NOT NULL, object TEXT NOT NULL, job TEXT NOT NULL, removing TEXT NOT NULL, by TEXT NOT NULL,
