@@ -373,3 +373,47 @@ func TestDeleteVersionsAfterACrash(t *testing.T) {
 		}
 	}
 }
+
+// TestDeleteVersionsDuringACheck: a fixity check that has listed versions finds no fault in them when a deletion removes
+// or renames them meanwhile.
+func TestDeleteVersionsDuringACheck(t *testing.T) {
+	last, raced := 1, 0
+	for at := 1; at <= last; at += 6 {
+		src, d := newFake(1, 2), newDepots(t)
+		bubble(t, src, d.use, func(h *harness) {
+			t := h.t
+			jobs, texts := h.archives(src, 3)
+			calls := 0
+			checker := audit.New(audit.Options{
+				Catalog: h.options.Catalog, Copies: h.options.Copies, Objects: h.options.Objects,
+				Now: func() time.Time { return time.Now().AddDate(0, 0, 31) },
+				Pace: func(context.Context, int) error {
+					if calls++; calls != at {
+						return nil
+					}
+					raced++
+					err := h.remove(jobs[0])
+					h.deleted(jobs[0])
+					return err
+				},
+				Report: func(_ context.Context, event, object, note string) error {
+					if strings.HasPrefix(object, audit.RootPrefix) {
+						t.Errorf("call %d: %s %s %s", at, event, object, note)
+					}
+					return nil
+				},
+			})
+			_, _ = checker.Pass(t.Context()) // copies that are deleted while they are read are another matter
+			last = max(last, calls)
+			if calls >= at {
+				d.checks = 2
+				if err := d.wrong(h, texts[:1], jobs[1:]...); err != nil {
+					t.Errorf("call %d: %v", at, err)
+				}
+			}
+		})
+	}
+	if raced < 5 {
+		t.Errorf("only %d points were tried", raced)
+	}
+}
