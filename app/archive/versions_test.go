@@ -374,8 +374,8 @@ func TestDeleteVersionsAfterACrash(t *testing.T) {
 	}
 }
 
-// TestDeleteVersionsDuringACheck: a fixity check that has listed versions finds no fault in them when a deletion removes
-// or renames them meanwhile.
+// TestDeleteVersionsDuringACheck: a fixity check that has listed versions finds no fault in them when a deletion
+// removes or renames them meanwhile.
 func TestDeleteVersionsDuringACheck(t *testing.T) {
 	last, raced := 1, 0
 	for at := 1; at <= last; at += 6 {
