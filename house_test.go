@@ -130,7 +130,7 @@ var rules = []rule{
 	{"app/archive/pattern", "app/archive/source", "names of archives and their folders; no step and no engine"},
 	{"app/archive/workdir", "job internal/dirlock app/archive/source", "files of one job"},
 	{"app/archive/catalog", "api app/archive/catalog", "what is archived; it depends on no source, storage or step"},
-	{"app/archive/copies", "edge/storage app/archive/catalog", "what the catalog lists, in locations; no step"},
+	{"app/archive/copies", "edge/storage format/ocfl app/archive/catalog", "what the catalog lists, in locations; no step"},
 	{"app/archive/sign", "edge/timestamp format/rfc3161 app/archive/catalog", "time stamps of files; no step and no engine"},
 	{"app/archive/custody", "job lifecycle engine api format/premis app/archive/catalog app/archive/copies",
 		"archives after they were made; it depends on no source and no step"},

@@ -89,6 +89,7 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	o.Copies.SetObjects(o.Objects)
 	c, err := custody.New(custody.Options{Catalog: o.Catalog, Copies: o.Copies})
 	a := &App{Custody: c, options: o}
 	a.notifier = notify.New(notify.Options{Webhooks: o.Webhooks, Transport: o.Transport, Now: a.wall})

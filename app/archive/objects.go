@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/stagepost/stagepost/app/archive/audit"
+	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -94,6 +95,10 @@ func (t *task) storeVersion(
 		return err
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
+	if err := t.app.options.Catalog.PlanVersion(ctx, copies.RootPrefix+root,
+		packaging.ObjectID(facts.Source, activity), string(t.Job().ID)); err != nil {
+		return err
+	}
 	v, err := packaging.StoreVersion(ctx, packaging.VersionInput{
 		Facts: facts, Activity: activity, Files: g.files, Gathered: from, Into: into,
 		Root: objects, Stage: stage + "-" + source.SafeName(activity),

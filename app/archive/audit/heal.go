@@ -206,6 +206,15 @@ func (h *healing) sound(ctx context.Context, location string, other *ocfl.Root) 
 	if err != nil {
 		return err
 	}
+	for _, l := range []string{h.of.Location, location} {
+		removing, err := h.o.Catalog.Removing(ctx, l, h.of.Object)
+		if err != nil {
+			return err
+		}
+		if removing {
+			return errors.New("a version of the object is being deleted in " + l)
+		}
+	}
 	same := func(a, b catalog.Version) bool { return a.Name == b.Name && a.Job == b.Job && a.Digest == b.Digest }
 	if !slices.EqualFunc(want, has, same) {
 		return errors.New("the object has other versions there")

@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/format/ocfl"
 )
 
 // RootPrefix begins the names of storage roots of OCFL in reports: the configuration may give a root and a location
 // the same name.
-const RootPrefix = "objects/"
+const RootPrefix = copies.RootPrefix
 
 const (
 	rootEvery   = 30 * 24 * time.Hour // a storage root is a local directory
@@ -120,6 +121,9 @@ func (c *Checker) checkVersion(
 		if err := root.Ready(); err != nil { // its file system may be gone meanwhile
 			return err
 		}
+		if same, err := c.isCurrent(ctx, v); err != nil || !same {
+			return err
+		}
 	}
 	known, err := c.o.Catalog.FaultsOf(ctx, v)
 	if err != nil {
@@ -155,6 +159,20 @@ func (c *Checker) checkVersion(
 		return &unhealedError{fmt.Errorf("heal %s: %w", versionObject(v), reason)}
 	}
 	return nil
+}
+
+// isCurrent reports whether a version still is what the list of due ones had. Else the deletion of an archive removed
+// it, or gave it another name, or is about to; it is listed again when that ended.
+func (c *Checker) isCurrent(ctx context.Context, v *catalog.Version) (bool, error) {
+	all, err := c.o.Catalog.Versions(ctx, v.Location, v.Object)
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(all, func(x catalog.Version) bool { return x.Name == v.Name && x.Job == v.Job }) {
+		return false, nil
+	}
+	removing, err := c.o.Catalog.Removing(ctx, v.Location, v.Object)
+	return !removing, err
 }
 
 // readVersion reads the files of a version. The error is that of the context or of the pace.

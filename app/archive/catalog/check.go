@@ -66,7 +66,7 @@ func (c *Catalog) EndCheck(ctx context.Context, location, failure string, before
 			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM copies WHERE location = ?1 AND last_fixity < checks.began
 				AND planned < checks.began AND verified <> '' AND deleted = '' AND replaced = 0))
 			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM versions
-				WHERE location = ?1 AND last_fixity < checks.began AND stored < checks.began))`,
+				WHERE location = ?1 AND last_fixity < checks.began AND stored < checks.began AND `+unremoved+`))`,
 			location, sorted(at), failure)
 		return err
 	})
@@ -105,7 +105,7 @@ func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
 	err = c.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM copies WHERE location = ?1 AND next_fixity <= ?2
 			AND verified <> '' AND deleted = '' AND replaced = 0)
-		+ (SELECT count(*) FROM versions WHERE location = ?1 AND next_fixity <= ?2)`, location, sorted(now)).Scan(&n)
+		+ (SELECT count(*) FROM versions WHERE location = ?1 AND next_fixity <= ?2 AND `+unremoved+`)`, location, sorted(now)).Scan(&n)
 	return n, err
 }
 

@@ -2,7 +2,24 @@ package catalog
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released. A time is a text that sorts; empty: none.
-var schemas = []string{schema1, schema2, schema3}
+var schemas = []string{schema1, schema2, schema3, schema4}
+
+// schema4 adds the objects in which a job stores a version, so that the versions of a deleted archive are removed.
+// Those of archives that were deleted before, and of failed jobs, are to be removed.
+const schema4 = `
+CREATE TABLE version_jobs (
+	location TEXT NOT NULL, object TEXT NOT NULL, job TEXT NOT NULL, removing TEXT NOT NULL, by TEXT NOT NULL,
+	reason TEXT NOT NULL, removed TEXT NOT NULL,
+	PRIMARY KEY (location, object, job)
+) WITHOUT ROWID;
+CREATE INDEX version_jobs_job ON version_jobs (job);
+CREATE INDEX version_jobs_open ON version_jobs (removing) WHERE removing <> '' AND removed = '';
+INSERT INTO version_jobs SELECT DISTINCT location, object, job, '', '', '', '' FROM versions;
+UPDATE version_jobs SET by = 'stagepost', reason = 'the archive was deleted, or its job failed, before',
+	removing = (SELECT iif(ended <> '', ended, created) FROM archives AS a WHERE a.job = version_jobs.job)
+	WHERE job IN (SELECT job FROM archives WHERE outcome = 'deleted')
+		OR job IN (SELECT job FROM archives WHERE outcome = 'failed') AND job NOT IN (SELECT job FROM holds);
+`
 
 // schema3 adds the versions of OCFL objects, and the faults that fixity checks found in them.
 const schema3 = `

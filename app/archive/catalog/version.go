@@ -48,10 +48,10 @@ func (c *Catalog) Versions(ctx context.Context, location, object string) ([]Vers
 }
 
 // DueVersions lists the versions in a storage root whose fixity check is due, those first for which it is due for the
-// longest time.
+// longest time. Objects from which a version is being removed are left out.
 func (c *Catalog) DueVersions(ctx context.Context, location string, now time.Time, limit int) ([]Version, error) {
 	return each(ctx, c.read, scanVersion, "SELECT "+versionColumns+` FROM versions
-		WHERE location = ? AND next_fixity <= ? ORDER BY next_fixity, object, version LIMIT ?`,
+		WHERE location = ? AND next_fixity <= ? AND `+unremoved+" ORDER BY next_fixity, object, version LIMIT ?",
 		location, sorted(now), page(limit))
 }
 
@@ -77,13 +77,13 @@ type VersionResult struct {
 }
 
 // PutVersionChecked enters the result of a fixity check of a version, with events. A result that is not of a later time
-// than the last one changes nothing.
+// than the last one, or of a version that has another name meanwhile, changes nothing.
 func (c *Catalog) PutVersionChecked(ctx context.Context, r VersionResult, events ...Event) error {
 	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
 		done, err := tx.ExecContext(ctx, `UPDATE versions SET last_fixity = ?4, next_fixity = ?5, bytes = ?6,
 			faults = ?7, healed = healed + ?8
-			WHERE location = ?1 AND object = ?2 AND version = ?3 AND last_fixity < ?4`, r.Location, r.Object, r.Name,
-			sorted(r.At), sorted(r.Next), r.Bytes, len(r.Faults), r.Healed)
+			WHERE location = ?1 AND object = ?2 AND version = ?3 AND job = ?9 AND last_fixity < ?4`, r.Location,
+			r.Object, r.Name, sorted(r.At), sorted(r.Next), r.Bytes, len(r.Faults), r.Healed, r.Job)
 		if err != nil {
 			return err
 		}
