@@ -38,7 +38,7 @@ define SOAK
 ./app/compute -run DeathAtEveryChange -crash-sqlite
 ./app/compute -run LongQueue -queued 10000
 ./app/compute/orchestrator/trials -run TestKills -kills 3
-./app/archive -run CrashAnywhere -crash.activities 3
+./app/archive -run CrashAnywhere -crash.activities 3 -crash.stride 1
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
 endef

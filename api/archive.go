@@ -382,6 +382,61 @@ type ArchiveSchedule struct {
 	Paused   bool      `json:"paused,omitempty"`
 	Next     time.Time `json:"next,omitzero"` // zero: it is paused
 	Last     *Job      `json:"last,omitempty"`
+
+	// activities whose archive failed, and that are not tried again yet with the same content, the next one first; at
+	// most 100
+	Waiting []ArchiveWaiting `json:"waiting,omitempty"`
+	Waits   int              `json:"waits,omitempty"` // number of these activities
+}
+
+// ArchiveWaiting is an activity whose newest archive failed, and that a schedule does not try again before a time,
+// unless its content changes.
+type ArchiveWaiting struct {
+	Course   string    `json:"course,omitempty"` // id; empty: the job failed before it began
+	Activity string    `json:"activity"`         // id
+	Name     string    `json:"name,omitempty"`   // as in its newest archive
+	Failures int       `json:"failures"`         // with the same content
+	Last     time.Time `json:"last"`             // time of the last failure
+	Until    time.Time `json:"until"`
+	Cause    string    `json:"cause"` // of the last failure
+	Job      job.ID    `json:"job"`   // that failed last
+}
+
+// ArchiveRun is the data of a run of a schedule, a job of the kind archive.run: what it decided.
+type ArchiveRun struct {
+	Courses   []string            `json:"courses"`        // ids of all courses of the run
+	Next      int                 `json:"next,omitempty"` // index of the course that follows
+	Counts    map[ArchiveMark]int `json:"counts"`         // of all decisions
+	Jobs      []job.ID            `json:"jobs,omitempty"` // that were started; at most 500
+	Started   int                 `json:"started"`        // number of jobs
+	Unread    int                 `json:"unread,omitempty"`
+	Waiting   int                 `json:"waiting,omitempty"`   // activities that failed before, and whose pause is not over
+	Decisions []ArchiveDecision   `json:"decisions,omitempty"` // at most 500; those that start a job before the others
+	Omitted   int                 `json:"omitted,omitempty"`   // decisions that are in the log of the run only
+}
+
+// ArchiveMark is a decision of a run: ARCHIVE, FORCE, SKIP or IGNORE.
+type ArchiveMark string
+
+// ArchiveDecision is what a run decided about an activity, or about a whole course.
+type ArchiveDecision struct {
+	Mark     ArchiveMark  `json:"mark"`
+	Course   string       `json:"course"`
+	Activity string       `json:"activity,omitempty"` // empty: all of the course
+	Module   string       `json:"module,omitempty"`
+	Name     string       `json:"name,omitempty"`
+	State    string       `json:"state,omitempty"` // compared with its newest archive
+	Reason   string       `json:"reason"`
+	Wait     *ArchiveWait `json:"wait,omitempty"` // it failed before, and the pause is not over
+	Job      job.ID       `json:"job,omitempty"`  // the archive job; empty in a dry run
+}
+
+// ArchiveWait is why an activity is not tried again yet.
+type ArchiveWait struct {
+	Failures int       `json:"failures"` // with the content that it has
+	Last     time.Time `json:"last"`     // time of the last failure
+	Until    time.Time `json:"until"`
+	Cause    string    `json:"cause"` // of the last failure
 }
 
 // ArchiveSchedules are the schedules by name.

@@ -12,7 +12,7 @@ type Fixity struct {
 }
 
 // FixityLocation is a storage location with copies. A copy is what a check reads at a time: a version of an object, or
-// a file of an archive.
+// a file of an archive. Storage roots of archives are named objects/NAME.
 type FixityLocation struct {
 	Application string       `json:"application"`
 	Location    string       `json:"location"`
@@ -40,7 +40,7 @@ type FixityCheck struct {
 type FixityFault struct {
 	Application string    `json:"application"`
 	Location    string    `json:"location"`
-	Object      string    `json:"object"`            // ARK, or the job of an archive
+	Object      string    `json:"object"`            // ARK, the job of an archive, or the id of an OCFL object
 	Version     int       `json:"version,omitempty"` // of the object
 	Job         string    `json:"job"`               // that stored it
 	Path        string    `json:"path"`              // in the object; "." is the whole object

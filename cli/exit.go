@@ -249,7 +249,9 @@ func (c *Call) Hint(err error, n int) string {
 		return c.shows(e)
 	case n == ExitFailed:
 		var f FailedJob
-		errors.As(err, &f)
+		if !errors.As(err, &f) {
+			return ""
+		}
 		return afterFailure(&f.Job)
 	case n == ExitRefused && e.Kind == job.Conflict && e.ID != "":
 		return fmt.Sprintf("stagepost show %s, then decide again", e.ID)

@@ -30,6 +30,7 @@ type (
 	ArchiveArtifacts     = api.ArchiveArtifacts
 	ArchiveContent       = api.ArchiveContent
 	ArchiveCourse        = api.ArchiveCourse
+	ArchiveDecision      = api.ArchiveDecision
 	ArchiveDeletion      = api.ArchiveDeletion
 	ArchiveDeletions     = api.ArchiveDeletions
 	ArchiveDetails       = api.ArchiveDetails
@@ -37,6 +38,7 @@ type (
 	ArchiveHold          = api.ArchiveHold
 	ArchiveHolds         = api.ArchiveHolds
 	ArchiveLocation      = api.ArchiveLocation
+	ArchiveMark          = api.ArchiveMark
 	ArchiveOrder         = api.ArchiveOrder
 	ArchiveOverview      = api.ArchiveOverview
 	ArchivePeople        = api.ArchivePeople
@@ -47,6 +49,7 @@ type (
 	ArchiveRecall        = api.ArchiveRecall
 	ArchiveRequest       = api.ArchiveRequest
 	Archives             = api.Archives
+	ArchiveRun           = api.ArchiveRun
 	ArchiveSchedule      = api.ArchiveSchedule
 	ArchiveSchedules     = api.ArchiveSchedules
 	ArchiveSettings      = api.ArchiveSettings
@@ -55,6 +58,8 @@ type (
 	ArchiveStamp         = api.ArchiveStamp
 	ArchiveStored        = api.ArchiveStored
 	ArchiveTombstone     = api.ArchiveTombstone
+	ArchiveWait          = api.ArchiveWait
+	ArchiveWaiting       = api.ArchiveWaiting
 	Audit                = job.Audit
 	Audits               = api.Audits
 	BackedUp             = api.BackedUp

@@ -4,6 +4,7 @@ package docs
 import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/quizworker"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/app/bulk"
 	"github.com/stagepost/stagepost/app/compute"
@@ -16,7 +17,7 @@ import (
 func All() []*lifecycle.Table {
 	return []*lifecycle.Table{
 		record.BatchLife, record.JobLife, record.AccessLife,
-		archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life,
+		archive.JobLife, archive.TaskLife, trigger.RunLife, pdf.Life, quizworker.Life,
 		flow.Life, flow.TaskLife, flow.RetryLife,
 		compute.JobLife, compute.PayloadLife,
 		bulk.Life,

@@ -121,13 +121,16 @@ func walk(table *lifecycle.Table, random *rand.Rand) ([]lifecycle.Taken, lifecyc
 	return moves, p
 }
 
+// cleansUp are the lifecycles whose outcome is decided before they clean up.
+var cleansUp = map[string]bool{"archive.job": true, "archive.quiz": true}
+
 // TestSuccessMeansOK and that every end has its outcome, whatever the way there.
 func TestSuccessMeansOK(t *testing.T) {
 	for _, table := range All() {
 		for _, p := range positions(table) {
 			s, _ := table.Stage(p.State)
 			switch {
-			case s.Kind != lifecycle.End && p.Outcome == lifecycle.OK && table.Name() != "archive.job":
+			case s.Kind != lifecycle.End && p.Outcome == lifecycle.OK && !cleansUp[table.Name()]:
 				t.Errorf("%s: outcome ok in %s, which is no end", table.Name(), p.State)
 			case s.Kind == lifecycle.End && s.Outcome != lifecycle.None && p.Outcome != s.Outcome:
 				t.Errorf("%s: %s is reached with outcome %q, want %q", table.Name(), p.State, p.Outcome, s.Outcome)

@@ -15,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/custody"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -73,8 +74,9 @@ func TestOverviewOfNothing(t *testing.T) {
 func TestPlan(t *testing.T) {
 	src, keep := newFake(2, 3), "720h"
 	presets := func(o *Options) {
-		o.Presets = func(name string) (Preset, bool) {
-			return Preset{Settings: Settings{Keep: keep, Pack: PackZip}, Locked: []string{"keep"}}, name == "default"
+		o.Presets = func(name string) (settings.Preset, bool) {
+			p := settings.Preset{Settings: Settings{Keep: keep, Pack: settings.PackZip}, Locked: []string{"keep"}}
+			return p, name == "default"
 		}
 	}
 	bubble(t, src, presets, func(h *harness) {
@@ -85,7 +87,7 @@ func TestPlan(t *testing.T) {
 			p.Skipped[0].Reason != "labels have no content" {
 			t.Fatalf("got %+v, %v", p, err)
 		}
-		if p.Settings.Keep != keep || p.Settings.Pack != PackZip || p.Settings.Quorum != "majority" ||
+		if p.Settings.Keep != keep || p.Settings.Pack != settings.PackZip || p.Settings.Quorum != "majority" ||
 			time.Until(p.RetainTo).Round(time.Minute) != 720*time.Hour {
 			t.Errorf("settings: got %+v, until %s", p.Settings, p.RetainTo)
 		}
@@ -110,7 +112,7 @@ func TestPlan(t *testing.T) {
 func TestPlanRefuses(t *testing.T) {
 	yes, no := true, false
 	locked := func(o *Options) {
-		o.Presets = func(string) (Preset, bool) { return Preset{Locked: []string{"quorum"}}, true }
+		o.Presets = func(string) (settings.Preset, bool) { return settings.Preset{Locked: []string{"quorum"}}, true }
 	}
 	bubble(t, newFake(1, 1), locked, func(h *harness) {
 		t := h.t
@@ -426,7 +428,7 @@ func TestDeletionAfterACrash(t *testing.T) {
 		src := newFake(1, 1)
 		reached := false
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t, mem.New(), t.TempDir(), src, nil)
+			h := start(t, mem.New(), quickDir(t), src, nil)
 			defer h.stop()
 			id := h.end(h.submit(Request{}).ID).ID
 			d, err := h.RequestDeletion(t.Context(), id, "ann", "wrong")

@@ -13,6 +13,8 @@ import (
 	"github.com/stagepost/stagepost/app/archive/custody"
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/printing"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/ocfl"
@@ -27,12 +29,12 @@ const WorkName = "work"
 type Options struct {
 	Dir      string // of the application, below the data directory
 	Sources  Sources
-	Presets  func(name string) (Preset, bool)
+	Presets  func(name string) (settings.Preset, bool)
 	Catalog  *catalog.Catalog
 	Copies   *copies.Store
 	Describe func(location string) packaging.Location
-	Signer   Signer  // nil: archives cannot be signed
-	PDF      Printer // nil: attempts get no PDF files
+	Signer   Signer           // nil: archives cannot be signed
+	PDF      printing.Printer // nil: attempts get no PDF files
 	// Authorities lists the time-stamp authorities, which settings name; nil: it is not known which there are.
 	Authorities func() []string
 	// Objects gives the storage roots for versions of objects, by name; nil: there are none.
@@ -87,6 +89,7 @@ func New(o Options) (*App, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
+	o.Copies.SetObjects(o.Objects)
 	c, err := custody.New(custody.Options{Catalog: o.Catalog, Copies: o.Copies})
 	a := &App{Custody: c, options: o}
 	a.notifier = notify.New(notify.Options{Webhooks: o.Webhooks, Transport: o.Transport, Now: a.wall})

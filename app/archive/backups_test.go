@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -22,6 +23,7 @@ const (
 	startCall   = "start"
 	stateCall   = "state"
 	fetchCall   = "fetch"
+	ofCourse    = "fetch " // of the course's backup
 )
 
 // backups is a source that makes backups. Its first calls of a kind fail, in as many attempts of the job as are
@@ -29,7 +31,7 @@ const (
 type backups struct {
 	*fake
 	polls  int                     // times that a backup is not done yet
-	fails  map[string]func() error // by call; nil: it succeeds
+	fails  map[string]func() error // by call, or call and activity; nil: it succeeds
 	lost   bool                    // the first start arrives, and its answer does not
 	bmu    sync.Mutex              // guards the rest
 	made   map[string]int          // by id: how often it was started
@@ -52,8 +54,10 @@ func (b *backups) call(name string, r *source.BackupRequest) error {
 	b.bmu.Lock()
 	defer b.bmu.Unlock()
 	b.calls[name+" "+r.Activity]++
-	if f := b.fails[name]; f != nil {
-		return f()
+	for _, at := range []string{name, name + " " + r.Activity} {
+		if f := b.fails[at]; f != nil {
+			return f()
+		}
 	}
 	return nil
 }
@@ -181,7 +185,7 @@ func TestBackups(t *testing.T) {
 			}
 		}, "create enqueue begin next" + once + once + " next next next next next finish",
 			map[string]int{"-1": 1, "1-1": 1, "2-1": 1}},
-		{"dropped before it is done", func(b *backups) { b.fails[fetchCall] = gone() },
+		{"dropped before it is done", func(b *backups) { b.fails[ofCourse] = gone() },
 			"create enqueue begin next next" + once + " wait next next next next finish",
 			map[string]int{"-1": 1, "1-1": 1, "2-1": 1, "-2": 1}},
 	} {
@@ -191,7 +195,7 @@ func TestBackups(t *testing.T) {
 			bubble(t, b.fake, func(o *Options) { o.Sources, o.Tasks = b, 1 }, func(h *harness) {
 				yes := true
 				j := h.end(h.submit(Request{Settings: Settings{
-					CourseBackup: &yes, ActivityBackups: &yes, Pack: PackNone,
+					CourseBackup: &yes, ActivityBackups: &yes, Pack: settings.PackNone,
 				}}).ID)
 				if got := h.events(j.ID); got != c.want {
 					t.Errorf("got  %s\nwant %s", got, c.want)
@@ -272,4 +276,23 @@ func TestNoBackups(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestBackupHoldsNoSlot: on an engine with one slot, a job completes while another one waits for a backup that takes an
+// hour in its source.
+func TestBackupHoldsNoSlot(t *testing.T) {
+	b := newBackups(newFake(1, 1))
+	b.polls, b.slots = 60, 1
+	bubble(t, b.fake, func(o *Options) { o.Sources = b }, func(h *harness) {
+		yes, no := true, false
+		long := h.submit(Request{Settings: Settings{CourseBackup: &yes}})
+		short := h.end(h.submit(Request{Settings: Settings{CourseBackup: &no}}).ID)
+		waits, err := h.store.Get(h.t.Context(), long.ID)
+		if short.State != Completed || err != nil || waits.State != BackupCollection {
+			h.t.Errorf("the short job is %s: %s, the long one %s, %v", short.State, short.Message, waits.State, err)
+		}
+		if j := h.end(long.ID); j.State != Completed {
+			h.t.Errorf("the long job is %s: %s", j.State, j.Message)
+		}
+	})
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
-	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -178,46 +177,5 @@ func TestDrift(t *testing.T) {
 				t.Errorf("%d changes: the task has %+v, %v", changes, d, err)
 			}
 		})
-	}
-}
-
-// TestSettings: presets complete a request, locked settings stand, and settings that no job can have are refused with
-// what is accepted.
-func TestSettings(t *testing.T) {
-	yes, no := true, false
-	preset := Preset{
-		Settings: Settings{Keep: "1095d", Sign: &yes, Locations: []string{"near"}}, Locked: []string{"keep", "sign"},
-	}
-	got, err := preset.Apply(Settings{Attempts: 2})
-	if err != nil || got.Keep != "1095d" || !*got.Sign || got.Attempts != 2 || got.Deadline != "2h" ||
-		len(got.Locations) != 1 {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if _, err := preset.Apply(Settings{Keep: "1095d"}); err != nil {
-		t.Errorf("the locked value itself: %v", err)
-	}
-	for name, s := range map[string]Settings{
-		"keep":      {Keep: "1d"},
-		"sign":      {Sign: &no},
-		"package":   {Package: "zip"},
-		"pack":      {Pack: "rar"},
-		"deadline":  {Deadline: "0s"},
-		"attempts":  {Attempts: 101},
-		"file_name": {FileName: "archive-${nothing}"},
-		"quorum":    {Quorum: "some"},
-	} {
-		if _, err := preset.Apply(s); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
-	}
-	if _, err := (Preset{Locked: []string{"nothing"}}).Apply(Settings{}); err == nil {
-		t.Error("a lock of no setting is accepted")
-	}
-	for name, c := range map[string]source.Settings{
-		"content.folder_name": {FolderName: "${username}/.."}, "content.file_name": {FileName: "${username}/x"},
-	} {
-		if err := validateContent(&Settings{Content: c}); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: got %v", name, err)
-		}
 	}
 }

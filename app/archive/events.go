@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
@@ -117,7 +118,7 @@ func (a *App) mails(j *job.Job, to *job.Change, r *Request, after *job.Job) []jo
 		e.Outcome, e.Message = lifecycle.None, to.Note
 	}
 	if d.Package != nil {
-		e.Package, e.Bytes, e.Retain = d.Package.Name, d.Package.Bytes, retainFrom(&d.Settings, d.Packaged)
+		e.Package, e.Bytes, e.Retain = d.Package.Name, d.Package.Bytes, settings.Retain(&d.Settings, d.Packaged)
 	}
 	return notify.OfEnd(a.receivers(r, &d), after.Seq, e)
 }

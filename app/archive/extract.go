@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/course"
+	"github.com/stagepost/stagepost/app/archive/printing"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
-	"github.com/stagepost/stagepost/job"
 )
 
 // Prefixes of the names of tasks.
@@ -51,14 +52,14 @@ func (t *task) prepare(ctx context.Context) error {
 	if t.data.Facts, err = src.Check(ctx); err != nil {
 		return err
 	}
-	if t.data.Course, err = courseOf(ctx, src, t.spec.Source, t.spec.Course, t.Job().ID); err != nil {
+	if t.data.Course, err = course.Of(ctx, src, t.spec.Source, t.spec.Course, t.Job().ID); err != nil {
 		return err
 	}
 	activities, err := src.Activities(ctx, t.spec.Course)
 	if err != nil {
 		return err
 	}
-	t.data.Activities, t.data.Skipped, err = choose(src, &t.spec, &t.data.Settings, activities, t.Job().ID)
+	t.data.Activities, t.data.Skipped, err = course.Choose(src, &t.spec, &t.data.Settings, activities, t.Job().ID)
 	if err != nil {
 		return err
 	}
@@ -76,56 +77,6 @@ func (t *task) prepare(ctx context.Context) error {
 		return err
 	}
 	return t.planTasks(ctx, append(units, made...))
-}
-
-// choose selects the activities that a request archives, and those that it leaves out. id is that of the job; empty:
-// there is none yet.
-func choose(
-	src source.Source, r *Request, s *Settings, all []source.Activity, id job.ID,
-) (chosen []source.Activity, skipped []packaging.Excluded, err error) {
-	missing := map[string]bool{}
-	for _, id := range r.Activities {
-		missing[id] = true
-	}
-	for _, a := range all {
-		asked := missing[a.ID]
-		if len(r.Activities) > 0 && !asked {
-			continue
-		}
-		delete(missing, a.ID)
-		reason := src.Archivable(a)
-		switch {
-		case reason == "":
-			chosen = append(chosen, a)
-		case asked && !*s.ActivityOptional:
-			return nil, nil, job.Errorf(job.Refused, "archive", id, "activity %s (%s) cannot be archived: %s",
-				a.ID, a.Name, reason)
-		default:
-			skipped = append(skipped, packaging.Excluded{Activity: a, Reason: reason})
-		}
-	}
-	if len(missing) > 0 {
-		return nil, nil, job.Errorf(job.NotFound, "archive", id, "course %s has no activity %s", r.Course,
-			slices.Sorted(maps.Keys(missing))[0])
-	}
-	if len(chosen) == 0 {
-		return nil, nil, job.Errorf(job.Refused, "archive", id, "course %s has no activity that can be archived",
-			r.Course)
-	}
-	return chosen, skipped, nil
-}
-
-// courseOf reads the course of a request, or of an overview.
-func courseOf(ctx context.Context, src source.Source, name, course string, id job.ID) (source.Course, error) {
-	courses, err := src.Courses(ctx, []string{course})
-	if err != nil {
-		return source.Course{}, err
-	}
-	if len(courses) != 1 {
-		return source.Course{}, job.Errorf(job.NotFound, "archive", id,
-			"source %s has no course %s that may be archived", name, course)
-	}
-	return courses[0], nil
 }
 
 // extract is the step of ActivityArchiving: it runs the archiving tasks, and starts the backups, which are fetched in
@@ -260,7 +211,7 @@ func (t *task) archive(ctx context.Context, src source.Source, p *part) (err err
 // complete counts the files of complete items. Those of PDF files do not count.
 func complete(u *workdir.Unit) (n int) {
 	for _, f := range u.Files() {
-		if !isPDF(f.Item) && u.Done(f.Item) {
+		if !printing.IsPDF(f.Item) && u.Done(f.Item) {
 			n++
 		}
 	}
@@ -301,7 +252,7 @@ func (t *task) fetch(ctx context.Context, src source.Source, p *part, u *workdir
 	if len(planned) != len(plan.Items) {
 		return fmt.Errorf("the source plans two items of activity %s under one key", d.Activity.ID)
 	}
-	if err := u.Prune(func(item string) bool { return planned[item] || isPDF(item) }); err != nil {
+	if err := u.Prune(func(item string) bool { return planned[item] || printing.IsPDF(item) }); err != nil {
 		return err
 	}
 	if err := u.SetPeople(plan.People); err != nil {
@@ -329,7 +280,7 @@ func unitOf(a source.Activity) string { return activityUnit + source.SafeName(a.
 // started sets the deadline when a job begins: the time in the queue does not count.
 func (t *task) started(context.Context) error {
 	t.data.Started = t.Now().UTC().Truncate(time.Microsecond)
-	if d := deadlineOf(&t.data.Settings); d > 0 {
+	if d := settings.Deadline(&t.data.Settings); d > 0 {
 		t.SetDeadline(t.Now().Add(d))
 	}
 	return t.SetData(t.data)

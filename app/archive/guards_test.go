@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -21,7 +22,7 @@ func TestRecords(t *testing.T) {
 	src := newFake(1, 3)
 	src.warnings = []string{"the source is old"}
 	bubble(t, src, nil, func(h *harness) {
-		j := h.end(h.submit(Request{Settings: Settings{Pack: PackNone, FileName: "${cmname}"}}).ID)
+		j := h.end(h.submit(Request{Settings: Settings{Pack: settings.PackNone, FileName: "${cmname}"}}).ID)
 		id, c := string(j.ID), h.options.Catalog
 		var d data
 		if err := decode(j.Data, &d); err != nil || !slices.Equal(d.Warnings, src.warnings) || d.Started.IsZero() {
@@ -96,7 +97,9 @@ func TestPrintsWithoutTheSource(t *testing.T) {
 		src.attempts = true
 		p := newPrints(4)
 		bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
-			j := h.submit(Request{Settings: Settings{Content: source.Settings{PDF: PDFRequired}, Pack: PackNone}})
+			j := h.submit(Request{Settings: Settings{
+				Content: source.Settings{PDF: settings.PDFRequired}, Pack: settings.PackNone,
+			}})
 			time.Sleep(time.Second)
 			asked, fetched := src.asked, src.fetched["1/item-0"]
 			if asked != 2 || fetched != 1 {

@@ -18,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/storage"
@@ -42,6 +43,7 @@ type fake struct {
 	warnings []string                     // of the source, and of each plan
 	twice    bool                         // a plan has an item twice
 	asked    int                          // fingerprints
+	slots    int                          // of the engine; 0: its default
 }
 
 // point is a point at which a process can crash.
@@ -189,7 +191,7 @@ func start(t *testing.T, store job.Store, dir string, src *fake, change func(*Op
 		}
 	}
 	e, err := engine.New(store, works, engine.Options{
-		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(),
+		Rand: rand.New(rand.NewPCG(1, 2)), Deliver: a.Deliver(), Slots: src.slots,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +239,7 @@ func options(t *testing.T, src *fake, dir string) Options {
 	}
 	return Options{
 		Dir: dir, Sources: src, Catalog: c, Copies: s, Signer: &stamps{}, Version: "1",
-		Presets:  func(name string) (Preset, bool) { return Preset{}, name == "default" },
+		Presets:  func(name string) (settings.Preset, bool) { return settings.Preset{}, name == "default" },
 		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
 	}
 }
@@ -301,8 +303,19 @@ func (h *harness) events(id job.ID) string {
 // bubble runs a test on a new store in a bubble.
 func bubble(t *testing.T, src *fake, change func(*Options), test func(*harness)) {
 	synctest.Test(t, func(t *testing.T) {
-		h := start(t, mem.New(), t.TempDir(), src, change)
+		h := start(t, mem.New(), quickDir(t), src, change)
 		defer h.stop()
 		test(h)
 	})
+}
+
+// quickDir gives a directory in memory where there is one: a sync costs nothing there, and no simulated crash loses
+// writes.
+func quickDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/mail"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -221,6 +222,7 @@ func TestMailOfDeletion(t *testing.T) {
 		id = h.submit(Request{Settings: to}).ID
 		h.act(id, Cancel, lifecycle.Operator)
 		h.end(id)
+		synctest.Wait() // mails of one delivery have no order
 		h.act(id, Delete, lifecycle.Operator)
 		synctest.Wait()
 		if got = box.all(); len(got) != 4 || !strings.Contains(got[3].Text, "There was no archive") {
@@ -285,7 +287,7 @@ func TestReceivers(t *testing.T) {
 		{[]string{"Ann Lee <ann@example.org>"}, true}, {many[1:], true}, {many, false}, {[]string{"ann"}, false},
 		{[]string{"a@example.org\r\nBcc: b@example.org"}, false},
 	} {
-		_, err := Preset{}.Apply(Settings{Notify: c.to})
+		_, err := settings.Preset{}.Apply(Settings{Notify: c.to})
 		if (err == nil) != c.ok || err != nil && job.KindOf(err) != job.Invalid {
 			t.Errorf("%.60q: %v", c.to, err)
 		}

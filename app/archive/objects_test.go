@@ -1,11 +1,16 @@
 package archive
 
 import (
+	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/job"
@@ -25,7 +30,7 @@ func TestObjects(t *testing.T) {
 		roots[name] = root
 	}
 	bubble(t, src, func(o *Options) { o.Objects = func() map[string]*ocfl.Root { return roots } }, func(h *harness) {
-		request := Request{Settings: Settings{Package: PackageOCFL}}
+		request := Request{Settings: Settings{Package: settings.PackageOCFL}}
 		for round := range 2 {
 			j := h.end(h.submit(request).ID)
 			if j.State != Completed {
@@ -56,6 +61,7 @@ func TestObjects(t *testing.T) {
 			}
 			src.files["1"]["item-1"] = "another answer"
 		}
+		h.checksVersions(roots, dirs)
 		for name, dir := range dirs {
 			r, err := ocfl.Validate(h.t.Context(), dir)
 			if err != nil || !r.Valid() || r.Objects != 2 {
@@ -64,9 +70,58 @@ func TestObjects(t *testing.T) {
 		}
 	})
 	bubble(t, src, nil, func(h *harness) {
-		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: PackageOCFL}}
+		request := Request{Source: "campus", Course: "5", Settings: Settings{Package: settings.PackageOCFL}}
 		if _, err := h.Submit(h.t.Context(), request, Ordered{}); job.KindOf(err) != job.Invalid {
 			h.t.Errorf("without a storage root: got %v", err)
 		}
 	})
+}
+
+// checksVersions checks that fixity checks read every version of every root, and find and heal a flipped byte.
+func (h *harness) checksVersions(roots map[string]*ocfl.Root, dirs map[string]string) {
+	h.t.Helper()
+	id := packaging.ObjectID(source.Facts{Kind: "fake", Name: "fake"}, "1")
+	o, err := roots["one"].Object(id)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var name string
+	for _, paths := range o.Inventory().Manifest {
+		for _, p := range paths {
+			if strings.HasPrefix(p, "v2/content/") && strings.Contains(p, "item-") {
+				name = filepath.Join(dirs["one"], roots["one"].Path(id), p)
+			}
+		}
+	}
+	checker := audit.New(audit.Options{
+		Catalog: h.options.Catalog, Copies: h.options.Copies, Objects: h.options.Objects,
+		Now:    func() time.Time { return time.Now().AddDate(0, 0, 31) },
+		Report: func(context.Context, string, string, string) error { return nil },
+	})
+	for round, want := range []int{0, 1} {
+		if round == 1 {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			b[0] ^= 1
+			if err := os.WriteFile(name, b, 0o600); err != nil {
+				h.t.Fatal(err)
+			}
+			time.Sleep(time.Hour) // of the bubble
+			if err := checker.Start(h.t.Context(), nil); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		r, err := checker.Pass(h.t.Context())
+		if err != nil || r.Faults != want || r.Healed != want {
+			h.t.Errorf("round %d: got %+v, %v", round, r, err)
+		}
+	}
+	for name := range roots {
+		due, err := h.options.Catalog.DueVersions(h.t.Context(), audit.RootPrefix+name, time.Now().AddDate(1, 0, 0), 0)
+		if err != nil || len(due) != 4 {
+			h.t.Errorf("%s: %d versions are in the catalog, %v", name, len(due), err)
+		}
+	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/engine/operator"
@@ -30,7 +31,7 @@ import (
 func putAttempt(ctx context.Context, item source.Item, text string, out source.Out) error {
 	for _, name := range []string{item.Key + ".html", "attachments/1/answer.html"} {
 		origin := source.Origin{Person: item.Person}
-		err := out.Put(ctx, attemptsName+item.Key+"/"+name, &origin, func(w io.Writer) error {
+		err := out.Put(ctx, "attempts/"+item.Key+"/"+name, &origin, func(w io.Writer) error {
 			_, err := io.WriteString(w, text)
 			return err
 		})
@@ -49,7 +50,9 @@ type prints struct {
 	orders  map[string]int             // by file and content
 	bodies  map[job.ID][]byte
 	removed []job.ID
-	point   func() error // called at each order; may be nil
+
+	onRemove func(parent job.ID) // may be nil
+	point    func() error        // called at each order; may be nil
 
 	onResult func() // may be nil
 }
@@ -100,6 +103,9 @@ func (p *prints) Result(j *job.Job) (io.ReadCloser, pdf.Result, error) {
 }
 
 func (p *prints) Remove(_ context.Context, parent job.ID) error {
+	if p.onRemove != nil {
+		p.onRemove(parent)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.removed = append(p.removed, parent)
@@ -108,7 +114,7 @@ func (p *prints) Remove(_ context.Context, parent job.ID) error {
 
 // withPDF is a request whose attempts get PDF files.
 func withPDF(word string) Request {
-	return Request{Settings: Settings{Content: source.Settings{PDF: word}, Pack: PackNone}}
+	return Request{Settings: Settings{Content: source.Settings{PDF: word}, Pack: settings.PackNone}}
 }
 
 // pdfs lists the PDF files in a location with their content, by the ends of their names.
@@ -117,7 +123,7 @@ func (h *harness) pdfs(dir string) (names []string) {
 	for _, one := range digests(h.t, filepath.Join(dir, "near")) {
 		name, _, _ := strings.Cut(one, " ")
 		if strings.HasSuffix(name, ".pdf") {
-			_, name, _ = strings.Cut(name, attemptsName)
+			_, name, _ = strings.Cut(name, "attempts/")
 			names = append(names, name)
 		}
 	}
@@ -131,12 +137,12 @@ func TestPDF(t *testing.T) {
 		word string
 		want []string
 	}{
-		{PDFOff, nil},
-		{PDFOn, []string{"item-0/item-0.pdf", "item-1/item-1.pdf"}},
-		{PDFRequired, []string{"item-0/item-0.pdf", "item-1/item-1.pdf"}},
+		{settings.PDFOff, nil},
+		{settings.PDFOn, []string{"item-0/item-0.pdf", "item-1/item-1.pdf"}},
+		{settings.PDFRequired, []string{"item-0/item-0.pdf", "item-1/item-1.pdf"}},
 	} {
 		t.Run(c.word, func(t *testing.T) {
-			src, p, dir := newFake(1, 2), newPrints(3), t.TempDir()
+			src, p, dir := newFake(1, 2), newPrints(3), quickDir(t)
 			src.attempts = true
 			synctest.Test(t, func(t *testing.T) {
 				h := start(t, mem.New(), dir, src, func(o *Options) { o.PDF = p })
@@ -170,12 +176,12 @@ func TestPDFFailure(t *testing.T) {
 		want    lifecycle.State
 		warning bool
 	}{
-		{PDFOn, pdf.Rendered, Completed, false},
-		{PDFOn, pdf.Failed, Completed, true},
-		{PDFOn, pdf.Cancelled, Completed, true},
-		{PDFRequired, pdf.Rendered, Completed, false},
-		{PDFRequired, pdf.Failed, Failure, false},
-		{PDFRequired, pdf.Cancelled, Failure, false},
+		{settings.PDFOn, pdf.Rendered, Completed, false},
+		{settings.PDFOn, pdf.Failed, Completed, true},
+		{settings.PDFOn, pdf.Cancelled, Completed, true},
+		{settings.PDFRequired, pdf.Rendered, Completed, false},
+		{settings.PDFRequired, pdf.Failed, Failure, false},
+		{settings.PDFRequired, pdf.Cancelled, Failure, false},
 	} {
 		t.Run(c.word+" "+string(c.state), func(t *testing.T) {
 			src, p := newFake(1, 2), newPrints(1)
@@ -209,37 +215,12 @@ func TestPDFFailure(t *testing.T) {
 	}
 }
 
-// TestPrintable: what the sources make of persons is printed, and not what persons uploaded.
-func TestPrintable(t *testing.T) {
-	for name, want := range map[string]bool{
-		"attempts/ann/2/attempt-2.html":                  true,
-		"attempts/ann/2/attempt-2.json":                  false,
-		"attempts/ann/2/attachments/1/answer.html":       false,
-		"submissions/user5/submission.html":              true,
-		"submissions/user5/Submission/files/essay.html":  false,
-		"submissions/user5/Submission/x/submission.html": false,
-		"discussions/7/discussion.html":                  true,
-		"discussions/7/attachments/1/discussion.html":    false,
-		"activity.html": false,
-		"files/submissions/user5/submission.html":          false,
-		"source-responses/submissions/x/submission.html":   false,
-		"submissions/submission.html":                      false,
-		"attachments/submissions/user5/submission.html":    false,
-		"discussions/7/attachments/discussion.html":        false,
-		"submissions/user5/attempt-1/files/submission.htm": false,
-	} {
-		if got := printable("quiz-1", &workdir.File{Name: "quiz-1/" + name}); got != want {
-			t.Errorf("%s: got %t", name, got)
-		}
-	}
-}
-
 // TestPDFCancel: a job that is cancelled while files are printed cancels the jobs that print them.
 func TestPDFCancel(t *testing.T) {
 	src, p := newFake(1, 2), newPrints(1<<30)
 	src.attempts = true
 	bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
-		j := h.submit(withPDF(PDFRequired))
+		j := h.submit(withPDF(settings.PDFRequired))
 		time.Sleep(time.Minute)
 		if len(p.removed) > 0 {
 			t.Error("control: they are cancelled before")
@@ -254,17 +235,56 @@ func TestPDFCancel(t *testing.T) {
 	})
 }
 
+// TestPDFRevoked (B3): the jobs that print files of a job which failed, was cancelled or timed out are cancelled in
+// ErrorHandling: their claims and tokens give access to documents. It is before anything else is reverted, and not
+// before the end.
+func TestPDFRevoked(t *testing.T) {
+	for _, want := range []lifecycle.State{Failure, Cancelled, Timeout} {
+		src, p := newFake(1, 2), newPrints(1<<30)
+		src.attempts = true
+		bubble(t, src, func(o *Options) { o.PDF = p }, func(h *harness) {
+			var at []string
+			p.onRemove = func(id job.ID) {
+				j, err := h.store.Get(t.Context(), id)
+				if err != nil {
+					t.Error(err)
+				}
+				at = append(at, string(j.State))
+			}
+			r := withPDF(settings.PDFRequired)
+			r.Settings.Deadline = "1h"
+			if want == Failure {
+				p.states["attempts/item-0/item-0.html"], p.slow = pdf.Failed, 1
+			}
+			j := h.submit(r)
+			if want == Cancelled {
+				time.Sleep(time.Minute)
+				act := operator.Act{Job: j.ID, Event: Cancel, By: lifecycle.Operator, Actor: "ops", Confirm: true}
+				if _, err := h.engine.Do(t.Context(), act); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if j = h.end(j.ID); j.State != want {
+				t.Errorf("got %s, want %s: %s", j.State, want, j.Message)
+			}
+			if len(at) == 0 || at[0] != string(ErrorHandling) || at[len(at)-1] != string(Cleanup) {
+				t.Errorf("%s: revoked in %q", want, at)
+			}
+		})
+	}
+}
+
 // TestPDFRefused: a server without PDF workers refuses the setting at once.
 func TestPDFRefused(t *testing.T) {
 	bubble(t, newFake(1, 1), nil, func(h *harness) {
-		for _, word := range []string{PDFOn, PDFRequired, "sometimes"} {
+		for _, word := range []string{settings.PDFOn, settings.PDFRequired, "sometimes"} {
 			r := withPDF(word)
 			r.Source, r.Course = "campus", "5"
 			if _, err := h.Submit(t.Context(), r, Ordered{}); job.KindOf(err) != job.Invalid {
 				t.Errorf("%s: got %v", word, err)
 			}
 		}
-		if j := h.end(h.submit(withPDF(PDFOff)).ID); j.State != Completed {
+		if j := h.end(h.submit(withPDF(settings.PDFOff)).ID); j.State != Completed {
 			t.Errorf("control: got %s", j.State)
 		}
 	})
@@ -273,7 +293,7 @@ func TestPDFRefused(t *testing.T) {
 // TestPDFOfDamagedReport: a report that is damaged in the working directory is fetched again. If it has another content
 // then, its PDF file is printed again; the other PDF files stay.
 func TestPDFOfDamagedReport(t *testing.T) {
-	src, p, dir := newFake(1, 2), newPrints(1), t.TempDir()
+	src, p, dir := newFake(1, 2), newPrints(1), quickDir(t)
 	src.attempts = true
 	synctest.Test(t, func(t *testing.T) {
 		h := start(t, mem.New(), dir, src, func(o *Options) { o.PDF = p })
@@ -283,7 +303,7 @@ func TestPDFOfDamagedReport(t *testing.T) {
 			defer src.mu.Unlock()
 			src.files["1"]["item-0"] = "another answer"
 			all, err := filepath.Glob(filepath.Join(
-				h.workDir(), "*", workdir.ContentName, "*", "*", attemptsName, "*", "item-0.html",
+				h.workDir(), "*", workdir.ContentName, "*", "*", "attempts", "*", "item-0.html",
 			))
 			if err != nil || len(all) != 1 {
 				t.Errorf("got %v, %v", all, err)
@@ -293,7 +313,7 @@ func TestPDFOfDamagedReport(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		j := h.end(h.submit(withPDF(PDFRequired)).ID)
+		j := h.end(h.submit(withPDF(settings.PDFRequired)).ID)
 		if j.State != Completed {
 			t.Fatalf("got %s: %s", j.State, j.Message)
 		}
@@ -335,14 +355,14 @@ func TestPDFCrash(t *testing.T) {
 	}
 }
 
-// printing is a store whose commits can crash after the first order of a PDF file.
-type printing struct {
+// printingStore is a store whose commits can crash after the first order of a PDF file.
+type printingStore struct {
 	job.Store
 	fuse *crash.Fuse
 	on   func() bool
 }
 
-func (s printing) call(do func() error) error {
+func (s printingStore) call(do func() error) error {
 	if s.fuse.Blown() {
 		return crash.ErrStopped
 	}
@@ -352,14 +372,14 @@ func (s printing) call(do func() error) error {
 	return do()
 }
 
-func (s printing) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
+func (s printingStore) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	if s.fuse.Blown() {
 		return nil, crash.ErrStopped
 	}
 	return s.Store.Claim(ctx, c)
 }
 
-func (s printing) Commit(ctx context.Context, changes ...job.Change) (results []job.Result, err error) {
+func (s printingStore) Commit(ctx context.Context, changes ...job.Change) (results []job.Result, err error) {
 	err = s.call(func() (err error) {
 		results, err = s.Store.Commit(ctx, changes...)
 		return err
@@ -376,7 +396,7 @@ func crashPDF(t *testing.T, f *crash.Fuse) (faults []string) {
 	p.point = func() error { return f.Call(func() error { return nil }) }
 	with := func(o *Options) { o.PDF = p }
 	commits := 0
-	first := start(t, printing{store, f, func() bool {
+	first := start(t, printingStore{store, f, func() bool {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if len(p.orders) > 0 {
@@ -384,7 +404,7 @@ func crashPDF(t *testing.T, f *crash.Fuse) (faults []string) {
 		}
 		return commits > 0 && commits <= 12
 	}}, dir, src, with)
-	r := withPDF(PDFRequired)
+	r := withPDF(settings.PDFRequired)
 	r.Source, r.Course = "campus", "5"
 	j, err := first.Submit(t.Context(), r, Ordered{})
 	if err != nil {

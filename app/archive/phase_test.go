@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 )
@@ -119,31 +120,14 @@ func TestDeadlineIsTimeout(t *testing.T) {
 
 // TestPacks archives with each form of a bag. What is stored is what was gathered and made.
 func TestPacks(t *testing.T) {
-	for _, pack := range []string{PackTarGz, PackZip, PackNone} {
+	for _, pack := range []string{settings.PackTarGz, settings.PackZip, settings.PackNone} {
 		bubble(t, newFake(2, 3), nil, func(h *harness) {
 			j := h.end(h.submit(Request{Settings: Settings{Pack: pack}}).ID)
 			all, err := h.options.Catalog.Copies(h.t.Context(), string(j.ID), "")
-			if j.State != Completed || err != nil || (len(all) > 20) != (pack == PackNone) {
+			if j.State != Completed || err != nil || (len(all) > 20) != (pack == settings.PackNone) {
 				t.Errorf("%s: %s with %d copies, %v", pack, j.State, len(all), err)
 			}
 		})
-	}
-}
-
-// TestKeptUntil: years are those of the calendar.
-func TestKeptUntil(t *testing.T) {
-	from := time.Date(2024, 2, 28, 12, 0, 0, 0, time.UTC)
-	for keep, want := range map[string]time.Time{
-		"10y": from.AddDate(10, 0, 0), "90d": from.Add(90 * 24 * time.Hour), "unlimited": {},
-	} {
-		if got, err := keptUntil(keep, from); err != nil || !got.Equal(want) {
-			t.Errorf("%s: got %v, %v", keep, got, err)
-		}
-	}
-	for _, keep := range []string{"", "0s", "0y", "-1y", "1001y", "y", "1.5y", "long"} {
-		if got, err := keptUntil(keep, from); err == nil {
-			t.Errorf("%q was taken: %v", keep, got)
-		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/app/archive/course"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 )
@@ -30,7 +32,7 @@ func (a *App) Plan(ctx context.Context, r Request) (api.ArchivePlan, error) {
 		return api.ArchivePlan{}, err
 	}
 	p, err := a.plan(ctx, src, &r, &s)
-	return p, sourced("plan", err)
+	return p, course.Sourced("plan", err)
 }
 
 func (a *App) plan(ctx context.Context, src source.Source, r *Request, s *Settings) (p api.ArchivePlan, err error) {
@@ -38,7 +40,7 @@ func (a *App) plan(ctx context.Context, src source.Source, r *Request, s *Settin
 	if err != nil {
 		return p, err
 	}
-	course, err := courseOf(ctx, src, r.Source, r.Course, "")
+	c, err := course.Of(ctx, src, r.Source, r.Course, "")
 	if err != nil {
 		return p, err
 	}
@@ -46,18 +48,18 @@ func (a *App) plan(ctx context.Context, src source.Source, r *Request, s *Settin
 	if err != nil {
 		return p, err
 	}
-	chosen, skipped, err := choose(src, r, s, all, "")
+	chosen, skipped, err := course.Choose(src, r, s, all, "")
 	if err != nil {
 		return p, err
 	}
 	now := time.Now()
 	p = api.ArchivePlan{
 		Source:   api.ArchiveSource{Name: r.Source, Kind: facts.Kind, Title: facts.Name, URL: facts.URL},
-		Course:   viewCourse(course),
-		Settings: *s, RetainTo: retainFrom(s, now), Warnings: facts.Warnings,
+		Course:   course.View(c),
+		Settings: *s, RetainTo: settings.Retain(s, now), Warnings: facts.Warnings,
 	}
 	p.Source.Version = facts.Version
-	if p.Package, err = packageNameOf(s, course, chosen, now, ""); err != nil {
+	if p.Package, err = settings.PackageName(s, c, chosen, now); err != nil {
 		return p, err
 	}
 	if err := a.planActivities(ctx, src, r, s, chosen, &p); err != nil {
@@ -65,7 +67,7 @@ func (a *App) plan(ctx context.Context, src source.Source, r *Request, s *Settin
 	}
 	for _, one := range skipped {
 		p.Skipped = append(p.Skipped, api.ArchiveActivity{
-			ID: one.ID, Module: one.Module, Name: one.Name, Section: one.Section, URL: one.URL, State: excluded,
+			ID: one.ID, Module: one.Module, Name: one.Name, Section: one.Section, URL: one.URL, State: course.Excluded,
 			Reason: one.Reason,
 		})
 	}
@@ -79,7 +81,7 @@ func (a *App) plan(ctx context.Context, src source.Source, r *Request, s *Settin
 func (a *App) planActivities(
 	ctx context.Context, src source.Source, r *Request, s *Settings, chosen []source.Activity, p *api.ArchivePlan,
 ) error {
-	compared, err := a.compare(ctx, src, r.Source, r.Course, chosen)
+	compared, err := a.reader().Compare(ctx, src, r.Source, r.Course, chosen)
 	if err != nil {
 		return err
 	}

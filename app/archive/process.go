@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -14,7 +13,8 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/packaging"
-	"github.com/stagepost/stagepost/app/archive/pattern"
+	"github.com/stagepost/stagepost/app/archive/printing"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
@@ -100,7 +100,7 @@ func (t *task) gather(ctx context.Context) (*gathered, error) {
 			Activity: a, Fingerprint: d.Fingerprint, Drift: d.Drift, Warnings: d.Warnings,
 		})
 		err := g.unit(t.dir, unitOf(a), a.ID, packaging.Payload, func(u *workdir.Unit) bool {
-			return len(slices.DeleteFunc(u.Items(), isPDF)) == d.Items
+			return len(slices.DeleteFunc(u.Items(), printing.IsPDF)) == d.Items
 		})
 		if err != nil {
 			return nil, err
@@ -137,7 +137,7 @@ func (g *gathered) unit(
 		return err
 	}
 	if !whole(u) {
-		err := damaged{fmt.Errorf("the working directory lacks files of %s, which are fetched again", name)}
+		err := damaged{fmt.Errorf("the working directory lacks files of %s", name)}
 		return errors.Join(err, u.Close())
 	}
 	for _, f := range u.Files() {
@@ -172,7 +172,7 @@ func (g *gathered) everybody() (all []source.Person) {
 
 // pack makes the package.
 func (t *task) pack(ctx context.Context, g *gathered) (_ *packaging.Package, err error) {
-	name, err := t.packageName()
+	name, err := settings.PackageName(&t.data.Settings, t.data.Course, t.data.Activities, t.data.Started)
 	if err != nil {
 		return nil, err
 	}
@@ -209,26 +209,6 @@ type damaged struct{ error }
 func (damaged) Cause() string   { return "damaged" }
 func (damaged) Temporary() bool { return true }
 func (d damaged) Unwrap() error { return d.error }
-
-// packageName gives the name of the package, by the pattern of the settings.
-func (t *task) packageName() (string, error) {
-	return packageNameOf(&t.data.Settings, t.data.Course, t.data.Activities, t.data.Started, t.Job().ID)
-}
-
-// packageNameOf is packageName of a job that began at a time.
-func packageNameOf(
-	s *Settings, course source.Course, activities []source.Activity, began time.Time, id job.ID,
-) (string, error) {
-	p, err := pattern.Parse(pattern.File, s.FileName, pattern.JobVariables())
-	if err != nil {
-		return "", job.Errorf(job.Invalid, "archive", id, "file_name: %w", err)
-	}
-	var a source.Activity
-	if len(activities) == 1 {
-		a = activities[0]
-	}
-	return p.Name(pattern.JobValues(course, a, began)), nil
-}
 
 // facts gives what the metadata of the package state.
 func (t *task) facts(g *gathered) packaging.Facts {
@@ -267,16 +247,7 @@ func (t *task) happened(g *gathered) []packaging.Event {
 }
 
 // retain gives the time until which the archive is kept; zero: indefinitely.
-func (t *task) retain() time.Time { return retainFrom(&t.data.Settings, t.data.Packaged) }
-
-// retainFrom is retain of an archive that is packaged at a time.
-func retainFrom(s *Settings, packaged time.Time) time.Time {
-	until, err := keptUntil(s.Keep, packaged)
-	if err != nil {
-		return time.Time{}
-	}
-	return until
-}
+func (t *task) retain() time.Time { return settings.Retain(&t.data.Settings, t.data.Packaged) }
 
 // index enters what the archive contains into the catalog.
 func (t *task) index(ctx context.Context, g *gathered, p *packaging.Package) error {
@@ -384,22 +355,4 @@ func (t *task) refetchOne(ctx context.Context, src source.Source, a source.Activ
 		_, err = t.print(ctx, u, unitOf(a), maxWaits)
 	}
 	return err
-}
-
-// products gives a function that opens the files of the package and of its signature, and one that ends its use.
-func (t *task) products() (open func(name string) (*os.File, error), closeAll func(), err error) {
-	into, err := t.dir.OpenRoot(packageName)
-	if err != nil {
-		return nil, nil, err
-	}
-	from, err := t.dir.OpenRoot(workdir.ContentName)
-	if err != nil {
-		return nil, nil, errors.Join(err, into.Close())
-	}
-	closeAll = func() { _ = errors.Join(into.Close(), from.Close()) } // nothing is written
-	open, err = packaging.Opener(into, from)
-	if err != nil {
-		closeAll()
-	}
-	return open, closeAll, err
 }

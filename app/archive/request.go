@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -29,6 +30,10 @@ const (
 
 // Request asks for an archive of activities of one course. It is the spec of the job.
 type Request = api.ArchiveRequest
+
+// Settings state how a job archives. They are kept with the job and written into the package. The zero value of a field
+// means that it is not set; [settings.Preset.Apply] replaces it.
+type Settings = api.ArchiveSettings
 
 // Ordered is who requests, and how.
 type Ordered struct {
@@ -121,13 +126,13 @@ func (a *App) settings(r *Request) (Settings, error) {
 	}
 	s, err := p.Apply(r.Settings)
 	if err == nil {
-		err = validateContent(&s)
+		err = settings.CheckContent(&s)
 	}
 	switch {
 	case err != nil:
-	case s.Package == PackageOCFL && len(a.options.Objects()) == 0:
+	case s.Package == settings.PackageOCFL && len(a.options.Objects()) == 0:
 		err = job.Errorf(job.Invalid, "archive", "", "package is %s, and no OCFL storage root is configured", s.Package)
-	case s.Content.PDF != PDFOff && a.options.PDF == nil:
+	case s.Content.PDF != settings.PDFOff && a.options.PDF == nil:
 		err = job.Errorf(job.Invalid, "archive", "", "content.pdf is %s, and no worker prints: set archive.pdf.workers",
 			s.Content.PDF)
 	case *s.Sign && a.options.Signer == nil:

@@ -98,7 +98,7 @@ func TestStaleWorker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				store, dir, src, g := mem.New(), t.TempDir(), newFake(1, 2), newGate()
+				store, dir, src, g := mem.New(), quickDir(t), newFake(1, 2), newGate()
 				change := plan(t, src, g)
 				silent := &deaf{Store: store}
 				first := start(t, silent, dir, src, change)

@@ -40,14 +40,14 @@ func (t *task) save(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	open, closeAll, err := t.products()
+	made, err := t.products()
 	if err != nil {
 		return err
 	}
-	defer closeAll()
+	defer made.close()
 	report, failed := t.app.options.Copies.Save(ctx, copies.Request{
 		Job: string(t.Job().ID), Policy: policy, Retain: t.retain(),
-		Open:     func(name string) (copies.Source, error) { return open(name) },
+		Open:     func(name string) (copies.Source, error) { return made.open(ctx, name) },
 		Progress: func(done, total int64) { t.Progress(done, total, "bytes") },
 	})
 	if ctx.Err() != nil {
@@ -134,15 +134,15 @@ func (t *task) sign(ctx context.Context) (err error) {
 	if t.app.options.Signer == nil {
 		return job.Errorf(job.Invalid, "archive", t.Job().ID, "no time-stamp authority is configured")
 	}
-	dir, err := t.dir.OpenRoot(packageName)
+	made, err := t.products()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, dir.Close()) }()
-	seal := t.data.Package.Seal.Name
+	defer made.close()
+	dir, seal := made.into, t.data.Package.Seal.Name
 	r, err := t.app.options.Signer.Sign(ctx, sign.Document{
 		Job: string(t.Job().ID), Path: seal, Dir: dir,
-		Open:        func() (io.ReadCloser, error) { return dir.Open(seal) },
+		Open:        func() (io.ReadCloser, error) { return made.open(ctx, seal) },
 		Authorities: t.data.Settings.Authorities,
 	})
 	if err != nil {
@@ -184,11 +184,15 @@ func artifactOf(dir *os.Root, name string) (a catalog.Artifact, err error) {
 	return a, err
 }
 
-// revert is the step of ErrorHandling: running tasks are cancelled, what was stored of an archive that failed is
-// removed, and the backups that the job started are deleted in the source. A location that is down does not keep the
+// revert is the step of ErrorHandling: the jobs that print its PDF files are cancelled, whose claims and tokens give
+// access to its documents; running tasks are cancelled, what was stored of an archive that failed is removed, and the
+// backups that the job started are deleted in the source. A location that is down does not keep the
 // job: its rest is removed when it is usable again.
 func (t *task) revert(ctx context.Context) error {
 	t.keepReason()
+	if err := t.revoke(ctx); err != nil {
+		return err
+	}
 	tasks, err := t.tasks(ctx)
 	if err != nil {
 		return err
@@ -210,6 +214,14 @@ func (t *task) revert(ctx context.Context) error {
 	}
 	defer t.giveReason() // what was given before may be committed by now
 	return t.deleteBackups(ctx)
+}
+
+// revoke cancels the jobs that print PDF files of this one, and removes their documents.
+func (t *task) revoke(ctx context.Context) error {
+	if t.app.options.PDF == nil {
+		return nil
+	}
+	return t.app.options.PDF.Remove(ctx, t.Job().ID)
 }
 
 // discard removes what was stored of an archive that failed, and parts of uploads.
@@ -266,10 +278,8 @@ func (t *task) clean(ctx context.Context) error {
 			return err
 		}
 	}
-	if p := t.app.options.PDF; p != nil {
-		if err := p.Remove(ctx, t.Job().ID); err != nil {
-			return err
-		}
+	if err := t.revoke(ctx); err != nil {
+		return err
 	}
 	if err := t.dir.Clear(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/ingest/fsck"
-	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/store/mem"
 )
 
@@ -38,22 +38,22 @@ func TestStartWithoutTheInventory(t *testing.T) {
 	w.stop()
 	whole := filepath.Join(t.TempDir(), "whole.db")
 	copyFile(t, path, whole)
-	head := inventory.HeadPath(path)
+	head := headfile.Path(path)
 	for what, c := range map[string]struct {
 		change func()
 		want   error
 	}{
-		"missing":                   {func() { _ = os.Remove(path) }, inventory.ErrMissing},
-		"missing, without its file": {func() { _ = os.Remove(path); _ = os.Remove(head) }, inventory.ErrOlder},
-		"copied without its log":    {func() { copyFile(t, copied, path); _ = os.Remove(head) }, inventory.ErrOlder},
-		"older":                     {func() { copyFile(t, copied, path) }, inventory.ErrOlder},
-		"of another installation":   {func() { o.Installation = "two" }, inventory.ErrForeign},
+		"missing":                   {func() { _ = os.Remove(path) }, headfile.ErrMissing},
+		"missing, without its file": {func() { _ = os.Remove(path); _ = os.Remove(head) }, headfile.ErrOlder},
+		"copied without its log":    {func() { copyFile(t, copied, path); _ = os.Remove(head) }, headfile.ErrOlder},
+		"older":                     {func() { copyFile(t, copied, path) }, headfile.ErrOlder},
+		"of another installation":   {func() { o.Installation = "two" }, headfile.ErrForeign},
 		"control: as it was":        {func() {}, nil},
 		"control: nothing but file": {func() { _ = os.Remove(head) }, nil},
 	} {
 		copyFile(t, whole, path)
 		_ = os.Remove(head)
-		if err := inventory.WriteHead(path, "one", 4); err != nil {
+		if err := headfile.Write(path, "one", 4); err != nil {
 			t.Fatal(err)
 		}
 		o.Installation = "one"

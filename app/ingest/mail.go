@@ -15,7 +15,9 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
+	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -92,8 +94,17 @@ func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 	return r.Send(mailTopic, fmt.Sprintf("%s/report/%d", rep.Batch, rep.Generation), l)
 }
 
-// deliverMail sends a letter. Sending again is harmless: the Message-ID is the same.
+// deliverMail sends a letter. What cannot be sent for now, such as one that the mail server answers with 4xx, is tried
+// again after the pauses of webhooks, anything else is abandoned. Sending again is harmless: the Message-ID stays.
 func (a *App) deliverMail(ctx context.Context, m job.Message) error {
+	err := a.sendLetter(ctx, m)
+	if err == nil || !cause.Temporary(err) {
+		return err
+	}
+	return engine.RetryAfter(webhook.Pause(m.Attempts), err)
+}
+
+func (a *App) sendLetter(ctx context.Context, m job.Message) error {
 	var l letter
 	if err := json.Unmarshal(m.Body, &l); err != nil {
 		return &errCaused{cause: "mail", err: fmt.Errorf("mail %s: %w", m.Key, err)}

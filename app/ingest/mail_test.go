@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/edge/mail"
+	"github.com/stagepost/stagepost/edge/webhook"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/cause"
 	"github.com/stagepost/stagepost/engine/clock"
@@ -298,7 +299,7 @@ func refusing(at string, code, times int) func(step, hello string) error {
 }
 
 // TestMailServerThatRefuses goes the whole way, from the commit to the server: what is refused for now is sent again
-// under the same Message-ID, what is refused permanently is abandoned with the reason.
+// under the same Message-ID after the pauses of webhooks, what is refused permanently is abandoned with the reason.
 func TestMailServerThatRefuses(t *testing.T) {
 	for name, c := range map[string]struct {
 		step    string
@@ -338,6 +339,11 @@ func TestMailServerThatRefuses(t *testing.T) {
 				t.Fatalf("got %d messages, %v", len(messages), err)
 			}
 			m := messages[0]
+			for i := 1; i < len(m.Tried); i++ {
+				if pause := m.Tried[i].At.Sub(m.Tried[i-1].At); pause < webhook.Pause(i) {
+					t.Errorf("attempt %d came %s after the one before", i+1, pause)
+				}
+			}
 			if m.Settled != c.settled || m.Attempts != c.tries ||
 				(c.settled == job.Abandoned) != strings.Contains(m.Error, fmt.Sprint(c.code)) {
 				t.Errorf("got %q after %d attempts: %s", m.Settled, m.Attempts, m.Error)

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stagepost/stagepost/app/ingest/fsck"
-	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 )
@@ -123,7 +123,7 @@ func TestRebuild(t *testing.T) {
 	compared(t, o)
 	for what, lose := range map[string]func(path string) error{
 		"missing": os.Remove,
-		"no head": func(path string) error { return errors.Join(os.Remove(path), os.Remove(inventory.HeadPath(path))) },
+		"no head": func(path string) error { return errors.Join(os.Remove(path), os.Remove(headfile.Path(path))) },
 		"damaged": func(path string) error {
 			return os.WriteFile(path, []byte("no database at all, only some text"), 0o600)
 		},
@@ -318,7 +318,7 @@ func TestRebuildEndsAnywhere(t *testing.T) {
 			return errors.Join(os.WriteFile(path+".before-y-wal", nil, 0o600), os.Rename(path, path+".before-y"))
 		},
 		"the new one is there, not noted": func() error {
-			return inventory.WriteHead(path, o.Installation, 1)
+			return headfile.Write(path, o.Installation, 1)
 		},
 	} {
 		if err := crash(); err != nil {
@@ -327,7 +327,7 @@ func TestRebuildEndsAnywhere(t *testing.T) {
 		_, err := os.Stat(path)
 		gone := errors.Is(err, fs.ErrNotExist)
 		a, err := New(o)
-		if gone != errors.Is(err, inventory.ErrMissing) {
+		if gone != errors.Is(err, headfile.ErrMissing) {
 			t.Errorf("%s: got %v", what, err)
 		}
 		if err == nil {

@@ -151,7 +151,8 @@ func (c *campus) start() *victim {
 		c.t.Fatal(err)
 	}
 	v := &victim{Cmd: exec.Command(path, "serve", "--data", filepath.Join(c.at, "data"), "--listen", "127.0.0.1:0",
-		"--log-level", "error", "--lease", "2s", "--sweep", "100ms", "--archive-tasks", "1")}
+		"--log-level", "error", "--lease", "2s", "--sweep", "100ms", "--archive-tasks", "1",
+		"--anchor-every", "off")} // its requests are no points
 	v.Args[0] = observedName
 	v.Env = append(os.Environ(), observerVariable+"="+c.points.url)
 	v.Stderr = os.Stderr

@@ -113,10 +113,16 @@ archive show archive.job/1
 archive schedules
 archive schedules run weekly-of-the-faculty --dry-run --note "before the first one" --wait
 archive schedules
+archive schedules show weekly-of-the-faculty
 archive schedules run nothing
 archive people find example
 archive people show exams 19
+archive people export exams 19 ann --note x
 archive people erase exams 19 --expect 1 --note x
+archive hooks
+archive hooks show nothing
+archive hooks ping
+archive hooks replay nothing --note x
 timestamp verify letter.txt --ca letter.txt
 list
 list --open

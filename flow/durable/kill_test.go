@@ -179,7 +179,7 @@ func TestKilledFlows(t *testing.T) {
 			again++
 		}
 	}
-	if *killed >= 40 && (kills < 3 || again == 0) { // of a few flows, none may be hit while it works
+	if *killed >= 200 && (kills < 3 || again == 0) { // of a few flows, none may be hit while it works
 		t.Errorf("seed %d: %d kills and %d repetitions show nothing", seed, kills, again)
 	}
 	t.Logf("%d flows, %d kills, %d executions and reverts, %d of them repeated after a kill", *killed, kills, seen, again)

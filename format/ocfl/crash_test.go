@@ -52,6 +52,7 @@ type move struct {
 	from, to string
 	replaced []byte // content of the file that was at to
 	hadFile  bool
+	exchange bool // both directories
 }
 
 func (w *crashOps) op(name string, do func() error) error {
@@ -113,6 +114,32 @@ func (w *crashOps) Rename(from, to string) error {
 			}
 		}
 		w.moves = append(w.moves, m)
+		return nil
+	})
+}
+
+func (w *crashOps) Exchange(a, b string) error {
+	return w.op("exchange "+a+" "+b, func() error {
+		if err := w.disk.Exchange(a, b); err != nil {
+			return err
+		}
+		swap := func(name string) string {
+			for from, to := range map[string]string{a: b, b: a} {
+				if strings.HasPrefix(name, from+"/") {
+					return to + strings.TrimPrefix(name, from)
+				}
+			}
+			return name
+		}
+		files := map[string]*bool{}
+		for name, synced := range w.files {
+			files[swap(name)] = synced
+		}
+		w.files = files
+		for i := range w.moves {
+			w.moves[i].from, w.moves[i].to = swap(w.moves[i].from), swap(w.moves[i].to)
+		}
+		w.moves = append(w.moves, move{from: a, to: b, exchange: true})
 		return nil
 	})
 }
@@ -186,6 +213,12 @@ func (w *crashOps) lose(t *testing.T, loss powerLoss) {
 		undo = undo[len(undo)-1:]
 	}
 	for _, m := range undo {
+		if m.exchange {
+			if err := w.disk.Exchange(m.from, m.to); err != nil {
+				os.RemoveAll(filepath.Join(w.dir, m.to)) // the other one is gone
+			}
+			continue
+		}
 		from, to := filepath.Join(w.dir, m.from), filepath.Join(w.dir, m.to)
 		if os.Rename(to, from) != nil {
 			os.RemoveAll(to) // its old directory is gone: then nothing names it

@@ -35,6 +35,13 @@
 // The directory is synced after each rename of 2 and 3, and in 2 also its parents. So a power failure cannot change
 // the order of the renames.
 //
+// # Removal
+//
+// RemoveObject moves an object into the stage by one rename, the commit, and removes it there. RemoveVersions makes the
+// object anew in the stage, without some versions, and exchanges it for the old one in one step, the commit. Crash: the
+// object is the old one or the new one; the rest is in the stage, which the same call or Sweep removes, together with
+// empty directories of the layout.
+//
 // # Concurrent writers
 //
 // Any number of processes on one machine may write. An object's directory is locked (flock) while it changes, and the

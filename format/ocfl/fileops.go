@@ -14,6 +14,7 @@ type fileOps interface {
 	Mkdir(name string) error
 	Create(name string) (syncFile, error) // refuses an existing name
 	Rename(from, to string) error
+	Exchange(a, b string) error // two existing directories, in one step
 	Remove(name string) error
 	RemoveAll(name string) error
 	SyncDir(name string) error
@@ -40,6 +41,20 @@ func (d diskOps) Create(name string) (syncFile, error) {
 }
 
 func (d diskOps) Rename(from, to string) error { return d.root.Rename(from, to) }
+
+func (d diskOps) Exchange(a, b string) error {
+	from, err := d.root.Open(path.Dir(a))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := d.root.Open(path.Dir(b))
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	return exchangeAt(int(from.Fd()), path.Base(a), int(to.Fd()), path.Base(b))
+}
 
 func (d diskOps) Remove(name string) error { return d.root.Remove(name) }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -224,7 +223,7 @@ func (c *fixityCheck) file(ctx context.Context, name string, want []stated) erro
 
 // pacedReader calls a Pace after each read.
 type pacedReader struct {
-	file *os.File
+	file io.Reader
 	pace func(n int) error
 }
 

@@ -165,3 +165,59 @@ func clean(t *testing.T, r *Root, dir string) error {
 	}
 	return nil
 }
+
+// TestPowerCutRemoving: a power cut at any point of a removal leaves the old object or the new one, and the new one
+// once the removal was confirmed.
+func TestPowerCutRemoving(t *testing.T) {
+	for _, c := range []int{0, 1, 4} {
+		cuts, wrong := cutRemoving(t, c)
+		if cuts < 8 || len(wrong) > 0 {
+			t.Errorf("%q: %d cuts, wrong: %q", removals[c].gone, cuts, wrong)
+		}
+	}
+	// Without the first version, moved/2 is the first name of a content: only the removal makes such a file.
+	if _, wrong := cutRemoving(t, 0, "2"); len(wrong) == 0 {
+		t.Error("without the sync of a file nothing is wrong: the test is blind")
+	}
+}
+
+// cutRemoving removes versions and cuts the power at each point.
+func cutRemoving(t *testing.T, c int, ignore ...string) (cuts int, wrong []string) {
+	t.Helper()
+	d := power.Mount(t, power.Options{Every: true, Ignore: ignore})
+	r, err := InitRoot(filepath.Join(d.Dir, "storage"), Layout{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.syncers = 0
+	for _, key := range []string{"one", "two", "three"} {
+		v := version(key, history[key]...)
+		v.User = User{Name: "Ann of " + key, Address: "mailto:ann@example.org"}
+		add(t, r, testID, v, Options{Stage: "earlier", Key: key, Fixity: []string{SHA256}})
+	}
+	before := len(d.Images(t))
+	if _, err := r.RemoveVersions(t.Context(), testID, "rm", job(removals[c].gone...), nil); err != nil {
+		t.Fatal(err)
+	}
+	confirmed := len(d.Images(t))
+	images := append(d.Images(t), d.Image(t))
+	for i, image := range images {
+		if i < before {
+			continue
+		}
+		after, err := OpenRoot(filepath.Join(image, "storage"))
+		if err == nil {
+			_, err = after.Sweep()
+			old, fresh := has(t, after, "one", "two", "three"), has(t, after, removals[c].left...)
+			if fresh != nil && (old != nil || i >= confirmed) {
+				err = errors.Join(err, old, fresh)
+			}
+			after.Close()
+		}
+		if err != nil {
+			wrong = append(wrong, fmt.Sprintf("cut %d of %d: %v", i-before, len(images)-before, err))
+		}
+	}
+	return len(images) - before, wrong
+}

@@ -24,7 +24,7 @@ func (a *addition) promote(ctx context.Context) (string, error) {
 	}
 	if lock == nil {
 		if a.base != nil {
-			return "", fmt.Errorf("%w: %s is gone", ErrCorrupt, a.dir)
+			return "", fmt.Errorf("%w: another writer removed the object", ErrConflict)
 		}
 		return a.promoteObject(ctx)
 	}

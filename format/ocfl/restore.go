@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"slices"
@@ -38,13 +39,42 @@ func (r *Root) RestoreFile(ctx context.Context, id, name, stage string, from *Ro
 	if source == "" {
 		return fmt.Errorf("%w: the other storage root has no file of this content", ErrNotFound)
 	}
+	return r.restore(ctx, o, name, stage, want, func() (io.ReadCloser, error) {
+		return openRegular(from.dir, path.Join(other.dir, source))
+	}, pace)
+}
+
+// RestoreContent is as [Root.RestoreFile], with the content that open gives, from wherever it was kept.
+func (r *Root) RestoreContent(
+	ctx context.Context, id, name, stage string, open func() (io.ReadCloser, error), pace Pace,
+) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("restore %s of %q: %w", name, id, err)
+		}
+	}()
+	o, err := r.Object(id)
+	if err != nil {
+		return err
+	}
+	want := o.stated(name)
+	if want == nil {
+		return fmt.Errorf("%w: the inventory does not list it", ErrInvalid)
+	}
+	return r.restore(ctx, o, name, stage, want, open, pace)
+}
+
+// restore replaces a content file.
+func (r *Root) restore(
+	ctx context.Context, o *Object, name, stage string, want []stated, open func() (io.ReadCloser, error), pace Pace,
+) (err error) {
 	s, err := r.openStage(stage)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	c := &restoration{root: r, from: from, pace: pace, buf: make([]byte, copyBuffer)}
-	if err := c.copy(ctx, path.Join(other.dir, source), s.path("incoming"), want); err != nil {
+	c := &restoration{root: r, pace: pace, buf: make([]byte, copyBuffer)}
+	if err := c.copy(ctx, open, s.path("incoming"), want); err != nil {
 		return err
 	}
 	lock, err := r.lockObject(ctx, o.dir)
@@ -148,16 +178,19 @@ func (a *addition) replace(ctx context.Context, fresh *Object) error {
 	return ops.SyncDir(path.Dir(a.dir))
 }
 
-// restoration copies files from one storage root into a stage of another.
+// restoration copies files into a stage of a storage root.
 type restoration struct {
-	root, from *Root
-	pace       Pace
-	buf        []byte
+	root *Root
+	from *Root // of a tree
+	pace Pace
+	buf  []byte
 }
 
 // copy copies a file, syncs it, and compares it with digests. Without any it is only copied.
-func (c *restoration) copy(ctx context.Context, from, to string, want []stated) error {
-	f, err := openRegular(c.from.dir, from)
+func (c *restoration) copy(
+	ctx context.Context, open func() (io.ReadCloser, error), to string, want []stated,
+) error {
+	f, err := open()
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = fmt.Errorf("%w: %w", ErrNotFound, err)
@@ -206,7 +239,9 @@ func (c *restoration) tree(ctx context.Context, from, to string) error {
 	for _, e := range entries {
 		copied := c.tree
 		if !e.IsDir() {
-			copied = func(ctx context.Context, from, to string) error { return c.copy(ctx, from, to, nil) }
+			copied = func(ctx context.Context, from, to string) error {
+				return c.copy(ctx, func() (io.ReadCloser, error) { return openRegular(c.from.dir, from) }, to, nil)
+			}
 		}
 		if err := copied(ctx, path.Join(from, e.Name()), path.Join(to, e.Name())); err != nil {
 			return err

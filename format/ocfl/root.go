@@ -182,6 +182,15 @@ func replaceJSON[T Layout | map[string]string](ops fileOps, name string, v T) er
 // Close closes the directory. Objects that were opened become unreadable.
 func (r *Root) Close() error { return r.dir.Close() }
 
+// Ready reads the declaration of the storage root again: an error means that its file system cannot be read now.
+func (r *Root) Ready() error {
+	again := &Root{dir: r.dir}
+	if err := again.readDeclaration(); err != nil {
+		return fmt.Errorf("storage root %s: %w", r.dir.Name(), err)
+	}
+	return nil
+}
+
 // Path returns the directory of an object, relative to the root, whether or not the object exists.
 func (r *Root) Path(id string) string { return r.layout.Path(id) }
 

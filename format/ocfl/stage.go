@@ -39,7 +39,7 @@ func (r *Root) openStage(name string) (*stage, error) {
 			continue // a sweep, or the end of another attempt, removed the directory
 		}
 		s := &stage{ops: r.ops, dir: dir, lock: lock}
-		if err := s.clear(r.dir); err != nil {
+		if err := s.clear(r); err != nil {
 			return nil, errors.Join(fmt.Errorf("stage %s: %w", name, err), lock.Close())
 		}
 		return s, nil
@@ -88,8 +88,11 @@ func lockDir(root *os.Root, dir string) (lock *os.File, held bool, err error) {
 }
 
 // clear removes what a crashed attempt of the same name left.
-func (s *stage) clear(root *os.Root) error {
-	entries, err := readDir(root, s.dir)
+func (s *stage) clear(r *Root) error {
+	if err := s.prune(r); err != nil {
+		return err
+	}
+	entries, err := readDir(r.dir, s.dir)
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,7 @@ func (r *Root) Sweep() ([]string, error) {
 			continue
 		}
 		s := &stage{ops: r.ops, dir: dir, lock: lock}
-		if err := s.close(); err != nil {
+		if err := errors.Join(s.prune(r), s.close()); err != nil {
 			return removed, fmt.Errorf("sweep %s: %w", name, err)
 		}
 		removed = append(removed, name)
@@ -165,8 +168,15 @@ const lockPoll = 5 * time.Millisecond
 func (r *Root) lockObject(ctx context.Context, dir string) (*os.File, error) {
 	for {
 		lock, held, err := lockDir(r.dir, dir)
-		if err != nil || !held {
+		if err != nil || lock != nil {
 			return lock, err
+		}
+		if !held { // it is gone, or was exchanged for another one (RemoveVersions)
+			if _, err := r.dir.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			} else if err != nil {
+				return nil, err
+			}
 		}
 		select {
 		case <-ctx.Done():

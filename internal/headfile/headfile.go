@@ -35,8 +35,9 @@ const form = "%s %020d\n"
 // Path is the name of the file beside a database.
 func Path(db string) string { return strings.TrimSuffix(db, filepath.Ext(db)) + ".head" }
 
-// read reads the file; an incomplete line, as after a loss of power, counts as none.
-func read(db string) (installation string, sequence int64, exists bool, err error) {
+// Read gives the installation that the database belongs to, and the number of entries that was noted last. exists is
+// false without the file. An incomplete line, as after a loss of power, counts as none.
+func Read(db string) (installation string, sequence int64, exists bool, err error) {
 	f, err := os.Open(Path(db))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", 0, false, nil
@@ -58,7 +59,7 @@ func read(db string) (installation string, sequence int64, exists bool, err erro
 // Present refuses a database that is missing or empty although there was one. It is called before the database is
 // opened, which would create it.
 func Present(db string) error {
-	_, _, exists, err := read(db)
+	_, _, exists, err := Read(db)
 	if err != nil || !exists {
 		return err
 	}
@@ -85,7 +86,7 @@ type File struct {
 // Open refuses a database with fewer entries than were noted, or of another installation, and opens the file for what
 // follows.
 func Open(db, installation string, sequence int64) (*File, error) {
-	owner, noted, exists, err := read(db)
+	owner, noted, exists, err := Read(db)
 	switch {
 	case err != nil:
 		return nil, err

@@ -2,6 +2,9 @@ package crash_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -47,4 +50,36 @@ type forgetful struct{ *mem.Store }
 func (f forgetful) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	list, err := f.Store.Audit(ctx, seq, n)
 	return list[:len(list)/2], err
+}
+
+// TestSample: of the twelve windows of six calls, a stride of 1 has all, one of 5 every fifth on alternate sides; an
+// even one is refused, since it would leave out a side.
+func TestSample(t *testing.T) {
+	at := func(stride int) (all []string) {
+		report := crash.Sample("six calls", stride, func(f *crash.Fuse) []string {
+			for range 6 {
+				_ = f.Call(func() error { return nil })
+			}
+			if f.Blown() {
+				all = append(all, fmt.Sprint(f.Side, " ", f.At))
+			}
+			return nil
+		})
+		if report.Windows != len(all) {
+			t.Errorf("%d windows, the script had %d", report.Windows, len(all))
+		}
+		return all
+	}
+	if all := at(1); len(all) != 12 || len(slices.Compact(slices.Sorted(slices.Values(all)))) != 12 {
+		t.Errorf("got %q", all)
+	}
+	if got := strings.Join(at(5), ", "); got != "before 1, after 3, before 6" {
+		t.Errorf("got %s", got)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("an even stride is accepted")
+		}
+	}()
+	at(2)
 }

@@ -3,6 +3,8 @@
 //
 // The results are in the catalog after a few checks, and a fault is at once, so that a restart continues. A location
 // that cannot be read implies nothing about its copies, and does not keep the others from being checked.
+//
+// A storage root of OCFL is checked like a location: a copy is then a version of an object.
 package audit
 
 import (
@@ -12,17 +14,21 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
+	"github.com/stagepost/stagepost/format/ocfl"
 )
 
 // Options of [New]. Catalog, Copies and Report are required.
 type Options struct {
 	Catalog *catalog.Catalog
 	Copies  *copies.Store
+	// Objects gives the storage roots of OCFL by name; nil: there are none.
+	Objects func() map[string]*ocfl.Root
 	// Report enters a fault, and what became of it, in the audit list. It may be called twice for one fault around a
 	// crash.
 	Report func(ctx context.Context, event, object, note string) error
@@ -65,6 +71,9 @@ func New(o Options) *Checker {
 	if o.Agent == "" {
 		o.Agent = "stagepost"
 	}
+	if o.Objects == nil {
+		o.Objects = func() map[string]*ocfl.Root { return nil }
+	}
 	return &Checker{o: o, poke: make(chan struct{}, 1)}
 }
 
@@ -72,10 +81,10 @@ func New(o Options) *Checker {
 // disk; Run does the work, also after a restart.
 func (c *Checker) Start(ctx context.Context, locations []string) error {
 	if locations == nil {
-		locations = c.o.Copies.Names()
+		locations = c.names()
 	}
 	for _, name := range locations {
-		if !slices.Contains(c.o.Copies.Names(), name) {
+		if !slices.Contains(c.names(), name) {
 			continue // the status gives the reason
 		}
 		if err := c.o.Catalog.RequestCheck(ctx, name, c.o.Now()); err != nil {
@@ -95,7 +104,7 @@ func (c *Checker) Run(ctx context.Context) error {
 	running, asked, next := map[string]bool{}, map[string]bool{}, map[string]time.Time{} // by location
 	for {
 		pause := again
-		for _, name := range c.o.Copies.Names() {
+		for _, name := range c.names() {
 			wait := next[name].Sub(c.o.Now())
 			switch {
 			case running[name]:
@@ -166,7 +175,7 @@ func (c *Checker) Pass(ctx context.Context) (Result, error) {
 	var mu sync.Mutex // guards total and errs
 	var total Result
 	var errs []error
-	for _, name := range c.o.Copies.Names() {
+	for _, name := range c.names() {
 		group.Go(func() {
 			one, err := c.location(ctx, name)
 			mu.Lock()
@@ -202,6 +211,9 @@ func (c *Checker) location(ctx context.Context, name string) (Result, error) {
 // checkLocation heals what is known to be damaged in a location, checks what is due at a time, and stores what the
 // location lacks.
 func (c *Checker) checkLocation(ctx context.Context, name string, until time.Time) (r Result, err error) {
+	if strings.HasPrefix(name, RootPrefix) {
+		return c.checkRoot(ctx, name, until)
+	}
 	state, err := c.o.Catalog.Location(ctx, name, c.o.Now())
 	if err != nil || !state.Marked { // it was never used
 		return r, err

@@ -127,6 +127,7 @@ type fixture struct {
 	at      map[string]*location
 	copies  *copies.Store
 	checker *audit.Checker
+	options audit.Options // Objects and Pace
 
 	mu       sync.Mutex
 	reported []string
@@ -166,6 +167,7 @@ func (f *fixture) restart() {
 		l.reads = nil
 	}
 	f.checker = audit.New(audit.Options{
+		Objects: f.options.Objects, Pace: f.options.Pace,
 		Catalog: f.cat, Copies: f.copies, Now: func() time.Time { return f.now },
 		Report: func(_ context.Context, event, object, note string) error {
 			f.mu.Lock()

@@ -3,6 +3,8 @@ package audit
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive/catalog"
@@ -34,8 +36,34 @@ func (c *Checker) Status(ctx context.Context) (s api.Fixity, err error) {
 	for i := range faults {
 		s.Faults = append(s.Faults, fault(&faults[i]))
 	}
+	if err := c.versionFaults(ctx, &s); err != nil {
+		return s, err
+	}
 	s.Count, err = c.o.Catalog.FaultCount(ctx)
 	return s, err
+}
+
+// versionFaults adds the faults in storage roots.
+func (c *Checker) versionFaults(ctx context.Context, s *api.Fixity) error {
+	versions, err := c.o.Catalog.FaultyVersions(ctx, mostFaults)
+	if err != nil {
+		return err
+	}
+	for i := range versions {
+		v := &versions[i]
+		files, err := c.o.Catalog.FaultsOf(ctx, v)
+		if err != nil {
+			return err
+		}
+		number, _ := strconv.Atoi(strings.TrimLeft(v.Name, "v0"))
+		for _, f := range files[:min(len(files), max(0, mostFaults-len(s.Faults)))] {
+			s.Faults = append(s.Faults, api.FixityFault{
+				Location: v.Location, Object: v.Object, Version: number, Job: v.Job, Path: f.Path, Kind: f.Kind,
+				Algorithm: f.Algorithm, Expected: f.Expected, Found: f.Found, Detail: f.Detail, Since: f.Since,
+			})
+		}
+	}
+	return nil
 }
 
 func (c *Checker) status(ctx context.Context, state *catalog.LocationState) (l api.FixityLocation, err error) {
@@ -46,7 +74,7 @@ func (c *Checker) status(ctx context.Context, state *catalog.LocationState) (l a
 	if l.Overdue, err = c.o.Catalog.DueCount(ctx, state.Location, c.o.Now()); err != nil {
 		return l, err
 	}
-	if err := c.o.Copies.Ready(ctx, state.Location); err != nil {
+	if err := c.ready(ctx, state.Location); err != nil {
 		l.Reason = err.Error()
 	}
 	switch k, err := c.o.Catalog.LastCheck(ctx, state.Location); {

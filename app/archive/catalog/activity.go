@@ -5,6 +5,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -113,6 +115,40 @@ func (b Backoff) pause(n int) time.Duration {
 		d *= 2
 	}
 	return min(d, most)
+}
+
+// Waiting is an activity whose newest archive failed, and that is not tried again before a time with the same content.
+type Waiting struct {
+	Activity, Course string // the course is empty if the job failed before it began
+	Name             string // as in its newest archive; empty: it has none
+	Job              string // that failed last
+	Attempts
+}
+
+// Waiting lists the activities of a source that wait at a time, the next attempt first. Of an activity that failed with
+// several fingerprints, the newest failure counts.
+func (c *Catalog) Waiting(ctx context.Context, source string, b Backoff, now time.Time) ([]Waiting, error) {
+	all, err := each(ctx, c.read, func(r row) (w Waiting, err error) {
+		err = r.Scan(&w.Activity, &w.Course, &w.Name, &w.Job, &w.Failures, instant{&w.Last}, &w.Cause)
+		w.Next = w.Last.Add(b.pause(w.Failures))
+		return w, err
+	}, `SELECT f.activity, coalesce((SELECT course FROM archives WHERE job = f.job), ''), coalesce((
+			SELECT name FROM activities WHERE source = f.source AND activity = f.activity ORDER BY archived DESC LIMIT 1
+		), ''), f.job, f.failures, f.at, f.cause
+		FROM (
+			SELECT *, count(*) OVER (PARTITION BY activity, fingerprint) AS failures,
+				row_number() OVER (PARTITION BY activity ORDER BY at DESC, job DESC) AS place
+			FROM failures WHERE source = ?
+		) AS f
+		WHERE f.place = 1 AND f.at > ? AND NOT EXISTS (
+			SELECT 1 FROM activities AS a JOIN archives AS r ON r.job = a.job AND r.outcome = ?
+			WHERE a.source = f.source AND a.activity = f.activity AND a.archived >= f.at
+		)`, source, sorted(now.Add(-b.pause(math.MaxInt))), Complete)
+	all = slices.DeleteFunc(all, func(w Waiting) bool { return !w.Next.After(now) })
+	slices.SortFunc(all, func(a, b Waiting) int {
+		return cmp.Or(a.Next.Compare(b.Next), cmp.Compare(a.Activity, b.Activity))
+	})
+	return all, err
 }
 
 // State compares an activity with its newest archive.

@@ -144,6 +144,12 @@ func (c *Catalog) ArtifactsOf(ctx context.Context, sha256 string, limit int) ([]
 		"SELECT "+artifactColumns+" FROM artifacts WHERE sha256 = ? ORDER BY id LIMIT ?", sha256, page(limit))
 }
 
+// ArtifactsWith lists the artifacts of an archive with a SHA-512.
+func (c *Catalog) ArtifactsWith(ctx context.Context, job, sha512 string) ([]Artifact, error) {
+	return each(ctx, c.read, scanArtifact,
+		"SELECT "+artifactColumns+" FROM artifacts WHERE job = ? AND sha512 = ? ORDER BY id", job, sha512)
+}
+
 // whileMade calls do with an archive that has not ended.
 func whileMade(ctx context.Context, tx *sql.Tx, job string, do func(Archive) error) error {
 	a, err := scanArchive(tx.QueryRowContext(ctx, "SELECT "+archiveColumns+" FROM archives WHERE job = ?", job))

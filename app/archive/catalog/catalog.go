@@ -6,6 +6,8 @@
 //	failures   archives of an activity that failed, per fingerprint: the base of the backoff
 //	artifacts  the files of an archive with size and digests
 //	copies     where each artifact is stored, and the state of its fixity checks
+//	versions   versions of OCFL objects in storage roots, the same; version_faults: their damaged files
+//	version_jobs  objects in which a job stores a version, and their removal
 //	locations  storage locations that were used, each with its id
 //	tokens     time stamps (RFC 3161), one per subject and generation
 //	people     persons; contents: what of an archive contains their data

@@ -60,6 +60,7 @@ func artifact(path string) Artifact {
 func fill(ctx context.Context, c *Catalog, job string) error {
 	key := CopyKey{Location: "a", Generation: 1}
 	var damaged Copy
+	stored := Version{Location: "objects/main", Object: "urn:1", Name: "v1", Job: job, Stored: day, LastFixity: day}
 	for _, f := range []func() error{
 		func() error { return c.Begin(ctx, Archive{Job: job, Source: "moodle", Course: "7", Created: day}) },
 		func() error {
@@ -103,6 +104,12 @@ func fill(ctx context.Context, c *Catalog, job string) error {
 			_, err := c.PutToken(ctx, Token{Subject: job + "/bag.tar", Generation: 1, Job: job, Imprint: sums[0],
 				Query: []byte{1}, Reply: []byte{2}, Expires: day.AddDate(0, 0, 9)}, Event{Key: "token/1", Job: job})
 			return err
+		},
+		func() error { return c.PutVersion(ctx, stored) },
+		func() error {
+			r := VersionResult{Version: stored, At: day.Add(time.Hour), Next: day.AddDate(0, 1, 0), Bytes: 7, Healed: 1,
+				Faults: []VersionFault{{Path: "v1/content/a", Kind: "changed", Since: day}}}
+			return c.PutVersionChecked(ctx, r, Event{Key: "version/1", Job: job, Type: "fixity check"})
 		},
 		func() error { _, err := c.Location(ctx, "a", day); return err },
 		func() error { return c.Mark(ctx, "a", day) },
@@ -267,6 +274,7 @@ func TestOverview(t *testing.T) {
 		f := Failure{
 			Source: "s", Activity: "half", Fingerprint: "1", Job: fmt.Sprint("f", i), At: day, Cause: "no right",
 		}
+		must(t, c.Begin(ctx, Archive{Job: f.Job, Source: "s", Course: "7", Created: day}))
 		must(t, c.PutFailure(ctx, f))
 		must(t, c.PutFailure(ctx, f))
 	}
@@ -287,6 +295,19 @@ func TestOverview(t *testing.T) {
 	}, got); diff != "" {
 		t.Error(diff)
 	}
+	for at, want := range map[time.Duration]string{
+		time.Minute: "[half of 7 3 15:00]", 3*time.Hour - 1: "[half of 7 3 15:00]", 3 * time.Hour: "[]",
+	} {
+		all, err := c.Waiting(ctx, "s", backoff, day.Add(at))
+		must(t, err)
+		got := []string{}
+		for _, w := range all {
+			got = append(got, fmt.Sprintf("%s of %s %d %s", w.Activity, w.Course, w.Failures, w.Next.Format("15:04")))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("after %s: %s wait, want %s", at, got, want)
+		}
+	}
 	if a, err := c.Attempts(ctx, "s", "half", "2", backoff); err != nil || a.Failures != 0 {
 		t.Errorf("another fingerprint: %+v, %v", a, err)
 	}
@@ -295,6 +316,19 @@ func TestOverview(t *testing.T) {
 	must(t, c.End(ctx, "j9", Complete, day))
 	if a, err := c.Attempts(ctx, "s", "half", "1", backoff); err != nil || a.Failures != 0 {
 		t.Errorf("after success: %+v, %v", a, err)
+	}
+	must(t, c.PutFailure(ctx, Failure{ // of other content, not after the success
+		Source: "s", Activity: "half", Fingerprint: "0", Job: "j9", At: day, Cause: "no right",
+	}))
+	if all, err := c.Waiting(ctx, "s", backoff, day.Add(time.Minute)); err != nil || len(all) != 0 {
+		t.Errorf("after success: %+v, %v", all, err)
+	}
+	must(t, c.PutFailure(ctx, Failure{
+		Source: "s", Activity: "half", Fingerprint: "0", Job: "j10", At: day.Add(1), Cause: "no right",
+	}))
+	if all, err := c.Waiting(ctx, "s", backoff, day.Add(time.Minute)); err != nil || len(all) != 1 ||
+		all[0].Failures != 2 || all[0].Job != "j10" || all[0].Course != "" {
+		t.Errorf("a failure after success: %+v, %v", all, err)
 	}
 }
 

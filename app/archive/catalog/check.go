@@ -32,6 +32,11 @@ func (c *Catalog) RequestCheck(ctx context.Context, location string, at time.Tim
 		_, err = tx.ExecContext(ctx, `UPDATE copies SET next_fixity = ?2
 			WHERE location = ?1 AND next_fixity > ?2 AND last_fixity < ?2 AND verified <> '' AND deleted = ''
 				AND replaced = 0`, location, sorted(at))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE versions SET next_fixity = ?2
+			WHERE location = ?1 AND next_fixity > ?2 AND last_fixity < ?2`, location, sorted(at))
 		return err
 	})
 }
@@ -59,13 +64,15 @@ func (c *Catalog) EndCheck(ctx context.Context, location, failure string, before
 	return c.enter(ctx, "end check", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE checks SET ended = ?2, failure = ?3 WHERE location = ?1 AND ended = ''
 			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM copies WHERE location = ?1 AND last_fixity < checks.began
-				AND planned < checks.began AND verified <> '' AND deleted = '' AND replaced = 0))`,
+				AND planned < checks.began AND verified <> '' AND deleted = '' AND replaced = 0))
+			AND (?3 <> '' OR NOT EXISTS (SELECT 1 FROM versions
+				WHERE location = ?1 AND last_fixity < checks.began AND stored < checks.began AND `+unremoved+`))`,
 			location, sorted(at), failure)
 		return err
 	})
 }
 
-// LocationState sums up the copies in a location.
+// LocationState sums up the copies in a location. In a storage root of OCFL a copy is a version of an object.
 type LocationState struct {
 	Location string
 	Copies   int64 // verified
@@ -77,7 +84,7 @@ type LocationState struct {
 	Next     time.Time // first due check
 }
 
-// LocationStates sums up the copies in each location.
+// LocationStates sums up the copies in each location, and the versions in each storage root.
 func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 	return each(ctx, c.read, func(r row) (s LocationState, err error) {
 		err = r.Scan(&s.Location, &s.Copies, &s.Bytes, &s.Behind, &s.Faults, &s.Healed, instant{&s.Oldest},
@@ -88,43 +95,58 @@ func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 			(SELECT count(*) FROM copies AS h WHERE h.location = c.location AND h.replaced > 0),
 			coalesce(min(max(last_fixity, verified)) FILTER (WHERE verified <> ''), ''),
 			coalesce(min(next_fixity) FILTER (WHERE verified <> ''), '')
-		FROM copies AS c WHERE deleted = '' AND replaced = 0 GROUP BY location ORDER BY location`)
+		FROM copies AS c WHERE deleted = '' AND replaced = 0 GROUP BY location
+		UNION ALL SELECT location, count(*), sum(bytes), 0, count(*) FILTER (WHERE faults > 0), sum(healed),
+			min(last_fixity), min(next_fixity) FROM versions GROUP BY location
+		ORDER BY location`)
 }
 
 // DueCount gives the number of copies in a location whose fixity check is due.
 func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
-	err = c.read.QueryRowContext(ctx, `SELECT count(*) FROM copies WHERE location = ? AND next_fixity <= ?
-		AND verified <> '' AND deleted = '' AND replaced = 0`, location, sorted(now)).Scan(&n)
+	err = c.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM copies WHERE location = ?1 AND next_fixity <= ?2
+			AND verified <> '' AND deleted = '' AND replaced = 0)
+		+ (SELECT count(*) FROM versions WHERE location = ?1 AND next_fixity <= ?2 AND `+unremoved+`)`, location, sorted(now)).Scan(&n)
 	return n, err
 }
 
-// FaultCount gives the number of copies whose last check found a fault and which were not replaced.
+// FaultCount gives the number of copies whose last check found a fault and which were not replaced, and of damaged
+// files of versions.
 func (c *Catalog) FaultCount(ctx context.Context) (n int, err error) {
-	err = c.read.QueryRowContext(ctx, `SELECT count(*) FROM copies
-		WHERE fixity IN ('corrupt', 'missing') AND deleted = '' AND replaced = 0`).Scan(&n)
+	err = c.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM copies
+			WHERE fixity IN ('corrupt', 'missing') AND deleted = '' AND replaced = 0)
+		+ (SELECT count(*) FROM version_faults)`).Scan(&n)
 	return n, err
 }
 
-// FixityObjects sums up the copies of archives by job, those after q.After.
+// FixityObjects sums up the copies and versions of archives by job, those after q.After.
 func (c *Catalog) FixityObjects(ctx context.Context, q api.FixityQuery, now time.Time) ([]api.FixityObject, error) {
 	return each(ctx, c.read, func(r row) (o api.FixityObject, err error) {
-		var locations string
-		err = r.Scan(&o.Object, &o.Copies, &locations, instant{&o.Checked}, &o.Overdue, &o.Damaged, &o.Healed)
+		var locations, roots string
+		err = r.Scan(&o.Object, &o.Copies, &locations, &roots, instant{&o.Checked}, &o.Overdue, &o.Damaged, &o.Healed)
+		var more []string
 		if err == nil {
-			err = json.Unmarshal([]byte(locations), &o.Locations)
+			err = errors.Join(json.Unmarshal([]byte(locations), &o.Locations), json.Unmarshal([]byte(roots), &more))
 		}
 		if err != nil {
 			return o, fmt.Errorf("copies of %s: %w", o.Object, err)
 		}
+		o.Locations = append(o.Locations, more...)
 		return o, nil
-	}, `SELECT a.job, count(*) FILTER (WHERE c.replaced = 0),
-			json_group_array(DISTINCT c.location), coalesce(min(max(c.last_fixity, c.verified))
-				FILTER (WHERE c.replaced = 0), ''),
-			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) AS late,
-			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) AS bad,
-			count(*) FILTER (WHERE c.replaced > 0)
-		FROM artifacts AS a JOIN copies AS c ON c.artifact = a.id
-		WHERE a.job > ?1 AND ?2 IN ('', c.location) AND c.verified <> '' AND (c.deleted = '' OR c.replaced > 0)
-		GROUP BY a.job HAVING count(*) FILTER (WHERE c.replaced = 0) > 0 AND (NOT ?4 OR bad > 0) AND (NOT ?5 OR late > 0)
-		ORDER BY a.job LIMIT ?6`, q.After, q.Location, sorted(now), q.Damaged, q.Overdue, q.Limit)
+	}, `WITH stored AS (
+			SELECT job, count(*) AS versions, json_group_array(DISTINCT location) AS roots, min(last_fixity) AS oldest,
+				count(*) FILTER (WHERE next_fixity <= ?3) AS due, count(*) FILTER (WHERE faults > 0) AS faulty,
+				sum(healed) AS healed
+			FROM versions WHERE job > ?1 AND ?2 IN ('', location) GROUP BY job)
+		SELECT j.job, count(*) FILTER (WHERE c.replaced = 0) + coalesce(v.versions, 0) AS n,
+			json_group_array(DISTINCT c.location) FILTER (WHERE c.location IS NOT NULL), coalesce(v.roots, '[]'),
+			coalesce(min(min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest),
+				min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest, ''),
+			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(v.due, 0) AS late,
+			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) + coalesce(v.faulty, 0) AS bad,
+			count(*) FILTER (WHERE c.replaced > 0) + coalesce(v.healed, 0)
+		FROM archives AS j LEFT JOIN stored AS v ON v.job = j.job LEFT JOIN artifacts AS a ON a.job = j.job
+		LEFT JOIN copies AS c ON c.artifact = a.id AND ?2 IN ('', c.location) AND c.verified <> ''
+			AND (c.deleted = '' OR c.replaced > 0)
+		WHERE j.job > ?1 GROUP BY j.job HAVING n > 0 AND (NOT ?4 OR bad > 0) AND (NOT ?5 OR late > 0)
+		ORDER BY j.job LIMIT ?6`, q.After, q.Location, sorted(now), q.Damaged, q.Overdue, q.Limit)
 }

@@ -265,13 +265,14 @@ type Tombstone struct {
 	ApprovedBy string // empty: the retention time had ended
 	Reason     string
 	Artifacts  int64
-	Copies     int64
+	Copies     int64  // versions of OCFL objects included
 	Bytes      int64  // of the artifacts
 	Digest     string // SHA-256 of the list of "SHA-512, two spaces, path" of all artifacts by path
 	At         time.Time
 }
 
-// EndDeletion enters the tombstone of an archive whose copies are all deleted. A repetition changes nothing.
+// EndDeletion enters the tombstone of an archive whose copies and versions are all deleted. A repetition changes
+// nothing.
 func (c *Catalog) EndDeletion(ctx context.Context, id string, at time.Time) (Tombstone, error) {
 	var t Tombstone
 	err := c.enter(ctx, "end deletion", func(tx *sql.Tx) error {
@@ -321,6 +322,15 @@ func sumDeleted(ctx context.Context, tx *sql.Tx, t *Tombstone) error {
 	if left > 0 {
 		return fmt.Errorf("%w: %d copies of archive %s are not deleted", ErrConflict, left, t.Job)
 	}
+	var versions int64 // in a storage root of OCFL a copy is a version of an object
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FILTER (WHERE removed = ''), count(*) FROM version_jobs
+		WHERE job = ?`, t.Job).Scan(&left, &versions); err != nil {
+		return err
+	}
+	if left > 0 {
+		return fmt.Errorf("%w: %d versions of archive %s are not deleted", ErrConflict, left, t.Job)
+	}
+	t.Copies += versions
 	rows, err := tx.QueryContext(ctx, "SELECT path, size, sha512 FROM artifacts WHERE job = ? ORDER BY path", t.Job)
 	if err != nil {
 		return err

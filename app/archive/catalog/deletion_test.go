@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -84,5 +86,83 @@ func TestOutlived(t *testing.T) {
 	jobs, err := c.Outlived(ctx, day.Add(time.Hour), 0)
 	if must(t, err); !slices.Equal(jobs, []string{"j1"}) {
 		t.Errorf("got %v", jobs)
+	}
+}
+
+// TestRemoval: rows of an object follow its versions by job, whatever their numbers were, and no removal is forgotten.
+func TestRemoval(t *testing.T) {
+	c, ctx := open(t, Options{}), t.Context()
+	for i, job := range []string{"j1", "j2", "j3", "j4"} {
+		must(t, c.PlanVersion(ctx, "r", "o", job))
+		must(t, c.PutVersion(ctx, Version{Location: "r", Object: "o", Name: "v" + string(rune('1'+i)), Job: job,
+			Stored: day.AddDate(0, 0, i), LastFixity: day, NextFixity: day}))
+	}
+	due := func() int {
+		all, err := c.DueVersions(ctx, "r", day, 0)
+		must(t, err)
+		return len(all)
+	}
+	if n := due(); n != 4 {
+		t.Fatalf("control: %d versions are due", n)
+	}
+	left, err := c.BeginRemoval(ctx, "j1", "ann", "why", day)
+	if must(t, err); len(left) != 1 || left[0].By != "ann" || due() != 0 {
+		t.Fatalf("got %+v, %d versions are due", left, due())
+	}
+	want(t, c.PlanVersion(ctx, "r", "o", "j1"), ErrConflict)
+	if open, err := c.Removals(ctx, 0); err != nil || len(open) != 1 || open[0].Reason != "why" {
+		t.Errorf("got %+v, %v", open, err)
+	}
+	now := map[string]string{"j2": "v1", "j4": "v2"} // that of j3 is lost
+	for range 2 {
+		must(t, c.EndRemoval(ctx, left[0], now, day))
+	}
+	all, err := c.Versions(ctx, "r", "o")
+	must(t, err)
+	var names []string
+	for _, v := range all {
+		names = append(names, v.Job+" "+v.Name)
+	}
+	if !slices.Equal(names, []string{"j2 v1", "j3 v3", "j4 v2"}) || due() != 3 {
+		t.Errorf("got %q, %d versions are due", names, due())
+	}
+	left, err = c.BeginRemoval(ctx, "j2", "ann", "why", day)
+	must(t, err)
+	must(t, c.Hold(ctx, Hold{Job: "j2", Name: "court", By: "law", Since: day}))
+	if open, err := c.Removals(ctx, 0); err != nil || len(open) != 0 {
+		t.Errorf("under a legal hold: %+v, %v", open, err)
+	}
+	must(t, c.EndRemoval(ctx, left[0], map[string]string{"j4": "v3"}, day))
+	all, err = c.Versions(ctx, "r", "o")
+	if must(t, err); len(all) != 2 || all[0].Name != "former-v3" || all[1].Name != "v3" {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// TestRemovalOfEarlierVersions: with the schema comes the removal of versions that a deletion, or a failed job, left
+// before there were removals.
+func TestRemovalOfEarlierVersions(t *testing.T) {
+	path, ctx := filepath.Join(t.TempDir(), Name), t.Context()
+	c := openAt(t, path, Options{Installation: "here"})
+	for i, job := range []string{"complete", "failed", "failed-held", "deleted"} {
+		must(t, c.Begin(ctx, Archive{Job: job, Source: "s", Created: day}))
+		must(t, c.PutVersion(ctx, Version{Location: "r", Object: "o", Name: fmt.Sprintf("v%d", i+1), Job: job,
+			Stored: day, LastFixity: day, NextFixity: day}))
+	}
+	must(t, c.Hold(ctx, Hold{Job: "failed-held", Name: "court", By: "law", Since: day}))
+	must(t, c.Release(ctx, "failed-held", "court", "law", day))
+	_, err := c.write.ExecContext(ctx, `UPDATE archives SET outcome = 'failed' WHERE job LIKE 'failed%';
+		UPDATE archives SET outcome = job WHERE job IN ('complete', 'deleted');
+		DROP TABLE version_jobs; PRAGMA user_version = 3`)
+	must(t, err)
+	must(t, c.Close())
+	c = openAt(t, path, Options{Installation: "here"})
+	all, err := c.Removals(ctx, 0)
+	if must(t, err); len(all) != 2 || all[0].Job != "deleted" || all[1].Job != "failed" || !all[0].Removing.Equal(day) {
+		t.Errorf("got %+v", all)
+	}
+	left, err := c.BeginRemoval(ctx, "complete", "ann", "why", day)
+	if must(t, err); len(left) != 1 || left[0].Object != "o" {
+		t.Errorf("got %+v", left)
 	}
 }

@@ -2,7 +2,42 @@ package catalog
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
 // released. A time is a text that sorts; empty: none.
-var schemas = []string{schema1, schema2}
+var schemas = []string{schema1, schema2, schema3, schema4}
+
+// schema4 adds the objects in which a job stores a version, so that the versions of a deleted archive are removed.
+// Those of archives that were deleted before, and of failed jobs, are to be removed.
+const schema4 = `
+CREATE TABLE version_jobs (
+	location TEXT NOT NULL, object TEXT NOT NULL, job TEXT NOT NULL, removing TEXT NOT NULL, by TEXT NOT NULL,
+	reason TEXT NOT NULL, removed TEXT NOT NULL,
+	PRIMARY KEY (location, object, job)
+) WITHOUT ROWID;
+CREATE INDEX version_jobs_job ON version_jobs (job);
+CREATE INDEX version_jobs_open ON version_jobs (removing) WHERE removing <> '' AND removed = '';
+INSERT INTO version_jobs SELECT DISTINCT location, object, job, '', '', '', '' FROM versions;
+UPDATE version_jobs SET by = 'stagepost', reason = 'the archive was deleted, or its job failed, before',
+	removing = (SELECT iif(ended <> '', ended, created) FROM archives AS a WHERE a.job = version_jobs.job)
+	WHERE job IN (SELECT job FROM archives WHERE outcome = 'deleted')
+		OR job IN (SELECT job FROM archives WHERE outcome = 'failed') AND job NOT IN (SELECT job FROM holds);
+`
+
+// schema3 adds the versions of OCFL objects, and the faults that fixity checks found in them.
+const schema3 = `
+CREATE TABLE versions (
+	location TEXT NOT NULL, object TEXT NOT NULL, version TEXT NOT NULL, job TEXT NOT NULL, digest TEXT NOT NULL,
+	stored TEXT NOT NULL, last_fixity TEXT NOT NULL, next_fixity TEXT NOT NULL, bytes INTEGER NOT NULL,
+	faults INTEGER NOT NULL, healed INTEGER NOT NULL,
+	PRIMARY KEY (location, object, version)
+) WITHOUT ROWID;
+CREATE INDEX versions_due ON versions (location, next_fixity);
+CREATE INDEX versions_job ON versions (job);
+CREATE INDEX versions_faulty ON versions (location) WHERE faults > 0;
+CREATE TABLE version_faults (
+	location TEXT NOT NULL, object TEXT NOT NULL, version TEXT NOT NULL, path TEXT NOT NULL, kind TEXT NOT NULL,
+	algorithm TEXT NOT NULL, expected TEXT NOT NULL, found TEXT NOT NULL, detail TEXT NOT NULL, since TEXT NOT NULL,
+	PRIMARY KEY (location, object, version, path)
+) WITHOUT ROWID;
+`
 
 // schema2 adds which copies a storage location has under a legal hold of its own.
 const schema2 = `

@@ -33,6 +33,13 @@ func Part(call *cli.Call) cli.Part {
 				"Verifies the time stamps of files. It needs no server.",
 				"  stagepost timestamp verify exam.tagmanifest-sha512.txt --ca root.pem", c.timestampVerify()),
 		},
+		Code: code,
+		Hint: func(err error, _ int) string {
+			if _, known := code(err); known {
+				return "fetch the archive again into another directory: stagepost archive retrieve JOB --out DIR"
+			}
+			return ""
+		},
 		Missing: func(path []string, _ *job.Error) string {
 			if path[0] == "archive" {
 				return "stagepost archive list shows what there is"

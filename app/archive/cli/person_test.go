@@ -55,8 +55,9 @@ type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
 
-// TestPersonExport: the files of the person, and only these, are taken out of each kind of package, with a manifest; a
-// file that is damaged or missing is an error.
+// TestPersonExport: the files of the person, and only these, are taken out of each kind of package, with a manifest;
+// what is not of one person is named, if the person took part in its activity. A file that is damaged or missing is an
+// error.
 func TestPersonExport(t *testing.T) {
 	sum := func(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text))) }
 	list := "path,original_name,role,activity,person,size,sha256\n" +
@@ -73,16 +74,19 @@ func TestPersonExport(t *testing.T) {
 		root, err := os.OpenRoot(dir)
 		must(t, err)
 		t.Cleanup(func() { _ = root.Close() })
-		x := &personExport{root: root, person: "19"}
-		must(t, x.takeOut(name, "arc_1"))
+		x := &personExport{root: root, packages: root, person: "19", job: "arc_1", took: map[string]bool{"1": true}}
+		must(t, x.takeOut(name))
 		text, err := os.ReadFile(filepath.Join(dir, "arc_1/exam/quiz/a.html"))
 		if err != nil || string(text) != "mine" || x.files != 1 ||
 			x.manifest.String() != sum("mine")+"  arc_1/exam/quiz/a.html\n" {
 			t.Errorf("%s: %q, %d files, %q, %v", name, text, x.files, x.manifest.String(), err)
 		}
-		none := &personExport{root: root, person: "21"}
-		if err := none.takeOut(name, "arc_2"); err != nil || none.files != 0 {
-			t.Errorf("%s: another person: %d files, %v", name, none.files, err)
+		if len(x.left) != 1 || x.left[0] != (leftOut{"arc_1", "exam", "quiz/c.html", "1", 3, sum("all"), notOfOne}) {
+			t.Errorf("%s: left out: %+v", name, x.left)
+		}
+		none := &personExport{root: root, packages: root, person: "21", job: "arc_2"}
+		if err := none.takeOut(name); err != nil || none.files != 0 || len(none.left) != 0 {
+			t.Errorf("%s: another person: %d files, %+v, %v", name, none.files, none.left, err)
 		}
 	}
 	for what, files := range map[string][][2]string{
@@ -96,7 +100,8 @@ func TestPersonExport(t *testing.T) {
 		root, err := os.OpenRoot(dir)
 		must(t, err)
 		t.Cleanup(func() { _ = root.Close() })
-		if err := (&personExport{root: root, person: "19"}).takeOut("exam.zip", "arc_1"); err == nil {
+		x := &personExport{root: root, packages: root, person: "19", job: "arc_1"}
+		if err := x.takeOut("exam.zip"); err == nil {
 			t.Errorf("%s: no error", what)
 		}
 	}

@@ -168,6 +168,12 @@ func digestOf(root *os.Root, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
+// damage reports that files of an archive have faults.
+type damage struct{ cli.Faults }
+
+// code gives the exit code of damage: that of the other checks of stored files.
+func code(err error) (int, bool) { return cli.ExitFailed, errors.As(err, new(damage)) }
+
 func (c *commands) verify() *cobra.Command {
 	var roots []string
 	cmd := &cobra.Command{
@@ -175,7 +181,7 @@ func (c *commands) verify() *cobra.Command {
 		Short: "Verify a retrieved archive, without a server",
 		Long: `Verifies the files of an archive in a directory: bags (RFC 8493), lists of checksums, and time stamps (RFC 3161). It needs
 no server. --ca names files with the certificates of authorities that you trust; without it time stamps are faults. The
-exit code is 1 if there is a fault. docs/packages.md has the commands of public tools for the same.`,
+exit code is 5 if there is a fault. docs/packages.md has the commands of public tools for the same.`,
 		Example: "  stagepost archive verify ./exam --ca root.pem",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -208,7 +214,7 @@ func trust(files []string) (*rfc3161.Verifier, error) {
 func (c *commands) printReport(r *verify.Report) error {
 	var bad error
 	if r.Faults > 0 {
-		bad = cli.Faults{N: r.Faults}
+		bad = damage{cli.Faults{N: r.Faults}}
 	}
 	if c.Out.Mode == cli.ModeJSON {
 		return errors.Join(c.Out.JSON(r), bad)

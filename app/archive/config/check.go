@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/pattern"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/internal/nearest"
 )
 
@@ -66,7 +67,7 @@ func (c *Config) check() {
 	c.checkQuizWorker()
 	c.checkPrinters()
 	if _, ok := c.Presets[defaultPreset]; !ok {
-		c.checkPreset(defaultPreset, archive.Preset{})
+		c.checkPreset(defaultPreset, settings.Preset{})
 	}
 }
 
@@ -101,7 +102,7 @@ func (c *Config) checkSource(name string, s Source) {
 }
 
 // checkPreset notes what would fail each job with a preset.
-func (c *Config) checkPreset(name string, p archive.Preset) {
+func (c *Config) checkPreset(name string, p settings.Preset) {
 	key := func(field ...string) []string { return append([]string{"presets", name, "settings"}, field...) }
 	s, err := p.Apply(archive.Settings{})
 	if err != nil {
@@ -114,7 +115,7 @@ func (c *Config) checkPreset(name string, p archive.Preset) {
 		c.wrong(key("sign"), "archives of the preset %s get a time stamp, and there is no authority: add one to "+
 			"authorities, or set presets.%s.settings.sign to false", name, name)
 	}
-	if s.Package == archive.PackageOCFL && len(c.Objects) == 0 {
+	if s.Package == settings.PackageOCFL && len(c.Objects) == 0 {
 		c.wrong(key("package"), "it is %s, and there is no OCFL storage root: add one to objects", s.Package)
 	}
 	locations := len(s.Locations)

@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/format/yamlfile"
 	"github.com/stagepost/stagepost/quantity"
@@ -31,7 +31,7 @@ type Config struct {
 	Authorities  []Authority                  `json:"authorities" doc:"Time-stamp authorities (RFC 3161), in the order in which they are asked."`
 	RetiredRoots []string                     `json:"retired_roots" doc:"Files with the root certificates (PEM) of authorities that are not asked any more. Earlier time stamps are verified with them."`
 	RenewBefore  Duration                     `json:"renew_before" doc:"Time before a certificate expires at which its time stamps are renewed. Defaults to 90d."`
-	Presets      map[string]archive.Preset    `json:"presets" doc:"Presets of settings by name. A request that names none has the preset default."`
+	Presets      map[string]settings.Preset   `json:"presets" doc:"Presets of settings by name. A request that names none has the preset default."`
 	Schedules    map[string]trigger.Schedule  `json:"schedules" doc:"Schedules by name, which start archive jobs without a person."`
 	Receivers    map[string]*trigger.Receiver `json:"receivers" doc:"Receivers by name, which start an archive job for each event of another system."`
 	Webhooks     map[string]*notify.Webhook   `json:"webhooks" doc:"Webhooks by name, to which changes of archive jobs and their tasks are posted."`
@@ -189,8 +189,8 @@ func (c *Config) checked(err error) (*Config, error) {
 	return c, nil
 }
 
-// Preset gives a preset. The preset default is there even if the file has none: it is [archive.Builtin].
-func (c *Config) Preset(name string) (archive.Preset, bool) {
+// Preset gives a preset. The preset default is there even if the file has none: it is [settings.Builtin].
+func (c *Config) Preset(name string) (settings.Preset, bool) {
 	p, ok := c.Presets[name]
 	return p, ok || name == defaultPreset
 }

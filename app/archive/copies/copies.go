@@ -27,6 +27,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/edge/storage"
+	"github.com/stagepost/stagepost/format/ocfl"
 )
 
 // Target is a storage location by its name in the catalog and in policies.
@@ -66,6 +67,9 @@ var intervals = map[storage.Tier]time.Duration{
 type Store struct {
 	o   Options
 	set atomic.Pointer[set]
+
+	objects  atomic.Pointer[func() map[string]*ocfl.Root] // nil: there are none
+	removing chan struct{}                                // a semaphore: one version is removed at once
 }
 
 // set is the locations of a store. It does not change.
@@ -84,7 +88,7 @@ func New(o Options) (*Store, error) {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Agent = cmp.Or(o.Agent, "stagepost")
-	s := &Store{o: o}
+	s := &Store{o: o, removing: make(chan struct{}, 1)}
 	return s, s.SetTargets(o.Targets)
 }
 

@@ -10,14 +10,15 @@ import (
 )
 
 // Delete executes an approved request to delete an archive (see [catalog.Catalog.RequestDeletion]): it deletes every
-// copy, enters each, and ends with the tombstone. A location that refuses, as one with object lock does, or that is
-// down, leaves the request open; the error is an [*Error], and a repetition continues.
+// copy and every version of an OCFL object, enters each, and ends with the tombstone. A location that
+// refuses, as one with object lock does, or that is down, leaves the request open; the error is an [*Error], and a
+// repetition continues.
 func (s *Store) Delete(ctx context.Context, id string) (catalog.Tombstone, error) {
 	d, err := s.o.Catalog.BeginDeletion(ctx, id, s.o.Now())
 	if err != nil {
 		return catalog.Tombstone{}, err
 	}
-	if err := s.removeAll(ctx, d.Job, d.RequestedBy, d.Reason, func(*catalog.Copy) bool { return true }); err != nil {
+	if err := s.erase(ctx, d.Job, d.RequestedBy, d.Reason); err != nil {
 		return catalog.Tombstone{}, err
 	}
 	return s.o.Catalog.EndDeletion(ctx, id, s.o.Now())
@@ -67,8 +68,8 @@ func (s *Store) Expire(ctx context.Context) (deleted []string, err error) {
 	return deleted, errors.Join(append(errs, err)...)
 }
 
-// Discard removes all copies of a job that failed, complete ones and parts of uploads. It is refused for an archive
-// that is complete ([catalog.ErrConflict]) or held ([catalog.ErrHeld]).
+// Discard removes all copies of a job that failed, complete ones and parts of uploads, and its versions of objects.
+// It is refused for an archive that is complete ([catalog.ErrConflict]) or held ([catalog.ErrHeld]).
 func (s *Store) Discard(ctx context.Context, job, reason string) error {
 	a, err := s.o.Catalog.Archive(ctx, job)
 	if err != nil {
@@ -86,7 +87,7 @@ func (s *Store) Discard(ctx context.Context, job, reason string) error {
 			return fmt.Errorf("%w: archive %s is held by %q", catalog.ErrHeld, job, h.Name)
 		}
 	}
-	return s.removeAll(ctx, job, s.o.Agent, reason, func(*catalog.Copy) bool { return true })
+	return s.erase(ctx, job, s.o.Agent, reason)
 }
 
 // Abandon removes what unfinished uploads of a job left in the locations, and copies that were not verified.

@@ -296,7 +296,7 @@ func (c *Custody) Expire(ctx context.Context) error {
 		_, err := c.request(ctx, job.ID(id), byRetention, "its retention time has ended")
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, c.executeAll(ctx))...)
+	return errors.Join(append(errs, c.executeAll(ctx), c.o.Copies.PassRemovals(ctx))...)
 }
 
 // executeAll executes the requests that are approved, and continues those that are being executed.

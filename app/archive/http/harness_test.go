@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/source/directory"
 	"github.com/stagepost/stagepost/app/archive/trigger"
@@ -32,7 +34,20 @@ import (
 )
 
 // sources have one directory with the courses maps and notes.
-type sources struct{ of *directory.Source }
+type sources struct{ of *disk }
+
+// disk is a directory that can be made unreadable.
+type disk struct {
+	*directory.Source
+	down atomic.Bool
+}
+
+func (d *disk) Courses(ctx context.Context, ids []string) ([]source.Course, error) {
+	if d.down.Load() {
+		return nil, &source.Error{Op: "courses", Err: errors.New("connection refused"), Transient: true}
+	}
+	return d.Source.Courses(ctx, ids)
+}
 
 func (s sources) Names() []string { return []string{"disk"} }
 
@@ -48,6 +63,7 @@ type harness struct {
 	*servertest.Harness
 	catalog *catalog.Catalog
 	pdfs    *pdf.App
+	disk    *disk
 	dir     string
 }
 
@@ -91,9 +107,9 @@ func options(t *testing.T) archive.Options {
 	}
 	no := false
 	return archive.Options{
-		Dir: dir, Sources: sources{from}, Catalog: c, Copies: s, Version: "1",
-		Presets: func(name string) (archive.Preset, bool) {
-			return archive.Preset{Settings: archive.Settings{Sign: &no}}, name == "default"
+		Dir: dir, Sources: sources{&disk{Source: from}}, Catalog: c, Copies: s, Version: "1",
+		Presets: func(name string) (settings.Preset, bool) {
+			return settings.Preset{Settings: archive.Settings{Sign: &no}}, name == "default"
 		},
 		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
 	}
@@ -169,7 +185,7 @@ func open(t *testing.T) *harness {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &harness{catalog: o.Catalog, dir: o.Dir}
+	h := &harness{catalog: o.Catalog, disk: o.Sources.(sources).of, dir: o.Dir}
 	events, err := trigger.New(trigger.Options{
 		Schedules: func() map[string]trigger.Schedule {
 			return map[string]trigger.Schedule{
@@ -178,7 +194,11 @@ func open(t *testing.T) *harness {
 			}
 		},
 		Receivers: func() map[string]*trigger.Receiver {
-			return map[string]*trigger.Receiver{"exams": {Source: "disk", SecretFile: filepath.Join(o.Dir, "secret")}}
+			secret := filepath.Join(o.Dir, "secret")
+			return map[string]*trigger.Receiver{
+				"exams": {Source: "disk", SecretFile: secret},
+				"few":   {Source: "disk", SecretFile: secret, MostPerMinute: 1},
+			}
 		},
 		Sources: o.Sources, Catalog: o.Catalog, Jobs: app,
 	})

@@ -15,7 +15,9 @@ import (
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/engine/operator"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
@@ -83,6 +85,56 @@ func TestPrinting(t *testing.T) {
 	}
 	if _, err := h.Client.PDFDocument(t.Context(), "a", j.ID, mine.Epoch); job.KindOf(err) != job.Stale {
 		t.Errorf("after the report: %v", err)
+	}
+}
+
+// TestPrintingRevoked: when the job that ordered a file is cancelled or fails, the claim of a worker gives neither the
+// document nor takes the file any more, although the printing job itself is not cancelled yet. The control is before.
+func TestPrintingRevoked(t *testing.T) {
+	for _, failed := range []bool{false, true} {
+		h := open(t)
+		order := func(parent job.ID) job.ID {
+			t.Helper()
+			j, err := h.pdfs.Order(t.Context(), parent, "ann", "a.html", pdf.Page{}, strings.NewReader("<p>Answer"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return j.ID
+		}
+		parent := order("arc_1") // any job can be one
+		mine := order(parent)
+		jobs, err := h.Client.Claim(t.Context(), client.Claim{Worker: "a", N: 2, Lease: 3600,
+			From: []job.KindState{{Kind: pdf.Kind, State: pdf.Rendering}}})
+		if err != nil || len(jobs) != 2 {
+			t.Fatalf("got %v, %v", jobs, err)
+		}
+		epochs := map[job.ID]int64{}
+		for _, j := range jobs {
+			epochs[j.ID] = j.Epoch
+		}
+		access := func() (document, file error) {
+			f, document := h.Client.PDFDocument(t.Context(), "a", mine, epochs[mine])
+			if document == nil {
+				document = f.Close()
+			}
+			return document, h.Client.PutPDF(t.Context(), "a", mine, epochs[mine], []byte("PDF"))
+		}
+		if document, file := access(); document != nil || file != nil {
+			t.Errorf("control: %v, %v", document, file)
+		}
+		if failed {
+			_, err = h.Client.Report(t.Context(), client.Reports{Worker: "a",
+				Reports: []client.Report{{Job: parent, Epoch: epochs[parent], Fail: "it is damaged"}}})
+		} else {
+			act := operator.Act{Job: parent, Event: pdf.Cancel, By: lifecycle.Owner, Actor: "ann"}
+			_, err = h.Engine.Do(t.Context(), act)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if document, file := access(); job.KindOf(document) != job.Stale || job.KindOf(file) != job.Stale {
+			t.Errorf("failed %t: got %v, %v", failed, document, file)
+		}
 	}
 }
 

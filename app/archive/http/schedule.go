@@ -4,8 +4,12 @@ import (
 	"net/http"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
+
+// mostWaiting is the number of waiting activities that the list of schedules has of each.
+const mostWaiting = 100
 
 // schedules answers with the shape of api.ArchiveSchedules.
 func (s *Handlers) schedules(w http.ResponseWriter, r *http.Request) error {
@@ -26,6 +30,13 @@ func (s *Handlers) schedules(w http.ResponseWriter, r *http.Request) error {
 		list[i] = api.ArchiveSchedule{
 			Name: one.Name, Source: one.Schedule.Source, Cron: one.Schedule.Cron, TimeZone: one.Schedule.TimeZone,
 			DryRun: one.Schedule.DryRun, Paused: one.Schedule.Paused, Next: one.Next,
+		}
+		list[i].Waits = len(one.Waiting)
+		for _, w := range one.Waiting[:min(len(one.Waiting), mostWaiting)] {
+			list[i].Waiting = append(list[i].Waiting, api.ArchiveWaiting{
+				Course: w.Course, Activity: w.Activity, Name: w.Name, Failures: w.Failures, Last: w.Last, Until: w.Next,
+				Cause: w.Cause, Job: job.ID(w.Job),
+			})
 		}
 		if one.Last != nil {
 			view := s.View(*one.Last)

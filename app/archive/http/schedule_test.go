@@ -3,8 +3,10 @@ package archivehttp_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 )
@@ -36,9 +38,17 @@ func TestSchedules(t *testing.T) {
 			t.Errorf("%s: %d archive jobs, %v", c.name, len(page.Jobs), err)
 		}
 	}
+	if err := h.catalog.PutFailure(t.Context(), catalog.Failure{Source: "disk", Activity: "maps", Fingerprint: "1",
+		Job: "arc_9", At: time.Now(), Cause: "disk full"}); err != nil {
+		t.Fatal(err)
+	}
 	all, err = h.Client.ArchiveSchedules(t.Context())
-	if err != nil || all[0].Last == nil || !all[0].Last.Ended {
-		t.Errorf("got %+v, %v", all, err)
+	if err != nil || all[0].Last == nil || !all[0].Last.Ended || all[0].Waits != 1 || len(all[0].Waiting) != 1 {
+		t.Fatalf("got %+v, %v", all, err)
+	}
+	if w := all[0].Waiting[0]; w.Activity != "maps" || w.Failures != 1 || w.Cause != "disk full" || w.Job != "arc_9" ||
+		!w.Until.Equal(w.Last.Add(24*time.Hour)) {
+		t.Errorf("it waits: %+v", w)
 	}
 	_, err = h.Client.StartSchedule(t.Context(), "other", client.StartSchedule{})
 	if job.KindOf(err) != job.NotFound {

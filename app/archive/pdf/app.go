@@ -309,7 +309,9 @@ func (a *App) Put(_ context.Context, j *api.Leased, r Result, body io.Reader) er
 	})
 }
 
-// Held gives a job that a worker has claimed. Errors: NotFound; Stale if the claim is over or another worker's.
+// Held gives a job that a worker has claimed. Errors: NotFound; Stale if the claim is over or another worker's, or if
+// the job that ordered the file is over: from the moment at which it failed, was cancelled or timed out, claims give no
+// access any more.
 func (a *App) Held(ctx context.Context, worker string, l job.Lease) (*api.Leased, error) {
 	if a.engine == nil {
 		return nil, job.Errorf(job.Unavailable, "pdf", l.Job, "the engine does not run yet")
@@ -323,7 +325,28 @@ func (a *App) Held(ctx context.Context, worker string, l job.Lease) (*api.Leased
 	case j.State != Rendering || !j.Claimed() || j.Epoch != l.Epoch || j.Worker != worker:
 		return nil, job.Errorf(job.Stale, "pdf", l.Job, "the worker %s has no claim %d of it", worker, l.Epoch)
 	}
+	if err := a.wanted(ctx, &j); err != nil {
+		return nil, err
+	}
 	return &api.Leased{ID: j.ID, Kind: j.Kind, State: j.State, Epoch: j.Epoch, Spec: j.Spec}, nil
+}
+
+// wanted refuses a job whose file is not needed any more, although it is not cancelled yet.
+func (a *App) wanted(ctx context.Context, j *job.Job) error {
+	var s Spec
+	if err := json.Unmarshal(j.Spec, &s); err != nil {
+		return err
+	}
+	parent, err := a.engine.Store().Get(ctx, s.For)
+	switch {
+	case job.KindOf(err) == job.NotFound:
+		return nil // there is nothing that could end
+	case err != nil:
+		return err
+	case parent.Ended || parent.Outcome != lifecycle.None && parent.Outcome != lifecycle.OK:
+		return job.Errorf(job.Stale, "pdf", j.ID, "the job %s, which ordered the file, is %s", s.For, parent.State)
+	}
+	return nil
 }
 
 func specOf(j *api.Leased) (*Spec, error) {

@@ -36,7 +36,36 @@ type WorkerOptions struct {
 	Lease    time.Duration // of a claim, which is renewed; defaults to 60 s
 	Grace    time.Duration // for what is being printed when Run is to end; defaults to none
 	Temp     string        // directory of working files; required
-	Log      *slog.Logger  // defaults to none
+
+	// Held gives a claimed job, by which printers check their claim: that of [App]. Defaults to none: a claim that is
+	// over is known by the next renewal.
+	Held func(ctx context.Context, worker string, l job.Lease) (*api.Leased, error)
+
+	Log *slog.Logger // defaults to none
+}
+
+// claimKey is the key of the check of a claim in the context of [Printer.Render].
+type claimKey struct{}
+
+// WithClaim gives the context of [Printer.Render] for a document whose claim can be checked: an error means that the
+// claim is over.
+func WithClaim(ctx context.Context, check func(context.Context) error) context.Context {
+	return context.WithValue(ctx, claimKey{}, check)
+}
+
+// ClaimOf gives the check of the claim under which a document is printed, by the context of [Printer.Render]. A printer
+// that gives others access to the document calls it at each access, and refuses the access after an error.
+func ClaimOf(ctx context.Context) func(context.Context) error {
+	check, _ := ctx.Value(claimKey{}).(func(context.Context) error)
+	return func(now context.Context) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if check == nil {
+			return nil
+		}
+		return check(now)
+	}
 }
 
 // Worker claims jobs, prints their documents, and reports.
@@ -170,7 +199,14 @@ func (w *Worker) work(ctx context.Context, j *api.Leased) {
 		w.mu.Unlock()
 		end(nil)
 	}()
-	r, err := w.print(inner, j)
+	printing := context.Context(inner)
+	if w.options.Held != nil {
+		printing = WithClaim(inner, func(ctx context.Context) error {
+			_, err := w.options.Held(ctx, w.options.Name, lease)
+			return err
+		})
+	}
+	r, err := w.print(printing, j)
 	if inner.Err() != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package quizprinter
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
@@ -21,6 +22,7 @@ const (
 	uploadPath  = "/webservice/upload.php"
 	functions   = "archivingmod_quiz_"
 	attempt     = 1 // each order has one
+	maxCall     = 1 << 20
 	zipName     = "answer.zip"
 )
 
@@ -39,6 +41,7 @@ type order struct {
 	text  []byte
 	root  *os.Root // the ZIP file is written there
 	ended chan error
+	valid func(context.Context) error // checks the claim of the document
 
 	mu  sync.Mutex // guards sum
 	sum string     // SHA-256 of the ZIP file; empty: there is none
@@ -47,8 +50,9 @@ type order struct {
 // NewMoodle makes one without orders.
 func NewMoodle() *Moodle { return &Moodle{orders: map[string]*order{}} }
 
-func (s *Moodle) open(text []byte, root *os.Root) *order {
-	o := &order{token: rand.Text(), text: text, root: root, ended: make(chan error, 1)}
+// open makes an order. valid gives an error when the claim of the document is over: from then on, its token is refused.
+func (s *Moodle) open(text []byte, root *os.Root, valid func(context.Context) error) *order {
+	o := &order{token: rand.Text(), text: text, root: root, ended: make(chan error, 1), valid: valid}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.tasks++
@@ -66,11 +70,15 @@ func (s *Moodle) close(o *order) {
 	defer o.mu.Unlock()
 }
 
-// find gives the order of a token; nil: there is none.
-func (s *Moodle) find(token string) *order {
+// find gives the order of a token; nil: there is none, or its claim is over.
+func (s *Moodle) find(ctx context.Context, token string) *order {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.orders[token]
+	o := s.orders[token]
+	s.mu.Unlock()
+	if o == nil || o.valid(ctx) != nil {
+		return nil
+	}
+	return o
 }
 
 // end reports the end of an order; the first one counts.
@@ -88,6 +96,7 @@ func (s *Moodle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch r.URL.Path {
 	case servicePath:
+		r.Body = http.MaxBytesReader(w, r.Body, maxCall)
 		answer = s.call(r)
 	case uploadPath:
 		answer = s.upload(w, r)
@@ -111,7 +120,7 @@ func word(status string) map[string]string { return map[string]string{"status": 
 // call answers a function of the web service.
 func (s *Moodle) call(r *http.Request) any {
 	name, ours := strings.CutPrefix(r.FormValue("wsfunction"), functions)
-	o := s.find(r.FormValue("wstoken"))
+	o := s.find(r.Context(), r.FormValue("wstoken"))
 	switch {
 	case o == nil:
 		return mistake("invalidtoken", "Invalid token - token not found")
@@ -164,7 +173,7 @@ func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) any {
 		case err != nil:
 			return mistake("upload_error_partial", err.Error())
 		case part.FileName() != "":
-			return s.keep(token, part)
+			return s.keep(r.Context(), token, part)
 		case part.FormName() == "token":
 			text, err := io.ReadAll(io.LimitReader(part, 1000))
 			if err != nil {
@@ -176,14 +185,14 @@ func (s *Moodle) upload(w http.ResponseWriter, r *http.Request) any {
 }
 
 // keep writes the ZIP file of an order. An upload after the end of the order is refused.
-func (s *Moodle) keep(token string, part *multipart.Part) any {
-	o := s.find(token)
+func (s *Moodle) keep(ctx context.Context, token string, part *multipart.Part) any {
+	o := s.find(ctx, token)
 	if o == nil {
 		return mistake("invalidtoken", "Invalid token - token not found")
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.ended) > 0 || s.find(token) == nil {
+	if len(o.ended) > 0 || s.find(ctx, token) == nil {
 		return mistake("invalidtoken", "the order has ended")
 	}
 	o.sum = ""

@@ -4,7 +4,8 @@
 //	PDF worker ──POST /archive/archivingmod_quiz──> quiz archive worker
 //	                <──document, status, ZIP file with the PDF file── (Moodle)
 //
-// Each document is an order of one attempt, with a token of its own that is valid until the order ends.
+// Each document is an order of one attempt, with a token of its own that is valid until the order ends, or
+// the claim of the document does.
 package quizprinter
 
 import (
@@ -84,7 +85,7 @@ func (p *Printer) Render(ctx context.Context, dir string, page pdf.Page, documen
 		return err
 	}
 	defer root.Close()
-	o := p.options.Moodle.open(text, root)
+	o := p.options.Moodle.open(text, root, pdf.ClaimOf(ctx))
 	defer p.options.Moodle.close(o)
 	id, err := p.order(ctx, o, &page)
 	if err != nil {

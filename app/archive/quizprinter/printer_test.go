@@ -3,6 +3,7 @@ package quizprinter
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -266,7 +267,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestMoodle: a request needs the token of an open order and its task; nothing is taken after its end.
+// TestMoodle: a request needs the token of an open order and its task; nothing is given or taken after its end.
 func TestMoodle(t *testing.T) {
 	door := NewMoodle()
 	root, err := os.OpenRoot(t.TempDir())
@@ -274,7 +275,7 @@ func TestMoodle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	o := door.open([]byte("text"), root)
+	o := door.open([]byte("text"), root, pdf.ClaimOf(t.Context()))
 	get := func(v ...string) string {
 		q := url.Values{"wsfunction": {functions + "generate_attempt_report"}, "attemptid": {"1"}}
 		for i := 0; i < len(v); i += 2 {
@@ -301,8 +302,70 @@ func TestMoodle(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
+	for size, want := range map[int]string{1000: `"report":"text"`, 2 * maxCall: "invalidtoken"} {
+		body := &bytes.Buffer{}
+		form := multipart.NewWriter(body)
+		for _, f := range [][2]string{
+			{"long", strings.Repeat("x", size)}, {"wstoken", o.token}, {"taskid", task}, {"attemptid", "1"},
+			{"wsfunction", functions + "generate_attempt_report"},
+		} {
+			_ = form.WriteField(f[0], f[1]) // in memory
+		}
+		_ = form.Close()
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, servicePath, body)
+		r.Header.Set("Content-Type", form.FormDataContentType())
+		if door.ServeHTTP(w, r); !strings.Contains(w.Body.String(), want) {
+			t.Errorf("a call of %d bytes: got %s, want %s", size, w.Body, want)
+		}
+	}
 	door.close(o)
 	if got := get("wstoken", o.token, "taskid", task); !strings.Contains(got, "invalidtoken") {
 		t.Errorf("after its end: %s", got)
+	}
+}
+
+// TestMoodleAfterClaim: the token of an order is refused as soon as the claim of its document is over, although the
+// printer has not ended the order yet. The controls are the same requests before.
+func TestMoodleAfterClaim(t *testing.T) {
+	door, over := NewMoodle(), false
+	root, err := os.OpenRoot(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	o := door.open([]byte("text"), root, pdf.ClaimOf(pdf.WithClaim(t.Context(), func(context.Context) error {
+		if over {
+			return errors.New("the claim is over")
+		}
+		return nil
+	})))
+	ask := func(r *http.Request) string {
+		w := httptest.NewRecorder()
+		door.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	get := func() string {
+		q := url.Values{"wsfunction": {functions + "generate_attempt_report"}, "attemptid": {"1"},
+			"wstoken": {o.token}, "taskid": {fmt.Sprint(o.task)}}
+		return ask(httptest.NewRequest(http.MethodGet, servicePath+"?"+q.Encode(), nil))
+	}
+	send := func() string {
+		var form bytes.Buffer
+		m := multipart.NewWriter(&form)
+		f, _ := m.CreateFormFile("file", "x.zip")
+		_, _ = f.Write([]byte("zip"))
+		_ = m.Close() // into memory
+		r := httptest.NewRequest(http.MethodPost, uploadPath+"?token="+o.token, &form)
+		r.Header.Set("Content-Type", m.FormDataContentType())
+		return ask(r)
+	}
+	if document, file := get(), send(); !strings.Contains(document, `"text"`) || !strings.Contains(file, "itemid") {
+		t.Errorf("control: %s, %s", document, file)
+	}
+	over = true
+	for _, got := range []string{get(), send()} {
+		if !strings.Contains(got, "invalidtoken") {
+			t.Errorf("after the end of the claim: %s", got)
+		}
 	}
 }

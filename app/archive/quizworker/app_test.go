@@ -385,6 +385,41 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestCancelWithoutMoodle: what is printed for a job that is cancelled is abandoned at once, although the Moodle cannot
+// be notified. The token of the Moodle is removed when it was.
+func TestCancelWithoutMoodle(t *testing.T) {
+	p, printed := newPlugin(), &printer{slow: 30 * time.Minute}
+	bubble(t, p, func(o *Options) { o.Printer = printed }, func(h *harness) {
+		uuid := h.order("/archive/archivingmod_quiz", modern(nil))
+		time.Sleep(time.Minute)
+		j, err := h.find(t.Context(), uuid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		down := func(f func(int, string) fate) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.fail = f
+		}
+		down(func(int, string) fate { return lost })
+		act := operator.Act{Job: j.ID, Event: Cancel, By: lifecycle.Operator, Actor: "ops"}
+		if _, err := h.engine.Do(t.Context(), act); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		j, err = h.find(t.Context(), uuid)
+		if err != nil || j.State != Cleanup || !slices.Contains(printed.removed, j.ID) {
+			t.Errorf("while it is down: %s, %v, removed %v", j.State, err, printed.removed)
+		}
+		down(nil)
+		if j = h.end(uuid); j.State != Cancelled {
+			t.Errorf("got %s", j.State)
+		}
+		h.gone(&j)
+	})
+}
+
 // TestFaults breaks each call of the Moodle once: refused, and with a lost answer. Every job finishes with the same
 // file, which the Moodle accepts once.
 func TestFaults(t *testing.T) {

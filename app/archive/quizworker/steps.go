@@ -269,6 +269,11 @@ func (a *App) clean(ctx context.Context, r *engine.Run) error {
 	if !uuidRule.MatchString(s.UUID) {
 		return nil
 	}
+	if a.options.Printer != nil { // before the Moodle is asked, which may be down
+		if err := a.options.Printer.Remove(ctx, r.Job().ID); err != nil {
+			return err
+		}
+	}
 	token, err := a.root.ReadFile(path.Join(s.UUID, secretName))
 	if err == nil && r.Job().Outcome != lifecycle.OK {
 		m := &moodle{a.http, &s, strings.TrimSpace(string(token))}
@@ -287,10 +292,5 @@ func (a *App) clean(ctx context.Context, r *engine.Run) error {
 	a.mu.Lock()
 	delete(a.updated, r.Job().ID)
 	a.mu.Unlock()
-	if a.options.Printer != nil {
-		if err := a.options.Printer.Remove(ctx, r.Job().ID); err != nil {
-			return err
-		}
-	}
 	return a.root.RemoveAll(s.UUID)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/workdir"
 	"github.com/stagepost/stagepost/job"
 )
@@ -119,7 +120,7 @@ func (a *App) endsOf(ctx context.Context) <-chan struct{} {
 	return signal
 }
 
-// probe asks each location whether it can be used. One that was never used gets no file by that.
+// probe asks each location and storage root whether it can be used. One that was never used gets no file by that.
 func (a *App) probe(ctx context.Context) error {
 	var group sync.WaitGroup
 	var mu sync.Mutex // guards unusable
@@ -144,6 +145,11 @@ func (a *App) probe(ctx context.Context) error {
 	group.Wait()
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	for name, root := range a.live.objects() {
+		if err := root.Ready(); err != nil {
+			unusable[audit.RootPrefix+name] = err.Error()
+		}
 	}
 	a.state.mu.Lock()
 	defer a.state.mu.Unlock()

@@ -5,11 +5,11 @@ import (
 	"log/slog"
 	"sync/atomic"
 
-	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archiveconfig "github.com/stagepost/stagepost/app/archive/config"
 	"github.com/stagepost/stagepost/app/archive/notify"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/sign"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/app/archive/trigger"
@@ -55,7 +55,7 @@ func (l *live) organization() string { return l.now.Load().Config.Organization }
 
 func (l *live) objects() map[string]*ocfl.Root { return l.now.Load().Objects }
 
-func (l *live) preset(name string) (archive.Preset, bool) { return l.now.Load().Config.Preset(name) }
+func (l *live) preset(name string) (settings.Preset, bool) { return l.now.Load().Config.Preset(name) }
 
 func (l *live) describe(location string) packaging.Location { return l.now.Load().Describe(location) }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/stagepost/stagepost/app/archive/audit"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/pdf"
 	"github.com/stagepost/stagepost/server/metrics"
@@ -28,7 +29,7 @@ func CountFailures(m *metrics.Metrics) *prometheus.CounterVec {
 type Standing struct {
 	Locations []catalog.LocationState
 	Unusable  map[string]string // reason by location, of those that are configured
-	Known     []string          // configured locations
+	Known     []string          // configured locations, and storage roots of OCFL as audit names them
 	Expiring  int               // time stamps that are to be renewed
 	PDF       pdf.Standing
 	Now       time.Time
@@ -97,6 +98,9 @@ func (a *App) Measure(from *metrics.Sources) { from.More = append(from.More, Gau
 func (a *App) standing(ctx context.Context) (s Standing, err error) {
 	g := a.live.now.Load()
 	s.Now, s.Known = a.now(), slices.Sorted(maps.Keys(g.Config.Locations))
+	for _, name := range slices.Sorted(maps.Keys(g.Objects)) {
+		s.Known = append(s.Known, audit.RootPrefix+name)
+	}
 	a.state.mu.Lock()
 	s.Unusable = maps.Clone(a.state.unusable)
 	a.state.mu.Unlock()
@@ -126,7 +130,7 @@ func (a *App) Warn() (all []string) {
 		}
 		if !slices.Contains(s.Known, l.Location) {
 			all = append(all, fmt.Sprintf("archive location %s has %d copies and is not configured: "+
-				"add it to locations in %s", l.Location, l.Copies, a.file))
+				"add it to locations or objects in %s", l.Location, l.Copies, a.file))
 		}
 	}
 	for _, name := range s.Known {

@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/copies"
 	archivehttp "github.com/stagepost/stagepost/app/archive/http"
 	"github.com/stagepost/stagepost/app/archive/notify"
+	"github.com/stagepost/stagepost/app/archive/printing"
 	"github.com/stagepost/stagepost/app/archive/trigger"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/edge/timestamp"
@@ -111,12 +112,13 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		return err
 	}
 	a.Checker = audit.New(audit.Options{
-		Catalog: a.Catalog, Copies: a.Copies, Report: a.report, Pace: a.h.FixityPace, Now: a.now, Log: a.h.Log,
+		Catalog: a.Catalog, Copies: a.Copies, Objects: a.live.objects, Report: a.report, Pace: a.h.FixityPace,
+		Now: a.now, Log: a.h.Log,
 	})
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err
 	}
-	var printer archive.Printer
+	var printer printing.Printer
 	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
 		return err
 	}

@@ -60,7 +60,7 @@ func (p *printers) add(all []archiveconfig.Printer, temp string, log *slog.Logge
 		}
 		p.more = append(p.more, pdf.NewWorker(p.claims, p.App, printer, pdf.WorkerOptions{
 			Name: fmt.Sprintf("quiz-archive-worker-%d", i+1), Parallel: cmp.Or(one.Parallel, 4),
-			Temp: filepath.Join(temp, fmt.Sprint(i+1)), Log: log,
+			Temp: filepath.Join(temp, fmt.Sprint(i+1)), Held: p.Held, Log: log,
 		}))
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stagepost/stagepost/app/archive"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
 )
@@ -24,7 +25,7 @@ func TestPDFWorkers(t *testing.T) {
 	f.configure("presets: {default: {settings: {sign: false}}}\n")
 	no := false
 	r := archive.Request{Course: "algebra", Source: "exams", Settings: archive.Settings{
-		Sign: &no, Pack: archive.PackNone, Content: source.Settings{PDF: archive.PDFRequired}}}
+		Sign: &no, Pack: settings.PackNone, Content: source.Settings{PDF: settings.PDFRequired}}}
 	must(t, f.start())
 	if _, err := f.app.Submit(t.Context(), r, archive.Ordered{}); job.KindOf(err) != job.Invalid {
 		t.Errorf("control: without workers, got %v", err)

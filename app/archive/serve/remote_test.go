@@ -18,8 +18,12 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive/pdf"
+	"github.com/stagepost/stagepost/app/archive/quizworker"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/engine/operator"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // workerServer names the server of a PDF worker that this program then is.
@@ -115,6 +119,57 @@ func TestPDFWorkerKilled(t *testing.T) {
 	}
 	if n := m.archives(); n != 1 {
 		t.Errorf("the Moodle received %d archives", n)
+	}
+}
+
+// TestPrinterTokens: the token that a quiz archive worker got with a document is refused as soon as the job that
+// ordered it is cancelled, while the worker still prints. The control is the same request before.
+func TestPrinterTokens(t *testing.T) {
+	f, m, ask := newFixture(t), newMoodle(t), make(chan string, 1)
+	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"status": "RUNNING"}`)
+			return
+		}
+		var o struct {
+			Task int               `json:"taskid"`
+			API  map[string]string `json:"moodle_api"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&o) // max_upload_bytes is no text
+		select {
+		case ask <- fmt.Sprintf("/moodle/webservice/rest/server.php?wsfunction=archivingmod_quiz_generate_attempt_report"+
+			"&attemptid=1&taskid=%d&wstoken=%s", o.Task, o.API["wstoken"]):
+		default:
+		}
+		fmt.Fprint(w, `{"jobid": "j-1"}`)
+	}))
+	defer worker.Close()
+	f.configure(f.quizConfig(m) + fmt.Sprintf("printers: [{url: %q, callback: \"http://127.0.0.1:1\"}]\n", worker.URL))
+	f.quiz = "127.0.0.1:0"
+	must(t, f.start())
+	at := f.server.Address("quizworker")
+	if code := m.order(at + "/" + quizToken); code != http.StatusOK {
+		t.Fatalf("got %d", code)
+	}
+	var query string
+	select {
+	case query = <-ask:
+	case <-time.After(guard):
+		t.Fatal("the worker got no order")
+	}
+	if _, text := get(t, at+query); !strings.Contains(text, "Answer") {
+		t.Fatalf("control: %s", text)
+	}
+	page, err := f.server.Engine.Store().List(t.Context(), job.Query{Kinds: []job.Kind{quizworker.Kind}})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Fatalf("got %v, %v", page.Jobs, err)
+	}
+	_, err = f.server.Engine.Do(t.Context(), operator.Act{
+		Job: page.Jobs[0].ID, Event: quizworker.Cancel, By: lifecycle.Operator, Actor: "ops", Confirm: true,
+	})
+	must(t, err)
+	if _, text := get(t, at+query); !strings.Contains(text, "invalidtoken") || strings.Contains(text, "Answer") {
+		t.Errorf("after the end: %s", text)
 	}
 }
 

@@ -21,19 +21,36 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 )
 
-// renew renews the time stamps whose certificates expire soon. Each renewal has a directory from before its first
-// request until its files are stored, so that one that was interrupted is continued.
+// renew renews the time stamps whose certificates expire soon.
 func (a *App) renew(ctx context.Context) error {
 	signer := a.live.now.Load().signer
 	if signer == nil {
 		return nil
 	}
-	base := filepath.Join(a.dir, renewalsName)
-	jobs, err := list(base)
+	r := &renewer{
+		dir: filepath.Join(a.dir, renewalsName), catalog: a.Catalog, copies: a.Copies, signer: signer,
+		point: func(string) error { return nil },
+	}
+	return r.run(ctx)
+}
+
+// renewer renews time stamps. Each renewal has a directory from before its first request until its files are stored, so
+// that one that was interrupted is continued.
+type renewer struct {
+	dir     string // of the renewals
+	catalog *catalog.Catalog
+	copies  *copies.Store
+	signer  *sign.Signer
+	point   func(name string) error // called before each step that a crash can separate; a test replaces it
+}
+
+// run renews what is due.
+func (r *renewer) run(ctx context.Context) error {
+	jobs, err := list(r.dir)
 	if err != nil {
 		return err
 	}
-	tokens, err := signer.Expiring(ctx, batch)
+	tokens, err := r.signer.Expiring(ctx, batch)
 	if err != nil {
 		return err
 	}
@@ -47,36 +64,42 @@ func (a *App) renew(ctx context.Context) error {
 			continue
 		}
 		done[id] = true
-		if err := a.renewJob(ctx, signer, id); err != nil {
+		if err := r.job(ctx, id); err != nil {
 			errs = append(errs, fmt.Errorf("time stamps of archive %s: %w", id, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// renewJob renews the time stamps of an archive that are due, and stores their files.
-func (a *App) renewJob(ctx context.Context, signer *sign.Signer, id string) (err error) {
-	dir := filepath.Join(a.dir, renewalsName, id)
+// job renews the time stamps of an archive that are due, and stores their files.
+func (r *renewer) job(ctx context.Context, id string) (err error) {
+	dir := filepath.Join(r.dir, id)
+	if err := r.point("begin"); err != nil {
+		return err
+	}
 	if err := durable.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	archived, err := a.Catalog.Archive(ctx, id)
+	archived, err := r.catalog.Archive(ctx, id)
 	if err == nil && archived.Outcome == catalog.Complete {
-		err = a.renewIn(ctx, signer, &archived, dir)
+		err = r.renewIn(ctx, &archived, dir)
 	}
 	if err != nil && !errors.Is(err, catalog.ErrNotFound) {
+		return err
+	}
+	if err := r.point("end"); err != nil {
 		return err
 	}
 	return os.RemoveAll(dir) // the archive is complete, or was deleted meanwhile
 }
 
-func (a *App) renewIn(ctx context.Context, signer *sign.Signer, of *catalog.Archive, dir string) (err error) {
+func (r *renewer) renewIn(ctx context.Context, of *catalog.Archive, dir string) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, root.Close()) }()
-	tokens, err := a.Catalog.Tokens(ctx, of.Job)
+	tokens, err := r.catalog.Tokens(ctx, of.Job)
 	if err != nil {
 		return err
 	}
@@ -87,33 +110,33 @@ func (a *App) renewIn(ctx context.Context, signer *sign.Signer, of *catalog.Arch
 			continue
 		}
 		seen[t.Path] = true
-		if err := a.fetch(ctx, root, of.Job, t.Path); err != nil {
+		if err := r.fetch(ctx, root, of.Job, t.Path); err != nil {
 			return err
 		}
-		r, _, err := signer.Renew(ctx, sign.Document{
+		got, _, err := r.signer.Renew(ctx, sign.Document{
 			Job: of.Job, Path: t.Path, Dir: root,
 			Open: func() (io.ReadCloser, error) { return root.Open(t.Path) },
 		})
 		if err != nil {
 			return err
 		}
-		for _, name := range r.Files {
+		for _, name := range got.Files {
 			one, err := signature(root, name)
 			if err != nil {
 				return err
 			}
-			one.Job, one.Created = of.Job, r.Token.Time.UTC()
+			one.Job, one.Created = of.Job, got.Token.Time.UTC()
 			fresh = append(fresh, one)
 		}
 	}
-	if err := a.Catalog.PutArtifacts(ctx, of.Job, fresh); err != nil {
+	if err := r.catalog.PutArtifacts(ctx, of.Job, fresh); err != nil {
 		return err
 	}
-	return a.storeRenewal(ctx, root, of)
+	return r.storeRenewal(ctx, root, of)
 }
 
 // storeRenewal stores the new files where the archive is. What a location lacks of the others is read from a copy.
-func (a *App) storeRenewal(ctx context.Context, root *os.Root, of *catalog.Archive) error {
+func (r *renewer) storeRenewal(ctx context.Context, root *os.Root, of *catalog.Archive) error {
 	var s archive.Settings
 	if err := json.Unmarshal(of.Settings, &s); err != nil {
 		return err
@@ -122,34 +145,37 @@ func (a *App) storeRenewal(ctx context.Context, root *os.Root, of *catalog.Archi
 	if err != nil {
 		return err
 	}
-	all, err := a.Catalog.Copies(ctx, of.Job, "")
+	all, err := r.catalog.Copies(ctx, of.Job, "")
 	if err != nil {
 		return err
 	}
-	r := copies.Request{
+	ask := copies.Request{
 		Job: of.Job, Policy: copies.Policy{Locations: s.Locations, Quorum: q},
 		Open: func(name string) (copies.Source, error) {
-			if err := a.fetch(ctx, root, of.Job, name); err != nil {
+			if err := r.fetch(ctx, root, of.Job, name); err != nil {
 				return nil, err
 			}
 			return root.Open(name)
 		},
 	}
 	for i := range all {
-		if c := &all[i]; c.Deleted.IsZero() && c.Retain.After(r.Retain) {
-			r.Retain = c.Retain
+		if c := &all[i]; c.Deleted.IsZero() && c.Retain.After(ask.Retain) {
+			ask.Retain = c.Retain
 		}
 	}
-	_, err = a.Copies.Save(ctx, r)
+	_, err = r.copies.Save(ctx, ask)
 	return err
 }
 
 // fetch copies an artifact into a directory, unless it is there.
-func (a *App) fetch(ctx context.Context, root *os.Root, id, name string) error {
+func (r *renewer) fetch(ctx context.Context, root *os.Root, id, name string) error {
 	if _, err := root.Stat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	from, err := a.Copies.Open(ctx, id, name, 0)
+	if err := r.point("fetch " + name); err != nil {
+		return err
+	}
+	from, err := r.copies.Open(ctx, id, name, 0)
 	if err != nil {
 		return err
 	}

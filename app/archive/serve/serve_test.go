@@ -24,6 +24,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	archivemodule "github.com/stagepost/stagepost/app/archive/module"
 	archiveserve "github.com/stagepost/stagepost/app/archive/serve"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/format/rfc3161/authority"
 	"github.com/stagepost/stagepost/host"
 	hostcli "github.com/stagepost/stagepost/host/cli"
@@ -546,7 +547,7 @@ func TestReloadObjects(t *testing.T) {
 	f, tsa := newFixture(t), newStamper(t, "tsa")
 	f.configure("organization: Old\n", tsa)
 	must(t, f.start())
-	ask := archive.Request{Course: "algebra", Settings: archive.Settings{Package: archive.PackageOCFL}}
+	ask := archive.Request{Course: "algebra", Settings: archive.Settings{Package: settings.PackageOCFL}}
 	ask.Source = "exams"
 	if _, err := f.app.Submit(t.Context(), ask, archive.Ordered{}); job.KindOf(err) != job.Invalid {
 		t.Errorf("control: without a storage root: %v", err)

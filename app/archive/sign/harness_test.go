@@ -89,7 +89,7 @@ func (f *fixture) open(point func(string) error, servers ...*server) {
 	f.root, err = os.OpenRoot(f.dir)
 	must(f.t, err)
 	f.t.Cleanup(func() { _ = f.root.Close() })
-	o := sign.Options{Catalog: f.cat, Now: func() time.Time { return f.now() }}
+	o := sign.Options{Catalog: f.cat, Now: func() time.Time { return f.now() }, Point: point}
 	for _, s := range servers {
 		a, err := timestamp.NewAuthority(s.settings)
 		must(f.t, err)
@@ -97,7 +97,6 @@ func (f *fixture) open(point func(string) error, servers ...*server) {
 	}
 	f.signer, err = sign.New(o)
 	must(f.t, err)
-	f.signer.SetPoint(point)
 }
 
 func (f *fixture) document() sign.Document {

@@ -47,13 +47,15 @@ type Options struct {
 	Now         func() time.Time       // defaults to time.Now
 	Log         *slog.Logger           // defaults to no log
 	Agent       string                 // of events; defaults to stagepost
+	// Point is called before each step that a crash can separate; an error ends the work. A test uses it; defaults to
+	// nothing.
+	Point func(name string) error
 }
 
 // Signer obtains time stamps. It is safe for concurrent use with different files.
 type Signer struct {
 	o       Options
 	trusted *rfc3161.Verifier            // of stored tokens
-	point   func(name string) error      // called before each step that a crash can separate; tests replace it
 	byName  map[string]*rfc3161.Verifier // of the authorities
 }
 
@@ -69,10 +71,12 @@ func New(o Options) (*Signer, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Point == nil {
+		o.Point = func(string) error { return nil }
+	}
 	o.Agent, o.RenewBefore = cmp.Or(o.Agent, "stagepost"), cmp.Or(o.RenewBefore, 90*24*time.Hour)
 	s := &Signer{
-		o: o, trusted: &rfc3161.Verifier{Roots: x509.NewCertPool()}, point: func(string) error { return nil },
-		byName: map[string]*rfc3161.Verifier{},
+		o: o, trusted: &rfc3161.Verifier{Roots: x509.NewCertPool()}, byName: map[string]*rfc3161.Verifier{},
 	}
 	for _, a := range o.Authorities {
 		if s.byName[a.Name()] != nil {
@@ -194,7 +198,7 @@ func (s *Signer) request(
 		if err != nil {
 			return nil, err
 		}
-		if err := s.point("request"); err != nil {
+		if err := s.o.Point("request"); err != nil {
 			return nil, err
 		}
 		req, reply, t, err := a.Stamp(ctx, s.o.Client, digest)
@@ -212,7 +216,7 @@ func (s *Signer) request(
 					"the time of the authority %s differs from this computer's by %.0f seconds: check both clocks",
 					a.Name(), off.Seconds()))
 			}
-			return out, s.point("answer")
+			return out, s.o.Point("answer")
 		}
 		s.o.Log.Warn("no time stamp", "authority", a.Name(), "subject", d.subject(), "error", err)
 		failure.Errs = append(failure.Errs, err)
@@ -340,7 +344,7 @@ func (s *Signer) write(dir *os.Root, files []content) error {
 		if had, err := read(dir, f.name); err == nil && bytes.Equal(had, f.text) {
 			continue
 		}
-		if err := s.point("write " + path.Ext(f.name)); err != nil {
+		if err := s.o.Point("write " + path.Ext(f.name)); err != nil {
 			return err
 		}
 		if above := path.Dir(f.name); above != "." {

@@ -23,7 +23,8 @@ type Backups interface {
 	// PrepareBackup makes a request, which starts nothing. activity is empty for a backup of the whole course.
 	PrepareBackup(ctx context.Context, course, activity string) (*BackupRequest, error)
 	// StartBackup starts a backup that is new, and does nothing for another one. It calls save after it changed the
-	// request and before it sends the start. It can take until the backup is done.
+	// request and before it sends the start. It does not wait until the backup is done. While the source is busy with
+	// another one it may return without a start: the backup stays new.
 	StartBackup(ctx context.Context, r *BackupRequest, save func() error) error
 	// BackupState asks how far a backup is. It fails with [ErrBackupGone] or [ErrBackupFailed].
 	BackupState(ctx context.Context, r *BackupRequest) (BackupState, error)

@@ -62,7 +62,7 @@ func (a *App) Bind(e *engine.Engine) { a.engine = e }
 // same activity at once.
 func (a *App) Works() []engine.Work {
 	return []engine.Work{{
-		Life: RunLife, Prefix: "run", Keep: keepRuns, Slots: 2,
+		Life: RunLife, Prefix: "run", Keep: keepRuns, Slots: 2, Explain: explainRun,
 		Steps: map[lifecycle.State]engine.Step{Pending: a.begin, Running: a.run},
 		Policies: map[lifecycle.State]engine.Policy{
 			Pending: {}, Running: {Timeout: runTimeout, Backoff: engine.Backoff{First: 30 * time.Second,

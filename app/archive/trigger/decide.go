@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/source"
@@ -36,7 +37,7 @@ func (p *pass) course(ctx context.Context, course string) error {
 		return err
 	}
 	for _, d := range decisions {
-		if d.starts() {
+		if starts(&d) {
 			d.Job = id
 		}
 		p.note(d)
@@ -45,7 +46,7 @@ func (p *pass) course(ctx context.Context, course string) error {
 }
 
 // starts reports whether the decision is to archive.
-func (d *Decision) starts() bool { return d.Mark == MarkArchive || d.Mark == MarkForce }
+func starts(d *Decision) bool { return d.Mark == MarkArchive || d.Mark == MarkForce }
 
 // owner is the owner of the jobs of the run.
 func (p *pass) owner() string { return cmp.Or(p.order.Schedule.Owner, "schedule/"+p.order.Name) }
@@ -62,7 +63,7 @@ func (p *pass) adopt(ctx context.Context, course string) (bool, error) {
 	if err := json.Unmarshal(page.Jobs[0].Spec, &r); err != nil {
 		return false, fmt.Errorf("%s: %w", page.Jobs[0].ID, err)
 	}
-	p.record.started(page.Jobs[0].ID)
+	started(&p.record, page.Jobs[0].ID)
 	for _, id := range r.Activities {
 		p.note(Decision{
 			Mark: MarkArchive, Course: course, Activity: id, Job: page.Jobs[0].ID,
@@ -117,7 +118,7 @@ func (p *pass) decide(ctx context.Context, course string, all []source.Activity)
 func decideOne(
 	d *Decision, s *Schedule, row catalog.Row, busy job.ID, unknown catalog.Attempts, now time.Time,
 ) {
-	d.Mark, d.State = MarkSkip, row.State
+	d.Mark, d.State = MarkSkip, string(row.State)
 	attempts := row.Attempts
 	if unknown.Next.After(attempts.Next) {
 		attempts = unknown
@@ -135,6 +136,9 @@ func decideOne(
 	case attempts.Failures > 0 && attempts.Last.After(row.Newest.Archived) && now.Before(attempts.Next):
 		d.Reason = fmt.Sprintf("its archive failed (%s), last at %s (%s); the next attempt is not before %s",
 			times(attempts.Failures), stamp(attempts.Last), attempts.Cause, stamp(attempts.Next))
+		d.Wait = &api.ArchiveWait{
+			Failures: attempts.Failures, Last: attempts.Last, Until: attempts.Next, Cause: attempts.Cause,
+		}
 		return
 	}
 	d.Mark = MarkArchive
@@ -162,7 +166,7 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (p *pass) start(ctx context.Context, course string, decisions []Decision) (job.ID, error) {
 	var ids []string
 	for i := range decisions {
-		if decisions[i].starts() {
+		if starts(&decisions[i]) {
 			ids = append(ids, decisions[i].Activity)
 		}
 	}
@@ -180,7 +184,7 @@ func (p *pass) start(ctx context.Context, course string, decisions []Decision) (
 	if err != nil {
 		return "", err
 	}
-	p.record.started(j.ID)
+	started(&p.record, j.ID)
 	return j.ID, nil
 }
 

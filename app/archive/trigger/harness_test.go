@@ -20,6 +20,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/app/archive/copies"
 	"github.com/stagepost/stagepost/app/archive/packaging"
+	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/edge/storage"
 	"github.com/stagepost/stagepost/engine"
@@ -205,8 +206,8 @@ func (h *harness) open(dir string, c *catalog.Catalog) (*App, *archive.App) {
 	no := false
 	jobs, err := archive.New(archive.Options{
 		Dir: dir, Sources: h.fake, Catalog: c, Copies: s, Version: "1",
-		Presets: func(name string) (archive.Preset, bool) {
-			return archive.Preset{Settings: archive.Settings{Sign: &no, Attempts: 1}}, name == "default"
+		Presets: func(name string) (settings.Preset, bool) {
+			return settings.Preset{Settings: archive.Settings{Sign: &no, Attempts: 1}}, name == "default"
 		},
 		Describe: func(name string) packaging.Location { return packaging.Location{Name: name, Kind: "directory"} },
 	})

@@ -3,7 +3,7 @@ package trigger
 import (
 	"time"
 
-	"github.com/stagepost/stagepost/app/archive/catalog"
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -21,7 +21,7 @@ type Order struct {
 func (o *Order) observes() bool { return !o.ByHand || !o.Schedule.DryRun }
 
 // Mark is a decision about an activity.
-type Mark string
+type Mark = api.ArchiveMark
 
 // The marks.
 const (
@@ -32,39 +32,24 @@ const (
 	MarkIgnore  Mark = "IGNORE"  // the activity or course cannot be archived
 )
 
-// Decision is what a run decided about an activity, or about a whole course.
-type Decision struct {
-	Mark     Mark          `json:"mark"`
-	Course   string        `json:"course"`
-	Activity string        `json:"activity,omitempty"` // empty: all of the course
-	Module   string        `json:"module,omitempty"`
-	Name     string        `json:"name,omitempty"`
-	State    catalog.State `json:"state,omitempty"`
-	Reason   string        `json:"reason"`
-	Job      job.ID        `json:"job,omitempty"` // the archive job; empty in a dry run
-}
+// Record is what a run did: the data of the run.
+type Record = api.ArchiveRun
 
-// maxDecisions is the number of decisions that a record keeps. All are in the log of the run.
+// Decision is what a run decided about an activity, or about a whole course.
+type Decision = api.ArchiveDecision
+
+// maxDecisions is the number of decisions and jobs that a record keeps. All are in the log of the run.
 const maxDecisions = 500
 
-// Record is what a run did. It is the data of the run.
-type Record struct {
-	Courses   []string     `json:"courses"`        // ids of all courses of the run
-	Next      int          `json:"next,omitempty"` // index of the course that follows
-	Counts    map[Mark]int `json:"counts"`         // of all decisions
-	Jobs      []job.ID     `json:"jobs,omitempty"` // that were started; at most maxDecisions
-	Started   int          `json:"started"`        // number of jobs
-	Unread    int          `json:"unread,omitempty"`
-	Decisions []Decision   `json:"decisions,omitempty"` // at most maxDecisions; starts are kept before the others
-	Omitted   int          `json:"omitted,omitempty"`
-}
-
-// note adds a decision.
-func (r *Record) note(d Decision) {
+// note adds a decision to a record. Decisions that start a job are kept before the others.
+func note(r *Record, d Decision) {
 	if r.Counts == nil {
 		r.Counts = map[Mark]int{}
 	}
 	r.Counts[d.Mark]++
+	if d.Wait != nil {
+		r.Waiting++
+	}
 	if len(r.Decisions) < maxDecisions {
 		r.Decisions = append(r.Decisions, d)
 		return
@@ -81,8 +66,8 @@ func (r *Record) note(d Decision) {
 	}
 }
 
-// started adds a job.
-func (r *Record) started(id job.ID) {
+// started adds a job to a record.
+func started(r *Record, id job.ID) {
 	r.Started++
 	if len(r.Jobs) < maxDecisions {
 		r.Jobs = append(r.Jobs, id)

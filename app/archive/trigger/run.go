@@ -150,7 +150,7 @@ func (p *pass) save(ctx context.Context) error {
 
 // note records a decision, and logs it.
 func (p *pass) note(d Decision) {
-	p.record.note(d)
+	note(&p.record, d)
 	p.Log().Info(string(d.Mark), "course", d.Course, "activity", d.Activity, "name", d.Name, "reason", d.Reason,
 		"job", d.Job)
 }
@@ -163,8 +163,12 @@ func (p *pass) summary() string {
 	if p.order.Schedule.DryRun {
 		verb = fmt.Sprintf("dry run: %s would be archived", count(archived, "activity"))
 	}
-	text := fmt.Sprintf("%s of %s; %d skipped, %d ignored", verb, count(len(r.Courses), "course"), r.Counts[MarkSkip],
-		r.Counts[MarkIgnore])
+	after := ""
+	if r.Waiting > 0 {
+		after = fmt.Sprintf(" (%d after failures)", r.Waiting)
+	}
+	text := fmt.Sprintf("%s of %s; %d skipped%s, %d ignored", verb, count(len(r.Courses), "course"),
+		r.Counts[MarkSkip], after, r.Counts[MarkIgnore])
 	if r.Unread > 0 {
 		text += fmt.Sprintf("; %s could not be read", count(r.Unread, "course"))
 	}

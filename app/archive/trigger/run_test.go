@@ -9,6 +9,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -109,6 +110,46 @@ func failing(h *harness, hours int, backoff string) (jobs int) {
 	return jobs
 }
 
+// seenWaiting checks that the pause of activity 51, which failed four times, is in the list of schedules and in the
+// explanation of a run: until when, how many failures, and why.
+func seenWaiting(h *harness, r Record) {
+	h.t.Helper()
+	w := r.Decisions[0].Wait
+	if r.Waiting != 1 || w == nil || w.Failures != 4 || !w.Until.Equal(w.Last.Add(8*time.Hour)) ||
+		!strings.Contains(w.Cause, "broken") || r.Decisions[1].Wait != nil {
+		h.t.Errorf("the record has %d, %+v", r.Waiting, w)
+	}
+	all, err := h.Statuses(h.t.Context())
+	if err != nil || len(all) != 1 || len(all[0].Waiting) != 1 {
+		h.t.Fatalf("the list has %+v, %v", all, err)
+	}
+	if l := all[0].Waiting[0]; w == nil || l.Activity != "51" || l.Course != "5" || l.Failures != 4 ||
+		!l.Next.Equal(w.Until) || l.Cause != w.Cause {
+		h.t.Errorf("the list has %+v", l)
+	}
+	s := nightly()
+	s.Courses = []string{"6"}
+	h.setSchedule("other", s)
+	if all, err = h.Statuses(h.t.Context()); err != nil || len(all) != 2 || len(all[1].Waiting) != 0 {
+		h.t.Errorf("control: a schedule of another course: %+v, %v", all, err)
+	}
+	x, err := explain.New(h.engine).Why(h.t.Context(), all[0].Last.ID, time.Time{})
+	if err != nil || len(x.Blockers) != 1 {
+		h.t.Fatalf("got %+v, %v", x, err)
+	}
+	b := x.Blockers[0]
+	for _, want := range []string{
+		"dry run: 0 activities", "activity 51 of course 5 failed 4 times", "broken", stamp(w.Until),
+	} {
+		if !strings.Contains(b.Sentence, want) {
+			h.t.Errorf("why does not have %q: %s", want, b.Sentence)
+		}
+	}
+	if n := len(b.Remedies); n == 0 || b.Remedies[n-1].Command != "stagepost archive schedules show often" {
+		h.t.Errorf("why has %+v", b.Remedies)
+	}
+}
+
 // TestFailingActivityPauses (B15): an activity that always fails gets no new job at each run, but after pauses that
 // double. The other activities of its course are archived without it. Changed content is tried at once. The control has
 // a short pause.
@@ -125,6 +166,7 @@ func TestFailingActivityPauses(t *testing.T) {
 			!strings.Contains(r.Decisions[1].Reason, "did not change") {
 			t.Errorf("%s: %+v", marks(r), r.Decisions)
 		}
+		seenWaiting(h, r)
 		h.fake.set("5", "51", "changed")
 		if _, r = h.byHand("often", true); r.Decisions[0].Mark != MarkArchive {
 			t.Errorf("changed: %s", marks(r))

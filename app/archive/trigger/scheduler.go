@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -212,6 +213,28 @@ type Status struct {
 	Schedule Schedule  `json:"schedule"`
 	Next     time.Time `json:"next,omitzero"`  // zero: it is paused
 	Last     *job.Job  `json:"last,omitempty"` // the newest run, as GET /api/v1/jobs/{id} gives it
+
+	Waiting []catalog.Waiting `json:"waiting,omitempty"` // activities that failed, and are not tried again yet
+}
+
+// waiting lists the activities of a schedule that failed, and are not tried again yet while they have the same content.
+// The courses of the schedule are those of its newest run.
+func (a *App) waiting(ctx context.Context, s *Status) ([]catalog.Waiting, error) {
+	all, err := a.options.Catalog.Waiting(ctx, s.Schedule.Source, s.Schedule.backoff(), a.now())
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	courses := s.Schedule.chosen()
+	var r Record
+	if s.Last != nil && json.Unmarshal(s.Last.Data, &r) == nil && r.Courses != nil {
+		courses = r.Courses
+	}
+	if courses == nil {
+		return all, nil
+	}
+	return slices.DeleteFunc(all, func(w catalog.Waiting) bool {
+		return w.Course != "" && !slices.Contains(courses, w.Course)
+	}), nil
 }
 
 // Statuses lists the schedules by name.
@@ -229,6 +252,9 @@ func (a *App) Statuses(ctx context.Context) ([]Status, error) {
 		}
 		if len(page.Jobs) > 0 {
 			one.Last = &page.Jobs[0]
+		}
+		if one.Waiting, err = a.waiting(ctx, &one); err != nil {
+			return nil, err
 		}
 		list = append(list, one)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -53,7 +54,7 @@ func CompareDir(ctx context.Context, o Source) (c Comparison, err error) {
 		return c, err
 	}
 	if _, err := os.Stat(o.path()); errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(inventory.HeadPath(o.path())); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(headfile.Path(o.path())); errors.Is(err, fs.ErrNotExist) {
 			return c, nil // nothing was ever ingested here
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/format/ocfl"
 	"github.com/stagepost/stagepost/internal/durable"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -100,7 +101,7 @@ func closeOld(old *inventory.Inventory) error {
 
 // removeInventory removes a file with what SQLite keeps beside it.
 func removeInventory(path string) error {
-	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal", inventory.HeadPath(path)} {
+	for _, name := range []string{path, path + "-wal", path + "-shm", path + "-journal", headfile.Path(path)} {
 		if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -112,7 +113,7 @@ func removeInventory(path string) error {
 // it lets the server refuse to start.
 func replaceInventory(o *Source) (kept string, err error) {
 	path, fresh := o.path(), filepath.Join(o.Dir, RebuiltName)
-	installation, sequence, _, err := inventory.ReadHead(fresh)
+	installation, sequence, _, err := headfile.Read(fresh)
 	if err != nil {
 		return "", err
 	}
@@ -120,8 +121,8 @@ func replaceInventory(o *Source) (kept string, err error) {
 		return "", err
 	}
 	// no file requires an inventory yet
-	if _, err := os.Stat(inventory.HeadPath(path)); errors.Is(err, fs.ErrNotExist) {
-		if err := inventory.WriteHead(path, installation, sequence); err != nil {
+	if _, err := os.Stat(headfile.Path(path)); errors.Is(err, fs.ErrNotExist) {
+		if err := headfile.Write(path, installation, sequence); err != nil {
 			return "", err
 		}
 	}
@@ -140,7 +141,7 @@ func replaceInventory(o *Source) (kept string, err error) {
 	if err := os.Rename(fresh, path); err != nil {
 		return "", err
 	}
-	if err := inventory.WriteHead(path, installation, sequence); err != nil {
+	if err := headfile.Write(path, installation, sequence); err != nil {
 		return "", err
 	}
 	return kept, removeInventory(fresh)

@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -58,7 +59,7 @@ func (o *Source) OpenInventory(ctx context.Context) (*inventory.Inventory, error
 			err = errors.Join(fmt.Errorf("inventory %s: %w", path, err), inv.Close())
 		}
 	}
-	for _, lost := range []error{inventory.ErrMissing, inventory.ErrEmpty, inventory.ErrOlder, inventory.ErrForeign,
+	for _, lost := range []error{headfile.ErrMissing, headfile.ErrEmpty, headfile.ErrOlder, headfile.ErrForeign,
 		inventory.ErrDamaged} {
 		if errors.Is(err, lost) {
 			return nil, job.Errorf(job.Internal, "open", "", "%w; put the inventory back from the backup that "+
@@ -87,7 +88,7 @@ func compareNewest(ctx context.Context, inv *inventory.Inventory, records Record
 				return err
 			}
 			if lacks != "" {
-				return fmt.Errorf("%w: it lacks %s, which stagepost.db has a record of", inventory.ErrOlder, lacks)
+				return fmt.Errorf("%w: it lacks %s, which stagepost.db has a record of", headfile.ErrOlder, lacks)
 			}
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stagepost/stagepost/internal/headfile"
 )
 
 // filled gives an inventory in a file with some entries, closed, and what lies in its directory.
@@ -52,24 +54,25 @@ func TestLostInventory(t *testing.T) {
 		change func(path string)
 		want   error
 	}{
-		"missing":   {func(path string) { _ = os.Remove(path) }, ErrMissing},
-		"empty":     {func(path string) { write(t, path, nil) }, ErrEmpty},
-		"older":     {func(path string) { write(t, path, older) }, ErrOlder},
-		"a new one": {func(path string) { write(t, path, fresh) }, ErrOlder},
-		"foreign":   {func(path string) { write(t, path, foreign) }, ErrForeign},
+		"missing":   {func(path string) { _ = os.Remove(path) }, headfile.ErrMissing},
+		"empty":     {func(path string) { write(t, path, nil) }, headfile.ErrEmpty},
+		"older":     {func(path string) { write(t, path, older) }, headfile.ErrOlder},
+		"a new one": {func(path string) { write(t, path, fresh) }, headfile.ErrOlder},
+		"foreign":   {func(path string) { write(t, path, foreign) }, headfile.ErrForeign},
 		"all of it is foreign": {func(path string) {
 			write(t, path, foreign)
-			write(t, HeadPath(path), []byte("two 00000000000000000005\n"))
-		}, ErrForeign},
+			write(t, headfile.Path(path), []byte("two 00000000000000000005\n"))
+		}, headfile.ErrForeign},
 		"no database": {func(path string) {
 			write(t, path, []byte("not a database, but long enough to be taken for one by its size alone"))
 		}, ErrDamaged},
 		"torn":               {func(path string) { write(t, path, read(t, path)[:8192]) }, ErrDamaged},
 		"control: as it was": {func(string) {}, nil},
-		"control: head gone": {func(path string) { _ = os.Remove(HeadPath(path)) }, nil},
-		"control: head torn": {func(path string) { write(t, HeadPath(path), []byte("one 0000")) }, nil},
-		"control: head older": {func(path string) { write(t, HeadPath(path), []byte("one 00000000000000000001\n")) },
-			nil},
+		"control: head gone": {func(path string) { _ = os.Remove(headfile.Path(path)) }, nil},
+		"control: head torn": {func(path string) { write(t, headfile.Path(path), []byte("one 0000")) }, nil},
+		"control: head older": {func(path string) {
+			write(t, headfile.Path(path), []byte("one 00000000000000000001\n"))
+		}, nil},
 	} {
 		path := filled(t, "one", 3)
 		c.change(path)
@@ -84,12 +87,12 @@ func TestLostInventory(t *testing.T) {
 			}
 		}
 		if after, err := os.ReadFile(path); c.want != nil &&
-			(string(after) != string(before) || errors.Is(err, fs.ErrNotExist) != (c.want == ErrMissing)) {
+			(string(after) != string(before) || errors.Is(err, fs.ErrNotExist) != (c.want == headfile.ErrMissing)) {
 			t.Errorf("%s: the refused file was changed", what)
 		}
 	}
 	path := filled(t, "one", 3)
-	if got, want := string(read(t, HeadPath(path))), "one 00000000000000000003\n"; got != want {
+	if got, want := string(read(t, headfile.Path(path))), "one 00000000000000000003\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -122,8 +125,8 @@ func TestMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{path, path + "-wal", path + "-shm", HeadPath(path)} {
-			if got := mode(name); got != c.want && (name != HeadPath(path) || got != 0o600) {
+		for _, name := range []string{path, path + "-wal", path + "-shm", headfile.Path(path)} {
+			if got := mode(name); got != c.want && (name != headfile.Path(path) || got != 0o600) {
 				t.Errorf("it had %o, the store has %o: %s has %o, want %o", c.had, c.store, filepath.Base(name), got,
 					c.want)
 			}

@@ -29,6 +29,8 @@ import (
 	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/stagepost/stagepost/internal/headfile"
 )
 
 // Errors of this package, for errors.Is.
@@ -37,8 +39,8 @@ var (
 	ErrConflict = errors.New("identifier conflict")
 	// ErrNotFound: the inventory has no such object or version.
 	ErrNotFound = errors.New("not found")
-	// ErrForeign: the file belongs to another installation.
-	ErrForeign = errors.New("belongs to another installation")
+	// ErrDamaged: the file cannot be read as an inventory.
+	ErrDamaged = errors.New("the file is damaged")
 )
 
 // Inventory is an open inventory. It is safe for concurrent use.
@@ -48,7 +50,7 @@ type Inventory struct {
 
 	installation string
 	unsynced     bool
-	head         *head
+	head         *headfile.File
 
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error
@@ -155,8 +157,9 @@ CREATE INDEX faults_ark ON faults (ark);
 
 // Open opens the inventory in a file, and makes it when there never was one. The file belongs to the given installation
 // from then on; without an installation it keeps the id that it has, or gets a random one. Beside it is a file with the
-// number of its entries ([HeadPath]). ErrMissing, ErrEmpty, ErrOlder, ErrForeign and ErrDamaged refuse a file that is
-// not the one that was written last.
+// number of its entries. The errors of package headfile and ErrDamaged refuse a file that is not the one that was
+// written last. It needs another inventory then: that of the backup which the store is from, or a new one made of what
+// is stored.
 func Open(ctx context.Context, path, installation string) (*Inventory, error) {
 	i := &Inventory{deaths: make(chan error, 1)}
 	if err := i.open(ctx, path, installation); err != nil {
@@ -169,7 +172,7 @@ func Open(ctx context.Context, path, installation string) (*Inventory, error) {
 }
 
 func (i *Inventory) open(ctx context.Context, path, installation string) (err error) {
-	if err := present(path); err != nil {
+	if err := headfile.Present(path); err != nil {
 		return err
 	}
 	if err := private(path); err != nil {
@@ -193,7 +196,11 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if err := i.identify(ctx, installation); err != nil {
 		return err
 	}
-	if err := i.compareHead(ctx, path); err != nil {
+	var sequence int64
+	if err := i.write.QueryRowContext(ctx, "SELECT sequence FROM meta").Scan(&sequence); err != nil {
+		return err
+	}
+	if i.head, err = headfile.Open(path, i.installation, sequence); err != nil {
 		return err
 	}
 	if i.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
@@ -240,7 +247,7 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 			return err
 		}
 		if want != "" && want != i.installation {
-			return fmt.Errorf("it %w (%s; this one is %s)", ErrForeign, i.installation, want)
+			return fmt.Errorf("%w: its id is %s, and that of this one is %s", headfile.ErrForeign, i.installation, want)
 		}
 		return nil
 	})
@@ -258,7 +265,7 @@ func (i *Inventory) Close() error {
 		}
 	}
 	if i.head != nil {
-		mistakes = append(mistakes, i.head.file.Close())
+		mistakes = append(mistakes, i.head.Close())
 	}
 	return errors.Join(mistakes...)
 }

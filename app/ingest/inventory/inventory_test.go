@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/internal/headfile"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -330,7 +331,7 @@ func TestInstallation(t *testing.T) {
 	for _, step := range []struct {
 		want, got string
 		err       error
-	}{{"one", "one", nil}, {"", "one", nil}, {"two", "", ErrForeign}, {"one", "one", nil}} {
+	}{{"one", "one", nil}, {"", "one", nil}, {"two", "", headfile.ErrForeign}, {"one", "one", nil}} {
 		i, err := Open(t.Context(), path, step.want)
 		if !errors.Is(err, step.err) {
 			t.Fatalf("%q: got %v", step.want, err)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/stagepost/stagepost/internal/headfile"
 )
 
 // OpenUnsynced makes an inventory whose commits are not synced: who makes it syncs the file at the end, or throws it
@@ -37,7 +39,7 @@ func OpenOld(ctx context.Context, path string) (*Inventory, error) {
 
 // Continue lets the inventory count its entries after those of another one, which it replaces.
 func (i *Inventory) Continue(ctx context.Context, from string) error {
-	_, noted, _, err := ReadHead(from)
+	_, noted, _, err := headfile.Read(from)
 	if err != nil {
 		return err
 	}

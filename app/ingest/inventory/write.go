@@ -56,7 +56,7 @@ func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, err
 		return err
 	})
 	if err == nil && sequence > 0 {
-		i.head.note(i.installation, sequence)
+		i.head.Note(sequence)
 	}
 	return err
 }

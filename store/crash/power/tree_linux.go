@@ -281,11 +281,17 @@ func (n *node) Rmdir(_ context.Context, name string) syscall.Errno {
 
 // Rename is part of fs.NodeRenamer.
 func (n *node) Rename(_ context.Context, name string, to fs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
-	const noReplace = 1
+	const noReplace, exchange = 1, 2
 	old := to.EmbeddedInode().GetChild(newName)
 	switch {
-	case flags&^noReplace != 0:
+	case flags != 0 && flags != noReplace && flags != exchange:
 		return syscall.EINVAL
+	case flags == exchange && old == nil:
+		return syscall.ENOENT
+	case flags == exchange:
+		n.t.mu.Lock()
+		defer n.t.mu.Unlock()
+		return n.t.cut(true)
 	case old != nil && flags&noReplace != 0:
 		return syscall.EEXIST
 	case old != nil && len(old.Children()) > 0:

@@ -78,8 +78,10 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*s
 	if _, r.Context, err = s.area(ctx, course, activity, "course"); err != nil {
 		return nil, err
 	}
-	s.browser.Lock()
-	defer s.browser.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.unlock()
 	p, f, err := s.backupForm(ctx, r)
 	if err != nil {
 		return nil, err
@@ -91,27 +93,43 @@ func (s *Source) PrepareBackup(ctx context.Context, course, activity string) (*s
 	if !backupID.MatchString(r.ID) || f.Fields.Get("id") != course {
 		return nil, &source.Error{Op: backupPath, Err: errors.New("the form has no id, or is of another course")}
 	}
+	if err := personal(f, r); err != nil {
+		return nil, err
+	}
 	r.Warnings = lacksOf(f)
 	return r, nil
 }
 
+// personal refuses a backup without data of people, or with other names of people: Moodle puts both into the private
+// files of the account instead of the backup area, where they are not found and stay.
+func personal(f *page.Form, r *source.BackupRequest) error {
+	var why, remedy string
+	switch {
+	case f.Fields.Get("setting_root_users") != "1":
+		why, remedy = "no data of people", "give the account moodle/backup:userinfo in the course; if it has it, an "+
+			"administrator locked Include enrolled users (backup_general_users): unlock it"
+	case f.Fields.Get("setting_root_anonymize") == "1":
+		why, remedy = "other names of people", "an administrator locked Anonymize information "+
+			"(backup_general_anonymize): unlock it"
+	default:
+		return nil
+	}
+	return &source.Error{Op: "backup of " + cmp.Or(r.Activity, r.Course), Code: "nouserinfo", Err: fmt.Errorf(
+		"it would have %s, and the Moodle would put it into the private files of the account: %s, or set "+
+			"course_backup and activity_backups to false", why, remedy)}
+}
+
 // lacksOf names what a backup will not contain.
 func lacksOf(f *page.Form) (warnings []string) {
-	if f.Fields.Get("setting_root_users") != "1" {
-		warnings = append(warnings, "the backup will have no data of people: the account needs moodle/backup:userinfo")
-	}
 	for _, name := range []string{"activities", "files"} {
 		if f.Fields.Get("setting_root_"+name) == "0" {
 			warnings = append(warnings, "the backup will have no "+name+": an administrator locked the setting")
 		}
 	}
-	if f.Fields.Get("setting_root_anonymize") == "1" {
-		warnings = append(warnings, "the backup will have other names of people: an administrator locked the setting")
-	}
 	return warnings
 }
 
-// browse makes the session of the account, which logs in when it is needed. The caller holds browser.
+// browse makes the session of the account, which logs in when it is needed. The caller holds the lock.
 func (s *Source) browse() (err error) {
 	if s.session == nil {
 		s.session, err = newSession(s.c, s.o.Login)
@@ -187,7 +205,11 @@ func (s *Source) BackupState(ctx context.Context, r *source.BackupRequest) (sour
 			status)}
 	case status >= statusAwaiting:
 		return source.BackupRunning, nil
-	case !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
+	}
+	switch awaited, err := s.answered(r.ID); {
+	case err != nil:
+		return "", err
+	case awaited, !r.Posted.IsZero() && s.now().Sub(r.Posted) < startGrace:
 		return source.BackupRunning, nil
 	}
 	return source.BackupNew, nil
@@ -199,13 +221,16 @@ func gone(r *source.BackupRequest, why string) error {
 		Transient: true}
 }
 
-// StartBackup implements [source.Backups]. A Moodle that makes backups at once answers when the backup is done.
+// StartBackup implements [source.Backups]. A Moodle that makes backups at once answers when the backup is done: the
+// call does not wait for that. Then it starts no other backup until the answer is there.
 func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save func() error) error {
-	s.browser.Lock()
-	defer s.browser.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	for try := 0; ; try++ {
 		state, err := s.BackupState(ctx, r)
-		if err != nil || state != source.BackupNew {
+		if err != nil || state != source.BackupNew || s.starting() {
 			return err
 		}
 		_, f, err := s.backupForm(ctx, r)
@@ -215,20 +240,23 @@ func (s *Source) StartBackup(ctx context.Context, r *source.BackupRequest, save 
 		if f.Fields.Get("backup") != r.ID { // with another id, the form would start another backup
 			return gone(r, "the Moodle dropped the request")
 		}
+		if err := personal(f, r); err != nil { // the right was taken away meanwhile
+			return err
+		}
 		f.Fields.Set("oneclickbackup", f.Buttons["oneclickbackup"])
 		r.Posted = s.now().UTC()
 		if err := save(); err != nil {
 			return err
 		}
-		p, err := s.session.page(ctx, backupPath, f.Fields)
+		p, err := s.send(ctx, r.ID, f.Fields)
 		switch {
-		case err != nil:
+		case err != nil || p == nil:
 			return err
 		case p.loggedOut() && try == 0: // the session ended after the form was read: the Moodle did not read the start
 			r.Posted = time.Time{}
 			continue
-		case p.loggedOut() || page.FormWith(p.doc, "backup") != nil:
-			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle did not accept the form")}
+		case p.loggedOut():
+			return &source.Error{Op: backupPath, Transient: true, Err: errors.New("the Moodle ended the session")}
 		}
 		return nil
 	}

@@ -265,20 +265,59 @@ func TestListedBackups(t *testing.T) {
 	}
 }
 
-// TestBackupWithoutPeople: a backup without the data of people is made, with a warning.
+// TestBackupWithoutPeople: a backup that would have no data of people, or other names of them, is refused before it is
+// started: the Moodle would put it among the private files of the account. The control has the same boxes unlocked, and
+// a locked box of another setting, which is a warning.
 func TestBackupWithoutPeople(t *testing.T) {
-	f := newFixture(t)
-	f.site.Backups.NoUsers = true
-	f.site.Backups.Settings = map[string][2]string{"files": {"0", "locked"}, "anonymize": {"1", ""}}
-	if err := f.run(); err != nil {
+	type boxes = map[string][2]string
+	for _, c := range []struct {
+		name  string
+		boxes boxes
+		want  string // empty: it is made
+	}{
+		{"users locked", boxes{"users": {"0", "locked"}}, "moodle/backup:userinfo"},
+		{"users absent", boxes{"users": {"", "absent"}}, "moodle/backup:userinfo"},
+		{"anonymize locked", boxes{"anonymize": {"1", "locked"}}, "Anonymize"},
+		{"control", boxes{"users": {"0", ""}, "anonymize": {"1", ""}, "files": {"0", "locked"}}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFixture(t)
+			f.site.Backups.Settings = c.boxes
+			err := f.run()
+			if c.want != "" {
+				noPeople(t, f, err, c.want)
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := f.request()
+			got := f.site.Settings(r.ID)
+			if got["files"] != "0" || got["users"] != "1" || got["anonymize"] != "0" {
+				t.Errorf("got %v", got)
+			}
+			if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "files") {
+				t.Errorf("got %q", r.Warnings)
+			}
+		})
+	}
+	f := newFixture(t) // the right is taken away after the request
+	if err := f.step(); err != nil {
 		t.Fatal(err)
 	}
-	r := f.request()
-	if got := f.site.Settings(r.ID); got["files"] != "0" || got["users"] != "0" || got["anonymize"] != "0" {
-		t.Errorf("got %v", got)
+	f.site.Backups.NoUsers = true
+	noPeople(t, f, f.run(), "moodle/backup:userinfo")
+}
+
+// noPeople checks that a backup was refused with a reason, and that none was started.
+func noPeople(t *testing.T, f *fixture, err error, want string) {
+	t.Helper()
+	var e *source.Error
+	if !errors.As(err, &e) || e.Code != "nouserinfo" || e.Temporary() || !strings.Contains(err.Error(), want) ||
+		!strings.Contains(err.Error(), "private files") {
+		t.Errorf("got %v", err)
 	}
-	if len(r.Warnings) != 2 || !strings.Contains(r.Warnings[0], "moodle/backup:userinfo") ||
-		!strings.Contains(r.Warnings[1], "files") {
-		t.Errorf("got %q", r.Warnings)
+	if got := f.site.Started(); len(got) != 0 {
+		t.Errorf("%q were started", got)
 	}
 }

@@ -49,8 +49,10 @@ func (s *Source) DeleteBackup(ctx context.Context, r *source.BackupRequest, scra
 			return err
 		}
 	}
-	s.browser.Lock()
-	defer s.browser.Unlock()
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.unlock()
 	for try := 0; ; try++ {
 		if err := s.deleteFile(ctx, r); !errors.Is(err, errLoggedOut) || try > 0 {
 			return err

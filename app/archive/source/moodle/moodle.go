@@ -48,8 +48,12 @@ type Source struct {
 	facts *info // of the Moodle, read once
 
 	now     func() time.Time
-	browser sync.Mutex // guards session
-	session *session   // nil: not used yet
+	browser chan struct{} // holds a value while session is used
+	session *session      // nil: not used yet
+
+	startWait time.Duration
+	sentMu    sync.Mutex // guards sent
+	sent      *start     // the last start of a backup; nil: its answer was seen
 }
 
 // New makes a source. It makes no request.
@@ -72,7 +76,7 @@ func New(o Options) (*Source, error) {
 		o.Now = time.Now
 	}
 	c := &client{base: u, token: o.Token, http: &h, now: o.Now, idle: idleTimeout}
-	return &Source{o: o, c: c, now: o.Now}, nil
+	return &Source{o: o, c: c, now: o.Now, browser: make(chan struct{}, 1), startWait: startWait}, nil
 }
 
 // info is what the Moodle states of itself.

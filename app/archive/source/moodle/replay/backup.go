@@ -46,7 +46,7 @@ type Backups struct {
 	ID        func() (id string)   // of the next form; nil: random
 	Policy    bool                 // the account has to accept a policy first
 	OtherHost string               // the login page is at another host
-	Settings  map[string][2]string // check boxes of the form: value in the form ("0", "1") and "locked" or empty
+	Settings  map[string][2]string // check boxes of the form: value ("0", "1"), and "locked", "absent" or empty
 }
 
 // Made is what a backup states of itself.
@@ -125,7 +125,7 @@ func (s *Server) Cron() error {
 func (s *Server) Backup() (id string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &controller{id: token(), course: Course, state: stateRunning}
+	c := &controller{id: token(), course: Course, state: stateRunning, settings: map[string]string{"users": "1"}}
 	return c.id, s.finish(c)
 }
 
@@ -153,6 +153,10 @@ func (s *Server) finish(c *controller) error {
 	}
 	now := s.Now().UTC().Truncate(time.Second)
 	name := fmt.Sprintf("backup-moodle2-%s-%s.mbz", kind, now.Format("20060102-1504"))
+	if c.settings["users"] != "1" || c.settings["anonymize"] == "1" { // it is among the private files of the account
+		c.state = stateDone
+		return nil
+	}
 	s.areas[area] = slices.DeleteFunc(s.areas[area], func(m made) bool { return m.name == name })
 	s.areas[area] = append(s.areas[area], made{name, now, len(body)})
 	s.files[area+"/backup/"+place+"/"+name] = stored{body, "application/vnd.moodle.backup", false}

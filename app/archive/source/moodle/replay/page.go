@@ -174,8 +174,12 @@ func (s *Server) backupForm(w http.ResponseWriter, r *http.Request, c *controlle
 		if slices.Contains([]string{"imscc11", "anonymize", "logs", "grade_histories"}, name) {
 			now = "0"
 		}
-		if set, ok := s.Backups.Settings[name]; ok {
+		set, ok := s.Backups.Settings[name]
+		if ok {
 			now, locked = set[0], set[1] == "locked"
+		}
+		if set[1] == "absent" {
+			continue
 		}
 		if name == "users" && s.Backups.NoUsers {
 			now, locked = "0", true

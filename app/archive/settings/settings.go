@@ -1,4 +1,5 @@
-package archive
+// Package settings completes the settings of archive jobs by presets, and validates them.
+package settings
 
 import (
 	"errors"
@@ -20,12 +21,15 @@ import (
 	"github.com/stagepost/stagepost/quantity"
 )
 
-// Settings state how a job archives. They are kept with the job and written into the package. The zero value of a field
-// means that it is not set; [Preset.Apply] replaces it.
-type Settings = api.ArchiveSettings
-
 // unlimited is the word for a duration without a bound.
 const unlimited = "unlimited"
+
+// Words of the setting content.pdf.
+const (
+	PDFOff      = "off"
+	PDFOn       = "on"       // an attempt that cannot be printed has its HTML file alone
+	PDFRequired = "required" // an attempt that cannot be printed fails the job
+)
 
 // Forms of packages.
 const (
@@ -39,7 +43,7 @@ const (
 
 // Preset is a named set of settings. Locked settings replace those of a request.
 type Preset struct {
-	Settings Settings `json:"settings" doc:"Settings of jobs whose request does not set them."`
+	Settings api.ArchiveSettings `json:"settings" doc:"Settings of jobs whose request does not set them."`
 	// Locked has names of fields as in JSON; nested ones as content.file_name.
 	Locked []string `json:"locked,omitempty" doc:"Settings that requests cannot change, by their keys: sign, content.file_name."`
 }
@@ -47,7 +51,7 @@ type Preset struct {
 // Builtin is the preset that completes every other one.
 func Builtin() Preset {
 	no, yes := false, true
-	return Preset{Settings: Settings{
+	return Preset{Settings: api.ArchiveSettings{
 		Content:      source.Settings{PDF: PDFOff},
 		CourseBackup: &no, ActivityBackups: &no, DeleteBackups: &yes, ActivityOptional: &yes,
 		Package: PackageBag, Pack: PackTarGz,
@@ -58,7 +62,7 @@ func Builtin() Preset {
 
 // Apply gives the settings of a job: those of the request, completed by the preset and by [Builtin]. A request that
 // sets a locked field to another value is of kind Refused.
-func (p Preset) Apply(request Settings) (Settings, error) {
+func (p Preset) Apply(request api.ArchiveSettings) (api.ArchiveSettings, error) {
 	asked, preset := flat(reflect.ValueOf(&request).Elem()), flat(reflect.ValueOf(&p.Settings).Elem())
 	builtin := Builtin().Settings
 	last := flat(reflect.ValueOf(&builtin).Elem())
@@ -110,7 +114,7 @@ func shown(v reflect.Value) string {
 }
 
 // validate reports settings that no job can have.
-func validate(s *Settings) error {
+func validate(s *api.ArchiveSettings) error {
 	bad := func(field, value, want string) error {
 		return job.Errorf(job.Invalid, "settings", "", "%s is %q: want %s", field, value, want)
 	}
@@ -147,9 +151,9 @@ func validate(s *Settings) error {
 	return nil
 }
 
-// validateContent reports patterns of attempts that a request sets and that are invalid. Those of presets are checked
+// CheckContent reports patterns of attempts that a request sets and that are invalid. Those of presets are checked
 // with their file.
-func validateContent(s *Settings) error {
+func CheckContent(s *api.ArchiveSettings) error {
 	for _, one := range []struct {
 		field, text string
 		kind        pattern.Kind
@@ -164,13 +168,37 @@ func validateContent(s *Settings) error {
 	return nil
 }
 
-// deadlineOf gives the time that a job has, from its first phase; zero: no limit.
-func deadlineOf(s *Settings) time.Duration {
+// Deadline gives the time that a job has, from its first phase; zero: no limit.
+func Deadline(s *api.ArchiveSettings) time.Duration {
 	d, err := duration(s.Deadline)
 	if err != nil {
 		return 0
 	}
 	return max(d, 0)
+}
+
+// Retain gives the end of the retention time of an archive that is packaged at a time; zero: it is kept indefinitely.
+func Retain(s *api.ArchiveSettings, packaged time.Time) time.Time {
+	until, err := keptUntil(s.Keep, packaged)
+	if err != nil {
+		return time.Time{}
+	}
+	return until
+}
+
+// PackageName gives the name of the package of a job that began at a time, by the pattern of its settings.
+func PackageName(
+	s *api.ArchiveSettings, course source.Course, activities []source.Activity, began time.Time,
+) (string, error) {
+	p, err := pattern.Parse(pattern.File, s.FileName, pattern.JobVariables())
+	if err != nil {
+		return "", job.Errorf(job.Invalid, "archive", "", "file_name: %w", err)
+	}
+	var a source.Activity
+	if len(activities) == 1 {
+		a = activities[0]
+	}
+	return p.Name(pattern.JobValues(course, a, began)), nil
 }
 
 // maxYears bounds the years of a retention time.
