@@ -141,7 +141,7 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 	if c.Worker == "" {
 		return nil, job.Errorf(job.Invalid, "claim", "", "the worker of the claim is missing")
 	}
-	ids := l.queue.Claim(c, l.holds)
+	ids := l.queue.Claim(c)
 	claimed := make([]job.Job, 0, len(ids))
 	for _, id := range ids {
 		before, err := r.Job(id)

@@ -25,6 +25,7 @@ func (l *Ledger) Hold(r Records, c *job.HoldChange) ([]job.Hold, error) {
 		}
 		l.holds = slices.Delete(l.holds, at, at+1)
 		l.revised++
+		l.queue.SetHolds(l.holds)
 		return l.Holds(), nil
 	}
 	h := c.Hold
@@ -41,6 +42,7 @@ func (l *Ledger) Hold(r Records, c *job.HoldChange) ([]job.Hold, error) {
 	}
 	l.holds = append(l.holds, h)
 	l.sortHolds()
+	l.queue.SetHolds(l.holds)
 	return l.Holds(), nil
 }
 

@@ -66,6 +66,7 @@ func (l *Ledger) LoadHold(h job.Hold) {
 	l.revised = max(l.revised, h.Version)
 	l.holds = append(l.holds, h)
 	l.sortHolds()
+	l.queue.SetHolds(l.holds)
 }
 
 // Tally counts all jobs.
@@ -109,7 +110,7 @@ func (l *Ledger) insert(r Records, j *job.Job, e *job.Event) error {
 // its turn; a chained one is only preceded by jobs of better priority.
 func (l *Ledger) enter(before, after *job.Job, c *job.Chain, now time.Time) {
 	l.queue.Put(before, after)
-	if c != nil && !after.Ended && l.queue.CanChain(after.ID, before == nil, c.Limits, l.holds, now) {
+	if c != nil && !after.Ended && l.queue.CanChain(after.ID, before == nil, c.Limits, now) {
 		waiting := *after
 		take(after, c.Worker, c.Until)
 		l.queue.Put(&waiting, after)
