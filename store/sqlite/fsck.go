@@ -59,6 +59,11 @@ type Lives = func(job.Kind) *lifecycle.Table
 func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, error) {
 	var report Report
 	err := s.do(ctx, true, func(l *ledger.Ledger) error {
+		if err := s.applier.flush(ctx); err != nil {
+			return err
+		}
+		s.writer.Lock()
+		defer s.writer.Unlock()
 		f := newFsck(ctx, s.records.c, s.names, lives, repair)
 		if err := f.run(); err != nil {
 			return err

@@ -29,7 +29,10 @@ type idMatch struct {
 
 // IDs returns the ids that begin or end with a part, newest first, those of damaged records too.
 func (s *Store) IDs(ctx context.Context, part string) (ids []job.ID, err error) {
-	err = s.read(ctx, "ids", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return nil, err
+	}
+	err = s.readDatabase(ctx, "ids", "", func(r *reader) error {
 		all, err := r.withPart(part, mostIDs, func(*idMatch) (bool, error) { return true, nil })
 		for _, m := range all {
 			ids = append(ids, m.id)
@@ -71,7 +74,10 @@ func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error))
 // listIDPart returns the page of a query with IDPart. The other fields of the query are compared with the lines in
 // memory, so that jobs that do not match cost one step in the index of ids.
 func (s *Store) listIDPart(ctx context.Context, q *job.Query) (page job.Page, err error) {
-	err = s.read(ctx, "list", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return page, err
+	}
+	err = s.readDatabase(ctx, "list", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			w, found, err := s.wanted(r, q)
 			if !found || err != nil {

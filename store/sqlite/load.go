@@ -107,12 +107,19 @@ func (l *loader) given(c *conn.Conn) error {
 	if err != nil {
 		return err
 	}
-	return each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
-		var hash job.Hash
+	seq, hash, err := lastAudit(c)
+	l.ledger.LoadAudit(seq, hash)
+	return err
+}
+
+// lastAudit returns the number and the hash of the last entry of the audit log.
+func lastAudit(c *conn.Conn) (seq int64, hash job.Hash, err error) {
+	err = each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
+		seq = s.GetInt(0)
 		copy(hash[:], s.GetBytes(1)) // Verify reports a damaged one
-		l.ledger.LoadAudit(s.GetInt(0), hash)
 		return nil
 	})
+	return seq, hash, err
 }
 
 func (l *loader) records(c *conn.Conn) error {

@@ -23,8 +23,7 @@ func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, er
 			if row == 0 || err != nil {
 				return err
 			}
-			r.byRow.Int(1, row)
-			e, err := s.row(r.byRow)
+			e, err := s.byRow(r, row)
 			if err == nil && e != nil && q.Matches(&e.job) {
 				page.Jobs = append(page.Jobs, e.job)
 			}
@@ -36,6 +35,9 @@ func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, er
 
 // numberOf reads the number of the job in a row, 0 if the row was purged.
 func (r *reader) numberOf(row int64) (number int64, err error) {
+	if e := r.view.row(row); e != nil {
+		return e.job.Number, nil
+	}
 	r.number.Int(1, row)
 	err = rows(r.number, func(s *conn.Stmt) error {
 		if number = s.GetInt(0); number < 1 {

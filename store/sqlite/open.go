@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,13 +25,19 @@ type Store struct {
 	readers      *readers
 	inbox        inbox
 	watch        watchers
+	overlay      *overlay // nothing is in it without a log
+	applier      *applier // nil without a log
 
 	// Used by the loop only.
+	unsaved     int  // bytes in the log that the database lacked after the last record
+	stale       bool // the ledger has changes that were rolled back: on a full disk it cannot be reloaded
 	records     *records
 	ledger      *ledger.Ledger
 	checkpoints *checkpointer
 	full        bool      // the disk was full
 	tried       time.Time // when a full disk was last tested
+
+	writer sync.Mutex // held while the connection of records has a transaction: the loop's or the applier's
 
 	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
 	reported  sync.Map                  // jobs whose damaged record was reported
@@ -52,7 +59,7 @@ var (
 func Open(dir string, options Options) (*Store, error) {
 	s := &Store{
 		dir: dir, options: options.withDefaults(), names: newNames(), lines: &lines{},
-		deaths: make(chan error, 1), stopped: make(chan struct{}),
+		overlay: &overlay{fresh: newGeneration()}, deaths: make(chan error, 1), stopped: make(chan struct{}),
 	}
 	s.inbox.wake = make(chan struct{}, 1)
 	if err := s.lock(); err != nil {
@@ -109,13 +116,13 @@ func (s *Store) open() error {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
-		return err
-	}
 	if err := s.records.findNext(); err != nil {
 		return err
 	}
-	if err := s.settleHead(); err != nil {
+	if err := s.replay(); err != nil {
+		return err
+	}
+	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
 		return err
 	}
 	copier, err := s.connect(conn.ReadWrite, "")
@@ -123,8 +130,10 @@ func (s *Store) open() error {
 		return err
 	}
 	s.checkpoints = startCheckpointer(copier)
-	s.readers, err = openReaders(s)
-	return err
+	if s.readers, err = openReaders(s); err != nil {
+		return err
+	}
+	return s.startLog()
 }
 
 // connect opens another connection to the database.
@@ -149,8 +158,19 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	return c, nil
 }
 
-// reload rebuilds the ledger from the disk; the loop calls it after a rollback.
+// reload rebuilds the ledger from the disk; the loop calls it after a rollback. While a full disk keeps the database
+// from getting the rows of the log, the store refuses operations.
 func (s *Store) reload() (err error) {
+	if err := s.applier.flush(context.Background()); faultOf(err) == conn.Full {
+		s.stale = true
+		s.setFull(true)
+		return nil
+	} else if err != nil {
+		return err
+	}
+	s.stale = false
+	s.writer.Lock()
+	defer s.writer.Unlock()
 	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
 		return err
 	}
@@ -176,6 +196,12 @@ func (s *Store) Close() error {
 
 func (s *Store) release() error {
 	var errs []error
+	if s.applier != nil {
+		errs = append(errs, s.applier.close())
+	}
+	if s.records != nil && s.records.front != nil {
+		errs = append(errs, s.records.front.close())
+	}
 	if s.readers != nil {
 		errs = append(errs, s.readers.close())
 	}

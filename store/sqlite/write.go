@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
@@ -9,7 +10,7 @@ import (
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.Job, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		created, err = l.Create(s.records, jobs)
 		return err
 	})
@@ -18,7 +19,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.
 
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		claimed, err = l.Claim(s.records, &c)
 		return err
 	})
@@ -27,7 +28,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err 
 
 // Renew is part of job.Store.
 func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		lost, err = l.Renew(s.records, &c)
 		return err
 	})
@@ -37,7 +38,11 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 // Commit is part of job.Store.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	results := make([]job.Result, len(changes))
-	err := s.do(ctx, false, func(l *ledger.Ledger) error {
+	kind := writesRecords
+	if slices.ContainsFunc(changes, func(c job.Change) bool { return c.Purge }) {
+		kind = writesDatabase
+	}
+	err := s.doAs(ctx, kind, func(l *ledger.Ledger) error {
 		for i := range changes {
 			results[i].Job, results[i].Err = l.Commit(s.records, &changes[i])
 			if s.records.failed != nil {
@@ -51,7 +56,11 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 
 // Hold is part of job.Store.
 func (s *Store) Hold(ctx context.Context, c *job.HoldChange) (holds []job.Hold, err error) {
-	err = s.do(ctx, c == nil, func(l *ledger.Ledger) (err error) {
+	kind := writesRecords
+	if c == nil {
+		kind = readsMemory
+	}
+	err = s.doAs(ctx, kind, func(l *ledger.Ledger) (err error) {
 		holds, err = l.Hold(s.records, c)
 		return err
 	})
