@@ -71,10 +71,11 @@ func (a *applier) published(waiting int) {
 	}
 }
 
-// run applies until close.
+// run applies until close, and then once more.
 func (a *applier) run() {
 	defer close(a.stopped)
-	for ended := false; !ended; {
+	for {
+		ended := false
 		select {
 		case <-a.begin:
 			ended = a.pause(a.after)
@@ -87,9 +88,12 @@ func (a *applier) run() {
 		for _, done := range waiting {
 			done <- err
 		}
-		if err != nil && !ended && a.store.dead.Load() == nil {
+		if ended {
+			return
+		}
+		if err != nil && a.store.dead.Load() == nil {
+			a.pause(againApplied)
 			signal(a.begin)
-			ended = a.pause(againApplied)
 		}
 	}
 }

@@ -76,13 +76,13 @@ func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, err
 		s.records.cache.clear()
 		clear(s.records.damaged)
 		fresh := &lines{}
-		again, err := load(s.records.c, s.names, fresh, nil)
+		again, err := load(s.records.c, s.names, fresh, nil, recent{})
 		if err != nil {
 			return err
 		}
 		s.ledger = again
 		s.lines.replace(fresh)
-		return s.records.findNext()
+		return s.records.findNext(s.records.c)
 	})
 	if err != nil && job.KindOf(err) != job.Unavailable {
 		err = &job.Error{Op: "fsck", Kind: job.Internal, Err: err}
@@ -121,7 +121,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 // fsckMemory compares the memory of the store with a fresh load.
 func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	fresh := &lines{}
-	again, err := load(f.c, s.names, fresh, s.records.damaged)
+	again, err := load(f.c, s.names, fresh, s.records.damaged, recent{})
 	if err != nil {
 		f.fault("", false, "the records cannot be loaded: %v", err)
 		return

@@ -62,12 +62,7 @@ func (s *Store) spaceAgain() bool {
 	err := s.tryToWrite()
 	if err == nil {
 		s.setFull(false)
-		if s.stale {
-			if err := s.reload(); err != nil {
-				s.stop(err)
-			}
-		}
-		return !s.stale && s.dead.Load() == nil
+		return true
 	}
 	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
 		s.stop(err)

@@ -2,6 +2,8 @@ package sqlite
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -52,12 +54,14 @@ type loader struct {
 	last   map[job.Kind]int64      // highest number of ended jobs
 
 	damaged map[job.ID]error // only counted: they are not usable
+	recent  recent           // what is newer than the database
 }
 
-// load reads all records. into may be nil. Jobs whose records are known to be damaged are not queued.
-func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
+// load reads all records. into may be nil. Jobs whose records are known to be damaged are not queued. newer is what
+// the overlay has; it has no lines.
+func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent) (*ledger.Ledger, error) {
 	l := &loader{
-		names: n, ledger: ledger.New(), lines: into,
+		names: n, ledger: ledger.New(), lines: into, recent: newer,
 		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{}, damaged: damaged,
 	}
 	if err := l.records(c); err != nil {
@@ -70,9 +74,17 @@ func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledge
 		return nil, err
 	}
 	err := each(c, selectHolds, func(s *conn.Stmt) error {
-		l.ledger.LoadHold(getHold(s)) // in force even if it is damaged, which Verify reports
+		h := getHold(s)
+		if _, newer := l.recent.holds[h.Scope]; !newer {
+			l.ledger.LoadHold(h) // in force even if it is damaged, which Verify reports
+		}
 		return nil
 	})
+	for _, h := range l.recent.holds {
+		if h != nil {
+			l.ledger.LoadHold(*h)
+		}
+	}
 	return l.ledger, err
 }
 
@@ -107,6 +119,11 @@ func (l *loader) given(c *conn.Conn) error {
 	if err != nil {
 		return err
 	}
+	l.ledger.LoadPosted(l.recent.posted)
+	if n := l.recent.numbers; n != nil {
+		l.ledger.LoadAudit(n.audits, n.auditHash)
+		return nil
+	}
 	seq, hash, err := lastAudit(c)
 	l.ledger.LoadAudit(seq, hash)
 	return err
@@ -136,11 +153,19 @@ func (l *loader) records(c *conn.Conn) error {
 		if !more || now.GetInt(0) != made.GetInt(0) {
 			return fmt.Errorf("job %s (row %d) has lost one half of its record", made.GetText(6), made.GetInt(0))
 		}
+		if e := l.recent.rows[made.GetInt(0)]; e != nil {
+			l.entry(e)
+			delete(l.recent.rows, e.n)
+			return nil
+		}
 		l.record(made, now)
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	for _, n := range slices.Sorted(maps.Keys(l.recent.rows)) { // created since
+		l.entry(l.recent.rows[n])
 	}
 	if more, err := now.Step(); more || err != nil {
 		if err == nil {
@@ -149,6 +174,32 @@ func (l *loader) records(c *conn.Conn) error {
 		return err
 	}
 	return nil
+}
+
+// entry adds a record of the overlay.
+func (l *loader) entry(e *entry) {
+	j := e.job
+	if j.Children != (job.Children{}) {
+		l.batch[e.n] = j.ID
+	}
+	if j.Ended || l.damaged[j.ID] != nil {
+		l.count(&j)
+		return
+	}
+	l.ledger.Load(&j)
+}
+
+// count counts a job that is not queued.
+func (l *loader) count(j *job.Job) {
+	stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
+	t, met := l.ended[stand]
+	if !met {
+		t = stand
+	}
+	t.Jobs++
+	t.Bytes += j.Bytes
+	l.ended[stand] = t
+	l.last[j.Kind] = max(l.last[j.Kind], j.Number)
 }
 
 func (l *loader) record(made, now *conn.Stmt) {
@@ -166,15 +217,7 @@ func (l *loader) record(made, now *conn.Stmt) {
 	}
 	j.ID = job.ID(made.GetText(6))
 	if j.Ended || l.damaged[j.ID] != nil {
-		stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
-		t, met := l.ended[stand]
-		if !met {
-			t = stand
-		}
-		t.Jobs++
-		t.Bytes += j.Bytes
-		l.ended[stand] = t
-		l.last[j.Kind] = max(l.last[j.Kind], j.Number)
+		l.count(&j)
 		return
 	}
 	j.Created = unixMicro(created)

@@ -173,8 +173,6 @@ func (s *Store) round(ops []*op) int {
 		case !o.taken.CompareAndSwap(false, true): // its caller has left
 		case s.dead.Load() != nil:
 			o.answer(s.deadError())
-		case o.kind == readsMemory && s.stale:
-			o.answer(s.fullError())
 		case o.kind == readsMemory:
 			o.answer(o.run(s.ledger))
 		default:
@@ -213,7 +211,7 @@ func (s *Store) write(ops []*op) {
 		answerAll(ops, s.deadError())
 		return
 	}
-	if (s.full || s.stale) && !s.spaceAgain() {
+	if s.full && !s.spaceAgain() {
 		answerAll(ops, s.fullError())
 		return
 	}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -29,8 +28,7 @@ type Store struct {
 	applier      *applier // nil without a log
 
 	// Used by the loop only.
-	unsaved     int  // bytes in the log that the database lacked after the last record
-	stale       bool // the ledger has changes that were rolled back: on a full disk it cannot be reloaded
+	unsaved     int // bytes in the log that the database lacked after the last record
 	records     *records
 	ledger      *ledger.Ledger
 	checkpoints *checkpointer
@@ -116,13 +114,13 @@ func (s *Store) open() error {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
-	if err := s.records.findNext(); err != nil {
+	if err := s.records.findNext(s.records.c); err != nil {
 		return err
 	}
 	if err := s.replay(); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
+	if s.ledger, err = load(writer, s.names, s.lines, nil, recent{}); err != nil {
 		return err
 	}
 	copier, err := s.connect(conn.ReadWrite, "")
@@ -158,30 +156,34 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	return c, nil
 }
 
-// reload rebuilds the ledger from the disk; the loop calls it after a rollback. While a full disk keeps the database
-// from getting the rows of the log, the store refuses operations.
+// reload rebuilds the ledger from the disk and the overlay; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
-	if err := s.applier.flush(context.Background()); faultOf(err) == conn.Full {
-		s.stale = true
-		s.setFull(true)
-		return nil
-	} else if err != nil {
+	r := s.records
+	if r.front == nil {
+		if s.ledger, err = load(r.c, s.names, nil, r.damaged, recent{}); err != nil {
+			return err
+		}
+		return r.findNext(r.c)
+	}
+	c, v := r.front.c, s.overlay.view() // which has what the database lacks in the transaction that begins now
+	if err := c.Exec("BEGIN"); err != nil {
 		return err
 	}
-	s.stale = false
-	s.writer.Lock()
-	defer s.writer.Unlock()
-	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
-		return err
+	newer := v.recent()
+	s.ledger, err = load(c, s.names, nil, r.damaged, newer)
+	if newer.numbers != nil {
+		r.nextRow, r.nextEvent = newer.numbers.rows+1, newer.numbers.entries+1
+	} else if err == nil {
+		err = r.findNext(c)
 	}
-	return s.records.findNext()
+	return errors.Join(err, c.Exec("COMMIT"))
 }
 
 // findNext finds the numbers of the next job and the next history entry.
-func (r *records) findNext() error {
+func (r *records) findNext(c *conn.Conn) error {
 	const sql = `SELECT (SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM job_made UNION ALL SELECT n FROM given WHERE what = '` + givenRow + `')),
  (SELECT coalesce(max(e), 0) FROM (SELECT max(e) AS e FROM event UNION ALL SELECT n FROM given WHERE what = '` + givenEvent + `'))`
-	return each(r.c, sql, func(s *conn.Stmt) error {
+	return each(c, sql, func(s *conn.Stmt) error {
 		r.nextRow, r.nextEvent = s.GetInt(0)+1, s.GetInt(1)+1
 		return nil
 	})

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -28,6 +29,7 @@ type generation struct {
 	tasks      map[int64][]job.Task
 	keys       map[string][]keyRow
 	messages   map[string]job.Message
+	holds      map[job.Scope]*job.Hold // nil for a released one
 
 	contents [][]byte // of the records
 	bytes    int      // of contents
@@ -52,7 +54,7 @@ type keyRow struct {
 func newGeneration() *generation {
 	return &generation{
 		jobs: map[job.ID]*entry{}, rows: map[int64]*entry{}, tasks: map[int64][]job.Task{}, keys: map[string][]keyRow{},
-		messages: map[string]job.Message{},
+		messages: map[string]job.Message{}, holds: map[job.Scope]*job.Hold{},
 	}
 }
 
@@ -63,7 +65,9 @@ func (g *generation) clear() {
 	clear(g.tasks)
 	clear(g.keys)
 	clear(g.messages)
-	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], tasks: g.tasks, keys: g.keys, messages: g.messages}
+	clear(g.holds)
+	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], tasks: g.tasks, keys: g.keys,
+		messages: g.messages, holds: g.holds}
 }
 
 func (g *generation) putTask(n int64, t job.Task) {
@@ -113,9 +117,8 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 	for key, rows := range from.keys {
 		g.keys[key] = append(g.keys[key], rows...)
 	}
-	for key, m := range from.messages {
-		g.messages[key] = m
-	}
+	maps.Copy(g.messages, from.messages)
+	maps.Copy(g.holds, from.holds)
 	g.contents = append(g.contents, content)
 	g.bytes += len(content)
 	g.last, g.numbers = last, n
@@ -228,6 +231,40 @@ func (v *view) withTasks(n int64, tasks []job.Task) []job.Task {
 	tasks = append(tasks, newer...)
 	slices.SortFunc(tasks, func(a, b job.Task) int { return cmp.Compare(a.Name, b.Name) })
 	return tasks
+}
+
+// recent is what the overlay has for the ledger, in place of what the database has.
+type recent struct {
+	rows    map[int64]*entry
+	holds   map[job.Scope]*job.Hold
+	posted  int64    // highest number of its messages
+	numbers *numbers // of its last record; nil if it has none
+}
+
+// recent returns all of it.
+func (v *view) recent() recent {
+	r := recent{rows: map[int64]*entry{}, holds: map[job.Scope]*job.Hold{}}
+	v.each(func(g *generation) bool {
+		for n, e := range g.rows {
+			if r.rows[n] == nil {
+				r.rows[n] = e
+			}
+		}
+		for scope, h := range g.holds {
+			if _, newer := r.holds[scope]; !newer {
+				r.holds[scope] = h
+			}
+		}
+		for _, m := range g.messages {
+			r.posted = max(r.posted, m.Number)
+		}
+		if r.numbers == nil && len(g.contents) > 0 {
+			n := g.numbers
+			r.numbers = &n
+		}
+		return false
+	})
+	return r
 }
 
 // keyed returns the job that was created with a key, "" if the overlay has none.

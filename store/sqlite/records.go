@@ -347,11 +347,18 @@ func (r *records) PutHold(h *job.Hold) error {
 	s.Int(11, h.Version)
 	s.Text(12, h.Tag)
 	s.Int(13, sumHold(h))
+	if f := r.logging(); f != nil {
+		put := *h
+		f.pending.holds[h.Scope] = &put
+	}
 	return r.try(s.Run())
 }
 
 // DropHold is part of ledger.Records.
 func (r *records) DropHold(scope job.Scope) error {
+	if f := r.logging(); f != nil {
+		f.pending.holds[scope] = nil
+	}
 	r.writes.dropHold.Text(1, scope.String())
 	return r.try(r.writes.dropHold.Run())
 }

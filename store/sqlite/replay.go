@@ -42,7 +42,7 @@ func (s *Store) replay() error {
 	if err := s.names.load(s.records.c); err != nil {
 		return err
 	}
-	return s.records.findNext()
+	return s.records.findNext(s.records.c)
 }
 
 // readLog returns the records after a number as generations of bounded size, and the last number. damage states that
