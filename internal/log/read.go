@@ -96,7 +96,8 @@ func (s *segment) read(installation string, first uint64, each func(uint64, []by
 		return last, nil
 	}
 	if where, number, found := h.later(b, at, last); found {
-		return last, s.damage("record %d at byte %d is damaged: record %d at byte %d is whole", last+1, at, number, where)
+		return last, s.damage("record %d at byte %d is damaged: record %d at byte %d is whole", last+1, at, number,
+			where)
 	}
 	return last, nil
 }

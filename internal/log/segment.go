@@ -19,7 +19,7 @@ import (
 //	 0  magic, 16 bytes
 //	16  format version, 4 bytes; 4 bytes of zeros
 //	24  number of the first record, 8 bytes
-//	32  salt, 8 bytes: random, so that no content looks like a record
+//	32  salt, 8 bytes: random, so that no content is taken for a record
 //	40  installation, 64 bytes, filled with zeros
 //	104 CRC-32C of the bytes before it, 4 bytes; zeros
 //

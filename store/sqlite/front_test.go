@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -170,8 +171,8 @@ func TestCrashWithLogControl(t *testing.T) {
 // rowsOf are all rows of the tables that the log writes.
 func rowsOf(t testing.TB, c *conn.Conn) (all []string) {
 	t.Helper()
-	for _, table := range []string{"word", "move", "job_made", "job_now", "job_data", "job_key", "event", "task", "hold",
-		"message", "audit"} {
+	for _, table := range []string{"word", "move", "job_made", "job_now", "job_data", "job_key", "event", "task",
+		"hold", "message", "audit"} {
 		columns := ""
 		err := each(c, fmt.Sprintf("SELECT group_concat('quote(' || name || ')', ' || '' '' || ') FROM "+
 			"pragma_table_info('%s')", table), func(s *conn.Stmt) error {
@@ -280,7 +281,8 @@ func TestReadWhileApplied(t *testing.T) {
 					return
 				}
 				note := fmt.Sprint("note ", n)
-				results, err := s.Commit(ctx, job.Change{Job: id, Version: version, At: testTime, Set: job.Fields{Message: &note},
+				results, err := s.Commit(ctx, job.Change{Job: id, Version: version, At: testTime,
+					Set:   job.Fields{Message: &note},
 					Tasks: []job.Task{{Name: "a", Kind: "task", State: "Done", Done: int64(n), Changed: testTime}}})
 				if err = errors.Join(err, results[0].Err); err != nil {
 					fail("commit: %v", err)
@@ -314,11 +316,10 @@ func TestAppliedSoon(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{Log: true})
 	create(t, s, "tst_1")
-	for began := time.Now(); texts(t, dir, "SELECT count(*) FROM jobs", 1)[0] != "1"; {
+	for began := time.Now(); texts(t, dir, "SELECT count(*) FROM jobs", 1)[0] != "1"; runtime.Gosched() {
 		if time.Since(began) > time.Minute {
 			t.Fatal("the row is not in the database")
 		}
-		time.Sleep(time.Millisecond)
 	}
 	clean(t, s)
 }

@@ -17,7 +17,8 @@ func TestPowerCutWithLog(t *testing.T) {
 			stride *= 8
 		}
 		ops := record(t, Options{Log: true, logSize: 16 << 10, applyAfter: after})
-		got := cutPower(t, ops, every(stride, func(*diskOp) bool { return true }), func(format string, args ...any) bool {
+		cut := every(stride, func(*diskOp) bool { return true })
+		got := cutPower(t, ops, cut, func(format string, args ...any) bool {
 			t.Errorf("applier after "+after.String()+": "+format, args...)
 			return true
 		})

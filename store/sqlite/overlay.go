@@ -37,7 +37,7 @@ type generation struct {
 	numbers  numbers  // after it
 }
 
-// eventRow is a history entry with its place.
+// eventRow is a history entry with the row of its job and the distance to the entry before.
 type eventRow struct {
 	job, back int64
 	event     job.Event
@@ -51,9 +51,14 @@ type keyRow struct {
 	n     int64
 }
 
-func newGeneration() *generation {
+func newGeneration() *generation { return generationLike(&generation{}) }
+
+// generationLike returns an empty generation with space for as much as another one has.
+func generationLike(g *generation) *generation {
 	return &generation{
-		jobs: map[job.ID]*entry{}, rows: map[int64]*entry{}, tasks: map[int64][]job.Task{}, keys: map[string][]keyRow{},
+		jobs: make(map[job.ID]*entry, len(g.jobs)), rows: make(map[int64]*entry, len(g.rows)),
+		events: make([]eventRow, 0, len(g.events)), contents: make([][]byte, 0, len(g.contents)),
+		tasks: map[int64][]job.Task{}, keys: map[string][]keyRow{},
 		messages: map[string]job.Message{}, holds: map[job.Scope]*job.Hold{},
 	}
 }
@@ -137,7 +142,7 @@ func (o *overlay) take() (g *generation, more bool) {
 		return o.applying, true
 	}
 	if len(o.fresh.contents) > 0 {
-		o.applying, o.fresh = o.fresh, newGeneration()
+		o.applying, o.fresh = o.fresh, generationLike(o.fresh)
 	}
 	return o.applying, false
 }

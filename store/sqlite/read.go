@@ -13,7 +13,9 @@ import (
 
 // reader is a connection that reads, with its statements.
 type reader struct {
-	view                                                                            view // rows that are newer than the database; empty if the read is of the database alone
+	// rows that are newer than the database; empty if the read is of the database alone
+	view view
+
 	c                                                                               *conn.Conn
 	byID, byRow, rowOf, idBegin, idEnd, number, event, tasks, keyed, snapshot, done *conn.Stmt
 	audit, auditBefore, auditHash                                                   *conn.Stmt

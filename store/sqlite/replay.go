@@ -49,7 +49,8 @@ func (s *Store) replay() error {
 // the log is damaged after these, "" that it is not.
 func (s *Store) readLog(after uint64) (batches []*generation, last uint64, damage string, err error) {
 	var g *generation
-	last, err = log.Read(filepath.Join(s.dir, logName), s.installation, after, func(number uint64, content []byte) error {
+	dir := filepath.Join(s.dir, logName)
+	last, err = log.Read(dir, s.installation, after, func(number uint64, content []byte) error {
 		if g == nil || g.bytes+len(content) > mostReplayed {
 			g = &generation{}
 			batches = append(batches, g)

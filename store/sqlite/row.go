@@ -74,7 +74,8 @@ const (
  bytes, sum)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
  ?27, ?28, ?29)`
-	// replaceNow is insertNow for a row that may be there: an older version of the record is replaced, a newer one stays.
+	// replaceNow is insertNow for a row that may be there: an older version of the record is replaced, a newer one
+	// stays.
 	replaceNow = insertNow + ` ON CONFLICT (n) DO UPDATE SET state = excluded.state, last_ok = excluded.last_ok,
  origin = excluded.origin, outcome = excluded.outcome, ended = excluded.ended, priority = excluded.priority,
  grp = excluded.grp, version = excluded.version, epoch = excluded.epoch, worker = excluded.worker, until = excluded.until,

@@ -12,8 +12,8 @@ import (
 )
 
 // Freeze runs do between two commits: other commits wait until it returns, reads continue. A backup takes its
-// snapshots of several databases and files in it: the database has all that was acknowledged. do must be quick: claims are not renewed during it. The result is
-// the error of do.
+// snapshots of several databases and files in it: the database has all that was acknowledged. do must be quick: claims
+// are not renewed during it. The result is the error of do.
 func (s *Store) Freeze(ctx context.Context, do func() error) error {
 	return s.do(ctx, true, func(*ledger.Ledger) error {
 		if err := s.applier.flush(ctx); err != nil {

@@ -4,6 +4,7 @@
 package rowlog
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"unsafe"
@@ -32,8 +33,8 @@ const (
 )
 
 // parameters are the numbers of values.
-var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12, Hold: 13,
-	DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4}
+var parameters = [...]int{Word: 2, Move: 6, Made: 10, Now: 29, Data: 2, NoData: 1, Key: 4, Event: 10, Task: 12,
+	Hold: 13, DropHold: 1, Message: 12, Audit: 13, View: 1, Numbers: 4}
 
 const mostParameters = 29
 
@@ -61,8 +62,8 @@ func (g *Group) Empty() bool { return g.rows == 0 }
 
 // Take returns the content of a record with all rows, and empties the group. The content belongs to the caller.
 func (g *Group) Take() []byte {
-	content := g.content
-	g.content, g.rows = make([]byte, 0, cap(content)/2), 0
+	content := bytes.Clone(g.content)
+	g.Clear()
 	return content
 }
 
@@ -218,15 +219,15 @@ func (m Image) Bind(to Binder) error {
 	return nil
 }
 
-// place is the row of a table that an image replaces.
-type place struct {
+// target is the row of a table that an image replaces.
+type target struct {
 	kind Kind
 	row  int64
 	name string
 }
 
-// placeOf returns the place of an image whose earlier versions are not needed; ok is false for other kinds.
-func (m Image) placeOf() (p place, ok bool) {
+// target returns the row of a table of an image whose earlier versions are not needed; ok is false for other kinds.
+func (m Image) target() (p target, ok bool) {
 	switch m.Kind {
 	case Now, Data, NoData, Task:
 	default:
@@ -239,7 +240,7 @@ func (m Image) placeOf() (p place, ok bool) {
 	if n <= 0 {
 		return p, false
 	}
-	p = place{kind: m.Kind, row: row}
+	p = target{kind: m.Kind, row: row}
 	switch m.Kind {
 	case NoData:
 		p.kind = Data
@@ -259,14 +260,19 @@ func (m Image) placeOf() (p place, ok bool) {
 
 // Latest returns the rows of several contents in their order; of several versions of one row of a table, the last.
 func Latest(contents [][]byte) (all []Image, err error) {
-	at := map[place]int{}
+	size := 0
+	for _, content := range contents {
+		size += len(content)
+	}
+	at := make(map[target]int, size/1024) // a row and its history entries take about as much
+	all = make([]Image, 0, size/128)
 	for _, content := range contents {
 		images, err := Images(content)
 		if err != nil {
 			return nil, err
 		}
 		for _, m := range images {
-			p, replaces := m.placeOf()
+			p, replaces := m.target()
 			if !replaces {
 				all = append(all, m)
 				continue
