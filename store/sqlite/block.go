@@ -66,7 +66,7 @@ func newBlock(first int64, room int) *block {
 	return b
 }
 
-// blocksOf returns blocks of lines, in order of their rows, that have no room for more.
+// blocksOf returns blocks of lines, in order of their rows, that take no more.
 func blocksOf(all []rowLine) []*block {
 	if len(all) == 0 {
 		return nil
@@ -115,7 +115,7 @@ func (b *block) has(n int64) bool {
 	return i < b.n && b.row(i) == n
 }
 
-// accepts reports whether there is room for the line of a row after all others.
+// accepts reports whether the line of a row fits after all others.
 func (b *block) accepts(n int64) bool { return b.n < len(b.ended) && n-b.first <= math.MaxUint32 }
 
 // add adds the line of a row after all others.

@@ -49,7 +49,7 @@ func (n *names) line(j *job.Job, parent int64) line {
 // the begin of a search after its row is purged.
 type lines struct {
 	mu      sync.RWMutex // guards all below
-	blocks  []*block     // by row number; only the last one has room for more
+	blocks  []*block     // by row number; only the last one takes more
 	highest int64        // row number so far
 }
 

@@ -56,8 +56,8 @@ func randomLine(random *rand.Rand, row int64) line {
 
 func row32(row int64) uint32 { return uint32(row) }
 
-// wants are queries of all sorts.
-func wants() []*want {
+// queries are of all sorts.
+func queries() []*want {
 	group, owner, ended, parent := uint32(40), uint32(3), true, uint32(2)
 	return []*want{
 		{}, {kinds: []uint32{2}}, {states: []uint32{5}}, {states: []uint32{0, 1}, ended: &ended}, {group: &group},
@@ -108,7 +108,7 @@ func change(l *lines, p *plainLines, row int64, v line) {
 // compare compares all queries, from cursors in both directions, and each line.
 func compare(t *testing.T, l *lines, plain plainLines, cursors []int64) {
 	t.Helper()
-	for i, w := range wants() {
+	for i, w := range queries() {
 		for _, from := range cursors {
 			for _, step := range []int{1, -1} {
 				for _, limit := range []int{4, len(plain)} {
@@ -158,7 +158,7 @@ func checkBlocks(t *testing.T, l *lines) (live int) {
 		live, slots = live+n, slots+b.n
 	}
 	if most := 2*live + 2*blockLines; slots > most {
-		t.Errorf("%d lines take the room of %d, at most %d", live, slots, most)
+		t.Errorf("%d lines are left of %d, at most %d", live, slots, most)
 	}
 	if most := 4*live/blockLines + 3; len(l.blocks) > most {
 		t.Errorf("%d lines are in %d blocks, at most %d", live, len(l.blocks), most)
