@@ -57,11 +57,11 @@ func (f *filter) add(v uint32)      { h := v * 2654435769 >> 23; f[h>>6] |= 1 <<
 func (f *filter) has(v uint32) bool { h := v * 2654435769 >> 23; return f[h>>6]&(1<<(h&63)) != 0 }
 
 // newBlock returns an empty block whose first line will be of row first.
-func newBlock(first int64, room int) *block {
-	b := &block{first: first, ended: make([]bool, room)}
-	cells := make([]uint32, columnCount*room)
+func newBlock(first int64, space int) *block {
+	b := &block{first: first, ended: make([]bool, space)}
+	cells := make([]uint32, columnCount*space)
 	for i := range b.columns {
-		b.columns[i] = cells[i*room : (i+1)*room : (i+1)*room]
+		b.columns[i] = cells[i*space : (i+1)*space : (i+1)*space]
 	}
 	return b
 }

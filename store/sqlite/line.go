@@ -141,19 +141,19 @@ func (l *lines) drop(n int64) {
 }
 
 // shrink gives back the memory of a block that has lost half of its lines, and joins it with a neighbor if one block
-// has room for both. A line is copied once for each line that was dropped, on average. The caller holds the lock.
+// can have both. A line is copied once for each line that was dropped, on average. The caller holds the lock.
 func (l *lines) shrink(at int) {
 	b := l.blocks[at]
 	if b.live > b.n/2 {
 		return
 	}
 	from, to := at, at+1
-	room := blockLines - b.live
-	if at > 0 && l.blocks[at-1].live <= room {
+	space := blockLines - b.live
+	if at > 0 && l.blocks[at-1].live <= space {
 		from--
-		room -= l.blocks[from].live
+		space -= l.blocks[from].live
 	}
-	if to < len(l.blocks)-1 && l.blocks[to].live <= room { // the last one still grows
+	if to < len(l.blocks)-1 && l.blocks[to].live <= space { // the last one still grows
 		to++
 	}
 	var all []rowLine
