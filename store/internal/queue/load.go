@@ -39,7 +39,7 @@ func (q *Queue) Load(j *job.Job) {
 		l.tally = q.tallied(tallyKey{key.KindState, key.group})
 	}
 	l.tally.add(j, 1)
-	q.place(e, l, j)
+	q.put(e, l, j)
 	switch {
 	case e.claimed:
 		l.claim(1)

@@ -23,9 +23,9 @@ func stored(random *rand.Rand, n int) (jobs []job.Job) {
 	}
 	for i := range n {
 		j := job.Job{
-			ID: job.ID(fmt.Sprint("j", i)), Number: int64(i + 1), Kind: "k", Group: one("", "g"), Owner: one("a", "b", "c"),
+			ID: job.ID(fmt.Sprint("j", i)), Number: int64(i + 1), Kind: "k", Group: one("", "g"),
 			Position: lifecycle.Position{State: states[random.IntN(3)]}, Priority: random.IntN(3), Bytes: int64(i % 7),
-			Tags:    job.Tagged(one("", "x"), one("", "y")),
+			Owner: one("a", "b", "c"), Tags: job.Tagged(one("", "x"), one("", "y")),
 			Entered: start.Add(time.Duration(random.IntN(1000)) * time.Millisecond), Expires: sometime(),
 		}
 		switch random.IntN(6) {

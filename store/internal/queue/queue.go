@@ -200,7 +200,7 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 		l = q.newLane(key)
 	}
 	e.filed = e.filed && e.lane == l && e.entered == micro(j.Entered)
-	q.place(e, l, j)
+	q.put(e, l, j)
 	switch {
 	case e.claimed:
 		l.claim(1)
@@ -213,8 +213,8 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	q.setTimer(e, micro(j.Expires))
 }
 
-// place puts the properties of a job into its entry, and counts it in its lane.
-func (q *Queue) place(e *entry, l *lane, j *job.Job) {
+// put gives an entry the properties of its job, and counts it in its lane.
+func (q *Queue) put(e *entry, l *lane, j *job.Job) {
 	l.resize(1)
 	e.lane, e.entered, e.priority = l, micro(j.Entered), int32(j.Priority)
 	e.due, e.until = micro(j.Due), micro(j.Until)
