@@ -1,9 +1,8 @@
 package sqlite
 
 import (
-	"fmt"
-	"maps"
-	"slices"
+	"errors"
+	"runtime"
 	"strings"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -36,51 +35,64 @@ func rows(s *conn.Stmt, row func(*conn.Stmt) error) error {
 	}
 }
 
-// loadMade and loadNow are read in parallel: both tables have one row per job, in the same order. Columns that a
-// queue does not need (spec, data, hashes) are not read.
-const (
-	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made ORDER BY n"
-	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
- due, deadline, expires, entered, children, cause, tags, bytes FROM job_now ORDER BY n`
-)
-
-// loader builds the store's memory from the records.
+// loader builds the memory of a store from the records.
 type loader struct {
+	size   int64 // rows of a part
 	names  *names
 	ledger *ledger.Ledger
 	lines  *lines                  // nil if they exist already
-	batch  map[int64]job.ID        // jobs that have children
-	ended  map[job.Tally]job.Tally // by their properties, with no jobs
-	last   map[job.Kind]int64      // highest number of ended jobs
+	batch  map[int64]job.ID        // jobs that have jobs, by row
+	ended  map[endedKey]endedCount // jobs that are only counted
+	last   map[uint32]int64        // highest number by kind
 
-	damaged map[job.ID]error // only counted: they are not usable
+	damaged map[job.ID]error // jobs that are only counted: their records are not usable
 	recent  recent           // what is newer than the database
 }
 
-// load reads all records. into may be nil. Jobs whose records are known to be damaged are not queued. newer is what
-// the overlay has; it has no lines.
-func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent) (*ledger.Ledger, error) {
+// load reads all records, by several connections at once, which see the same state of the database. into may be nil.
+// Jobs whose records are known to be damaged are not queued. newer is what the overlay has, without lines.
+func load(
+	cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent,
+) (*ledger.Ledger, error) {
+	return loadBy(partRows, cs, n, into, damaged, newer)
+}
+
+func loadBy(
+	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent,
+) (*ledger.Ledger, error) {
 	l := &loader{
-		names: n, ledger: ledger.New(), lines: into, recent: newer,
-		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{}, damaged: damaged,
+		size: size, names: n, ledger: ledger.New(), lines: into, damaged: damaged, recent: newer,
+		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
 	}
-	if err := l.records(c); err != nil {
+	for row, e := range newer.rows { // their jobs may be in the database
+		if e.job.Children != (job.Children{}) {
+			l.batch[row] = e.job.ID
+		}
+	}
+	if err := l.records(cs); err != nil {
 		return nil, err
 	}
-	for _, t := range l.ended {
-		l.ledger.LoadTally(t, l.last[t.Kind])
+	for _, e := range newer.rows {
+		l.entry(e)
 	}
-	if err := l.given(c); err != nil {
+	l.ledger.Loaded()
+	for k, count := range l.ended {
+		l.ledger.LoadTally(n.ended(k, count))
+	}
+	for kind, last := range l.last {
+		l.ledger.LoadNumber(job.Kind(n.words.value(int64(kind))), last)
+	}
+	if err := l.given(cs[0]); err != nil {
 		return nil, err
 	}
-	err := each(c, selectHolds, func(s *conn.Stmt) error {
+	err := each(cs[0], selectHolds, func(s *conn.Stmt) error {
 		h := getHold(s)
-		if _, newer := l.recent.holds[h.Scope]; !newer {
+		if _, newer := newer.holds[h.Scope]; !newer {
 			l.ledger.LoadHold(h) // in force even if it is damaged, which Verify reports
 		}
 		return nil
 	})
-	for _, h := range l.recent.holds {
+	for _, h := range newer.holds {
 		if h != nil {
 			l.ledger.LoadHold(*h)
 		}
@@ -139,98 +151,99 @@ func lastAudit(c *conn.Conn) (seq int64, hash job.Hash, err error) {
 	return seq, hash, err
 }
 
-func (l *loader) records(c *conn.Conn) error {
-	now, err := c.Prepare(loadNow)
+// rowRange returns the first row and the one after the last.
+func rowRange(c *conn.Conn) (first, below int64, err error) {
+	const sql = `SELECT min(n), max(n) FROM (SELECT min(n) AS n FROM job_made UNION ALL SELECT min(n) FROM job_now
+ UNION ALL SELECT max(n) FROM job_made UNION ALL SELECT max(n) FROM job_now)`
+	err = each(c, sql, func(s *conn.Stmt) error {
+		if !s.IsNull(0) {
+			first, below = s.GetInt(0), s.GetInt(1)+1
+		}
+		return nil
+	})
+	return first, below, err
+}
+
+func (l *loader) records(cs []*conn.Conn) error {
+	first, below, err := rowRange(cs[0])
 	if err != nil {
 		return err
 	}
-	defer now.Close()
-	err = each(c, loadMade, func(made *conn.Stmt) error {
-		more, err := now.Step()
+	var readers []*partReader
+	for _, c := range cs {
+		r, err := newPartReader(c, l.names, l.damaged)
+		defer r.close()
 		if err != nil {
 			return err
 		}
-		if !more || now.GetInt(0) != made.GetInt(0) {
-			return fmt.Errorf("job %s (row %d) has lost one half of its record", made.GetText(6), made.GetInt(0))
-		}
-		if e := l.recent.rows[made.GetInt(0)]; e != nil {
-			l.entry(e)
-			delete(l.recent.rows, e.n)
-			return nil
-		}
-		l.record(made, now)
-		return nil
-	})
-	if err != nil {
-		return err
+		r.newer = l.recent.rows
+		readers = append(readers, r)
 	}
-	for _, n := range slices.Sorted(maps.Keys(l.recent.rows)) { // created since
-		l.entry(l.recent.rows[n])
+	return parts(readers, first, below, l.size, l.add)
+}
+
+// add adds a part.
+func (l *loader) add(p *part) {
+	if l.lines != nil {
+		l.lines.load(p.lines)
 	}
-	if more, err := now.Step(); more || err != nil {
-		if err == nil {
-			err = fmt.Errorf("row %d is half a record", now.GetInt(0))
+	for _, b := range p.batches {
+		l.batch[b.row] = b.id
+	}
+	for i := range p.live {
+		j := &p.live[i]
+		if j.parent != 0 {
+			j.job.Parent = l.batch[j.parent]
 		}
-		return err
+		l.ledger.Load(&j.job)
 	}
-	return nil
+	for k, count := range p.ended {
+		n := l.ended[k]
+		l.ended[k] = endedCount{n.jobs + count.jobs, n.bytes + count.bytes}
+	}
+	for kind, last := range p.last {
+		l.last[kind] = max(l.last[kind], last)
+	}
 }
 
 // entry adds a record of the overlay.
 func (l *loader) entry(e *entry) {
 	j := e.job
-	if j.Children != (job.Children{}) {
-		l.batch[e.n] = j.ID
-	}
+	v := l.names.line(&j, 0)
+	l.last[v.kind] = max(l.last[v.kind], j.Number)
 	if j.Ended || l.damaged[j.ID] != nil {
-		l.count(&j)
+		k := endedKey{kind: v.kind, state: v.state, group: v.group}
+		if v.group == unnumbered {
+			k.text = j.Group
+		}
+		n := l.ended[k]
+		l.ended[k] = endedCount{n.jobs + 1, n.bytes + j.Bytes}
 		return
 	}
 	l.ledger.Load(&j)
 }
 
-// count counts a job that is not queued.
-func (l *loader) count(j *job.Job) {
-	stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
-	t, met := l.ended[stand]
-	if !met {
-		t = stand
-	}
-	t.Jobs++
-	t.Bytes += j.Bytes
-	l.ended[stand] = t
-	l.last[j.Kind] = max(l.last[j.Kind], j.Number)
-}
+// manyRows is the number of rows from which a start reads by several connections.
+const manyRows = 4 * partRows
 
-func (l *loader) record(made, now *conn.Stmt) {
-	row, created := made.GetInt(0), made.GetInt(4)
-	j := job.Job{Kind: job.Kind(l.names.getName(made, 1)), Number: made.GetInt(2), Owner: l.names.getWord(made, 3)}
-	j.State, j.Outcome = lifecycle.State(l.names.getName(now, 1)), lifecycle.Outcome(l.names.getName(now, 2))
-	j.Ended, j.Gone, j.Group = now.GetInt(3) > 0, now.GetInt(3) == 2, l.names.getWord(now, 4)
-	j.Changed, j.Cause, j.Bytes = getTime(now, 5, created), l.names.getWord(now, 19), now.GetInt(21)
-	j.Tags, _ = l.names.getTags(now, 20) // damaged ones are reported when the record is read
-	if l.lines != nil {
-		l.lines.set(row, l.names.line(&j, made.GetInt(5)))
+// loadAll loads the store at the start, when nothing writes to the database.
+func (s *Store) loadAll(writer *conn.Conn) (l *ledger.Ledger, err error) {
+	first, below, err := rowRange(writer)
+	if err != nil || below-first < manyRows {
+		return load([]*conn.Conn{writer}, s.names, s.lines, nil, recent{})
 	}
-	if !now.IsNull(18) {
-		l.batch[row] = job.ID(made.GetText(6))
+	var cs []*conn.Conn // they are closed with their caches
+	defer func() {
+		for _, c := range cs {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		c, err := s.connect(conn.ReadWrite, "PRAGMA query_only = ON")
+		if err != nil {
+			return nil, err
+		}
+		cs = append(cs, c)
 	}
-	j.ID = job.ID(made.GetText(6))
-	if j.Ended || l.damaged[j.ID] != nil {
-		l.count(&j)
-		return
-	}
-	j.Created = unixMicro(created)
-	if parent := made.GetInt(5); parent != 0 {
-		j.Parent = l.batch[parent]
-	}
-	if !now.IsNull(18) {
-		_ = getChildren(now.GetText(18), &j.Children) // a damaged one is reported when the record is read
-	}
-	j.Priority, j.Version, j.Epoch, j.Worker = int(now.GetInt(6)), now.GetInt(7), now.GetInt(8), l.names.getWord(now, 9)
-	j.Until = getTime(now, 10, created)
-	j.Starts, j.Attempts, j.Retries = int(now.GetInt(11)), int(now.GetInt(12)), int(now.GetInt(13))
-	j.Due, j.Deadline = getTime(now, 14, created), getTime(now, 15, created)
-	j.Expires, j.Entered = getTime(now, 16, created), getTime(now, 17, created)
-	l.ledger.Load(&j)
+	return load(cs, s.names, s.lines, nil, recent{})
 }

@@ -28,8 +28,24 @@ type op struct {
 	run   func(*ledger.Ledger) error
 	kind  opKind
 	err   error
-	taken atomic.Bool // by the loop, or by a caller that left before it
-	done  chan struct{}
+	taken atomic.Bool   // by the loop, or by a caller that left before it
+	done  chan struct{} // has space for the answer
+}
+
+// freeOps are operations whose callers have their answers.
+type freeOps struct{ pool sync.Pool }
+
+func (f *freeOps) get() *op {
+	if o, ok := f.pool.Get().(*op); ok {
+		o.taken.Store(false)
+		return o
+	}
+	return &op{done: make(chan struct{}, 1)}
+}
+
+func (f *freeOps) put(o *op) {
+	o.run, o.err = nil, nil
+	f.pool.Put(o)
 }
 
 // opKind is how an operation runs.
@@ -103,10 +119,11 @@ func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) err
 }
 
 func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) error) error {
-	o := &op{run: run, kind: kind, done: make(chan struct{})}
 	if err := ctx.Err(); err != nil {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 	}
+	o := s.freeOps.get()
+	o.run, o.kind = run, kind
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
@@ -114,11 +131,13 @@ func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) 
 	case <-o.done:
 	case <-ctx.Done():
 		if o.taken.CompareAndSwap(false, true) {
-			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()}
+			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()} // the loop still has the operation
 		}
 		<-o.done
 	}
-	return o.err
+	err := o.err
+	s.freeOps.put(o)
+	return err
 }
 
 // Waiting returns the number of operations that wait for the commit loop.
@@ -196,7 +215,7 @@ func (s *Store) round(ops []*op) int {
 
 func (o *op) answer(err error) {
 	o.err = err
-	close(o.done)
+	o.done <- struct{}{} // the operation is its caller's again
 }
 
 func answerAll(ops []*op, err error) {

@@ -120,7 +120,7 @@ func (s *Store) Histories(
 	if err := s.applier.flush(ctx); err != nil {
 		return err
 	}
-	for n := int64(1); n <= s.lines.last(); n++ {
+	for n := s.lines.next(1); n != 0; n = s.lines.next(n + 1) {
 		if err := ctx.Err(); err != nil {
 			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
 		}

@@ -23,6 +23,7 @@ type Store struct {
 	lines        *lines
 	readers      *readers
 	inbox        inbox
+	freeOps      freeOps
 	watch        watchers
 	overlay      *overlay // nothing is in it without a log
 	applier      *applier // nil without a log
@@ -120,7 +121,7 @@ func (s *Store) open() error {
 	if err := s.replay(); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines, nil, recent{}); err != nil {
+	if s.ledger, err = s.loadAll(writer); err != nil {
 		return err
 	}
 	copier, err := s.connect(conn.ReadWrite, "")
@@ -160,7 +161,7 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 func (s *Store) reload() (err error) {
 	r := s.records
 	if r.front == nil {
-		if s.ledger, err = load(r.c, s.names, nil, r.damaged, recent{}); err != nil {
+		if s.ledger, err = load([]*conn.Conn{r.c}, s.names, nil, r.damaged, recent{}); err != nil {
 			return err
 		}
 		return r.findNext(r.c)
@@ -170,7 +171,7 @@ func (s *Store) reload() (err error) {
 		return err
 	}
 	newer := v.recent()
-	s.ledger, err = load(c, s.names, nil, r.damaged, newer)
+	s.ledger, err = load([]*conn.Conn{c}, s.names, nil, r.damaged, newer)
 	if newer.numbers != nil {
 		r.nextRow, r.nextEvent = newer.numbers.rows+1, newer.numbers.entries+1
 	} else if err == nil {
