@@ -152,30 +152,14 @@ func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	}
 }
 
-// replace replaces all lines.
-func (l *lines) replace(by *lines) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leaves, l.n = by.leaves, by.n
-}
-
 // differ counts the lines that differ, and returns the first.
 func (l *lines) differ(other *lines) (first, n int64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for row := max(l.n, other.n); row > 0; row-- {
+	for row := max(l.highest, other.highest); row > 0; row-- {
 		if l.at(row) != other.at(row) {
 			first, n = row, n+1
 		}
 	}
 	return first, n
-}
-
-// at returns the line of a row, an empty one if there is none. The caller holds the lock.
-func (l *lines) at(row int64) line {
-	i := int(row - 1)
-	if i/leaf >= len(l.leaves) {
-		return line{}
-	}
-	return l.leaves[i/leaf].line(i % leaf)
 }

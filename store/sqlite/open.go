@@ -23,6 +23,7 @@ type Store struct {
 	lines        *lines
 	readers      *readers
 	inbox        inbox
+	freeOps      freeOps
 	watch        watchers
 
 	// Used by the loop only.

@@ -28,6 +28,7 @@ type Ledger struct {
 	touched []job.Job
 	before  job.Job // the record of the current commit
 	after   job.Job
+	event   job.Event
 }
 
 // New returns an empty ledger.
