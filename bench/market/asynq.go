@@ -49,8 +49,8 @@ func startAsynq(ctx context.Context, s setting, interval time.Duration, first in
 	}
 	socket := filepath.Join(s.dir, "redis.sock")
 	p := &asynqPeer{first: first}
-	p.redis, err = startServer(s.dir, syscall.SIGTERM, nil, program, "--dir", s.dir, "--port", "0", "--unixsocket", socket,
-		"--save", "", "--appendonly", "yes", "--appendfsync", "always")
+	p.redis, err = startServer(s.dir, syscall.SIGTERM, nil, program, "--dir", s.dir, "--port", "0",
+		"--unixsocket", socket, "--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,8 @@ type cell struct {
 	Callers int
 	Idle    bool          // the time from submission to start instead of the rate
 	Poll    time.Duration // the interval of a system that polls
-	Count   bool          // few jobs between two marks in a trace of system calls
+	Count   bool          // the jobs lie between two marks in a trace of system calls
+	Starts  int64         // jobs that are submitted to an idle system
 	Dir     string
 	Window  time.Duration
 }
@@ -100,14 +101,13 @@ func syncDisk(dir string) error {
 // submitIdle submits one job after the other to an idle system, at random moments, so that a system that polls is not
 // met at the same point of its interval each time.
 func submitIdle(ctx context.Context, p peer, c cell, k *clock) (all []time.Duration, err error) {
-	begin, jobs := time.Now(), int64(starts)
+	begin := time.Now()
 	if c.Count {
-		jobs = countStarts
 		mark()
 		defer mark()
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	for i := int64(1); i <= jobs && time.Since(begin) < idleWindow; i++ {
+	for i := int64(1); i <= c.Starts && time.Since(begin) < idleWindow; i++ {
 		select {
 		case <-time.After(time.Duration(random.Int64N(int64(max(c.Poll, 20*time.Millisecond))))):
 		case <-ctx.Done():

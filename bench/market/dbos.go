@@ -21,7 +21,7 @@ type dbosPeer struct {
 // insertion, the output of each step and the end are a commit each.
 func openDBOS(ctx context.Context, s setting) (peer, error) { return startDBOS(ctx, s, false) }
 
-// openDBOSQueue hands the workflow to a queue, which is polled.
+// openDBOSQueue submits the workflow to a queue, which is polled.
 func openDBOSQueue(ctx context.Context, s setting) (peer, error) { return startDBOS(ctx, s, true) }
 
 func startDBOS(ctx context.Context, s setting, queued bool) (peer, error) {

@@ -26,7 +26,8 @@ type jetStreamPeer struct {
 // writes: after a crash between them a stage runs again.
 func openJetStream(ctx context.Context, s setting) (peer, error) {
 	n, err := server.NewServer(&server.Options{
-		ServerName: "market", DontListen: true, JetStream: true, StoreDir: s.dir, SyncAlways: true, NoLog: true, NoSigs: true,
+		ServerName: "market", DontListen: true, JetStream: true, StoreDir: s.dir, SyncAlways: true,
+		NoLog: true, NoSigs: true,
 	})
 	if err != nil {
 		return nil, err

@@ -30,6 +30,7 @@ type settings struct {
 	only    []string
 	commit  string
 	count   bool
+	starts  int64
 }
 
 func main() {
@@ -98,6 +99,10 @@ func read(args []string) (settings, error) {
 	}
 	if *only != "" {
 		s.only = strings.Split(*only, ",")
+	}
+	s.starts = starts
+	if s.count {
+		s.starts = countStarts
 	}
 	for _, name := range s.only {
 		if !slices.ContainsFunc(systems, func(y system) bool { return y.name == name }) {

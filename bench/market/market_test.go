@@ -36,8 +36,10 @@ func TestSystems(t *testing.T) {
 			if y.poll > 0 {
 				t.Skip("the same system with slower settings")
 			}
-			r := &runner{settings: settings{rounds: 1, callers: []int{2}, window: 50 * time.Millisecond, limit: time.Minute,
-				only: []string{y.name}}, dir: shortDir(t), progress: t.Output()}
+			s := settings{
+				rounds: 1, callers: []int{2}, window: 50 * time.Millisecond, limit: time.Minute, only: []string{y.name}, starts: 5,
+			}
+			r := &runner{settings: s, dir: shortDir(t), progress: t.Output()}
 			if err := r.prepare(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -116,12 +118,13 @@ func (failing) close() error                    { return nil }
 // TestFailing reports a system that fails, and does not count its jobs.
 func TestFailing(t *testing.T) {
 	for _, idle := range []bool{false, true} {
-		c := cell{Callers: 3, Idle: idle, Dir: t.TempDir(), Window: time.Minute}
+		c := cell{Callers: 3, Idle: idle, Starts: 1, Dir: t.TempDir(), Window: time.Minute}
 		if o, err := measure(t.Context(), failing{}, c, &clock{}); err == nil || o.Jobs != 0 || len(o.Starts) != 0 {
 			t.Errorf("idle %v: %+v, %v", idle, o, err)
 		}
 	}
-	r := &runner{settings: settings{callers: []int{1}}, failed: map[string][]string{"bare": {"idle: no job today\nat all"}}}
+	r := &runner{settings: settings{callers: []int{1}}}
+	r.failed = map[string][]string{"bare": {"idle: no job today\nat all"}}
 	var b strings.Builder
 	if err := r.report(&b, nil); err == nil || !strings.Contains(b.String(), "- failed: `bare`, idle: no job today\n") {
 		t.Errorf("%v\n%s", err, b.String())
@@ -239,7 +242,7 @@ func TestParseStat(t *testing.T) {
 	if _, _, _, ok := parseStat("42 (short) S 7"); ok {
 		t.Error("a short line is accepted")
 	}
-	if before := treeCPU(); before < 0 || !descends(map[int]int{3: 2, 2: 1}, 3, 2) || descends(map[int]int{3: 2}, 3, 9) {
+	if treeCPU() < 0 || !descends(map[int]int{3: 2, 2: 1}, 3, 2) || descends(map[int]int{3: 2}, 3, 9) {
 		t.Error("the tree of processes is read wrongly")
 	}
 }

@@ -62,8 +62,8 @@ func (r *runner) heading(b *strings.Builder, args []string) {
 	}
 	const quiet = 0.05
 	if r.others > quiet {
-		fmt.Fprintf(b, "**Busy machine**: other processes used %.0f %% of the processors during the run. Quote ratios only.\n",
-			100*r.others)
+		fmt.Fprintf(b, "**Busy machine**: other processes used %.0f %% of the processors during the run. "+
+			"Quote ratios only.\n", 100*r.others)
 	} else {
 		fmt.Fprintf(b, "Quiet machine: other processes used %.0f %% of the processors during the run.\n", 100*r.others)
 	}

@@ -90,8 +90,8 @@ func (r *runner) all(ctx context.Context) error {
 			}
 		}
 		for _, y := range r.chosen() {
-			if c := (cell{Callers: 1, Idle: true, Poll: y.poll, Count: r.count}); round == 0 && r.idles(y) {
-				r.one(ctx, y, c, round)
+			if round == 0 && r.idles(y) {
+				r.one(ctx, y, cell{Callers: 1, Idle: true, Poll: y.poll, Count: r.count, Starts: r.starts}, round)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ type setting struct {
 
 // peer is an open system.
 type peer interface {
-	// do hands in job i, from 1, and returns when its end was acknowledged. Several calls run at once.
+	// do submits job i, from 1, and returns when its end was acknowledged. Several calls run at once.
 	do(ctx context.Context, i int64) error
 	// close stops the system and its servers.
 	close() error
@@ -79,8 +79,8 @@ var systems = []system{
 		open: openAsynqDefault, needs: []string{"redis-server"}, poll: time.Second},
 	{name: "jetstream", title: "NATS JetStream %v, a message for each stage",
 		module: "github.com/nats-io/nats-server/v2", open: openJetStream},
-	{name: "backlite", title: "backlite %v on SQLite, a task for each stage", module: "github.com/mikestefanello/backlite",
-		open: openBacklite},
+	{name: "backlite", title: "backlite %v on SQLite, a task for each stage",
+		module: "github.com/mikestefanello/backlite", open: openBacklite},
 }
 
 func names() (all []string) {

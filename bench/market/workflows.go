@@ -90,8 +90,8 @@ func openWorkflows(ctx context.Context, s setting) (peer, error) {
 
 func (p *workflowsPeer) do(ctx context.Context, i int64) error {
 	return p.call(ctx, i, func() error {
-		_, err := p.client.CreateWorkflowInstance(ctx, client.WorkflowInstanceOptions{InstanceID: fmt.Sprint(i)}, p.flow,
-			payload)
+		o := client.WorkflowInstanceOptions{InstanceID: fmt.Sprint(i)}
+		_, err := p.client.CreateWorkflowInstance(ctx, o, p.flow, payload)
 		return err
 	})
 }

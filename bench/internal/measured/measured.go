@@ -89,7 +89,7 @@ func Open(dir string, callers int, begin func()) (*Engine, error) {
 	return r, nil
 }
 
-// Do hands in a job and waits until its end is on disk.
+// Do submits a job and waits until its end is on disk.
 func (e *Engine) Do(ctx context.Context) error {
 	j, err := e.engine.Complete(ctx, engine.Order{Kind: Kind, Spec: Payload})
 	switch {
