@@ -37,7 +37,8 @@ func TestSystems(t *testing.T) {
 				t.Skip("the same system with slower settings")
 			}
 			s := settings{
-				rounds: 1, callers: []int{2}, window: 50 * time.Millisecond, limit: time.Minute, only: []string{y.name}, starts: 5,
+				rounds: 1, callers: []int{2}, window: 50 * time.Millisecond, limit: time.Minute,
+				only: []string{y.name}, starts: 5,
 			}
 			r := &runner{settings: s, dir: shortDir(t), progress: t.Output()}
 			if err := r.prepare(t.Context()); err != nil {
