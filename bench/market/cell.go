@@ -47,7 +47,7 @@ const (
 	warm = 500 * time.Millisecond
 	// fewJobs are counted at least, where that ends within lateWindow: systems that take a second for a job.
 	fewJobs    = 30
-	lateWindow = 8 * time.Second
+	lateWindow = 15 * time.Second
 	// starts is how many jobs are submitted to an idle system, for at most idleWindow; countStarts where syncs are
 	// counted.
 	starts      = 300

@@ -156,7 +156,7 @@ func TestReport(t *testing.T) {
 		"Quiet machine: other processes used 4 % of the processors during the run.",
 		"| sync probe: 8 syncs of one caller | 100 | | | |\n",
 		"| **Stagepost**, embedded SQLite | 20 | 1000 | 1 | 0.50 |\n",
-		", one resumable job | 10 | 80 | 8.0, 12 | 4.00 |\n",
+		", one resumable job | 7.5 | 80 | 4.5, 12 | 4.00 |\n",
 		"| bare group commit on SQLite, the same rows, no engine | - | - | -, - | - |\n",
 		", one resumable job | 2.00 | 3.00 | 3 |\n",
 		"- incomplete: interrupted during round 2\n",

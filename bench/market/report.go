@@ -194,9 +194,11 @@ func number(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
+// median of an even number of values is the mean of the two in the middle.
 func median(all []float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
-	return sorted[len(sorted)/2]
+	n := len(sorted)
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // percentile is the smallest value that p percent of all do not exceed; 0 of none.
