@@ -190,21 +190,18 @@ func (s reaped) Commit(ctx context.Context, changes ...job.Change) (r []job.Resu
 	return r, err
 }
 
-func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
-	if c.Job != "" {
-		return s.Store.Outbox(ctx, c) // the test reads
+func (s reaped) Take(ctx context.Context, t job.Taking) (all []job.Message, err error) {
+	name := strings.Join(t.Topics, " ")
+	if t.Others {
+		name = "others"
 	}
-	do := func() { all, err = s.Store.Outbox(ctx, c) }
-	if len(c.Settle) > 0 {
-		s.call("settle", do)
-	} else {
-		name := strings.Join(c.Topics, " ")
-		if c.Others {
-			name = "others"
-		}
-		s.read("take "+name, do)
-	}
+	s.read("take "+name, func() { all, err = s.Store.Take(ctx, t) })
 	return all, err
+}
+
+func (s reaped) Settle(ctx context.Context, messages ...job.Message) (err error) {
+	s.call("settle", func() { err = s.Store.Settle(ctx, messages...) })
+	return err
 }
 
 // put writes a file of a report; its middle is a point where the temporary file lies there half.
@@ -353,7 +350,7 @@ func (w *crashHarness) settled(ctx context.Context, batch job.ID, n int) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		messages, err := w.store.Outbox(ctx, job.OutboxCall{Job: batch})
+		messages, err := job.MessagesOf(ctx, w.store, batch)
 		if err != nil {
 			return false
 		}
@@ -417,7 +414,7 @@ func (w *crashHarness) die(at string) (r *reaper, wrong []string, twice int) {
 		w.t.Fatalf("got %d batches, %v", len(page.Jobs), err)
 	}
 	batch := page.Jobs[0].ID
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, batch)
 	if err != nil {
 		w.t.Fatal(err)
 	}

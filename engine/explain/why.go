@@ -154,7 +154,7 @@ func (e *Explainer) ruleFor(
 		}
 		parent = &p
 	}
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +246,7 @@ func whyImpaired(now *status.Engine, x *api.Explanation) {
 }
 
 func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *api.Explanation) error {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return err
 	}

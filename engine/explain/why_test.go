@@ -212,7 +212,7 @@ func TestWhyBehind(t *testing.T) {
 		last := w.post(engine.Order{Priority: new(9)})
 		first, second := w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
 		synctest.Wait()
-		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
+		if _, err := w.store.Release(t.Context(), job.Hold{}); err != nil {
 			t.Fatal(err)
 		}
 		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
