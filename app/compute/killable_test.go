@@ -138,6 +138,11 @@ func (m *killable) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return m.Store.List(ctx, q)
 }
 
+func (m *killable) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	m.read()
+	return m.Store.Overdue(ctx, now, kinds, n)
+}
+
 func (m *killable) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
 	m.read()
 	return m.Store.Renew(ctx, r)

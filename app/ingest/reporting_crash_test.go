@@ -173,6 +173,11 @@ func (s reaped) List(ctx context.Context, q job.Query) (p job.Page, err error) {
 	return p, err
 }
 
+func (s reaped) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
+	s.read("overdue", func() { jobs, err = s.Store.Overdue(ctx, now, kinds, n) })
+	return jobs, err
+}
+
 func (s reaped) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	s.read("claim", func() { jobs, err = s.Store.Claim(ctx, c) })
 	return jobs, err
