@@ -51,8 +51,8 @@ func noAnchors(t *testing.T, dir string) {
 	}
 }
 
-// archiveVerifies checks that the archive of a demo is good without the demo's authority. The controls: its time stamp is
-// a fault without the root certificate, and if the stamped file is changed.
+// archiveVerifies checks that the archive of a demo is good without the demo's authority. The controls: its time stamp
+// is a fault without the root certificate, and if the stamped file is changed.
 func archiveVerifies(t *testing.T, dir, url string) {
 	t.Helper()
 	text, exit := output(t, "archive", "list", "--server", url, "-o", "json")

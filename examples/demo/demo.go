@@ -192,8 +192,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// configure writes stagepost.yaml of the data directory. The histories get no time stamps: the only authority is that of
-// the campus, which ends with the demo.
+// configure writes stagepost.yaml of the data directory. The histories get no time stamps: the only authority is that
+// of the campus, which ends with the demo.
 func (d *demo) configure(more string) error {
 	text := "anchor:\n  every: \"off\"\n" + more
 	return durable.Replace(filepath.Join(d.dir, "stagepost.yaml"), []byte(text))
