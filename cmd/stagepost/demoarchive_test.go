@@ -8,9 +8,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/cli"
+	"github.com/stagepost/stagepost/format/rfc3161/authority"
 )
 
 // output runs the program without a server's address, and gives its standard output and exit code.
@@ -78,9 +80,24 @@ func archiveVerifies(t *testing.T, dir, url string) {
 	exits(cli.ExitOK, "archive", "verify", got, "--ca", root)
 	exits(cli.ExitOK, "timestamp", "verify", stamped, "--ca", root)
 	exits(cli.ExitFailed, "archive", "verify", got)
+	exits(cli.ExitFailed, "timestamp", "verify", stamped, "--ca", otherRoot(t))
 	if err := os.WriteFile(stamped, []byte("another seal\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	exits(cli.ExitFailed, "archive", "verify", got, "--ca", root)
 	exits(cli.ExitFailed, "timestamp", "verify", stamped, "--ca", root)
+}
+
+// otherRoot gives the file of the root certificate of an authority that stamped nothing.
+func otherRoot(t *testing.T) string {
+	t.Helper()
+	a, err := authority.New("Another authority", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "root.pem")
+	if err := os.WriteFile(file, a.RootPEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
 }
