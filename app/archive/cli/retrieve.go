@@ -206,8 +206,10 @@ func digestOf(root *os.Root, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// damage reports that files of an archive have faults.
-type damage struct{ cli.Faults }
+// damage reports that files of an archive, or their time stamps, have faults.
+type damage struct{ error }
+
+func (d damage) Unwrap() error { return d.error }
 
 // code gives the exit code of damage: that of the other checks of stored files.
 func code(err error) (int, bool) { return cli.ExitFailed, errors.As(err, new(damage)) }
@@ -291,7 +293,8 @@ func (c *commands) timestampVerify() *cobra.Command {
 		Short: "Verify the time stamps of a file, without a server",
 		Long: `Verifies the time stamps (RFC 3161) of a file by the files beside it: FILE.tsr with the answer of the authority, FILE.tsq
 with the request, and those of renewals (FILE.2.tsr and so on). --ca names files with the certificates of authorities that
-you trust. The exit code is 1 if a time stamp is missing, wrong or expired. openssl verifies the same files:
+you trust. The exit code is 5 if a time stamp is missing, wrong or expired, and 1 if a file cannot be read. openssl
+verifies the same files:
 
   openssl ts -verify -data FILE -in FILE.tsr -CAfile root.pem`,
 		Example: "  stagepost timestamp verify exam.tagmanifest-sha512.txt --ca root.pem",
@@ -308,12 +311,24 @@ you trust. The exit code is 1 if a time stamp is missing, wrong or expired. open
 			if dir == "" {
 				dir = "."
 			}
+			if _, err := os.Stat(args[0]); err != nil {
+				return err
+			}
 			found, err := sign.Verify(os.DirFS(dir), name, nil, trusted, time.Now())
-			return errors.Join(c.printStamps(found), err)
+			return errors.Join(c.printStamps(found), damageOf(err))
 		},
 	}
 	cmd.Flags().StringArrayVar(&roots, "ca", nil, "file with certificates (PEM) that are trusted; may be given again")
 	return cmd
+}
+
+// damageOf makes an error of [sign.Verify] damage, unless a file cannot be read: then nothing is known of it.
+func damageOf(err error) error {
+	var read *fs.PathError
+	if err == nil || errors.As(err, &read) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return damage{err}
 }
 
 // stamp is a time stamp in JSON.
