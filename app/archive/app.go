@@ -132,7 +132,7 @@ func (a *App) Works() []engine.Work {
 		Policies: map[lifecycle.State]engine.Policy{
 			Queued: {}, PreProcessing: {Timeout: a.options.Phase, MaxAttempts: preAttempts, Backoff: preBackoff},
 		},
-		Elapsed:  map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},
+		Elapsed: map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},
 	}
 	for _, s := range phases {
 		work.Policies[s] = engine.Policy{Timeout: a.options.Phase}
