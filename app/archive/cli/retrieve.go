@@ -102,8 +102,8 @@ func (c *commands) fetchAll(
 	})
 }
 
-// mostFetches bounds how often a file is fetched whose bytes are wrong. After a damaged copy, the server reads the others
-// first.
+// mostFetches bounds how often a file is fetched whose bytes are wrong. After a damaged copy, the server reads the
+// others first.
 const mostFetches = 4
 
 // fetchOne fetches a file, again from another copy if its digest is wrong.
@@ -140,8 +140,8 @@ func (c *commands) fetchOne(
 
 // noCopy is the error of a file that no copy gives.
 func noCopy(id job.ID, why string) error {
-	return job.Errorf(job.Unavailable, "retrieve", id, "no copy gave the right bytes: %s; the server checks the copies "+
-		"within an hour, and then stagepost archive show %s counts the faults of each storage location", why, id)
+	return job.Errorf(job.Unavailable, "retrieve", id, "no copy gave the right bytes: %s; the server checks the "+
+		"copies within an hour, and then stagepost archive show %s counts the faults of each storage location", why, id)
 }
 
 // fetchPart fetches what a part lacks, and gives the SHA-256 of the whole.

@@ -73,7 +73,8 @@ func TestOpen(t *testing.T) {
 	must(t, err)
 	defer r.Close()
 	// as a server does that has stated the length
-	if n, err := io.CopyN(io.Discard, r, int64(len(want))); !errors.Is(err, storage.ErrDamage) || n == int64(len(want)) {
+	n, err := io.CopyN(io.Discard, r, int64(len(want)))
+	if !errors.Is(err, storage.ErrDamage) || n == int64(len(want)) {
 		t.Errorf("a damaged copy gives %d bytes, %v", n, err)
 	}
 	if due, err := f.cat.Due(t.Context(), "a", f.now, 0); err != nil || len(due) != 1 || due[0].Of.Path != path {
