@@ -237,7 +237,8 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		lc.OnEnd("Away", lc.Failed, "the guest is away"), lc.OnEnd("Away2", lc.OK, "the guest is away"),
 	)
 	synctest.Test(t, func(t *testing.T) {
-		visits := engine.Work{Life: life, Prefix: "vis", Policies: map[lc.State]engine.Policy{"Seated": {Timeout: time.Hour}},
+		visits := engine.Work{Life: life, Prefix: "vis",
+			Policies: map[lc.State]engine.Policy{"Seated": {Timeout: time.Hour}},
 			Steps: map[lc.State]engine.Step{"Rung": func(_ context.Context, r *engine.Run) error {
 				r.SetMessage("the tea is not made")
 				return nil
