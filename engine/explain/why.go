@@ -222,6 +222,9 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	case !j.Expires.IsZero():
 		b.Code, b.Holder = BlockTimer, "a timer"
 		b.Sentence = fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
+		if j.Message != "" { // why it was entered, such as a failed attempt
+			b.Sentence += ": " + j.Message
+		}
 	case people != 0:
 		b.Code, b.Holder = BlockPerson, people.String()
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
