@@ -170,7 +170,8 @@ func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job,
 		return j, fmt.Errorf("no claim gives %s in %s", j.ID, j.State)
 	}
 	lost, err := st.Renew(ctx,
-		job.Renewal{Worker: "w1", Lease: time.Hour, Now: at, Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
+		job.Renewal{Worker: "w1", Lease: time.Hour, Now: at,
+			Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
 	if err != nil {
 		return j, err
 	}

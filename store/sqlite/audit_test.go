@@ -60,7 +60,8 @@ func TestVerifyLongAudit(t *testing.T) {
 	for range 50 {
 		all.Go(func() {
 			for range 50 {
-				if err := s.Note(t.Context(), job.Audit{By: 4, Actor: "olga", Event: "test", At: testTime}); err != nil {
+				err := s.Note(t.Context(), job.Audit{By: 4, Actor: "olga", Event: "test", At: testTime})
+				if err != nil {
 					t.Error(err)
 				}
 			}

@@ -133,7 +133,7 @@ func TestNumberWhileJobsGo(t *testing.T) {
 			for n := 0; !done.Load() || n == 0; n++ {
 				found, err := s.Numbered(t.Context(), stays.Kind, stays.Number)
 				if err != nil || found.ID != stays.ID {
-					t.Errorf("look-up %d: %s, %v", n, found.ID, err)
+					t.Errorf("number %d: %s, %v", n, found.ID, err)
 					return
 				}
 			}

@@ -241,7 +241,8 @@ func claimReasons(w *harness) {
 	why := func(j job.Job) job.Forecast { return w.peek(w.asks("w1", 9, limits), j.ID) }
 	uses := func(f job.Forecast) (all []string) {
 		for i := range f.Limits {
-			all = append(all, fmt.Sprintf("%s %d/%d %v", f.Limits[i].Name, f.Limits[i].Active, f.Limits[i].Max, f.Limits[i].Full()))
+			l := &f.Limits[i]
+			all = append(all, fmt.Sprintf("%s %d/%d %v", l.Name, l.Active, l.Max, l.Full()))
 		}
 		return all
 	}
