@@ -44,9 +44,8 @@ func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([
 // begins reports whether a change takes a job from a queue state into work. The commit of such a change checks the
 // holds.
 func (w *Work) begins(c *job.Change) bool {
-	stage, _ := w.Life.Stage(c.From)
 	a, ok := w.Life.Transition(c.From, c.Event)
-	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
+	return ok && a.Class == lifecycle.Pass && w.Life.Kind(c.From) == lifecycle.Queue
 }
 
 // putBack ends an attempt to begin a job that is now held. The job moves to the state for held jobs, or stays and
@@ -122,9 +121,8 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 	if w.Parks == nil || (h.Kind != "" && h.Kind != w.kind()) || (h.State != "" && h.State != s) || !w.Parks(h) {
 		return false
 	}
-	stage, _ := w.Life.Stage(s)
 	a, ok := w.Life.Transition(s, held)
-	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
+	return ok && w.Life.Kind(s) == lifecycle.Queue && a.By&lifecycle.Worker != 0
 }
 
 // parkTally parks the held jobs of one tally, up to 500 in a commit.

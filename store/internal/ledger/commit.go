@@ -17,8 +17,12 @@ func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 		return job.Job{}, err
 	}
 	var event *job.Event
-	if *after, event, err = job.Apply(*before, c); err != nil {
+	*after = *before
+	switch entered, err := job.ApplyTo(after, &l.event, c); {
+	case err != nil:
 		return *before, err
+	case entered:
+		event = &l.event
 	}
 	if err := c.Require.Hold(before, after, l.holds, c.At); err != nil {
 		return *before, err
