@@ -71,7 +71,7 @@ func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, err
 		s.records.cache.clear()
 		clear(s.records.damaged)
 		fresh := &lines{}
-		again, err := load(s.records.c, s.names, fresh, nil)
+		again, err := load([]*conn.Conn{s.records.c}, s.names, fresh, nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 // fsckMemory compares the memory of the store with a fresh load.
 func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	fresh := &lines{}
-	again, err := load(f.c, s.names, fresh, s.records.damaged)
+	again, err := load([]*conn.Conn{f.c}, s.names, fresh, s.records.damaged)
 	if err != nil {
 		f.fault("", false, "the records cannot be loaded: %v", err)
 		return

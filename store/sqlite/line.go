@@ -66,11 +66,13 @@ func (l *lines) apply(changes []lineChange) {
 	}
 }
 
-// set stores the line of row n; parent 0 keeps the current one.
-func (l *lines) set(n int64, v line) {
+// load stores the lines of rows.
+func (l *lines) load(all []rowLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.put(n, &v)
+	for i := range all {
+		l.put(all[i].n, &all[i].line)
+	}
 }
 
 // block returns the index of the block that has row n, if there is a line of it: the last one that begins at n or

@@ -242,6 +242,13 @@ func (l *lines) page(from int64, n int) (all []rowLine) {
 	return all
 }
 
+// set stores the line of row n; parent 0 keeps the current one.
+func (l *lines) set(n int64, v line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.put(n, &v)
+}
+
 // bytes returns the memory of the lines.
 func (l *lines) bytes() int64 {
 	sum := int64(cap(l.blocks)) * 8
