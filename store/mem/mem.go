@@ -138,7 +138,9 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast,
 
 // Overdue is part of job.Store.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return owned(s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil) })
+	return do(s, ctx, func() ([]job.Job, error) {
+		return owned(s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil)
+	})
 }
 
 // Renew is part of job.Store.
