@@ -229,15 +229,14 @@ func frontWorkload(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := t.Context()
 	create(t, s, "tst_1", "tst_2", "tst_3")
-	hold := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Job: "tst_3"}, Who: "olga", Why: "a test", Since: testTime}}
-	for range 3 {
-		if _, err := s.Hold(ctx, &hold); err != nil {
+	hold := job.Hold{Scope: job.Scope{Job: "tst_3"}, Who: "olga", Why: "a test", Since: testTime}
+	for _, put := range []func(context.Context, job.Hold) ([]job.Hold, error){s.Hold, s.Release, s.Hold} {
+		if _, err := put(ctx, hold); err != nil {
 			t.Fatal(err)
 		}
-		hold.Release = !hold.Release
 	}
 	for round := range 3 {
-		jobs, err := s.Claim(ctx, job.Claim{Worker: "w", N: 2, Now: testTime, Until: testTime.Add(time.Hour),
+		jobs, err := s.Claim(ctx, job.Claim{Worker: "w", N: 2, Now: testTime, Lease: time.Hour,
 			From: []job.KindState{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}})
 		if err != nil {
 			t.Fatal(err)

@@ -378,37 +378,41 @@ func (r *records) Message(key string) (*job.Message, error) {
 	return &found[0], nil
 }
 
-// Messages is part of ledger.Records.
-func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) {
+// Due is part of ledger.Records. A damaged message is not delivered, and does not block the others.
+func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	if r.logging() != nil {
 		return nil, r.try(errNotLogged)
 	}
-	s := r.reads.ofJob
-	if id != "" {
-		s.Text(1, string(id))
-	} else {
-		s = r.reads.due
-		s.Int(1, c.Now.UnixMicro())
-		s.Int(2, int64(c.Take))
-		s.Null(3)
-		if len(c.Topics) > 0 {
-			topics, err := json.Marshal(c.Topics)
-			if err != nil {
-				return nil, r.try(err)
-			}
-			s.JSON(3, topics)
+	s := r.reads.due
+	s.Int(1, t.Now.UnixMicro())
+	s.Int(2, int64(t.N))
+	s.Null(3)
+	if len(t.Topics) > 0 {
+		topics, err := json.Marshal(t.Topics)
+		if err != nil {
+			return nil, r.try(err)
 		}
-		s.Int(4, 0)
-		if c.Others {
-			s.Int(4, 1)
-		}
+		s.JSON(3, topics)
 	}
-	onDamage := refuse
-	if id == "" {
-		onDamage = leaveOut // a damaged one is not delivered, and does not block the others
+	s.Int(4, 0)
+	if t.Others {
+		s.Int(4, 1)
 	}
-	found, err := messages(s, onDamage)
+	found, err := messages(s, leaveOut)
 	return found, r.try(err)
+}
+
+// Pending is part of ledger.Records.
+func (r *records) Pending(id job.ID) (key string, err error) {
+	if r.logging() != nil {
+		return "", r.try(errNotLogged)
+	}
+	r.reads.pending.Text(1, string(id))
+	err = rows(r.reads.pending, func(s *conn.Stmt) error {
+		key = s.GetText(0)
+		return nil
+	})
+	return key, r.try(err)
 }
 
 // PutMessage is part of ledger.Records.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
@@ -14,7 +15,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.
 		created, err = l.Create(s.records, jobs)
 		return err
 	})
-	return orNone(created, err)
+	return owned(created, err)
 }
 
 // Claim is part of job.Store.
@@ -23,7 +24,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err 
 		claimed, err = l.Claim(s.records, &c)
 		return err
 	})
-	return orNone(claimed, err)
+	return owned(claimed, err)
 }
 
 // Renew is part of job.Store.
@@ -51,32 +52,82 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 		}
 		return nil
 	})
+	for i := range results {
+		results[i].Job.Own()
+	}
 	return orNone(results, err)
 }
 
+// Peek is part of job.Store.
+func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecast, err error) {
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		f = l.Peek(&c, id)
+		return nil
+	})
+	return f, err
+}
+
+// Holds is part of job.Store.
+func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		holds = l.Holds()
+		return nil
+	})
+	return orNone(holds, err)
+}
+
 // Hold is part of job.Store.
-func (s *Store) Hold(ctx context.Context, c *job.HoldChange) (holds []job.Hold, err error) {
-	kind := writesRecords
-	if c == nil {
-		kind = readsMemory
-	}
-	err = s.doAs(ctx, kind, func(l *ledger.Ledger) (err error) {
-		holds, err = l.Hold(s.records, c)
+func (s *Store) Hold(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
+		holds, err = l.Hold(s.records, h)
 		return err
 	})
 	return orNone(holds, err)
 }
 
-// Outbox is part of job.Store.
-func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) (taken []job.Message, err error) {
-	if call.List != nil {
-		return s.messagesOf(ctx, call.List)
-	}
+// Release is part of job.Store.
+func (s *Store) Release(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
+		holds, err = l.Release(s.records, h)
+		return err
+	})
+	return orNone(holds, err)
+}
+
+// Take is part of job.Store.
+func (s *Store) Take(ctx context.Context, t job.Taking) (taken []job.Message, err error) {
 	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
-		taken, err = l.Outbox(s.records, &call)
+		taken, err = l.Take(s.records, &t)
 		return err
 	})
 	return orNone(taken, err)
+}
+
+// Settle is part of job.Store.
+func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
+	return s.doAs(ctx, writesRecords, func(l *ledger.Ledger) error { return l.Settle(s.records, messages) })
+}
+
+// Replay is part of job.Store.
+func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) (again []job.Message, err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
+		again, err = l.Replay(s.records, now, keys)
+		return err
+	})
+	return orNone(again, err)
+}
+
+// Note is part of job.Store.
+func (s *Store) Note(ctx context.Context, a job.Audit) error {
+	return s.doAs(ctx, writesRecords, func(l *ledger.Ledger) error { return l.Note(s.records, a) })
+}
+
+// owned makes records the caller's own, whose data the cache of the loop has too.
+func owned(jobs []job.Job, err error) ([]job.Job, error) {
+	for i := range jobs {
+		jobs[i].Own()
+	}
+	return orNone(jobs, err)
 }
 
 // orNone returns nothing together with an error.
