@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -330,7 +331,9 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	bindTime(s, 11, 0, t.Changed)
 	s.Int(12, sumTask(e.n, t))
 	if f := r.logging(); f != nil {
-		f.pending.putTask(e.n, *t)
+		own := *t // the caller may write into its data
+		own.Data = ownBytes(t.Data)
+		f.pending.putTask(e.n, own)
 	}
 	return r.try(s.Run())
 }
@@ -436,7 +439,9 @@ func (r *records) PutMessage(m *job.Message) error {
 	}
 	s.JSON(10, tried)
 	if f := r.logging(); f != nil {
-		f.pending.messages[m.Key] = *m
+		own := *m
+		own.Body, own.Tried = ownBytes(m.Body), slices.Clone(m.Tried)
+		f.pending.messages[m.Key] = own
 	}
 	s.Int(11, m.Number)
 	s.Int(12, sumMessage(m, tried))
