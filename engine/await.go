@@ -13,10 +13,12 @@ import (
 // engine.
 type waiter struct {
 	done  func(*job.Job) bool
+	ends  bool          // done is true for ended jobs only: other records are not kept
 	woken chan struct{} // has space for one: check again
 
-	mu   sync.Mutex // guards seen
+	mu   sync.Mutex // guards the rest
 	seen []job.Job  // records of hints that are not checked yet, oldest first
+	read bool       // read the record: there was a hint without one
 }
 
 // mostSeen is how many unchecked records a waiter keeps. Beyond it the oldest are dropped: the waiter may miss a state
@@ -25,39 +27,51 @@ const mostSeen = 256
 
 // hint passes a hint to the waiter. The store's commit loop calls it.
 func (w *waiter) hint(h *job.Hint) {
-	if h.Record != nil {
-		w.mu.Lock()
+	if w.ends && !h.Ended {
+		return
+	}
+	w.mu.Lock()
+	if h.Record == nil {
+		w.read = true
+	} else {
 		if len(w.seen) == mostSeen {
 			w.seen = append(w.seen[:0], w.seen[1:]...)
 		}
 		w.seen = append(w.seen, *h.Record)
-		w.mu.Unlock()
 	}
+	w.mu.Unlock()
 	signal(w.woken)
 }
 
-// check returns the first unchecked record for which done returns true. any reports whether there was a record to
-// check.
-func (w *waiter) check() (j job.Job, found, any bool) {
+// reads makes the call read the record.
+func (w *waiter) reads() {
 	w.mu.Lock()
-	seen := w.seen
-	w.seen = nil
+	w.read = true
+	w.mu.Unlock()
+	signal(w.woken)
+}
+
+// check returns the first unchecked record for which done returns true. read states that the record must be read.
+func (w *waiter) check() (j job.Job, found, read bool) {
+	w.mu.Lock()
+	seen, read := w.seen, w.read
+	w.seen, w.read = nil, false
 	w.mu.Unlock()
 	for i := range seen {
 		if w.done(&seen[i]) {
-			return seen[i], true, true
+			return seen[i], true, false
 		}
 	}
-	return job.Job{}, false, len(seen) > 0
+	return job.Job{}, false, read
 }
 
 // Await waits until done returns true for the job, and returns the record. done is called in the caller's goroutine and
 // may call the engine.
 func (e *Engine) Await(ctx context.Context, id job.ID, done func(*job.Job) bool) (job.Job, error) {
-	w := e.wait(id, done)
+	w := e.wait(id, &waiter{done: done})
 	defer e.unwait(id, w)
 	defer e.watchWhileStopped(ctx)()
-	signal(w.woken)
+	w.reads()
 	return e.await(ctx, id, w)
 }
 
@@ -67,7 +81,7 @@ func (e *Engine) Complete(ctx context.Context, o Order) (job.Job, error) {
 		o.ID = job.ID(e.workOf(o.Kind).Prefix + "_" + e.ulid(e.clock.Now()))
 		o.fresh = true
 	}
-	w := e.wait(o.ID, func(j *job.Job) bool { return j.Ended })
+	w := e.wait(o.ID, &waiter{done: ended, ends: true})
 	defer e.unwait(o.ID, w)
 	defer e.watchWhileStopped(ctx)()
 	j, err := e.Submit(ctx, o)
@@ -87,10 +101,10 @@ func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, erro
 	for {
 		select {
 		case <-w.woken:
-			switch j, found, any := w.check(); {
+			switch j, found, read := w.check(); {
 			case found:
 				return j, nil
-			case any:
+			case !read:
 				continue
 			}
 		case <-poll.C:
@@ -103,8 +117,12 @@ func (e *Engine) await(ctx context.Context, id job.ID, w *waiter) (job.Job, erro
 	}
 }
 
-func (e *Engine) wait(id job.ID, done func(*job.Job) bool) *waiter {
-	w := &waiter{done: done, woken: make(chan struct{}, 1)}
+// ended is the condition of [Engine.Complete].
+func ended(j *job.Job) bool { return j.Ended }
+
+// wait adds a waiter for a job.
+func (e *Engine) wait(id job.ID, w *waiter) *waiter {
+	w.woken = make(chan struct{}, 1)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)

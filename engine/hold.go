@@ -21,7 +21,7 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
 	}
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
-	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h})
+	holds, err := e.store.Hold(ctx, h)
 	if err == nil {
 		signal(e.parking)
 		if !until.IsZero() {
@@ -34,7 +34,7 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 // Release is part of operator.Acts.
 func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
-	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
+	holds, err := e.store.Release(ctx, h)
 	if err == nil {
 		e.wakeDispatcher()
 	}
@@ -44,9 +44,8 @@ func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([
 // begins reports whether a change takes a job from a queue state into work. The commit of such a change checks the
 // holds.
 func (w *Work) begins(c *job.Change) bool {
-	stage, _ := w.Life.Stage(c.From)
 	a, ok := w.Life.Transition(c.From, c.Event)
-	return ok && stage.Kind == lifecycle.Queue && a.Class == lifecycle.Pass
+	return ok && a.Class == lifecycle.Pass && w.Life.Kind(c.From) == lifecycle.Queue
 }
 
 // putBack ends an attempt to begin a job that is now held. The job moves to the state for held jobs, or stays and
@@ -54,7 +53,7 @@ func (w *Work) begins(c *job.Change) bool {
 func (e *Engine) putBack(
 	ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error),
 ) (job.Job, error) {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return *j, err
 	}
@@ -91,7 +90,7 @@ func (e *Engine) park(ctx context.Context) {
 }
 
 func (e *Engine) parkAll(ctx context.Context) error {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	now := e.clock.Now()
 	if holds = slices.DeleteFunc(holds, func(h job.Hold) bool { return !h.On(now) }); err != nil || len(holds) == 0 {
 		return err
@@ -122,9 +121,8 @@ func parks(w *Work, s lifecycle.State, h *job.Hold) bool {
 	if w.Parks == nil || (h.Kind != "" && h.Kind != w.kind()) || (h.State != "" && h.State != s) || !w.Parks(h) {
 		return false
 	}
-	stage, _ := w.Life.Stage(s)
 	a, ok := w.Life.Transition(s, held)
-	return ok && stage.Kind == lifecycle.Queue && a.By&lifecycle.Worker != 0
+	return ok && w.Life.Kind(s) == lifecycle.Queue && a.By&lifecycle.Worker != 0
 }
 
 // parkTally parks the held jobs of one tally, up to 500 in a commit.

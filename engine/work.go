@@ -163,8 +163,8 @@ func (w *Work) kind() job.Kind { return job.Kind(w.Life.Name()) }
 
 // handsOut reports whether remote workers may work on a state.
 func (w *Work) handsOut(s lifecycle.State) bool {
-	st, ok := w.Life.Stage(s)
-	return ok && (st.Kind == lifecycle.Work || st.Kind == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
+	k := w.Life.Kind(s)
+	return (k == lifecycle.Work || k == lifecycle.Queue) && w.Outside && w.Steps[s] == nil
 }
 
 // sends reports whether remote workers may send messages of a topic.
@@ -200,7 +200,7 @@ func (w *Work) validate() error {
 		wrong("a work needs a prefix for its ids")
 	}
 	for s := range w.Steps {
-		if st, ok := w.Life.Stage(s); !ok || st.Kind == lifecycle.End {
+		if k := w.Life.Kind(s); k == "" || k == lifecycle.End {
 			wrong("there is a step for %s, which is not a state to work on", s)
 		}
 	}
@@ -230,8 +230,7 @@ func (w *Work) validate() error {
 // timerEvent returns the event by which a timer takes a job out of a state. overdue: the deadline of the job has
 // passed, not only the time for the state.
 func (w *Work) timerEvent(p lifecycle.Position, overdue bool) (lifecycle.Event, bool) {
-	stage, ok := w.Life.Stage(p.State)
-	if !ok || stage.Kind == lifecycle.End {
+	if k := w.Life.Kind(p.State); k == "" || k == lifecycle.End {
 		return "", false
 	}
 	if e := w.Elapsed[p.State]; e != "" && !overdue {

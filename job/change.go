@@ -10,8 +10,7 @@ import (
 
 // Change is one atomic commit to one job: a transition (Event is set) or an update without one. The engine has
 // evaluated the lifecycle. A store only checks that the record is the one that the engine read, and applies all of
-// the change or nothing. If By is Operator or Owner, the same commit writes an entry of the audit log. A change
-// without a job is an audit entry only.
+// the change or nothing. If By is Operator or Owner, the same commit writes an entry of the audit log.
 type Change struct {
 	Job ID
 
@@ -92,7 +91,7 @@ func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
 // conditions of a [Claim]: no hold, free limits, and no job of higher priority waiting in that state.
 type Chain struct {
 	Worker string
-	Until  time.Time
+	Lease  time.Duration // from the time of the change
 	Limits []Limit
 }
 
@@ -124,13 +123,24 @@ type Result struct {
 // version and state; the store checks Require and Chain. It changes neither argument. Errors: Stale, Conflict,
 // Invalid.
 func Apply(j Job, c *Change) (Job, *Event, error) {
-	if err := current(&j, c); err != nil {
-		return j, nil, err
+	e := new(Event)
+	entered, err := ApplyTo(&j, e, c)
+	if !entered {
+		e = nil
 	}
-	next := j
+	return j, e, err
+}
+
+// ApplyTo is [Apply] in the memory of the caller: next is the record before, and becomes the one after; e becomes the
+// history entry if entered. After an error neither has changed.
+func ApplyTo(next *Job, e *Event, c *Change) (entered bool, err error) {
+	if err := current(next, c); err != nil {
+		return false, err
+	}
+	from, epoch := next.State, next.Epoch
 	next.Version++
 	next.Changed = c.At
-	set(&next, &c.Set)
+	set(next, &c.Set)
 	if c.Epoch == 0 && c.Event != "" && !c.Keep {
 		next.Epoch++ // fences off the worker of the job
 	}
@@ -142,9 +152,9 @@ func Apply(j Job, c *Change) (Job, *Event, error) {
 	}
 	assign(&next.Starts, c.Set.Starts)
 	if c.Event == "" {
-		return next, nil, nil
+		return false, nil
 	}
-	if c.To.State != j.State {
+	if c.To.State != from {
 		next.Entered = c.At
 		if c.Set.Attempts == nil {
 			next.Attempts = 0
@@ -157,13 +167,13 @@ func Apply(j Job, c *Change) (Job, *Event, error) {
 		}
 	}
 	next.Position, next.Ended, next.Gone = c.To, c.Ended, c.Gone
-	e := Event{
-		Job: j.ID, Seq: j.Seq + 1, Event: c.Event, From: j.State, To: c.To.State, Outcome: c.To.Outcome,
-		By: c.By, Actor: c.Actor, Cause: next.Cause, Note: c.Note, Epoch: j.Epoch, At: c.At.Truncate(time.Microsecond),
+	*e = Event{
+		Job: next.ID, Seq: next.Seq + 1, Event: c.Event, From: from, To: c.To.State, Outcome: c.To.Outcome,
+		By: c.By, Actor: c.Actor, Cause: next.Cause, Note: c.Note, Epoch: epoch, At: c.At.Truncate(time.Microsecond),
 	}
-	e.Seal(j.Head)
+	e.Seal(next.Head)
 	next.Seq, next.Head = e.Seq, e.Hash
-	return next, &e, nil
+	return true, nil
 }
 
 // current checks that the record is the one that the change expects.

@@ -270,7 +270,7 @@ func (c *checker) outcomes() {
 					continue
 				}
 				from := Position{State: at.s, Origin: to, Outcome: at.o}
-				todo = append(todo, pair{to, c.t.follow(from, a).Outcome})
+				todo = append(todo, pair{to, c.t.follow(from, &a).Outcome})
 			}
 		}
 		needs := func(a Transition) bool { return a.Need != None }

@@ -68,8 +68,8 @@ func (t *Table) Start() Position { return Position{State: t.stages[0].State} }
 
 // Next returns the position after event e, caused by one actor. The error is an *[Illegal].
 func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
-	a, ok := t.Transition(p.State, e)
-	if !ok {
+	a := t.transition(p.State, e)
+	if a == nil {
 		return p, t.illegal(p, e, by, noTransition)
 	}
 	if why := t.refuse(p, a, by); why != "" {
@@ -79,7 +79,7 @@ func (t *Table) Next(p Position, e Event, by Actor) (Position, error) {
 }
 
 // refuse returns why transition a is not legal at p for the actor, or an empty string.
-func (t *Table) refuse(p Position, a Transition, by Actor) string {
+func (t *Table) refuse(p Position, a *Transition, by Actor) string {
 	if a.By&by == 0 {
 		return "only " + strings.ReplaceAll(a.By.String(), ",", " or ") + " may"
 	}
@@ -98,7 +98,7 @@ func (t *Table) refuse(p Position, a Transition, by Actor) string {
 }
 
 // follow computes the position after a legal transition.
-func (t *Table) follow(p Position, a Transition) Position {
+func (t *Table) follow(p Position, a *Transition) Position {
 	from := &t.stages[t.index[p.State]]
 	next := p
 	switch a.Class {
@@ -134,12 +134,14 @@ func (t *Table) illegal(p Position, e Event, by Actor, why string) error {
 
 // Can lists the events that the actor may cause at p, without loops, in the table's order.
 func (t *Table) Can(p Position, by Actor) []Event {
-	stage, ok := t.stage(p.State)
+	i, ok := t.index[p.State]
 	if !ok {
 		return nil
 	}
+	stage := &t.stages[i]
 	var events []Event
-	for _, a := range stage.Transitions {
+	for i := range stage.Transitions {
+		a := &stage.Transitions[i]
 		if !a.Stays() && t.refuse(p, a, by) == "" {
 			events = append(events, a.Event)
 		}
@@ -150,12 +152,13 @@ func (t *Table) Can(p Position, by Actor) []Event {
 // Choose returns the only event of class c that actor by may cause at p: the success event of a step that names no
 // event, or the failure event of a step that failed. ok is false if there is none or more than one.
 func (t *Table) Choose(p Position, c Class, by Actor) (e Event, ok bool) {
-	stage, found := t.stage(p.State)
+	at, found := t.index[p.State]
 	if !found {
 		return "", false
 	}
-	n := 0
-	for _, a := range stage.Transitions {
+	stage, n := &t.stages[at], 0
+	for i := range stage.Transitions {
+		a := &stage.Transitions[i]
 		if a.Class == c && t.refuse(p, a, by) == "" {
 			e, n = a.Event, n+1
 		}

@@ -345,18 +345,34 @@ func (t *Table) stage(s State) (Stage, bool) {
 	return t.stages[i], true
 }
 
+// Kind returns the kind of a state without a copy of its stage; empty if the table does not have the state.
+func (t *Table) Kind(s State) Kind {
+	if i, ok := t.index[s]; ok {
+		return t.stages[i].Kind
+	}
+	return ""
+}
+
 // Transition returns the transition of event e from state s, and whether there is one.
 func (t *Table) Transition(s State, e Event) (Transition, bool) {
-	i, ok := t.index[s]
-	if !ok {
-		return Transition{}, false
-	}
-	for _, a := range t.stages[i].Transitions {
-		if a.Event == e {
-			return a, true
-		}
+	if a := t.transition(s, e); a != nil {
+		return *a, true
 	}
 	return Transition{}, false
+}
+
+// transition is Transition without the copy; nil if there is none.
+func (t *Table) transition(s State, e Event) *Transition {
+	i, ok := t.index[s]
+	if !ok {
+		return nil
+	}
+	for n := range t.stages[i].Transitions {
+		if a := &t.stages[i].Transitions[n]; a.Event == e {
+			return a
+		}
+	}
+	return nil
 }
 
 // Ended reports whether s is an end.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,18 +113,32 @@ func fill(b testing.TB, s *Store, n int) {
 	}
 }
 
-// BenchmarkOpen gives the time of a start with -jobs live jobs.
+// BenchmarkOpen gives the time of a start with -jobs live jobs, and the memory of each afterwards.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s := openStore(b, dir, Options{})
 	fill(b, s, *benchJobs)
 	closeStore(b, s)
+	before, after := uint64(0), uint64(0)
 	for b.Loop() {
+		b.StopTimer()
+		before = heap()
+		b.StartTimer()
 		s := openStore(b, dir, Options{})
 		b.StopTimer()
+		after = heap()
 		closeStore(b, s)
 		b.StartTimer()
 	}
+	b.ReportMetric(float64(after-before)/float64(*benchJobs), "memory-B/job")
+}
+
+// heap returns the bytes of memory in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // BenchmarkClaim gives the time of a claim of one job, given back at once, among 1,000 and -jobs queued ones.
@@ -135,7 +150,7 @@ func BenchmarkClaim(b *testing.B) {
 			now := time.Now()
 			c := job.Claim{
 				Worker: "w", From: []job.KindState{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now,
-				Until: now.Add(time.Hour),
+				Lease: time.Hour,
 			}
 			claimed := 0
 			b.ResetTimer()
@@ -207,9 +222,9 @@ func BenchmarkNumber(b *testing.B) {
 	n := int64(0)
 	for b.Loop() {
 		n = (n*7919+4241)%numbers + 1
-		page, err := s.List(b.Context(), job.Query{Kinds: []job.Kind{"bench.job"}, Number: n})
-		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Number != n {
-			b.Fatal("number", n, len(page.Jobs), err)
+		j, err := s.Numbered(b.Context(), "bench.job", n)
+		if err != nil || j.Number != n {
+			b.Fatal("number", n, j.Number, err)
 		}
 	}
 }

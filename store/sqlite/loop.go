@@ -27,8 +27,24 @@ type op struct {
 	run   func(*ledger.Ledger) error
 	reads bool // writes nothing: runs between transactions
 	err   error
-	taken atomic.Bool // by the loop, or by a caller that left before it
-	done  chan struct{}
+	taken atomic.Bool   // by the loop, or by a caller that left before it
+	done  chan struct{} // has space for the answer
+}
+
+// freeOps are operations whose callers have their answers.
+type freeOps struct{ pool sync.Pool }
+
+func (f *freeOps) get() *op {
+	if o, ok := f.pool.Get().(*op); ok {
+		o.taken.Store(false)
+		return o
+	}
+	return &op{done: make(chan struct{}, 1)}
+}
+
+func (f *freeOps) put(o *op) {
+	o.run, o.err = nil, nil
+	f.pool.Put(o)
 }
 
 // inbox holds the operations that wait for the loop.
@@ -85,10 +101,11 @@ var errClosed = errors.New("the store is closed")
 // do sends an operation through the loop and waits for it. A caller whose context ends gets kind Unavailable, but
 // only until the loop has taken the operation: the answer is always its result.
 func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) error) error {
-	o := &op{run: run, reads: reads, done: make(chan struct{})}
 	if err := ctx.Err(); err != nil {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 	}
+	o := s.freeOps.get()
+	o.run, o.reads = run, reads
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
@@ -96,11 +113,13 @@ func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) err
 	case <-o.done:
 	case <-ctx.Done():
 		if o.taken.CompareAndSwap(false, true) {
-			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()}
+			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()} // the loop still has the operation
 		}
 		<-o.done
 	}
-	return o.err
+	err := o.err
+	s.freeOps.put(o)
+	return err
 }
 
 // Waiting returns the number of operations that wait for the commit loop.
@@ -170,7 +189,7 @@ func (s *Store) round(ops []*op) int {
 
 func (o *op) answer(err error) {
 	o.err = err
-	close(o.done)
+	o.done <- struct{}{} // the operation is its caller's again
 }
 
 func answerAll(ops []*op, err error) {

@@ -23,6 +23,7 @@ type Store struct {
 	lines        *lines
 	readers      *readers
 	inbox        inbox
+	freeOps      freeOps
 	watch        watchers
 
 	// Used by the loop only.
@@ -43,8 +44,7 @@ type Store struct {
 }
 
 var (
-	_ job.Store   = (*Store)(nil)
-	_ job.Auditor = (*Store)(nil)
+	_ job.Store = (*Store)(nil)
 )
 
 // Open opens the store in dir, which it creates if necessary. Kinds of error: Unavailable (another process has it, no
@@ -109,7 +109,7 @@ func (s *Store) open() error {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
+	if s.ledger, err = s.loadAll(writer); err != nil {
 		return err
 	}
 	if err := s.records.findNext(); err != nil {
@@ -151,7 +151,7 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 
 // reload rebuilds the ledger from the disk; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
-	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
+	if s.ledger, err = load([]*conn.Conn{s.records.c}, s.names, nil, s.records.damaged); err != nil {
 		return err
 	}
 	return s.records.findNext()

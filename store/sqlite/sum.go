@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -43,9 +44,13 @@ type summer struct {
 	buffer [512]byte
 }
 
+// summers are free ones. The loop and all readers compute checksums.
+var summers = sync.Pool{New: func() any { return &summer{} }}
+
+// newSummer returns an empty summer; end returns it to the pool.
 func newSummer() *summer {
-	s := &summer{}
-	s.text = s.buffer[:0]
+	s := summers.Get().(*summer)
+	s.sum, s.text = 0, s.buffer[:0]
 	return s
 }
 
@@ -85,10 +90,13 @@ func (s *summer) flush() {
 	s.text = s.text[:0]
 }
 
-// end returns the checksum.
+// end returns the checksum. The summer must not be used afterwards.
 func (s *summer) end() uint32 {
 	s.flush()
-	return s.sum
+	sum := s.sum
+	s.text = nil // a long one is not kept
+	summers.Put(s)
+	return sum
 }
 
 // sumMade is over the immutable fields of a job. An entry keeps it, so that a long spec is summed once.

@@ -14,6 +14,8 @@ type watchers struct {
 	wake map[int]func([]job.Hint)
 	next int
 	n    atomic.Int32 // length of wake
+	// of the last commit; only the loop uses it
+	hints []job.Hint
 }
 
 // Watch is part of job.Store.
@@ -38,15 +40,15 @@ func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 
 // hints returns the hints for the changes of the transaction.
 func (s *Store) hints() []job.Hint {
-	touched := s.ledger.Touched()
-	if len(touched) == 0 || s.watch.n.Load() == 0 {
+	touched, w := s.ledger.Touched(), &s.watch
+	if len(touched) == 0 || w.n.Load() == 0 {
 		return nil
 	}
-	hints := make([]job.Hint, len(touched))
+	w.hints = w.hints[:0] // those who are notified do not keep them
 	for i := range touched {
-		hints[i] = job.HintOf(&touched[i])
+		w.hints = append(w.hints, job.HintOf(&touched[i]))
 	}
-	return hints
+	return w.hints
 }
 
 func (s *Store) notify(hints []job.Hint) {

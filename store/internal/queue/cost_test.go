@@ -47,8 +47,9 @@ func BenchmarkClaim(b *testing.B) {
 			for b.Loop() {
 				for _, id := range q.Claim(&c) {
 					e := q.entries[id]
-					j := job.Job{ID: id, Number: e.number, Kind: "k", Entered: start, Position: lifecycle.Position{State: "A"},
-						Owner: e.lane.owner}
+					j := job.Job{ID: id, Number: e.number, Kind: "k", Entered: start,
+						Position: lifecycle.Position{State: "A"},
+						Owner:    e.lane.owner}
 					k := j
 					k.Worker = "w"
 					q.Put(&j, &k)
@@ -83,8 +84,9 @@ func BenchmarkClaim(b *testing.B) {
 				id := job.ID("j1")
 				for k, e := range q.claimed {
 					id = k
-					j := job.Job{ID: id, Number: e.number, Kind: "k", Entered: start, Position: lifecycle.Position{State: "A"},
-						Parent: "j0"}
+					j := job.Job{ID: id, Number: e.number, Kind: "k", Entered: start,
+						Position: lifecycle.Position{State: "A"},
+						Parent:   "j0"}
 					q.Put(&j, &j)
 				}
 			}
