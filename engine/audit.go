@@ -22,9 +22,9 @@ func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 	if n.Actor == "" || n.Event == "" {
 		return job.Errorf(job.Invalid, "audit", "", "an entry needs an actor and an event")
 	}
-	_, err := e.one(ctx, job.Change{
-		Event: n.Event, By: n.By, Actor: n.Actor, Note: n.Note, At: e.clock.Now(), Set: job.Fields{Message: &n.Object},
-	})
+	t := newTransition(nil, &job.Job{}, e.clock.Now())
+	t.Event, t.By, t.Actor, t.Note, t.Set.Message = n.Event, n.By, n.Actor, n.Note, &n.Object
+	_, err := e.one(ctx, t)
 	return err
 }
 
@@ -39,7 +39,11 @@ func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	if j.Claimed() || j.Ended || j.Cause != code || !j.Due.After(now) {
 		return nil
 	}
-	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})
+	t := newTransition(e.workOf(j.Kind), &j, now)
+	t.asRead("")
+	t.From = j.State
+	t.setDue(now)
+	_, err = e.one(ctx, t)
 	switch job.KindOf(err) {
 	case "":
 		e.wakeDispatcher()

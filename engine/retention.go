@@ -239,8 +239,8 @@ func (e *Engine) clearEnd(ctx context.Context, w *Work, j *job.Job, batchIn []li
 	if !ok || !w.supports(j) {
 		return nil
 	}
-	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {
-		c.Note = "kept long enough"
-		c.Require.Idle, c.Require.ParentIn = true, batchIn
+	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(t *transition) {
+		t.Note = "kept long enough"
+		t.Require.Idle, t.Require.ParentIn = true, batchIn
 	})
 }
