@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -112,18 +113,32 @@ func fill(b testing.TB, s *Store, n int) {
 	}
 }
 
-// BenchmarkOpen gives the time of a start with -jobs live jobs.
+// BenchmarkOpen gives the time of a start with -jobs live jobs, and the memory of each afterwards.
 func BenchmarkOpen(b *testing.B) {
 	dir := b.TempDir()
 	s := openStore(b, dir, Options{})
 	fill(b, s, *benchJobs)
 	closeStore(b, s)
+	before, after := uint64(0), uint64(0)
 	for b.Loop() {
+		b.StopTimer()
+		before = heap()
+		b.StartTimer()
 		s := openStore(b, dir, Options{})
 		b.StopTimer()
+		after = heap()
 		closeStore(b, s)
 		b.StartTimer()
 	}
+	b.ReportMetric(float64(after-before)/float64(*benchJobs), "memory-B/job")
+}
+
+// heap returns the bytes of memory in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
 }
 
 // BenchmarkClaim gives the time of a claim of one job, given back at once, among 1,000 and -jobs queued ones.

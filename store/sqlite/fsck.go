@@ -71,7 +71,7 @@ func (s *Store) Fsck(ctx context.Context, lives Lives, repair bool) (Report, err
 		s.records.cache.clear()
 		clear(s.records.damaged)
 		fresh := &lines{}
-		again, err := load(s.records.c, s.names, fresh, nil)
+		again, err := load([]*conn.Conn{s.records.c}, s.names, fresh, nil)
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func FsckDir(ctx context.Context, dir string, lives Lives, repair bool) (report 
 // fsckMemory compares the memory of the store with a fresh load.
 func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	fresh := &lines{}
-	again, err := load(f.c, s.names, fresh, s.records.damaged)
+	again, err := load([]*conn.Conn{f.c}, s.names, fresh, s.records.damaged)
 	if err != nil {
 		f.fault("", false, "the records cannot be loaded: %v", err)
 		return
@@ -152,30 +152,14 @@ func (s *Store) fsckMemory(f *fsck, l *ledger.Ledger) {
 	}
 }
 
-// replace replaces all lines.
-func (l *lines) replace(by *lines) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.leaves, l.n = by.leaves, by.n
-}
-
 // differ counts the lines that differ, and returns the first.
 func (l *lines) differ(other *lines) (first, n int64) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	for row := max(l.n, other.n); row > 0; row-- {
+	for row := max(l.highest, other.highest); row > 0; row-- {
 		if l.at(row) != other.at(row) {
 			first, n = row, n+1
 		}
 	}
 	return first, n
-}
-
-// at returns the line of a row, an empty one if there is none. The caller holds the lock.
-func (l *lines) at(row int64) line {
-	i := int(row - 1)
-	if i/leaf >= len(l.leaves) {
-		return line{}
-	}
-	return l.leaves[i/leaf].line(i % leaf)
 }

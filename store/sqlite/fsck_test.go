@@ -93,7 +93,7 @@ func TestFsckMemory(t *testing.T) {
 	s := openStore(t, t.TempDir(), Options{})
 	create(t, s, "tst_1", "tst_2")
 	s.lines.apply([]lineChange{{n: 1, line: line{kind: 1, state: 99}}})
-	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3, Bytes: 5}, 0)
+	s.ledger.LoadTally(job.Tally{Kind: "storetest.step", State: "Done", Jobs: 3, Bytes: 5})
 	report, err := s.Fsck(t.Context(), lives, true)
 	if err != nil || !says(&report, "listed wrongly") || !says(&report, "3 jobs too many counted") ||
 		!says(&report, "5 bytes too many counted") {

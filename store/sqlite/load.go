@@ -1,7 +1,8 @@
 package sqlite
 
 import (
-	"fmt"
+	"errors"
+	"runtime"
 	"strings"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -34,42 +35,44 @@ func rows(s *conn.Stmt, row func(*conn.Stmt) error) error {
 	}
 }
 
-// loadMade and loadNow are read in parallel: both tables have one row per job, in the same order. Columns that a
-// queue does not need (spec, data, hashes) are not read.
-const (
-	loadMade = "SELECT n, kind, number, owner, created, parent, id FROM job_made ORDER BY n"
-	loadNow  = `SELECT n, state, outcome, ended, grp, changed, priority, version, epoch, worker, until, starts, attempts, retries,
- due, deadline, expires, entered, children, cause, tags, bytes FROM job_now ORDER BY n`
-)
-
-// loader builds the store's memory from the records.
+// loader builds the memory of a store from the records.
 type loader struct {
+	size   int64 // rows of a part
 	names  *names
 	ledger *ledger.Ledger
 	lines  *lines                  // nil if they exist already
-	batch  map[int64]job.ID        // jobs that have children
-	ended  map[job.Tally]job.Tally // by their properties, with no jobs
-	last   map[job.Kind]int64      // highest number of ended jobs
-
-	damaged map[job.ID]error // only counted: they are not usable
+	batch  map[int64]job.ID        // jobs that have jobs, by row
+	ended  map[endedKey]endedCount // jobs that are only counted
+	last   map[uint32]int64        // highest number by kind
 }
 
-// load reads all records. into may be nil. Jobs whose records are known to be damaged are not queued.
-func load(c *conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
+// load reads all records, by several connections at once, which see the same state of the database. into may be nil.
+// Jobs whose records are known to be damaged are not queued.
+func load(cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
+	return loadBy(partRows, cs, n, into, damaged)
+}
+
+func loadBy(
+	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error,
+) (*ledger.Ledger, error) {
 	l := &loader{
-		names: n, ledger: ledger.New(), lines: into,
-		batch: map[int64]job.ID{}, ended: map[job.Tally]job.Tally{}, last: map[job.Kind]int64{}, damaged: damaged,
+		size: size, names: n, ledger: ledger.New(), lines: into,
+		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
 	}
-	if err := l.records(c); err != nil {
+	if err := l.records(cs, damaged); err != nil {
 		return nil, err
 	}
-	for _, t := range l.ended {
-		l.ledger.LoadTally(t, l.last[t.Kind])
+	l.ledger.Loaded()
+	for k, count := range l.ended {
+		l.ledger.LoadTally(n.ended(k, count))
 	}
-	if err := l.given(c); err != nil {
+	for kind, last := range l.last {
+		l.ledger.LoadNumber(job.Kind(n.words.value(int64(kind))), last)
+	}
+	if err := l.given(cs[0]); err != nil {
 		return nil, err
 	}
-	err := each(c, selectHolds, func(s *conn.Stmt) error {
+	err := each(cs[0], selectHolds, func(s *conn.Stmt) error {
 		l.ledger.LoadHold(getHold(s)) // in force even if it is damaged, which Verify reports
 		return nil
 	})
@@ -115,72 +118,81 @@ func (l *loader) given(c *conn.Conn) error {
 	})
 }
 
-func (l *loader) records(c *conn.Conn) error {
-	now, err := c.Prepare(loadNow)
+// rowRange returns the first row and the one after the last.
+func rowRange(c *conn.Conn) (first, below int64, err error) {
+	const sql = `SELECT min(n), max(n) FROM (SELECT min(n) AS n FROM job_made UNION ALL SELECT min(n) FROM job_now
+ UNION ALL SELECT max(n) FROM job_made UNION ALL SELECT max(n) FROM job_now)`
+	err = each(c, sql, func(s *conn.Stmt) error {
+		if !s.IsNull(0) {
+			first, below = s.GetInt(0), s.GetInt(1)+1
+		}
+		return nil
+	})
+	return first, below, err
+}
+
+func (l *loader) records(cs []*conn.Conn, damaged map[job.ID]error) error {
+	first, below, err := rowRange(cs[0])
 	if err != nil {
 		return err
 	}
-	defer now.Close()
-	err = each(c, loadMade, func(made *conn.Stmt) error {
-		more, err := now.Step()
+	var readers []*partReader
+	for _, c := range cs {
+		r, err := newPartReader(c, l.names, damaged)
+		defer r.close()
 		if err != nil {
 			return err
 		}
-		if !more || now.GetInt(0) != made.GetInt(0) {
-			return fmt.Errorf("job %s (row %d) has lost one half of its record", made.GetText(6), made.GetInt(0))
-		}
-		l.record(made, now)
-		return nil
-	})
-	if err != nil {
-		return err
+		readers = append(readers, r)
 	}
-	if more, err := now.Step(); more || err != nil {
-		if err == nil {
-			err = fmt.Errorf("row %d is half a record", now.GetInt(0))
-		}
-		return err
-	}
-	return nil
+	return parts(readers, first, below, l.size, l.add)
 }
 
-func (l *loader) record(made, now *conn.Stmt) {
-	row, created := made.GetInt(0), made.GetInt(4)
-	j := job.Job{Kind: job.Kind(l.names.getName(made, 1)), Number: made.GetInt(2), Owner: l.names.getWord(made, 3)}
-	j.State, j.Outcome = lifecycle.State(l.names.getName(now, 1)), lifecycle.Outcome(l.names.getName(now, 2))
-	j.Ended, j.Gone, j.Group = now.GetInt(3) > 0, now.GetInt(3) == 2, l.names.getWord(now, 4)
-	j.Changed, j.Cause, j.Bytes = getTime(now, 5, created), l.names.getWord(now, 19), now.GetInt(21)
-	j.Tags, _ = l.names.getTags(now, 20) // damaged ones are reported when the record is read
+// add adds a part.
+func (l *loader) add(p *part) {
 	if l.lines != nil {
-		l.lines.set(row, l.names.line(&j, made.GetInt(5)))
+		l.lines.load(p.lines)
 	}
-	if !now.IsNull(18) {
-		l.batch[row] = job.ID(made.GetText(6))
+	for _, b := range p.batches {
+		l.batch[b.row] = b.id
 	}
-	j.ID = job.ID(made.GetText(6))
-	if j.Ended || l.damaged[j.ID] != nil {
-		stand := job.Tally{Kind: j.Kind, State: j.State, Group: j.Group}
-		t, met := l.ended[stand]
-		if !met {
-			t = stand
+	for i := range p.live {
+		j := &p.live[i]
+		if j.parent != 0 {
+			j.job.Parent = l.batch[j.parent]
 		}
-		t.Jobs++
-		t.Bytes += j.Bytes
-		l.ended[stand] = t
-		l.last[j.Kind] = max(l.last[j.Kind], j.Number)
-		return
+		l.ledger.Load(&j.job)
 	}
-	j.Created = unixMicro(created)
-	if parent := made.GetInt(5); parent != 0 {
-		j.Parent = l.batch[parent]
+	for k, count := range p.ended {
+		n := l.ended[k]
+		l.ended[k] = endedCount{n.jobs + count.jobs, n.bytes + count.bytes}
 	}
-	if !now.IsNull(18) {
-		_ = getChildren(now.GetText(18), &j.Children) // a damaged one is reported when the record is read
+	for kind, last := range p.last {
+		l.last[kind] = max(l.last[kind], last)
 	}
-	j.Priority, j.Version, j.Epoch, j.Worker = int(now.GetInt(6)), now.GetInt(7), now.GetInt(8), l.names.getWord(now, 9)
-	j.Until = getTime(now, 10, created)
-	j.Starts, j.Attempts, j.Retries = int(now.GetInt(11)), int(now.GetInt(12)), int(now.GetInt(13))
-	j.Due, j.Deadline = getTime(now, 14, created), getTime(now, 15, created)
-	j.Expires, j.Entered = getTime(now, 16, created), getTime(now, 17, created)
-	l.ledger.Load(&j)
+}
+
+// manyRows is the number of rows from which a start reads by several connections.
+const manyRows = 4 * partRows
+
+// loadAll loads the store at the start, when nothing writes to the database.
+func (s *Store) loadAll(writer *conn.Conn) (l *ledger.Ledger, err error) {
+	first, below, err := rowRange(writer)
+	if err != nil || below-first < manyRows {
+		return load([]*conn.Conn{writer}, s.names, s.lines, nil)
+	}
+	var cs []*conn.Conn // they are closed with their caches
+	defer func() {
+		for _, c := range cs {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	for range min(runtime.GOMAXPROCS(0), 4) {
+		c, err := s.connect(conn.ReadWrite, "PRAGMA query_only = ON")
+		if err != nil {
+			return nil, err
+		}
+		cs = append(cs, c)
+	}
+	return load(cs, s.names, s.lines, nil)
 }

@@ -114,7 +114,7 @@ type past struct {
 func (s *Store) Histories(
 	ctx context.Context, yield func(j *job.Job, entries []job.Event, numbers []int64, damage error) error,
 ) error {
-	for n := int64(1); n <= s.lines.last(); n++ {
+	for n := s.lines.next(1); n != 0; n = s.lines.next(n + 1) {
 		if err := ctx.Err(); err != nil {
 			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
 		}

@@ -55,7 +55,7 @@ func (w *numberFixture) read(row int64) (int64, error) {
 // has.
 func TestNumbered(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
-	for _, n := range []int{0, 1, 2, 50, leaf, 3*leaf + 100} {
+	for _, n := range []int{0, 1, 2, 50, blockLines, 3*blockLines + 100} {
 		w := newNumberFixture(random, n)
 		rows := [4]map[int64]int64{{}, {}, {}, {}}
 		highest := int64(0)

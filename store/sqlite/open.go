@@ -110,7 +110,7 @@ func (s *Store) open() error {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
-	if s.ledger, err = load(writer, s.names, s.lines, nil); err != nil {
+	if s.ledger, err = s.loadAll(writer); err != nil {
 		return err
 	}
 	if err := s.records.findNext(); err != nil {
@@ -152,7 +152,7 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 
 // reload rebuilds the ledger from the disk; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
-	if s.ledger, err = load(s.records.c, s.names, nil, s.records.damaged); err != nil {
+	if s.ledger, err = load([]*conn.Conn{s.records.c}, s.names, nil, s.records.damaged); err != nil {
 		return err
 	}
 	return s.records.findNext()

@@ -32,7 +32,7 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 		})
 		return 1, err
 	}
-	for n := int64(1); n <= s.lines.last(); n++ {
+	for n := s.lines.next(1); n != 0; n = s.lines.next(n + 1) {
 		if err := ctx.Err(); err != nil {
 			return checked, &job.Error{Op: "verify", Kind: job.Unavailable, Err: err}
 		}

@@ -36,19 +36,16 @@ func New() *Ledger {
 	return &Ledger{queue: queue.New(), numbers: map[job.Kind]int64{}}
 }
 
-// Load adds a record at the start.
-func (l *Ledger) Load(j *job.Job) {
-	l.numbers[j.Kind] = max(l.numbers[j.Kind], j.Number)
-	l.queue.Put(nil, j)
-}
+// Load adds the record of a job that has not ended at the start, batches before their jobs. Loaded ends the loading.
+func (l *Ledger) Load(j *job.Job) { l.queue.Load(j) }
 
-// LoadTally adds ended jobs that are only counted; lastNumber is the highest number of their kind.
-func (l *Ledger) LoadTally(t job.Tally, lastNumber int64) {
-	l.LoadNumber(t.Kind, lastNumber)
-	l.queue.AddEnded(t)
-}
+// Loaded is called after the last Load.
+func (l *Ledger) Loaded() { l.queue.Loaded() }
 
-// LoadNumber records that a number of the kind was assigned: the job may have been purged.
+// LoadTally adds ended jobs that are only counted.
+func (l *Ledger) LoadTally(t job.Tally) { l.queue.AddEnded(t) }
+
+// LoadNumber records that a number of the kind was assigned, to a job that may have been purged.
 func (l *Ledger) LoadNumber(kind job.Kind, number int64) {
 	l.numbers[kind] = max(l.numbers[kind], number)
 }

@@ -1,16 +1,22 @@
 package queue
 
-import "github.com/stagepost/stagepost/job"
+import (
+	"cmp"
+
+	"github.com/stagepost/stagepost/job"
+)
 
 // age is the time at which an entry came into its state, ties broken by number. The zero age means none: numbers
 // begin with 1.
 type age struct{ at, number int64 }
 
-func (a age) less(b age) bool {
-	if a.at != b.at {
-		return a.at < b.at
+func (a age) less(b age) bool { return a.compare(b) < 0 }
+
+func (a age) compare(b age) int {
+	if c := cmp.Compare(a.at, b.at); c != 0 {
+		return c
 	}
-	return a.number < b.number
+	return cmp.Compare(a.number, b.number)
 }
 
 // ages is a heap, oldest first. Entries are never removed from its middle: those that left the state are dropped at

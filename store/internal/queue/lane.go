@@ -15,7 +15,8 @@ type lane struct {
 	slot    int   // index in the lot's heap, or -1
 	key     order // as of its last position in the heap
 	elders  ages[*entry]
-	filed   age // under which the lot has the lane: no ready entry is older; zero if the lot does not have it
+	filed   age    // under which the lot has the lane: no ready entry is older; zero if the lot does not have it
+	tally   *tally // while jobs are loaded
 }
 
 // turn is when an owner was last served.
@@ -51,13 +52,13 @@ func (l *lane) Less(i, j int) bool {
 }
 func (l *lane) Swap(i, j int) {
 	l.ready[i], l.ready[j] = l.ready[j], l.ready[i]
-	l.ready[i].slot, l.ready[j].slot = i, j
+	l.ready[i].slot, l.ready[j].slot = int32(i), int32(j)
 }
 
 // Push and Pop are for package heap only.
 func (l *lane) Push(x any) {
 	e := x.(*entry)
-	e.slot = len(l.ready)
+	e.slot = int32(len(l.ready))
 	l.ready = append(l.ready, e)
 }
 
@@ -76,13 +77,13 @@ func (l *lane) push(e *entry) {
 }
 
 func (l *lane) remove(e *entry) {
-	heap.Remove(l, e.slot)
+	heap.Remove(l, int(e.slot))
 	l.settle()
 }
 
 // now computes the lane's order; it must not be empty.
 func (l *lane) now() order {
-	return order{l.ready[0].priority, l.turn.at, l.ready[0].number}
+	return order{int(l.ready[0].priority), l.turn.at, l.ready[0].number}
 }
 
 // settle moves the lane to its position in its lot after its first entry may have changed.
@@ -144,20 +145,20 @@ func (l *lane) claim(n int) {
 type byTime struct {
 	entries []*entry
 	key     func(*entry) int64
-	at      func(*entry) *int
+	at      func(*entry) *int32
 }
 
 func (b *byTime) Len() int           { return len(b.entries) }
 func (b *byTime) Less(i, j int) bool { return b.key(b.entries[i]) < b.key(b.entries[j]) }
 func (b *byTime) Swap(i, j int) {
 	b.entries[i], b.entries[j] = b.entries[j], b.entries[i]
-	*b.at(b.entries[i]), *b.at(b.entries[j]) = i, j
+	*b.at(b.entries[i]), *b.at(b.entries[j]) = int32(i), int32(j)
 }
 
 // Push and Pop are for package heap only.
 func (b *byTime) Push(x any) {
 	e := x.(*entry)
-	*b.at(e) = len(b.entries)
+	*b.at(e) = int32(len(b.entries))
 	b.entries = append(b.entries, e)
 }
 

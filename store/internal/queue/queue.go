@@ -44,6 +44,7 @@ type Queue struct {
 	excluding bool              // the last claim excludes suspects
 	excluded  map[*lot]struct{} // lots of suspects that may have been closed by that
 	undo      *undo             // of a dry claim, or nil
+	loading   loading
 }
 
 type laneKey struct {
@@ -61,7 +62,16 @@ type tallyKey struct {
 
 type tally struct{ jobs, claimed, bytes int64 }
 
-// entry is one waiting, claimed or delayed job.
+// add counts a job n times.
+func (t *tally) add(j *job.Job, n int64) {
+	t.jobs += n
+	t.bytes += n * j.Bytes
+	if j.Claimed() {
+		t.claimed += n
+	}
+}
+
+// entry is one waiting, claimed or delayed job. There is one for each job that has not ended: it has no gaps.
 type entry struct {
 	id       job.ID
 	parent   job.ID
@@ -72,14 +82,14 @@ type entry struct {
 	until    int64 // of the claim
 	worker   string
 	lane     *lane
-	priority int
-	claimed  bool
-	filed    bool  // in the lane's order of age
-	slot     int   // index in the lane's heap, or -1
-	late     int   // index in delayed, or -1
-	tick     int   // index in timers, or -1
 	aside    *hold // by which the entry is set aside, or nil
-	children int   // that came in while the job was there
+	priority int32
+	slot     int32 // index in the lane's heap, or -1
+	late     int32 // index in delayed, or -1
+	tick     int32 // index in timers, or -1
+	children int32 // that came in while the job was there
+	claimed  bool
+	filed    bool // in the lane's order of age
 }
 
 // large is the number of jobs from which a batch has lanes of its own, so that a hold on it blocks these.
@@ -89,8 +99,8 @@ const large = 64
 func New() *Queue {
 	return &Queue{
 		entries: map[job.ID]*entry{}, states: map[job.KindState]*state{}, lanes: map[laneKey]*lane{},
-		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int { return &e.late }},
-		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int { return &e.tick }},
+		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
+		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
 		claimed: map[job.ID]*entry{}, turns: map[string]*turn{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
 		onJobs: map[job.ID][]*hold{}, excluded: map[*lot]struct{}{},
@@ -130,19 +140,27 @@ func (q *Queue) Put(before, after *job.Job) {
 
 // key gives the lane of a job.
 func (q *Queue) key(e *entry, j *job.Job) laneKey {
+	if e.parent == "" {
+		return q.keyIn(nil, j)
+	}
+	return q.keyIn(q.entries[e.parent], j)
+}
+
+// keyIn gives the lane of a job of a batch; nil for no batch.
+func (q *Queue) keyIn(batch *entry, j *job.Job) laneKey {
 	k := laneKey{
 		KindState: job.KindState{Kind: j.Kind, State: j.State}, group: j.Group, owner: j.Owner,
 		tags: q.tagSet(j.Tags), suspect: j.Suspect(),
 	}
-	if batch := q.entries[e.parent]; batch != nil && batch.children > large {
-		k.batch = e.parent
+	if batch != nil && batch.children > large {
+		k.batch = batch.id
 	}
 	return k
 }
 
 // renew applies a change of a claimed job that stays claimed in its lane.
 func (q *Queue) renew(e *entry, j *job.Job) {
-	e.until, e.worker, e.priority = micro(j.Until), j.Worker, j.Priority
+	e.until, e.worker, e.priority = micro(j.Until), j.Worker, int32(j.Priority)
 	if entered := micro(j.Entered); e.entered != entered {
 		e.entered, e.filed = entered, false
 	}
@@ -155,9 +173,9 @@ func (q *Queue) setTimer(e *entry, at int64) {
 	case was == at && (e.tick >= 0) == (at != 0):
 	case e.tick >= 0 && at != 0:
 		e.timer = at
-		heap.Fix(&q.timers, e.tick)
+		heap.Fix(&q.timers, int(e.tick))
 	case e.tick >= 0:
-		heap.Remove(&q.timers, e.tick)
+		heap.Remove(&q.timers, int(e.tick))
 		e.timer = 0
 	default:
 		e.timer = at
@@ -181,14 +199,8 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 	if l == nil {
 		l = q.newLane(key)
 	}
-	l.resize(1)
-	entered := micro(j.Entered)
-	e.filed = e.filed && e.lane == l && e.entered == entered
-	e.lane, e.entered, e.priority, e.due, e.until = l, entered, j.Priority, micro(j.Due), micro(j.Until)
-	e.claimed, e.worker = j.Claimed(), j.Worker
-	if key.suspect && !e.claimed {
-		q.suspect[e] = struct{}{}
-	}
+	e.filed = e.filed && e.lane == l && e.entered == micro(j.Entered)
+	q.put(e, l, j)
 	switch {
 	case e.claimed:
 		l.claim(1)
@@ -199,6 +211,17 @@ func (q *Queue) enter(e *entry, j *job.Job) {
 		l.push(e)
 	}
 	q.setTimer(e, micro(j.Expires))
+}
+
+// put gives an entry the properties of its job, and counts it in its lane.
+func (q *Queue) put(e *entry, l *lane, j *job.Job) {
+	l.resize(1)
+	e.lane, e.entered, e.priority = l, micro(j.Entered), int32(j.Priority)
+	e.due, e.until = micro(j.Due), micro(j.Until)
+	e.claimed, e.worker = j.Claimed(), j.Worker
+	if l.suspect && !e.claimed {
+		q.suspect[e] = struct{}{}
+	}
 }
 
 // leave removes the entry from everything except the map of entries and the timers.
@@ -218,7 +241,7 @@ func (q *Queue) leave(e *entry) {
 		e.aside = nil
 	}
 	if e.late >= 0 {
-		heap.Remove(&q.delayed, e.late)
+		heap.Remove(&q.delayed, int(e.late))
 	}
 	if l.size == 0 {
 		q.drop(l)
@@ -331,11 +354,7 @@ func (q *Queue) tallied(k tallyKey) *tally {
 func (q *Queue) count(j *job.Job, n int64) {
 	k := tallyKey{job.KindState{Kind: j.Kind, State: j.State}, j.Group}
 	t := q.tallied(k)
-	t.jobs += n
-	t.bytes += n * j.Bytes
-	if j.Claimed() {
-		t.claimed += n
-	}
+	t.add(j, n)
 	if t.jobs == 0 {
 		delete(q.tally, k)
 	}
