@@ -160,7 +160,8 @@ func (r *Run) Send(topic, key string, body any) error {
 		return job.Errorf(job.Internal, "encode", r.job.ID, "message %s: %w", key, err)
 	}
 	now := r.Now()
-	r.wants.outbox = append(r.wants.outbox, job.Message{Key: key, Job: r.job.ID, Topic: topic, Body: text, Created: now, Due: now})
+	m := job.Message{Key: key, Job: r.job.ID, Topic: topic, Body: text, Created: now, Due: now}
+	r.wants.outbox = append(r.wants.outbox, m)
 	return nil
 }
 

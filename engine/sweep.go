@@ -297,7 +297,7 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	return err
 }
 
-// expireAt sets when a timer looks at the state of a job again; zero: never.
+// expireAt sets when a timer takes a job out of its state; zero: never.
 func (e *Engine) expireAt(ctx context.Context, w *Work, j *job.Job, now, at time.Time) error {
 	t := newTransition(w, j, now)
 	t.asRead("")
