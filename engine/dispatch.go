@@ -50,7 +50,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.statesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
+		Worker: e.name, From: e.statesOf(p), N: n, Lease: e.options.Lease, Now: now,
 		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
@@ -290,7 +290,7 @@ func (e *Engine) chain(t *transition) {
 	open := e.open && e.suspects.draining.IsZero()
 	e.mu.Unlock()
 	if open {
-		t.continueBy(e.name, t.At.Add(e.options.Lease), e.kindsNow().limits)
+		t.continueBy(e.name, e.options.Lease, e.kindsNow().limits)
 	}
 }
 

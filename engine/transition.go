@@ -113,8 +113,8 @@ func (t *transition) setExpires(at time.Time) { t.expires, t.Set.Expires = at, &
 func (t *transition) setAttempts(n int)       { t.attempts, t.Set.Attempts = n, &t.attempts }
 
 // continueBy requests the claim of the next state for a worker in the same commit.
-func (t *transition) continueBy(worker string, until time.Time, limits []job.Limit) {
-	t.chain = job.Chain{Worker: worker, Until: until, Limits: limits}
+func (t *transition) continueBy(worker string, lease time.Duration, limits []job.Limit) {
+	t.chain = job.Chain{Worker: worker, Lease: lease, Limits: limits}
 	t.Chain = &t.chain
 }
 
