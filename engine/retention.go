@@ -96,7 +96,7 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 // sweep clears ended jobs that were kept long enough, purges tombstones and removes old logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
-	if now.Before(r.next) {
+	if now.Before(r.next) || !e.leads() {
 		return
 	}
 	r.next = now.Add(r.Every)

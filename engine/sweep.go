@@ -109,13 +109,15 @@ func (e *Engine) sweeps(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.parking:
-			e.park(ctx)
+			e.park(ctx) // also if another engine leads: a hold takes effect at once
 			continue
 		case <-tick.C:
 		}
-		e.park(ctx)
-		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
-			e.log.Error("sweep", "error", err)
+		if e.leads() {
+			e.park(ctx)
+			if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
+				e.log.Error("sweep", "error", err)
+			}
 		}
 		e.wakeDispatcher()
 		e.wakeDeliveries()
