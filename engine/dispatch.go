@@ -157,7 +157,7 @@ func (e *Engine) lost(r *Run, err error) {
 // attempt asks the gate and runs the step until the state's time is up. nil means that the claim was lost.
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
-	r.term = newTerm(ctx, e.clock, j.Expires)
+	r.term = newTerm(ctx, e, j.Expires)
 	r.running.serve(j.Version, r.term)
 	defer r.term.end()
 	if b := r.work.foreign(j); b != nil {

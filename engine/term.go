@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/stagepost/stagepost/engine/clock"
 )
 
 // term is the context of an attempt. It ends with errExpired when the state's time is up. That time changes when the
@@ -13,8 +11,8 @@ import (
 //
 // Most steps only pass it on. Its channel, and what contexts derived from it need, are made when they are first used.
 type term struct {
-	outer context.Context // of the claim
-	clock clock.Clock
+	outer  context.Context // of the claim
+	engine *Engine         // has the clock
 
 	mu     sync.Mutex      // guards the rest
 	inner  context.Context // answers the methods of a context; nil until one needs a channel or a value
@@ -22,14 +20,14 @@ type term struct {
 	cause  error // why it ended before outer, or nil
 	at     time.Time
 	timer  *time.Timer
-	turn   int  // number of the timer: one that was stopped too late does nothing
-	moved  bool // the time has changed: Deadline reports none
+	turn   int32 // number of the timer: one that was stopped too late does nothing
+	moved  bool  // the time has changed: Deadline reports none
 	ended  bool
 }
 
 // newTerm makes the context of an attempt. With a zero time it has no end.
-func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
-	t := &term{outer: ctx, clock: clock}
+func newTerm(ctx context.Context, e *Engine, at time.Time) *term {
+	t := &term{outer: ctx, engine: e}
 	t.set(at)
 	t.moved = false
 	return t
@@ -110,7 +108,7 @@ func (t *term) set(at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	left := at.Sub(t.clock.Now())
+	left := at.Sub(t.engine.clock.Now())
 	if left <= 0 {
 		t.finish(errExpired)
 		return

@@ -160,7 +160,24 @@ type plan struct {
 	answer []job.Job
 	places []int // index in answer of each fresh one
 
-	last map[job.Kind]int64 // the highest number of each kind of fresh ones, including the numbers that they get
+	last []lastNumber // of each kind of fresh ones
+}
+
+// lastNumber is the highest number of a kind, including those that a plan gives.
+type lastNumber struct {
+	kind job.Kind
+	n    int64
+}
+
+// lastOf returns the highest number that the plan gives to a job of the kind; known is the highest one before.
+func (p *plan) lastOf(kind job.Kind, known int64) *lastNumber {
+	for i := range p.last {
+		if p.last[i].kind == kind {
+			return &p.last[i]
+		}
+	}
+	p.last = append(p.last, lastNumber{kind, known})
+	return &p.last[len(p.last)-1]
 }
 
 // plan decides which jobs exist. parents collects the parents of new ones with their new counts.
@@ -169,7 +186,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		kind       job.Kind
 		owner, key string
 	}
-	p := &plan{last: map[job.Kind]int64{}}
+	p := &plan{}
 	ids, keys := map[job.ID]int{}, map[key]int{}
 	for i := range jobs {
 		j := &jobs[i].Job
@@ -208,7 +225,9 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		p.places = append(p.places, len(p.answer))
 		p.fresh = append(p.fresh, &jobs[i])
 		p.answer = append(p.answer, *j)
-		p.answer[len(p.answer)-1].Number = number
+		born := &p.answer[len(p.answer)-1]
+		born.Number = number
+		born.Own()
 	}
 	return p, nil
 }
@@ -276,8 +295,8 @@ func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.I
 // number returns the number of a new job: its own, which must be higher than all earlier ones of its kind, including
 // those of this plan, or the next. Lists find jobs by number because rows and numbers increase together.
 func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
-	last := max(l.numbers[j.Kind], p.last[j.Kind])
-	n := j.Number
+	highest := p.lastOf(j.Kind, l.numbers[j.Kind])
+	last, n := highest.n, j.Number
 	switch {
 	case n < 0 || n > job.LastNumber:
 		return 0, job.Errorf(job.Invalid, "create", j.ID, "number %d is not within 1..%d", n, job.LastNumber)
@@ -290,7 +309,7 @@ func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
 			j.ID, "number %d of kind %s is not free: it must be higher than %d, the last that was given", n, j.Kind,
 			last)
 	}
-	p.last[j.Kind] = n
+	highest.n = n
 	return n, nil
 }
 
