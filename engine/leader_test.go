@@ -46,7 +46,8 @@ func TestOnlyTheLeaderSweeps(t *testing.T) {
 						}
 					}()
 				}
-				_, err := first.Operator().Hold(t.Context(), job.Scope{Kind: "test.letter"}, "ann", "flood", time.Time{})
+				all := job.Scope{Kind: "test.letter"}
+				_, err := first.Operator().Hold(t.Context(), all, "ann", "flood", time.Time{})
 				if err != nil {
 					t.Fatal(err)
 				}
