@@ -66,17 +66,17 @@ type Jobs interface {
 
 	// Commit applies changes, each atomically; a failed one does not stop the others. The error is non-nil only if
 	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
-	// retry. Each change sees what the ones before it left. A child that ends, or is no longer ended, changes the counts
-	// and the version of its parent; a parent whose last child ends is due at once.
+	// retry. Each change sees what the ones before it left. A child that ends, or is no longer ended, changes the
+	// counts and the version of its parent; a parent whose last child ends is due at once.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 }
 
 // Claims is the part of a [Store] that leases jobs to workers.
 type Claims interface {
 	// Claim leases up to N due jobs to a worker, one after another, each in the order of [Claim]. It never grants a job
-	// that is held, over a limit or claimed, and never the same job to two workers. In the same commit Epoch, Starts and
-	// Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows after the lease. A
-	// claim without a Worker is Invalid. An empty result is not an error.
+	// that is held, over a limit or claimed, and never the same job to two workers. In the same commit Epoch, Starts
+	// and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows after the
+	// lease. A claim without a Worker is Invalid. An empty result is not an error.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
 	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not
@@ -84,8 +84,8 @@ type Claims interface {
 	Peek(ctx context.Context, c Claim, id ID) (Forecast, error)
 
 	// Renew extends claims. It returns the leases that have ended, whose workers must stop: the job is unknown, not
-	// claimed, or claimed by another worker or under another epoch. A claim whose time is over and that nobody ended is
-	// extended too. Versions do not change.
+	// claimed, or claimed by another worker or under another epoch. A claim whose time is over and that was not
+	// ended is extended too. Versions do not change.
 	Renew(ctx context.Context, r Renewal) (lost []Lease, err error)
 
 	// Overdue returns up to n jobs of the kinds (none: of all) whose claim or Expires has ended by now, in any order.

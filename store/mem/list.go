@@ -50,7 +50,8 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 	})
 }
 
-// named returns up to n jobs whose id begins with part, newest first, from a place in the order of creation back.
+// named returns up to n jobs whose id begins with part, newest first, of the first ones up to from in the order of
+// creation.
 func (s *Store) named(part, owner string, from, n int) (found []job.Job) {
 	first, _ := slices.BinarySearch(s.ids, job.ID(part))
 	for _, id := range s.ids[first:] {

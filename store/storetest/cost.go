@@ -63,7 +63,8 @@ func Growth(ctx context.Context, st Counted, n int, logf func(format string, arg
 			was := few[o.name]
 			logf("%-40s rows %6d -> %6d, lanes %6d -> %6d", o.name, was.rows, got.rows, was.lanes, got.lanes)
 			if got.rows > 2*was.rows+16 || got.lanes > 2*was.lanes+16 {
-				faults = append(faults, fmt.Sprintf("%s touches %d rows and %d lanes with %d jobs, %d and %d with fewer",
+				faults = append(faults, fmt.Sprintf(
+					"%s touches %d rows and %d lanes with %d jobs, %d and %d with fewer",
 					o.name, got.rows, got.lanes, n, was.rows, was.lanes))
 			}
 		}
@@ -145,7 +146,8 @@ func (c *costs) ask(n int) job.Claim {
 }
 
 func (c *costs) limits(most int) []job.Limit {
-	return []job.Limit{{Name: "all", Kind: stepKind, Max: most}, {Name: "each", Kind: stepKind, PerOwner: true, Max: 50},
+	return []job.Limit{{Name: "all", Kind: stepKind, Max: most},
+		{Name: "each", Kind: stepKind, PerOwner: true, Max: 50},
 		{Name: "running", Kind: stepKind, Guard: []lifecycle.State{running}, Max: 0}}
 }
 

@@ -18,8 +18,8 @@ func TestModel(t *testing.T) {
 	storetest.Run(t, func(*testing.T) (job.Store, func() job.Store) { return newModel(), nil })
 }
 
-// model is a store that does what the sentences of job.Store say, in the most obvious way: one mutex, maps of records,
-// and each question is answered by looking at all of them. It shares no code with the other stores.
+// model is a store that follows the sentences of job.Store in the most obvious way: one mutex, maps of records, and
+// each query reads all of them. It shares no code with the other stores.
 type model struct {
 	mu       sync.Mutex // guards all below
 	jobs     map[job.ID]job.Job

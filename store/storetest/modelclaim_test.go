@@ -70,7 +70,8 @@ func (m *model) pick(c *job.Claim) (job.Job, bool) {
 		for _, place := range c.From {
 			sum += m.given[place]
 		}
-		if j, ok := m.first(ready, m.byAge); ok && sum >= c.Ageing.Share && j.Entered.Before(c.Now.Add(-c.Ageing.Patience)) {
+		j, ok := m.first(ready, m.byAge)
+		if ok && sum >= c.Ageing.Share && j.Entered.Before(c.Now.Add(-c.Ageing.Patience)) {
 			for _, place := range c.From {
 				assign(m, m.given, place, 0)
 			}

@@ -47,7 +47,7 @@ func (m *model) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 	})
 }
 
-// List has the place of a page's last job in the order of creation as its cursor.
+// List has the number of a page's last job in the order of creation as its cursor.
 func (m *model) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return do(m, ctx, func() (job.Page, error) {
 		after, err := strconv.ParseInt(cmp.Or(q.After, "0"), 10, 64)
