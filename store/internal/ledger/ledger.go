@@ -73,6 +73,9 @@ func (l *Ledger) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
 	return l.queue.Overdue(now, kinds, n)
 }
 
+// Visits returns how many parts of the queue were visited so far.
+func (l *Ledger) Visits() int64 { return l.queue.Visits() }
+
 // ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
 func (l *Ledger) ClaimedBy(worker string) []job.ID { return l.queue.ClaimedBy(worker) }
 
