@@ -410,7 +410,7 @@ type ArchiveRun struct {
 	Jobs      []job.ID            `json:"jobs,omitempty"` // that were started; at most 500
 	Started   int                 `json:"started"`        // number of jobs
 	Unread    int                 `json:"unread,omitempty"`
-	Waiting   int                 `json:"waiting,omitempty"`   // activities that failed before, and whose pause is not over
+	Waiting   int                 `json:"waiting,omitempty"`   // activities that failed, and whose pause is not over
 	Decisions []ArchiveDecision   `json:"decisions,omitempty"` // at most 500; those that start a job before the others
 	Omitted   int                 `json:"omitted,omitempty"`   // decisions that are in the log of the run only
 }

@@ -80,7 +80,7 @@ func claims(b *testing.B, store job.Store) {
 		now := time.Now()
 		jobs, err := store.Claim(ctx, job.Claim{
 			Worker: "bench", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 1,
-			Now: now, Until: now.Add(time.Minute),
+			Now: now, Lease: time.Minute,
 		})
 		took = append(took, time.Since(now))
 		if err != nil || len(jobs) != 1 {

@@ -61,15 +61,15 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 func (c *computing) stages(number int, stages map[string][]float64) {
 	ctx := c.b.Context()
 	store := c.engine.Store()
-	page, err := store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, Number: int64(number), Limit: 1})
-	if err != nil || len(page.Jobs) != 1 {
+	j, err := store.Numbered(ctx, compute.JobKind, int64(number))
+	if err != nil {
 		c.b.Fatal(err)
 	}
 	payloads, err := store.List(ctx, job.Query{Kinds: []job.Kind{compute.PayloadKind}, Limit: 1})
 	if err != nil || len(payloads.Jobs) != 1 {
 		c.b.Fatal(err)
 	}
-	for side, id := range map[string]job.ID{"job": page.Jobs[0].ID, "payload": payloads.Jobs[0].ID} {
+	for side, id := range map[string]job.ID{"job": j.ID, "payload": payloads.Jobs[0].ID} {
 		events, err := store.History(ctx, id, 0, 100)
 		if err != nil {
 			c.b.Fatal(err)

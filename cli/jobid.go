@@ -52,7 +52,7 @@ func onlyJob(name string, found []job.Job) (job.ID, error) {
 
 // JobStore is a store that no server works on.
 type JobStore interface {
-	List(context.Context, job.Query) (job.Page, error)
+	Numbered(ctx context.Context, kind job.Kind, number int64) (job.Job, error)
 	IDs(ctx context.Context, part string) ([]job.ID, error)
 }
 
@@ -69,11 +69,14 @@ func (c *Call) StoredID(ctx context.Context, store JobStore, name string) (job.I
 	}
 	if n, err := strconv.ParseInt(digits, 10, 64); err == nil && n > 0 {
 		for _, kind := range kinds {
-			page, err := store.List(ctx, job.Query{Kinds: []job.Kind{job.Kind(kind)}, Number: n})
+			j, err := store.Numbered(ctx, job.Kind(kind), n)
+			if job.KindOf(err) == job.NotFound {
+				continue
+			}
 			if err != nil {
 				return "", err
 			}
-			found = append(found, page.Jobs...)
+			found = append(found, j)
 		}
 		if len(found) > 0 {
 			return onlyJob(name, found)

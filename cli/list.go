@@ -31,6 +31,12 @@ func Audited(cmd *cobra.Command, note, actor *string) {
 	cmd.Flags().StringVar(actor, "actor", "", "your name in the audit list; defaults to the login name")
 }
 
+// Recorded adds the flags for the reason and the name that the history of a job gets.
+func Recorded(cmd *cobra.Command, note, actor *string) {
+	cmd.Flags().StringVarP(note, "note", "m", "", "why; stands in the history")
+	cmd.Flags().StringVar(actor, "actor", "", "your name in the history; defaults to the login name")
+}
+
 // List prints items: as they are in JSON, else as rows below a heading, with one line a row as [Printer.Rows] prints
 // them; the last two columns are cut first. If there are none, it prints the sentence.
 func List[T any](p *Printer, items []T, none, heading string, row func(*T) []string) error {

@@ -148,7 +148,7 @@ func (c *Call) API() (*client.Client, error) {
 func (c *Call) retrying(err error) {
 	text := "connection lost, retrying"
 	if client.ProblemOf(err) != nil {
-		text = "the server is busy, retrying"
+		text = "the server cannot do it now, retrying"
 	}
 	if c.Out.Mode == ModeJSON {
 		c.WriteOwn(OwnProblem{Kind: job.Unavailable, Detail: text + ": " + err.Error()})

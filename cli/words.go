@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/stagepost/stagepost/client"
 )
 
@@ -89,12 +87,6 @@ func Free(out string) error {
 
 // Message writes one line of JSON.
 func (c *Call) Message(v any) error { return c.Out.message(v) }
-
-// WantsAll reports whether a list is printed as a whole without --all: a program reads it, and no
-// limit was given.
-func (c *Call) WantsAll(cmd *cobra.Command) bool {
-	return c.Out.Mode != ModeTable && !cmd.Flags().Changed("limit")
-}
 
 // ShownOf is the last line of a table that does not have all rows.
 func ShownOf(n int) string {

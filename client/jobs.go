@@ -53,7 +53,7 @@ func jobPath(id job.ID, more string) string {
 	return "/api/v1/jobs/" + url.PathEscape(string(id)) + more
 }
 
-// Jobs returns a page of jobs. Of the query, Before and Overdue are not sent.
+// Jobs returns a page of jobs. Before of the query is not sent.
 func (c *Client) Jobs(ctx context.Context, q job.Query) (Page, error) {
 	return get[Page](ctx, c, "/api/v1/jobs", Values(q))
 }

@@ -19,13 +19,9 @@ func (e operators) Audit(ctx context.Context, n operator.Entry) error {
 	if n.By == 0 {
 		n.By = lifecycle.Operator
 	}
-	if n.Actor == "" || n.Event == "" {
-		return job.Errorf(job.Invalid, "audit", "", "an entry needs an actor and an event")
-	}
-	_, err := e.one(ctx, job.Change{
-		Event: n.Event, By: n.By, Actor: n.Actor, Note: n.Note, At: e.clock.Now(), Set: job.Fields{Message: &n.Object},
+	return e.store.Note(ctx, job.Audit{
+		At: e.clock.Now(), By: n.By, Actor: n.Actor, Event: n.Event, Object: n.Object, Note: n.Note,
 	})
-	return err
 }
 
 // Nudge makes a job due that waits by [Wait] with the code: what it waits for may have happened. It does not change a

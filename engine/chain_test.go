@@ -48,9 +48,7 @@ type grants struct {
 
 func (g *grants) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	jobs, err := g.Store.Claim(ctx, c)
-	if !c.Dry {
-		g.n.Add(int64(len(jobs)))
-	}
+	g.n.Add(int64(len(jobs)))
 	return jobs, err
 }
 

@@ -428,7 +428,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		j := tr.e.post(engine.Order{Group: "long"})
 		ahead := tr.e.Clock().Now()
 		claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1, Now: ahead,
-			Until: ahead.Add(15 * time.Second)}
+			Lease: 15 * time.Second}
 		if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 			t.Fatalf("got %v, %v", got, err)
 		}
@@ -493,7 +493,7 @@ func TestLeaseOfAClockThatWasAhead(t *testing.T) {
 				j := tr.e.post(engine.Order{Group: "plain"})
 				ahead := tr.e.Clock().Now()
 				claim := job.Claim{Worker: "outside", From: []job.KindState{{Kind: j.Kind, State: j.State}}, N: 1,
-					Now: ahead, Until: ahead.Add(c.lease)}
+					Now: ahead, Lease: c.lease}
 				if got, err := tr.store.Claim(t.Context(), claim); err != nil || len(got) != 1 {
 					t.Fatalf("got %v, %v", got, err)
 				}

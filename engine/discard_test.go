@@ -17,7 +17,7 @@ import (
 // audited returns the audit list.
 func (w *harness) audited() []job.Audit {
 	w.t.Helper()
-	list, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
+	list, err := w.store.Audit(w.t.Context(), 0, 1000)
 	if err != nil {
 		w.t.Fatal(err)
 	}

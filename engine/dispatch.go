@@ -50,7 +50,7 @@ func (e *Engine) dispatch(ctx context.Context) {
 func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 	now := e.clock.Now()
 	jobs, err := e.store.Claim(ctx, job.Claim{
-		Worker: e.name, From: e.statesOf(p), N: n, Until: now.Add(e.options.Lease), Now: now,
+		Worker: e.name, From: e.statesOf(p), N: n, Lease: e.options.Lease, Now: now,
 		Limits: e.kindsNow().limits, Ageing: e.options.Ageing, Suspects: e.withSuspects(now),
 	})
 	if err != nil && ctx.Err() == nil {
@@ -279,7 +279,7 @@ func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
 	open := e.open && e.suspects.draining.IsZero()
 	e.mu.Unlock()
 	if open {
-		c.Chain = &job.Chain{Worker: e.name, Until: now.Add(e.options.Lease), Limits: e.kindsNow().limits}
+		c.Chain = &job.Chain{Worker: e.name, Lease: e.options.Lease, Limits: e.kindsNow().limits}
 	}
 }
 

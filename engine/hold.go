@@ -21,7 +21,7 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 		return nil, job.Errorf(job.Invalid, "hold", "", "a hold needs a reason: those who wait will read it")
 	}
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now(), Until: until}
-	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h})
+	holds, err := e.store.Hold(ctx, h)
 	if err == nil {
 		signal(e.parking)
 		if !until.IsZero() {
@@ -34,7 +34,7 @@ func (e operators) Hold(ctx context.Context, s job.Scope, who, why string, until
 // Release is part of operator.Acts.
 func (e operators) Release(ctx context.Context, s job.Scope, who, why string) ([]job.Hold, error) {
 	h := job.Hold{Scope: s, Who: who, Why: why, Since: e.clock.Now()}
-	holds, err := e.store.Hold(ctx, &job.HoldChange{Hold: h, Release: true})
+	holds, err := e.store.Release(ctx, h)
 	if err == nil {
 		e.wakeDispatcher()
 	}
@@ -53,7 +53,7 @@ func (w *Work) begins(c *job.Change) bool {
 func (e *Engine) putBack(
 	ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error),
 ) (job.Job, error) {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return *j, err
 	}
@@ -90,7 +90,7 @@ func (e *Engine) park(ctx context.Context) {
 }
 
 func (e *Engine) parkAll(ctx context.Context) error {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	now := e.clock.Now()
 	if holds = slices.DeleteFunc(holds, func(h job.Hold) bool { return !h.On(now) }); err != nil || len(holds) == 0 {
 		return err

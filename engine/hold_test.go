@@ -45,7 +45,7 @@ func TestReleaseWakesAtOnce(t *testing.T) {
 			return err
 		}, 0},
 		{"control: by the store", func(w *harness, s job.Scope) error {
-			_, err := w.store.Hold(w.t.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+			_, err := w.store.Release(w.t.Context(), job.Hold{Scope: s})
 			return err
 		}, 29 * time.Minute},
 	} {

@@ -168,7 +168,7 @@ func TestPausedWorkerIsFenced(t *testing.T) {
 		if j := second.get(id); string(j.Data) != `"from the second"` || j.Outcome != lc.OK {
 			t.Errorf("got data %s, %s", j.Data, j.Outcome)
 		}
-		messages, err := store.Outbox(t.Context(), job.OutboxCall{Job: id})
+		messages, err := job.MessagesOf(t.Context(), store, id)
 		if err != nil || len(messages) != 0 {
 			t.Errorf("the paused worker's message went out: %+v, %v", messages, err)
 		}

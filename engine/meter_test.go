@@ -261,7 +261,7 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// hanging is a store whose lists may hang until it is freed.
+// hanging is a store that may hang in the search for overdue jobs until it is freed.
 type hanging struct {
 	job.Store
 	mu    sync.Mutex // guards hangs
@@ -269,12 +269,12 @@ type hanging struct {
 	free  chan struct{}
 }
 
-func (h *hanging) List(ctx context.Context, q job.Query) (job.Page, error) {
+func (h *hanging) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
 	h.mu.Lock()
 	hangs := h.hangs
 	h.mu.Unlock()
 	if hangs {
 		<-h.free
 	}
-	return h.Store.List(ctx, q)
+	return h.Store.Overdue(ctx, now, kinds, n)
 }

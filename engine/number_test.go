@@ -27,9 +27,8 @@ func TestOrderBringsItsNumber(t *testing.T) {
 		if again := w.post(order); again.ID != first.ID || again.Number != 41 {
 			t.Errorf("ordered again: got %s with number %d", again.ID, again.Number)
 		}
-		page, err := w.store.List(t.Context(), job.Query{Kinds: []job.Kind{"test.letter"}, Number: 41})
-		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != first.ID {
-			t.Errorf("found %d jobs, %v", len(page.Jobs), err)
+		if found, err := w.store.Numbered(t.Context(), "test.letter", 41); err != nil || found.ID != first.ID {
+			t.Errorf("found %s, %v", found.ID, err)
 		}
 		for _, id := range []job.ID{first.ID, next.ID} {
 			if j := w.end(id); j.Outcome != lc.OK {

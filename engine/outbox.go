@@ -27,15 +27,15 @@ func (e *Engine) deliveries(ctx context.Context) {
 	topics := slices.Sorted(maps.Keys(e.options.Deliver))
 	var all sync.WaitGroup
 	for i := range topics {
-		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.OutboxCall{Topics: topics[i : i+1]}) })
+		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.Taking{Topics: topics[i : i+1]}) })
 	}
 	// messages without a function are abandoned with an error
-	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.OutboxCall{Topics: topics, Others: true}) })
+	all.Go(func() { e.deliverTopic(ctx, e.posts[len(topics)], job.Taking{Topics: topics, Others: true}) })
 	all.Wait()
 }
 
-// deliverTopic delivers the messages that the call selects until ctx ends; post wakes it.
-func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.OutboxCall) {
+// deliverTopic delivers the messages of the topics until ctx ends; post wakes it.
+func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.Taking) {
 	for {
 		n, err := e.deliver(ctx, take)
 		if err != nil && ctx.Err() == nil {
@@ -60,10 +60,10 @@ func (e *Engine) wakeDeliveries() {
 }
 
 // deliver delivers up to 16 messages and returns their number.
-func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) {
+func (e *Engine) deliver(ctx context.Context, take job.Taking) (int, error) {
 	const handful = 16
-	take.Take, take.Lease, take.Now = handful, 2*time.Minute, e.clock.Now()
-	messages, err := e.store.Outbox(ctx, take)
+	take.N, take.Lease, take.Now = handful, 2*time.Minute, e.clock.Now()
+	messages, err := e.store.Take(ctx, take)
 	if err != nil || len(messages) == 0 {
 		return 0, err
 	}
@@ -72,8 +72,7 @@ func (e *Engine) deliver(ctx context.Context, take job.OutboxCall) (int, error) 
 		wg.Go(func() { e.deliverOne(ctx, &messages[i], take.Lease/2) })
 	}
 	wg.Wait()
-	_, err = e.store.Outbox(context.WithoutCancel(ctx), job.OutboxCall{Settle: messages, Now: e.clock.Now()})
-	return len(messages), err
+	return len(messages), e.store.Settle(context.WithoutCancel(ctx), messages...)
 }
 
 // Replay is part of operator.Acts.
@@ -91,7 +90,7 @@ func (e operators) Replay(ctx context.Context, keys []string, actor, note string
 	if err := e.Audit(ctx, operator.Entry{Actor: actor, Event: "replay", Object: what, Note: note}); err != nil {
 		return err
 	}
-	_, err := e.store.Outbox(ctx, job.OutboxCall{Replay: keys, Now: e.clock.Now()})
+	_, err := e.store.Replay(ctx, e.clock.Now(), keys...)
 	if err == nil {
 		e.wakeDeliveries()
 	}

@@ -67,7 +67,7 @@ func mailing(rest engine.Step) engine.Work {
 
 func (w *harness) messages(id job.ID) []job.Message {
 	w.t.Helper()
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

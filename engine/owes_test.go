@@ -38,7 +38,7 @@ func TestServerOnlyStates(t *testing.T) {
 		}
 		now := w.Clock().Now()
 		jobs, err = w.store.Claim(t.Context(), job.Claim{Worker: "host", From: at("Sorting"), N: 1, Now: now,
-			Until: now.Add(1e9)})
+			Lease: 1e9})
 		if err != nil || len(jobs) != 1 {
 			t.Fatalf("got %v, %v", jobs, err)
 		}

@@ -312,7 +312,7 @@ type hasty struct {
 func (h hasty) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	if len(changes) > 0 && changes[0].Event == "hold" {
 		h.once.Do(func() {
-			_, _ = h.Hold(ctx, &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Group: "maps"}}, Release: true})
+			_, _ = h.Release(ctx, job.Hold{Scope: job.Scope{Group: "maps"}})
 		})
 	}
 	return h.Store.Commit(ctx, changes...)

@@ -77,7 +77,7 @@ func (w *holdHarness) lift(s job.Scope, release bool) {
 }
 
 func (w *holdHarness) releaseSome(all bool) {
-	holds, err := w.store.Hold(w.t.Context(), nil)
+	holds, err := w.store.Holds(w.t.Context())
 	if err != nil {
 		w.t.Fatal(err)
 	}

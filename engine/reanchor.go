@@ -102,17 +102,17 @@ func (e *Engine) returnLease(ctx context.Context, j *job.Job, now time.Time) err
 	if !j.Claimed() || !j.Changed.After(now) && !j.Until.After(now.Add(most)) {
 		return nil
 	}
-	return e.renewUntil(ctx, j, now.Add(min(max(j.Until.Sub(e.latest), e.options.Lease), most)))
+	return e.renewBy(ctx, j, now, min(max(j.Until.Sub(e.latest), e.options.Lease), most))
 }
 
 // renewFor renews a claim for one lease from now.
 func (e *Engine) renewFor(ctx context.Context, j *job.Job, now time.Time) error {
-	return e.renewUntil(ctx, j, now.Add(e.options.Lease))
+	return e.renewBy(ctx, j, now, e.options.Lease)
 }
 
-func (e *Engine) renewUntil(ctx context.Context, j *job.Job, until time.Time) error {
+func (e *Engine) renewBy(ctx context.Context, j *job.Job, now time.Time, lease time.Duration) error {
 	_, err := e.store.Renew(ctx, job.Renewal{
-		Worker: j.Worker, Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: until,
+		Worker: j.Worker, Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Lease: lease, Now: now,
 	})
 	return err
 }
@@ -122,7 +122,7 @@ func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
 	pending := job.Pending
 	q := job.MessageQuery{Settled: &pending, Limit: 1000}
 	for {
-		page, err := e.store.Outbox(ctx, job.OutboxCall{List: &q, Now: now})
+		page, err := e.store.Messages(ctx, q)
 		if err != nil || len(page) == 0 {
 			return err
 		}
@@ -135,7 +135,7 @@ func (e *Engine) pullMessages(ctx context.Context, now time.Time) error {
 			}
 		}
 		if len(late) > 0 {
-			if _, err := e.store.Outbox(ctx, job.OutboxCall{Settle: late, Now: now}); err != nil {
+			if err := e.store.Settle(ctx, late...); err != nil {
 				return err
 			}
 		}

@@ -43,7 +43,7 @@ func (e workers) Claim(
 	}
 	now := e.clock.Now()
 	c := job.Claim{
-		Worker: worker, From: open, N: n, Until: now.Add(lease), Now: now, Limits: e.kindsNow().limits,
+		Worker: worker, From: open, N: n, Lease: lease, Now: now, Limits: e.kindsNow().limits,
 		Ageing: e.options.Ageing, Suspects: job.NoSuspects,
 	}
 	jobs, err := e.store.Claim(ctx, c)
@@ -67,7 +67,7 @@ func (e workers) Renew(
 	if lease <= 0 {
 		lease = e.options.Lease
 	}
-	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Until: e.clock.Now().Add(lease)})
+	return e.store.Renew(ctx, job.Renewal{Worker: worker, Leases: leases, Lease: lease, Now: e.clock.Now()})
 }
 
 // Report is part of remote.Workers.
@@ -206,7 +206,7 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 	run.fill(&c)
 	c.Version = expects(r, j)
 	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.policyFor(c.To.State).Serial {
-		c.Chain = &job.Chain{Worker: worker, Until: c.At.Add(e.options.Lease), Limits: e.kindsNow().limits}
+		c.Chain = &job.Chain{Worker: worker, Lease: e.options.Lease, Limits: e.kindsNow().limits}
 	}
 	return c, nil
 }

@@ -242,7 +242,7 @@ func (w *harness) stored(id job.ID, logs *joblog.Logs) stored {
 	if s.Tasks, err = w.store.Tasks(w.t.Context(), id); err != nil {
 		w.t.Fatal(err)
 	}
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -47,6 +47,13 @@ func (c *cutoff) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return c.Store.List(ctx, q)
 }
 
+func (c *cutoff) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	if c.cut.Load() {
+		return nil, errCut
+	}
+	return c.Store.Overdue(ctx, now, kinds, n)
+}
+
 func (c *cutoff) Claim(ctx context.Context, q job.Claim) ([]job.Job, error) {
 	if c.cut.Load() {
 		return nil, errCut

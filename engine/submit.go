@@ -62,7 +62,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	for i := range reserved {
 		if w := e.workOf(made[i].Job.Kind); w.Steps[made[i].Job.State] != nil && w.Slots == 0 &&
 			all[i].Created.IsZero() && (all[i].ID == "" || all[i].fresh) {
-			made[i].Chain = &job.Chain{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease),
+			made[i].Chain = &job.Chain{Worker: e.name, Lease: e.options.Lease,
 				Limits: e.kindsNow().limits}
 		}
 	}

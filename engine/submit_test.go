@@ -161,7 +161,7 @@ func TestSubmissionDoesNotOvertake(t *testing.T) {
 		}
 		w.post(engine.Order{Owner: "ann", Group: "old"})
 		// a slot is free and the dispatcher has not run yet
-		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
+		if _, err := w.store.Release(t.Context(), job.Hold{}); err != nil {
 			t.Fatal(err)
 		}
 		w.post(engine.Order{Owner: "ben", Group: "new"})

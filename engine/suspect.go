@@ -51,14 +51,14 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	s.search = false
 	e.mu.Unlock()
 	for _, p := range e.kindsNow().pools {
-		found, err := e.store.Claim(ctx, e.suspectClaim(p, now, true))
+		found, err := e.store.Peek(ctx, e.suspectClaim(p, now), "")
 		if err != nil {
 			if ctx.Err() == nil {
 				e.log.Error("claim", "error", err)
 			}
 			break
 		}
-		if len(found) > 0 {
+		if len(found.Next) > 0 {
 			return e.isolate(ctx, p, now)
 		}
 	}
@@ -78,10 +78,10 @@ func (e *Engine) withSuspects(now time.Time) job.Suspects {
 	return job.NoSuspects
 }
 
-func (e *Engine) suspectClaim(p *pool, now time.Time, dry bool) job.Claim {
+func (e *Engine) suspectClaim(p *pool, now time.Time) job.Claim {
 	return job.Claim{
-		Worker: e.name, From: e.statesOf(p), N: 1, Until: now.Add(e.options.Lease), Now: now,
-		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects, Dry: dry,
+		Worker: e.name, From: e.statesOf(p), N: 1, Lease: e.options.Lease, Now: now,
+		Limits: e.kindsNow().limits, Suspects: job.OnlySuspects,
 	}
 }
 
@@ -120,7 +120,7 @@ func (e *Engine) idle() bool {
 
 // claimSuspect claims a suspect for a slot that the caller has taken and starts it alone.
 func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
-	jobs, err := e.store.Claim(ctx, e.suspectClaim(p, e.clock.Now(), false))
+	jobs, err := e.store.Claim(ctx, e.suspectClaim(p, e.clock.Now()))
 	if err != nil && ctx.Err() == nil {
 		e.log.Error("claim", "error", err)
 	}

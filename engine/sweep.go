@@ -29,7 +29,7 @@ func (e *Engine) renewals(ctx context.Context) {
 }
 
 func (e *Engine) renew(ctx context.Context) {
-	r := job.Renewal{Worker: e.name, Until: e.clock.Now().Add(e.options.Lease)}
+	r := job.Renewal{Worker: e.name, Lease: e.options.Lease, Now: e.clock.Now()}
 	listening := map[job.Lease]*running{}
 	e.mu.Lock()
 	for id, one := range e.running {
@@ -141,13 +141,13 @@ const overduePage = 1000
 func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, err error) {
 	for {
 		now := e.clock.Now()
-		page, err := e.store.List(ctx, job.Query{Overdue: now, Kinds: kinds, Limit: overduePage})
+		overdue, err := e.store.Overdue(ctx, now, kinds, overduePage)
 		if err != nil {
 			return false, err
 		}
 		moved := 0
-		for i := range page.Jobs {
-			j := &page.Jobs[i]
+		for i := range overdue {
+			j := &overdue[i]
 			e.sweepAdvanced()
 			switch err := e.overdueOne(ctx, j, now); job.KindOf(err) {
 			case "":
@@ -159,8 +159,8 @@ func (e *Engine) overdueOf(ctx context.Context, kinds []job.Kind) (stuck bool, e
 				e.log.Error("sweep", "job", j.ID, "state", j.State, "error", err)
 			}
 		}
-		if moved == 0 || len(page.Jobs) < overduePage {
-			return moved == 0 && len(page.Jobs) == overduePage, nil
+		if moved == 0 || len(overdue) < overduePage {
+			return moved == 0 && len(overdue) == overduePage, nil
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
@@ -88,17 +89,46 @@ func (p *tap) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, 
 	return through(p, "Commit", func() ([]job.Result, error) { return p.Store.Commit(ctx, changes...) })
 }
 
-func (p *tap) Hold(ctx context.Context, c *job.HoldChange) ([]job.Hold, error) {
-	return through(p, "Hold", func() ([]job.Hold, error) { return p.Store.Hold(ctx, c) })
+func (p *tap) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	return through(p, "Peek", func() (job.Forecast, error) { return p.Store.Peek(ctx, c, id) })
 }
 
-// Outbox counts as "Settle" when it settles and as "Take" otherwise.
-func (p *tap) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message, error) {
-	op := "Take"
-	if len(call.Settle) > 0 {
-		op = "Settle"
-	}
-	return through(p, op, func() ([]job.Message, error) { return p.Store.Outbox(ctx, call) })
+func (p *tap) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	return through(p, "Overdue", func() ([]job.Job, error) { return p.Store.Overdue(ctx, now, kinds, n) })
+}
+
+func (p *tap) Holds(ctx context.Context) ([]job.Hold, error) {
+	return through(p, "Holds", func() ([]job.Hold, error) { return p.Store.Holds(ctx) })
+}
+
+func (p *tap) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return through(p, "Hold", func() ([]job.Hold, error) { return p.Store.Hold(ctx, h) })
+}
+
+func (p *tap) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return through(p, "Release", func() ([]job.Hold, error) { return p.Store.Release(ctx, h) })
+}
+
+func (p *tap) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
+	return through(p, "Take", func() ([]job.Message, error) { return p.Store.Take(ctx, t) })
+}
+
+func (p *tap) Settle(ctx context.Context, messages ...job.Message) error {
+	_, err := through(p, "Settle", func() (bool, error) { return true, p.Store.Settle(ctx, messages...) })
+	return err
+}
+
+func (p *tap) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
+	return through(p, "Messages", func() ([]job.Message, error) { return p.Store.Messages(ctx, q) })
+}
+
+func (p *tap) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
+	return through(p, "Replay", func() ([]job.Message, error) { return p.Store.Replay(ctx, now, keys...) })
+}
+
+func (p *tap) Note(ctx context.Context, a job.Audit) error {
+	_, err := through(p, "Note", func() (bool, error) { return true, p.Store.Note(ctx, a) })
+	return err
 }
 
 func (p *tap) count(op string) int {

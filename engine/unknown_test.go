@@ -161,13 +161,13 @@ func TestEveryCallMayFail(t *testing.T) {
 		for n := 1; n <= 60; n++ {
 			failOnce(t, f, func(total, _ int, _ string) bool { return total == n }, seen)
 		}
-		for _, op := range []string{"Claim", "Renew", "Commit", "List"} {
+		for _, op := range []string{"Claim", "Renew", "Commit", "Overdue"} {
 			for n := 1; n <= 3; n++ {
 				failOnce(t, f, func(_, nth int, o string) bool { return o == op && nth == n }, seen)
 			}
 		}
 	}
-	for _, op := range []string{"Claim", "Renew", "Commit", "List"} {
+	for _, op := range []string{"Claim", "Renew", "Commit", "Overdue"} {
 		if !seen[op] {
 			t.Errorf("no %s failed", op)
 		}

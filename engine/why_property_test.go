@@ -121,7 +121,7 @@ func populate(ctx context.Context, t *rapid.T, e *engine.Engine, store job.Store
 		case 3: // claimed by another worker, perhaps long ago
 			_, err = store.Claim(ctx, job.Claim{
 				Worker: fmt.Sprint("other", i), From: e.SharedStates(), N: 1, Now: now,
-				Until: now.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "until")) * time.Minute),
+				Lease: time.Duration(rapid.IntRange(-1, 1).Draw(t, "lease")) * time.Minute,
 			})
 		}
 		if err != nil {

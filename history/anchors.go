@@ -27,7 +27,8 @@ import (
 
 // Source has the histories.
 type Source interface {
-	job.Auditor
+	// Audit is that of [job.AuditLog].
+	Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error)
 
 	// Entries returns the number of the newest entry of all histories, and the series of commits.
 	Entries(ctx context.Context) (last int64, series string, err error)

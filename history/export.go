@@ -28,7 +28,8 @@ var stampEndings = []string{".tsq", ".tst", ".pem", ".tsr"}
 
 // Whole has all histories.
 type Whole interface {
-	job.Auditor
+	// Audit is that of [job.AuditLog].
+	Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error)
 
 	// Histories calls yield with every job, its history, and the numbers of its entries. damage is why entries could
 	// not be read.
@@ -162,7 +163,7 @@ func writeHistories(ctx context.Context, z *zip.Writer, from Whole, s *Summary) 
 // auditPage is the number of entries of the audit log that are read together.
 const auditPage = 1000
 
-func writeAudit(ctx context.Context, z *zip.Writer, from job.Auditor, s *Summary) error {
+func writeAudit(ctx context.Context, z *zip.Writer, from Whole, s *Summary) error {
 	f, err := z.Create(auditName)
 	if err != nil {
 		return err

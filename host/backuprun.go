@@ -22,7 +22,6 @@ import (
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
@@ -179,18 +178,13 @@ func BackedUp(dir string, m *backup.Manifest) client.BackedUp {
 // enter enters what was done to the data directory in the audit list.
 func (d *Maintenance) enter(ctx context.Context, by lifecycle.Actor, event lifecycle.Event, actor, note,
 	object string) error {
-	return EnterAudit(ctx, d.Store, job.Change{Event: event, By: by, Actor: actor, Note: note,
-		Set: job.Fields{Message: &object}})
+	return EnterAudit(ctx, d.Store, job.Audit{Event: event, By: by, Actor: actor, Note: note, Object: object})
 }
 
-// EnterAudit enters a change of no job in the audit list of a store.
-func EnterAudit(ctx context.Context, store *sqlite.Store, c job.Change) error {
-	c.Actor, c.At = cli.Whoami(c.Actor), time.Now()
-	results, err := store.Commit(ctx, c)
-	if err == nil {
-		err = results[0].Err
-	}
-	return err
+// EnterAudit enters what was done now in the audit list of a store.
+func EnterAudit(ctx context.Context, store job.AuditLog, a job.Audit) error {
+	a.Actor, a.At = cli.Whoami(a.Actor), time.Now()
+	return store.Note(ctx, a)
 }
 
 // noteLast remembers a backup in the data directory.

@@ -29,7 +29,7 @@ func (r *Server) Probe(ctx context.Context) error {
 	if err := r.healthy(); err != nil {
 		return err
 	}
-	if _, err := r.Engine.Store().Hold(ctx, nil); err != nil {
+	if _, err := r.Engine.Store().Holds(ctx); err != nil {
 		return fmt.Errorf("the store does not answer: %w", err)
 	}
 	return nil

@@ -1,7 +1,6 @@
 package job
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -36,13 +35,6 @@ type Audit struct {
 // exists afterwards.
 const Purge lifecycle.Event = "purge"
 
-// Auditor is a store that keeps the audit log. The interface is optional; a caller asserts it.
-type Auditor interface {
-	// Audit returns up to n entries after number seq (0: from the first), oldest first. A negative n returns the last
-	// -n entries before number seq (0: of all), oldest first too.
-	Audit(ctx context.Context, seq int64, n int) ([]Audit, error)
-}
-
 // Seal sets Prev and Hash. The hash is SHA-256 over prev and the canonical form: every field in the order above,
 // texts as length (uvarint) and bytes, numbers as varints, At as microseconds since 1970.
 func (a *Audit) Seal(prev Hash) {
@@ -68,17 +60,10 @@ func (a *Audit) Seal(prev Hash) {
 	a.Hash = sha256.Sum256(b)
 }
 
-// Audited returns the entry for a change by a person, without number and hash. before is the record before the
-// change, or nil for a change without a job, whose Set.Message names the object.
+// Audited returns the entry for a change by a person, without number and hash. before is the record before the change.
 func Audited(c *Change, before *Job) Audit {
 	a := Audit{At: c.At.Truncate(time.Microsecond), By: c.By, Actor: c.Actor, Event: c.Event, Note: c.Note,
 		Seen: c.Seen}
-	if before == nil {
-		if c.Set.Message != nil {
-			a.Object = *c.Set.Message
-		}
-		return a
-	}
 	a.Job, a.Kind, a.From, a.To = before.ID, before.Kind, before.State, c.To.State
 	if c.Purge {
 		a.Event, a.To = Purge, ""
@@ -89,21 +74,22 @@ func Audited(c *Change, before *Job) Audit {
 	return a
 }
 
-// AuditedHold returns the entry for a hold or a release. Its object is the scope, and the end of a hold that has one:
+// AuditedHold returns the entry for a hold. Its object is the scope, and the end of a hold that has one:
 // "group=maps until 2026-05-04T12:00:00Z".
-func AuditedHold(c *HoldChange) Audit {
-	event, object := lifecycle.Event("hold"), c.Hold.Scope.String()
-	if !c.Hold.Until.IsZero() && !c.Release {
-		object += until + c.Hold.Until.UTC().Format(time.RFC3339Nano)
+func AuditedHold(h *Hold) Audit {
+	a := h.audited("hold")
+	if !h.Until.IsZero() {
+		a.Object += until + h.Until.UTC().Format(time.RFC3339Nano)
 	}
-	if c.Release {
-		event = "release"
-	}
-	return Audit{
-		At: c.Hold.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: c.Hold.Who, Event: event,
-		Job:    c.Hold.Job,
-		Object: object, Note: c.Hold.Why,
-	}
+	return a
+}
+
+// AuditedRelease returns the entry for the release of a hold by Who, at Since, because of Why.
+func AuditedRelease(h *Hold) Audit { return h.audited("release") }
+
+func (h *Hold) audited(event lifecycle.Event) Audit {
+	return Audit{At: h.Since.Truncate(time.Microsecond), By: lifecycle.Operator, Actor: h.Who, Event: event,
+		Job: h.Job, Object: h.Scope.String(), Note: h.Why}
 }
 
 const until = " until "

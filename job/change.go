@@ -10,8 +10,7 @@ import (
 
 // Change is one atomic commit to one job: a transition (Event is set) or an update without one. The engine has
 // evaluated the lifecycle. A store only checks that the record is the one that the engine read, and applies all of
-// the change or nothing. If By is Operator or Owner, the same commit writes an entry of the audit log. A change
-// without a job is an audit entry only.
+// the change or nothing. If By is Operator or Owner, the same commit writes an entry of the audit log.
 type Change struct {
 	Job ID
 
@@ -92,7 +91,7 @@ func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
 // conditions of a [Claim]: no hold, free limits, and no job of higher priority waiting in that state.
 type Chain struct {
 	Worker string
-	Until  time.Time
+	Lease  time.Duration // from the time of the change
 	Limits []Limit
 }
 

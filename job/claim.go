@@ -13,14 +13,16 @@ type KindState struct {
 }
 
 // Claim requests jobs to work on. The same commit increments epoch and starts of the granted jobs.
+//
+// Now is the time of the caller: jobs with a later Due are not due, and the lease begins. A store that several servers
+// share uses its own time instead, so that clocks that differ neither shorten a lease nor grant one twice.
 type Claim struct {
 	Worker string
 	From   []KindState // the states the worker has steps for
 	N      int         // maximum number of jobs
-	Until  time.Time
-	Now    time.Time // jobs with a later Due are not due
+	Lease  time.Duration
+	Now    time.Time
 	Limits []Limit
-	Dry    bool // only report which jobs would be granted, without a claim
 	Ageing Ageing
 
 	Suspects Suspects
@@ -71,3 +73,19 @@ type Lease struct {
 	Job   ID    `json:"job"`
 	Epoch int64 `json:"epoch"`
 }
+
+// Forecast is what a claim would do ([Claims.Peek]).
+type Forecast struct {
+	Next   []ID       // the jobs that it would grant, in order
+	Hold   *Hold      // a hold in force on the job
+	Limits []LimitUse // those that must let the job pass: they guard its state and do not count it yet
+}
+
+// LimitUse is a limit with the number of active jobs that it counts.
+type LimitUse struct {
+	Limit
+	Active int
+}
+
+// Full reports whether the limit lets no further job pass.
+func (u *LimitUse) Full() bool { return u.Active >= u.Max }

@@ -85,7 +85,7 @@ func filled(ids ...job.ID) *mem.Store {
 func posted(n int, limits ...job.Limit) job.Claim {
 	return job.Claim{
 		Worker: "w1", From: []job.KindState{{Kind: "letter", State: "Posted"}}, N: n,
-		Now: noon, Until: noon.Add(time.Minute), Limits: limits,
+		Now: noon, Lease: time.Minute, Limits: limits,
 	}
 }
 
@@ -131,7 +131,7 @@ func ExampleLease() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	lost, err := store.Renew(ctx, job.Renewal{Worker: "w1", Until: noon.Add(2 * time.Minute), Leases: []job.Lease{
+	lost, err := store.Renew(ctx, job.Renewal{Worker: "w1", Now: noon, Lease: 2 * time.Minute, Leases: []job.Lease{
 		{Job: claimed[0].ID, Epoch: claimed[0].Epoch},
 		{Job: claimed[0].ID, Epoch: claimed[0].Epoch - 1},
 	}})
@@ -187,10 +187,7 @@ func ExampleTagged() {
 // A number and priorities have bounds that callers check before they submit.
 func ExampleLastPriority() {
 	fmt.Println(job.FirstPriority, job.DefaultPriority, job.LastPriority)
-	fmt.Println((&job.Query{Number: -1}).Validate())
-	// Output:
-	// 0 50 99
-	// number -1 is invalid: numbers begin with 1
+	// Output: 0 50 99
 }
 
 // A query selects messages by their result: the error of a message that is not delivered is that of its last attempt.
@@ -232,9 +229,9 @@ func ExampleRemedy() {
 
 // The entries of the audit log are a chain of hashes: an entry that was changed is found.
 func ExampleVerifyAudit() {
-	put := job.AuditedHold(&job.HoldChange{Hold: job.Hold{
+	put := job.AuditedHold(&job.Hold{
 		Scope: job.Scope{Group: "maps"}, Who: "ann", Why: "the archive moves", Since: noon,
-	}})
+	})
 	put.Seq = 1
 	put.Seal(job.Hash{})
 	fmt.Println(put.Event, put.Object, job.VerifyAudit(nil, []job.Audit{put}))

@@ -89,10 +89,3 @@ type Hold struct {
 
 // On reports whether the hold is in force at the time.
 func (h Hold) On(at time.Time) bool { return h.Until.IsZero() || at.Before(h.Until) }
-
-// HoldChange puts a hold or releases the one of a scope. A release of a scope without a hold is an error of kind
-// NotFound. Who, Why and Since of the hold are those of the change, also for a release: the audit log has them.
-type HoldChange struct {
-	Hold    Hold
-	Release bool
-}

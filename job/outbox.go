@@ -1,6 +1,7 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"time"
@@ -43,25 +44,18 @@ const (
 	Abandoned Settled = "abandoned"
 )
 
-// OutboxCall settles messages and takes due ones, in one commit. Taken messages are not taken again during Lease.
-type OutboxCall struct {
-	Settle []Message // by Key: Settled, Error, Due and Tried are copied; a nil Tried keeps that of the message
-	Take   int
-	Topics []string // take only messages of these topics; empty: of all
-	Others bool     // take only messages of other topics than Topics
+// Taking selects the messages that [Outbox.Take] takes.
+type Taking struct {
+	N      int
+	Topics []string // only messages of these topics; empty: of all
+	Others bool     // only messages of other topics than Topics
 	Lease  time.Duration
-	Now    time.Time
-	Job    ID // if set: list the messages of this job, settled or not, without taking any
-
-	List *MessageQuery // if set: list messages, without taking any
-	// Replay are keys of settled messages to be delivered again, with all attempts: all or none. An unknown key is
-	// NotFound, a pending message Conflict. The result is these messages, unless messages are taken.
-	Replay []string
+	Now    time.Time // see [Claim]
 }
 
-// Selects reports whether the call takes messages of a topic.
-func (c *OutboxCall) Selects(topic string) bool {
-	return len(c.Topics) == 0 || slices.Contains(c.Topics, topic) != c.Others
+// Selects reports whether messages of the topic are taken.
+func (t *Taking) Selects(topic string) bool {
+	return len(t.Topics) == 0 || slices.Contains(t.Topics, topic) != t.Others
 }
 
 // MessageQuery selects messages, newest first. Empty fields do not restrict.
@@ -81,3 +75,21 @@ func (q *MessageQuery) Matches(m *Message) bool {
 
 // PageSize returns the number of messages on a page: Limit within its bounds.
 func (q *MessageQuery) PageSize() int { return pageSize(q.Limit) }
+
+// MessagesOf returns all messages of a job, oldest first.
+func MessagesOf(ctx context.Context, o Outbox, id ID) ([]Message, error) {
+	q := MessageQuery{Job: id, Limit: mostPage}
+	var all []Message
+	for {
+		page, err := o.Messages(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, page...)
+		if len(page) < q.Limit {
+			slices.Reverse(all)
+			return all, nil
+		}
+		q.Before = page[len(page)-1].Number
+	}
+}

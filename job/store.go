@@ -9,9 +9,25 @@ import (
 
 // Store keeps jobs. It decides nothing: the engine passes events, states and expected versions, and the store applies
 // all of a commit or nothing. Every method is safe for concurrent use. Every acknowledged write survives the end of
-// the process and, if Properties states so, of the machine. Errors are *[Error]. Package storetest has the contract
-// as tests.
+// the process and, if Properties states so, of the machine. Answers share no memory with the store: a caller may change
+// them. Errors are *[Error]. Package storetest has the contract as tests.
 type Store interface {
+	Jobs
+	Claims
+	Holds
+	Outbox
+	AuditLog
+
+	// Watch returns at once. Until ctx ends, wake is called after commits with the jobs that changed. Hints may be
+	// merged or lost; wake must not block and must not keep the slice.
+	Watch(ctx context.Context, wake func([]Hint))
+
+	// Properties returns the properties of the store.
+	Properties() Properties
+}
+
+// Jobs is the part of a [Store] that keeps the records with their histories and tasks.
+type Jobs interface {
 	// Create adds jobs made by [New], all or none. A job whose ID exists, or whose Key exists for its kind and owner,
 	// is not added; the existing job is returned instead. A parent's counts change in the same commit. A child beyond
 	// its Expected, or of a parent that has ended, is Refused.
@@ -24,9 +40,15 @@ type Store interface {
 	// Get returns the record, or kind NotFound.
 	Get(ctx context.Context, id ID) (Job, error)
 
-	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. With
-	// Number it finds the one job with that number, at a cost that is nearly independent of the number of jobs. What
-	// [Query.Validate] refuses is Invalid.
+	// Numbered returns the job of a kind that has the number, or kind NotFound. Its cost is nearly independent of the
+	// number of jobs.
+	Numbered(ctx context.Context, kind Kind, number int64) (Job, error)
+
+	// Named returns up to n jobs, newest first, whose id begins with part, or ends with it and which are among the
+	// newest 10,000. If owner is not empty, only jobs of that owner. n is at most 1000.
+	Named(ctx context.Context, part, owner string, n int) ([]Job, error)
+
+	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed.
 	List(ctx context.Context, q Query) (Page, error)
 
 	// Count tallies all jobs by kind, state and group. Its cost does not depend on the number of jobs.
@@ -38,34 +60,72 @@ type Store interface {
 	// Tasks returns the tasks of a job by name.
 	Tasks(ctx context.Context, id ID) ([]Task, error)
 
+	// Commit applies changes, each atomically; a failed one does not stop the others. The error is non-nil only if
+	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
+	// retry. A parent whose last child ends is due at once.
+	Commit(ctx context.Context, changes ...Change) ([]Result, error)
+}
+
+// Claims is the part of a [Store] that leases jobs to workers.
+type Claims interface {
 	// Claim leases up to N due jobs to a worker, ordered by priority, then round-robin by owner, then age. It never
 	// grants a job that is held, over a limit or claimed, and never the same job to two workers. [Ageing] makes an
 	// exception for the job that waited longest. Epoch and Starts are incremented in the same commit. An empty result
 	// is not an error.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
-	// Renew extends claims until c.Until. It returns the leases that have ended, whose workers must stop. Versions do
-	// not change.
-	Renew(ctx context.Context, c Renewal) (lost []Lease, err error)
+	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not
+	// claimed. It changes nothing. id may be empty. Its cost does not depend on the number of jobs.
+	Peek(ctx context.Context, c Claim, id ID) (Forecast, error)
 
-	// Commit applies changes, each atomically; a failed one does not stop the others. The error is non-nil only if
-	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
-	// retry. A parent whose last child ends is due at once.
-	Commit(ctx context.Context, changes ...Change) ([]Result, error)
+	// Renew extends claims. It returns the leases that have ended, whose workers must stop. Versions do not change.
+	Renew(ctx context.Context, r Renewal) (lost []Lease, err error)
 
-	// Hold makes the change, if any, and returns all holds, oldest first.
-	Hold(ctx context.Context, change *HoldChange) ([]Hold, error)
+	// Overdue returns up to n jobs of the kinds (none: of all) whose claim or Expires has ended by now, in any order.
+	// Ended jobs are never overdue. n is at most 1000.
+	Overdue(ctx context.Context, now time.Time, kinds []Kind, n int) ([]Job, error)
+}
 
-	// Outbox settles and takes messages in the order of Due, lists them, and schedules settled ones for delivery
-	// again.
-	Outbox(ctx context.Context, call OutboxCall) ([]Message, error)
+// Holds is the part of a [Store] that keeps the holds. Each change of them is an entry of the audit log in the same
+// commit.
+type Holds interface {
+	// Holds returns all holds, oldest first.
+	Holds(ctx context.Context) ([]Hold, error)
 
-	// Watch returns at once. Until ctx ends, wake is called after commits with the jobs that changed. Hints may be
-	// merged or lost; wake must not block and must not keep the slice.
-	Watch(ctx context.Context, wake func([]Hint))
+	// Hold puts a hold on its scope, in place of an earlier one, and returns all holds.
+	Hold(ctx context.Context, h Hold) ([]Hold, error)
 
-	// Properties returns the properties of the store.
-	Properties() Properties
+	// Release ends the hold on the scope of h and returns the others. A scope without a hold is NotFound. Who, Why
+	// and Since of h are those of the release, for the audit log.
+	Release(ctx context.Context, h Hold) ([]Hold, error)
+}
+
+// Outbox is the part of a [Store] that keeps messages to external systems. Commits write them.
+type Outbox interface {
+	// Take returns due messages in the order of Due. They are not taken again during the lease.
+	Take(ctx context.Context, t Taking) ([]Message, error)
+
+	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due and Tried of each message
+	// are copied; a nil Tried keeps that of the message. A settled or unknown message is unchanged.
+	Settle(ctx context.Context, messages ...Message) error
+
+	// Messages returns a page of messages, newest first, settled or not.
+	Messages(ctx context.Context, q MessageQuery) ([]Message, error)
+
+	// Replay schedules settled messages for delivery again, at once and with all attempts: all or none. It returns
+	// them in the order of the keys. An unknown key is NotFound, a pending message Conflict.
+	Replay(ctx context.Context, now time.Time, keys ...string) ([]Message, error)
+}
+
+// AuditLog is the part of a [Store] that records what persons do. Commits, creations and holds by persons write
+// entries of their own.
+type AuditLog interface {
+	// Note appends an entry. The store sets Seq, Prev and Hash.
+	Note(ctx context.Context, a Audit) error
+
+	// Audit returns up to n entries after number seq (0: from the first), oldest first. A negative n returns the last
+	// -n entries before number seq (0: of all), oldest first too.
+	Audit(ctx context.Context, seq int64, n int) ([]Audit, error)
 }
 
 // Created is a job to be created with its first history entry, as [New] returns them. Job.Number is zero for the next
@@ -77,11 +137,12 @@ type Created struct {
 	Chain  *Chain // request its first claim in the same commit
 }
 
-// Renewal extends leases of one worker.
+// Renewal extends leases of one worker by a lease that begins now.
 type Renewal struct {
 	Worker string
 	Leases []Lease
-	Until  time.Time
+	Lease  time.Duration
+	Now    time.Time // see [Claim]
 }
 
 // Hint reports that a job changed.

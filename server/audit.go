@@ -9,7 +9,6 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/server/problem"
 )
 
 // Bounds of a search in the audit list.
@@ -40,17 +39,13 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	list, ok := s.Store.(job.Auditor)
-	if !ok {
-		return problem.Absent("audit", "the store "+s.Store.Properties().Name+" keeps no audit list", "setting store")
-	}
 	answer, err := api.Audits{}, error(nil)
 	if forward {
 		q.limit = cmp.Or(q.limit, MostPage)
-		answer, err = auditAfter(r, list, &q)
+		answer, err = auditAfter(r, s.Store, &q)
 	} else {
 		q.limit = cmp.Or(q.limit, auditLast)
-		answer, err = auditNewest(r, list, &q)
+		answer, err = auditNewest(r, s.Store, &q)
 	}
 	if err != nil {
 		return err
@@ -60,7 +55,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) error {
 }
 
 // auditAfter returns a page of entries that fit, going forward.
-func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
+func auditAfter(r *http.Request, list job.AuditLog, q *auditQuery) (api.Audits, error) {
 	answer, at := api.Audits{}, q.after
 	for range auditPages {
 		page, err := list.Audit(r.Context(), at, MostPage)
@@ -86,7 +81,7 @@ func auditAfter(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, e
 }
 
 // auditNewest returns the newest entries that fit, oldest first.
-func auditNewest(r *http.Request, list job.Auditor, q *auditQuery) (api.Audits, error) {
+func auditNewest(r *http.Request, list job.AuditLog, q *auditQuery) (api.Audits, error) {
 	var found []job.Audit // newest first
 	before := int64(0)
 	for range auditPages {

@@ -73,7 +73,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()
-	_, err := s.Store.Hold(ctx, nil)
+	_, err := s.Store.Holds(ctx)
 	if err == nil && s.Alive != nil {
 		err = s.Alive()
 	}

@@ -15,7 +15,7 @@ func (s *Server) holds(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	holds, err := s.Store.Hold(r.Context(), nil)
+	holds, err := s.Store.Holds(r.Context())
 	return replyHolds(w, holds, err)
 }
 

@@ -57,15 +57,13 @@ func (s *Server) named(ctx context.Context, name string) ([]job.Job, error) {
 		return all, err
 	}
 	if idPart.MatchString(name) {
-		q := job.Query{IDPart: strings.ToUpper(name), Owner: UserOf(ctx), Limit: mostNamed}
+		part := strings.ToUpper(name)
 		if kind, rest, known := strings.Cut(name, "_"); known {
-			q.IDPart = strings.ToLower(kind) + "_" + strings.ToUpper(rest)
+			part = strings.ToLower(kind) + "_" + strings.ToUpper(rest)
 		}
-		page, err := s.Store.List(ctx, q)
-		if err != nil {
+		if all, err = s.Store.Named(ctx, part, UserOf(ctx), mostNamed); err != nil {
 			return nil, err
 		}
-		all = page.Jobs
 	}
 	for _, p := range s.parts {
 		if p.Named == nil {
@@ -112,11 +110,14 @@ func (s *Server) numbered(ctx context.Context, name string) (all []job.Job, err 
 		return nil, job.Errorf(job.Invalid, "lookup", "", "%d is not the number of a job: numbers begin with 1", n)
 	}
 	for _, kind := range kinds {
-		page, err := s.Store.List(ctx, job.Query{Kinds: []job.Kind{kind}, Number: n, Owner: UserOf(ctx)})
-		if err != nil {
+		j, err := s.Store.Numbered(ctx, kind, n)
+		switch user := UserOf(ctx); {
+		case job.KindOf(err) == job.NotFound:
+		case err != nil:
 			return nil, err
+		case user == "" || user == j.Owner:
+			all = append(all, j)
 		}
-		all = append(all, page.Jobs...)
 	}
 	return all, nil
 }

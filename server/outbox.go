@@ -32,7 +32,7 @@ func (s *Server) outbox(w http.ResponseWriter, r *http.Request) error {
 	default:
 		q.Settled = &settled
 	}
-	messages, err := s.Store.Outbox(r.Context(), job.OutboxCall{List: &q})
+	messages, err := s.Store.Messages(r.Context(), q)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (s *Server) checkTopic(ctx context.Context, topic string) error {
 	if topic == "" || slices.Contains(s.Topics, topic) {
 		return nil
 	}
-	some, err := s.Store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Topic: topic, Limit: 1}})
+	some, err := s.Store.Messages(ctx, job.MessageQuery{Topic: topic, Limit: 1})
 	if err != nil || len(some) > 0 {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *Server) undelivered(ctx context.Context, id job.ID) ([]job.Message, err
 		return nil, nil
 	}
 	// A list is read; any other call of the outbox is a write, which a full disk refuses.
-	all, err := s.Store.Outbox(ctx, job.OutboxCall{List: &job.MessageQuery{Job: id, Limit: 1000}})
+	all, err := s.Store.Messages(ctx, job.MessageQuery{Job: id, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}

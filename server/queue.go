@@ -127,7 +127,7 @@ func (s *Server) queueHolds(w http.ResponseWriter, r *http.Request) error {
 	if err := Params(r).Err(); err != nil {
 		return err
 	}
-	holds, err := s.Store.Hold(r.Context(), nil)
+	holds, err := s.Store.Holds(r.Context())
 	if err != nil {
 		return err
 	}

@@ -55,7 +55,7 @@ func TestWorkerReportsAllThatAStepCan(t *testing.T) {
 		string(page.Jobs[0].Spec) != `{"copy":true}` {
 		t.Errorf("got %+v, %v", page, err)
 	}
-	messages, err := w.Store().Outbox(t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(t.Context(), w.Store(), id)
 	if err != nil || len(messages) != 1 || messages[0].Key != string(id)+"/sent" {
 		t.Errorf("got %+v, %v", messages, err)
 	}

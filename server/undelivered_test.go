@@ -37,7 +37,7 @@ func TestUndelivered(t *testing.T) {
 		{Key: "let/taken", Settled: job.Delivered},
 		{Key: "let/late", Error: "example.org answers 503", Due: later},
 	}
-	if _, err := g.Store().Outbox(t.Context(), job.OutboxCall{Settle: settle, Now: at}); err != nil {
+	if err := g.Store().Settle(t.Context(), settle...); err != nil {
 		t.Fatal(err)
 	}
 	view := func(secret string) (client.Job, client.Explanation, string) {

@@ -105,6 +105,12 @@ func (a *App) Bind(e *engine.Engine) {
 // workDir is the directory of the working directories.
 func (a *App) workDir() string { return filepath.Join(a.options.Dir, WorkName) }
 
+// preAttempts and preBackoff bound how long a source may be away when a job begins: the pauses of PreProcessing are
+// those of the phases ([pause]), about 8 minutes in all, so that a source may be started again.
+const preAttempts = 5
+
+var preBackoff = engine.Backoff{First: 30 * time.Second, Max: 30 * time.Minute}
+
 // Works is the work of the states.
 func (a *App) Works() []engine.Work {
 	work := engine.Work{
@@ -123,8 +129,10 @@ func (a *App) Works() []engine.Work {
 			ErrorHandling:     a.phase((*task).revert),
 			Cleanup:           a.phase((*task).clean),
 		},
-		Policies: map[lifecycle.State]engine.Policy{Queued: {}, PreProcessing: {Timeout: a.options.Phase}},
-		Elapsed:  map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},
+		Policies: map[lifecycle.State]engine.Policy{
+			Queued: {}, PreProcessing: {Timeout: a.options.Phase, MaxAttempts: preAttempts, Backoff: preBackoff},
+		},
+		Elapsed: map[lifecycle.State]lifecycle.Event{RecoverableError: Retry, PreProcessing: Fail},
 	}
 	for _, s := range phases {
 		work.Policies[s] = engine.Policy{Timeout: a.options.Phase}

@@ -170,7 +170,9 @@ func TestBackups(t *testing.T) {
 		started map[string]int
 	}{
 		{"control", func(*backups) {}, walk, map[string]int{"-1": 1, "1-1": 1, "2-1": 1}},
-		{"slow", func(b *backups) { b.polls = 5 }, "create enqueue begin next next wait next next next next finish", map[string]int{"-1": 1, "1-1": 1, "2-1": 1}},
+		{"slow", func(b *backups) { b.polls = 5 },
+			"create enqueue begin next next wait next next next next finish",
+			map[string]int{"-1": 1, "1-1": 1, "2-1": 1}},
 		{"lost answer", func(b *backups) { b.lost = true },
 			"create enqueue begin next" + once + " next next next next next finish",
 			map[string]int{"-1": 1, "1-1": 1, "2-1": 1}},

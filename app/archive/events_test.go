@@ -39,7 +39,7 @@ func notified(t *testing.T, events ...string) func(*Options) {
 // notices lists the events of a job that are in the outbox: the type, and the task or the state.
 func (h *harness) notices(id job.ID) (all []string) {
 	h.t.Helper()
-	messages, err := h.store.Outbox(h.t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(h.t.Context(), h.store, id)
 	if err != nil {
 		h.t.Fatal(err)
 	}

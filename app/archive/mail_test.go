@@ -70,7 +70,7 @@ func (b *mailbox) mailed(o *Options) {
 // mails lists the mails of a job in the outbox.
 func (h *harness) mails(id job.ID) (all []job.Message) {
 	h.t.Helper()
-	messages, err := h.store.Outbox(h.t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(h.t.Context(), h.store, id)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestReasonStays(t *testing.T) {
 		if j.State != Failure || j.Cause == "" || !strings.Contains(j.Message, "gone") {
 			t.Errorf("%s: %q %q", j.State, j.Cause, j.Message)
 		}
-		messages, err := h.store.Outbox(h.t.Context(), job.OutboxCall{Job: j.ID})
+		messages, err := job.MessagesOf(h.t.Context(), h.store, j.ID)
 		if err != nil || !slices.ContainsFunc(messages, func(m job.Message) bool {
 			var p struct{ Body struct{ Data notify.Job } }
 			return json.Unmarshal(m.Body, &p) == nil && p.Body.Data.State == Failure &&

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/app/archive/settings"
 	"github.com/stagepost/stagepost/app/archive/source"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 const walk = "create enqueue begin next next next next next next finish"
@@ -29,6 +31,36 @@ func TestWalk(t *testing.T) {
 			}
 		}
 	})
+}
+
+// away is a source that does not answer until a time.
+type away struct {
+	*fake
+	until time.Time
+}
+
+func (s away) Check(ctx context.Context) (source.Facts, error) {
+	if time.Now().Before(s.until) {
+		return source.Facts{}, errBusy
+	}
+	return s.fake.Check(ctx)
+}
+
+// TestSourceStartsAgain: a source that is away for five minutes when a job begins fails no job; one that stays
+// away does.
+func TestSourceStartsAgain(t *testing.T) {
+	for _, c := range []struct {
+		away time.Duration
+		want lifecycle.State
+	}{{5 * time.Minute, Completed}, {time.Hour, Failure}} {
+		src := newFake(1, 1)
+		bubble(t, src, nil, func(h *harness) {
+			src.self = away{src, time.Now().Add(c.away)}
+			if j := h.end(h.submit(Request{}).ID); j.State != c.want {
+				t.Errorf("away for %v: got %s: %s", c.away, j.State, j.Message)
+			}
+		})
+	}
 }
 
 var errBusy = &source.Error{Op: "fetch", Err: errors.New("the server is busy"), Transient: true}

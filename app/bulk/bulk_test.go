@@ -51,18 +51,14 @@ func TestBulkActsOnAllMatchesAndNothingElse(t *testing.T) {
 	})
 }
 
-// TestBulkIsAudited: the creation of the bulk and each act stand in the audit list, in a store that keeps one.
+// TestBulkIsAudited: the creation of the bulk and each act stand in the audit list.
 func TestBulkIsAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, ids := shelf(t, map[string]int{"glue": 2}, 0, 0)
-		auditor, ok := store.(job.Auditor)
-		if !ok {
-			t.Fatal("the store in memory keeps no audit list")
-		}
 		w := open(t, store, Options{}, false)
 		defer w.stop()
 		j, _ := w.run(retry(2))
-		list, err := auditor.Audit(t.Context(), 0, 100)
+		list, err := store.Audit(t.Context(), 0, 100)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("got %+v, %v", list, err)
 		}

@@ -164,7 +164,7 @@ func rarely(o *engine.Options) { o.Sweep = time.Second }
 // callbacks gives the messages of a job's callback.
 func (w *harness) callbacks(id job.ID) (all []job.Message) {
 	w.t.Helper()
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: id})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func (s *scene) over(j *job.Job) bool {
 	if !j.Ended {
 		return false
 	}
-	messages, err := s.store.Outbox(context.Background(), job.OutboxCall{Job: j.ID})
+	messages, err := job.MessagesOf(context.Background(), s.store, j.ID)
 	return err == nil && !slices.ContainsFunc(messages, func(m job.Message) bool {
 		return m.Settled == job.Pending && m.Due.Before(time.Now())
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -98,21 +99,32 @@ func (m *killable) Commit(ctx context.Context, changes ...job.Change) (r []job.R
 
 func (m *killable) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	m.read()
-	if free, err := m.Store.Claim(ctx, dry(c)); err != nil || len(free) == 0 || c.Dry { // it would change nothing
-		return free, err
+	if f, err := m.Store.Peek(ctx, c, ""); err != nil || len(f.Next) == 0 { // it would change nothing
+		return nil, err
 	}
 	m.must(func() { jobs, err = m.Store.Claim(ctx, c) })
 	return jobs, err
 }
 
-func dry(c job.Claim) job.Claim { c.Dry = true; return c }
-
-func (m *killable) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
+func (m *killable) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
 	m.read()
-	if len(c.Settle) == 0 && len(c.Replay) == 0 {
-		return m.Store.Outbox(ctx, c)
-	}
-	m.must(func() { all, err = m.Store.Outbox(ctx, c) })
+	return m.Store.Take(ctx, t)
+}
+
+func (m *killable) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
+	m.read()
+	return m.Store.Messages(ctx, q)
+}
+
+func (m *killable) Settle(ctx context.Context, messages ...job.Message) (err error) {
+	m.read()
+	m.must(func() { err = m.Store.Settle(ctx, messages...) })
+	return err
+}
+
+func (m *killable) Replay(ctx context.Context, now time.Time, keys ...string) (all []job.Message, err error) {
+	m.read()
+	m.must(func() { all, err = m.Store.Replay(ctx, now, keys...) })
 	return all, err
 }
 
@@ -124,6 +136,11 @@ func (m *killable) Get(ctx context.Context, id job.ID) (job.Job, error) {
 func (m *killable) List(ctx context.Context, q job.Query) (job.Page, error) {
 	m.read()
 	return m.Store.List(ctx, q)
+}
+
+func (m *killable) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	m.read()
+	return m.Store.Overdue(ctx, now, kinds, n)
 }
 
 func (m *killable) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {

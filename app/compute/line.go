@@ -147,17 +147,17 @@ func (r *registry) remind(ctx context.Context, name string) {
 			late = append(late, m)
 		}
 	}
-	tell := func(c job.OutboxCall) {
-		c.Now = now
-		if _, err := store.Outbox(ctx, c); err != nil && ctx.Err() == nil {
+	report := func(err error) {
+		if err != nil && ctx.Err() == nil {
 			r.app.log.Warn("compute: an agent cannot be notified what it may forget", "agent", name, "error", err)
 		}
 	}
 	for some := range slices.Chunk(keys, 100) {
-		tell(job.OutboxCall{Replay: some})
+		_, err := store.Replay(ctx, now, some...)
+		report(err)
 	}
 	for some := range slices.Chunk(late, 100) {
-		tell(job.OutboxCall{Settle: some})
+		report(store.Settle(ctx, some...))
 	}
 }
 
@@ -165,7 +165,7 @@ func (r *registry) remind(ctx context.Context, name string) {
 func (r *registry) untold(ctx context.Context, name string, settled job.Settled) (all []job.Message) {
 	q := job.MessageQuery{Topic: forgetTopic, Settled: &settled, Limit: 1000}
 	for range 10 {
-		page, err := r.app.engine.Store().Outbox(ctx, job.OutboxCall{List: &q, Now: r.app.engine.Clock().Now()})
+		page, err := r.app.engine.Store().Messages(ctx, q)
 		if err != nil {
 			break
 		}

@@ -253,9 +253,9 @@ func TestQueueCases(t *testing.T) {
 			store.mu.Lock()
 			before := len(store.begun)
 			store.mu.Unlock()
-			if _, err := w.store.Hold(t.Context(),
-				&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}, Who: "op",
-					Why: "all come at once", Since: time.Now()}}); err != nil {
+			hold := job.Hold{Scope: job.Scope{Kind: compute.JobKind}, Who: "op", Why: "all come at once",
+				Since: time.Now()}
+			if _, err := w.store.Hold(t.Context(), hold); err != nil {
 				t.Fatal(err)
 			}
 			for _, owner := range []string{"1", "2", "3"} {
@@ -263,8 +263,7 @@ func TestQueueCases(t *testing.T) {
 					w.upload(owner, hello)
 				}
 			}
-			if _, err := w.store.Hold(t.Context(),
-				&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Kind: compute.JobKind}}, Release: true}); err != nil {
+			if _, err := w.store.Release(t.Context(), hold); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(patience) // whatever may begin has begun, and nothing more does

@@ -69,10 +69,7 @@ var adminOutcomes = map[lifecycle.State]lifecycle.Outcome{"Completed": "ok", "Fa
 	"Reporting": ""}
 
 // office is the application with an engine that does not run: nothing moves but what a person moves.
-type office struct {
-	*harness
-	auditor job.Auditor
-}
+type office struct{ *harness }
 
 func openOffice(t *testing.T) *office {
 	t.Helper()
@@ -95,11 +92,7 @@ func openOffice(t *testing.T) *office {
 			t.Error(err)
 		}
 	})
-	auditor, ok := job.Store(store).(job.Auditor)
-	if !ok {
-		t.Fatal("the store keeps no audit list")
-	}
-	return &office{harness: &harness{App: a, t: t, store: store, e: e}, auditor: auditor}
+	return &office{harness: &harness{App: a, t: t, store: store, e: e}}
 }
 
 // file puts a record into the store as it stands in some state, as if it had come there.
@@ -162,7 +155,7 @@ func (o *office) set(id job.ID, s lifecycle.State) {
 
 func (o *office) audits() []job.Audit {
 	o.t.Helper()
-	all, err := o.auditor.Audit(o.t.Context(), 0, 100_000)
+	all, err := o.store.Audit(o.t.Context(), 0, 100_000)
 	if err != nil {
 		o.t.Fatal(err)
 	}

@@ -245,7 +245,7 @@ func (a *App) batchLoses(ctx context.Context, b *job.Job, act *operator.Act) err
 	if b.State == record.Failed {
 		loses = append(loses, r.unreportedJobs()...)
 	}
-	messages, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Job: b.ID})
+	messages, err := job.MessagesOf(ctx, a.engine.Store(), b.ID)
 	if err != nil {
 		return err
 	}

@@ -286,7 +286,7 @@ const maxDelivery = 2 * time.Minute
 
 // message gives a job's message in the outbox by its key, or nil.
 func (a *App) message(ctx context.Context, id job.ID, key string) (*job.Message, error) {
-	all, err := a.engine.Store().Outbox(ctx, job.OutboxCall{Job: id})
+	all, err := job.MessagesOf(ctx, a.engine.Store(), id)
 	if err != nil && job.KindOf(err) != job.NotFound {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func live(t *testing.T, m *crashing, o Options, s Submission, text string) (cras
 		}
 		_, _ = e.Await(ctx, b.ID, func(j *job.Job) bool { return j.Ended })
 		for { // the mails belong to the life of the batch
-			messages, err := m.Store.Outbox(ctx, job.OutboxCall{Job: b.ID})
+			messages, err := job.MessagesOf(ctx, m.Store, b.ID)
 			open := err == nil
 			for _, one := range messages {
 				open = open && one.Settled == job.Pending

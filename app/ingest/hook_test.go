@@ -446,7 +446,7 @@ func TestHookIsGivenUpAndReplayed(t *testing.T) {
 // audit gives the audit list without what people did to jobs.
 func (w *harness) audit() []job.Audit {
 	w.t.Helper()
-	all, err := w.store.(job.Auditor).Audit(w.t.Context(), 0, 1000)
+	all, err := w.store.Audit(w.t.Context(), 0, 1000)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -343,11 +343,7 @@ func TestLaterInLineChecksLessOften(t *testing.T) {
 // audited gives the entries about broken locks.
 func (w *harness) audited() []job.Audit {
 	w.t.Helper()
-	list, ok := w.store.(job.Auditor)
-	if !ok {
-		w.t.Fatal("the store keeps no audit list")
-	}
-	all, err := list.Audit(w.t.Context(), 0, 1000)
+	all, err := w.store.Audit(w.t.Context(), 0, 1000)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -334,7 +334,7 @@ func TestMailServerThatRefuses(t *testing.T) {
 			stop := clock.hurry()
 			w.arrived(post, b.ID, 1)
 			stop()
-			messages, err := w.store.Outbox(t.Context(), job.OutboxCall{Job: b.ID})
+			messages, err := job.MessagesOf(t.Context(), w.store, b.ID)
 			if err != nil || len(messages) != 1 {
 				t.Fatalf("got %d messages, %v", len(messages), err)
 			}
@@ -401,7 +401,7 @@ func TestMailOverTLSWithLogin(t *testing.T) {
 			w := startOn(t, mem.New(), o)
 			b := w.end(w.submit(Submission{}, "text").ID)
 			got := w.arrived(post, b.ID, 1)
-			messages, err := w.store.Outbox(t.Context(), job.OutboxCall{Job: b.ID})
+			messages, err := job.MessagesOf(t.Context(), w.store, b.ID)
 			if err != nil || len(messages) != 1 {
 				t.Fatalf("got %d messages, %v", len(messages), err)
 			}

@@ -92,7 +92,7 @@ func calling(t *testing.T, in http.Handler, required bool) profile.Profile {
 // callbacks gives the callbacks of a job in the outbox.
 func (w *harness) callbacks(id job.ID) []job.Message {
 	w.t.Helper()
-	all, err := w.store.Outbox(w.t.Context(), job.OutboxCall{List: &job.MessageQuery{Job: id, Topic: callbackTopic}})
+	all, err := w.store.Messages(w.t.Context(), job.MessageQuery{Job: id, Topic: callbackTopic})
 	if err != nil {
 		w.t.Fatal(err)
 	}

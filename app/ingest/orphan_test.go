@@ -270,11 +270,7 @@ func fixAll(t *testing.T, a *App, before []string) {
 	if diff := cmp.Diff(stays, found(t, a)); diff != "" {
 		t.Error(diff)
 	}
-	list, ok := a.engine.Store().(job.Auditor)
-	if !ok {
-		t.Fatal("the store keeps no audit list")
-	}
-	entries, err := list.Audit(t.Context(), 0, -n)
+	entries, err := a.engine.Store().Audit(t.Context(), 0, -n)
 	if err != nil || len(entries) != n {
 		t.Fatalf("got %d entries, %v", len(entries), err)
 	}

@@ -48,7 +48,7 @@ func TestSuppressedMails(t *testing.T) {
 		p.Suppress = suppress
 		w := start(t, p)
 		r := w.ingest(Submission{}, "text")
-		messages, err := w.store.Outbox(t.Context(), job.OutboxCall{Job: r.Batch})
+		messages, err := job.MessagesOf(t.Context(), w.store, r.Batch)
 		if err != nil || len(messages) != want {
 			t.Errorf("%s: got %d messages, %v; want %d", suppress, len(messages), err, want)
 		}

@@ -30,7 +30,7 @@ func (w *harness) batchOf(s *site, names ...string) report.Batch {
 
 func (w *harness) mailsOf(batch job.ID) int {
 	w.t.Helper()
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, batch)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -173,6 +173,11 @@ func (s reaped) List(ctx context.Context, q job.Query) (p job.Page, err error) {
 	return p, err
 }
 
+func (s reaped) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
+	s.read("overdue", func() { jobs, err = s.Store.Overdue(ctx, now, kinds, n) })
+	return jobs, err
+}
+
 func (s reaped) Claim(ctx context.Context, c job.Claim) (jobs []job.Job, err error) {
 	s.read("claim", func() { jobs, err = s.Store.Claim(ctx, c) })
 	return jobs, err
@@ -190,21 +195,18 @@ func (s reaped) Commit(ctx context.Context, changes ...job.Change) (r []job.Resu
 	return r, err
 }
 
-func (s reaped) Outbox(ctx context.Context, c job.OutboxCall) (all []job.Message, err error) {
-	if c.Job != "" {
-		return s.Store.Outbox(ctx, c) // the test reads
+func (s reaped) Take(ctx context.Context, t job.Taking) (all []job.Message, err error) {
+	name := strings.Join(t.Topics, " ")
+	if t.Others {
+		name = "others"
 	}
-	do := func() { all, err = s.Store.Outbox(ctx, c) }
-	if len(c.Settle) > 0 {
-		s.call("settle", do)
-	} else {
-		name := strings.Join(c.Topics, " ")
-		if c.Others {
-			name = "others"
-		}
-		s.read("take "+name, do)
-	}
+	s.read("take "+name, func() { all, err = s.Store.Take(ctx, t) })
 	return all, err
+}
+
+func (s reaped) Settle(ctx context.Context, messages ...job.Message) (err error) {
+	s.call("settle", func() { err = s.Store.Settle(ctx, messages...) })
+	return err
 }
 
 // put writes a file of a report; its middle is a point where the temporary file lies there half.
@@ -353,7 +355,7 @@ func (w *crashHarness) settled(ctx context.Context, batch job.ID, n int) bool {
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for {
-		messages, err := w.store.Outbox(ctx, job.OutboxCall{Job: batch})
+		messages, err := job.MessagesOf(ctx, w.store, batch)
 		if err != nil {
 			return false
 		}
@@ -417,7 +419,7 @@ func (w *crashHarness) die(at string) (r *reaper, wrong []string, twice int) {
 		w.t.Fatalf("got %d batches, %v", len(page.Jobs), err)
 	}
 	batch := page.Jobs[0].ID
-	messages, err := w.store.Outbox(w.t.Context(), job.OutboxCall{Job: batch})
+	messages, err := job.MessagesOf(w.t.Context(), w.store, batch)
 	if err != nil {
 		w.t.Fatal(err)
 	}

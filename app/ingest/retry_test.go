@@ -114,7 +114,7 @@ func TestUpdateWithoutNewsSendsNoMail(t *testing.T) {
 			t.Errorf("got %s", b.State)
 		}
 	}
-	messages, err := w.store.Outbox(t.Context(), job.OutboxCall{Job: r.Batch})
+	messages, err := job.MessagesOf(t.Context(), w.store, r.Batch)
 	if err != nil || len(messages) != 2 {
 		t.Errorf("got %d messages, %v", len(messages), err)
 	}

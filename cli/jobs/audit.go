@@ -26,8 +26,8 @@ a pipe are number, time, who, as what, what, on what, from, to, why, and the ver
 			"  stagepost admin audit --job ing_01J9...",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--last must be 1 to 1000")
+			if err := cli.CheckLimit("--last", q.Limit); err != nil {
+				return err
 			}
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -57,19 +57,15 @@ a pipe are number, time, who, as what, what, on what, from, to, why, and the ver
 
 // auditAll prints all entries that match, page by page.
 func (c *Commands) auditAll(ctx context.Context, api *client.Client, q client.AuditQuery) error {
-	whole := client.Audits{Entries: []client.Audit{}}
 	q.Limit = 0 // pages as large as they can be
-	for {
+	fetch := func(after string, _ int) ([]client.Audit, string, error) {
+		q.After = after
 		page, err := api.AuditAfter(ctx, q)
-		if err != nil {
-			return err
-		}
-		whole.Entries = append(whole.Entries, page.Entries...)
-		if page.Next == "" {
-			return c.printAudit(&whole, false)
-		}
-		q.After = page.Next
+		return page.Entries, page.Next, err
 	}
+	return cli.ListPages(ctx, cli.Pages{All: true}, fetch, func(entries []client.Audit, more bool) error {
+		return c.printAudit(&client.Audits{Entries: entries}, more)
+	})
 }
 
 // auditNewest prints the newest q.Limit entries that match.

@@ -24,10 +24,9 @@ type Act struct {
 
 func (a *Act) Bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&a.Note, "note", "m", "", "why; stands in the history")
+	cli.Recorded(cmd, &a.Note, &a.Actor)
 	f.StringVar(&a.As, "as", "", "who asks: operator or owner; defaults to owner if the token is a user's, else to "+
 		"operator")
-	f.StringVar(&a.Actor, "actor", "", "your name in the history; defaults to the login name")
 	f.Int64Var(&a.Version, "version", 0, "only if the record still has this version")
 	f.BoolVar(&a.confirm, "confirm", false, "yes to what the event loses")
 }

@@ -31,7 +31,7 @@ type HookLog struct {
 func (c *Commands) Hooks(l HookLog, ping *cobra.Command) *cobra.Command {
 	var q client.HookQuery
 	var of string
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "hooks",
 		Short: "List notifications to webhooks, newest first",
@@ -43,35 +43,25 @@ notifications in any order.`,
 			l.Group, l.Job),
 		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
 			q.Job = job.ID(of)
 			if err := c.Resolve(ctx, api, &q.Job); err != nil {
 				return err
 			}
-			if all = all || c.WantsAll(cmd); all {
-				q.Limit = 1000
-			}
-			hooks := []client.Hook{}
-			for {
+			fetch := func(after string, limit int) ([]client.Hook, string, error) {
+				q.After, q.Limit = after, limit
 				page, err := l.List(api, ctx, q)
-				if err != nil {
-					return err
-				}
-				hooks = append(hooks, page.Hooks...)
-				if page.Next == "" || !all {
-					return c.PrintHooks(hooks, page.Next != "")
-				}
-				q.After = page.Next
+				return page.Hooks, page.Next, err
 			}
+			return cli.ListPages(ctx, pages, fetch, c.PrintHooks)
 		}),
 	}
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, abandoned")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	f.BoolVar(&all, "all", false, "all of them, page by page")
+	pages.Bind(cmd, 50)
 	c.CompleteNames(cmd)
 	c.Complete(cmd, "status", "pending", "delivered", "abandoned")
 	cmd.AddCommand(c.hooksShow(l), c.hooksReplay(l), ping)
@@ -100,9 +90,7 @@ func (c *Commands) PrintHooks(hooks []client.Hook, more bool) error {
 			id, rest, _ := strings.Cut(h.Key, "/")
 			return []string{c.Out.ID(job.ID(id)) + "/" + rest, h.Status, tries, created, due, h.Error}
 		})
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(hooks)))
-	}
+	c.Out.More(len(hooks), more)
 	return err
 }
 

@@ -15,12 +15,12 @@ import (
 
 // Filter are the flags that select jobs.
 type Filter struct {
-	Kinds, states, outcomes  []string
-	group, owner, parent     string
-	key, tag                 string
-	causes                   []string
-	open, ended, oldest, All bool
-	Limit                    int
+	Kinds, states, outcomes []string
+	group, owner, parent    string
+	key, tag                string
+	causes                  []string
+	open, ended, oldest     bool
+	Pages                   cli.Pages
 }
 
 func (c *Commands) list() *cobra.Command {
@@ -33,43 +33,42 @@ func (c *Commands) list() *cobra.Command {
 		Example: "  stagepost list --kind ingest.job --state Failed\n  stagepost list --parent bat_01J9... --open\n" +
 			"  stagepost list --outcome failed --all | cut -f1 | xargs stagepost retry --note 'disk replaced'",
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			f.All = f.All || c.WantsAll(cmd)
-			q, err := f.Query()
-			if err != nil {
-				return err
-			}
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
-			return c.ListAll(ctx, api, q, f.All)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.ListMatching(cmd, &f) },
 	}
 	f.Bind(cmd)
 	c.CompleteNames(cmd)
 	return cmd
 }
 
-// ListAll prints one page of jobs, or all pages.
-func (c *Commands) ListAll(ctx context.Context, api *client.Client, q job.Query, all bool) error {
+// ListMatching prints the jobs that match the flags of a command.
+func (c *Commands) ListMatching(cmd *cobra.Command, f *Filter) error {
+	ctx, cancel := c.Patient(cmd)
+	defer cancel()
+	if err := c.CheckPages(cmd, &f.Pages); err != nil {
+		return err
+	}
+	q, err := f.Query()
+	if err != nil {
+		return err
+	}
+	api, err := c.API()
+	if err != nil {
+		return err
+	}
+	return c.List(ctx, api, q, f.Pages)
+}
+
+// List prints the jobs of a query, as many as pages select. q.After and q.Limit are ignored.
+func (c *Commands) List(ctx context.Context, api *client.Client, q job.Query, pages cli.Pages) error {
 	if err := c.Resolve(ctx, api, &q.Parent); err != nil {
 		return err
 	}
-	jobs := []job.Job{}
-	for {
+	fetch := func(after string, limit int) ([]job.Job, string, error) {
+		q.After, q.Limit = after, limit
 		page, err := api.Jobs(ctx, q)
-		if err != nil {
-			return err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if page.Next == "" || !all {
-			return c.printJobs(jobs, page.Next != "")
-		}
-		q.After = page.Next
+		return page.Jobs, page.Next, err
 	}
+	return cli.ListPages(ctx, pages, fetch, c.printJobs)
 }
 
 // BindWhich adds the filters that list and bulk share.
@@ -92,21 +91,15 @@ func (f *Filter) Bind(cmd *cobra.Command) {
 	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
 	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
 	fl.BoolVar(&f.oldest, "oldest", false, "oldest first")
-	fl.IntVar(&f.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	fl.BoolVar(&f.All, "all", false, "all of them, page by page")
+	f.Pages.Bind(cmd, 50)
 }
 
+// Query gives the query of the filters; the flags of pages are no part of it.
 func (f *Filter) Query() (job.Query, error) {
 	q := job.Query{Group: f.group, Owner: f.owner, Parent: job.ID(f.parent), Key: f.key, Tag: f.tag, Causes: f.causes,
-		Oldest: f.oldest, Limit: f.Limit}
-	if f.Limit < 1 || f.Limit > 1000 {
-		return q, cli.Usagef("--limit must be 1 to 1000; --all gives everything")
-	}
+		Oldest: f.oldest}
 	if f.open && f.ended {
 		return q, cli.Usagef("either --open or --ended")
-	}
-	if f.All {
-		q.Limit = 1000
 	}
 	for _, k := range f.Kinds {
 		q.Kinds = append(q.Kinds, job.Kind(k))
@@ -166,9 +159,7 @@ func (c *Commands) printJobs(jobs []job.Job, more bool) error {
 			}
 			return StateColor(&jobs[row])
 		})
-	if more {
-		c.Out.Line("%s", cli.ShownOf(len(rows)))
-	}
+	c.Out.More(len(rows), more)
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 func (c *Commands) outbox() *cobra.Command {
 	var q client.OutboxQuery
 	var of string
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "outbox",
 		Short: "List mails and notifications of the outbox, newest first",
@@ -24,8 +24,8 @@ is refused permanently or too often is abandoned.`,
 			"  stagepost admin outbox replay bat_01J9.../report/0 --note 'mail server is back'",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
@@ -37,29 +37,19 @@ is refused permanently or too often is abandoned.`,
 			if err := c.Resolve(ctx, api, &q.Job); err != nil {
 				return err
 			}
-			if all = all || c.WantsAll(cmd); all {
-				q.Limit = 1000
-			}
-			messages := []job.Message{}
-			for {
+			fetch := func(after string, limit int) ([]job.Message, string, error) {
+				q.After, q.Limit = after, limit
 				page, err := api.Outbox(ctx, q)
-				if err != nil {
-					return err
-				}
-				messages = append(messages, page.Messages...)
-				if page.Next == "" || !all {
-					return c.printOutbox(messages, page.Next != "")
-				}
-				q.After = page.Next
+				return page.Messages, page.Next, err
 			}
+			return cli.ListPages(ctx, pages, fetch, c.printOutbox)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&of, "job", "", "only of this batch or job")
 	f.StringVar(&q.Topic, "topic", "", "only of this topic: mail, webhook, callback, compute-callback")
 	f.StringVar(&q.Status, "status", "", "only with this status: pending, delivered, abandoned")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	f.BoolVar(&all, "all", false, "all of them, page by page")
+	pages.Bind(cmd, 50)
 	c.Complete(cmd, "status", "pending", "delivered", "abandoned")
 	c.Complete(cmd, "topic", "mail", "webhook", "callback", "compute-callback")
 	cmd.AddCommand(c.outboxReplay())
@@ -84,9 +74,7 @@ func (c *Commands) printOutbox(messages []job.Message, more bool) error {
 		rows[i] = []string{m.Key, m.Topic, strconv.Itoa(m.Attempts), status, c.Out.When(m.Created), due, m.Error}
 	}
 	err := c.Out.Rows([]string{"KEY", "TOPIC", "TRIES", "STATUS", "AGE", "NEXT", "ERROR"}, rows, 1, nil)
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(messages)))
-	}
+	c.Out.More(len(messages), more)
 	return err
 }
 
@@ -113,8 +101,6 @@ func (c *Commands) outboxReplay() *cobra.Command {
 			return api.ReplayMessages(ctx, b)
 		},
 	}
-	f := cmd.Flags()
-	f.StringVarP(&b.Note, "note", "m", "", "why; stands in the audit list")
-	f.StringVar(&b.Actor, "actor", "", "your name in the audit list; defaults to the login name")
+	cli.Audited(cmd, &b.Note, &b.Actor)
 	return cmd
 }

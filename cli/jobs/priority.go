@@ -48,7 +48,6 @@ priority --parent.`,
 	}
 	f := cmd.Flags()
 	f.Int64Var(&seen, "version", 0, "only if the record still has this version")
-	f.StringVarP(&note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&actor, "actor", "", "your name in the history; defaults to the login name")
+	cli.Recorded(cmd, &note, &actor)
 	return cmd
 }

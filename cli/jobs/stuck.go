@@ -28,8 +28,8 @@ In a pipe a line begins with job or message.`,
 			if f := cmd.Flags().Lookup("factor"); f.Changed && !(q.Factor > 0) {
 				return cli.Usagef("--factor must be more than 0")
 			}
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000")
+			if err := cli.CheckLimit("--limit", q.Limit); err != nil {
+				return err
 			}
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -101,6 +102,12 @@ func (c *Crashing) List(ctx context.Context, q job.Query) (p job.Page, err error
 	return p, err
 }
 
+// Overdue is part of job.Store.
+func (c *Crashing) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
+	c.other(func() { jobs, err = c.Store.Overdue(ctx, now, kinds, n) })
+	return jobs, err
+}
+
 // Claim is part of job.Store.
 func (c *Crashing) Claim(ctx context.Context, claim job.Claim) (jobs []job.Job, err error) {
 	c.other(func() { jobs, err = c.Store.Claim(ctx, claim) })
@@ -113,12 +120,26 @@ func (c *Crashing) Commit(ctx context.Context, changes ...job.Change) (r []job.R
 	return r, err
 }
 
-// Outbox is part of job.Store.
-func (c *Crashing) Outbox(ctx context.Context, o job.OutboxCall) (all []job.Message, err error) {
-	call := c.other
-	if len(o.Settle) > 0 {
-		call = c.Call
-	}
-	call(func() { all, err = c.Store.Outbox(ctx, o) })
+// Take is part of job.Store.
+func (c *Crashing) Take(ctx context.Context, t job.Taking) (taken []job.Message, err error) {
+	c.other(func() { taken, err = c.Store.Take(ctx, t) })
+	return taken, err
+}
+
+// Settle is part of job.Store.
+func (c *Crashing) Settle(ctx context.Context, messages ...job.Message) (err error) {
+	c.Call(func() { err = c.Store.Settle(ctx, messages...) })
+	return err
+}
+
+// Messages is part of job.Store.
+func (c *Crashing) Messages(ctx context.Context, q job.MessageQuery) (all []job.Message, err error) {
+	c.other(func() { all, err = c.Store.Messages(ctx, q) })
 	return all, err
+}
+
+// Replay is part of job.Store.
+func (c *Crashing) Replay(ctx context.Context, now time.Time, keys ...string) (again []job.Message, err error) {
+	c.other(func() { again, err = c.Store.Replay(ctx, now, keys...) })
+	return again, err
 }

@@ -12,41 +12,27 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// whyCapacity checks the limits and the slots.
+// whyCapacity checks the limits and the slots, by what the next claim of the engine would do.
 func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job, x *api.Explanation) error {
 	if j.Claimed() || w.Steps[j.State] == nil {
 		return nil
 	}
-	full := false
-	for i := range w.Limits {
-		l := &w.Limits[i]
-		n, err := e.under(ctx, l, j)
-		if err != nil {
-			return err
-		}
-		if n >= l.Max {
-			full = true
-			x.Blockers = append(x.Blockers, job.Blocker{
-				Code: BlockLimit, Holder: l.Name,
-				Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", n, l.Max, l.Name),
-				Remedy:   "wait for one of them to end, or raise the limit",
-				Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)),
-					"lists the jobs of its kind that have not ended")},
-			})
-		}
-	}
-	if !full {
-		x.Not = append(x.Not, "no limit is reached")
-	}
 	now := e.engine.Status()
 	slots := now.Pool(j.Kind)
+	free := slots.Slots - slots.Busy
+	claim := slots.Next
+	claim.N = free
+	forecast, err := e.store.Peek(ctx, claim, j.ID)
+	if err != nil {
+		return err
+	}
+	whyLimited(j, forecast.Limits, x)
 	for _, b := range []*job.Blocker{whyStopped(now), whyAlone(now)} {
 		if b != nil {
 			x.Blockers = append(x.Blockers, *b)
 			return nil
 		}
 	}
-	free := slots.Slots - slots.Busy
 	if free == 0 {
 		x.Blockers = append(x.Blockers, job.Blocker{
 			Code: BlockBusy, Holder: now.Worker, Remedy: "wait, or give the server more slots",
@@ -55,11 +41,32 @@ func (e *Explainer) whyCapacity(ctx context.Context, w *engine.Work, j *job.Job,
 		return nil
 	}
 	x.Not = append(x.Not, fmt.Sprintf("%d of %d slots are free", free, slots.Slots))
-	if len(x.Blockers) > 0 {
-		return nil
+	if len(x.Blockers) == 0 {
+		whyBehind(j, x, claim.Worker, forecast.Next)
 	}
-	slots.Next.N = free
-	return e.whyBehind(ctx, j, x, slots.Next)
+	return nil
+}
+
+// whyLimited adds the limits that are reached.
+func whyLimited(j *job.Job, limits []job.LimitUse, x *api.Explanation) {
+	full := false
+	for i := range limits {
+		l := &limits[i]
+		if !l.Full() {
+			continue
+		}
+		full = true
+		x.Blockers = append(x.Blockers, job.Blocker{
+			Code: BlockLimit, Holder: l.Name,
+			Sentence: fmt.Sprintf("%d of %d are under way by the limit %s", l.Active, l.Max, l.Name),
+			Remedy:   "wait for one of them to end, or raise the limit",
+			Remedies: []job.Remedy{job.Running("list --open --kind "+job.Quoted(string(j.Kind)),
+				"lists the jobs of its kind that have not ended")},
+		})
+	}
+	if !full {
+		x.Not = append(x.Not, "no limit is reached")
+	}
 }
 
 func whyStopped(c *status.Engine) *job.Blocker {
@@ -91,65 +98,21 @@ func whyAlone(c *status.Engine) *job.Blocker {
 	return nil
 }
 
-// whyBehind reports whether the next claim would include the job.
-func (e *Explainer) whyBehind(ctx context.Context, j *job.Job, x *api.Explanation, claim job.Claim) error {
-	claim.Dry = true
-	next, err := e.store.Claim(ctx, claim)
-	if err != nil {
-		return err
-	}
-	if slices.ContainsFunc(next, func(o job.Job) bool { return o.ID == j.ID }) {
+// whyBehind reports whether the next claim would include the job; next are the jobs that it would grant.
+func whyBehind(j *job.Job, x *api.Explanation, worker string, next []job.ID) {
+	if slices.Contains(next, j.ID) {
 		x.Not = append(x.Not, "it is among the next that are taken")
-		return nil
+		return
 	}
 	x.Blockers = append(x.Blockers, job.Blocker{
-		Code: BlockBehind, Holder: claim.Worker,
+		Code: BlockBehind, Holder: worker,
 		Sentence: fmt.Sprintf("%d others go first: they have a better priority, came earlier, "+
 			"or it is their owner's turn", len(next)),
 		Remedy: "wait, or let it go before others", Remedies: []job.Remedy{goesFirst(j)},
 	})
-	return nil
 }
 
 // goesFirst returns the remedy that puts a job before all others.
 func goesFirst(j *job.Job) job.Remedy {
 	return job.Reordering(j.ID, job.FirstPriority, "puts it before all jobs of a lower priority")
-}
-
-// under counts the jobs that limit l counts together with job j, or returns -1 if the limit does not guard the job or
-// already counts it. It reads all jobs of the limit, which is for explanations, not for claims.
-func (e *Explainer) under(ctx context.Context, l *job.Limit, j *job.Job) (int, error) {
-	switch {
-	case len(l.Guard) > 0 && !slices.Contains(l.Guard, j.State), slices.Contains(l.Occupy, j.State),
-		l.Group != "" && l.Group != j.Group, l.Owner != "" && l.Owner != j.Owner,
-		l.Tag != "" && !slices.Contains(j.Tags, l.Tag):
-		return -1, nil
-	}
-	live := false
-	q := job.Query{Kinds: []job.Kind{l.Kind}, Group: l.Group, Owner: l.Owner, Tag: l.Tag, Ended: &live, Limit: 1000}
-	if l.PerGroup {
-		q.Group = j.Group
-	}
-	if l.PerOwner {
-		q.Owner = j.Owner
-	}
-	n := 0
-	for {
-		page, err := e.store.List(ctx, q)
-		if err != nil {
-			return 0, err
-		}
-		for i := range page.Jobs {
-			o := &page.Jobs[i]
-			same := (!l.PerGroup || o.Group == j.Group) && (!l.PerOwner || o.Owner == j.Owner)
-			guarded := len(l.Guard) == 0 || slices.Contains(l.Guard, o.State)
-			if same && (slices.Contains(l.Occupy, o.State) || guarded && o.Claimed()) {
-				n++
-			}
-		}
-		if page.Next == "" {
-			return n, nil
-		}
-		q.After = page.Next
-	}
 }

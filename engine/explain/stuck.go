@@ -76,7 +76,7 @@ func (e *Explainer) Stuck(ctx context.Context, q StuckQuery) (StuckReport, error
 	s := &stuck{explainer: e, factor: q.Factor, at: e.engine.Clock().Now()}
 	s.report = StuckReport{At: s.at, Stuck: []StuckJob{}, Messages: []job.Message{}}
 	var err error
-	if s.holds, err = e.store.Hold(ctx, nil); err != nil {
+	if s.holds, err = e.store.Holds(ctx); err != nil {
 		return s.report, err
 	}
 	for _, k := range kinds {
@@ -207,9 +207,7 @@ func (s *stuck) explain(ctx context.Context, row *StuckJob) error {
 // messages adds the abandoned messages of jobs of the kinds.
 func (s *stuck) messages(ctx context.Context, kinds []job.Kind, limit int) error {
 	abandoned := job.Abandoned
-	all, err := s.explainer.store.Outbox(ctx, job.OutboxCall{
-		Now: s.at, List: &job.MessageQuery{Settled: &abandoned, Limit: 1000},
-	})
+	all, err := s.explainer.store.Messages(ctx, job.MessageQuery{Settled: &abandoned, Limit: 1000})
 	if err != nil {
 		return err
 	}

@@ -158,7 +158,7 @@ func TestStuckFindsWhatTimeForgot(t *testing.T) {
 		now := w.Clock().Now()
 		silent = w.post(engine.Order{})
 		claimed, err := w.store.Claim(t.Context(), job.Claim{Worker: "other/1",
-			From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Until: now.Add(time.Minute)})
+			From: []job.KindState{{Kind: "test.letter", State: "Posted"}}, N: 1, Now: now, Lease: time.Minute})
 		if err != nil || len(claimed) != 1 || claimed[0].ID != silent.ID {
 			t.Fatalf("got %+v, %v", claimed, err)
 		}
@@ -207,8 +207,7 @@ func TestStuckListsMessages(t *testing.T) {
 			t.Errorf("control: got %+v", r.Messages)
 		}
 		m.Settled, m.Error = job.Abandoned, "no such address"
-		if _, err := w.store.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{m},
-			Now: w.Clock().Now()}); err != nil {
+		if err := w.store.Settle(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
 		r := stuckJobs(t, w, explain.StuckQuery{Kinds: []job.Kind{"test.letter"}})

@@ -154,7 +154,7 @@ func (e *Explainer) ruleFor(
 		}
 		parent = &p
 	}
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +222,9 @@ func (e *Explainer) whyOutside(w *engine.Work, j *job.Job, can []job.Remedy) *jo
 	case !j.Expires.IsZero():
 		b.Code, b.Holder = BlockTimer, "a timer"
 		b.Sentence = fmt.Sprintf("%s lasts until %s", j.State, j.Expires.UTC().Format(time.RFC3339))
+		if j.Message != "" { // why it was entered, such as a failed attempt
+			b.Sentence += ": " + j.Message
+		}
 	case people != 0:
 		b.Code, b.Holder = BlockPerson, people.String()
 		b.Sentence = fmt.Sprintf("%s: %s", j.State, stage.Doc)
@@ -246,7 +249,7 @@ func whyImpaired(now *status.Engine, x *api.Explanation) {
 }
 
 func (e *Explainer) whyHeld(ctx context.Context, j *job.Job, x *api.Explanation) error {
-	holds, err := e.store.Hold(ctx, nil)
+	holds, err := e.store.Holds(ctx)
 	if err != nil {
 		return err
 	}

@@ -212,7 +212,7 @@ func TestWhyBehind(t *testing.T) {
 		last := w.post(engine.Order{Priority: new(9)})
 		first, second := w.post(engine.Order{Priority: new(1)}), w.post(engine.Order{Priority: new(1)})
 		synctest.Wait()
-		if _, err := w.store.Hold(t.Context(), &job.HoldChange{Release: true}); err != nil {
+		if _, err := w.store.Release(t.Context(), job.Hold{}); err != nil {
 			t.Fatal(err)
 		}
 		says(t, w.blocker(last.ID, explain.BlockBehind), time.Now(), -1, -1, w.Status().Worker, "2 others go first",
@@ -237,8 +237,12 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 		lc.OnEnd("Away", lc.Failed, "the guest is away"), lc.OnEnd("Away2", lc.OK, "the guest is away"),
 	)
 	synctest.Test(t, func(t *testing.T) {
-		visits := engine.Work{Life: life, Prefix: "vis", Steps: map[lc.State]engine.Step{"Rung": takes(0)},
-			Policies: map[lc.State]engine.Policy{"Seated": {Timeout: time.Hour}}}
+		visits := engine.Work{Life: life, Prefix: "vis",
+			Policies: map[lc.State]engine.Policy{"Seated": {Timeout: time.Hour}},
+			Steps: map[lc.State]engine.Step{"Rung": func(_ context.Context, r *engine.Run) error {
+				r.SetMessage("the tea is not made")
+				return nil
+			}}}
 		w := start(t, mem.New(), engine.Options{}, visits, letters(map[lc.State]engine.Step{
 			"Posted": func(context.Context, *engine.Run) error { return engine.Go("hold") },
 		}))
@@ -250,6 +254,7 @@ func TestWhyPersonTimerOutside(t *testing.T) {
 			"stagepost release "+string(letter.ID))
 		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", "Seated lasts until",
 			"stagepost event serve "+string(visit.ID))
+		says(t, w.blocker(visit.ID, explain.BlockTimer), began, 0, time.Hour, "a timer", ": the tea is not made", "")
 		if _, err := w.Do(t.Context(), operator.Act{Job: visit.ID, Event: "serve", By: lc.Operator}); err != nil {
 			t.Fatal(err)
 		}

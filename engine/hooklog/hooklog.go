@@ -63,7 +63,7 @@ func (l *Log) Deliveries(ctx context.Context, q Query) ([]api.Hook, error) {
 		}
 		list.Settled = &settled
 	}
-	messages, err := e.Store().Outbox(ctx, job.OutboxCall{List: &list})
+	messages, err := e.Store().Messages(ctx, list)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (l *Log) Delivery(ctx context.Context, key string) (api.Hook, error) {
 		return api.Hook{}, err
 	}
 	id, _, _ := strings.Cut(key, "/")
-	messages, err := e.Store().Outbox(ctx, job.OutboxCall{Job: job.ID(id)})
+	messages, err := job.MessagesOf(ctx, e.Store(), job.ID(id))
 	if err != nil && job.KindOf(err) != job.NotFound {
 		return api.Hook{}, err
 	}

@@ -93,9 +93,8 @@ func (d *demo) confined(ctx context.Context) error {
 	if d.tier == sandbox.None || d.tier == "" {
 		return nil
 	}
-	text := fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots,
-		filepath.Join(d.dir, demoServices))
-	return os.WriteFile(filepath.Join(d.dir, "stagepost.yaml"), []byte(text), 0o600)
+	return d.configure(fmt.Sprintf("compute:\n  local: %d\n  sandbox: require\n  services: %q\n", demoSlots,
+		filepath.Join(d.dir, demoServices)))
 }
 
 // compute has three users submit scripts, cancels one, and shows how all ended.

@@ -110,6 +110,13 @@ func (l *line) List(ctx context.Context, q job.Query) (job.Page, error) {
 	return l.Store.List(ctx, q)
 }
 
+func (l *line) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	if err := l.down(); err != nil {
+		return nil, err
+	}
+	return l.Store.Overdue(ctx, now, kinds, n)
+}
+
 // ledger can determine what is stored of atoms, and which of them ran although they were stored as done.
 type ledger struct {
 	callLog

@@ -58,11 +58,12 @@ func cliPage(root *cobra.Command) string {
 	fmt.Fprintf(&b, "# The command line\n\n%s%s\n\n", made, prose(root.Long))
 	b.WriteString("| exit code | meaning |\n|---|---|\n")
 	for _, row := range [][2]string{
-		{"0", "done"}, {"1", "anything else: no server, a fault found by fsck, verify or lint"},
+		{"0", "done"}, {"1", "anything else: no server, a fault found by admin fsck, admin verify or lint"},
 		{"2", "wrong usage, or an invalid value"},
 		{"3", "not found, or deleted"},
 		{"4", "refused by the lifecycle or a rule; or it changed meanwhile"},
-		{"5", "the job that was waited for failed, or stored files have faults"}, {"6", "`--timeout` was up"},
+		{"5", "the job that was waited for failed, or stored files, time stamps or an export of histories have faults"},
+		{"6", "`--timeout` was up"},
 		{"other", "`stagepost run` ends with the script's exit code; its own codes, 121 to 125 and 128 and a " +
 			"signal's number, stand there"},
 	} {

@@ -218,7 +218,7 @@ func (c *commands) writeFixityFaults(faults []client.FixityFault) error {
 
 func (c *commands) fixityReport() *cobra.Command {
 	var q client.FixityQuery
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "List stored objects with the state of their copies",
@@ -230,23 +230,15 @@ The exit code is 5 if a listed object has damaged copies.`,
 		Example: "  stagepost fixity report --overdue\n  stagepost fixity report --damaged -o json",
 		Args:    cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
-			if all = all || c.WantsAll(cmd); all {
-				q.Limit = 1000
-			}
-			objects := []client.FixityObject{}
-			for {
+			fetch := func(after string, limit int) ([]client.FixityObject, string, error) {
+				q.After, q.Limit = after, limit
 				page, err := api.FixityObjects(ctx, q)
-				if err != nil {
-					return err
-				}
-				objects = append(objects, page.Objects...)
-				if q.After = page.Next; q.After == "" || !all {
-					return c.printFixityObjects(objects, q.After != "")
-				}
+				return page.Objects, page.Next, err
 			}
+			return cli.ListPages(ctx, pages, fetch, c.printFixityObjects)
 		}),
 	}
 	application(cmd, &q.Application)
@@ -254,8 +246,8 @@ The exit code is 5 if a listed object has damaged copies.`,
 	f.StringVar(&q.Location, "location", "", "only copies in this storage location")
 	f.BoolVar(&q.Damaged, "damaged", false, "only objects with damaged copies")
 	f.BoolVar(&q.Overdue, "overdue", false, "only objects with copies whose check is due")
-	f.IntVar(&q.Limit, "limit", 50, "objects that are listed, at most 1000")
-	f.BoolVar(&all, "all", false, "list all, however many there are")
+	f.IntVar(&pages.Limit, "limit", 50, "objects that are listed, at most 1000")
+	f.BoolVar(&pages.All, "all", false, "list all, however many there are")
 	return cmd
 }
 
@@ -273,9 +265,7 @@ func (c *commands) printFixityObjects(objects []client.FixityObject, more bool) 
 	if err != nil {
 		return err
 	}
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(objects)))
-	}
+	c.Out.More(len(objects), more)
 	n := int64(0)
 	for i := range objects {
 		n += objects[i].Damaged

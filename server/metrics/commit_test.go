@@ -31,7 +31,7 @@ func TestStoreReportsItsCommits(t *testing.T) {
 		t.Fatal(err)
 	}
 	const jobs = 20
-	if _, err := store.Hold(t.Context(), nil); err != nil { // the commits before it are counted now
+	if _, err := store.Holds(t.Context()); err != nil { // the commits before it are counted now
 		t.Fatal(err)
 	}
 	began := ops.Load() // the engine's own, as it reads the clock
@@ -39,7 +39,7 @@ func TestStoreReportsItsCommits(t *testing.T) {
 		if _, err := e.Submit(t.Context(), engine.Order{Kind: "test.letter"}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := store.Hold(t.Context(), nil); err != nil {
+		if _, err := store.Holds(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -245,7 +245,7 @@ func (s *state) collectOldest(ctx context.Context, from *Sources, places []job.K
 }
 
 func (s *state) collectHolds(ctx context.Context, from *Sources, put Putter) error {
-	holds, err := from.Engine.Store().Hold(ctx, nil)
+	holds, err := from.Engine.Store().Holds(ctx)
 	if err != nil {
 		return err
 	}
@@ -262,7 +262,7 @@ func unsettled(ctx context.Context, store job.Store) (all []job.Message, err err
 	waits := job.Pending
 	q := job.MessageQuery{Settled: &waits, Limit: 1000}
 	for len(all) < mostPending {
-		page, err := store.Outbox(ctx, job.OutboxCall{List: &q})
+		page, err := store.Messages(ctx, q)
 		if err != nil {
 			return nil, err
 		}

@@ -39,9 +39,9 @@ type goer struct {
 }
 
 func (g *goer) release() error {
-	holds, err := g.st.Hold(g.ctx, nil)
+	holds, err := g.st.Holds(g.ctx)
 	for _, h := range holds {
-		if _, err = g.st.Hold(g.ctx, &job.HoldChange{Hold: h, Release: true}); err != nil {
+		if _, err = g.st.Release(g.ctx, h); err != nil {
 			return err
 		}
 	}
@@ -55,12 +55,12 @@ func (g *goer) lose(lives []*lifecycle.Table) error {
 		tables[job.Kind(life.Name())] = life
 	}
 	for {
-		page, err := g.st.List(g.ctx, job.Query{Overdue: g.at, Limit: 1000})
+		overdue, err := g.st.Overdue(g.ctx, g.at, nil, 1000)
 		if err != nil {
 			return err
 		}
 		var changes []job.Change
-		for _, j := range page.Jobs {
+		for _, j := range overdue {
 			if !j.Claimed() {
 				continue
 			}
@@ -86,20 +86,22 @@ func (g *goer) lose(lives []*lifecycle.Table) error {
 // deliver takes messages until there are none, each once.
 func (g *goer) deliver() error {
 	seen := map[string]bool{}
-	call := job.OutboxCall{Take: 100, Lease: time.Hour, Now: g.at}
+	all := job.Taking{N: 100, Lease: time.Hour, Now: g.at}
 	for {
-		taken, err := g.st.Outbox(g.ctx, call)
+		taken, err := g.st.Take(g.ctx, all)
 		if err != nil || len(taken) == 0 {
 			return err
 		}
-		call.Settle = nil
-		for _, m := range taken {
+		for i := range taken {
+			m := &taken[i]
 			if seen[m.Key] {
 				return fmt.Errorf("message %s was given twice within its lease", m.Key)
 			}
 			seen[m.Key] = true
 			m.Settled = job.Delivered
-			call.Settle = append(call.Settle, m)
+		}
+		if err := g.st.Settle(g.ctx, taken...); err != nil {
+			return err
 		}
 	}
 }

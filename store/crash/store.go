@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -12,10 +13,7 @@ type Store struct {
 	fuse  *Fuse
 }
 
-var (
-	_ job.Store   = (*Store)(nil)
-	_ job.Auditor = (*Store)(nil)
-)
+var _ job.Store = (*Store)(nil)
 
 // NewStore makes a store that stops with the fuse.
 func NewStore(inner job.Store, fuse *Fuse) *Store { return &Store{inner, fuse} }
@@ -38,6 +36,16 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, err
 // Get is part of job.Store.
 func (s *Store) Get(ctx context.Context, id job.ID) (job.Job, error) {
 	return call(s, "get", func() (job.Job, error) { return s.inner.Get(ctx, id) })
+}
+
+// Numbered is part of job.Store.
+func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (job.Job, error) {
+	return call(s, "numbered", func() (job.Job, error) { return s.inner.Numbered(ctx, kind, number) })
+}
+
+// Named is part of job.Store.
+func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job, error) {
+	return call(s, "named", func() ([]job.Job, error) { return s.inner.Named(ctx, part, owner, n) })
 }
 
 // List is part of job.Store.
@@ -65,6 +73,16 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	return call(s, "claim", func() ([]job.Job, error) { return s.inner.Claim(ctx, c) })
 }
 
+// Peek is part of job.Store.
+func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	return call(s, "peek", func() (job.Forecast, error) { return s.inner.Peek(ctx, c, id) })
+}
+
+// Overdue is part of job.Store.
+func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	return call(s, "overdue", func() ([]job.Job, error) { return s.inner.Overdue(ctx, now, kinds, n) })
+}
+
 // Renew is part of job.Store.
 func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
 	return call(s, "renew", func() ([]job.Lease, error) { return s.inner.Renew(ctx, c) })
@@ -75,23 +93,51 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	return call(s, "commit", func() ([]job.Result, error) { return s.inner.Commit(ctx, changes...) })
 }
 
+// Holds is part of job.Store.
+func (s *Store) Holds(ctx context.Context) ([]job.Hold, error) {
+	return call(s, "holds", func() ([]job.Hold, error) { return s.inner.Holds(ctx) })
+}
+
 // Hold is part of job.Store.
-func (s *Store) Hold(ctx context.Context, change *job.HoldChange) ([]job.Hold, error) {
-	return call(s, "hold", func() ([]job.Hold, error) { return s.inner.Hold(ctx, change) })
+func (s *Store) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return call(s, "hold", func() ([]job.Hold, error) { return s.inner.Hold(ctx, h) })
 }
 
-// Outbox is part of job.Store.
-func (s *Store) Outbox(ctx context.Context, c job.OutboxCall) ([]job.Message, error) {
-	return call(s, "outbox", func() ([]job.Message, error) { return s.inner.Outbox(ctx, c) })
+// Release is part of job.Store.
+func (s *Store) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return call(s, "release", func() ([]job.Hold, error) { return s.inner.Release(ctx, h) })
 }
 
-// Audit is part of job.Auditor, for a store that is one.
+// Take is part of job.Store.
+func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
+	return call(s, "take", func() ([]job.Message, error) { return s.inner.Take(ctx, t) })
+}
+
+// Settle is part of job.Store.
+func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
+	_, err := call(s, "settle", func() (bool, error) { return true, s.inner.Settle(ctx, messages...) })
+	return err
+}
+
+// Messages is part of job.Store.
+func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
+	return call(s, "messages", func() ([]job.Message, error) { return s.inner.Messages(ctx, q) })
+}
+
+// Replay is part of job.Store.
+func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
+	return call(s, "replay", func() ([]job.Message, error) { return s.inner.Replay(ctx, now, keys...) })
+}
+
+// Note is part of job.Store.
+func (s *Store) Note(ctx context.Context, a job.Audit) error {
+	_, err := call(s, "note", func() (bool, error) { return true, s.inner.Note(ctx, a) })
+	return err
+}
+
+// Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
-	auditor, ok := s.inner.(job.Auditor)
-	if !ok {
-		return nil, job.Errorf(job.Invalid, "audit", "", "the store keeps no audit log")
-	}
-	return call(s, "audit", func() ([]job.Audit, error) { return auditor.Audit(ctx, seq, n) })
+	return call(s, "audit", func() ([]job.Audit, error) { return s.inner.Audit(ctx, seq, n) })
 }
 
 // Watch is part of job.Store. The fuse does not count it; hints end with the crash.

@@ -33,11 +33,12 @@ func upkeep(ctx context.Context, st job.Store) error {
 	if _, err := st.Create(ctx, first); err != nil {
 		return err
 	}
-	hold := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: "queue=a"}, Who: "olga", Why: "a test", Since: at}}
-	for _, hold.Release = range []bool{false, true} {
-		if _, err := st.Hold(ctx, &hold); err != nil {
-			return err
-		}
+	hold := job.Hold{Scope: job.Scope{Tag: "queue=a"}, Who: "olga", Why: "a test", Since: at}
+	if _, err := st.Hold(ctx, hold); err != nil {
+		return err
+	}
+	if _, err := st.Release(ctx, hold); err != nil {
+		return err
 	}
 	j, err := claim(ctx, st, first.Job, at.Add(time.Minute))
 	if err != nil {
@@ -67,20 +68,23 @@ func upkeep(ctx context.Context, st job.Store) error {
 
 // clearAway delivers the message twice, purges the job and creates another afterwards.
 func clearAway(ctx context.Context, st job.Store, j job.Job, at time.Time) error {
-	settled := job.OutboxCall{Now: at,
-		Settle: []job.Message{{Key: "told", Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}}}
-	for _, call := range []job.OutboxCall{settled, {Now: at, Replay: []string{"told"}}, settled} {
-		if _, err := st.Outbox(ctx, call); err != nil {
-			return err
-		}
+	settled := job.Message{Key: "told", Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}
+	if err := st.Settle(ctx, settled); err != nil {
+		return err
 	}
-	alone := job.Change{By: lifecycle.Operator, Actor: "olga", Event: "break-lock", At: at}
-	for _, c := range []job.Change{
-		{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Operator, Actor: "olga", At: at}, alone,
-	} {
-		if err := commit(ctx, st, c); err != nil {
-			return err
-		}
+	if _, err := st.Replay(ctx, at, "told"); err != nil {
+		return err
+	}
+	if err := st.Settle(ctx, settled); err != nil {
+		return err
+	}
+	purge := job.Change{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Operator, Actor: "olga", At: at}
+	if err := commit(ctx, st, purge); err != nil {
+		return err
+	}
+	alone := job.Audit{By: lifecycle.Operator, Actor: "olga", Event: "break-lock", At: at}
+	if err := st.Note(ctx, alone); err != nil {
+		return err
 	}
 	_, err := st.Create(ctx, made(storetest.Step, theJob, "", 0))
 	return err
@@ -89,8 +93,8 @@ func clearAway(ctx context.Context, st job.Store, j job.Job, at time.Time) error
 // checkUpkeep compares the store with the entries of the audit log.
 func checkUpkeep(ctx context.Context, st job.Store) []string {
 	list, err := audited(ctx, st)
-	holds, err2 := st.Hold(ctx, nil)
-	messages, err3 := st.Outbox(ctx, job.OutboxCall{Job: theJob})
+	holds, err2 := st.Holds(ctx)
+	messages, err3 := job.MessagesOf(ctx, st, theJob)
 	j, err4 := st.Get(ctx, theJob)
 	there := err4 == nil
 	if job.KindOf(err4) == job.NotFound {

@@ -110,7 +110,7 @@ func (s *script) run(ctx context.Context, st job.Store) error {
 func (s *script) check(ctx context.Context, st job.Store) []string {
 	now, err := st.Get(ctx, theJob)
 	tasks, err2 := st.Tasks(ctx, theJob)
-	messages, err3 := st.Outbox(ctx, job.OutboxCall{Job: theJob})
+	messages, err3 := job.MessagesOf(ctx, st, theJob)
 	children, err4 := st.List(ctx, job.Query{Parent: theJob})
 	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return []string{err.Error()}
@@ -157,18 +157,11 @@ func (s *script) checkAudit(ctx context.Context, st job.Store, moved int64) []st
 	return nil
 }
 
-// audited gives the audit log; nil if the store keeps none.
-func audited(ctx context.Context, st job.Store) ([]job.Audit, error) {
-	auditor, ok := st.(job.Auditor)
-	if !ok {
-		return nil, nil
-	}
-	return auditor.Audit(ctx, 0, 10_000)
-}
+func audited(ctx context.Context, st job.Store) ([]job.Audit, error) { return st.Audit(ctx, 0, 10_000) }
 
 // claim claims the job, the only one in its state, and renews the claim.
 func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job, error) {
-	got, err := st.Claim(ctx, job.Claim{Worker: "w1", N: 1, Now: at, Until: at.Add(time.Minute),
+	got, err := st.Claim(ctx, job.Claim{Worker: "w1", N: 1, Now: at, Lease: time.Minute,
 		From: []job.KindState{{Kind: j.Kind, State: j.State}}})
 	if err != nil {
 		return j, err
@@ -177,7 +170,8 @@ func claim(ctx context.Context, st job.Store, j job.Job, at time.Time) (job.Job,
 		return j, fmt.Errorf("no claim gives %s in %s", j.ID, j.State)
 	}
 	lost, err := st.Renew(ctx,
-		job.Renewal{Worker: "w1", Until: at.Add(time.Hour), Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
+		job.Renewal{Worker: "w1", Lease: time.Hour, Now: at,
+			Leases: []job.Lease{{Job: got[0].ID, Epoch: got[0].Epoch}}})
 	if err != nil {
 		return j, err
 	}
@@ -218,12 +212,11 @@ func walk(ctx context.Context, st job.Store, life *lifecycle.Table, way []lifecy
 	if err != nil {
 		return err
 	}
-	hold := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Job: theBatch}, Who: "olga", Why: "a test", Since: start}}
-	if _, err := st.Hold(ctx, &hold); err != nil {
+	hold := job.Hold{Scope: job.Scope{Job: theBatch}, Who: "olga", Why: "a test", Since: start}
+	if _, err := st.Hold(ctx, hold); err != nil {
 		return err
 	}
-	hold.Release = true
-	if _, err := st.Hold(ctx, &hold); err != nil {
+	if _, err := st.Release(ctx, hold); err != nil {
 		return err
 	}
 	j, at := jobs[0], start
@@ -246,13 +239,12 @@ func walk(ctx context.Context, st job.Store, life *lifecycle.Table, way []lifecy
 			return err
 		}
 	}
-	taken, err := st.Outbox(ctx, job.OutboxCall{Take: 100, Lease: time.Minute, Now: at})
+	taken, err := st.Take(ctx, job.Taking{N: 100, Lease: time.Minute, Now: at})
 	if err != nil {
 		return err
 	}
 	for i := range taken {
 		taken[i].Settled = job.Delivered
 	}
-	_, err = st.Outbox(ctx, job.OutboxCall{Settle: taken, Now: at})
-	return err
+	return st.Settle(ctx, taken...)
 }

@@ -7,7 +7,13 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// Audit is part of job.Auditor.
+// Note is part of job.Store.
+func (s *Store) Note(ctx context.Context, a job.Audit) error {
+	_, err := do(s, ctx, func() (bool, error) { return true, s.ledger.Note((*records)(s), a) })
+	return err
+}
+
+// Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
 	return do(s, ctx, func() ([]job.Audit, error) {
 		from, to := max(seq, 0), int64(len(s.audit))

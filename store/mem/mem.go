@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
@@ -53,10 +54,7 @@ func New() *Store {
 	}
 }
 
-var (
-	_ job.Store   = (*Store)(nil)
-	_ job.Auditor = (*Store)(nil)
-)
+var _ job.Store = (*Store)(nil)
 
 // do runs one operation under the lock and then notifies the watchers.
 func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
@@ -129,6 +127,16 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	return do(s, ctx, func() ([]job.Job, error) { return s.ledger.Claim((*records)(s), &c) })
 }
 
+// Peek is part of job.Store.
+func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	return do(s, ctx, func() (job.Forecast, error) { return s.ledger.Peek(&c, id), nil })
+}
+
+// Overdue is part of job.Store.
+func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
+	return do(s, ctx, func() ([]job.Job, error) { return s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil })
+}
+
 // Renew is part of job.Store.
 func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
 	return do(s, ctx, func() ([]job.Lease, error) { return s.ledger.Renew((*records)(s), &c) })
@@ -145,9 +153,19 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	})
 }
 
+// Holds is part of job.Store.
+func (s *Store) Holds(ctx context.Context) ([]job.Hold, error) {
+	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Holds(), nil })
+}
+
 // Hold is part of job.Store.
-func (s *Store) Hold(ctx context.Context, c *job.HoldChange) ([]job.Hold, error) {
-	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Hold((*records)(s), c) })
+func (s *Store) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Hold((*records)(s), h) })
+}
+
+// Release is part of job.Store.
+func (s *Store) Release(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return do(s, ctx, func() ([]job.Hold, error) { return s.ledger.Release((*records)(s), h) })
 }
 
 // Watch is part of job.Store.

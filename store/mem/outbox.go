@@ -3,29 +3,38 @@ package mem
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
 
-// Outbox is part of job.Store.
-func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) ([]job.Message, error) {
-	return do(s, ctx, func() ([]job.Message, error) {
-		if call.List != nil {
-			return s.messagesOf(call.List), nil
-		}
-		return s.ledger.Outbox((*records)(s), &call)
-	})
+// Take is part of job.Store.
+func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
+	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Take((*records)(s), &t) })
 }
 
-// messagesOf returns a page of messages, newest first.
-func (s *Store) messagesOf(q *job.MessageQuery) []job.Message {
-	var page []job.Message
-	for _, k := range slices.Backward(s.posted) {
-		if m := s.messages[k]; q.Matches(m) && len(page) < q.PageSize() {
-			page = append(page, *m)
+// Settle is part of job.Store.
+func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
+	_, err := do(s, ctx, func() (bool, error) { return true, s.ledger.Settle((*records)(s), messages) })
+	return err
+}
+
+// Replay is part of job.Store.
+func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
+	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Replay((*records)(s), now, keys) })
+}
+
+// Messages is part of job.Store.
+func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
+	return do(s, ctx, func() ([]job.Message, error) {
+		var page []job.Message
+		for _, k := range slices.Backward(s.posted) {
+			if m := s.messages[k]; q.Matches(m) && len(page) < q.PageSize() {
+				page = append(page, *m)
+			}
 		}
-	}
-	return page
+		return page, nil
+	})
 }
 
 func (r *records) Message(k string) (*job.Message, error) {
@@ -37,23 +46,24 @@ func (r *records) Message(k string) (*job.Message, error) {
 	return &copied, nil
 }
 
-func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) {
+func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	var found []job.Message
 	for _, k := range r.posted {
-		m := r.messages[k]
-		wanted := m.Job == id
-		if id == "" {
-			wanted = m.Settled == job.Pending && !m.Due.After(c.Now) && c.Selects(m.Topic)
-		}
-		if wanted {
+		if m := r.messages[k]; m.Settled == job.Pending && !m.Due.After(t.Now) && t.Selects(m.Topic) {
 			found = append(found, *m)
 		}
 	}
-	if id == "" {
-		slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
-		found = found[:min(c.Take, len(found))]
+	slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
+	return found[:min(t.N, len(found))], nil
+}
+
+func (r *records) Pending(id job.ID) (string, error) {
+	for _, k := range r.posted {
+		if m := r.messages[k]; m.Job == id && m.Settled == job.Pending {
+			return m.Key, nil
+		}
 	}
-	return found, nil
+	return "", nil
 }
 
 func (r *records) PutMessage(m *job.Message) error {

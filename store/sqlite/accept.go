@@ -55,16 +55,9 @@ func AcceptRecords(ctx context.Context, dir, who, why string, ids ...job.ID) (er
 }
 
 func (s *Store) accepted(ctx context.Context, event lifecycle.Event, who, why string, id job.ID) error {
-	object := string(id)
-	c := job.Change{By: lifecycle.Operator, Actor: who, Event: event, Note: why, At: time.Now().UTC()}
-	if object != "" {
-		c.Set.Message = &object
-	}
-	results, err := s.Commit(ctx, c)
-	if err != nil {
-		return err
-	}
-	return results[0].Err
+	return s.Note(ctx, job.Audit{
+		At: time.Now().UTC(), By: lifecycle.Operator, Actor: who, Event: event, Object: string(id), Note: why,
+	})
 }
 
 // sumAgain recomputes the checksums of all rows of a job.

@@ -35,7 +35,7 @@ func (r *records) Enter(a *job.Audit) error {
 	return r.try(s.Run())
 }
 
-// Audit is part of job.Auditor.
+// Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, err error) {
 	err = s.read(ctx, "audit", "", func(r *reader) error {
 		return r.inSnapshot(func() (err error) {
@@ -46,7 +46,7 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, 
 	return orNone(list, err)
 }
 
-// auditPage reads entries as [job.Auditor] defines. Prev of an entry is the hash of the previous row.
+// auditPage reads entries as [job.AuditLog] defines. Prev of an entry is the hash of the previous row.
 func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 	s := r.audit
 	if n < 0 {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -55,13 +56,18 @@ func TestVerifyAudit(t *testing.T) {
 func TestVerifyLongAudit(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, Options{})
-	changes := make([]job.Change, 2500)
-	for i := range changes {
-		changes[i] = job.Change{By: 4, Actor: "olga", Event: "test", At: testTime}
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			for range 50 {
+				err := s.Note(t.Context(), job.Audit{By: 4, Actor: "olga", Event: "test", At: testTime})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
 	}
-	if _, err := s.Commit(t.Context(), changes...); err != nil {
-		t.Fatal(err)
-	}
+	all.Wait()
 	clean(t, s)
 	sql(t, dir, "UPDATE audit SET note = 'x' WHERE a = 2100")
 	s = openStore(t, dir, Options{})

@@ -152,7 +152,7 @@ func BenchmarkClaim(b *testing.B) {
 			now := time.Now()
 			c := job.Claim{
 				Worker: "w", From: []job.KindState{{Kind: "bench.job", State: chain[0].State}}, N: 100, Now: now,
-				Until: now.Add(time.Hour),
+				Lease: time.Hour,
 			}
 			claimed := 0
 			b.ResetTimer()
@@ -270,9 +270,9 @@ func BenchmarkNumber(b *testing.B) {
 	n := int64(0)
 	for b.Loop() {
 		n = (n*7919+4241)%numbers + 1
-		page, err := s.List(b.Context(), job.Query{Kinds: []job.Kind{"bench.job"}, Number: n})
-		if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Number != n {
-			b.Fatal("number", n, len(page.Jobs), err)
+		j, err := s.Numbered(b.Context(), "bench.job", n)
+		if err != nil || j.Number != n {
+			b.Fatal("number", n, j.Number, err)
 		}
 	}
 }

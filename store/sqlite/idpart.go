@@ -24,7 +24,7 @@ const mostIDs = 1000
 type idMatch struct {
 	n   int64
 	id  job.ID
-	job job.Job // of a list
+	job job.Job // of [Store.Named]
 }
 
 // IDs returns the ids that begin or end with a part, newest first, those of damaged records too.
@@ -68,16 +68,18 @@ func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error))
 	return slices.CompactFunc(all, func(a, b idMatch) bool { return a.n == b.n }), nil
 }
 
-// listIDPart returns the page of a query with IDPart. The other fields of the query are compared with the lines in
-// memory, so that jobs that do not match cost one step in the index of ids.
-func (s *Store) listIDPart(ctx context.Context, q *job.Query) (page job.Page, err error) {
-	err = s.read(ctx, "list", "", func(r *reader) error {
+// Named is part of job.Store. The owner is compared with the lines in memory, so that jobs of others cost one step in
+// the index of ids.
+func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
+	q := job.Query{Owner: owner}
+	n = min(n, mostRows)
+	err = s.read(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
-			w, found, err := s.wanted(r, q)
+			w, found, err := s.wanted(r, &q)
 			if !found || err != nil {
 				return err
 			}
-			all, err := r.withPart(q.IDPart, q.PageSize(), func(m *idMatch) (bool, error) {
+			all, err := r.withPart(part, n, func(m *idMatch) (bool, error) {
 				if !s.lines.may(w, m.n) {
 					return false, ctx.Err()
 				}
@@ -92,11 +94,11 @@ func (s *Store) listIDPart(ctx context.Context, q *job.Query) (page job.Page, er
 				m.job = e.job
 				return true, nil
 			})
-			for _, m := range all[:min(len(all), q.PageSize())] {
-				page.Jobs = append(page.Jobs, m.job)
+			for _, m := range all[:min(len(all), n)] {
+				jobs = append(jobs, m.job)
 			}
 			return err
 		})
 	})
-	return page, err
+	return orNone(jobs, err)
 }

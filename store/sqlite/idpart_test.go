@@ -20,20 +20,20 @@ func TestIDPartOfAnOwner(t *testing.T) {
 	if _, err := s.Create(t.Context(), all...); err != nil {
 		t.Fatal(err)
 	}
-	list := func(q job.Query) []job.Job {
-		page, err := s.List(t.Context(), q)
+	named := func(owner string, n int) []job.Job {
+		all, err := s.Named(t.Context(), "tst_A", owner, n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return page.Jobs
+		return all
 	}
-	if got := list(job.Query{IDPart: "tst_A", Owner: "ann", Limit: 11}); len(got) != 1 || got[0].ID != "tst_A0" {
+	if got := named("ann", 11); len(got) != 1 || got[0].ID != "tst_A0" {
 		t.Errorf("the owner's: got %d jobs", len(got))
 	}
-	if got := list(job.Query{IDPart: "tst_A", Limit: 11}); len(got) != 11 || got[0].ID != "tst_A2199" {
+	if got := named("", 11); len(got) != 11 || got[0].ID != "tst_A2199" {
 		t.Errorf("the control: got %d jobs", len(got))
 	}
-	if got := list(job.Query{IDPart: "tst_A", Owner: "eve"}); len(got) != 0 {
+	if got := named("eve", 11); len(got) != 0 {
 		t.Errorf("of an owner without jobs: got %d", len(got))
 	}
 }

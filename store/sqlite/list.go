@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -13,19 +15,7 @@ import (
 
 // List is part of job.Store. A cursor is the row number of a page's last job.
 func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
-	if err := q.Validate(); err != nil {
-		return job.Page{}, err
-	}
-	switch {
-	case q.Number != 0:
-		return s.listNumber(ctx, &q)
-	case q.IDPart != "":
-		return s.listIDPart(ctx, &q)
-	}
 	limit := q.PageSize()
-	if !q.Overdue.IsZero() || q.Worker != "" {
-		return s.listLive(ctx, q, limit)
-	}
 	from := int64(1)
 	if !q.Oldest {
 		from = s.lines.last()
@@ -36,6 +26,9 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 			return job.Page{}, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
 		}
 		from = after + int64(step(&q))
+	}
+	if q.Worker != "" {
+		return s.listClaimed(ctx, &q, from)
 	}
 	var page job.Page
 	err := s.read(ctx, "list", "", func(r *reader) error {
@@ -54,32 +47,75 @@ func step(q *job.Query) int {
 	return -1
 }
 
-// listLive lists by the queue: jobs whose time has ended, jobs of a worker.
-func (s *Store) listLive(ctx context.Context, q job.Query, limit int) (page job.Page, err error) {
-	var ids []job.ID
-	err = s.do(ctx, true, func(l *ledger.Ledger) error {
-		ids = l.Live(&q, limit)
-		return nil
+// mostRows bounds the jobs of an answer, as job.Store defines.
+const mostRows = 1000
+
+// Overdue is part of job.Store.
+func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
+	ids, err := s.queued(ctx, func(l *ledger.Ledger) []job.ID { return l.Overdue(now, kinds, min(n, mostRows)) })
+	if err != nil {
+		return nil, err
+	}
+	err = s.read(ctx, "overdue", "", func(r *reader) error {
+		return s.eachOf(r, ids, func(e *entry) {
+			if e.job.Overdue(now) {
+				jobs = append(jobs, e.job)
+			}
+		})
+	})
+	return orNone(jobs, err)
+}
+
+// listClaimed lists the jobs of workers. The queue has all claims in memory, and there are few.
+func (s *Store) listClaimed(ctx context.Context, q *job.Query, from int64) (page job.Page, err error) {
+	ids, err := s.queued(ctx, func(l *ledger.Ledger) []job.ID { return l.ClaimedBy(q.Worker) })
+	if err != nil {
+		return page, err
+	}
+	var found []*entry
+	err = s.read(ctx, "list", "", func(r *reader) error {
+		return s.eachOf(r, ids, func(e *entry) {
+			if q.Matches(&e.job) && (e.n-from)*int64(step(q)) >= 0 {
+				found = append(found, e)
+			}
+		})
 	})
 	if err != nil {
 		return page, err
 	}
-	err = s.read(ctx, "list", "", func(r *reader) error {
-		for _, id := range ids {
-			e, err := s.entry(r, id)
-			if job.KindOf(err) == job.NotFound || s.leftOut(err) {
-				continue // it was purged by now, or is damaged
-			}
-			if err != nil {
-				return err
-			}
-			if q.Matches(&e.job) && len(page.Jobs) < limit {
-				page.Jobs = append(page.Jobs, e.job)
-			}
-		}
+	slices.SortFunc(found, func(a, b *entry) int { return step(q) * cmp.Compare(a.n, b.n) })
+	if limit := q.PageSize(); len(found) > limit {
+		page.Next = strconv.FormatInt(found[limit-1].n, 10)
+		found = found[:limit]
+	}
+	for _, e := range found {
+		page.Jobs = append(page.Jobs, e.job)
+	}
+	return page, nil
+}
+
+// queued asks the queue for jobs.
+func (s *Store) queued(ctx context.Context, find func(*ledger.Ledger) []job.ID) (ids []job.ID, err error) {
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		ids = find(l)
 		return nil
 	})
-	return page, err
+	return ids, err
+}
+
+// eachOf reads the records of jobs and leaves out those that were purged meanwhile or are damaged.
+func (s *Store) eachOf(r *reader, ids []job.ID, f func(*entry)) error {
+	for _, id := range ids {
+		e, err := s.entry(r, id)
+		if job.KindOf(err) == job.NotFound || s.leftOut(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		f(e)
+	}
+	return nil
 }
 
 // page collects a page and one more job, to detect another page.

@@ -106,8 +106,8 @@ const (
 // messageLists are the prepared statements.
 type messageLists struct{ all, ofJob, pending, abandoned *conn.Stmt }
 
-// messagesOf returns a page of messages.
-func (s *Store) messagesOf(ctx context.Context, q *job.MessageQuery) (page []job.Message, err error) {
+// Messages is part of job.Store.
+func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Message, err error) {
 	err = s.read(ctx, "outbox", q.Job, func(r *reader) (err error) {
 		stmt := r.messages.all
 		switch {

@@ -64,12 +64,12 @@ func contentsOf(t *testing.T, s *Store) (c contents) {
 		var e1, e2, e3 error
 		c.History[j.ID], e1 = s.History(ctx, j.ID, 0, 0)
 		c.Tasks[j.ID], e2 = s.Tasks(ctx, j.ID)
-		c.Messages[j.ID], e3 = s.Outbox(ctx, job.OutboxCall{Job: j.ID})
+		c.Messages[j.ID], e3 = job.MessagesOf(ctx, s, j.ID)
 		if err := errors.Join(e1, e2, e3); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if c.Holds, err = s.Hold(ctx, nil); err != nil {
+	if c.Holds, err = s.Holds(ctx); err != nil {
 		t.Fatal(err)
 	}
 	return c

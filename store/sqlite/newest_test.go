@@ -103,7 +103,8 @@ func TestAnchorOfStore(t *testing.T) {
 	closeStore(t, s)
 	sql(t, dir, "UPDATE event SET note = 'forged' WHERE e = 3")
 	s = openStore(t, dir, Options{})
-	if r := verify(); r.Count != 1 || !strings.Contains(r.Faults[0].What, "was replaced: they were recorded before anchor 1") {
+	want := "was replaced: they were recorded before anchor 1"
+	if r := verify(); r.Count != 1 || !strings.Contains(r.Faults[0].What, want) {
 		t.Errorf("after an edit: %+v", r)
 	}
 }

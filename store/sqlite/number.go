@@ -8,30 +8,36 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// listNumber returns the page of a query with Number. Rows are in order of creation and the numbers of one kind
-// increase with them. So a binary search in memory reads some twenty numbers of a million, and no index grows with
-// every job.
-func (s *Store) listNumber(ctx context.Context, q *job.Query) (page job.Page, err error) {
-	kind, known := s.names.words.find(string(q.Kinds[0]))
-	if !known {
-		return page, nil
+// Numbered is part of job.Store. Rows are in order of creation and the numbers of one kind increase with them. So a
+// binary search in memory reads some twenty numbers of a million, and no index grows with every job.
+func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (found job.Job, err error) {
+	none := job.Errorf(job.NotFound, "find", "", "there is no %s with number %d", kind, number)
+	word, known := s.names.words.find(string(kind))
+	if !known || number < 1 {
+		return found, none
 	}
 	last := s.lines.last() // before the snapshot, which therefore has all rows up to it that were not purged
-	err = s.read(ctx, "list", "", func(r *reader) error {
+	err = s.read(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
-			row, err := s.lines.numbered(uint32(kind), q.Number, last, r.numberOf)
-			if row == 0 || err != nil {
+			row, err := s.lines.numbered(uint32(word), number, last, r.numberOf)
+			if err != nil {
 				return err
+			}
+			if row == 0 {
+				return none
 			}
 			r.byRow.Int(1, row)
 			e, err := s.row(r.byRow)
-			if err == nil && e != nil && q.Matches(&e.job) {
-				page.Jobs = append(page.Jobs, e.job)
+			if err == nil && (e == nil || e.job.Kind != kind || e.job.Number != number) {
+				return none
+			}
+			if err == nil {
+				found = e.job
 			}
 			return err
 		})
 	})
-	return page, err
+	return found, err
 }
 
 // numberOf reads the number of the job in a row, 0 if the row was purged.

@@ -131,9 +131,9 @@ func TestNumberWhileJobsGo(t *testing.T) {
 	for range 2 {
 		lookers.Go(func() {
 			for n := 0; !done.Load() || n == 0; n++ {
-				page, err := s.List(t.Context(), job.Query{Kinds: []job.Kind{stays.Kind}, Number: stays.Number})
-				if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != stays.ID {
-					t.Errorf("list %d: %d jobs, %v", n, len(page.Jobs), err)
+				found, err := s.Numbered(t.Context(), stays.Kind, stays.Number)
+				if err != nil || found.ID != stays.ID {
+					t.Errorf("number %d: %s, %v", n, found.ID, err)
 					return
 				}
 			}
@@ -174,9 +174,9 @@ func TestNumberOfDamagedRow(t *testing.T) {
 	for number, damaged := range map[int64]bool{-5: true, 0: true, 2: false} {
 		sql(t, dir, fmt.Sprintf("UPDATE job_made SET number = %d WHERE n = 2", number))
 		s := openStore(t, dir, Options{})
-		page, err := s.List(t.Context(), job.Query{Kinds: []job.Kind{"bench.job"}, Number: 2})
-		if damaged != (job.KindOf(err) == job.Internal) || damaged == (len(page.Jobs) == 1) {
-			t.Errorf("number %d: %d jobs, %v", number, len(page.Jobs), err)
+		found, err := s.Numbered(t.Context(), "bench.job", 2)
+		if damaged != (job.KindOf(err) == job.Internal) || damaged == (found.Number == 2) {
+			t.Errorf("number %d: %+v, %v", number, found, err)
 		}
 		closeStore(t, s)
 	}

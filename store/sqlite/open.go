@@ -45,8 +45,7 @@ type Store struct {
 }
 
 var (
-	_ job.Store   = (*Store)(nil)
-	_ job.Auditor = (*Store)(nil)
+	_ job.Store = (*Store)(nil)
 )
 
 // Open opens the store in dir, which it creates if necessary. Kinds of error: Unavailable (another process has it, no

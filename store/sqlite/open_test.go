@@ -194,12 +194,11 @@ func TestViews(t *testing.T) {
 	if results, err := s.Commit(t.Context(), change); err != nil || results[0].Err != nil {
 		t.Fatal(err, results)
 	}
-	if _, err := s.Hold(t.Context(),
-		&job.HoldChange{Hold: job.Hold{Who: "alice", Why: "audit", Since: testTime}}); err != nil {
+	if _, err := s.Hold(t.Context(), job.Hold{Who: "alice", Why: "audit", Since: testTime}); err != nil {
 		t.Fatal(err)
 	}
 	tried := job.Message{Key: "m", Due: testTime, Tried: []job.Attempt{{At: testTime, Took: 5, Error: "busy"}}}
-	if _, err := s.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{tried}}); err != nil {
+	if err := s.Settle(t.Context(), tried); err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
@@ -232,7 +231,7 @@ func TestAbandonedInTheDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := job.Message{Key: "m", Settled: job.Abandoned, Error: "no mailbox"}
-	if _, err := s.Outbox(t.Context(), job.OutboxCall{Settle: []job.Message{lost}}); err != nil {
+	if err := s.Settle(t.Context(), lost); err != nil {
 		t.Fatal(err)
 	}
 	closeStore(t, s)
@@ -241,7 +240,7 @@ func TestAbandonedInTheDatabase(t *testing.T) {
 	}
 	abandoned := job.Abandoned
 	s = openStore(t, dir, Options{})
-	got, err := s.Outbox(t.Context(), job.OutboxCall{List: &job.MessageQuery{Settled: &abandoned}})
+	got, err := s.Messages(t.Context(), job.MessageQuery{Settled: &abandoned})
 	if err != nil || len(got) != 1 || got[0].Settled != job.Abandoned {
 		t.Errorf("got %v, %v", got, err)
 	}

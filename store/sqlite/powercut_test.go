@@ -157,7 +157,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 	claim := func(life *lifecycle.Table, n int) []job.Job {
 		jobs, err := s.Claim(ctx, job.Claim{
 			Worker: "worker-1", From: []job.KindState{{Kind: job.Kind(life.Name()), State: "Waiting"}}, N: n, Now: at,
-			Until: at.Add(time.Hour),
+			Lease: time.Hour,
 		})
 		if err != nil || len(jobs) == 0 {
 			t.Fatal("claim:", err, len(jobs))
@@ -190,26 +190,25 @@ func workload(t *testing.T, s *Store, d *disk) {
 					}))
 			}
 		})
-		for _, h := range []job.HoldChange{
-			{Hold: job.Hold{Scope: job.Scope{Group: "maps"}, Who: "alice", Why: "audit", Since: at}},
-			{Hold: job.Hold{Scope: job.Scope{Group: "maps"}}, Release: true},
-			{Hold: job.Hold{Scope: job.Scope{Owner: fmt.Sprint(round)}, Who: "alice", Why: "audit", Since: at}},
-		} {
-			if _, err := s.Hold(ctx, &h); err != nil {
-				t.Fatal(err)
-			}
+		maps := job.Hold{Scope: job.Scope{Group: "maps"}, Who: "alice", Why: "audit", Since: at}
+		owner := job.Hold{Scope: job.Scope{Owner: fmt.Sprint(round)}, Who: "alice", Why: "audit", Since: at}
+		_, err1 := s.Hold(ctx, maps)
+		_, err2 := s.Release(ctx, maps)
+		_, err3 := s.Hold(ctx, owner)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
 		}
 		d.acknowledged(fact{hold: job.Scope{Owner: fmt.Sprint(round)}.String()})
 		for i, j := range claim(storetest.Step, 3) {
 			if _, err := s.Renew(ctx,
 				job.Renewal{Worker: "worker-1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}},
-					Until: at.Add(2 * time.Hour)}); err != nil {
+					Lease: 2 * time.Hour, Now: at}); err != nil {
 				t.Fatal(err)
 			}
 			j = move(j, storetest.Step, "begin", lifecycle.Worker, func(c *job.Change) {
 				c.Set.Data = json.RawMessage(fmt.Sprintf(`{"round":%d}`, round))
 				c.Tasks = []job.Task{{Name: "a", Kind: "task", State: "Done", Data: json.RawMessage(`{}`), Changed: at}}
-				c.Chain = &job.Chain{Worker: "worker-1", Until: at.Add(time.Hour)}
+				c.Chain = &job.Chain{Worker: "worker-1", Lease: time.Hour}
 			})
 			j = move(j, storetest.Step, "next", lifecycle.Worker, func(c *job.Change) { c.Keep = true })
 			event := lifecycle.Event("finish")
@@ -223,8 +222,7 @@ func workload(t *testing.T, s *Store, d *disk) {
 					Due: at}}
 			})
 			d.acknowledged(fact{message: key})
-			if _, err := s.Outbox(ctx,
-				job.OutboxCall{Settle: []job.Message{{Key: key, Settled: job.Delivered}}, Now: at}); err != nil {
+			if err := s.Settle(ctx, job.Message{Key: key, Settled: job.Delivered}); err != nil {
 				t.Fatal(err)
 			}
 			d.acknowledged(fact{message: key, settled: true})
@@ -264,9 +262,8 @@ func purgeOne(t *testing.T, s *Store, d *disk, at time.Time) {
 		}
 		commit(c)
 	}
-	settled := job.OutboxCall{Settle: []job.Message{{Key: string(id), Settled: job.Delivered,
-		Tried: []job.Attempt{{At: at}}}}, Now: at}
-	if _, err := s.Outbox(t.Context(), settled); err != nil {
+	settled := job.Message{Key: string(id), Settled: job.Delivered, Tried: []job.Attempt{{At: at}}}
+	if err := s.Settle(t.Context(), settled); err != nil {
 		t.Fatal(err)
 	}
 	commit(job.Change{Job: id, Version: j.Version, Purge: true, By: lifecycle.Operator, Actor: "olga", At: at})
@@ -405,7 +402,7 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 		func(id job.ID, err error) { broken = fmt.Sprint(id, ": ", err) }); err != nil {
 		broken = err.Error()
 	}
-	holds, err := s.Hold(ctx, nil)
+	holds, err := s.Holds(ctx)
 	if err != nil {
 		return "", err.Error()
 	}
@@ -430,7 +427,7 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 				lost = fmt.Sprintf("%d of %d entries of the audit log (%v)", f.entries-len(list), f.entries, err)
 			}
 		case f.message != "":
-			m, err := s.Outbox(ctx, job.OutboxCall{Job: messageJob(f.message)})
+			m, err := job.MessagesOf(ctx, s, messageJob(f.message))
 			if err != nil || len(m) != 1 || (f.settled && m[0].Settled != job.Delivered) {
 				lost = fmt.Sprint("message ", f.message, m, err)
 			}

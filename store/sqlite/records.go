@@ -40,7 +40,7 @@ var _ ledger.Records = (*records)(nil)
 // writing are the loop's prepared statements.
 type writing struct {
 	begin, commit, head, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
-	message, due, ofJob, post, word, move, audit *conn.Stmt
+	message, due, pending, post, word, move, audit *conn.Stmt
 }
 
 func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, error) {
@@ -70,7 +70,7 @@ func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, 
 		&r.stmts.due: selectMessage +
 			"WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> " +
 			"?4) ORDER BY due, m LIMIT ?2",
-		&r.stmts.ofJob: selectMessage + "WHERE job = ? ORDER BY m",
+		&r.stmts.pending: "SELECT key FROM message WHERE job = ? AND settled IS NULL ORDER BY m LIMIT 1",
 		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
  topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
@@ -433,34 +433,35 @@ func (r *records) Message(key string) (*job.Message, error) {
 	return &found[0], nil
 }
 
-// Messages is part of ledger.Records.
-func (r *records) Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error) {
-	s := r.stmts.ofJob
-	if id != "" {
-		s.Text(1, string(id))
-	} else {
-		s = r.stmts.due
-		s.Int(1, c.Now.UnixMicro())
-		s.Int(2, int64(c.Take))
-		s.Null(3)
-		if len(c.Topics) > 0 {
-			topics, err := json.Marshal(c.Topics)
-			if err != nil {
-				return nil, r.try(err)
-			}
-			s.JSON(3, topics)
+// Due is part of ledger.Records. A damaged message is not delivered, and does not block the others.
+func (r *records) Due(t *job.Taking) ([]job.Message, error) {
+	s := r.stmts.due
+	s.Int(1, t.Now.UnixMicro())
+	s.Int(2, int64(t.N))
+	s.Null(3)
+	if len(t.Topics) > 0 {
+		topics, err := json.Marshal(t.Topics)
+		if err != nil {
+			return nil, r.try(err)
 		}
-		s.Int(4, 0)
-		if c.Others {
-			s.Int(4, 1)
-		}
+		s.JSON(3, topics)
 	}
-	onDamage := refuse
-	if id == "" {
-		onDamage = leaveOut // a damaged one is not delivered, and does not block the others
+	s.Int(4, 0)
+	if t.Others {
+		s.Int(4, 1)
 	}
-	found, err := messages(s, onDamage)
+	found, err := messages(s, leaveOut)
 	return found, r.try(err)
+}
+
+// Pending is part of ledger.Records.
+func (r *records) Pending(id job.ID) (key string, err error) {
+	r.stmts.pending.Text(1, string(id))
+	err = rows(r.stmts.pending, func(s *conn.Stmt) error {
+		key = s.GetText(0)
+		return nil
+	})
+	return key, r.try(err)
 }
 
 // PutMessage is part of ledger.Records.

@@ -95,7 +95,7 @@ func editedRecord(t *testing.T, dir string, readable bool) {
 	}
 	claim := job.Claim{
 		Worker: "w", From: []job.KindState{{Kind: job.Kind(storetest.Step.Name()), State: "Waiting"}}, N: 10,
-		Now: testTime.Add(time.Hour), Until: testTime.Add(2 * time.Hour),
+		Now: testTime.Add(time.Hour), Lease: time.Hour,
 	}
 	claimed, err := s.Claim(t.Context(), claim)
 	if err != nil || len(claimed) != 2 {
@@ -146,7 +146,7 @@ func TestEditedParts(t *testing.T) {
 		}},
 		"message": {"UPDATE message SET body = '{\"to\":\"mallory\"}'", `message "tst_child00/report/1"`,
 			func(s *Store) error {
-				_, err := s.Outbox(t.Context(), job.OutboxCall{Job: child})
+				_, err := s.Replay(t.Context(), testTime, "tst_child00/report/1")
 				return err
 			}},
 		"hold": {"UPDATE hold SET why = 'no reason'", "the hold on owner=1", nil},
@@ -181,11 +181,11 @@ func TestEditedParts(t *testing.T) {
 	closeStore(t, s)
 	sql(t, whole, "UPDATE message SET body = '{\"to\":\"mallory\"}' WHERE key = 'm1'")
 	s = openStore(t, whole, Options{})
-	taken, err := s.Outbox(t.Context(), job.OutboxCall{Take: 10, Lease: time.Hour, Now: testTime})
+	taken, err := s.Take(t.Context(), job.Taking{N: 10, Lease: time.Hour, Now: testTime})
 	if err != nil || len(taken) != 2 {
 		t.Errorf("taken: %+v, %v", taken, err)
 	}
-	listed, err := s.Outbox(t.Context(), job.OutboxCall{List: &job.MessageQuery{Job: "tst_post"}})
+	listed, err := s.Messages(t.Context(), job.MessageQuery{Job: "tst_post"})
 	if err != nil || len(listed) != 3 || !strings.Contains(listed[1].Error, "checksum") {
 		t.Errorf("listed: %+v, %v", listed, err)
 	}

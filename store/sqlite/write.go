@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
@@ -49,25 +50,68 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	return orNone(results, err)
 }
 
+// Peek is part of job.Store.
+func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecast, err error) {
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		f = l.Peek(&c, id)
+		return nil
+	})
+	return f, err
+}
+
+// Holds is part of job.Store.
+func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
+	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+		holds = l.Holds()
+		return nil
+	})
+	return orNone(holds, err)
+}
+
 // Hold is part of job.Store.
-func (s *Store) Hold(ctx context.Context, c *job.HoldChange) (holds []job.Hold, err error) {
-	err = s.do(ctx, c == nil, func(l *ledger.Ledger) (err error) {
-		holds, err = l.Hold(s.records, c)
+func (s *Store) Hold(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
+	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+		holds, err = l.Hold(s.records, h)
 		return err
 	})
 	return orNone(holds, err)
 }
 
-// Outbox is part of job.Store.
-func (s *Store) Outbox(ctx context.Context, call job.OutboxCall) (taken []job.Message, err error) {
-	if call.List != nil {
-		return s.messagesOf(ctx, call.List)
-	}
+// Release is part of job.Store.
+func (s *Store) Release(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
 	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
-		taken, err = l.Outbox(s.records, &call)
+		holds, err = l.Release(s.records, h)
+		return err
+	})
+	return orNone(holds, err)
+}
+
+// Take is part of job.Store.
+func (s *Store) Take(ctx context.Context, t job.Taking) (taken []job.Message, err error) {
+	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+		taken, err = l.Take(s.records, &t)
 		return err
 	})
 	return orNone(taken, err)
+}
+
+// Settle is part of job.Store.
+func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
+	return s.do(ctx, false, func(l *ledger.Ledger) error { return l.Settle(s.records, messages) })
+}
+
+// Replay is part of job.Store.
+func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) (again []job.Message, err error) {
+	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+		again, err = l.Replay(s.records, now, keys)
+		return err
+	})
+	return orNone(again, err)
+}
+
+// Note is part of job.Store.
+func (s *Store) Note(ctx context.Context, a job.Audit) error {
+	return s.do(ctx, false, func(l *ledger.Ledger) error { return l.Note(s.records, a) })
 }
 
 // orNone returns nothing together with an error.

@@ -14,7 +14,7 @@ var ageingTests = []test{
 	{"who came into the state first", ageingFirst},
 	{"from all the states of the claim", ageingPlaces},
 	{"holds and limits stand", ageingHolds},
-	{"a dry claim reports the next job and changes nothing", ageingDry},
+	{"a dry claim reports the next job and changes nothing", ageingPeek},
 	{"owners keep their turns", ageingOwners},
 	{"after the store is opened again", ageingReopened},
 }
@@ -120,7 +120,7 @@ func ageingHolds(w *harness) {
 	limits[0].Owner = "bob"
 	with := func(c *job.Claim) { c.Limits = limits }
 	same(w, "past held and limited jobs", ids(w.ages(9, 1, time.Minute, with)), []job.ID{limited.ID, free.ID, young.ID})
-	for _, h := range w.hold(nil) {
+	for _, h := range w.holds() {
 		w.release(h.Scope)
 	}
 	same(w, "after the release", ids(w.ages(9, 1, time.Minute, with)), ids(held))
@@ -129,17 +129,20 @@ func ageingHolds(w *harness) {
 	w.sound()
 }
 
-func ageingDry(w *harness) {
+func ageingPeek(w *harness) {
 	for i := range 12 {
 		w.step(priority(90-i), owner(fmt.Sprint("o", i%3)), tagged(fmt.Sprint("queue=", i%2)))
 	}
 	w.put(job.Scope{Tag: "queue=1", Owner: "o1"}, time.Time{})
 	w.pass(time.Hour)
 	w.ages(1, 3, time.Minute) // so that the next turn by age is not the first
-	dry := func(c *job.Claim) { c.Dry = true }
 	for range 3 {
-		first := ids(w.ages(3, 3, time.Minute, dry))
-		same(w, "asked again", ids(w.ages(3, 3, time.Minute, dry)), first)
+		var first []job.ID
+		peek := func(c *job.Claim) { first, c.N = w.peek(*c, "").Next, 0 }
+		w.ages(3, 3, time.Minute, peek)
+		again := first
+		w.ages(3, 3, time.Minute, peek)
+		same(w, "asked again", again, first)
 		same(w, "what is claimed", ids(w.ages(3, 3, time.Minute)), first)
 	}
 	w.sound()

@@ -3,13 +3,11 @@ package storetest
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// auditTests are for stores that keep the audit log ([job.Auditor]); for others the test logs that it is absent.
 var auditTests = []test{
 	{"what people do, and nothing else", auditPeople},
 	{"holds and releases", auditHolds},
@@ -19,22 +17,17 @@ var auditTests = []test{
 	{"goes on after the store is opened again", auditReopened},
 }
 
-// audited gives the whole list, checked; ok is false for a store that keeps none.
-func (w *harness) audited() (list []job.Audit, ok bool) {
+// audited gives the whole list, checked.
+func (w *harness) audited() []job.Audit {
 	w.Helper()
-	st, ok := w.st.(job.Auditor)
-	if !ok {
-		w.Log("this store keeps no audit log")
-		return nil, false
-	}
-	list, err := st.Audit(w.Context(), 0, 10_000)
+	list, err := w.st.Audit(w.Context(), 0, 10_000)
 	if err == nil {
 		err = job.VerifyAudit(nil, list)
 	}
 	if err != nil {
 		w.Fatalf("audit: %v", err)
 	}
-	return list, true
+	return list
 }
 
 // unsealed gives entries without numbers and hashes, to be compared.
@@ -47,9 +40,6 @@ func unsealed(list []job.Audit) []job.Audit {
 }
 
 func auditPeople(w *harness) {
-	if _, ok := w.audited(); !ok {
-		return
-	}
 	var want []job.Audit
 	j := w.step() // by its owner: not entered
 	c := w.made(Step)
@@ -81,68 +71,53 @@ func auditPeople(w *harness) {
 	// no event
 	w.must(job.Change{Job: j.ID, Version: j.Version, By: lifecycle.Operator, At: w.now(),
 		Set: job.Fields{Message: ptr("news")}})
-	got, _ := w.audited()
+	got := w.audited()
 	same(w, "entries", unsealed(got), want)
 	same(w, "an entry names the priorities", got[2].Object, "priority 50 to 9")
 	w.sound()
 }
 
 func auditHolds(w *harness) {
-	if _, ok := w.audited(); !ok {
-		return
-	}
-	put := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: "queue=a", Group: "maps"}, Who: "olga", Why: "a flood",
-		Since: w.now(), Until: w.now()}}
-	w.hold(&put)
+	put := job.Hold{Scope: job.Scope{Tag: "queue=a", Group: "maps"}, Who: "olga", Why: "a flood", Since: w.now(),
+		Until: w.now()}
+	w.hold(put)
 	again := put
-	again.Hold.Why, again.Hold.Since = "a larger flood", w.now()
-	w.hold(&again)
-	release := job.HoldChange{Hold: job.Hold{Scope: put.Hold.Scope, Who: "otto", Why: "all is dry", Since: w.now()},
-		Release: true}
-	w.hold(&release)
-	_, err := w.st.Hold(w.Context(), &release)
+	again.Why, again.Since = "a larger flood", w.now()
+	w.hold(again)
+	release := job.Hold{Scope: put.Scope, Who: "otto", Why: "all is dry", Since: w.now()}
+	did(w, "release", func() ([]job.Hold, error) { return w.st.Release(w.Context(), release) })
+	_, err := w.st.Release(w.Context(), release)
 	w.refused(err, job.NotFound)
-	got, _ := w.audited()
+	got := w.audited()
 	same(w, "entries", unsealed(got),
-		[]job.Audit{job.AuditedHold(&put), job.AuditedHold(&again), job.AuditedHold(&release)})
+		[]job.Audit{job.AuditedHold(&put), job.AuditedHold(&again), job.AuditedRelease(&release)})
 	same(w, "what was released", got[2].Object, "group=maps queue=a")
 }
 
 func auditAlone(w *harness) {
-	if _, ok := w.audited(); !ok {
-		return
+	whole := job.Audit{By: lifecycle.Operator, Actor: "olga", Event: "break-lock", Object: "lock 7",
+		Note: "its holder is gone", At: w.now()}
+	for range 2 {
+		if err := w.st.Note(w.Context(), whole); err != nil {
+			w.Fatal(err)
+		}
 	}
-	whole := job.Change{By: lifecycle.Operator,
-		Actor: "olga", Event: "break-lock", Note: "its holder is gone", At: w.now(),
-		Set: job.Fields{Message: ptr("lock 7")}}
-	w.must(whole)
-	spoilt := map[string]job.Change{}
-	for name, spoil := range map[string]func(*job.Change){
-		"no actor": func(c *job.Change) { c.Actor = "" }, "no event": func(c *job.Change) { c.Event = "" },
-		"with a message": func(c *job.Change) { c.Outbox = []job.Message{{Key: "k"}} },
-		"with a purge":   func(c *job.Change) { c.Purge = true },
+	for name, spoil := range map[string]func(*job.Audit){
+		"no actor": func(a *job.Audit) { a.Actor = "" }, "no event": func(a *job.Audit) { a.Event = "" },
 	} {
-		c := whole
-		spoil(&c)
-		spoilt[name] = c
-	}
-	for name, c := range spoilt {
-		if _, err := w.commit(c); job.KindOf(err) != job.Invalid {
+		spoilt := whole
+		spoil(&spoilt)
+		if err := w.st.Note(w.Context(), spoilt); job.KindOf(err) != job.Invalid {
 			w.Errorf("%s: %v, want kind invalid", name, err)
 		}
 	}
-	got, _ := w.audited()
-	same(w, "entries", unsealed(got), []job.Audit{job.Audited(&whole, nil)})
-	same(w, "its object", got[0].Object, "lock 7")
+	same(w, "entries", unsealed(w.audited()), []job.Audit{whole, whole})
 	same(w, "jobs", w.list(job.Query{}), nil)
 }
 
 // auditRefused makes changes that are refused, each in one call with one that passes.
 func auditRefused(w *harness) {
-	before, ok := w.audited()
-	if !ok {
-		return
-	}
+	before := w.audited()
 	for _, spoil := range []func(*job.Change){
 		func(c *job.Change) { c.Version = 99 }, func(c *job.Change) { c.From = done },
 		func(c *job.Change) { c.Require.Held = true },
@@ -155,7 +130,7 @@ func auditRefused(w *harness) {
 		if r[0].Err == nil || r[1].Err != nil {
 			w.Errorf("want a refusal and a success, got %v, %v", r[0].Err, r[1].Err)
 		}
-		got, _ := w.audited()
+		got := w.audited()
 		same(w, "entries", len(got), len(before)+1)
 		same(w, "the entry", got[len(got)-1].Job, a.ID)
 		before = got
@@ -164,14 +139,11 @@ func auditRefused(w *harness) {
 }
 
 func auditPages(w *harness) {
-	if _, ok := w.audited(); !ok {
-		return
-	}
-	st := w.st.(job.Auditor)
 	for i := range 7 {
-		w.must(job.Change{By: lifecycle.Operator, Actor: "olga", Event: "test", Note: fmt.Sprint(i), At: w.now()})
+		one := job.Audit{By: lifecycle.Operator, Actor: "olga", Event: "test", Note: fmt.Sprint(i), At: w.now()}
+		did(w, "note", func() (bool, error) { return true, w.st.Note(w.Context(), one) })
 	}
-	all, _ := w.audited()
+	all := w.audited()
 	for _, c := range []struct {
 		seq  int64
 		n    int
@@ -181,7 +153,7 @@ func auditPages(w *harness) {
 		{0, -100, all},
 		{6, -2, all[3:5]}, {3, -9, all[:2]}, {1, -9, nil}, {99, -1, all[6:]}, {-5, 2, all[:2]}, {-5, -2, all[5:]},
 	} {
-		got, err := st.Audit(w.Context(), c.seq, c.n)
+		got, err := w.st.Audit(w.Context(), c.seq, c.n)
 		if err != nil {
 			w.Errorf("%d of %d: %v", c.n, c.seq, err)
 		}
@@ -195,16 +167,12 @@ func auditPages(w *harness) {
 }
 
 func auditReopened(w *harness) {
-	before, ok := w.audited()
-	if !ok {
-		return
-	}
+	before := w.audited()
 	for i := range 4 {
 		w.moved(w.step(), lifecycle.Operator, "hold")
-		w.hold(&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Group: fmt.Sprint(i)}, Who: "olga", Since: w.now(),
-			Until: time.Time{}}})
+		w.hold(job.Hold{Scope: job.Scope{Group: fmt.Sprint(i)}, Who: "olga", Since: w.now()})
 		w.restart()
-		got, _ := w.audited()
+		got := w.audited()
 		same(w, "entries", len(got), len(before)+2)
 		same(w, "the older ones", got[:len(before)], before)
 		before = got

@@ -26,7 +26,7 @@ var chainTests = []test{
 func (w *harness) chained(j job.Job, e lifecycle.Event, limits ...job.Limit) job.Change {
 	w.Helper()
 	return w.move(j, e, lifecycle.Worker, func(c *job.Change) {
-		c.Chain = &job.Chain{Worker: "w1", Until: c.At.Add(time.Minute), Limits: limits}
+		c.Chain = &job.Chain{Worker: "w1", Lease: time.Minute, Limits: limits}
 	})
 }
 
@@ -45,7 +45,7 @@ func chainGranted(w *harness) {
 	j := w.claimed()
 	c := w.chained(j, "begin")
 	got := w.goesOn(c, true)
-	if got.Epoch <= j.Epoch || got.Starts != 1 || got.Worker != "w1" || !got.Until.Equal(c.Chain.Until) {
+	if got.Epoch <= j.Epoch || got.Starts != 1 || got.Worker != "w1" || !got.Until.Equal(c.At.Add(c.Chain.Lease)) {
 		w.Errorf("chained: %+v", got)
 	}
 	_, err := w.commit(w.move(got, "next", lifecycle.Worker, func(c *job.Change) { c.Epoch = j.Epoch }))
@@ -163,14 +163,14 @@ func chainShared(w *harness) {
 // born gives a new job that is to be claimed as it is created.
 func (w *harness) born(limits []job.Limit, with ...func(*job.Job)) job.Created {
 	c := w.made(Step, with...)
-	c.Chain = &job.Chain{Worker: "w1", Until: w.now().Add(time.Minute), Limits: limits}
+	c.Chain = &job.Chain{Worker: "w1", Lease: time.Minute, Limits: limits}
 	return c
 }
 
 func chainCreated(w *harness) {
 	c := w.born(nil, key("k"))
 	j := w.create(c)[0]
-	if j.Worker != "w1" || !j.Until.Equal(c.Chain.Until) || j.Epoch < 1 || j.Starts != 1 {
+	if j.Worker != "w1" || !j.Until.Equal(c.Job.Created.Add(c.Chain.Lease)) || j.Epoch < 1 || j.Starts != 1 {
 		w.Fatalf("created: %+v", j)
 	}
 	same(w, "record", w.get(j.ID), j)

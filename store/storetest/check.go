@@ -178,19 +178,15 @@ func (c *checker) index(all []job.Job) {
 	}
 }
 
-// audit checks the chain of the audit log, if the store keeps one.
+// audit checks the chain of the audit log.
 func (c *checker) audit() {
-	st, ok := c.st.(job.Auditor)
-	if !ok {
-		return
-	}
 	var last *job.Audit
 	for {
 		seq := int64(0)
 		if last != nil {
 			seq = last.Seq
 		}
-		page, err := st.Audit(c.ctx, seq, 1000)
+		page, err := c.st.Audit(c.ctx, seq, 1000)
 		if err == nil {
 			err = job.VerifyAudit(last, page)
 		}

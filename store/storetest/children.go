@@ -133,7 +133,7 @@ func requireUnsettled(w *harness) {
 
 func spawnTwice(w *harness) {
 	batch := w.create(w.made(Batch, expecting(2)))[0]
-	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.pass(time.Hour),
+	claim := job.Claim{Worker: "w1", N: 1, Now: w.now(), Lease: time.Hour,
 		From: []job.KindState{{Kind: batchKind, State: waiting}}}
 	got, err := w.st.Claim(w.Context(), claim)
 	if err != nil || len(got) != 1 {
@@ -151,7 +151,7 @@ func spawnTwice(w *harness) {
 	same(w, "child", child, want)
 	same(w, "its history", w.history(child.ID), []job.Event{a.Event})
 	a.Outbox[0].Number = 1
-	same(w, "its messages", w.outbox(job.OutboxCall{Job: child.ID}), a.Outbox)
+	same(w, "its messages", w.messages(child.ID), a.Outbox)
 	w.moved(child, lifecycle.Operator, "hold")
 	spawn.At = w.now()
 	same(w, "after another", w.must(spawn).Children, first.Children)
@@ -194,7 +194,7 @@ func childWakes(w *harness) {
 		Set: job.Fields{Due: ptr(w.now().Add(time.Hour))}})
 	claim := func() []job.ID {
 		w.Helper()
-		got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now().Add(time.Hour),
+		got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Lease: time.Hour,
 			From: []job.KindState{{Kind: batchKind, State: waiting}}})
 		if err != nil {
 			w.Fatal(err)

@@ -23,7 +23,8 @@ var claimTests = []test{
 	{"nothing before its due time", claimDue},
 	{"nothing that is claimed, however old the claim", claimClaimed},
 	{"never the same job to two of 16 workers", claimParallel},
-	{"a dry claim reports the next jobs and claims none", claimDry},
+	{"a peek forecasts the next jobs and claims none", claimPeek},
+	{"a peek names what keeps a job from being granted", claimReasons},
 	{"starts are counted until a worker reports", claimStarts},
 	{"suspects as the claim asks", claimSuspects},
 }
@@ -40,7 +41,7 @@ func claimGives(w *harness) {
 		w.Errorf("version %d after %d", got[0].Version, before.Version)
 	}
 	want := before
-	want.Epoch, want.Starts, want.Worker, want.Until = before.Epoch+1, 1, "w1", ask.Until
+	want.Epoch, want.Starts, want.Worker, want.Until = before.Epoch+1, 1, "w1", ask.Now.Add(ask.Lease)
 	want.Version, want.Changed = got[0].Version, got[0].Changed
 	same(w, "claimed job", got[0], want)
 	same(w, "a claim is no history entry", len(w.history(before.ID)), 1)
@@ -51,7 +52,7 @@ func claimNothing(w *harness) {
 	same(w, "claim on an empty store", ids(w.claim("w1", 3)), nil)
 	w.moved(w.step(), lifecycle.Operator, "hold")
 	same(w, "claim with nothing there", ids(w.claim("w1", 3)), nil)
-	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Until: w.now()})
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now()})
 	if err != nil || len(got) > 0 {
 		w.Errorf("a claim without a state returned %v, %v", ids(got), err)
 	}
@@ -63,7 +64,7 @@ func claimPlaces(w *harness) {
 	w.moved(w.step(), lifecycle.Worker, "begin", "next")
 	same(w, "one state", ids(w.claim("w1", 9, running)), []job.ID{b.ID})
 	same(w, "two states", ids(w.claim("w1", 9, running, waiting)), []job.ID{a.ID})
-	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Lease: time.Hour,
 		From: []job.KindState{{Kind: batchKind, State: waiting}, {Kind: stepKind, State: checking}}})
 	if err != nil || len(got) != 2 {
 		w.Errorf("states of two kinds returned %v, %v", ids(got), err)
@@ -226,26 +227,55 @@ func claimParallel(w *harness) {
 	w.sound()
 }
 
-func claimDry(w *harness) {
+// claimReasons peeks at jobs that a claim does not grant.
+func claimReasons(w *harness) {
+	ann, bob := w.step(owner("ann"), group("maps")), w.step(owner("bob"), group("maps"))
+	cid := w.step(owner("cid"), group("books"), tagged("queue=a"))
+	mine := job.Limit{Name: "each", Kind: stepKind, PerOwner: true, Max: 1}
+	maps := job.Limit{Name: "maps", Kind: stepKind, Group: "maps", Guard: []lifecycle.State{waiting},
+		Occupy: []lifecycle.State{running}, Max: 2}
+	limits := []job.Limit{mine, maps, {Name: "other", Kind: batchKind, Max: 0}}
+	w.must(w.move(w.claimWith("w1", 1, limits)[0], "begin", lifecycle.Worker)) // ann's, which now occupies maps
+	second := w.step(owner("ann"), group("maps"))
+	w.claimWith("w1", 1, limits, running)
+	why := func(j job.Job) job.Forecast { return w.peek(w.asks("w1", 9, limits), j.ID) }
+	uses := func(f job.Forecast) (all []string) {
+		for i := range f.Limits {
+			l := &f.Limits[i]
+			all = append(all, fmt.Sprintf("%s %d/%d %v", l.Name, l.Active, l.Max, l.Full()))
+		}
+		return all
+	}
+	same(w, "of the owner whose share is full", uses(why(second)), []string{"each 1/1 true", "maps 1/2 false"})
+	same(w, "of another owner", uses(why(bob)), []string{"each 0/1 false", "maps 1/2 false"})
+	same(w, "of another group", uses(why(cid)), []string{"each 0/1 false"})
+	same(w, "of one that is counted", uses(why(w.get(ann.ID))), nil)
+	same(w, "of none", uses(w.peek(w.asks("w1", 9, limits), "tst_nobody")), nil)
+	same(w, "granted", sortedIDs(why(second).Next), sortedIDs([]job.ID{bob.ID, cid.ID}))
+	same(w, "no hold", why(bob).Hold, nil)
+	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
+	w.put(job.Scope{Job: bob.ID}, w.now().Add(time.Hour))
+	holds := w.holds()
+	same(w, "a hold on a tag", why(cid).Hold, &holds[0])
+	same(w, "a hold on the job", why(bob).Hold, &holds[1])
+	same(w, "granted, with the holds", why(bob).Next, nil)
+	w.pass(2 * time.Hour)
+	same(w, "a hold that ended", why(bob).Hold, nil)
+	w.sound()
+}
+
+func sortedIDs(list []job.ID) []job.ID { return slices.Sorted(slices.Values(list)) }
+
+func claimPeek(w *harness) {
 	herd(w)
 	w.step(priority(1), due(w.now().Add(time.Hour)))
 	w.put(job.Scope{Owner: "cid"}, time.Time{})
 	ask := w.asks("w1", 5, steps(4))
-	ask.Dry = true
 	before := w.list(job.Query{})
-	var said []job.ID
-	for range 2 {
-		got, err := w.st.Claim(w.Context(), ask)
-		if err != nil {
-			w.Fatal(err)
-		}
-		if said != nil {
-			same(w, "asked again", ids(got), said)
-		}
-		said = ids(got)
-		same(w, "jobs", w.list(job.Query{}), before)
-	}
-	ask.Dry = false
+	said := w.peek(ask, "").Next
+	same(w, "jobs", w.list(job.Query{}), before)
+	same(w, "asked again", w.peek(ask, "").Next, said)
+	same(w, "jobs", w.list(job.Query{}), before)
 	got, err := w.st.Claim(w.Context(), ask)
 	if err != nil {
 		w.Fatal(err)

@@ -127,7 +127,7 @@ func commitBeside(w *harness) {
 		same(w, "its starts", got.Starts, starts)
 		same(w, "no other worker gets it", ids(w.claim("w2", 9)), nil)
 		lost, err := w.st.Renew(w.Context(),
-			job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.now().Add(time.Hour)})
+			job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Lease: time.Hour, Now: w.now()})
 		if err != nil || len(lost) > 0 {
 			w.Errorf("the worker's renewal: lost %v, %v", lost, err)
 		}
@@ -356,7 +356,7 @@ func staleEvery(w *harness) {
 	try["outbox"] = job.Change{Outbox: all.Outbox, Keep: true}
 	try["children"] = job.Change{Spawn: all.Spawn, Keep: true}
 	try["chain"] = w.move(old, "begin", lifecycle.Worker, func(c *job.Change) {
-		c.Chain = &job.Chain{Worker: "w1", Until: w.now().Add(time.Hour)}
+		c.Chain = &job.Chain{Worker: "w1", Lease: time.Hour}
 	})
 	try["the right version"] = job.Change{Version: taken.Version, Keep: true}
 	try["giving back"] = job.Change{}

@@ -52,25 +52,32 @@ var broken = map[string]struct {
 	"more than asked for": {"Claim/at_most",
 		func(s job.Store) job.Store { return &breaks{Store: s, claim: func(c *job.Claim) { c.N++ }} }},
 	"holds are forgotten": {"Hold/every_scope", func(s job.Store) job.Store {
-		return &breaks{Store: s, hold: func(h *job.HoldChange) { h.Hold.Group = "x" }}
+		return &breaks{Store: s, hold: func(h *job.Hold) { h.Group = "x" }}
 	}},
 	"lost leases are kept silent": {"Renew/gives",
 		func(s job.Store) job.Store { return &breaks{Store: s, silent: true} }},
 	"leases of messages are none": {"Outbox/taken_message",
-		func(s job.Store) job.Store { return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Lease = 0 }} }},
+		func(s job.Store) job.Store { return &breaks{Store: s, taking: func(t *job.Taking) { t.Lease = 0 }} }},
 	"lists overlook the parent": {"List/every_filter",
 		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Parent = "" }} }},
-	"lists overlook parts of ids": {"List/beginning_or_end",
-		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.IDPart = "" }} }},
-	"lists overlook numbers": {"Number/found",
-		func(s job.Store) job.Store { return &breaks{Store: s, query: func(q *job.Query) { q.Number = 0 }} }},
-	"numbers need no kind": {"Number/looked_up_in_one_kind", func(s job.Store) job.Store {
-		return &breaks{Store: s, query: func(q *job.Query) {
-			if q.Number > 0 {
-				q.Kinds, q.After = []job.Kind{"storetest.step"}, ""
-			}
-		}}
+	"names overlook parts of ids": {"List/beginning_or_end",
+		func(s job.Store) job.Store { return &breaks{Store: s, part: func(string) string { return "" }} }},
+	"numbers find others": {"Number/found",
+		func(s job.Store) job.Store {
+			return &breaks{Store: s, number: func(n int64) int64 { return max(1, n-1) }}
+		}},
+	"numbers that are none find the first": {"Number/no_job_has",
+		func(s job.Store) job.Store {
+			return &breaks{Store: s, number: func(n int64) int64 { return max(1, n) }}
+		}},
+	"peeks overlook limits": {"Claim/peek_names", func(s job.Store) job.Store {
+		return &breaks{Store: s, peeked: func(f *job.Forecast) { f.Limits = nil }}
 	}},
+	"peeks overlook holds": {"Claim/peek_names", func(s job.Store) job.Store {
+		return &breaks{Store: s, peeked: func(f *job.Forecast) { f.Hold = nil }}
+	}},
+	"peeks claim":            {"Claim/forecasts", func(s job.Store) job.Store { return peeksClaim{s} }},
+	"releases keep the hold": {"Hold/every_scope", func(s job.Store) job.Store { return keepsHolds{s} }},
 	"numbers of others are dropped": {"Number/jobs_bring", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Number = 0 }}
 	}},
@@ -92,7 +99,7 @@ var broken = map[string]struct {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Set.Bytes = nil }}
 	}},
 	"holds overlook tags": {"Hold/a_hold_by_tag", func(s job.Store) job.Store {
-		return &breaks{Store: s, hold: func(h *job.HoldChange) { h.Hold.Tag = "" }}
+		return &breaks{Store: s, hold: func(h *job.Hold) { h.Tag = "" }}
 	}},
 	"jobs are released into holds": {"Hold/required:_free", func(s job.Store) job.Store {
 		return &breaks{Store: s, change: func(c *job.Change) { c.Require.Free = false }}
@@ -113,17 +120,12 @@ var broken = map[string]struct {
 	"purges need no version": {"Purge/only_tombstones",
 		func(s job.Store) job.Store { return &breaks{Store: s, change: anyVersion(s)} }},
 	"deliveries are forgotten": {"Outbox/last_deliveries",
-		func(s job.Store) job.Store { return &breaks{Store: s, outbox: noTried} }},
+		func(s job.Store) job.Store { return &breaks{Store: s, settled: func(m *job.Message) { m.Tried = nil }} }},
 	"nothing is delivered anew": {"Outbox/settled_messages_are_delivered", func(s job.Store) job.Store {
-		return &breaks{Store: s, outbox: func(c *job.OutboxCall) { c.Replay = nil }}
+		return replaysNothing{s}
 	}},
 	"messages of all topics": {"Outbox/lists", func(s job.Store) job.Store {
-		return &breaks{Store: s, outbox: func(c *job.OutboxCall) {
-			if c.List != nil {
-				c.List = &job.MessageQuery{Job: c.List.Job, Settled: c.List.Settled, Before: c.List.Before,
-					Limit: c.List.Limit}
-			}
-		}}
+		return &breaks{Store: s, messages: func(q *job.MessageQuery) { q.Topic = "" }}
 	}},
 	"age counts for nothing": {"Ageing/a_batch", func(s job.Store) job.Store {
 		return &breaks{Store: s, claim: func(c *job.Claim) { c.Ageing = job.Ageing{} }}
@@ -142,15 +144,21 @@ type breaks struct {
 	create func(*job.Created)
 	change func(*job.Change)
 	claim  func(*job.Claim)
-	hold   func(*job.HoldChange)
-	outbox func(*job.OutboxCall)
+	hold   func(*job.Hold)
 	query  func(*job.Query)
-	audit  func([]job.Audit) []job.Audit
-	silent bool
+	part   func(string) string
+	number func(int64) int64
+	peeked func(*job.Forecast)
+
+	taking   func(*job.Taking)
+	settled  func(*job.Message)
+	messages func(*job.MessageQuery)
+	audit    func([]job.Audit) []job.Audit
+	silent   bool
 }
 
 func (b *breaks) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error) {
-	list, err := b.Store.(job.Auditor).Audit(ctx, seq, n)
+	list, err := b.Store.Audit(ctx, seq, n)
 	if b.audit != nil {
 		list = b.audit(list)
 	}
@@ -159,10 +167,6 @@ func (b *breaks) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, erro
 
 func otherActor(list []job.Audit) []job.Audit {
 	return alter(list, func(a *job.Audit) { a.Actor = "nobody" })
-}
-
-func noTried(c *job.OutboxCall) {
-	c.Settle = alter(c.Settle, func(m *job.Message) { m.Tried = nil })
 }
 
 func alter[T any](list []T, f func(*T)) []T {
@@ -187,15 +191,62 @@ func (b *breaks) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 	return b.Store.Claim(ctx, alter([]job.Claim{c}, b.claim)[0])
 }
 
-func (b *breaks) Hold(ctx context.Context, change *job.HoldChange) ([]job.Hold, error) {
-	if change != nil {
-		change = &alter([]job.HoldChange{*change}, b.hold)[0]
-	}
-	return b.Store.Hold(ctx, change)
+func (b *breaks) Hold(ctx context.Context, h job.Hold) ([]job.Hold, error) {
+	return b.Store.Hold(ctx, alter([]job.Hold{h}, b.hold)[0])
 }
 
-func (b *breaks) Outbox(ctx context.Context, c job.OutboxCall) ([]job.Message, error) {
-	return b.Store.Outbox(ctx, alter([]job.OutboxCall{c}, b.outbox)[0])
+func (b *breaks) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
+	return b.Store.Take(ctx, alter([]job.Taking{t}, b.taking)[0])
+}
+
+func (b *breaks) Settle(ctx context.Context, messages ...job.Message) error {
+	return b.Store.Settle(ctx, alter(messages, b.settled)...)
+}
+
+func (b *breaks) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message, error) {
+	return b.Store.Messages(ctx, alter([]job.MessageQuery{q}, b.messages)[0])
+}
+
+func (b *breaks) Numbered(ctx context.Context, kind job.Kind, n int64) (job.Job, error) {
+	if b.number != nil {
+		n = b.number(n)
+	}
+	return b.Store.Numbered(ctx, kind, n)
+}
+
+func (b *breaks) Named(ctx context.Context, part, owner string, n int) ([]job.Job, error) {
+	if b.part != nil {
+		part = b.part(part)
+	}
+	return b.Store.Named(ctx, part, owner, n)
+}
+
+func (b *breaks) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	f, err := b.Store.Peek(ctx, c, id)
+	return alter([]job.Forecast{f}, b.peeked)[0], err
+}
+
+// peeksClaim is a store whose peeks claim.
+type peeksClaim struct{ job.Store }
+
+func (p peeksClaim) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	f, err := p.Store.Peek(ctx, c, id)
+	if err == nil {
+		_, err = p.Claim(ctx, c)
+	}
+	return f, err
+}
+
+// keepsHolds is a store whose releases change nothing.
+type keepsHolds struct{ job.Store }
+
+func (k keepsHolds) Release(ctx context.Context, _ job.Hold) ([]job.Hold, error) { return k.Holds(ctx) }
+
+// replaysNothing is a store that answers as if it replayed.
+type replaysNothing struct{ job.Store }
+
+func (r replaysNothing) Replay(context.Context, time.Time, ...string) ([]job.Message, error) {
+	return nil, nil
 }
 
 func (b *breaks) List(ctx context.Context, q job.Query) (job.Page, error) {
@@ -215,7 +266,7 @@ func noParents(c *job.Created) { c.Job.Parent = "" }
 
 func noChainLimits(c *job.Change) {
 	if c.Chain != nil {
-		c.Chain = &job.Chain{Worker: c.Chain.Worker, Until: c.Chain.Until}
+		c.Chain = &job.Chain{Worker: c.Chain.Worker, Lease: c.Chain.Lease}
 	}
 }
 

@@ -134,7 +134,7 @@ func createNone(w *harness) {
 		if jobs := w.list(job.Query{}); len(jobs) > 0 {
 			w.Errorf("the call failed and left %v", ids(jobs))
 		}
-		if m := w.outbox(job.OutboxCall{Take: 10, Now: w.pass(time.Hour), Lease: time.Second}); len(m) > 0 {
+		if m := w.taken(10, func(t *job.Taking) { t.Now = w.pass(time.Hour) }); len(m) > 0 {
 			w.Errorf("the call failed and left messages: %v", m)
 		}
 	}
@@ -191,5 +191,5 @@ func createOutbox(w *harness) {
 	c.Outbox = []job.Message{m}
 	w.create(c)
 	m.Number = 1
-	same(w, "messages of the job", w.outbox(job.OutboxCall{Job: c.Job.ID}), []job.Message{m})
+	same(w, "messages of the job", w.messages(c.Job.ID), []job.Message{m})
 }

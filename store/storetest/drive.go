@@ -145,7 +145,7 @@ func (d *driver) round(next map[job.ID]lifecycle.Taken, again bool) error {
 // claims claims the jobs that a worker moves next, and gives the changes that give back what else it got.
 func (d *driver) claims(next map[job.ID]lifecycle.Taken) ([]job.Change, error) {
 	places, missing := map[job.KindState]bool{}, 0
-	ask := job.Claim{Worker: "driver", N: 1000, Now: d.at, Until: d.at.Add(time.Hour)}
+	ask := job.Claim{Worker: "driver", N: 1000, Now: d.at, Lease: time.Hour}
 	for id, move := range next {
 		j := d.jobs[id]
 		if place := (job.KindState{Kind: j.Kind, State: j.State}); move.By == lifecycle.Worker && !j.Claimed() {

@@ -196,7 +196,7 @@ func (h *histories) work(name string, client int, random *rand.Rand) {
 
 func (h *histories) claim(name string) (answer, error) {
 	now := h.now()
-	got, err := h.st.Claim(h.ctx, job.Claim{Worker: name, N: 1, Now: now, Until: now.Add(lease),
+	got, err := h.st.Claim(h.ctx, job.Claim{Worker: name, N: 1, Now: now, Lease: lease,
 		From: []job.KindState{{Kind: h.kind(), State: waiting}}})
 	if err != nil || len(got) == 0 {
 		return answer{}, err
@@ -206,7 +206,7 @@ func (h *histories) claim(name string) (answer, error) {
 
 func (h *histories) renew(o op) (answer, error) {
 	lost, err := h.st.Renew(h.ctx,
-		job.Renewal{Worker: o.worker, Leases: []job.Lease{{Job: h.id, Epoch: o.epoch}}, Until: h.now().Add(lease)})
+		job.Renewal{Worker: o.worker, Leases: []job.Lease{{Job: h.id, Epoch: o.epoch}}, Lease: lease, Now: h.now()})
 	return answer{ok: len(lost) == 0}, err
 }
 

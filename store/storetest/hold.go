@@ -27,12 +27,12 @@ var holdTests = []test{
 
 func (w *harness) put(s job.Scope, until time.Time) []job.Hold {
 	w.Helper()
-	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s, Who: "olga", Why: "a test", Since: w.now(), Until: until}})
+	return w.hold(job.Hold{Scope: s, Who: "olga", Why: "a test", Since: w.now(), Until: until})
 }
 
 func (w *harness) release(s job.Scope) []job.Hold {
 	w.Helper()
-	return w.hold(&job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+	return did(w, "release", func() ([]job.Hold, error) { return w.st.Release(w.Context(), job.Hold{Scope: s}) })
 }
 
 func holdScopes(w *harness) {
@@ -91,7 +91,7 @@ func holdBatch(w *harness) {
 	w.put(job.Scope{Job: a.ID}, time.Time{})
 	late := w.step(parent(a.ID))
 	same(w, "claim", ids(w.claim("w1", 9)), []job.ID{free.ID})
-	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.pass(time.Hour),
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Lease: time.Hour,
 		From: []job.KindState{{Kind: batchKind, State: waiting}}})
 	if err != nil || len(got) != 1 || got[0].ID != b.ID {
 		w.Errorf("claim of batches gave %v, %v", ids(got), err)
@@ -110,7 +110,7 @@ func holdUntil(w *harness) {
 }
 
 func holdList(w *harness) {
-	same(w, "none", w.hold(nil), nil)
+	same(w, "none", w.holds(), nil)
 	maps, all := job.Scope{Group: "maps"}, job.Scope{}
 	first := w.put(maps, time.Time{})
 	until := w.now().Add(time.Hour)
@@ -122,9 +122,8 @@ func holdList(w *harness) {
 	same(w, "put", holds[1],
 		job.Hold{Scope: all, Who: "olga", Why: "a test", Since: holds[1].Since, Until: until,
 			Version: holds[1].Version})
-	same(w, "read again", w.hold(nil), holds)
-	changed := w.hold(&job.HoldChange{Hold: job.Hold{Scope: maps, Who: "otto", Why: "another reason",
-		Since: first[0].Since}})
+	same(w, "read again", w.holds(), holds)
+	changed := w.hold(job.Hold{Scope: maps, Who: "otto", Why: "another reason", Since: first[0].Since})
 	if len(changed) != 2 || changed[0].Who != "otto" || changed[0].Why != "another reason" {
 		w.Errorf("replaced: %v", changed)
 	}
@@ -142,12 +141,12 @@ func holdList(w *harness) {
 
 func holdNone(w *harness) {
 	w.put(job.Scope{Group: "maps"}, time.Time{})
-	before := w.hold(nil)
+	before := w.holds()
 	for _, s := range []job.Scope{{}, {Group: "books"}, {Group: "maps", Kind: stepKind}} {
-		_, err := w.st.Hold(w.Context(), &job.HoldChange{Hold: job.Hold{Scope: s}, Release: true})
+		_, err := w.st.Release(w.Context(), job.Hold{Scope: s})
 		w.refused(err, job.NotFound)
 	}
-	same(w, "holds", w.hold(nil), before)
+	same(w, "holds", w.holds(), before)
 }
 
 func holdTwo(w *harness) {
@@ -165,7 +164,7 @@ func holdTag(w *harness) {
 	with, without := w.step(tagged("queue=a")), w.step()
 	w.put(job.Scope{Tag: "queue=a"}, time.Time{})
 	w.restart()
-	same(w, "holds", w.hold(nil)[0].Tag, "queue=a")
+	same(w, "holds", w.holds()[0].Tag, "queue=a")
 	same(w, "without the tag", ids(w.claim("w1", 9)), []job.ID{without.ID})
 	w.must(job.Change{Job: with.ID, Version: with.Version, At: w.now(), Set: job.Fields{Tags: []string{}}})
 	got := w.claim("w1", 9)
@@ -285,7 +284,7 @@ func holdClaimed(w *harness) {
 	j := w.claimed()
 	w.put(job.Scope{}, time.Time{})
 	lost, err := w.st.Renew(w.Context(),
-		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Until: w.pass(time.Hour)})
+		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Lease: time.Hour, Now: w.now()})
 	if err != nil || len(lost) > 0 {
 		w.Errorf("renew: lost %v, %v", lost, err)
 	}
@@ -345,8 +344,9 @@ var renewTests = []test{
 
 func renewHeld(w *harness) {
 	a, b := w.claimed(), w.claimed()
-	until := w.now().Add(2 * time.Hour)
-	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: until,
+	at := w.now()
+	until := at.Add(2 * time.Hour)
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Lease: 2 * time.Hour, Now: at,
 		Leases: []job.Lease{{Job: a.ID, Epoch: a.Epoch}, {Job: b.ID, Epoch: b.Epoch}}})
 	if err != nil || len(lost) > 0 {
 		w.Fatalf("lost %v, %v", lost, err)
@@ -358,7 +358,7 @@ func renewHeld(w *harness) {
 		}
 		same(w, "a renewal is no history entry", now.Seq, j.Seq)
 	}
-	if _, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: until}); err != nil {
+	if _, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Lease: time.Hour, Now: w.now()}); err != nil {
 		w.Errorf("nothing to renew: %v", err)
 	}
 	w.must(w.move(a, "begin", lifecycle.Worker)) // the epoch stays good
@@ -378,19 +378,19 @@ func renewLost(w *harness) {
 		leases = append(leases, job.Lease{Job: j.ID, Epoch: j.Epoch})
 	}
 	before := []snapshot{w.snapshot(back.ID), w.snapshot(fenced.ID), w.snapshot(other.ID), w.snapshot(again.ID)}
-	until := w.pass(time.Hour)
-	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: leases, Until: until})
+	at := w.now()
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Leases: leases, Lease: time.Hour, Now: at})
 	if err != nil {
 		w.Fatal(err)
 	}
 	same(w, "lost leases", lost, leases[1:])
-	same(w, "the one that is held", w.get(good.ID).Until, until)
+	same(w, "the one that is held", w.get(good.ID).Until, at.Add(time.Hour))
 	for _, s := range before {
 		w.unchanged(s)
 	}
 	now := w.get(back.ID) // held by w2
 	lost, err = w.st.Renew(w.Context(),
-		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: now.ID, Epoch: now.Epoch}}, Until: until})
+		job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: now.ID, Epoch: now.Epoch}}, Lease: time.Hour, Now: at})
 	if now.Worker != "w2" || err != nil || len(lost) != 1 {
 		w.Errorf("another worker's claim (%s) was renewed: lost %v, %v", now.Worker, lost, err)
 	}

@@ -53,7 +53,7 @@ func limitKind(w *harness) {
 	other := job.Limit{Name: "other", Kind: batchKind, Max: 0}
 	same(w, "a limit of another kind", len(w.claimWith("w1", 1, []job.Limit{other})), 1)
 	batch := w.create(w.made(Batch))[0]
-	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Until: w.now(), Limits: steps(2),
+	got, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 9, Now: w.now(), Limits: steps(2),
 		From: []job.KindState{{Kind: stepKind, State: waiting}, {Kind: batchKind, State: waiting}}})
 	if err != nil || len(got) != 1 || got[0].ID != batch.ID {
 		w.Errorf("with the limit of one kind full, the claim gave %v, %v; want %s", ids(got), err, batch.ID)

@@ -12,8 +12,7 @@ import (
 
 var numberTests = []test{
 	{"a job is found by its number", numberFinds},
-	{"the other fields restrict as ever", numberFilters},
-	{"a number is looked up in one kind, on one page", numberInvalid},
+	{"no job has a number that is none", numberInvalid},
 	{"what was purged is not found, the others are", numberPurged},
 	{"jobs bring numbers, the next one goes on from there", numberBrought},
 	{"a number that is not higher than all before is refused", numberTaken},
@@ -29,17 +28,15 @@ func numbered(n int64) func(*job.Job) { return func(j *job.Job) { j.Number = n }
 // byNumber finds a job; "" if there is none.
 func (w *harness) byNumber(kind job.Kind, n int64) job.ID {
 	w.Helper()
-	page, err := w.st.List(w.Context(), job.Query{Kinds: []job.Kind{kind}, Number: n})
-	switch {
-	case err != nil:
-		w.Fatalf("number %d of %s: %v", n, kind, err)
-	case len(page.Jobs) > 1 || page.Next != "":
-		w.Fatalf("number %d of %s: %v, next %q", n, kind, ids(page.Jobs), page.Next)
-	case len(page.Jobs) == 0:
+	j, err := w.st.Numbered(w.Context(), kind, n)
+	if job.KindOf(err) == job.NotFound {
 		return ""
 	}
-	same(w, "found by its number", page.Jobs[0], w.get(page.Jobs[0].ID))
-	return page.Jobs[0].ID
+	if err != nil {
+		w.Fatalf("number %d of %s: %v", n, kind, err)
+	}
+	same(w, "found by its number", j, w.get(j.ID))
+	return j.ID
 }
 
 // found looks up every number of both kinds, from 1 to beyond the last.
@@ -90,60 +87,13 @@ func numberFinds(w *harness) {
 	w.sound()
 }
 
-func numberFilters(w *harness) {
-	j := w.claimed(owner("bob"), group("maps"), key("k"), tagged("queue=a"), func(j *job.Job) { j.Expires = w.clock })
-	w.step()
-	for _, c := range []struct {
-		name  string
-		q     job.Query
-		found bool
-	}{
-		{"alone", job.Query{}, true},
-		{"oldest first", job.Query{Oldest: true, Limit: 1}, true},
-		{"all that is right", job.Query{Owner: "bob", Group: "maps", Key: "k", Tag: "queue=a",
-			States: []lifecycle.State{waiting}, Ended: ptr(false)}, true},
-		{"its worker", job.Query{Worker: "w1"}, true},
-		{"overdue", job.Query{Overdue: w.now()}, true},
-		{"another owner", job.Query{Owner: "carol"}, false},
-		{"another group", job.Query{Group: "books"}, false},
-		{"another key", job.Query{Key: "l"}, false},
-		{"another tag", job.Query{Tag: "queue"}, false},
-		{"another state", job.Query{States: []lifecycle.State{running}}, false},
-		{"ended", job.Query{Ended: ptr(true)}, false},
-		{"another worker", job.Query{Worker: "w2"}, false},
-		{"not overdue", job.Query{Overdue: w.clock.AddDate(-1, 0, 0)}, false},
-		{"a parent", job.Query{Parent: j.ID}, false},
-	} {
-		c.q.Kinds, c.q.Number = []job.Kind{stepKind}, j.Number
-		if got := w.list(c.q); len(got) > 1 || c.found != (len(got) == 1 && got[0].ID == j.ID) {
-			w.Errorf("%s: %v", c.name, ids(got))
-		}
-	}
-}
-
 func numberInvalid(w *harness) {
-	w.step()
-	w.step()
-	first, err := w.st.List(w.Context(), job.Query{Limit: 1})
-	if err != nil {
-		w.Fatal(err)
+	j := w.step()
+	for _, n := range []int64{0, -1, -1 << 63, 2} {
+		same(w, fmt.Sprintf("number %d", n), w.byNumber(stepKind, n), "")
 	}
-	for name, q := range map[string]job.Query{
-		"no kind":                {Number: 1},
-		"two kinds":              {Number: 1, Kinds: []job.Kind{stepKind, batchKind}},
-		"negative":               {Number: -1, Kinds: []job.Kind{stepKind}},
-		"negative and no kind":   {Number: -1},
-		"a page after a page":    {Number: 1, Kinds: []job.Kind{stepKind}, After: first.Next},
-		"no kind, of one worker": {Number: 1, Worker: "w1"},
-	} {
-		page, err := w.st.List(w.Context(), q)
-		if w.refused(err, job.Invalid); len(page.Jobs) > 0 {
-			w.Errorf("%s: %v", name, ids(page.Jobs))
-		}
-	}
-	if w.byNumber(stepKind, 1) == "" { // the control
-		w.Error("number 1 is not found")
-	}
+	same(w, "of no kind", w.byNumber("", j.Number), "")
+	same(w, "the control", w.byNumber(stepKind, j.Number), j.ID)
 }
 
 // numberPurged purges the first, the last and rows in between, then all of a kind, and creates more.
@@ -257,7 +207,7 @@ func numberNone(w *harness) {
 		} else if k := job.KindOf(err); k != job.Conflict && k != job.Invalid {
 			w.Errorf("%s: %v", name, err)
 		}
-		if m := w.outbox(job.OutboxCall{Job: good.Job.ID}); len(m) > 0 {
+		if m := w.messages(good.Job.ID); len(m) > 0 {
 			w.Errorf("%s: the call failed and left %v", name, m)
 		}
 		w.unchanged(before)
@@ -377,11 +327,10 @@ func (w *harness) comes(c job.Created, goes bool) (stays bool, err error) {
 		return false, err
 	}
 	j := made[0]
-	look := job.Query{Kinds: []job.Kind{j.Kind}, Number: j.Number}
-	page, err := w.st.List(w.Context(), look)
-	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != j.ID || c.Job.Number != 0 && c.Job.Number != j.Number {
-		return false, fmt.Errorf("%s with number %d got %d and is found as %v, %v", j.ID, c.Job.Number, j.Number,
-			ids(page.Jobs), err)
+	found, err := w.st.Numbered(w.Context(), j.Kind, j.Number)
+	if err != nil || found.ID != j.ID || c.Job.Number != 0 && c.Job.Number != j.Number {
+		return false, fmt.Errorf("%s with number %d got %d and is found as %s, %v", j.ID, c.Job.Number, j.Number,
+			found.ID, err)
 	}
 	if !goes {
 		return true, nil
@@ -402,8 +351,8 @@ func (w *harness) comes(c job.Created, goes bool) (stays bool, err error) {
 		}
 		j = results[0].Job
 	}
-	if page, err = w.st.List(w.Context(), look); err == nil && len(page.Jobs) > 0 {
-		err = fmt.Errorf("%v is found after it was purged", ids(page.Jobs))
+	if found, err = w.st.Numbered(w.Context(), j.Kind, j.Number); job.KindOf(err) != job.NotFound {
+		return false, fmt.Errorf("%s is found after it was purged (%v)", found.ID, err)
 	}
-	return false, err
+	return false, nil
 }

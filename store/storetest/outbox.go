@@ -29,7 +29,7 @@ func (w *harness) sends(j job.Job, name string, due time.Time) job.Message {
 	m := job.Message{Key: name, Job: j.ID, Topic: "mail", Body: []byte(fmt.Sprintf(`{"n":%q}`, name)), Created: w.now(),
 		Due: due}
 	w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
-	for _, got := range w.outbox(job.OutboxCall{Job: j.ID}) {
+	for _, got := range w.messages(j.ID) {
 		if got.Key == name {
 			m.Number = got.Number
 		}
@@ -39,7 +39,7 @@ func (w *harness) sends(j job.Job, name string, due time.Time) job.Message {
 
 func (w *harness) take(n int) []job.Message {
 	w.Helper()
-	return w.outbox(job.OutboxCall{Take: n, Lease: time.Minute, Now: w.now()})
+	return w.taken(n)
 }
 
 func keys(messages []job.Message) []string {
@@ -55,10 +55,10 @@ func outboxKey(w *harness) {
 	first := w.sends(a, "report/1", w.now())
 	w.sends(b, "report/1", w.now())
 	w.sends(a, "report/1", w.now())
-	same(w, "messages of the first", w.outbox(job.OutboxCall{Job: a.ID}), []job.Message{first})
-	same(w, "messages of the second", w.outbox(job.OutboxCall{Job: b.ID}), nil)
+	same(w, "messages of the first", w.messages(a.ID), []job.Message{first})
+	same(w, "messages of the second", w.messages(b.ID), nil)
 	same(w, "to be taken", keys(w.take(9)), []string{"report/1"})
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "report/1", Settled: job.Delivered}}})
+	w.settle(job.Message{Key: "report/1", Settled: job.Delivered})
 	w.sends(a, "report/1", w.now())
 	w.pass(time.Hour)
 	same(w, "after it was delivered", keys(w.take(9)), []string{})
@@ -82,14 +82,14 @@ func outboxDue(w *harness) {
 func outboxLease(w *harness) {
 	j := w.step()
 	want := w.sends(j, "k", w.now())
-	now := w.now()
-	got := w.outbox(job.OutboxCall{Take: 9, Lease: time.Minute, Now: now})
+	var now time.Time
+	got := w.taken(9, func(t *job.Taking) { now = t.Now })
 	if len(got) != 1 {
 		w.Fatalf("took %v", got)
 	}
 	want.Due, want.Attempts = got[0].Due, got[0].Attempts
 	same(w, "taken", got[0], want)
-	same(w, "when it is given to another", w.outbox(job.OutboxCall{Job: j.ID})[0].Due, now.Add(time.Minute))
+	same(w, "when it is given to another", w.messages(j.ID)[0].Due, now.Add(time.Minute))
 	same(w, "within the lease", keys(w.take(9)), []string{})
 	w.pass(time.Minute)
 	again := w.take(9)
@@ -107,10 +107,11 @@ func outboxSettle(w *harness) {
 	}
 	w.take(9)
 	later := w.now().Add(time.Hour)
-	taken := w.outbox(job.OutboxCall{Now: w.now(), Take: 9, Lease: time.Minute, Settle: []job.Message{
-		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.Abandoned, Error: "no such mailbox"},
-		{Key: "c", Settled: job.Pending, Error: "try later", Due: later}}})
-	same(w, "taken by the same call", keys(taken), []string{})
+	w.settle(job.Message{Key: "a", Settled: job.Delivered},
+		job.Message{Key: "b", Settled: job.Abandoned, Error: "no such mailbox"},
+		job.Message{Key: "c", Settled: job.Pending, Error: "try later", Due: later},
+		job.Message{Key: "nobody's", Settled: job.Delivered})
+	same(w, "settled ones are not taken", keys(w.take(9)), []string{})
 	w.pass(30 * time.Minute)
 	same(w, "before the next attempt", keys(w.take(9)), []string{})
 	w.pass(time.Hour)
@@ -128,7 +129,7 @@ func outboxTopics(w *harness) {
 		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
 	}
 	take := func(others bool, topics ...string) []string {
-		return keys(w.outbox(job.OutboxCall{Topics: topics, Others: others, Take: 9, Lease: time.Minute, Now: w.now()}))
+		return keys(w.taken(9, func(t *job.Taking) { t.Topics, t.Others = topics, others }))
 	}
 	same(w, "one of them", take(false, "callback", "none"), []string{"callback/1"})
 	same(w, "others", take(true, "mail", "callback"), []string{"webhook/1"})
@@ -142,10 +143,11 @@ func outboxJob(w *harness) {
 	w.sends(b, "2", w.now())
 	w.sends(a, "3", w.now().Add(time.Hour))
 	w.take(1)
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{{Key: "1", Settled: job.Abandoned, Error: "gone"}}})
+	w.settle(job.Message{Key: "1", Settled: job.Abandoned, Error: "gone"})
+	w.pass(4 * time.Hour)
 	got := map[string]job.Message{}
 	for range 2 { // listing takes none
-		for _, m := range w.outbox(job.OutboxCall{Job: a.ID, Take: 9, Lease: time.Hour, Now: w.pass(2 * time.Hour)}) {
+		for _, m := range w.messages(a.ID) {
 			got[m.Key] = m
 		}
 	}
@@ -154,7 +156,7 @@ func outboxJob(w *harness) {
 		w.Errorf("messages of the job: %+v", got)
 	}
 	same(w, "still to be taken", keys(w.take(9)), []string{"2", "3"})
-	same(w, "of a job without", w.outbox(job.OutboxCall{Job: w.step().ID}), nil)
+	same(w, "of a job without", w.messages(w.step().ID), nil)
 }
 
 func outboxParallel(w *harness) {
@@ -165,16 +167,16 @@ func outboxParallel(w *harness) {
 		c.Outbox = append(c.Outbox, job.Message{Key: fmt.Sprint(i), Job: j.ID, Topic: "mail", Created: c.At, Due: c.At})
 	}
 	w.must(c)
-	call := job.OutboxCall{Take: 3, Lease: time.Hour, Now: w.now()}
+	call := job.Taking{N: 3, Lease: time.Hour, Now: w.now()}
 	var mu sync.Mutex
 	seen := map[string]int{}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
 			for range n + 1 { // one that is returned without end shows long before
-				got, err := w.st.Outbox(w.Context(), call)
+				got, err := w.st.Take(w.Context(), call)
 				if err != nil {
-					w.Errorf("outbox: %v", err)
+					w.Errorf("take: %v", err)
 				}
 				if len(got) == 0 {
 					return
@@ -222,9 +224,9 @@ func outboxTried(w *harness) {
 	settle := func(m job.Message) job.Message {
 		w.Helper()
 		m.Key = "k"
-		w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{m}})
+		w.settle(m)
 		w.restart()
-		return w.outbox(job.OutboxCall{Job: j.ID})[0]
+		return w.messages(j.ID)[0]
 	}
 	same(w, "one", settle(job.Message{Due: w.now(), Error: "error 0", Tried: tried[:1]}).Tried, tried[:1])
 	same(w, "deliveries are not given", settle(job.Message{Due: w.now()}).Tried, tried[:1])
@@ -245,10 +247,10 @@ func outboxList(w *harness) {
 			Due: w.now()}
 		w.must(job.Change{Job: j.ID, Version: w.get(j.ID).Version, At: w.now(), Outbox: []job.Message{m}})
 	}
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
-		{Key: "1", Settled: job.Delivered}, {Key: "3", Settled: job.Abandoned, Error: "no such mailbox"},
-		{Key: "4", Settled: job.Delivered}}})
-	before := w.outbox(job.OutboxCall{List: &job.MessageQuery{}})
+	w.settle(job.Message{Key: "1", Settled: job.Delivered},
+		job.Message{Key: "3", Settled: job.Abandoned, Error: "no such mailbox"},
+		job.Message{Key: "4", Settled: job.Delivered})
+	before := w.listed(job.MessageQuery{})
 	for _, c := range []struct {
 		name string
 		q    job.MessageQuery
@@ -272,10 +274,10 @@ func outboxList(w *harness) {
 		{"past the last", job.MessageQuery{Before: 1}, nil},
 		{"of an unknown job", job.MessageQuery{Job: "tst_nobody"}, nil},
 	} {
-		same(w, c.name, keys(w.outbox(job.OutboxCall{List: &c.q, Take: 5, Lease: time.Hour, Now: w.now()})), c.want)
+		same(w, c.name, keys(w.listed(c.q)), c.want)
 	}
-	same(w, "listing changes nothing", w.outbox(job.OutboxCall{List: &job.MessageQuery{}}), before)
-	same(w, "a listed message", before[8], w.outbox(job.OutboxCall{Job: b.ID})[0])
+	same(w, "listing changes nothing", w.listed(job.MessageQuery{}), before)
+	same(w, "a listed message", before[8], w.messages(b.ID)[0])
 }
 
 func outboxReplay(w *harness) {
@@ -285,9 +287,9 @@ func outboxReplay(w *harness) {
 	}
 	w.take(3)
 	tried := []job.Attempt{{At: w.now(), Took: 7, Error: "no"}}
-	w.outbox(job.OutboxCall{Now: w.now(), Settle: []job.Message{
-		{Key: "a", Settled: job.Delivered}, {Key: "b", Settled: job.Abandoned, Error: "no", Tried: tried}}})
-	before := w.outbox(job.OutboxCall{Job: j.ID})
+	w.settle(job.Message{Key: "a", Settled: job.Delivered},
+		job.Message{Key: "b", Settled: job.Abandoned, Error: "no", Tried: tried})
+	before := w.messages(j.ID)
 	for _, c := range []struct {
 		name string
 		keys []string
@@ -297,22 +299,22 @@ func outboxReplay(w *harness) {
 		{"still pending", []string{"b", "d"}, job.Conflict},
 		{"taken and not settled", []string{"c"}, job.Conflict},
 	} {
-		_, err := w.st.Outbox(w.Context(), job.OutboxCall{Replay: c.keys, Now: w.now()})
+		_, err := w.st.Replay(w.Context(), w.now(), c.keys...)
 		if job.KindOf(err) != c.want {
 			w.Errorf("%s: %v, want kind %s", c.name, err, c.want)
 		}
-		same(w, c.name, w.outbox(job.OutboxCall{Job: j.ID}), before) // all or none
+		same(w, c.name, w.messages(j.ID), before) // all or none
 	}
 	w.pass(time.Hour)
 	now := w.now()
-	got := w.outbox(job.OutboxCall{Replay: []string{"b", "a"}, Now: now})
+	got := did(w, "replay", func() ([]job.Message, error) { return w.st.Replay(w.Context(), now, "b", "a") })
 	want := []job.Message{before[1], before[0]}
 	for i := range want {
 		want[i].Settled, want[i].Attempts, want[i].Due = job.Pending, 0, now
 	}
 	same(w, "the answer", got, want)
 	w.restart()
-	same(w, "the messages", w.outbox(job.OutboxCall{Job: j.ID})[:2], []job.Message{want[1], want[0]})
+	same(w, "the messages", w.messages(j.ID)[:2], []job.Message{want[1], want[0]})
 	taken := w.take(9)
 	same(w, "to be taken", len(taken), 4)
 	same(w, "attempts", taken[3].Attempts, 1)

@@ -20,7 +20,7 @@ var getTests = []test{
 
 var listTests = []test{
 	{"every filter", listFilters},
-	{"by the beginning or end of the id", listIDPart},
+	{"by the beginning or end of the id", listNamed},
 	{"overdue", listOverdue},
 	{"overdue, past a page of others", listOverdueOther},
 	{"overdue, after many that were", listOverduePast},
@@ -48,29 +48,42 @@ func zoo(w *harness) map[string]job.Job {
 	return jobs
 }
 
-func listIDPart(w *harness) {
-	named := func(id job.ID, owner string) job.ID {
+func listNamed(w *harness) {
+	create := func(id job.ID, owner string) job.ID {
 		return w.create(w.made(Step, func(j *job.Job) { j.ID, j.Owner = id, owner }))[0].ID
 	}
-	first, second, other := named("abc_1X", "ann"), named("abc_2Y", "bob"), named("xyz_2X", "ann")
+	named := func(part, owner string, n int) []job.ID {
+		w.Helper()
+		all := did(w, "named", func() ([]job.Job, error) { return w.st.Named(w.Context(), part, owner, n) })
+		for _, j := range all {
+			same(w, "found by its id", j, w.get(j.ID))
+		}
+		return ids(all)
+	}
+	first, second, other := create("abc_1X", "ann"), create("abc_2Y", "bob"), create("xyz_2X", "ann")
 	w.moved(w.step(), lifecycle.Operator, "cancel")
 	for part, want := range map[string][]job.ID{
 		"abc_": {second, first}, "abc_1": {first}, string(second): {second}, "X": {other, first}, "2X": {other},
 		"bc_": {}, "_": {}, "abc_1X9": {}, "%": {},
 	} {
-		if got := ids(w.list(job.Query{IDPart: part})); !slices.Equal(got, want) {
-			w.Errorf("%s: %v, want %v", part, got, want)
-		}
+		same(w, part, named(part, "", 9), want)
 	}
-	if got := ids(w.list(job.Query{IDPart: "X", Owner: "ann", Limit: 1})); !slices.Equal(got, []job.ID{other}) {
-		w.Errorf("one of ann's: %v", got)
+	same(w, "one", named("X", "", 1), []job.ID{other})
+	same(w, "none", named("X", "", 0), nil)
+	same(w, "of an owner", named("abc_", "ann", 9), []job.ID{first})
+	same(w, "of an unknown owner", named("abc_", "eve", 9), nil)
+}
+
+// overdue gives the ids of overdue jobs, sorted.
+func (w *harness) overdue(at time.Time, n int, kinds ...job.Kind) []job.ID {
+	w.Helper()
+	all := did(w, "overdue", func() ([]job.Job, error) { return w.st.Overdue(w.Context(), at, kinds, n) })
+	for _, j := range all {
+		same(w, "an overdue job", j, w.get(j.ID))
 	}
-	page, err := w.st.List(w.Context(), job.Query{IDPart: "X", Limit: 1})
-	if err != nil || page.Next != "" || len(page.Jobs) != 1 {
-		w.Errorf("one page: %v, next %q, %v", ids(page.Jobs), page.Next, err)
-	}
-	_, err = w.st.List(w.Context(), job.Query{IDPart: "X", After: "1"})
-	w.refused(err, job.Invalid)
+	list := ids(all)
+	slices.Sort(list)
+	return list
 }
 
 func listFilters(w *harness) {
@@ -136,7 +149,7 @@ func listOverdue(w *harness) {
 	claims := []job.Job{w.moved(w.step(), lifecycle.Worker, "begin"), w.moved(w.step(), lifecycle.Worker, "begin")}
 	for i, until := range []time.Time{early, later} {
 		ask := w.asks(fmt.Sprint("w", i), 1, nil, running)
-		ask.Until = until
+		ask.Lease = until.Sub(ask.Now)
 		got, err := w.st.Claim(w.Context(), ask)
 		if err != nil || len(got) != 1 || got[0].ID != claims[i].ID {
 			w.Fatalf("claim gave %v, %v", ids(got), err)
@@ -144,25 +157,23 @@ func listOverdue(w *harness) {
 		claims[i] = got[0]
 	}
 	want = append(want, claims[0].ID)
-	overdue := func(by time.Time, states ...lifecycle.State) []job.ID {
-		list := ids(w.list(job.Query{Overdue: by, States: states}))
-		slices.Sort(list)
-		return list
-	}
-	same(w, "overdue jobs", overdue(at), want)
-	same(w, "in one state", overdue(at, running), want[1:])
-	same(w, "none yet", overdue(early.Add(-time.Second)), nil)
+	same(w, "overdue jobs", w.overdue(at, 9), want)
+	same(w, "of a kind", w.overdue(at, 9, batchKind, stepKind), want)
+	same(w, "of another kind", w.overdue(at, 9, batchKind), nil)
+	same(w, "at most", len(w.overdue(at, 1)), 1)
+	same(w, "none yet", w.overdue(early.Add(-time.Second), 9), nil)
 	w.must(job.Change{Job: claims[0].ID, Epoch: claims[0].Epoch, At: w.now()})
-	same(w, "after a claim was given back", overdue(at), want[:1])
-	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Until: later.Add(time.Hour),
+	same(w, "after a claim was given back", w.overdue(at, 9), want[:1])
+	lost, err := w.st.Renew(w.Context(), job.Renewal{Worker: "w1", Now: later, Lease: time.Hour,
 		Leases: []job.Lease{{Job: claims[1].ID, Epoch: claims[1].Epoch}}})
 	if err != nil || len(lost) > 0 {
 		w.Fatalf("renew: lost %v, %v", lost, err)
 	}
-	same(w, "a renewed claim", overdue(later.Add(time.Second), running), nil)
-	same(w, "when it ran out too", overdue(later.Add(time.Hour), running), []job.ID{claims[1].ID})
+	renewed := func(by time.Time) bool { return !slices.Contains(w.overdue(by, 9), claims[1].ID) }
+	same(w, "a renewed claim", renewed(later.Add(time.Second)), true)
+	same(w, "when it ran out too", renewed(later.Add(time.Hour)), false)
 	w.must(job.Change{Job: want[0], Version: w.get(want[0]).Version, At: w.now(), Set: job.Fields{Expires: &later}})
-	same(w, "after its time was prolonged", overdue(at), nil)
+	same(w, "after its time was prolonged", w.overdue(at, 9), nil)
 }
 
 // listOverdueOther asks for the overdue jobs of one kind when more than a page of another kind has been overdue for
@@ -175,12 +186,11 @@ func listOverdueOther(w *harness) {
 	}
 	w.create(list...)
 	want := w.create(w.made(Batch, func(j *job.Job) { j.Expires = early.Add(time.Second) }))[0]
-	got := w.list(job.Query{Overdue: early.Add(time.Hour), Kinds: []job.Kind{batchKind}})
-	same(w, "overdue batches", ids(got), []job.ID{want.ID})
+	same(w, "overdue batches", w.overdue(early.Add(time.Hour), 1, batchKind), []job.ID{want.ID})
 	same(w, "claimed", len(w.claim("w1", 999)), 300)
 	w.must(w.move(w.step(priority(0)), "begin", lifecycle.Worker, without))
 	other := w.claim("w1", 1, running)[0]
-	got = w.list(job.Query{Worker: "w1", States: []lifecycle.State{running}})
+	got := w.list(job.Query{Worker: "w1", States: []lifecycle.State{running}})
 	same(w, "claimed by the worker in one state", ids(got), []job.ID{other.ID})
 }
 
@@ -206,9 +216,7 @@ func listOverduePast(w *harness) {
 		}
 	}
 	want := []job.ID{w.claimed().ID, w.step(func(j *job.Job) { j.Expires = early }).ID}
-	got := ids(w.list(job.Query{Overdue: w.pass(time.Hour), Limit: 2}))
-	slices.Sort(got)
-	same(w, "overdue", got, want)
+	same(w, "overdue", w.overdue(w.pass(time.Hour), 2), want)
 	same(w, "claimed", ids(w.list(job.Query{Worker: "w", Limit: 1})), want[:1])
 }
 
@@ -220,11 +228,21 @@ func listWorker(w *harness) {
 	a, b := w.claim("host-1/a", 1)[0], w.claim("host-1/b", 1)[0]
 	c := w.claim("host-2/a", 1)[0]
 	held := func(by string) []job.ID {
-		list := ids(w.list(job.Query{Worker: by}))
-		slices.Sort(list)
-		return list
+		var list []job.ID
+		for q := (job.Query{Worker: by, Oldest: true, Limit: 1}); ; {
+			page, err := w.st.List(w.Context(), q)
+			if err != nil {
+				w.Fatal(err)
+			}
+			list = append(list, ids(page.Jobs)...)
+			if q.After = page.Next; q.After == "" {
+				return list
+			}
+		}
 	}
 	same(w, "of a process", held("host-1/"), []job.ID{a.ID, b.ID})
+	same(w, "newest first", ids(w.list(job.Query{Worker: "host-"})), []job.ID{c.ID, b.ID, a.ID})
+	same(w, "of an owner", ids(w.list(job.Query{Worker: "host-", Owner: "nobody"})), nil)
 	same(w, "of a worker", held("host-2/a"), []job.ID{c.ID})
 	same(w, "of another", held("host-3/"), nil)
 	w.must(w.move(a, lifecycle.Yield, lifecycle.Worker))

@@ -24,15 +24,11 @@ func claimSuspects(w *harness) {
 	}
 	look := func(what job.Suspects, n int) []job.ID {
 		ask := w.asks("w1", n, nil)
-		ask.Suspects, ask.Dry = what, true
-		got, err := w.st.Claim(w.Context(), ask)
-		if err != nil {
-			w.Fatal(err)
-		}
-		return ids(got)
+		ask.Suspects = what
+		return w.peek(ask, "").Next
 	}
 	sorted := func(list []job.ID) []job.ID { slices.Sort(list); return list }
-	for range 2 { // dry claims change nothing
+	for range 2 { // a peek changes nothing
 		same(w, "all", len(look(job.SuspectsToo, 10)), 4)
 		same(w, "suspects alone", sorted(look(job.OnlySuspects, 10)), sorted(slices.Clone(suspects)))
 		same(w, "the others", sorted(look(job.NoSuspects, 10)), sorted([]job.ID{all[1].ID, all[2].ID}))
@@ -53,7 +49,7 @@ func claimSuspects(w *harness) {
 	if first == other {
 		other = suspects[0]
 	}
-	w.hold(&job.HoldChange{Hold: job.Hold{Scope: job.Scope{Owner: w.get(other).Owner}, Who: "olga", Since: w.now()}})
+	w.hold(job.Hold{Scope: job.Scope{Owner: w.get(other).Owner}, Who: "olga", Since: w.now()})
 	same(w, "a suspect on hold", len(look(job.OnlySuspects, 1)), 0)
 	reported := w.get(first)
 	if j, err := w.commit(job.Change{Job: first, Epoch: reported.Epoch, At: w.now()}); err != nil || j.Starts != 0 {

@@ -124,7 +124,7 @@ func take(w *harness, life *lifecycle.Table, legal []Move) {
 func claimEach(w *harness, jobs []job.Job, match func(int) bool) {
 	w.Helper()
 	where := map[job.ID]int{}
-	ask := job.Claim{Worker: "w1", N: 1000, Now: w.now(), Until: w.now().Add(1e12)}
+	ask := job.Claim{Worker: "w1", N: 1000, Now: w.now(), Lease: 1e12}
 	seen := map[job.KindState]bool{}
 	for i, j := range jobs {
 		if p := (job.KindState{Kind: j.Kind, State: j.State}); match(i) && !seen[p] {

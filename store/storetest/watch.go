@@ -78,21 +78,20 @@ func reopenKeeps(w *harness) {
 		Epoch: claimed.Epoch, Keep: true, At: w.now(),
 		Tasks: []job.Task{{Name: "t", Kind: "x", State: running, Changed: w.now()}}})
 	w.sends(jobs["done"], "m", w.now())
-	w.outbox(job.OutboxCall{Now: w.now(),
-		Settle: []job.Message{{Key: "m", Due: w.now(), Error: "busy",
-			Tried: []job.Attempt{{At: w.now(), Took: 3, Error: "busy"}}}}})
+	w.settle(job.Message{Key: "m", Due: w.now(), Error: "busy",
+		Tried: []job.Attempt{{At: w.now(), Took: 3, Error: "busy"}}})
 	w.put(job.Scope{Group: "nowhere", Tag: "queue=a"}, w.now().Add(time.Hour))
 	var before []snapshot
 	for _, j := range jobs {
 		before = append(before, w.snapshot(j.ID))
 	}
-	holds, tallies, list := w.hold(nil), w.count(), w.list(job.Query{})
+	holds, tallies, list := w.holds(), w.count(), w.list(job.Query{})
 	tagged := ids(w.list(job.Query{Tag: "queue=a"}))
 	w.st = w.reopen()
 	for _, s := range before {
 		w.unchanged(s)
 	}
-	same(w, "holds", w.hold(nil), holds)
+	same(w, "holds", w.holds(), holds)
 	same(w, "tallies", w.count(), tallies)
 	same(w, "list", w.list(job.Query{}), list)
 	same(w, "with a tag", ids(w.list(job.Query{Tag: "queue=a"})), tagged)

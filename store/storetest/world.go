@@ -119,7 +119,7 @@ func (w *harness) asks(worker string, n int, limits []job.Limit, states ...lifec
 		states = []lifecycle.State{waiting}
 	}
 	now := w.now()
-	c := job.Claim{Worker: worker, N: n, Now: now, Until: now.Add(time.Minute), Limits: limits}
+	c := job.Claim{Worker: worker, N: n, Now: now, Lease: time.Minute, Limits: limits}
 	for _, s := range states {
 		c.From = append(c.From, job.KindState{Kind: stepKind, State: s})
 	}
@@ -226,22 +226,55 @@ func (w *harness) tasks(id job.ID) []job.Task {
 	return tasks
 }
 
-func (w *harness) outbox(call job.OutboxCall) []job.Message {
+// messages gives all messages of a job, the oldest first.
+func (w *harness) messages(id job.ID) []job.Message {
 	w.Helper()
-	messages, err := w.st.Outbox(w.Context(), call)
-	if err != nil {
-		w.Fatalf("outbox: %v", err)
-	}
-	return messages
+	return did(w, "messages", func() ([]job.Message, error) { return job.MessagesOf(w.Context(), w.st, id) })
 }
 
-func (w *harness) hold(change *job.HoldChange) []job.Hold {
+func (w *harness) listed(q job.MessageQuery) []job.Message {
 	w.Helper()
-	holds, err := w.st.Hold(w.Context(), change)
-	if err != nil {
-		w.Fatalf("hold: %v", err)
+	return did(w, "messages", func() ([]job.Message, error) { return w.st.Messages(w.Context(), q) })
+}
+
+// taken takes due messages of all topics, or of those that f selects.
+func (w *harness) taken(n int, f ...func(*job.Taking)) []job.Message {
+	w.Helper()
+	t := job.Taking{N: n, Lease: time.Minute, Now: w.now()}
+	for _, one := range f {
+		one(&t)
 	}
-	return holds
+	return did(w, "take", func() ([]job.Message, error) { return w.st.Take(w.Context(), t) })
+}
+
+func (w *harness) settle(messages ...job.Message) {
+	w.Helper()
+	did(w, "settle", func() (bool, error) { return true, w.st.Settle(w.Context(), messages...) })
+}
+
+func (w *harness) hold(h job.Hold) []job.Hold {
+	w.Helper()
+	return did(w, "hold", func() ([]job.Hold, error) { return w.st.Hold(w.Context(), h) })
+}
+
+func (w *harness) holds() []job.Hold {
+	w.Helper()
+	return did(w, "holds", func() ([]job.Hold, error) { return w.st.Holds(w.Context()) })
+}
+
+func (w *harness) peek(c job.Claim, id job.ID) job.Forecast {
+	w.Helper()
+	return did(w, "peek", func() (job.Forecast, error) { return w.st.Peek(w.Context(), c, id) })
+}
+
+// did gives the answer of an operation that cannot be refused.
+func did[T any](w *harness, what string, f func() (T, error)) T {
+	w.Helper()
+	answer, err := f()
+	if err != nil {
+		w.Fatalf("%s: %v", what, err)
+	}
+	return answer
 }
 
 // snapshot is all that a store holds of one job.
@@ -255,7 +288,7 @@ type snapshot struct {
 
 func (w *harness) snapshot(id job.ID) snapshot {
 	w.Helper()
-	return snapshot{w.get(id), w.history(id), w.tasks(id), w.outbox(job.OutboxCall{Job: id}),
+	return snapshot{w.get(id), w.history(id), w.tasks(id), w.messages(id),
 		w.list(job.Query{Parent: id})}
 }
 

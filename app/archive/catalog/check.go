@@ -105,7 +105,8 @@ func (c *Catalog) LocationStates(ctx context.Context) ([]LocationState, error) {
 func (c *Catalog) DueCount(ctx context.Context, location string, now time.Time) (n int64, err error) {
 	err = c.read.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM copies WHERE location = ?1 AND next_fixity <= ?2
 			AND verified <> '' AND deleted = '' AND replaced = 0)
-		+ (SELECT count(*) FROM versions WHERE location = ?1 AND next_fixity <= ?2 AND `+unremoved+`)`, location, sorted(now)).Scan(&n)
+		+ (SELECT count(*) FROM versions WHERE location = ?1 AND next_fixity <= ?2 AND `+unremoved+`)`,
+		location, sorted(now)).Scan(&n)
 	return n, err
 }
 
@@ -142,7 +143,8 @@ func (c *Catalog) FixityObjects(ctx context.Context, q api.FixityQuery, now time
 			coalesce(min(min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest),
 				min(max(c.last_fixity, c.verified)) FILTER (WHERE c.replaced = 0), v.oldest, ''),
 			count(*) FILTER (WHERE c.replaced = 0 AND c.next_fixity <= ?3) + coalesce(v.due, 0) AS late,
-			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing')) + coalesce(v.faulty, 0) AS bad,
+			count(*) FILTER (WHERE c.replaced = 0 AND c.fixity IN ('corrupt', 'missing'))
+				+ coalesce(v.faulty, 0) AS bad,
 			count(*) FILTER (WHERE c.replaced > 0) + coalesce(v.healed, 0)
 		FROM archives AS j LEFT JOIN stored AS v ON v.job = j.job LEFT JOIN artifacts AS a ON a.job = j.job
 		LEFT JOIN copies AS c ON c.artifact = a.id AND ?2 IN ('', c.location) AND c.verified <> ''

@@ -219,7 +219,8 @@ func (c *Catalog) Due(ctx context.Context, location string, now time.Time, limit
 func (c *Catalog) Postpone(ctx context.Context, k CopyKey, next time.Time) error {
 	return c.enter(ctx, "postpone fixity", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE copies SET next_fixity = ?4
-			WHERE artifact = ?1 AND location = ?2 AND generation = ?3`, k.Artifact, k.Location, k.Generation, sorted(next))
+			WHERE artifact = ?1 AND location = ?2 AND generation = ?3`,
+			k.Artifact, k.Location, k.Generation, sorted(next))
 		return err
 	})
 }
@@ -241,8 +242,9 @@ func (c *Catalog) PutChecked(ctx context.Context, results []Checked, events ...E
 	}
 	return c.enter(ctx, "put fixity", func(tx *sql.Tx) error {
 		for _, r := range results {
-			_, err := tx.ExecContext(ctx, `UPDATE checks SET copies = copies + 1, bytes = bytes + (SELECT size FROM copies
-				WHERE artifact = ?1 AND location = ?2 AND generation = ?3) WHERE location = ?2 AND ended = '' AND began <= ?4`,
+			_, err := tx.ExecContext(ctx, `UPDATE checks SET copies = copies + 1,
+				bytes = bytes + (SELECT size FROM copies WHERE artifact = ?1 AND location = ?2 AND generation = ?3)
+				WHERE location = ?2 AND ended = '' AND began <= ?4`,
 				r.Artifact, r.Location, r.Generation, sorted(r.At))
 			if err != nil {
 				return err

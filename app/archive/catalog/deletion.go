@@ -133,7 +133,8 @@ func (c *Catalog) RequestDeletion(ctx context.Context, id, job, by, reason strin
 			d.Kind, d.State = Retention, Approved
 		}
 		_, err = tx.ExecContext(ctx, "INSERT INTO deletions ("+deletionColumns+`)
-			VALUES (?, ?, ?, ?, ?, ?, ?, '', '', '')`, d.ID, d.Job, d.Kind, d.State, d.Reason, d.RequestedBy, sorted(d.Requested))
+			VALUES (?, ?, ?, ?, ?, ?, ?, '', '', '')`,
+			d.ID, d.Job, d.Kind, d.State, d.Reason, d.RequestedBy, sorted(d.Requested))
 		return err
 	})
 	return d, err

@@ -2,6 +2,7 @@
 package archivecli
 
 import (
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/format/rfc3161"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -35,7 +37,11 @@ func Part(call *cli.Call) cli.Part {
 		},
 		Code: code,
 		Hint: func(err error, _ int) string {
-			if _, known := code(err); known {
+			_, known := code(err)
+			switch {
+			case known && errors.Is(err, rfc3161.ErrChain):
+				return "name the certificate of the authority with --ca"
+			case known:
 				return "fetch the archive again into another directory: stagepost archive retrieve JOB --out DIR"
 			}
 			return ""

@@ -33,11 +33,13 @@ func (c *commands) pdfWorker() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pdf-worker",
 		Short: "Print PDF files on this machine, for a server",
-		Long: `Claims the jobs of a server that print PDF files, prints them with Chromium and Ghostscript in a sandbox, and sends the files back.
-The server needs archive.pdf.remote. With tokens on the server, the worker has one of the role worker for archive.pdf/Rendering.
+		Long: `Claims the jobs of a server that print PDF files, prints them with Chromium and Ghostscript in a sandbox, and
+sends the files back. The server needs archive.pdf.remote. With tokens on the server, the worker has one of the role
+worker for archive.pdf/Rendering.
 
-Any number of workers may serve one server. When one crashes, another one continues its jobs after a minute. On SIGINT or SIGTERM the worker claims nothing new, and
-abandons after the time of --grace what is not printed by then. A second signal ends it at once.`,
+Any number of workers may serve one server. When one crashes, another one continues its jobs after a minute. On SIGINT
+or SIGTERM the worker claims nothing new, and abandons after the time of --grace what is not printed by then. A second
+signal ends it at once.`,
 		Example: "  stagepost admin token new --owner printer-1 --role worker --work archive.pdf/Rendering " +
 			"/srv/stagepost/tokens > printer-1.token\n" +
 			"  stagepost archive pdf-worker --server https://jobs.example.org --token-file printer-1.token",

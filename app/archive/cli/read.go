@@ -17,7 +17,7 @@ import (
 
 func (c *commands) list() *cobra.Command {
 	var q client.ArchiveQuery
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List archives, newest first",
@@ -27,23 +27,15 @@ a pipe are job, outcome, source, course, owner, time of the request, and name of
 			"  stagepost archive list --outcome failed -o json",
 		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
-			if all = all || c.WantsAll(cmd); all {
-				q.Limit = 1000
-			}
-			archives := []client.Archive{}
-			for {
+			fetch := func(after string, limit int) ([]client.Archive, string, error) {
+				q.After, q.Limit = after, limit
 				page, err := api.Archives(ctx, q)
-				if err != nil {
-					return err
-				}
-				archives = append(archives, page.Archives...)
-				if q.After = page.Next; q.After == "" || !all {
-					return c.printArchives(archives, q.After != "")
-				}
+				return page.Archives, page.Next, err
 			}
+			return cli.ListPages(ctx, pages, fetch, c.printArchives)
 		}),
 	}
 	f := cmd.Flags()
@@ -52,8 +44,7 @@ a pipe are job, outcome, source, course, owner, time of the request, and name of
 	f.StringVar(&q.Activity, "activity", "", "only with this activity")
 	f.StringVar(&q.Owner, "owner", "", "only of this owner")
 	f.StringVar(&q.Outcome, "outcome", "", "only these: making, complete, failed or deleted")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	f.BoolVar(&all, "all", false, "all of them, page by page")
+	pages.Bind(cmd, 50)
 	c.Complete(cmd, "outcome", "making", "complete", "failed", "deleted")
 	return cmd
 }
@@ -64,9 +55,7 @@ func (c *commands) printArchives(all []client.Archive, more bool) error {
 			since := c.Out.When(a.Created)
 			return []string{c.Out.ID(a.Job), a.Outcome, a.Source, a.Course, a.Owner, since, a.CourseName}
 		})
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(all)))
-	}
+	c.Out.More(len(all), more)
 	return err
 }
 

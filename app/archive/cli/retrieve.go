@@ -46,12 +46,8 @@ stagepost archive verify then verifies the directory without a server.`,
 				return err
 			}
 			if len(paths) > 0 {
-				all = slices.DeleteFunc(all, func(a client.ArchiveArtifact) bool {
-					return !slices.Contains(paths, a.Path)
-				})
-				if len(all) < len(paths) {
-					return job.Errorf(job.NotFound, "retrieve", id,
-						"the archive has only %d of these files: stagepost archive show %s --files", len(all), id)
+				if all, err = named(all, paths, id); err != nil {
+					return err
 				}
 			}
 			if out == "" {
@@ -62,6 +58,19 @@ stagepost archive verify then verifies the directory without a server.`,
 	}
 	cmd.Flags().StringVar(&out, "out", "", "directory; defaults to the id of the job, here")
 	return cmd
+}
+
+// named gives the files of an archive that have one of the paths.
+func named(all []client.ArchiveArtifact, paths []string, id job.ID) (chosen []client.ArchiveArtifact, err error) {
+	for _, path := range paths {
+		i := slices.IndexFunc(all, func(a client.ArchiveArtifact) bool { return a.Path == path })
+		if i < 0 {
+			return nil, job.Errorf(job.NotFound, "retrieve", id,
+				"the archive has no file %q; to list its files: stagepost archive show %s --files", path, id)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil
 }
 
 // fetchAll fetches files into a directory.
@@ -93,7 +102,11 @@ func (c *commands) fetchAll(
 	})
 }
 
-// fetchOne fetches a file. Its part has the digest in its name, so that only the same file is continued.
+// mostFetches bounds how often a file is fetched whose bytes are wrong. After a damaged copy, the server reads the
+// others first.
+const mostFetches = 4
+
+// fetchOne fetches a file, again from another copy if its digest is wrong.
 func (c *commands) fetchOne(
 	ctx context.Context, api *client.Client, id job.ID, a client.ArchiveArtifact, root *os.Root,
 ) (err error) {
@@ -106,10 +119,38 @@ func (c *commands) fetchOne(
 	if err := root.MkdirAll(filepath.Dir(name), 0o750); err != nil {
 		return err
 	}
-	part := fmt.Sprintf("%s.%.12s.part", name, a.SHA256)
+	part := fmt.Sprintf("%s.%.12s.part", name, a.SHA256) // so that only the same file is continued
+	for n := 1; ; n++ {
+		sum, err := c.fetchPart(ctx, api, id, a, root, part)
+		switch {
+		case err != nil:
+			return err
+		case sum == a.SHA256:
+			return root.Rename(part, name)
+		}
+		if err := root.Remove(part); err != nil {
+			return err
+		}
+		if n == mostFetches {
+			return noCopy(id, fmt.Sprintf("the SHA-256 is %s, not %s", sum, a.SHA256))
+		}
+		c.Note("a copy of %s is damaged: it is fetched again", a.Path)
+	}
+}
+
+// noCopy is the error of a file that no copy gives.
+func noCopy(id job.ID, why string) error {
+	return job.Errorf(job.Unavailable, "retrieve", id, "no copy gave the right bytes: %s; the server checks the "+
+		"copies within an hour, and then stagepost archive show %s counts the faults of each storage location", why, id)
+}
+
+// fetchPart fetches what a part lacks, and gives the SHA-256 of the whole.
+func (c *commands) fetchPart(
+	ctx context.Context, api *client.Client, id job.ID, a client.ArchiveArtifact, root *os.Root, part string,
+) (sum string, err error) {
 	f, err := root.OpenFile(part, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
-		return err
+		return "", err
 	}
 	d := &cli.Download{
 		API: api, About: &client.Access{Size: a.Size, File: a.Path}, Bar: &cli.Bar{Out: c.Out},
@@ -119,19 +160,16 @@ func (c *commands) fetchOne(
 	}
 	err = d.All(ctx, f)
 	d.Bar.End()
-	if err == nil {
+	switch {
+	case err == nil:
 		err = f.Sync()
+	case job.KindOf(err) == job.Unavailable && client.ProblemOf(err) == nil: // it was broken off at the same byte
+		err = noCopy(id, "the server broke off each answer")
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return err
+		return "", err
 	}
-	sum, err := digestOf(root, part)
-	if err == nil && sum != a.SHA256 {
-		err = job.Errorf(job.Unavailable, "retrieve", id,
-			"its SHA-256 is %s, not %s: the copy is checked now; try again", sum, a.SHA256)
-		return errors.Join(err, root.Remove(part))
-	}
-	return errors.Join(err, root.Rename(part, name))
+	return digestOf(root, part)
 }
 
 // recalled opens a file of an archive, and waits while a slow storage location recalls it.
@@ -168,8 +206,10 @@ func digestOf(root *os.Root, name string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// damage reports that files of an archive have faults.
-type damage struct{ cli.Faults }
+// damage reports that files of an archive, or their time stamps, have faults.
+type damage struct{ error }
+
+func (d damage) Unwrap() error { return d.error }
 
 // code gives the exit code of damage: that of the other checks of stored files.
 func code(err error) (int, bool) { return cli.ExitFailed, errors.As(err, new(damage)) }
@@ -253,7 +293,8 @@ func (c *commands) timestampVerify() *cobra.Command {
 		Short: "Verify the time stamps of a file, without a server",
 		Long: `Verifies the time stamps (RFC 3161) of a file by the files beside it: FILE.tsr with the answer of the authority, FILE.tsq
 with the request, and those of renewals (FILE.2.tsr and so on). --ca names files with the certificates of authorities that
-you trust. The exit code is 1 if a time stamp is missing, wrong or expired. openssl verifies the same files:
+you trust. The exit code is 5 if a time stamp is missing, wrong or expired, and 1 if a file cannot be read. openssl
+verifies the same files:
 
   openssl ts -verify -data FILE -in FILE.tsr -CAfile root.pem`,
 		Example: "  stagepost timestamp verify exam.tagmanifest-sha512.txt --ca root.pem",
@@ -270,12 +311,24 @@ you trust. The exit code is 1 if a time stamp is missing, wrong or expired. open
 			if dir == "" {
 				dir = "."
 			}
+			if _, err := os.Stat(args[0]); err != nil {
+				return err
+			}
 			found, err := sign.Verify(os.DirFS(dir), name, nil, trusted, time.Now())
-			return errors.Join(c.printStamps(found), err)
+			return errors.Join(c.printStamps(found), damageOf(err))
 		},
 	}
 	cmd.Flags().StringArrayVar(&roots, "ca", nil, "file with certificates (PEM) that are trusted; may be given again")
 	return cmd
+}
+
+// damageOf makes an error of [sign.Verify] damage, unless a file cannot be read: then nothing is known of it.
+func damageOf(err error) error {
+	var read *fs.PathError
+	if err == nil || errors.As(err, &read) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return damage{err}
 }
 
 // stamp is a time stamp in JSON.

@@ -20,8 +20,9 @@ func aSchedule(t *testing.T) *client.ArchiveSchedule {
 	why := "mod_quiz_get_attempt_review: the account has no right to view the attempt (nopermissions)"
 	data, err := json.Marshal(client.ArchiveRun{Waiting: 1, Omitted: 2, Decisions: []client.ArchiveDecision{
 		{Mark: "IGNORE", Course: "5", Activity: "59", Module: "label", Name: "Hello", Reason: "labels have no content"},
-		{Mark: "SKIP", Course: "5", Activity: "51", Module: "quiz", Name: "A quiz with a name that is so long that it " +
-			"does not fit the line of a terminal", Reason: "its archive failed (3 times); " + why},
+		{Mark: "SKIP", Course: "5", Activity: "51", Module: "quiz",
+			Name:   "A quiz with a name that is so long that it does not fit the line of a terminal",
+			Reason: "its archive failed (3 times); " + why},
 		{Mark: "ARCHIVE", Course: "6", Activity: "61", Module: "quiz", Name: "Quiz 61", Reason: "it has no archive"},
 	}})
 	must(t, err)
@@ -50,9 +51,9 @@ func TestScheduleOnATerminal(t *testing.T) {
 		must(t, c.printSchedule(aSchedule(t)))
 		text := strings.Join(strings.Fields(b.String()), " ")
 		for _, want := range []string{
-			"it has no archive", "its archive failed (3 times); mod_quiz_get_attempt_review: the account has no right to " +
-				"view the attempt (nopermissions)", "does not fit the line of a terminal", "labels have no content",
-			"arc_01J9ZZZZZZZZZZZZZZZZZZZZZZ",
+			"it has no archive", "its archive failed (3 times); mod_quiz_get_attempt_review: the account has no " +
+				"right to view the attempt (nopermissions)",
+			"does not fit the line of a terminal", "labels have no content", "arc_01J9ZZZZZZZZZZZZZZZZZZZZZZ",
 		} {
 			if !strings.Contains(text, want) {
 				t.Errorf("pipe %t: it does not have %q:\n%s", pipe, want, b.String())

@@ -70,6 +70,7 @@ type Store struct {
 
 	objects  atomic.Pointer[func() map[string]*ocfl.Root] // nil: there are none
 	removing chan struct{}                                // a semaphore: one version is removed at once
+	doubts   doubts
 }
 
 // set is the locations of a store. It does not change.

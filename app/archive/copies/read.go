@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stagepost/stagepost/app/archive/catalog"
 	"github.com/stagepost/stagepost/edge/storage"
@@ -43,8 +45,8 @@ func (e *ReadError) Unwrap() []error { return e.Errs }
 // Temporary reports whether a later attempt can succeed.
 func (e *ReadError) Temporary() bool { return e.Transient }
 
-// good gives the copies of an artifact that can be read as far as is known: the quickest tier first, then those that
-// were checked last.
+// good gives the copies of an artifact that can be read as far as is known: those last of which a read gave wrong bytes
+// since their newest fixity check, then the quickest tier first, then those that were checked last.
 func (s *Store) good(ctx context.Context, job, path string) (good []catalog.Copy, err error) {
 	all, err := s.o.Catalog.Copies(ctx, job, path)
 	for _, c := range all {
@@ -52,7 +54,15 @@ func (s *Store) good(ctx context.Context, job, path string) (good []catalog.Copy
 			good = append(good, c)
 		}
 	}
+	doubted := s.doubts.of(good)
 	slices.SortStableFunc(good, func(a, b catalog.Copy) int {
+		switch d := doubted[a.CopyKey]; {
+		case d == doubted[b.CopyKey]:
+		case d:
+			return 1
+		default:
+			return -1
+		}
 		if r := rank(s.target(a.Location)) - rank(s.target(b.Location)); r != 0 {
 			return r
 		}
@@ -63,8 +73,9 @@ func (s *Store) good(ctx context.Context, job, path string) (good []catalog.Copy
 
 // Open reads an artifact from an offset to its end, from the best copy. If the copy cannot be read on, the reader
 // continues with the next one. A read of the whole artifact ends in an error that wraps [storage.ErrDamage] if its
-// digest is wrong; the copy is then checked next. If only slow locations have the artifact, the error wraps
-// [ErrRecalled] until one of them can give it.
+// digest is wrong, and does not give its last bytes, so that a reader that counts bytes notices it, too. The fixity
+// check of the copy is then due, and until then the other copies are read first. If only slow locations have the
+// artifact, the error wraps [ErrRecalled] until one of them can give it.
 func (s *Store) Open(ctx context.Context, job, path string, offset int64) (io.ReadCloser, error) {
 	a, err := s.o.Catalog.Artifact(ctx, job, path)
 	if err != nil {
@@ -99,6 +110,39 @@ type reader struct {
 	sum     hash.Hash // nil: only a part is read
 	used    []catalog.Copy
 	failure *ReadError
+	failed  error // the digest is wrong
+}
+
+// doubts are copies of which a read gave wrong bytes, until they are checked. A restart forgets them: their checks stay
+// due. The zero value has none.
+type doubts struct {
+	mu  sync.Mutex
+	all map[catalog.CopyKey]time.Time // the newest fixity check before the read
+}
+
+func (d *doubts) add(c catalog.Copy) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		d.all = map[catalog.CopyKey]time.Time{}
+	}
+	d.all[c.CopyKey] = c.LastFixity
+}
+
+// of gives those among copies that are in doubt, and forgets those that were checked since.
+func (d *doubts) of(copies []catalog.Copy) map[catalog.CopyKey]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := map[catalog.CopyKey]bool{}
+	for _, c := range copies {
+		checked, ok := d.all[c.CopyKey]
+		if ok && c.LastFixity.After(checked) {
+			delete(d.all, c.CopyKey)
+			ok = false
+		}
+		found[c.CopyKey] = ok
+	}
+	return found
 }
 
 // advance opens the next copy.
@@ -140,8 +184,11 @@ func (r *reader) note(err error) {
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
 	for {
+		if r.failed != nil {
+			return 0, r.failed
+		}
 		if r.at == r.of.Size {
-			return 0, r.end()
+			return 0, r.empty()
 		}
 		if r.from == nil {
 			return 0, r.failure
@@ -151,7 +198,13 @@ func (r *reader) Read(p []byte) (int, error) {
 			if r.sum != nil {
 				r.sum.Write(p[:n])
 			}
-			r.at += int64(n)
+			if r.at += int64(n); r.at == r.of.Size {
+				if err := r.end(); err != nil {
+					r.at -= int64(n)
+					r.failed = err
+					return 0, err
+				}
+			}
 			return n, nil
 		}
 		if err == nil {
@@ -172,10 +225,20 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 }
 
+// empty ends a read. An artifact without bytes has no last read that compares its digest.
+func (r *reader) empty() error {
+	if r.of.Size == 0 {
+		if err := r.end(); err != nil {
+			return err
+		}
+	}
+	return io.EOF
+}
+
 // end compares the digest of a whole artifact.
 func (r *reader) end() error {
 	if r.sum == nil || hex.EncodeToString(r.sum.Sum(nil)) == r.of.SHA256 {
-		return io.EOF
+		return nil
 	}
 	r.suspect()
 	return &storage.Error{Location: r.now.Location, Op: "read", Key: r.now.Key, Err: storage.ErrDamage}
@@ -184,6 +247,7 @@ func (r *reader) end() error {
 // suspect makes the fixity checks of the copies that were read due.
 func (r *reader) suspect() {
 	for _, c := range r.used {
+		r.s.doubts.add(c)
 		err := r.s.o.Catalog.Postpone(context.WithoutCancel(r.ctx), c.CopyKey, r.s.o.Now())
 		if err != nil {
 			r.s.o.Log.Error("fixity check cannot be requested", "key", c.Key, "error", err)

@@ -69,11 +69,51 @@ func TestOpen(t *testing.T) {
 	}
 	must(t, os.Rename(filepath.Join(f.dir, "a.bin"), filepath.Join(f.dir, "a", key)))
 	f.flip("a", key)
-	if _, err := read(0); !errors.Is(err, storage.ErrDamage) {
-		t.Errorf("a damaged copy is read: %v", err)
+	r, err := f.store.Open(t.Context(), job, path, 0)
+	must(t, err)
+	defer r.Close()
+	// as a server does that has stated the length
+	n, err := io.CopyN(io.Discard, r, int64(len(want)))
+	if !errors.Is(err, storage.ErrDamage) || n == int64(len(want)) {
+		t.Errorf("a damaged copy gives %d bytes, %v", n, err)
 	}
 	if due, err := f.cat.Due(t.Context(), "a", f.now, 0); err != nil || len(due) != 1 || due[0].Of.Path != path {
 		t.Errorf("its check is not due: %v", err)
+	}
+}
+
+// TestDoubtedCopy reads another copy after one gave wrong bytes, until it was checked.
+func TestDoubtedCopy(t *testing.T) {
+	f := newFixture(t, "a", "slow")
+	must(t, f.fill(1))
+	_, err := f.store.Save(t.Context(), f.request())
+	must(t, err)
+	f.at["slow"].tier, f.at["slow"].ready = storage.Slow, true
+	const path = "pack/file-0000.bin"
+	read := func() error {
+		r, err := f.store.Open(t.Context(), job, path, 0)
+		must(t, err)
+		defer r.Close()
+		_, err = io.CopyN(io.Discard, r, int64(len(f.files[path])))
+		return err
+	}
+	f.flip("a", job+"/"+path)
+	if err := read(); !errors.Is(err, storage.ErrDamage) {
+		t.Fatalf("the damaged copy is read: %v", err)
+	}
+	if err := read(); err != nil {
+		t.Errorf("the good copy is not read after it: %v", err)
+	}
+	f.flip("a", job+"/"+path) // it is right again
+	due, err := f.cat.Due(t.Context(), "a", f.now, 0)
+	must(t, err)
+	f.now = f.now.Add(time.Minute)
+	must(t, f.cat.PutChecked(t.Context(), []catalog.Checked{{
+		CopyKey: due[0].CopyKey, Fixity: catalog.Intact, At: f.now, Next: f.now.Add(time.Hour),
+	}}))
+	asked := f.at["slow"].asked
+	if err := read(); err != nil || f.at["slow"].asked != asked {
+		t.Errorf("after its check it is not the first one: %v, %d recalls", err, f.at["slow"].asked-asked)
 	}
 }
 

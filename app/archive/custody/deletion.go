@@ -64,7 +64,7 @@ func (c *Custody) ended() (time.Time, error) {
 // request: a second one gives it. Errors: NotFound; Refused by a legal hold, or if it is being made or deleted.
 func (c *Custody) RequestDeletion(ctx context.Context, id job.ID, by, note string) (api.ArchiveDeletion, error) {
 	if _, err := c.o.Catalog.Archive(ctx, string(id)); err != nil {
-		return api.ArchiveDeletion{}, refusal("delete", id, err)
+		return api.ArchiveDeletion{}, absent("delete", id, err)
 	}
 	if by == "" || note == "" {
 		return api.ArchiveDeletion{}, job.Errorf(job.Invalid, "delete", id,

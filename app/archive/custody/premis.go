@@ -19,7 +19,7 @@ const mostEvents = 10_000
 func (c *Custody) Preservation(ctx context.Context, id job.ID) (*premis.Document, error) {
 	archive, err := c.o.Catalog.Archive(ctx, string(id))
 	if err != nil {
-		return nil, refusal("premis", id, err)
+		return nil, absent("premis", id, err)
 	}
 	whole := premis.ID{Type: "URN", Value: "urn:stagepost:job:" + archive.Job}
 	d := &premis.Document{Objects: []premis.Object{

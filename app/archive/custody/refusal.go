@@ -22,6 +22,15 @@ func refusal(op string, id job.ID, err error) error {
 	return job.Errorf(kind, op, id, "%w", err)
 }
 
+// absent is refusal for a job whose archive is sought. A job that failed before it read its source has none.
+func absent(op string, id job.ID, err error) error {
+	if errors.Is(err, catalog.ErrNotFound) {
+		return job.Errorf(job.NotFound, op, id,
+			"the job has no archive, or none yet; how far it is, or why it failed: stagepost why %s", id)
+	}
+	return refusal(op, id, err)
+}
+
 // refusalOrKind is refusal for an error that may have a kind already.
 func refusalOrKind(op string, id job.ID, err error) error {
 	if err == nil {

@@ -30,7 +30,7 @@ type Artifact struct {
 func (c *Custody) Retrieve(ctx context.Context, id job.ID, path string, offset int64) (*Artifact, error) {
 	archive, err := c.o.Catalog.Archive(ctx, string(id))
 	if err != nil {
-		return nil, refusal("retrieve", id, err)
+		return nil, absent("retrieve", id, err)
 	}
 	switch archive.Outcome {
 	case catalog.Complete:

@@ -52,7 +52,7 @@ func viewArchive(x *catalog.Archive) api.Archive {
 func (c *Custody) Details(ctx context.Context, id job.ID) (d api.ArchiveDetails, err error) {
 	archive, err := c.o.Catalog.Archive(ctx, string(id))
 	if err != nil {
-		return d, refusal("show", id, err)
+		return d, absent("show", id, err)
 	}
 	d.Archive = viewArchive(&archive)
 	if err := json.Unmarshal(archive.Settings, &d.Settings); err != nil {

@@ -307,7 +307,8 @@ func TestFailures(t *testing.T) {
 		damage func(*plugin)
 		want   string // in the message
 	}{
-		"login page": {func(p *plugin) { p.reports[3] = `<form><input name="logintoken" value="x"></form>` }, "login page"},
+		"login page": {func(p *plugin) { p.reports[3] = `<form><input name="logintoken" value="x"></form>` },
+			"login page"},
 		"empty":      {func(p *plugin) { p.reports[3] = " " }, "no text"},
 		"attachment": {func(p *plugin) { p.damaged = true }, "SHA-1"},
 		"pattern": {func(p *plugin) { p.words["generate_attempt_report"] = "E_INVALID_FOLDERNAME_PATTERN" },

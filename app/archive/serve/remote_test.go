@@ -137,8 +137,8 @@ func TestPrinterTokens(t *testing.T) {
 		}
 		_ = json.NewDecoder(r.Body).Decode(&o) // max_upload_bytes is no text
 		select {
-		case ask <- fmt.Sprintf("/moodle/webservice/rest/server.php?wsfunction=archivingmod_quiz_generate_attempt_report"+
-			"&attemptid=1&taskid=%d&wstoken=%s", o.Task, o.API["wstoken"]):
+		case ask <- fmt.Sprintf("/moodle/webservice/rest/server.php?wsfunction="+
+			"archivingmod_quiz_generate_attempt_report&attemptid=1&taskid=%d&wstoken=%s", o.Task, o.API["wstoken"]):
 		default:
 		}
 		fmt.Fprint(w, `{"jobid": "j-1"}`)

@@ -83,7 +83,6 @@ func (b *bulkFlags) request(cmd *cobra.Command, e lifecycle.Event) (client.Bulk,
 		return client.Bulk{}, cli.Usagef("it needs a filter: --kind, --state, --outcome, --group, --owner, " +
 			"--parent, --tag, --cause or --before")
 	}
-	b.Limit = 1 // of no meaning here, but checked
 	q, err := b.Query()
 	if err != nil {
 		return client.Bulk{}, err

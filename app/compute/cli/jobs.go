@@ -25,7 +25,8 @@ func isCompute(id string) bool { return strings.HasPrefix(id, computePrefix) }
 // computeFilter are the flags of jobs.
 type computeFilter struct {
 	client.ComputeQuery
-	open, ended, all bool
+	pages       cli.Pages
+	open, ended bool
 }
 
 func (c *commands) jobs() *cobra.Command {
@@ -43,7 +44,9 @@ position in the queue of its service. With --watch the list is drawn again every
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, cancel := c.Patient(cmd)
 			defer cancel()
-			f.all = f.all || !watch && c.WantsAll(cmd)
+			if err := c.CheckPages(cmd, &f.pages); err != nil {
+				return err
+			}
 			if err := f.check(); err != nil {
 				return err
 			}
@@ -77,8 +80,7 @@ position in the queue of its service. With --watch the list is drawn again every
 	fl.StringVar(&f.Name, "name", "", "only with this name")
 	fl.BoolVar(&f.open, "open", false, "only jobs that have not ended")
 	fl.BoolVar(&f.ended, "ended", false, "only jobs that have ended")
-	fl.IntVar(&f.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	fl.BoolVar(&f.all, "all", false, "all of them, page by page")
+	f.pages.Bind(cmd, 50)
 	fl.BoolVar(&watch, "watch", false, "draw the list again and again")
 	c.Complete(cmd, "outcome", "ok", "failed", "cancelled")
 	c.Complete(cmd, "cause", compute.Causes()...)
@@ -88,9 +90,6 @@ position in the queue of its service. With --watch the list is drawn again every
 
 // check refuses flags that are invalid, and completes the query.
 func (f *computeFilter) check() error {
-	if f.Limit < 1 || f.Limit > 1000 {
-		return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
-	}
 	if f.open && f.ended {
 		return cli.Usagef("either --open or --ended")
 	}
@@ -102,25 +101,12 @@ func (f *computeFilter) check() error {
 
 // find gives the jobs, and whether there are more.
 func (f *computeFilter) find(ctx context.Context, api *client.Client) (jobs []client.ComputeJob, more bool, err error) {
-	q, want := f.ComputeQuery, f.Limit
-	if f.all {
-		q.Limit = 1000
-	}
-	jobs = []client.ComputeJob{}
-	for {
+	q := f.ComputeQuery
+	return cli.Collect(ctx, f.pages, func(after string, limit int) ([]client.ComputeJob, string, error) {
+		q.After, q.Limit = after, limit
 		page, err := api.ComputeJobs(ctx, q)
-		if err != nil {
-			return nil, false, err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if page.Next == "" || !f.all && len(jobs) >= want {
-			return jobs, page.Next != "", nil
-		}
-		q.After = page.Next
-		if !f.all {
-			q.Limit = want - len(jobs)
-		}
-	}
+		return page.Jobs, page.Next, err
+	})
 }
 
 // printCompute prints a list of compute jobs. Columns in a pipe: number, id, service, user, state, why, age, runtime,
@@ -145,9 +131,7 @@ func (c *commands) printCompute(jobs []client.ComputeJob, more bool) error {
 	}
 	heading := []string{"NUMBER", "ID", "SERVICE", "USER", "STATE", "AGE", "RUNTIME", "EXIT", "WHY"}
 	err := c.Out.Rows(heading, rows, 1, nil)
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(rows)))
-	}
+	c.Out.More(len(rows), more)
 	return err
 }
 

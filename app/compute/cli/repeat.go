@@ -77,10 +77,9 @@ NAME= takes one away. Without changes for one that failed: stagepost retry ID.`,
 	f.StringVar(&r.Key, "key", "", "idempotency key: a second order with it gives the job of the first")
 	f.IntVar(&priority, "priority", job.DefaultPriority, "0 goes first, 99 last")
 	f.StringVar(&callback, "callback", "", "another URL that is notified of the job's end; empty: none")
-	f.StringVarP(&a.Note, "note", "m", "", "why; stands in the history")
+	cli.Recorded(cmd, &a.Note, &a.Actor)
 	f.StringVar(&a.As, "as", "",
 		"who asks: operator or owner; defaults to owner if the token is a user's, else to operator")
-	f.StringVar(&a.Actor, "actor", "", "your name in the history; defaults to the login name")
 	c.Complete(cmd, "as", "operator", "owner")
 	c.completeCompute(cmd)
 	return cmd

@@ -100,8 +100,7 @@ func (r *computeRun) bind(cmd *cobra.Command) {
 		"a URL that is notified of the job's end, signed; the service names the hosts to which it may lead")
 	f.BoolVar(&r.detach, "detach", false, "print the job and do not follow it")
 	f.StringVar(&r.out, "out", "", "unpack the results into this directory, which must not be there")
-	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")
+	cli.Recorded(cmd, &r.Note, &r.Actor)
 }
 
 // complete makes the order of the flags.

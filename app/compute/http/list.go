@@ -24,6 +24,7 @@ const (
 // computeFilter is what a list of compute jobs is asked for beside what the store can find.
 type computeFilter struct {
 	query    job.Query
+	number   int64 // 0: any
 	services []string
 	name     string
 	labels   []string
@@ -36,8 +37,9 @@ func (s *Handlers) listCompute(w http.ResponseWriter, r *http.Request) error {
 	f := computeFilter{services: p.All("service"), name: p.Text("name"), labels: p.All("label")}
 	f.query = job.Query{
 		Kinds: []job.Kind{compute.JobKind}, Owner: p.Text("owner"), Causes: p.All("cause"),
-		Ended: p.Flag("ended"), Number: p.Number("number", 1, job.LastNumber),
+		Ended: p.Flag("ended"),
 	}
+	f.number = p.Number("number", 1, job.LastNumber)
 	f.query.After, f.query.Limit = p.Page()
 	for _, state := range p.All("state") {
 		f.query.States = append(f.query.States, foldState(state))
@@ -92,6 +94,9 @@ func (s *Handlers) search(ctx context.Context, f *computeFilter) (found []job.Jo
 		f.query.Group = f.services[0]
 	}
 	filtered := len(f.services) > 1 || f.name != "" || len(f.labels) > 0
+	if f.number != 0 {
+		return s.numbered(ctx, f)
+	}
 	q, want := f.query, f.query.PageSize()
 	for range mostLooks {
 		q.Limit = want - len(found)
@@ -109,6 +114,23 @@ func (s *Handlers) search(ctx context.Context, f *computeFilter) (found []job.Jo
 		}
 	}
 	return found, q.After, nil
+}
+
+// numbered finds the one job with the number, if the filter fits it.
+func (s *Handlers) numbered(ctx context.Context, f *computeFilter) (found []job.Job, next string, err error) {
+	if f.query.After != "" {
+		return nil, "", job.Errorf(job.Invalid, "list", "", "there is no page after number %d", f.number)
+	}
+	j, err := s.Store.Numbered(ctx, compute.JobKind, f.number)
+	switch {
+	case job.KindOf(err) == job.NotFound:
+		return nil, "", nil
+	case err != nil:
+		return nil, "", err
+	case f.query.Matches(&j) && f.fits(&j):
+		found = append(found, j)
+	}
+	return found, "", nil
 }
 
 // fits reports whether a job is wanted, by what the store cannot ask for.

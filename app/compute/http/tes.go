@@ -176,7 +176,7 @@ func (s *Handlers) tesStands(r *http.Request, j *job.Job) (tes.Standing, error) 
 	if err != nil || !t.Copies() {
 		return stands, err
 	}
-	messages, err := s.Store.Outbox(r.Context(), job.OutboxCall{List: &job.MessageQuery{Job: j.ID, Topic: tes.Topic}})
+	messages, err := s.Store.Messages(r.Context(), job.MessageQuery{Job: j.ID, Topic: tes.Topic})
 	return tes.Settle(stands, messages), err
 }
 

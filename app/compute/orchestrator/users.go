@@ -92,14 +92,11 @@ func (u users) find(ctx context.Context, id uint32) (job.Job, error) {
 	if id == 0 {
 		return job.Job{}, wire.ErrNotFound
 	}
-	page, err := u.store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, Number: int64(id), Limit: 1})
-	if err != nil {
-		return job.Job{}, err
+	j, err := u.store.Numbered(ctx, compute.JobKind, int64(id))
+	if job.KindOf(err) == job.NotFound {
+		err = wire.ErrNotFound
 	}
-	if len(page.Jobs) == 0 {
-		return job.Job{}, wire.ErrNotFound
-	}
-	return page.Jobs[0], nil
+	return j, err
 }
 
 // Job is part of wire.Backend.

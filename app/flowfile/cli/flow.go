@@ -109,13 +109,16 @@ func (c *commands) flowList(o *flowFlags) *cobra.Command {
 		Example: "  stagepost flow list --state SUSPENDED\n  stagepost flow list --open",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.Kinds, f.All = []string{string(client.FlowKind)}, f.All || c.WantsAll(cmd)
+			if err := c.CheckPages(cmd, &f.Pages); err != nil {
+				return err
+			}
+			f.Kinds = []string{string(client.FlowKind)}
 			q, err := f.Query()
 			if err != nil {
 				return err
 			}
 			return c.withFlows(cmd, o, func(ctx context.Context, api *client.Client) error {
-				return c.ListAll(ctx, api, q, f.All)
+				return c.List(ctx, api, q, f.Pages)
 			})
 		},
 	}

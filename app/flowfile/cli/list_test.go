@@ -55,7 +55,7 @@ func TestFlowsFitALine(t *testing.T) {
 		}
 		return b.String()
 	}
-	lists := func(c *commands) error { return c.ListAll(t.Context(), api, job.Query{}, false) }
+	lists := func(c *commands) error { return c.List(t.Context(), api, job.Query{}, cli.Pages{Limit: 50}) }
 	shows := func(c *commands) error { return c.printFlow(&view) }
 	list := print(&cli.Printer{Mode: cli.ModeTable, Terminal: true, Width: 80}, lists)
 	lines := strings.Split(strings.TrimSpace(list), "\n")

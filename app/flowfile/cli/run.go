@@ -117,8 +117,7 @@ func (r *flowOrder) bind(cmd *cobra.Command) {
 	f.StringVar(&r.deadline, "deadline", "",
 		"to have ended by this time, or within this long, such as 2h; else it is rolled back")
 	f.BoolVar(&r.KeepAtDeadline, "keep-at-deadline", false, "the deadline ends it without rolling it back")
-	f.StringVarP(&r.Note, "note", "m", "", "why; stands in the history")
-	f.StringVar(&r.Actor, "actor", "", "your name in the history; defaults to the login name")
+	cli.Recorded(cmd, &r.Note, &r.Actor)
 }
 
 // order makes the order of the flags.

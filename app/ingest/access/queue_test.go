@@ -16,9 +16,12 @@ import (
 // hold pauses a queue, or lets it go on.
 func hold(t *testing.T, w *harness, tag string, on bool) {
 	t.Helper()
-	c := job.HoldChange{Hold: job.Hold{Scope: job.Scope{Tag: tag}, Who: "op", Why: "storage moves",
-		Since: w.clock.Now()}, Release: !on}
-	if _, err := w.store.Hold(t.Context(), &c); err != nil {
+	change := w.store.Hold
+	if !on {
+		change = w.store.Release
+	}
+	h := job.Hold{Scope: job.Scope{Tag: tag}, Who: "op", Why: "storage moves", Since: w.clock.Now()}
+	if _, err := change(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
 }

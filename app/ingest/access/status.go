@@ -155,7 +155,7 @@ func (a *App) working(ctx context.Context, j *job.Job, st Status) (Status, error
 
 // held names the hold that keeps a job waiting; "" if there is none.
 func (a *App) held(ctx context.Context, j *job.Job) (string, error) {
-	holds, err := a.engine.Store().Hold(ctx, nil)
+	holds, err := a.engine.Store().Holds(ctx)
 	if err != nil {
 		return "", err
 	}

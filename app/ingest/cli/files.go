@@ -13,8 +13,7 @@ import (
 )
 
 func (c *commands) files() *cobra.Command {
-	var limit int
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "files ID",
 		Short: "Show the files of an ingest job",
@@ -25,31 +24,29 @@ digests.`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.CompleteIDs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, args []string) error {
-			if limit < 1 || limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
-			}
-			if all = all || c.WantsAll(cmd); all {
-				limit = 1000
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
 			id, err := c.JobID(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
-			list, err := api.JobFiles(ctx, id, "", limit)
-			for err == nil && all && list.Next != "" {
-				var page client.JobFiles
-				if page, err = api.JobFiles(ctx, id, list.Next, limit); err == nil {
-					list.Files, list.Next = append(list.Files, page.Files...), page.Next
+			var list client.JobFiles
+			fetch := func(after string, limit int) ([]client.JobFile, string, error) {
+				page, err := api.JobFiles(ctx, id, after, limit)
+				if after == "" { // the rest of the answer is that of the first page
+					list = page
 				}
+				list.Next = page.Next
+				return page.Files, page.Next, err
 			}
-			if err != nil {
-				return err
-			}
-			return c.printFiles(&list)
+			return cli.ListPages(ctx, pages, fetch, func(files []client.JobFile, _ bool) error {
+				list.Files = files
+				return c.printFiles(&list)
+			})
 		}),
 	}
-	cmd.Flags().IntVar(&limit, "limit", 100, "at most so many, up to 1000; without it a pipe and -o json get all")
-	cmd.Flags().BoolVar(&all, "all", false, "all of them, page by page")
+	pages.Bind(cmd, 100)
 	return cmd
 }
 

@@ -95,8 +95,8 @@ func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebu
 	}
 	what := fmt.Sprintf("%d objects, %d versions of %d storage locations", done.Objects, done.Versions,
 		len(done.Locations))
-	return done, host.EnterAudit(ctx, store, job.Change{Event: "inventory-rebuild", By: lifecycle.Operator,
-		Actor: in.Actor, Note: in.Note, Set: job.Fields{Message: &what}})
+	return done, host.EnterAudit(ctx, store, job.Audit{Event: "inventory-rebuild", By: lifecycle.Operator,
+		Actor: in.Actor, Note: in.Note, Object: what})
 }
 
 func (c *commands) printRebuilt(done fsck.Rebuilt) error {

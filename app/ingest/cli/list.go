@@ -15,20 +15,10 @@ func (c *commands) list() *cobra.Command {
 		Example: "  stagepost ingest list --open\n  stagepost ingest list --kind ingest.batch --outcome failed",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, cancel := c.Patient(cmd)
-			defer cancel()
-			if f.All = f.All || c.WantsAll(cmd); len(f.Kinds) == 0 {
+			if len(f.Kinds) == 0 {
 				f.Kinds = []string{"ingest.batch", "ingest.job", "ingest.access"}
 			}
-			q, err := f.Query()
-			if err != nil {
-				return err
-			}
-			api, err := c.API()
-			if err != nil {
-				return err
-			}
-			return c.ListAll(ctx, api, q, f.All)
+			return c.ListMatching(cmd, &f)
 		},
 	}
 	f.Bind(cmd)

@@ -13,7 +13,7 @@ import (
 
 func (c *commands) objects() *cobra.Command {
 	var q client.ObjectQuery
-	var all bool
+	var pages cli.Pages
 	cmd := &cobra.Command{
 		Use:   "objects",
 		Short: "List stored objects, by ARK",
@@ -24,23 +24,15 @@ time of the last change, local ids with commas, and title.`,
 			"  stagepost ingest objects --digest 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03",
 		Args: cobra.NoArgs,
 		RunE: c.Requests(func(ctx context.Context, api *client.Client, cmd *cobra.Command, _ []string) error {
-			if q.Limit < 1 || q.Limit > 1000 {
-				return cli.Usagef("--limit must be 1 to 1000; --all gives everything")
+			if err := c.CheckPages(cmd, &pages); err != nil {
+				return err
 			}
-			if all = all || c.WantsAll(cmd); all {
-				q.Limit = 1000
-			}
-			objects := []client.Object{}
-			for {
+			fetch := func(after string, limit int) ([]client.Object, string, error) {
+				q.After, q.Limit = after, limit
 				page, err := api.Objects(ctx, q)
-				if err != nil {
-					return err
-				}
-				objects = append(objects, page.Objects...)
-				if q.After = page.Next; q.After == "" || !all {
-					return c.printObjects(objects, q.After != "")
-				}
+				return page.Objects, page.Next, err
 			}
+			return cli.ListPages(ctx, pages, fetch, c.printObjects)
 		}),
 	}
 	f := cmd.Flags()
@@ -48,8 +40,7 @@ time of the last change, local ids with commas, and title.`,
 	f.StringVar(&q.LocalID, "local-id", "", "only with this local id")
 	f.StringVar(&q.Owner, "owner", "", "only of this owner")
 	f.StringVar(&q.Digest, "digest", "", "only with a file of this SHA-256 or SHA-512, in any version")
-	f.IntVar(&q.Limit, "limit", 50, "at most so many, up to 1000; without it a pipe and -o json get all")
-	f.BoolVar(&all, "all", false, "all of them, page by page")
+	pages.Bind(cmd, 50)
 	return cmd
 }
 
@@ -78,8 +69,6 @@ func (c *commands) printObjects(objects []client.Object, more bool) error {
 		rows[i] = []string{o.ARK, version, o.Owner, bytes, changed, ids, o.Title}
 	}
 	err := c.Out.Rows([]string{"ARK", "VERSION", "OWNER", "BYTES", "CHANGED", "LOCAL ID", "TITLE"}, rows, 2, nil)
-	if more && c.Out.Mode == cli.ModeTable {
-		c.Out.Line("%s", cli.ShownOf(len(rows)))
-	}
+	c.Out.More(len(rows), more)
 	return err
 }

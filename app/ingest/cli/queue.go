@@ -96,24 +96,19 @@ func (c *commands) printQueue(q *client.Queue) error {
 
 // queueBatches asks for batches and prints them.
 func (c *commands) queueBatches(ctx context.Context, api *client.Client, q client.QueueQuery) error {
-	q.Limit = 1000
-	batches, more := []client.QueueBatch{}, false
-	for {
+	pages := cli.Pages{Limit: 1000, All: q.All || c.Out.Mode != cli.ModeTable}
+	fetch := func(after string, limit int) ([]client.QueueBatch, string, error) {
+		q.After, q.Limit = after, limit
 		page, err := api.QueueBatches(ctx, q)
-		if err != nil {
-			return err
-		}
-		batches = append(batches, page.Batches...)
-		if more = page.Next != ""; !more || !q.All && c.Out.Mode == cli.ModeTable {
-			break
-		}
-		q.After = page.Next
+		return page.Batches, page.Next, err
 	}
-	err := c.printBatches(batches)
-	if err == nil && more {
-		c.Note("... and more; --all gives everything")
-	}
-	return err
+	return cli.ListPages(ctx, pages, fetch, func(batches []client.QueueBatch, more bool) error {
+		err := c.printBatches(batches)
+		if err == nil && more {
+			c.Note("... and more; --all gives everything")
+		}
+		return err
+	})
 }
 
 // printBatches prints batches. Columns in a pipe: level, id, state, group, age, expected, open, ok, failed, deleted,

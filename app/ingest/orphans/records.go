@@ -144,7 +144,7 @@ func checkMissing(ctx context.Context, store job.Store, id job.ID) error {
 func (o *search) messages(ctx context.Context) error {
 	q := job.MessageQuery{Limit: orphanPages}
 	for looked := 0; ; {
-		all, err := o.Engine.Store().Outbox(ctx, job.OutboxCall{Now: o.at, List: &q})
+		all, err := o.Engine.Store().Messages(ctx, q)
 		if err != nil || len(all) == 0 {
 			return err
 		}

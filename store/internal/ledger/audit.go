@@ -1,9 +1,22 @@
 package ledger
 
-import "github.com/stagepost/stagepost/job"
+import (
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Note implements job.Store.
+func (l *Ledger) Note(r Records, a job.Audit) error {
+	if a.Event == "" || a.Actor == "" {
+		return job.Errorf(job.Invalid, "note", a.Job, "an entry of the audit log needs an event and an actor")
+	}
+	return l.note(r, a)
+}
 
 // note appends an entry to the audit log, with the next number and sealed to the previous one.
 func (l *Ledger) note(r Records, a job.Audit) error {
+	a.At = a.At.Truncate(time.Microsecond)
 	a.Seq = l.audits + 1
 	a.Seal(l.sealed)
 	if err := r.Enter(&a); err != nil {
@@ -11,17 +24,4 @@ func (l *Ledger) note(r Records, a job.Audit) error {
 	}
 	l.audits, l.sealed = a.Seq, a.Hash
 	return nil
-}
-
-// enterOnly carries out a change without a job: an entry of the audit log and nothing else.
-func (l *Ledger) enterOnly(r Records, c *job.Change) error {
-	switch {
-	case c.Event == "" || c.Actor == "":
-		return job.Errorf(job.Invalid, "commit", "",
-			"a change without a job needs an event and an actor, for the audit log")
-	case c.Purge || c.Chain != nil || len(c.Spawn)+len(c.Tasks)+len(c.Outbox) > 0:
-		return job.Errorf(job.Invalid, "commit", "",
-			"a change without a job can only add an entry for %s to the audit log", c.Event)
-	}
-	return l.note(r, job.Audited(c, nil))
 }

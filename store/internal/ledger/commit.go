@@ -8,10 +8,7 @@ import (
 
 // Commit implements job.Store for one change.
 func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
-	switch {
-	case c.Job == "":
-		return job.Job{}, l.enterOnly(r, c)
-	case c.Purge:
+	if c.Purge {
 		return l.purge(r, c)
 	}
 	before, after := &l.before, &l.after // reused: this is the most frequent operation
@@ -152,14 +149,10 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 		if err != nil {
 			return nil, err
 		}
-		if c.Dry {
-			claimed = append(claimed, before)
-			continue
-		}
 		after := before
 		after.Version++
 		after.Due, after.Changed = time.Time{}, c.Now
-		take(&after, c.Worker, c.Until)
+		take(&after, c.Worker, c.Now.Add(c.Lease))
 		if err := l.update(r, &before, &after); err != nil {
 			return nil, err
 		}
@@ -167,6 +160,9 @@ func (l *Ledger) Claim(r Records, c *job.Claim) ([]job.Job, error) {
 	}
 	return claimed, nil
 }
+
+// Peek implements job.Store.
+func (l *Ledger) Peek(c *job.Claim, id job.ID) job.Forecast { return l.queue.Peek(c, id) }
 
 // Renew implements job.Store.
 func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
@@ -182,7 +178,7 @@ func (l *Ledger) Renew(r Records, c *job.Renewal) ([]job.Lease, error) {
 			continue
 		}
 		after := before
-		after.Until = c.Until
+		after.Until = c.Now.Add(c.Lease)
 		if err := l.update(r, &before, &after); err != nil {
 			return nil, err
 		}

@@ -7,8 +7,6 @@
 package ledger
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -85,20 +83,13 @@ func (l *Ledger) LoadHold(h job.Hold) {
 // Tally counts all jobs.
 func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 
-// Live returns n or more of the jobs that match a query with Overdue or Worker, unordered, or all if there are fewer.
-// The caller checks the other conditions of the query.
-func (l *Ledger) Live(q *job.Query, n int) []job.ID {
-	if len(q.Causes) > 0 || len(q.Outcomes) > 0 || q.Key != "" || !q.Before.IsZero() {
-		n = math.MaxInt // the queue does not index these: any of its jobs may be one of the n
-	}
-	if !q.Overdue.IsZero() {
-		return l.queue.Overdue(q, n)
-	}
-	return l.queue.Claimed(q, n)
+// Overdue returns up to n jobs of the kinds (none: of all) whose claim or Expires had ended at a time.
+func (l *Ledger) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
+	return l.queue.Overdue(now, kinds, n)
 }
 
-// Holds returns the holds, oldest first.
-func (l *Ledger) Holds() []job.Hold { return slices.Clone(l.holds) }
+// ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
+func (l *Ledger) ClaimedBy(worker string) []job.ID { return l.queue.ClaimedBy(worker) }
 
 // Touched returns the records that changed since the last call. The slice is valid until the next operation.
 func (l *Ledger) Touched() []job.Job {
@@ -125,7 +116,7 @@ func (l *Ledger) enter(before, after *job.Job, c *job.Chain, now time.Time) {
 	l.queue.Put(before, after)
 	if c != nil && !after.Ended && l.queue.CanChain(after.ID, before == nil, c.Limits, now) {
 		waiting := *after
-		take(after, c.Worker, c.Until)
+		take(after, c.Worker, now.Add(c.Lease))
 		l.queue.Put(&waiting, after)
 	}
 }

@@ -2,37 +2,20 @@ package ledger
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
 
-// Outbox implements job.Store except for lists of all jobs' messages, which a store implements itself.
-func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
-	if c.Job != "" {
-		return r.Messages(c, c.Job)
-	}
-	again, err := replay(r, c)
-	if err != nil {
-		return nil, err
-	}
-	if err := settle(r, c.Settle); err != nil {
-		return nil, err
-	}
-	for i := range again {
-		if err := r.PutMessage(&again[i]); err != nil {
-			return nil, err
-		}
-	}
-	if c.Take == 0 {
-		return again, nil
-	}
-	taken, err := r.Messages(c, "")
+// Take implements job.Store.
+func (l *Ledger) Take(r Records, t *job.Taking) ([]job.Message, error) {
+	taken, err := r.Due(t)
 	if err != nil {
 		return nil, err
 	}
 	for i := range taken {
 		taken[i].Attempts++
-		taken[i].Due = c.Now.Add(c.Lease)
+		taken[i].Due = t.Now.Add(t.Lease)
 		if err := r.PutMessage(&taken[i]); err != nil {
 			return nil, err
 		}
@@ -40,8 +23,8 @@ func (l *Ledger) Outbox(r Records, c *job.OutboxCall) ([]job.Message, error) {
 	return taken, nil
 }
 
-// settle records the results of messages. It ignores a message that is settled.
-func settle(r Records, messages []job.Message) error {
+// Settle implements job.Store.
+func (l *Ledger) Settle(r Records, messages []job.Message) error {
 	for i := range messages {
 		s := &messages[i]
 		m, err := r.Message(s.Key)
@@ -62,10 +45,10 @@ func settle(r Records, messages []job.Message) error {
 	return nil
 }
 
-// replay returns the messages to be delivered again, as they are to be written.
-func replay(r Records, c *job.OutboxCall) ([]job.Message, error) {
-	var again []job.Message
-	for _, key := range c.Replay {
+// Replay implements job.Store.
+func (l *Ledger) Replay(r Records, now time.Time, keys []string) ([]job.Message, error) {
+	again := make([]job.Message, 0, len(keys))
+	for _, key := range keys {
 		m, err := r.Message(key)
 		switch {
 		case err != nil:
@@ -75,8 +58,13 @@ func replay(r Records, c *job.OutboxCall) ([]job.Message, error) {
 		case m.Settled == job.Pending:
 			return nil, job.Errorf(job.Conflict, "replay", m.Job, "message %q is still pending", key)
 		}
-		m.Settled, m.Attempts, m.Due = job.Pending, 0, c.Now
+		m.Settled, m.Attempts, m.Due = job.Pending, 0, now
 		again = append(again, *m)
+	}
+	for i := range again {
+		if err := r.PutMessage(&again[i]); err != nil {
+			return nil, err
+		}
 	}
 	return again, nil
 }

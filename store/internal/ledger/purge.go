@@ -49,14 +49,9 @@ func purgeable(r Records, j *job.Job, c *job.Change) error {
 			return job.Errorf(job.Refused, "purge", j.ID, "jobs of this batch are still recorded: purge them first")
 		}
 	}
-	messages, err := r.Messages(nil, j.ID)
-	if err != nil {
-		return err
+	message, err := r.Pending(j.ID)
+	if err == nil && message != "" {
+		err = job.Errorf(job.Refused, "purge", j.ID, "its message %q is still pending", message)
 	}
-	for i := range messages {
-		if messages[i].Settled == job.Pending {
-			return job.Errorf(job.Refused, "purge", j.ID, "its message %q is still pending", messages[i].Key)
-		}
-	}
-	return nil
+	return err
 }

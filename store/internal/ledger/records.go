@@ -37,9 +37,10 @@ type Records interface {
 type Outbox interface {
 	// Message returns a message by key, or nil.
 	Message(key string) (*job.Message, error)
-	// Messages returns the unsettled messages that the call takes, in order of Due; or, if id is set, all of that
-	// job. c may be nil then.
-	Messages(c *job.OutboxCall, id job.ID) ([]job.Message, error)
+	// Due returns the unsettled messages that are taken, in order of Due.
+	Due(t *job.Taking) ([]job.Message, error)
+	// Pending returns the key of an unsettled message of the job, or "".
+	Pending(id job.ID) (string, error)
 	// PutMessage adds or replaces a message by key.
 	PutMessage(m *job.Message) error
 }

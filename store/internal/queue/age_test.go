@@ -136,7 +136,7 @@ func (p *plain) check(t *testing.T, c *job.Claim, holds []job.Hold, got []job.ID
 func (p *plain) claim(t *testing.T) {
 	t.Helper()
 	c := job.Claim{
-		Worker: "w", N: p.random.IntN(5), Now: p.now, Until: p.now.Add(time.Hour),
+		Worker: "w", N: p.random.IntN(5), Now: p.now, Lease: time.Hour,
 		Ageing: job.Ageing{Share: 1, Patience: time.Duration(p.random.IntN(40)) * time.Second},
 	}
 	for _, s := range states {
@@ -164,12 +164,10 @@ func (p *plain) claim(t *testing.T) {
 		}
 	}
 	p.q.SetHolds(holds)
-	dry := c
-	dry.Dry = true
-	said := p.q.Claim(&dry)
+	said := p.q.Peek(&c, "").Next
 	got := p.q.Claim(&c)
 	if !slices.Equal(said, got) {
-		t.Fatalf("the dry claim returned %v, the claim %v", said, got)
+		t.Fatalf("the peek returned %v, the claim %v", said, got)
 	}
 	p.check(t, &c, holds, got)
 	for _, id := range got {

@@ -9,12 +9,36 @@ import (
 )
 
 // Claim picks up to c.N jobs by the rules of [job.Store], in order, and counts them as claimed. The caller must Put
-// the claimed records afterwards, or discard the whole index. A dry claim changes nothing.
+// the claimed records afterwards, or discard the whole index.
 func (q *Queue) Claim(c *job.Claim) []job.ID {
 	q.begin(c.Now, c.From, c.Limits, c.Suspects == job.NoSuspects)
-	if c.Dry {
-		q.undo = &undo{turn: q.turn}
+	return ids(q.claim(c))
+}
+
+// Peek returns what the claim would pick, and what keeps it from picking the job. It changes nothing.
+func (q *Queue) Peek(c *job.Claim, id job.ID) job.Forecast {
+	q.begin(c.Now, c.From, c.Limits, c.Suspects == job.NoSuspects)
+	var f job.Forecast
+	if e := q.entries[id]; e != nil && !e.claimed {
+		f.Limits = q.guards(e.lane)
+		h := q.holdOf(e.lane)
+		if h == nil {
+			h = q.holdOn(e)
+		}
+		if h != nil {
+			one := h.Hold
+			f.Hold = &one
+		}
 	}
+	q.undo = &undo{turn: q.turn}
+	picked := q.claim(c)
+	f.Next = ids(picked)
+	q.takeBack(picked)
+	return f
+}
+
+// claim picks up to c.N jobs and counts them as claimed.
+func (q *Queue) claim(c *job.Claim) []*entry {
 	var picked []*entry
 	for len(picked) < c.N {
 		e := q.pick(c)
@@ -24,12 +48,13 @@ func (q *Queue) Claim(c *job.Claim) []job.ID {
 		q.give(e)
 		picked = append(picked, e)
 	}
-	ids := make([]job.ID, len(picked))
-	for i, e := range picked {
+	return picked
+}
+
+func ids(entries []*entry) []job.ID {
+	ids := make([]job.ID, len(entries))
+	for i, e := range entries {
 		ids[i] = e.id
-	}
-	if c.Dry {
-		q.takeBack(picked)
 	}
 	return ids
 }
@@ -84,7 +109,7 @@ func (q *Queue) give(e *entry) {
 	l.claim(1)
 }
 
-// undo has what a dry claim changed.
+// undo has what a claim that is only forecast changed.
 type undo struct {
 	turn  int64
 	turns []wasTurn
@@ -109,7 +134,7 @@ func (q *Queue) rekey(l *lane) {
 	}
 }
 
-// takeBack undoes a dry claim.
+// takeBack undoes a claim.
 func (q *Queue) takeBack(picked []*entry) {
 	u := q.undo
 	q.undo = nil

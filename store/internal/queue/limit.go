@@ -222,3 +222,16 @@ func (l *lane) full() *share {
 	}
 	return nil
 }
+
+// guards returns the limits in force that must let a job of the lane pass, in the order of the claim.
+func (q *Queue) guards(l *lane) []job.LimitUse {
+	var all []job.LimitUse
+	for _, t := range q.limits[l.Kind] {
+		for _, m := range l.members {
+			if m.of == t && t.on && !m.occupies {
+				all = append(all, job.LimitUse{Limit: t.Limit, Active: m.n})
+			}
+		}
+	}
+	return all
+}

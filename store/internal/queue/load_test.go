@@ -116,12 +116,11 @@ func sameIndex(t *testing.T, a, b *Queue) {
 		t.Errorf("next at %v of %d jobs, want %v of %d", got, a.Live(), want, b.Live())
 	}
 	ids := func(all []job.ID) []job.ID { slices.Sort(all); return all }
-	q := job.Query{Overdue: start.Add(10 * time.Second)}
-	if got, want := ids(a.Overdue(&q, 1000)), ids(b.Overdue(&q, 1000)); !slices.Equal(got, want) {
+	late := start.Add(10 * time.Second)
+	if got, want := ids(a.Overdue(late, nil, 1000)), ids(b.Overdue(late, nil, 1000)); !slices.Equal(got, want) {
 		t.Errorf("overdue %v, want %v", got, want)
 	}
-	q = job.Query{Worker: "w"}
-	if got, want := ids(a.Claimed(&q, 1000)), ids(b.Claimed(&q, 1000)); !slices.Equal(got, want) {
+	if got, want := ids(a.ClaimedBy("w")), ids(b.ClaimedBy("w")); !slices.Equal(got, want) {
 		t.Errorf("claimed %v, want %v", got, want)
 	}
 }

@@ -303,28 +303,28 @@ func (q *Queue) NextDue() time.Time {
 	return time.UnixMicro(at)
 }
 
-// Claimed returns up to n jobs that match a query and are claimed by workers whose names start with its Worker.
-func (q *Queue) Claimed(wanted *job.Query, n int) []job.ID {
+// ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
+func (q *Queue) ClaimedBy(worker string) []job.ID {
 	var ids []job.ID
 	for _, e := range q.claimed {
-		if len(ids) < n && strings.HasPrefix(e.worker, wanted.Worker) && e.wanted(wanted) {
+		if strings.HasPrefix(e.worker, worker) {
 			ids = append(ids, e.id)
 		}
 	}
 	return ids
 }
 
-// Overdue returns up to n jobs that match a query and whose claim or time in their state had ended by its Overdue.
-func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
-	at := micro(wanted.Overdue)
+// Overdue returns up to n jobs of the kinds (none: of all) whose claim or time in their state had ended at a time.
+func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
+	at := micro(now)
 	var ids []job.ID
 	for _, e := range q.claimed {
-		if e.until <= at && len(ids) < n && e.wanted(wanted) {
+		if e.until <= at && len(ids) < n && e.of(kinds) {
 			ids = append(ids, e.id)
 		}
 	}
 	q.timers.each(at, func(e *entry) bool {
-		if len(ids) < n && !(e.claimed && e.until <= at) && e.wanted(wanted) {
+		if len(ids) < n && !(e.claimed && e.until <= at) && e.of(kinds) {
 			ids = append(ids, e.id)
 		}
 		return len(ids) < n
@@ -332,14 +332,8 @@ func (q *Queue) Overdue(wanted *job.Query, n int) []job.ID {
 	return ids
 }
 
-// wanted reports whether a query selects the entry by the fields of the index; the caller checks the others.
-func (e *entry) wanted(q *job.Query) bool {
-	k := e.lane.laneKey
-	return (len(q.Kinds) == 0 || slices.Contains(q.Kinds, k.Kind)) &&
-		(len(q.States) == 0 || slices.Contains(q.States, k.State)) &&
-		(q.Group == "" || q.Group == k.group) && (q.Owner == "" || q.Owner == k.owner) &&
-		(q.Parent == "" || q.Parent == e.parent) &&
-		(q.Tag == "" || k.tags.has(q.Tag))
+func (e *entry) of(kinds []job.Kind) bool {
+	return len(kinds) == 0 || slices.Contains(kinds, e.lane.Kind)
 }
 
 func (q *Queue) tallied(k tallyKey) *tally {

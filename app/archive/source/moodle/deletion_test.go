@@ -242,8 +242,8 @@ func TestDeleteBackupRefused(t *testing.T) {
 				return false
 			}
 			page := `<form method="post"><input name="contextid" value="44"><input name="filearea" value="course">` +
-				`<input name="component" value="backup"><input name="sesskey" value="k"><input name="files_filemanager" ` +
-				`value="4"><input type="submit" name="submitbutton"></form>`
+				`<input name="component" value="backup"><input name="sesskey" value="k">` +
+				`<input name="files_filemanager" value="4"><input type="submit" name="submitbutton"></form>`
 			fmt.Fprint(w, strings.Replace(page, from, to, 1))
 			return true
 		})

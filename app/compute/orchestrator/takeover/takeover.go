@@ -118,11 +118,14 @@ func (to *Target) find(ctx context.Context, o *oldJob) (j job.Job, there bool, e
 	if to.Store == nil {
 		return j, false, nil
 	}
-	page, err := to.Store.List(ctx, job.Query{Kinds: []job.Kind{compute.JobKind}, Number: o.id, Limit: 1})
-	if err != nil || len(page.Jobs) == 0 {
+	j, err = to.Store.Numbered(ctx, compute.JobKind, o.id)
+	if job.KindOf(err) == job.NotFound {
+		return j, false, nil
+	}
+	if err != nil {
 		return j, false, err
 	}
-	if j = page.Jobs[0]; j.Key != o.key() || j.Owner != o.owner() {
+	if j.Key != o.key() || j.Owner != o.owner() {
 		return j, false, job.Errorf(job.Conflict, "import", j.ID,
 			"the id %d is another job's here: import into a data directory without compute jobs of its own", o.id)
 	}

@@ -95,11 +95,11 @@ func open(t *testing.T, agents map[string]compute.Executor, set func(*setting)) 
 // job gives the record of a job.
 func (s *server) job(id int) job.Job {
 	s.Helper()
-	page, err := s.store.List(s.Context(), job.Query{Kinds: []job.Kind{compute.JobKind}, Number: int64(id), Limit: 1})
-	if err != nil || len(page.Jobs) != 1 {
+	j, err := s.store.Numbered(s.Context(), compute.JobKind, int64(id))
+	if err != nil {
 		s.Fatalf("job %d: %v", id, err)
 	}
-	return page.Jobs[0]
+	return j
 }
 
 // data gives what the server's steps know of a job.

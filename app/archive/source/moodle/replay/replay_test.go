@@ -73,6 +73,16 @@ func TestListen(t *testing.T) {
 	if err != nil || !strings.Contains(string(text), `"siteurl":"`+address+`"`) {
 		t.Errorf("got %.200s, %v", text, err)
 	}
+	unknown := url.Values{"wstoken": {replay.Token}, "wsfunction": {"core_course_get_courses_by_field"},
+		"moodlewsrestformat": {"json"}, "field": {"id"}, "value": {"99"}}
+	if answer, err = http.PostForm(address+"/webservice/rest/server.php", unknown); err != nil {
+		t.Fatal(err)
+	}
+	text, err = io.ReadAll(answer.Body)
+	answer.Body.Close()
+	if err != nil || !strings.HasPrefix(string(text), `{"courses":[]`) { // as Moodle; its other functions refuse it
+		t.Errorf("an unknown course: got %.200s, %v", text, err)
+	}
 	cancel()
 	select {
 	case <-done:
