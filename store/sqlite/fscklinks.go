@@ -113,7 +113,8 @@ func (f *fsck) events() error {
 			f.fault(f.id(facts.n), false, "the record counts %d history entries, there are %d", facts.seq,
 				facts.gotSeq)
 		} else if facts.last != facts.gotLast {
-			f.derived(f.id(facts.n), rowFix(facts.n, "UPDATE job_now SET last = ?2 WHERE n = ?1", facts.n, facts.gotLast),
+			f.derived(f.id(facts.n),
+				rowFix(facts.n, "UPDATE job_now SET last = ?2 WHERE n = ?1", facts.n, facts.gotLast),
 				"the record names %d as its last history entry, it is %d", facts.last, facts.gotLast)
 		}
 	}
@@ -157,7 +158,8 @@ func (f *fsck) orphans() error {
 		return err
 	}
 	err = each(f.c, "SELECT n FROM job_data WHERE n NOT IN (SELECT n FROM job_made)", func(s *conn.Stmt) error {
-		f.derived("", rowFix(s.GetInt(0), "DELETE FROM job_data WHERE n = ?", s.GetInt(0)), "data of no job (row %d)", s.GetInt(0))
+		f.derived("", rowFix(s.GetInt(0), "DELETE FROM job_data WHERE n = ?", s.GetInt(0)),
+			"data of no job (row %d)", s.GetInt(0))
 		return nil
 	})
 	if err != nil {
@@ -169,7 +171,8 @@ func (f *fsck) orphans() error {
 		if s.GetInt(3) == 0 && s.GetInt(4) == 1 {
 			f.derived(job.ID(s.GetText(2)), rowFix(0,
 				"UPDATE message SET settled = 'given-up', error = 'its job does not exist' WHERE m = ? "+
-					"AND settled IS NULL AND job NOT IN (SELECT id FROM job_made)", s.GetInt(0)), "message %q waits for delivery, its job does not exist", s.GetText(1))
+					"AND settled IS NULL AND job NOT IN (SELECT id FROM job_made)", s.GetInt(0)),
+				"message %q waits for delivery, its job does not exist", s.GetText(1))
 		}
 		return nil
 	})
@@ -185,7 +188,8 @@ func (f *fsck) holds() error {
 		}
 		if scope.String() != s.GetText(0) {
 			f.derived(scope.Job,
-				rowFix(0, "UPDATE hold SET scope = ?2 WHERE scope = ?1", s.GetText(0), scope.String()), "the hold on %s is filed under %q", scope, s.GetText(0))
+				rowFix(0, "UPDATE hold SET scope = ?2 WHERE scope = ?1", s.GetText(0), scope.String()),
+				"the hold on %s is filed under %q", scope, s.GetText(0))
 		}
 		return nil
 	})

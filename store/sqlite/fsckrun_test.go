@@ -158,12 +158,12 @@ func TestRebuildDuringCommits(t *testing.T) {
 	moved(t, s, "tst_3", "hold")
 	moved(t, s, "tst_later0", "cancel", "delete", "purge")
 	moved(t, s, "tst_later1", "hold")
-	if _, err := s.Hold(t.Context(), &job.HoldChange{Hold: job.Hold{Scope: job.Scope{Job: "tst_5"}, Who: "alice",
-		Why: "audit", Since: testTime}}); err != nil {
+	held := job.Hold{Scope: job.Scope{Job: "tst_5"}, Who: "alice", Why: "audit", Since: testTime}
+	if _, err := s.Hold(t.Context(), held); err != nil {
 		t.Fatal(err)
 	}
 	c := job.Claim{Worker: "w", From: []job.KindState{{Kind: "storetest.step", State: "Waiting"}}, N: 3, Now: testTime,
-		Until: testTime.Add(time.Hour)}
+		Lease: time.Hour}
 	before, err := s.Claim(t.Context(), c)
 	if err != nil || len(before) != 3 {
 		t.Fatal(len(before), err)
