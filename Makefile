@@ -48,13 +48,15 @@ export SOAK
 # The systems of the release binaries.
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
-.PHONY: help build demo transcript check darwin targets lint tests typescript race shows cluster soak fuzz generate bench tools
+.PHONY: help build demo transcript check darwin targets lint tests typescript race shows cluster soak fuzz generate bench market \
+	market-check tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
 	@echo "make build      bin/stagepost"
 	@echo "make generate   write the generated documents anew"
 	@echo "make bench      measure (see bench/README.md)"
+	@echo "make market     measure beside other systems (see docs/performance.md)"
 
 build:
 	CGO_ENABLED=0 $(GO) build -trimpath -o bin/stagepost ./cmd/stagepost
@@ -115,6 +117,7 @@ cluster: tools
 soak: check targets
 	@scripts/soak <<<"$$SOAK"
 	@scripts/fuzz $(LONG_INPUTS)
+	@$(MAKE) market-check
 	@echo "everything passed"
 
 # So many inputs for each fuzz target: a count ends the same way on slow machines, a time does not.
@@ -127,3 +130,11 @@ generate:
 
 bench:
 	$(GO) test ./bench -run xxx -bench . -benchtime 20000x -timeout 60m
+
+# Other systems beside this one, in a module of their own: MARKET has its flags.
+market:
+	@$(GO) -C bench/market run . -commit "$$(git rev-parse --short HEAD)" $(MARKET)
+
+market-check:
+	$(GO) -C bench/market vet .
+	$(GO) -C bench/market test .

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/bench/internal/bare"
+	"github.com/stagepost/stagepost/bench/internal/measured"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
@@ -20,37 +21,12 @@ import (
 var callers = []int{1, 16, 128, 1024}
 
 // j8 is the life of the measured work: accepted, six durable transitions, completed.
-var j8 = func() *lc.Table {
-	var stages []lc.Stage
-	for i := range 7 {
-		next := lc.State(fmt.Sprint("Stage", i+1))
-		if i == 6 {
-			next = "Completed"
-		}
-		transitions := []lc.Transition{
-			lc.OnPass("next", next, lc.Worker, "the stage is done"),
-			lc.OnFail("fail", "Failed", lc.Worker|lc.Timer, "the stage failed"),
-		}
-		if i == 0 {
-			stages = append(stages, lc.OnQueue("Stage0", "accepted", transitions...))
-		} else {
-			stages = append(stages, lc.OnWork(lc.State(fmt.Sprint("Stage", i)), "under way", transitions...))
-		}
-	}
-	return lc.Must("bench.j8", append(stages,
-		lc.OnEnd("Completed", lc.OK, "done"), lc.OnEnd("Failed", lc.Failed, "failed"))...)
-}()
+var j8 = measured.Life
 
 // payload is 200 bytes, as in the definition of the measured work.
-var payload = struct{ Text string }{string(make([]byte, 0)) + fmt.Sprintf("%0186d", 7)}
+var payload = measured.Payload
 
-func j8Work() engine.Work {
-	steps := map[lc.State]engine.Step{}
-	for i := range 7 {
-		steps[lc.State(fmt.Sprint("Stage", i))] = func(context.Context, *engine.Run) error { return nil }
-	}
-	return engine.Work{Life: j8, Prefix: "j8", Steps: steps}
-}
+func j8Work() engine.Work { return measured.Work(nil) }
 
 // running starts an engine with so many slots and gives what stops it.
 func running(b testing.TB, store job.Store, slots int, works ...engine.Work) (*engine.Engine, func()) {

@@ -82,7 +82,9 @@ func (e *Event) Seal(prev Hash) {
 }
 
 // Verify checks a job's whole history against its record: the chain of hashes, that no entry is missing, and that the
-// replay ends in the position of the record. The error names the first invalid entry.
+// replay ends in the position of the record. The error names an entry that is missing, that
+// does not match its hash, or that the table does not allow. A store that computes the hashes of entries from the first
+// on, and keeps the last one with the record, shows that an entry was changed, not which.
 func Verify(j Job, history []Event, life *lifecycle.Table) error {
 	var prev Hash
 	taken := make([]lifecycle.Taken, 0, len(history))

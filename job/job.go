@@ -130,3 +130,25 @@ func (c *Children) Add(j *Job, n int) {
 		c.Failed += n
 	}
 }
+
+// Own replaces what the record shares with other copies of it, so that a caller may change Spec, Data and
+// Tags. Stores call it on what they are given and on what they return.
+func (j *Job) Own() {
+	j.Tags = slices.Clone(j.Tags)
+	n := len(j.Spec)
+	if n+len(j.Data) == 0 {
+		return
+	}
+	both := append(append(make([]byte, 0, n+len(j.Data)), j.Spec...), j.Data...)
+	if j.Spec != nil {
+		j.Spec = both[:n:n]
+	}
+	if j.Data != nil {
+		j.Data = both[n:]
+	}
+}
+
+// Own replaces what the message shares with other copies of it: Body and Tried. Stores call it as [Job.Own].
+func (m *Message) Own() {
+	m.Body, m.Tried = slices.Clone(m.Body), slices.Clone(m.Tried)
+}

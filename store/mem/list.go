@@ -18,7 +18,7 @@ func (s *Store) Numbered(ctx context.Context, kind job.Kind, n int64) (job.Job, 
 		if !known {
 			return job.Job{}, job.Errorf(job.NotFound, "find", "", "there is no %s with number %d", kind, n)
 		}
-		return (*records)(s).Job(id)
+		return s.one(id)
 	})
 }
 
@@ -40,7 +40,7 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job
 				found = append(found, j)
 			}
 		}
-		return found, nil
+		return owned(found, nil)
 	})
 }
 
@@ -69,6 +69,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 				page.Next = strconv.Itoa(s.place[page.Jobs[limit-1].ID])
 				break
 			}
+			j.Own()
 			page.Jobs = append(page.Jobs, j)
 		}
 		return page, nil

@@ -83,12 +83,12 @@ func do[T any](s *Store, ctx context.Context, op func() (T, error)) (T, error) {
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return s.ledger.Create((*records)(s), jobs) })
+	return do(s, ctx, func() ([]job.Job, error) { return owned(s.ledger.Create((*records)(s), jobs)) })
 }
 
 // Get is part of job.Store.
 func (s *Store) Get(ctx context.Context, id job.ID) (job.Job, error) {
-	return do(s, ctx, func() (job.Job, error) { return (*records)(s).Job(id) })
+	return do(s, ctx, func() (job.Job, error) { return s.one(id) })
 }
 
 // Count is part of job.Store.
@@ -118,13 +118,17 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) ([]job
 func (s *Store) Tasks(ctx context.Context, id job.ID) ([]job.Task, error) {
 	return do(s, ctx, func() ([]job.Task, error) {
 		byName := func(a, b job.Task) int { return strings.Compare(a.Name, b.Name) }
-		return slices.SortedFunc(maps.Values(s.tasks[id]), byName), nil
+		tasks := slices.SortedFunc(maps.Values(s.tasks[id]), byName)
+		for i := range tasks {
+			tasks[i].Data = slices.Clone(tasks[i].Data)
+		}
+		return tasks, nil
 	})
 }
 
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return s.ledger.Claim((*records)(s), &c) })
+	return do(s, ctx, func() ([]job.Job, error) { return owned(s.ledger.Claim((*records)(s), &c)) })
 }
 
 // Peek is part of job.Store.
@@ -134,7 +138,9 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast,
 
 // Overdue is part of job.Store.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) ([]job.Job, error) {
-	return do(s, ctx, func() ([]job.Job, error) { return s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil })
+	return do(s, ctx, func() ([]job.Job, error) {
+		return owned(s.those(s.ledger.Overdue(now, kinds, min(n, mostRows))), nil)
+	})
 }
 
 // Renew is part of job.Store.
@@ -148,6 +154,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 		results := make([]job.Result, len(changes))
 		for i := range changes {
 			results[i].Job, results[i].Err = s.ledger.Commit((*records)(s), &changes[i])
+			results[i].Job.Own()
 		}
 		return results, nil
 	})
@@ -187,6 +194,21 @@ func (s *Store) Properties() job.Properties {
 	return job.Properties{Name: "mem", Exclusive: true}
 }
 
+// one returns a copy of a record.
+func (s *Store) one(id job.ID) (job.Job, error) {
+	j, err := (*records)(s).Job(id)
+	j.Own()
+	return j, err
+}
+
+// owned makes records the caller's own.
+func owned(jobs []job.Job, err error) ([]job.Job, error) {
+	for i := range jobs {
+		jobs[i].Own()
+	}
+	return jobs, err
+}
+
 // records is the store as its ledger uses it. All methods are called under the lock.
 type records Store
 
@@ -224,7 +246,9 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	if r.tasks[id] == nil {
 		r.tasks[id] = map[string]job.Task{}
 	}
-	r.tasks[id][t.Name] = *t
+	one := *t
+	one.Data = slices.Clone(t.Data)
+	r.tasks[id][t.Name] = one
 	return nil
 }
 

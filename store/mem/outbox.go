@@ -10,7 +10,7 @@ import (
 
 // Take is part of job.Store.
 func (s *Store) Take(ctx context.Context, t job.Taking) ([]job.Message, error) {
-	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Take((*records)(s), &t) })
+	return do(s, ctx, func() ([]job.Message, error) { return ownMessages(s.ledger.Take((*records)(s), &t)) })
 }
 
 // Settle is part of job.Store.
@@ -21,7 +21,9 @@ func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
 
 // Replay is part of job.Store.
 func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) ([]job.Message, error) {
-	return do(s, ctx, func() ([]job.Message, error) { return s.ledger.Replay((*records)(s), now, keys) })
+	return do(s, ctx, func() ([]job.Message, error) {
+		return ownMessages(s.ledger.Replay((*records)(s), now, keys))
+	})
 }
 
 // Messages is part of job.Store.
@@ -33,8 +35,15 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 				page = append(page, *m)
 			}
 		}
-		return page, nil
+		return ownMessages(page, nil)
 	})
+}
+
+func ownMessages(messages []job.Message, err error) ([]job.Message, error) {
+	for i := range messages {
+		messages[i].Own()
+	}
+	return messages, err
 }
 
 func (r *records) Message(k string) (*job.Message, error) {

@@ -154,8 +154,8 @@ func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (event
 		}
 		events, err = s.history(r, e)
 		if n := len(events); err == nil && (n == 0 || events[n-1].Hash != e.job.Head) {
-			err = damaged(id, "the history does not match the record: entries were changed or damaged outside "+
-				"Stagepost; stagepost admin verify %s names the first", id)
+			err = damaged(id, "the history does not match the record: an entry was changed or damaged outside "+
+				"Stagepost. The store has the hash of the last entry only: a backup or an export can show which")
 		}
 		return err
 	})

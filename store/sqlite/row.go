@@ -3,6 +3,7 @@ package sqlite
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -53,8 +54,9 @@ func (n *names) readRow(s *conn.Stmt) (*entry, error) {
 		return nil, damaged(j.ID, "the record: its hash is cut off")
 	}
 	j.Data, j.Bytes = s.GetBytes(35), s.GetInt(37)
-	var err error
-	if j.Tags, err = n.getTags(s, 36); err != nil {
+	tags, err := n.getTags(s, 36)
+	j.Tags = slices.Clone(tags)
+	if err != nil {
 		return nil, damaged(j.ID, "the record: %v", err)
 	}
 	e.made, e.data = sumMade(e.n, j), sumData(j.Data)

@@ -77,6 +77,7 @@ var broken = map[string]struct {
 		return &breaks{Store: s, peeked: func(f *job.Forecast) { f.Hold = nil }}
 	}},
 	"peeks claim":            {"Claim/forecasts", func(s job.Store) job.Store { return peeksClaim{s} }},
+	"answers are shared":     {"Own/records", func(s job.Store) job.Store { return shares{s, map[job.ID]job.Job{}} }},
 	"releases keep the hold": {"Hold/every_scope", func(s job.Store) job.Store { return keepsHolds{s} }},
 	"numbers of others are dropped": {"Number/jobs_bring", func(s job.Store) job.Store {
 		return &breaks{Store: s, create: func(c *job.Created) { c.Job.Number = 0 }}
@@ -241,6 +242,21 @@ func (p peeksClaim) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forec
 type keepsHolds struct{ job.Store }
 
 func (k keepsHolds) Release(ctx context.Context, _ job.Hold) ([]job.Hold, error) { return k.Holds(ctx) }
+
+// shares is a store that answers with the same record again while its version is the same.
+type shares struct {
+	job.Store
+	given map[job.ID]job.Job
+}
+
+func (s shares) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	j, err := s.Store.Get(ctx, id)
+	if old, ok := s.given[id]; ok && err == nil && old.Version == j.Version {
+		return old, nil
+	}
+	s.given[id] = j
+	return j, err
+}
 
 // replaysNothing is a store that answers as if it replayed.
 type replaysNothing struct{ job.Store }

@@ -47,7 +47,7 @@ var parts = []part{
 	{"History", historyTests},
 	{"Claim", claimTests}, {"Limit", limitTests}, {"Hold", holdTests}, {"Renew", renewTests}, {"Commit", commitTests},
 	{"Stale", staleTests}, {"Chain", chainTests}, {"Children", childTests}, {"Outbox", outboxTests},
-	{"Watch", watchTests},
+	{"Watch", watchTests}, {"Own", ownTests},
 	{"Tag", tagTests}, {"Audit", auditTests}, {"Purge", purgeTests}, {"Ageing", ageingTests}, {"Clock", clockTests},
 	{"Histories", parallelTests}, {"Reopen", reopenTests},
 }

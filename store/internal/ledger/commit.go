@@ -24,6 +24,9 @@ func (l *Ledger) Commit(r Records, c *job.Change) (job.Job, error) {
 	case entered:
 		event = &l.event
 	}
+	if c.Set.Data != nil || c.Set.Tags != nil {
+		after.Own()
+	}
 	if err := c.Require.Hold(before, after, l.holds, c.At); err != nil {
 		return *before, err
 	}

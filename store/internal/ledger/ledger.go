@@ -217,6 +217,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 			return nil, err
 		}
 		fresh := jobs[i]
+		fresh.Job.Own()
 		if fresh.Job.Number, err = l.number(p, j); err != nil {
 			return nil, err
 		}

@@ -80,6 +80,7 @@ func (l *Ledger) post(r Records, messages []job.Message) error {
 			continue
 		}
 		m := messages[i]
+		m.Own()
 		m.Number = l.posted + 1
 		if err := r.PutMessage(&m); err != nil {
 			return err
