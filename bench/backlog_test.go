@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/explain"
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -53,7 +54,7 @@ func reopen(b *testing.B, dir string) *sqlite.Store {
 }
 
 // BenchmarkBacklog measures, with so many jobs queued: the restart, the rate at which an engine works them off, single
-// claims, and pages.
+// claims, pages, and explanations of a job that waits for a limit and for others.
 func BenchmarkBacklog(b *testing.B) {
 	for _, n := range backlogs {
 		b.Run(fmt.Sprintf("queued=%d", n), func(b *testing.B) {
@@ -64,6 +65,7 @@ func BenchmarkBacklog(b *testing.B) {
 			b.ReportMetric(time.Since(start).Seconds(), "restart-s")
 			claims(b, store)
 			pages(b, store)
+			explains(b, store)
 			b.ReportMetric(worked(b, store, min(n-500, 20_000)), "jobs/s")
 			if err := store.Close(); err != nil {
 				b.Fatal(err)
@@ -112,6 +114,56 @@ func pages(b *testing.B, store job.Store) {
 	}
 	report(b, took, "page")
 	report(b, counts, "count")
+}
+
+// explains asks why jobs wait while a limit of their owners is full, and once for the stuck jobs.
+func explains(b *testing.B, store job.Store) {
+	ctx := context.Background()
+	w := j8Work()
+	w.Limits = []job.Limit{{Name: "mine", Kind: "bench.j8", PerOwner: true, Max: 1},
+		{Name: "all", Kind: "bench.j8", Max: 10}}
+	e, err := engine.New(store, []engine.Work{w}, engine.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	claimed, err := store.Claim(ctx, job.Claim{Worker: "other", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 10, Now: now,
+		Lease: time.Hour})
+	if err != nil || len(claimed) != 10 {
+		b.Fatal(len(claimed), err)
+	}
+	page, err := store.List(ctx, job.Query{Kinds: []job.Kind{"bench.j8"}, States: []lc.State{"Stage0"}, Limit: 100})
+	if err != nil {
+		b.Fatal(err)
+	}
+	why := explain.New(e)
+	var took []time.Duration
+	for i := range page.Jobs {
+		began := time.Now()
+		x, err := why.Why(ctx, page.Jobs[i].ID, time.Time{})
+		took = append(took, time.Since(began))
+		limits := 0
+		for _, blocker := range x.Blockers {
+			if blocker.Code == explain.BlockLimit {
+				limits++
+			}
+		}
+		if err != nil || limits != 2 {
+			b.Fatal(x.Blockers, err)
+		}
+	}
+	report(b, took, "why")
+	began := time.Now()
+	if _, err := why.Stuck(ctx, explain.StuckQuery{Limit: 100}); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(time.Since(began).Microseconds()), "stuck-us")
+	for i := range claimed {
+		change := job.Change{Job: claimed[i].ID, Epoch: claimed[i].Epoch, At: now}
+		if _, err := store.Commit(ctx, change); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 // report gives median and 99th percentile in microseconds.
