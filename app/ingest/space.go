@@ -201,7 +201,7 @@ func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
 	if t.spec.Type == TypeObjectManifest && state != record.Pending && !t.dir.Has(manifestFile) {
 		t.Log().Warn("the object's manifest was cleared away: it is fetched again")
-		if err := t.bringManifest(ctx); err != nil {
+		if err := t.bringManifest(ctx, nil); err != nil {
 			return err
 		}
 	}
