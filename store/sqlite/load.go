@@ -55,28 +55,29 @@ func load(cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*le
 func loadBy(
 	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error,
 ) (*ledger.Ledger, error) {
-	l := &loader{
-		size: size, names: n, ledger: ledger.New(), lines: into,
-		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
-	}
+	l := newLoader(size, n, into)
 	if err := l.records(cs, damaged); err != nil {
 		return nil, err
 	}
-	l.ledger.Loaded()
-	for k, count := range l.ended {
-		l.ledger.LoadTally(n.ended(k, count))
+	return l.ledger, l.rest(cs[0])
+}
+
+func newLoader(size int64, n *names, into *lines) *loader {
+	return &loader{
+		size: size, names: n, ledger: ledger.New(), lines: into,
+		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
 	}
-	for kind, last := range l.last {
-		l.ledger.LoadNumber(job.Kind(n.words.value(int64(kind))), last)
+}
+
+// rest reads what is not in the records of jobs.
+func (l *loader) rest(c *conn.Conn) error {
+	if err := l.given(c); err != nil {
+		return err
 	}
-	if err := l.given(cs[0]); err != nil {
-		return nil, err
-	}
-	err := each(cs[0], selectHolds, func(s *conn.Stmt) error {
+	return each(c, selectHolds, func(s *conn.Stmt) error {
 		l.ledger.LoadHold(getHold(s)) // in force even if it is damaged, which Verify reports
 		return nil
 	})
-	return l.ledger, err
 }
 
 const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER " +
@@ -131,6 +132,7 @@ func rowRange(c *conn.Conn) (first, below int64, err error) {
 	return first, below, err
 }
 
+// records reads the records of all jobs.
 func (l *loader) records(cs []*conn.Conn, damaged map[job.ID]error) error {
 	first, below, err := rowRange(cs[0])
 	if err != nil {
@@ -145,7 +147,17 @@ func (l *loader) records(cs []*conn.Conn, damaged map[job.ID]error) error {
 		}
 		readers = append(readers, r)
 	}
-	return parts(readers, first, below, l.size, l.add)
+	if err := parts(readers, first, below, l.size, l.add); err != nil {
+		return err
+	}
+	l.ledger.Loaded()
+	for k, count := range l.ended {
+		l.ledger.LoadTally(l.names.ended(k, count))
+	}
+	for kind, last := range l.last {
+		l.ledger.LoadNumber(job.Kind(l.names.words.value(int64(kind))), last)
+	}
+	return nil
 }
 
 // add adds a part.

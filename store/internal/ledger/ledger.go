@@ -40,6 +40,21 @@ func (l *Ledger) Load(j *job.Job) { l.queue.Load(j) }
 // Loaded is called after the last Load.
 func (l *Ledger) Loaded() { l.queue.Loaded() }
 
+// Follow applies a change of a record that was made by another ledger. before is nil for a new job, after for one that
+// was purged.
+func (l *Ledger) Follow(before, after *job.Job) {
+	switch {
+	case after != nil:
+		l.LoadNumber(after.Kind, after.Number)
+		l.queue.Put(before, after)
+	case before != nil:
+		ended := *before
+		ended.Ended = true
+		l.queue.Put(before, &ended)
+		l.queue.Drop(&ended)
+	}
+}
+
 // LoadTally adds ended jobs that are only counted.
 func (l *Ledger) LoadTally(t job.Tally) { l.queue.AddEnded(t) }
 
