@@ -198,7 +198,7 @@ func (t *task) provision(ctx context.Context) error {
 // refill brings back working files that were cleared away while the job was failed, so that a retry into a later phase
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
 // always has the list of what came. An attempt that is interrupted while it brings the files back leaves a list, too;
-// the record says that it is not complete.
+// the record states that it is not complete.
 func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
 	manifest := t.spec.Type == TypeObjectManifest && state != record.Pending &&
