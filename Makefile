@@ -20,6 +20,7 @@ define SOAK
 ./flow -run Simulations -simulations 10000 -crashes 0
 ./store/sqlite -run TestFlippedBits -flips 5000
 ./store/sqlite -run TestLinesShrink -index-rows 100000000
+./store/sqlite -run TestCosts -cost-jobs 100000
 ./cmd/stagepost -run TestKill$$ -kills 1000
 ./app/ingest -run TestTwoJobsRace -tries 1000
 ./app/ingest -run TestPlanManySmallObjects -jobs 10000

@@ -127,8 +127,9 @@ func explains(b *testing.B, store job.Store) {
 		b.Fatal(err)
 	}
 	now := time.Now()
-	claimed, err := store.Claim(ctx, job.Claim{Worker: "other", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 10, Now: now,
-		Lease: time.Hour})
+	claimed, err := store.Claim(ctx, job.Claim{
+		Worker: "other", From: []job.KindState{{Kind: "bench.j8", State: "Stage0"}}, N: 10, Now: now, Lease: time.Hour,
+	})
 	if err != nil || len(claimed) != 10 {
 		b.Fatal(len(claimed), err)
 	}

@@ -38,39 +38,41 @@ func (e *Engine) do(ctx context.Context, a *operator.Act) (job.Job, error) {
 	if !w.supports(&j) {
 		return j, job.Errorf(job.Refused, string(a.Event), j.ID, "%s", w.foreign(&j).Sentence)
 	}
-	c, err := move(w, &j, a.Event, a.By, e.clock.Now())
-	if err != nil {
+	t := newTransition(w, &j, e.clock.Now())
+	if err := t.move(a.Event, a.By); err != nil {
 		return j, err
 	}
 	if w.Allow != nil {
-		if c.Require, err = w.Allow(ctx, &j, a); err != nil {
+		if t.Require, err = w.Allow(ctx, &j, a); err != nil {
 			return j, err
 		}
 	}
-	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, a.Note
-	transition, _ := w.Life.Transition(j.State, a.Event)
-	if transition.Class == lifecycle.Reenter || transition.Restart {
-		n, zero := j.Retries+1, 0
-		c.Set.Retries, c.Set.Attempts = &n, &zero
+	t.asRead(a.Actor)
+	t.Seen, t.Note = a.Version, a.Note
+	taken, _ := w.Life.Transition(j.State, a.Event)
+	if taken.Class == lifecycle.Reenter || taken.Restart {
+		n := j.Retries + 1
+		t.Set.Retries = &n
+		t.setAttempts(0)
 		// a retry after the deadline cancels the deadline
-		if now := c.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) {
-			never, expires := time.Time{}, w.expires(&j, c.To, now, time.Time{})
-			c.Set.Deadline, c.Set.Expires = &never, &expires
+		if now := t.At; !j.Deadline.IsZero() && !now.Before(j.Deadline) {
+			t.Set.Deadline = &time.Time{}
+			t.setExpires(w.expires(&j, t.To, now, time.Time{}))
 		}
 	}
-	if transition.Ask { // a claim stays; without one the job is due at once
-		c.Keep, c.Set.Due = true, &time.Time{}
+	if taken.Ask { // a claim stays; without one the job is due at once
+		t.Keep = true
+		t.setDue(time.Time{})
 	}
 	if w.Accompany != nil {
-		if err := w.Accompany(ctx, &j, a, &c); err != nil {
+		if err := w.Accompany(ctx, &j, a, t.Change); err != nil {
 			return j, err
 		}
-		for i := range c.Tasks {
-			c.Tasks[i].Epoch, c.Tasks[i].Changed = j.Epoch, c.At
+		for i := range t.Tasks {
+			t.Tasks[i].Epoch, t.Tasks[i].Changed = j.Epoch, t.At
 		}
 	}
-	w.announce(&j, &c)
-	return e.one(ctx, c)
+	return e.one(ctx, t)
 }
 
 // SetPriority is part of operator.Acts.
@@ -99,18 +101,22 @@ func (e *Engine) setPriority(
 		return j, job.Errorf(job.Refused, "priority", j.ID, "it has ended (%s): nothing waits for its turn", j.State)
 	}
 	w := e.workOf(j.Kind)
+	t := newTransition(w, &j, e.clock.Now())
+	t.Set.Priority = &p
 	if w == nil || !w.supports(&j) { // its definition may lack the event: only the record changes
-		return e.one(ctx, job.Change{Job: id, Version: j.Version, At: e.clock.Now(), Set: job.Fields{Priority: &p}})
+		t.asRead("")
+		return e.one(ctx, t)
 	}
-	c, err := move(w, &j, lifecycle.Reprioritize, lifecycle.Operator, e.clock.Now())
-	if err != nil {
+	if err := t.move(lifecycle.Reprioritize, lifecycle.Operator); err != nil {
 		return j, err
 	}
-	c.Version, c.Seen, c.Actor, c.Note, c.Keep = j.Version, version, actor, note, true
-	c.Set.Priority = &p
+	t.asRead(actor)
+	t.Seen, t.Note, t.Keep = version, note, true
 	if block.Exhausted(&j) {
-		zero, empty := 0, ""
-		c.Set.Due, c.Set.Attempts, c.Set.Starts, c.Set.Cause, c.Set.Message = &time.Time{}, &zero, &zero, &empty, &empty
+		zero := 0
+		t.setDue(time.Time{})
+		t.setAttempts(0)
+		t.Set.Starts, t.Set.Cause, t.Set.Message = &zero, &empty, &empty
 	}
-	return e.one(ctx, c)
+	return e.one(ctx, t)
 }

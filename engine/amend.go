@@ -56,8 +56,10 @@ func (e operators) amend(
 		}
 		*entered = true
 	}
-	next, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Actor: a.Actor, Tasks: tasks,
-		Set: job.Fields{Data: data}})
+	t := newTransition(e.workOf(j.Kind), &j, now)
+	t.asRead(a.Actor)
+	t.Tasks, t.Set.Data = tasks, data
+	next, err := e.one(ctx, t)
 	if err != nil {
 		return j, err
 	}

@@ -35,7 +35,11 @@ func (e *Engine) Nudge(ctx context.Context, id job.ID, code string) error {
 	if j.Claimed() || j.Ended || j.Cause != code || !j.Due.After(now) {
 		return nil
 	}
-	_, err = e.one(ctx, job.Change{Job: id, Version: j.Version, From: j.State, At: now, Set: job.Fields{Due: &now}})
+	t := newTransition(e.workOf(j.Kind), &j, now)
+	t.asRead("")
+	t.From = j.State
+	t.setDue(now)
+	_, err = e.one(ctx, t)
 	switch job.KindOf(err) {
 	case "":
 		e.wakeDispatcher()

@@ -59,6 +59,7 @@ func (w *waiter) check() (j job.Job, found, read bool) {
 	w.mu.Unlock()
 	for i := range seen {
 		if w.done(&seen[i]) {
+			seen[i].Own() // the store has the data of a hint, too
 			return seen[i], true, false
 		}
 	}

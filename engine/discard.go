@@ -46,14 +46,14 @@ func (e operators) discard(ctx context.Context, a *operator.Act, entered *bool) 
 	if a.Note != "" {
 		note += ": " + a.Note
 	}
-	c, err := move(w, &j, ev, lifecycle.Timer, e.clock.Now())
-	if err != nil {
+	t := newTransition(w, &j, e.clock.Now())
+	if err := t.move(ev, lifecycle.Timer); err != nil {
 		return j, err
 	}
-	c.Version, c.Seen, c.Actor, c.Note = j.Version, a.Version, a.Actor, note
-	c.Require.Idle, c.Require.ParentIn = true, batchIn
-	w.announce(&j, &c)
-	next, err := e.one(ctx, c)
+	t.asRead(a.Actor)
+	t.Seen, t.Note = a.Version, note
+	t.Require.Idle, t.Require.ParentIn = true, batchIn
+	next, err := e.one(ctx, t)
 	if err != nil {
 		return j, err
 	}

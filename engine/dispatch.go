@@ -57,8 +57,8 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 		e.log.Error("claim", "error", err) // the sweep tries again
 	}
 	e.claimed(jobs, e.clock.Now())
-	for _, j := range jobs {
-		e.start(p, j)
+	for i := range jobs {
+		e.start(p, &jobs[i])
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,31 +70,37 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 }
 
 // start works on a claimed job in a slot that the caller has taken.
-func (e *Engine) start(p *pool, j job.Job) {
+func (e *Engine) start(p *pool, j *job.Job) {
 	e.occupy(p)
+	r := &Run{id: j.ID, job: *j, engine: e, actor: e.name}
 	go func() {
 		defer e.vacate(p)
-		e.workOn(e.work, j)
+		e.workOn(e.work, r)
 	}()
 }
 
 // workOn works on a claimed job, state after state, as long as the store lets it keep the claim.
-func (e *Engine) workOn(ctx context.Context, j job.Job) {
+func (e *Engine) workOn(ctx context.Context, r *Run) {
 	step, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &running{epoch: j.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
+	c := &running{epoch: r.job.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
+	r.running, r.lasting = c, context.WithoutCancel(step)
 	e.mu.Lock()
-	e.running[j.ID], r.stopping = r, e.stopping
+	e.running[r.id], c.stopping = c, e.stopping
 	e.mu.Unlock()
 	for held := true; held; {
-		e.mu.Lock()
-		r.epoch = j.Epoch
-		e.mu.Unlock()
-		j, held = e.runState(step, r, j)
-		e.progress.drop(j.ID)
+		held = e.runState(step, r)
+		e.progress.drop(r.id)
 	}
-	e.release(r, j.ID)
-	e.accompanied(j.ID)
+	e.release(c, r.id)
+	e.accompanied(r.id)
+}
+
+// serve notes under which claim this goroutine works on a job.
+func (e *Engine) serve(c *running, epoch int64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c.epoch = epoch
 }
 
 // release notes that this goroutine no longer works on a job.
@@ -107,46 +113,51 @@ func (e *Engine) release(r *running, id job.ID) {
 }
 
 // runState does one attempt at one state, or at several if the step moves the job through them, and commits the
-// outcome. held reports whether this goroutine continues with the job.
-func (e *Engine) runState(ctx context.Context, current *running, j job.Job) (next job.Job, held bool) {
-	w := e.workOf(j.Kind)
+// outcome. held reports whether this goroutine continues with the job, whose record is then that of the run.
+func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
+	epoch := r.job.Epoch
+	e.serve(r.running, epoch)
+	r.work = e.workOf(r.job.Kind)
 	for tries := 0; ; tries++ {
-		r := &Run{id: j.ID, epoch: j.Epoch, job: j, engine: e, work: w, running: current, actor: e.name,
-			began: e.clock.Now()}
+		r.newAttempt()
 		o := e.attempt(ctx, r)
 		if r.over {
-			return r.job, false
+			return false
 		}
 		if o == nil || errors.Is(context.Cause(ctx), errLost) {
-			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "epoch", j.Epoch)
-			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
-			return r.job, false
+			e.lost(r, errLost)
+			return false
 		}
 		next, err := e.conclude(ctx, r, o)
 		switch {
 		case err == nil:
-			return next, next.Worker == e.name && !next.Ended && next.Epoch > j.Epoch
-		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && current.listening()):
+			r.record(next)
+			return next.Worker == e.name && !next.Ended && next.Epoch > epoch
+		case job.KindOf(err) == job.Conflict && (tries < 3 || o.verdict == waits && r.running.listening()):
 			if err := r.Fresh(ctx); err != nil {
-				return r.job, false
-			}
-			j = r.job // what it waited for may have happened: check again
+				return false
+			} // what it waited for may have happened: check again
 		case job.KindOf(err) == job.Stale:
-			e.log.Info("claim lost", "job", j.ID, "state", r.job.State, "error", err)
-			e.meter.Lost(meter.Lost{Kind: j.Kind, State: r.job.State})
-			return r.job, false
+			e.lost(r, err)
+			return false
 		default:
-			e.log.Error("commit", "job", j.ID, "state", r.job.State, "error", err)
-			e.retryRefused(ctx, r, err)
-			return r.job, false
+			e.log.Error("commit", "job", r.id, "state", r.job.State, "error", err)
+			e.retryRefused(r, err)
+			return false
 		}
 	}
+}
+
+// lost reports that the claim of a run ended during the attempt.
+func (e *Engine) lost(r *Run, err error) {
+	e.log.Info("claim lost", "job", r.id, "state", r.job.State, "epoch", r.job.Epoch, "error", err)
+	e.meter.Lost(meter.Lost{Kind: r.job.Kind, State: r.job.State})
 }
 
 // attempt asks the gate and runs the step until the state's time is up. nil means that the claim was lost.
 func (e *Engine) attempt(ctx context.Context, r *Run) *outcome {
 	j := &r.job
-	r.term = newTerm(ctx, e.clock, j.Expires)
+	r.term = newTerm(ctx, e, j.Expires)
 	r.running.serve(j.Version, r.term)
 	defer r.term.end()
 	if b := r.work.foreign(j); b != nil {
@@ -194,8 +205,8 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 	if r.work.Owes == nil || r.over {
 		return err
 	}
-	if c, refused := settle(r.work, &r.job, asOutcome(err), e.clock.Now(), 0); refused == nil {
-		if owing := r.owes(ctx, c); owing != nil {
+	if t := r.begin(); t.settle(asOutcome(err), 0) == nil {
+		if owing := r.owes(ctx, t); owing != nil {
 			return owing
 		}
 	}
@@ -204,63 +215,63 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 
 // conclude commits the outcome of an attempt together with what the step set.
 func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, error) {
-	now := e.clock.Now()
-	var c job.Change
+	t := r.begin()
 	var err error
 	ev, timed := lifecycle.Event(""), errors.Is(o.err, errExpired)
 	if timed {
-		ev, timed = r.work.timerEvent(r.job.Position, late(&r.job, now))
+		ev, timed = r.work.timerEvent(r.job.Position, late(&r.job, t.At))
 	}
 	if timed {
-		c, err = move(r.work, &r.job, ev, lifecycle.Timer, now)
-		explain(&c, r.work.late(&r.job, errExpired.Error()))
+		err = t.move(ev, lifecycle.Timer)
+		t.explain(r.work.late(&r.job, errExpired.Error()))
 	} else {
-		c, err = settle(r.work, &r.job, o, now, e.chance())
+		err = t.settle(o, e.chance())
 	}
 	if err != nil {
 		return r.job, err
 	}
-	r.fill(&c)
-	e.chain(&c, r.work, now)
+	r.fill(t)
+	e.chain(t)
 	if o.verdict == waits && r.running.listening() {
-		c.Version = r.job.Version // what it waits for may have been reported since the check
+		t.Version = r.job.Version // what it waits for may have been reported since the check
 	}
-	if c.Set.Due != nil && !c.Set.Due.IsZero() && !c.Set.Due.Equal(block.Never) {
-		defer e.alarm(*c.Set.Due)
+	if t.Set.Due != nil && !t.Set.Due.IsZero() && !t.Set.Due.Equal(block.Never) {
+		defer e.alarm(*t.Set.Due)
 	}
-	j, err := e.commit(context.WithoutCancel(ctx), r, c)
-	if c.Require.Unheld && job.KindOf(err) == job.Refused {
-		return e.putBack(ctx, r.work, &r.job, e.name, err, func(c job.Change) (job.Job, error) {
-			return e.commit(context.WithoutCancel(ctx), r, c)
+	j, err := e.commit(r.lasting, r, t)
+	if t.Require.Unheld && job.KindOf(err) == job.Refused {
+		return e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
+			return e.commit(r.lasting, r, t)
 		})
 	}
-	if c.Require.Settled && job.KindOf(err) == job.Refused {
+	if t.Require.Settled && job.KindOf(err) == job.Refused {
 		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // check again
 	}
 	if err == nil {
-		ending := o.ending(&c)
+		ending := o.ending(t.Change)
 		if timed {
 			ending = meter.TimedOut
 		}
-		e.attempted(r.work, &r.job, &c, ending, now.Sub(r.began), &j)
+		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), &j)
 	}
 	return j, err
 }
 
 // merge copies what the step set into the change that the engine made of its outcome. If the attempt did not succeed,
 // the engine's message and cause have precedence.
-func merge(c *job.Change, set job.Change) {
-	c.Epoch, c.Actor, c.Tasks, c.Outbox = set.Epoch, set.Actor, set.Tasks, set.Outbox
-	c.Set.Data, c.Set.Priority, c.Set.Tags = set.Set.Data, set.Set.Priority, set.Set.Tags
-	c.Set.Bytes, c.Set.Starts, c.Set.Deadline = set.Set.Bytes, set.Set.Starts, set.Set.Deadline
-	if set.Set.Cause != nil && (c.Set.Cause == nil || *c.Set.Cause == "") {
-		c.Set.Cause = set.Set.Cause
+func (t *transition) merge(set *settings) {
+	own := &set.set
+	t.Tasks, t.Outbox = set.tasks, set.outbox
+	t.Set.Data, t.Set.Priority, t.Set.Tags = own.Data, own.Priority, own.Tags
+	t.Set.Bytes, t.Set.Starts, t.Set.Deadline = own.Bytes, own.Starts, own.Deadline
+	if own.Cause != nil && (t.Set.Cause == nil || *t.Set.Cause == "") {
+		t.Set.Cause = own.Cause
 	}
-	if set.Set.Message != nil && (c.Set.Message == nil || *c.Set.Message == "") {
-		c.Set.Message = set.Set.Message
+	if own.Message != nil && (t.Set.Message == nil || *t.Set.Message == "") {
+		t.Set.Message = own.Message
 	}
-	if c.Note == "" && c.Set.Message != nil {
-		c.Note = *c.Set.Message
+	if t.Note == "" && t.Set.Message != nil {
+		t.Note = *t.Set.Message
 	}
 }
 
@@ -271,22 +282,22 @@ func goesOn(c *job.Change, w *Work) bool {
 }
 
 // chain asks to keep the claim if this engine has a step for the next state.
-func (e *Engine) chain(c *job.Change, w *Work, now time.Time) {
-	if !goesOn(c, w) {
+func (e *Engine) chain(t *transition) {
+	if !goesOn(t.Change, t.work) {
 		return
 	}
 	e.mu.Lock()
 	open := e.open && e.suspects.draining.IsZero()
 	e.mu.Unlock()
 	if open {
-		c.Chain = &job.Chain{Worker: e.name, Lease: e.options.Lease, Limits: e.kindsNow().limits}
+		t.continueBy(e.name, e.options.Lease, e.kindsNow().limits)
 	}
 }
 
 // commit passes the change to the store. If the store does not answer, commit reads the record and the history: while
 // the claim stands and the history does not have the entry, the change was not applied and is committed again
 // (reliability rule R5).
-func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Job, err error) {
+func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.Job, err error) {
 	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
@@ -296,9 +307,9 @@ func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Jo
 		r.running.committed(before, version)
 	}(r.job.Version)
 	for try := 1; ; try++ {
-		results, err := e.store.Commit(ctx, c)
+		result, err := e.send(ctx, t)
 		if err == nil {
-			return results[0].Job, results[0].Err
+			return result.Job, result.Err
 		}
 		if try > 5 {
 			return r.job, err
@@ -309,12 +320,12 @@ func (e *Engine) commit(ctx context.Context, r *Run, c job.Change) (after job.Jo
 		if err != nil {
 			continue
 		}
-		applied, err := e.entered(ctx, r.job.Seq, &now, &c)
+		applied, err := e.entered(ctx, r.job.Seq, &now, t.Change)
 		switch {
 		case err != nil:
 		case applied:
 			return now, nil
-		case now.Epoch != c.Epoch || !now.Claimed():
+		case now.Epoch != t.Epoch || !now.Claimed():
 			return now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
 		}
 	}
@@ -336,15 +347,14 @@ func (e *Engine) entered(ctx context.Context, seq int64, j *job.Job, c *job.Chan
 }
 
 // retryRefused ends the attempt with a counted error after the store refused its outcome.
-func (e *Engine) retryRefused(ctx context.Context, r *Run, refusal error) {
+func (e *Engine) retryRefused(r *Run, refusal error) {
 	o := &outcome{verdict: retries, cause: cause.Of(refusal), err: refusal}
-	c, err := settle(r.work, &r.job, o, e.clock.Now(), e.chance())
-	if err != nil {
+	t := r.begin()
+	if t.settle(o, e.chance()) != nil {
 		return // the lease expires and the sweep finds the job
 	}
-	c.Epoch, c.Actor = r.job.Epoch, e.name
-	r.work.announce(&r.job, &c)
-	if next, err := e.commit(context.WithoutCancel(ctx), r, c); err == nil {
-		e.attempted(r.work, &r.job, &c, o.ending(&c), c.At.Sub(r.began), &next)
+	t.underClaim(e.name)
+	if next, err := e.commit(r.lasting, r, t); err == nil {
+		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), &next)
 	}
 }

@@ -42,7 +42,11 @@ type Options struct {
 	// Impaired reports what keeps the whole server from working, or nil. Why names it for every job that has not ended.
 	// It may be called concurrently. Defaults to none.
 	Impaired func() *status.Impairment
-	Meter    meter.Meter // is notified of claims, attempts and deliveries; defaults to none
+	// Leads reports whether this engine does the work that one engine of a shared store does for all: the sweep, the
+	// parking of held jobs, retention. It is called before each round, from several goroutines, and must be quick.
+	// A store that one process owns ([job.Properties].Exclusive) does not need it. Defaults to always.
+	Leads func() bool
+	Meter meter.Meter // is notified of claims, attempts and deliveries; defaults to none
 	// defaults to: one claim in ten takes the job that waited longest, if it waited ten minutes; a negative Share: none
 	Ageing job.Ageing
 }

@@ -16,12 +16,12 @@ func (e *Engine) SharedStates() []job.KindState { return e.shared.states }
 
 // Advance moves a job on by a worker's event without a claim. An event that the lifecycle does not have is skipped.
 func (e *Engine) Advance(ctx context.Context, j *job.Job, event lifecycle.Event, now time.Time) error {
-	c, err := move(e.workOf(j.Kind), j, event, lifecycle.Worker, now)
-	if err != nil {
+	t := newTransition(e.workOf(j.Kind), j, now)
+	if t.move(event, lifecycle.Worker) != nil {
 		return nil
 	}
-	c.Version = j.Version
-	_, err = e.one(ctx, c)
+	t.asRead("")
+	_, err := e.one(ctx, t)
 	return err
 }
 

@@ -51,7 +51,7 @@ func (w *Work) begins(c *job.Change) bool {
 // putBack ends an attempt to begin a job that is now held. The job moves to the state for held jobs, or stays and
 // waits. commit commits in the name of the worker.
 func (e *Engine) putBack(
-	ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(job.Change) (job.Job, error),
+	ctx context.Context, w *Work, j *job.Job, actor string, refusal error, commit func(*transition) (job.Job, error),
 ) (job.Job, error) {
 	holds, err := e.store.Holds(ctx)
 	if err != nil {
@@ -60,25 +60,23 @@ func (e *Engine) putBack(
 	now := e.clock.Now()
 	parking := func(h job.Hold) bool { return h.On(now) && h.Matches(j) && parks(w, j.State, &h) }
 	if i := slices.IndexFunc(holds, parking); i >= 0 {
-		c, err := aside(w, j, &holds[i], now)
+		t, err := aside(w, j, &holds[i], now)
 		if err != nil {
 			return *j, err
 		}
-		c.Epoch, c.Version, c.Actor = j.Epoch, 0, actor
-		w.announce(j, &c)
-		moved, err := commit(c)
+		t.underClaim(actor)
+		moved, err := commit(t)
 		if job.KindOf(err) != job.Conflict { // else the hold was released in between
 			return moved, err
 		}
 	}
-	c, err := move(w, j, lifecycle.Waiting, lifecycle.Worker, now)
-	if err != nil {
+	t := newTransition(w, j, now)
+	if err := t.move(lifecycle.Waiting, lifecycle.Worker); err != nil {
 		return *j, err
 	}
-	code, text := cause.Hold, job.Reason(refusal)
-	c.Epoch, c.Actor, c.Note = j.Epoch, actor, text
-	c.Set.Cause, c.Set.Message = &code, &text
-	return commit(c)
+	t.underClaim(actor)
+	t.reason(cause.Hold, job.Reason(refusal))
+	return commit(t)
 }
 
 // park moves held jobs out of their queue states, where the hold parks them. It is called at intervals, because jobs
@@ -161,22 +159,18 @@ func (e *Engine) parkOne(ctx context.Context, w *Work, t job.Tally, h *job.Hold)
 }
 
 func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.Hold) error {
-	var changes []job.Change
+	var parked []*transition
 	for i := range jobs {
 		if j := &jobs[i]; !j.Claimed() && w.supports(j) && h.Matches(j) {
-			c, err := aside(w, j, h, e.clock.Now())
+			t, err := aside(w, j, h, e.clock.Now())
 			if err != nil {
 				return err
 			}
-			c.Actor = e.name
-			w.announce(j, &c)
-			changes = append(changes, c)
+			t.asRead(e.name)
+			parked = append(parked, t)
 		}
 	}
-	if len(changes) == 0 {
-		return nil
-	}
-	results, err := e.store.Commit(ctx, changes...)
+	results, err := e.commitAll(ctx, parked)
 	for i := range results {
 		if k := job.KindOf(results[i].Err); err == nil && results[i].Err != nil && k != job.Conflict && k != job.Stale {
 			err = results[i].Err
@@ -186,13 +180,12 @@ func (e *Engine) parkJobs(ctx context.Context, w *Work, jobs []job.Job, h *job.H
 }
 
 // aside makes the change by which hold h moves a job out of its queue.
-func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (job.Change, error) {
-	c, err := move(w, j, held, lifecycle.Worker, now)
-	if err != nil {
-		return c, err
+func aside(w *Work, j *job.Job, h *job.Hold, now time.Time) (*transition, error) {
+	t := newTransition(w, j, now)
+	if err := t.move(held, lifecycle.Worker); err != nil {
+		return nil, err
 	}
-	code, text := cause.Hold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who)
-	c.Version, c.Require.Held = j.Version, true
-	c.Set.Cause, c.Set.Message, c.Note = &code, &text, text
-	return c, nil
+	t.Require.Held = true
+	t.reason(cause.Hold, fmt.Sprintf("%s is on hold: %s (by %s)", h.Scope, h.Why, h.Who))
+	return t, nil
 }

@@ -44,63 +44,70 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 	case r.term.Err() != nil:
 		return r.cut(r.term, string(e))
 	}
-	o := &outcome{verdict: chose, event: e}
-	c, err := settle(r.work, &r.job, o, r.Now(), 0)
+	o, t := &outcome{verdict: chose, event: e}, r.begin()
+	err := t.settle(o, 0)
 	if err == nil {
-		err = r.owes(ctx, c)
+		err = r.owes(ctx, t)
 	}
 	if err != nil {
 		return err
 	}
-	over := c.Ended || b != nil
-	c.Keep = !over
+	over := t.Ended || b != nil
+	t.Keep = !over
 	if b != nil {
-		r.rests(&c, b)
+		r.rests(t, b)
 	}
 	if r.exact {
-		c.Version, r.exact = r.job.Version, false
+		t.Version, r.exact = r.job.Version, false
 	}
-	set := r.fill(&c)
+	set := r.fill(t)
 	r.term.pause()
-	next, err := r.engine.commit(context.WithoutCancel(ctx), r, c)
-	if err == nil && !over && (next.Epoch != c.Epoch || !next.Claimed()) {
+	next, err := r.engine.commit(context.WithoutCancel(ctx), r, t)
+	if err == nil && !over && (next.Epoch != t.Epoch || !next.Claimed()) {
 		err = job.Errorf(job.Stale, string(e), r.job.ID, "the claim ended while the store did not answer")
 	}
 	if err != nil {
-		r.set, r.tasks, r.outbox = set.Set, set.Tasks, set.Outbox
+		r.wants = set
 		r.term.set(r.job.Expires)
-		return refusal(&c, err, c.At)
+		return refusal(t, err)
 	}
-	before, took := r.job, c.At.Sub(r.began)
+	before, took := r.job, t.At.Sub(r.began)
 	r.record(next)
-	r.began, r.settled = c.At, false
+	r.began, r.settled = t.At, false
 	if over {
 		r.over = true
 		r.engine.release(r.running, r.job.ID)
 	} else {
 		r.term.set(next.Expires)
 	}
-	r.engine.attempted(r.work, &before, &c, o.ending(&c), took, &next)
+	r.engine.attempted(r.work, &before, t.Change, o.ending(t.Change), took, &next)
 	return nil
 }
 
+// begin makes the transition of the run an update of its record.
+func (r *Run) begin() *transition {
+	r.change.begin(r.work, &r.job, r.Now())
+	return &r.change
+}
+
 // owes checks a change of the step by [Work.Owes].
-func (r *Run) owes(ctx context.Context, c job.Change) error {
-	c.Set.Data = r.set.Data
-	return r.work.owes(ctx, &r.job, &c)
+func (r *Run) owes(ctx context.Context, t *transition) error {
+	t.Set.Data = r.wants.set.Data
+	return r.work.owes(ctx, &r.job, t.Change)
 }
 
 // rests makes a change end the claim and set when the job is due.
-func (r *Run) rests(c *job.Change, b *job.Blocker) {
+func (r *Run) rests(t *transition, b *job.Blocker) {
 	due := b.Until
 	if due.IsZero() {
 		due = block.Never
 	} else {
 		defer r.engine.alarm(due)
 	}
-	c.Set.Due, c.Set.Cause, c.Set.Message, c.Note = &due, &b.Code, &b.Sentence, b.Sentence
+	t.setDue(due)
+	t.reason(b.Code, b.Sentence)
 	if r.running.listening() {
-		c.Version = r.job.Version
+		t.Version = r.job.Version
 	}
 }
 
@@ -113,32 +120,31 @@ func (r *Run) cut(ctx context.Context, op string) error {
 	return &job.Error{Op: op, Kind: kind, ID: r.job.ID, Err: cause}
 }
 
-// fill completes the change of an outcome with what the step set, the announced messages and the conditions of the
-// commit. It returns what was set.
-func (r *Run) fill(c *job.Change) (set job.Change) {
+// fill completes the change of an outcome with the claim, what the step set and the conditions of the commit. It
+// returns what was set.
+func (r *Run) fill(t *transition) (set settings) {
 	set = r.takeSet()
-	merge(c, set)
-	if c.Set.Deadline != nil && c.Set.Expires != nil {
-		expires := r.work.expires(&r.job, c.To, c.At, *c.Set.Deadline)
-		c.Set.Expires = &expires
+	t.underClaim(r.actor)
+	t.merge(&set)
+	if t.Set.Deadline != nil && t.Set.Expires != nil {
+		t.setExpires(r.work.expires(&r.job, t.To, t.At, *t.Set.Deadline))
 	}
-	r.work.announce(&r.job, c)
-	c.Require.Unheld = r.work.begins(c)
-	c.Require.Settled = r.settled && c.To.State != c.From
+	t.Require.Unheld = r.work.begins(t.Change)
+	t.Require.Settled = r.settled && t.To.State != t.From
 	return set
 }
 
 // refusal converts a condition that was not met for the step: into a wait for the end of the hold, which the step may
 // return, or into a conflict.
-func refusal(c *job.Change, err error, now time.Time) error {
+func refusal(t *transition, err error) error {
 	switch {
 	case job.KindOf(err) != job.Refused:
 		return err
-	case c.Require.Unheld:
-		b := job.Blocker{Code: cause.Hold, Sentence: job.Reason(err), Until: now.Add(time.Second)}
+	case t.Require.Unheld:
+		b := job.Blocker{Code: cause.Hold, Sentence: job.Reason(err), Until: t.At.Add(time.Second)}
 		return &outcome{verdict: waits, blocker: b, err: err}
-	case c.Require.Settled:
-		return job.Errorf(job.Conflict, "commit", c.Job, "%s", job.Reason(err)) // check again
+	case t.Require.Settled:
+		return job.Errorf(job.Conflict, "commit", t.Job, "%s", job.Reason(err)) // check again
 	}
 	return err
 }

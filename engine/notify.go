@@ -36,18 +36,19 @@ func (e *Engine) notify(ctx context.Context, id job.ID, code string, tasks []job
 		return false, job.Errorf(job.Refused, "notify", id, "it has ended (%s)", j.State)
 	}
 	now := e.clock.Now()
-	c := job.Change{Job: id, Keep: true, At: now, Actor: e.name, Tasks: append([]job.Task{}, tasks...)}
-	for i := range c.Tasks {
-		c.Tasks[i].Epoch, c.Tasks[i].Changed = j.Epoch, now
+	t := newTransition(e.workOf(j.Kind), &j, now)
+	t.Keep, t.Tasks = true, append([]job.Task{}, tasks...)
+	for i := range t.Tasks {
+		t.Tasks[i].Epoch, t.Tasks[i].Changed = j.Epoch, now
 	}
-	if j.Claimed() { // under the claim: a concurrent commit of its worker is no conflict
-		c.Epoch = j.Epoch
+	if j.Claimed() { // a concurrent commit of its worker is no conflict
+		t.underClaim(e.name)
 	} else {
-		c.Version = j.Version
+		t.asRead(e.name)
 		if due = j.Cause == code && j.Due.After(now); due {
-			c.Set.Due = &now
+			t.setDue(now)
 		}
 	}
-	_, err = e.one(ctx, c)
+	_, err = e.one(ctx, t)
 	return due, err
 }

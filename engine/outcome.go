@@ -82,115 +82,73 @@ func asOutcome(err error) *outcome {
 	return o
 }
 
-// settle makes the change of a step's outcome. It is a pure function of its arguments.
-func settle(w *Work, j *job.Job, o *outcome, now time.Time, chance float64) (job.Change, error) {
+// becomesReason makes the blocker of an outcome that waits its cause and its error.
+func (o *outcome) becomesReason() { o.cause, o.err = o.blocker.Code, errors.New(o.blocker.Sentence) }
+
+// forChildren reports whether the outcome waits for the jobs of a batch.
+func (o *outcome) forChildren() bool { return o.cause == cause.Children }
+
+// settle makes the change of a step's outcome. It is a pure function of its arguments, the record and the time.
+func (t *transition) settle(o *outcome, chance float64) error {
+	w, j := t.work, t.before
 	switch o.verdict {
 	case passed:
-		for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
+		for _, by := range [...]lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
 			if e, ok := w.Life.Choose(j.Position, lifecycle.Pass, by); ok {
-				return move(w, j, e, by, now)
+				return t.move(e, by)
 			}
 		}
-		return job.Change{}, job.Errorf(job.Internal, "settle", j.ID, "the step for %s must name its event", j.State)
+		return job.Errorf(job.Internal, "settle", j.ID, "the step for %s must name its event", j.State)
 	case chose:
 		by := lifecycle.Worker
 		if a, ok := w.Life.Transition(j.State, o.event); ok && a.By&by == 0 {
 			by = lifecycle.Engine
 		}
-		return move(w, j, o.event, by, now)
+		return t.move(o.event, by)
 	case waits:
 		until := o.blocker.Until
-		if !until.After(now) {
-			until = now.Add(5 * time.Second) // no time was given: avoid a busy loop
+		if !until.After(t.At) {
+			until = t.At.Add(5 * time.Second) // no time was given: avoid a busy loop
 		}
-		return stay(w, j, lifecycle.Waiting, o, now, until)
+		t.stay(lifecycle.Waiting, o, until)
+		return nil
 	case yields:
-		return stay(w, j, lifecycle.Yield, o, now, time.Time{})
+		t.stay(lifecycle.Yield, o, time.Time{})
+		return nil
 	case retries:
 		n, p := j.Attempts+1, w.policyFor(j.State)
 		if stage, _ := w.Life.Stage(j.State); n < p.MaxAttempts || stage.Endures != "" {
-			c, err := stay(w, j, lifecycle.Backoff, o, now, now.Add(max(o.after, p.Backoff.Pause(n, chance))))
-			c.Set.Attempts = &n
-			return c, err
+			t.stay(lifecycle.Backoff, o, t.At.Add(max(o.after, p.Backoff.Pause(n, chance))))
+			t.setAttempts(n)
+			return nil
 		}
 	}
-	return failure(w, j, o, now)
+	return t.fail(o)
 }
 
-// failure makes the change of the state's failure exit. Without one, a state that endures is tried again; in any other
+// fail makes the change of the state's failure exit. Without one, a state that endures is tried again; in any other
 // state the job waits until a person releases it, so that no step runs indefinitely.
-func failure(w *Work, j *job.Job, o *outcome, now time.Time) (job.Change, error) {
-	for _, by := range []lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
+func (t *transition) fail(o *outcome) error {
+	w, j := t.work, t.before
+	for _, by := range [...]lifecycle.Actor{lifecycle.Worker, lifecycle.Engine} {
 		e, ok := w.Life.Choose(j.Position, lifecycle.Fail, by)
 		if !ok {
 			continue
 		}
-		c, err := move(w, j, e, by, now)
-		explain(&c, o)
-		return c, err
+		err := t.move(e, by)
+		t.explain(o)
+		return err
 	}
 	n := j.Attempts + 1 // there is no exit to take
 	stage, _ := w.Life.Stage(j.State)
-	due := now.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
+	due := t.At.Add(w.policyFor(j.State).Backoff.Pause(n, 0.5))
 	if stage.Endures == "" { // a person ends that: see [operator.Acts]
 		due = block.Never
 		o = &outcome{verdict: o.verdict, cause: cause.Attempts,
 			err: fmt.Errorf("attempt %d of %d failed, and %s has no failure exit: %s",
 				n, w.policyFor(j.State).MaxAttempts, j.State, o.Error())}
 	}
-	c, err := stay(w, j, lifecycle.Backoff, o, now, due)
-	c.Set.Attempts = &n
-	return c, err
-}
-
-// explain copies the outcome's cause and message into the change.
-func explain(c *job.Change, o *outcome) {
-	text := ""
-	if o.err != nil {
-		text = o.err.Error()
-	}
-	c.Set.Cause, c.Set.Message, c.Note = &o.cause, &text, text
-}
-
-// move makes the change of one transition.
-func move(w *Work, j *job.Job, e lifecycle.Event, by lifecycle.Actor, now time.Time) (job.Change, error) {
-	to, err := w.Life.Next(j.Position, e, by)
-	if err != nil {
-		return job.Change{}, &job.Error{Op: string(e), Kind: job.Refused, ID: j.ID, Err: err}
-	}
-	empty := ""
-	c := job.Change{
-		Job: j.ID, From: j.State, Event: e, To: to, By: by, At: now,
-		Ended: w.Life.Ended(to.State), Gone: w.Life.Tombstone(to.State),
-	}
-	if to.State != j.State {
-		expires := w.expires(j, to, now, j.Deadline)
-		c.Set.Expires = &expires
-		if !c.Gone {
-			c.Set.Cause, c.Set.Message = &empty, &empty
-		}
-	}
-	return c, nil
-}
-
-// stay makes the change of a loop. If the reason to wait is the same as before, the change has no event.
-func stay(w *Work, j *job.Job, e lifecycle.Event, o *outcome, now, due time.Time) (job.Change, error) {
-	c, err := move(w, j, e, lifecycle.Worker, now)
-	if err != nil { // a state that is not a worker's has no loops
-		c, err = job.Change{Job: j.ID, From: j.State, At: now}, nil
-	}
-	if e == lifecycle.Waiting {
-		o.cause, o.err = o.blocker.Code, errors.New(o.blocker.Sentence)
-		if j.Cause == o.cause {
-			c.Event = "" // the history need not repeat the reason
-		}
-		if o.cause == cause.Children {
-			c.Require.Unsettled = true
-		}
-	}
-	if o.err != nil {
-		explain(&c, o)
-	}
-	c.Set.Due = &due
-	return c, err
+	t.stay(lifecycle.Backoff, o, due)
+	t.setAttempts(n)
+	return nil
 }

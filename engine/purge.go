@@ -69,8 +69,10 @@ func (r *retention) purgeOne(ctx context.Context, e *Engine, j *job.Job) error {
 			return err
 		}
 	}
-	_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, From: j.State, Actor: e.name, At: e.clock.Now(),
-		Purge: true})
+	t := newTransition(e.workOf(j.Kind), j, e.clock.Now())
+	t.asRead(e.name)
+	t.From, t.Purge = j.State, true
+	_, err := e.one(ctx, t)
 	return err
 }
 

@@ -76,22 +76,27 @@ func (e *Engine) pull(ctx context.Context, j *job.Job, now time.Time) error {
 	if !j.Changed.After(now) {
 		return nil
 	}
-	back := func(at time.Time) *time.Time {
-		moved := now.Add(at.Sub(j.Changed))
-		return &moved
-	}
-	c := job.Change{Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name}
+	back := func(at time.Time) time.Time { return now.Add(at.Sub(j.Changed)) }
+	t := e.adjustment(j, now)
 	if !j.Ended {
 		paused := j.Epoch > 0 && j.Due.After(now) && !j.Due.Equal(block.Never)
 		if paused {
-			c.Set.Due = back(j.Due)
+			t.setDue(back(j.Due))
 		}
 		if !j.Expires.IsZero() && !j.Expires.Equal(j.Deadline) {
-			c.Set.Expires = back(j.Expires)
+			t.setExpires(back(j.Expires))
 		}
 	}
-	_, err := e.one(ctx, c)
+	_, err := e.one(ctx, t)
 	return err
+}
+
+// adjustment begins a change of a record's times alone, for the record as it was read.
+func (e *Engine) adjustment(j *job.Job, now time.Time) *transition {
+	t := newTransition(e.workOf(j.Kind), j, now)
+	t.asRead(e.name)
+	t.Keep = true
+	return t
 }
 
 // returnLease sets a lease that lies in the future again: to the time that it had left when the wrong clock was last
@@ -153,10 +158,9 @@ func (e *Engine) extend(ctx context.Context, j *job.Job, by time.Duration, now t
 	if j.Expires.IsZero() || j.Changed.After(e.latest.Add(by/2)) {
 		return nil
 	}
-	expires := j.Expires.Add(by)
-	_, err := e.one(ctx, job.Change{
-		Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name, Set: job.Fields{Expires: &expires},
-	})
+	t := e.adjustment(j, now)
+	t.setExpires(j.Expires.Add(by))
+	_, err := e.one(ctx, t)
 	return err
 }
 
@@ -167,9 +171,9 @@ func (e *Engine) meetDeadlines(ctx context.Context) error {
 		if j.Deadline.IsZero() || !j.Expires.After(j.Deadline) {
 			return nil
 		}
-		_, err := e.one(ctx, job.Change{
-			Job: j.ID, Version: j.Version, Keep: true, At: now, Actor: e.name, Set: job.Fields{Expires: &j.Deadline},
-		})
+		t := e.adjustment(j, now)
+		t.setExpires(j.Deadline)
+		_, err := e.one(ctx, t)
 		return err
 	})
 }

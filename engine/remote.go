@@ -77,22 +77,22 @@ func (e workers) Report(
 	e.defining.RLock() // reports may create jobs
 	defer e.defining.RUnlock()
 	results := make([]job.Result, len(reports))
-	changes := make([]job.Change, 0, len(reports))
+	changes := make([]*transition, 0, len(reports))
 	index := make([]int, 0, len(reports)) // of the report of each change
 	for i := range reports {
-		c, err := e.reported(ctx, worker, &records[i], &reports[i])
+		t, err := e.reported(ctx, worker, &records[i], &reports[i])
 		if err != nil || !changesRecord(&reports[i]) {
 			results[i] = job.Result{Job: records[i], Err: err}
 			continue
 		}
-		changes, index = append(changes, c), append(index, i)
+		changes, index = append(changes, t), append(index, i)
 	}
-	done, err := e.store.Commit(ctx, changes...)
+	done, err := e.commitAll(ctx, changes)
 	if err != nil {
 		return nil, err
 	}
 	for k, i := range index {
-		results[i] = e.concluded(ctx, worker, &records[i], &reports[i], &changes[k], done[k])
+		results[i] = e.concluded(ctx, worker, &records[i], &reports[i], changes[k], done[k])
 	}
 	for i := range reports {
 		if job.KindOf(results[i].Err) == job.Stale {
@@ -108,31 +108,31 @@ func (e workers) Report(
 // concluded completes the result of one report. If the record changed concurrently, the report is tried again. If the
 // job is held, it is put back.
 func (e *Engine) concluded(
-	ctx context.Context, worker string, j *job.Job, r *remote.Report, c *job.Change, done job.Result,
+	ctx context.Context, worker string, j *job.Job, r *remote.Report, t *transition, done job.Result,
 ) job.Result {
 	for try := 1; job.KindOf(done.Err) == job.Conflict && (r.Children || r.Merge != nil) && try < 5; try++ {
 		now, err := e.store.Get(ctx, j.ID)
 		if err == nil {
 			*j = now
-			*c, err = e.reported(ctx, worker, j, r)
+			t, err = e.reported(ctx, worker, j, r)
 		}
 		if err != nil {
 			return job.Result{Job: *j, Err: err}
 		}
-		done.Job, done.Err = e.one(ctx, *c)
+		done.Job, done.Err = e.one(ctx, t)
 	}
 	if done.Err == nil && !r.Keep {
 		o := outcomeOf(r)
-		if c.Require.Unsettled {
+		if t.Require.Unsettled {
 			o.verdict = waits
 		}
-		e.attempted(e.workOf(j.Kind), j, c, o.ending(c), 0, &done.Job)
+		e.attempted(e.workOf(j.Kind), j, t.Change, o.ending(t.Change), 0, &done.Job)
 	}
 	switch kind := job.KindOf(done.Err); {
-	case c.Require.Unheld && kind == job.Refused:
-		commit := func(c job.Change) (job.Job, error) { return e.one(ctx, c) }
+	case t.Require.Unheld && kind == job.Refused:
+		commit := func(t *transition) (job.Job, error) { return e.one(ctx, t) }
 		done.Job, done.Err = e.putBack(ctx, e.workOf(j.Kind), j, worker, done.Err, commit)
-	case c.Require.Settled && kind == job.Refused:
+	case t.Require.Settled && kind == job.Refused:
 		done.Err = job.Errorf(job.Conflict, "report", j.ID, "%s", job.Reason(done.Err))
 	}
 	return done
@@ -156,36 +156,35 @@ func outcomeOf(r *remote.Report) *outcome {
 
 // reported makes the change of one report for the record as the caller read it. The same code as for a step in this
 // process applies what a step sets, and its outcome.
-func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *remote.Report) (job.Change, error) {
+func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *remote.Report) (*transition, error) {
 	w, err := e.reportable(worker, j, r)
 	if err != nil {
-		return job.Change{}, err
+		return nil, err
 	}
 	// children first: the rest is checked against a record that has them
 	if r.Spawn != nil && !r.Keep {
 		first, rest := &remote.Report{Job: r.Job, Epoch: r.Epoch, Keep: true, Spawn: r.Spawn}, *r
-		c, err := e.reported(ctx, worker, j, first)
+		t, err := e.reported(ctx, worker, j, first)
 		if err == nil {
-			*j, err = e.one(ctx, c)
+			*j, err = e.one(ctx, t)
 		}
 		if err != nil {
-			return job.Change{}, err
+			return nil, err
 		}
 		rest.Spawn, r = nil, &rest
 	}
 	run := &Run{id: j.ID, epoch: j.Epoch, job: *j, engine: e, work: w, actor: worker}
 	spawn, err := run.apply(r)
 	if err != nil {
-		return job.Change{}, err
+		return nil, err
 	}
 	if r.Keep {
 		if !changesRecord(r) {
-			return job.Change{}, e.current(ctx, worker, j)
+			return nil, e.current(ctx, worker, j)
 		}
-		c := run.takeSet()
-		c.Keep, c.Spawn = true, spawn
-		c.Version = expects(r, j)
-		return c, nil
+		t := run.update()
+		t.Spawn, t.Version = spawn, expects(r, j)
+		return t, nil
 	}
 	o := outcomeOf(r)
 	if r.Children {
@@ -193,22 +192,19 @@ func (e *Engine) reported(ctx context.Context, worker string, j *job.Job, r *rem
 			o = asOutcome(err)
 		}
 	}
-	c, err := settle(w, j, o, run.Now(), e.chance())
-	if err == nil {
-		err = run.owes(ctx, c)
-		if err != nil {
-			err = &job.Error{Op: "report", Kind: job.Refused, ID: j.ID, Err: err}
-		}
+	t := run.begin()
+	if err := t.settle(o, e.chance()); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return c, err
+	if err := run.owes(ctx, t); err != nil {
+		return nil, &job.Error{Op: "report", Kind: job.Refused, ID: j.ID, Err: err}
 	}
-	run.fill(&c)
-	c.Version = expects(r, j)
-	if r.Again && c.Event != "" && c.To.State != c.From && w.handsOut(c.To.State) && !w.policyFor(c.To.State).Serial {
-		c.Chain = &job.Chain{Worker: worker, Lease: e.options.Lease, Limits: e.kindsNow().limits}
+	run.fill(t)
+	t.Version = expects(r, j)
+	if r.Again && t.Event != "" && t.To.State != t.From && w.handsOut(t.To.State) && !w.policyFor(t.To.State).Serial {
+		t.continueBy(worker, e.options.Lease, e.kindsNow().limits)
 	}
-	return c, nil
+	return t, nil
 }
 
 // reportable returns the work of a job if the worker may report on the job under the report's epoch.

@@ -34,7 +34,7 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 	if p.Data != nil && p.Merge != nil {
 		return nil, job.Errorf(job.Invalid, "report", r.id, "a report has data or merge, not both")
 	}
-	r.set.Data, r.set.Message, r.set.Bytes = p.Data, p.Message, p.Bytes
+	r.wants.set.Data, r.wants.set.Message, r.wants.set.Bytes = p.Data, p.Message, p.Bytes
 	if p.Cause != "" {
 		r.SetCause(p.Cause)
 	}
@@ -43,7 +43,7 @@ func (r *Run) apply(p *remote.Report) ([]job.Created, error) {
 		if err != nil {
 			return nil, job.Errorf(job.Invalid, "report", r.id, "merge: %w", err)
 		}
-		r.set.Data = merged
+		r.wants.set.Data = merged
 	}
 	if p.Priority != nil {
 		r.SetPriority(*p.Priority)
@@ -100,7 +100,7 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 			s.From, s.From+len(s.Jobs)-1, s.Expected)
 	}
 	if was != s.Expected {
-		r.set.Expected = &s.Expected
+		r.wants.set.Expected = &s.Expected
 		r.job.Children.Expected = s.Expected // for WaitChildren
 	}
 	var all []job.Created
@@ -112,15 +112,15 @@ func (r *Run) children(s *remote.Spawn) ([]job.Created, error) {
 			return nil, job.Errorf(job.Refused, "spawn", r.id, "the job would belong to %s, its parent belongs to %s",
 				one.Owner, r.job.Owner)
 		}
-		made, err := r.engine.prepare(Order{
+		order := Order{
 			Kind: one.Kind, Priority: one.Priority, Group: one.Group, Owner: r.job.Owner, Key: one.Key, Parent: r.id,
 			Tags: one.Tags, Bytes: one.Bytes, Due: one.Due, Deadline: one.Deadline,
 			Spec: one.Spec, Actor: one.Actor, Note: one.Note,
-		}, s.From+i, r.job.Created)
-		if err != nil {
+		}
+		all = append(all, job.Created{})
+		if err := r.engine.prepare(&all[i], &order, s.From+i, r.job.Created); err != nil {
 			return nil, err
 		}
-		all = append(all, made)
 	}
 	return all, nil
 }
@@ -283,9 +283,9 @@ func (r *Run) adopt(ctx context.Context, p *remote.Report) error {
 	if err != nil || p.Spawn == nil {
 		return err
 	}
-	c := r.takeSet()
-	c.Keep, c.Spawn = true, spawn
-	return r.commit(ctx, c)
+	t := r.update()
+	t.Spawn = spawn
+	return r.commit(ctx, t)
 }
 
 // attrs returns the attributes of a line for its logger.

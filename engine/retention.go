@@ -96,7 +96,7 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 // sweep clears ended jobs that were kept long enough, purges tombstones and removes old logs. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
-	if now.Before(r.next) {
+	if now.Before(r.next) || !e.leads() {
 		return
 	}
 	r.next = now.Add(r.Every)
@@ -239,8 +239,8 @@ func (e *Engine) clearEnd(ctx context.Context, w *Work, j *job.Job, batchIn []li
 	if !ok || !w.supports(j) {
 		return nil
 	}
-	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(c *job.Change) {
-		c.Note = "kept long enough"
-		c.Require.Idle, c.Require.ParentIn = true, batchIn
+	return e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, e.clock.Now(), func(t *transition) {
+		t.Note = "kept long enough"
+		t.Require.Idle, t.Require.ParentIn = true, batchIn
 	})
 }

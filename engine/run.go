@@ -16,24 +16,41 @@ import (
 // Run is one attempt at the work of a state, or of several if the step moves its job: the step reads and changes its
 // job by it. Only the goroutine of the step uses it; other goroutines may call Log and Progress.
 type Run struct {
-	mu      sync.Mutex // guards writes of job, and what other goroutines read of it
+	mu      sync.Mutex // guards log, writes of job and epoch, and what other goroutines read of them
 	job     job.Job
 	id      job.ID
 	epoch   int64
 	engine  *Engine
 	work    *Work
-	running *running // nil: a remote worker
-	actor   string   // the name of the worker
+	running *running        // nil: a remote worker
+	lasting context.Context // of commits: it does not end with the claim
+	actor   string          // the name of the worker
 	term    *term
 	began   time.Time // of the attempt, or of the last Move
 	over    bool      // the step itself ended the claim
-	set     job.Fields
-	tasks   []job.Task
-	outbox  []job.Message
-	settled bool      // WaitChildren found that all children have ended
-	exact   bool      // Unchanged was called
-	once    sync.Once // guards log
-	log     *slog.Logger
+	wants   settings
+	settled bool         // WaitChildren found that all children have ended
+	exact   bool         // Unchanged was called
+	log     *slog.Logger // nil until Log is called
+	change  transition   // of the commit that is under way
+}
+
+// settings are what a step sets for its next commit.
+type settings struct {
+	set    job.Fields
+	tasks  []job.Task
+	outbox []job.Message
+}
+
+// newAttempt begins the next attempt with the record: at the same state or the next, under the same claim or a newer
+// one of the same worker.
+func (r *Run) newAttempt() {
+	r.mu.Lock()
+	r.epoch, r.log = r.job.Epoch, nil
+	r.mu.Unlock()
+	r.wants = settings{}
+	r.settled, r.exact = false, false
+	r.began = r.Now()
 }
 
 // Job returns the record as of the claim or the last Save, Move or Fresh.
@@ -89,46 +106,46 @@ func (r *Run) SetData(data any) error {
 	if err != nil {
 		return job.Errorf(job.Internal, "encode", r.job.ID, "data: %w", err)
 	}
-	r.set.Data = text
+	r.wants.set.Data = text
 	return nil
 }
 
 // SetMessage sets a sentence for the user in the commit that ends the attempt.
-func (r *Run) SetMessage(text string) { r.set.Message = &text }
+func (r *Run) SetMessage(text string) { r.wants.set.Message = &text }
 
 // SetCause sets one word for programs and filters in the commit that ends the attempt or moves the job. A cause of the
 // outcome has precedence.
-func (r *Run) SetCause(word string) { r.set.Cause = &word }
+func (r *Run) SetCause(word string) { r.wants.set.Cause = &word }
 
 // SetPriority sets the priority in the commit that ends the attempt, limited to 0..99.
 func (r *Run) SetPriority(p int) {
 	p = min(max(p, job.FirstPriority), job.LastPriority)
-	r.set.Priority = &p
+	r.wants.set.Priority = &p
 }
 
 // SetTags sets the tags that holds and limits can name, in the commit that ends the attempt.
-func (r *Run) SetTags(tags ...string) { r.set.Tags = append([]string{}, job.Tagged(tags...)...) }
+func (r *Run) SetTags(tags ...string) { r.wants.set.Tags = append([]string{}, job.Tagged(tags...)...) }
 
 // SetBytes sets the size of the work in the commit that ends the attempt.
-func (r *Run) SetBytes(n int64) { r.set.Bytes = &n }
+func (r *Run) SetBytes(n int64) { r.wants.set.Bytes = &n }
 
 // SetDeadline sets when the job must have ended, in the commit that ends the attempt or moves the job; zero is no
 // deadline. It counts from the state that the commit leads to.
-func (r *Run) SetDeadline(at time.Time) { r.set.Deadline = &at }
+func (r *Run) SetDeadline(at time.Time) { r.wants.set.Deadline = &at }
 
 // Advanced states with the next commit that the work has progressed under this claim: earlier claims without a report
 // no longer count towards poison. This one counts if its worker crashes.
 func (r *Run) Advanced() {
 	if r.job.Starts > 1 {
 		one := 1
-		r.set.Starts = &one
+		r.wants.set.Starts = &one
 	}
 }
 
 // PutTask records a task's state in the next commit.
 func (r *Run) PutTask(t job.Task) {
 	t.Epoch, t.Changed = r.job.Epoch, r.Now()
-	r.tasks = append(r.tasks, t)
+	r.wants.tasks = append(r.wants.tasks, t)
 }
 
 // Tasks returns the recorded tasks of the job.
@@ -143,7 +160,8 @@ func (r *Run) Send(topic, key string, body any) error {
 		return job.Errorf(job.Internal, "encode", r.job.ID, "message %s: %w", key, err)
 	}
 	now := r.Now()
-	r.outbox = append(r.outbox, job.Message{Key: key, Job: r.job.ID, Topic: topic, Body: text, Created: now, Due: now})
+	m := job.Message{Key: key, Job: r.job.ID, Topic: topic, Body: text, Created: now, Due: now}
+	r.wants.outbox = append(r.wants.outbox, m)
 	return nil
 }
 
@@ -151,38 +169,40 @@ func (r *Run) Send(topic, key string, body any) error {
 // Conflict means that a person moved the job to another state and left it to its worker: call Fresh. After any error
 // but Stale it may be called again, with everything that was set.
 func (r *Run) Save(ctx context.Context) error {
-	c := r.takeSet()
-	c.Keep = true
-	err := r.commit(ctx, c)
+	set := r.wants
+	err := r.commit(ctx, r.update())
 	if err != nil {
-		r.set, r.tasks, r.outbox = c.Set, c.Tasks, c.Outbox
+		r.wants = set
 	}
 	return err
 }
 
-// takeSet moves what was set into a change without an event.
-func (r *Run) takeSet() job.Change {
-	c := job.Change{
-		Job: r.job.ID, Epoch: r.job.Epoch, From: r.job.State, At: r.Now(), Actor: r.actor,
-		Set: r.set, Tasks: r.tasks, Outbox: r.outbox,
-	}
-	r.set, r.tasks, r.outbox = job.Fields{}, nil, nil
-	return c
+// takeSet returns what was set, which the next commit does not have any more.
+func (r *Run) takeSet() settings {
+	set := r.wants
+	r.wants = settings{}
+	return set
 }
 
-func (r *Run) commit(ctx context.Context, c job.Change) error {
+// update makes a change without an event of what was set. The claim stays.
+func (r *Run) update() *transition {
+	t, set := r.begin(), r.takeSet()
+	t.underClaim(r.actor)
+	t.From, t.Keep = r.job.State, true
+	t.Set, t.Tasks, t.Outbox = set.set, set.tasks, set.outbox
+	return t
+}
+
+func (r *Run) commit(ctx context.Context, t *transition) error {
 	before, after := r.job.Version, int64(0)
 	r.running.committing()
 	defer func() { r.running.committed(before, after) }()
-	results, err := r.engine.store.Commit(ctx, c)
+	next, err := r.engine.one(ctx, t)
 	if err != nil {
 		return err
 	}
-	if results[0].Err != nil {
-		return results[0].Err
-	}
-	after = results[0].Job.Version
-	r.record(results[0].Job)
+	after = next.Version
+	r.record(next)
 	return nil
 }
 
@@ -196,7 +216,7 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 			"%d jobs were expected before, %d are fewer: the same work must give the same jobs", was, n)
 	}
 	if r.job.Children.Expected != n {
-		r.set.Expected = &n
+		r.wants.set.Expected = &n
 		if err := r.Save(ctx); err != nil {
 			return err
 		}
@@ -225,15 +245,14 @@ func (r *Run) create(ctx context.Context, first int, orders []Order) error {
 	spawn := make([]job.Created, 0, len(orders))
 	for i, one := range orders {
 		one.Parent, one.ID = r.job.ID, ""
-		made, err := r.engine.prepare(one, first+i, r.job.Created)
-		if err != nil {
+		spawn = append(spawn, job.Created{})
+		if err := r.engine.prepare(&spawn[i], &one, first+i, r.job.Created); err != nil {
 			return err
 		}
-		spawn = append(spawn, made)
 	}
-	c := r.takeSet()
-	c.Keep, c.Spawn = true, spawn
-	return r.commit(ctx, c)
+	t := r.update()
+	t.Spawn = spawn
+	return r.commit(ctx, t)
 }
 
 // Abandon drops the children that were never created: no more are expected than exist. It commits at once.
@@ -245,7 +264,7 @@ func (r *Run) Abandon(ctx context.Context) error {
 	if n == r.job.Children.Expected {
 		return nil
 	}
-	r.set.Expected = &n
+	r.wants.set.Expected = &n
 	return r.Save(ctx)
 }
 
@@ -285,12 +304,14 @@ func (r *Run) Fresh(ctx context.Context) error {
 // Log returns the job's log, which is kept after a crash and shown to the user. Its lines have the state in which Log
 // was first called.
 func (r *Run) Log() *slog.Logger {
-	r.once.Do(func() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.log == nil {
 		r.log = r.engine.log
 		if logs := r.engine.options.JobLogs; logs != nil {
-			r.log = logs.Logger(r.id, r.epoch, r.state())
+			r.log = logs.Logger(r.id, r.epoch, r.job.State)
 		}
-	})
+	}
 	return r.log
 }
 

@@ -52,9 +52,8 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	e.defining.RLock()
 	defer e.defining.RUnlock()
 	made := make([]job.Created, len(all))
-	for i, n := range all {
-		var err error
-		if made[i], err = e.prepare(n, 0, time.Time{}); err != nil {
+	for i := range all {
+		if err := e.prepare(&made[i], &all[i], 0, time.Time{}); err != nil {
 			return nil, err
 		}
 	}
@@ -70,7 +69,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	for i := range reserved {
 		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
 			e.claimed(jobs[i:i+1], e.clock.Now())
-			e.start(e.shared, jobs[i])
+			e.start(e.shared, &jobs[i])
 		} else {
 			e.unreserve(e.shared)
 		}
@@ -83,11 +82,11 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 	return jobs, err
 }
 
-// prepare makes the record of a new job. nth is its number among its siblings; with 0 it gets a random id.
-func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created, error) {
+// prepare makes the record of a new job, in c. nth is its number among its siblings; with 0 it gets a random id.
+func (e *Engine) prepare(c *job.Created, n *Order, nth int, parentCreated time.Time) error {
 	w := e.workOf(n.Kind)
 	if w == nil {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)",
+		return job.Errorf(job.Invalid, "create", "", "there is no kind %q (known: %s)",
 			n.Kind, e.kindNames())
 	}
 	priority := job.DefaultPriority
@@ -95,11 +94,11 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 		priority = *n.Priority
 	}
 	if priority < job.FirstPriority || priority > job.LastPriority {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", priority)
+		return job.Errorf(job.Invalid, "create", "", "priority %d is not within 0..99", priority)
 	}
 	spec, err := json.Marshal(n.Spec)
 	if err != nil {
-		return job.Created{}, job.Errorf(job.Invalid, "create", "", "spec: %w", err)
+		return job.Errorf(job.Invalid, "create", "", "spec: %w", err)
 	}
 	now := e.clock.Now()
 	id := n.ID
@@ -114,26 +113,27 @@ func (e *Engine) prepare(n Order, nth int, parentCreated time.Time) (job.Created
 	if by == 0 {
 		by = lifecycle.Owner
 	}
-	fresh := job.Job{
+	c.Job = job.Job{
 		ID: id, Kind: n.Kind, Position: start, Priority: priority, Group: n.Group, Owner: n.Owner, Key: n.Key,
 		Parent: n.Parent, Number: n.Number, Tags: job.Tagged(n.Tags...), Bytes: n.Bytes,
 		Due: n.Due, Deadline: n.Deadline, Definition: w.Life.Hash(), Spec: spec,
 	}
-	fresh.Expires = w.expires(&fresh, start, now, n.Deadline)
-	j, event := job.New(fresh, by, n.Actor, now)
+	c.Job.Expires = w.expires(&c.Job, start, now, n.Deadline)
+	c.Job, c.Event = job.New(c.Job, by, n.Actor, now)
+	c.Outbox = n.Outbox
 	switch {
 	case n.Created.After(now):
-		return job.Created{}, job.Errorf(job.Invalid, "create", "",
+		return job.Errorf(job.Invalid, "create", "",
 			"it cannot have been created at %s, which is in the future", n.Created.UTC().Format(time.RFC3339))
 	case !n.Created.IsZero():
-		j.Created = n.Created
+		c.Job.Created = n.Created
 	}
 	if n.Note != "" {
-		event.Note = n.Note
-		event.Seal(job.Hash{})
-		j.Head = event.Hash
+		c.Event.Note = n.Note
+		c.Event.Seal(job.Hash{})
+		c.Job.Head = c.Event.Hash
 	}
-	return job.Created{Job: j, Event: event, Outbox: n.Outbox}, nil
+	return nil
 }
 
 func (e *Engine) ulid(now time.Time) string {

@@ -140,7 +140,7 @@ func (e *Engine) claimSuspect(ctx context.Context, p *pool) {
 	e.suspects.alone = j.ID
 	e.suspects.timer = time.AfterFunc(term, func() { e.accompanied(j.ID) })
 	e.mu.Unlock()
-	e.start(p, j)
+	e.start(p, &j)
 }
 
 // aloneFor returns how long a suspect runs alone: longer after each crash, because a job may crash its worker late.

@@ -109,13 +109,15 @@ func (e *Engine) sweeps(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-e.parking:
-			e.park(ctx)
+			e.park(ctx) // also if another engine leads: a hold takes effect at once
 			continue
 		case <-tick.C:
 		}
-		e.park(ctx)
-		if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
-			e.log.Error("sweep", "error", err)
+		if e.leads() {
+			e.park(ctx)
+			if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
+				e.log.Error("sweep", "error", err)
+			}
 		}
 		e.wakeDispatcher()
 		e.wakeDeliveries()
@@ -216,7 +218,7 @@ func (e *Engine) endClaim(ctx context.Context, j *job.Job, alone bool, at time.T
 	o := &outcome{cause: cause.Poison, err: crashes}
 	if poison {
 		if ev, by, ok := w.poisoned(j.Position); ok {
-			if err = e.commitUnreported(ctx, w, j, ev, by, now, func(c *job.Change) { explain(c, o) }); err == nil {
+			if err = e.commitUnreported(ctx, w, j, ev, by, now, func(t *transition) { t.explain(o) }); err == nil {
 				e.meter.Attempted(meter.Attempt{Kind: j.Kind, State: j.State, Ending: meter.Poisoned,
 					Cause: cause.Poison})
 			}
@@ -240,17 +242,20 @@ func (e *Engine) endClaim(ctx context.Context, j *job.Job, alone bool, at time.T
 		defer e.alarm(due)
 	}
 	note := fmt.Sprintf("the lease of worker %s expired", j.Worker)
-	fill := func(c *job.Change) {
-		c.Set.Due, c.Set.Starts, c.Note = &due, &starts, note
+	fill := func(t *transition) {
+		t.Set.Starts, t.Note = &starts, note
+		t.setDue(due)
 		if poison {
-			explain(c, o)
+			t.explain(o)
 		}
 	}
 	if _, ok := w.Life.Transition(j.State, lifecycle.Lost); !ok { // a state that is not a worker's has no loops
-		c := job.Change{Job: j.ID, Epoch: j.Epoch, Version: j.Version, Actor: e.name, At: now}
-		fill(&c)
-		c.Note = "" // without an event there is no history entry for it
-		_, err = e.one(ctx, c)
+		t := newTransition(w, j, now)
+		t.asRead(e.name)
+		t.underClaim(e.name)
+		fill(t)
+		t.Note = "" // without an event there is no history entry for it
+		_, err = e.one(ctx, t)
 		return err
 	}
 	return e.commitUnreported(ctx, w, j, lifecycle.Lost, lifecycle.Timer, now, fill)
@@ -271,25 +276,21 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	}
 	now := e.clock.Now()
 	if !w.supports(j) { // only its own definition has its timer event: check again later
-		later := now.Add(time.Minute)
-		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &later}})
-		return err
+		return e.expireAt(ctx, w, j, now, now.Add(time.Minute))
 	}
 	ev, ok := w.timerEvent(j.Position, late(j, now))
 	if !ok { // the definition has changed: no timer leaves the state
-		never := time.Time{}
-		_, err := e.one(ctx, job.Change{Job: j.ID, Version: j.Version, At: now, Set: job.Fields{Expires: &never}})
-		return err
+		return e.expireAt(ctx, w, j, now, time.Time{})
 	}
 	why := fmt.Sprintf("more than %s in %s", quantity.FormatDuration(now.Sub(j.Entered).Round(time.Second)), j.State)
 	if late(j, now) {
 		why = "the job's deadline " + j.Deadline.UTC().Format(time.RFC3339) + " passed"
 	}
 	o := w.late(j, why)
-	err := e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, now, func(c *job.Change) {
+	err := e.commitUnreported(ctx, w, j, ev, lifecycle.Timer, now, func(t *transition) {
 		if a, _ := w.Life.Transition(j.State, ev); a.Class == lifecycle.Fail || ev == timedOut ||
 			o.cause != cause.Timeout {
-			explain(c, o)
+			t.explain(o)
 		}
 	})
 	if err == nil {
@@ -298,30 +299,14 @@ func (e *Engine) expire(ctx context.Context, j *job.Job) error {
 	return err
 }
 
-// late reports whether the deadline of the job has passed.
-func late(j *job.Job, now time.Time) bool { return !j.Deadline.IsZero() && !now.Before(j.Deadline) }
-
-// commitUnreported commits a transition that no worker reported, for the record as it was read.
-func (e *Engine) commitUnreported(
-	ctx context.Context, w *Work, j *job.Job, ev lifecycle.Event, by lifecycle.Actor, now time.Time,
-	more func(*job.Change),
-) error {
-	c, err := move(w, j, ev, by, now)
-	if err != nil {
-		return err
-	}
-	c.Version, c.Actor = j.Version, e.name
-	more(&c)
-	w.announce(j, &c)
-	_, err = e.one(ctx, c)
+// expireAt sets when a timer takes a job out of its state; zero: never.
+func (e *Engine) expireAt(ctx context.Context, w *Work, j *job.Job, now, at time.Time) error {
+	t := newTransition(w, j, now)
+	t.asRead("")
+	t.setExpires(at)
+	_, err := e.one(ctx, t)
 	return err
 }
 
-// one commits a single change.
-func (e *Engine) one(ctx context.Context, c job.Change) (job.Job, error) {
-	results, err := e.store.Commit(ctx, c)
-	if err != nil {
-		return job.Job{}, err
-	}
-	return results[0].Job, results[0].Err
-}
+// late reports whether the deadline of the job has passed.
+func late(j *job.Job, now time.Time) bool { return !j.Deadline.IsZero() && !now.Before(j.Deadline) }

@@ -4,29 +4,30 @@ import (
 	"context"
 	"sync"
 	"time"
-
-	"github.com/stagepost/stagepost/engine/clock"
 )
 
 // term is the context of an attempt. It ends with errExpired when the state's time is up. That time changes when the
 // step moves its job to another state.
+//
+// Most steps only pass it on. Its channel, and what contexts derived from it need, are made when they are first used.
 type term struct {
-	context.Context
-	cancel context.CancelCauseFunc
-	clock  clock.Clock
+	outer  context.Context // of the claim
+	engine *Engine         // has the clock
 
-	mu    sync.Mutex // guards the rest
-	at    time.Time
-	timer *time.Timer
-	turn  int  // number of the timer: one that was stopped too late does nothing
-	moved bool // the time has changed: Deadline reports none
-	ended bool
+	mu     sync.Mutex      // guards the rest
+	inner  context.Context // answers the methods of a context; nil until one needs a channel or a value
+	cancel context.CancelCauseFunc
+	cause  error // why it ended before outer, or nil
+	at     time.Time
+	timer  *time.Timer
+	turn   int32 // number of the timer: one that was stopped too late does nothing
+	moved  bool  // the time has changed: Deadline reports none
+	ended  bool
 }
 
 // newTerm makes the context of an attempt. With a zero time it has no end.
-func newTerm(ctx context.Context, clock clock.Clock, at time.Time) *term {
-	t := &term{clock: clock}
-	t.Context, t.cancel = context.WithCancelCause(ctx)
+func newTerm(ctx context.Context, e *Engine, at time.Time) *term {
+	t := &term{outer: ctx, engine: e}
 	t.set(at)
 	t.moved = false
 	return t
@@ -38,13 +39,60 @@ func (t *term) Deadline() (time.Time, bool) {
 	t.mu.Lock()
 	at, known := t.at, !t.at.IsZero() && !t.moved
 	t.mu.Unlock()
-	if outer, ok := t.Context.Deadline(); ok && (!known || outer.Before(at)) {
+	if outer, ok := t.outer.Deadline(); ok && (!known || outer.Before(at)) {
 		return outer, true
 	}
 	if !known {
 		return time.Time{}, false
 	}
 	return at, true
+}
+
+// Done is part of [context.Context].
+func (t *term) Done() <-chan struct{} { return t.made().Done() }
+
+// Value is part of [context.Context]. Contexts that are derived from it and [context.Cause] use it too.
+func (t *term) Value(key any) any { return t.made().Value(key) }
+
+// Err is part of [context.Context].
+func (t *term) Err() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.inner != nil:
+		return t.inner.Err()
+	case t.cause != nil:
+		return context.Canceled
+	}
+	return t.outer.Err()
+}
+
+// made returns the inner context.
+func (t *term) made() context.Context {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.inner == nil {
+		outer := t.outer
+		if t.cause != nil { // outer may have ended since
+			outer = context.WithoutCancel(outer)
+		}
+		t.inner, t.cancel = context.WithCancelCause(outer)
+		if t.cause != nil {
+			t.cancel(t.cause)
+		}
+	}
+	return t.inner
+}
+
+// finish ends the context with a cause, unless it has ended. The caller holds mu.
+func (t *term) finish(cause error) {
+	if t.cause != nil || t.outer.Err() != nil {
+		return
+	}
+	t.cause = cause
+	if t.cancel != nil {
+		t.cancel(cause)
+	}
 }
 
 // set changes the time. It does not revive an attempt whose time was up.
@@ -60,9 +108,9 @@ func (t *term) set(at time.Time) {
 	if at.IsZero() {
 		return
 	}
-	left := at.Sub(t.clock.Now())
+	left := at.Sub(t.engine.clock.Now())
 	if left <= 0 {
-		t.cancel(errExpired)
+		t.finish(errExpired)
 		return
 	}
 	turn := t.turn
@@ -70,7 +118,7 @@ func (t *term) set(at time.Time) {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if turn == t.turn {
-			t.cancel(errExpired)
+			t.finish(errExpired)
 		}
 	})
 }
@@ -94,8 +142,11 @@ func (t *term) stop() {
 // end releases the context after the attempt.
 func (t *term) end() {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.stop()
 	t.ended = true
-	t.mu.Unlock()
-	t.cancel(nil)
+	t.finish(context.Canceled)
+	if t.cancel != nil { // releases what outer has of it, also if outer has ended
+		t.cancel(context.Canceled)
+	}
 }

@@ -43,7 +43,8 @@ func (r *Runner) load(ctx context.Context) error {
 		r.recs = nil
 		return err
 	}
-	r.state, r.injected, r.inbox, r.taken = snap.State, snap.Injected, newInbox(snap.Signals), nil
+	r.injected, r.inbox, r.taken = snap.Injected, newInbox(snap.Signals), nil
+	r.setState(snap.State)
 	if len(r.o.Inject) > 0 {
 		after := maps.Clone(r.injected)
 		if after == nil {
@@ -252,9 +253,15 @@ func (r *Runner) commit(ctx context.Context, move *Transition, why error) error 
 	r.dirty, r.unstored, r.taken = r.dirty[:0], false, nil
 	r.removedDirty, r.outline = nil, nil
 	if move != nil {
-		r.state = move.To
+		r.setState(move.To)
 	}
 	return nil
+}
+
+// setState is called with mu.
+func (r *Runner) setState(s lifecycle.State) {
+	r.state = s
+	r.isRunning.Store(s == Running)
 }
 
 // save passes a commit to the storage, also when the run's context has ended: the storage decides whether the claim is

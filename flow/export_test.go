@@ -69,6 +69,6 @@ func (r *Runner) MoveFrom(ctx context.Context, from lifecycle.State, e lifecycle
 			return err
 		}
 	}
-	r.state = from
+	r.setState(from)
 	return r.move(ctx, e, to, nil)
 }

@@ -21,7 +21,8 @@ import (
 type Runner struct {
 	plan      *plan
 	o         Options
-	running   atomic.Bool
+	running   atomic.Bool  // in Advance or Reset
+	isRunning atomic.Bool  // state is RUNNING, for request
 	requested atomic.Int32 // a request to end the run; see requestNone
 	mail      atomic.Pointer[mailbox]
 	notifying sync.Mutex // serializes calls of listeners
@@ -219,8 +220,9 @@ func (r *Runner) Suspend() { r.request(requestSuspend) }
 // shuts down.
 func (r *Runner) Stop() { r.request(requestStop) }
 
+// request does not take mu: that is held while a commit is stored.
 func (r *Runner) request(kind int32) {
-	if r.running.Load() || r.State() == Running {
+	if r.running.Load() || r.isRunning.Load() {
 		r.requested.CompareAndSwap(requestNone, kind)
 		r.mail.Load().wakeUp()
 	}

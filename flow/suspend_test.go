@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stagepost/stagepost/lifecycle"
 )
@@ -125,6 +126,40 @@ func TestSuspendWhereNothingRuns(t *testing.T) {
 	r.is(t, Success)
 	if err := r.run(t, Success); err != nil {
 		t.Error(err)
+	}
+}
+
+// slowLoad is a storage whose Load returns when open is closed.
+type slowLoad struct {
+	Storage
+	entered, open chan struct{}
+}
+
+func (s *slowLoad) Load(ctx context.Context) (*Snapshot, error) {
+	close(s.entered)
+	<-s.open
+	return s.Storage.Load(ctx)
+}
+
+// TestRequestsDoNotWaitForStorage: Suspend and Stop return while the runner waits for its storage. A caller that has to
+// end the call of the storage itself would wait forever.
+func TestRequestsDoNotWaitForStorage(t *testing.T) {
+	for _, request := range []func(*Runner){(*Runner).Suspend, (*Runner).Stop} {
+		disk := &slowLoad{newDisk(), make(chan struct{}), make(chan struct{})}
+		r := rigged(t, Linear("f", gives("a", 1)), Options{Storage: disk})
+		loaded, returned := make(chan error, 1), make(chan struct{})
+		go func() { loaded <- r.Load(t.Context()) }()
+		<-disk.entered
+		go func() { defer close(returned); request(r.Runner) }()
+		select {
+		case <-returned:
+		case <-time.After(time.Minute):
+			t.Error("the request waits for the storage")
+		}
+		close(disk.open)
+		if err := <-loaded; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -88,7 +88,9 @@ func (r Require) Hold(before, after *Job, holds []Hold, at time.Time) error {
 }
 
 // Chain requests to continue with the job in its next state, or its first one. The store grants it under the
-// conditions of a [Claim]: no hold, free limits, and no job of higher priority waiting in that state.
+// conditions of a [Claim] of that state: the job is due and has not ended, no hold, free limits, and no job of better
+// priority that such a claim would grant. A new job must also be the next one of the claim. A chain increments Epoch
+// and Starts; it is no grant for the turns of owners and for [Ageing].
 type Chain struct {
 	Worker string
 	Lease  time.Duration // from the time of the change

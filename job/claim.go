@@ -12,7 +12,17 @@ type KindState struct {
 	State lifecycle.State `json:"state"`
 }
 
-// Claim requests jobs to work on. The same commit increments epoch and starts of the granted jobs.
+// Claim requests jobs to work on. A store grants one job after another. The next one is, of the jobs in the states
+// From that are due, not claimed, not held and not over a limit:
+//
+//   - by age, if it is time for that: see [Ageing];
+//   - otherwise one of the best priority; of these, one of the owner whose last grant is longest ago, an owner without
+//     a grant first; of the jobs of this owner, that with the lowest number of its kind. The same number decides
+//     between owners without a grant. Between jobs of different kinds any order is allowed.
+//
+// A grant is a job of a claim, in whatever state and by whatever order; chains are none. A store may forget the grants
+// of owners without jobs, and all of them when it is opened. Of several servers that share one store, each may count
+// its own grants only: then owners take turns with each server.
 //
 // Now is the time of the caller: jobs with a later Due are not due, and the lease begins. A store that several servers
 // share uses its own time instead, so that clocks that differ neither shorten a lease nor grant one twice.
@@ -35,7 +45,7 @@ type Suspects int
 const (
 	SuspectsToo  Suspects = iota // granted like others
 	NoSuspects                   // not granted
-	OnlySuspects                 // no other job is granted
+	OnlySuspects                 // no other job is granted; ordered by priority and number, without turns or [Ageing]
 )
 
 // SuspectStarts is the number of consecutive claims that must have ended without a report of their workers for a job
@@ -45,9 +55,15 @@ const SuspectStarts = 2
 // Suspect reports whether the job may have crashed its workers: its last claims all ended without a report.
 func (j *Job) Suspect() bool { return !j.Ended && j.Starts >= SuspectStarts }
 
-// Ageing prevents a stream of better priorities from starving other jobs. Of every Share jobs that the store grants,
-// one is the job that has waited longest in its state, if it has waited longer than Patience. Zero Share: only
-// priorities decide.
+// Ageing prevents a stream of better priorities from starving other jobs. Of every Share jobs that the store grants
+// from the states of the claim, one is the job that has waited longest in its state, if it has waited longer than
+// Patience. Zero Share: only priorities decide.
+//
+// A store counts the grants of each state since the last one by age from it. When the counts of the states of a claim
+// sum up to Share-1 or more, the next grant is the job that may be granted and that entered its state first, the lowest
+// number first of those that entered at once (to the microsecond). Then the counts of these states begin at zero. If
+// that job has not waited longer than Patience, the order of [Claim] decides, and the next grant asks again. Counts may
+// be lost when the store is opened, and each of several servers may count its own.
 type Ageing struct {
 	Share    int
 	Patience time.Duration

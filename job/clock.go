@@ -6,7 +6,8 @@ import (
 )
 
 // ClockStore is a store that persists the clock state of an engine, so that a later process can detect a wrong clock
-// of its machine. The interface is optional; a caller asserts it.
+// of its machine. Each store whose Properties state Durable implements it; for others the interface is optional. A
+// caller asserts it.
 type ClockStore interface {
 	// KeptClock returns the stored state, or the zero value if there is none.
 	KeptClock(ctx context.Context) (KeptClock, error)

@@ -29,12 +29,14 @@ type Store interface {
 // Jobs is the part of a [Store] that keeps the records with their histories and tasks.
 type Jobs interface {
 	// Create adds jobs made by [New], all or none. A job whose ID exists, or whose Key exists for its kind and owner,
-	// is not added; the existing job is returned instead. A parent's counts change in the same commit. A child beyond
-	// its Expected, or of a parent that has ended, is Refused.
+	// is not added; the existing job is returned instead. For a child, it must be of the same parent, else the call is
+	// Invalid. A parent's counts and version change in the same commit. A child beyond its Expected, or of a parent
+	// that has ended, is Refused.
 	//
 	// A new job gets the next number of its kind, or the Number that it brings: any number up to [LastNumber] that is
 	// higher than every earlier one of its kind, including those of purged jobs. The next number follows it. A lower
-	// one is a Conflict. So numbers increase in order of creation. The same applies to the children of a commit.
+	// one is a Conflict, one that is no number Invalid; after LastNumber a job without a number is Refused. So numbers
+	// increase in order of creation. All of this applies to the children of a commit too.
 	Create(ctx context.Context, jobs ...Created) ([]Job, error)
 
 	// Get returns the record, or kind NotFound.
@@ -48,37 +50,42 @@ type Jobs interface {
 	// newest 10,000. If owner is not empty, only jobs of that owner. n is at most 1000.
 	Named(ctx context.Context, part, owner string, n int) ([]Job, error)
 
-	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed.
+	// List returns a page of jobs in order of creation. A cursor stays valid while jobs are added and removed. A cursor
+	// of no page is Invalid or is that of some page.
 	List(ctx context.Context, q Query) (Page, error)
 
-	// Count tallies all jobs by kind, state and group. Its cost does not depend on the number of jobs.
+	// Count tallies all jobs by kind, state and group, in any order. Its cost does not depend on the number of jobs.
 	Count(ctx context.Context) ([]Tally, error)
 
-	// History returns up to n entries after number seq (0: from the first), oldest first. n 0 means all.
+	// History returns up to n entries after number seq (0: from the first), oldest first, or kind NotFound. n 0 means
+	// all.
 	History(ctx context.Context, id ID, seq int64, n int) ([]Event, error)
 
-	// Tasks returns the tasks of a job by name.
+	// Tasks returns the tasks of a job by name; none if there is no such job.
 	Tasks(ctx context.Context, id ID) ([]Task, error)
 
 	// Commit applies changes, each atomically; a failed one does not stop the others. The error is non-nil only if
 	// the store as a whole failed and the result of all changes is unknown (kind Unavailable): read again before a
-	// retry. A parent whose last child ends is due at once.
+	// retry. Each change sees what the ones before it left. A child that ends, or is no longer ended, changes the
+	// counts and the version of its parent; a parent whose last child ends is due at once.
 	Commit(ctx context.Context, changes ...Change) ([]Result, error)
 }
 
 // Claims is the part of a [Store] that leases jobs to workers.
 type Claims interface {
-	// Claim leases up to N due jobs to a worker, ordered by priority, then round-robin by owner, then age. It never
-	// grants a job that is held, over a limit or claimed, and never the same job to two workers. [Ageing] makes an
-	// exception for the job that waited longest. Epoch and Starts are incremented in the same commit. An empty result
-	// is not an error.
+	// Claim leases up to N due jobs to a worker, one after another, each in the order of [Claim]. It never grants a job
+	// that is held, over a limit or claimed, and never the same job to two workers. In the same commit Epoch, Starts
+	// and Version are incremented, Due becomes zero, Changed is the time of the claim and Until follows after the
+	// lease. A claim without a Worker is Invalid. An empty result is not an error.
 	Claim(ctx context.Context, c Claim) ([]Job, error)
 
 	// Peek returns what the claim would grant, and what keeps it from granting the job with the id, if that is not
-	// claimed. It changes nothing. id may be empty. Its cost does not depend on the number of jobs.
+	// claimed or ended. It changes nothing. id may be empty. Its cost does not depend on the number of jobs.
 	Peek(ctx context.Context, c Claim, id ID) (Forecast, error)
 
-	// Renew extends claims. It returns the leases that have ended, whose workers must stop. Versions do not change.
+	// Renew extends claims. It returns the leases that have ended, whose workers must stop: the job is unknown, not
+	// claimed, or claimed by another worker or under another epoch. A claim whose time is over and that was not
+	// ended is extended too. Versions do not change.
 	Renew(ctx context.Context, r Renewal) (lost []Lease, err error)
 
 	// Overdue returns up to n jobs of the kinds (none: of all) whose claim or Expires has ended by now, in any order.
@@ -102,11 +109,13 @@ type Holds interface {
 
 // Outbox is the part of a [Store] that keeps messages to external systems. Commits write them.
 type Outbox interface {
-	// Take returns due messages in the order of Due. They are not taken again during the lease.
+	// Take returns up to N due messages in the order of Due. Attempts is incremented, and Due becomes the end of the
+	// lease: they are not taken again before.
 	Take(ctx context.Context, t Taking) ([]Message, error)
 
 	// Settle records the results of deliveries by Key, in one commit: Settled, Error, Due and Tried of each message
-	// are copied; a nil Tried keeps that of the message. A settled or unknown message is unchanged.
+	// are copied, of Tried the last [MostTried]; a nil Tried keeps that of the message. A settled or unknown message is
+	// unchanged.
 	Settle(ctx context.Context, messages ...Message) error
 
 	// Messages returns a page of messages, newest first, settled or not.
@@ -120,7 +129,7 @@ type Outbox interface {
 // AuditLog is the part of a [Store] that records what persons do. Commits, creations and holds by persons write
 // entries of their own.
 type AuditLog interface {
-	// Note appends an entry. The store sets Seq, Prev and Hash.
+	// Note appends an entry. The store sets Seq, Prev and Hash. An entry without an event or an actor is Invalid.
 	Note(ctx context.Context, a Audit) error
 
 	// Audit returns up to n entries after number seq (0: from the first), oldest first. A negative n returns the last
@@ -134,7 +143,7 @@ type Created struct {
 	Job    Job
 	Event  Event
 	Outbox []Message
-	Chain  *Chain // request its first claim in the same commit
+	Chain  *Chain // request its first claim in the same commit: granted if it is the next job of its state
 }
 
 // Renewal extends leases of one worker by a lease that begins now.
@@ -164,9 +173,7 @@ func HintOf(j *Job) Hint {
 
 // Properties are facts about a store, so that no caller needs its type.
 type Properties struct {
-	Name            string
-	Durable         bool // acknowledged writes survive the end of the process
-	Notifies        bool // Watch also reports commits of other processes
-	Exclusive       bool // one process at a time
-	MaxJobsPerState int  // 0: no known bound
+	Name      string
+	Durable   bool // acknowledged writes survive the end of the process
+	Exclusive bool // one process at a time
 }

@@ -422,6 +422,36 @@ func TestDeleteFailedJob(t *testing.T) {
 
 var errCrash = errors.New("crash")
 
+// crashAt lets the process crash at point number n, from 1, and sets reached then.
+func (f *fake) crashAt(n int, reached *bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	at := 0
+	f.crash = func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if at++; at == n {
+			*reached = true
+			return fmt.Errorf("point %d: %w", n, errCrash)
+		}
+		return nil
+	}
+}
+
+// approve approves a deletion, and repeats it after a crash, as a person does.
+func (h *harness) approve(request string) {
+	h.t.Helper()
+	for {
+		_, err := h.DecideDeletion(h.t.Context(), request, "ben", true, "")
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errCrash) {
+			h.t.Fatal(err)
+		}
+	}
+}
+
 // TestDeletionAfterACrash: wherever a deletion is interrupted, it goes on to one tombstone and no copies.
 func TestDeletionAfterACrash(t *testing.T) {
 	for n := 1; ; n++ {
@@ -435,27 +465,8 @@ func TestDeletionAfterACrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := 0
-			src.mu.Lock()
-			src.crash = func() error {
-				src.mu.Lock()
-				defer src.mu.Unlock()
-				if at++; at == n {
-					reached = true
-					return fmt.Errorf("point %d: %w", n, errCrash)
-				}
-				return nil
-			}
-			src.mu.Unlock()
-			for { // the person repeats what failed
-				_, err := h.DecideDeletion(t.Context(), d.Request, "ben", true, "")
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, errCrash) {
-					t.Fatalf("point %d: %v", n, err)
-				}
-			}
+			src.crashAt(n, &reached)
+			h.approve(d.Request)
 			if err := h.Expire(t.Context()); err != nil && !errors.Is(err, errCrash) {
 				t.Fatalf("point %d: %v", n, err)
 			}

@@ -327,27 +327,8 @@ func TestDeleteVersionsAfterACrash(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := 0
-			src.mu.Lock()
-			src.crash = func() error {
-				src.mu.Lock()
-				defer src.mu.Unlock()
-				if at++; at == n {
-					reached = true
-					return fmt.Errorf("point %d: %w", n, errCrash)
-				}
-				return nil
-			}
-			src.mu.Unlock()
-			for { // the person repeats what failed
-				_, err := h.DecideDeletion(t.Context(), request.Request, "ben", true, "")
-				if err == nil {
-					break
-				}
-				if !errors.Is(err, errCrash) {
-					t.Fatalf("point %d: %v", n, err)
-				}
-			}
+			src.crashAt(n, &reached)
+			h.approve(request.Request)
 			synctest.Wait()
 			_, _ = d.check(h) // it reports the copies in locations that are being deleted
 			if bad, err := h.options.Catalog.FaultyVersions(t.Context(), 10); err != nil && !errors.Is(err, errCrash) ||

@@ -51,7 +51,7 @@ func (m *killable) die() {
 // read passes a call through that changes nothing, unless the process is dead.
 func (m *killable) read() {
 	m.mu.Lock()
-	past := m.past
+	past := m.past || m.at > 0 && m.calls >= m.at // the deadly change may still be under way
 	m.mu.Unlock()
 	if past {
 		runtime.Goexit()
@@ -66,7 +66,7 @@ func (m *killable) change(do func()) (lives bool) {
 	if last && !m.after {
 		m.die()
 	}
-	past := m.past
+	past := m.past || m.at > 0 && m.calls > m.at // no change follows the deadly one, not even while it is under way
 	m.mu.Unlock()
 	if past {
 		return false

@@ -334,6 +334,9 @@ func (a *App) phase(directory bool, do func(*task, context.Context) error) engin
 			}
 		}
 		err = named(do(t, ctx))
+		if err == nil && t.dir != nil {
+			err = named(t.dir.Flush())
+		}
 		t.label()
 		return errors.Join(err, r.SetData(t.data))
 	}

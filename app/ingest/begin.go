@@ -16,6 +16,7 @@ import (
 	"github.com/stagepost/stagepost/edge/unpack"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // manifestFile is where an object's manifest lies in the job's directory.
@@ -33,7 +34,7 @@ func (t *task) begin(ctx context.Context) error {
 	}
 	switch {
 	case t.spec.Type == TypeObjectManifest:
-		if err := t.bringManifest(ctx); err != nil {
+		if err := t.bringManifest(ctx, t.dir.Set()); err != nil {
 			return err
 		}
 		return t.readManifest()
@@ -96,8 +97,9 @@ func (a *App) names(profile string) safename.Rules {
 
 func (t *task) fileName() (string, error) { return specFileName(&t.spec, t.app.names(t.spec.Profile)) }
 
-// bringManifest brings the object's manifest into the job's directory, complete or not at all.
-func (t *task) bringManifest(ctx context.Context) error {
+// bringManifest brings the object's manifest into the job's directory, complete or not at all. The set syncs it;
+// without one it is synced before it has its name.
+func (t *task) bringManifest(ctx context.Context, set *durable.Set) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
 		return err
@@ -105,7 +107,7 @@ func (t *task) bringManifest(ctx context.Context) error {
 	if t.spec.URL != "" {
 		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
 			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest,
-			Scratch: workdir.PartsName,
+			Scratch: workdir.PartsName, Set: set,
 		})
 		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
 			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)
@@ -121,7 +123,11 @@ func (t *task) bringManifest(ctx context.Context) error {
 		return err
 	}
 	defer f.Close()
-	return t.dir.Put(manifestFile, func(w io.Writer) error {
+	put := t.dir.Put
+	if set == nil {
+		put = func(name string, write func(io.Writer) error) error { return workdir.PutFile(t.dir.Root, name, write) }
+	}
+	return put(manifestFile, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})

@@ -56,7 +56,7 @@ func (t *task) download(ctx context.Context) error {
 	}
 	d := &downloads{task: t, profile: p, have: have, log: log}
 	err = each(ctx, t.app.options.Downloads, t.wanted(), d.one)
-	if err = errors.Join(err, log.Sync(), log.Close()); err != nil {
+	if err = errors.Join(err, t.flushLog(log)); err != nil {
 		return err
 	}
 	if err := t.app.tree.Sync(t.Job().Parent, t.dir); err != nil {
@@ -65,6 +65,15 @@ func (t *task) download(ctx context.Context) error {
 	t.data.Size = max(t.data.Size, d.total.Load())
 	t.app.reserved.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
 	return t.dir.RemoveAll(workdir.PartsName)
+}
+
+// flushLog gives the list to the set of what is synced at the end.
+func (t *task) flushLog(log *os.File) error {
+	info, err := log.Stat()
+	if err != nil {
+		return errors.Join(err, log.Close())
+	}
+	return t.dir.Set().File(log, info.Size())
 }
 
 // downloads is one run of the step.
@@ -85,7 +94,7 @@ func (d *downloads) one(ctx context.Context, w wanted) error {
 		return err
 	}
 	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes,
-		Scratch: workdir.PartsName}
+		Scratch: workdir.PartsName, Set: d.dir.Set()}
 	old, known := d.have[w.name]
 	if known && w.digest.Type == "" { // the manifest gives no digest: what came is the promise
 		want.Algorithm, want.Digest, want.Size = "sha256", old.SHA256, old.Size
@@ -189,7 +198,8 @@ func (t *task) placePayload() error {
 		return err
 	}
 	defer from.Close()
-	return t.dir.Put(target, func(w io.Writer) error {
+	// Synced before it has its name, which the next attempt trusts.
+	return workdir.PutFile(t.dir.Root, target, func(w io.Writer) error {
 		_, err := io.Copy(w, from)
 		return err
 	})

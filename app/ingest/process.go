@@ -148,7 +148,7 @@ var ownManifests = []string{workdir.ProducerName + "/mrt-manifest.txt", workdir.
 // unpack takes the container apart into producer/, all or nothing. A directory that is there is complete.
 func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 	if t.dir.Has(workdir.ProducerName) {
-		return nil
+		return t.dir.Set().Dir(".") // a process that was killed may not have synced its name
 	}
 	f, err := t.openPackage()
 	if err != nil {

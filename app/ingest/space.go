@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -196,30 +197,48 @@ func (t *task) provision(ctx context.Context) error {
 
 // refill brings back working files that were cleared away while the job was failed, so that a retry into a later phase
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
-// always has the list of what came.
+// always has the list of what came. An attempt that is interrupted while it brings the files back leaves a list, too;
+// the record states that it is not complete.
 func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
-	if t.spec.Type == TypeObjectManifest && state != record.Pending && !t.dir.Has(manifestFile) {
-		t.Log().Warn("the object's manifest was cleared away: it is fetched again")
-		if err := t.bringManifest(ctx); err != nil {
-			return err
-		}
-	}
-	if !slices.Contains([]lifecycle.State{record.Processing, record.Storing, record.Recording}, state) ||
-		t.dir.Has(fetchedList) {
+	manifest := t.spec.Type == TypeObjectManifest && state != record.Pending &&
+		(t.data.Refilling || !t.dir.Has(manifestFile))
+	files := slices.Contains([]lifecycle.State{record.Processing, record.Storing, record.Recording}, state) &&
+		(t.data.Refilling || !t.dir.Has(fetchedList))
+	if !manifest && !files {
 		return nil
 	}
 	j := t.Job()
-	if b := t.app.reserved.promise(ctx, &j, t.data.Space); b != nil {
-		return engine.Wait(*b)
+	if files {
+		if b := t.app.reserved.promise(ctx, &j, t.data.Space); b != nil {
+			return engine.Wait(*b)
+		}
+		t.SetMessage("its working files are gone: Downloading starts again")
 	}
-	t.SetMessage("its working files are gone: Downloading starts again")
-	t.Log().Warn("the working files were cleared away: Downloading starts again")
-	if err := t.download(ctx); err != nil {
+	t.data.Refilling = true
+	if err := errors.Join(t.SetData(t.data), t.Save(ctx)); err != nil {
 		return err
 	}
-	if state == record.Processing {
-		return nil
+	if manifest {
+		t.Log().Warn("the object's manifest was cleared away: it is fetched again")
+		if err := t.bringManifest(ctx, nil); err != nil {
+			return err
+		}
+	}
+	if files {
+		if err := t.refillFiles(ctx, state); err != nil {
+			return err
+		}
+	}
+	t.data.Refilling = false
+	return t.dir.Flush() // before the next commit states that they are complete
+}
+
+// refillFiles brings back the files, and what Processing made of them.
+func (t *task) refillFiles(ctx context.Context, state lifecycle.State) error {
+	t.Log().Warn("the working files were cleared away: Downloading starts again")
+	if err := t.download(ctx); err != nil || state == record.Processing {
+		return err
 	}
 	if err := t.process(ctx); err != nil {
 		return err

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,6 +179,51 @@ func TestRetryAfterTheWorkWasClearedAway(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestInterruptedRefill: the working files of a failed job were cleared away, and the first attempt to fetch them again
+// gets one of two. The next attempts fetch the other one, too: the object is complete.
+func TestInterruptedRefill(t *testing.T) {
+	for _, state := range []lifecycle.State{record.Processing, record.Storing} {
+		t.Run(string(state), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, map[string]string{"a.txt": "alpha", "b.txt": "beta"})
+			o := options(t, t.TempDir())
+			o.TrashKeep, o.WorkKeep = time.Hour, time.Hour
+			store := mem.New()
+			w := startOn(t, store, o)
+			j := stopIn(t, w, state, Submission{LocalIDs: []string{"l"}}, s.manifest("a.txt", "b.txt"))
+			w.stop()
+			if err := idleApp(t, store, o, hours(2)).Sweep(t.Context()); err != nil || w.hasWork(j.Parent, j.ID) {
+				t.Fatalf("its files are still there (%v)", err)
+			}
+			var up atomic.Bool
+			s.answer("b.txt", func(w http.ResponseWriter, _ *http.Request) {
+				if !up.Load() {
+					http.Error(w, "down", http.StatusServiceUnavailable)
+					return
+				}
+				_, _ = io.WriteString(w, "beta")
+			})
+			w = startOn(t, store, o)
+			if _, err := w.e.Operator().Release(t.Context(), job.Scope{Kind: record.JobKind, State: state}, "op",
+				"test"); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.do(j.ID, record.Retry); err != nil {
+				t.Fatal(err)
+			}
+			w.until(j.ID, func(j *job.Job) bool { return j.Attempts > 0 })
+			up.Store(true)
+			if got := w.end(j.ID); got.State != record.Completed {
+				t.Fatalf("got %s: %s", got.State, got.Message)
+			}
+			files := w.files(w.reported(j.Parent).Jobs[0].ARK, "v1")
+			if files["producer/a.txt"] != "alpha" || files["producer/b.txt"] != "beta" {
+				t.Errorf("the object has %v", files)
+			}
+		})
 	}
 }
 

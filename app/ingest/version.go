@@ -58,9 +58,6 @@ func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
 		return "", err
 	}
 	name := fmt.Sprintf("%s/version-on-%d.jsonl", workdir.ListName, n)
-	if t.dir.Has(name) {
-		return name, nil
-	}
 	return name, t.dir.Put(name, func(w io.Writer) error { return t.writeVersion(ctx, w, lead, base) })
 }
 

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // Want is the expected file. An unknown size is UnknownSize, not 0: an empty file can be expected too.
@@ -27,6 +29,10 @@ type Want struct {
 	// names. Defaults to none: they are in the directory of the file, and names with their suffixes (.part,
 	// .part.json) are refused.
 	Scratch string
+	// Set syncs the file later, so that several files are synced together. Until then a crash may leave a file with
+	// the name and other bytes; so it is not used, and the file is synced at once, where an existing file of the right
+	// size would be accepted without a digest. Defaults to none.
+	Set *durable.Set
 	// Progress, if not nil, is called by the downloading goroutine after each piece with the bytes stored so far and
 	// the size, or UnknownSize. After a restart the count begins again.
 	Progress func(have, size int64)
@@ -45,8 +51,8 @@ type Got struct {
 }
 
 // Download downloads the file at rawURL to name below root, whose directory must exist. When it returns nil the file
-// has the expected size and digest and is synced. When it fails, name is unchanged, and usable bytes stay in
-// name+".part" for the next call; wrong or surplus bytes are removed.
+// has the expected size and digest and is synced, or is in Want.Set. When it fails, name is unchanged, and usable bytes
+// stay in name+".part" for the next call; wrong or surplus bytes are removed.
 //
 // A file that exists and has the expected digest (or, if only a size is expected, that size) is accepted without a
 // request; another one is replaced. Two downloads of one name must not run at the same time. The error is an *Error.
@@ -132,7 +138,19 @@ func (t *transfer) existing() (Got, bool, error) {
 	if err != nil {
 		return Got{}, false, storageError(err)
 	}
-	defer f.Close()
+	got, ok, err := t.accept(f)
+	if !ok || err != nil || t.want.Set == nil {
+		return got, ok, errors.Join(err, f.Close())
+	}
+	// A process that was killed may have named it before it was synced.
+	if err := errors.Join(t.want.Set.File(f, got.Size), t.want.Set.Dir(path.Dir(t.name))); err != nil {
+		return Got{}, false, storageError(err)
+	}
+	return got, true, nil
+}
+
+// accept reads a file through and reports whether it is the expected one.
+func (t *transfer) accept(f *os.File) (Got, bool, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return Got{}, false, storageError(err)
@@ -163,6 +181,9 @@ func (t *transfer) try(ctx context.Context) (Got, error) {
 		return Got{}, storageError(err)
 	}
 	p.sync = t.client.sync
+	if t.want.Digest != "" || t.want.Size < 0 {
+		p.set = t.want.Set
+	}
 	defer p.close()
 	for {
 		got, err := t.attempt(ctx, p)

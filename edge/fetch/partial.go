@@ -13,10 +13,15 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // checkpoint is the number of bytes between two syncs, and so the greatest loss after a power failure.
 const checkpoint = 64 << 20
+
+// unrecorded is the size up to which a file has no record before its first failure: after a crash it is fetched again.
+const unrecorded = 64 << 10
 
 // version is the server's version of the bytes in a .part file. It is stored in its own file.
 type version struct {
@@ -60,6 +65,8 @@ type partial struct {
 	stem    string // names of the two files without ".part" and ".part.json"
 	file    *os.File
 	sync    func(*os.File) error
+	set     *durable.Set // syncs the file later; nil: finish does
+	noted   bool         // there may be a record
 	version version
 	size    int64 // bytes in the file that may be kept
 	kept    int64 // of these, bytes from before the running attempt
@@ -113,6 +120,7 @@ func openPartial(root *os.Root, name, stem, rawURL string, digestChecks bool) (*
 	}
 	source := hex.EncodeToString(sum[:])
 	record, err := root.ReadFile(p.recordName())
+	p.noted = !errors.Is(err, fs.ErrNotExist)
 	known := err == nil && json.Unmarshal(record, &p.version) == nil && p.version.Source == source &&
 		p.version.Synced >= 0
 	switch {
@@ -155,6 +163,9 @@ func (p *partial) begin(v version) error {
 	}
 	v.Synced = min(p.version.Synced, p.size)
 	p.version = v
+	if !p.noted && v.Total >= 0 && v.Total <= unrecorded {
+		return nil
+	}
 	return p.record()
 }
 
@@ -165,6 +176,7 @@ func (p *partial) record() error {
 	if err != nil {
 		return err
 	}
+	p.noted = true
 	return p.root.WriteFile(p.recordName(), data, 0o640)
 }
 
@@ -192,22 +204,37 @@ func (p *partial) reset() {
 	p.version = version{Source: p.version.Source, Total: UnknownSize}
 }
 
-// finish renames the synced file to its final name and replaces an existing file.
+// finish renames the file to its final name and replaces an existing file. The file is synced before, or by the set.
 func (p *partial) finish() error {
-	if err := p.sync(p.file); err != nil {
+	if err := p.syncFile(); err != nil {
 		return err
 	}
 	if err := p.root.Rename(p.dataName(), p.name); err != nil {
 		return err
 	}
-	if err := p.root.Remove(p.recordName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if p.noted {
+		if err := p.root.Remove(p.recordName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if p.set != nil {
+		return p.set.Dir(path.Dir(p.name))
 	}
 	dir, err := p.root.Open(path.Dir(p.name))
 	if err != nil {
 		return err
 	}
 	return errors.Join(p.sync(dir), dir.Close())
+}
+
+// syncFile syncs the file, or gives it to the set.
+func (p *partial) syncFile() error {
+	if p.set == nil {
+		return p.sync(p.file)
+	}
+	f := p.file
+	p.file = nil
+	return p.set.File(f, p.size)
 }
 
 // discard removes useless bytes.
@@ -221,4 +248,9 @@ func (p *partial) discard() error {
 	return errors.Join(errs...)
 }
 
-func (p *partial) close() error { return p.file.Close() }
+func (p *partial) close() error {
+	if p.file == nil { // the set has it
+		return nil
+	}
+	return p.file.Close()
+}

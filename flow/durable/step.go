@@ -207,7 +207,7 @@ func (s *session) play(ctx context.Context) error {
 		case <-stopping:
 			stopping = nil
 			s.stopping.Store(true)
-			go s.runner.Stop() // it may have to wait for the runner
+			s.runner.Stop()
 		case p := <-done:
 			came = &p
 			if p.panic != nil {
@@ -317,7 +317,7 @@ func (s *session) fresh(ctx context.Context) error {
 	}
 	s.data.Suspend = d.Suspend
 	if j.State == flow.Suspending && !s.suspend.Swap(true) {
-		go s.runner.Suspend() // it may have to wait for the runner
+		s.runner.Suspend()
 	}
 	return nil
 }

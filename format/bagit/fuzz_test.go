@@ -16,6 +16,7 @@ func FuzzManifest(f *testing.F) {
 	f.Add(sha256Of("a")+"  data/a.txt\n", false)
 	f.Add(sha256Of("a")+" \t*./data/100%25%0a%0D%zz\r\n"+strings.ToUpper(sha256Of("b"))+"  ~/x\r", true)
 	f.Add("\n\n \x00 x\n", false)
+	f.Add(sha256Of("a")+"  ./\n"+sha256Of("b")+"  *\n"+sha256Of("c")+"  *./\n", false)
 	f.Fuzz(func(t *testing.T, text string, old bool) {
 		for line, err := range bagit.Manifest(strings.NewReader(text), bagit.SHA256, old) {
 			if err != nil {

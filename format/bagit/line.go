@@ -90,10 +90,10 @@ func manifestLine(n int, text, algorithm string, old bool) (Line, error) {
 	l.Digest = text[:end]
 	rest := strings.TrimLeft(text[end:], " \t")
 	rest, l.Star = strings.CutPrefix(rest, "*")
+	rest, l.Dot = strings.CutPrefix(rest, "./")
 	if rest == "" {
 		return l, fmt.Errorf("%w %d: it has no path", ErrLine, n)
 	}
-	rest, l.Dot = strings.CutPrefix(rest, "./")
 	l.Path = decodePath(rest, old)
 	if err := checkDigest(algorithm, l.Digest); err != nil {
 		return l, fmt.Errorf("%w %d: %w", ErrLine, n, err)

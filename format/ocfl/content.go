@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path"
 	"strings"
-	"sync"
 )
 
 // intake stores the files of one new version in its stage. It stores each distinct content once, and skips content of
@@ -22,17 +21,18 @@ type intake struct {
 	dirs     []string          // created directories, parents first
 	made     map[string]bool
 	fixity   []string
-	sync     *syncer
-	buf      []byte
+	set      syncSet // syncs the files
+	buf      *buffer
 	stored   int
 	bytes    int64
 }
 
-func newIntake(r *Root, s *stage, home string, inv *Inventory, version string, fixity []string) *intake {
+func newIntake(a *addition, version string, fixity []string) *intake {
+	inv := a.next
 	in := &intake{
-		ops: r.ops, inv: inv, version: version, home: home, incoming: s.path("incoming"), fixity: fixity,
+		ops: a.ops, inv: inv, version: version, home: a.home(), incoming: a.stage.path("incoming"), fixity: fixity,
 		lower: make(map[string]string, len(inv.Manifest)), used: map[string]bool{}, made: map[string]bool{},
-		sync: newSyncer(r.syncers), buf: make([]byte, copyBuffer),
+		set: a.set, buf: newBuffer(),
 	}
 	for digest := range inv.Manifest {
 		in.lower[strings.ToLower(digest)] = digest
@@ -73,7 +73,7 @@ func (in *intake) take(ctx context.Context, f File) (string, error) {
 	}
 	in.stored++
 	in.bytes += n
-	return digest, in.sync.file(w)
+	return digest, in.set.File(w, n)
 }
 
 // receive copies the source and compares it with the stated size and digest.
@@ -84,7 +84,7 @@ func (in *intake) receive(ctx context.Context, w syncFile, f File) (sums, int64,
 	}
 	defer src.Close()
 	got := newSums(append([]string{SHA512}, in.fixity...)...)
-	n, err := copyContext(ctx, tee{w, got}, src, in.buf)
+	n, err := copyContext(ctx, tee{w, got}, src, *in.buf)
 	switch {
 	case err != nil:
 		return nil, n, err
@@ -122,7 +122,7 @@ func (in *intake) moveToContent(logical, digest string) (string, error) {
 	return content, in.ops.Rename(in.incoming, to)
 }
 
-// mkdir creates a directory of the stage and its parents, once each. settle syncs them together.
+// mkdir creates a directory of the stage and its parents, once each. settle adds them to the set.
 func (in *intake) mkdir(dir string) error {
 	if dir == in.home || in.made[dir] {
 		return nil
@@ -138,80 +138,12 @@ func (in *intake) mkdir(dir string) error {
 	return nil
 }
 
-// settle waits for the syncs of all files and syncs the directories. Afterwards the content is on disk.
+// settle adds the directories to what is synced, after all files have their names.
 func (in *intake) settle() error {
-	if err := in.sync.wait(); err != nil {
-		return err
-	}
-	dirs := newSyncer(in.sync.workers)
-	for i := len(in.dirs) - 1; i >= 0; i-- {
-		dir := in.dirs[i]
-		if err := dirs.do(func() error { return in.ops.SyncDir(dir) }); err != nil {
-			return errors.Join(err, dirs.wait())
+	for _, dir := range in.dirs {
+		if err := in.set.Dir(dir); err != nil {
+			return err
 		}
 	}
-	return dirs.wait()
-}
-
-// syncer syncs many files at a time. A journaling file system combines concurrent syncs into one commit, so that ten
-// thousand small files take seconds and not minutes. Without workers it syncs each file at once.
-type syncer struct {
-	workers int
-	work    chan func() error
-	done    sync.WaitGroup
-	mu      sync.Mutex
-	err     error // the first error; guarded by mu
-}
-
-func newSyncer(workers int) *syncer {
-	s := &syncer{workers: workers}
-	if workers > 0 {
-		s.work = make(chan func() error)
-	}
-	for range workers {
-		s.done.Go(func() {
-			for do := range s.work {
-				s.keep(do())
-			}
-		})
-	}
-	return s
-}
-
-func (s *syncer) keep(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.err == nil {
-		s.err = err
-	}
-}
-
-func (s *syncer) failed() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
-}
-
-// do returns the error of any earlier work, so that a full disk ends the intake early.
-func (s *syncer) do(work func() error) error {
-	if s.workers == 0 {
-		s.keep(work())
-	} else {
-		s.work <- work
-	}
-	return s.failed()
-}
-
-// file syncs and closes w.
-func (s *syncer) file(w syncFile) error {
-	return s.do(func() error { return errors.Join(w.Sync(), w.Close()) })
-}
-
-// wait must be called once, after the last do.
-func (s *syncer) wait() error {
-	if s.workers > 0 {
-		close(s.work)
-		s.done.Wait()
-	}
-	return s.failed()
+	return nil
 }

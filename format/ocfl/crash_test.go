@@ -43,6 +43,7 @@ type crashOps struct {
 	dead  bool
 	files map[string]*bool // created file -> was it synced
 	moves []move           // renames whose directory was not synced, oldest first
+	sets  []*orderedSet
 
 	ignoreSync    bool // controls: as if the code had forgotten to sync
 	ignoreSyncDir bool
@@ -108,6 +109,13 @@ func (w *crashOps) Rename(from, to string) error {
 			moved[name] = synced
 		}
 		w.files = moved
+		for _, set := range w.sets {
+			for i, dir := range set.dirs {
+				if dir == from || strings.HasPrefix(dir, from+"/") {
+					set.dirs[i] = to + strings.TrimPrefix(dir, from)
+				}
+			}
+		}
 		for i, earlier := range w.moves {
 			if strings.HasPrefix(earlier.to, from+"/") {
 				w.moves[i].to = to + strings.TrimPrefix(earlier.to, from)
@@ -159,6 +167,65 @@ func (w *crashOps) SyncDir(name string) error {
 		}
 		return nil
 	})
+}
+
+func (w *crashOps) Within(string) (fileOps, error) { return w, nil }
+
+func (w *crashOps) Leave() {}
+
+func (w *crashOps) Set() syncSet { return w.setOn(w) }
+
+// setOn gives a set whose syncs are operations of ops, which is w or wraps it.
+func (w *crashOps) setOn(ops fileOps) *orderedSet {
+	set := &orderedSet{ops: ops}
+	w.sets = append(w.sets, set)
+	return set
+}
+
+// orderedSet syncs nothing before Sync, and then one after the other in the order in which they were added: files,
+// then directories.
+type orderedSet struct {
+	ops   fileOps
+	files []syncFile
+	dirs  []string
+}
+
+func (s *orderedSet) File(f syncFile, _ int64) error {
+	s.files = append(s.files, f)
+	return nil
+}
+
+func (s *orderedSet) Dir(name string) error {
+	if !slices.Contains(s.dirs, name) {
+		s.dirs = append(s.dirs, name)
+	}
+	return nil
+}
+
+func (s *orderedSet) Sync() error {
+	files, dirs := s.files, s.dirs
+	s.files, s.dirs = nil, nil
+	var err error
+	for _, f := range files {
+		if err == nil {
+			err = f.Sync()
+		}
+		err = errors.Join(err, f.Close())
+	}
+	for _, dir := range dirs {
+		if err == nil {
+			err = s.ops.SyncDir(dir)
+		}
+	}
+	return err
+}
+
+func (s *orderedSet) Close() error {
+	for _, f := range s.files {
+		f.Close()
+	}
+	s.files = nil
+	return nil
 }
 
 type crashFile struct {
@@ -260,12 +327,12 @@ func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, p
 	}
 	t.Cleanup(func() { r.Close() })
 	if s.exist {
-		r.ops, r.syncers = quiet(r, dir), 0
+		r.ops = quiet(r, dir)
 		add(t, r, testID, crashFirst, Options{Stage: "earlier"})
 	}
 	w := quiet(r, dir)
 	w.stop, w.kind = stop, kind
-	r.ops, r.syncers = w, 0
+	r.ops = w
 	if prepare != nil {
 		prepare(r, w)
 	}
@@ -279,7 +346,7 @@ func crash(t *testing.T, s scenario, stop int, kind crashKind, loss powerLoss, p
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { after.Close() })
-	after.ops, after.syncers = quiet(r, dir), 0
+	after.ops = quiet(r, dir)
 	return after, w
 }
 
@@ -383,6 +450,29 @@ func TestCrashEverywhere(t *testing.T) {
 	t.Logf("%d crashes", runs)
 }
 
+// TestKillThenPowerCut: a process is killed at each operation, another one repeats the call, and then the power is cut.
+// The second call has confirmed the version, also where the first one had committed it and synced nothing after that.
+func TestKillThenPowerCut(t *testing.T) {
+	for _, s := range scenarios {
+		_, w := crash(t, s, 0, crashBefore, powerStays, nil)
+		for stop := 1; stop <= len(w.ops); stop++ {
+			after, w := crash(t, s, stop, crashAfter, powerStays, nil)
+			w.dead, w.stop = false, 0
+			after.ops = w
+			again := crashKey
+			again.Stage = "job7.2"
+			added, err := after.AddVersion(t.Context(), testID, crashSecond, again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.lose(t, losesUnsynced)
+			if _, err := after.VerifyVersion(t.Context(), testID, added.Version); err != nil {
+				t.Errorf("%s, killed at %q: %v", s.name, w.ops[stop-1], err)
+			}
+		}
+	}
+}
+
 // TestCrashControls breaks the code on purpose: the enumeration above must notice.
 func TestCrashControls(t *testing.T) {
 	second := scenarios[1]
@@ -464,6 +554,10 @@ func (f *flaky) SyncDir(name string) error {
 	}
 	return f.crashOps.SyncDir(name)
 }
+
+func (f *flaky) Within(string) (fileOps, error) { return f, nil }
+
+func (f *flaky) Set() syncSet { return f.setOn(f) }
 
 type flakyFile struct {
 	f *flaky

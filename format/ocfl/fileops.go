@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
+
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // fileOps are the operations that change a storage root. All writes use them, so that a test can stop before and
@@ -18,6 +21,20 @@ type fileOps interface {
 	Remove(name string) error
 	RemoveAll(name string) error
 	SyncDir(name string) error
+	// Within gives the operations for a series of names below dir, until Leave. Other names can be used too.
+	Within(dir string) (fileOps, error)
+	Leave()
+	// Set gives a set of files and directories that are synced together.
+	Set() syncSet
+}
+
+// syncSet is a [durable.Set]: File takes over a file that was written, Dir adds a directory after its names have
+// changed, and Sync returns when all of them are on the disk. Close ends a set, synced or not.
+type syncSet interface {
+	File(f syncFile, size int64) error
+	Dir(name string) error
+	Sync() error
+	Close() error
 }
 
 // syncFile is a file that is being written.
@@ -69,6 +86,68 @@ func (d diskOps) SyncDir(name string) error {
 	return f.Sync()
 }
 
+func (d diskOps) Within(dir string) (fileOps, error) {
+	below, err := d.root.OpenRoot(dir)
+	return nearOps{diskOps: d, prefix: dir + "/", below: below}, err
+}
+
+func (d diskOps) Leave() {}
+
+// nearOps are diskOps that open names in one directory from there: os.Root opens each directory on the way.
+type nearOps struct {
+	diskOps
+	prefix string
+	below  *os.Root
+}
+
+func (n nearOps) Mkdir(name string) error {
+	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
+		return diskOps{n.below}.Mkdir(rest)
+	}
+	return n.diskOps.Mkdir(name)
+}
+
+func (n nearOps) Create(name string) (syncFile, error) {
+	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
+		return diskOps{n.below}.Create(rest)
+	}
+	return n.diskOps.Create(name)
+}
+
+func (n nearOps) Rename(from, to string) error {
+	old, ok := strings.CutPrefix(from, n.prefix)
+	if fresh, both := strings.CutPrefix(to, n.prefix); ok && both {
+		return n.below.Rename(old, fresh)
+	}
+	return n.diskOps.Rename(from, to)
+}
+
+func (n nearOps) Leave() { _ = n.below.Close() }
+
+func (d diskOps) Set() syncSet { return diskSet{durable.NewSet(d.root)} }
+
+// diskSet is the set of files of diskOps.
+type diskSet struct{ *durable.Set }
+
+func (s diskSet) File(f syncFile, size int64) error {
+	if file, ok := f.(*os.File); ok {
+		return s.Set.File(file, size)
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// writeIn creates a file that the set syncs.
+func writeIn(ops fileOps, set syncSet, name string, data []byte) error {
+	f, err := ops.Create(name)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return set.File(f, int64(len(data)))
+}
+
 // writeSynced creates a file whose bytes are on disk afterwards (its directory entry is not, until SyncDir).
 func writeSynced(ops fileOps, name string, data []byte) error {
 	f, err := ops.Create(name)
@@ -101,6 +180,21 @@ func mkdirSynced(ops fileOps, dir string) error {
 		return err
 	}
 	return ops.SyncDir(path.Dir(dir))
+}
+
+// mkdirAll creates dir and its missing parents. Nothing is synced.
+func mkdirAll(ops fileOps, dir string) error {
+	err := ops.Mkdir(dir)
+	if errors.Is(err, fs.ErrNotExist) && dir != "." {
+		if err := mkdirAll(ops, path.Dir(dir)); err != nil {
+			return err
+		}
+		err = ops.Mkdir(dir)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
 }
 
 // openRegular opens a regular file. It refuses other types before opening: a named pipe would block indefinitely, and

@@ -39,6 +39,9 @@ func (a *addition) promote(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
+	if err := a.set.Sync(); err != nil {
+		return "", err
+	}
 	return "", run(a.root.order(a.versionSteps()))
 }
 
@@ -101,17 +104,19 @@ func (a *addition) promoteObject(ctx context.Context) (string, error) {
 
 // syncUp syncs a directory and its parents: another attempt may have created some of them without a sync yet.
 func (a *addition) syncUp(dir string) error {
-	for ; dir != "."; dir = path.Dir(dir) {
-		if err := a.root.ops.SyncDir(dir); err != nil {
+	for ; ; dir = path.Dir(dir) {
+		if err := a.set.Dir(dir); err != nil {
 			return err
 		}
+		if dir == "." {
+			return a.set.Sync()
+		}
 	}
-	return a.root.ops.SyncDir(".")
 }
 
 // renameObject moves the object in, together with the missing directories of the layout above it, so that none of
-// them is ever without an object (E073). Another attempt may create or remove one of them concurrently; then it
-// retries.
+// them is ever without an object (E073). Everything is synced before. Another attempt may create or remove one of the
+// directories concurrently; then it retries.
 func (a *addition) renameObject() error {
 	var err error
 	for range 20 {
@@ -120,6 +125,9 @@ func (a *addition) renameObject() error {
 			return missing
 		}
 		if top == a.dir {
+			if err := a.set.Sync(); err != nil {
+				return err
+			}
 			err = a.root.ops.Rename(a.home(), a.dir)
 			if !errors.Is(err, fs.ErrNotExist) {
 				return err
@@ -154,13 +162,19 @@ func (a *addition) highestMissing() (string, error) {
 func (a *addition) renameWith(top string) error {
 	ops, tree := a.root.ops, a.stage.path("layout")
 	object := path.Join(tree, strings.TrimPrefix(a.dir, top+"/"))
-	if err := mkdirSynced(ops, path.Dir(object)); err != nil {
+	if err := mkdirAll(ops, path.Dir(object)); err != nil {
 		return err
 	}
 	if err := ops.Rename(a.home(), object); err != nil {
 		return err
 	}
-	err := ops.SyncDir(path.Dir(object))
+	var err error
+	for dir := path.Dir(object); err == nil && dir != a.stage.dir; dir = path.Dir(dir) {
+		err = a.set.Dir(dir)
+	}
+	if err == nil {
+		err = a.set.Sync()
+	}
 	if err == nil {
 		err = ops.Rename(tree, top)
 	}

@@ -18,7 +18,7 @@ type Recovery struct {
 // sidecar that is older than the inventory. AddVersion does this itself; Recover is for an operator who cleans an
 // object without adding to it. stage names the attempt, as in Options.
 func (r *Root) Recover(ctx context.Context, id, stage string) (Recovery, error) {
-	s, err := r.openStage(stage)
+	s, err := r.openStage(stage, true)
 	if err != nil {
 		return Recovery{}, fmt.Errorf("recover %q: %w", id, err)
 	}

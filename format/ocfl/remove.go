@@ -29,7 +29,7 @@ func (r *Root) RemoveObject(ctx context.Context, id, stage string) (err error) {
 	if err := validID(id); err != nil {
 		return err
 	}
-	s, err := r.openStage(stage)
+	s, err := r.openStage(stage, true)
 	if err != nil {
 		return err
 	}
@@ -127,12 +127,13 @@ func (r *Root) RemoveVersions(
 	if err := validID(id); err != nil {
 		return done, err
 	}
-	s, err := r.openStage(stage)
+	s, err := r.openStage(stage, true)
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	a := &addition{root: r, stage: s, id: id, dir: r.Path(id)}
+	a := &addition{root: r, stage: s, id: id, dir: r.Path(id), set: r.ops.Set()}
+	defer func() { _ = a.set.Close() }()
 	if a.base, err = a.current(ctx); err != nil || a.base == nil {
 		return done, err
 	}

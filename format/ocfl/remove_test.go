@@ -36,7 +36,7 @@ func three(t *testing.T) (r *Root, dir string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Close() })
-	r.ops, r.syncers = quiet(r, dir), 0
+	r.ops = quiet(r, dir)
 	for _, key := range []string{"one", "two", "three"} {
 		v := version(key, history[key]...)
 		v.User = User{Name: "Ann of " + key, Address: "mailto:ann@example.org"}

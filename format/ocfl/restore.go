@@ -68,7 +68,7 @@ func (r *Root) RestoreContent(
 func (r *Root) restore(
 	ctx context.Context, o *Object, name, stage string, want []stated, open func() (io.ReadCloser, error), pace Pace,
 ) (err error) {
-	s, err := r.openStage(stage)
+	s, err := r.openStage(stage, true)
 	if err != nil {
 		return err
 	}
@@ -130,12 +130,13 @@ func (r *Root) RestoreObject(ctx context.Context, id, stage string, from *Root, 
 	if err != nil {
 		return err
 	}
-	s, err := r.openStage(stage)
+	s, err := r.openStage(stage, true)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
-	a := &addition{root: r, stage: s, id: id, dir: r.Path(id)}
+	a := &addition{root: r, stage: s, id: id, dir: r.Path(id), set: r.ops.Set()}
+	defer func() { _ = a.set.Close() }()
 	c := &restoration{root: r, from: from, pace: pace, buf: make([]byte, copyBuffer)}
 	if err := c.tree(ctx, other.dir, a.home()); err != nil {
 		return err

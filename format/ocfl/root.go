@@ -29,11 +29,8 @@ type Root struct {
 	layout  Layout
 	spec    string // OCFL version that the root declares
 	ops     fileOps
-	syncers int                 // number of files that are synced concurrently; 0 syncs each file when it is written
 	reorder func([]step) []step // for a test that proves that the order of a promotion matters
 }
-
-const defaultSyncers = 32
 
 // OpenRoot opens the storage root in dir. It reads roots of OCFL 1.0 and 1.1; only roots of 1.1 accept new versions.
 func OpenRoot(dir string) (*Root, error) {
@@ -41,7 +38,7 @@ func OpenRoot(dir string) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open storage root: %w", err)
 	}
-	r := &Root{dir: d, ops: diskOps{d}, syncers: defaultSyncers}
+	r := &Root{dir: d, ops: diskOps{d}}
 	if err := r.readDeclaration(); err != nil {
 		return nil, errors.Join(fmt.Errorf("open storage root %s: %w", dir, err), d.Close())
 	}

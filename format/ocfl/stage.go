@@ -24,14 +24,15 @@ type stage struct {
 	lock *os.File
 }
 
-// openStage creates an empty stage and takes its lock. ErrBusy: an attempt of the same name is running.
-func (r *Root) openStage(name string) (*stage, error) {
+// openStage creates an empty stage and takes its lock. ErrBusy: an attempt of the same name is running. The stage is
+// synced if its content matters after a power cut.
+func (r *Root) openStage(name string, synced bool) (*stage, error) {
 	if !stageName.MatchString(name) {
 		return nil, fmt.Errorf("%w stage %q: letters, digits, '.', '_' and '-' only, at most 128", ErrInvalid, name)
 	}
 	dir := path.Join(stagingDir, name)
 	for range 100 {
-		lock, err := r.lockStage(dir)
+		lock, err := r.lockStage(dir, synced)
 		if err != nil {
 			return nil, fmt.Errorf("stage %s: %w", name, err)
 		}
@@ -48,8 +49,12 @@ func (r *Root) openStage(name string) (*stage, error) {
 }
 
 // lockStage returns nil without an error if the directory was removed between its creation and its lock.
-func (r *Root) lockStage(dir string) (*os.File, error) {
-	if err := mkdirSynced(r.ops, dir); err != nil {
+func (r *Root) lockStage(dir string, synced bool) (*os.File, error) {
+	mkdir := mkdirAll
+	if synced {
+		mkdir = mkdirSynced
+	}
+	if err := mkdir(r.ops, dir); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}

@@ -59,13 +59,13 @@ func (r *Root) AddVersion(ctx context.Context, id string, v Version, o Options) 
 	if err := r.checkVersion(id, v, o); err != nil {
 		return Added{}, fmt.Errorf("add version to %q: %w", id, err)
 	}
-	s, err := r.openStage(o.Stage)
+	s, err := r.openStage(o.Stage, false)
 	if err != nil {
 		return Added{}, fmt.Errorf("add version to %q: %w", id, err)
 	}
-	a := &addition{root: r, stage: s, id: id, dir: r.Path(id), version: v, options: o}
+	a := &addition{root: r, stage: s, id: id, dir: r.Path(id), version: v, options: o, set: r.ops.Set()}
 	added, err := a.run(ctx)
-	closed := s.close()
+	closed := errors.Join(a.set.Close(), s.close())
 	if err != nil {
 		return Added{}, fmt.Errorf("add version to %q: %w", id, errors.Join(err, closed))
 	}
@@ -123,6 +123,8 @@ type addition struct {
 	dir     string // of the object
 	version Version
 	options Options
+	ops     fileOps // of the stage, while files are written to it
+	set     syncSet // of the staged files and directories, and of the directories above the object
 
 	base *Object    // as of the intake; nil for a new object
 	next *Inventory // with the new version
@@ -134,13 +136,20 @@ func (a *addition) run(ctx context.Context) (Added, error) {
 		return Added{}, err
 	}
 	if made, err := a.decide(base); made != "" || err != nil {
+		if err == nil { // the earlier call may have crashed before it synced the names
+			err = a.syncUp(a.dir)
+		}
 		return Added{Version: made}, err
 	}
+	if a.ops, err = a.root.ops.Within(a.stage.dir); err != nil {
+		return Added{}, err
+	}
+	defer a.ops.Leave()
 	if err := a.begin(base); err != nil {
 		return Added{}, err
 	}
-	in := newIntake(a.root, a.stage, a.home(), a.next, a.next.Head,
-		slices.Compact(slices.Sorted(slices.Values(a.options.Fixity))))
+	in := newIntake(a, a.next.Head, slices.Compact(slices.Sorted(slices.Values(a.options.Fixity))))
+	defer in.buf.free()
 	if err := a.takeFiles(ctx, in); err != nil {
 		return Added{}, err
 	}
@@ -231,10 +240,10 @@ func (a *addition) begin(base *Object) error {
 		a.next = base.inv.next()
 		a.next.Head = head
 	}
-	if err := a.root.ops.Mkdir(a.home()); err != nil {
+	if err := a.ops.Mkdir(a.home()); err != nil {
 		return err
 	}
-	return a.root.ops.Mkdir(path.Join(a.home(), a.next.Head))
+	return a.ops.Mkdir(path.Join(a.home(), a.next.Head))
 }
 
 // home returns the staged directory that corresponds to the object's directory.
@@ -246,7 +255,7 @@ func (a *addition) takeFiles(ctx context.Context, in *intake) error {
 	for _, f := range a.version.Files {
 		digest, err := in.take(ctx, f)
 		if err != nil {
-			return errors.Join(fmt.Errorf("file %q: %w", f.Path, err), in.sync.wait())
+			return fmt.Errorf("file %q: %w", f.Path, err)
 		}
 		state[digest] = append(state[digest], f.Path)
 	}
@@ -267,30 +276,27 @@ func (a *addition) takeFiles(ctx context.Context, in *intake) error {
 }
 
 // writeInventory writes the inventory and its sidecar into the staged version directory and into the staged object
-// directory, from which they replace those of the object.
+// directory, from which they replace those of the object. The set syncs them.
 func (a *addition) writeInventory() error {
 	data, err := a.next.encode()
 	if err != nil {
 		return err
 	}
-	ops, sidecar := a.root.ops, sidecarText(digestOf(SHA512, data))
+	ops, sidecar := a.ops, sidecarText(digestOf(SHA512, data))
 	versionDir := path.Join(a.home(), a.next.Head)
 	for _, dir := range []string{versionDir, a.home()} {
-		if err := writeSynced(ops, path.Join(dir, inventoryFile), data); err != nil {
+		if err := writeIn(ops, a.set, path.Join(dir, inventoryFile), data); err != nil {
 			return err
 		}
-		if err := writeSynced(ops, path.Join(dir, sidecarName(SHA512)), sidecar); err != nil {
+		if err := writeIn(ops, a.set, path.Join(dir, sidecarName(SHA512)), sidecar); err != nil {
 			return err
 		}
 	}
 	if a.base == nil {
 		declaration := path.Join(a.home(), objectDeclaration+specVersion)
-		if err := writeSynced(ops, declaration, []byte("ocfl_object_"+specVersion+"\n")); err != nil {
+		if err := writeIn(ops, a.set, declaration, []byte("ocfl_object_"+specVersion+"\n")); err != nil {
 			return err
 		}
 	}
-	if err := ops.SyncDir(versionDir); err != nil {
-		return err
-	}
-	return ops.SyncDir(a.home())
+	return errors.Join(a.set.Dir(versionDir), a.set.Dir(a.home()))
 }

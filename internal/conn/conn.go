@@ -112,6 +112,15 @@ func (c *Conn) LastRow() int64 { return sqlite3.Xsqlite3_last_insert_rowid(c.tls
 // Changes returns the number of rows that this connection has ever inserted, updated or deleted.
 func (c *Conn) Changes() int64 { return sqlite3.Xsqlite3_total_changes64(c.tls, c.db) }
 
+// Steps returns the number of steps that SQLite has taken for the prepared statements: a measure of the rows that they
+// visited, in tables and indexes.
+func (c *Conn) Steps() (n int64) {
+	for _, s := range c.stmts {
+		n += int64(sqlite3.Xsqlite3_stmt_status(c.tls, s.stmt, sqlite3.SQLITE_STMTSTATUS_VM_STEP, 0))
+	}
+	return n
+}
+
 // CountFrames enables Frames. It replaces the automatic checkpoint.
 func (c *Conn) CountFrames() {
 	sqlite3.Xsqlite3_wal_hook(c.tls, c.db, *(*uintptr)(unsafe.Pointer(&struct {

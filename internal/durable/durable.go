@@ -16,16 +16,17 @@ type File struct {
 	Temporary string      // its name until it is whole; defaults to Name with ".new". What has this name is removed
 	Mode      fs.FileMode // defaults to 0600
 	New       bool        // an existing file is not replaced: the error is [fs.ErrExist]
+
+	// Set syncs the file and its name later, and then the file may have its name before it is on the disk. Its root is
+	// Root. Defaults to none: both are synced at once.
+	Set *Set
 }
 
 // Write calls fill with the file, syncs it, gives it its name and syncs that. After an error the earlier file is still
 // there, or the new one, whose name may not outlast a power cut.
 func (f File) Write(fill func(*os.File) error) (err error) {
 	part := cmp.Or(f.Temporary, f.Name+".new")
-	if err := f.Root.RemoveAll(part); err != nil { // a crash left it, or somebody else placed it
-		return err
-	}
-	file, err := f.Root.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
+	file, err := f.create(part)
 	if err != nil {
 		return err
 	}
@@ -34,10 +35,10 @@ func (f File) Write(fill func(*os.File) error) (err error) {
 			_ = f.Root.Remove(part) // the next writer removes it else
 		}
 	}()
-	if err = fill(file); err == nil {
-		err = file.Sync()
+	if err = fill(file); err != nil {
+		return errors.Join(err, file.Close())
 	}
-	if err = errors.Join(err, file.Close()); err != nil {
+	if err := f.sync(file); err != nil {
 		return err
 	}
 	give := f.Root.Rename
@@ -47,7 +48,35 @@ func (f File) Write(fill func(*os.File) error) (err error) {
 	if err := give(part, f.Name); err != nil {
 		return err
 	}
+	if f.Set != nil {
+		return f.Set.Dir(filepath.Dir(f.Name))
+	}
 	return SyncIn(f.Root, filepath.Dir(f.Name))
+}
+
+// create makes the temporary file. What has its name is removed: a crash left it, or somebody else placed it.
+func (f File) create(part string) (*os.File, error) {
+	for again := false; ; again = true {
+		file, err := f.Root.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
+		if again || !errors.Is(err, fs.ErrExist) {
+			return file, err
+		}
+		if err := f.Root.RemoveAll(part); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// sync syncs and closes the file, now or with the set.
+func (f File) sync(file *os.File) error {
+	if f.Set == nil {
+		return errors.Join(file.Sync(), file.Close())
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	return f.Set.File(file, info.Size())
 }
 
 // Replace writes a text to a file of mode 0600, whole or not at all.

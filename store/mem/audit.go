@@ -28,11 +28,13 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 		if from >= to {
 			return nil, nil
 		}
+		s.rows += to - from
 		return slices.Clone(s.audit[from:to]), nil
 	})
 }
 
 func (r *records) Enter(a *job.Audit) error {
+	r.rows++
 	r.audit = append(r.audit, *a)
 	return nil
 }

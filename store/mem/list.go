@@ -2,6 +2,7 @@ package mem
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,26 +23,48 @@ func (s *Store) Numbered(ctx context.Context, kind job.Kind, n int64) (job.Job, 
 	})
 }
 
-// Named is part of job.Store.
+// Named is part of job.Store. The newest rows are compared one by one, older ones are found by the index of ids.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) ([]job.Job, error) {
 	return do(s, ctx, func() ([]job.Job, error) {
 		const newest = 10_000
+		n = min(n, mostRows)
 		var found []job.Job
-		rows := 0
-		for at := len(s.order) - 1; at >= 0 && len(found) < min(n, mostRows); at-- {
+		at := len(s.order) - 1
+		for rows := 0; at >= 0 && rows < newest && len(found) < n; at-- {
 			j, there := s.jobs[s.order[at]]
 			if !there {
 				continue
 			}
 			rows++
 			id := string(j.ID)
-			fits := strings.HasPrefix(id, part) || rows <= newest && strings.HasSuffix(id, part)
+			fits := strings.HasPrefix(id, part) || strings.HasSuffix(id, part)
 			if fits && (owner == "" || owner == j.Owner) {
 				found = append(found, j)
 			}
+			s.rows++
+		}
+		if len(found) < n {
+			found = append(found, s.named(part, owner, at, n-len(found))...)
 		}
 		return owned(found, nil)
 	})
+}
+
+// named returns up to n jobs whose id begins with part, newest first, of the first ones up to from in the order of
+// creation.
+func (s *Store) named(part, owner string, from, n int) (found []job.Job) {
+	first, _ := slices.BinarySearch(s.ids, job.ID(part))
+	for _, id := range s.ids[first:] {
+		s.rows++
+		if !strings.HasPrefix(string(id), part) {
+			break
+		}
+		if j := s.jobs[id]; s.place[id] <= from && (owner == "" || owner == j.Owner) {
+			found = append(found, j)
+		}
+	}
+	slices.SortFunc(found, func(a, b job.Job) int { return s.place[b.ID] - s.place[a.ID] })
+	return found[:min(n, len(found))]
 }
 
 // List is part of job.Store.
@@ -61,6 +84,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 		var page job.Page
 		limit := q.PageSize()
 		for ; at >= 0 && at < len(s.order); at += step {
+			s.rows++
 			j, there := s.jobs[s.order[at]]
 			if !there || !q.Matches(&j) {
 				continue
@@ -78,6 +102,7 @@ func (s *Store) List(ctx context.Context, q job.Query) (job.Page, error) {
 
 func (s *Store) those(ids []job.ID) []job.Job {
 	jobs := make([]job.Job, len(ids))
+	s.rows += int64(len(ids))
 	for i, id := range ids {
 		jobs[i] = s.jobs[id]
 	}

@@ -17,16 +17,19 @@ import (
 // Store is a job.Store in memory. Call New.
 type Store struct {
 	mu       sync.Mutex // guards all below
+	rows     int64      // records that were read or written
 	ledger   *ledger.Ledger
 	jobs     map[job.ID]job.Job
 	order    []job.ID // by creation
+	ids      []job.ID // sorted
 	place    map[job.ID]int
 	keys     map[key]job.ID
 	numbers  map[number]job.ID
 	history  map[job.ID][]job.Event
 	tasks    map[job.ID]map[string]job.Task // by name
 	messages map[string]*job.Message
-	posted   []string // keys of messages, oldest first
+	posted   []string       // keys of messages, oldest first
+	due      []*job.Message // the pending ones, by Due
 	audit    []job.Audit
 	clock    job.KeptClock
 	watchers map[int]func([]job.Hint)
@@ -194,6 +197,14 @@ func (s *Store) Properties() job.Properties {
 	return job.Properties{Name: "mem", Exclusive: true}
 }
 
+// Touched returns how many records were read or written so far, and how many parts of the queue were visited. It is a
+// measure of cost that does not depend on the machine.
+func (s *Store) Touched() (rows, lanes int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rows, s.ledger.Visits()
+}
+
 // one returns a copy of a record.
 func (s *Store) one(id job.ID) (job.Job, error) {
 	j, err := (*records)(s).Job(id)
@@ -213,6 +224,7 @@ func owned(jobs []job.Job, err error) ([]job.Job, error) {
 type records Store
 
 func (r *records) Job(id job.ID) (job.Job, error) {
+	r.rows++
 	j, ok := r.jobs[id]
 	if !ok {
 		return j, job.Errorf(job.NotFound, "get", id, "there is no such job")
@@ -225,9 +237,12 @@ func (r *records) Keyed(kind job.Kind, owner, k string) (job.ID, error) {
 }
 
 func (r *records) Insert(j *job.Job) error {
+	r.rows++
 	r.jobs[j.ID] = *j
 	r.place[j.ID] = len(r.order)
 	r.order = append(r.order, j.ID)
+	at, _ := slices.BinarySearch(r.ids, j.ID)
+	r.ids = slices.Insert(r.ids, at, j.ID)
 	r.numbers[number{j.Kind, j.Number}] = j.ID
 	if j.Key != "" {
 		r.keys[key{j.Kind, j.Owner, j.Key}] = j.ID
@@ -235,14 +250,20 @@ func (r *records) Insert(j *job.Job) error {
 	return nil
 }
 
-func (r *records) Update(_, after *job.Job) error { r.jobs[after.ID] = *after; return nil }
+func (r *records) Update(_, after *job.Job) error {
+	r.rows++
+	r.jobs[after.ID] = *after
+	return nil
+}
 
 func (r *records) Append(e *job.Event) error {
+	r.rows++
 	r.history[e.Job] = append(r.history[e.Job], *e)
 	return nil
 }
 
 func (r *records) PutTask(id job.ID, t *job.Task) error {
+	r.rows++
 	if r.tasks[id] == nil {
 		r.tasks[id] = map[string]job.Task{}
 	}

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -31,7 +32,11 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 	return do(s, ctx, func() ([]job.Message, error) {
 		var page []job.Message
 		for _, k := range slices.Backward(s.posted) {
-			if m := s.messages[k]; q.Matches(m) && len(page) < q.PageSize() {
+			if len(page) == q.PageSize() {
+				break
+			}
+			s.rows++
+			if m := s.messages[k]; q.Matches(m) {
 				page = append(page, *m)
 			}
 		}
@@ -47,6 +52,7 @@ func ownMessages(messages []job.Message, err error) ([]job.Message, error) {
 }
 
 func (r *records) Message(k string) (*job.Message, error) {
+	r.rows++
 	m := r.messages[k]
 	if m == nil {
 		return nil, nil
@@ -57,17 +63,34 @@ func (r *records) Message(k string) (*job.Message, error) {
 
 func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	var found []job.Message
-	for _, k := range r.posted {
-		if m := r.messages[k]; m.Settled == job.Pending && !m.Due.After(t.Now) && t.Selects(m.Topic) {
+	for _, m := range r.due {
+		if m.Due.After(t.Now) || len(found) >= t.N {
+			break
+		}
+		r.rows++
+		if t.Selects(m.Topic) {
 			found = append(found, *m)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b job.Message) int { return a.Due.Compare(b.Due) })
-	return found[:min(t.N, len(found))], nil
+	return found, nil
+}
+
+// schedule enters a pending message into the order of Due, or removes it.
+func (r *records) schedule(m *job.Message, pending bool) {
+	at, found := slices.BinarySearchFunc(r.due, m, func(a, b *job.Message) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.Number, b.Number))
+	})
+	switch {
+	case pending && !found:
+		r.due = slices.Insert(r.due, at, m)
+	case !pending && found:
+		r.due = slices.Delete(r.due, at, at+1)
+	}
 }
 
 func (r *records) Pending(id job.ID) (string, error) {
 	for _, k := range r.posted {
+		r.rows++
 		if m := r.messages[k]; m.Job == id && m.Settled == job.Pending {
 			return m.Key, nil
 		}
@@ -76,10 +99,16 @@ func (r *records) Pending(id job.ID) (string, error) {
 }
 
 func (r *records) PutMessage(m *job.Message) error {
-	if r.messages[m.Key] == nil {
+	r.rows++
+	if old := r.messages[m.Key]; old != nil {
+		r.schedule(old, false)
+	} else {
 		r.posted = append(r.posted, m.Key)
 	}
 	copied := *m
 	r.messages[m.Key] = &copied
+	if m.Settled == job.Pending {
+		r.schedule(&copied, true)
+	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 func (r *records) HasJobs(parent *job.Job) (bool, error) {
 	for _, j := range r.jobs {
+		r.rows++
 		if j.Parent == parent.ID {
 			return true, nil
 		}
@@ -20,6 +21,9 @@ func (r *records) HasJobs(parent *job.Job) (bool, error) {
 func (r *records) Purge(j *job.Job, _ ledger.Numbers) error {
 	r.order[r.place[j.ID]] = ""
 	delete(r.place, j.ID)
+	if at, found := slices.BinarySearch(r.ids, j.ID); found {
+		r.ids = slices.Delete(r.ids, at, at+1)
+	}
 	delete(r.jobs, j.ID)
 	delete(r.numbers, number{j.Kind, j.Number})
 	delete(r.history, j.ID)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
 )
 
 var benchJobs = flag.Int("jobs", 100_000, "jobs in the store for the benchmarks of restart, claim and list")
@@ -203,6 +205,52 @@ func BenchmarkList(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkFsck gives the time of a check of -jobs jobs, and the latency of commits by one caller before and during it.
+func BenchmarkFsck(b *testing.B) {
+	s := openStore(b, b.TempDir(), Options{})
+	fill(b, s, *benchJobs)
+	next := int64(*benchJobs)
+	create := func() time.Duration {
+		next++
+		one, began := benchJob(next, time.Now()), time.Now()
+		if _, err := s.Create(b.Context(), one); err != nil {
+			b.Fatal(err)
+		}
+		return time.Since(began)
+	}
+	var idle, during []time.Duration
+	for range 2000 {
+		idle = append(idle, create())
+	}
+	b.ResetTimer()
+	for range b.N {
+		done := make(chan error)
+		go func() {
+			report, err := s.Fsck(b.Context(), func(job.Kind) *lifecycle.Table { return storetest.Step }, false)
+			if err == nil && !report.Clean() {
+				err = fmt.Errorf("%v", report.Faults[0])
+			}
+			done <- err
+		}()
+		for running := true; running; {
+			during = append(during, create())
+			select {
+			case err := <-done:
+				if running = false; err != nil {
+					b.Fatal(err)
+				}
+			default:
+			}
+		}
+	}
+	for what, took := range map[string][]time.Duration{"idle": idle, "during": during} {
+		slices.Sort(took)
+		b.ReportMetric(float64(took[len(took)/2].Microseconds()), what+"-p50-us")
+		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), what+"-p99-us")
+		b.ReportMetric(float64(took[len(took)-1].Microseconds()), what+"-max-us")
 	}
 }
 

@@ -12,7 +12,8 @@ func (f *fsck) children() error {
  WHERE m.parent IS NOT NULL ORDER BY m.n`
 	err := each(f.c, sql, func(s *conn.Stmt) error {
 		parent := s.GetInt(2)
-		if parent <= 0 || parent >= int64(len(f.rows)) || !f.rows[parent].there {
+		facts := f.of(parent)
+		if facts == nil {
 			f.fault(job.ID(s.GetText(1)), false, "its parent (row %d) does not exist", parent)
 			return nil
 		}
@@ -27,20 +28,20 @@ func (f *fsck) children() error {
 				child.Ended, child.Gone = life.Ended(state), life.Tombstone(state)
 			}
 		}
-		facts := &f.rows[parent]
 		if facts.real == nil {
 			facts.real = &job.Children{}
 		}
 		facts.real.Add(&child, 1)
 		return nil
 	})
-	for n := range f.rows {
-		f.counts(int64(n), &f.rows[n])
+	for i := range f.rows {
+		f.counts(&f.rows[i])
 	}
 	return err
 }
 
-func (f *fsck) counts(n int64, facts *rowFacts) {
+func (f *fsck) counts(facts *rowFacts) {
+	n := facts.n
 	var says, real job.Children
 	if facts.counts != nil {
 		says = *facts.counts
@@ -54,7 +55,7 @@ func (f *fsck) counts(n int64, facts *rowFacts) {
 		f.fault(f.id(n), false, "it expects %d jobs and has %d", real.Expected, real.Created())
 	}
 	if facts.there && says != real {
-		f.derived(f.id(n), "UPDATE job_now SET children = ?2 WHERE n = ?1", []any{n, children(&real)},
+		f.derived(f.id(n), countsFix(n, &says, &real),
 			"counts its jobs as %s, they are %s", children(&says), children(&real))
 	}
 }
@@ -80,12 +81,12 @@ func (f *fsck) events() error {
 	err := each(f.c, sql, func(s *conn.Stmt) error {
 		e, n, back, seq := s.GetInt(0), s.GetInt(1), s.GetInt(2), s.GetInt(3)
 		f.report.Events++
-		if n <= 0 || n >= int64(len(f.rows)) || !f.rows[n].there {
-			f.derived("", "DELETE FROM event WHERE e = ?", []any{e}, "history entry %d belongs to no job (row %d)",
+		facts := f.of(n)
+		if facts == nil {
+			f.derived("", rowFix(n, "DELETE FROM event WHERE e = ?", e), "history entry %d belongs to no job (row %d)",
 				e, n)
 			return nil
 		}
-		facts := &f.rows[n]
 		if m := s.GetInt(4); f.names.moves.value(m) == (move{}) {
 			f.fault(f.id(n), false, "move %d of its history is not in the dictionary", m)
 		}
@@ -97,22 +98,23 @@ func (f *fsck) events() error {
 			want = 0
 		}
 		if back != want {
-			f.derived(f.id(n), "UPDATE event SET back = nullif(?2, 0) WHERE e = ?1", []any{e, want},
+			f.derived(f.id(n), rowFix(n, "UPDATE event SET back = nullif(?2, 0) WHERE e = ?1", e, want),
 				"history entry %d points back by %d, not %d", seq, back, want)
 		}
 		facts.gotSeq, facts.gotLast = seq, e
 		return f.ctx.Err()
 	})
-	for n := range f.rows {
-		facts := &f.rows[n]
+	for i := range f.rows {
+		facts := &f.rows[i]
 		if !facts.there {
 			continue
 		}
 		if facts.seq != facts.gotSeq {
-			f.fault(f.id(int64(n)), false, "the record counts %d history entries, there are %d", facts.seq,
+			f.fault(f.id(facts.n), false, "the record counts %d history entries, there are %d", facts.seq,
 				facts.gotSeq)
 		} else if facts.last != facts.gotLast {
-			f.derived(f.id(int64(n)), "UPDATE job_now SET last = ?2 WHERE n = ?1", []any{int64(n), facts.gotLast},
+			f.derived(f.id(facts.n),
+				rowFix(facts.n, "UPDATE job_now SET last = ?2 WHERE n = ?1", facts.n, facts.gotLast),
 				"the record names %d as its last history entry, it is %d", facts.last, facts.gotLast)
 		}
 	}
@@ -126,8 +128,8 @@ func (f *fsck) keys() error {
  (SELECT 1 FROM job_key k WHERE k.key = m.key AND k.kind = m.kind AND k.n = m.n AND k.owner = who)`
 	err := each(f.c, `SELECT k.key, k.kind, k.owner, k.n FROM job_key k LEFT JOIN job_made m ON m.n = k.n
  WHERE m.n IS NULL OR m.key IS NOT k.key OR m.kind <> k.kind`, func(s *conn.Stmt) error {
-		f.derived("", "DELETE FROM job_key WHERE key = ? AND kind = ? AND owner = ?",
-			[]any{s.GetText(0), s.GetInt(1), s.GetText(2)},
+		f.derived("", rowFix(s.GetInt(3), "DELETE FROM job_key WHERE key = ? AND kind = ? AND owner = ? AND n = ?",
+			s.GetText(0), s.GetInt(1), s.GetText(2), s.GetInt(3)),
 			"key %q names a job that does not have it", s.GetText(0))
 		return nil
 	})
@@ -135,8 +137,9 @@ func (f *fsck) keys() error {
 		return err
 	}
 	return each(f.c, lost, func(s *conn.Stmt) error {
-		f.derived(job.ID(s.GetText(1)), "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, coalesce(?, ''), ?)",
-			[]any{s.GetText(2), s.GetInt(3), s.GetText(4), s.GetInt(0)}, "cannot be found by its key %q", s.GetText(2))
+		f.derived(job.ID(s.GetText(1)), rowFix(s.GetInt(0),
+			"INSERT OR IGNORE INTO job_key (key, kind, owner, n) VALUES (?, ?, coalesce(?, ''), ?)",
+			s.GetText(2), s.GetInt(3), s.GetText(4), s.GetInt(0)), "cannot be found by its key %q", s.GetText(2))
 		return nil
 	})
 }
@@ -146,7 +149,7 @@ func (f *fsck) orphans() error {
 	err := each(f.c, "SELECT job, name, job IN (SELECT n FROM job_made) FROM task", func(s *conn.Stmt) error {
 		f.report.Tasks++
 		if s.GetInt(2) == 0 {
-			f.derived("", "DELETE FROM task WHERE job = ? AND name = ?", []any{s.GetInt(0), s.GetText(1)},
+			f.derived("", rowFix(s.GetInt(0), "DELETE FROM task WHERE job = ? AND name = ?", s.GetInt(0), s.GetText(1)),
 				"task %q belongs to no job (row %d)", s.GetText(1), s.GetInt(0))
 		}
 		return nil
@@ -155,7 +158,8 @@ func (f *fsck) orphans() error {
 		return err
 	}
 	err = each(f.c, "SELECT n FROM job_data WHERE n NOT IN (SELECT n FROM job_made)", func(s *conn.Stmt) error {
-		f.derived("", "DELETE FROM job_data WHERE n = ?", []any{s.GetInt(0)}, "data of no job (row %d)", s.GetInt(0))
+		f.derived("", rowFix(s.GetInt(0), "DELETE FROM job_data WHERE n = ?", s.GetInt(0)),
+			"data of no job (row %d)", s.GetInt(0))
 		return nil
 	})
 	if err != nil {
@@ -165,9 +169,10 @@ func (f *fsck) orphans() error {
 	return each(f.c, sql, func(s *conn.Stmt) error {
 		f.report.Messages++
 		if s.GetInt(3) == 0 && s.GetInt(4) == 1 {
-			f.derived(job.ID(s.GetText(2)),
-				"UPDATE message SET settled = 'given-up', error = 'its job does not exist' WHERE m = ?",
-				[]any{s.GetInt(0)}, "message %q waits for delivery, its job does not exist", s.GetText(1))
+			f.derived(job.ID(s.GetText(2)), rowFix(0,
+				"UPDATE message SET settled = 'given-up', error = 'its job does not exist' WHERE m = ? "+
+					"AND settled IS NULL AND job NOT IN (SELECT id FROM job_made)", s.GetInt(0)),
+				"message %q waits for delivery, its job does not exist", s.GetText(1))
 		}
 		return nil
 	})
@@ -182,7 +187,8 @@ func (f *fsck) holds() error {
 			Job:   job.ID(s.GetText(5)), Tag: s.GetText(6),
 		}
 		if scope.String() != s.GetText(0) {
-			f.derived(scope.Job, "UPDATE hold SET scope = ?2 WHERE scope = ?1", []any{s.GetText(0), scope.String()},
+			f.derived(scope.Job,
+				rowFix(0, "UPDATE hold SET scope = ?2 WHERE scope = ?1", s.GetText(0), scope.String()),
 				"the hold on %s is filed under %q", scope, s.GetText(0))
 		}
 		return nil

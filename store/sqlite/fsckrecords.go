@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"sort"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -17,7 +18,7 @@ type fsck struct {
 	repair bool
 	report Report
 
-	rows    []rowFacts // by row number
+	rows    []rowFacts // in order of rows, without those that were purged
 	numbers map[kindNumber]job.ID
 	highest map[job.Kind]int64 // number so far
 	fixes   []fix              // repairs that are executed after all reads
@@ -26,6 +27,7 @@ type fsck struct {
 
 // rowFacts are the facts about a job that the check keeps.
 type rowFacts struct {
+	n         int64 // row
 	there     bool
 	counts    *job.Children // by the record, nil for none
 	real      *job.Children // by its children, nil for none
@@ -39,10 +41,20 @@ type kindNumber struct {
 	number int64
 }
 
-// fix is a statement with its numbers and texts.
-type fix struct {
-	sql    string
-	values []any // int64 or string
+// of returns the facts of a row, nil if there is no such job or its record is unreadable.
+func (f *fsck) of(n int64) *rowFacts {
+	if len(f.rows) == 0 || n < f.rows[0].n {
+		return nil
+	}
+	most := int(min(n-f.rows[0].n, int64(len(f.rows)-1))) // rows increase: it is there or before
+	at := most
+	if f.rows[most].n != n {
+		at = sort.Search(most, func(i int) bool { return f.rows[i].n >= n })
+	}
+	if facts := &f.rows[at]; facts.n == n && facts.there {
+		return facts
+	}
+	return nil
 }
 
 func newFsck(ctx context.Context, c *conn.Conn, n *names, lives Lives, repair bool) *fsck {
@@ -60,18 +72,21 @@ func (f *fsck) fault(id job.ID, repaired bool, format string, args ...any) {
 }
 
 // derived records a fault in derived data, and its repair.
-func (f *fsck) derived(id job.ID, sql string, values []any, format string, args ...any) {
+func (f *fsck) derived(id job.ID, x fix, format string, args ...any) {
+	x.fault = -1
+	if len(f.report.Faults) < mostFaults {
+		x.fault = len(f.report.Faults)
+	}
 	f.fault(id, f.repair, format, args...)
 	if f.repair {
-		f.fixes = append(f.fixes, fix{sql, values})
+		f.fixes = append(f.fixes, x)
 	}
 }
 
-// run checks all tables and then makes the repairs in one transaction.
-func (f *fsck) run() error {
+// check reads all tables.
+func (f *fsck) check() error {
 	for _, part := range []func() error{
-		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds, f.mend,
-		f.sums,
+		f.integrity, f.dictionaries, f.halves, f.records, f.children, f.events, f.keys, f.orphans, f.holds,
 	} {
 		if err := f.ctx.Err(); err != nil {
 			return &job.Error{Op: "fsck", Kind: job.Unavailable, Err: err}
@@ -81,42 +96,6 @@ func (f *fsck) run() error {
 		}
 	}
 	return nil
-}
-
-func (f *fsck) mend() error {
-	if len(f.fixes) == 0 {
-		return nil
-	}
-	if err := f.c.Exec("BEGIN IMMEDIATE"); err != nil {
-		return err
-	}
-	for _, x := range f.fixes {
-		err := x.make(f.c)
-		if err == nil {
-			err = f.sumAgain(&x)
-		}
-		if err != nil {
-			return fmt.Errorf("repair: %w (%v)", err, f.c.Exec("ROLLBACK"))
-		}
-	}
-	return f.c.Exec("COMMIT")
-}
-
-func (x *fix) make(c *conn.Conn) error {
-	s, err := c.Prepare(x.sql)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	for i, v := range x.values {
-		switch v := v.(type) {
-		case int64:
-			s.Int(i+1, v)
-		case string:
-			s.TextOrNull(i+1, v)
-		}
-	}
-	return s.Run()
 }
 
 // integrity checks the file with SQLite: pages, indexes, unique keys, types.
@@ -165,9 +144,7 @@ func (f *fsck) halves() error {
 func (f *fsck) records() error {
 	return each(f.c, selectRow+"ORDER BY m.n", func(s *conn.Stmt) error {
 		n := s.GetInt(0)
-		for int64(len(f.rows)) <= n {
-			f.rows = append(f.rows, rowFacts{})
-		}
+		f.rows = append(f.rows, rowFacts{n: n})
 		f.report.Jobs++
 		e, err := f.names.readRow(s)
 		if err != nil {
@@ -177,8 +154,8 @@ func (f *fsck) records() error {
 		if !sumIs(s, 38, e.sumRecord()) {
 			f.unsound[n] = e.job.ID
 		}
-		facts := &f.rows[n]
-		*facts = rowFacts{there: true, seq: e.job.Seq, last: e.last}
+		facts := &f.rows[len(f.rows)-1]
+		*facts = rowFacts{n: n, there: true, seq: e.job.Seq, last: e.last}
 		if e.job.Children != (job.Children{}) {
 			c := e.job.Children
 			facts.counts = &c
@@ -248,7 +225,7 @@ func (f *fsck) flag(e *entry, flag int64) {
 		want = 1
 	}
 	if flag != want {
-		f.derived(e.job.ID, "UPDATE job_now SET ended = ?2 WHERE n = ?1", []any{e.n, want},
+		f.derived(e.job.ID, rowFix(e.n, "UPDATE job_now SET ended = ?2 WHERE n = ?1", e.n, want),
 			"is marked %d as to having ended, its state %s means %d", flag, e.job.State, want)
 	}
 }

@@ -11,16 +11,16 @@ import (
 
 // sumAgain recomputes the checksum of a repaired row. A row that did not match before keeps the old one: if the
 // repair restored the written values, it matches again.
-func (f *fsck) sumAgain(x *fix) error {
+func (f *fsck) sumAgain(c *conn.Conn, x *fix) error {
 	switch {
 	case strings.HasPrefix(x.sql, "UPDATE job_now "):
 		n := x.values[0].(int64)
 		if _, unsound := f.unsound[n]; unsound {
 			return nil
 		}
-		return sumRow(f.c, f.names, n)
+		return sumRow(c, f.names, n)
 	case strings.HasPrefix(x.sql, "UPDATE message "):
-		return sumMessages(f.c, "m = ?", x.values[0])
+		return sumMessages(c, "m = ?", x.values[0])
 	}
 	return nil
 }
@@ -125,5 +125,5 @@ func sumTasks(c *conn.Conn, n *names, row int64) error {
 }
 
 func runWith(c *conn.Conn, sql string, values ...any) error {
-	return (&fix{sql, values}).make(c)
+	return (&fix{sql: sql, values: values}).run(c)
 }

@@ -77,8 +77,7 @@ var headSums = crc32.MakeTable(crc32.Castagnoli)
 func (h *head) appendSlot(text []byte) []byte {
 	begin := len(text)
 	number := func(name string, n int64) {
-		text = append(append(append(text, name...), '='), strconv.AppendInt(nil, n, 10)...)
-		text = append(text, '\n')
+		text = append(strconv.AppendInt(append(append(text, name...), '='), n, 10), '\n')
 	}
 	text = append(append(append(text, "series="...), h.series...), '\n')
 	number("begun", h.begun)

@@ -51,12 +51,18 @@ type lines struct {
 	mu      sync.RWMutex // guards all below
 	blocks  []*block     // by row number; only the last one takes more
 	highest int64        // row number so far
+	tracks  []*tracked
 }
 
 // apply applies the changes of a commit.
 func (l *lines) apply(changes []lineChange) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, w := range l.tracks {
+		for i := range changes {
+			w.rows[changes[i].n] = struct{}{}
+		}
+	}
 	for i := range changes {
 		if changes[i].gone {
 			l.drop(changes[i].n)

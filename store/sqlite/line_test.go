@@ -227,21 +227,6 @@ func TestLinesFarApart(t *testing.T) {
 	}
 }
 
-// page returns up to n lines beginning with the line of row from.
-func (l *lines) page(from int64, n int) (all []rowLine) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for at := l.block(from); at < len(l.blocks) && len(all) < n; at++ {
-		b := l.blocks[at]
-		for i := b.index(from); i < b.n && len(all) < n; i++ {
-			if b.columns[kindColumn][i] != 0 {
-				all = append(all, rowLine{b.row(i), b.line(i)})
-			}
-		}
-	}
-	return all
-}
-
 // set stores the line of row n; parent 0 keeps the current one.
 func (l *lines) set(n int64, v line) {
 	l.mu.Lock()
@@ -292,5 +277,54 @@ func TestLinesShrink(t *testing.T) {
 				t.Errorf("%d jobs take %d bytes, at most %d; on the way %d", live, bytes, limit, most)
 			}
 		})
+	}
+}
+
+// Two sets of lines are compared block by block, whatever was purged in one of them; rows that changed since tracking
+// began do not count.
+func TestLinesDiffer(t *testing.T) {
+	random := rand.New(rand.NewPCG(12, 13))
+	for _, n := range []int64{0, 1, blockLines, 3*blockLines + 10} {
+		a, b, first, count := &lines{}, &lines{}, int64(0), int64(0)
+		changed := a.track()
+		for row := int64(1); row <= n; row++ {
+			v, w := randomLine(random, row), line{}
+			switch w = v; random.IntN(3000) {
+			case 0:
+				v = line{}
+			case 1:
+				w = line{}
+			case 2:
+				w.cause++
+			case 3:
+				v, w = line{}, line{}
+			}
+			for l, v := range map[*lines]line{a: v, b: w} {
+				if v.kind != 0 {
+					l.set(row, v)
+				}
+			}
+			if v == w {
+				continue
+			}
+			if random.IntN(2) == 0 {
+				a.apply([]lineChange{{n: row, line: v, gone: v.kind == 0}})
+				continue
+			}
+			if first == 0 {
+				first = row
+			}
+			count++
+		}
+		if gotFirst, got := a.differ(b, changed); got != count || gotFirst != first {
+			t.Errorf("%d rows: %d differ, the first in row %d; want %d, %d", n, got, gotFirst, count, first)
+		}
+		if n > blockLines && count < 3 {
+			t.Errorf("only %d lines differ", count)
+		}
+		a.untrack(changed)
+		if rows := a.take(changed, 10); len(a.tracks) != 0 || n > blockLines && len(rows) == 0 {
+			t.Errorf("%d rows changed, %d trackings", len(rows), len(a.tracks))
+		}
 	}
 }

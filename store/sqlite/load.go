@@ -60,44 +60,38 @@ func load(
 func loadBy(
 	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent,
 ) (*ledger.Ledger, error) {
-	l := &loader{
-		size: size, names: n, ledger: ledger.New(), lines: into, damaged: damaged, recent: newer,
-		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
-	}
-	for row, e := range newer.rows { // their jobs may be in the database
-		if e.job.Children != (job.Children{}) {
-			l.batch[row] = e.job.ID
-		}
-	}
+	l := newLoader(size, n, into, damaged, newer)
 	if err := l.records(cs); err != nil {
 		return nil, err
 	}
-	for _, e := range newer.rows {
-		l.entry(e)
+	return l.ledger, l.rest(cs[0])
+}
+
+func newLoader(size int64, n *names, into *lines, damaged map[job.ID]error, newer recent) *loader {
+	return &loader{
+		size: size, names: n, ledger: ledger.New(), lines: into, damaged: damaged, recent: newer,
+		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
 	}
-	l.ledger.Loaded()
-	for k, count := range l.ended {
-		l.ledger.LoadTally(n.ended(k, count))
+}
+
+// rest reads what is not in the records of jobs.
+func (l *loader) rest(c *conn.Conn) error {
+	if err := l.given(c); err != nil {
+		return err
 	}
-	for kind, last := range l.last {
-		l.ledger.LoadNumber(job.Kind(n.words.value(int64(kind))), last)
-	}
-	if err := l.given(cs[0]); err != nil {
-		return nil, err
-	}
-	err := each(cs[0], selectHolds, func(s *conn.Stmt) error {
+	err := each(c, selectHolds, func(s *conn.Stmt) error {
 		h := getHold(s)
-		if _, newer := newer.holds[h.Scope]; !newer {
+		if _, newer := l.recent.holds[h.Scope]; !newer {
 			l.ledger.LoadHold(h) // in force even if it is damaged, which Verify reports
 		}
 		return nil
 	})
-	for _, h := range newer.holds {
+	for _, h := range l.recent.holds {
 		if h != nil {
 			l.ledger.LoadHold(*h)
 		}
 	}
-	return l.ledger, err
+	return err
 }
 
 const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER " +
@@ -164,7 +158,13 @@ func rowRange(c *conn.Conn) (first, below int64, err error) {
 	return first, below, err
 }
 
+// records reads the records of all jobs.
 func (l *loader) records(cs []*conn.Conn) error {
+	for row, e := range l.recent.rows { // their jobs may be in the database
+		if e.job.Children != (job.Children{}) {
+			l.batch[row] = e.job.ID
+		}
+	}
 	first, below, err := rowRange(cs[0])
 	if err != nil {
 		return err
@@ -179,7 +179,20 @@ func (l *loader) records(cs []*conn.Conn) error {
 		r.newer = l.recent.rows
 		readers = append(readers, r)
 	}
-	return parts(readers, first, below, l.size, l.add)
+	if err := parts(readers, first, below, l.size, l.add); err != nil {
+		return err
+	}
+	for _, e := range l.recent.rows {
+		l.entry(e)
+	}
+	l.ledger.Loaded()
+	for k, count := range l.ended {
+		l.ledger.LoadTally(l.names.ended(k, count))
+	}
+	for kind, last := range l.last {
+		l.ledger.LoadNumber(job.Kind(l.names.words.value(int64(kind))), last)
+	}
+	return nil
 }
 
 // add adds a part.

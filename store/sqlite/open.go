@@ -45,6 +45,7 @@ type Store struct {
 	deaths  chan error
 	stopped chan struct{} // closed when the loop has ended
 
+	checks    sync.RWMutex // read-locked by the checks that run
 	closeOnce func() error
 }
 
@@ -197,6 +198,8 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) release() error {
+	s.checks.Lock() // they end, because the loop has stopped
+	defer s.checks.Unlock()
 	var errs []error
 	if s.applier != nil {
 		errs = append(errs, s.applier.close())

@@ -39,6 +39,7 @@ type Options struct {
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is accepted as it is
 	tap    func(headOp)                          // receives the operations on the head file, for tests
+	slice  func(rows int)                        // receives the rows for which a check stops the loop, for tests
 	order  func(head, commit func() error) error // executes both, for tests; defaults to inParallel
 
 	sync       string             // synchronous, for the control of the power-cut test; defaults to FULL

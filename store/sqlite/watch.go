@@ -10,12 +10,14 @@ import (
 
 // watchers are the callers of Watch.
 type watchers struct {
-	mu   sync.Mutex // guards all below
+	mu   sync.Mutex // guards wake and next
 	wake map[int]func([]job.Hint)
 	next int
 	n    atomic.Int32 // length of wake
-	// of the last commit; only the loop uses it
-	hints []job.Hint
+
+	// Used by the loop only, and used again after each commit.
+	hints  []job.Hint
+	called []func([]job.Hint)
 }
 
 // Watch is part of job.Store.
@@ -55,13 +57,14 @@ func (s *Store) notify(hints []job.Hint) {
 	if len(hints) == 0 {
 		return
 	}
-	s.watch.mu.Lock()
-	wake := make([]func([]job.Hint), 0, len(s.watch.wake))
-	for _, w := range s.watch.wake {
-		wake = append(wake, w)
+	w := &s.watch
+	w.mu.Lock()
+	w.called = w.called[:0]
+	for _, wake := range w.wake {
+		w.called = append(w.called, wake)
 	}
-	s.watch.mu.Unlock()
-	for _, w := range wake {
-		w(hints)
+	w.mu.Unlock()
+	for _, wake := range w.called {
+		wake(hints)
 	}
 }

@@ -6,15 +6,17 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// clockTests are for stores that keep the time ([job.ClockStore]); for others the test logs that it is absent.
+// clockTests are for stores that keep the time ([job.ClockStore]), which durable ones do.
 var clockTests = []test{
 	{"gives what was kept last, after it is opened again too", clockKept},
 }
 
 func clockKept(w *harness) {
 	if _, ok := w.st.(job.ClockStore); !ok {
-		w.Log("this store keeps no time")
-		return
+		if w.st.Properties().Durable {
+			w.Fatal("a durable store keeps the time: it is a job.ClockStore")
+		}
+		w.Skip("not durable: it need not keep the time")
 	}
 	holds := func(want job.KeptClock) {
 		w.Helper()

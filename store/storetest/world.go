@@ -35,6 +35,9 @@ type harness struct {
 func newHarness(t *testing.T, open Open) *harness {
 	t.Helper()
 	st, reopen := open(t)
+	if durable := st.Properties().Durable; durable != (reopen != nil) {
+		t.Fatalf("Properties state Durable %v, and the store can be opened again: %v", durable, reopen != nil)
+	}
 	return &harness{T: t, st: st, reopen: reopen, clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 }
 

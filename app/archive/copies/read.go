@@ -183,6 +183,9 @@ func (r *reader) note(err error) {
 
 // Read implements [io.Reader].
 func (r *reader) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
 	for {
 		if r.failed != nil {
 			return 0, r.failed

@@ -30,6 +30,9 @@ func TestOpen(t *testing.T) {
 			return nil, err
 		}
 		defer r.Close()
+		if n, err := r.Read(nil); n != 0 || err != nil { // a read of nothing ends
+			t.Errorf("a read of nothing: %d bytes, %v", n, err)
+		}
 		return io.ReadAll(r)
 	}
 	for _, offset := range []int64{0, 1, 500, 1000} {

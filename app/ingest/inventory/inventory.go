@@ -26,6 +26,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	_ "modernc.org/sqlite" // the driver "sqlite"
@@ -54,6 +55,14 @@ type Inventory struct {
 
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error
+
+	turn  chan struct{} // full while somebody writes
+	mu    sync.Mutex    // guards calls
+	calls []*call       // that wait for a transaction
+}
+
+func newInventory() *Inventory {
+	return &Inventory{deaths: make(chan error, 1), turn: make(chan struct{}, 1)}
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were
@@ -161,7 +170,7 @@ CREATE INDEX faults_ark ON faults (ark);
 // written last. It needs another inventory then: that of the backup which the store is from, or a new one made of what
 // is stored.
 func Open(ctx context.Context, path, installation string) (*Inventory, error) {
-	i := &Inventory{deaths: make(chan error, 1)}
+	i := newInventory()
 	if err := i.open(ctx, path, installation); err != nil {
 		if fault(err) == faultCorrupt {
 			err = fmt.Errorf("%w: %w", ErrDamaged, err)

@@ -43,10 +43,12 @@ type Name struct {
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	for fresh := ""; ; {
 		var n Name
+		var reserved string
 		err := i.advanced(ctx, func(tx *sql.Tx) (entered bool, err error) {
-			n, fresh, entered, err = i.nameOnce(ctx, tx, &c, fresh)
+			n, reserved, entered, err = i.nameOnce(ctx, tx, &c, fresh)
 			return entered, err
 		})
+		fresh = reserved
 		stored := false
 		if err == nil && n.ARK == "" && fresh != "" {
 			stored, err = c.Stored(ctx, fresh)

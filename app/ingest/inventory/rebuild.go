@@ -13,7 +13,8 @@ import (
 // OpenUnsynced makes an inventory whose commits are not synced: who makes it syncs the file at the end, or throws it
 // away.
 func OpenUnsynced(ctx context.Context, path, installation string) (*Inventory, error) {
-	i := &Inventory{deaths: make(chan error, 1), unsynced: true}
+	i := newInventory()
+	i.unsynced = true
 	if err := i.open(ctx, path, installation); err != nil {
 		_ = i.Close()
 		return nil, fmt.Errorf("inventory %s: %w", path, err)

@@ -17,6 +17,9 @@ import (
 // failingSync makes the syncs of files below SQLite fail.
 var failingSync atomic.Int32
 
+// syncs counts the syncs of files below SQLite that did not fail.
+var syncs atomic.Int64
+
 func ptr(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 func cFunc[F any](f F) uintptr { return *(*uintptr)(unsafe.Pointer(&struct{ f F }{f})) }
@@ -54,6 +57,7 @@ func layerSync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	if rc := failingSync.Load(); rc != 0 {
 		return rc
 	}
+	syncs.Add(1)
 	methodsMu.Lock()
 	below := plain[*(*uintptr)(ptr(file))]
 	methodsMu.Unlock()

@@ -18,10 +18,8 @@ import (
 // layer is the file layer below SQLite as a part of the name of the file; tests replace it by one whose syncs fail.
 var layer = ""
 
-// tx runs do in one transaction, which is on disk when tx returns nil. After a commit that failed the content of the
-// disk is unknown: nothing is written from then on, and Dead gives the error. A full disk, and a caller that leaves,
-// end the transaction only.
-func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+// alone runs do in a transaction of its own.
+func (i *Inventory) alone(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if why := i.dead.Load(); why != nil {
 		return &job.Error{Op: "inventory", Kind: job.Unavailable,
 			Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
@@ -36,19 +34,23 @@ func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
 		}
 		return errors.Join(err, tx.Rollback())
 	}
-	if err := tx.Commit(); err != nil {
-		if fault(err) != faultOther {
-			i.die(fmt.Errorf("commit: %w", err))
-		}
-		return err
+	return i.commit(tx)
+}
+
+// commit ends a transaction. A disk that refuses it ends the inventory.
+func (i *Inventory) commit(tx *sql.Tx) error {
+	err := tx.Commit()
+	if err != nil && fault(err) != faultOther {
+		i.die(fmt.Errorf("commit: %w", err))
 	}
-	return nil
+	return err
 }
 
 // advanced is tx for what counts as an entry: it updates the file beside the inventory.
 func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, error)) error {
 	var sequence int64
 	err := i.tx(ctx, func(tx *sql.Tx) error {
+		sequence = 0
 		entered, err := do(tx)
 		if err == nil && entered {
 			err = tx.QueryRowContext(ctx, "UPDATE meta SET sequence = sequence + 1 RETURNING sequence").Scan(&sequence)

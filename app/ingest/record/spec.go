@@ -79,6 +79,8 @@ type JobData struct {
 	// for a job that added no version; identity, version and copies are empty then
 	Same *SameObject `json:"same,omitempty"`
 	List string      `json:"list,omitempty"` // of the files of the version that was stored
+	// its working files were cleared away, and are not complete again
+	Refilling bool `json:"refilling,omitempty"`
 	// what is odd in what was handed in, and no reason to refuse it
 	Warnings []string `json:"warnings,omitempty"`
 }

@@ -12,6 +12,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/dirlock"
@@ -47,10 +48,11 @@ type Tree struct {
 	Before func(time.Duration) (at time.Time, known bool)
 }
 
-// Dir is the work directory of a job while one attempt uses it.
+// Dir is the work directory of a job while one attempt uses it. What the attempt writes is on the disk after Flush.
 type Dir struct {
 	*os.Root
 	lock *os.File
+	set  *durable.Set // nil in a view
 }
 
 // Open opens a job's work directory for the attempt of an epoch, making it if there is none. dirlock.Err means that
@@ -64,7 +66,7 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dir{Root: root}
+	d := &Dir{Root: root, set: durable.NewSet(root)}
 	if d.lock, err = dirlock.Lock(root, LockName, id, epoch); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -104,6 +106,9 @@ func (d *Dir) Close() error {
 	if d.lock != nil {
 		err = d.lock.Close()
 	}
+	if d.set != nil {
+		err = errors.Join(err, d.set.Close())
+	}
 	return errors.Join(err, d.Root.Close())
 }
 
@@ -113,15 +118,28 @@ func (d *Dir) Has(name string) bool {
 	return err == nil
 }
 
-// Put writes a file so that it appears complete and on disk, or not at all.
+// Put writes a file so that it appears complete or not at all. It is on the disk after Flush.
 func (d *Dir) Put(name string, write func(w io.Writer) error) error {
-	return PutFile(d.Root, name, write)
+	return put(durable.File{Root: d.Root, Name: name, Mode: 0o640, Set: d.set}, write)
 }
 
 // PutFile writes through a temporary name, syncs and renames.
 func PutFile(root *os.Root, name string, write func(w io.Writer) error) error {
-	return durable.File{Root: root, Name: name, Mode: 0o640}.Write(func(f *os.File) error {
-		w := bufio.NewWriterSize(f, 64<<10)
+	return put(durable.File{Root: root, Name: name, Mode: 0o640}, write)
+}
+
+// writers have the buffers of files that are written, and readers those of lists that are read.
+var (
+	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 64<<10) }}
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 64<<10) }}
+)
+
+func put(file durable.File, write func(w io.Writer) error) error {
+	return file.Write(func(f *os.File) error {
+		w := writers.Get().(*bufio.Writer)
+		defer writers.Put(w)
+		w.Reset(f)
+		defer w.Reset(nil)
 		if err := write(w); err != nil {
 			return err
 		}
@@ -129,9 +147,18 @@ func PutFile(root *os.Root, name string, write func(w io.Writer) error) error {
 	})
 }
 
-// Sync brings the names of all files and directories of a job's work directory to the disk, and its own name. The
-// contents of the files are there already.
+// Set collects what an attempt writes into the directory by other means than Put.
+func (d *Dir) Set() *durable.Set { return d.set }
+
+// Flush returns when everything that was written is on the disk. A step calls it before the commit that refers to it.
+// Until then a crash may leave a file empty under its final name, so no later attempt may trust a name.
+func (d *Dir) Flush() error { return d.set.Sync() }
+
+// Sync is Flush for a whole work directory: the names of all files and directories in it, and its own name.
 func (w *Tree) Sync(batch job.ID, d *Dir) error {
+	if d.set.Shared() {
+		return errors.Join(d.set.Dir("."), d.Flush())
+	}
 	err := fs.WalkDir(d.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !e.IsDir() {
 			return err
@@ -139,10 +166,10 @@ func (w *Tree) Sync(batch job.ID, d *Dir) error {
 		if name == PartsName {
 			return fs.SkipDir
 		}
-		return durable.SyncIn(d.Root, name)
+		return d.set.Dir(name)
 	})
 	work := filepath.Join(w.Data, WorkName)
-	return errors.Join(err, durable.Sync(filepath.Join(work, string(batch))), durable.Sync(work))
+	return errors.Join(err, d.Flush(), durable.Sync(filepath.Join(work, string(batch))), durable.Sync(work))
 }
 
 func IgnoreMissing(err error) error {
@@ -162,7 +189,11 @@ func Lines[T any](root *os.Root, name string) iter.Seq2[T, error] {
 			return
 		}
 		defer f.Close()
-		d := json.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+		in := readers.Get().(*bufio.Reader)
+		defer readers.Put(in)
+		in.Reset(f)
+		defer in.Reset(nil)
+		d := json.NewDecoder(in)
 		for {
 			var one T
 			err := d.Decode(&one)

@@ -40,6 +40,21 @@ func (l *Ledger) Load(j *job.Job) { l.queue.Load(j) }
 // Loaded is called after the last Load.
 func (l *Ledger) Loaded() { l.queue.Loaded() }
 
+// Follow applies a change of a record that was made by another ledger. before is nil for a new job, after for one that
+// was purged.
+func (l *Ledger) Follow(before, after *job.Job) {
+	switch {
+	case after != nil:
+		l.LoadNumber(after.Kind, after.Number)
+		l.queue.Put(before, after)
+	case before != nil:
+		ended := *before
+		ended.Ended = true
+		l.queue.Put(before, &ended)
+		l.queue.Drop(&ended)
+	}
+}
+
 // LoadTally adds ended jobs that are only counted.
 func (l *Ledger) LoadTally(t job.Tally) { l.queue.AddEnded(t) }
 
@@ -72,6 +87,9 @@ func (l *Ledger) Tally() []job.Tally { return l.queue.Tally() }
 func (l *Ledger) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
 	return l.queue.Overdue(now, kinds, n)
 }
+
+// Visits returns how many parts of the queue were visited so far.
+func (l *Ledger) Visits() int64 { return l.queue.Visits() }
 
 // ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
 func (l *Ledger) ClaimedBy(worker string) []job.ID { return l.queue.ClaimedBy(worker) }
@@ -156,11 +174,28 @@ func tooMany(id job.ID, c job.Children) error {
 
 // plan of a creation: which jobs are new, and the result for each.
 type plan struct {
-	fresh  []job.Created
+	fresh  []*job.Created // of the request, unchanged; their records are in answer
 	answer []job.Job
 	places []int // index in answer of each fresh one
 
-	last map[job.Kind]int64 // the highest number of each kind of fresh ones, including the numbers that they get
+	last []lastNumber // of each kind of fresh ones
+}
+
+// lastNumber is the highest number of a kind, including those that a plan gives.
+type lastNumber struct {
+	kind job.Kind
+	n    int64
+}
+
+// lastOf returns the highest number that the plan gives to a job of the kind; known is the highest one before.
+func (p *plan) lastOf(kind job.Kind, known int64) *lastNumber {
+	for i := range p.last {
+		if p.last[i].kind == kind {
+			return &p.last[i]
+		}
+	}
+	p.last = append(p.last, lastNumber{kind, known})
+	return &p.last[len(p.last)-1]
 }
 
 // plan decides which jobs exist. parents collects the parents of new ones with their new counts.
@@ -169,7 +204,7 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		kind       job.Kind
 		owner, key string
 	}
-	p := &plan{last: map[job.Kind]int64{}}
+	p := &plan{}
 	ids, keys := map[job.ID]int{}, map[key]int{}
 	for i := range jobs {
 		j := &jobs[i].Job
@@ -186,29 +221,31 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 		if j.Key != "" {
 			keys[k] = len(p.answer)
 		}
-		old, err := existing(r, j)
+		old, found, err := existing(r, j)
 		if err != nil {
 			return nil, err
 		}
-		if old != nil && j.Parent != "" && old.Parent != j.Parent {
+		if found && j.Parent != "" && old.Parent != j.Parent {
 			return nil, job.Errorf(job.Invalid, "create", j.ID, "its id or key belongs to %s, which is not of batch %s",
 				old.ID, j.Parent)
 		}
-		if old != nil {
-			p.answer = append(p.answer, *old)
+		if found {
+			p.answer = append(p.answer, old)
 			continue
 		}
 		if err := p.join(r, j, ids, parents); err != nil {
 			return nil, err
 		}
-		fresh := jobs[i]
-		fresh.Job.Own()
-		if fresh.Job.Number, err = l.number(p, j); err != nil {
+		number, err := l.number(p, j)
+		if err != nil {
 			return nil, err
 		}
 		p.places = append(p.places, len(p.answer))
-		p.answer = append(p.answer, fresh.Job)
-		p.fresh = append(p.fresh, fresh)
+		p.fresh = append(p.fresh, &jobs[i])
+		p.answer = append(p.answer, *j)
+		born := &p.answer[len(p.answer)-1]
+		born.Number = number
+		born.Own()
 	}
 	return p, nil
 }
@@ -217,32 +254,29 @@ func (l *Ledger) plan(r Records, jobs []job.Created, parents map[job.ID]*family)
 func (p *plan) born(id job.ID) *job.Job {
 	for i := range p.fresh {
 		if p.fresh[i].Job.ID == id {
-			return &p.fresh[i].Job
+			return &p.answer[p.places[i]]
 		}
 	}
 	return nil
 }
 
-// existing returns the job that has the ID or the key, or nil.
-func existing(r Records, j *job.Job) (*job.Job, error) {
+// existing returns the job that has the ID or the key; found is false if there is none.
+func existing(r Records, j *job.Job) (old job.Job, found bool, err error) {
 	id := j.ID
 	if j.Key != "" {
 		keyed, err := r.Keyed(j.Kind, j.Owner, j.Key)
 		if err != nil {
-			return nil, err
+			return old, false, err
 		}
 		if keyed != "" {
 			id = keyed
 		}
 	}
-	old, err := r.Job(id)
+	old, err = r.Job(id)
 	if job.KindOf(err) == job.NotFound {
-		return nil, nil
+		return old, false, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &old, nil
+	return old, err == nil, err
 }
 
 // join counts a new child with its parent, which the same plan may create. ids are the jobs of the request so far.
@@ -279,8 +313,8 @@ func (p *plan) join(r Records, j *job.Job, ids map[job.ID]int, parents map[job.I
 // number returns the number of a new job: its own, which must be higher than all earlier ones of its kind, including
 // those of this plan, or the next. Lists find jobs by number because rows and numbers increase together.
 func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
-	last := max(l.numbers[j.Kind], p.last[j.Kind])
-	n := j.Number
+	highest := p.lastOf(j.Kind, l.numbers[j.Kind])
+	last, n := highest.n, j.Number
 	switch {
 	case n < 0 || n > job.LastNumber:
 		return 0, job.Errorf(job.Invalid, "create", j.ID, "number %d is not within 1..%d", n, job.LastNumber)
@@ -293,16 +327,16 @@ func (l *Ledger) number(p *plan, j *job.Job) (int64, error) {
 			j.ID, "number %d of kind %s is not free: it must be higher than %d, the last that was given", n, j.Kind,
 			last)
 	}
-	p.last[j.Kind] = n
+	highest.n = n
 	return n, nil
 }
 
 func (l *Ledger) carryOut(r Records, p *plan) error {
 	for i := range p.fresh {
-		c := &p.fresh[i]
-		l.numbers[c.Job.Kind] = c.Job.Number
-		l.enter(nil, &c.Job, c.Chain, c.Job.Created)
-		if err := l.insert(r, &c.Job, &c.Event); err != nil {
+		c, j := p.fresh[i], &p.answer[p.places[i]]
+		l.numbers[j.Kind] = j.Number
+		l.enter(nil, j, c.Chain, j.Created)
+		if err := l.insert(r, j, &c.Event); err != nil {
 			return err
 		}
 		if err := l.post(r, c.Outbox); err != nil {
@@ -313,7 +347,6 @@ func (l *Ledger) carryOut(r Records, p *plan) error {
 				return err
 			}
 		}
-		p.answer[p.places[i]] = c.Job
 	}
 	return nil
 }

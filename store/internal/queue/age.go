@@ -88,6 +88,7 @@ func (l *lane) file(e *entry) {
 
 // refile keeps only ready entries in the order.
 func (l *lane) refile() {
+	l.home.state.q.visits += int64(len(l.elders))
 	for _, a := range l.elders {
 		if a.of.lane == l {
 			a.of.filed = false
@@ -104,6 +105,7 @@ func (l *lane) refile() {
 // oldest returns the ready entry of the lane that came into the state first, or nil.
 func (l *lane) oldest() *entry {
 	for len(l.elders) > 0 {
+		l.home.state.q.visits++
 		top := l.elders[0]
 		e := top.of
 		here := e.lane == l && e.age() == top.age
@@ -132,6 +134,7 @@ func (o *lot) file(l *lane) {
 
 // refile keeps only lanes with ready entries in the order.
 func (o *lot) refile() {
+	o.state.q.visits += int64(len(o.elders) + len(o.lanes))
 	for _, a := range o.elders {
 		if a.of.lot == o && a.of.slot < 0 {
 			a.of.filed = age{}
@@ -149,6 +152,7 @@ func (o *lot) refile() {
 // oldest returns the lane of the entry that waits longest, or nil. It is the first in o.elders.
 func (o *lot) oldest() *lane {
 	for len(o.elders) > 0 {
+		o.state.q.visits++
 		top := o.elders[0]
 		l := top.of
 		if l.lot != o || l.filed != top.age {
@@ -189,6 +193,7 @@ func (q *Queue) ageing(c *job.Claim) bool {
 func (q *Queue) eldest(from []job.KindState, before int64) *entry {
 	for {
 		var first *lane
+		q.visits += int64(len(from))
 		for _, k := range from {
 			s := q.states[k]
 			if s == nil {

@@ -86,6 +86,7 @@ func (q *Queue) begin(now time.Time, from []job.KindState, limits []job.Limit, e
 	}
 	q.excluding = excluding
 	if !excluding {
+		q.visits += int64(len(q.excluded))
 		for o := range q.excluded {
 			delete(q.excluded, o)
 			o.openAgain()
@@ -145,6 +146,7 @@ func (q *Queue) takeBack(picked []*entry) {
 	for _, t := range slices.Backward(u.turns) {
 		t.of.at = t.at
 	}
+	q.visits += int64(len(u.lanes))
 	for _, l := range u.lanes { // turns went back, and so do lanes
 		if l.slot >= 0 {
 			l.key = l.now()
@@ -195,6 +197,7 @@ func (q *Queue) setGiven(s *state, n int) {
 func (q *Queue) next(from []job.KindState) *entry {
 	for {
 		var best *lane
+		q.visits += int64(len(from))
 		for _, k := range from {
 			s := q.states[k]
 			if s == nil {
@@ -235,6 +238,7 @@ func (q *Queue) grantable(l *lane, e *entry) bool {
 // workers had at once.
 func (q *Queue) firstSuspect(from []job.KindState) *entry {
 	var first *entry
+	q.visits += int64(len(q.suspect))
 	for e := range q.suspect {
 		better := first == nil || e.priority < first.priority || e.priority == first.priority && e.number < first.number
 		if better && e.slot >= 0 && slices.Contains(from, e.lane.KindState) && e.lane.full() == nil &&

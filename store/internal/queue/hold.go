@@ -53,6 +53,7 @@ func (q *Queue) holdAt(now time.Time) {
 		return
 	}
 	q.sure, q.from, q.until = true, time.Time{}, time.Time{}
+	q.visits += int64(len(q.holds))
 	for _, h := range q.holds {
 		on := h.On(now)
 		switch {
@@ -76,7 +77,7 @@ func (h *hold) end() {
 	}
 	aside := h.aside
 	h.aside = nil
-	for e := range aside {
+	for e := range aside { // each is visited by settle
 		e.aside = nil
 		e.lane.push(e)
 	}
@@ -133,6 +134,7 @@ func (h *hold) covers(o *lot, k job.KindState) bool {
 // coverAll lets a new hold close the home lots that it covers; cover, a new home lot by the holds that cover it.
 func (q *Queue) coverAll(h *hold) {
 	for k, s := range q.states {
+		q.visits += int64(len(s.homes))
 		for _, o := range s.homes {
 			if h.covers(o, k) {
 				o.holds = append(o.holds, h)

@@ -88,6 +88,7 @@ func (l *lane) now() order {
 
 // settle moves the lane to its position in its lot after its first entry may have changed.
 func (l *lane) settle() {
+	l.home.state.q.visits++
 	switch {
 	case len(l.ready) == 0:
 		if l.slot < 0 {

@@ -74,11 +74,11 @@ func (q *Queue) limit(kind job.Kind, given []job.Limit) {
 			q.limits[kind] = have
 		}
 		have[n], have[at] = have[at], have[n]
-		have[n].set(m, true)
+		q.visits += int64(have[n].set(m, true))
 		n++
 	}
 	for _, old := range have[n:] {
-		old.set(&old.Limit, false)
+		q.visits += int64(old.set(&old.Limit, false))
 	}
 	if len(have) > n+mostUnused {
 		q.forgetLimits(kind, n)
@@ -92,6 +92,7 @@ const mostUnused = 8
 // newLimit counts the jobs of a limit.
 func (q *Queue) newLimit(m *job.Limit) *limit {
 	t := &limit{Limit: *m, shares: map[shareKey]*share{}}
+	q.visits += int64(len(q.lanes))
 	t.Guard, t.Occupy = slices.Clone(m.Guard), slices.Clone(m.Occupy)
 	for _, l := range q.lanes {
 		if one, ok := t.member(l); ok {
@@ -111,6 +112,7 @@ func (q *Queue) newLimit(m *job.Limit) *limit {
 func (q *Queue) forgetLimits(kind job.Kind, n int) {
 	gone := q.limits[kind][n:]
 	q.limits[kind] = slices.Clone(q.limits[kind][:n])
+	q.visits += int64(len(q.lanes))
 	for _, l := range q.lanes {
 		l.members = slices.DeleteFunc(l.members, func(m member) bool { return slices.Contains(gone, m.of) })
 	}
@@ -123,18 +125,19 @@ func (q *Queue) forgetLimits(kind job.Kind, n int) {
 	}
 }
 
-// set changes the maximum, and whether the limit is in force.
-func (t *limit) set(m *job.Limit, on bool) {
+// set changes the maximum, and whether the limit is in force. It returns the number of shares that it visited.
+func (t *limit) set(m *job.Limit, on bool) int {
 	opens := t.on && (!on || m.Max > t.Max)
 	t.Name, t.Max, t.on = m.Name, m.Max, on
 	if !opens {
-		return
+		return 0
 	}
 	for _, s := range t.shares {
 		if !s.full() {
 			s.open()
 		}
 	}
+	return len(t.shares)
 }
 
 // member makes the lane a member of its share, if the limit concerns its jobs.

@@ -130,6 +130,7 @@ func (o *lot) Pop() any {
 // first returns the next lane, or nil. Turns only increase, so a lane with an old key can only move back.
 func (o *lot) first() *lane {
 	for len(o.lanes) > 0 {
+		o.state.q.visits++
 		l := o.lanes[0]
 		if key := l.now(); key != l.key {
 			o.state.q.rekey(l)
@@ -173,6 +174,7 @@ func (o *lot) exclude() {
 // openAgain enters the lot into the orders of its state after the end of a block. The lanes of a small one return to
 // their homes.
 func (o *lot) openAgain() {
+	o.state.q.visits++
 	if o.closed() || len(o.lanes) == 0 {
 		return
 	}
@@ -221,6 +223,7 @@ func (s *openLots) Pop() any {
 // first returns the next lane of the open lots, or nil. It may be blocked by what was not known yet.
 func (s *state) first() *lane {
 	for len(s.open) > 0 && !s.full() {
+		s.q.visits++
 		o := s.open[0]
 		if o.closed() {
 			heap.Pop((*openLots)(s))
@@ -240,6 +243,7 @@ func (s *state) first() *lane {
 // oldest returns the lane of the open lots with the job that waits longest, or nil.
 func (s *state) oldest() *lane {
 	for len(s.elders) > 0 && !s.full() {
+		s.q.visits++
 		top := s.elders[0]
 		o := top.of
 		if o.filed != top.age {
@@ -277,6 +281,7 @@ func (s *state) file(o *lot, a age) {
 
 // refile keeps only open lots in the order.
 func (s *state) refile() {
+	s.q.visits += int64(len(s.elders))
 	kept := s.elders[:0:0]
 	for _, a := range s.elders {
 		if a.of.filed == a.age && a.of.slot >= 0 {

@@ -45,6 +45,7 @@ type Queue struct {
 	excluded  map[*lot]struct{} // lots of suspects that may have been closed by that
 	undo      *undo             // of a dry claim, or nil
 	loading   loading
+	visits    int64 // see Visits
 }
 
 type laneKey struct {
@@ -275,6 +276,7 @@ func (q *Queue) drop(l *lane) {
 	l.part()
 	l.turn.lanes--
 	if len(q.turns) > 2*len(q.lanes)+1024 {
+		q.visits += int64(len(q.turns))
 		maps.DeleteFunc(q.turns, func(_ string, t *turn) bool { return t.lanes == 0 })
 	}
 }
@@ -282,6 +284,7 @@ func (q *Queue) drop(l *lane) {
 // promote moves jobs that have become due into their lanes.
 func (q *Queue) promote(now int64) {
 	for len(q.delayed.entries) > 0 && q.delayed.entries[0].due <= now {
+		q.visits++
 		e := heap.Pop(&q.delayed).(*entry)
 		e.due = 0
 		e.lane.push(e)
@@ -306,6 +309,7 @@ func (q *Queue) NextDue() time.Time {
 // ClaimedBy returns the jobs that are claimed by workers whose names begin with worker, in any order.
 func (q *Queue) ClaimedBy(worker string) []job.ID {
 	var ids []job.ID
+	q.visits += int64(len(q.claimed))
 	for _, e := range q.claimed {
 		if strings.HasPrefix(e.worker, worker) {
 			ids = append(ids, e.id)
@@ -318,12 +322,14 @@ func (q *Queue) ClaimedBy(worker string) []job.ID {
 func (q *Queue) Overdue(now time.Time, kinds []job.Kind, n int) []job.ID {
 	at := micro(now)
 	var ids []job.ID
+	q.visits += int64(len(q.claimed))
 	for _, e := range q.claimed {
 		if e.until <= at && len(ids) < n && e.of(kinds) {
 			ids = append(ids, e.id)
 		}
 	}
 	q.timers.each(at, func(e *entry) bool {
+		q.visits++
 		if len(ids) < n && !(e.claimed && e.until <= at) && e.of(kinds) {
 			ids = append(ids, e.id)
 		}
@@ -356,6 +362,7 @@ func (q *Queue) count(j *job.Job, n int64) {
 
 // Tally counts all jobs by kind, state and group, unordered.
 func (q *Queue) Tally() []job.Tally {
+	q.visits += int64(len(q.tally))
 	all := make([]job.Tally, 0, len(q.tally))
 	for k, t := range q.tally {
 		all = append(all, job.Tally{Kind: k.Kind, State: k.State, Group: k.group, Jobs: t.jobs, Claimed: t.claimed,
@@ -363,6 +370,10 @@ func (q *Queue) Tally() []job.Tally {
 	}
 	return all
 }
+
+// Visits returns the number of lanes, lots, holds and jobs that the index has visited so far: a measure of the cost of
+// operations that does not depend on the machine.
+func (q *Queue) Visits() int64 { return q.visits }
 
 // Live returns the number of jobs that have not ended.
 func (q *Queue) Live() int { return len(q.entries) }

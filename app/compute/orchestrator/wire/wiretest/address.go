@@ -2,6 +2,7 @@ package wiretest
 
 import (
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -48,11 +49,19 @@ func Address(t testing.TB) string {
 			continue
 		}
 		t.Cleanup(func() { _ = lock.Close() })
-		if err := l.Close(); err != nil {
+		if err := closeWhole(l); err != nil {
 			t.Fatal(err)
 		}
 		return address
 	}
 	t.Fatal("no port is free")
 	return ""
+}
+
+// closeWhole closes a listener so that its address is free afterwards: a process that is being started has a copy of
+// it until it executes its program.
+func closeWhole(l io.Closer) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return l.Close()
 }

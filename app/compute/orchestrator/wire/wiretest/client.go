@@ -157,7 +157,7 @@ func (c *FakeClient) Down() {
 	c.mu.Lock()
 	web := c.web
 	c.mu.Unlock()
-	web.Close()
+	_ = closeWhole(web)
 }
 
 // Up listens again after Down.

@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync/atomic"
+
+	"modernc.org/sqlite"
+)
+
+// mostGrouped is how many calls one transaction carries out at most.
+const mostGrouped = 64
+
+// call is a transaction that somebody waits for.
+type call struct {
+	ctx   context.Context
+	do    func(tx *sql.Tx) error // may be called again after it was rolled back
+	taken atomic.Bool            // it is being carried out, or its caller has left
+	done  chan struct{}          // closed after err was set
+	err   error
+}
+
+func (c *call) answer(err error) {
+	c.err = err
+	close(c.done)
+}
+
+// tx runs do in a transaction, which is on disk when tx returns nil. The calls that wait while another transaction is
+// being written share the next one, with one sync; one that fails is undone by itself. do may be called again after it
+// was rolled back: it may change nothing but what a repetition sets anew. After a commit that failed the content of the
+// disk is unknown: nothing is written from then on, and Dead gives the error. A full disk, and a caller that leaves,
+// end the transaction only.
+func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	c := &call{ctx: ctx, do: do, done: make(chan struct{})}
+	i.mu.Lock()
+	i.calls = append(i.calls, c)
+	i.mu.Unlock()
+	select {
+	case i.turn <- struct{}{}:
+		i.round(c)
+	case <-c.done:
+	case <-ctx.Done():
+		if c.taken.CompareAndSwap(false, true) {
+			return ctx.Err()
+		}
+	}
+	<-c.done
+	return c.err
+}
+
+// round carries out the calls that wait, until the caller's own is among them, and gives the turn back.
+func (i *Inventory) round(own *call) {
+	defer func() { <-i.turn }()
+	for {
+		select {
+		case <-own.done:
+			return
+		default:
+		}
+		i.mu.Lock()
+		n := min(len(i.calls), mostGrouped)
+		calls := i.calls[:n:n]
+		i.calls = i.calls[n:]
+		i.mu.Unlock()
+		i.carryOut(calls)
+	}
+}
+
+// carryOut carries out calls in one transaction, or, if a statement fails, each in its own.
+func (i *Inventory) carryOut(calls []*call) {
+	var live []*call
+	for _, c := range calls {
+		if c.taken.CompareAndSwap(false, true) {
+			live = append(live, c)
+		}
+	}
+	if len(live) > 1 {
+		if results, ok := i.together(live); ok {
+			for n, c := range live {
+				c.answer(results[n])
+			}
+			return
+		}
+	}
+	for _, c := range live {
+		c.answer(i.alone(c.ctx, c.do))
+	}
+}
+
+// together carries out calls in one transaction. Those that refuse by an error of their own are undone. It is not ok,
+// and nothing has happened, if one failed in another way: SQLite may have rolled back all of them. A commit that failed
+// is the error of all.
+func (i *Inventory) together(calls []*call) (results []error, ok bool) {
+	if i.dead.Load() != nil {
+		return nil, false
+	}
+	ctx := context.Background()
+	tx, err := i.write.BeginTx(ctx, nil)
+	if err != nil {
+		return nil, false
+	}
+	defer func() { _ = tx.Rollback() }() // nothing after a commit
+	for _, c := range calls {
+		if _, err := tx.ExecContext(ctx, "SAVEPOINT one"); err != nil {
+			return nil, false
+		}
+		err := c.do(tx)
+		if failedStatement(err) {
+			return nil, false
+		}
+		end := "RELEASE one"
+		if err != nil {
+			end = "ROLLBACK TO one; RELEASE one"
+		}
+		if _, err := tx.ExecContext(ctx, end); err != nil {
+			return nil, false
+		}
+		results = append(results, err)
+	}
+	if err := i.commit(tx); err != nil {
+		for n := range results {
+			results[n] = err
+		}
+	}
+	return results, true
+}
+
+// failedStatement reports whether an error is SQLite's, or ended a statement early.
+func failedStatement(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, sql.ErrTxDone) || errors.Is(err, sql.ErrConnDone)
+}

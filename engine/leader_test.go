@@ -1,0 +1,69 @@
+package engine_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+// sharedStore is a store that several servers may use.
+type sharedStore struct{ job.Store }
+
+func (s sharedStore) Properties() job.Properties {
+	p := s.Store.Properties()
+	p.Exclusive = false
+	return p
+}
+
+// TestOnlyTheLeaderSweeps has two engines on one store. A job whose deadline passes stays until one of them leads; the
+// other one searches nothing. Control: on a store that one process owns, the engine sweeps whatever Leads reports.
+func TestOnlyTheLeaderSweeps(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		exclusive bool
+	}{{"shared", false}, {"control: exclusive", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var store job.Store = sharedStore{mem.New()}
+				if c.exclusive {
+					store = mem.New()
+				}
+				var leads atomic.Bool
+				first := startKillable(t, store, engine.Options{Name: "first", Leads: leads.Load}, letters(nil))
+				defer first.stop()
+				if !c.exclusive {
+					other := startKillable(t, store, engine.Options{Name: "other",
+						Leads: func() bool { return false }}, letters(nil))
+					defer func() {
+						other.stop()
+						if n := other.line.count("Overdue"); n > 0 {
+							t.Errorf("the engine that does not lead searched %d times", n)
+						}
+					}()
+				}
+				all := job.Scope{Kind: "test.letter"}
+				_, err := first.Operator().Hold(t.Context(), all, "ann", "flood", time.Time{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				id := first.post(engine.Order{Deadline: time.Now().Add(30 * time.Second)}).ID
+				time.Sleep(40 * time.Second)
+				synctest.Wait()
+				if j := first.get(id); (j.State == "Lost") != c.exclusive {
+					t.Errorf("without a leader it is %s ten seconds after its deadline", j.State)
+				}
+				leads.Store(true)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				if j := first.get(id); j.State != "Lost" {
+					t.Errorf("with a leader it is %s", j.State)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,148 @@
+//go:build linux && (amd64 || arm64)
+
+package durable
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// The guarantee of syncfs(2): Linux waits until all changes of the file system are on the disk, so it is the same as
+// fsync of every file in it (manual page sync(2), section NOTES). Two things have to hold besides:
+//
+//   - Failed writes are reported: since Linux 5.8, to each open file once. So one file stays open from the first use
+//     of a file system until the process ends, and no failure between two syncs is lost.
+//   - The file system implements the call: a FUSE file system, for example, is never asked to sync. So only those of
+//     [wholes] are used.
+var wholes = map[int64]bool{
+	ext4Magic:  true, // also ext3; ext2 has another driver, or this one
+	0x58465342: true, // XFS
+	0x9123683e: true, // Btrfs
+}
+
+// ext4Magic is the type of ext4 in statfs(2).
+const ext4Magic = 0xef53
+
+// mostDirty is how many bytes in memory may wait to be written to any disk when a file system is to be synced as a
+// whole: such a sync waits for the writes of all programs.
+const mostDirty = 64 << 20
+
+// dirtyEvery is how often these bytes are read.
+const dirtyEvery = 250 * time.Millisecond
+
+var (
+	systemsMu sync.Mutex
+	systems   = map[uint64]*system{} // by device; guarded by systemsMu
+	dirtyAt   time.Time              // when dirty was read; guarded by systemsMu
+	dirty     bool                   // more than mostDirty; guarded by systemsMu
+)
+
+// systemOf gives the file system of a directory, or nil if it is not, or should not now be, synced as a whole.
+func systemOf(root *os.Root) *system {
+	info, err := root.Stat(".")
+	if err != nil {
+		return nil
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !reportsErrors() {
+		return nil
+	}
+	systemsMu.Lock()
+	defer systemsMu.Unlock()
+	s := systems[stat.Dev]
+	if s == nil {
+		if s = openSystem(root); s == nil {
+			return nil
+		}
+		systems[stat.Dev] = s
+	}
+	if s.failed.Load() != nil || tooDirty() {
+		return nil
+	}
+	return s
+}
+
+func openSystem(root *os.Root) *system {
+	dir, err := root.Open(".")
+	if err != nil {
+		return nil
+	}
+	var kind syscall.Statfs_t
+	if err := syscall.Fstatfs(int(dir.Fd()), &kind); err != nil || !wholes[kind.Type] {
+		_ = dir.Close()
+		return nil
+	}
+	return &system{sync: func() error { return syncWhole(dir, kind.Type) }}
+}
+
+// syncWhole syncs the file system of a directory. ext4 without a journal writes its directories after it has asked the
+// disk to empty its cache; the sync of the directory asks once more.
+func syncWhole(dir *os.File, kind int64) error {
+	for {
+		_, _, errno := syscall.Syscall(sysSyncfs, dir.Fd(), 0, 0)
+		switch {
+		case errno == syscall.EINTR:
+			continue
+		case errno != 0:
+			return os.NewSyscallError("syncfs", errno)
+		case kind == ext4Magic:
+			return dir.Sync()
+		}
+		return nil
+	}
+}
+
+// reportsErrors reports whether the kernel is Linux 5.8 or later.
+var reportsErrors = sync.OnceValue(func() bool {
+	text, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	return err == nil && atLeast58(string(text))
+})
+
+// atLeast58 reads a release such as 6.1.0-18-amd64.
+func atLeast58(release string) bool {
+	var numbers [2]int
+	for i := range numbers {
+		end := 0
+		for end < len(release) && release[end] >= '0' && release[end] <= '9' {
+			end++
+		}
+		n, err := strconv.Atoi(release[:end])
+		if err != nil {
+			return false
+		}
+		numbers[i] = n
+		release = release[min(end+1, len(release)):]
+	}
+	return numbers[0] > 5 || numbers[0] == 5 && numbers[1] >= 8
+}
+
+// tooDirty reports whether much waits to be written. The caller holds systemsMu.
+func tooDirty() bool {
+	if now := time.Now(); now.Sub(dirtyAt).Abs() > dirtyEvery {
+		text, err := os.ReadFile("/proc/meminfo")
+		bytes, known := dirtyBytes(text)
+		dirty, dirtyAt = err != nil || !known || bytes > mostDirty, now
+	}
+	return dirty
+}
+
+// dirtyBytes reads what waits to be written, or is being written, from /proc/meminfo (proc(5)).
+func dirtyBytes(text []byte) (n int64, known bool) {
+	seen := 0
+	for line := range bytes.Lines(text) {
+		fields := bytes.Fields(line)
+		if len(fields) != 3 || string(fields[0]) != "Dirty:" && string(fields[0]) != "Writeback:" {
+			continue
+		}
+		kib, err := strconv.ParseInt(string(fields[1]), 10, 64)
+		if err != nil {
+			return 0, false
+		}
+		n, seen = n+kib<<10, seen+1
+	}
+	return n, seen == 2
+}

@@ -1,0 +1,5 @@
+package durable
+
+import "syscall"
+
+const sysSyncfs = syscall.SYS_SYNCFS

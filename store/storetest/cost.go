@@ -1,0 +1,224 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// Counted is a store that counts what its operations touch, as [Costs] requires.
+type Counted interface {
+	job.Store
+
+	// Touched returns how many rows the store has read and written so far, or steps in proportion to rows, and how many
+	// lanes and other parts of its queue it has visited.
+	Touched() (rows, lanes int64)
+}
+
+// Costs checks that no operation of an empty store touches much more with n jobs than with 1,000: at most twice as many
+// rows and as many lanes, and 16 more. Of each operation the median of several counts, so that an index may be rebuilt
+// now and then. It logs the counts. A search among the newest 10,000 jobs is compared with one in 10,000 jobs.
+func Costs(t *testing.T, st Counted, n int) {
+	t.Helper()
+	faults, err := Growth(t.Context(), st, n, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range faults {
+		t.Error(f)
+	}
+}
+
+// Growth returns the operations that [Costs] finds to touch too much, each in a sentence that begins with its name.
+func Growth(ctx context.Context, st Counted, n int, logf func(format string, args ...any)) (faults []string,
+	err error) {
+	c := &costs{ctx: ctx, st: st, clock: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	few := map[string]touched{}
+	for _, size := range slices.Compact([]int{1000, min(10_000, n), n}) {
+		if err := c.grow(size); err != nil {
+			return nil, err
+		}
+		for _, o := range costly {
+			first := 1000
+			if o.newest {
+				first = 10_000
+			}
+			if n <= first || size != first && size != n {
+				continue
+			}
+			got, err := c.measure(o.run)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", o.name, err)
+			}
+			if size < n {
+				few[o.name] = got
+				continue
+			}
+			was := few[o.name]
+			logf("%-40s rows %6d -> %6d, lanes %6d -> %6d", o.name, was.rows, got.rows, was.lanes, got.lanes)
+			if got.rows > 2*was.rows+16 || got.lanes > 2*was.lanes+16 {
+				faults = append(faults, fmt.Sprintf(
+					"%s touches %d rows and %d lanes with %d jobs, %d and %d with fewer",
+					o.name, got.rows, got.lanes, n, was.rows, was.lanes))
+			}
+		}
+	}
+	return faults, nil
+}
+
+// costs is a store that grows: half of the jobs are children of one batch, with one owner; each of the others has an
+// owner of its own. Each tenth job has a message.
+type costs struct {
+	ctx   context.Context
+	st    Counted
+	clock time.Time
+	n     int
+	busy  []job.Job // claimed all the time
+}
+
+const crowd job.ID = "tst_crowd" // the batch
+
+// grow creates jobs until there are n.
+func (c *costs) grow(n int) error {
+	if c.n == 0 {
+		j, e := job.New(job.Job{ID: crowd, Kind: batchKind, Position: Batch.Start(), Priority: job.LastPriority,
+			Definition: Batch.Hash(), Children: job.Children{Expected: 1 << 30}}, lifecycle.Owner, "alice", c.tick())
+		if _, err := c.st.Create(c.ctx, job.Created{Job: j, Event: e}); err != nil {
+			return err
+		}
+	}
+	for c.n < n {
+		var list []job.Created
+		for range min(1000, n-c.n) {
+			list = append(list, c.next())
+		}
+		if _, err := c.st.Create(c.ctx, list...); err != nil {
+			return err
+		}
+	}
+	for len(c.busy) < busyJobs {
+		got, err := c.st.Claim(c.ctx, c.ask(1))
+		if err != nil || len(got) != 1 {
+			return fmt.Errorf("claim gave %v, %w", ids(got), err)
+		}
+		c.busy = append(c.busy, got...)
+	}
+	return nil
+}
+
+// busyJobs is the number of jobs that are claimed all the time.
+const busyJobs = 8
+
+func (c *costs) tick() time.Time {
+	c.clock = c.clock.Add(time.Millisecond)
+	return c.clock
+}
+
+func (c *costs) next() job.Created {
+	c.n++
+	j := job.Job{ID: c.id(c.n), Kind: stepKind, Position: Step.Start(), Definition: Step.Hash()}
+	if c.n%2 == 0 {
+		j.Parent, j.Owner, j.Priority = crowd, "ann", 10
+	} else {
+		j.Owner, j.Priority = fmt.Sprint("o", c.n), 50
+	}
+	j, e := job.New(j, lifecycle.Owner, "alice", c.tick())
+	one := job.Created{Job: j, Event: e}
+	if c.n%10 == 0 {
+		one.Outbox = []job.Message{{Key: string(j.ID), Job: j.ID, Topic: "mail", Created: c.clock, Due: c.clock}}
+	}
+	return one
+}
+
+func (c *costs) id(n int) job.ID { return job.ID(fmt.Sprintf("tst_%08d", n)) }
+
+// ask is a claim with limits on all jobs, on each owner and on running jobs.
+func (c *costs) ask(n int) job.Claim {
+	return job.Claim{Worker: "w1", N: n, Now: c.tick(), Lease: time.Hour,
+		From: []job.KindState{{Kind: stepKind, State: waiting}}, Limits: c.limits(100),
+		Ageing: job.Ageing{Share: 10, Patience: time.Hour}}
+}
+
+func (c *costs) limits(most int) []job.Limit {
+	return []job.Limit{{Name: "all", Kind: stepKind, Max: most},
+		{Name: "each", Kind: stepKind, PerOwner: true, Max: 50},
+		{Name: "running", Kind: stepKind, Guard: []lifecycle.State{running}, Max: 0}}
+}
+
+type touched struct{ rows, lanes int64 }
+
+// counting runs an operation and counts what it touches.
+type counting func(op func() error) error
+
+// measure runs an operation several times and returns the median of what it touches. Its first run prepares what
+// later ones find.
+func (c *costs) measure(run func(*costs, counting) error) (touched, error) {
+	var rows, lanes []int64
+	count := func(f func() error) error {
+		rowsBefore, lanesBefore := c.st.Touched()
+		err := f()
+		rowsAfter, lanesAfter := c.st.Touched()
+		rows, lanes = append(rows, rowsAfter-rowsBefore), append(lanes, lanesAfter-lanesBefore)
+		return err
+	}
+	for range 9 {
+		if err := run(c, count); err != nil {
+			return touched{}, err
+		}
+	}
+	slices.Sort(rows)
+	slices.Sort(lanes)
+	return touched{rows[len(rows)/2], lanes[len(lanes)/2]}, nil
+}
+
+// change commits one change.
+func (c *costs) change(change job.Change) (job.Job, error) {
+	r, err := c.st.Commit(c.ctx, change)
+	if err != nil {
+		return job.Job{}, err
+	}
+	return r[0].Job, r[0].Err
+}
+
+// granted claims one job.
+func (c *costs) granted() (job.Job, error) {
+	got, err := c.st.Claim(c.ctx, c.ask(1))
+	if err == nil && len(got) != 1 {
+		err = fmt.Errorf("the claim was granted %d jobs", len(got))
+	}
+	if err != nil {
+		return job.Job{}, err
+	}
+	return got[0], nil
+}
+
+// back gives a job back.
+func (c *costs) back(j job.Job) error {
+	_, err := c.change(job.Change{Job: j.ID, Epoch: j.Epoch, At: c.tick()})
+	return err
+}
+
+// empty claims with limits under which nothing may be granted.
+func (c *costs) empty(count counting, limits []job.Limit) error {
+	ask := c.ask(5)
+	ask.Limits = limits
+	return count(func() error {
+		got, err := c.st.Claim(c.ctx, ask)
+		if err == nil && len(got) > 0 {
+			err = fmt.Errorf("granted %v", ids(got))
+		}
+		return err
+	})
+}
+
+// news is a change of a claimed job that is no transition.
+func (c *costs) news() job.Change {
+	return job.Change{Job: c.busy[0].ID, Epoch: c.busy[0].Epoch, Keep: true, At: c.tick(),
+		Set: job.Fields{Data: json.RawMessage(`{"n":1}`)}}
+}

@@ -1,0 +1,58 @@
+package storetest_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+func TestCosts(t *testing.T) { storetest.Costs(t, mem.New(), 100_000) }
+
+// linear is a store that gets jobs and peeks by listing all of them.
+type linear struct{ *mem.Store }
+
+func (l linear) Get(ctx context.Context, id job.ID) (job.Job, error) {
+	q := job.Query{Limit: 1000}
+	for {
+		page, err := l.List(ctx, q)
+		if err != nil || page.Next == "" {
+			break
+		}
+		q.After = page.Next
+	}
+	return l.Store.Get(ctx, id)
+}
+
+// restless is a store whose peeks visit all lanes: a limit that changes with every call is counted anew.
+type restless struct {
+	*mem.Store
+	n *int
+}
+
+func (r restless) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forecast, error) {
+	*r.n++
+	other := c
+	limit := job.Limit{Kind: c.From[0].Kind, Owner: strings.Repeat("x", *r.n), Max: 1}
+	other.Limits = append(slices.Clone(c.Limits), limit)
+	if _, err := r.Store.Peek(ctx, other, id); err != nil {
+		return job.Forecast{}, err
+	}
+	return r.Store.Peek(ctx, c, id)
+}
+
+// The controls: a store that reads all rows and one that visits all lanes are found, and no other operation of theirs.
+func TestCostsSeeLinearStores(t *testing.T) {
+	for name, st := range map[string]storetest.Counted{
+		"get": linear{mem.New()}, "peek": restless{mem.New(), new(int)},
+	} {
+		faults, err := storetest.Growth(t.Context(), st, 5_000, t.Logf)
+		if err != nil || len(faults) != 1 || !strings.HasPrefix(faults[0], name+" touches ") {
+			t.Errorf("%s: %q, %v", name, faults, err)
+		}
+	}
+}

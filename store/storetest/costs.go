@@ -1,0 +1,239 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// costly are the operations whose costs must not grow. run leaves the store as it was, as far as costs go; what it
+// gives to count is measured. newest: the costs grow up to 10,000 jobs.
+var costly = []struct {
+	name   string
+	newest bool
+	run    func(c *costs, count counting) error
+}{
+	{name: "claim", run: costClaim},
+	{name: "claim, the limit of all jobs full", run: func(c *costs, count counting) error {
+		return c.empty(count, c.limits(busyJobs))
+	}},
+	{name: "claim, the limits of all owners full", run: func(c *costs, count counting) error {
+		return c.empty(count, []job.Limit{{Name: "none", Kind: stepKind, PerOwner: true, Max: 0}})
+	}},
+	{name: "chain under a full limit", run: costChain},
+	{name: "first claim after a hold on a batch", run: costHold},
+	{name: "hold and release of a batch", run: costHolds},
+	{name: "peek", run: func(c *costs, count counting) error {
+		return count(func() error {
+			f, err := c.st.Peek(c.ctx, c.ask(5), c.id(c.n))
+			if err == nil && len(f.Next) != 5 {
+				err = fmt.Errorf("it gives %v", f.Next)
+			}
+			return err
+		})
+	}},
+	{name: "overdue", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Overdue(c.ctx, c.clock.Add(2*time.Hour), nil, 5)
+			return gives(len(got), 5, err)
+		})
+	}},
+	{name: "commit", run: func(c *costs, count counting) error {
+		return count(func() error {
+			_, err := c.change(c.news())
+			return err
+		})
+	}},
+	{name: "create", run: func(c *costs, count counting) error {
+		one := c.next()
+		return count(func() error {
+			got, err := c.st.Create(c.ctx, one)
+			return gives(len(got), 1, err)
+		})
+	}},
+	{name: "renew", run: func(c *costs, count counting) error {
+		r := job.Renewal{Worker: "w1", Lease: time.Hour, Now: c.tick(),
+			Leases: []job.Lease{{Job: c.busy[0].ID, Epoch: c.busy[0].Epoch}}}
+		return count(func() error {
+			lost, err := c.st.Renew(c.ctx, r)
+			return gives(len(lost), 0, err)
+		})
+	}},
+	{name: "get", run: func(c *costs, count counting) error {
+		return count(func() error {
+			_, err := c.st.Get(c.ctx, c.id(c.n/2))
+			return err
+		})
+	}},
+	{name: "a page of the list", run: func(c *costs, count counting) error {
+		return count(func() error {
+			page, err := c.st.List(c.ctx, job.Query{Limit: 20, Ended: new(bool)})
+			return gives(len(page.Jobs), 20, err)
+		})
+	}},
+	{name: "a page after a cursor", run: costPage},
+	{name: "numbered", run: func(c *costs, count counting) error {
+		return count(func() error {
+			j, err := c.st.Numbered(c.ctx, stepKind, 333)
+			if err == nil && j.ID != c.id(333) {
+				err = fmt.Errorf("it gives %s", j.ID)
+			}
+			return err
+		})
+	}},
+	{name: "named, the newest", run: func(c *costs, count counting) error {
+		return costNamed(c, count, c.id(c.n))
+	}, newest: true},
+	{name: "named, the first", run: func(c *costs, count counting) error {
+		return costNamed(c, count, c.id(1))
+	}, newest: true},
+	{name: "history", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.History(c.ctx, c.id(7), 0, 0)
+			return gives(len(got), 1, err)
+		})
+	}},
+	{name: "count", run: func(c *costs, count counting) error {
+		return count(func() error {
+			_, err := c.st.Count(c.ctx)
+			return err
+		})
+	}},
+	{name: "holds", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Holds(c.ctx)
+			return gives(len(got), 0, err)
+		})
+	}},
+	{name: "a page of messages", run: func(c *costs, count counting) error {
+		return count(func() error {
+			got, err := c.st.Messages(c.ctx, job.MessageQuery{Limit: 20})
+			return gives(len(got), 20, err)
+		})
+	}},
+	{name: "take", run: func(c *costs, count counting) error {
+		return costOutbox(c, count, alone)
+	}},
+	{name: "settle", run: func(c *costs, count counting) error {
+		return costOutbox(c, alone, count)
+	}},
+}
+
+func gives(n, want int, err error) error {
+	if err == nil && n != want {
+		err = fmt.Errorf("it gives %d, want %d", n, want)
+	}
+	return err
+}
+
+// alone runs what is not measured.
+func alone(f func() error) error { return f() }
+
+func costClaim(c *costs, count counting) error {
+	var j job.Job
+	if err := count(func() (err error) { j, err = c.granted(); return err }); err != nil {
+		return err
+	}
+	return c.back(j)
+}
+
+// costChain begins a job whose chain is refused, and ends it.
+func costChain(c *costs, count counting) error {
+	j, err := c.granted()
+	if err != nil {
+		return err
+	}
+	change, err := Transition(Step, j, "begin", lifecycle.Worker, c.tick())
+	if err != nil {
+		return err
+	}
+	change.Chain = &job.Chain{Worker: "w1", Lease: time.Hour, Limits: c.limits(100)}
+	err = count(func() (err error) { j, err = c.change(change); return err })
+	if err == nil && j.Claimed() {
+		err = fmt.Errorf("the chain was granted")
+	}
+	return err
+}
+
+func (c *costs) hold() error {
+	_, err := c.st.Hold(c.ctx, job.Hold{Scope: job.Scope{Job: crowd}, Who: "olga", Since: c.tick()})
+	return err
+}
+
+func (c *costs) release() error {
+	_, err := c.st.Release(c.ctx, job.Hold{Scope: job.Scope{Job: crowd}, Who: "olga", Since: c.tick()})
+	return err
+}
+
+func costHold(c *costs, count counting) error {
+	if err := c.hold(); err != nil {
+		return err
+	}
+	var j job.Job
+	err := count(func() (err error) { j, err = c.granted(); return err })
+	if err == nil && j.Parent != "" {
+		err = fmt.Errorf("a job of the batch was granted")
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.back(j); err != nil {
+		return err
+	}
+	return c.release()
+}
+
+func costHolds(c *costs, count counting) error {
+	if err := count(c.hold); err != nil {
+		return err
+	}
+	j, err := c.granted()
+	if err != nil {
+		return err
+	}
+	if err := c.back(j); err != nil {
+		return err
+	}
+	return count(c.release)
+}
+
+// costPage lists a page in the middle.
+func costPage(c *costs, count counting) error {
+	q := job.Query{Limit: 20, Oldest: true}
+	for range 5 {
+		page, err := c.st.List(c.ctx, q)
+		if err != nil {
+			return err
+		}
+		q.After = page.Next
+	}
+	return count(func() error {
+		page, err := c.st.List(c.ctx, q)
+		return gives(len(page.Jobs), 20, err)
+	})
+}
+
+func costNamed(c *costs, count counting, id job.ID) error {
+	return count(func() error {
+		got, err := c.st.Named(c.ctx, string(id), "", 5)
+		return gives(len(got), 1, err)
+	})
+}
+
+// costOutbox takes messages and settles them; each has its turn again later.
+func costOutbox(c *costs, take, settle counting) error {
+	var got []job.Message
+	err := take(func() (err error) {
+		got, err = c.st.Take(c.ctx, job.Taking{N: 5, Lease: time.Hour, Now: c.tick()})
+		return gives(len(got), 5, err)
+	})
+	if err != nil {
+		return err
+	}
+	for i := range got {
+		got[i].Due, got[i].Error = c.clock.Add(time.Hour), "busy"
+	}
+	return settle(func() error { return c.st.Settle(c.ctx, got...) })
+}
