@@ -92,20 +92,8 @@ func TestDamagedLog(t *testing.T) {
 	s := openStore(t, dir, unapplied())
 	create(t, s, "tst_1", "tst_2", "tst_3")
 	copied := killed(t, dir)
-	files, err := filepath.Glob(filepath.Join(copied, logName, "*.log"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	b, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := strings.Index(string(b), "tst_2")
-	b[at] ^= 1
-	if err := os.WriteFile(files[0], b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err = Open(copied, unapplied())
+	damageLog(t, copied, "tst_2")
+	_, err := Open(copied, unapplied())
 	wantKind(t, "open", err, job.Internal)
 	if err == nil || !strings.Contains(err.Error(), "is damaged") && !strings.Contains(err.Error(), "records of") {
 		t.Errorf("got %v", err)
@@ -119,6 +107,45 @@ func TestDamagedLog(t *testing.T) {
 	_, err = again.Get(t.Context(), "tst_3")
 	wantKind(t, "get of a job after the damage", err, job.NotFound)
 	clean(t, again)
+}
+
+// A check of a directory sees what is in the log alone, and the next start continues from it. A log that is damaged is
+// a fault.
+func TestFsckDirReadsLog(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, unapplied())
+	create(t, s, "tst_1", "tst_2", "tst_3")
+	copied, broken := killed(t, dir), killed(t, dir)
+	damageLog(t, broken, "tst_2")
+	report, err := FsckDir(t.Context(), copied, lives, false)
+	if err != nil || !report.Clean() || report.Jobs != 3 {
+		t.Errorf("%d jobs, %v %v", report.Jobs, report.Faults, err)
+	}
+	again := openStore(t, copied, unapplied())
+	wantJobs(t, again, "tst_1", "tst_2", "tst_3")
+	create(t, again, "tst_4")
+	clean(t, again)
+	report, err = FsckDir(t.Context(), broken, lives, true)
+	if err != nil || report.Clean() || !says(&report, logName) || report.Jobs != 0 {
+		t.Errorf("with a damaged log: %d jobs, %v %v", report.Jobs, report.Faults, err)
+	}
+}
+
+// damageLog changes the first segment where a text is.
+func damageLog(t *testing.T, dir, text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, logName, "*.log"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[strings.Index(string(b), text)] ^= 1
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A crash at every call of every transition, of maintenance, and of a job from its creation to its end: the next start
