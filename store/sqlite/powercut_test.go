@@ -54,6 +54,11 @@ func (im *image) follow(op diskOp) {
 		f.pending = append(f.pending, op)
 		return
 	}
+	if i := slices.IndexFunc(f.pending, func(op diskOp) bool { return op.kind == 'p' }); op.rest && i >= 0 {
+		_, content := f.after(func() bool { return true })
+		f.pending = append(f.pending[:i:i], diskOp{kind: 'p', file: op.file, data: content})
+		return
+	}
 	f.there, f.durable = f.after(func() bool { return true })
 	f.pending = nil
 	if op.dir {
@@ -343,22 +348,43 @@ func recordOn(t *testing.T, to **disk, o Options) []diskOp {
 // damage is what reopening an image shows.
 type damage struct{ images, lost, broken int }
 
+// pattern chooses which sectors of the writes before a power cut reach the disk. begin is called for each image.
+type pattern struct {
+	name  string
+	begin func() (keep func() bool)
+}
+
+// patterns are all lost, some sectors lost, and none lost.
+func patterns(random *rand.Rand) []pattern {
+	always := func(keep bool) func() func() bool {
+		return func() func() bool { return func() bool { return keep } }
+	}
+	half := func() func() bool { return func() bool { return random.IntN(2) == 0 } }
+	return []pattern{{"all lost", always(false)}, {"half lost", half}, {"none lost", always(true)}}
+}
+
+// torn is a tail that is lost after some sectors.
+func torn(random *rand.Rand) pattern {
+	return pattern{"torn", func() func() bool {
+		left := 1 + random.IntN(12)
+		return func() bool { left--; return left >= 0 }
+	}}
+}
+
 // cutPower reopens what a power cut leaves after each write that cut chooses, and reports what is missing, until
 // report gives false.
 func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool,
 	report func(string, ...any) bool) (total damage) {
 	t.Helper()
+	return cutPowerBy(t, log, patterns(rand.New(rand.NewPCG(1, 2))), cut, report)
+}
+
+// cutPowerBy is cutPower with other sectors that are lost.
+func cutPowerBy(t *testing.T, log []diskOp, patterns []pattern, cut func(i int, op *diskOp) bool,
+	report func(string, ...any) bool) (total damage) {
+	t.Helper()
 	im := &image{files: map[string]*imageFile{}}
 	var acks []fact
-	random := rand.New(rand.NewPCG(1, 2))
-	patterns := []struct {
-		name string
-		keep func() bool
-	}{
-		{"all lost", func() bool { return false }},
-		{"half lost", func() bool { return random.IntN(2) == 0 }},
-		{"none lost", func() bool { return true }},
-	}
 	room := imageDir(t)
 	for i, op := range log {
 		if op.kind == 'a' {
@@ -378,7 +404,7 @@ func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool,
 			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 				t.Fatal(err)
 			}
-			im.write(t, dir, p.keep)
+			im.write(t, dir, p.begin())
 			lost, broken := examine(t, dir, acks)
 			if lost != "" {
 				total.lost++
