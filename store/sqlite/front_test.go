@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/crash"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/sqlite/internal/rowlog"
 	"github.com/stagepost/stagepost/store/storetest"
 )
@@ -330,6 +331,35 @@ func TestReadWhileApplied(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	clean(t, s)
+}
+
+// The operations of one record read one state of the database, and find what the applier writes to it meanwhile in the
+// overlay as it was before that state. The control: that state has it not.
+func TestOneRecordReadsOneState(t *testing.T) {
+	s := openStore(t, t.TempDir(), unapplied())
+	create(t, s, "tst_1")
+	err := s.doAs(t.Context(), writesRecords, func(*ledger.Ledger) error {
+		_, err := s.records.entry("tst_none")
+		wantKind(t, "get of a job that is not there", err, job.NotFound)
+		if err := s.applier.flush(t.Context()); err != nil || !s.overlay.empty() {
+			t.Errorf("after a flush the overlay is empty: %t, %v", s.overlay.empty(), err)
+		}
+		s.records.cache.clear()
+		if e, err := s.records.entry("tst_1"); err != nil || e.job.Version != 1 {
+			t.Errorf("get: %v", err)
+		}
+		s.records.cache.clear()
+		s.records.front.newer.generations = [2]*generation{}
+		_, err = s.records.entry("tst_1")
+		wantKind(t, "get in the state alone", err, job.NotFound)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	create(t, s, "tst_2")
+	wantJobs(t, s, "tst_1", "tst_2")
 	clean(t, s)
 }
 

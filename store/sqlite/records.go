@@ -101,7 +101,11 @@ func (r *records) entry(id job.ID) (*entry, error) {
 		return e, nil
 	}
 	if f := r.logging(); f != nil {
-		if e := f.entry(id); e != nil {
+		e, err := f.entry(id)
+		if err != nil {
+			return nil, r.try(err)
+		}
+		if e != nil {
 			r.cache.put(e)
 			return e, nil
 		}
@@ -137,8 +141,8 @@ func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 		return "", nil
 	}
 	if f := r.logging(); f != nil {
-		if id := f.keyed(kind, owner, key); id != "" {
-			return id, nil
+		if id, err := f.keyed(kind, owner, key); id != "" || err != nil {
+			return id, r.try(err)
 		}
 	}
 	s := r.reads.keyed
@@ -369,8 +373,8 @@ func (r *records) DropHold(scope job.Scope) error {
 // Message is part of ledger.Records.
 func (r *records) Message(key string) (*job.Message, error) {
 	if f := r.logging(); f != nil {
-		if m := f.message(key); m != nil {
-			return m, nil
+		if m, err := f.message(key); m != nil || err != nil {
+			return m, r.try(err)
 		}
 	}
 	r.reads.message.Text(1, key)
