@@ -163,18 +163,6 @@ type Binder interface {
 	Blob(i int, v []byte)
 }
 
-// Images returns the rows of a content. They are parts of it.
-func Images(content []byte) (all []Image, err error) {
-	for len(content) > 0 {
-		m, rest, err := first(content)
-		if err != nil {
-			return nil, err
-		}
-		all, content = append(all, m), rest
-	}
-	return all, nil
-}
-
 // first returns the first row of a content, and the rest.
 func first(content []byte) (m Image, rest []byte, err error) {
 	kind := Kind(content[0])
