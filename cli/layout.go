@@ -138,9 +138,9 @@ func sheet(rows [][]string, width int) (lines []string) {
 	return lines
 }
 
-// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay, unless
-// they fill a line; where a line is broken they go. A word that is longer (an address, a token) stays in one piece, so
-// that it can be copied: the terminal breaks it.
+// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay,
+// unless they fill a line; where a line is broken they go. A word that is longer (an address, a token) stays in one
+// piece, so that it can be copied: the terminal breaks it.
 func wrap(text string, width, indent int) []string {
 	var lines []string
 	text = strings.TrimRight(text, " ")

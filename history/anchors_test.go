@@ -182,8 +182,8 @@ func TestOnlyTheLeaderAnchors(t *testing.T) {
 		var rounds int
 		var leads atomic.Bool
 		ctx, stop := context.WithCancel(t.Context())
-		a := New(Options{Dir: "\x00", Leads: leads.Load, Authorities: func() []*timestamp.Authority { // each round fails
-			rounds++
+		a := New(Options{Dir: "\x00", Leads: leads.Load, Authorities: func() []*timestamp.Authority {
+			rounds++ // it fails, because of the directory
 			return []*timestamp.Authority{{}}
 		}})
 		ended := make(chan struct{})

@@ -250,8 +250,8 @@ func TestOnlyTheLeaderEndsLocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := &App{options: w.options, log: w.log, engine: e, inventory: w.inventory, locations: w.locations, tree: w.tree,
-		guard: e.Clock()}
+	other := &App{options: w.options, log: w.log, engine: e, inventory: w.inventory, locations: w.locations,
+		tree: w.tree, guard: e.Clock()}
 	if err := other.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
