@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzManifest checks that each line of a manifest is read or is an error. A line that is read can be written and
-// read again without change, unless its path has a beginning that the writer refuses: TestWriterRefuses.
+// read again without change, unless its path has a beginning that the writer refuses (TestWriterRefuses).
 func FuzzManifest(f *testing.F) {
 	f.Add(sha256Of("a")+"  data/a.txt\n", false)
 	f.Add(sha256Of("a")+" \t*./data/100%25%0a%0D%zz\r\n"+strings.ToUpper(sha256Of("b"))+"  ~/x\r", true)

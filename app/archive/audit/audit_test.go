@@ -497,8 +497,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins when
-// it leads.
+// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins
+// when it leads.
 func TestOnlyTheLeaderChecks(t *testing.T) {
 	f := newFixture(t, 1, storage.Local)
 	f.now = f.now.Add(time.Second)

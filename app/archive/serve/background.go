@@ -47,8 +47,8 @@ type state struct {
 }
 
 // background starts the background work, until ctx ends. Fixity checks also delete the files of replaced copies, and
-// store what a location lacks. What changes archives is done by the server that leads; each server looks which locations
-// it can use, and removes its own working files.
+// store what a location lacks. What changes archives is done by the server that leads; each server checks which
+// locations it can use, and removes its own working files.
 func (a *App) background(ctx context.Context) {
 	for _, p := range []periodic{
 		{name: taskProbe, every: probeEvery, run: a.probe},

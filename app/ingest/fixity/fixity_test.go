@@ -381,8 +381,8 @@ func TestCheckKeepsTheRate(t *testing.T) {
 	}
 }
 
-// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins when
-// it leads.
+// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins
+// when it leads.
 func TestOnlyTheLeaderChecks(t *testing.T) {
 	h := newHarness(t)
 	h.store("ark:/99999/fk41", "ing_1", map[string]string{"a.txt": "1"})
