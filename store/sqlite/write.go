@@ -39,13 +39,7 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	results := make([]job.Result, len(changes))
 	err := s.do(ctx, false, func(l *ledger.Ledger) error {
-		for i := range changes {
-			results[i].Job, results[i].Err = l.Commit(s.records, &changes[i])
-			if s.records.failed != nil {
-				return s.records.failed
-			}
-		}
-		return nil
+		return l.Commit(s.records, changes, results)
 	})
 	for i := range results {
 		results[i].Job.Own()
