@@ -2,11 +2,8 @@ package sqlite
 
 import (
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/internal/rules"
 )
-
-var _ ledger.Records = (*records)(nil)
 
 // Read is part of ledger.Records. Most records are in the cache.
 func (r *records) Read(n *rules.Needs, k *rules.Known) error {

@@ -35,8 +35,8 @@ func (p *purging) prepare(c *conn.Conn) error {
 	})
 }
 
-// children counts the jobs whose parent is a job, up to a number. It searches the committed lines. A deleted parent gets
-// no jobs, and the open transaction may have purged some of those it had.
+// children counts the jobs whose parent is a job, up to a number. It searches the committed lines. A deleted parent
+// gets no jobs, and the open transaction may have purged some of those it had.
 func (r *records) children(parent job.ID, most int) (count int, err error) {
 	e, err := r.entry(parent)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // records is the database for the ledger, inside the loop's open transaction. Only the loop uses it.
@@ -33,6 +34,8 @@ type records struct {
 	// the first statement that failed; the transaction cannot be committed
 	failed error
 }
+
+var _ ledger.Records = (*records)(nil)
 
 // writing are the loop's prepared statements.
 type writing struct {

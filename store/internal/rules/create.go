@@ -70,16 +70,13 @@ func (w *Writes) join(j *job.Job, of *JobWrite, from mark) error {
 		if i := w.ids.find(j.Parent); i >= from.jobs {
 			of = w.Jobs[i]
 		} else {
-			if parent.Ended {
-				return ended(parent)
-			}
 			of = w.draft(parent, j.Created)
 			of.after.Version++
 			w.add(of)
 		}
 	}
-	if of.After.Ended {
-		return ended(of.After)
+	if parent := of.After; parent.Ended {
+		return job.Errorf(job.Refused, "create", parent.ID, "it has ended (%s) and takes no more jobs", parent.State)
 	}
 	of.After.Children.Add(j, 1)
 	if c := of.After.Children; c.Created() > c.Expected {
@@ -87,10 +84,6 @@ func (w *Writes) join(j *job.Job, of *JobWrite, from mark) error {
 			c.Created())
 	}
 	return nil
-}
-
-func ended(parent *job.Job) error {
-	return job.Errorf(job.Refused, "create", parent.ID, "it has ended (%s) and takes no more jobs", parent.State)
 }
 
 // number returns the number of a new job: its own, which must be higher than all earlier ones of its kind, or the next.
