@@ -38,6 +38,9 @@ func (p *purging) prepare(c *conn.Conn) error {
 // children counts the jobs whose parent is a job, up to a number. It searches the committed lines. A deleted parent
 // gets no jobs, and the open transaction may have purged some of those it had.
 func (r *records) children(parent job.ID, most int) (count int, err error) {
+	if r.logging() != nil {
+		return 0, r.try(errNotLogged)
+	}
 	e, err := r.entry(parent)
 	if err != nil {
 		return 0, r.try(err)
@@ -68,6 +71,9 @@ type lastNumbers struct {
 
 // Purge removes a record with its history, tasks and messages. Its key is free afterwards.
 func (r *records) Purge(j *job.Job, last lastNumbers) error {
+	if r.logging() != nil {
+		return r.try(errNotLogged)
+	}
 	e, err := r.entry(j.ID)
 	if err != nil {
 		return r.try(err)
