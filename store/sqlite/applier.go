@@ -59,7 +59,8 @@ func newApplier(s *Store) (*applier, error) {
 	}
 	row := insertEvent[strings.LastIndex(insertEvent, "("):]
 	var err error
-	a.many, err = s.records.c.Prepare(insertEvent + strings.Repeat(", "+row, eventsAtOnce-1) + " ON CONFLICT DO NOTHING")
+	a.many, err = s.records.c.Prepare(insertEvent + strings.Repeat(", "+row, eventsAtOnce-1) +
+		" ON CONFLICT DO NOTHING")
 	return a, err
 }
 

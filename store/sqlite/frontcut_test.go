@@ -21,7 +21,8 @@ func TestPowerCutWithLog(t *testing.T) {
 		for _, after := range []time.Duration{5 * time.Millisecond, time.Microsecond, time.Hour} {
 			ops := record(t, Options{Log: true, logSize: 16 << 10, applyAfter: after})
 			stride := max(1, len(ops)*3*3 / *images)
-			got := cutPowerBy(t, ops, append(patterns(random), torn(random)), every(stride, func(*diskOp) bool { return true }),
+			cut := every(stride, func(*diskOp) bool { return true })
+			got := cutPowerBy(t, ops, append(patterns(random), torn(random)), cut,
 				func(format string, args ...any) bool {
 					t.Errorf("seed %d, applier after %s: "+format, append([]any{seed, after}, args...)...)
 					return true
