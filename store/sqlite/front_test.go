@@ -153,10 +153,19 @@ func damageLog(t *testing.T, dir, text string) {
 // A crash at every call of every transition, of maintenance, and of a job from its creation to its end: the next start
 // has what was answered, all of it or nothing of a call without an answer.
 func TestCrashWithLog(t *testing.T) {
+	var before []*Store // of the crash before
 	open := func(t *testing.T) (job.Store, func() job.Store) {
+		for _, s := range before {
+			closeStore(t, s)
+		}
 		dir := t.TempDir()
 		s := openStore(t, dir, unapplied())
-		return s, func() job.Store { return openStore(t, killed(t, dir), unapplied()) }
+		before = []*Store{s}
+		return s, func() job.Store {
+			again := openStore(t, killed(t, dir), unapplied())
+			before = append(before, again)
+			return again
+		}
 	}
 	workloads := []crash.Workload{crash.Upkeep()}
 	if *transitions == 1 {
