@@ -162,8 +162,8 @@ func (c *costs) remove(life *lifecycle.Table, j job.Job, end lifecycle.Event, by
 		by = lifecycle.Timer
 	}
 	return count(func() error {
-		_, err := c.change(job.Change{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Timer, Actor: "retention",
-			At: c.tick()})
+		_, err := c.change(job.Change{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Timer,
+			Actor: "retention", At: c.tick()})
 		return err
 	})
 }
