@@ -142,7 +142,7 @@ func (s *slowLoad) Load(ctx context.Context) (*Snapshot, error) {
 }
 
 // TestRequestsDoNotWaitForStorage: Suspend and Stop return while the runner waits for its storage. A caller that has to
-// end the call of the storage itself would wait forever.
+// end the call of the storage itself would wait indefinitely.
 func TestRequestsDoNotWaitForStorage(t *testing.T) {
 	for _, request := range []func(*Runner){(*Runner).Suspend, (*Runner).Stop} {
 		disk := &slowLoad{newDisk(), make(chan struct{}), make(chan struct{})}

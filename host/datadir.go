@@ -27,6 +27,8 @@ func (s *Settings) DurableData() []backup.Entry {
 		{Name: "stagepost.db", How: backup.Database, What: "jobs, history, holds, outbox, audit list"},
 		{Name: "stagepost.db-*", How: backup.Left, What: "SQLite's log of `stagepost.db`",
 			Reason: "the copy of the database contains it"},
+		{Name: "store-log", How: backup.Left, What: "commits that `stagepost.db` does not have yet (`store.log`)",
+			Reason: "the copy of the database contains them"},
 		{Name: "has-data", How: backup.Linked, What: "that there has been a database"},
 		{Name: "head*", How: backup.Left, What: "what the newest commit is",
 			Reason: "a restored directory gets another one"},

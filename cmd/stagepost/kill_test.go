@@ -42,9 +42,9 @@ type victim struct {
 }
 
 // raise starts the server on a data directory and waits until it is ready.
-func raise(t *testing.T, dir string) *victim {
+func raise(t *testing.T, dir string, flags ...string) *victim {
 	t.Helper()
-	v := prepare(t, dir, "--log-level", "warn")
+	v := prepare(t, dir, append([]string{"--log-level", "warn"}, flags...)...)
 	v.begin(t)
 	return v
 }
@@ -170,13 +170,14 @@ func (d *depositors) work(ctx context.Context, t *testing.T, url string) {
 }
 
 // TestKill kills the real server again and again while depositors hand in. Nothing acknowledged is lost, every job
-// ends, histories and derived data are sound, and every object is stored once.
+// ends, histories and derived data are sound, and every object is stored once. In turns, the server has a log in front
+// of its database: each start applies what the one before left.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	d := &depositors{acked: map[string]job.ID{}}
 	chance := rand.New(rand.NewPCG(1, uint64(*kills)))
-	for range *kills {
-		v := raise(t, dir)
+	for i := range *kills {
+		v := raise(t, dir, "--store-log="+[...]string{"on", "off", "on"}[i%3])
 		ctx, cancel := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
 		some := d.marked(chance.IntN(4)) // of four

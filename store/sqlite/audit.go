@@ -21,7 +21,7 @@ const (
 
 // Enter is part of ledger.Records.
 func (r *records) Enter(a *job.Audit) error {
-	s := r.stmts.audit
+	s := r.writes.audit
 	s.Int(1, a.Seq)
 	s.Int(2, a.At.UnixMicro())
 	s.Int(3, int64(a.By))
@@ -37,7 +37,10 @@ func (r *records) Enter(a *job.Audit) error {
 
 // Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, err error) {
-	err = s.read(ctx, "audit", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return nil, err
+	}
+	err = s.readDatabase(ctx, "audit", "", func(r *reader) error {
 		return r.inSnapshot(func() (err error) {
 			list, err = r.auditPage(seq, n)
 			return err

@@ -20,6 +20,9 @@ func (s *Store) Backup(ctx context.Context, file string) error {
 	if s.dead.Load() != nil {
 		return s.deadError()
 	}
+	if err := s.applier.flush(ctx); err != nil {
+		return err
+	}
 	if _, err := os.Lstat(file); err == nil {
 		return job.Errorf(job.Conflict, "backup", "", "%s exists already", file)
 	}

@@ -69,11 +69,16 @@ func j8(b testing.TB, s *Store, n int64) {
 }
 
 // BenchmarkCommit gives commits a second by number of callers, and what a job with its history takes on the disk.
-func BenchmarkCommit(b *testing.B) {
+func BenchmarkCommit(b *testing.B) { benchCommit(b, Options{}) }
+
+// BenchmarkCommitWithLog is BenchmarkCommit with a log in front of the database.
+func BenchmarkCommitWithLog(b *testing.B) { benchCommit(b, Options{Log: true}) }
+
+func benchCommit(b *testing.B, o Options) {
 	for _, c := range []int{1, 16, 128, 1024} {
 		b.Run(fmt.Sprintf("c=%d", c), func(b *testing.B) {
 			dir := b.TempDir()
-			s := openStore(b, dir, Options{})
+			s := openStore(b, dir, o)
 			var next atomic.Int64
 			var wg sync.WaitGroup
 			b.ResetTimer()

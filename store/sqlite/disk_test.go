@@ -2,14 +2,18 @@ package sqlite
 
 import (
 	"fmt"
+	"path"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"unsafe"
 
 	"modernc.org/libc"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stagepost/stagepost/internal/log"
 )
 
 // disk is a file layer between SQLite and the system's: it records the operations on the files, and fails on request.
@@ -95,6 +99,31 @@ func (d *disk) head(op headOp) {
 	default:
 		d.do(diskOp{kind: 'w', file: headName, at: op.at, data: op.data})
 	}
+}
+
+// frontLog notes what is done to the log in front of the database.
+func (d *disk) frontLog(op log.Op) error {
+	file := path.Join(logName, op.File)
+	var rc int32
+	switch op.Kind {
+	case log.Put:
+		data := make([]byte, op.Size)
+		copy(data, op.Data)
+		rc = d.do(diskOp{kind: 'p', file: file, data: data})
+	case log.Write:
+		rc = d.do(diskOp{kind: 'w', file: file, at: op.At, data: append([]byte{}, op.Data...)})
+	case log.Named, log.Sync:
+		rc = d.do(diskOp{kind: 's', file: file})
+	case log.Remove:
+		rc = d.do(diskOp{kind: 'd', file: file})
+	}
+	switch rc {
+	case 0:
+		return nil
+	case sqlite3.SQLITE_FULL:
+		return syscall.ENOSPC
+	}
+	return syscall.EIO
 }
 
 func (d *disk) failing(f func(*diskOp) int32) {

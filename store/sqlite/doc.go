@@ -17,6 +17,17 @@
 // One goroutine writes. It takes all waiting operations, up to 4,096, so they share the cost of a sync and the rate
 // grows with the number of callers. Reads have connections of their own and see only what is synced.
 //
+// # The log in front
+//
+// With [Options.Log] a commit ends in a log instead, and an applier writes it to the tables behind it:
+//
+//	loop: every operation through the ledger, rows into a record of the log (one sync) -> overlay -> answers -> hints
+//	applier: the newest version of each row of many records -> BEGIN, rows, number of the last record, COMMIT
+//
+// The overlay has what the tables lack. A read takes records from it first; other reads, and operations that need the
+// tables, wait until the applier has written everything. At a start the rest of the log is applied. docs/design.md has
+// the format and what a crash leaves.
+//
 // # Failures
 //
 //   - An operation that the ledger refuses has written nothing and fails alone.
@@ -39,5 +50,6 @@
 //	stagepost.db      the database (with -wal and -shm while it is open)
 //	owner             locked by the process that has the store open; its text identifies that process
 //	head              the newest commit, synced with each one: a database without it is refused, see [Accept]
+//	store-log         commits that the tables do not have yet, see [Options.Log]
 //	has-data          marks a directory that had a database: if that is missing, the store does not start empty
 package sqlite

@@ -96,10 +96,24 @@ func TestSyncFails(t *testing.T) {
 // An error at any single operation of the disk: what was acknowledged is there at the next start, and the store is
 // sound.
 func TestDiskErrorAnywhere(t *testing.T) {
+	diskErrorAnywhere(t, func(*disk) Options { return Options{} })
+}
+
+// With a log the errors are those of its files too. The applier begins at once, so that a part of the errors are its.
+func TestDiskErrorAnywhereWithLog(t *testing.T) {
+	diskErrorAnywhere(t, func(d *disk) Options {
+		return Options{Log: true, logSize: 16 << 10, logTap: d.frontLog, applyAfter: time.Microsecond}
+	})
+}
+
+func diskErrorAnywhere(t *testing.T, options func(*disk) Options) {
+	t.Helper()
 	for _, code := range []int32{sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_FULL} {
 		for n := 1; ; n += faultStride {
 			d, dir := newDisk(t), t.TempDir()
-			s := openStore(t, dir, Options{vfs: d.name, frames: 10, Readers: 1})
+			o := options(d)
+			o.vfs, o.frames, o.Readers = d.name, 10, 1
+			s := openStore(t, dir, o)
 			count := 0
 			d.failing(func(op *diskOp) int32 {
 				if op.kind == 'a' || op.kind == 'd' || (op.kind == 's') != (code == sqlite3.SQLITE_IOERR_FSYNC) {
@@ -139,9 +153,20 @@ func TestDiskErrorAnywhere(t *testing.T) {
 
 // On a full disk the store refuses writes and serves reads; it continues when there is free space.
 func TestDiskFull(t *testing.T) {
+	diskFull(t, func(*disk) Options { return Options{} })
+}
+
+// With a log, what the database lacks is read from memory meanwhile.
+func TestDiskFullWithLog(t *testing.T) {
+	diskFull(t, func(d *disk) Options { return Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour} })
+}
+
+func diskFull(t *testing.T, options func(*disk) Options) {
+	t.Helper()
 	d, dir := newDisk(t), t.TempDir()
-	s := openStore(t, dir, Options{vfs: d.name,
-		Space: func(string) (free, total int64, err error) { return 17, 1000, nil }})
+	o := options(d)
+	o.vfs, o.Space = d.name, func(string) (free, total int64, err error) { return 17, 1000, nil }
+	s := openStore(t, dir, o)
 	create(t, s, "tst_1")
 	if err := s.Writable(t.Context()); err != nil || !s.Full().IsZero() {
 		t.Errorf("control: a disk with space: %v, full since %v", err, s.Full())
@@ -166,8 +191,8 @@ func TestDiskFull(t *testing.T) {
 	if _, err := s.Get(t.Context(), "tst_1"); err != nil {
 		t.Error("reads must go on:", err)
 	}
-	if _, err := s.Count(t.Context()); err != nil {
-		t.Error("counts must go on:", err)
+	if all, err := s.Count(t.Context()); err != nil || len(all) != 1 || all[0].Jobs != 1 {
+		t.Errorf("counts must go on: %v %v", all, err)
 	}
 	d.failing(nil)
 	// as if a quarter of a second had passed

@@ -163,8 +163,8 @@ func (s *Store) rebuilt(ctx context.Context) (*rebuilt, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &rebuilt{s: s, p: p, loader: newLoader(partRows, s.names, &lines{}), jobs: map[int64]*job.Job{}}
-	if err := b.loader.records([]*conn.Conn{p.c}, nil); err != nil {
+	b := &rebuilt{s: s, p: p, loader: newLoader(partRows, s.names, &lines{}, nil, recent{}), jobs: map[int64]*job.Job{}}
+	if err := b.loader.records([]*conn.Conn{p.c}); err != nil {
 		p.close(&err)
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (s *Store) rebuilt(ctx context.Context) (*rebuilt, error) {
 // finish adds what changed and then installs the new memory.
 func (b *rebuilt) finish(ctx context.Context) error {
 	for done := false; !done; {
-		err := b.s.do(ctx, true, func(*ledger.Ledger) error {
+		err := b.s.between(ctx, func(*ledger.Ledger) error {
 			rows := b.s.lines.take(b.p.changed, sliceRows)
 			b.s.sliced(len(rows))
 			for _, n := range rows {
@@ -235,5 +235,5 @@ func (b *rebuilt) install() error {
 	s.lines.replace(b.loader.lines)
 	s.records.cache.clear()
 	clear(s.records.damaged)
-	return s.records.findNext()
+	return s.records.findNext(s.records.c)
 }

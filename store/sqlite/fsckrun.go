@@ -62,6 +62,22 @@ func (s *Store) fsck(ctx context.Context, f *fsck) (err error) {
 	})
 }
 
+// between runs do between two transactions, when the database has everything. Most of what the log has in front of it
+// is written before, while the store continues.
+func (s *Store) between(ctx context.Context, do func(*ledger.Ledger) error) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return err
+	}
+	return s.do(ctx, true, func(l *ledger.Ledger) error {
+		if err := s.applier.flush(ctx); err != nil {
+			return err
+		}
+		s.writer.Lock()
+		defer s.writer.Unlock()
+		return do(l)
+	})
+}
+
 // pinned is the state of the store between two commits, which stays readable while it continues.
 type pinned struct {
 	s       *Store
@@ -84,7 +100,7 @@ func (s *Store) pin(ctx context.Context) (*pinned, error) {
 		return nil, err
 	}
 	p := &pinned{s: s, c: c}
-	err = s.do(ctx, true, func(l *ledger.Ledger) error {
+	err = s.between(ctx, func(l *ledger.Ledger) error {
 		s.sliced(0)
 		p.counts, p.holds, p.damaged = l.Tally(), len(l.Holds()), maps.Clone(s.records.damaged)
 		p.changed = s.lines.track()
@@ -123,7 +139,7 @@ func (s *Store) sliced(rows int) {
 // fsckMemory compares the memory of the store, as of p, with a fresh load.
 func (s *Store) fsckMemory(f *fsck, p *pinned) error {
 	fresh := &lines{}
-	again, err := load([]*conn.Conn{p.c}, s.names, fresh, p.damaged)
+	again, err := load([]*conn.Conn{p.c}, s.names, fresh, p.damaged, recent{})
 	if err != nil {
 		f.fault("", false, "the records cannot be loaded: %v", err)
 		return nil

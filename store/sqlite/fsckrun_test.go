@@ -43,10 +43,19 @@ func ids(prefix string, n int) (all []string) {
 	return all
 }
 
+// eitherWay runs a test without a log in front of the database and with one, whose rows stay in the log until somebody
+// flushes.
+func eitherWay(t *testing.T, run func(*testing.T, Options)) {
+	t.Run("database", func(t *testing.T) { run(t, Options{}) })
+	t.Run("log", func(t *testing.T) { run(t, unapplied()) })
+}
+
 // Commits continue during a check: each record that it reads is followed by commits, which a check that stops the
 // commit loop never sees. The report is of the begin.
-func TestFsckDuringCommits(t *testing.T) {
-	s := openStore(t, t.TempDir(), Options{})
+func TestFsckDuringCommits(t *testing.T) { eitherWay(t, fsckDuringCommits) }
+
+func fsckDuringCommits(t *testing.T, o Options) {
+	s := openStore(t, t.TempDir(), o)
 	create(t, s, ids("tst_", 10)...)
 	n := 0
 	report, err := s.Fsck(t.Context(), func(k job.Kind) *lifecycle.Table {
@@ -66,11 +75,14 @@ func TestFsckDuringCommits(t *testing.T) {
 
 // A check of a running store stops the commit loop for some rows at a time, however many jobs there are and however
 // many repairs it makes. The control is the number of repairs, which took several slices.
-func TestFsckInSlices(t *testing.T) {
+func TestFsckInSlices(t *testing.T) { eitherWay(t, fsckInSlices) }
+
+func fsckInSlices(t *testing.T, o Options) {
 	const n = 3*sliceRows + 10
 	dir := t.TempDir()
 	var rows []int
-	s := openStore(t, dir, Options{slice: func(n int) { rows = append(rows, n) }})
+	o.slice = func(n int) { rows = append(rows, n) }
+	s := openStore(t, dir, o)
 	var list []job.Created
 	for i := range n {
 		list = append(list, newJob(storetest.Step, fmt.Sprint("tst_", i), testTime, func(j *job.Job) {
@@ -102,9 +114,11 @@ func TestFsckInSlices(t *testing.T) {
 
 // A job that changes between the check and its repair is reported and repaired by the next check. The counts of a
 // batch are repaired although its jobs end meanwhile.
-func TestFsckRepairsDuringCommits(t *testing.T) {
+func TestFsckRepairsDuringCommits(t *testing.T) { eitherWay(t, fsckRepairsDuringCommits) }
+
+func fsckRepairsDuringCommits(t *testing.T, o Options) {
 	dir := t.TempDir()
-	s := openStore(t, dir, Options{})
+	s := openStore(t, dir, o)
 	list := []job.Created{newJob(storetest.Batch, "tst_batch", testTime, func(j *job.Job) { j.Children.Expected = 3 })}
 	for i := range 3 {
 		list = append(list, newJob(storetest.Step, fmt.Sprint("tst_", i), testTime, func(j *job.Job) {
@@ -112,6 +126,9 @@ func TestFsckRepairsDuringCommits(t *testing.T) {
 		}))
 	}
 	if _, err := s.Create(t.Context(), list...); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.applier.flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	sql(t, dir, "DELETE FROM job_key; UPDATE job_now SET children = '[3,1,0,0,0,1,0]', sum = NULL WHERE n = 1")
@@ -138,8 +155,10 @@ func TestFsckRepairsDuringCommits(t *testing.T) {
 }
 
 // Memory that is rebuilt while jobs are created, moved, claimed, held and purged is that of the records in the end.
-func TestRebuildDuringCommits(t *testing.T) {
-	s := openStore(t, t.TempDir(), Options{})
+func TestRebuildDuringCommits(t *testing.T) { eitherWay(t, rebuildDuringCommits) }
+
+func rebuildDuringCommits(t *testing.T, o Options) {
+	s := openStore(t, t.TempDir(), o)
 	create(t, s, ids("tst_", 20)...)
 	moved(t, s, "tst_0", "cancel", "delete")
 	moved(t, s, "tst_1", "cancel")
@@ -176,9 +195,12 @@ func TestRebuildDuringCommits(t *testing.T) {
 	if want := 20 - 4 - 1 + 2*sliceRows - 2 - 3; err != nil || len(after) != want {
 		t.Errorf("%d jobs are given afterwards, want %d; %v", len(after), want, err)
 	}
+	if err := s.applier.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	got := tallies(s.ledger)
 	fresh := &lines{}
-	l, err := loadBy(partRows, connections(t, s, 1), s.names, fresh, nil)
+	l, err := loadBy(partRows, connections(t, s, 1), s.names, fresh, nil, recent{})
 	if err != nil {
 		t.Fatal(err)
 	}

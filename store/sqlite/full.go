@@ -59,17 +59,25 @@ func (s *Store) spaceAgain() bool {
 		return false
 	}
 	s.tried = time.Now()
-	err := s.records.c.Exec(
-		"BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
+	err := s.tryToWrite()
 	if err == nil {
 		s.setFull(false)
 		return true
-	}
-	if s.records.c.InTransaction() {
-		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
 	}
 	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
 		s.stop(err)
 	}
 	return false
+}
+
+// tryToWrite writes a quarter of a megabyte to the database and deletes it.
+func (s *Store) tryToWrite() error {
+	s.writer.Lock()
+	defer s.writer.Unlock()
+	err := s.records.c.Exec(
+		"BEGIN IMMEDIATE; INSERT INTO room (filler) VALUES (zeroblob(262144)); COMMIT; DELETE FROM room")
+	if err != nil && s.records.c.InTransaction() {
+		err = errors.Join(err, s.records.c.Exec("ROLLBACK"))
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/internal/durable"
-	"github.com/stagepost/stagepost/job"
 )
 
 // The file `head` beside the database repeats the newest commit. A database that lost its log, was damaged there, or
@@ -41,15 +41,14 @@ const (
 
 // head describes the newest commit.
 type head struct {
-	series        string    // of commits; a database that continues from a copy begins another
-	begun         int64     // number of the newest commit that began
-	seq           int64     // number of the newest commit on the disk; the following fields describe it
-	mark          int64     // random: it differs in two databases that continued from the same one
-	at            time.Time // when
-	rows, entries int64     // highest numbers of jobs and of history entries
-	audits        int64     // entries in the audit log
-	auditHash     job.Hash  // of the last one
-	copied        bool      // the database has no head file yet
+	series  string    // of commits; a database that continues from a copy begins another
+	begun   int64     // number of the newest commit that began
+	seq     int64     // number of the newest commit on the disk; the following fields describe it
+	mark    int64     // random: it differs in two databases that continued from the same one
+	at      time.Time // when
+	numbers           // of its state
+	logged  uint64    // number of the newest record of the log that is on the disk
+	copied  bool      // the database has no head file yet
 }
 
 // headFile keeps the head in a file with two slots. Between two syncs only one of them is written, so that the other
@@ -88,6 +87,7 @@ func (h *head) appendSlot(text []byte) []byte {
 	number("jobs", h.rows)
 	number("entries", h.entries)
 	number("audits", h.audits)
+	number("logged", int64(h.logged))
 	text = append(hex.AppendEncode(append(text, "audit_hash="...), h.auditHash[:]), '\n')
 	number("sum", int64(crc32.Checksum(text[begin:], headSums)))
 	for len(text)-begin < slotText-1 {
@@ -103,8 +103,9 @@ func parseSlot(text string) (h head, ok bool) {
 		want != int64(crc32.Checksum([]byte(body), headSums)) {
 		return h, false
 	}
+	logged := int64(0)
 	numbers := map[string]*int64{
-		"begun": &h.begun, "commit": &h.seq, "mark": &h.mark, "jobs": &h.rows, "entries": &h.entries,
+		"begun": &h.begun, "logged": &logged, "commit": &h.seq, "mark": &h.mark, "jobs": &h.rows, "entries": &h.entries,
 		"audits": &h.audits,
 	}
 	for line := range strings.Lines(body) {
@@ -126,6 +127,7 @@ func parseSlot(text string) (h head, ok bool) {
 			return h, false
 		}
 	}
+	h.logged = uint64(logged)
 	return h, h.series != ""
 }
 
@@ -140,7 +142,8 @@ func readHead(dir string) (h head, slot int, err error) {
 	for i := range headSlots {
 		from := min(i*slotSize, len(text))
 		got, ok := parseSlot(string(text[from:min(from+slotText, len(text))]))
-		if ok && (!found || got.seq > h.seq || got.seq == h.seq && got.begun > h.begun) {
+		if ok && (!found || cmp.Or(cmp.Compare(got.seq, h.seq), cmp.Compare(got.begun, h.begun),
+			cmp.Compare(got.logged, h.logged)) > 0) {
 			h, slot, found = got, i, true
 		}
 	}
@@ -188,7 +191,7 @@ func (f *headFile) write(h *head) error {
 }
 
 func (f *headFile) sync() error {
-	err := syncData(f.file)
+	err := durable.SyncData(f.file)
 	if err == nil && f.tap != nil {
 		f.tap(headOp{sync: true})
 	}
@@ -233,9 +236,9 @@ func (f *headFile) close() error {
 // headOf reads the database's own row.
 func headOf(c *conn.Conn) (h head, err error) {
 	rows := 0
-	err = each(c, "SELECT series, seq, mark, at, copied FROM head", func(s *conn.Stmt) error {
+	err = each(c, "SELECT series, seq, mark, at, copied, logged FROM head", func(s *conn.Stmt) error {
 		h = head{series: s.GetText(0), seq: s.GetInt(1), mark: s.GetInt(2), at: unixMicro(s.GetInt(3)),
-			copied: s.GetInt(4) == 1}
+			copied: s.GetInt(4) == 1, logged: uint64(s.GetInt(5))}
 		rows++
 		return nil
 	})

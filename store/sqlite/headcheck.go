@@ -12,9 +12,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// settleHead compares the database with the head file and opens that, or creates one for a database without it. The
-// ledger is loaded.
-func (s *Store) settleHead() error {
+// settleHead compares the database and the log with the head file and opens that, or creates one for a database
+// without it. logged is the number of the last record of the log, or of the last one that the database has; damage is
+// what is wrong with the log, "" for nothing.
+func (s *Store) settleHead(logged uint64, damage string) error {
 	r := s.records
 	if r.order = s.options.order; r.order == nil {
 		r.order = inParallel
@@ -23,9 +24,13 @@ func (s *Store) settleHead() error {
 	if err != nil {
 		return err
 	}
+	r.applied, db.logged = db.logged, logged
 	file, slot, missing, err := s.compareHead(&db)
 	if err != nil {
 		return err
+	}
+	if missing == "" {
+		missing = damage
 	}
 	switch {
 	case missing != "" && s.options.accept == nil:
@@ -58,8 +63,11 @@ func (s *Store) settleHead() error {
 // newest returns the newest commit of the database.
 func (s *Store) newest() (head, error) {
 	db, err := headOf(s.records.c)
-	db.rows, db.entries = s.records.nextRow-1, s.records.nextEvent-1
-	db.audits, db.auditHash = s.ledger.LastAudit()
+	if err != nil {
+		return db, err
+	}
+	audits, hash, err := lastAudit(s.records.c)
+	db.numbers = s.records.numbers(audits, hash)
 	return db, err
 }
 
@@ -112,6 +120,7 @@ func lacks(c *conn.Conn, db, file *head) (string, error) {
 		{file.seq - db.seq, "commit", "commits"}, {file.rows - db.rows, "job", "jobs"},
 		{file.entries - db.entries, "history entry", "history entries"},
 		{file.audits - db.audits, "entry of the audit log", "entries of the audit log"},
+		{int64(file.logged - db.logged), "record of " + logName, "records of " + logName},
 	} {
 		switch {
 		case part.n == 1:

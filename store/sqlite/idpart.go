@@ -29,7 +29,10 @@ type idMatch struct {
 
 // IDs returns the ids that begin or end with a part, newest first, those of damaged records too.
 func (s *Store) IDs(ctx context.Context, part string) (ids []job.ID, err error) {
-	err = s.read(ctx, "ids", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return nil, err
+	}
+	err = s.readDatabase(ctx, "ids", "", func(r *reader) error {
 		all, err := r.withPart(part, mostIDs, func(*idMatch) (bool, error) { return true, nil })
 		for _, m := range all {
 			ids = append(ids, m.id)
@@ -73,7 +76,10 @@ func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error))
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	q := job.Query{Owner: owner}
 	n = min(n, mostRows)
-	err = s.read(ctx, "find", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return nil, err
+	}
+	err = s.readDatabase(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			w, found, err := s.wanted(r, &q)
 			if !found || err != nil {

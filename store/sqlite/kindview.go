@@ -14,8 +14,16 @@ func (r *records) view(kind job.Kind) error {
 		return nil
 	}
 	r.viewed[kind] = true
-	return r.c.Exec(fmt.Sprintf(`CREATE VIEW IF NOT EXISTS "%s" AS SELECT * FROM jobs WHERE kind = '%s'`,
-		viewName(kind), strings.ReplaceAll(string(kind), "'", "''")))
+	if f := r.logging(); f != nil {
+		f.view.Text(1, string(kind))
+		return f.view.Run()
+	}
+	return r.c.Exec(createView(kind))
+}
+
+func createView(kind job.Kind) string {
+	return fmt.Sprintf(`CREATE VIEW IF NOT EXISTS "%s" AS SELECT * FROM jobs WHERE kind = '%s'`, viewName(kind),
+		strings.ReplaceAll(string(kind), "'", "''"))
 }
 
 func viewName(kind job.Kind) string {

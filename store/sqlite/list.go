@@ -131,8 +131,7 @@ func (s *Store) page(r *reader, q *job.Query, from int64, limit int) (page job.P
 			return page, err
 		}
 		for _, n := range candidates {
-			r.byRow.Int(1, n)
-			e, err := s.row(r.byRow)
+			e, err := s.byRow(r, n)
 			if s.leftOut(err) {
 				continue
 			}
@@ -169,6 +168,13 @@ func (s *Store) candidates(r *reader, q *job.Query, w *want, from int64, n int) 
 		}
 		return nil
 	})
+	for _, row := range r.view.rowsOf(q.Key) {
+		if (q.Oldest && row >= from) || (!q.Oldest && row <= from) {
+			found = append(found, row)
+		}
+	}
+	slices.Sort(found)
+	found = slices.Compact(found)
 	if !q.Oldest {
 		slices.Reverse(found)
 	}
@@ -207,6 +213,11 @@ func (s *Store) wanted(r *reader, q *job.Query) (w *want, found bool, err error)
 		w.before = uint32(max(1, q.Before.Unix()))
 	}
 	if q.Parent == "" {
+		return w, true, nil
+	}
+	if e := r.view.job(q.Parent); e != nil {
+		n := uint32(e.n)
+		w.parent = &n
 		return w, true, nil
 	}
 	r.rowOf.Text(1, string(q.Parent))

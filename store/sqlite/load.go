@@ -44,27 +44,32 @@ type loader struct {
 	batch  map[int64]job.ID        // jobs that have jobs, by row
 	ended  map[endedKey]endedCount // jobs that are only counted
 	last   map[uint32]int64        // highest number by kind
+
+	damaged map[job.ID]error // jobs that are only counted: their records are not usable
+	recent  recent           // what is newer than the database
 }
 
 // load reads all records, by several connections at once, which see the same state of the database. into may be nil.
-// Jobs whose records are known to be damaged are not queued.
-func load(cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error) (*ledger.Ledger, error) {
-	return loadBy(partRows, cs, n, into, damaged)
+// Jobs whose records are known to be damaged are not queued. newer is what the overlay has, without lines.
+func load(
+	cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent,
+) (*ledger.Ledger, error) {
+	return loadBy(partRows, cs, n, into, damaged, newer)
 }
 
 func loadBy(
-	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error,
+	size int64, cs []*conn.Conn, n *names, into *lines, damaged map[job.ID]error, newer recent,
 ) (*ledger.Ledger, error) {
-	l := newLoader(size, n, into)
-	if err := l.records(cs, damaged); err != nil {
+	l := newLoader(size, n, into, damaged, newer)
+	if err := l.records(cs); err != nil {
 		return nil, err
 	}
 	return l.ledger, l.rest(cs[0])
 }
 
-func newLoader(size int64, n *names, into *lines) *loader {
+func newLoader(size int64, n *names, into *lines, damaged map[job.ID]error, newer recent) *loader {
 	return &loader{
-		size: size, names: n, ledger: ledger.New(), lines: into,
+		size: size, names: n, ledger: ledger.New(), lines: into, damaged: damaged, recent: newer,
 		batch: map[int64]job.ID{}, ended: map[endedKey]endedCount{}, last: map[uint32]int64{},
 	}
 }
@@ -74,10 +79,19 @@ func (l *loader) rest(c *conn.Conn) error {
 	if err := l.given(c); err != nil {
 		return err
 	}
-	return each(c, selectHolds, func(s *conn.Stmt) error {
-		l.ledger.LoadHold(getHold(s)) // in force even if it is damaged, which Verify reports
+	err := each(c, selectHolds, func(s *conn.Stmt) error {
+		h := getHold(s)
+		if _, newer := l.recent.holds[h.Scope]; !newer {
+			l.ledger.LoadHold(h) // in force even if it is damaged, which Verify reports
+		}
 		return nil
 	})
+	for _, h := range l.recent.holds {
+		if h != nil {
+			l.ledger.LoadHold(*h)
+		}
+	}
+	return err
 }
 
 const selectHolds = "SELECT kind, state, grp, owner, job, who, why, since, until, version, tag, sum FROM hold ORDER " +
@@ -111,12 +125,24 @@ func (l *loader) given(c *conn.Conn) error {
 	if err != nil {
 		return err
 	}
-	return each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
-		var hash job.Hash
+	l.ledger.LoadPosted(l.recent.posted)
+	if n := l.recent.numbers; n != nil {
+		l.ledger.LoadAudit(n.audits, n.auditHash)
+		return nil
+	}
+	seq, hash, err := lastAudit(c)
+	l.ledger.LoadAudit(seq, hash)
+	return err
+}
+
+// lastAudit returns the number and the hash of the last entry of the audit log.
+func lastAudit(c *conn.Conn) (seq int64, hash job.Hash, err error) {
+	err = each(c, "SELECT a, hash FROM audit ORDER BY a DESC LIMIT 1", func(s *conn.Stmt) error {
+		seq = s.GetInt(0)
 		copy(hash[:], s.GetBytes(1)) // Verify reports a damaged one
-		l.ledger.LoadAudit(s.GetInt(0), hash)
 		return nil
 	})
+	return seq, hash, err
 }
 
 // rowRange returns the first row and the one after the last.
@@ -133,22 +159,31 @@ func rowRange(c *conn.Conn) (first, below int64, err error) {
 }
 
 // records reads the records of all jobs.
-func (l *loader) records(cs []*conn.Conn, damaged map[job.ID]error) error {
+func (l *loader) records(cs []*conn.Conn) error {
+	for row, e := range l.recent.rows { // their jobs may be in the database
+		if e.job.Children != (job.Children{}) {
+			l.batch[row] = e.job.ID
+		}
+	}
 	first, below, err := rowRange(cs[0])
 	if err != nil {
 		return err
 	}
 	var readers []*partReader
 	for _, c := range cs {
-		r, err := newPartReader(c, l.names, damaged)
+		r, err := newPartReader(c, l.names, l.damaged)
 		defer r.close()
 		if err != nil {
 			return err
 		}
+		r.newer = l.recent.rows
 		readers = append(readers, r)
 	}
 	if err := parts(readers, first, below, l.size, l.add); err != nil {
 		return err
+	}
+	for _, e := range l.recent.rows {
+		l.entry(e)
 	}
 	l.ledger.Loaded()
 	for k, count := range l.ended {
@@ -184,6 +219,23 @@ func (l *loader) add(p *part) {
 	}
 }
 
+// entry adds a record of the overlay.
+func (l *loader) entry(e *entry) {
+	j := e.job
+	v := l.names.line(&j, 0)
+	l.last[v.kind] = max(l.last[v.kind], j.Number)
+	if j.Ended || l.damaged[j.ID] != nil {
+		k := endedKey{kind: v.kind, state: v.state, group: v.group}
+		if v.group == unnumbered {
+			k.text = j.Group
+		}
+		n := l.ended[k]
+		l.ended[k] = endedCount{n.jobs + 1, n.bytes + j.Bytes}
+		return
+	}
+	l.ledger.Load(&j)
+}
+
 // manyRows is the number of rows from which a start reads by several connections.
 const manyRows = 4 * partRows
 
@@ -191,7 +243,7 @@ const manyRows = 4 * partRows
 func (s *Store) loadAll(writer *conn.Conn) (l *ledger.Ledger, err error) {
 	first, below, err := rowRange(writer)
 	if err != nil || below-first < manyRows {
-		return load([]*conn.Conn{writer}, s.names, s.lines, nil)
+		return load([]*conn.Conn{writer}, s.names, s.lines, nil, recent{})
 	}
 	var cs []*conn.Conn // they are closed with their caches
 	defer func() {
@@ -206,5 +258,5 @@ func (s *Store) loadAll(writer *conn.Conn) (l *ledger.Ledger, err error) {
 		}
 		cs = append(cs, c)
 	}
-	return load(cs, s.names, s.lines, nil)
+	return load(cs, s.names, s.lines, nil, recent{})
 }

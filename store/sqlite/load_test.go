@@ -57,7 +57,7 @@ func TestLoadByParts(t *testing.T) {
 		for _, n := range []int{1, 2, 3} {
 			t.Run(fmt.Sprintf("size=%d,connections=%d", size, n), func(t *testing.T) {
 				got := &lines{}
-				l, err := loadBy(size, connections(t, s, n), s.names, got, nil)
+				l, err := loadBy(size, connections(t, s, n), s.names, got, nil, recent{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -86,7 +86,7 @@ func TestLoadFails(t *testing.T) {
 		sql(t, dir, lost)
 		half := &Store{dir: dir, options: Options{}.withDefaults()}
 		for _, n := range []int{1, 3} {
-			_, err := loadBy(2, connections(t, half, n), s.names, &lines{}, nil)
+			_, err := loadBy(2, connections(t, half, n), s.names, &lines{}, nil, recent{})
 			if err == nil || !strings.Contains(err.Error(), "half") {
 				t.Errorf("%s, by %d connections: %v", lost, n, err)
 			}

@@ -59,6 +59,7 @@ func (p *part) clear() {
 type partReader struct {
 	names     *names
 	damaged   map[job.ID]error // jobs that are only counted: their records are not usable
+	newer     map[int64]*entry // rows that are left out: the overlay has them
 	made, now *conn.Stmt
 }
 
@@ -150,6 +151,9 @@ func (r *partReader) line() line {
 func (r *partReader) record(p *part) {
 	made, now := r.made, r.now
 	row, number := made.GetInt(0), made.GetInt(2)
+	if r.newer[row] != nil {
+		return
+	}
 	v := r.line()
 	p.lines = append(p.lines, rowLine{row, v})
 	p.last[v.kind] = max(p.last[v.kind], number)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,7 @@ const (
 // op is one operation in the loop.
 type op struct {
 	run   func(*ledger.Ledger) error
-	reads bool // writes nothing: runs between transactions
+	kind  opKind
 	err   error
 	taken atomic.Bool   // by the loop, or by a caller that left before it
 	done  chan struct{} // has space for the answer
@@ -46,6 +47,15 @@ func (f *freeOps) put(o *op) {
 	o.run, o.err = nil, nil
 	f.pool.Put(o)
 }
+
+// opKind is how an operation runs.
+type opKind byte
+
+const (
+	writesDatabase opKind = iota // in a transaction of the database, after a flush if there is a log in front of it
+	writesRecords                // in a transaction that may end in the log
+	readsMemory                  // writes nothing: between transactions
+)
 
 // inbox holds the operations that wait for the loop.
 type inbox struct {
@@ -101,11 +111,19 @@ var errClosed = errors.New("the store is closed")
 // do sends an operation through the loop and waits for it. A caller whose context ends gets kind Unavailable, but
 // only until the loop has taken the operation: the answer is always its result.
 func (s *Store) do(ctx context.Context, reads bool, run func(*ledger.Ledger) error) error {
+	kind := writesDatabase
+	if reads {
+		kind = readsMemory
+	}
+	return s.doAs(ctx, kind, run)
+}
+
+func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) error) error {
 	if err := ctx.Err(); err != nil {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 	}
 	o := s.freeOps.get()
-	o.run, o.reads = run, reads
+	o.run, o.kind = run, kind
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
@@ -174,14 +192,22 @@ func (s *Store) round(ops []*op) int {
 		case !o.taken.CompareAndSwap(false, true): // its caller has left
 		case s.dead.Load() != nil:
 			o.answer(s.deadError())
-		case o.reads:
+		case o.kind == readsMemory:
 			o.answer(o.run(s.ledger))
 		default:
 			writes = append(writes, o)
 		}
 	}
 	n := len(writes)
-	if n > 0 {
+	if s.records.front != nil { // first what ends in the log
+		slices.SortStableFunc(writes, func(a, b *op) int { return int(b.kind) - int(a.kind) })
+		i := slices.IndexFunc(writes, func(o *op) bool { return o.kind == writesDatabase })
+		if i > 0 {
+			s.write(writes[:i])
+			writes = writes[i:]
+		}
+	}
+	if len(writes) > 0 {
 		s.write(writes)
 	}
 	return n
@@ -200,6 +226,10 @@ func answerAll(ops []*op, err error) {
 
 // write carries out operations in one transaction, or each in its own if a statement fails.
 func (s *Store) write(ops []*op) {
+	if s.dead.Load() != nil {
+		answerAll(ops, s.deadError())
+		return
+	}
 	if s.full && !s.spaceAgain() {
 		answerAll(ops, s.fullError())
 		return
@@ -249,18 +279,12 @@ func (s *Store) transactPastDamage(op []*op) error {
 // that the transaction has failed and no caller was answered.
 func (s *Store) transact(ops []*op) error {
 	r, began := s.records, time.Now()
-	if err := r.begin(); err != nil {
-		return err
-	}
-	for _, o := range ops {
-		o.err = o.run(s.ledger)
-		if r.failed != nil {
-			return r.failed
+	if r.front != nil && ops[0].kind == writesRecords {
+		if err := s.transactRecord(ops); err != nil {
+			return err
 		}
-		r.cache.age()
-	}
-	if err := r.commit(s.ledger.LastAudit()); err != nil {
-		return &commitError{err}
+	} else if err := s.transactDatabase(ops); err != nil {
+		return err
 	}
 	took := time.Since(began)
 	s.lines.apply(r.lines)
@@ -273,7 +297,58 @@ func (s *Store) transact(ops []*op) error {
 	if s.options.OnCommit != nil {
 		s.options.OnCommit(len(ops), took)
 	}
+	if s.unsaved >= mostUnsaved { // memory is bounded; on a full disk the log goes on while it has space
+		_ = s.applier.flush(context.Background())
+		s.unsaved = 0
+	}
+	return nil
+}
+
+func (s *Store) runAll(ops []*op) error {
+	for _, o := range ops {
+		o.err = o.run(s.ledger)
+		if s.records.failed != nil {
+			return s.records.failed
+		}
+		s.records.cache.age()
+	}
+	return nil
+}
+
+// transactDatabase runs operations in a transaction of the database.
+func (s *Store) transactDatabase(ops []*op) error {
+	if err := s.applier.flush(context.Background()); err != nil {
+		return err
+	}
+	s.writer.Lock()
+	defer s.writer.Unlock()
+	if err := s.records.begin(); err != nil {
+		return err
+	}
+	if err := s.runAll(ops); err != nil {
+		return err
+	}
+	if err := s.records.commit(s.ledger.LastAudit()); err != nil {
+		return &commitError{err}
+	}
 	s.checkpoint()
+	return nil
+}
+
+// transactRecord runs operations in a transaction that ends in the log.
+func (s *Store) transactRecord(ops []*op) error {
+	if err := s.records.beginRecord(); err != nil {
+		return err
+	}
+	if err := s.runAll(ops); err != nil {
+		return err
+	}
+	waiting, err := s.records.commitRecord(s.ledger.LastAudit())
+	if err != nil {
+		return err
+	}
+	s.applier.published(waiting)
+	s.unsaved = waiting
 	return nil
 }
 
@@ -287,8 +362,8 @@ func (e *commitError) Unwrap() error { return e.err }
 // unknown, so after a failed COMMIT the store stops and the next start reads the disk.
 func (s *Store) recover(err error) {
 	var commit *commitError
-	fault := conn.FaultOf(err)
-	if fault == conn.Corrupt || (errors.As(err, &commit) && fault != conn.Full) {
+	fault := faultOf(err)
+	if fault == conn.Corrupt || (errors.As(err, &commit) && fault != conn.Full) || s.records.front.lost() {
 		s.stop(err)
 		return
 	}

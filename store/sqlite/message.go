@@ -108,7 +108,10 @@ type messageLists struct{ all, ofJob, pending, abandoned *conn.Stmt }
 
 // Messages is part of job.Store.
 func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Message, err error) {
-	err = s.read(ctx, "outbox", q.Job, func(r *reader) (err error) {
+	if err := s.applier.flush(ctx); err != nil {
+		return nil, err
+	}
+	err = s.readDatabase(ctx, "outbox", q.Job, func(r *reader) (err error) {
 		stmt := r.messages.all
 		switch {
 		case q.Job != "":

@@ -21,7 +21,10 @@ type newest struct {
 // Numbers increase by one with each entry, in the order of commits. In another series (after a restore, or after lost
 // commits were accepted) a number can occur again.
 func (s *Store) Entries(ctx context.Context) (last int64, series string, err error) {
-	err = s.read(ctx, "history", "", func(r *reader) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return 0, "", err
+	}
+	err = s.readDatabase(ctx, "history", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			err := each(r.c, "SELECT coalesce(max(e), 0) FROM event", func(row *conn.Stmt) error {
 				last = row.GetInt(0)
@@ -77,7 +80,7 @@ func (s *Store) newestBy(
 func (s *Store) newestPage(
 	ctx context.Context, after, end, through int64, later map[job.ID]bool,
 ) (page []newest, err error) {
-	err = s.read(ctx, "history", "", func(r *reader) error {
+	err = s.readDatabase(ctx, "history", "", func(r *reader) error {
 		stmt, err := r.c.Prepare(selectNewest)
 		if err != nil {
 			return err
@@ -114,6 +117,9 @@ type past struct {
 func (s *Store) Histories(
 	ctx context.Context, yield func(j *job.Job, entries []job.Event, numbers []int64, damage error) error,
 ) error {
+	if err := s.applier.flush(ctx); err != nil {
+		return err
+	}
 	for n := s.lines.next(1); n != 0; n = s.lines.next(n + 1) {
 		if err := ctx.Err(); err != nil {
 			return &job.Error{Op: "history", Kind: job.Unavailable, Err: err}
@@ -134,7 +140,7 @@ func (s *Store) Histories(
 
 // past reads the history of the job in row n; nil: the row was purged.
 func (s *Store) past(ctx context.Context, n int64) (p *past, err error) {
-	err = s.read(ctx, "history", "", func(r *reader) error {
+	err = s.readDatabase(ctx, "history", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			r.byRow.Int(1, n)
 			e, err := s.row(r.byRow)

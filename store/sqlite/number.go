@@ -26,8 +26,7 @@ func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (foun
 			if row == 0 {
 				return none
 			}
-			r.byRow.Int(1, row)
-			e, err := s.row(r.byRow)
+			e, err := s.byRow(r, row)
 			if err == nil && (e == nil || e.job.Kind != kind || e.job.Number != number) {
 				return none
 			}
@@ -42,6 +41,9 @@ func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (foun
 
 // numberOf reads the number of the job in a row, 0 if the row was purged.
 func (r *reader) numberOf(row int64) (number int64, err error) {
+	if e := r.view.row(row); e != nil {
+		return e.job.Number, nil
+	}
 	r.number.Int(1, row)
 	err = rows(r.number, func(s *conn.Stmt) error {
 		if number = s.GetInt(0); number < 1 {

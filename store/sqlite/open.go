@@ -25,13 +25,18 @@ type Store struct {
 	inbox        inbox
 	freeOps      freeOps
 	watch        watchers
+	overlay      *overlay // nothing is in it without a log
+	applier      *applier // nil without a log
 
 	// Used by the loop only.
+	unsaved     int // bytes in the log that the database lacked after the last record
 	records     *records
 	ledger      *ledger.Ledger
 	checkpoints *checkpointer
 	full        bool      // the disk was full
 	tried       time.Time // when a full disk was last tested
+
+	writer sync.Mutex // held while the connection of records has a transaction: the loop's or the applier's
 
 	fullSince atomic.Pointer[time.Time] // nil: the disk is not full
 	reported  sync.Map                  // jobs whose damaged record was reported
@@ -53,7 +58,7 @@ var (
 func Open(dir string, options Options) (*Store, error) {
 	s := &Store{
 		dir: dir, options: options.withDefaults(), names: newNames(), lines: &lines{},
-		deaths: make(chan error, 1), stopped: make(chan struct{}),
+		overlay: &overlay{fresh: newGeneration()}, deaths: make(chan error, 1), stopped: make(chan struct{}),
 	}
 	s.inbox.wake = make(chan struct{}, 1)
 	if err := s.lock(); err != nil {
@@ -110,13 +115,13 @@ func (s *Store) open() error {
 	if err := s.names.load(writer); err != nil {
 		return err
 	}
+	if err := s.records.findNext(s.records.c); err != nil {
+		return err
+	}
+	if err := s.replay(); err != nil {
+		return err
+	}
 	if s.ledger, err = s.loadAll(writer); err != nil {
-		return err
-	}
-	if err := s.records.findNext(); err != nil {
-		return err
-	}
-	if err := s.settleHead(); err != nil {
 		return err
 	}
 	copier, err := s.connect(conn.ReadWrite, "")
@@ -124,8 +129,10 @@ func (s *Store) open() error {
 		return err
 	}
 	s.checkpoints = startCheckpointer(copier)
-	s.readers, err = openReaders(s)
-	return err
+	if s.readers, err = openReaders(s); err != nil {
+		return err
+	}
+	return s.startLog()
 }
 
 // connect opens another connection to the database.
@@ -150,19 +157,34 @@ func (s *Store) connect(flags conn.Flags, pragmas string) (*conn.Conn, error) {
 	return c, nil
 }
 
-// reload rebuilds the ledger from the disk; the loop calls it after a rollback.
+// reload rebuilds the ledger from the disk and the overlay; the loop calls it after a rollback.
 func (s *Store) reload() (err error) {
-	if s.ledger, err = load([]*conn.Conn{s.records.c}, s.names, nil, s.records.damaged); err != nil {
+	r := s.records
+	if r.front == nil {
+		if s.ledger, err = load([]*conn.Conn{r.c}, s.names, nil, r.damaged, recent{}); err != nil {
+			return err
+		}
+		return r.findNext(r.c)
+	}
+	c, v := r.front.c, s.overlay.view() // which has what the database lacks in the transaction that begins now
+	if err := c.Exec("BEGIN"); err != nil {
 		return err
 	}
-	return s.records.findNext()
+	newer := v.recent()
+	s.ledger, err = load([]*conn.Conn{c}, s.names, nil, r.damaged, newer)
+	if newer.numbers != nil {
+		r.nextRow, r.nextEvent = newer.numbers.rows+1, newer.numbers.entries+1
+	} else if err == nil {
+		err = r.findNext(c)
+	}
+	return errors.Join(err, c.Exec("COMMIT"))
 }
 
 // findNext finds the numbers of the next job and the next history entry.
-func (r *records) findNext() error {
+func (r *records) findNext(c *conn.Conn) error {
 	const sql = `SELECT (SELECT coalesce(max(n), 0) FROM (SELECT max(n) AS n FROM job_made UNION ALL SELECT n FROM given WHERE what = '` + givenRow + `')),
  (SELECT coalesce(max(e), 0) FROM (SELECT max(e) AS e FROM event UNION ALL SELECT n FROM given WHERE what = '` + givenEvent + `'))`
-	return each(r.c, sql, func(s *conn.Stmt) error {
+	return each(c, sql, func(s *conn.Stmt) error {
 		r.nextRow, r.nextEvent = s.GetInt(0)+1, s.GetInt(1)+1
 		return nil
 	})
@@ -179,6 +201,12 @@ func (s *Store) release() error {
 	s.checks.Lock() // they end, because the loop has stopped
 	defer s.checks.Unlock()
 	var errs []error
+	if s.applier != nil {
+		errs = append(errs, s.applier.close())
+	}
+	if s.records != nil && s.records.front != nil {
+		errs = append(errs, s.records.front.close())
+	}
 	if s.readers != nil {
 		errs = append(errs, s.readers.close())
 	}

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"errors"
 	"time"
+
+	"github.com/stagepost/stagepost/internal/log"
 )
 
 // Options of Open. The zero value works.
@@ -29,6 +31,10 @@ type Options struct {
 	// OnDamage is called once for each job whose record does not match its checksum, when a list omits it or a worker
 	// would claim it. It must be quick. Defaults to none.
 	OnDamage func(error)
+	// Log acknowledges commits when they are in an append-only log, and writes them to the database up to a second
+	// later. More operations fit into a second; docs/design.md has the details. A store that was opened with it can be
+	// opened without it, and the other way round. Defaults to false.
+	Log bool
 
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is accepted as it is
@@ -36,8 +42,12 @@ type Options struct {
 	slice  func(rows int)                        // receives the rows for which a check stops the loop, for tests
 	order  func(head, commit func() error) error // executes both, for tests; defaults to inParallel
 
-	sync   string // synchronous, for the control of the power-cut test; defaults to FULL
-	frames int    // pages in the log from which a checkpoint begins; defaults to manyFrames
+	sync       string             // synchronous, for the control of the power-cut test; defaults to FULL
+	logSize    int64              // size of the first segment; defaults to that of the package log
+	logTap     func(log.Op) error // receives the operations on the log, for tests
+	applyAfter time.Duration      // defaults to the constant
+
+	frames int // pages in the log from which a checkpoint begins; defaults to manyFrames
 }
 
 func (o Options) withDefaults() Options {
@@ -52,6 +62,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Space == nil {
 		o.Space = func(string) (free, total int64, err error) { return 0, 0, errors.ErrUnsupported }
+	}
+	if o.applyAfter == 0 {
+		o.applyAfter = applyAfter
 	}
 	if o.frames == 0 {
 		o.frames = manyFrames

@@ -8,9 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/stagepost/stagepost/internal/log"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -112,14 +115,21 @@ func put(content, data []byte, at int) []byte {
 // write puts an image into a directory as a store's.
 func (im *image) write(t *testing.T, dir string, keep func() bool) {
 	t.Helper()
-	for _, name := range []string{database, database + "-wal", database + "-shm", database + "-journal", headName} {
+	names := []string{database, database + "-wal", database + "-shm", database + "-journal", headName}
+	for name := range im.files {
+		if strings.HasPrefix(name, logName) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names[5:]) // the same random numbers each time
+	for _, name := range names {
 		file := filepath.Join(dir, name)
-		var err error
+		err := os.MkdirAll(filepath.Dir(file), 0o700)
 		f := im.files[name]
 		if f == nil {
 			f = &imageFile{}
 		}
-		if there, content := f.after(keep); there {
+		if there, content := f.after(keep); there && err == nil {
 			err = os.WriteFile(file, content, 0o600)
 		}
 		if err != nil {
@@ -306,11 +316,22 @@ func headFirst(head, commit func() error) error {
 func headLast(head, commit func() error) error { return headFirst(commit, head) }
 
 // record runs the workload on a disk that writes down what is done to it.
-func record(t *testing.T, synchronous string, order func(head, commit func() error) error) []diskOp {
+func record(t *testing.T, o Options) []diskOp {
+	t.Helper()
+	var d *disk
+	if o.Log {
+		o.logTap = func(op log.Op) error { return d.frontLog(op) }
+	}
+	return recordOn(t, &d, o)
+}
+
+// recordOn is record with a new disk in to.
+func recordOn(t *testing.T, to **disk, o Options) []diskOp {
 	t.Helper()
 	d := newDisk(t)
-	s, err := Open(t.TempDir(),
-		Options{vfs: d.name, sync: synchronous, frames: 40, Readers: 1, tap: d.head, order: order})
+	*to = d
+	o.vfs, o.frames, o.Readers, o.tap = d.name, 40, 1, d.head
+	s, err := Open(t.TempDir(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +409,7 @@ func imageDir(t *testing.T) string {
 // examine opens an image as the next start would and compares it with the answers to callers.
 func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	t.Helper()
-	s, err := Open(dir, Options{Readers: 1})
+	s, err := Open(dir, Options{Readers: 1, Log: len(acks)%2 == 0, logSize: 16 << 10})
 	if err != nil {
 		return "", err.Error()
 	}
@@ -438,7 +459,10 @@ func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 
 func messageJob(key string) job.ID { return job.ID(filepath.Dir(filepath.Dir(key))) }
 
-var cuts = flag.Int("cuts", cutStride, "TestPowerCut: cut after every so-manieth write")
+var (
+	cuts        = flag.Int("cuts", cutStride, "TestPowerCut: cut after every so-manieth write")
+	transitions = flag.Int("transitions", 40, "TestCrashWithLog: of so many transitions, one is tried; 1: all, and whole lives")
+)
 
 // every chooses every n-th of the operations that choose chooses.
 func every(n int, choose func(*diskOp) bool) func(int, *diskOp) bool {
@@ -474,7 +498,7 @@ func TestPowerCut(t *testing.T) {
 	}{
 		{"in parallel", nil, everywhere()}, {"head first", headFirst, atHeads()}, {"head last", headLast, atHeads()},
 	} {
-		log := record(t, "", c.order)
+		log := record(t, Options{order: c.order})
 		got := cutPower(t, log, c.cut, func(format string, args ...any) bool {
 			t.Errorf(c.name+": "+format, args...)
 			return true
@@ -488,7 +512,7 @@ func TestPowerCut(t *testing.T) {
 
 // The control: without the sync of every commit the same cuts lose what was acknowledged, so the test can see it.
 func TestPowerCutControl(t *testing.T) {
-	got := cutPower(t, record(t, "NORMAL", nil), everywhere(), func(string, ...any) bool { return false })
+	got := cutPower(t, record(t, Options{sync: "NORMAL"}), everywhere(), func(string, ...any) bool { return false })
 	t.Logf("%d images, %d lost something", got.images, got.lost+got.broken)
 	if got.lost+got.broken == 0 {
 		t.Error("nothing was lost with synchronous=NORMAL: the test is blind")

@@ -39,6 +39,9 @@ func (p *purging) prepare(c *conn.Conn) error {
 // HasJobs implements ledger.Records. It searches the committed lines. A deleted parent gets no jobs, and the open
 // transaction may have purged some of those it had.
 func (r *records) HasJobs(parent *job.Job) (bool, error) {
+	if r.logging() != nil {
+		return false, r.try(errNotLogged)
+	}
 	e, err := r.entry(parent.ID)
 	if err != nil {
 		return false, r.try(err)
@@ -60,6 +63,9 @@ func (r *records) HasJobs(parent *job.Job) (bool, error) {
 
 // Purge is part of ledger.Records.
 func (r *records) Purge(j *job.Job, last ledger.Numbers) error {
+	if r.logging() != nil {
+		return r.try(errNotLogged)
+	}
 	e, err := r.entry(j.ID)
 	if err != nil {
 		return r.try(err)

@@ -13,6 +13,9 @@ import (
 
 // reader is a connection that reads, with its statements.
 type reader struct {
+	// rows that are newer than the database; empty if the read is of the database alone
+	view view
+
 	c                                                                               *conn.Conn
 	byID, byRow, rowOf, idBegin, idEnd, number, event, tasks, keyed, snapshot, done *conn.Stmt
 	audit, auditBefore, auditHash                                                   *conn.Stmt
@@ -71,8 +74,19 @@ func (p *readers) close() error {
 	return errors.Join(errs...)
 }
 
-// read runs f with a reader, which sees one state of the database: what was synced when it begins.
+// read runs f with a reader, which sees what was synced when it begins: the rows of the overlay, and the database.
 func (s *Store) read(ctx context.Context, op string, id job.ID, f func(*reader) error) error {
+	return s.readDatabase(ctx, op, id, func(r *reader) error {
+		if s.applier != nil {
+			r.view = s.overlay.view()
+			defer func() { r.view = view{} }()
+		}
+		return f(r)
+	})
+}
+
+// readDatabase is read without the overlay. After a flush the database has all that was acknowledged before that.
+func (s *Store) readDatabase(ctx context.Context, op string, id job.ID, f func(*reader) error) error {
 	if s.dead.Load() != nil {
 		return s.deadError()
 	}
@@ -127,7 +141,19 @@ func (s *Store) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 	return j, err
 }
 
+// byRow reads the record in a row, nil if there is none.
+func (s *Store) byRow(r *reader, n int64) (*entry, error) {
+	if e := r.view.row(n); e != nil {
+		return e.own(), nil
+	}
+	r.byRow.Int(1, n)
+	return s.row(r.byRow)
+}
+
 func (s *Store) entry(r *reader, id job.ID) (*entry, error) {
+	if e := r.view.job(id); e != nil {
+		return e.own(), nil
+	}
 	r.byID.Text(1, string(id))
 	e, err := s.row(r.byID)
 	if e == nil && err == nil {
@@ -203,6 +229,11 @@ func (s *Store) numbered(r *reader, of *entry) ([]job.Event, []int64, error) {
 
 // event reads entry number at, and the distance to the previous one.
 func (s *Store) event(r *reader, of *entry, at int64, e *job.Event) (back int64, err error) {
+	if row, found := r.view.event(at); found && row.job == of.n {
+		*e = row.event
+		e.At = stored(e.At)
+		return row.back, nil
+	}
 	r.event.Int(1, at)
 	row, err := r.event.Step()
 	if err != nil {
@@ -248,7 +279,7 @@ func (s *Store) tasksOf(r *reader, e *entry) (tasks []job.Task, err error) {
 		tasks = append(tasks, t)
 		return nil
 	})
-	return tasks, err
+	return r.view.withTasks(e.n, tasks), err
 }
 
 // getTask reads a task under the cursor of selectTasks.

@@ -3,11 +3,9 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"syscall"
-	"time"
+	"slices"
+	"sync"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -19,17 +17,22 @@ type records struct {
 	c         *conn.Conn
 	names     *names
 	cache     *cache
-	stmts     writing
+	stmts     transacting
+	direct    target            // the database
+	front     *front            // the log in front of it; nil without one
+	target                      // that of the open transaction: the database, or the log
 	nextRow   int64             // row number of the next job
 	nextEvent int64             // number of the next history entry
 	viewed    map[job.Kind]bool // kinds that have a view
 	lines     []lineChange      // of the open transaction, for the lists in memory
 	shown     *lines            // the committed ones
 	purging   purging
-	head      head // of the newest commit
+	headLock  sync.Mutex // guards head and headFile, and is held during a commit
+	head      head       // of the newest commit
 	headFile  *headFile
 	order     func(head, commit func() error) error // how the head and the log are synced
 	changes   int64                                 // changes of the connection when the transaction began
+	applied   uint64                                // number of the last record of the log that the database has
 	damaged   map[job.ID]error                      // records that were found damaged; they are not queued
 	// the first statement that failed; the transaction cannot be committed
 	failed error
@@ -37,120 +40,24 @@ type records struct {
 
 var _ ledger.Records = (*records)(nil)
 
-// writing are the loop's prepared statements.
-type writing struct {
-	begin, commit, head, byID, keyed, made, insert, update, data, noData, key, event, task, hold, dropHold,
-	message, due, pending, post, word, move, audit *conn.Stmt
-}
-
 func newRecords(c *conn.Conn, n *names, shown *lines, cacheSize int) (*records, error) {
 	r := &records{c: c, names: n, cache: newCache(cacheSize), shown: shown, viewed: map[job.Kind]bool{},
 		damaged: map[job.ID]error{}}
+	r.direct = target{&reading{}, &writing{}}
+	r.target = r.direct
 	err := prepare(c, map[**conn.Stmt]string{
 		&r.stmts.begin:  "BEGIN IMMEDIATE",
 		&r.stmts.commit: "COMMIT",
-		&r.stmts.head:   "UPDATE head SET seq = ?, mark = ?, at = ?",
-		&r.stmts.byID:   selectRow + "WHERE m.id = ?",
-		&r.stmts.keyed: "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND " +
-			"k.owner = ?",
-		&r.stmts.made:   insertMade,
-		&r.stmts.insert: insertNow,
-		&r.stmts.update: updateNow,
-		&r.stmts.data:   "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)",
-		&r.stmts.noData: "DELETE FROM job_data WHERE n = ?",
-		&r.stmts.key:    "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)",
-		&r.stmts.event: `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.task: `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.hold: `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		&r.stmts.dropHold: "DELETE FROM hold WHERE scope = ?",
-		&r.stmts.message:  selectMessage + "WHERE key = ?",
-		&r.stmts.due: selectMessage +
-			"WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> " +
-			"?4) ORDER BY due, m LIMIT ?2",
-		&r.stmts.pending: "SELECT key FROM message WHERE job = ? AND settled IS NULL ORDER BY m LIMIT 1",
-		&r.stmts.post: `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
- VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
- topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
- error = excluded.error, settled = excluded.settled, tried = excluded.tried, sum = excluded.sum`,
-		&r.stmts.word: "INSERT INTO word (w, text) VALUES (?, ?)",
-		&r.stmts.move: "INSERT INTO move (m, event, from_state, to_state, outcome, actor) VALUES (?, ?, ?, ?, ?, ?)",
-
-		&r.stmts.audit: insertAudit,
+		&r.stmts.head:   "UPDATE head SET seq = ?, mark = ?, at = ?, logged = ?",
 	})
+	if err == nil {
+		err = r.direct.reads.prepare(c)
+	}
+	if err == nil {
+		err = r.direct.writes.prepare(c)
+	}
 	n.words.save, n.moves.save = r.saveWord, r.saveMove
 	return r, err
-}
-
-func prepare(c *conn.Conn, statements map[**conn.Stmt]string) (err error) {
-	for s, sql := range statements {
-		if *s, err = c.Prepare(sql); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// begin opens the transaction.
-func (r *records) begin() error {
-	r.failed, r.changes = nil, r.c.Changes()
-	if err := r.stmts.begin.Run(); err != nil {
-		return err
-	}
-	return r.names.begin()
-}
-
-// commit commits it; afterwards everything is on disk. audits and hash are of the last entry of the audit log.
-func (r *records) commit(audits int64, hash job.Hash) error {
-	if r.c.Changes() == r.changes { // everything was refused
-		return r.stmts.commit.Run()
-	}
-	next := r.head
-	next.begun++
-	next.mark, next.at = rand.Int64(), time.Now()
-	next.rows, next.entries, next.audits, next.auditHash = r.nextRow-1, r.nextEvent-1, audits, hash
-	s := r.stmts.head
-	s.Int(1, next.begun)
-	s.Int(2, next.mark)
-	s.Int(3, next.at.UnixMicro())
-	if err := s.Run(); err != nil {
-		return err
-	}
-	before := r.head
-	before.begun = next.begun
-	if err := r.order(func() error { return r.headFile.begin(&before) }, r.stmts.commit.Run); err != nil {
-		return err
-	}
-	next.seq = next.begun
-	r.head = next
-	r.names.committed()
-	return r.headFile.confirm(&r.head)
-}
-
-// inParallel syncs the head file and the log at the same time. If the disk is full, the head file lags behind; that
-// is harmless.
-func inParallel(head, commit func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- head() }()
-	err := commit()
-	if failed := <-done; err == nil && !errors.Is(failed, syscall.ENOSPC) {
-		err = failed
-	}
-	return err
-}
-
-// rollback rolls the transaction back and drops its state in memory. The caller then reloads the ledger.
-func (r *records) rollback() error {
-	r.names.rolledBack()
-	r.cache.clear()
-	clear(r.viewed)
-	r.lines = r.lines[:0]
-	if !r.c.InTransaction() {
-		return nil // SQLite has rolled back on its own
-	}
-	return r.c.Exec("ROLLBACK")
 }
 
 // try records a failure: whatever the ledger does with the error, the transaction fails.
@@ -165,13 +72,13 @@ func (r *records) try(err error) error {
 }
 
 func (r *records) saveWord(n int64, text string) error {
-	r.stmts.word.Int(1, n)
-	r.stmts.word.Text(2, text)
-	return r.stmts.word.Run()
+	r.writes.word.Int(1, n)
+	r.writes.word.Text(2, text)
+	return r.writes.word.Run()
 }
 
 func (r *records) saveMove(n int64, m move) error {
-	s := r.stmts.move
+	s := r.writes.move
 	s.Int(1, n)
 	for i, text := range [...]string{string(m.event), string(m.from), string(m.to), string(m.outcome)} {
 		s.Text(2+i, text)
@@ -193,10 +100,16 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	if e := r.cache.get(id); e != nil {
 		return e, nil
 	}
+	if f := r.logging(); f != nil {
+		if e := f.entry(id); e != nil {
+			r.cache.put(e)
+			return e, nil
+		}
+	}
 	if err := r.damaged[id]; err != nil { // known, and refused before anything is written
 		return nil, err
 	}
-	s := r.stmts.byID
+	s := r.reads.byID
 	s.Text(1, string(id))
 	row, err := s.Step()
 	if err != nil {
@@ -223,7 +136,12 @@ func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	if !ok {
 		return "", nil
 	}
-	s := r.stmts.keyed
+	if f := r.logging(); f != nil {
+		if id := f.keyed(kind, owner, key); id != "" {
+			return id, nil
+		}
+	}
+	s := r.reads.keyed
 	s.Text(1, key)
 	s.Int(2, number)
 	s.Text(3, owner)
@@ -254,22 +172,26 @@ func (r *records) Insert(j *job.Job) error {
 	}
 	r.nextRow++
 	r.cache.put(e)
+	if f := r.logging(); f != nil && j.Key != "" {
+		f.pending.keys[j.Key] = append(f.pending.keys[j.Key], keyRow{j.Kind, j.Owner, j.ID, e.n})
+	}
+	r.touched(e)
 	r.lines = append(r.lines, lineChange{n: e.n, line: r.names.line(j, parent)})
 	return nil
 }
 
 func (r *records) insert(e *entry, parent int64) error {
 	j := &e.job
-	if err := r.names.bindMade(r.stmts.made, e.n, parent, j); err != nil {
+	if err := r.names.bindMade(r.writes.made, e.n, parent, j); err != nil {
 		return err
 	}
-	if err := r.stmts.made.Run(); err != nil {
+	if err := r.writes.made.Run(); err != nil {
 		return err
 	}
-	if err := r.names.bindNow(r.stmts.insert, e); err != nil {
+	if err := r.names.bindNow(r.writes.insert, e); err != nil {
 		return err
 	}
-	if err := r.stmts.insert.Run(); err != nil {
+	if err := r.writes.insert.Run(); err != nil {
 		return err
 	}
 	if len(j.Data) > 0 {
@@ -280,23 +202,23 @@ func (r *records) insert(e *entry, parent int64) error {
 	if j.Key == "" {
 		return nil
 	}
-	r.stmts.key.Text(1, j.Key)
-	if err := r.names.bindName(r.stmts.key, 2, string(j.Kind)); err != nil {
+	r.writes.key.Text(1, j.Key)
+	if err := r.names.bindName(r.writes.key, 2, string(j.Kind)); err != nil {
 		return err
 	}
-	r.stmts.key.Text(3, j.Owner)
-	r.stmts.key.Int(4, e.n)
-	return r.stmts.key.Run()
+	r.writes.key.Text(3, j.Owner)
+	r.writes.key.Int(4, e.n)
+	return r.writes.key.Run()
 }
 
 func (r *records) putData(n int64, data []byte) error {
 	if len(data) == 0 {
-		r.stmts.noData.Int(1, n)
-		return r.stmts.noData.Run()
+		r.writes.noData.Int(1, n)
+		return r.writes.noData.Run()
 	}
-	r.stmts.data.Int(1, n)
-	r.stmts.data.JSON(2, data)
-	return r.stmts.data.Run()
+	r.writes.data.Int(1, n)
+	r.writes.data.JSON(2, data)
+	return r.writes.data.Run()
 }
 
 // Update is part of ledger.Records.
@@ -312,13 +234,14 @@ func (r *records) Update(before, after *job.Job) error {
 		}
 	}
 	e.job = *after
-	if err := r.try(r.names.bindNow(r.stmts.update, e)); err != nil {
+	if err := r.try(r.names.bindNow(r.writes.update, e)); err != nil {
 		return err
 	}
-	if err := r.try(r.stmts.update.Run()); err != nil {
+	if err := r.try(r.writes.update.Run()); err != nil {
 		return err
 	}
 	r.cache.changed(e)
+	r.touched(e)
 	r.lines = append(r.lines, lineChange{n: e.n, line: r.names.line(after, 0)})
 	return nil
 }
@@ -344,6 +267,14 @@ func (r *records) Append(ev *job.Event) error {
 	if err := r.try(r.append(e, ev)); err != nil {
 		return err
 	}
+	if f := r.logging(); f != nil {
+		back := int64(0)
+		if ev.Seq > 1 {
+			back = number - e.last
+		}
+		f.pending.putEvent(number, eventRow{e.n, back, *ev})
+		r.touched(e)
+	}
 	r.nextEvent++
 	e.last = number
 	return nil
@@ -354,7 +285,7 @@ func (r *records) append(e *entry, ev *job.Event) error {
 	if err != nil {
 		return err
 	}
-	s := r.stmts.event
+	s := r.writes.event
 	s.Int(1, r.nextEvent)
 	s.Int(2, e.n)
 	if ev.Seq == 1 {
@@ -382,7 +313,7 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	if err != nil {
 		return r.try(err)
 	}
-	s := r.stmts.task
+	s := r.writes.task
 	s.Int(1, e.n)
 	s.Text(2, t.Name)
 	if err := r.names.bindName(s, 3, string(t.Kind)); err != nil {
@@ -399,12 +330,17 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	s.JSON(10, t.Data)
 	bindTime(s, 11, 0, t.Changed)
 	s.Int(12, sumTask(e.n, t))
+	if f := r.logging(); f != nil {
+		own := *t // the caller may write into its data
+		own.Data = ownBytes(t.Data)
+		f.pending.putTask(e.n, own)
+	}
 	return r.try(s.Run())
 }
 
 // PutHold is part of ledger.Records.
 func (r *records) PutHold(h *job.Hold) error {
-	s := r.stmts.hold
+	s := r.writes.hold
 	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job),
 		h.Who, h.Why} {
 		s.Text(1+i, text)
@@ -414,19 +350,31 @@ func (r *records) PutHold(h *job.Hold) error {
 	s.Int(11, h.Version)
 	s.Text(12, h.Tag)
 	s.Int(13, sumHold(h))
+	if f := r.logging(); f != nil {
+		put := *h
+		f.pending.holds[h.Scope] = &put
+	}
 	return r.try(s.Run())
 }
 
 // DropHold is part of ledger.Records.
 func (r *records) DropHold(scope job.Scope) error {
-	r.stmts.dropHold.Text(1, scope.String())
-	return r.try(r.stmts.dropHold.Run())
+	if f := r.logging(); f != nil {
+		f.pending.holds[scope] = nil
+	}
+	r.writes.dropHold.Text(1, scope.String())
+	return r.try(r.writes.dropHold.Run())
 }
 
 // Message is part of ledger.Records.
 func (r *records) Message(key string) (*job.Message, error) {
-	r.stmts.message.Text(1, key)
-	found, err := messages(r.stmts.message, refuse)
+	if f := r.logging(); f != nil {
+		if m := f.message(key); m != nil {
+			return m, nil
+		}
+	}
+	r.reads.message.Text(1, key)
+	found, err := messages(r.reads.message, refuse)
 	if err != nil || len(found) == 0 {
 		return nil, r.try(err)
 	}
@@ -435,7 +383,10 @@ func (r *records) Message(key string) (*job.Message, error) {
 
 // Due is part of ledger.Records. A damaged message is not delivered, and does not block the others.
 func (r *records) Due(t *job.Taking) ([]job.Message, error) {
-	s := r.stmts.due
+	if r.logging() != nil {
+		return nil, r.try(errNotLogged)
+	}
+	s := r.reads.due
 	s.Int(1, t.Now.UnixMicro())
 	s.Int(2, int64(t.N))
 	s.Null(3)
@@ -456,8 +407,11 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 
 // Pending is part of ledger.Records.
 func (r *records) Pending(id job.ID) (key string, err error) {
-	r.stmts.pending.Text(1, string(id))
-	err = rows(r.stmts.pending, func(s *conn.Stmt) error {
+	if r.logging() != nil {
+		return "", r.try(errNotLogged)
+	}
+	r.reads.pending.Text(1, string(id))
+	err = rows(r.reads.pending, func(s *conn.Stmt) error {
 		key = s.GetText(0)
 		return nil
 	})
@@ -466,7 +420,7 @@ func (r *records) Pending(id job.ID) (key string, err error) {
 
 // PutMessage is part of ledger.Records.
 func (r *records) PutMessage(m *job.Message) error {
-	s := r.stmts.post
+	s := r.writes.post
 	s.Text(1, m.Key)
 	s.Text(2, string(m.Job))
 	s.Text(3, m.Topic)
@@ -484,6 +438,11 @@ func (r *records) PutMessage(m *job.Message) error {
 		}
 	}
 	s.JSON(10, tried)
+	if f := r.logging(); f != nil {
+		own := *m
+		own.Body, own.Tried = ownBytes(m.Body), slices.Clone(m.Tried)
+		f.pending.messages[m.Key] = own
+	}
 	s.Int(11, m.Number)
 	s.Int(12, sumMessage(m, tried))
 	return r.try(s.Run())

@@ -76,12 +76,22 @@ const (
  bytes, sum)
  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26,
  ?27, ?28, ?29)`
+	// replaceNow is insertNow for a row that may be there: an older version of the record is replaced, a newer one
+	// stays.
+	replaceNow = insertNow + ` ON CONFLICT (n) DO UPDATE SET state = excluded.state, last_ok = excluded.last_ok,
+ origin = excluded.origin, outcome = excluded.outcome, ended = excluded.ended, priority = excluded.priority,
+ grp = excluded.grp, version = excluded.version, epoch = excluded.epoch, worker = excluded.worker, until = excluded.until,
+ starts = excluded.starts, attempts = excluded.attempts, retries = excluded.retries, due = excluded.due,
+ deadline = excluded.deadline, expires = excluded.expires, entered = excluded.entered, changed = excluded.changed,
+ message = excluded.message, cause = excluded.cause, children = excluded.children, seq = excluded.seq,
+ last = excluded.last, head = excluded.head, tags = excluded.tags, bytes = excluded.bytes, sum = excluded.sum
+ WHERE excluded.version >= job_now.version`
 	insertMade = `INSERT INTO job_made (n, id, kind, number, parent, owner, definition, created, key, spec)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
 // bindNow binds the mutable fields of a job.
-func (n *names) bindNow(s *conn.Stmt, e *entry) error {
+func (n *names) bindNow(s statement, e *entry) error {
 	j := &e.job
 	created := j.Created.UnixMicro()
 	s.Int(1, e.n)
@@ -127,7 +137,7 @@ func (n *names) bindNow(s *conn.Stmt, e *entry) error {
 }
 
 // bindMade binds the immutable fields of a job.
-func (n *names) bindMade(s *conn.Stmt, row, parent int64, j *job.Job) error {
+func (n *names) bindMade(s statement, row, parent int64, j *job.Job) error {
 	s.Int(1, row)
 	s.Text(2, string(j.ID))
 	if err := n.bindName(s, 3, string(j.Kind)); err != nil {
@@ -163,7 +173,7 @@ func ended(j *job.Job) int64 {
 }
 
 // bindTime binds a time as microseconds since base, NULL for the zero time.
-func bindTime(s *conn.Stmt, i int, base int64, t time.Time) {
+func bindTime(s statement, i int, base int64, t time.Time) {
 	if t.IsZero() {
 		s.Null(i)
 	} else {

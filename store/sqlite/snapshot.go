@@ -12,10 +12,15 @@ import (
 )
 
 // Freeze runs do between two commits: other commits wait until it returns, reads continue. A backup takes its
-// snapshots of several databases and files in it. do must be quick: claims are not renewed during it. The result is
-// the error of do.
+// snapshots of several databases and files in it: the database has all that was acknowledged. do must be quick: claims
+// are not renewed during it. The result is the error of do.
 func (s *Store) Freeze(ctx context.Context, do func() error) error {
-	return s.do(ctx, true, func(*ledger.Ledger) error { return do() })
+	return s.do(ctx, true, func(*ledger.Ledger) error {
+		if err := s.applier.flush(ctx); err != nil {
+			return err
+		}
+		return do()
+	})
 }
 
 // Snapshot is a database as of the call of [Pin]. Writers continue, but their log is not cleared before Close.

@@ -2,18 +2,32 @@ package sqlite
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-func TestStore(t *testing.T) {
+func TestStore(t *testing.T) { contract(t, func() Options { return Options{} }) }
+
+// TestStoreWithLog runs the contract with a log in front of the database. Its segments are small, so that they are
+// rotated. In turns, the applier of a store runs often, so that readers meet both generations of the overlay, and
+// rests, so that they find everything there.
+func TestStoreWithLog(t *testing.T) {
+	after := []time.Duration{time.Millisecond, time.Hour}
+	contract(t, func() Options {
+		after[0], after[1] = after[1], after[0]
+		return Options{Log: true, logSize: 16 << 10, applyAfter: after[0]}
+	})
+}
+
+func contract(t *testing.T, options func() Options) {
 	storetest.Run(t, func(t *testing.T) (job.Store, func() job.Store) {
 		dir := t.TempDir()
-		s := openStore(t, dir, Options{})
+		s := openStore(t, dir, options())
 		return s, func() job.Store {
 			closeStore(t, s)
-			s = openStore(t, dir, Options{})
+			s = openStore(t, dir, options())
 			return s
 		}
 	})

@@ -101,7 +101,7 @@ func (t *tagSets) with(tag string) (numbers []uint32) {
 }
 
 // bindTags binds a record's tags. For the loop.
-func (n *names) bindTags(s *conn.Stmt, i int, tags []string) error {
+func (n *names) bindTags(s statement, i int, tags []string) error {
 	if len(tags) == 0 {
 		s.Null(i)
 		return nil

@@ -16,8 +16,11 @@ import (
 // check itself could not continue.
 func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lifecycle.Table,
 	wrong func(job.ID, error)) (checked int64, err error) {
+	if err := s.applier.flush(ctx); err != nil {
+		return 0, err
+	}
 	if id != "" {
-		err := s.read(ctx, "verify", id, func(r *reader) error {
+		err := s.readDatabase(ctx, "verify", id, func(r *reader) error {
 			return r.inSnapshot(func() error {
 				e, err := s.entry(r, id)
 				if isDamage(err) {
@@ -36,7 +39,7 @@ func (s *Store) Verify(ctx context.Context, id job.ID, lives func(job.Kind) *lif
 		if err := ctx.Err(); err != nil {
 			return checked, &job.Error{Op: "verify", Kind: job.Unavailable, Err: err}
 		}
-		err := s.read(ctx, "verify", "", func(r *reader) error {
+		err := s.readDatabase(ctx, "verify", "", func(r *reader) error {
 			return r.inSnapshot(func() error {
 				r.byRow.Int(1, n)
 				e, err := s.row(r.byRow)
@@ -75,7 +78,7 @@ func damagedJob(err error) (job.ID, error) {
 
 // verifyRest checks the checksums of messages and holds.
 func (s *Store) verifyRest(ctx context.Context, wrong func(job.ID, error)) error {
-	return s.read(ctx, "verify", "", func(r *reader) error {
+	return s.readDatabase(ctx, "verify", "", func(r *reader) error {
 		all, err := r.c.Prepare(selectMessage)
 		if err != nil {
 			return err

@@ -137,7 +137,7 @@ func (n *names) numbered(word string) bool {
 }
 
 // bindWord binds a freely chosen word: its number, or the text itself, or NULL. For the loop.
-func (n *names) bindWord(s *conn.Stmt, i int, word string) error {
+func (n *names) bindWord(s statement, i int, word string) error {
 	switch {
 	case word == "":
 		s.Null(i)
@@ -150,7 +150,7 @@ func (n *names) bindWord(s *conn.Stmt, i int, word string) error {
 }
 
 // bindName binds a word of a lifecycle table: always a number.
-func (n *names) bindName(s *conn.Stmt, i int, word string) error {
+func (n *names) bindName(s statement, i int, word string) error {
 	number, err := n.words.number(word)
 	s.Int(i, number)
 	return err

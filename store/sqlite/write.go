@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -10,7 +11,7 @@ import (
 
 // Create is part of job.Store.
 func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.Job, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		created, err = l.Create(s.records, jobs)
 		return err
 	})
@@ -19,7 +20,7 @@ func (s *Store) Create(ctx context.Context, jobs ...job.Created) (created []job.
 
 // Claim is part of job.Store.
 func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		claimed, err = l.Claim(s.records, &c)
 		return err
 	})
@@ -28,7 +29,7 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) (claimed []job.Job, err 
 
 // Renew is part of job.Store.
 func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		lost, err = l.Renew(s.records, &c)
 		return err
 	})
@@ -38,7 +39,11 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 // Commit is part of job.Store.
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	results := make([]job.Result, len(changes))
-	err := s.do(ctx, false, func(l *ledger.Ledger) error {
+	kind := writesRecords
+	if slices.ContainsFunc(changes, func(c job.Change) bool { return c.Purge }) {
+		kind = writesDatabase
+	}
+	err := s.doAs(ctx, kind, func(l *ledger.Ledger) error {
 		for i := range changes {
 			results[i].Job, results[i].Err = l.Commit(s.records, &changes[i])
 			if s.records.failed != nil {
@@ -73,7 +78,7 @@ func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
 
 // Hold is part of job.Store.
 func (s *Store) Hold(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		holds, err = l.Hold(s.records, h)
 		return err
 	})
@@ -82,7 +87,7 @@ func (s *Store) Hold(ctx context.Context, h job.Hold) (holds []job.Hold, err err
 
 // Release is part of job.Store.
 func (s *Store) Release(ctx context.Context, h job.Hold) (holds []job.Hold, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		holds, err = l.Release(s.records, h)
 		return err
 	})
@@ -100,12 +105,12 @@ func (s *Store) Take(ctx context.Context, t job.Taking) (taken []job.Message, er
 
 // Settle is part of job.Store.
 func (s *Store) Settle(ctx context.Context, messages ...job.Message) error {
-	return s.do(ctx, false, func(l *ledger.Ledger) error { return l.Settle(s.records, messages) })
+	return s.doAs(ctx, writesRecords, func(l *ledger.Ledger) error { return l.Settle(s.records, messages) })
 }
 
 // Replay is part of job.Store.
 func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) (again []job.Message, err error) {
-	err = s.do(ctx, false, func(l *ledger.Ledger) (err error) {
+	err = s.doAs(ctx, writesRecords, func(l *ledger.Ledger) (err error) {
 		again, err = l.Replay(s.records, now, keys)
 		return err
 	})
@@ -114,7 +119,7 @@ func (s *Store) Replay(ctx context.Context, now time.Time, keys ...string) (agai
 
 // Note is part of job.Store.
 func (s *Store) Note(ctx context.Context, a job.Audit) error {
-	return s.do(ctx, false, func(l *ledger.Ledger) error { return l.Note(s.records, a) })
+	return s.doAs(ctx, writesRecords, func(l *ledger.Ledger) error { return l.Note(s.records, a) })
 }
 
 // owned makes records the caller's own, whose data the cache of the loop has too.

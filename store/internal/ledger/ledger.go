@@ -11,12 +11,12 @@ import (
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
-	"github.com/stagepost/stagepost/store/internal/queue"
+	"github.com/stagepost/stagepost/store/internal/scheduler"
 )
 
 // Ledger holds the derived state: queue, counts, holds, numbers.
 type Ledger struct {
-	queue   *queue.Queue
+	queue   *scheduler.Queue
 	holds   []job.Hold // by Since
 	revised int64      // version of the holds
 	numbers map[job.Kind]int64
@@ -31,7 +31,7 @@ type Ledger struct {
 
 // New returns an empty ledger.
 func New() *Ledger {
-	return &Ledger{queue: queue.New(), numbers: map[job.Kind]int64{}}
+	return &Ledger{queue: scheduler.New(), numbers: map[job.Kind]int64{}}
 }
 
 // Load adds the record of a job that has not ended at the start, batches before their jobs. Loaded ends the loading.

@@ -1,4 +1,4 @@
-// Package queue is the index of jobs that a store keeps in memory: the order of claims, the counts, and the timers.
+// Package scheduler is the index of jobs that a store keeps in memory: the order of claims, the counts, and the timers.
 // It is derived from the records. A store loads it at the start and updates it with every change.
 //
 // Jobs with the same properties (kind, state, group, owner, tags) wait in one lane, ordered by priority and number.
@@ -7,7 +7,7 @@
 // for [job.Ageing].
 //
 // A Queue is not safe for concurrent use: it belongs to the store's commit loop.
-package queue
+package scheduler
 
 import (
 	"container/heap"

@@ -1,4 +1,4 @@
-package sqlite
+package durable
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// syncData syncs a file's content, without its times.
-func syncData(f *os.File) error {
+// SyncData syncs a file's content, without its times.
+func SyncData(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err

@@ -1,0 +1,157 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"github.com/stagepost/stagepost/internal/conn"
+	"github.com/stagepost/stagepost/internal/log"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/sqlite/internal/rowlog"
+)
+
+// front is the log in front of the database, as the commit loop uses it. An operation runs as it does in a
+// transaction; only the statements that write rows are replaced by ones that add them to a record of the log, and
+// reads find rows first in the open record, then in the overlay, then in the database.
+type front struct {
+	log     *log.Log
+	c       *conn.Conn // reads of the loop: the applier has the other connection
+	target  target
+	group   rowlog.Group
+	pending *generation // rows of the open record; the entries are those of the cache
+	view    statement   // adds a view
+	ends    statement   // adds the numbers
+	overlay *overlay
+}
+
+func newFront(c *conn.Conn, l *log.Log, o *overlay) (*front, error) {
+	f := &front{log: l, c: c, overlay: o, pending: newGeneration()}
+	row := func(k rowlog.Kind) statement { return f.group.Row(k) }
+	f.target = target{&reading{}, &writing{
+		made: row(rowlog.Made), insert: row(rowlog.Now), update: row(rowlog.Now), data: row(rowlog.Data),
+		noData: row(rowlog.NoData), key: row(rowlog.Key), event: row(rowlog.Event), task: row(rowlog.Task),
+		hold: row(rowlog.Hold), dropHold: row(rowlog.DropHold), post: row(rowlog.Message), word: row(rowlog.Word),
+		move: row(rowlog.Move), audit: row(rowlog.Audit),
+	}}
+	f.view, f.ends = row(rowlog.View), row(rowlog.Numbers)
+	return f, f.target.reads.prepare(c)
+}
+
+func (f *front) close() error { return errors.Join(f.c.Close(), f.log.Close()) }
+
+// lost reports whether it is unknown what the disk has of the log.
+func (f *front) lost() bool { return f != nil && f.log.Lost() != nil }
+
+// logging returns the front if the open transaction ends in the log, or nil.
+func (r *records) logging() *front {
+	if r.front != nil && r.target == r.front.target {
+		return r.front
+	}
+	return nil
+}
+
+// beginRecord begins a transaction that ends in the log.
+func (r *records) beginRecord() error {
+	r.failed, r.target = nil, r.front.target
+	return r.names.begin()
+}
+
+// commitRecord appends the record and publishes its rows; afterwards they are on disk. audits and hash are of the last
+// entry of the audit log. It returns the bytes of all records that are not applied.
+func (r *records) commitRecord(audits int64, hash job.Hash) (waiting int, err error) {
+	f := r.front
+	if f.group.Empty() { // everything was refused
+		return 0, nil
+	}
+	n := r.numbers(audits, hash)
+	f.ends.Int(1, n.rows)
+	f.ends.Int(2, n.entries)
+	f.ends.Int(3, n.audits)
+	f.ends.Blob(4, n.auditHash[:])
+	if err := f.ends.Run(); err != nil {
+		return 0, err
+	}
+	content := f.group.Take()
+	number, err := f.log.Append(content)
+	if err != nil {
+		if lost := f.log.Lost(); lost != nil {
+			return 0, &commitError{lost}
+		}
+		return 0, err
+	}
+	waiting = f.overlay.publish(f.pending, content, number, n)
+	f.pending.clear()
+	r.names.committed()
+	return waiting, r.noteLogged(number)
+}
+
+// noteLogged writes the number of the newest record into the head file, without a sync. During a commit of the
+// database it does nothing: the next record is soon enough.
+func (r *records) noteLogged(number uint64) error {
+	if !r.headLock.TryLock() {
+		return nil
+	}
+	defer r.headLock.Unlock()
+	r.head.logged = number
+	return r.headFile.confirm(&r.head)
+}
+
+// dropRecord drops the rows of the open record.
+func (f *front) dropRecord() {
+	f.group.Clear()
+	f.pending.clear()
+}
+
+// entry finds a record that is not in the cache: in the open record of the log, or in the overlay.
+func (f *front) entry(id job.ID) *entry {
+	if e := f.pending.jobs[id]; e != nil {
+		return e
+	}
+	v := f.overlay.view()
+	if e := v.job(id); e != nil {
+		c := *e
+		return &c
+	}
+	return nil
+}
+
+// keyed finds a job by its key there.
+func (f *front) keyed(kind job.Kind, owner, key string) job.ID {
+	if id := f.pending.key(kind, owner, key); id != "" {
+		return id
+	}
+	v := f.overlay.view()
+	return v.keyed(kind, owner, key)
+}
+
+// message finds a message there.
+func (f *front) message(key string) *job.Message {
+	m, found := f.pending.messages[key]
+	if !found {
+		v := f.overlay.view()
+		m, found = v.message(key)
+	}
+	if !found {
+		return nil
+	}
+	return &m
+}
+
+// touched notes an entry that the open record changes.
+func (r *records) touched(e *entry) {
+	if f := r.logging(); f != nil {
+		f.pending.jobs[e.job.ID] = e
+	}
+}
+
+// errNotLogged is the error of an operation that the log does not support: the store runs it in the database.
+var errNotLogged = fmt.Errorf("this operation needs the database: %w", errors.ErrUnsupported)
+
+// faultOf is [conn.FaultOf] for errors of files too.
+func faultOf(err error) conn.Fault {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return conn.Full
+	}
+	return conn.FaultOf(err)
+}

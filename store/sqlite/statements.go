@@ -1,0 +1,88 @@
+package sqlite
+
+import "github.com/stagepost/stagepost/internal/conn"
+
+// transacting are the statements of every transaction.
+type transacting struct{ begin, commit, head *conn.Stmt }
+
+// target is where a transaction reads records and writes rows.
+type target struct {
+	reads  *reading
+	writes *writing
+}
+
+// reading are the loop's prepared statements that read.
+type reading struct{ byID, keyed, message, due, pending *conn.Stmt }
+
+// statement is a prepared statement that writes rows of one kind, or adds them to a record of the log.
+type statement interface {
+	Int(i int, v int64)
+	Null(i int)
+	Text(i int, v string)
+	TextOrNull(i int, v string)
+	JSON(i int, v []byte)
+	Blob(i int, v []byte)
+	Run() error
+}
+
+// writing are the loop's statements that write.
+type writing struct {
+	made, insert, update, data, noData, key, event, task, hold, dropHold, post, word, move, audit statement
+}
+
+func (r *reading) prepare(c *conn.Conn) error {
+	return prepare(c, map[**conn.Stmt]string{
+		&r.byID: selectRow + "WHERE m.id = ?",
+		&r.keyed: "SELECT m.id FROM job_key k JOIN job_made m ON m.n = k.n WHERE k.key = ? AND k.kind = ? AND " +
+			"k.owner = ?",
+		&r.message: selectMessage + "WHERE key = ?",
+		&r.due: selectMessage +
+			"WHERE settled IS NULL AND due <= ?1 AND (?3 IS NULL OR (topic IN (SELECT value FROM json_each(?3))) <> " +
+			"?4) ORDER BY due, m LIMIT ?2",
+		&r.pending: "SELECT key FROM message WHERE job = ? AND settled IS NULL ORDER BY m LIMIT 1",
+	})
+}
+
+// The statements that write, but those of the record itself.
+const (
+	putData     = "INSERT OR REPLACE INTO job_data (n, data) VALUES (?, ?)"
+	dropData    = "DELETE FROM job_data WHERE n = ?"
+	insertKey   = "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)"
+	insertEvent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	putTask = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	putHold = `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	dropHold   = "DELETE FROM hold WHERE scope = ?"
+	putMessage = `INSERT INTO message (key, job, topic, body, created, due, attempts, error, settled, tried, m, sum)
+ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (m) DO UPDATE SET key = excluded.key, job = excluded.job,
+ topic = excluded.topic, body = excluded.body, created = excluded.created, due = excluded.due, attempts = excluded.attempts,
+ error = excluded.error, settled = excluded.settled, tried = excluded.tried, sum = excluded.sum`
+	insertWord = "INSERT INTO word (w, text) VALUES (?, ?)"
+	insertMove = "INSERT INTO move (m, event, from_state, to_state, outcome, actor) VALUES (?, ?, ?, ?, ?, ?)"
+)
+
+func (w *writing) prepare(c *conn.Conn) error {
+	for to, sql := range map[*statement]string{
+		&w.made: insertMade, &w.insert: insertNow, &w.update: updateNow, &w.data: putData, &w.noData: dropData,
+		&w.key: insertKey, &w.event: insertEvent, &w.task: putTask, &w.hold: putHold, &w.dropHold: dropHold,
+		&w.post: putMessage, &w.word: insertWord, &w.move: insertMove, &w.audit: insertAudit,
+	} {
+		s, err := c.Prepare(sql)
+		if err != nil {
+			return err
+		}
+		*to = s
+	}
+	return nil
+}
+
+func prepare(c *conn.Conn, statements map[**conn.Stmt]string) (err error) {
+	for s, sql := range statements {
+		if *s, err = c.Prepare(sql); err != nil {
+			return err
+		}
+	}
+	return nil
+}
