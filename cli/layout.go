@@ -138,10 +138,15 @@ func sheet(rows [][]string, width int) (lines []string) {
 	return lines
 }
 
-// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay. A
-// word that is longer (an address, a token) stays in one piece, so that it can be copied: the terminal breaks it.
+// wrap breaks a text into lines of at most a width; all but the first are indented. Blanks at the beginning stay,
+// unless they fill a line; where a line is broken they go. A word that is longer (an address, a token) stays in one
+// piece, so that it can be copied: the terminal breaks it.
 func wrap(text string, width, indent int) []string {
 	var lines []string
+	text = strings.TrimRight(text, " ")
+	if first := strings.TrimLeft(text, " "); len(text)-len(first) >= width {
+		text = first
+	}
 	rest := []rune(text)
 	for room := width; len(rest) > room; room = width - indent {
 		cut, lead := room, 0
@@ -159,7 +164,9 @@ func wrap(text string, width, indent int) []string {
 			break
 		}
 		lines = append(lines, strings.TrimRight(string(rest[:cut]), " "))
-		rest = rest[cut+1:]
+		for rest = rest[cut:]; rest[0] == ' '; { // a word follows
+			rest = rest[1:]
+		}
 	}
 	lines = append(lines, string(rest))
 	for i := 1; i < len(lines); i++ {

@@ -75,6 +75,9 @@ func TestWrap(t *testing.T) {
 		{"http://example.org/a", 10, 0, []string{"http://example.org/a"}},
 		{"at http://example.org/a it is", 10, 2, []string{"at", "  http://example.org/a", "  it is"}},
 		{"größere Häuser", 8, 0, []string{"größere", "Häuser"}},
+		{"one" + strings.Repeat(" ", 20) + "two", 8, 2, []string{"one", "  two"}},
+		{strings.Repeat(" ", 20) + "one two", 8, 2, []string{"one two"}},
+		{"ended   ", 6, 2, []string{"ended"}},
 	} {
 		if diff := cmp.Diff(c.want, wrap(c.text, c.width, c.indent)); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", c.text, diff)
@@ -86,8 +89,9 @@ func TestWrap(t *testing.T) {
 func FuzzLayout(f *testing.F) {
 	f.Add("ing_01J9", "Failed", "sheet-1.svg: not found", 40)
 	f.Add("größe", " ", "x  y", 41)
+	f.Add("0", "1", "x"+strings.Repeat("\n", 500)+"y", 157)
 	f.Fuzz(func(t *testing.T, a, b, text string, width int) {
-		if width < 21 || width > 200 || !utf8.ValidString(a+b+text) {
+		if width < 21 || width > 200 || !utf8.ValidString(a) || !utf8.ValidString(b) || !utf8.ValidString(text) {
 			return
 		}
 		row := []string{Clean(a), Clean(b), Clean(text)}

@@ -44,7 +44,8 @@ type Options struct {
 	// It may be called concurrently. Defaults to none.
 	Impaired func() *status.Impairment
 	// Leads reports whether this engine does the work that one engine of a shared store does for all: the sweep, the
-	// parking of held jobs, retention. It is called before each round, from several goroutines, and must be quick.
+	// parking of held jobs, retention, and what applications do after [Engine.Leads]. It is called before each round,
+	// from several goroutines, and must be quick.
 	// A store that one process owns ([job.Properties].Exclusive) does not need it. Defaults to always.
 	Leads func() bool
 	Meter meter.Meter // is notified of claims, attempts and deliveries; defaults to none

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -66,4 +67,44 @@ func TestOnlyTheLeaderSweeps(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRetentionOfSeveralServers has two engines with files of logs on one store. Only the one that leads deletes the
+// ended jobs; each removes its own logs. Control: without a leader the jobs stay.
+func TestRetentionOfSeveralServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := sharedStore{mem.New()}
+		var leads atomic.Bool
+		work := letters(nil)
+		work.Keep = time.Hour
+		open := func(name string, leads func() bool) (*killable, *logList) {
+			logs := &logList{}
+			return startKillable(t, store, engine.Options{Name: name, Leads: leads, JobLogs: logs, Sweep: time.Minute,
+				Retain: engine.Retention{Logs: 10 * time.Hour}}, work), logs
+		}
+		first, logs := open("first", leads.Load)
+		defer first.stop()
+		other, others := open("other", func() bool { return false })
+		defer other.stop()
+		id := first.post(engine.Order{}).ID
+		logs.put(map[job.ID]time.Time{id: time.Now()})
+		others.put(map[job.ID]time.Time{id: time.Now(), "let_nobody": time.Now()})
+		time.Sleep(20 * time.Hour)
+		synctest.Wait()
+		if first.burnt() != 0 {
+			t.Error("control: jobs were deleted without a leader")
+		}
+		if !slices.Equal(logs.gone(), []job.ID{id}) || len(others.gone()) != 2 {
+			t.Errorf("removed logs: %v and %v", logs.gone(), others.gone())
+		}
+		leads.Store(true)
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if first.burnt() != 1 {
+			t.Error("the leader did not delete the ended job")
+		}
+		if n := other.line.count("Count"); n > 0 {
+			t.Errorf("the engine that does not lead began %d checks of the jobs", n)
+		}
+	})
 }

@@ -62,14 +62,16 @@ const keepEvery = 5 * time.Minute
 
 type retention struct {
 	Retention
-	clock clock.Clock
-	guard *clock.Guard
-	next  time.Time // next check
-	keep  time.Time // next write of the clock
+	clock    clock.Clock
+	guard    *clock.Guard
+	nextJobs time.Time // next check of the jobs, if the engine leads then
+	nextLogs time.Time // next check of the logs
+	keep     time.Time // next write of the clock
 }
 
 func newRetention(o Retention, c clock.Clock, g *clock.Guard) *retention {
-	return &retention{Retention: o, clock: c, guard: g, next: c.Now().Add(o.Every), keep: c.Now().Add(keepEvery)}
+	next := c.Now().Add(o.Every)
+	return &retention{Retention: o, clock: c, guard: g, nextJobs: next, nextLogs: next, keep: c.Now().Add(keepEvery)}
 }
 
 // run makes checks until ctx ends. It has its own goroutine because a check may take minutes, during which timeouts
@@ -93,18 +95,38 @@ func (r *retention) run(ctx context.Context, e *Engine) {
 	}
 }
 
-// sweep clears ended jobs that were kept long enough, purges tombstones and removes old logs. Only run calls it.
+// sweep clears ended jobs that were kept long enough and purges tombstones if the engine leads, and removes old logs,
+// which are files of this server. Only run calls it.
 func (r *retention) sweep(ctx context.Context, e *Engine) {
 	now := r.clock.Now()
-	if now.Before(r.next) || !e.leads() {
+	jobs, logs := !now.Before(r.nextJobs) && e.Leads(), !now.Before(r.nextLogs)
+	if !jobs && !logs {
 		return
 	}
-	r.next = now.Add(r.Every)
+	if jobs {
+		r.nextJobs = now.Add(r.Every)
+	}
+	if logs {
+		r.nextLogs = now.Add(r.Every)
+	}
 	if c := r.guard.State(); c.Doubt != "" {
 		e.log.Warn("the clock is in doubt; nothing is removed by its age until it agrees again or a person confirms it",
 			"doubt", c.Doubt, "by", c.By.Round(time.Second), "confirm", "stagepost admin clock --confirm")
 		return
 	}
+	if jobs {
+		r.sweepJobs(ctx, e)
+	}
+	if !logs {
+		return
+	}
+	if err := r.clearLogs(ctx, e); err != nil && ctx.Err() == nil {
+		e.log.Error("retention of job logs", "error", err)
+	}
+}
+
+// sweepJobs clears ended jobs and purges tombstones of all kinds.
+func (r *retention) sweepJobs(ctx context.Context, e *Engine) {
 	for _, w := range e.kindsNow().works {
 		if before, ok := r.guard.Before(w.Keep); ok && w.Keep > 0 {
 			if err := r.clearEnds(ctx, e, w, before); err != nil && ctx.Err() == nil {
@@ -116,9 +138,6 @@ func (r *retention) sweep(ctx context.Context, e *Engine) {
 				e.log.Error("purge", "kind", w.Life.Name(), "error", err)
 			}
 		}
-	}
-	if err := r.clearLogs(ctx, e); err != nil && ctx.Err() == nil {
-		e.log.Error("retention of job logs", "error", err)
 	}
 }
 

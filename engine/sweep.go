@@ -113,7 +113,7 @@ func (e *Engine) sweeps(ctx context.Context) {
 			continue
 		case <-tick.C:
 		}
-		if e.leads() {
+		if e.Leads() {
 			e.park(ctx)
 			if err := e.overdue(ctx); err != nil && ctx.Err() == nil {
 				e.log.Error("sweep", "error", err)

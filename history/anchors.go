@@ -48,6 +48,9 @@ type Options struct {
 	Client       *http.Client                  // defaults to a new one
 	Now          func() time.Time              // defaults to time.Now
 	Log          *slog.Logger                  // defaults to no log
+	// Leads reports whether Run makes the anchors here, not in another server on the same store. It is called before
+	// each round. Defaults to always.
+	Leads func() bool
 }
 
 // Anchors makes anchors. One process has a directory of anchors at a time.
@@ -79,23 +82,31 @@ func New(o Options) *Anchors {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
+	}
 	return &Anchors{o: o, point: func(string) error { return nil }}
 }
 
-// Run makes anchors until ctx ends. A failed round is repeated earlier.
+// takeOver is the pause between queries whether this server leads.
+const takeOver = time.Minute
+
+// Run makes anchors until ctx ends. A failed round is repeated earlier. While another server leads there are no rounds,
+// and nothing is known of the anchors here.
 func (a *Anchors) Run(ctx context.Context) {
 	for {
-		err := a.Round(ctx)
+		pause := takeOver
+		if a.o.Leads() {
+			pause = a.next(a.Round(ctx))
+		} else {
+			a.mu.Lock()
+			a.state, a.started = State{}, time.Time{}
+			a.mu.Unlock()
+		}
 		if ctx.Err() != nil {
 			return
 		}
-		now := a.o.Now()
-		pause := now.Truncate(a.o.Every).Add(a.o.Every).Sub(now)
-		if err != nil {
-			a.o.Log.Error("anchor of histories", "error", err)
-			pause = min(pause, a.o.Retry)
-		}
-		timer := time.NewTimer(min(pause, time.Hour)) // authorities can be added, and the clock set
+		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -103,6 +114,17 @@ func (a *Anchors) Run(ctx context.Context) {
 		case <-timer.C:
 		}
 	}
+}
+
+// next gives the pause after a round.
+func (a *Anchors) next(err error) time.Duration {
+	now := a.o.Now()
+	pause := now.Truncate(a.o.Every).Add(a.o.Every).Sub(now)
+	if err != nil {
+		a.o.Log.Error("anchor of histories", "error", err)
+		pause = min(pause, a.o.Retry)
+	}
+	return min(pause, time.Hour) // authorities can be added, and the clock set
 }
 
 // Round makes the anchor of the current part of time if there is none, and its time stamp. It may be repeated at any

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -171,5 +172,40 @@ func TestRun(t *testing.T) {
 		if len(rounds) != 4 || rounds[3] != 30*time.Minute {
 			t.Errorf("rounds after %v", rounds)
 		}
+	})
+}
+
+// TestOnlyTheLeaderAnchors: there is no round while another server leads, and nothing is wrong then. A server that
+// becomes the leader begins within a minute.
+func TestOnlyTheLeaderAnchors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var rounds int
+		var leads atomic.Bool
+		ctx, stop := context.WithCancel(t.Context())
+		a := New(Options{Dir: "\x00", Leads: leads.Load, Authorities: func() []*timestamp.Authority {
+			rounds++ // it fails, because of the directory
+			return []*timestamp.Authority{{}}
+		}})
+		ended := make(chan struct{})
+		go func() { a.Run(ctx); close(ended) }()
+		time.Sleep(100 * time.Hour)
+		synctest.Wait()
+		if rounds > 0 {
+			t.Errorf("%d rounds while another server leads", rounds)
+		}
+		leads.Store(true)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if rounds != 1 || len(a.Warnings(time.Now())) == 0 {
+			t.Errorf("%d rounds and %q as the leader", rounds, a.Warnings(time.Now()))
+		}
+		leads.Store(false)
+		time.Sleep(100 * time.Hour)
+		synctest.Wait()
+		if all := a.Warnings(time.Now()); len(all) > 0 {
+			t.Errorf("%q while another server leads", all)
+		}
+		stop()
+		<-ended
 	})
 }

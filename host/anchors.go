@@ -30,6 +30,7 @@ func (r *Server) openAnchors(s *Settings, files *sqlite.Store) error {
 	r.anchors = history.New(history.Options{
 		Dir: filepath.Join(r.Data, anchorsName), Source: files, Installation: files.Installation(),
 		Every: s.AnchorEvery, Keep: s.RecordsKeep, Log: r.Log,
+		Leads: func() bool { return r.Engine.Leads() },
 		Authorities: func() []*timestamp.Authority {
 			all := own
 			for _, a := range r.apps {

@@ -41,7 +41,7 @@ type Change struct {
 	// a message is pending. No Event
 	Purge  bool
 	Chain  *Chain    // request the claim of the next state in the same commit
-	Spawn  []Created // children to create; an existing one (by ID) is unchanged
+	Spawn  []Created // children to create; an existing one (by ID) is unchanged. Refused if the change ends the job
 	Tasks  []Task    // replaced by name
 	Outbox []Message
 }

@@ -184,7 +184,7 @@ func (a *App) wakeForLocation(ctx context.Context) error {
 func newChecker(a *App) *fixity.Checker {
 	return fixity.New(fixity.Options{
 		Inventory: a.inventory, Locations: a.inventory.Dirs, Now: a.now, Log: a.log, Every: a.options.FixityEvery,
-		Pace: a.options.FixityPace,
+		Pace: a.options.FixityPace, Leads: func() bool { return a.engine.Leads() },
 		Open: func(ctx context.Context, dir string) (*ocfl.Root, error) {
 			root, err := a.locations.Open(ctx, dir, false)
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stagepost/stagepost/app/ingest/inventory"
 	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/clock"
 	"github.com/stagepost/stagepost/engine/explain"
@@ -227,6 +230,46 @@ func TestLocksOfEndedJobsAreShownAsLeft(t *testing.T) {
 	if all, err = w.Locks(t.Context()); err != nil || len(all) > 0 {
 		t.Errorf("after the sweep: got %+v, %v", all, err)
 	}
+}
+
+// TestOnlyTheLeaderEndsLocks: a server that does not lead leaves the locks of ended jobs to the one that does, but
+// removes directories of its own. Control: TestLocksOfEndedJobsAreShownAsLeft.
+func TestOnlyTheLeaderEndsLocks(t *testing.T) {
+	w := start(t)
+	want := inventory.Want{Kind: inventory.ObjectLock, Name: "ark:/99999/fk4left", Note: "test"}
+	if _, err := w.inventory.Take(t.Context(), inventory.Taker{Job: "ing_nobody", Epoch: 9}, want); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(w.dir, workdir.WorkName, "bat_old")
+	long := time.Now().Add(-2 * youngest)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.Chtimes(dir, long, long)); err != nil {
+		t.Fatal(err)
+	}
+	store := sharedStore{mem.New()}
+	e, err := engine.New(store, nil, engine.Options{Leads: func() bool { return false }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &App{options: w.options, log: w.log, engine: e, inventory: w.inventory, locations: w.locations,
+		tree: w.tree, guard: e.Clock()}
+	if err := other.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := w.Locks(t.Context()); err != nil || len(all) != 1 {
+		t.Errorf("locks: %+v, %v", all, err)
+	}
+	if names := w.workDirs(); slices.Contains(names, "bat_old") {
+		t.Errorf("directories: %q", names)
+	}
+}
+
+// sharedStore is a store that several servers may use.
+type sharedStore struct{ job.Store }
+
+func (s sharedStore) Properties() job.Properties {
+	p := s.Store.Properties()
+	p.Exclusive = false
+	return p
 }
 
 // TestReleaseCallsTheNext has no time that passes: a job that waits for a lock moves only if it is called. The line

@@ -48,8 +48,9 @@ func (a *App) sweeps(ctx context.Context, gone <-chan job.ID) {
 }
 
 // Sweep moves to the trash the directories of deleted batches and jobs, of jobs that failed long ago, and payloads
-// whose batch was never created; it frees what jobs reserved that have ended, and removes what has been in the trash
-// for long enough. It may be called at any time. After a jump of the clock it removes nothing.
+// whose batch was never created, and removes what has been in the trash for long enough. If this server leads, it also
+// ends the locks of jobs that have ended, and removes what crashed attempts left in storage locations: several servers
+// share those. It may be called at any time. After a jump of the clock it removes nothing.
 func (a *App) Sweep(ctx context.Context) error {
 	if by, doubt := a.guard.Jumped(); doubt {
 		a.log.Warn("the clock is in doubt; nothing is removed by its age", "seconds", int64(by.Seconds()))
@@ -66,7 +67,10 @@ func (a *App) Sweep(ctx context.Context) error {
 		}
 		mistakes = append(mistakes, a.sweepBatch(ctx, e.Name()))
 	}
-	return errors.Join(append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx), a.tree.SweepTrash(ctx))...)
+	if a.engine.Leads() {
+		mistakes = append(mistakes, a.sweepReferences(ctx), a.sweepStages(ctx))
+	}
+	return errors.Join(append(mistakes, a.tree.SweepTrash(ctx))...)
 }
 
 // sweepGone clears away what belongs to a batch or job that was just deleted.

@@ -529,9 +529,10 @@ func TestWriterRefuses(t *testing.T) {
 	if err := w.Add("a", 1, sha256Of("a")); err != nil {
 		t.Errorf("the control: %v", err)
 	}
-	for _, name := range []string{"data/a", "../a", "bagit.txt", "manifest-md5.txt", "tagmanifest-md5.txt"} {
+	for _, name := range []string{"data/a", "../a", "bagit.txt", "manifest-md5.txt", "tagmanifest-md5.txt", " a", "\ta",
+		"*a"} {
 		if err := w.AddTag(name, 1, sha256Of("a")); err == nil {
-			t.Errorf("the tag file %s was taken", name)
+			t.Errorf("the tag file %q was taken", name)
 		}
 	}
 	if w.AddTag("b", 1) == nil || w.AddTag("b", 1, "xyz") == nil {

@@ -53,5 +53,9 @@ func unsafe(p string) string {
 	return ""
 }
 
+// ambiguous are characters that a path of a manifest cannot begin with: blanks and an asterisk before a path are no
+// part of it.
+const ambiguous = " \t*"
+
 // notClean is why a path is refused that may still stay within the bag.
 const notClean = "it has an element that is empty, . or .."

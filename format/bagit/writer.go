@@ -88,6 +88,8 @@ func (w *Writer) AddTag(name string, size int64, digests ...string) error {
 	case strings.HasPrefix(name, "data/"), name == "bagit.txt", name == "bag-info.txt", manifestOf(name) != "",
 		tagManifestOf(name) != "":
 		return fmt.Errorf("bagit: %.200q is not the name of another tag file", name)
+	case strings.ContainsRune(ambiguous, rune(name[0])):
+		return fmt.Errorf("bagit: %.200q: a manifest cannot name it, because of its first character", name)
 	case len(digests) != len(w.algorithms):
 		return fmt.Errorf("bagit: %.200q: %d checksums for %d algorithms", name, len(digests), len(w.algorithms))
 	}

@@ -32,9 +32,3 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) ([]job.Audit, error
 		return slices.Clone(s.audit[from:to]), nil
 	})
 }
-
-func (r *records) Enter(a *job.Audit) error {
-	r.rows++
-	r.audit = append(r.audit, *a)
-	return nil
-}

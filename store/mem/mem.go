@@ -102,7 +102,7 @@ func (s *Store) Count(ctx context.Context) ([]job.Tally, error) {
 // History is part of job.Store.
 func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) ([]job.Event, error) {
 	return do(s, ctx, func() ([]job.Event, error) {
-		if _, err := (*records)(s).Job(id); err != nil {
+		if _, err := (*records)(s).job(id); err != nil {
 			return nil, err
 		}
 		all := s.history[id]
@@ -155,11 +155,11 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) ([]job.Lease, error) {
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	return do(s, ctx, func() ([]job.Result, error) {
 		results := make([]job.Result, len(changes))
-		for i := range changes {
-			results[i].Job, results[i].Err = s.ledger.Commit((*records)(s), &changes[i])
+		err := s.ledger.Commit((*records)(s), changes, results)
+		for i := range results {
 			results[i].Job.Own()
 		}
-		return results, nil
+		return results, err
 	})
 }
 
@@ -207,7 +207,7 @@ func (s *Store) Touched() (rows, lanes int64) {
 
 // one returns a copy of a record.
 func (s *Store) one(id job.ID) (job.Job, error) {
-	j, err := (*records)(s).Job(id)
+	j, err := (*records)(s).job(id)
 	j.Own()
 	return j, err
 }
@@ -219,59 +219,3 @@ func owned(jobs []job.Job, err error) ([]job.Job, error) {
 	}
 	return jobs, err
 }
-
-// records is the store as its ledger uses it. All methods are called under the lock.
-type records Store
-
-func (r *records) Job(id job.ID) (job.Job, error) {
-	r.rows++
-	j, ok := r.jobs[id]
-	if !ok {
-		return j, job.Errorf(job.NotFound, "get", id, "there is no such job")
-	}
-	return j, nil
-}
-
-func (r *records) Keyed(kind job.Kind, owner, k string) (job.ID, error) {
-	return r.keys[key{kind, owner, k}], nil
-}
-
-func (r *records) Insert(j *job.Job) error {
-	r.rows++
-	r.jobs[j.ID] = *j
-	r.place[j.ID] = len(r.order)
-	r.order = append(r.order, j.ID)
-	at, _ := slices.BinarySearch(r.ids, j.ID)
-	r.ids = slices.Insert(r.ids, at, j.ID)
-	r.numbers[number{j.Kind, j.Number}] = j.ID
-	if j.Key != "" {
-		r.keys[key{j.Kind, j.Owner, j.Key}] = j.ID
-	}
-	return nil
-}
-
-func (r *records) Update(_, after *job.Job) error {
-	r.rows++
-	r.jobs[after.ID] = *after
-	return nil
-}
-
-func (r *records) Append(e *job.Event) error {
-	r.rows++
-	r.history[e.Job] = append(r.history[e.Job], *e)
-	return nil
-}
-
-func (r *records) PutTask(id job.ID, t *job.Task) error {
-	r.rows++
-	if r.tasks[id] == nil {
-		r.tasks[id] = map[string]job.Task{}
-	}
-	one := *t
-	one.Data = slices.Clone(t.Data)
-	r.tasks[id][t.Name] = one
-	return nil
-}
-
-func (r *records) PutHold(*job.Hold) error  { return nil } // the ledger has them
-func (r *records) DropHold(job.Scope) error { return nil }

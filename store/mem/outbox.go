@@ -51,16 +51,7 @@ func ownMessages(messages []job.Message, err error) ([]job.Message, error) {
 	return messages, err
 }
 
-func (r *records) Message(k string) (*job.Message, error) {
-	r.rows++
-	m := r.messages[k]
-	if m == nil {
-		return nil, nil
-	}
-	copied := *m
-	return &copied, nil
-}
-
+// Due is part of ledger.Records.
 func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	var found []job.Message
 	for _, m := range r.due {
@@ -88,17 +79,18 @@ func (r *records) schedule(m *job.Message, pending bool) {
 	}
 }
 
-func (r *records) Pending(id job.ID) (string, error) {
+// unsent returns the key of a pending message of a job, or "".
+func (r *records) unsent(id job.ID) string {
 	for _, k := range r.posted {
 		r.rows++
 		if m := r.messages[k]; m.Job == id && m.Settled == job.Pending {
-			return m.Key, nil
+			return m.Key
 		}
 	}
-	return "", nil
+	return ""
 }
 
-func (r *records) PutMessage(m *job.Message) error {
+func (r *records) putMessage(m *job.Message) {
 	r.rows++
 	if old := r.messages[m.Key]; old != nil {
 		r.schedule(old, false)
@@ -110,5 +102,4 @@ func (r *records) PutMessage(m *job.Message) error {
 	if m.Settled == job.Pending {
 		r.schedule(&copied, true)
 	}
-	return nil
 }

@@ -4,21 +4,24 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
-func (r *records) HasJobs(parent *job.Job) (bool, error) {
+// children counts the jobs whose parent is a job, up to a number.
+func (r *records) children(parent job.ID, most int) (n int) {
 	for _, j := range r.jobs {
 		r.rows++
-		if j.Parent == parent.ID {
-			return true, nil
+		if j.Parent == parent {
+			n++
+		}
+		if n == most {
+			break
 		}
 	}
-	return false, nil
+	return n
 }
 
-// Purge leaves the job's position in the order empty, so that cursors stay valid.
-func (r *records) Purge(j *job.Job, _ ledger.Numbers) error {
+// purge leaves the job's position in the order empty, so that cursors stay valid.
+func (r *records) purge(j *job.Job) {
 	r.order[r.place[j.ID]] = ""
 	delete(r.place, j.ID)
 	if at, found := slices.BinarySearch(r.ids, j.ID); found {
@@ -38,5 +41,4 @@ func (r *records) Purge(j *job.Job, _ ledger.Numbers) error {
 		delete(r.messages, k)
 		return true
 	})
-	return nil
 }

@@ -19,7 +19,7 @@ const (
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// Enter is part of ledger.Records.
+// Enter appends an entry to the audit log.
 func (r *records) Enter(a *job.Audit) error {
 	s := r.writes.audit
 	s.Int(1, a.Seq)

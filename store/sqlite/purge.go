@@ -5,7 +5,6 @@ import (
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
-	"github.com/stagepost/stagepost/store/internal/ledger"
 )
 
 // Names in table given for numbers.
@@ -36,33 +35,42 @@ func (p *purging) prepare(c *conn.Conn) error {
 	})
 }
 
-// HasJobs implements ledger.Records. It searches the committed lines. A deleted parent gets no jobs, and the open
-// transaction may have purged some of those it had.
-func (r *records) HasJobs(parent *job.Job) (bool, error) {
+// children counts the jobs whose parent is a job, up to a number. It searches the committed lines. A deleted parent
+// gets no jobs, and the open transaction may have purged some of those it had.
+func (r *records) children(parent job.ID, most int) (count int, err error) {
 	if r.logging() != nil {
-		return false, r.try(errNotLogged)
+		return 0, r.try(errNotLogged)
 	}
-	e, err := r.entry(parent.ID)
+	e, err := r.entry(parent)
 	if err != nil {
-		return false, r.try(err)
+		return 0, r.try(err)
 	}
 	row := uint32(e.n)
 	for from := int64(1); ; {
 		found := r.shown.search(&want{parent: &row}, from, 1, 64)
 		for _, n := range found {
 			if !slices.ContainsFunc(r.lines, func(c lineChange) bool { return c.n == n && c.gone }) {
-				return true, nil
+				count++
+			}
+			if count == most {
+				return count, nil
 			}
 		}
 		if len(found) < 64 {
-			return false, nil
+			return count, nil
 		}
 		from = found[len(found)-1] + 1
 	}
 }
 
-// Purge is part of ledger.Records.
-func (r *records) Purge(j *job.Job, last ledger.Numbers) error {
+// lastNumbers are the highest numbers so far, which are kept when the job that may have the highest is purged.
+type lastNumbers struct {
+	job     int64 // of the job's kind
+	message int64
+}
+
+// Purge removes a record with its history, tasks and messages. Its key is free afterwards.
+func (r *records) Purge(j *job.Job, last lastNumbers) error {
 	if r.logging() != nil {
 		return r.try(errNotLogged)
 	}
@@ -78,7 +86,7 @@ func (r *records) Purge(j *job.Job, last ledger.Numbers) error {
 	return nil
 }
 
-func (r *records) purge(e *entry, last ledger.Numbers) error {
+func (r *records) purge(e *entry, last lastNumbers) error {
 	p := &r.purging
 	if err := p.prepare(r.c); err != nil {
 		return err
@@ -87,8 +95,8 @@ func (r *records) purge(e *entry, last ledger.Numbers) error {
 		what string
 		n    int64
 	}{
-		{givenRow, r.nextRow - 1}, {givenEvent, r.nextEvent - 1}, {givenMessage, last.Message},
-		{givenNumber + string(e.job.Kind), last.Job},
+		{givenRow, r.nextRow - 1}, {givenEvent, r.nextEvent - 1}, {givenMessage, last.message},
+		{givenNumber + string(e.job.Kind), last.job},
 	} {
 		p.given.Text(1, given.what)
 		p.given.Int(2, given.n)

@@ -87,15 +87,6 @@ func (r *records) saveMove(n int64, m move) error {
 	return s.Run()
 }
 
-// Job is part of ledger.Records.
-func (r *records) Job(id job.ID) (job.Job, error) {
-	e, err := r.entry(id)
-	if err != nil {
-		return job.Job{}, err
-	}
-	return e.job, nil
-}
-
 func (r *records) entry(id job.ID) (*entry, error) {
 	if e := r.cache.get(id); e != nil {
 		return e, nil
@@ -130,7 +121,7 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	return e, nil
 }
 
-// Keyed is part of ledger.Records.
+// Keyed returns the job that was created with the key; "" if there is none. The key is not empty.
 func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	number, ok := r.names.words.numbers[string(kind)]
 	if !ok {
@@ -153,7 +144,7 @@ func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	return job.ID(s.GetText(0)), nil
 }
 
-// Insert is part of ledger.Records. The job's first history entry must be the next one appended.
+// Insert adds a record. The job's first history entry must be the next one appended.
 func (r *records) Insert(j *job.Job) error {
 	var parent int64
 	if j.Parent != "" {
@@ -221,7 +212,7 @@ func (r *records) putData(n int64, data []byte) error {
 	return r.writes.data.Run()
 }
 
-// Update is part of ledger.Records.
+// Update writes the record after, which was before.
 func (r *records) Update(before, after *job.Job) error {
 	e, err := r.entry(after.ID)
 	if err != nil {
@@ -254,7 +245,7 @@ func same(a, b []byte) bool {
 	return len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b)
 }
 
-// Append is part of ledger.Records.
+// Append adds a history entry.
 func (r *records) Append(ev *job.Event) error {
 	e, err := r.entry(ev.Job)
 	if err != nil {
@@ -307,7 +298,7 @@ func (r *records) append(e *entry, ev *job.Event) error {
 	return s.Run()
 }
 
-// PutTask is part of ledger.Records.
+// PutTask adds or replaces a task by name.
 func (r *records) PutTask(id job.ID, t *job.Task) error {
 	e, err := r.entry(id)
 	if err != nil {
@@ -338,7 +329,7 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	return r.try(s.Run())
 }
 
-// PutHold is part of ledger.Records.
+// PutHold adds a hold, or replaces the one on its scope.
 func (r *records) PutHold(h *job.Hold) error {
 	s := r.writes.hold
 	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job),
@@ -357,7 +348,7 @@ func (r *records) PutHold(h *job.Hold) error {
 	return r.try(s.Run())
 }
 
-// DropHold is part of ledger.Records.
+// DropHold removes the hold on a scope.
 func (r *records) DropHold(scope job.Scope) error {
 	if f := r.logging(); f != nil {
 		f.pending.holds[scope] = nil
@@ -366,7 +357,7 @@ func (r *records) DropHold(scope job.Scope) error {
 	return r.try(r.writes.dropHold.Run())
 }
 
-// Message is part of ledger.Records.
+// Message returns a message by key, or nil.
 func (r *records) Message(key string) (*job.Message, error) {
 	if f := r.logging(); f != nil {
 		if m := f.message(key); m != nil {
@@ -405,7 +396,7 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	return found, r.try(err)
 }
 
-// Pending is part of ledger.Records.
+// Pending returns the key of a pending message of the job, or "".
 func (r *records) Pending(id job.ID) (key string, err error) {
 	if r.logging() != nil {
 		return "", r.try(errNotLogged)
@@ -418,7 +409,7 @@ func (r *records) Pending(id job.ID) (key string, err error) {
 	return key, r.try(err)
 }
 
-// PutMessage is part of ledger.Records.
+// PutMessage adds or replaces a message by key.
 func (r *records) PutMessage(m *job.Message) error {
 	s := r.writes.post
 	s.Text(1, m.Key)

@@ -44,13 +44,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 		kind = writesDatabase
 	}
 	err := s.doAs(ctx, kind, func(l *ledger.Ledger) error {
-		for i := range changes {
-			results[i].Job, results[i].Err = l.Commit(s.records, &changes[i])
-			if s.records.failed != nil {
-				return s.records.failed
-			}
-		}
-		return nil
+		return l.Commit(s.records, changes, results)
 	})
 	for i := range results {
 		results[i].Job.Own()

@@ -20,6 +20,7 @@ var childTests = []test{
 	{"required that some child has not ended", requireUnsettled},
 	{"spawned once, however often", spawnTwice},
 	{"a spawned job that exists is left as it is", spawnExisting},
+	{"nothing is spawned in the end of its parent", spawnAtEnd},
 	{"a spawned job of another parent is refused or counted there", spawnElsewhere},
 	{"a parent that sleeps is due when its last child ends", childWakes},
 	{"5,000 children in chunks, with a crash between", childChunks},
@@ -170,6 +171,23 @@ func spawnExisting(w *harness) {
 	w.must(job.Change{Job: batch.ID, Version: now.Version, At: w.now(), Spawn: []job.Created{again}})
 	w.unchanged(before)
 	same(w, "counts", w.get(batch.ID).Children, job.Children{Expected: 1, Open: 1})
+}
+
+func spawnAtEnd(w *harness) {
+	batch := w.create(w.made(Batch, expecting(2)))[0]
+	child := w.step(parent(batch.ID))
+	before := w.snapshot(batch.ID)
+	end := w.move(before.Job, "fail", lifecycle.Worker, func(c *job.Change) {
+		c.Epoch, c.Version = 0, before.Job.Version
+		c.Spawn = []job.Created{w.made(Step, parent(batch.ID))}
+	})
+	_, err := w.commit(end)
+	w.refused(err, job.Refused)
+	w.unchanged(before)
+	w.gone(end.Spawn[0].Job.ID)
+	end.Spawn[0].Job.ID = child.ID // the control: it exists
+	same(w, "children", w.must(end).Children, before.Job.Children)
+	w.sound()
 }
 
 func spawnElsewhere(w *harness) {

@@ -36,6 +36,8 @@ var broken = map[string]struct {
 	}},
 	"children are not spawned": {"Children/spawned_once",
 		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Spawn = nil }} }},
+	"jobs are spawned in the end of their parent": {"Children/nothing_is_spawned",
+		func(s job.Store) job.Store { return spawnsFirst{s} }},
 	"messages are dropped": {"Outbox/job.s_messages",
 		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Outbox = nil }} }},
 	"tasks are dropped": {"History/tasks",
@@ -236,6 +238,23 @@ func (p peeksClaim) Peek(ctx context.Context, c job.Claim, id job.ID) (job.Forec
 		_, err = p.Claim(ctx, c)
 	}
 	return f, err
+}
+
+// spawnsFirst is a store that spawns children in a commit of its own.
+type spawnsFirst struct{ job.Store }
+
+func (s spawnsFirst) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	changes = alter(changes, func(c *job.Change) {
+		if len(c.Spawn) == 0 || c.Version == 0 {
+			return
+		}
+		r, err := s.Store.Commit(ctx, job.Change{Job: c.Job, Epoch: c.Epoch, Version: c.Version, Keep: true, At: c.At,
+			Spawn: c.Spawn})
+		if err == nil && r[0].Err == nil {
+			c.Version, c.Spawn = r[0].Job.Version, nil
+		}
+	})
+	return s.Store.Commit(ctx, changes...)
 }
 
 // keepsHolds is a store whose releases change nothing.

@@ -37,6 +37,9 @@ type Options struct {
 	Now   func() time.Time // defaults to time.Now
 	Log   *slog.Logger     // defaults to no log
 	Agent string           // of events; defaults to stagepost
+	// Leads reports whether Run starts passes here, not in another server on the same catalog. It is called before each
+	// pass. Defaults to always.
+	Leads func() bool
 }
 
 // What Report is called with.
@@ -51,6 +54,7 @@ const (
 	again      = time.Hour        // between queries for copies that are due
 	afterFault = 10 * time.Minute // until a location that could not be read is tried again
 	recalling  = 4 * time.Hour    // until a copy is tried again that a slow location recalls
+	takeOver   = time.Minute      // between queries whether this server leads
 )
 
 // Checker checks the copies of one catalog.
@@ -73,6 +77,9 @@ func New(o Options) *Checker {
 	}
 	if o.Objects == nil {
 		o.Objects = func() map[string]*ocfl.Root { return nil }
+	}
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
 	}
 	return &Checker{o: o, poke: make(chan struct{}, 1)}
 }
@@ -103,8 +110,11 @@ func (c *Checker) Run(ctx context.Context) error {
 	ends := make(chan ended)
 	running, asked, next := map[string]bool{}, map[string]bool{}, map[string]time.Time{} // by location
 	for {
-		pause := again
-		for _, name := range c.names() {
+		pause, names := again, c.names()
+		if !c.o.Leads() {
+			pause, names = takeOver, nil
+		}
+		for _, name := range names {
 			wait := next[name].Sub(c.o.Now())
 			switch {
 			case running[name]:

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -127,7 +128,7 @@ type fixture struct {
 	at      map[string]*location
 	copies  *copies.Store
 	checker *audit.Checker
-	options audit.Options // Objects and Pace
+	options audit.Options // Objects, Pace and Leads
 
 	mu       sync.Mutex
 	reported []string
@@ -167,7 +168,7 @@ func (f *fixture) restart() {
 		l.reads = nil
 	}
 	f.checker = audit.New(audit.Options{
-		Objects: f.options.Objects, Pace: f.options.Pace,
+		Objects: f.options.Objects, Pace: f.options.Pace, Leads: f.options.Leads,
 		Catalog: f.cat, Copies: f.copies, Now: func() time.Time { return f.now },
 		Report: func(_ context.Context, event, object, note string) error {
 			f.mu.Lock()
@@ -490,6 +491,42 @@ func TestRun(t *testing.T) {
 	go func() { ended <- f.checker.Run(ctx) }()
 	must(t, f.checker.Start(t.Context(), []string{"a"}))
 	<-healed
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins
+// when it leads.
+func TestOnlyTheLeaderChecks(t *testing.T) {
+	f := newFixture(t, 1, storage.Local)
+	f.now = f.now.Add(time.Second)
+	var leads atomic.Bool
+	asked, read := make(chan struct{}, 100), make(chan struct{}, 100)
+	f.options.Leads = func() bool {
+		asked <- struct{}{}
+		return leads.Load()
+	}
+	f.at["a"].fail = func(string) error {
+		read <- struct{}{}
+		return nil
+	}
+	f.restart()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- f.checker.Run(ctx) }()
+	<-asked
+	for range 2 { // at the second query nothing of the first is under way
+		must(t, f.checker.Start(t.Context(), []string{"a"}))
+		<-asked
+	}
+	if len(read) > 0 {
+		t.Error("a server that does not lead read the location")
+	}
+	leads.Store(true)
+	must(t, f.checker.Start(t.Context(), []string{"a"}))
+	<-read
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -36,6 +36,7 @@ const (
 	mostProbe      = time.Minute        // for one location
 	staleDownload  = 3 * 24 * time.Hour // after which no job continues a download
 	batch          = 100                // renewals of one run
+	takeOver       = time.Minute        // between queries whether this server leads
 )
 
 // state is what the background work found out last.
@@ -46,14 +47,18 @@ type state struct {
 }
 
 // background starts the background work, until ctx ends. Fixity checks also delete the files of replaced copies, and
-// store what a location lacks.
+// store what a location lacks. What changes archives is done by the server that leads; each server checks which
+// locations it can use, and removes its own working files.
 func (a *App) background(ctx context.Context) {
-	ended := a.endsOf(ctx)
-	a.wait.Go(func() { a.loop(ctx, taskProbe, probeEvery, nil, a.probe) })
-	a.wait.Go(func() { a.loop(ctx, taskRenewal, renewalEvery, nil, a.renew) })
-	a.wait.Go(func() { a.loop(ctx, taskRetention, retentionEvery, nil, a.retain) })
-	a.wait.Go(func() { a.loop(ctx, taskSweep, sweepEvery, ended, a.sweep) })
-	a.wait.Go(func() { a.loop(ctx, taskHolds, holdsEvery, a.holds, a.Copies.PassHolds) })
+	for _, p := range []periodic{
+		{name: taskProbe, every: probeEvery, run: a.probe},
+		{name: taskRenewal, every: renewalEvery, led: true, run: a.renew},
+		{name: taskRetention, every: retentionEvery, led: true, run: a.retain},
+		{name: taskSweep, every: sweepEvery, signal: a.endsOf(ctx), run: a.sweep},
+		{name: taskHolds, every: holdsEvery, signal: a.holds, led: true, run: a.Copies.PassHolds},
+	} {
+		a.wait.Go(func() { a.loop(ctx, p) })
+	}
 	if w := a.printers.worker; w != nil {
 		a.wait.Go(func() { _ = w.Run(ctx) }) // it ends with ctx, and logs failures
 	}
@@ -64,24 +69,39 @@ func (a *App) background(ctx context.Context) {
 	a.wait.Go(func() { _ = a.Checker.Run(ctx) }) // it ends with ctx, and logs failures
 }
 
+// periodic is a task that is done at intervals.
+type periodic struct {
+	name   string
+	every  time.Duration
+	signal <-chan struct{} // requests a run now; nil: there is none
+	led    bool            // the times are those of the server that leads; a signal is for its own server
+	run    func(context.Context) error
+}
+
 // loop runs a task at once, at intervals, and when it is signalled, until ctx ends. A failed run is repeated earlier.
-func (a *App) loop(
-	ctx context.Context, task string, every time.Duration, signal <-chan struct{}, run func(context.Context) error,
-) {
+func (a *App) loop(ctx context.Context, p periodic) {
+	signalled := false
 	for {
-		err := run(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		pause := every
-		if a.note(task, err); err != nil {
-			pause = min(every, afterFailure)
+		pause := takeOver
+		if !p.led || signalled || a.engine.Leads() {
+			pause = p.every
+			err := p.run(ctx)
+			if ctx.Err() != nil {
+				return
+			}
+			if a.note(p.name, err); err != nil {
+				pause = min(p.every, afterFailure)
+			}
+		} else {
+			a.note(p.name, nil) // its failures are those of the other server
 		}
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
-		case <-signal:
+		case <-p.signal:
+			signalled = true
 		case <-timer.C:
+			signalled = false
 		}
 		timer.Stop()
 		if ctx.Err() != nil {

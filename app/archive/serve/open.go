@@ -113,7 +113,7 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 	}
 	a.Checker = audit.New(audit.Options{
 		Catalog: a.Catalog, Copies: a.Copies, Objects: a.live.objects, Report: a.report, Pace: a.h.FixityPace,
-		Now: a.now, Log: a.h.Log,
+		Now: a.now, Log: a.h.Log, Leads: func() bool { return a.engine.Leads() },
 	})
 	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
 		return err

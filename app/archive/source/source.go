@@ -161,7 +161,7 @@ func SafeName(name string) string {
 			return '_'
 		}
 		return r
-	}, strings.ToValidUTF8(norm.NFC.String(name), "_"))
+	}, norm.NFC.String(strings.ToValidUTF8(name, "_"))) // NFC does not change what follows an invalid byte
 	clean = strings.TrimLeft(clean, ". ")
 	for len(clean) > 120 {
 		_, size := utf8.DecodeLastRuneInString(clean)

@@ -28,6 +28,7 @@ func TestSafeName(t *testing.T) {
 		"line\nbreak\x00":                "line_break_",
 		"no\xffutf8":                     "no_utf8",
 		"u\u0308ber":                     "über",
+		"\xff\u0340a":                    "_\u0300a",
 		strings.Repeat("ü", 100):         strings.Repeat("ü", 60),
 		strings.Repeat("a", 119) + " b":  strings.Repeat("a", 119),
 		strings.Repeat("a", 119) + "ü":   strings.Repeat("a", 119),
@@ -43,6 +44,7 @@ func TestSafeName(t *testing.T) {
 func FuzzSafeName(f *testing.F) {
 	f.Add("a:b")
 	f.Add("..\\..\xff/")
+	f.Add("\xf2\u0340")
 	f.Fuzz(func(t *testing.T, name string) {
 		got := source.SafeName(name)
 		switch {

@@ -236,8 +236,14 @@ func (h *harness) open(dir string, c *catalog.Catalog) (*App, *archive.App) {
 // serve runs an engine with the applications.
 func (h *harness) serve(a *App, jobs *archive.App) (stop func()) {
 	h.t.Helper()
-	e, err := engine.New(h.store, slices.Concat(jobs.Works(), a.Works()),
-		engine.Options{Rand: rand.New(rand.NewPCG(1, 2))})
+	return h.serveOn(h.store, engine.Options{}, a, jobs)
+}
+
+// serveOn runs an engine with the applications on a store.
+func (h *harness) serveOn(store job.Store, o engine.Options, a *App, jobs *archive.App) (stop func()) {
+	h.t.Helper()
+	o.Rand = rand.New(rand.NewPCG(1, 2))
+	e, err := engine.New(store, slices.Concat(jobs.Works(), a.Works()), o)
 	if err != nil {
 		h.t.Fatal(err)
 	}

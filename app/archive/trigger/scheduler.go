@@ -23,7 +23,7 @@ const checkEvery = time.Minute
 const afterTime = time.Millisecond
 
 // Run starts the runs of schedules when their times come, until ctx ends. It may run in several servers on one store:
-// they start the same run once.
+// the leader's starts them. Two that lead for a moment start the same run once.
 func (a *App) Run(ctx context.Context) error {
 	ended := make(chan struct{}, 1)
 	watch, stop := context.WithCancel(ctx)
@@ -61,8 +61,11 @@ func (a *App) Run(ctx context.Context) error {
 func (a *App) now() time.Time { return a.engine.Clock().Now() }
 
 // due starts the runs that are due, and gives the next time of any schedule; zero: there is none. While the clock is
-// in doubt nothing is due. The error of one schedule does not keep the others.
+// in doubt, or another server leads, nothing is due. The error of one schedule does not keep the others.
 func (a *App) due(ctx context.Context) (next time.Time, err error) {
+	if !a.engine.Leads() {
+		return time.Time{}, nil
+	}
 	if _, ok := a.engine.Clock().Before(0); !ok {
 		return time.Time{}, nil
 	}

@@ -3,12 +3,14 @@ package trigger
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stagepost/stagepost/app/archive"
 	"github.com/stagepost/stagepost/app/archive/source"
+	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -147,6 +149,53 @@ func TestSubmitTwice(t *testing.T) {
 		wait.Wait()
 		if n := len(h.runs("nightly")); n != 1 {
 			t.Errorf("%d runs", n)
+		}
+	})
+}
+
+// sharedStore is a store that several servers may use. It counts the queries for runs of schedules.
+type sharedStore struct {
+	job.Store
+	queries *atomic.Int32
+}
+
+func (s sharedStore) Properties() job.Properties {
+	p := s.Store.Properties()
+	p.Exclusive = false
+	return p
+}
+
+func (s sharedStore) List(ctx context.Context, q job.Query) (job.Page, error) {
+	if q.Tag == tagOf("hourly") {
+		s.queries.Add(1)
+	}
+	return s.Store.List(ctx, q)
+}
+
+// TestOnlyTheLeaderSchedules has two servers on one store. The one that does not lead makes no query for a schedule. It
+// takes over within a minute when it leads.
+func TestOnlyTheLeaderSchedules(t *testing.T) {
+	bubble(t, func(h *harness) {
+		h.setSchedule("hourly", hourly())
+		var second atomic.Bool
+		var queries [2]atomic.Int32
+		for i, leads := range []func() bool{func() bool { return !second.Load() }, second.Load} {
+			a, jobs := h.open(h.t.TempDir(), h.options.Catalog)
+			store := sharedStore{h.store, &queries[i]}
+			defer h.serveOn(store, engine.Options{Name: string(rune('a' + i)), Leads: leads}, a, jobs)()
+			defer h.schedule(a)()
+		}
+		time.Sleep(45 * time.Minute)
+		same(t, h.times("hourly"), "01 00:30")
+		if a, b := queries[0].Load(), queries[1].Load(); a == 0 || b > 0 {
+			t.Errorf("%d queries of the leader, %d of the other server", a, b)
+		}
+		second.Store(true)
+		before := queries[0].Load()
+		time.Sleep(time.Hour)
+		same(t, h.times("hourly"), "01 00:30", "01 01:30")
+		if queries[0].Load() != before || queries[1].Load() == 0 {
+			t.Error("the other server does not schedule after the change")
 		}
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stagepost/stagepost/format/ocfl"
 )
 
-// Options of a checker. Every field but Every and Pace is required.
+// Options of a checker. Every field but Every, Pace and Leads is required.
 type Options struct {
 	Inventory *inventory.Inventory
 	Locations func(ctx context.Context) ([]string, error) // names of the storage locations
@@ -27,11 +27,15 @@ type Options struct {
 	Log   *slog.Logger
 	Every time.Duration // after which a stored file is read again. 0: only on request
 	Pace  ocfl.Pace     // waits for the bytes that were read; defaults to no wait
+	// Leads reports whether Run checks here, not in another server on the same inventory. It is called before each
+	// query. Defaults to always.
+	Leads func() bool
 }
 
 const (
 	again      = time.Hour        // between queries for files whose check is old
 	afterFault = 10 * time.Minute // until a location that could not be read is tried again
+	takeOver   = time.Minute      // between queries whether this server leads
 )
 
 // Checker checks the storage locations of one installation.
@@ -44,6 +48,9 @@ type Checker struct {
 func New(o Options) *Checker {
 	if o.Pace == nil {
 		o.Pace = func(ctx context.Context, _ int) error { return ctx.Err() }
+	}
+	if o.Leads == nil {
+		o.Leads = func() bool { return true }
 	}
 	return &Checker{Options: o, poke: make(chan struct{}, 1)}
 }
@@ -74,7 +81,9 @@ func (c *Checker) stir() {
 func (c *Checker) Run(ctx context.Context) {
 	for {
 		pause := again
-		if err := c.pass(ctx); err != nil && ctx.Err() == nil {
+		if !c.Leads() {
+			pause = takeOver
+		} else if err := c.pass(ctx); err != nil && ctx.Err() == nil {
 			c.Log.Error("fixity check", "error", err)
 			pause = afterFault
 		}

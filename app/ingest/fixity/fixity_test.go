@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -378,4 +379,44 @@ func TestCheckKeepsTheRate(t *testing.T) {
 		func(ocfl.FileFault) {}); !errors.Is(err, stop) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins
+// when it leads.
+func TestOnlyTheLeaderChecks(t *testing.T) {
+	h := newHarness(t)
+	h.store("ark:/99999/fk41", "ing_1", map[string]string{"a.txt": "1"})
+	var leads atomic.Bool
+	asked, read := make(chan struct{}, 100), make(chan struct{}, 100)
+	open := h.Open
+	h.Open = func(ctx context.Context, dir string) (*ocfl.Root, error) {
+		read <- struct{}{}
+		return open(ctx, dir)
+	}
+	h.Leads = func() bool {
+		asked <- struct{}{}
+		return leads.Load()
+	}
+	request := func() {
+		t.Helper()
+		if err := h.Start(t.Context(), []string{"archive"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { h.Run(ctx); close(ended) }()
+	<-asked
+	for range 2 { // at the second query nothing of the first is under way
+		request()
+		<-asked
+	}
+	if len(read) > 0 {
+		t.Error("a server that does not lead read the location")
+	}
+	leads.Store(true)
+	request()
+	<-read
+	stop()
+	<-ended
 }
