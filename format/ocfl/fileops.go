@@ -94,7 +94,7 @@ func (d diskOps) Within(dir string) (fileOps, error) {
 func (d diskOps) Leave() {}
 
 // nearOps are diskOps that open names in one directory from there: os.Root opens each directory on the way. They are
-// for one goroutine, and nobody may rename directories below meanwhile.
+// for one goroutine, and directories below are not renamed meanwhile.
 type nearOps struct {
 	diskOps
 	prefix string

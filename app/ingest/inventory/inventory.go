@@ -47,7 +47,7 @@ var (
 // Inventory is an open inventory. It is safe for concurrent use.
 type Inventory struct {
 	write *sql.DB    // one connection: writers queue here rather than in SQLite
-	known statements // of write; whoever has the turn uses them
+	known statements // of write; used by the caller that has the turn
 	read  *reader
 
 	installation string

@@ -32,7 +32,7 @@ func (s *statements) find(query string) *sql.Stmt {
 	return stmt
 }
 
-// prepare prepares what was missed. It needs a connection, so nobody calls it within a transaction. What cannot be
+// prepare prepares what was missed. It needs a connection, so it is not called within a transaction. What cannot be
 // prepared is run as text, which reports the error.
 func (s *statements) prepare(ctx context.Context, db *sql.DB) {
 	s.mu.Lock()
