@@ -30,7 +30,8 @@ define SOAK
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
 ./cmd/stagepost -run TestExampleWorkers -workerjobs 1000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
-./store/sqlite -run TestPowerCut$$|TestPowerCutWithLog$$ -cuts 1
+./store/sqlite -run TestPowerCut$$ -cuts 1
+./store/sqlite -run TestPowerCutWithLog$$ -images 50000
 ./store/sqlite -run TestCrashWithLog$$ -transitions 1
 ./app/ingest -run TestPowerCutAnywhere -every-cut
 ./flow/durable -run KilledFlows -flows 200

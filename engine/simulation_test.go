@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/mem"
+	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 var (
@@ -198,12 +200,51 @@ func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *d
 	}
 }
 
-// TestSimulation lets 8 engines work for a day on one store while steps fail, engines are killed and the wall clock
+// TestSimulation lets engines work on a store in memory, and on one in a directory with a log in front of its
+// database, for a sixth of the time: its calls wait for a disk.
+func TestSimulation(t *testing.T) {
+	t.Run("memory", func(t *testing.T) {
+		simulate(t, *hours, func(*testing.T) (job.Store, func()) { return mem.New(), func() {} })
+	})
+	t.Run("log", func(t *testing.T) {
+		part := *hours
+		if part <= 24 {
+			part = max(1, part/6)
+		}
+		dir := quickDir(t)
+		simulate(t, part, func(t *testing.T) (job.Store, func()) {
+			s, err := sqlite.Open(dir, sqlite.Options{Log: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s, func() {
+				report, err := s.Fsck(t.Context(), func(k job.Kind) *lc.Table {
+					return map[job.Kind]*lc.Table{"test.letter": letter, "test.bag": bag}[k]
+				}, false)
+				if err = errors.Join(err, s.Close()); err != nil || !report.Clean() {
+					t.Errorf("%v %v", report.Faults, err)
+				}
+			}
+		})
+	})
+}
+
+// quickDir is a directory in memory if possible.
+func quickDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "stagepost-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// simulate lets 8 engines work for a day on one store while steps fail, engines are killed and the wall clock
 // jumps. Afterwards every job has ended, every history replays, every batch has reported with all its jobs counted, and
 // no claim was granted twice.
-func TestSimulation(t *testing.T) {
+func simulate(t *testing.T, hours int, open func(*testing.T) (store job.Store, end func())) {
 	synctest.Test(t, func(t *testing.T) {
-		store := mem.New()
+		store, end := open(t)
 		d := &dice{r: rand.New(rand.NewPCG(*seed, 42))}
 		clock := &jumpy{Clock: clock.System()}
 		var double sync.Map
@@ -220,7 +261,7 @@ func TestSimulation(t *testing.T) {
 		}
 		began := time.Now()
 		sent := 0
-		for time.Since(began) < time.Duration(*hours)*time.Hour {
+		for time.Since(began) < time.Duration(hours)*time.Hour {
 			o := engine.Order{Kind: "test.letter", Priority: new(d.n(100)), Owner: fmt.Sprint("owner", d.n(4))}
 			if d.n(10) == 0 {
 				o.Kind, o.Spec = "test.bag", struct{ N int }{1 + d.n(30)}
@@ -238,8 +279,9 @@ func TestSimulation(t *testing.T) {
 		cancel()
 		clerks.Wait()
 		total := audit(t, store, sender)
-		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", *hours, sent, total,
+		t.Logf("%d hours, %d submissions, %d jobs, %d kills: all ended, all histories replay", hours, sent, total,
 			kills.Load())
+		end()
 	})
 }
 

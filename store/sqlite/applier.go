@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ type applier struct {
 	store *Store
 	stmts map[rowlog.Kind]*conn.Stmt
 	after time.Duration // applyAfter
+	rows  rowlog.Reduction
+	many  *conn.Stmt     // writes eventsAtOnce history entries
+	some  []rowlog.Image // fewer than that: they are written together
 
 	begin   chan struct{} // something is to be applied; has capacity for one
 	urgent  chan struct{} // at once; has capacity for one
@@ -53,8 +57,15 @@ func newApplier(s *Store) (*applier, error) {
 		}
 		a.stmts[kind] = stmt
 	}
-	return a, nil
+	row := insertEvent[strings.LastIndex(insertEvent, "("):]
+	var err error
+	a.many, err = s.records.c.Prepare(insertEvent + strings.Repeat(", "+row, eventsAtOnce-1) +
+		" ON CONFLICT DO NOTHING")
+	return a, err
 }
+
+// eventsAtOnce is how many history entries one statement writes: they are most of the rows.
+const eventsAtOnce = 8
 
 func signal(to chan struct{}) {
 	select {
@@ -194,7 +205,7 @@ func (a *applier) write(g *generation) error {
 	s := a.store
 	s.writer.Lock()
 	defer s.writer.Unlock()
-	images, err := rowlog.Latest(g.contents)
+	images, err := a.rows.Latest(g.contents)
 	if err != nil {
 		return err
 	}
@@ -214,15 +225,60 @@ func (a *applier) commit(images []rowlog.Image, n numbers, last uint64) error {
 	if err := r.stmts.begin.Run(); err != nil {
 		return err
 	}
-	for _, m := range images {
-		if err := a.row(m); err != nil {
-			return err
-		}
+	if err := a.rowsOf(images); err != nil {
+		return err
 	}
 	r.headLock.Lock()
 	defer r.headLock.Unlock()
 	return r.commitAs(n, last)
 }
+
+// rowsOf writes rows, history entries after the others.
+func (a *applier) rowsOf(images []rowlog.Image) error {
+	a.some = a.some[:0]
+	for _, m := range images {
+		switch {
+		case m.Kind != rowlog.Event:
+			if err := a.row(m); err != nil {
+				return err
+			}
+		case len(a.some) < eventsAtOnce-1:
+			a.some = append(a.some, m)
+		default:
+			if err := a.events(append(a.some, m)); err != nil {
+				return err
+			}
+			a.some = a.some[:0]
+		}
+	}
+	for _, m := range a.some {
+		if err := a.row(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// events writes eventsAtOnce history entries.
+func (a *applier) events(all []rowlog.Image) error {
+	for i, m := range all {
+		if err := m.Bind(shifted{a.many, i * eventColumns}); err != nil {
+			return err
+		}
+	}
+	return a.many.Run()
+}
+
+// shifted binds the values of a row to later parameters of a statement.
+type shifted struct {
+	*conn.Stmt
+	by int
+}
+
+func (s shifted) Int(i int, v int64)   { s.Stmt.Int(s.by+i, v) }
+func (s shifted) Null(i int)           { s.Stmt.Null(s.by + i) }
+func (s shifted) Text(i int, v string) { s.Stmt.Text(s.by+i, v) }
+func (s shifted) Blob(i int, v []byte) { s.Stmt.Blob(s.by+i, v) }
 
 // row executes the statement of a row.
 func (a *applier) row(m rowlog.Image) error {

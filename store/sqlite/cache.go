@@ -9,6 +9,7 @@ type entry struct {
 	job  job.Job
 
 	made, data uint32 // checksums of its parts
+	open       bool   // the open record of the log has it
 }
 
 // cache keeps the records that the loop used last, in two generations. When the young one is full, the old one is
@@ -44,7 +45,7 @@ func (c *cache) changed(e *entry) {
 }
 
 // age drops records that have ended, and the old generation if the young one is full. It is called between
-// operations: within one, a record stays.
+// operations, and with a log in front between its records: within one, a record stays.
 func (c *cache) age() {
 	for _, id := range c.ended {
 		delete(c.young, id)

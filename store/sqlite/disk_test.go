@@ -31,6 +31,7 @@ type diskOp struct {
 	at   int64 // offset of a write, size of a truncation
 	data []byte
 	dir  bool // the sync takes the directory along: names and deletions
+	rest bool // the sync is of the content alone: a file that was put in place may still lack its name
 	ack  fact
 }
 
@@ -112,8 +113,10 @@ func (d *disk) frontLog(op log.Op) error {
 		rc = d.do(diskOp{kind: 'p', file: file, data: data})
 	case log.Write:
 		rc = d.do(diskOp{kind: 'w', file: file, at: op.At, data: append([]byte{}, op.Data...)})
-	case log.Named, log.Sync:
+	case log.Named:
 		rc = d.do(diskOp{kind: 's', file: file})
+	case log.Sync:
+		rc = d.do(diskOp{kind: 's', file: file, rest: true})
 	case log.Remove:
 		rc = d.do(diskOp{kind: 'd', file: file})
 	}

@@ -19,10 +19,14 @@ type front struct {
 	c       *conn.Conn // reads of the loop: the applier has the other connection
 	target  target
 	group   rowlog.Group
-	pending *generation // rows of the open record; the entries are those of the cache
+	pending *generation // rows of the open record; the entries are those of the cache, which has all of them
 	view    statement   // adds a view
 	ends    statement   // adds the numbers
 	overlay *overlay
+
+	// The reads of one record see the same state of the database, so that SQLite locks it once.
+	newer             view // the overlay as it was before that state; zero: nothing was read yet
+	snapshot, release *conn.Stmt
 }
 
 func newFront(c *conn.Conn, l *log.Log, o *overlay) (*front, error) {
@@ -35,7 +39,26 @@ func newFront(c *conn.Conn, l *log.Log, o *overlay) (*front, error) {
 		move: row(rowlog.Move), audit: row(rowlog.Audit),
 	}}
 	f.view, f.ends = row(rowlog.View), row(rowlog.Numbers)
-	return f, f.target.reads.prepare(c)
+	err := prepare(c, map[**conn.Stmt]string{&f.snapshot: "BEGIN", &f.release: "COMMIT"})
+	return f, errors.Join(err, f.target.reads.prepare(c))
+}
+
+// read begins the reads of the open record.
+func (f *front) read() (*view, error) {
+	if f.newer.overlay != nil {
+		return &f.newer, nil
+	}
+	f.newer = f.overlay.view()
+	return &f.newer, f.snapshot.Run()
+}
+
+// readAll ends them.
+func (f *front) readAll() error {
+	if f.newer.overlay == nil {
+		return nil
+	}
+	f.newer = view{}
+	return f.release.Run()
 }
 
 func (f *front) close() error { return errors.Join(f.c.Close(), f.log.Close()) }
@@ -61,8 +84,8 @@ func (r *records) beginRecord() error {
 // entry of the audit log. It returns the bytes of all records that are not applied.
 func (r *records) commitRecord(audits int64, hash job.Hash) (waiting int, err error) {
 	f := r.front
-	if f.group.Empty() { // everything was refused
-		return 0, nil
+	if err := f.readAll(); err != nil || f.group.Empty() { // everything was refused
+		return 0, err
 	}
 	n := r.numbers(audits, hash)
 	f.ends.Int(1, n.rows)
@@ -82,6 +105,7 @@ func (r *records) commitRecord(audits int64, hash job.Hash) (waiting int, err er
 	}
 	waiting = f.overlay.publish(f.pending, content, number, n)
 	f.pending.clear()
+	r.cache.age()
 	r.names.committed()
 	return waiting, r.noteLogged(number)
 }
@@ -98,50 +122,53 @@ func (r *records) noteLogged(number uint64) error {
 }
 
 // dropRecord drops the rows of the open record.
-func (f *front) dropRecord() {
+func (f *front) dropRecord() error {
 	f.group.Clear()
 	f.pending.clear()
+	return f.readAll()
 }
 
-// entry finds a record that is not in the cache: in the open record of the log, or in the overlay.
-func (f *front) entry(id job.ID) *entry {
-	if e := f.pending.jobs[id]; e != nil {
-		return e
+// entry finds a record in the overlay; the cache has those of the open record. A nil entry is none.
+func (f *front) entry(id job.ID) (*entry, error) {
+	v, err := f.read()
+	if err != nil {
+		return nil, err
 	}
-	v := f.overlay.view()
-	if e := v.job(id); e != nil {
-		c := *e
-		return &c
-	}
-	return nil
+	return v.job(id), nil
 }
 
-// keyed finds a job by its key there.
-func (f *front) keyed(kind job.Kind, owner, key string) job.ID {
+// keyed finds a job by its key in the open record and in the overlay, "" for none.
+func (f *front) keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	if id := f.pending.key(kind, owner, key); id != "" {
-		return id
+		return id, nil
 	}
-	v := f.overlay.view()
-	return v.keyed(kind, owner, key)
+	v, err := f.read()
+	if err != nil {
+		return "", err
+	}
+	return v.keyed(kind, owner, key), nil
 }
 
-// message finds a message there.
-func (f *front) message(key string) *job.Message {
-	m, found := f.pending.messages[key]
-	if !found {
-		v := f.overlay.view()
-		m, found = v.message(key)
+// message finds a message there, nil for none.
+func (f *front) message(key string) (*job.Message, error) {
+	if m, found := f.pending.messages[key]; found {
+		return &m, nil
 	}
-	if !found {
-		return nil
+	v, err := f.read()
+	if err != nil {
+		return nil, err
 	}
-	return &m
+	if m, found := v.message(key); found {
+		return &m, nil
+	}
+	return nil, nil
 }
 
 // touched notes an entry that the open record changes.
 func (r *records) touched(e *entry) {
-	if f := r.logging(); f != nil {
-		f.pending.jobs[e.job.ID] = e
+	if f := r.logging(); f != nil && !e.open {
+		e.open = true
+		f.pending.touched = append(f.pending.touched, e)
 	}
 }
 

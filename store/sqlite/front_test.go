@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/crash"
+	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/sqlite/internal/rowlog"
 	"github.com/stagepost/stagepost/store/storetest"
 )
@@ -332,15 +334,96 @@ func TestReadWhileApplied(t *testing.T) {
 	clean(t, s)
 }
 
-// Other programs see rows in the database by themselves.
-func TestAppliedSoon(t *testing.T) {
-	dir := t.TempDir()
-	s := openStore(t, dir, Options{Log: true})
+// The operations of one record read one state of the database, and find what the applier writes to it meanwhile in the
+// overlay as it was before that state. The control: that state has it not.
+func TestOneRecordReadsOneState(t *testing.T) {
+	s := openStore(t, t.TempDir(), unapplied())
 	create(t, s, "tst_1")
-	for began := time.Now(); texts(t, dir, "SELECT count(*) FROM jobs", 1)[0] != "1"; runtime.Gosched() {
-		if time.Since(began) > time.Minute {
-			t.Fatal("the row is not in the database")
+	err := s.doAs(t.Context(), writesRecords, func(*ledger.Ledger) error {
+		_, err := s.records.entry("tst_none")
+		wantKind(t, "get of a job that is not there", err, job.NotFound)
+		if err := s.applier.flush(t.Context()); err != nil || !s.overlay.empty() {
+			t.Errorf("after a flush the overlay is empty: %t, %v", s.overlay.empty(), err)
 		}
+		s.records.cache.clear()
+		if e, err := s.records.entry("tst_1"); err != nil || e.job.Version != 1 {
+			t.Errorf("get: %v", err)
+		}
+		s.records.cache.clear()
+		s.records.front.newer.generations = [2]*generation{}
+		_, err = s.records.entry("tst_1")
+		wantKind(t, "get in the state alone", err, job.NotFound)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
+	create(t, s, "tst_2")
+	wantJobs(t, s, "tst_1", "tst_2")
 	clean(t, s)
+}
+
+// Other programs see rows in the database at most a second after they were acknowledged, also while others follow. The
+// control: they do not see them at once.
+func TestAppliedSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s, err := Open(dir, Options{Log: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobs := func() string { return texts(t, dir, "SELECT count(*) FROM jobs", 1)[0] }
+		create(t, s, "tst_1")
+		if got := jobs(); got != "0" {
+			t.Errorf("the database has %s jobs at once: the test is blind", got)
+		}
+		for i := range 10 {
+			time.Sleep(100 * time.Millisecond)
+			create(t, s, fmt.Sprint("tst_later", i))
+		}
+		synctest.Wait()
+		if got, err := strconv.Atoi(jobs()); err != nil || got < 7 { // those of 0.3 s may lack
+			t.Errorf("the database has %d of 11 jobs, %v", got, err)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := jobs(); got != "11" {
+			t.Errorf("the database has %s of 11 jobs", got)
+		}
+		closeStore(t, s)
+	})
+}
+
+// A copy of a store has what is in the log alone, in each way to make one. The control is the database as it is, which
+// lacks that.
+func TestBackupWithLog(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, unapplied())
+	for i, backup := range []func(file string) error{
+		func(file string) error { return s.Backup(t.Context(), file) },
+		func(file string) error {
+			var p *Snapshot
+			err := s.Freeze(t.Context(), func() (err error) {
+				p, err = Pin(filepath.Join(dir, database))
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return errors.Join(p.CopyTo(t.Context(), file), p.Close())
+		},
+	} {
+		id := fmt.Sprint("tst_", i)
+		create(t, s, id)
+		if got := texts(t, dir, "SELECT count(*) FROM jobs", 1)[0]; got != fmt.Sprint(i) {
+			t.Errorf("the database has %s jobs before the backup, want %d", got, i)
+		}
+		to := t.TempDir()
+		if err := backup(filepath.Join(to, database)); err != nil {
+			t.Fatal(err)
+		}
+		again := openStore(t, to, unapplied())
+		wantJobs(t, again, id)
+		clean(t, again)
+	}
 }

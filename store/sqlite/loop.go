@@ -310,7 +310,9 @@ func (s *Store) runAll(ops []*op) error {
 		if s.records.failed != nil {
 			return s.records.failed
 		}
-		s.records.cache.age()
+		if s.records.logging() == nil {
+			s.records.cache.age()
+		}
 	}
 	return nil
 }

@@ -22,14 +22,16 @@ type overlay struct {
 
 // generation are the newest rows of some consecutive records of the log.
 type generation struct {
-	jobs       map[job.ID]*entry // never changed, but replaced
-	rows       map[int64]*entry  // the same by row number
-	firstEvent int64             // number of the first of events
-	events     []eventRow        // consecutive
+	jobs       map[job.ID]*entry
+	rows       map[int64]*entry // the same by row number
+	space      []entry          // for further ones
+	firstEvent int64            // number of the first of events
+	events     []eventRow       // consecutive
 	tasks      map[int64][]job.Task
 	keys       map[string][]keyRow
 	messages   map[string]job.Message
 	holds      map[job.Scope]*job.Hold // nil for a released one
+	touched    []*entry                // of the open record, each once, instead of jobs
 
 	contents [][]byte // of the records
 	bytes    int      // of contents
@@ -71,9 +73,30 @@ func (g *generation) clear() {
 	clear(g.keys)
 	clear(g.messages)
 	clear(g.holds)
+	for _, e := range g.touched {
+		e.open = false
+	}
+	clear(g.touched)
 	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], tasks: g.tasks, keys: g.keys,
-		messages: g.messages, holds: g.holds}
+		messages: g.messages, holds: g.holds, touched: g.touched[:0]}
 }
+
+// put copies an entry.
+func (g *generation) put(e *entry) {
+	c := g.jobs[e.job.ID]
+	if c == nil {
+		if len(g.space) == 0 {
+			g.space = make([]entry, entriesAtOnce)
+		}
+		c, g.space = &g.space[0], g.space[1:]
+		g.jobs[e.job.ID], g.rows[e.n] = c, c
+	}
+	*c = *e
+	c.open = false
+}
+
+// entriesAtOnce is for how many entries a generation allocates space.
+const entriesAtOnce = 32
 
 func (g *generation) putTask(n int64, t job.Task) {
 	list := g.tasks[n]
@@ -106,9 +129,8 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	g := o.fresh
-	for id, e := range from.jobs {
-		c := *e
-		g.jobs[id], g.rows[e.n] = &c, &c
+	for _, e := range from.touched {
+		g.put(e)
 	}
 	if len(g.events) == 0 {
 		g.firstEvent = from.firstEvent
@@ -187,15 +209,25 @@ func (v *view) each(do func(g *generation) bool) {
 	}
 }
 
-// job returns the entry of a job, nil if the database has it. It is shared and read-only.
-func (v *view) job(id job.ID) (e *entry) {
-	v.each(func(g *generation) bool { e = g.jobs[id]; return e != nil })
-	return e
+// job returns a copy of the entry of a job, nil if the database has it. What it refers to is shared and read-only.
+func (v *view) job(id job.ID) *entry {
+	return v.copy(func(g *generation) *entry { return g.jobs[id] })
 }
 
 // row is job by row number.
-func (v *view) row(n int64) (e *entry) {
-	v.each(func(g *generation) bool { e = g.rows[n]; return e != nil })
+func (v *view) row(n int64) *entry {
+	return v.copy(func(g *generation) *entry { return g.rows[n] })
+}
+
+// copy copies the newest entry that find finds.
+func (v *view) copy(find func(*generation) *entry) (e *entry) {
+	v.each(func(g *generation) bool {
+		if found := find(g); found != nil {
+			c := *found // a later record changes it
+			e = &c
+		}
+		return e != nil
+	})
 	return e
 }
 
@@ -246,7 +278,7 @@ type recent struct {
 	numbers *numbers // of its last record; nil if it has none
 }
 
-// recent returns all of it.
+// recent returns all of it, for the commit loop: no record may be published while it is used.
 func (v *view) recent() recent {
 	r := recent{rows: map[int64]*entry{}, holds: map[job.Scope]*job.Hold{}}
 	v.each(func(g *generation) bool {
@@ -295,16 +327,14 @@ func (v *view) message(key string) (m job.Message, found bool) {
 	return m, found
 }
 
-// own returns a copy of the entry that shares no memory with it and has the form in which it is read from the
-// database.
+// own makes the entry share no memory with others and have the form in which it is read from the database.
 func (e *entry) own() *entry {
-	c := *e
-	j := &c.job
+	j := &e.job
 	j.Spec, j.Data, j.Tags = ownBytes(j.Spec), ownBytes(j.Data), slices.Clone(j.Tags)
 	for _, t := range [...]*time.Time{&j.Created, &j.Until, &j.Due, &j.Deadline, &j.Expires, &j.Entered, &j.Changed} {
 		*t = stored(*t)
 	}
-	return &c
+	return e
 }
 
 // ownBytes copies bytes, nil for none.

@@ -8,8 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -30,112 +28,6 @@ type fact struct {
 	settled bool
 	purged  job.ID
 	entries int
-}
-
-// imageFile is what a disk may hold of a file.
-type imageFile struct {
-	there   bool // its name is on the disk
-	durable []byte
-	pending []diskOp
-}
-
-// image follows the log and builds what a power cut leaves.
-type image struct {
-	files map[string]*imageFile
-}
-
-func (im *image) follow(op diskOp) {
-	f := im.files[op.file]
-	if f == nil {
-		f = &imageFile{}
-		im.files[op.file] = f
-	}
-	if op.kind != 's' {
-		f.pending = append(f.pending, op)
-		return
-	}
-	f.there, f.durable = f.after(func() bool { return true })
-	f.pending = nil
-	if op.dir {
-		for _, f := range im.files {
-			f.forgetDeleted()
-		}
-	}
-}
-
-// forgetDeleted makes a deletion final: nothing of what was before it can come back.
-func (f *imageFile) forgetDeleted() {
-	for i := len(f.pending) - 1; i >= 0; i-- {
-		if f.pending[i].kind == 'd' {
-			f.there, f.durable, f.pending = false, nil, f.pending[i+1:]
-			return
-		}
-	}
-}
-
-// after returns the content if the pending writes selected by keep reach the disk, sector by sector.
-func (f *imageFile) after(keep func() bool) (there bool, content []byte) {
-	there, content = f.there, append([]byte{}, f.durable...)
-	for _, op := range f.pending {
-		switch op.kind {
-		case 'p':
-			if keep() {
-				there, content = true, append([]byte{}, op.data...)
-			}
-		case 'w':
-			there = true
-			for from := 0; from < len(op.data); {
-				n := min(len(op.data)-from, sector-int(op.at+int64(from))%sector)
-				if keep() {
-					content = put(content, op.data[from:from+n], int(op.at)+from)
-				}
-				from += n
-			}
-		case 't':
-			if keep() && int(op.at) < len(content) {
-				content = content[:op.at]
-			}
-		case 'd':
-			if keep() {
-				there, content = false, nil
-			}
-		}
-	}
-	return there, content
-}
-
-func put(content, data []byte, at int) []byte {
-	if need := at + len(data); need > len(content) {
-		content = append(content, make([]byte, need-len(content))...)
-	}
-	copy(content[at:], data)
-	return content
-}
-
-// write puts an image into a directory as a store's.
-func (im *image) write(t *testing.T, dir string, keep func() bool) {
-	t.Helper()
-	names := []string{database, database + "-wal", database + "-shm", database + "-journal", headName}
-	for name := range im.files {
-		if strings.HasPrefix(name, logName) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names[5:]) // the same random numbers each time
-	for _, name := range names {
-		file := filepath.Join(dir, name)
-		err := os.MkdirAll(filepath.Dir(file), 0o700)
-		f := im.files[name]
-		if f == nil {
-			f = &imageFile{}
-		}
-		if there, content := f.after(keep); there && err == nil {
-			err = os.WriteFile(file, content, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // workload is a workload with everything a store writes: creation with keys, claims, transitions, children, tasks,
@@ -348,17 +240,15 @@ type damage struct{ images, lost, broken int }
 func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool,
 	report func(string, ...any) bool) (total damage) {
 	t.Helper()
+	return cutPowerBy(t, log, patterns(rand.New(rand.NewPCG(1, 2))), cut, report)
+}
+
+// cutPowerBy is cutPower with other sectors that are lost.
+func cutPowerBy(t *testing.T, log []diskOp, patterns []pattern, cut func(i int, op *diskOp) bool,
+	report func(string, ...any) bool) (total damage) {
+	t.Helper()
 	im := &image{files: map[string]*imageFile{}}
 	var acks []fact
-	random := rand.New(rand.NewPCG(1, 2))
-	patterns := []struct {
-		name string
-		keep func() bool
-	}{
-		{"all lost", func() bool { return false }},
-		{"half lost", func() bool { return random.IntN(2) == 0 }},
-		{"none lost", func() bool { return true }},
-	}
 	room := imageDir(t)
 	for i, op := range log {
 		if op.kind == 'a' {
@@ -378,7 +268,7 @@ func cutPower(t *testing.T, log []diskOp, cut func(i int, op *diskOp) bool,
 			if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 				t.Fatal(err)
 			}
-			im.write(t, dir, p.keep)
+			im.write(t, dir, p.begin())
 			lost, broken := examine(t, dir, acks)
 			if lost != "" {
 				total.lost++

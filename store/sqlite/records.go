@@ -92,7 +92,11 @@ func (r *records) entry(id job.ID) (*entry, error) {
 		return e, nil
 	}
 	if f := r.logging(); f != nil {
-		if e := f.entry(id); e != nil {
+		e, err := f.entry(id)
+		if err != nil {
+			return nil, r.try(err)
+		}
+		if e != nil {
 			r.cache.put(e)
 			return e, nil
 		}
@@ -128,8 +132,8 @@ func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 		return "", nil
 	}
 	if f := r.logging(); f != nil {
-		if id := f.keyed(kind, owner, key); id != "" {
-			return id, nil
+		if id, err := f.keyed(kind, owner, key); id != "" || err != nil {
+			return id, r.try(err)
 		}
 	}
 	s := r.reads.keyed
@@ -360,8 +364,8 @@ func (r *records) DropHold(scope job.Scope) error {
 // Message returns a message by key, or nil.
 func (r *records) Message(key string) (*job.Message, error) {
 	if f := r.logging(); f != nil {
-		if m := f.message(key); m != nil {
-			return m, nil
+		if m, err := f.message(key); m != nil || err != nil {
+			return m, r.try(err)
 		}
 	}
 	r.reads.message.Text(1, key)

@@ -50,7 +50,8 @@ const (
 	insertKey   = "INSERT INTO job_key (key, kind, owner, n) VALUES (?, ?, ?, ?)"
 	insertEvent = `INSERT INTO event (e, job, back, seq, move, at, epoch, actor, cause, note)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
-	putTask = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
+	eventColumns = 10
+	putTask      = `INSERT OR REPLACE INTO task (job, name, kind, state, epoch, attempts, done, total, message, data, changed, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	putHold = `INSERT OR REPLACE INTO hold (scope, kind, state, grp, owner, job, who, why, since, until, version, tag, sum)
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`

@@ -86,8 +86,7 @@ func (r *records) rollback() error {
 	clear(r.viewed)
 	r.lines = r.lines[:0]
 	if f := r.logging(); f != nil {
-		f.dropRecord()
-		return nil
+		return f.dropRecord()
 	}
 	if !r.c.InTransaction() {
 		return nil // SQLite has rolled back on its own

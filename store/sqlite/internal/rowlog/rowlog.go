@@ -163,19 +163,15 @@ type Binder interface {
 	Blob(i int, v []byte)
 }
 
-// Images returns the rows of a content. They are parts of it.
-func Images(content []byte) (all []Image, err error) {
-	for len(content) > 0 {
-		kind := Kind(content[0])
-		size, n := binary.Uvarint(content[1:])
-		if int(kind) >= len(parameters) || parameters[kind] == 0 || n <= 0 || size > uint64(len(content)-1-n) {
-			return nil, errContent
-		}
-		begin := 1 + n
-		all = append(all, Image{kind, content[begin : begin+int(size)]})
-		content = content[begin+int(size):]
+// first returns the first row of a content, and the rest.
+func first(content []byte) (m Image, rest []byte, err error) {
+	kind := Kind(content[0])
+	size, n := binary.Uvarint(content[1:])
+	if int(kind) >= len(parameters) || parameters[kind] == 0 || n <= 0 || size > uint64(len(content)-1-n) {
+		return m, nil, errContent
 	}
-	return all, nil
+	begin := 1 + n
+	return Image{kind, content[begin : begin+int(size)]}, content[begin+int(size):], nil
 }
 
 // Bind binds all values of the row.
@@ -259,31 +255,42 @@ func (m Image) target() (p target, ok bool) {
 }
 
 // Latest returns the rows of several contents in their order; of several versions of one row of a table, the last.
-func Latest(contents [][]byte) (all []Image, err error) {
-	size := 0
-	for _, content := range contents {
-		size += len(content)
+func Latest(contents [][]byte) ([]Image, error) {
+	var r Reduction
+	return r.Latest(contents)
+}
+
+// Reduction is [Latest] with memory that is used again. The zero Reduction may be used.
+type Reduction struct {
+	at  map[target]int
+	all []Image
+}
+
+// Latest returns what the function returns; it is valid until the next call.
+func (r *Reduction) Latest(contents [][]byte) ([]Image, error) {
+	if r.at == nil {
+		r.at = map[target]int{}
 	}
-	at := make(map[target]int, size/1024) // a row and its history entries take about as much
-	all = make([]Image, 0, size/128)
+	clear(r.at)
+	clear(r.all) // of earlier contents
+	r.all = r.all[:0]
 	for _, content := range contents {
-		images, err := Images(content)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range images {
+		for len(content) > 0 {
+			m, rest, err := first(content)
+			if err != nil {
+				return nil, err
+			}
+			content = rest
 			p, replaces := m.target()
-			if !replaces {
-				all = append(all, m)
-				continue
+			if replaces {
+				if i, met := r.at[p]; met {
+					r.all[i] = m
+					continue
+				}
+				r.at[p] = len(r.all)
 			}
-			if i, met := at[p]; met {
-				all[i] = m
-				continue
-			}
-			at[p] = len(all)
-			all = append(all, m)
+			r.all = append(r.all, m)
 		}
 	}
-	return all, nil
+	return r.all, nil
 }

@@ -71,7 +71,7 @@ func TestRows(t *testing.T) {
 	if !g.Empty() || len(g.Take()) != 0 {
 		t.Error("rows are left in the group")
 	}
-	images, err := Images(content)
+	images, err := rowsIn(content)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,4 +138,16 @@ func FuzzImages(f *testing.F) {
 			_ = m.Bind(&bound{})
 		}
 	})
+}
+
+// rowsIn returns the rows of a content. They are parts of it.
+func rowsIn(content []byte) (all []Image, err error) {
+	for len(content) > 0 {
+		m, rest, err := first(content)
+		if err != nil {
+			return nil, err
+		}
+		all, content = append(all, m), rest
+	}
+	return all, nil
 }
