@@ -150,7 +150,9 @@ func costPurge(c *costs, one, batch counting) error {
 }
 
 // remove ends a job with an event, deletes and purges it.
-func (c *costs) remove(life *lifecycle.Table, j job.Job, end lifecycle.Event, by lifecycle.Actor, count counting) error {
+func (c *costs) remove(
+	life *lifecycle.Table, j job.Job, end lifecycle.Event, by lifecycle.Actor, count counting,
+) error {
 	for _, e := range []lifecycle.Event{end, "delete"} {
 		change, err := Transition(life, j, e, by, c.tick())
 		if err == nil {

@@ -123,7 +123,8 @@ func allowed(jobs map[job.ID]job.Job, j *job.Job, limits []job.Limit) bool {
 	for i := range limits {
 		m, n := &limits[i], 0
 		for _, other := range jobs {
-			if other.Worker != "" && (!m.PerOwner || other.Owner == j.Owner) && (!m.PerGroup || other.Group == j.Group) {
+			same := (!m.PerOwner || other.Owner == j.Owner) && (!m.PerGroup || other.Group == j.Group)
+			if same && other.Worker != "" {
 				n++
 			}
 		}
