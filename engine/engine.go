@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
@@ -86,6 +87,7 @@ type Engine struct {
 	alarmTimer *time.Timer
 
 	wake     chan struct{}   // to the dispatcher
+	topics   []string        // that are delivered, sorted
 	posts    []chan struct{} // to the deliveries: one for each topic and one for the rest
 	parking  chan struct{}   // to the sweep: there is a new hold
 	steps    sync.WaitGroup
@@ -163,7 +165,8 @@ func New(store job.Store, works []Work, o Options) (*Engine, error) {
 		shared: &pool{total: o.Slots, free: o.Slots, search: true},
 		wake:   make(chan struct{}, 1), parking: make(chan struct{}, 1),
 	}
-	for range len(o.Deliver) + 1 {
+	e.topics = slices.Sorted(maps.Keys(o.Deliver))
+	for range len(e.topics) + 1 {
 		e.posts = append(e.posts, make(chan struct{}, 1))
 	}
 	e.suspects.search, e.several = true, severalJobs{}
@@ -327,7 +330,6 @@ func (e *Engine) onHints(hints []job.Hint) {
 	if work {
 		e.wakeDispatcher()
 	}
-	e.wakeDeliveries()
 }
 
 // wakeDispatcher makes the dispatcher search for jobs.

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,10 +20,10 @@ type Deliver func(ctx context.Context, m job.Message) error
 // deliveries delivers due messages until ctx ends. Each topic has a goroutine, so that a slow receiver delays no other
 // topic.
 func (e *Engine) deliveries(ctx context.Context) {
-	if len(e.options.Deliver) == 0 {
+	if len(e.topics) == 0 {
 		return
 	}
-	topics := slices.Sorted(maps.Keys(e.options.Deliver))
+	topics := e.topics
 	var all sync.WaitGroup
 	for i := range topics {
 		all.Go(func() { e.deliverTopic(ctx, e.posts[i], job.Taking{Topics: topics[i : i+1]}) })
@@ -56,6 +55,31 @@ func (e *Engine) deliverTopic(ctx context.Context, post chan struct{}, take job.
 func (e *Engine) wakeDeliveries() {
 	for _, post := range e.posts {
 		signal(post)
+	}
+}
+
+// postedBy is posted for a change and the children that it creates.
+func (e *Engine) postedBy(c *job.Change) {
+	e.posted(c.Outbox)
+	e.postedWith(c.Spawn)
+}
+
+// postedWith is posted for new jobs.
+func (e *Engine) postedWith(created []job.Created) {
+	for i := range created {
+		e.posted(created[i].Outbox)
+	}
+}
+
+// posted wakes the deliveries of messages that were handed to the store, written or not. Most commits have none, and
+// each search for due messages is an operation of the store. Messages of other engines are found by the sweep.
+func (e *Engine) posted(messages []job.Message) {
+	for i := range messages {
+		at, known := slices.BinarySearch(e.topics, messages[i].Topic)
+		if !known {
+			at = len(e.topics)
+		}
+		signal(e.posts[at])
 	}
 }
 

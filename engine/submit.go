@@ -66,6 +66,7 @@ func (e *Engine) SubmitAll(ctx context.Context, all ...Order) ([]job.Job, error)
 		}
 	}
 	jobs, err := e.store.Create(ctx, made...)
+	e.postedWith(made)
 	for i := range reserved {
 		if err == nil && jobs[i].ID == made[i].Job.ID && jobs[i].Version == 1 && jobs[i].Worker == e.name {
 			e.claimed(jobs[i:i+1], e.clock.Now())

@@ -131,6 +131,7 @@ func (t *transition) announce() {
 func (e *Engine) send(ctx context.Context, t *transition) (job.Result, error) {
 	t.announce()
 	results, err := e.store.Commit(ctx, t.changes[:]...)
+	e.postedBy(t.Change)
 	if err != nil {
 		return job.Result{}, err
 	}
@@ -156,7 +157,11 @@ func (e *Engine) commitAll(ctx context.Context, all []*transition) ([]job.Result
 		t.announce()
 		changes[i] = *t.Change
 	}
-	return e.store.Commit(ctx, changes...)
+	results, err := e.store.Commit(ctx, changes...)
+	for i := range changes {
+		e.postedBy(&changes[i])
+	}
+	return results, err
 }
 
 // commitUnreported commits an event that no worker reported, for the record as it was read.

@@ -126,7 +126,7 @@ func (t *task) digestOf(ctx context.Context, name string, have map[string]arrive
 	}
 	defer in.Close()
 	short, long := sha256.New(), sha512.New()
-	if _, err := io.Copy(io.MultiWriter(short, long), workdir.LimitReader(ctx, in, math.MaxInt64-1)); err != nil {
+	if err := workdir.Copy(ctx, io.MultiWriter(short, long), in); err != nil {
 		return f, fmt.Errorf("%s: %w", name, err)
 	}
 	f.SHA256, f.SHA512 = hex.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil))

@@ -19,6 +19,10 @@ type Client struct {
 	sync      func(*os.File) error // (*os.File).Sync; tests that interrupt hundreds of downloads replace it
 }
 
+// idleConnections is how many connections to one host are kept when nothing uses them, for at most 30 s. As many
+// downloads may run at once before a connection is made for a file and closed after it.
+const idleConnections = 64
+
 // New returns a client. Limits that are zero (or negative, if negative has no meaning of its own) get their defaults.
 func New(policy Policy) *Client {
 	c := &Client{policy: policy.withDefaults(), sync: (*os.File).Sync}
@@ -30,7 +34,7 @@ func New(policy Policy) *Client {
 		TLSHandshakeTimeout:    c.policy.ConnectTimeout,
 		ResponseHeaderTimeout:  c.policy.HeaderTimeout,
 		MaxResponseHeaderBytes: headerBytes,
-		MaxIdleConnsPerHost:    4,
+		MaxIdleConnsPerHost:    idleConnections,
 		IdleConnTimeout:        30 * time.Second,
 	}
 	return c

@@ -146,6 +146,9 @@ func regular(root *os.Root, name string) error {
 
 // hash adds the kept bytes to the digests.
 func (p *partial) hash(s *sums) error {
+	if p.size == 0 {
+		return nil
+	}
 	n, err := io.Copy(s, io.NewSectionReader(p.file, 0, p.size))
 	if err == nil && n != p.size {
 		err = io.ErrUnexpectedEOF

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"sync"
 	"unicode/utf8"
 )
 
@@ -17,9 +18,27 @@ type lines struct {
 	ended  bool // the last line had a line end
 }
 
+// buffers are those of readers that came to the end of their manifest, for lines of DefaultMaxLine: most manifests have
+// a few lines, and are read several times.
+var buffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, DefaultMaxLine+2) }}
+
 // newLines returns lines with a buffer for a line of the greatest length and its CRLF.
 func newLines(r io.Reader, limit int) *lines {
-	return &lines{in: bufio.NewReaderSize(r, limit+2), max: limit}
+	if limit != DefaultMaxLine {
+		return &lines{in: bufio.NewReaderSize(r, limit+2), max: limit}
+	}
+	in := buffers.Get().(*bufio.Reader)
+	in.Reset(r)
+	return &lines{in: in, max: limit}
+}
+
+// free gives the buffer to another reader. Nothing is read from l afterwards.
+func (l *lines) free() {
+	if l.in != nil && l.max == DefaultMaxLine {
+		l.in.Reset(nil)
+		buffers.Put(l.in)
+	}
+	l.in = nil
 }
 
 // next returns a line without its end; the bytes are valid until the next call. At the end of the file it returns

@@ -4,6 +4,7 @@ import (
 	"io"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,4 +126,29 @@ func BenchmarkWrite(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// TestBuffersAreUsedAgain reads a short manifest again and again, as the phases of a job do: the buffer of 64 KB is
+// allocated once. A reader with a limit of its own has its own buffer, and is the control.
+func TestBuffersAreUsedAgain(t *testing.T) {
+	const text = "#%checkm_0.7\n#%profile | http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest\n" +
+		"http://a.example/1 | | | | | 1\n#%eof\n"
+	bytes := func(o checkm.Options) uint64 {
+		const times = 100
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range times {
+			if all, err := readAll(checkm.NewReader("m", strings.NewReader(text), o)); err != nil || len(all) != 1 {
+				t.Fatal(all, err)
+			}
+		}
+		runtime.ReadMemStats(&after)
+		return (after.TotalAlloc - before.TotalAlloc) / times
+	}
+	if n := bytes(checkm.Options{}); n > checkm.DefaultMaxLine/2 {
+		t.Errorf("%d bytes for a manifest of %d", n, len(text))
+	}
+	if n := bytes(checkm.Options{MaxLine: checkm.DefaultMaxLine - 1}); n < checkm.DefaultMaxLine {
+		t.Errorf("control: %d bytes", n)
+	}
 }

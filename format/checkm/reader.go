@@ -67,7 +67,7 @@ func (r *Reader) Profile() (*Profile, error) {
 	if !r.rows && r.err == nil {
 		line, err := r.row()
 		if err != nil {
-			r.err = err
+			r.stop(err)
 		} else {
 			r.first, r.ahead = line, true
 		}
@@ -86,17 +86,24 @@ func (r *Reader) Read() (Row, error) {
 	}
 	line := r.first
 	if !r.ahead {
-		if line, r.err = r.row(); r.err != nil {
-			return Row{}, r.err
+		var err error
+		if line, err = r.row(); err != nil {
+			return Row{}, r.stop(err)
 		}
 	}
 	r.first, r.ahead = "", false
 	row, err := r.parse(line)
 	if err != nil {
-		r.err = err
-		return Row{}, err
+		return Row{}, r.stop(err)
 	}
 	return row, nil
+}
+
+// stop makes an error that of all later calls: nothing is read any more.
+func (r *Reader) stop(err error) error {
+	r.err = err
+	r.lines.free()
+	return err
 }
 
 // Warnings returns what was irregular so far but did not cause a refusal: bytes that are not UTF-8, invalid dates,

@@ -46,7 +46,15 @@ func (in *intake) take(ctx context.Context, f File) (string, error) {
 	if key, ok := in.lower[strings.ToLower(f.Digest)]; ok && f.Digest != "" {
 		return key, nil
 	}
-	w, err := in.ops.Create(in.incoming)
+	// Only a file of unknown content may be there already, so only that one gets its content path afterwards.
+	received, content, err := in.incoming, "", error(nil)
+	if f.Digest != "" {
+		if content, err = in.contentPath(f.Path, strings.ToLower(f.Digest)); err != nil {
+			return "", err
+		}
+		received = path.Join(in.home, content)
+	}
+	w, err := in.ops.Create(received)
 	if err != nil {
 		return "", err
 	}
@@ -55,12 +63,13 @@ func (in *intake) take(ctx context.Context, f File) (string, error) {
 		return "", errors.Join(err, w.Close())
 	}
 	digest := got.hex(SHA512)
-	if key, ok := in.lower[digest]; ok {
-		return key, errors.Join(w.Close(), in.ops.Remove(in.incoming))
-	}
-	content, err := in.moveToContent(f.Path, digest)
-	if err != nil {
-		return "", errors.Join(err, w.Close())
+	if content == "" {
+		if key, ok := in.lower[digest]; ok {
+			return key, errors.Join(w.Close(), in.ops.Remove(in.incoming))
+		}
+		if content, err = in.moveToContent(f.Path, digest); err != nil {
+			return "", errors.Join(err, w.Close())
+		}
 	}
 	in.lower[digest] = digest
 	in.inv.Manifest[digest] = []string{content}
@@ -109,17 +118,22 @@ func (t tee) Write(p []byte) (int, error) {
 
 // moveToContent moves the received file to its content path and returns that path, relative to the object.
 func (in *intake) moveToContent(logical, digest string) (string, error) {
+	content, err := in.contentPath(logical, digest)
+	if err != nil {
+		return "", err
+	}
+	return content, in.ops.Rename(in.incoming, path.Join(in.home, content))
+}
+
+// contentPath reserves the content path of a file, relative to the object, and creates its directory.
+func (in *intake) contentPath(logical, digest string) (string, error) {
 	name := contentName(logical, digest)
 	content := path.Join(in.version, in.inv.contentDir(), name)
 	if in.used[content] {
 		return "", fmt.Errorf("%w: content path %s twice", ErrCorrupt, content)
 	}
 	in.used[content] = true
-	to := path.Join(in.home, content)
-	if err := in.mkdir(path.Dir(to)); err != nil {
-		return "", err
-	}
-	return content, in.ops.Rename(in.incoming, to)
+	return content, in.mkdir(path.Dir(path.Join(in.home, content)))
 }
 
 // mkdir creates a directory of the stage and its parents, once each. settle adds them to the set.

@@ -88,41 +88,80 @@ func (d diskOps) SyncDir(name string) error {
 
 func (d diskOps) Within(dir string) (fileOps, error) {
 	below, err := d.root.OpenRoot(dir)
-	return nearOps{diskOps: d, prefix: dir + "/", below: below}, err
+	return &nearOps{diskOps: d, prefix: dir + "/", below: recent{root: below}}, err
 }
 
 func (d diskOps) Leave() {}
 
-// nearOps are diskOps that open names in one directory from there: os.Root opens each directory on the way.
+// nearOps are diskOps that open names in one directory from there: os.Root opens each directory on the way. They are
+// for one goroutine, and directories below are not renamed meanwhile.
 type nearOps struct {
 	diskOps
 	prefix string
-	below  *os.Root
+	below  recent
 }
 
-func (n nearOps) Mkdir(name string) error {
+func (n *nearOps) Mkdir(name string) error {
 	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
-		return diskOps{n.below}.Mkdir(rest)
+		return diskOps{n.below.root}.Mkdir(rest)
 	}
 	return n.diskOps.Mkdir(name)
 }
 
-func (n nearOps) Create(name string) (syncFile, error) {
-	if rest, ok := strings.CutPrefix(name, n.prefix); ok {
-		return diskOps{n.below}.Create(rest)
+func (n *nearOps) Create(name string) (syncFile, error) {
+	rest, ok := strings.CutPrefix(name, n.prefix)
+	if !ok {
+		return n.diskOps.Create(name)
 	}
-	return n.diskOps.Create(name)
+	at, base, err := n.below.in(rest)
+	if err != nil {
+		return nil, err
+	}
+	return diskOps{at}.Create(base)
 }
 
-func (n nearOps) Rename(from, to string) error {
+func (n *nearOps) Rename(from, to string) error {
 	old, ok := strings.CutPrefix(from, n.prefix)
 	if fresh, both := strings.CutPrefix(to, n.prefix); ok && both {
-		return n.below.Rename(old, fresh)
+		return n.below.root.Rename(old, fresh)
 	}
 	return n.diskOps.Rename(from, to)
 }
 
-func (n nearOps) Leave() { _ = n.below.Close() }
+func (n *nearOps) Leave() {
+	n.below.leave()
+	_ = n.below.root.Close()
+}
+
+// recent opens names below a root from the directory of the last one, which stays open until leave.
+type recent struct {
+	root *os.Root
+	dir  string
+	at   *os.Root // dir; nil: none
+}
+
+// in returns the directory of a name, and the name there.
+func (r *recent) in(name string) (at *os.Root, base string, err error) {
+	dir, base := path.Dir(name), path.Base(name)
+	if dir == "." {
+		return r.root, base, nil
+	}
+	if r.at == nil || dir != r.dir {
+		r.leave()
+		if r.at, err = r.root.OpenRoot(dir); err != nil {
+			return nil, "", err
+		}
+		r.dir = dir
+	}
+	return r.at, base, nil
+}
+
+func (r *recent) leave() {
+	if r.at != nil {
+		_ = r.at.Close()
+		r.at = nil
+	}
+}
 
 func (d diskOps) Set() syncSet { return diskSet{durable.NewSet(d.root)} }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 )
 
@@ -35,6 +34,8 @@ func (r *Root) VerifyVersion(ctx context.Context, id, version string) (Verified,
 		return done, fmt.Errorf("object %q: %w", id, err)
 	}
 	defer home.Close()
+	near := recent{root: home}
+	defer near.leave()
 	buf := newBuffer()
 	defer buf.free()
 	var faults []error
@@ -44,7 +45,7 @@ func (r *Root) VerifyVersion(ctx context.Context, id, version string) (Verified,
 		}
 		seen[f.Digest] = true
 		want := append([]stated{{o.inv.DigestAlgorithm, f.Digest}}, fixity[f.Content]...)
-		n, err := verifyContent(ctx, home, f.Content, want, *buf)
+		n, err := verifyContent(ctx, &near, f.Content, want, *buf)
 		if ctx.Err() != nil {
 			return done, ctx.Err()
 		}
@@ -75,8 +76,12 @@ func fixityByPath(inv *Inventory) map[string][]stated {
 	return byPath
 }
 
-func verifyContent(ctx context.Context, home *os.Root, name string, want []stated, buf []byte) (int64, error) {
-	f, err := openRegular(home, name)
+func verifyContent(ctx context.Context, near *recent, name string, want []stated, buf []byte) (int64, error) {
+	at, base, err := near.in(name)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	f, err := openRegular(at, base)
 	if err != nil {
 		return 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}

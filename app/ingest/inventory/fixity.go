@@ -137,7 +137,7 @@ type Result struct {
 
 // EnterCheck notes that a copy was checked, with its faults, which replace those that were known.
 func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
-	err := i.tx(ctx, func(tx *sql.Tx) error {
+	err := i.tx(ctx, func(tx *change) error {
 		at := r.At
 		for _, h := range r.Healed {
 			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO healed VALUES (?, ?, ?, ?, ?, ?)", c.Place, c.ARK,
@@ -172,7 +172,7 @@ func (i *Inventory) EnterCheck(ctx context.Context, c Copy, r Result) error {
 
 // BeginCheck begins a check of a storage location; one that is in progress continues.
 func (i *Inventory) BeginCheck(ctx context.Context, place string, at time.Time) error {
-	return i.tx(ctx, func(tx *sql.Tx) error {
+	return i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO checks VALUES (?1, ?2, '', '', 0, 0, 0) ON CONFLICT DO UPDATE
 			SET began = ?2, ended = '', failure = '', versions = 0, files = 0, bytes = 0 WHERE ended <> ''`, place, sorted(at))
 		return err
@@ -181,7 +181,7 @@ func (i *Inventory) BeginCheck(ctx context.Context, place string, at time.Time) 
 
 // EndCheck ends the check of a storage location; failure is why it did not read everything, or empty.
 func (i *Inventory) EndCheck(ctx context.Context, place string, at time.Time, failure string) error {
-	return i.tx(ctx, func(tx *sql.Tx) error {
+	return i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx, "UPDATE checks SET ended = ?, failure = ? WHERE place = ? AND ended = ''",
 			sorted(at), failure, place)
 		return err

@@ -15,7 +15,7 @@ const mostGrouped = 64
 // call is a transaction that somebody waits for.
 type call struct {
 	ctx   context.Context
-	do    func(tx *sql.Tx) error // may be called again after it was rolled back
+	do    func(tx *change) error // may be called again after it was rolled back
 	taken atomic.Bool            // it is being carried out, or its caller has left
 	done  chan struct{}          // closed after err was set
 	err   error
@@ -31,7 +31,7 @@ func (c *call) answer(err error) {
 // was rolled back: it may change nothing but what a repetition sets anew. After a commit that failed the content of the
 // disk is unknown: nothing is written from then on, and Dead gives the error. A full disk, and a caller that leaves,
 // end the transaction only.
-func (i *Inventory) tx(ctx context.Context, do func(tx *sql.Tx) error) error {
+func (i *Inventory) tx(ctx context.Context, do func(tx *change) error) error {
 	c := &call{ctx: ctx, do: do, done: make(chan struct{})}
 	i.mu.Lock()
 	i.calls = append(i.calls, c)
@@ -96,7 +96,7 @@ func (i *Inventory) together(calls []*call) (results []error, ok bool) {
 		return nil, false
 	}
 	ctx := context.Background()
-	tx, err := i.write.BeginTx(ctx, nil)
+	tx, err := i.begin(ctx)
 	if err != nil {
 		return nil, false
 	}

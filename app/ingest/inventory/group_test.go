@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -103,14 +102,14 @@ func TestCallsThatFailInAGroup(t *testing.T) {
 	errs := run(
 		func() error { return i.EnterName(t.Context(), "a", "ark:/1/a", "owner", false, nil) },
 		func() error {
-			return i.tx(t.Context(), func(tx *sql.Tx) error {
+			return i.tx(t.Context(), func(tx *change) error {
 				runs++
 				_, err := tx.ExecContext(t.Context(), "INSERT INTO nothing VALUES (1)")
 				return err
 			})
 		},
 		func() error {
-			return i.tx(leaves, func(tx *sql.Tx) error {
+			return i.tx(leaves, func(tx *change) error {
 				leave()
 				_, err := tx.ExecContext(leaves, "DELETE FROM named")
 				return err
@@ -155,7 +154,7 @@ func TestNamesInAGroup(t *testing.T) {
 		})
 	}
 	calls = append(calls, func() error {
-		return i.tx(t.Context(), func(tx *sql.Tx) error {
+		return i.tx(t.Context(), func(tx *change) error {
 			_, err := tx.ExecContext(t.Context(), "INSERT INTO nothing VALUES (1)")
 			return err
 		})

@@ -46,8 +46,9 @@ var (
 
 // Inventory is an open inventory. It is safe for concurrent use.
 type Inventory struct {
-	write *sql.DB // one connection: writers queue here rather than in SQLite
-	read  *sql.DB
+	write *sql.DB    // one connection: writers queue here rather than in SQLite
+	known statements // of write; used by the caller that has the turn
+	read  *reader
 
 	installation string
 	unsynced     bool
@@ -189,7 +190,7 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	}
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() +
 		"?_txlock=immediate&_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)" +
-		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)" + layer
+		"&_pragma=foreign_keys(1)&_pragma=cache_size(-4096)&_pragma=temp_store(MEMORY)" + layer
 	if i.unsynced {
 		dsn += "&_pragma=synchronous(OFF)"
 	} else {
@@ -212,15 +213,12 @@ func (i *Inventory) open(ctx context.Context, path, installation string) (err er
 	if i.head, err = headfile.Open(path, i.installation, sequence); err != nil {
 		return err
 	}
-	if i.read, err = sql.Open("sqlite", dsn+"&_pragma=query_only(1)"); err != nil {
-		return err
-	}
-	i.read.SetMaxOpenConns(2)
-	return nil
+	i.read, err = openReader(dsn+"&_pragma=query_only(1)", 2)
+	return err
 }
 
 func (i *Inventory) migrate(ctx context.Context) error {
-	return i.tx(ctx, func(tx *sql.Tx) error {
+	return i.tx(ctx, func(tx *change) error {
 		var version int
 		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 			return err
@@ -247,7 +245,7 @@ func (i *Inventory) identify(ctx context.Context, want string) error {
 	if fresh == "" {
 		fresh = strings.ToLower(rand.Text())
 	}
-	return i.tx(ctx, func(tx *sql.Tx) error {
+	return i.tx(ctx, func(tx *change) error {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO meta VALUES (1, ?, 0) ON CONFLICT DO NOTHING",
 			fresh); err != nil {
 			return err
@@ -268,10 +266,11 @@ func (i *Inventory) Installation() string { return i.installation }
 // Close closes the file.
 func (i *Inventory) Close() error {
 	var mistakes []error
-	for _, db := range []*sql.DB{i.read, i.write} {
-		if db != nil {
-			mistakes = append(mistakes, db.Close())
-		}
+	if i.read != nil {
+		mistakes = append(mistakes, i.read.Close())
+	}
+	if i.write != nil {
+		mistakes = append(mistakes, i.known.close(), i.write.Close())
 	}
 	if i.head != nil {
 		mistakes = append(mistakes, i.head.Close())

@@ -22,7 +22,7 @@ func (i *Inventory) Location(ctx context.Context, place string) (id string, err 
 
 // EnterLocation notes the id of the storage location that is used under a name from now on.
 func (i *Inventory) EnterLocation(ctx context.Context, place, id string, at time.Time) error {
-	err := i.tx(ctx, func(tx *sql.Tx) error {
+	err := i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx,
 			"INSERT INTO locations VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET id = ?2, since = ?3",
 			place, id, at.UTC().Format(time.RFC3339))

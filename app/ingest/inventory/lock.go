@@ -73,7 +73,7 @@ type Want struct {
 // a later attempt of the job gets a new token, and an earlier one is refused with ErrStale.
 func (i *Inventory) Take(ctx context.Context, by Taker, wants ...Want) ([]Lock, error) {
 	var got []Lock
-	err := i.tx(ctx, func(tx *sql.Tx) (err error) {
+	err := i.tx(ctx, func(tx *change) (err error) {
 		got, err = take(ctx, tx, by, wants)
 		return err
 	})
@@ -83,7 +83,7 @@ func (i *Inventory) Take(ctx context.Context, by Taker, wants ...Want) ([]Lock, 
 	return got, nil
 }
 
-func take(ctx context.Context, tx *sql.Tx, by Taker, wants []Want) ([]Lock, error) {
+func take(ctx context.Context, tx *change, by Taker, wants []Want) ([]Lock, error) {
 	got := make([]Lock, 0, len(wants))
 	for _, w := range wants {
 		l, err := takeOne(ctx, tx, by, w)
@@ -95,7 +95,7 @@ func take(ctx context.Context, tx *sql.Tx, by Taker, wants []Want) ([]Lock, erro
 	return got, nil
 }
 
-func takeOne(ctx context.Context, tx *sql.Tx, by Taker, w Want) (Lock, error) {
+func takeOne(ctx context.Context, tx *change, by Taker, w Want) (Lock, error) {
 	l := Lock{Kind: w.Kind, Name: w.Name, Job: by.Job, Epoch: by.Epoch, Since: by.At.UTC().Truncate(time.Second),
 		Note: w.Note}
 	held, found, err := lockOf(ctx, tx, w.Kind, w.Name)
@@ -186,14 +186,14 @@ func (i *Inventory) Check(ctx context.Context, locks ...Lock) error { return che
 
 // Release ends locks and returns those that the job still had. A lock that another job has meanwhile stays.
 func (i *Inventory) Release(ctx context.Context, locks ...Lock) (released []Lock, err error) {
-	err = i.tx(ctx, func(tx *sql.Tx) error {
+	err = i.tx(ctx, func(tx *change) error {
 		released, err = release(ctx, tx, locks)
 		return err
 	})
 	return released, err
 }
 
-func release(ctx context.Context, tx *sql.Tx, locks []Lock) (released []Lock, err error) {
+func release(ctx context.Context, tx *change, locks []Lock) (released []Lock, err error) {
 	for _, l := range locks {
 		r, err := tx.ExecContext(ctx, "DELETE FROM locks WHERE token = ? AND kind = ? AND name = ?", l.Token, l.Kind,
 			l.Name)

@@ -44,7 +44,7 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 	for fresh := ""; ; {
 		var n Name
 		var reserved string
-		err := i.advanced(ctx, func(tx *sql.Tx) (entered bool, err error) {
+		err := i.advanced(ctx, func(tx *change) (entered bool, err error) {
 			n, reserved, entered, err = i.nameOnce(ctx, tx, &c, fresh)
 			return entered, err
 		})
@@ -66,7 +66,7 @@ func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
 
 // nameOnce is one transaction of Name. It enters the name, or returns one of the template that was reserved and must be
 // checked in storage; the next call gets it as fresh if storage does not have it.
-func (i *Inventory) nameOnce(ctx context.Context, tx *sql.Tx, c *Claim, fresh string) (n Name, reserved string,
+func (i *Inventory) nameOnce(ctx context.Context, tx *change, c *Claim, fresh string) (n Name, reserved string,
 	entered bool, err error) {
 	if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
 		return n, "", false, err
@@ -119,7 +119,7 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark strin
 		}
 	}
 	var n Name
-	err := i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
+	err := i.advanced(ctx, func(tx *change) (bool, error) {
 		var err error
 		if n, err = before(ctx, tx, c.Job); err != nil {
 			return false, err
@@ -142,7 +142,7 @@ func (i *Inventory) Settle(ctx context.Context, c Claim, locks []Lock, ark strin
 	return n, nil
 }
 
-func settle(ctx context.Context, tx *sql.Tx, c *Claim, ark string, stored bool) (Name, error) {
+func settle(ctx context.Context, tx *change, c *Claim, ark string, stored bool) (Name, error) {
 	taken, err := used(ctx, tx, ark)
 	switch {
 	case err != nil:
@@ -156,7 +156,7 @@ func settle(ctx context.Context, tx *sql.Tx, c *Claim, ark string, stored bool) 
 	return n, keep(ctx, tx, c, n)
 }
 
-func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
+func before(ctx context.Context, tx *change, job string) (Name, error) {
 	var n Name
 	err := tx.QueryRowContext(ctx, "SELECT ark, minted FROM named WHERE job = ?", job).Scan(&n.ARK, &n.Minted)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -167,7 +167,7 @@ func before(ctx context.Context, tx *sql.Tx, job string) (Name, error) {
 
 // known finds the ARK that the given one and the local ids agree upon, or *HeldError if one of them is just being
 // settled.
-func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
+func known(ctx context.Context, tx *change, c *Claim) (Name, error) {
 	n := Name{ARK: c.Given}
 	from := "the primary id"
 	if c.Given != "" {
@@ -224,7 +224,7 @@ func known(ctx context.Context, tx *sql.Tx, c *Claim) (Name, error) {
 }
 
 // mint takes the template's next name that is not in use.
-func mint(ctx context.Context, tx *sql.Tx, t *noid.Template) (string, error) {
+func mint(ctx context.Context, tx *change, t *noid.Template) (string, error) {
 	var next uint64
 	err := tx.QueryRowContext(ctx, "SELECT next FROM minters WHERE template = ?", t.String()).Scan(&next)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
@@ -250,7 +250,7 @@ func mint(ctx context.Context, tx *sql.Tx, t *noid.Template) (string, error) {
 	}
 }
 
-func used(ctx context.Context, tx *sql.Tx, ark string) (taken bool, err error) {
+func used(ctx context.Context, tx *change, ark string) (taken bool, err error) {
 	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?) OR EXISTS (SELECT 1 FROM "+
 		"named WHERE ark = ?)",
 		ark, ark).Scan(&taken)
@@ -258,7 +258,7 @@ func used(ctx context.Context, tx *sql.Tx, ark string) (taken bool, err error) {
 }
 
 // keep notes the name of the job and of its local ids.
-func keep(ctx context.Context, tx *sql.Tx, c *Claim, n Name) error {
+func keep(ctx context.Context, tx *change, c *Claim, n Name) error {
 	if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?)", c.Job, n.ARK, c.Owner,
 		n.Minted); err != nil {
 		return err

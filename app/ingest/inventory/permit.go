@@ -79,7 +79,7 @@ func (i *Inventory) Permitted(ctx context.Context, p Permit, owner, ark string, 
 }
 
 // deposited notes who deposited an object and under which profile. The first note counts.
-func deposited(ctx context.Context, tx *sql.Tx, ark, depositor, profile string) error {
+func deposited(ctx context.Context, tx *change, ark, depositor, profile string) error {
 	_, err := tx.ExecContext(ctx, "INSERT INTO depositors (ark, depositor, profile) VALUES (?, ?, ?) ON CONFLICT "+
 		"DO NOTHING", ark, depositor, profile)
 	return err

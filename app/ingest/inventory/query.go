@@ -149,7 +149,7 @@ func (i *Inventory) Counts(ctx context.Context) (objects, versions, minted int, 
 	return objects, versions, minted, err
 }
 
-func rows[T any](ctx context.Context, db *sql.DB, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T,
+func rows[T any](ctx context.Context, db *reader, scan func(*sql.Rows) (T, error), query string, args ...any) (all []T,
 	err error) {
 	r, err := db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"net/url"
 	"strings"
@@ -27,7 +26,7 @@ func OpenOld(ctx context.Context, path string) (*Inventory, error) {
 	i := &Inventory{deaths: make(chan error, 1)}
 	var err error
 	dsn := "file:" + (&url.URL{Path: path}).EscapedPath() + "?mode=ro&_pragma=busy_timeout(10000)&_pragma=query_only(1)"
-	if i.read, err = sql.Open("sqlite", dsn); err != nil {
+	if i.read, err = openReader(dsn, 0); err != nil {
 		return nil, err
 	}
 	err = i.read.QueryRowContext(ctx, "SELECT installation FROM meta").Scan(&i.installation)
@@ -44,7 +43,7 @@ func (i *Inventory) Continue(ctx context.Context, from string) error {
 	if err != nil {
 		return err
 	}
-	return i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
+	return i.advanced(ctx, func(tx *change) (bool, error) {
 		_, err := tx.ExecContext(ctx, "UPDATE meta SET sequence = max(sequence, ?)", noted)
 		return true, err
 	})
@@ -65,7 +64,7 @@ func (i *Inventory) Names(ctx context.Context) (n int, err error) {
 // EnterName enters which identifier a job has, and the local ids of the object, from a record or from storage. Entries
 // that exist stay.
 func (i *Inventory) EnterName(ctx context.Context, job, ark, owner string, minted bool, localIDs []string) error {
-	return i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
+	return i.advanced(ctx, func(tx *change) (bool, error) {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO named VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", job, ark,
 			owner, minted); err != nil {
 			return false, err
@@ -85,7 +84,7 @@ func (i *Inventory) EnterName(ctx context.Context, job, ark, owner string, minte
 
 // EnterLost enters that no storage location has the version that a job stored.
 func (i *Inventory) EnterLost(ctx context.Context, job, ark string, version int) error {
-	return i.tx(ctx, func(tx *sql.Tx) error {
+	return i.tx(ctx, func(tx *change) error {
 		_, err := tx.ExecContext(ctx, "INSERT INTO lost VALUES (?, ?, ?) ON CONFLICT DO NOTHING", job, ark, version)
 		return err
 	})

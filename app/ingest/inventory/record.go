@@ -34,7 +34,7 @@ type File struct {
 // Record enters a version with its files, all or nothing, and ends the entry's locks in the same transaction. ErrStale:
 // one of them was lost; nothing changed. When the job's version is there already, only the locks end.
 func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, error]) error {
-	err := i.advanced(ctx, func(tx *sql.Tx) (bool, error) {
+	err := i.advanced(ctx, func(tx *change) (bool, error) {
 		if err := check(ctx, tx, e.Locks); err != nil {
 			return false, err
 		}
@@ -56,7 +56,7 @@ func (i *Inventory) Record(ctx context.Context, e Entry, files iter.Seq2[File, e
 	return nil
 }
 
-func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, error]) error {
+func insert(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File, error]) error {
 	at := e.At.UTC().Format(time.RFC3339)
 	_, err := tx.ExecContext(ctx, `INSERT INTO objects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
 		ON CONFLICT DO UPDATE SET collection = ?3, profile = ?4, title = ?5, creator = ?6, date = ?7, head = ?8, changed = ?9 WHERE head < ?8`,
@@ -86,7 +86,7 @@ func insert(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, err
 	return insertFiles(ctx, tx, e, files)
 }
 
-func insertFiles(ctx context.Context, tx *sql.Tx, e *Entry, files iter.Seq2[File, error]) error {
+func insertFiles(ctx context.Context, tx *change, e *Entry, files iter.Seq2[File, error]) error {
 	add, err := tx.PrepareContext(ctx, "INSERT INTO files VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err

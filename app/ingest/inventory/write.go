@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -19,12 +18,12 @@ import (
 var layer = ""
 
 // alone runs do in a transaction of its own.
-func (i *Inventory) alone(ctx context.Context, do func(tx *sql.Tx) error) error {
+func (i *Inventory) alone(ctx context.Context, do func(tx *change) error) error {
 	if why := i.dead.Load(); why != nil {
 		return &job.Error{Op: "inventory", Kind: job.Unavailable,
 			Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
 	}
-	tx, err := i.write.BeginTx(ctx, nil)
+	tx, err := i.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -38,7 +37,7 @@ func (i *Inventory) alone(ctx context.Context, do func(tx *sql.Tx) error) error 
 }
 
 // commit ends a transaction. A disk that refuses it ends the inventory.
-func (i *Inventory) commit(tx *sql.Tx) error {
+func (i *Inventory) commit(tx *change) error {
 	err := tx.Commit()
 	if err != nil && fault(err) != faultOther {
 		i.die(fmt.Errorf("commit: %w", err))
@@ -47,9 +46,9 @@ func (i *Inventory) commit(tx *sql.Tx) error {
 }
 
 // advanced is tx for what counts as an entry: it updates the file beside the inventory.
-func (i *Inventory) advanced(ctx context.Context, do func(tx *sql.Tx) (bool, error)) error {
+func (i *Inventory) advanced(ctx context.Context, do func(tx *change) (bool, error)) error {
 	var sequence int64
-	err := i.tx(ctx, func(tx *sql.Tx) error {
+	err := i.tx(ctx, func(tx *change) error {
 		sequence = 0
 		entered, err := do(tx)
 		if err == nil && entered {

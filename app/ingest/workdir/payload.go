@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
@@ -85,4 +87,16 @@ func (l *limited) Read(b []byte) (int, error) {
 		return 0, job.Errorf(job.Invalid, "submit", "", "the payload is larger than its profile allows")
 	}
 	return n, err
+}
+
+// copies have the buffers of Copy.
+var copies = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// Copy reads a file to its end, or until the context ends.
+func Copy(ctx context.Context, to io.Writer, from io.Reader) error {
+	buf := copies.Get().(*[]byte)
+	defer copies.Put(buf)
+	// LimitReader also hides the file's own WriteTo, which would not use the buffer.
+	_, err := io.CopyBuffer(struct{ io.Writer }{to}, LimitReader(ctx, from, math.MaxInt64-1), *buf)
+	return err
 }
