@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
@@ -28,6 +29,8 @@ type applier struct {
 	rows  rowlog.Reduction
 	many  *conn.Stmt     // writes eventsAtOnce history entries
 	some  []rowlog.Image // fewer than that: they are written together
+
+	noSpace atomic.Bool // the disk was full: the loop refuses writes until it has space
 
 	begin   chan struct{} // something is to be applied; has capacity for one
 	urgent  chan struct{} // at once; has capacity for one
@@ -104,7 +107,7 @@ func (a *applier) run() {
 		}
 		if err != nil && a.store.dead.Load() == nil {
 			a.pause(againApplied)
-			signal(a.begin)
+			signal(a.urgent) // the pause may have taken the signal of a flush
 		}
 	}
 }
@@ -121,6 +124,9 @@ func (a *applier) pause(most time.Duration) (ended bool) {
 	}
 	return false
 }
+
+// lacksSpace reports, once, that the disk was full.
+func (a *applier) lacksSpace() bool { return a != nil && a.noSpace.Swap(false) }
 
 // waiting returns the flushes that wait.
 func (a *applier) waiting() []chan error {
@@ -190,7 +196,10 @@ func (a *applier) apply() error {
 		}
 		switch {
 		case err == nil:
-		case faultOf(err) == conn.Full || faultOf(err) == conn.Busy:
+		case faultOf(err) == conn.Full:
+			a.noSpace.Store(true)
+			return s.fullError()
+		case faultOf(err) == conn.Busy:
 			return s.fullError()
 		default:
 			s.stop(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -159,6 +160,40 @@ func TestDiskFull(t *testing.T) {
 // With a log, what the database lacks is read from memory meanwhile.
 func TestDiskFullWithLog(t *testing.T) {
 	diskFull(t, func(d *disk) Options { return Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour} })
+}
+
+// A disk that is full for the database alone refuses writes as soon as the applier meets it, although the log has
+// space; what was acknowledged stays.
+func TestDiskFullForApplier(t *testing.T) {
+	d := newDisk(t)
+	s := openStore(t, t.TempDir(), Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name})
+	d.failing(func(op *diskOp) int32 {
+		if op.kind == 'w' && strings.HasPrefix(op.file, database) {
+			return sqlite3.SQLITE_FULL
+		}
+		return 0
+	})
+	create(t, s, "tst_1") // the log has space
+	var full *job.Full
+	if err := s.applier.flush(t.Context()); !errors.As(err, &full) {
+		t.Errorf("flush: %v", err)
+	}
+	if _, err := s.Create(t.Context(), made("tst_2")); !errors.As(err, &full) || s.Full().IsZero() {
+		t.Errorf("create: %v, full since %v", err, s.Full())
+	}
+	if _, err := s.Get(t.Context(), "tst_1"); err != nil {
+		t.Error("reads must go on:", err)
+	}
+	d.failing(nil)
+	// as if a quarter of a second had passed
+	if err := s.do(t.Context(), true, nothing(func() { s.tried = time.Time{} })); err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "tst_2")
+	if !s.Full().IsZero() {
+		t.Errorf("with space again: full since %v", s.Full())
+	}
+	clean(t, s)
 }
 
 func diskFull(t *testing.T, options func(*disk) Options) {

@@ -230,6 +230,9 @@ func (s *Store) write(ops []*op) {
 		answerAll(ops, s.deadError())
 		return
 	}
+	if s.applier.lacksSpace() {
+		s.setFull(true)
+	}
 	if s.full && !s.spaceAgain() {
 		answerAll(ops, s.fullError())
 		return
