@@ -23,6 +23,9 @@ const (
 	maxKeys  = 10_000 // of one object
 )
 
+// blanks are the characters that JSON allows between values (RFC 8259 section 2).
+const blanks = " \t\r\n"
+
 // Body is [Decode] for an operation without parameters: any parameter is refused.
 func Body[T any](r *http.Request, required bool) (T, error) {
 	if r.URL.RawQuery != "" {
@@ -47,7 +50,7 @@ func DecodeAs[T any](r *http.Request, required bool, standard func([]byte) []byt
 	if err != nil {
 		return v, BodyError(err)
 	}
-	if len(bytes.TrimSpace(text)) == 0 && !required {
+	if len(bytes.Trim(text, blanks)) == 0 && !required {
 		return v, nil
 	}
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
@@ -77,7 +80,7 @@ func Strict[T any](text []byte, into *T) error {
 		return job.Errorf(job.Invalid, "decode", "", "JSON: %s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	end := d.InputOffset()
-	if rest := bytes.TrimSpace(text[end:]); len(rest) > 0 {
+	if rest := bytes.Trim(text[end:], blanks); len(rest) > 0 {
 		return job.Errorf(job.Invalid, "decode", "", "JSON: something stands behind the value, at byte %d", end)
 	}
 	s := &scanner{text: text[:end]}
@@ -95,8 +98,7 @@ type scanner struct {
 }
 
 func (s *scanner) space() {
-	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\n' || s.text[s.at] == '\t' ||
-		s.text[s.at] == '\r') {
+	for s.at < len(s.text) && strings.IndexByte(blanks, s.text[s.at]) >= 0 {
 		s.at++
 	}
 }

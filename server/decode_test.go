@@ -116,6 +116,7 @@ func FuzzStrict(f *testing.F) {
 	for _, seed := range []string{
 		`{"group":"a","why":"b"}`, `{"why":"a","why":"b"}`, `{"wh\u0079":1}`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, `"\\"`,
 		`{"":{"":0}}`, "{\"\\\":0}", `{"A":1,"a":2}`, `1`, ` `,
+		"{}\f", "{}\u00a0", "{} \t\r\n",
 	} {
 		f.Add([]byte(seed))
 	}

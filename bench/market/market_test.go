@@ -170,6 +170,27 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestRatioOfBusyMachine: a ratio of few rounds, or of rounds that differ, is marked. Control: not on a quiet machine.
+func TestRatioOfBusyMachine(t *testing.T) {
+	busy, calm := &runner{others: 0.5}, &runner{others: 0.04}
+	for _, c := range []struct {
+		rounds []float64
+		want   string
+	}{{nil, "-"}, {[]float64{4, 4}, "4.0?"}, {[]float64{4, 4.5, 3.6}, "4.0"}, {[]float64{4, 5, 3.6}, "4.0?"}} {
+		if got := busy.ratio(c.rounds); got != c.want {
+			t.Errorf("%v: %s, want %s", c.rounds, got, c.want)
+		}
+		if got := calm.ratio(c.rounds); got != strings.TrimSuffix(c.want, "?") {
+			t.Errorf("%v on a quiet machine: %s", c.rounds, got)
+		}
+	}
+	var b strings.Builder
+	busy.begun = time.Now()
+	if busy.heading(&b, nil); !strings.Contains(b.String(), "Rates and latencies are no results.") {
+		t.Errorf("the heading: %s", b.String())
+	}
+}
+
 // TestFlags refuses what cannot be measured.
 func TestFlags(t *testing.T) {
 	s, err := read([]string{"-only", "river,bare", "-callers", "2,3"})

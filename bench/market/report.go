@@ -60,14 +60,29 @@ func (r *runner) heading(b *strings.Builder, args []string) {
 		fmt.Fprintf(b, "Sync probe, one caller: %.0f a second at the median, %.0f to %.0f.\n",
 			median(r.probes), slices.Min(r.probes), slices.Max(r.probes))
 	}
-	const quiet = 0.05
 	if r.others > quiet {
-		fmt.Fprintf(b, "**Busy machine**: other processes used %.0f %% of the processors during the run. "+
-			"Quote ratios only.\n", 100*r.others)
+		fmt.Fprintf(b, "**Busy machine**: other processes used %.0f %% of the processors during the run. Rates and "+
+			"latencies are no results. Nor is a ratio with a question mark: it is of fewer than three rounds, or they "+
+			"differ by more than 25 %%. Processor time is valid to one digit.\n", 100*r.others)
 	} else {
 		fmt.Fprintf(b, "Quiet machine: other processes used %.0f %% of the processors during the run.\n", 100*r.others)
 	}
 	b.WriteByte('\n')
+}
+
+// quiet is the part of the processors that other processes may use on a machine whose figures are results.
+const quiet = 0.05
+
+// ratio is the median of the ratios of some rounds, with a question mark if it is no result: docs/performance.md.
+func (r *runner) ratio(rounds []float64) string {
+	if len(rounds) == 0 {
+		return "-"
+	}
+	middle := median(rounds)
+	if r.others > quiet && (len(rounds) < 3 || slices.Max(rounds)-slices.Min(rounds) > middle/4) {
+		return number(middle) + "?"
+	}
+	return number(middle)
 }
 
 // serverVersions asks the servers that are installed.
@@ -109,15 +124,12 @@ func (r *runner) rateTable(b *strings.Builder) {
 		var ratios []string
 		for _, c := range r.callers {
 			rates, times := r.compared(y.name, c)
-			cell, ratio := "-", "-"
+			cell := "-"
 			if len(rates) > 0 {
 				cell = number(median(rates))
 			}
-			if len(times) > 0 {
-				ratio = number(median(times))
-			}
 			fmt.Fprintf(b, " %s |", cell)
-			ratios = append(ratios, ratio)
+			ratios = append(ratios, r.ratio(times))
 		}
 		if y.name == systems[0].name {
 			ratios = []string{"1"}

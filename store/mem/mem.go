@@ -28,8 +28,11 @@ type Store struct {
 	history  map[job.ID][]job.Event
 	tasks    map[job.ID]map[string]job.Task // by name
 	messages map[string]*job.Message
-	posted   []string       // keys of messages, oldest first
-	due      []*job.Message // the pending ones, by Due
+	posted   []string                       // keys of messages, oldest first; empty where one was purged
+	slots    map[string]int                 // of the keys in posted
+	letters  map[job.ID][]string            // keys of messages by job
+	family   map[job.ID]map[job.ID]struct{} // jobs by parent
+	due      []*job.Message                 // the pending ones, by Due
 	audit    []job.Audit
 	clock    job.KeptClock
 	watchers map[int]func([]job.Hint)
@@ -53,6 +56,7 @@ func New() *Store {
 		ledger: ledger.New(), jobs: map[job.ID]job.Job{}, place: map[job.ID]int{}, keys: map[key]job.ID{},
 		numbers: map[number]job.ID{},
 		history: map[job.ID][]job.Event{}, tasks: map[job.ID]map[string]job.Task{}, messages: map[string]*job.Message{},
+		slots: map[string]int{}, letters: map[job.ID][]string{}, family: map[job.ID]map[job.ID]struct{}{},
 		watchers: map[int]func([]job.Hint){},
 	}
 }

@@ -36,7 +36,7 @@ func (s *Store) Messages(ctx context.Context, q job.MessageQuery) ([]job.Message
 				break
 			}
 			s.rows++
-			if m := s.messages[k]; q.Matches(m) {
+			if m := s.messages[k]; m != nil && q.Matches(m) {
 				page = append(page, *m)
 			}
 		}
@@ -81,9 +81,9 @@ func (r *records) schedule(m *job.Message, pending bool) {
 
 // unsent returns the key of a pending message of a job, or "".
 func (r *records) unsent(id job.ID) string {
-	for _, k := range r.posted {
+	for _, k := range r.letters[id] {
 		r.rows++
-		if m := r.messages[k]; m.Job == id && m.Settled == job.Pending {
+		if m := r.messages[k]; m.Settled == job.Pending {
 			return m.Key
 		}
 	}
@@ -95,7 +95,9 @@ func (r *records) putMessage(m *job.Message) {
 	if old := r.messages[m.Key]; old != nil {
 		r.schedule(old, false)
 	} else {
+		r.slots[m.Key] = len(r.posted)
 		r.posted = append(r.posted, m.Key)
+		r.letters[m.Job] = append(r.letters[m.Job], m.Key)
 	}
 	copied := *m
 	r.messages[m.Key] = &copied

@@ -7,21 +7,14 @@ import (
 )
 
 // children counts the jobs whose parent is a job, up to a number.
-func (r *records) children(parent job.ID, most int) (n int) {
-	for _, j := range r.jobs {
-		r.rows++
-		if j.Parent == parent {
-			n++
-		}
-		if n == most {
-			break
-		}
-	}
-	return n
+func (r *records) children(parent job.ID, most int) int {
+	r.rows++
+	return min(len(r.family[parent]), most)
 }
 
-// purge leaves the job's position in the order empty, so that cursors stay valid.
+// purge removes a job and its messages. It leaves their positions in the orders empty, so that cursors stay valid.
 func (r *records) purge(j *job.Job) {
+	r.rows++
 	r.order[r.place[j.ID]] = ""
 	delete(r.place, j.ID)
 	if at, found := slices.BinarySearch(r.ids, j.ID); found {
@@ -34,11 +27,14 @@ func (r *records) purge(j *job.Job) {
 	if j.Key != "" {
 		delete(r.keys, key{j.Kind, j.Owner, j.Key})
 	}
-	r.posted = slices.DeleteFunc(r.posted, func(k string) bool {
-		if r.messages[k].Job != j.ID {
-			return false
-		}
+	if delete(r.family[j.Parent], j.ID); len(r.family[j.Parent]) == 0 {
+		delete(r.family, j.Parent)
+	}
+	for _, k := range r.letters[j.ID] {
+		r.rows++
+		r.posted[r.slots[k]] = ""
+		delete(r.slots, k)
 		delete(r.messages, k)
-		return true
-	})
+	}
+	delete(r.letters, j.ID)
 }

@@ -92,6 +92,12 @@ func (r *records) insert(j *job.Job) {
 	r.order = append(r.order, j.ID)
 	at, _ := slices.BinarySearch(r.ids, j.ID)
 	r.ids = slices.Insert(r.ids, at, j.ID)
+	if j.Parent != "" {
+		if r.family[j.Parent] == nil {
+			r.family[j.Parent] = map[job.ID]struct{}{}
+		}
+		r.family[j.Parent][j.ID] = struct{}{}
+	}
 	r.numbers[number{j.Kind, j.Number}] = j.ID
 	if j.Key != "" {
 		r.keys[key{j.Kind, j.Owner, j.Key}] = j.ID

@@ -49,7 +49,7 @@ func (r *records) Read(n *rules.Needs, k *rules.Known) error {
 
 // know adds a job to what is known: its record in the cache, which does not change before the writes are made.
 func (r *records) know(k *rules.Known, id job.ID, key rules.Key) {
-	if k.Has(id) {
+	if key == (rules.Key{}) && k.Has(id) {
 		return
 	}
 	e, err := r.entry(id)

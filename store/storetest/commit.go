@@ -24,6 +24,7 @@ var commitTests = []test{
 	{"a priority out of bounds", commitPriority},
 	{"a refused change leaves nothing of its own, its neighbours pass", commitNeighbours},
 	{"two changes of one job in one call", commitTwice},
+	{"each change of a call sees what those before it left", commitList},
 	{"many versions at once: one wins", commitRace},
 	{"no changes", func(w *harness) { same(w, "results", len(w.commitAll()), 0) }},
 }
@@ -291,6 +292,48 @@ func commitTwice(w *harness) {
 	if got.State != running || got.Message != "on" || got.Seq != 2 {
 		w.Errorf("after both: %+v", got)
 	}
+	w.sound()
+}
+
+// commitList spawns two jobs, ends both, purges one, and reports the batch, in one call.
+func commitList(w *harness) {
+	w.moved(w.create(w.made(Batch, expecting(2)))[0], lifecycle.Worker, "begin")
+	claimed, err := w.st.Claim(w.Context(), job.Claim{Worker: "w1", N: 1, Now: w.now(), Lease: time.Hour,
+		From: []job.KindState{{Kind: batchKind, State: gathering}}})
+	if err != nil || len(claimed) != 1 {
+		w.Fatalf("claim gave %v, %v", ids(claimed), err)
+	}
+	batch := claimed[0]
+	a, b := w.made(Step, parent(batch.ID)), w.made(Step, parent(batch.ID))
+	message := func(of job.ID) []job.Message {
+		return []job.Message{{Key: "once", Job: of, Topic: "mail", Created: w.now(), Due: w.now()}}
+	}
+	at := func(j job.Job, version int64, e lifecycle.Event, by lifecycle.Actor) job.Change {
+		return w.move(j, e, by, func(c *job.Change) { c.Epoch, c.Version = 0, version })
+	}
+	cancel := at(a.Job, 1, "cancel", lifecycle.Operator)
+	ended := a.Job
+	ended.Position = cancel.To
+	last := at(b.Job, 1, "cancel", lifecycle.Operator)
+	last.Outbox = message(b.Job.ID) // the key is taken
+	report := at(batch, 0, "report", lifecycle.Engine)
+	report.Epoch, report.Require.Settled = batch.Epoch, true
+	changes := []job.Change{
+		{Job: batch.ID, Epoch: batch.Epoch, Keep: true, At: w.now(), Spawn: []job.Created{a, b},
+			Outbox: message(batch.ID)},
+		cancel, at(ended, 2, "delete", lifecycle.Timer), {Job: a.Job.ID, Version: 3, Purge: true, At: w.now()},
+		last, report,
+	}
+	for i, r := range w.commitAll(changes...) {
+		if r.Err != nil {
+			w.Errorf("change %d: %v", i, r.Err)
+		}
+	}
+	got := w.get(batch.ID)
+	same(w, "state", got.State, reported)
+	same(w, "children", got.Children, job.Children{Expected: 2, Cancelled: 1, Deleted: 1})
+	same(w, "jobs", ids(w.list(job.Query{Parent: batch.ID})), []job.ID{b.Job.ID})
+	same(w, "messages", len(w.messages(batch.ID))-len(w.messages(b.Job.ID)), 1)
 	w.sound()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ var broken = map[string]struct {
 		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Spawn = nil }} }},
 	"jobs are spawned in the end of their parent": {"Children/nothing_is_spawned",
 		func(s job.Store) job.Store { return spawnsFirst{s} }},
+	"changes of a call are made in another order": {"Commit/each_change",
+		func(s job.Store) job.Store { return reverses{s} }},
 	"messages are dropped": {"Outbox/job.s_messages",
 		func(s job.Store) job.Store { return &breaks{Store: s, change: func(c *job.Change) { c.Outbox = nil }} }},
 	"tasks are dropped": {"History/tasks",
@@ -255,6 +258,17 @@ func (s spawnsFirst) Commit(ctx context.Context, changes ...job.Change) ([]job.R
 		}
 	})
 	return s.Store.Commit(ctx, changes...)
+}
+
+// reverses is a store that makes the last change of a call first.
+type reverses struct{ job.Store }
+
+func (r reverses) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	changes = alter(changes, nil)
+	slices.Reverse(changes)
+	results, err := r.Store.Commit(ctx, changes...)
+	slices.Reverse(results)
+	return results, err
 }
 
 // keepsHolds is a store whose releases change nothing.

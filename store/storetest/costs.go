@@ -53,6 +53,8 @@ var costly = []struct {
 			return gives(len(got), 1, err)
 		})
 	}},
+	{name: "purge of a job", run: func(c *costs, count counting) error { return costPurge(c, count, alone) }},
+	{name: "purge of a batch", run: func(c *costs, count counting) error { return costPurge(c, alone, count) }},
 	{name: "renew", run: func(c *costs, count counting) error {
 		r := job.Renewal{Worker: "w1", Lease: time.Hour, Now: c.tick(),
 			Leases: []job.Lease{{Job: c.busy[0].ID, Epoch: c.busy[0].Epoch}}}
@@ -119,6 +121,53 @@ var costly = []struct {
 	{name: "settle", run: func(c *costs, count counting) error {
 		return costOutbox(c, alone, count)
 	}},
+}
+
+// costPurge purges a job that had a message, and then its batch.
+func costPurge(c *costs, one, batch counting) error {
+	b, e := job.New(job.Job{ID: "tst_purged", Kind: batchKind, Position: Batch.Start(), Definition: Batch.Hash(),
+		Children: job.Children{Expected: 1}}, lifecycle.Owner, "alice", c.tick())
+	j, first := job.New(job.Job{ID: "tst_purged_job", Kind: stepKind, Position: Step.Start(), Definition: Step.Hash(),
+		Parent: b.ID}, lifecycle.Owner, "alice", c.tick())
+	letter := job.Message{Key: "purged", Job: j.ID, Topic: "mail", Created: c.clock, Due: c.clock,
+		Settled: job.Delivered}
+	if _, err := c.st.Create(c.ctx, job.Created{Job: b, Event: e}); err != nil {
+		return err
+	}
+	created, err := c.st.Create(c.ctx, job.Created{Job: j, Event: first, Outbox: []job.Message{letter}})
+	if err != nil {
+		return err
+	}
+	if err := c.remove(Step, created[0], "cancel", lifecycle.Operator, one); err != nil {
+		return err
+	}
+	got, err := c.st.Claim(c.ctx, job.Claim{Worker: "w1", N: 1, Now: c.tick(), Lease: time.Hour,
+		From: []job.KindState{{Kind: batchKind, State: waiting}}})
+	if err != nil || len(got) != 1 || got[0].ID != b.ID {
+		return fmt.Errorf("claim gave %v, %w", ids(got), err)
+	}
+	return c.remove(Batch, got[0], "fail", lifecycle.Worker, batch)
+}
+
+// remove ends a job with an event, deletes and purges it.
+func (c *costs) remove(
+	life *lifecycle.Table, j job.Job, end lifecycle.Event, by lifecycle.Actor, count counting,
+) error {
+	for _, e := range []lifecycle.Event{end, "delete"} {
+		change, err := Transition(life, j, e, by, c.tick())
+		if err == nil {
+			j, err = c.change(change)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", e, err)
+		}
+		by = lifecycle.Timer
+	}
+	return count(func() error {
+		_, err := c.change(job.Change{Job: j.ID, Version: j.Version, Purge: true, By: lifecycle.Timer,
+			Actor: "retention", At: c.tick()})
+		return err
+	})
 }
 
 func gives(n, want int, err error) error {

@@ -11,6 +11,7 @@ type limit struct {
 	job.Limit // Max is that of the last claim
 	on        bool
 	shares    map[shareKey]*share
+	blocking  map[int]map[*share]struct{} // the shares that closed lots, by their active jobs
 }
 
 // shareKey identifies the jobs that a limit counts together: all jobs, or those of one group, one owner or both.
@@ -23,6 +24,8 @@ type share struct {
 	n     int
 	lanes int               // that are members
 	lots  map[*lot]struct{} // that it closes
+	// it was full when one of its lots was to be opened or visited, and has not opened them since
+	blocks bool
 }
 
 // member is a lane as a limit sees it.
@@ -36,14 +39,42 @@ func (s *share) full() bool { return s.of.on && s.n >= s.of.Max }
 
 // add counts n more active jobs.
 func (s *share) add(n int) {
-	was := s.full()
-	if s.n += n; was && !s.full() {
+	was, blocks := s.full(), s.blocks
+	s.unblock()
+	s.n += n
+	switch {
+	case was && !s.full():
 		s.open()
+	case blocks:
+		s.block()
+	}
+}
+
+// block notes that the share keeps a lot closed.
+func (s *share) block() {
+	if s.blocks {
+		return
+	}
+	if s.blocks = true; s.of.blocking[s.n] == nil {
+		s.of.blocking[s.n] = map[*share]struct{}{}
+	}
+	s.of.blocking[s.n][s] = struct{}{}
+}
+
+// unblock is the reverse of block.
+func (s *share) unblock() {
+	if !s.blocks {
+		return
+	}
+	s.blocks = false
+	if delete(s.of.blocking[s.n], s); len(s.of.blocking[s.n]) == 0 && len(s.of.blocking) > few {
+		delete(s.of.blocking, s.n) // a few empty ones stay for the next that blocks
 	}
 }
 
 // open opens the lots that the share closed.
 func (s *share) open() {
+	s.unblock()
 	for o := range s.lots {
 		o.openAgain()
 	}
@@ -91,7 +122,7 @@ const mostUnused = 8
 
 // newLimit counts the jobs of a limit.
 func (q *Queue) newLimit(m *job.Limit) *limit {
-	t := &limit{Limit: *m, shares: map[shareKey]*share{}}
+	t := &limit{Limit: *m, shares: map[shareKey]*share{}, blocking: map[int]map[*share]struct{}{}}
 	q.visits += int64(len(q.lanes))
 	t.Guard, t.Occupy = slices.Clone(m.Guard), slices.Clone(m.Occupy)
 	for _, l := range q.lanes {
@@ -125,19 +156,26 @@ func (q *Queue) forgetLimits(kind job.Kind, n int) {
 	}
 }
 
-// set changes the maximum, and whether the limit is in force. It returns the number of shares that it visited.
-func (t *limit) set(m *job.Limit, on bool) int {
+// set changes the maximum, and whether the limit is in force. It returns the number of shares that it visited: those
+// that open, each of which a claim closed before. So engines that declare different maxima in turns pay for the owners
+// that one of them may have jobs of and the other not.
+func (t *limit) set(m *job.Limit, on bool) (visits int) {
 	opens := t.on && (!on || m.Max > t.Max)
 	t.Name, t.Max, t.on = m.Name, m.Max, on
 	if !opens {
 		return 0
 	}
-	for _, s := range t.shares {
-		if !s.full() {
+	for n, some := range t.blocking {
+		visits++
+		if on && n >= m.Max {
+			continue
+		}
+		for s := range some {
+			visits++
 			s.open()
 		}
 	}
-	return len(t.shares)
+	return visits
 }
 
 // member makes the lane a member of its share, if the limit concerns its jobs.
@@ -196,6 +234,7 @@ func (m member) guard(home *lot) {
 func (l *lane) part() {
 	for _, m := range l.members {
 		if m.lanes--; m.lanes == 0 && m.key != (shareKey{}) {
+			m.unblock()
 			delete(m.of.shares, m.key)
 		}
 	}

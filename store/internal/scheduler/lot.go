@@ -44,13 +44,14 @@ type lot struct {
 // few is the number of lanes up to which a lot that opens is dissolved.
 const few = 8
 
-// closed reports whether no lane of the lot can be granted now.
+// closed reports whether no lane of the lot can be granted now. A share that closes it notes that.
 func (o *lot) closed() bool {
 	if o.suspect && o.state.q.excluding {
 		return true
 	}
 	for _, s := range o.shares {
 		if s.full() {
+			s.block()
 			return true
 		}
 	}
