@@ -40,7 +40,9 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%q: got %t", text, got)
 		}
 	}
-	for device, want := range map[uint64]string{0xfd00: "253:0", 0x803: "8:3", 0x1_00802: "8:258", 0x1000_0000_0801: "4104:1"} {
+	for device, want := range map[uint64]string{
+		0xfd00: "253:0", 0x803: "8:3", 0x10_0802: "8:258", 0x1000_0000_0801: "4104:1",
+	} {
 		if got := deviceNumber(device); got != want {
 			t.Errorf("%x: got %s, want %s", device, got, want)
 		}
