@@ -88,7 +88,8 @@ type pinned struct {
 	damaged map[job.ID]error
 }
 
-// pin pins the present state until close.
+// pin pins the present state until close. It copies the counts, which takes the commit loop about 0.4 us for each kind,
+// state and group that has jobs: docs/design.md.
 func (s *Store) pin(ctx context.Context) (*pinned, error) {
 	select {
 	case <-s.stopped:

@@ -230,3 +230,31 @@ func TestFlippedPages(t *testing.T) {
 	}
 	t.Logf("%d bits flipped in pages, %d noticed", *flips, noticed)
 }
+
+// A job that was edited is refused under its key too, also where another change of the call names its id.
+func TestKeyOfEditedRecord(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{})
+	keyed, batch, child := made("tst_keyed"), made("tst_batch"), made("tst_child")
+	keyed.Job.Key, child.Job.Key = "k", "k"
+	batch.Job.Children.Expected, child.Job.Parent = 1, "tst_batch"
+	if _, err := s.Create(t.Context(), keyed, batch); err != nil {
+		t.Fatal(err)
+	}
+	commit := func(want job.ErrorKind) {
+		t.Helper()
+		results, err := s.Commit(t.Context(),
+			job.Change{Job: "tst_keyed", Version: 9, At: testTime},
+			job.Change{Job: "tst_batch", Version: 1, Keep: true, At: testTime, Spawn: []job.Created{child}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, "commit", results[1].Err, want)
+	}
+	commit(job.Invalid) // the control: the job with the key is of no batch
+	closeStore(t, s)
+	sql(t, dir, "UPDATE job_now SET message = 'all is well' WHERE n = (SELECT n FROM job_made WHERE id = 'tst_keyed')")
+	s = openStore(t, dir, Options{})
+	commit(job.Internal)
+	closeStore(t, s)
+}

@@ -65,6 +65,8 @@ func (w *Writes) Reset(k *Known) {
 	w.ids.cut(0)
 	w.keys.cut(0)
 	w.texts.cut(0)
+	clear(w.Jobs)
+	clear(w.answer)
 	clear(w.Messages)
 	clear(w.Audits)
 	clear(w.keyed)

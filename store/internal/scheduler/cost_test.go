@@ -93,3 +93,18 @@ func BenchmarkClaim(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkTally gives the cost of the counts with many groups, which a check of the store takes between two commits.
+func BenchmarkTally(b *testing.B) {
+	for _, groups := range []int{1000, 100_000} {
+		b.Run(fmt.Sprintf("groups=%d", groups), func(b *testing.B) {
+			q := waiting(groups, func(i int, j *job.Job) { j.Group = fmt.Sprint(i) })
+			for b.Loop() {
+				if len(q.Tally()) != groups {
+					b.Fatal("groups are missing")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(groups), "ns/group")
+		})
+	}
+}
