@@ -23,7 +23,7 @@ var backlogs = []int{1_000, 1_000_000}
 // queued makes a store with n queued jobs of the measured work.
 func queued(b *testing.B, n int) (dir string) {
 	dir = b.TempDir()
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, storeOptions())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func queued(b *testing.B, n int) (dir string) {
 }
 
 func reopen(b *testing.B, dir string) *sqlite.Store {
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, storeOptions())
 	if err != nil {
 		b.Fatal(err)
 	}

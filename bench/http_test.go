@@ -21,7 +21,7 @@ import (
 
 // served starts the API over an engine whose jobs are for workers outside.
 func served(b *testing.B) (e *engine.Engine, url string) {
-	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
+	store, err := sqlite.Open(b.TempDir(), storeOptions())
 	if err != nil {
 		b.Fatal(err)
 	}

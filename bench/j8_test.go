@@ -62,7 +62,7 @@ func drive(c, n int, call func(i int)) time.Duration {
 }
 
 func engineJobs(b testing.TB, c, n int) time.Duration {
-	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
+	store, err := sqlite.Open(b.TempDir(), storeOptions())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func median(all []float64) float64 {
 
 // BenchmarkBatch measures jobs that are handed in a hundred to a call.
 func BenchmarkBatch(b *testing.B) {
-	store, err := sqlite.Open(b.TempDir(), sqlite.Options{})
+	store, err := sqlite.Open(b.TempDir(), storeOptions())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"testing"
 
@@ -9,6 +10,11 @@ import (
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
+
+var storeLog = flag.Bool("store.log", false, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
+	"of the database")
+
+func storeOptions() sqlite.Options { return sqlite.Options{Log: *storeLog} }
 
 // loggedJobs is engineJobs with a log in front of the database, or without. It gives jobs a second of time and of the
 // processors' time, with what the applier writes after the last answer.

@@ -153,10 +153,19 @@ func damageLog(t *testing.T, dir, text string) {
 // A crash at every call of every transition, of maintenance, and of a job from its creation to its end: the next start
 // has what was answered, all of it or nothing of a call without an answer.
 func TestCrashWithLog(t *testing.T) {
+	var before []*Store // of the crash before
 	open := func(t *testing.T) (job.Store, func() job.Store) {
+		for _, s := range before {
+			closeStore(t, s)
+		}
 		dir := t.TempDir()
 		s := openStore(t, dir, unapplied())
-		return s, func() job.Store { return openStore(t, killed(t, dir), unapplied()) }
+		before = []*Store{s}
+		return s, func() job.Store {
+			again := openStore(t, killed(t, dir), unapplied())
+			before = append(before, again)
+			return again
+		}
 	}
 	workloads := []crash.Workload{crash.Upkeep()}
 	if *transitions == 1 {
@@ -360,6 +369,65 @@ func TestOneRecordReadsOneState(t *testing.T) {
 	}
 	create(t, s, "tst_2")
 	wantJobs(t, s, "tst_1", "tst_2")
+	clean(t, s)
+}
+
+// A list of messages is the same before and after the applier has written them, without a flush: reads go on when the
+// disk is full. Some are in the database in an older version.
+func TestMessagesInTheLog(t *testing.T) {
+	s := openStore(t, t.TempDir(), unapplied())
+	frontWorkload(t, s)
+	if err := s.applier.flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	post := func(key string) {
+		t.Helper()
+		results, err := s.Commit(t.Context(), job.Change{Job: "tst_1", Version: moved(t, s, "tst_1").Version,
+			At: testTime, Outbox: []job.Message{{Key: key, Job: "tst_1", Topic: "mail", Created: testTime.Local(),
+				Body: []byte(`{"a":1}`), Due: testTime}}})
+		if err = errors.Join(err, results[0].Err); err != nil {
+			t.Fatal(err)
+		}
+	}
+	post("new1")
+	post("new2")
+	old, err := s.Messages(t.Context(), job.MessageQuery{Limit: 3})
+	if err != nil || len(old) != 3 {
+		t.Fatal(old, err)
+	}
+	err = s.Settle(t.Context(), job.Message{Key: old[2].Key, Settled: job.Delivered, Attempts: 1,
+		Tried: []job.Attempt{{At: testTime.Local(), Took: 1000}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pending, delivered := job.Pending, job.Delivered
+	var before [][]job.Message
+	queries := []job.MessageQuery{{}, {Limit: 1}, {Limit: 2, Before: old[1].Number}, {Job: "tst_1"},
+		{Settled: &pending}, {Settled: &pending, Limit: 2}, {Settled: &delivered}, {Topic: "none"}}
+	for range 2 {
+		var all [][]job.Message
+		for _, q := range queries {
+			page, err := s.Messages(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, page)
+		}
+		if before == nil {
+			if s.overlay.empty() {
+				t.Error("the lists flushed")
+			}
+			if err := s.applier.flush(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			before = all
+		} else if diff := cmp.Diff(all, before); diff != "" {
+			t.Errorf("(-database +log):\n%s", diff)
+		}
+	}
+	if len(before[0]) < 4 || len(before[6]) != 1 {
+		t.Errorf("%d messages, %d delivered", len(before[0]), len(before[6]))
+	}
 	clean(t, s)
 }
 

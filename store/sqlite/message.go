@@ -1,11 +1,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -108,33 +110,70 @@ type messageLists struct{ all, ofJob, pending, abandoned *conn.Stmt }
 
 // Messages is part of job.Store.
 func (s *Store) Messages(ctx context.Context, q job.MessageQuery) (page []job.Message, err error) {
-	if err := s.applier.flush(ctx); err != nil {
-		return nil, err
-	}
-	err = s.readDatabase(ctx, "outbox", q.Job, func(r *reader) (err error) {
-		stmt := r.messages.all
-		switch {
-		case q.Job != "":
-			stmt = r.messages.ofJob
-			stmt.Text(5, string(q.Job))
-		case q.Settled != nil && *q.Settled == job.Pending:
-			stmt = r.messages.pending
-		case q.Settled != nil && *q.Settled == job.Abandoned:
-			stmt = r.messages.abandoned
+	err = s.read(ctx, "outbox", q.Job, func(r *reader) (err error) {
+		newer := r.view.messages()
+		page, err = r.list(&q, q.PageSize()+len(newer)) // so many may be older versions
+		if err == nil && len(newer) > 0 {
+			page, err = merge(page, newer, &q)
 		}
-		stmt.TextOrNull(1, q.Topic)
-		stmt.Null(2)
-		if q.Settled != nil {
-			stmt.Text(2, settledText(*q.Settled))
-		}
-		before := q.Before
-		if before <= 0 {
-			before = math.MaxInt64
-		}
-		stmt.Int(3, before)
-		stmt.Int(4, int64(q.PageSize()))
-		page, err = messages(stmt, showDamage)
 		return err
 	})
 	return orNone(page, err)
+}
+
+// list returns up to n messages of the database, newest first.
+func (r *reader) list(q *job.MessageQuery, n int) ([]job.Message, error) {
+	stmt := r.messages.all
+	switch {
+	case q.Job != "":
+		stmt = r.messages.ofJob
+		stmt.Text(5, string(q.Job))
+	case q.Settled != nil && *q.Settled == job.Pending:
+		stmt = r.messages.pending
+	case q.Settled != nil && *q.Settled == job.Abandoned:
+		stmt = r.messages.abandoned
+	}
+	stmt.TextOrNull(1, q.Topic)
+	stmt.Null(2)
+	if q.Settled != nil {
+		stmt.Text(2, settledText(*q.Settled))
+	}
+	before := q.Before
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	stmt.Int(3, before)
+	stmt.Int(4, int64(n))
+	return messages(stmt, showDamage)
+}
+
+// merge replaces messages of the database by newer versions, adds those that it lacks, and returns a page.
+func merge(page []job.Message, newer map[string]job.Message, q *job.MessageQuery) ([]job.Message, error) {
+	page = slices.DeleteFunc(page, func(m job.Message) bool { _, is := newer[m.Key]; return is })
+	for _, m := range newer {
+		if !q.Matches(&m) {
+			continue
+		}
+		if err := ownMessage(&m); err != nil {
+			return nil, err
+		}
+		page = append(page, m)
+	}
+	slices.SortFunc(page, func(a, b job.Message) int { return cmp.Compare(b.Number, a.Number) })
+	return page[:min(len(page), q.PageSize())], nil
+}
+
+// ownMessage makes a message share no memory with others and have the form in which it is read from the database.
+func ownMessage(m *job.Message) error {
+	m.Body, m.Created, m.Due = ownBytes(m.Body), stored(m.Created), stored(m.Due)
+	if len(m.Tried) == 0 {
+		m.Tried = nil
+		return nil
+	}
+	text, err := json.Marshal(m.Tried)
+	if err != nil {
+		return err
+	}
+	m.Tried = nil
+	return json.Unmarshal(text, &m.Tried)
 }

@@ -321,6 +321,24 @@ func (v *view) rowsOf(key string) (found []int64) {
 	return found
 }
 
+// messages returns all of them by key. They are shared and read-only.
+func (v *view) messages() map[string]job.Message {
+	var all map[string]job.Message
+	v.each(func(g *generation) bool {
+		for key, m := range g.messages {
+			if _, newer := all[key]; newer {
+				continue
+			}
+			if all == nil {
+				all = make(map[string]job.Message, len(g.messages))
+			}
+			all[key] = m
+		}
+		return false
+	})
+	return all
+}
+
 // message returns a message by key.
 func (v *view) message(key string) (m job.Message, found bool) {
 	v.each(func(g *generation) bool { m, found = g.messages[key]; return found })
