@@ -24,15 +24,28 @@ type File struct {
 
 // Write calls fill with the file, syncs it, gives it its name and syncs that. After an error the earlier file is still
 // there, or the new one, whose name may not outlast a power cut.
-func (f File) Write(fill func(*os.File) error) (err error) {
+func (f File) Write(fill func(*os.File) error) error {
 	part := cmp.Or(f.Temporary, f.Name+".new")
-	file, err := f.create(part)
+	dir := filepath.Dir(f.Name)
+	if dir == "." || filepath.Dir(part) != dir {
+		return f.write(f.Root, f.Name, part, fill)
+	}
+	at, err := f.Root.OpenRoot(dir) // os.Root opens each directory on the way for each call
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.write(at, filepath.Base(f.Name), filepath.Base(part), fill), at.Close())
+}
+
+// write is Write for a name, and a temporary one, below a root.
+func (f File) write(at *os.Root, name, part string, fill func(*os.File) error) (err error) {
+	file, err := f.create(at, part)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil || f.New {
-			_ = f.Root.Remove(part) // the next writer removes it else
+			_ = at.Remove(part) // the next writer removes it else
 		}
 	}()
 	if err = fill(file); err != nil {
@@ -41,27 +54,27 @@ func (f File) Write(fill func(*os.File) error) (err error) {
 	if err := f.sync(file); err != nil {
 		return err
 	}
-	give := f.Root.Rename
+	give := at.Rename
 	if f.New {
-		give = f.Root.Link
+		give = at.Link
 	}
-	if err := give(part, f.Name); err != nil {
+	if err := give(part, name); err != nil {
 		return err
 	}
 	if f.Set != nil {
 		return f.Set.Dir(filepath.Dir(f.Name))
 	}
-	return SyncIn(f.Root, filepath.Dir(f.Name))
+	return SyncIn(at, filepath.Dir(name))
 }
 
 // create makes the temporary file. What has its name is removed: a crash left it, or somebody else placed it.
-func (f File) create(part string) (*os.File, error) {
+func (f File) create(at *os.Root, part string) (*os.File, error) {
 	for again := false; ; again = true {
-		file, err := f.Root.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
+		file, err := at.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
 		if again || !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}
-		if err := f.Root.RemoveAll(part); err != nil {
+		if err := at.RemoveAll(part); err != nil {
 			return nil, err
 		}
 	}

@@ -5,7 +5,9 @@ package durable
 import (
 	"bytes"
 	"os"
+	"path"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -55,7 +57,7 @@ func systemOf(root *os.Root) *system {
 	defer systemsMu.Unlock()
 	s := systems[stat.Dev]
 	if s == nil {
-		if s = openSystem(root); s == nil {
+		if s = openSystem(root, stat.Dev); s == nil {
 			return nil
 		}
 		systems[stat.Dev] = s
@@ -66,7 +68,7 @@ func systemOf(root *os.Root) *system {
 	return s
 }
 
-func openSystem(root *os.Root) *system {
+func openSystem(root *os.Root, device uint64) *system {
 	dir, err := root.Open(".")
 	if err != nil {
 		return nil
@@ -76,12 +78,38 @@ func openSystem(root *os.Root) *system {
 		_ = dir.Close()
 		return nil
 	}
-	return &system{sync: func() error { return syncWhole(dir, kind.Type) }}
+	twice := kind.Type == ext4Magic && !journaled(device)
+	return &system{sync: func() error { return syncWhole(dir, twice) }}
+}
+
+// journaled reports whether an ext4 file system is known to have a journal: the kernel names the thread that writes it,
+// or <none>.
+func journaled(device uint64) bool {
+	where, err := os.Readlink("/sys/dev/block/" + deviceNumber(device))
+	if err != nil {
+		return false
+	}
+	text, err := os.ReadFile("/sys/fs/ext4/" + path.Base(where) + "/journal_task")
+	return err == nil && namesThread(string(text))
+}
+
+// deviceNumber writes the number of a device as the kernel does (makedev(3)).
+func deviceNumber(device uint64) string {
+	major := device>>8&0xfff | device>>32&^0xfff
+	minor := device&0xff | device>>12&0xffffff00
+	return strconv.FormatUint(major, 10) + ":" + strconv.FormatUint(minor, 10)
+}
+
+// namesThread reads the file journal_task of ext4.
+func namesThread(text string) bool {
+	id, err := strconv.Atoi(strings.TrimSpace(text))
+	return err == nil && id > 0
 }
 
 // syncWhole syncs the file system of a directory. ext4 without a journal writes its directories after it has asked the
-// disk to empty its cache; the sync of the directory asks once more.
-func syncWhole(dir *os.File, kind int64) error {
+// disk to empty its cache; the sync of the directory then asks once more (twice). With a journal the call waits until
+// the journal and the cache of the disk are written.
+func syncWhole(dir *os.File, twice bool) error {
 	for {
 		_, _, errno := syscall.Syscall(sysSyncfs, dir.Fd(), 0, 0)
 		switch {
@@ -89,7 +117,7 @@ func syncWhole(dir *os.File, kind int64) error {
 			continue
 		case errno != 0:
 			return os.NewSyscallError("syncfs", errno)
-		case kind == ext4Magic:
+		case twice:
 			return dir.Sync()
 		}
 		return nil

@@ -73,8 +73,8 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	if there, err := d.At(dir); err != nil || !there { // it went to the trash between opening and locking
 		return nil, errors.Join(dirlock.Err, err, d.Close())
 	}
-	for _, sub := range []string{SystemName, PackageName, ListName, PartsName} {
-		if err := root.MkdirAll(sub, 0o750); err != nil {
+	for _, sub := range []string{SystemName, PackageName, ListName} {
+		if err := root.Mkdir(sub, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
