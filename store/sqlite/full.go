@@ -16,12 +16,17 @@ import (
 func (s *Store) setFull(full bool) {
 	switch {
 	case full && !s.full:
-		now := time.Now()
-		s.fullSince.Store(&now)
+		s.fullNow()
 	case !full:
 		s.fullSince.Store(nil)
 	}
 	s.full = full
+}
+
+// fullNow notes that writes are refused from now on, unless they are already. The loop and the applier call it.
+func (s *Store) fullNow() {
+	now := time.Now()
+	s.fullSince.CompareAndSwap(nil, &now)
 }
 
 // Full returns the time since when writes are refused because the disk is full. The zero time: they are accepted.
@@ -52,8 +57,8 @@ func (s *Store) fullError() error {
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: &job.Full{Dir: s.dir, Free: free}}
 }
 
-// spaceAgain tests whether a full disk accepts data again: it writes some and deletes it. It tests at most every
-// quarter of a second.
+// spaceAgain tests whether a full disk accepts data again: it writes some and deletes it, and makes what the log in
+// front needs. It tests at most every quarter of a second.
 func (s *Store) spaceAgain() bool {
 	if time.Since(s.tried) < 250*time.Millisecond {
 		return false
@@ -61,10 +66,13 @@ func (s *Store) spaceAgain() bool {
 	s.tried = time.Now()
 	err := s.tryToWrite()
 	if err == nil {
+		err = s.allocate()
+	}
+	if err == nil {
 		s.setFull(false)
 		return true
 	}
-	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
+	if f := faultOf(err); f == conn.IO || f == conn.Corrupt {
 		s.stop(err)
 	}
 	return false

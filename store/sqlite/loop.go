@@ -282,7 +282,7 @@ func (s *Store) transactPastDamage(op []*op) error {
 // that the transaction has failed and no caller was answered.
 func (s *Store) transact(ops []*op) error {
 	r, began := s.records, time.Now()
-	if r.front != nil && ops[0].kind == writesRecords {
+	if r.front.usable() && ops[0].kind == writesRecords {
 		if err := s.transactRecord(ops); err != nil {
 			return err
 		}

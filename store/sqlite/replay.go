@@ -35,14 +35,26 @@ func (s *Store) replay() error {
 		return err
 	}
 	for _, g := range batches {
-		if err := a.replay(g); err != nil {
-			return err
+		err := a.replay(g)
+		if faultOf(err) == conn.Full && s.dropReserve() {
+			err = a.replayAgain(g)
+		}
+		if err != nil {
+			return s.replayError(err)
 		}
 	}
 	if err := s.names.load(s.records.c); err != nil {
 		return err
 	}
 	return s.records.findNext(s.records.c)
+}
+
+// replayError is the error of a start that cannot write the rows of the log to the database.
+func (s *Store) replayError(err error) error {
+	if faultOf(err) == conn.Full {
+		return s.fullError()
+	}
+	return err
 }
 
 // readLog returns the records after a number as generations of bounded size, and the last number. damage states that
@@ -84,6 +96,16 @@ func (a *applier) replay(g *generation) error {
 	return nil
 }
 
+// replayAgain is replay after a failure for lack of space, of which there is more now.
+func (a *applier) replayAgain(g *generation) error {
+	if c := a.store.records.c; c.InTransaction() {
+		if err := c.Exec("ROLLBACK"); err != nil {
+			return err
+		}
+	}
+	return a.replay(g)
+}
+
 // numbersOf binds the numbers of a record.
 type numbersOf struct{ to *numbers }
 
@@ -108,30 +130,46 @@ func (n numbersOf) Text(int, string) {}
 // Blob is part of rowlog.Binder.
 func (n numbersOf) Blob(_ int, v []byte) { copy(n.to.auditHash[:], v) }
 
-// startLog begins the log and its applier, or removes a log that is not used any more.
+// startLog begins the log and its applier, or removes a log that is not used any more. On a full disk the store starts
+// without, and refuses writes until there is space for it.
 func (s *Store) startLog() error {
-	dir := filepath.Join(s.dir, logName)
 	if !s.options.Log {
-		return log.Delete(dir)
-	}
-	l, err := log.Create(dir, s.records.head.logged+1, log.Options{
-		Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
-	if err != nil {
-		return err
+		return log.Delete(filepath.Join(s.dir, logName))
 	}
 	c, err := s.connect(conn.ReadWrite, "PRAGMA query_only = ON")
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
-	front, err := newFront(c, l, s.overlay)
+	s.records.front, err = newFront(c, s.overlay)
 	if err != nil {
-		return errors.Join(err, front.close())
+		return err
 	}
-	s.records.front = front
 	if s.applier, err = newApplier(s); err != nil {
 		s.applier = nil
 		return err
 	}
+	if err = s.allocate(); faultOf(err) == conn.Full {
+		s.setFull(true)
+		err = nil
+	}
 	go s.applier.run()
-	return nil
+	return err
+}
+
+// allocate makes the log and the reserve if they do not exist; without the option it does nothing.
+func (s *Store) allocate() (err error) {
+	f := s.records.front
+	if f == nil {
+		return nil
+	}
+	dir := filepath.Join(s.dir, logName)
+	if f.log == nil {
+		f.log, err = log.Create(dir, s.records.head.logged+1, log.Options{
+			Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
+		if err != nil {
+			f.log = nil
+			return err
+		}
+	}
+	return makeReserve(dir)
 }
