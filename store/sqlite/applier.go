@@ -205,10 +205,7 @@ func (a *applier) apply() error {
 		case faultOf(err) == conn.Full:
 			a.noSpace.Store(true)
 			s.fullNow()
-			if !s.dropReserve() {
-				return s.fullError()
-			}
-			again = true
+			return s.fullError()
 		case faultOf(err) == conn.Busy:
 			return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 		default:

@@ -57,17 +57,14 @@ func (s *Store) fullError() error {
 	return &job.Error{Op: "store", Kind: job.Unavailable, Err: &job.Full{Dir: s.dir, Free: free}}
 }
 
-// spaceAgain tests whether a full disk accepts data again: it writes some and deletes it, and makes what the log in
-// front needs. It tests at most every quarter of a second.
+// spaceAgain tests whether a full disk accepts data again: it writes some and deletes it. It tests at most every
+// quarter of a second.
 func (s *Store) spaceAgain() bool {
 	if time.Since(s.tried) < 250*time.Millisecond {
 		return false
 	}
 	s.tried = time.Now()
 	err := s.tryToWrite()
-	if err == nil {
-		err = s.allocate()
-	}
 	if err == nil {
 		s.setFull(false)
 		return true

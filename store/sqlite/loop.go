@@ -237,6 +237,11 @@ func (s *Store) write(ops []*op) {
 		answerAll(ops, s.fullError())
 		return
 	}
+	if err := s.beginLog(); err != nil {
+		s.stop(err)
+		answerAll(ops, s.deadError())
+		return
+	}
 	err := s.transact(ops)
 	if err == nil {
 		return

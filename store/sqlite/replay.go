@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/internal/log"
@@ -35,11 +36,7 @@ func (s *Store) replay() error {
 		return err
 	}
 	for _, g := range batches {
-		err := a.replay(g)
-		if faultOf(err) == conn.Full && s.dropReserve() {
-			err = a.replayAgain(g)
-		}
-		if err != nil {
+		if err := a.replay(g); err != nil {
 			return s.replayError(err)
 		}
 	}
@@ -96,16 +93,6 @@ func (a *applier) replay(g *generation) error {
 	return nil
 }
 
-// replayAgain is replay after a failure for lack of space, of which there is more now.
-func (a *applier) replayAgain(g *generation) error {
-	if c := a.store.records.c; c.InTransaction() {
-		if err := c.Exec("ROLLBACK"); err != nil {
-			return err
-		}
-	}
-	return a.replay(g)
-}
-
 // numbersOf binds the numbers of a record.
 type numbersOf struct{ to *numbers }
 
@@ -131,7 +118,7 @@ func (n numbersOf) Text(int, string) {}
 func (n numbersOf) Blob(_ int, v []byte) { copy(n.to.auditHash[:], v) }
 
 // startLog begins the log and its applier, or removes a log that is not used any more. On a full disk the store starts
-// without, and refuses writes until there is space for it.
+// without, and each commit is a transaction of the database until there is space for the log.
 func (s *Store) startLog() error {
 	if !s.options.Log {
 		return log.Delete(filepath.Join(s.dir, logName))
@@ -148,28 +135,27 @@ func (s *Store) startLog() error {
 		s.applier = nil
 		return err
 	}
-	if err = s.allocate(); faultOf(err) == conn.Full {
-		s.setFull(true)
-		err = nil
-	}
 	go s.applier.run()
-	return err
+	return s.beginLog()
 }
 
-// allocate makes the log and the reserve if they do not exist; without the option it does nothing.
-func (s *Store) allocate() (err error) {
+// logAgain is the time between attempts to make a log on a full disk.
+const logAgain = 10 * time.Second
+
+// beginLog makes the log unless it exists, the disk is full, or it was tried just before.
+func (s *Store) beginLog() error {
 	f := s.records.front
-	if f == nil {
+	if f == nil || f.log != nil || time.Since(s.triedLog) < logAgain {
 		return nil
 	}
-	dir := filepath.Join(s.dir, logName)
-	if f.log == nil {
-		f.log, err = log.Create(dir, s.records.head.logged+1, log.Options{
-			Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
-		if err != nil {
-			f.log = nil
-			return err
-		}
+	s.triedLog = time.Now()
+	l, err := log.Create(filepath.Join(s.dir, logName), s.records.head.logged+1, log.Options{
+		Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
+	if faultOf(err) == conn.Full {
+		return nil
 	}
-	return makeReserve(dir)
+	if err == nil {
+		f.log = l
+	}
+	return err
 }
