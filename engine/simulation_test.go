@@ -213,7 +213,7 @@ func TestSimulation(t *testing.T) {
 		}
 		dir := quickDir(t)
 		simulate(t, part, func(t *testing.T) (job.Store, func()) {
-			s, err := sqlite.Open(dir, sqlite.Options{Log: true})
+			s, err := sqlite.Open(dir, sqlite.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

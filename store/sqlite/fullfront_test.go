@@ -34,7 +34,7 @@ func wantFull(t *testing.T, what string, err error) {
 // start without space fails for the same reason, and one with space has them. The control: the database lacks them.
 func TestCloseOnFullDisk(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
-	o := Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name}
+	o := Options{logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name}
 	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 	_, err = Open(dir, o)
 	wantFull(t, "open", err)
 	d.failing(nil)
-	for _, o := range []Options{o, {}} {
+	for _, o := range []Options{o, {NoLog: true}} {
 		s = openStore(t, dir, o)
 		wantJobs(t, s, "tst_1")
 		clean(t, s)
@@ -61,7 +61,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 // With space again it makes the log.
 func TestStartOnFullDiskWithLog(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
-	o := Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name}
+	o := Options{logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name}
 	s := openStore(t, dir, o)
 	create(t, s, "tst_1")
 	clean(t, s)

@@ -120,7 +120,7 @@ func (n numbersOf) Blob(_ int, v []byte) { copy(n.to.auditHash[:], v) }
 // startLog begins the log and its applier, or removes a log that is not used any more. On a full disk the store starts
 // without, and each commit is a transaction of the database until there is space for the log.
 func (s *Store) startLog() error {
-	if !s.options.Log {
+	if s.options.NoLog {
 		return log.Delete(filepath.Join(s.dir, logName))
 	}
 	c, err := s.connect(conn.ReadWrite, "PRAGMA query_only = ON")
