@@ -89,9 +89,9 @@ func (l *logLines) about(text string) (n int) {
 type fullDisk struct {
 	*testing.T
 	storeLog, dir string
-	log logLines
-	r   *host.Server
-	c   *client.Client
+	log           logLines
+	r             *host.Server
+	c             *client.Client
 }
 
 func (w *fullDisk) start() {
