@@ -14,8 +14,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// unappliedDir returns a data directory of a server as a kill leaves it: a hold on the group maps is in the log in front
-// of the database alone.
+// unappliedDir returns a data directory of a server as a kill leaves it: a hold on the group maps is in the log in
+// front of the database alone.
 func unappliedDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -535,7 +535,8 @@ func TestReadsDoNotWaitForApplier(t *testing.T) {
 	frontWorkload(t, s)
 	note := func(object string) {
 		t.Helper()
-		if err := s.Note(t.Context(), job.Audit{Actor: "olga", Event: "set", Object: object, At: testTime}); err != nil {
+		err := s.Note(t.Context(), job.Audit{Actor: "olga", Event: "set", Object: object, At: testTime})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -57,8 +57,8 @@ func TestCloseOnFullDisk(t *testing.T) {
 	}
 }
 
-// A store starts on a disk that has no space for its log: it answers reads, and writes as far as the database has space.
-// With space again it makes the log.
+// A store starts on a disk that has no space for its log: it answers reads, and writes as far as the database has
+// space. With space again it makes the log.
 func TestStartOnFullDiskWithLog(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
 	o := Options{logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name}

@@ -79,8 +79,8 @@ func (g *generation) clear() {
 	}
 	clear(g.touched)
 	clear(g.audits)
-	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], audits: g.audits[:0], tasks: g.tasks, keys: g.keys,
-		messages: g.messages, holds: g.holds, touched: g.touched[:0]}
+	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], audits: g.audits[:0], tasks: g.tasks,
+		keys: g.keys, messages: g.messages, holds: g.holds, touched: g.touched[:0]}
 }
 
 // put copies an entry.

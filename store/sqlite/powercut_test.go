@@ -402,7 +402,8 @@ func TestPowerCut(t *testing.T) {
 
 // The control: without the sync of every commit the same cuts lose what was acknowledged, so the test can see it.
 func TestPowerCutControl(t *testing.T) {
-	got := cutPower(t, record(t, Options{NoLog: true, sync: "NORMAL"}), everywhere(), func(string, ...any) bool { return false })
+	recorded := record(t, Options{NoLog: true, sync: "NORMAL"})
+	got := cutPower(t, recorded, everywhere(), func(string, ...any) bool { return false })
 	t.Logf("%d images, %d lost something", got.images, got.lost+got.broken)
 	if got.lost+got.broken == 0 {
 		t.Error("nothing was lost with synchronous=NORMAL: the test is blind")
