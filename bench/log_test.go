@@ -11,16 +11,16 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-var storeLog = flag.Bool("store.log", false, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
+var storeLog = flag.Bool("store.log", true, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
 	"of the database")
 
-func storeOptions() sqlite.Options { return sqlite.Options{Log: *storeLog} }
+func storeOptions() sqlite.Options { return sqlite.Options{NoLog: !*storeLog} }
 
 // loggedJobs is engineJobs with a log in front of the database, or without. It gives jobs a second of time and of the
 // processors' time, with what the applier writes after the last answer.
 func loggedJobs(b testing.TB, c, n int, logged bool) (rate, cpu float64) {
 	before := processors(b)
-	store, err := sqlite.Open(b.TempDir(), sqlite.Options{Log: logged})
+	store, err := sqlite.Open(b.TempDir(), sqlite.Options{NoLog: !logged})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -200,32 +200,38 @@ func clerk(ctx context.Context, t *testing.T, name string, store job.Store, d *d
 	}
 }
 
-// TestSimulation lets engines work on a store in memory, and on one in a directory with a log in front of its
-// database, for a sixth of the time: its calls wait for a disk.
+// TestSimulation lets engines work on a store in memory, and on one in a directory with a log in front of its database
+// and without, for a sixth of the time: their calls wait for a disk. With a log, a long simulation has all of it.
 func TestSimulation(t *testing.T) {
+	part := max(1, *hours/6)
 	t.Run("memory", func(t *testing.T) {
 		simulate(t, *hours, func(*testing.T) (job.Store, func()) { return mem.New(), func() {} })
 	})
+	t.Run("database", func(t *testing.T) { simulateOnDisk(t, part, sqlite.Options{NoLog: true}) })
 	t.Run("log", func(t *testing.T) {
-		part := *hours
-		if part <= 24 {
-			part = max(1, part/6)
+		if *hours > 24 {
+			part = *hours
 		}
-		dir := quickDir(t)
-		simulate(t, part, func(t *testing.T) (job.Store, func()) {
-			s, err := sqlite.Open(dir, sqlite.Options{Log: true})
-			if err != nil {
-				t.Fatal(err)
+		simulateOnDisk(t, part, sqlite.Options{})
+	})
+}
+
+func simulateOnDisk(t *testing.T, hours int, o sqlite.Options) {
+	t.Helper()
+	dir := quickDir(t)
+	simulate(t, hours, func(t *testing.T) (job.Store, func()) {
+		s, err := sqlite.Open(dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, func() {
+			report, err := s.Fsck(t.Context(), func(k job.Kind) *lc.Table {
+				return map[job.Kind]*lc.Table{"test.letter": letter, "test.bag": bag}[k]
+			}, false)
+			if err = errors.Join(err, s.Close()); err != nil || !report.Clean() {
+				t.Errorf("%v %v", report.Faults, err)
 			}
-			return s, func() {
-				report, err := s.Fsck(t.Context(), func(k job.Kind) *lc.Table {
-					return map[job.Kind]*lc.Table{"test.letter": letter, "test.bag": bag}[k]
-				}, false)
-				if err = errors.Join(err, s.Close()); err != nil || !report.Clean() {
-					t.Errorf("%v %v", report.Faults, err)
-				}
-			}
-		})
+		}
 	})
 }
 

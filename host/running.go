@@ -297,7 +297,7 @@ func (r *Server) open(ctx context.Context, s *Settings) (store job.Store, files 
 	case "sqlite":
 		files, err := sqlite.Open(r.Data, sqlite.Options{
 			OnLock:   func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
-			OnCommit: r.metrics.Committed, Space: disk.Space, Log: s.StoreLog == "on",
+			OnCommit: r.metrics.Committed, Space: disk.Space, NoLog: s.StoreLog == "off",
 			OnDamage: func(err error) {
 				r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
 			},

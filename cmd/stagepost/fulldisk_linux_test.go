@@ -38,11 +38,11 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// fill writes a file until the disk is full.
+// fill writes to a file until the disk is full.
 func fill(t *testing.T, dir string) (name string) {
 	t.Helper()
 	name = filepath.Join(dir, "filler")
-	f, err := os.Create(name)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,16 +88,16 @@ func (l *logLines) about(text string) (n int) {
 // fullDisk is a server on a small disk.
 type fullDisk struct {
 	*testing.T
-	dir string
-	log logLines
-	r   *host.Server
-	c   *client.Client
+	storeLog, dir string
+	log           logLines
+	r             *host.Server
+	c             *client.Client
 }
 
 func (w *fullDisk) start() {
 	w.Helper()
 	s := newSettings()
-	s.Data, s.Listen = w.dir, "127.0.0.1:0"
+	s.Data, s.Listen, s.StoreLog = w.dir, "127.0.0.1:0", w.storeLog
 	ingestOf(s).Reserve = 1 << 20
 	r, err := host.Start(w.Context(), s, slog.New(host.NewQuiet(slog.NewTextHandler(&w.log, nil))))
 	if err != nil {
@@ -120,6 +120,21 @@ func (w *fullDisk) stop() {
 func (w *fullDisk) submit(payload string) (client.Job, error) {
 	return w.c.Submit(w.Context(), client.Submission{Type: "file", Filename: "a.txt", Key: fmt.Sprint(len(payload))},
 		strings.NewReader(payload))
+}
+
+// untilRefused waits until a write of the store is refused. Without a log the first one is; with one, those until its
+// rows are written to the database, up to a second later.
+func (w *fullDisk) untilRefused() {
+	w.Helper()
+	for began := time.Now(); ; {
+		_, err := w.c.Hold(w.Context(), client.Hold{Scope: job.Scope{Group: "maps"}, Who: "ann", Why: "a write"})
+		if p := client.ProblemOf(err); p != nil && p.Status == http.StatusInsufficientStorage {
+			return
+		}
+		if err != nil || w.storeLog == "off" || time.Since(began) > time.Minute {
+			w.Fatalf("hold: %v after %s", err, time.Since(began))
+		}
+	}
 }
 
 // refused checks that the server names the full disk wherever it is asked, and answers reads.
@@ -153,7 +168,15 @@ func (w *fullDisk) refused(j job.ID) {
 // once a minute. It starts on a full disk. With space again it continues by itself. Control: before the disk is full,
 // health and submissions are well.
 func TestFullDisk(t *testing.T) {
-	w := &fullDisk{T: t, dir: smallDisk(t)}
+	for _, storeLog := range []string{"on", "off"} {
+		t.Run("store.log="+storeLog, func(t *testing.T) {
+			testFullDisk(&fullDisk{T: t, storeLog: storeLog, dir: smallDisk(t)})
+		})
+	}
+}
+
+func testFullDisk(w *fullDisk) {
+	t := w.T
 	w.start()
 	if _, err := w.c.Health(t.Context()); err != nil {
 		t.Fatal(err)
@@ -168,13 +191,16 @@ func TestFullDisk(t *testing.T) {
 	}
 	began := time.Now()
 	filler := fill(t, w.dir)
+	w.untilRefused()
 	w.refused(j.ID)
 	for range 20 {
 		w.refused(j.ID)
 	}
 	w.stop()
 	for range 3 {
+		fill(t, w.dir) // what the end of the process left
 		w.start()
+		w.untilRefused()
 		w.refused(j.ID)
 		w.stop()
 	}

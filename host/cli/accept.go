@@ -60,7 +60,7 @@ First try to put back what is missing, or restore a backup into an empty directo
 
 // storedIDs returns the ids of jobs in a data directory that no server works on.
 func (c *commands) storedIDs(ctx context.Context, dir string, names []string) (ids []job.ID, err error) {
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func withStore[T any](ctx context.Context, c *commands, ask func(context.Context
 	if _, err := os.Stat(filepath.Join(dir, "stagepost.db")); err != nil {
 		return answer, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", dir)
 	}
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
 	if err != nil {
 		return answer, err
 	}

@@ -22,7 +22,7 @@ const (
 // the reason in the audit log. It returns what is missing. Kinds of error: Refused (nothing is missing), and those of
 // Open.
 func Accept(ctx context.Context, dir, who, why string) (missing string, err error) {
-	s, err := Open(dir, Options{accept: func(text string) { missing = text }})
+	s, err := Open(dir, Options{NoLog: true, accept: func(text string) { missing = text }})
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +37,7 @@ func Accept(ctx context.Context, dir, who, why string) (missing string, err erro
 // The audit log has an entry for each. Kinds of error: NotFound (no job has the id), Internal (a record is
 // unreadable), and those of Open.
 func AcceptRecords(ctx context.Context, dir, who, why string, ids ...job.ID) (err error) {
-	s, err := Open(dir, Options{})
+	s, err := Open(dir, Options{NoLog: true})
 	if err != nil {
 		return err
 	}

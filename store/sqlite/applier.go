@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type applier struct {
 	some  []rowlog.Image // fewer than that: they are written together
 
 	noSpace atomic.Bool // the disk was full: the loop refuses writes until it has space
+	ended   error       // of the last attempt; set before stopped is closed
 
 	begin   chan struct{} // something is to be applied; has capacity for one
 	urgent  chan struct{} // at once; has capacity for one
@@ -103,6 +105,7 @@ func (a *applier) run() {
 			done <- err
 		}
 		if ended {
+			a.ended = err
 			return
 		}
 		if err != nil && a.store.dead.Load() == nil {
@@ -158,7 +161,7 @@ func (a *applier) flush(ctx context.Context) error {
 	}
 }
 
-// close applies what is left.
+// close applies what is left. Kind Unavailable, with a [job.Full] if the disk is full: rows are in the log alone.
 func (a *applier) close() error {
 	close(a.quit)
 	<-a.stopped
@@ -173,8 +176,11 @@ func (a *applier) last() error {
 	if a.store.overlay.empty() {
 		return nil
 	}
-	return &job.Error{Op: "store", Kind: job.Unavailable,
-		Err: errors.New("rows of the log are not in the database yet: the next start writes them")}
+	const problem = "rows of the log are not in the database yet: the next start writes them"
+	if a.ended == nil {
+		return job.Errorf(job.Unavailable, "store", "", problem)
+	}
+	return fmt.Errorf(problem+": %w", a.ended)
 }
 
 // apply writes all published rows to the database. After an error of a full disk it may be called again; any other
@@ -198,9 +204,10 @@ func (a *applier) apply() error {
 		case err == nil:
 		case faultOf(err) == conn.Full:
 			a.noSpace.Store(true)
+			s.fullNow()
 			return s.fullError()
 		case faultOf(err) == conn.Busy:
-			return s.fullError()
+			return &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
 		default:
 			s.stop(err)
 			return s.deadError()

@@ -32,15 +32,15 @@ func (r *records) Enter(a *job.Audit) error {
 	}
 	s.Int(12, a.Seen)
 	s.Blob(13, a.Hash[:])
+	if f := r.logging(); f != nil {
+		f.pending.audits = append(f.pending.audits, *a)
+	}
 	return r.try(s.Run())
 }
 
 // Audit is part of job.Store.
 func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, err error) {
-	if err := s.applier.flush(ctx); err != nil {
-		return nil, err
-	}
-	err = s.readDatabase(ctx, "audit", "", func(r *reader) error {
+	err = s.read(ctx, "audit", "", func(r *reader) error {
 		return r.inSnapshot(func() (err error) {
 			list, err = r.auditPage(seq, n)
 			return err
@@ -49,15 +49,59 @@ func (s *Store) Audit(ctx context.Context, seq int64, n int) (list []job.Audit, 
 	return orNone(list, err)
 }
 
-// auditPage reads entries as [job.AuditLog] defines. Prev of an entry is the hash of the previous row.
+// auditPage reads entries as [job.AuditLog] defines: those of the overlay follow those of the database, which may have
+// some of them meanwhile.
 func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
-	s := r.audit
 	if n < 0 {
-		s, n = r.auditBefore, -n
+		n = -n
 		if seq <= 0 {
 			seq = math.MaxInt64
 		}
+		newer := r.view.audits(0, seq, n, false)
+		if len(newer) > 0 {
+			seq = newer[0].Seq
+		}
+		if n > len(newer) {
+			list, err = r.auditRows(r.auditBefore, seq, n-len(newer))
+			slices.Reverse(list)
+		}
+		list = append(list, newer...)
+	} else if list, err = r.auditRows(r.audit, seq, n); len(list) < n {
+		if len(list) > 0 {
+			seq = list[len(list)-1].Seq
+		}
+		list = append(list, r.view.audits(seq, math.MaxInt64, n-len(list), true)...)
 	}
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list, r.linkAudit(list)
+}
+
+// linkAudit sets Prev of entries: the hash of the entry before.
+func (r *reader) linkAudit(list []job.Audit) error {
+	first := &list[0]
+	if before := r.view.audits(first.Seq-2, first.Seq, 1, true); len(before) == 1 {
+		first.Prev = before[0].Hash
+	} else {
+		first.Prev = job.Hash{}
+		r.auditHash.Int(1, first.Seq-1)
+		err := rows(r.auditHash, func(s *conn.Stmt) error {
+			copy(first.Prev[:], s.GetBytes(0))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for i := 1; i < len(list); i++ {
+		list[i].Prev = list[i-1].Hash
+	}
+	return nil
+}
+
+// auditRows reads up to n entries of the database.
+func (r *reader) auditRows(s *conn.Stmt, seq int64, n int) (list []job.Audit, err error) {
 	s.Int(1, seq)
 	s.Int(2, int64(n))
 	err = rows(s, func(s *conn.Stmt) error {
@@ -71,20 +115,6 @@ func (r *reader) auditPage(seq int64, n int) (list []job.Audit, err error) {
 		list = append(list, a)
 		return nil
 	})
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	if s == r.auditBefore {
-		slices.Reverse(list)
-	}
-	r.auditHash.Int(1, list[0].Seq-1)
-	err = rows(r.auditHash, func(s *conn.Stmt) error {
-		copy(list[0].Prev[:], s.GetBytes(0))
-		return nil
-	})
-	for i := 1; i < len(list); i++ {
-		list[i].Prev = list[i-1].Hash
-	}
 	return list, err
 }
 

@@ -37,11 +37,12 @@ func prepareDir(dir string) error {
 	if there {
 		return nil
 	}
-	for _, name := range []string{marker, headName} {
+	for _, name := range []string{marker, headName, logName} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			return job.Errorf(job.Internal, "open", "",
 				"%s is missing or empty, but %s shows that it existed: restore it from a backup,"+
-					" or remove %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker, headName)
+					" or remove %s, %s and %s to begin without any jobs", file, filepath.Join(dir, name), marker,
+				headName, logName)
 		}
 	}
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)

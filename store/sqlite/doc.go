@@ -2,14 +2,16 @@
 //
 // # The authoritative data
 //
-// The tables of stagepost.db are authoritative. Everything in memory (queue, counts, the lines by which lists filter,
-// the cache of records) is derived from them at the start and follows every commit. [Store.Fsck] compares memory with
-// tables, and redundant columns with their sources.
+// The tables of stagepost.db are authoritative, with the rows of the log in front of them. Everything in memory (queue,
+// counts, the lines by which lists filter, the cache of records) is derived from them at the start and follows every
+// commit. [Store.Fsck] compares memory with tables, and redundant columns with their sources.
 //
 // A purge removes a job from all tables except the audit log. Table `given` keeps its numbers from being reused. It
 // also has the times of [job.KeptClock].
 //
 // # The commit
+//
+// Without a log ([Options.NoLog]) each commit is a transaction of the database:
 //
 //	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync, the head's in parallel)
 //	        -> memory -> answers -> hints
@@ -19,13 +21,13 @@
 //
 // # The log in front
 //
-// With [Options.Log] a commit ends in a log instead, and an applier writes it to the tables behind it:
+// A commit ends in a log, and an applier writes it to the tables behind it:
 //
 //	loop: every operation through the ledger, rows into a record of the log (one sync) -> overlay -> answers -> hints
 //	applier: the newest version of each row of many records -> BEGIN, rows, number of the last record, COMMIT
 //
-// The overlay has what the tables lack. A read takes records from it first; other reads, and operations that need the
-// tables, wait until the applier has written everything. At a start the rest of the log is applied. docs/design.md has
+// The overlay has what the tables lack, and reads merge it with them. Operations that need the tables, checks and
+// backups wait until the applier has written everything. At a start the rest of the log is applied. docs/design.md has
 // the format and what a crash leaves.
 //
 // # Failures
@@ -34,7 +36,8 @@
 //   - A statement fails: the transaction is rolled back, memory is reloaded, and each operation runs in a
 //     transaction of
 //     its own, so that only the faulty one fails.
-//   - The disk is full: operations fail with kind Unavailable. The store continues when there is free space.
+//   - The disk is full: operations fail with kind Unavailable. The store continues when there is free space. If the
+//     applier could not write some rows, [Store.Close] returns a [job.Full], and the next start writes them.
 //   - The disk fails in a COMMIT, or the file is damaged: the store stops. A sync is never retried, because after a
 //     failed
 //     one the content of the disk is unknown. Every call returns Unavailable, and the process should end
@@ -50,6 +53,6 @@
 //	stagepost.db      the database (with -wal and -shm while it is open)
 //	owner             locked by the process that has the store open; its text identifies that process
 //	head              the newest commit, synced with each one: a database without it is refused, see [Accept]
-//	store-log         commits that the tables do not have yet, see [Options.Log]
+//	store-log         commits that the tables do not have yet, see [Options.NoLog]
 //	has-data          marks a directory that had a database: if that is missing, the store does not start empty
 package sqlite

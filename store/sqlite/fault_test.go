@@ -62,7 +62,7 @@ func clean(t testing.TB, s *Store) {
 func TestSyncFails(t *testing.T) {
 	d, dir := newDisk(t), t.TempDir()
 	var died []error
-	s := openStore(t, dir, Options{vfs: d.name, OnDeath: func(err error) { died = append(died, err) }})
+	s := openStore(t, dir, Options{NoLog: true, vfs: d.name, OnDeath: func(err error) { died = append(died, err) }})
 	create(t, s, "tst_1")
 	syncs := 0
 	d.failing(func(op *diskOp) int32 {
@@ -97,13 +97,13 @@ func TestSyncFails(t *testing.T) {
 // An error at any single operation of the disk: what was acknowledged is there at the next start, and the store is
 // sound.
 func TestDiskErrorAnywhere(t *testing.T) {
-	diskErrorAnywhere(t, func(*disk) Options { return Options{} })
+	diskErrorAnywhere(t, func(*disk) Options { return Options{NoLog: true} })
 }
 
 // With a log the errors are those of its files too. The applier begins at once, so that a part of the errors are its.
 func TestDiskErrorAnywhereWithLog(t *testing.T) {
 	diskErrorAnywhere(t, func(d *disk) Options {
-		return Options{Log: true, logSize: 16 << 10, logTap: d.frontLog, applyAfter: time.Microsecond}
+		return Options{logSize: 16 << 10, logTap: d.frontLog, applyAfter: time.Microsecond}
 	})
 }
 
@@ -154,19 +154,19 @@ func diskErrorAnywhere(t *testing.T, options func(*disk) Options) {
 
 // On a full disk the store refuses writes and serves reads; it continues when there is free space.
 func TestDiskFull(t *testing.T) {
-	diskFull(t, func(*disk) Options { return Options{} })
+	diskFull(t, func(*disk) Options { return Options{NoLog: true} })
 }
 
 // With a log, what the database lacks is read from memory meanwhile.
 func TestDiskFullWithLog(t *testing.T) {
-	diskFull(t, func(d *disk) Options { return Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour} })
+	diskFull(t, func(d *disk) Options { return Options{logTap: d.frontLog, applyAfter: time.Hour} })
 }
 
 // A disk that is full for the database alone refuses writes as soon as the applier meets it, although the log has
 // space; what was acknowledged stays.
 func TestDiskFullForApplier(t *testing.T) {
 	d := newDisk(t)
-	s := openStore(t, t.TempDir(), Options{Log: true, logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name})
+	s := openStore(t, t.TempDir(), Options{logTap: d.frontLog, applyAfter: time.Hour, vfs: d.name})
 	d.failing(func(op *diskOp) int32 {
 		if op.kind == 'w' && strings.HasPrefix(op.file, database) {
 			return sqlite3.SQLITE_FULL

@@ -15,7 +15,7 @@ import (
 // transaction; only the statements that write rows are replaced by ones that add them to a record of the log, and
 // reads find rows first in the open record, then in the overlay, then in the database.
 type front struct {
-	log     *log.Log
+	log     *log.Log   // nil while the disk has no space for one
 	c       *conn.Conn // reads of the loop: the applier has the other connection
 	target  target
 	group   rowlog.Group
@@ -29,8 +29,8 @@ type front struct {
 	snapshot, release *conn.Stmt
 }
 
-func newFront(c *conn.Conn, l *log.Log, o *overlay) (*front, error) {
-	f := &front{log: l, c: c, overlay: o, pending: newGeneration()}
+func newFront(c *conn.Conn, o *overlay) (*front, error) {
+	f := &front{c: c, overlay: o, pending: newGeneration()}
 	row := func(k rowlog.Kind) statement { return f.group.Row(k) }
 	f.target = target{&reading{}, &writing{
 		made: row(rowlog.Made), insert: row(rowlog.Now), update: row(rowlog.Now), data: row(rowlog.Data),
@@ -61,10 +61,19 @@ func (f *front) readAll() error {
 	return f.release.Run()
 }
 
-func (f *front) close() error { return errors.Join(f.c.Close(), f.log.Close()) }
+func (f *front) close() error {
+	err := f.c.Close()
+	if f.log != nil {
+		err = errors.Join(err, f.log.Close())
+	}
+	return err
+}
+
+// usable reports whether transactions can end in the log.
+func (f *front) usable() bool { return f != nil && f.log != nil }
 
 // lost reports whether it is unknown what the disk has of the log.
-func (f *front) lost() bool { return f != nil && f.log.Lost() != nil }
+func (f *front) lost() bool { return f.usable() && f.log.Lost() != nil }
 
 // logging returns the front if the open transaction ends in the log, or nil.
 func (r *records) logging() *front {

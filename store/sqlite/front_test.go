@@ -25,7 +25,7 @@ import (
 )
 
 // unapplied are the options of a store whose log is not applied before a flush.
-func unapplied() Options { return Options{Log: true, logSize: 16 << 10, applyAfter: time.Hour} }
+func unapplied() Options { return Options{logSize: 16 << 10, applyAfter: time.Hour} }
 
 // killed returns a copy of the directory as a process leaves it that is killed now.
 func killed(t testing.TB, dir string) string {
@@ -56,14 +56,14 @@ func TestKilledWithLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	create(t, s, "tst_3", "tst_4")
-	for _, o := range []Options{unapplied(), {}} {
+	for _, o := range []Options{unapplied(), {NoLog: true}} {
 		copied := killed(t, dir)
 		again := openStore(t, copied, o)
 		wantJobs(t, again, "tst_1", "tst_2", "tst_3", "tst_4")
 		create(t, again, "tst_5")
 		clean(t, again)
-		if _, err := os.Stat(filepath.Join(copied, logName)); (err == nil) != o.Log {
-			t.Errorf("with the option %t: directory of the log: %v", o.Log, err)
+		if _, err := os.Stat(filepath.Join(copied, logName)); (err == nil) == o.NoLog {
+			t.Errorf("without a log %t: directory of the log: %v", o.NoLog, err)
 		}
 		again = openStore(t, copied, unapplied())
 		wantJobs(t, again, "tst_4", "tst_5")
@@ -294,7 +294,7 @@ func frontWorkload(t testing.TB, s *Store) {
 // Readers that run while the applier writes see each job in its newest acknowledged version, with a history and tasks
 // that fit.
 func TestReadWhileApplied(t *testing.T) {
-	s := openStore(t, t.TempDir(), Options{Log: true, logSize: 16 << 10, applyAfter: time.Microsecond})
+	s := openStore(t, t.TempDir(), Options{logSize: 16 << 10, applyAfter: time.Microsecond})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	const jobs = 4
@@ -436,7 +436,7 @@ func TestMessagesInTheLog(t *testing.T) {
 func TestAppliedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s, err := Open(dir, Options{Log: true})
+		s, err := Open(dir, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

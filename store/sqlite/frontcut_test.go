@@ -19,7 +19,7 @@ func TestPowerCutWithLog(t *testing.T) {
 	for seed := uint64(1); total < *images; seed++ {
 		random := rand.New(rand.NewPCG(seed, 2))
 		for _, after := range []time.Duration{5 * time.Millisecond, time.Microsecond, time.Hour} {
-			ops := record(t, Options{Log: true, logSize: 16 << 10, applyAfter: after})
+			ops := record(t, Options{logSize: 16 << 10, applyAfter: after})
 			stride := max(1, len(ops)*3*3 / *images)
 			cut := every(stride, func(*diskOp) bool { return true })
 			got := cutPowerBy(t, ops, append(patterns(random), torn(random)), cut,
@@ -46,7 +46,7 @@ func TestPowerCutWithLogControl(t *testing.T) {
 	}{{"records", log.Sync}, {"names of segments", log.Named}} {
 		t.Run(c.name, func(t *testing.T) {
 			var d *disk
-			o := Options{Log: true, logSize: 16 << 10, applyAfter: time.Hour}
+			o := Options{logSize: 16 << 10, applyAfter: time.Hour}
 			o.logTap = func(op log.Op) error {
 				if op.Kind == c.left {
 					return nil

@@ -46,7 +46,7 @@ func ids(prefix string, n int) (all []string) {
 // eitherWay runs a test without a log in front of the database and with one, whose rows stay in the log until somebody
 // flushes.
 func eitherWay(t *testing.T, run func(*testing.T, Options)) {
-	t.Run("database", func(t *testing.T) { run(t, Options{}) })
+	t.Run("database", func(t *testing.T) { run(t, Options{NoLog: true}) })
 	t.Run("log", func(t *testing.T) { run(t, unapplied()) })
 }
 

@@ -16,12 +16,17 @@ import (
 func (s *Store) setFull(full bool) {
 	switch {
 	case full && !s.full:
-		now := time.Now()
-		s.fullSince.Store(&now)
+		s.fullNow()
 	case !full:
 		s.fullSince.Store(nil)
 	}
 	s.full = full
+}
+
+// fullNow notes that writes are refused from now on, unless they are already. The loop and the applier call it.
+func (s *Store) fullNow() {
+	now := time.Now()
+	s.fullSince.CompareAndSwap(nil, &now)
 }
 
 // Full returns the time since when writes are refused because the disk is full. The zero time: they are accepted.
@@ -64,7 +69,7 @@ func (s *Store) spaceAgain() bool {
 		s.setFull(false)
 		return true
 	}
-	if f := conn.FaultOf(err); f == conn.IO || f == conn.Corrupt {
+	if f := faultOf(err); f == conn.IO || f == conn.Corrupt {
 		s.stop(err)
 	}
 	return false

@@ -85,11 +85,11 @@ func refused(t *testing.T, dir string, says ...string) {
 // A store that lost commits is refused, whatever took them; the control is the same store with all its files.
 func TestDamagedLogIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	s := openStore(t, dir, Options{})
+	s := openStore(t, dir, Options{NoLog: true})
 	create(t, s, "tst_1", "tst_2")
 	closeStore(t, s) // everything is in the database, there is no log
 	older := snapshot(t, dir)
-	s = openStore(t, dir, Options{})
+	s = openStore(t, dir, Options{NoLog: true})
 	create(t, s, "tst_3")
 	create(t, s, "tst_4")
 	killed := snapshot(t, dir)
@@ -141,7 +141,7 @@ func TestDamagedLogIsRefused(t *testing.T) {
 		},
 		"continued elsewhere": func(dir string) []string {
 			other := snapshot(t, older)
-			s := openStore(t, other, Options{})
+			s := openStore(t, other, Options{NoLog: true})
 			create(t, s, "tst_3")
 			create(t, s, "tst_5")
 			closeStore(t, s)
@@ -284,7 +284,7 @@ func TestFlippedBits(t *testing.T) {
 func TestLogOfNewDatabaseIsCut(t *testing.T) {
 	const header, frame = 32, 24 + 4096 // https://sqlite.org/fileformat.html, section 4.1
 	dir := t.TempDir()
-	s := openStore(t, dir, Options{})
+	s := openStore(t, dir, Options{NoLog: true})
 	made, err := os.Stat(filepath.Join(dir, database+"-wal"))
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
@@ -29,46 +30,93 @@ type idMatch struct {
 
 // IDs returns the ids that begin or end with a part, newest first, those of damaged records too.
 func (s *Store) IDs(ctx context.Context, part string) (ids []job.ID, err error) {
-	if err := s.applier.flush(ctx); err != nil {
-		return nil, err
-	}
-	err = s.readDatabase(ctx, "ids", "", func(r *reader) error {
-		all, err := r.withPart(part, mostIDs, func(*idMatch) (bool, error) { return true, nil })
-		for _, m := range all {
-			ids = append(ids, m.id)
-		}
-		return err
+	err = s.read(ctx, "ids", "", func(r *reader) error {
+		return r.inSnapshot(func() error {
+			all, err := r.withPart(part, mostIDs, func(*idMatch) (bool, error) { return true, nil })
+			for _, m := range all {
+				ids = append(ids, m.id)
+			}
+			return err
+		})
 	})
 	return ids, err
 }
 
+// idEnd is one end of an id: where a part is compared.
+type idEnd struct {
+	stmt  *conn.Stmt                 // rows of the database, in order
+	fits  func(id, part string) bool // the same for rows of the overlay
+	order func(a, b idMatch) int
+}
+
 // withPart returns the rows whose id begins or ends with a part and that fit, newest first, at most n of either.
 func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error)) (all []idMatch, err error) {
-	enough := errors.New("enough")
-	for _, s := range []*conn.Stmt{r.idBegin, r.idEnd} {
-		s.Text(1, part)
-		if s == r.idBegin {
-			s.Text(2, part+"\U0010ffff")
-		}
-		found := 0
-		err := rows(s, func(row *conn.Stmt) error {
-			m := idMatch{n: row.GetInt(0), id: job.ID(row.GetText(1))}
-			ok, err := fits(&m)
-			if !ok || err != nil {
-				return err
-			}
-			all = append(all, m)
-			if found++; found == n {
-				return enough
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, enough) {
+	newest := func(a, b idMatch) int { return cmp.Compare(b.n, a.n) }
+	r.idBegin.Text(1, part)
+	r.idBegin.Text(2, part+"\U0010ffff")
+	r.idEnd.Text(1, part)
+	for _, end := range []idEnd{
+		{r.idBegin, strings.HasPrefix, func(a, b idMatch) int { return cmp.Compare(b.id, a.id) }},
+		{r.idEnd, strings.HasSuffix, newest},
+	} {
+		found, err := r.withEnd(end, part, n, fits)
+		if err != nil {
 			return nil, err
 		}
+		all = append(all, found...)
 	}
-	slices.SortFunc(all, func(a, b idMatch) int { return cmp.Compare(b.n, a.n) })
+	slices.SortFunc(all, newest)
 	return slices.CompactFunc(all, func(a, b idMatch) bool { return a.n == b.n }), nil
+}
+
+// withEnd is withPart for one end of the id: rows of the overlay and of the database in one order.
+func (r *reader) withEnd(
+	end idEnd, part string, n int, fits func(*idMatch) (bool, error),
+) (all []idMatch, err error) {
+	newer := r.view.ids(func(id job.ID) bool { return end.fits(string(id), part) })
+	slices.SortFunc(newer, end.order)
+	newer = slices.CompactFunc(newer, func(a, b idMatch) bool { return a.n == b.n }) // of both generations
+	enough := errors.New("enough")
+	take := func(m idMatch) error {
+		ok, err := fits(&m)
+		if !ok || err != nil {
+			return err
+		}
+		if all = append(all, m); len(all) == n {
+			return enough
+		}
+		return nil
+	}
+	upTo := func(m idMatch) error { // takes what the overlay has before a row of the database
+		for len(newer) > 0 && end.order(newer[0], m) <= 0 {
+			next := newer[0]
+			newer = newer[1:]
+			if err := take(next); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	known := map[int64]bool{}
+	for _, m := range newer {
+		known[m.n] = true
+	}
+	err = rows(end.stmt, func(row *conn.Stmt) error {
+		m := idMatch{n: row.GetInt(0), id: job.ID(row.GetText(1))}
+		if err := upTo(m); err != nil || known[m.n] {
+			return err
+		}
+		return take(m)
+	})
+	for err == nil && len(newer) > 0 {
+		m := newer[0]
+		newer = newer[1:]
+		err = take(m)
+	}
+	if errors.Is(err, enough) {
+		err = nil
+	}
+	return all, err
 }
 
 // Named is part of job.Store. The owner is compared with the lines in memory, so that jobs of others cost one step in
@@ -76,10 +124,7 @@ func (r *reader) withPart(part string, n int, fits func(*idMatch) (bool, error))
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	q := job.Query{Owner: owner}
 	n = min(n, mostRows)
-	if err := s.applier.flush(ctx); err != nil {
-		return nil, err
-	}
-	err = s.readDatabase(ctx, "find", "", func(r *reader) error {
+	err = s.read(ctx, "find", "", func(r *reader) error {
 		return r.inSnapshot(func() error {
 			w, found, err := s.wanted(r, &q)
 			if !found || err != nil {
@@ -89,8 +134,7 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
 				if !s.lines.may(w, m.n) {
 					return false, ctx.Err()
 				}
-				r.byRow.Int(1, m.n)
-				e, err := s.row(r.byRow)
+				e, err := s.byRow(r, m.n)
 				if s.leftOut(err) {
 					return false, nil
 				}

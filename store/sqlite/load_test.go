@@ -40,7 +40,7 @@ func tallies(l *ledger.Ledger) []job.Tally {
 // A start reads the same by one connection and by several, whatever the size of a part: what the store had in memory
 // while it ran.
 func TestLoadByParts(t *testing.T) {
-	s := openStore(t, t.TempDir(), Options{})
+	s := openStore(t, t.TempDir(), Options{NoLog: true})
 	workload(t, s, newDisk(t))
 	odd := make([]job.Created, 2)
 	for i := range odd {
@@ -75,7 +75,7 @@ func TestLoadByParts(t *testing.T) {
 // A half record ends a start by several connections with its error.
 func TestLoadFails(t *testing.T) {
 	whole := t.TempDir()
-	s := openStore(t, whole, Options{})
+	s := openStore(t, whole, Options{NoLog: true})
 	workload(t, s, newDisk(t))
 	for _, lost := range []string{"DELETE FROM job_now WHERE n = 3", "DELETE FROM job_made WHERE n = 3",
 		"DELETE FROM job_now WHERE n = 1", "DELETE FROM job_now WHERE n = (SELECT max(n) FROM job_now)"} {

@@ -237,6 +237,11 @@ func (s *Store) write(ops []*op) {
 		answerAll(ops, s.fullError())
 		return
 	}
+	if err := s.beginLog(); err != nil {
+		s.stop(err)
+		answerAll(ops, s.deadError())
+		return
+	}
 	err := s.transact(ops)
 	if err == nil {
 		return
@@ -282,7 +287,7 @@ func (s *Store) transactPastDamage(op []*op) error {
 // that the transaction has failed and no caller was answered.
 func (s *Store) transact(ops []*op) error {
 	r, began := s.records, time.Now()
-	if r.front != nil && ops[0].kind == writesRecords {
+	if r.front.usable() && ops[0].kind == writesRecords {
 		if err := s.transactRecord(ops); err != nil {
 			return err
 		}

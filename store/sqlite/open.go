@@ -35,6 +35,7 @@ type Store struct {
 	checkpoints *checkpointer
 	full        bool      // the disk was full
 	tried       time.Time // when a full disk was last tested
+	triedLog    time.Time // when a log was last made or tried to
 
 	writer sync.Mutex // held while the connection of records has a transaction: the loop's or the applier's
 

@@ -119,10 +119,10 @@ func TestMissingDatabase(t *testing.T) {
 	}
 	_, err = Open(dir, Options{})
 	wantKind(t, "no database", err, job.Internal)
-	for _, name := range []string{marker, headName} {
+	for _, name := range []string{marker, headName, logName} {
 		_, err = Open(dir, Options{})
 		wantKind(t, "a trace of a database", err, job.Internal)
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -31,10 +31,12 @@ type Options struct {
 	// OnDamage is called once for each job whose record does not match its checksum, when a list omits it or a worker
 	// would claim it. It must be quick. Defaults to none.
 	OnDamage func(error)
-	// Log acknowledges commits when they are in an append-only log, and writes them to the database up to a second
-	// later. More operations fit into a second; docs/design.md has the details. A store that was opened with it can be
-	// opened without it, and the other way round. Defaults to false.
-	Log bool
+	// NoLog makes each commit a transaction of the database. Without it, commits are acknowledged when they are in an
+	// append-only log, and written to the database up to a second later: more operations fit into a second, and
+	// docs/design.md has the details. A store that was opened in one way can be opened in the other. For a process that
+	// reads or writes little and ends, and where another program reads the database right after a commit.
+	// Defaults to false.
+	NoLog bool
 
 	vfs    string                                // file layer, for tests
 	accept func(missing string)                  // a database that misses commits is accepted as it is

@@ -27,6 +27,7 @@ type generation struct {
 	space      []entry          // for further ones
 	firstEvent int64            // number of the first of events
 	events     []eventRow       // consecutive
+	audits     []job.Audit      // consecutive
 	tasks      map[int64][]job.Task
 	keys       map[string][]keyRow
 	messages   map[string]job.Message
@@ -77,8 +78,9 @@ func (g *generation) clear() {
 		e.open = false
 	}
 	clear(g.touched)
-	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], tasks: g.tasks, keys: g.keys,
-		messages: g.messages, holds: g.holds, touched: g.touched[:0]}
+	clear(g.audits)
+	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], audits: g.audits[:0], tasks: g.tasks,
+		keys: g.keys, messages: g.messages, holds: g.holds, touched: g.touched[:0]}
 }
 
 // put copies an entry.
@@ -136,6 +138,7 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 		g.firstEvent = from.firstEvent
 	}
 	g.events = append(g.events, from.events...)
+	g.audits = append(g.audits, from.audits...)
 	for n, tasks := range from.tasks {
 		for _, t := range tasks {
 			g.putTask(n, t)

@@ -211,7 +211,7 @@ func headLast(head, commit func() error) error { return headFirst(commit, head) 
 func record(t *testing.T, o Options) []diskOp {
 	t.Helper()
 	var d *disk
-	if o.Log {
+	if !o.NoLog {
 		o.logTap = func(op log.Op) error { return d.frontLog(op) }
 	}
 	return recordOn(t, &d, o)
@@ -299,7 +299,7 @@ func imageDir(t *testing.T) string {
 // examine opens an image as the next start would and compares it with the answers to callers.
 func examine(t *testing.T, dir string, acks []fact) (lost, broken string) {
 	t.Helper()
-	s, err := Open(dir, Options{Readers: 1, Log: len(acks)%2 == 0, logSize: 16 << 10})
+	s, err := Open(dir, Options{Readers: 1, NoLog: len(acks)%2 == 1, logSize: 16 << 10})
 	if err != nil {
 		return "", err.Error()
 	}
@@ -388,7 +388,7 @@ func TestPowerCut(t *testing.T) {
 	}{
 		{"in parallel", nil, everywhere()}, {"head first", headFirst, atHeads()}, {"head last", headLast, atHeads()},
 	} {
-		log := record(t, Options{order: c.order})
+		log := record(t, Options{NoLog: true, order: c.order})
 		got := cutPower(t, log, c.cut, func(format string, args ...any) bool {
 			t.Errorf(c.name+": "+format, args...)
 			return true
@@ -402,7 +402,8 @@ func TestPowerCut(t *testing.T) {
 
 // The control: without the sync of every commit the same cuts lose what was acknowledged, so the test can see it.
 func TestPowerCutControl(t *testing.T) {
-	got := cutPower(t, record(t, Options{sync: "NORMAL"}), everywhere(), func(string, ...any) bool { return false })
+	recorded := record(t, Options{NoLog: true, sync: "NORMAL"})
+	got := cutPower(t, recorded, everywhere(), func(string, ...any) bool { return false })
 	t.Logf("%d images, %d lost something", got.images, got.lost+got.broken)
 	if got.lost+got.broken == 0 {
 		t.Error("nothing was lost with synchronous=NORMAL: the test is blind")

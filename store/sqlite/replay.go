@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/internal/log"
@@ -36,13 +37,21 @@ func (s *Store) replay() error {
 	}
 	for _, g := range batches {
 		if err := a.replay(g); err != nil {
-			return err
+			return s.replayError(err)
 		}
 	}
 	if err := s.names.load(s.records.c); err != nil {
 		return err
 	}
 	return s.records.findNext(s.records.c)
+}
+
+// replayError is the error of a start that cannot write the rows of the log to the database.
+func (s *Store) replayError(err error) error {
+	if faultOf(err) == conn.Full {
+		return s.fullError()
+	}
+	return err
 }
 
 // readLog returns the records after a number as generations of bounded size, and the last number. damage states that
@@ -108,30 +117,45 @@ func (n numbersOf) Text(int, string) {}
 // Blob is part of rowlog.Binder.
 func (n numbersOf) Blob(_ int, v []byte) { copy(n.to.auditHash[:], v) }
 
-// startLog begins the log and its applier, or removes a log that is not used any more.
+// startLog begins the log and its applier, or removes a log that is not used any more. On a full disk the store starts
+// without, and each commit is a transaction of the database until there is space for the log.
 func (s *Store) startLog() error {
-	dir := filepath.Join(s.dir, logName)
-	if !s.options.Log {
-		return log.Delete(dir)
-	}
-	l, err := log.Create(dir, s.records.head.logged+1, log.Options{
-		Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
-	if err != nil {
-		return err
+	if s.options.NoLog {
+		return log.Delete(filepath.Join(s.dir, logName))
 	}
 	c, err := s.connect(conn.ReadWrite, "PRAGMA query_only = ON")
 	if err != nil {
-		return errors.Join(err, l.Close())
+		return err
 	}
-	front, err := newFront(c, l, s.overlay)
+	s.records.front, err = newFront(c, s.overlay)
 	if err != nil {
-		return errors.Join(err, front.close())
+		return err
 	}
-	s.records.front = front
 	if s.applier, err = newApplier(s); err != nil {
 		s.applier = nil
 		return err
 	}
 	go s.applier.run()
-	return nil
+	return s.beginLog()
+}
+
+// logAgain is the time between attempts to make a log on a full disk.
+const logAgain = 10 * time.Second
+
+// beginLog makes the log unless it exists, the disk is full, or it was tried just before.
+func (s *Store) beginLog() error {
+	f := s.records.front
+	if f == nil || f.log != nil || time.Since(s.triedLog) < logAgain {
+		return nil
+	}
+	s.triedLog = time.Now()
+	l, err := log.Create(filepath.Join(s.dir, logName), s.records.head.logged+1, log.Options{
+		Installation: s.installation, FirstSize: s.options.logSize, Before: s.options.logTap})
+	if faultOf(err) == conn.Full {
+		return nil
+	}
+	if err == nil {
+		f.log = l
+	}
+	return err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stagepost/stagepost/store/storetest"
 )
 
-func TestStore(t *testing.T) { contract(t, func() Options { return Options{} }) }
+func TestStore(t *testing.T) { contract(t, func() Options { return Options{NoLog: true} }) }
 
 // TestStoreWithLog runs the contract with a log in front of the database. Its segments are small, so that they are
 // rotated. In turns, the applier of a store runs often, so that readers meet both generations of the overlay, and
@@ -17,7 +17,7 @@ func TestStoreWithLog(t *testing.T) {
 	after := []time.Duration{time.Millisecond, time.Hour}
 	contract(t, func() Options {
 		after[0], after[1] = after[1], after[0]
-		return Options{Log: true, logSize: 16 << 10, applyAfter: after[0]}
+		return Options{logSize: 16 << 10, applyAfter: after[0]}
 	})
 }
 

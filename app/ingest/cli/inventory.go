@@ -79,7 +79,7 @@ func (c *commands) rebuilt(ctx context.Context, in fsck.Rebuild) (done fsck.Rebu
 		return done, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s: restore stagepost.db first",
 			dir)
 	}
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
 	if err != nil {
 		return done, err
 	}

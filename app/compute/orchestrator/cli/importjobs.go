@@ -86,7 +86,7 @@ func (c *commands) takeOver(ctx context.Context, database string, dry bool) (don
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	store, err := sqlite.Open(dir, sqlite.Options{})
+	store, err := sqlite.Open(dir, sqlite.Options{NoLog: true})
 	if err != nil {
 		return nil, err
 	}
