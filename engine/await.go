@@ -25,10 +25,10 @@ type waiter struct {
 // that lasts for a moment.
 const mostSeen = 256
 
-// hint passes a hint to the waiter. The store's commit loop calls it.
-func (w *waiter) hint(h *job.Hint) {
+// hint passes a hint to the waiter and reports whether it must wake. The store's commit loop calls it.
+func (w *waiter) hint(h *job.Hint) bool {
 	if w.ends && !h.Ended {
-		return
+		return false
 	}
 	w.mu.Lock()
 	if h.Record == nil {
@@ -40,7 +40,7 @@ func (w *waiter) hint(h *job.Hint) {
 		w.seen = append(w.seen, *h.Record)
 	}
 	w.mu.Unlock()
-	signal(w.woken)
+	return true
 }
 
 // reads makes the call read the record.
@@ -144,10 +144,7 @@ func (e *Engine) unwait(id job.ID, w *waiter) {
 // watchWhileStopped watches the store if the engine does not run, because otherwise Run watches it. It returns a
 // function that ends the watch.
 func (e *Engine) watchWhileStopped(ctx context.Context) (end func()) {
-	e.mu.Lock()
-	open := e.open
-	e.mu.Unlock()
-	if open {
+	if e.open.Load() {
 		return func() {}
 	}
 	watch, unwatch := context.WithCancel(ctx)

@@ -71,36 +71,45 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 
 // start works on a claimed job in a slot that the caller has taken.
 func (e *Engine) start(p *pool, j *job.Job) {
-	e.occupy(p)
 	r := &Run{id: j.ID, job: *j, engine: e, actor: e.name}
+	step, cancel := context.WithCancelCause(e.work)
+	r.running = &running{cancel: cancel, changed: make(chan struct{}, 1)}
+	r.running.epoch.Store(j.Epoch)
+	r.lasting = context.WithoutCancel(step)
+	e.mu.Lock()
+	p.busy++
+	e.running[r.id], r.running.stopping = r.running, e.stopping
+	e.mu.Unlock()
 	go func() {
-		defer e.vacate(p)
-		e.workOn(e.work, r)
+		defer e.finish(p, r)
+		e.workOn(step, r)
 	}()
 }
 
 // workOn works on a claimed job, state after state, as long as the store lets it keep the claim.
 func (e *Engine) workOn(ctx context.Context, r *Run) {
-	step, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c := &running{epoch: r.job.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
-	r.running, r.lasting = c, context.WithoutCancel(step)
-	e.mu.Lock()
-	e.running[r.id], c.stopping = c, e.stopping
-	e.mu.Unlock()
 	for held := true; held; {
-		held = e.runState(step, r)
+		held = e.runState(ctx, r)
 		e.progress.drop(r.id)
 	}
-	e.release(c, r.id)
-	e.accompanied(r.id)
 }
 
-// serve notes under which claim this goroutine works on a job.
-func (e *Engine) serve(c *running, epoch int64) {
+// finish notes that the work on a job has ended, and frees its slot.
+func (e *Engine) finish(p *pool, r *Run) {
+	r.running.cancel(nil)
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	c.epoch = epoch
+	if e.running[r.id] == r.running {
+		delete(e.running, r.id)
+	}
+	alone := e.suspects.alone == r.id
+	p.busy--
+	p.free++
+	e.mu.Unlock()
+	if alone {
+		e.accompanied(r.id)
+	}
+	e.steps.Done()
+	signal(e.wake)
 }
 
 // release notes that this goroutine no longer works on a job.
@@ -116,7 +125,7 @@ func (e *Engine) release(r *running, id job.ID) {
 // outcome. held reports whether this goroutine continues with the job, whose record is then that of the run.
 func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
 	epoch := r.job.Epoch
-	e.serve(r.running, epoch)
+	r.running.epoch.Store(epoch)
 	r.work = e.workOf(r.job.Kind)
 	for tries := 0; ; tries++ {
 		r.newAttempt()
@@ -225,7 +234,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		err = t.move(ev, lifecycle.Timer)
 		t.explain(r.work.late(&r.job, errExpired.Error()))
 	} else {
-		err = t.settle(o, e.chance())
+		err = t.settle(o, e.chanceFor(o))
 	}
 	if err != nil {
 		return r.job, err
@@ -286,10 +295,7 @@ func (e *Engine) chain(t *transition) {
 	if !goesOn(t.Change, t.work) {
 		return
 	}
-	e.mu.Lock()
-	open := e.open && e.suspects.draining.IsZero()
-	e.mu.Unlock()
-	if open {
+	if e.chains.Load() {
 		t.continueBy(e.name, e.options.Lease, e.kindsNow().limits)
 	}
 }

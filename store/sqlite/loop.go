@@ -15,7 +15,7 @@ import (
 )
 
 // The commit loop. One goroutine receives the operations of all callers. It takes all that wait, runs them through
-// the ledger inside one transaction, and commits with one sync. Only then it answers callers and notifies watchers:
+// the ledger inside one transaction, and commits with one sync. Only then it notifies watchers and answers callers:
 // nothing is visible before it is on disk. An operation that the ledger refuses has written nothing and fails alone.
 
 const (
@@ -292,11 +292,10 @@ func (s *Store) transact(ops []*op) error {
 	took := time.Since(began)
 	s.lines.apply(r.lines)
 	r.lines = r.lines[:0]
-	hints := s.hints()
+	s.notify(s.hints()) // first: callers that have their answers would contend for what those who are notified lock
 	for _, o := range ops {
 		o.answer(o.err)
 	}
-	s.notify(hints)
 	if s.options.OnCommit != nil {
 		s.options.OnCommit(len(ops), took)
 	}
