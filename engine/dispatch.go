@@ -73,9 +73,9 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 func (e *Engine) start(p *pool, j *job.Job) {
 	r := &Run{id: j.ID, job: *j, engine: e, actor: e.name}
 	step, cancel := context.WithCancelCause(e.work)
-	r.running = &running{cancel: cancel, changed: make(chan struct{}, 1)}
-	r.running.epoch.Store(j.Epoch)
-	r.lasting = context.WithoutCancel(step)
+	r.running, r.lasting = &r.claim, e.lasting
+	r.claim.cancel, r.claim.changed = cancel, make(chan struct{}, 1)
+	r.claim.epoch.Store(j.Epoch)
 	e.mu.Lock()
 	p.busy++
 	e.running[r.id], r.running.stopping = r.running, e.stopping
@@ -223,7 +223,7 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 }
 
 // conclude commits the outcome of an attempt together with what the step set.
-func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, error) {
+func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, error) {
 	t := r.begin()
 	var err error
 	ev, timed := lifecycle.Event(""), errors.Is(o.err, errExpired)
@@ -237,7 +237,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		err = t.settle(o, e.chanceFor(o))
 	}
 	if err != nil {
-		return r.job, err
+		return &r.job, err
 	}
 	r.fill(t)
 	e.chain(t)
@@ -249,9 +249,11 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	}
 	j, err := e.commit(r.lasting, r, t)
 	if t.Require.Unheld && job.KindOf(err) == job.Refused {
-		return e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
-			return e.commit(r.lasting, r, t)
+		moved, err := e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
+			j, err := e.commit(r.lasting, r, t)
+			return *j, err
 		})
+		return &moved, err
 	}
 	if t.Require.Settled && job.KindOf(err) == job.Refused {
 		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // check again
@@ -261,7 +263,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		if timed {
 			ending = meter.TimedOut
 		}
-		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), &j)
+		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), j)
 	}
 	return j, err
 }
@@ -303,7 +305,7 @@ func (e *Engine) chain(t *transition) {
 // commit passes the change to the store. If the store does not answer, commit reads the record and the history: while
 // the claim stands and the history does not have the entry, the change was not applied and is committed again
 // (reliability rule R5).
-func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.Job, err error) {
+func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after *job.Job, err error) {
 	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
@@ -315,10 +317,10 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.J
 	for try := 1; ; try++ {
 		result, err := e.send(ctx, t)
 		if err == nil {
-			return result.Job, result.Err
+			return &result.Job, result.Err
 		}
 		if try > 5 {
-			return r.job, err
+			return &r.job, err
 		}
 		pause := time.NewTimer(Backoff{First: 50 * time.Millisecond}.Pause(try, e.chance()))
 		<-pause.C
@@ -330,9 +332,9 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.J
 		switch {
 		case err != nil:
 		case applied:
-			return now, nil
+			return &now, nil
 		case now.Epoch != t.Epoch || !now.Claimed():
-			return now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
+			return &now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
 		}
 	}
 }
@@ -361,6 +363,6 @@ func (e *Engine) retryRefused(r *Run, refusal error) {
 	}
 	t.underClaim(e.name)
 	if next, err := e.commit(r.lasting, r, t); err == nil {
-		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), &next)
+		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), next)
 	}
 }

@@ -84,6 +84,7 @@ type Engine struct {
 	woken      []*waiter       // of hints, used again; nil while a call uses it
 	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
+	lasting    context.Context // of their commits: it does not end
 	suspects   suspicion
 	several    severalJobs
 	alarms     alarms
@@ -265,7 +266,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.mu.Lock()
-	e.work, e.stopping = work, make(chan struct{})
+	e.work, e.lasting, e.stopping = work, context.WithoutCancel(work), make(chan struct{})
 	e.open.Store(true)
 	e.decideChains()
 	e.mu.Unlock()

@@ -44,7 +44,7 @@ func (e *Engine) Tick(ctx context.Context) error {
 	if !e.open.Load() {
 		return nil
 	}
-	e.work = ctx
+	e.work, e.lasting = ctx, context.WithoutCancel(ctx)
 	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free))
 	e.steps.Wait()
 	return e.overdue(ctx)

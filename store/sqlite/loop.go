@@ -127,14 +127,24 @@ func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) 
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
+	left := ctx.Done()
+	if left == nil { // most commits of an engine
+		<-o.done
+		return s.result(o)
+	}
 	select {
 	case <-o.done:
-	case <-ctx.Done():
+	case <-left:
 		if o.taken.CompareAndSwap(false, true) {
 			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()} // the loop still has the operation
 		}
 		<-o.done
 	}
+	return s.result(o)
+}
+
+// result returns the result of an operation that was answered.
+func (s *Store) result(o *op) error {
 	err := o.err
 	s.freeOps.put(o)
 	return err

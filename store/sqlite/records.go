@@ -267,7 +267,7 @@ func (r *records) Append(ev *job.Event) error {
 		if ev.Seq > 1 {
 			back = number - e.last
 		}
-		f.pending.putEvent(number, eventRow{e.n, back, *ev})
+		f.pending.putEvent(number, &eventRow{e.n, back, *ev})
 		r.touched(e)
 	}
 	r.nextEvent++
