@@ -19,6 +19,7 @@ type waiter struct {
 	mu   sync.Mutex // guards the rest
 	seen []job.Job  // records of hints that are not checked yet, oldest first
 	read bool       // read the record: there was a hint without one
+	one  [1]job.Job // the memory of the first of seen: most waiters get no more
 }
 
 // mostSeen is how many unchecked records a waiter keeps. Beyond it the oldest are dropped: the waiter may miss a state
@@ -123,7 +124,7 @@ func ended(j *job.Job) bool { return j.Ended }
 
 // wait adds a waiter for a job.
 func (e *Engine) wait(id job.ID, w *waiter) *waiter {
-	w.woken = make(chan struct{}, 1)
+	w.woken, w.seen = make(chan struct{}, 1), w.one[:0]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)

@@ -21,6 +21,7 @@ import (
 const (
 	mostOps = 512                   // in one transaction: further callers get ready during it
 	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
+	quiet   = 20 * time.Microsecond // wait on after that while they arrive at this interval
 )
 
 // op is one operation in the loop.
@@ -186,10 +187,19 @@ func (b *inbox) idle() bool {
 // mostYields bounds the lingering if the clock stands still (testing/synctest).
 const mostYields = 10_000
 
-// linger gives the answered callers time for their next operations, so that they share the next sync.
+// linger gives the answered callers time for their next operations, so that they share the next sync: at most half as
+// long as the last sync took, if they keep arriving.
 func (s *Store) linger(last int) {
 	begin := time.Now()
-	for n := 0; n < mostYields && int(s.inbox.count.Load()) < last && time.Since(begin) < linger; n++ {
+	most, arrived, seen := max(linger, s.synced/2), time.Duration(0), 0
+	for range mostYields {
+		count, since := int(s.inbox.count.Load()), time.Since(begin)
+		if count > seen {
+			seen, arrived = count, since
+		}
+		if count >= last || since >= most || since >= linger && since-arrived >= quiet {
+			return
+		}
 		runtime.Gosched()
 	}
 }
@@ -342,9 +352,11 @@ func (s *Store) transactDatabase(ops []*op) error {
 	if err := s.runAll(ops); err != nil {
 		return err
 	}
+	begin := time.Now()
 	if err := s.records.commit(s.ledger.LastAudit()); err != nil {
 		return &commitError{err}
 	}
+	s.synced = time.Since(begin)
 	s.checkpoint()
 	return nil
 }
@@ -357,10 +369,12 @@ func (s *Store) transactRecord(ops []*op) error {
 	if err := s.runAll(ops); err != nil {
 		return err
 	}
+	begin := time.Now()
 	waiting, err := s.records.commitRecord(s.ledger.LastAudit())
 	if err != nil {
 		return err
 	}
+	s.synced = time.Since(begin)
 	s.applier.published(waiting)
 	s.unsaved = waiting
 	return nil
