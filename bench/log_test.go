@@ -14,6 +14,8 @@ import (
 var storeLog = flag.Bool("store.log", true, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
 	"of the database")
 
+var profiled = flag.Int("callers", 128, "concurrent callers of EngineLog")
+
 func storeOptions() sqlite.Options { return sqlite.Options{NoLog: !*storeLog} }
 
 // loggedJobs is engineJobs with a log in front of the database, or without. It gives jobs a second of time and of the
@@ -67,13 +69,13 @@ func BenchmarkLog(b *testing.B) {
 	}
 }
 
-// BenchmarkEngineLog is the engine's part of J8 alone, at 128 callers, with a log in front of the database and without,
-// for profiles.
+// BenchmarkEngineLog is the engine's part of J8 alone, at -callers callers, with a log in front of the database and
+// without, for profiles.
 func BenchmarkEngineLog(b *testing.B) {
 	for _, logged := range []bool{true, false} {
 		b.Run(fmt.Sprintf("log=%t", logged), func(b *testing.B) {
 			b.ReportAllocs()
-			rate, cpu := loggedJobs(b, 128, b.N, logged)
+			rate, cpu := loggedJobs(b, *profiled, b.N, logged)
 			b.ReportMetric(rate, "jobs/s")
 			b.ReportMetric(1e6/cpu, "cpu-us/job")
 		})

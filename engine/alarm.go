@@ -29,7 +29,7 @@ func (a *alarms) Pop() any {
 func (e *Engine) alarm(due time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.open || len(e.alarms) >= mostAlarms {
+	if !e.open.Load() || len(e.alarms) >= mostAlarms {
 		return
 	}
 	heap.Push(&e.alarms, due)
@@ -43,7 +43,7 @@ func (e *Engine) arm() {
 	if e.alarmTimer != nil {
 		e.alarmTimer.Stop()
 	}
-	if len(e.alarms) > 0 && e.open {
+	if len(e.alarms) > 0 && e.open.Load() {
 		e.alarmTimer = time.AfterFunc(max(e.alarms[0].Sub(e.clock.Now()), 0), e.ring)
 	}
 }

@@ -19,16 +19,17 @@ type waiter struct {
 	mu   sync.Mutex // guards the rest
 	seen []job.Job  // records of hints that are not checked yet, oldest first
 	read bool       // read the record: there was a hint without one
+	one  [1]job.Job // the memory of the first of seen: most waiters get no more
 }
 
 // mostSeen is how many unchecked records a waiter keeps. Beyond it the oldest are dropped: the waiter may miss a state
 // that lasts for a moment.
 const mostSeen = 256
 
-// hint passes a hint to the waiter. The store's commit loop calls it.
-func (w *waiter) hint(h *job.Hint) {
+// hint passes a hint to the waiter and reports whether it must wake. The store's commit loop calls it.
+func (w *waiter) hint(h *job.Hint) bool {
 	if w.ends && !h.Ended {
-		return
+		return false
 	}
 	w.mu.Lock()
 	if h.Record == nil {
@@ -40,7 +41,7 @@ func (w *waiter) hint(h *job.Hint) {
 		w.seen = append(w.seen, *h.Record)
 	}
 	w.mu.Unlock()
-	signal(w.woken)
+	return true
 }
 
 // reads makes the call read the record.
@@ -123,7 +124,7 @@ func ended(j *job.Job) bool { return j.Ended }
 
 // wait adds a waiter for a job.
 func (e *Engine) wait(id job.ID, w *waiter) *waiter {
-	w.woken = make(chan struct{}, 1)
+	w.woken, w.seen = make(chan struct{}, 1), w.one[:0]
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.waiters[id] = append(e.waiters[id], w)
@@ -144,10 +145,7 @@ func (e *Engine) unwait(id job.ID, w *waiter) {
 // watchWhileStopped watches the store if the engine does not run, because otherwise Run watches it. It returns a
 // function that ends the watch.
 func (e *Engine) watchWhileStopped(ctx context.Context) (end func()) {
-	e.mu.Lock()
-	open := e.open
-	e.mu.Unlock()
-	if open {
+	if e.open.Load() {
 		return func() {}
 	}
 	watch, unwatch := context.WithCancel(ctx)

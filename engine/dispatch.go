@@ -71,36 +71,45 @@ func (e *Engine) claim(ctx context.Context, p *pool, n int) {
 
 // start works on a claimed job in a slot that the caller has taken.
 func (e *Engine) start(p *pool, j *job.Job) {
-	e.occupy(p)
 	r := &Run{id: j.ID, job: *j, engine: e, actor: e.name}
+	step, cancel := context.WithCancelCause(e.work)
+	r.running, r.lasting = &r.claim, e.lasting
+	r.claim.cancel, r.claim.changed = cancel, make(chan struct{}, 1)
+	r.claim.epoch.Store(j.Epoch)
+	e.mu.Lock()
+	p.busy++
+	e.running[r.id], r.running.stopping = r.running, e.stopping
+	e.mu.Unlock()
 	go func() {
-		defer e.vacate(p)
-		e.workOn(e.work, r)
+		defer e.finish(p, r)
+		e.workOn(step, r)
 	}()
 }
 
 // workOn works on a claimed job, state after state, as long as the store lets it keep the claim.
 func (e *Engine) workOn(ctx context.Context, r *Run) {
-	step, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c := &running{epoch: r.job.Epoch, cancel: cancel, changed: make(chan struct{}, 1)}
-	r.running, r.lasting = c, context.WithoutCancel(step)
-	e.mu.Lock()
-	e.running[r.id], c.stopping = c, e.stopping
-	e.mu.Unlock()
 	for held := true; held; {
-		held = e.runState(step, r)
+		held = e.runState(ctx, r)
 		e.progress.drop(r.id)
 	}
-	e.release(c, r.id)
-	e.accompanied(r.id)
 }
 
-// serve notes under which claim this goroutine works on a job.
-func (e *Engine) serve(c *running, epoch int64) {
+// finish notes that the work on a job has ended, and frees its slot.
+func (e *Engine) finish(p *pool, r *Run) {
+	r.running.cancel(nil)
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	c.epoch = epoch
+	if e.running[r.id] == r.running {
+		delete(e.running, r.id)
+	}
+	alone := e.suspects.alone == r.id
+	p.busy--
+	p.free++
+	e.mu.Unlock()
+	if alone {
+		e.accompanied(r.id)
+	}
+	e.steps.Done()
+	signal(e.wake)
 }
 
 // release notes that this goroutine no longer works on a job.
@@ -116,7 +125,7 @@ func (e *Engine) release(r *running, id job.ID) {
 // outcome. held reports whether this goroutine continues with the job, whose record is then that of the run.
 func (e *Engine) runState(ctx context.Context, r *Run) (held bool) {
 	epoch := r.job.Epoch
-	e.serve(r.running, epoch)
+	r.running.epoch.Store(epoch)
 	r.work = e.workOf(r.job.Kind)
 	for tries := 0; ; tries++ {
 		r.newAttempt()
@@ -214,7 +223,7 @@ func (e *Engine) step(ctx context.Context, r *Run) (err error) {
 }
 
 // conclude commits the outcome of an attempt together with what the step set.
-func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, error) {
+func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (*job.Job, error) {
 	t := r.begin()
 	var err error
 	ev, timed := lifecycle.Event(""), errors.Is(o.err, errExpired)
@@ -225,10 +234,10 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		err = t.move(ev, lifecycle.Timer)
 		t.explain(r.work.late(&r.job, errExpired.Error()))
 	} else {
-		err = t.settle(o, e.chance())
+		err = t.settle(o, e.chanceFor(o))
 	}
 	if err != nil {
-		return r.job, err
+		return &r.job, err
 	}
 	r.fill(t)
 	e.chain(t)
@@ -240,9 +249,11 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 	}
 	j, err := e.commit(r.lasting, r, t)
 	if t.Require.Unheld && job.KindOf(err) == job.Refused {
-		return e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
-			return e.commit(r.lasting, r, t)
+		moved, err := e.putBack(ctx, r.work, &r.job, e.name, err, func(t *transition) (job.Job, error) {
+			j, err := e.commit(r.lasting, r, t)
+			return *j, err
 		})
+		return &moved, err
 	}
 	if t.Require.Settled && job.KindOf(err) == job.Refused {
 		err = job.Errorf(job.Conflict, "commit", j.ID, "%s", job.Reason(err)) // check again
@@ -252,7 +263,7 @@ func (e *Engine) conclude(ctx context.Context, r *Run, o *outcome) (job.Job, err
 		if timed {
 			ending = meter.TimedOut
 		}
-		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), &j)
+		e.attempted(r.work, &r.job, t.Change, ending, t.At.Sub(r.began), j)
 	}
 	return j, err
 }
@@ -286,10 +297,7 @@ func (e *Engine) chain(t *transition) {
 	if !goesOn(t.Change, t.work) {
 		return
 	}
-	e.mu.Lock()
-	open := e.open && e.suspects.draining.IsZero()
-	e.mu.Unlock()
-	if open {
+	if e.chains.Load() {
 		t.continueBy(e.name, e.options.Lease, e.kindsNow().limits)
 	}
 }
@@ -297,7 +305,7 @@ func (e *Engine) chain(t *transition) {
 // commit passes the change to the store. If the store does not answer, commit reads the record and the history: while
 // the claim stands and the history does not have the entry, the change was not applied and is committed again
 // (reliability rule R5).
-func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.Job, err error) {
+func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after *job.Job, err error) {
 	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
@@ -309,10 +317,10 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.J
 	for try := 1; ; try++ {
 		result, err := e.send(ctx, t)
 		if err == nil {
-			return result.Job, result.Err
+			return &result.Job, result.Err
 		}
 		if try > 5 {
-			return r.job, err
+			return &r.job, err
 		}
 		pause := time.NewTimer(Backoff{First: 50 * time.Millisecond}.Pause(try, e.chance()))
 		<-pause.C
@@ -324,9 +332,9 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after job.J
 		switch {
 		case err != nil:
 		case applied:
-			return now, nil
+			return &now, nil
 		case now.Epoch != t.Epoch || !now.Claimed():
-			return now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
+			return &now, job.Errorf(job.Stale, "commit", r.job.ID, "the claim ended while the store did not answer")
 		}
 	}
 }
@@ -355,6 +363,6 @@ func (e *Engine) retryRefused(r *Run, refusal error) {
 	}
 	t.underClaim(e.name)
 	if next, err := e.commit(r.lasting, r, t); err == nil {
-		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), &next)
+		e.attempted(r.work, &r.job, t.Change, o.ending(t.Change), t.At.Sub(r.began), next)
 	}
 }

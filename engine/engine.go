@@ -74,13 +74,17 @@ type Engine struct {
 
 	defining sync.RWMutex // is held while jobs are created; Register and Unregister hold it alone
 
+	open   atomic.Bool // Run is under way and not stopping; mu guards its changes
+	chains atomic.Bool // steps keep their claims: open, and no suspect waits to run alone; mu guards its changes
+
 	mu         sync.Mutex // guards the rest
 	random     *mathrand.Rand
 	running    map[job.ID]*running
 	waiters    map[job.ID][]*waiter
-	open       bool            // Run is under way and not stopping
+	woken      []*waiter       // of hints, used again; nil while a call uses it
 	stopping   chan struct{}   // closed when Run begins to stop
 	work       context.Context // of the steps
+	lasting    context.Context // of their commits: it does not end
 	suspects   suspicion
 	several    severalJobs
 	alarms     alarms
@@ -262,7 +266,9 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.mu.Lock()
-	e.work, e.open, e.stopping = work, true, make(chan struct{})
+	e.work, e.lasting, e.stopping = work, context.WithoutCancel(work), make(chan struct{})
+	e.open.Store(true)
+	e.decideChains()
 	e.mu.Unlock()
 
 	var loops sync.WaitGroup
@@ -274,7 +280,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.dispatch(ctx)
 
 	e.mu.Lock()
-	e.open = false
+	e.open.Store(false)
+	e.decideChains()
 	close(e.stopping)
 	e.mu.Unlock()
 	done := make(chan struct{})
@@ -308,6 +315,8 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) onHints(hints []job.Hint) {
 	work := false
 	e.mu.Lock()
+	woken := e.woken[:0]
+	e.woken = nil
 	for i := range hints {
 		h := &hints[i]
 		if w := e.workOf(h.Kind); h.Free && w != nil && w.Steps[h.State] != nil {
@@ -317,15 +326,24 @@ func (e *Engine) onHints(hints []job.Hint) {
 		case r == nil && (h.Ended || h.Free):
 			e.progress.drop(h.Job)
 		case r == nil:
-		case h.Epoch > r.epoch && (h.Ended || h.Free):
+		case h.Epoch > r.epoch.Load() && (h.Ended || h.Free):
 			r.cancel(errLost)
-		case h.Epoch == r.epoch && !h.Ended && !h.Free:
+		case h.Epoch == r.epoch.Load() && !h.Ended && !h.Free:
 			r.heed(h.Record)
 		}
 		for _, w := range e.waiters[h.Job] {
-			w.hint(h)
+			if w.hint(h) {
+				woken = append(woken, w)
+			}
 		}
 	}
+	e.mu.Unlock()
+	for _, w := range woken { // those that wake need mu
+		signal(w.woken)
+	}
+	clear(woken)
+	e.mu.Lock()
+	e.woken = woken[:0]
 	e.mu.Unlock()
 	if work {
 		e.wakeDispatcher()
@@ -348,6 +366,17 @@ func signal(c chan struct{}) {
 	case c <- struct{}{}:
 	default:
 	}
+}
+
+// decideChains notes whether steps keep their claims. The caller holds mu.
+func (e *Engine) decideChains() { e.chains.Store(e.open.Load() && e.suspects.draining.IsZero()) }
+
+// chanceFor is the chance that an outcome needs: only the pause of a retry depends on one.
+func (e *Engine) chanceFor(o *outcome) float64 {
+	if o.verdict != retries {
+		return 0
+	}
+	return e.chance()
 }
 
 func (e *Engine) chance() float64 {

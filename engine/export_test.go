@@ -9,7 +9,12 @@ import (
 )
 
 // SetOpen lets the engine claim jobs without [Engine.Run], or not.
-func (e *Engine) SetOpen(open bool) { e.open = open }
+func (e *Engine) SetOpen(open bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.open.Store(open)
+	e.decideChains()
+}
 
 // SharedStates returns the states whose jobs share the common slots.
 func (e *Engine) SharedStates() []job.KindState { return e.shared.states }
@@ -36,10 +41,10 @@ func (e *Engine) CanRegister() bool {
 
 // Tick does what an open engine does when it is woken once: one claim, then the sweep.
 func (e *Engine) Tick(ctx context.Context) error {
-	if !e.open {
+	if !e.open.Load() {
 		return nil
 	}
-	e.work = ctx
+	e.work, e.lasting = ctx, context.WithoutCancel(ctx)
 	e.claim(ctx, e.shared, e.takeSlots(e.shared, e.shared.free))
 	e.steps.Wait()
 	return e.overdue(ctx)

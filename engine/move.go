@@ -80,7 +80,7 @@ func (r *Run) takes(ctx context.Context, e lifecycle.Event, b *job.Blocker) erro
 	} else {
 		r.term.set(next.Expires)
 	}
-	r.engine.attempted(r.work, &before, t.Change, o.ending(t.Change), took, &next)
+	r.engine.attempted(r.work, &before, t.Change, o.ending(t.Change), took, next)
 	return nil
 }
 

@@ -26,7 +26,7 @@ func (e *Engine) takeSlots(p *pool, n int) int {
 func (e *Engine) reserve(n int) int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.open || e.suspects.closed() {
+	if !e.open.Load() || e.suspects.closed() {
 		return 0
 	}
 	return e.takeSlots(e.shared, n)
@@ -38,18 +38,4 @@ func (e *Engine) unreserve(p *pool) {
 	e.mu.Unlock()
 	e.steps.Done()
 	signal(e.wake)
-}
-
-// occupy notes that a step runs in a slot, vacate that it ended.
-func (e *Engine) occupy(p *pool) {
-	e.mu.Lock()
-	p.busy++
-	e.mu.Unlock()
-}
-
-func (e *Engine) vacate(p *pool) {
-	e.mu.Lock()
-	p.busy--
-	e.mu.Unlock()
-	e.unreserve(p)
 }

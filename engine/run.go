@@ -22,7 +22,8 @@ type Run struct {
 	epoch   int64
 	engine  *Engine
 	work    *Work
-	running *running        // nil: a remote worker
+	running *running // claim; nil: a remote worker
+	claim   running
 	lasting context.Context // of commits: it does not end with the claim
 	actor   string          // the name of the worker
 	term    *term
@@ -57,10 +58,10 @@ func (r *Run) newAttempt() {
 func (r *Run) Job() job.Job { return r.job }
 
 // record replaces the record by a newer one.
-func (r *Run) record(j job.Job) {
+func (r *Run) record(j *job.Job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.job = j
+	r.job = *j
 }
 
 // state returns the state of the record, for other goroutines.
@@ -202,7 +203,7 @@ func (r *Run) commit(ctx context.Context, t *transition) error {
 		return err
 	}
 	after = next.Version
-	r.record(next)
+	r.record(&next)
 	return nil
 }
 
@@ -296,7 +297,7 @@ func (r *Run) Fresh(ctx context.Context) error {
 		return job.Errorf(job.Stale, "read", j.ID, "claim %d is over, the record is at %d", r.job.Epoch, j.Epoch)
 	}
 	r.running.saw(j.Version)
-	r.record(j)
+	r.record(&j)
 	r.term.set(j.Expires)
 	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -10,7 +11,7 @@ import (
 // running is a job that this engine works on. It compares versions of the record to distinguish changes by other
 // parties from those of its own step.
 type running struct {
-	epoch    int64 // the engine's mu guards it
+	epoch    atomic.Int64 // of the claim under which it works
 	cancel   context.CancelCauseFunc
 	changed  chan struct{}   // has space for one
 	stopping <-chan struct{} // closed when the engine begins to stop

@@ -15,7 +15,7 @@ func (e *Engine) Status() *status.Engine {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s.Open, s.Running, s.Alone = e.open, len(e.running), e.suspects.alone
+	s.Open, s.Running, s.Alone = e.open.Load(), len(e.running), e.suspects.alone
 	s.Shared = e.poolStatus(e.shared)
 	s.Slots = s.Shared.Slots
 	for kind, p := range e.kindsNow().own {

@@ -64,6 +64,7 @@ func (e *Engine) trySuspect(ctx context.Context) (wait bool) {
 	}
 	e.mu.Lock()
 	s.draining = time.Time{}
+	e.decideChains()
 	e.mu.Unlock()
 	return false
 }
@@ -93,6 +94,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 	switch {
 	case e.idle():
 		s.draining, s.alone = time.Time{}, claiming
+		e.decideChains()
 		e.takeSlots(p, 1)
 		e.mu.Unlock()
 		e.claimSuspect(ctx, p)
@@ -104,6 +106,7 @@ func (e *Engine) isolate(ctx context.Context, p *pool, now time.Time) (wait bool
 		s.draining, s.beside = time.Time{}, now.Add(drainAgain)
 	}
 	wait = s.closed()
+	e.decideChains()
 	e.mu.Unlock()
 	return wait
 }

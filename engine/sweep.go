@@ -33,7 +33,7 @@ func (e *Engine) renew(ctx context.Context) {
 	listening := map[job.Lease]*running{}
 	e.mu.Lock()
 	for id, one := range e.running {
-		lease := job.Lease{Job: id, Epoch: one.epoch}
+		lease := job.Lease{Job: id, Epoch: one.epoch.Load()}
 		r.Leases = append(r.Leases, lease)
 		if one.listening() {
 			listening[lease] = one
@@ -60,7 +60,7 @@ func (e *Engine) renew(ctx context.Context) {
 			continue // it has moved to its next state under a newer claim of this engine
 		}
 		e.mu.Lock()
-		if one := e.running[l.Job]; one != nil && one.epoch == l.Epoch {
+		if one := e.running[l.Job]; one != nil && one.epoch.Load() == l.Epoch {
 			one.cancel(errLost)
 		}
 		e.mu.Unlock()
@@ -192,7 +192,7 @@ func (e *Engine) holds(j *job.Job) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := e.running[j.ID]
-	return r != nil && r.epoch == j.Epoch && j.Worker == e.name
+	return r != nil && r.epoch.Load() == j.Epoch && j.Worker == e.name
 }
 
 // endClaim ends a claim whose lease has expired. If the worker had no other job, the claim counts towards poison, and

@@ -128,14 +128,14 @@ func (t *transition) announce() {
 }
 
 // send commits a change. The error is that of the store as a whole: the result is unknown then.
-func (e *Engine) send(ctx context.Context, t *transition) (job.Result, error) {
+func (e *Engine) send(ctx context.Context, t *transition) (*job.Result, error) {
 	t.announce()
 	results, err := e.store.Commit(ctx, t.changes[:]...)
 	e.postedBy(t.Change)
 	if err != nil {
-		return job.Result{}, err
+		return nil, err
 	}
-	return results[0], nil
+	return &results[0], nil
 }
 
 // one commits a change and returns the record after it.

@@ -3,6 +3,7 @@ package clock
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,15 +24,14 @@ type steady struct {
 	start     time.Time
 	suspended func() (since time.Duration, ok bool) // for how long the machine was suspended since it began to run
 
-	mu    sync.Mutex    // guards the rest
-	asked time.Time     // when suspended was asked last
 	first time.Duration // at the start
-	added time.Duration // since the start
+	asked atomic.Int64  // when suspended was asked last, in nanoseconds since the start
+	added atomic.Int64  // nanoseconds of suspension since the start
+	mu    sync.Mutex    // is held while it is asked
 }
 
 func newSteady(suspended func() (time.Duration, bool)) *steady {
 	s := &steady{start: time.Now(), suspended: suspended}
-	s.asked = s.start
 	s.first, _ = suspended()
 	return s
 }
@@ -45,16 +45,24 @@ const (
 
 // Now adds the time that has passed, suspension included, to the wall time of the start.
 func (s *steady) Now() time.Time {
-	s.mu.Lock()
-	if time.Since(s.asked) >= suspendAsked {
-		s.asked = time.Now()
-		if all, ok := s.suspended(); ok && all-s.first >= s.added+suspendLeast {
-			s.added = all - s.first
-		}
+	since := time.Since(s.start)
+	if since-time.Duration(s.asked.Load()) >= suspendAsked {
+		s.ask(since)
 	}
-	added := s.added
-	s.mu.Unlock()
-	return s.start.Add(time.Since(s.start) + added).Round(0)
+	return s.start.Add(since + time.Duration(s.added.Load())).Round(0)
+}
+
+// ask asks for the suspension, unless another call does or has.
+func (s *steady) ask(since time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if since-time.Duration(s.asked.Load()) < suspendAsked {
+		return
+	}
+	if all, ok := s.suspended(); ok && all-s.first >= time.Duration(s.added.Load())+suspendLeast {
+		s.added.Store(int64(all - s.first))
+	}
+	s.asked.Store(int64(since))
 }
 
 func (s *steady) Wall() time.Time { return time.Now().Round(0) }

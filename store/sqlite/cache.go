@@ -18,6 +18,7 @@ type cache struct {
 	young, old map[job.ID]*entry
 	size       int
 	ended      []job.ID // by the operations since age
+	last       *entry   // that was found last, or nil: an operation asks for its record several times
 }
 
 func newCache(size int) *cache {
@@ -25,17 +26,21 @@ func newCache(size int) *cache {
 }
 
 func (c *cache) get(id job.ID) *entry {
-	if e := c.young[id]; e != nil {
-		return e
+	if c.last != nil && c.last.job.ID == id {
+		return c.last
 	}
-	e := c.old[id]
-	if e != nil {
+	e := c.young[id]
+	if e == nil {
+		if e = c.old[id]; e == nil {
+			return nil
+		}
 		c.young[id] = e
 	}
+	c.last = e
 	return e
 }
 
-func (c *cache) put(e *entry) { c.young[e.job.ID] = e }
+func (c *cache) put(e *entry) { c.young[e.job.ID], c.last = e, e }
 
 // changed records a new state of a record: one that has ended is not used again soon.
 func (c *cache) changed(e *entry) {
@@ -47,6 +52,7 @@ func (c *cache) changed(e *entry) {
 // age drops records that have ended, and the old generation if the young one is full. It is called between
 // operations, and with a log in front between its records: within one, a record stays.
 func (c *cache) age() {
+	c.last = nil
 	for _, id := range c.ended {
 		delete(c.young, id)
 		delete(c.old, id)
@@ -59,10 +65,12 @@ func (c *cache) age() {
 
 // drop removes a record that was purged.
 func (c *cache) drop(id job.ID) {
+	c.last = nil
 	delete(c.young, id)
 	delete(c.old, id)
 }
 
 func (c *cache) clear() {
+	c.last = nil
 	c.young, c.old, c.ended = map[job.ID]*entry{}, map[job.ID]*entry{}, nil
 }

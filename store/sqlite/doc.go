@@ -14,7 +14,7 @@
 // Without a log ([Options.NoLog]) each commit is a transaction of the database:
 //
 //	callers -> inbox -> loop: BEGIN, every operation through the ledger, COMMIT (one sync, the head's in parallel)
-//	        -> memory -> answers -> hints
+//	        -> memory -> hints -> answers
 //
 // One goroutine writes. It takes all waiting operations, up to 4,096, so they share the cost of a sync and the rate
 // grows with the number of callers. Reads have connections of their own and see only what is synced.
@@ -23,7 +23,7 @@
 //
 // A commit ends in a log, and an applier writes it to the tables behind it:
 //
-//	loop: every operation through the ledger, rows into a record of the log (one sync) -> overlay -> answers -> hints
+//	loop: every operation through the ledger, rows into a record of the log (one sync) -> overlay -> hints -> answers
 //	applier: the newest version of each row of many records -> BEGIN, rows, number of the last record, COMMIT
 //
 // The overlay has what the tables lack, and reads merge it with them. Operations that need the tables, checks and

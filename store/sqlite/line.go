@@ -31,7 +31,7 @@ type lineChange struct {
 // line returns the line of a record; for the loop, after the record was bound. parent 0 keeps the current one.
 func (n *names) line(j *job.Job, parent int64) line {
 	word := func(w string) uint32 {
-		if number, ok := n.words.numbers[w]; ok || w == "" {
+		if number, ok := n.known(w); ok {
 			return uint32(number)
 		}
 		return unnumbered

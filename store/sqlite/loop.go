@@ -15,12 +15,13 @@ import (
 )
 
 // The commit loop. One goroutine receives the operations of all callers. It takes all that wait, runs them through
-// the ledger inside one transaction, and commits with one sync. Only then it answers callers and notifies watchers:
+// the ledger inside one transaction, and commits with one sync. Only then it notifies watchers and answers callers:
 // nothing is visible before it is on disk. An operation that the ledger refuses has written nothing and fails alone.
 
 const (
 	mostOps = 512                   // in one transaction: further callers get ready during it
 	linger  = 40 * time.Microsecond // wait for more after a transaction of several operations
+	quiet   = 20 * time.Microsecond // wait on after that while they arrive at this interval
 )
 
 // op is one operation in the loop.
@@ -127,14 +128,24 @@ func (s *Store) doAs(ctx context.Context, kind opKind, run func(*ledger.Ledger) 
 	if !s.inbox.put(o) {
 		return &job.Error{Op: "store", Kind: job.Unavailable, Err: errClosed}
 	}
+	left := ctx.Done()
+	if left == nil { // most commits of an engine
+		<-o.done
+		return s.result(o)
+	}
 	select {
 	case <-o.done:
-	case <-ctx.Done():
+	case <-left:
 		if o.taken.CompareAndSwap(false, true) {
 			return &job.Error{Op: "store", Kind: job.Unavailable, Err: ctx.Err()} // the loop still has the operation
 		}
 		<-o.done
 	}
+	return s.result(o)
+}
+
+// result returns the result of an operation that was answered.
+func (s *Store) result(o *op) error {
 	err := o.err
 	s.freeOps.put(o)
 	return err
@@ -176,10 +187,19 @@ func (b *inbox) idle() bool {
 // mostYields bounds the lingering if the clock stands still (testing/synctest).
 const mostYields = 10_000
 
-// linger gives the answered callers time for their next operations, so that they share the next sync.
+// linger gives the answered callers time for their next operations, so that they share the next sync: at most half as
+// long as the last sync took, if they keep arriving.
 func (s *Store) linger(last int) {
 	begin := time.Now()
-	for n := 0; n < mostYields && int(s.inbox.count.Load()) < last && time.Since(begin) < linger; n++ {
+	most, arrived, seen := max(linger, s.synced/2), time.Duration(0), 0
+	for range mostYields {
+		count, since := int(s.inbox.count.Load()), time.Since(begin)
+		if count > seen {
+			seen, arrived = count, since
+		}
+		if count >= last || since >= most || since >= linger && since-arrived >= quiet {
+			return
+		}
 		runtime.Gosched()
 	}
 }
@@ -297,11 +317,10 @@ func (s *Store) transact(ops []*op) error {
 	took := time.Since(began)
 	s.lines.apply(r.lines)
 	r.lines = r.lines[:0]
-	hints := s.hints()
+	s.notify(s.hints()) // first: callers that have their answers would contend for what those who are notified lock
 	for _, o := range ops {
 		o.answer(o.err)
 	}
-	s.notify(hints)
 	if s.options.OnCommit != nil {
 		s.options.OnCommit(len(ops), took)
 	}
@@ -338,9 +357,11 @@ func (s *Store) transactDatabase(ops []*op) error {
 	if err := s.runAll(ops); err != nil {
 		return err
 	}
+	begin := time.Now()
 	if err := s.records.commit(s.ledger.LastAudit()); err != nil {
 		return &commitError{err}
 	}
+	s.synced = time.Since(begin)
 	s.checkpoint()
 	return nil
 }
@@ -353,10 +374,12 @@ func (s *Store) transactRecord(ops []*op) error {
 	if err := s.runAll(ops); err != nil {
 		return err
 	}
+	begin := time.Now()
 	waiting, err := s.records.commitRecord(s.ledger.LastAudit())
 	if err != nil {
 		return err
 	}
+	s.synced = time.Since(begin)
 	s.applier.published(waiting)
 	s.unsaved = waiting
 	return nil

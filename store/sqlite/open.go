@@ -29,7 +29,8 @@ type Store struct {
 	applier      *applier // nil without a log
 
 	// Used by the loop only.
-	unsaved     int // bytes in the log that the database lacked after the last record
+	synced      time.Duration // how long the last commit took
+	unsaved     int           // bytes in the log that the database lacked after the last record
 	records     *records
 	ledger      *ledger.Ledger
 	checkpoints *checkpointer

@@ -26,7 +26,7 @@ type generation struct {
 	rows       map[int64]*entry // the same by row number
 	space      []entry          // for further ones
 	firstEvent int64            // number of the first of events
-	events     []eventRow       // consecutive
+	events     eventRows        // consecutive
 	audits     []job.Audit      // consecutive
 	tasks      map[int64][]job.Task
 	keys       map[string][]keyRow
@@ -46,6 +46,25 @@ type eventRow struct {
 	event     job.Event
 }
 
+// eventRows is a list in parts of one size: it grows without copies, and without memory that is too large to be used
+// again soon.
+type eventRows struct {
+	n     int
+	parts []*[eventsPart]eventRow
+}
+
+const eventsPart = 64
+
+func (r *eventRows) add(e *eventRow) {
+	if r.n == len(r.parts)*eventsPart {
+		r.parts = append(r.parts, new([eventsPart]eventRow))
+	}
+	*r.at(r.n) = *e
+	r.n++
+}
+
+func (r *eventRows) at(i int) *eventRow { return &r.parts[i/eventsPart][i%eventsPart] }
+
 // keyRow is an idempotency key of the job in a row.
 type keyRow struct {
 	kind  job.Kind
@@ -60,8 +79,8 @@ func newGeneration() *generation { return generationLike(&generation{}) }
 func generationLike(g *generation) *generation {
 	return &generation{
 		jobs: make(map[job.ID]*entry, len(g.jobs)), rows: make(map[int64]*entry, len(g.rows)),
-		events: make([]eventRow, 0, len(g.events)), contents: make([][]byte, 0, len(g.contents)),
-		tasks: map[int64][]job.Task{}, keys: map[string][]keyRow{},
+		contents: make([][]byte, 0, len(g.contents)),
+		tasks:    map[int64][]job.Task{}, keys: map[string][]keyRow{},
 		messages: map[string]job.Message{}, holds: map[job.Scope]*job.Hold{},
 	}
 }
@@ -79,8 +98,8 @@ func (g *generation) clear() {
 	}
 	clear(g.touched)
 	clear(g.audits)
-	*g = generation{jobs: g.jobs, rows: g.rows, events: g.events[:0], audits: g.audits[:0], tasks: g.tasks,
-		keys: g.keys, messages: g.messages, holds: g.holds, touched: g.touched[:0]}
+	*g = generation{jobs: g.jobs, rows: g.rows, events: eventRows{parts: g.events.parts}, audits: g.audits[:0],
+		tasks: g.tasks, keys: g.keys, messages: g.messages, holds: g.holds, touched: g.touched[:0]}
 }
 
 // put copies an entry.
@@ -109,11 +128,11 @@ func (g *generation) putTask(n int64, t job.Task) {
 	g.tasks[n] = append(list, t)
 }
 
-func (g *generation) putEvent(number int64, e eventRow) {
-	if len(g.events) == 0 {
+func (g *generation) putEvent(number int64, e *eventRow) {
+	if g.events.n == 0 {
 		g.firstEvent = number
 	}
-	g.events = append(g.events, e)
+	g.events.add(e)
 }
 
 func (g *generation) key(kind job.Kind, owner, key string) job.ID {
@@ -134,10 +153,9 @@ func (o *overlay) publish(from *generation, content []byte, last uint64, n numbe
 	for _, e := range from.touched {
 		g.put(e)
 	}
-	if len(g.events) == 0 {
-		g.firstEvent = from.firstEvent
+	for i := range from.events.n {
+		g.putEvent(from.firstEvent+int64(i), from.events.at(i))
 	}
-	g.events = append(g.events, from.events...)
 	g.audits = append(g.audits, from.audits...)
 	for n, tasks := range from.tasks {
 		for _, t := range tasks {
@@ -237,8 +255,8 @@ func (v *view) copy(find func(*generation) *entry) (e *entry) {
 // event returns the history entry with a number.
 func (v *view) event(number int64) (e eventRow, found bool) {
 	v.each(func(g *generation) bool {
-		if i := number - g.firstEvent; i >= 0 && i < int64(len(g.events)) {
-			e, found = g.events[i], true
+		if i := number - g.firstEvent; i >= 0 && i < int64(g.events.n) {
+			e, found = *g.events.at(int(i)), true
 		}
 		return found
 	})

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -87,6 +88,9 @@ func (r *records) saveMove(n int64, m move) error {
 	return s.Run()
 }
 
+// errNoJob is what each new job is not found with: it is made once.
+var errNoJob = errors.New("there is no such job")
+
 func (r *records) entry(id job.ID) (*entry, error) {
 	if e := r.cache.get(id); e != nil {
 		return e, nil
@@ -111,7 +115,7 @@ func (r *records) entry(id job.ID) (*entry, error) {
 		return nil, r.try(err)
 	}
 	if !row {
-		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
+		return nil, &job.Error{Op: "get", Kind: job.NotFound, ID: id, Err: errNoJob}
 	}
 	defer s.Reset()
 	e, err := r.names.getRow(s)
@@ -267,7 +271,7 @@ func (r *records) Append(ev *job.Event) error {
 		if ev.Seq > 1 {
 			back = number - e.last
 		}
-		f.pending.putEvent(number, eventRow{e.n, back, *ev})
+		f.pending.putEvent(number, &eventRow{e.n, back, *ev})
 		r.touched(e)
 	}
 	r.nextEvent++

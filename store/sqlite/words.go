@@ -114,6 +114,14 @@ type names struct {
 	words *dictionary[string]
 	moves *dictionary[move]
 	sets  tagSets
+
+	recent [64]word // of the loop: words that were searched last, by a sum of few of their bytes
+}
+
+// word is a word with its number.
+type word struct {
+	text   string
+	number int64
 }
 
 func newNames() *names {
@@ -127,22 +135,30 @@ const (
 	mostWords   = 1 << 20
 )
 
-// numbered reports whether a freely chosen word has or gets a number.
-func (n *names) numbered(word string) bool {
-	if len(word) > longestWord {
-		return false
+// known returns the number of a word, if it has one. For the loop: most rows have the same few words.
+func (n *names) known(text string) (number int64, found bool) {
+	if text == "" {
+		return 0, true
 	}
-	_, known := n.words.numbers[word]
-	return known || n.words.len() < mostWords
+	w := &n.recent[(len(text)*8+int(text[0])*4+int(text[len(text)-1]))%len(n.recent)]
+	if w.text == text {
+		return w.number, true
+	}
+	if number, found = n.words.numbers[text]; found {
+		*w = word{n.words.value(number), number} // not text, which may be part of a long one
+	}
+	return number, found
 }
 
 // bindWord binds a freely chosen word: its number, or the text itself, or NULL. For the loop.
 func (n *names) bindWord(s statement, i int, word string) error {
-	switch {
+	switch number, known := n.known(word); {
 	case word == "":
 		s.Null(i)
-	case !n.numbered(word):
+	case len(word) > longestWord, !known && n.words.len() >= mostWords:
 		s.Text(i, word)
+	case known:
+		s.Int(i, number)
 	default:
 		return n.bindName(s, i, word)
 	}
@@ -151,7 +167,11 @@ func (n *names) bindWord(s statement, i int, word string) error {
 
 // bindName binds a word of a lifecycle table: always a number.
 func (n *names) bindName(s statement, i int, word string) error {
-	number, err := n.words.number(word)
+	number, known := n.known(word)
+	var err error
+	if !known {
+		number, err = n.words.number(word)
+	}
 	s.Int(i, number)
 	return err
 }

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -40,8 +39,10 @@ func (s *Store) Renew(ctx context.Context, c job.Renewal) (lost []job.Lease, err
 func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
 	results := make([]job.Result, len(changes))
 	kind := writesRecords
-	if slices.ContainsFunc(changes, func(c job.Change) bool { return c.Purge }) {
-		kind = writesDatabase
+	for i := range changes {
+		if changes[i].Purge {
+			kind = writesDatabase
+		}
 	}
 	err := s.doAs(ctx, kind, func(l *ledger.Ledger) error {
 		return l.Commit(s.records, changes, results)

@@ -62,7 +62,7 @@ func ids(entries []*entry) []job.ID {
 // CanChain reports whether the job, which waits in its lane, may be claimed out of turn by the worker that moved it:
 // no hold or limit applies, and no job of better priority could be granted; with inTurn, no other job at all.
 func (q *Queue) CanChain(id job.ID, inTurn bool, limits []job.Limit, now time.Time) bool {
-	e := q.entries[id]
+	e := q.entry(id)
 	if e == nil || e.claimed {
 		return false
 	}
@@ -106,7 +106,7 @@ func (q *Queue) give(e *entry) {
 	l.remove(e)
 	delete(q.suspect, e)
 	e.claimed = true
-	q.claimed[e.id] = e
+	q.addClaimed(e)
 	l.claim(1)
 }
 
@@ -156,7 +156,7 @@ func (q *Queue) takeBack(picked []*entry) {
 	}
 	for _, e := range picked {
 		e.claimed = false
-		delete(q.claimed, e.id)
+		q.dropClaimed(e)
 		e.lane.claim(-1)
 		if e.lane.suspect {
 			q.suspect[e] = struct{}{}

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -82,8 +83,8 @@ func BenchmarkClaim(b *testing.B) {
 				b.Fatal(n)
 			} else if n > 0 {
 				id := job.ID("j1")
-				for k, e := range q.claimed {
-					id = k
+				for _, e := range slices.Clone(q.claimed) {
+					id = e.id
 					j := job.Job{ID: id, Number: e.number, Kind: "k", Entered: start,
 						Position: lifecycle.Position{State: "A"},
 						Parent:   "j0"}

@@ -17,6 +17,8 @@ type lane struct {
 	elders  ages[*entry]
 	filed   age    // under which the lot has the lane: no ready entry is older; zero if the lot does not have it
 	tally   *tally // while jobs are loaded
+	next    *lane  // in which a job that left this one came last; it may be dropped
+	dropped bool   // the queue does not have it any more
 }
 
 // turn is when an owner was last served.

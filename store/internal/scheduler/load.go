@@ -16,7 +16,7 @@ type loading struct {
 // Load adds a job that has not ended to an index that is only being loaded; no other one has its ID. Batches come
 // before their jobs. Call Loaded after the last one: it orders all jobs at once, which is quicker than Put for each.
 func (q *Queue) Load(j *job.Job) {
-	e := &entry{id: j.ID, parent: j.Parent, number: j.Number, slot: -1, late: -1, tick: -1}
+	e := &entry{id: j.ID, parent: j.Parent, number: j.Number, slot: -1, late: -1, held: -1, tick: -1}
 	q.loading.entries = append(q.loading.entries, e)
 	if j.Children != (job.Children{}) {
 		if q.loading.batches == nil {
@@ -31,19 +31,17 @@ func (q *Queue) Load(j *job.Job) {
 		}
 	}
 	key := q.keyIn(batch, j)
-	l := q.lanes[key]
-	if l == nil {
-		l = q.newLane(key)
-	}
+	l := q.laneOf(key)
 	if l.tally == nil {
 		l.tally = q.tallied(tallyKey{key.KindState, key.group})
 	}
 	l.tally.add(j, 1)
+	l.resize(1)
 	q.put(e, l, j)
 	switch {
 	case e.claimed:
 		l.claim(1)
-		q.claimed[e.id] = e
+		q.addClaimed(e)
 	case e.due != 0:
 		q.delayed.Push(e)
 	default:
@@ -64,7 +62,7 @@ func (q *Queue) Loaded() {
 	for _, e := range q.loading.entries {
 		q.entries[e.id] = e
 	}
-	q.loading = loading{}
+	q.loading, q.last = loading{}, nil
 	heap.Init(&q.delayed)
 	heap.Init(&q.timers)
 	for _, l := range q.lanes {

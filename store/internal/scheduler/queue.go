@@ -24,14 +24,15 @@ type Queue struct {
 	entries map[job.ID]*entry // jobs that have not ended
 	states  map[job.KindState]*state
 	lanes   map[laneKey]*lane
-	delayed byTime // unclaimed, not due yet
-	timers  byTime // by Expires
-	claimed map[job.ID]*entry
+	delayed byTime           // unclaimed, not due yet
+	timers  byTime           // by Expires
+	claimed []*entry         // in any order
 	turns   map[string]*turn // by owner
 	turn    int64            // number of jobs granted
 	tally   map[tallyKey]*tally
 	sets    map[string]*tagSet  // by their text
-	suspect map[*entry]struct{} // unclaimed suspects
+	suspect map[*entry]struct{} // unclaimed suspects, all in lanes of suspects
+	last    *entry              // that was found last, or nil
 	limits  map[job.Kind][]*limit
 
 	holds  []*hold
@@ -84,11 +85,12 @@ type entry struct {
 	worker   string
 	lane     *lane
 	aside    *hold // by which the entry is set aside, or nil
-	priority int32
 	slot     int32 // index in the lane's heap, or -1
 	late     int32 // index in delayed, or -1
+	held     int32 // index in claimed, or -1
 	tick     int32 // index in timers, or -1
 	children int32 // that came in while the job was there
+	priority int16
 	claimed  bool
 	filed    bool // in the lane's order of age
 }
@@ -102,7 +104,7 @@ func New() *Queue {
 		entries: map[job.ID]*entry{}, states: map[job.KindState]*state{}, lanes: map[laneKey]*lane{},
 		delayed: byTime{key: func(e *entry) int64 { return e.due }, at: func(e *entry) *int32 { return &e.late }},
 		timers:  byTime{key: func(e *entry) int64 { return e.timer }, at: func(e *entry) *int32 { return &e.tick }},
-		claimed: map[job.ID]*entry{}, turns: map[string]*turn{}, tally: map[tallyKey]*tally{},
+		turns:   map[string]*turn{}, tally: map[tallyKey]*tally{},
 		sets: map[string]*tagSet{}, suspect: map[*entry]struct{}{}, limits: map[job.Kind][]*limit{},
 		onJobs: map[job.ID][]*hold{}, excluded: map[*lot]struct{}{},
 	}
@@ -110,33 +112,80 @@ func New() *Queue {
 
 // Put applies a change of a record to the index. before is nil for a new job.
 func (q *Queue) Put(before, after *job.Job) {
-	if before != nil {
-		q.count(before, -1)
-	}
-	q.count(after, 1)
-	e := q.entries[after.ID]
-	if e != nil && !after.Ended && e.claimed && after.Claimed() && q.key(e, after) == e.lane.laneKey {
-		q.renew(e, after)
-		return
-	}
-	if e != nil {
-		q.leave(e)
-	}
+	q.recount(before, after)
+	e := q.entry(after.ID)
 	if after.Ended {
 		if e != nil {
+			q.leave(e)
 			q.setTimer(e, 0)
-			delete(q.entries, after.ID)
+			q.forget(e)
 		}
 		return
 	}
 	if e == nil {
-		e = &entry{id: after.ID, parent: after.Parent, number: after.Number, slot: -1, late: -1, tick: -1}
+		e = &entry{id: after.ID, parent: after.Parent, number: after.Number, slot: -1, late: -1, held: -1, tick: -1}
 		q.entries[after.ID] = e
 		if batch := q.entries[after.Parent]; batch != nil {
 			batch.children++
 		}
+		q.enter(e, q.laneOf(q.key(e, after)), after)
+		return
 	}
-	q.enter(e, after)
+	key, from := q.key(e, after), e.lane
+	if from.laneKey == key {
+		q.stay(e, after)
+		return
+	}
+	q.leave(e)
+	to := from.next
+	if to == nil || to.dropped || to.laneKey != key {
+		to = q.laneOf(key)
+		if !from.dropped { // dropped lanes hold on to no others
+			from.next = to
+		}
+	}
+	q.enter(e, to, after)
+}
+
+// entry returns the entry of a job that has not ended, or nil. Most operations ask for the same job several times.
+func (q *Queue) entry(id job.ID) *entry {
+	if q.last == nil || q.last.id != id {
+		q.last = q.entries[id]
+	}
+	return q.last
+}
+
+// forget removes the entry of a job that has ended.
+func (q *Queue) forget(e *entry) {
+	delete(q.entries, e.id)
+	q.last = nil
+}
+
+// addClaimed adds the entry to the claimed ones, dropClaimed removes it.
+func (q *Queue) addClaimed(e *entry) {
+	e.held = int32(len(q.claimed))
+	q.claimed = append(q.claimed, e)
+}
+
+func (q *Queue) dropClaimed(e *entry) {
+	last := q.claimed[len(q.claimed)-1]
+	q.claimed[e.held], last.held = last, e.held
+	q.claimed[len(q.claimed)-1] = nil
+	q.claimed, e.held = q.claimed[:len(q.claimed)-1], -1
+}
+
+// stay applies a change of a job that stays in its lane.
+func (q *Queue) stay(e *entry, j *job.Job) {
+	if e.claimed && j.Claimed() {
+		q.renew(e, j)
+		return
+	}
+	q.remove(e)
+	if entered := micro(j.Entered); e.entered != entered {
+		e.entered, e.filed = entered, false
+	}
+	q.put(e, e.lane, j)
+	q.arrange(e, j)
 }
 
 // key gives the lane of a job.
@@ -161,7 +210,7 @@ func (q *Queue) keyIn(batch *entry, j *job.Job) laneKey {
 
 // renew applies a change of a claimed job that stays claimed in its lane.
 func (q *Queue) renew(e *entry, j *job.Job) {
-	e.until, e.worker, e.priority = micro(j.Until), j.Worker, int32(j.Priority)
+	e.until, e.worker, e.priority = micro(j.Until), j.Worker, int16(j.Priority)
 	if entered := micro(j.Entered); e.entered != entered {
 		e.entered, e.filed = entered, false
 	}
@@ -194,30 +243,39 @@ func (q *Queue) AddEnded(n job.Tally) {
 // Drop removes a job that has ended from the counts: its record was purged.
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
-func (q *Queue) enter(e *entry, j *job.Job) {
-	key := q.key(e, j)
+// laneOf returns the lane with the key.
+func (q *Queue) laneOf(key laneKey) *lane {
 	l := q.lanes[key]
 	if l == nil {
 		l = q.newLane(key)
 	}
+	return l
+}
+
+func (q *Queue) enter(e *entry, l *lane, j *job.Job) {
 	e.filed = e.filed && e.lane == l && e.entered == micro(j.Entered)
+	l.resize(1)
 	q.put(e, l, j)
+	q.arrange(e, j)
+}
+
+// arrange adds an entry to what its lane and its times order.
+func (q *Queue) arrange(e *entry, j *job.Job) {
 	switch {
 	case e.claimed:
-		l.claim(1)
-		q.claimed[e.id] = e
+		e.lane.claim(1)
+		q.addClaimed(e)
 	case e.due != 0:
 		heap.Push(&q.delayed, e)
 	default:
-		l.push(e)
+		e.lane.push(e)
 	}
 	q.setTimer(e, micro(j.Expires))
 }
 
-// put gives an entry the properties of its job, and counts it in its lane.
+// put gives an entry the properties of its job.
 func (q *Queue) put(e *entry, l *lane, j *job.Job) {
-	l.resize(1)
-	e.lane, e.entered, e.priority = l, micro(j.Entered), int32(j.Priority)
+	e.lane, e.entered, e.priority = l, micro(j.Entered), int16(j.Priority)
 	e.due, e.until = micro(j.Due), micro(j.Until)
 	e.claimed, e.worker = j.Claimed(), j.Worker
 	if l.suspect && !e.claimed {
@@ -228,11 +286,22 @@ func (q *Queue) put(e *entry, l *lane, j *job.Job) {
 // leave removes the entry from everything except the map of entries and the timers.
 func (q *Queue) leave(e *entry) {
 	l := e.lane
-	delete(q.suspect, e)
 	l.resize(-1)
+	q.remove(e)
+	if l.size == 0 {
+		q.drop(l)
+	}
+}
+
+// remove removes the entry from what its lane and its times order, except the timers.
+func (q *Queue) remove(e *entry) {
+	l := e.lane
+	if l.suspect {
+		delete(q.suspect, e)
+	}
 	if e.claimed {
 		l.claim(-1)
-		delete(q.claimed, e.id)
+		q.dropClaimed(e)
 	}
 	if e.slot >= 0 {
 		l.remove(e)
@@ -243,9 +312,6 @@ func (q *Queue) leave(e *entry) {
 	}
 	if e.late >= 0 {
 		heap.Remove(&q.delayed, int(e.late))
-	}
-	if l.size == 0 {
-		q.drop(l)
 	}
 }
 
@@ -272,6 +338,7 @@ func (q *Queue) newLane(key laneKey) *lane {
 // drop removes a lane without jobs. The turns of owners without jobs are kept until they are many.
 func (q *Queue) drop(l *lane) {
 	delete(q.lanes, l.laneKey)
+	l.dropped, l.next = true, nil
 	l.home.state.leave(l)
 	l.part()
 	l.turn.lanes--
@@ -349,6 +416,24 @@ func (q *Queue) tallied(k tallyKey) *tally {
 		q.tally[k] = t
 	}
 	return t
+}
+
+// recount counts a change of a record. before is nil for a new job.
+func (q *Queue) recount(before, after *job.Job) {
+	if before == nil {
+		q.count(after, 1)
+		return
+	}
+	if before.State != after.State || before.Kind != after.Kind || before.Group != after.Group {
+		q.count(before, -1)
+		q.count(after, 1)
+		return
+	}
+	if before.Claimed() != after.Claimed() || before.Bytes != after.Bytes {
+		t := q.tallied(tallyKey{job.KindState{Kind: after.Kind, State: after.State}, after.Group})
+		t.add(before, -1)
+		t.add(after, 1)
+	}
 }
 
 func (q *Queue) count(j *job.Job, n int64) {
