@@ -31,10 +31,7 @@ func (q *Queue) Load(j *job.Job) {
 		}
 	}
 	key := q.keyIn(batch, j)
-	l := q.lanes[key]
-	if l == nil {
-		l = q.newLane(key)
-	}
+	l := q.laneOf(key)
 	if l.tally == nil {
 		l.tally = q.tallied(tallyKey{key.KindState, key.group})
 	}

@@ -195,11 +195,7 @@ func (q *Queue) AddEnded(n job.Tally) {
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
 func (q *Queue) enter(e *entry, j *job.Job) {
-	key := q.key(e, j)
-	l := q.lanes[key]
-	if l == nil {
-		l = q.newLane(key)
-	}
+	l := q.laneOf(q.key(e, j))
 	e.filed = e.filed && e.lane == l && e.entered == micro(j.Entered)
 	q.put(e, l, j)
 	switch {
@@ -247,6 +243,14 @@ func (q *Queue) leave(e *entry) {
 	if l.size == 0 {
 		q.drop(l)
 	}
+}
+
+// laneOf returns the lane of a key, and adds it if there is none.
+func (q *Queue) laneOf(key laneKey) *lane {
+	if l := q.lanes[key]; l != nil {
+		return l
+	}
+	return q.newLane(key)
 }
 
 // newLane adds a lane.
