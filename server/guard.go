@@ -106,7 +106,8 @@ func (s *Server) hostIsOurs(host string) bool {
 	if !s.names(host) {
 		return false
 	}
-	s.host.Store(&host)
+	kept := host // a copy, so that the argument stays off the heap
+	s.host.Store(&kept)
 	return true
 }
 

@@ -161,19 +161,20 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []remote.R
 			records[i] = job.Job{} // children and people change it without its worker
 		}
 	}
-	results := make([]job.Result, len(reports))
-	bad := 0
+	var results []job.Result // nil as long as no report is refused here
 	for i := range records {
 		err := s.held(ctx, worker, &records[i], asked[i])
 		if err == nil {
 			err = s.maySpawn(ctx, &reports[i])
 		}
 		if err != nil {
+			if results == nil {
+				results = make([]job.Result, len(reports))
+			}
 			results[i] = job.Result{Job: job.Job{ID: asked[i].Job}, Err: err}
-			bad++
 		}
 	}
-	if bad == 0 {
+	if results == nil {
 		return s.Engine.Remote().Report(ctx, worker, records, reports)
 	}
 	var good []int
