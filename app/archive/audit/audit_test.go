@@ -502,8 +502,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRequestAtAnotherServer: the server that leads carries out a check that was requested at another server on the same
-// catalog, from its next query on.
+// TestRequestAtAnotherServer: the server that leads carries out a check that was requested at another server on the
+// same catalog, from its next query on.
 func TestRequestAtAnotherServer(t *testing.T) {
 	f := newFixture(t, 1, storage.Local)
 	f.now = f.now.Add(time.Second)

@@ -46,8 +46,8 @@ type Checker struct {
 	requests time.Duration
 
 	// of the goroutine of Run
-	seen   map[string]time.Time // by location: the beginning of the requested check that was found last
-	looked time.Time
+	seen    map[string]time.Time // by location: the beginning of the requested check that was found last
+	queried time.Time
 }
 
 // New makes a checker.
@@ -104,8 +104,8 @@ func (c *Checker) Run(ctx context.Context) {
 func (c *Checker) sleep(ctx context.Context, pause time.Duration) {
 	end := time.NewTimer(pause)
 	defer end.Stop()
-	query := time.NewTicker(c.requests)
-	defer query.Stop()
+	tick := time.NewTicker(c.requests)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,17 +114,17 @@ func (c *Checker) sleep(ctx context.Context, pause time.Duration) {
 			return
 		case <-end.C:
 			return
-		case <-query.C:
+		case <-tick.C:
 			if c.Leads() {
-				c.look(ctx)
+				c.query(ctx)
 			}
 		}
 	}
 }
 
-// look wakes Run if a check was requested that it has not found yet.
-func (c *Checker) look(ctx context.Context) {
-	c.looked = time.Now()
+// query wakes Run if a check was requested that it has not found yet.
+func (c *Checker) query(ctx context.Context) {
+	c.queried = time.Now()
 	dirs, err := c.Locations(ctx)
 	for _, dir := range dirs {
 		var asked inventory.Check
@@ -146,8 +146,8 @@ func (c *Checker) look(ctx context.Context) {
 
 // interrupted reports whether a check was requested, which goes before what is due by its age.
 func (c *Checker) interrupted(ctx context.Context) bool {
-	if time.Since(c.looked) >= c.requests {
-		c.look(ctx)
+	if time.Since(c.queried) >= c.requests {
+		c.query(ctx)
 	}
 	return len(c.poke) > 0
 }

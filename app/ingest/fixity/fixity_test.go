@@ -399,12 +399,12 @@ func TestRequestAtAnotherServer(t *testing.T) {
 		t.Error("interrupted without a request")
 	}
 	request()
-	h.looked = time.Time{}
+	h.queried = time.Time{}
 	if !h.interrupted(t.Context()) {
 		t.Error("a request at another server does not interrupt what is due by its age")
 	}
 	<-h.poke
-	if h.look(t.Context()); len(h.poke) > 0 {
+	if h.query(t.Context()); len(h.poke) > 0 {
 		t.Error("one request wakes twice")
 	}
 	if err := h.pass(t.Context()); err != nil {
