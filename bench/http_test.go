@@ -3,8 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/http"
+	"io"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,31 +16,40 @@ import (
 	"github.com/stagepost/stagepost/job"
 	lc "github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-// served starts the API over an engine whose jobs are for workers outside.
-func served(b *testing.B) (e *engine.Engine, url string) {
-	store, err := sqlite.Open(b.TempDir(), storeOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
+// served starts the API over an engine on a store, whose jobs are for workers outside.
+func served(b *testing.B, store job.Store) (e *engine.Engine, url string) {
 	e, stop := running(b, store, 1, engine.Work{Life: j8, Prefix: "j8", Outside: true})
 	s := server.New(server.Options{Engine: e})
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := listen.Open(b.Context(), "127.0.0.1:0", 0, false)
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &http.Server{Handler: s}
+	h := listen.HTTP(s, slog.New(slog.DiscardHandler))
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = h.Serve(listener) })
 	b.Cleanup(func() {
 		_ = h.Close()
 		serving.Wait()
+		s.Close()
 		stop()
-		_ = store.Close()
+		if c, ok := store.(io.Closer); ok {
+			_ = c.Close()
+		}
 	})
 	return e, "http://" + listener.Addr().String()
+}
+
+// opened opens an empty database for a benchmark.
+func opened(b *testing.B, o sqlite.Options) job.Store {
+	store, err := sqlite.Open(b.TempDir(), o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return store
 }
 
 var places = func() (all []job.KindState) {
@@ -55,47 +64,29 @@ func BenchmarkHTTP(b *testing.B) {
 	for _, batch := range []int{1, 100} {
 		for _, workers := range []int{16, 64} {
 			b.Run(fmt.Sprintf("batch=%d/workers=%d", batch, workers), func(b *testing.B) {
-				e, url := served(b)
-				n := max(b.N, batch*workers)
-				for done := 0; done < n; done += 1000 {
-					orders := make([]engine.Order, min(1000, n-done))
-					for i := range orders {
-						orders[i] = engine.Order{Kind: "bench.j8", Spec: payload}
-					}
-					if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
-						b.Fatal(err)
-					}
-				}
-				var moved atomic.Int64
+				e, url := served(b, opened(b, storeOptions()))
+				enqueued(b, e, max(b.N, batch*workers))
 				b.ResetTimer()
 				start := time.Now()
-				var crew sync.WaitGroup
-				for i := range workers {
-					crew.Go(func() { moved.Add(labour(b, url, fmt.Sprint("worker", i), batch)) })
-				}
-				crew.Wait()
-				b.ReportMetric(float64(moved.Load())/time.Since(start).Seconds(), "transitions/s")
+				moved := labourers(b, url, workers, batch)
+				b.ReportMetric(float64(moved)/time.Since(start).Seconds(), "transitions/s")
 			})
 		}
 	}
 }
 
 // labour works until nothing is left: claims, and reports success until the jobs have ended.
-func labour(b *testing.B, url, name string, batch int) (moved int64) {
+func labour(url, name string, batch int) (moved int64, err error) {
 	c, err := client.New(url, client.Options{})
 	if err != nil {
-		b.Error(err)
-		return 0
+		return 0, err
 	}
 	defer c.Close()
 	ctx := context.Background()
 	for {
 		jobs, err := c.Claim(ctx, client.Claim{Worker: name, From: places, N: batch})
-		if err != nil {
-			b.Error(err)
-		}
-		if len(jobs) == 0 {
-			return moved
+		if err != nil || len(jobs) == 0 {
+			return moved, err
 		}
 		reports := make([]client.Report, 0, batch)
 		for _, j := range jobs {
@@ -104,8 +95,7 @@ func labour(b *testing.B, url, name string, batch int) (moved int64) {
 		for len(reports) > 0 {
 			results, err := c.Report(ctx, client.Reports{Worker: name, Reports: reports})
 			if err != nil {
-				b.Error(err)
-				return moved
+				return moved, err
 			}
 			moved += int64(len(results))
 			reports = reports[:0]
@@ -118,10 +108,39 @@ func labour(b *testing.B, url, name string, batch int) (moved int64) {
 	}
 }
 
+// labourers let a number of workers work until nothing is left, and return how many transitions they reported.
+func labourers(b testing.TB, url string, workers, batch int) int64 {
+	var moved atomic.Int64
+	var crew sync.WaitGroup
+	for i := range workers {
+		crew.Go(func() {
+			n, err := labour(url, fmt.Sprint("worker", i), batch)
+			if moved.Add(n); err != nil {
+				b.Error(err)
+			}
+		})
+	}
+	crew.Wait()
+	return moved.Load()
+}
+
+// enqueued submits jobs for labourers.
+func enqueued(b testing.TB, e *engine.Engine, n int) {
+	for done := 0; done < n; done += 1000 {
+		orders := make([]engine.Order, min(1000, n-done))
+		for i := range orders {
+			orders[i] = engine.Order{Kind: "bench.j8", Spec: payload}
+		}
+		if _, err := e.SubmitAll(context.Background(), orders...); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkHTTPStart measures the time from a submission in the server to its arrival at a worker that waits by long
 // poll.
 func BenchmarkHTTPStart(b *testing.B) {
-	e, url := served(b)
+	e, url := served(b, opened(b, storeOptions()))
 	c, err := client.New(url, client.Options{})
 	if err != nil {
 		b.Fatal(err)

@@ -122,7 +122,8 @@ func (e *Engine) concluded(
 		done.Job, done.Err = e.one(ctx, t)
 	}
 	if done.Err == nil && !r.Keep {
-		o := outcomeOf(r)
+		var o outcome
+		o.report(r)
 		if t.Require.Unsettled {
 			o.verdict = waits
 		}
@@ -140,7 +141,14 @@ func (e *Engine) concluded(
 
 // outcomeOf returns the outcome of a report as that of a step.
 func outcomeOf(r *remote.Report) *outcome {
-	o := &outcome{verdict: passed, cause: cmp.Or(r.Cause, cause.Error)}
+	o := new(outcome)
+	o.report(r)
+	return o
+}
+
+// report makes o the outcome of a report.
+func (o *outcome) report(r *remote.Report) {
+	*o = outcome{verdict: passed, cause: cmp.Or(r.Cause, cause.Error)}
 	switch {
 	case r.Event != "":
 		o.verdict, o.event = chose, r.Event
@@ -151,7 +159,6 @@ func outcomeOf(r *remote.Report) *outcome {
 	case r.Fail != "":
 		o.verdict, o.err = fails, errors.New(r.Fail)
 	}
-	return o
 }
 
 // reported makes the change of one report for the record as the caller read it. The same code as for a step in this

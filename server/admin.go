@@ -27,16 +27,22 @@ func ExtendDeadline(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Hour)) // a recorder in a test has none
 }
 
+// maintain begins an operation of the maintenance that may take long. It returns the body of the request.
+func maintain[In any](s *Server, w http.ResponseWriter, r *http.Request) (k Maintenance, in In, err error) {
+	if k, err = s.maintenance(r); err != nil {
+		return k, in, err
+	}
+	if in, err = Decode[In](r, false); err == nil {
+		ExtendDeadline(w)
+	}
+	return k, in, err
+}
+
 func (s *Server) verify(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.maintenance(r)
+	k, v, err := maintain[api.Verify](s, w, r)
 	if err != nil {
 		return err
 	}
-	v, err := Decode[api.Verify](r, false)
-	if err != nil {
-		return err
-	}
-	ExtendDeadline(w)
 	c, err := k.Verify(r.Context(), v.Job)
 	if err != nil {
 		return err
@@ -57,15 +63,10 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.maintenance(r)
+	k, f, err := maintain[api.Fsck](s, w, r)
 	if err != nil {
 		return err
 	}
-	f, err := Decode[api.Fsck](r, false)
-	if err != nil {
-		return err
-	}
-	ExtendDeadline(w)
 	if _, f.Actor, err = ActorOf(r, "", f.Actor); err != nil {
 		return err
 	}
@@ -77,15 +78,10 @@ func (s *Server) fsck(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) backup(w http.ResponseWriter, r *http.Request) error {
-	k, err := s.maintenance(r)
+	k, b, err := maintain[api.Backup](s, w, r)
 	if err != nil {
 		return err
 	}
-	b, err := Decode[api.Backup](r, false)
-	if err != nil {
-		return err
-	}
-	ExtendDeadline(w)
 	if _, b.Actor, err = ActorOf(r, "", b.Actor); err != nil {
 		return err
 	}

@@ -13,15 +13,20 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
+const policyOfAll = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 // headers are set in every answer, errors included. A route may replace Content-Security-Policy.
-var headers = map[string][]string{
-	"Content-Security-Policy":      {"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-	"X-Content-Type-Options":       {"nosniff"},
-	"X-Frame-Options":              {"DENY"},
-	"Referrer-Policy":              {"no-referrer"},
-	"Cross-Origin-Opener-Policy":   {"same-origin"},
-	"Cross-Origin-Resource-Policy": {"same-origin"},
-	"Cache-Control":                {"no-store"},
+var headers = []struct {
+	name  string
+	value []string
+}{
+	{"Content-Security-Policy", []string{policyOfAll}},
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
+	{"Referrer-Policy", []string{"no-referrer"}},
+	{"Cross-Origin-Opener-Policy", []string{"same-origin"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Cache-Control", []string{"no-store"}},
 }
 
 // guard wraps all routes: headers, panics, the Host header, the origin.
@@ -33,8 +38,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	next = origin.Handler(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		for name, value := range headers {
-			h[name] = value // shared: a handler that replaces a header sets another slice
+		for _, one := range headers {
+			h[one.name] = one.value // shared: a handler that replaces a header sets another slice
 		}
 		t := &tracked{ResponseWriter: w}
 		w = t
@@ -95,6 +100,19 @@ func (t *tracked) Write(b []byte) (int, error) {
 // hostIsOurs reports whether a Host header names this server: an address of the loopback, localhost or one of
 // Options.Hosts. Any other name may be one that a stranger's page resolved to 127.0.0.1.
 func (s *Server) hostIsOurs(host string) bool {
+	if last := s.host.Load(); last != nil && *last == host {
+		return true
+	}
+	if !s.names(host) {
+		return false
+	}
+	kept := host // a copy, so that the argument stays off the heap
+	s.host.Store(&kept)
+	return true
+}
+
+// names is hostIsOurs for a header that was not checked before.
+func (s *Server) names(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

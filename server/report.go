@@ -30,7 +30,7 @@ func (s *Server) reports(w http.ResponseWriter, r *http.Request) error {
 func (s *Server) updates(w http.ResponseWriter, r *http.Request) error { return s.reported(w, r, true) }
 
 func (s *Server) reported(w http.ResponseWriter, r *http.Request, keep bool) error {
-	b, err := Body[api.Reports](r, true)
+	b, err := bodyBy(r, lean.ReadReports)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -82,6 +83,7 @@ type Server struct {
 	Store     job.Store
 	explainer *explain.Explainer
 	mux       *http.ServeMux
+	exact     map[string]exact // by path: POST routes without wildcards, which need no search in mux
 	parts     []Part
 	all       []Route // of the server and its parts
 	chain     http.Handler
@@ -91,7 +93,8 @@ type Server struct {
 	uploads   transfer.Uploads
 	requests  *session.Quota
 	streams   *session.Quota
-	sessions  session.Sessions // requests under way, by their tokens
+	sessions  session.Sessions       // requests under way, by their tokens
+	host      atomic.Pointer[string] // the last Host header that named this server
 	close     context.CancelFunc
 
 	description func() []byte // of all routes, as JSON
@@ -118,7 +121,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		hub: hub.New(), leases: newLeases(o.Leases),
+		exact: map[string]exact{}, hub: hub.New(), leases: newLeases(o.Leases),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
@@ -155,6 +158,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.chain.Ser
 
 // route passes a request to its handler; what has none is a problem like any other.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	if one := s.exact[r.URL.Path]; one.handler != nil && one.method == r.Method {
+		r.Pattern = one.pattern
+		one.handler.ServeHTTP(w, r)
+		return
+	}
 	h, pattern := s.mux.Handler(r)
 	if pattern != "" {
 		s.mux.ServeHTTP(w, r) // not h: only the mux sets the path values
@@ -171,6 +179,12 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, job.Errorf(job.NotFound, "route", "", "there is no %s %s; GET / lists what there is", r.Method,
 			r.URL.Path))
 	}
+}
+
+// exact is a route without wildcards.
+type exact struct {
+	method, pattern string
+	handler         http.Handler
 }
 
 // allowed takes the answer of the mux to a request that has no route.
@@ -286,7 +300,11 @@ func (s *Server) Add(parts ...Part) {
 		s.parts = append(s.parts, p)
 		for _, r := range p.Routes {
 			s.all = append(s.all, r)
-			s.mux.Handle(r.Method+" "+r.Pattern, s.handler(r))
+			h, pattern := s.handler(r), r.Method+" "+r.Pattern
+			s.mux.Handle(pattern, h)
+			if r.Method == http.MethodPost && !strings.Contains(r.Pattern, "{") {
+				s.exact[r.Pattern] = exact{r.Method, pattern, h}
+			}
 		}
 	}
 }

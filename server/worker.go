@@ -65,7 +65,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // claim takes jobs for a worker. If there is none it waits for the next, up to `wait` seconds: a hint wakes it, and
 // what has no hint (a due time) is found by a reading every second.
 func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
-	c, err := Body[api.Claim](r, true)
+	c, err := bodyBy(r, lean.ReadClaim)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 		if life == nil {
 			return job.Errorf(job.Invalid, "claim", "", "there is no kind %.100q", p.Kind)
 		}
-		if _, ok := life.Stage(p.State); !ok {
+		if life.Kind(p.State) == "" {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
 		}
 	}
@@ -161,19 +161,20 @@ func (s *Server) conclude(ctx context.Context, worker string, reports []remote.R
 			records[i] = job.Job{} // children and people change it without its worker
 		}
 	}
-	results := make([]job.Result, len(reports))
-	bad := 0
+	var results []job.Result // nil as long as no report is refused here
 	for i := range records {
 		err := s.held(ctx, worker, &records[i], asked[i])
 		if err == nil {
 			err = s.maySpawn(ctx, &reports[i])
 		}
 		if err != nil {
+			if results == nil {
+				results = make([]job.Result, len(reports))
+			}
 			results[i] = job.Result{Job: job.Job{ID: asked[i].Job}, Err: err}
-			bad++
 		}
 	}
-	if bad == 0 {
+	if results == nil {
 		return s.Engine.Remote().Report(ctx, worker, records, reports)
 	}
 	var good []int

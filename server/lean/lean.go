@@ -21,13 +21,19 @@ func Reply(w http.ResponseWriter, write func([]byte) []byte) error {
 	*p = write((*p)[:0])
 	h := w.Header()
 	h["Content-Type"] = jsonType
-	h["Content-Length"] = []string{strconv.Itoa(len(*p))}
+	if len(*p) > buffered {
+		h["Content-Length"] = []string{strconv.Itoa(len(*p))}
+	}
 	_, _ = w.Write(*p) // the reader has disconnected
 	if cap(*p) <= 1<<20 {
 		buffers.Put(p)
 	}
 	return nil
 }
+
+// buffered is the size of an answer up to which net/http writes its Content-Length itself. A ninth header in the map
+// costs a larger map.
+const buffered = 2048
 
 var jsonType = []string{"application/json"}
 

@@ -19,8 +19,8 @@ const (
  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 )
 
-// Enter appends an entry to the audit log.
-func (r *records) Enter(a *job.Audit) error {
+// enter appends an entry to the audit log.
+func (r *records) enter(a *job.Audit) error {
 	s := r.writes.audit
 	s.Int(1, a.Seq)
 	s.Int(2, a.At.UnixMicro())

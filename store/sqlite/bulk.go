@@ -11,7 +11,7 @@ func (r *records) Read(n *rules.Needs, k *rules.Known) error {
 		r.know(k, id, rules.Key{})
 	}
 	for _, key := range n.Keys {
-		id, err := r.Keyed(key.Kind, key.Owner, key.Key)
+		id, err := r.keyed(key.Kind, key.Owner, key.Key)
 		if err != nil {
 			return err
 		}
@@ -20,7 +20,7 @@ func (r *records) Read(n *rules.Needs, k *rules.Known) error {
 		}
 	}
 	for _, key := range n.Messages {
-		m, err := r.Message(key)
+		m, err := r.message(key)
 		if err != nil {
 			return err
 		}
@@ -29,7 +29,7 @@ func (r *records) Read(n *rules.Needs, k *rules.Known) error {
 		}
 	}
 	for _, id := range n.Unsent {
-		key, err := r.Pending(id)
+		key, err := r.pending(id)
 		if err != nil {
 			return err
 		}
@@ -69,22 +69,22 @@ func (r *records) Write(w *rules.Writes) error {
 		}
 	}
 	for i := range w.Messages {
-		if err := r.PutMessage(&w.Messages[i]); err != nil {
+		if err := r.putMessage(&w.Messages[i]); err != nil {
 			return err
 		}
 	}
 	for i := range w.Audits {
-		if err := r.Enter(&w.Audits[i]); err != nil {
+		if err := r.enter(&w.Audits[i]); err != nil {
 			return err
 		}
 	}
 	for i := range w.Put {
-		if err := r.PutHold(&w.Put[i]); err != nil {
+		if err := r.putHold(&w.Put[i]); err != nil {
 			return err
 		}
 	}
 	for _, scope := range w.Released {
-		if err := r.DropHold(scope); err != nil {
+		if err := r.dropHold(scope); err != nil {
 			return err
 		}
 	}
@@ -94,25 +94,25 @@ func (r *records) Write(w *rules.Writes) error {
 // write writes a record with its history entry and tasks.
 func (r *records) write(w *rules.Writes, j *rules.JobWrite) error {
 	if j.After == nil {
-		return r.Purge(j.Before, lastNumbers{w.Number(j.Before.Kind), w.Counters.Posted})
+		return r.purgeJob(j.Before, lastNumbers{w.Number(j.Before.Kind), w.Counters.Posted})
 	}
 	if j.Before == nil {
-		if err := r.Insert(j.After); err != nil {
+		if err := r.insertJob(j.After); err != nil {
 			return err
 		}
 	}
 	if j.Event != nil {
-		if err := r.Append(j.Event); err != nil {
+		if err := r.appendEvent(j.Event); err != nil {
 			return err
 		}
 	}
 	for i := range j.Tasks {
-		if err := r.PutTask(j.After.ID, &j.Tasks[i]); err != nil {
+		if err := r.putTask(j.After.ID, &j.Tasks[i]); err != nil {
 			return err
 		}
 	}
 	if j.Before == nil {
 		return nil
 	}
-	return r.Update(j.Before, j.After)
+	return r.update(j.Before, j.After)
 }

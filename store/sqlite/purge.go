@@ -69,8 +69,8 @@ type lastNumbers struct {
 	message int64
 }
 
-// Purge removes a record with its history, tasks and messages. Its key is free afterwards.
-func (r *records) Purge(j *job.Job, last lastNumbers) error {
+// purgeJob removes a record with its history, tasks and messages. Its key is free afterwards.
+func (r *records) purgeJob(j *job.Job, last lastNumbers) error {
 	if r.logging() != nil {
 		return r.try(errNotLogged)
 	}

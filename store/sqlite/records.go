@@ -129,8 +129,8 @@ func (r *records) entry(id job.ID) (*entry, error) {
 	return e, nil
 }
 
-// Keyed returns the job that was created with the key; "" if there is none. The key is not empty.
-func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
+// keyed returns the job that was created with the key; "" if there is none. The key is not empty.
+func (r *records) keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	number, ok := r.names.words.numbers[string(kind)]
 	if !ok {
 		return "", nil
@@ -152,8 +152,8 @@ func (r *records) Keyed(kind job.Kind, owner, key string) (job.ID, error) {
 	return job.ID(s.GetText(0)), nil
 }
 
-// Insert adds a record. The job's first history entry must be the next one appended.
-func (r *records) Insert(j *job.Job) error {
+// insertJob adds a record. The job's first history entry must be the next one appended.
+func (r *records) insertJob(j *job.Job) error {
 	var parent int64
 	if j.Parent != "" {
 		p, err := r.entry(j.Parent)
@@ -220,8 +220,8 @@ func (r *records) putData(n int64, data []byte) error {
 	return r.writes.data.Run()
 }
 
-// Update writes the record after, which was before.
-func (r *records) Update(before, after *job.Job) error {
+// update writes the record after, which was before.
+func (r *records) update(before, after *job.Job) error {
 	e, err := r.entry(after.ID)
 	if err != nil {
 		return r.try(err)
@@ -253,8 +253,8 @@ func same(a, b []byte) bool {
 	return len(a) == 0 || &a[0] == &b[0] || bytes.Equal(a, b)
 }
 
-// Append adds a history entry.
-func (r *records) Append(ev *job.Event) error {
+// appendEvent adds a history entry.
+func (r *records) appendEvent(ev *job.Event) error {
 	e, err := r.entry(ev.Job)
 	if err != nil {
 		return r.try(err)
@@ -306,8 +306,8 @@ func (r *records) append(e *entry, ev *job.Event) error {
 	return s.Run()
 }
 
-// PutTask adds or replaces a task by name.
-func (r *records) PutTask(id job.ID, t *job.Task) error {
+// putTask adds or replaces a task by name.
+func (r *records) putTask(id job.ID, t *job.Task) error {
 	e, err := r.entry(id)
 	if err != nil {
 		return r.try(err)
@@ -337,8 +337,8 @@ func (r *records) PutTask(id job.ID, t *job.Task) error {
 	return r.try(s.Run())
 }
 
-// PutHold adds a hold, or replaces the one on its scope.
-func (r *records) PutHold(h *job.Hold) error {
+// putHold adds a hold, or replaces the one on its scope.
+func (r *records) putHold(h *job.Hold) error {
 	s := r.writes.hold
 	for i, text := range [...]string{h.Scope.String(), string(h.Kind), string(h.State), h.Group, h.Owner, string(h.Job),
 		h.Who, h.Why} {
@@ -356,8 +356,8 @@ func (r *records) PutHold(h *job.Hold) error {
 	return r.try(s.Run())
 }
 
-// DropHold removes the hold on a scope.
-func (r *records) DropHold(scope job.Scope) error {
+// dropHold removes the hold on a scope.
+func (r *records) dropHold(scope job.Scope) error {
 	if f := r.logging(); f != nil {
 		f.pending.holds[scope] = nil
 	}
@@ -365,8 +365,8 @@ func (r *records) DropHold(scope job.Scope) error {
 	return r.try(r.writes.dropHold.Run())
 }
 
-// Message returns a message by key, or nil.
-func (r *records) Message(key string) (*job.Message, error) {
+// message returns a message by key, or nil.
+func (r *records) message(key string) (*job.Message, error) {
 	if f := r.logging(); f != nil {
 		if m, err := f.message(key); m != nil || err != nil {
 			return m, r.try(err)
@@ -404,8 +404,8 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) {
 	return found, r.try(err)
 }
 
-// Pending returns the key of a pending message of the job, or "".
-func (r *records) Pending(id job.ID) (key string, err error) {
+// pending returns the key of a pending message of the job, or "".
+func (r *records) pending(id job.ID) (key string, err error) {
 	if r.logging() != nil {
 		return "", r.try(errNotLogged)
 	}
@@ -417,8 +417,8 @@ func (r *records) Pending(id job.ID) (key string, err error) {
 	return key, r.try(err)
 }
 
-// PutMessage adds or replaces a message by key.
-func (r *records) PutMessage(m *job.Message) error {
+// putMessage adds or replaces a message by key.
+func (r *records) putMessage(m *job.Message) error {
 	s := r.writes.post
 	s.Text(1, m.Key)
 	s.Text(2, string(m.Job))

@@ -40,6 +40,8 @@ type Options struct {
 	// Leads reports whether Run starts passes here, not in another server on the same catalog. It is called before each
 	// pass. Defaults to always.
 	Leads func() bool
+	// Requests is the time between queries for checks that other servers on the catalog requested. Defaults to 5 s.
+	Requests time.Duration
 }
 
 // What Report is called with.
@@ -55,6 +57,7 @@ const (
 	afterFault = 10 * time.Minute // until a location that could not be read is tried again
 	recalling  = 4 * time.Hour    // until a copy is tried again that a slow location recalls
 	takeOver   = time.Minute      // between queries whether this server leads
+	requests   = 5 * time.Second  // between queries for checks that other servers on the catalog requested
 )
 
 // Checker checks the copies of one catalog.
@@ -62,6 +65,8 @@ type Checker struct {
 	o    Options
 	poke chan struct{}
 	once sync.Mutex // held by a pass
+
+	seen map[string]time.Time // by location: the beginning of the requested check that Run found last
 }
 
 // New makes a checker.
@@ -78,10 +83,13 @@ func New(o Options) *Checker {
 	if o.Objects == nil {
 		o.Objects = func() map[string]*ocfl.Root { return nil }
 	}
+	if o.Requests <= 0 {
+		o.Requests = requests
+	}
 	if o.Leads == nil {
 		o.Leads = func() bool { return true }
 	}
-	return &Checker{o: o, poke: make(chan struct{}, 1)}
+	return &Checker{o: o, poke: make(chan struct{}, 1), seen: map[string]time.Time{}}
 }
 
 // Start requests that all copies in the given locations (nil: all) are checked now. It returns when the request is on
@@ -109,6 +117,8 @@ func (c *Checker) Start(ctx context.Context, locations []string) error {
 func (c *Checker) Run(ctx context.Context) error {
 	ends := make(chan ended)
 	running, asked, next := map[string]bool{}, map[string]bool{}, map[string]time.Time{} // by location
+	query := time.NewTicker(c.o.Requests)
+	defer query.Stop()
 	for {
 		pause, names := again, c.names()
 		if !c.o.Leads() {
@@ -122,6 +132,7 @@ func (c *Checker) Run(ctx context.Context) error {
 				pause = min(pause, wait)
 			default:
 				running[name] = true
+				c.requested(ctx, name) // the pass carries it out
 				go func() {
 					_, err := c.location(ctx, name)
 					ends <- ended{name, err}
@@ -141,6 +152,13 @@ func (c *Checker) Run(ctx context.Context) error {
 			clear(next)
 			maps.Copy(asked, running)
 		case <-timer.C:
+		case <-query.C:
+			for _, name := range names {
+				if c.requested(ctx, name) {
+					delete(next, name)
+					asked[name] = running[name]
+				}
+			}
 		}
 		timer.Stop()
 		if err := ctx.Err(); err != nil {
@@ -150,6 +168,19 @@ func (c *Checker) Run(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// requested reports whether a check of a location was requested that Run has not found yet.
+func (c *Checker) requested(ctx context.Context, name string) bool {
+	k, err := c.o.Catalog.LastCheck(ctx, name)
+	if err != nil && !errors.Is(err, catalog.ErrNotFound) {
+		c.o.Log.Debug("fixity checks that were requested", "error", err) // the next pass reports it
+	}
+	if err != nil || !k.Ended.IsZero() || k.Began.Equal(c.seen[name]) {
+		return false
+	}
+	c.seen[name] = k.Began
+	return true
 }
 
 // ended is the end of a pass in a location.

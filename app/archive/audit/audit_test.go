@@ -128,7 +128,9 @@ type fixture struct {
 	at      map[string]*location
 	copies  *copies.Store
 	checker *audit.Checker
-	options audit.Options // Objects, Pace and Leads
+	options audit.Options // Objects, Pace, Leads and Requests
+
+	later atomic.Int64 // what the clock is ahead of now
 
 	mu       sync.Mutex
 	reported []string
@@ -162,6 +164,8 @@ func newFixture(t *testing.T, n int, tier storage.Tier) *fixture {
 	return f
 }
 
+func (f *fixture) clock() time.Time { return f.now.Add(time.Duration(f.later.Load())) }
+
 // restart makes a checker as a new process does.
 func (f *fixture) restart() {
 	for _, l := range f.at {
@@ -169,7 +173,8 @@ func (f *fixture) restart() {
 	}
 	f.checker = audit.New(audit.Options{
 		Objects: f.options.Objects, Pace: f.options.Pace, Leads: f.options.Leads,
-		Catalog: f.cat, Copies: f.copies, Now: func() time.Time { return f.now },
+		Requests: f.options.Requests,
+		Catalog:  f.cat, Copies: f.copies, Now: f.clock,
 		Report: func(_ context.Context, event, object, note string) error {
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -491,6 +496,51 @@ func TestRun(t *testing.T) {
 	go func() { ended <- f.checker.Run(ctx) }()
 	must(t, f.checker.Start(t.Context(), []string{"a"}))
 	<-healed
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// TestRequestAtAnotherServer: the server that leads carries out a check that was requested at another server on the
+// same catalog, from its next query on.
+func TestRequestAtAnotherServer(t *testing.T) {
+	f := newFixture(t, 1, storage.Local)
+	f.now = f.now.Add(time.Second)
+	led := make(chan struct{}, 1)
+	f.options.Requests = time.Millisecond
+	f.options.Leads = func() bool {
+		select {
+		case led <- struct{}{}:
+		default:
+		}
+		return true
+	}
+	f.restart()
+	other := audit.New(audit.Options{Catalog: f.cat, Copies: f.copies, Now: f.clock})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- f.checker.Run(ctx) }()
+	for range 100 { // so that the passes at the start are over
+		<-led
+	}
+	f.later.Store(int64(time.Minute))
+	must(t, other.Start(t.Context(), []string{"a"}))
+	for {
+		select {
+		case <-led:
+		case <-ctx.Done():
+		}
+		k, err := f.cat.LastCheck(t.Context(), "a")
+		must(t, err)
+		if !k.Ended.IsZero() {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("the request was not found: %+v", k)
+		}
+	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Error(err)

@@ -36,12 +36,18 @@ const (
 	again      = time.Hour        // between queries for files whose check is old
 	afterFault = 10 * time.Minute // until a location that could not be read is tried again
 	takeOver   = time.Minute      // between queries whether this server leads
+	requests   = 5 * time.Second  // between queries for checks that other servers on the inventory requested
 )
 
 // Checker checks the storage locations of one installation.
 type Checker struct {
 	Options
-	poke chan struct{}
+	poke     chan struct{}
+	requests time.Duration
+
+	// of the goroutine of Run
+	seen    map[string]time.Time // by location: the beginning of the requested check that was found last
+	queried time.Time
 }
 
 // New makes a checker.
@@ -52,7 +58,7 @@ func New(o Options) *Checker {
 	if o.Leads == nil {
 		o.Leads = func() bool { return true }
 	}
-	return &Checker{Options: o, poke: make(chan struct{}, 1)}
+	return &Checker{Options: o, poke: make(chan struct{}, 1), requests: requests, seen: map[string]time.Time{}}
 }
 
 // ErrUnreadable means that a storage location cannot be read. It implies nothing about the files in it.
@@ -87,17 +93,63 @@ func (c *Checker) Run(ctx context.Context) {
 			c.Log.Error("fixity check", "error", err)
 			pause = afterFault
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-c.poke:
-		case <-timer.C:
-		}
-		timer.Stop()
-		if ctx.Err() != nil {
+		if c.sleep(ctx, pause); ctx.Err() != nil {
 			return
 		}
 	}
+}
+
+// sleep waits until a check is requested, here or in another server whose requests this one carries out, at most for a
+// pause.
+func (c *Checker) sleep(ctx context.Context, pause time.Duration) {
+	end := time.NewTimer(pause)
+	defer end.Stop()
+	tick := time.NewTicker(c.requests)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.poke:
+			return
+		case <-end.C:
+			return
+		case <-tick.C:
+			if c.Leads() {
+				c.query(ctx)
+			}
+		}
+	}
+}
+
+// query wakes Run if a check was requested that it has not found yet.
+func (c *Checker) query(ctx context.Context) {
+	c.queried = time.Now()
+	dirs, err := c.Locations(ctx)
+	for _, dir := range dirs {
+		var asked inventory.Check
+		if asked, err = c.Inventory.LastCheck(ctx, dir); err != nil {
+			if errors.Is(err, inventory.ErrNotFound) {
+				continue
+			}
+			break
+		}
+		if asked.Ended.IsZero() && !asked.Began.Equal(c.seen[dir]) {
+			c.seen[dir] = asked.Began
+			c.stir()
+		}
+	}
+	if err != nil && !errors.Is(err, inventory.ErrNotFound) {
+		c.Log.Debug("fixity checks that were requested", "error", err) // the next pass reports it
+	}
+}
+
+// interrupted reports whether a check was requested, which goes before what is due by its age.
+func (c *Checker) interrupted(ctx context.Context) bool {
+	if time.Since(c.queried) >= c.requests {
+		c.query(ctx)
+	}
+	return len(c.poke) > 0
 }
 
 // pass checks what was asked for, then what is due by its age. A location that cannot be read does not keep the
@@ -116,6 +168,7 @@ func (c *Checker) pass(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
+		c.seen[dir] = asked.Began
 		err = c.location(ctx, dir, asked.Began, func() bool { return false })
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -133,7 +186,7 @@ func (c *Checker) pass(ctx context.Context) error {
 	if c.Every <= 0 || ctx.Err() != nil {
 		return errors.Join(append(mistakes, ctx.Err())...)
 	}
-	asked := func() bool { return len(c.poke) > 0 }
+	asked := func() bool { return c.interrupted(ctx) }
 	for _, dir := range dirs {
 		if asked() {
 			break

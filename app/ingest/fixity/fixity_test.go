@@ -381,6 +381,53 @@ func TestCheckKeepsTheRate(t *testing.T) {
 	}
 }
 
+// TestRequestAtAnotherServer: the server that leads begins a check within seconds that was requested at another server
+// on the same inventory, also while it checks what is due by its age. A server that does not lead begins none.
+func TestRequestAtAnotherServer(t *testing.T) {
+	h := newHarness(t)
+	h.store("ark:/99999/fk41", "ing_1", map[string]string{"a.txt": "1"})
+	h.requests = time.Millisecond
+	other := New(Options{Inventory: h.inv, Now: func() time.Time { return h.now }})
+	request := func() {
+		t.Helper()
+		h.now = h.now.Add(time.Minute)
+		if err := other.Start(t.Context(), []string{"archive"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.interrupted(t.Context()) {
+		t.Error("interrupted without a request")
+	}
+	request()
+	h.queried = time.Time{}
+	if !h.interrupted(t.Context()) {
+		t.Error("a request at another server does not interrupt what is due by its age")
+	}
+	<-h.poke
+	if h.query(t.Context()); len(h.poke) > 0 {
+		t.Error("one request wakes twice")
+	}
+	if err := h.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, leads := range []bool{true, false} {
+		request()
+		h.Leads = func() bool { return leads }
+		ctx, cancel := context.WithTimeout(t.Context(), map[bool]time.Duration{true: time.Minute}[leads]+100*h.requests)
+		h.sleep(ctx, time.Hour)
+		if woken := ctx.Err() == nil; woken != leads {
+			t.Errorf("leads %t: woken %t", leads, woken)
+		}
+		cancel()
+		if err := h.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if last, err := h.inv.LastCheck(t.Context(), "archive"); err != nil || last.Ended.IsZero() {
+			t.Errorf("got %+v, %v", last, err)
+		}
+	}
+}
+
 // TestOnlyTheLeaderChecks: a server that does not lead reads nothing, also if a check is requested there. It begins
 // when it leads.
 func TestOnlyTheLeaderChecks(t *testing.T) {

@@ -243,15 +243,6 @@ func (q *Queue) AddEnded(n job.Tally) {
 // Drop removes a job that has ended from the counts: its record was purged.
 func (q *Queue) Drop(j *job.Job) { q.count(j, -1) }
 
-// laneOf returns the lane with the key.
-func (q *Queue) laneOf(key laneKey) *lane {
-	l := q.lanes[key]
-	if l == nil {
-		l = q.newLane(key)
-	}
-	return l
-}
-
 func (q *Queue) enter(e *entry, l *lane, j *job.Job) {
 	e.filed = e.filed && e.lane == l && e.entered == micro(j.Entered)
 	l.resize(1)
@@ -313,6 +304,14 @@ func (q *Queue) remove(e *entry) {
 	if e.late >= 0 {
 		heap.Remove(&q.delayed, int(e.late))
 	}
+}
+
+// laneOf returns the lane of a key, and adds it if there is none.
+func (q *Queue) laneOf(key laneKey) *lane {
+	if l := q.lanes[key]; l != nil {
+		return l
+	}
+	return q.newLane(key)
 }
 
 // newLane adds a lane.
