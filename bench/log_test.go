@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-var storeLog = flag.Bool("store.log", false, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
-	"of the database")
+var storeLog = flag.Bool("store.log", false, "J8, Batch, Start, HTTP, HTTPStart, Backlog, Growth and Ingest have a log in "+
+	"front of the database")
 
 func storeOptions() sqlite.Options { return sqlite.Options{Log: *storeLog} }
 
