@@ -241,7 +241,7 @@ func countSyncs(b *testing.B) {
 	var text strings.Builder // of one message: a benchmark prints ten at most
 	for _, what := range parts {
 		if counts[what] > *ingestObjects/100 {
-			fmt.Fprintf(&text, "\n%6.2f %s", float64(counts[what])/n, what)
+			fmt.Fprintf(&text, "%.2f %s; ", float64(counts[what])/n, what)
 		}
 	}
 	b.Logf("syncs an object: %s", text.String())
