@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -104,10 +105,15 @@ func (t *task) bringManifest(ctx context.Context, set *durable.Set) error {
 	if err != nil {
 		return err
 	}
+	// Downloading syncs the directory's name. Where it is lost before, refill brings the manifest again.
+	if err = t.dir.Mkdir(workdir.PackageName, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fresh := err == nil
 	if t.spec.URL != "" {
 		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
 			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest,
-			Scratch: workdir.PartsName, Set: set,
+			Scratch: workdir.PartsName, Set: set, New: fresh,
 		})
 		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
 			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)

@@ -113,7 +113,7 @@ func (t *task) storeIn(ctx context.Context, k, lead *kept, list string) (string,
 		if err != nil {
 			return "", err
 		}
-		open := func() (io.ReadCloser, error) { return t.dir.Open(f.Path) }
+		open := func() (io.ReadCloser, error) { return f.open(t.dir) }
 		if f.Kept {
 			open = func() (io.ReadCloser, error) { return lead.object.Open(lead.before(j.ID), f.Path) }
 		}

@@ -75,7 +75,7 @@ func (s *Set) Dir(name string) error {
 	if s.dirs[name] != nil {
 		return nil
 	}
-	f, err := s.root.Open(name)
+	f, err := s.root.OpenFile(name, os.O_RDONLY|Plain, 0)
 	if err == nil {
 		s.dirs[name] = f
 	}
