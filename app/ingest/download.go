@@ -61,9 +61,13 @@ func (t *task) download(ctx context.Context) error {
 	if err = errors.Join(err, t.flushLog(log)); err != nil {
 		return err
 	}
+	if err := t.adopt(manifestFile); err != nil {
+		return err
+	}
 	if err := t.app.tree.Sync(t.Job().Parent, t.dir); err != nil {
 		return err
 	}
+	t.data.Unsynced = ""
 	t.data.Size = max(t.data.Size, d.total.Load())
 	t.app.reserved.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
 	return t.dir.RemoveAll(workdir.PartsName)

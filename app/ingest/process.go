@@ -67,6 +67,21 @@ func (t *task) process(ctx context.Context) error {
 	return t.takeDigests(ctx, system)
 }
 
+// processing is process whose list of files is not synced: Storing does that with the version, or makes the list again.
+func (t *task) processing(ctx context.Context) error {
+	if t.spec.Type == TypeContainer { // the files come in this phase, too
+		return t.process(ctx)
+	}
+	if err := t.dir.Defer(); err != nil {
+		return err
+	}
+	err := t.process(ctx)
+	if err == nil {
+		t.data.Unsynced, err = t.sumOf(ctx, ownList)
+	}
+	return err
+}
+
 // takeDigests writes the list of the object's files. Digests that were taken while a file was written are not taken
 // again: storage compares them once more.
 func (t *task) takeDigests(ctx context.Context, system []listed) error {

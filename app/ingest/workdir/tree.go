@@ -184,6 +184,28 @@ func put(file durable.File, write func(w io.Writer) error) error {
 // Set collects what an attempt writes into the directory by other means than Put.
 func (d *Dir) Set() *durable.Set { return d.set }
 
+// Defer leaves what is written from now on to a later attempt, which compares it with a digest and adopts it, or makes
+// it again: until then a crash may lose it, in whole or in part.
+func (d *Dir) Defer() error {
+	err := d.set.Sync()
+	err = errors.Join(err, d.set.Close())
+	d.set = durable.Unsynced(d.Root)
+	return err
+}
+
+// Adopt adds a file that an earlier attempt wrote after Defer, and its name, to what Flush brings to the disk.
+func (d *Dir) Adopt(name string) error {
+	f, err := d.Open(name)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(d.set.File(f, info.Size()), d.set.Dir(path.Dir(name)), d.set.Dir("."))
+}
+
 // Flush returns when everything that was written is on the disk. A step calls it before the commit that refers to it.
 // Until then a crash may leave a file empty under its final name, so no later attempt may trust a name.
 func (d *Dir) Flush() error { return d.set.Sync() }
