@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -252,6 +253,14 @@ func syncedWhat(name string) string {
 	_, within, ok := strings.Cut(name, "bench-ingest")
 	if !ok {
 		return name
+	}
+	if before, staged, ok := strings.Cut(within, "/extensions/stagepost-staging/"); ok {
+		kind := "files and directories"
+		if strings.HasPrefix(path.Base(staged), "inventory.json") {
+			kind = "inventories"
+		}
+		_, before, _ = strings.Cut(before, "/")
+		return before + ": staged " + kind
 	}
 	parts := strings.Split(within, "/")[1:]
 	for i, part := range parts {

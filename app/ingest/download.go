@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
 	"github.com/stagepost/stagepost/internal/durable"
@@ -61,8 +62,10 @@ func (t *task) download(ctx context.Context) error {
 	if err = errors.Join(err, t.flushLog(log)); err != nil {
 		return err
 	}
-	if err := t.adopt(manifestFile); err != nil {
-		return err
+	if t.Job().State == record.Downloading { // else refill has synced the manifest
+		if err := t.adopt(manifestFile); err != nil {
+			return err
+		}
 	}
 	if err := t.app.tree.Sync(t.Job().Parent, t.dir); err != nil {
 		return err

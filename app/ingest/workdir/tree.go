@@ -193,7 +193,8 @@ func (d *Dir) Defer() error {
 	return err
 }
 
-// Adopt adds a file that an earlier attempt wrote after Defer, and its name, to what Flush brings to the disk.
+// Adopt adds a file that an earlier attempt wrote after Defer, and its name, to what Flush brings to the disk. The name
+// of its directory is there already.
 func (d *Dir) Adopt(name string) error {
 	f, err := d.Open(name)
 	if err != nil {
@@ -203,7 +204,7 @@ func (d *Dir) Adopt(name string) error {
 	if err != nil {
 		return errors.Join(err, f.Close())
 	}
-	return errors.Join(d.set.File(f, info.Size()), d.set.Dir(path.Dir(name)), d.set.Dir("."))
+	return errors.Join(d.set.File(f, info.Size()), d.set.Dir(path.Dir(name)))
 }
 
 // Flush returns when everything that was written is on the disk. A step calls it before the commit that refers to it.
