@@ -202,7 +202,8 @@ func countSyncs(b *testing.B) {
 	cmd := exec.CommandContext(b.Context(), tool, "-f", "-y", "--seccomp-bpf", "-o", trace,
 		"-e", "trace=fsync,fdatasync,syncfs,sync_file_range", os.Args[0], "-test.run=xxx",
 		"-test.bench=^BenchmarkIngest$", "-test.benchtime=1x", fmt.Sprintf("-ingest.objects=%d", *ingestObjects),
-		fmt.Sprintf("-ingest.slots=%d", *ingestSlots), "-ingest.dir="+*ingestDir, fmt.Sprintf("-store.log=%t", *storeLog))
+		fmt.Sprintf("-ingest.slots=%d", *ingestSlots), "-ingest.dir="+*ingestDir,
+		fmt.Sprintf("-store.log=%t", *storeLog))
 	cmd.Env = append(os.Environ(), ingestTraced+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Logf("syncs are not counted: %v: %s", err, out)

@@ -45,7 +45,7 @@ func (a *addition) promote(ctx context.Context) (string, error) {
 	return "", run(a.root.order(a.versionSteps()))
 }
 
-// syncStaged brings what is staged to the disk, and then what the caller wants there before the object has the version.
+// syncStaged brings what is staged to the disk, and then what [Options.Before] brings there.
 func (a *addition) syncStaged() error {
 	if err := a.set.Sync(); err != nil || a.options.Before == nil {
 		return err

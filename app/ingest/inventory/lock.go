@@ -32,8 +32,8 @@ func LocalIDName(owner, localID string) string { return owner + "/" + localID }
 // Lock is a claim of one job on one name. It survives the process and ends when it is released, or taken over because
 // its job has ended, or broken. Token is the fencing token: every acquisition gets a higher one than any before, so
 // that a holder who lost the lock without knowing is refused by comparing tokens. (A loss of power ends the holders of
-// the tokens that were not on the disk, and these may be given again.) An attempt of the same job under a later epoch is an
-// acquisition too.
+// the tokens that were not on the disk, and these may be given again.) An attempt of the same job under a later epoch
+// is an acquisition too.
 type Lock struct {
 	Kind  LockKind
 	Name  string
