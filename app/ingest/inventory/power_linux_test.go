@@ -92,8 +92,8 @@ func TestPowerCutWithLocks(t *testing.T) {
 	}
 }
 
-// enterAndCut enters names by a kind of transaction, and after each compares them with what a power cut leaves. It gives
-// what was lost first, and at how many points the power was cut.
+// enterAndCut enters names by a kind of transaction, and after each compares them with what a power cut leaves. It
+// gives what was lost first, and at how many points the power was cut.
 func enterAndCut(t *testing.T, enter func(*Inventory, context.Context, func(*change) error) error) (string, int) {
 	t.Helper()
 	d := power.Mount(t, power.Options{Every: true})
