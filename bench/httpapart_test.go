@@ -85,8 +85,8 @@ func apart(b *testing.B, c crew) (s usage) {
 func BenchmarkHTTPApart(b *testing.B) {
 	stores := map[string]func(b *testing.B) job.Store{
 		"mem":    func(*testing.B) job.Store { return mem.New() },
-		"sqlite": func(b *testing.B) job.Store { return opened(b, sqlite.Options{}) },
-		"log":    func(b *testing.B) job.Store { return opened(b, sqlite.Options{Log: true}) },
+		"sqlite": func(b *testing.B) job.Store { return opened(b, sqlite.Options{NoLog: true}) },
+		"log":    func(b *testing.B) job.Store { return opened(b, sqlite.Options{}) },
 	}
 	for _, name := range []string{"mem", "sqlite", "log"} {
 		for _, batch := range []int{1, 100} {

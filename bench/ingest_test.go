@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -125,7 +126,9 @@ func checkmOf(profile string, rows []string) string {
 // run ingests the batch from the submission to its end.
 func (w *ingestFixture) run(b *testing.B) {
 	b.Helper()
-	store, err := sqlite.Open(w.dir, sqlite.Options{OnCommit: func(int, time.Duration) { w.commits.Add(1) }})
+	settings := storeOptions()
+	settings.OnCommit = func(int, time.Duration) { w.commits.Add(1) }
+	store, err := sqlite.Open(w.dir, settings)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -199,7 +202,8 @@ func countSyncs(b *testing.B) {
 	cmd := exec.CommandContext(b.Context(), tool, "-f", "-y", "--seccomp-bpf", "-o", trace,
 		"-e", "trace=fsync,fdatasync,syncfs,sync_file_range", os.Args[0], "-test.run=xxx",
 		"-test.bench=^BenchmarkIngest$", "-test.benchtime=1x", fmt.Sprintf("-ingest.objects=%d", *ingestObjects),
-		fmt.Sprintf("-ingest.slots=%d", *ingestSlots), "-ingest.dir="+*ingestDir)
+		fmt.Sprintf("-ingest.slots=%d", *ingestSlots), "-ingest.dir="+*ingestDir,
+		fmt.Sprintf("-store.log=%t", *storeLog))
 	cmd.Env = append(os.Environ(), ingestTraced+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Logf("syncs are not counted: %v: %s", err, out)
@@ -214,13 +218,19 @@ func countSyncs(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	total, counts := 0, map[string]int{}
+	total, whole, counts := 0, "", map[string]int{}
 	for line := range strings.Lines(string(all)) {
 		if _, call, ok := strings.Cut(line, "sync"); ok && !strings.Contains(line, "resumed>") {
 			_, name, _ := strings.Cut(call, "<")
 			name, _, _ = strings.Cut(name, ">")
+			what := syncedWhat(name)
+			if strings.HasPrefix(call, "fs(") {
+				whole, what = name, "the whole file system"
+			} else if name == whole { // on ext4 without a journal
+				what = "the directory that follows a sync of the whole file system"
+			}
 			total++
-			counts[syncedWhat(name)]++
+			counts[what]++
 		}
 	}
 	n := float64(*ingestObjects)
@@ -230,9 +240,13 @@ func countSyncs(b *testing.B) {
 		parts = append(parts, what)
 	}
 	slices.SortFunc(parts, func(x, y string) int { return cmp.Compare(counts[y], counts[x]) })
+	var text strings.Builder // of one message: a benchmark prints ten at most
 	for _, what := range parts {
-		b.Logf("%6.2f syncs an object of %s", float64(counts[what])/n, what)
+		if counts[what] > *ingestObjects/100 {
+			fmt.Fprintf(&text, "%.2f %s; ", float64(counts[what])/n, what)
+		}
 	}
+	b.Logf("syncs an object: %s", text.String())
 }
 
 // syncedWhat names the kind of a file or directory below the data directory.
@@ -240,6 +254,14 @@ func syncedWhat(name string) string {
 	_, within, ok := strings.Cut(name, "bench-ingest")
 	if !ok {
 		return name
+	}
+	if before, staged, ok := strings.Cut(within, "/extensions/stagepost-staging/"); ok {
+		kind := "files and directories"
+		if strings.HasPrefix(path.Base(staged), "inventory.json") {
+			kind = "inventories"
+		}
+		_, before, _ = strings.Cut(before, "/")
+		return before + ": staged " + kind
 	}
 	parts := strings.Split(within, "/")[1:]
 	for i, part := range parts {

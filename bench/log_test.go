@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/store/sqlite"
 )
 
-var storeLog = flag.Bool("store.log", true, "J8, Batch, Start, HTTP, HTTPStart, Backlog and Growth have a log in front "+
-	"of the database")
+var storeLog = flag.Bool("store.log", true, "J8, Batch, Start, HTTP, HTTPStart, Backlog, Growth and Ingest have a log in "+
+	"front of the database")
 
 var profiled = flag.Int("callers", 128, "concurrent callers of EngineLog")
 

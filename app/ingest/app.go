@@ -209,7 +209,7 @@ func (a *App) Works() []engine.Work {
 				record.Estimating:   a.phase(true, a.fetching((*task).estimate)),
 				record.Provisioning: a.phase(false, (*task).provision),
 				record.Downloading:  a.phase(true, a.fetching((*task).download)),
-				record.Processing:   a.phase(true, (*task).process),
+				record.Processing:   a.phase(true, (*task).processing),
 				record.Storing:      a.phase(true, (*task).store),
 				record.Recording:    a.phase(true, (*task).record),
 				record.Notify:       a.phase(false, (*task).notify),

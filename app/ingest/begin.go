@@ -2,9 +2,12 @@ package ingest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path"
@@ -34,10 +37,17 @@ func (t *task) begin(ctx context.Context) error {
 	}
 	switch {
 	case t.spec.Type == TypeObjectManifest:
+		if err := t.dir.Defer(); err != nil {
+			return err
+		}
 		if err := t.bringManifest(ctx, t.dir.Set()); err != nil {
 			return err
 		}
-		return t.readManifest()
+		if err := t.readManifest(); err != nil {
+			return err
+		}
+		t.data.Unsynced, err = t.sumOf(ctx, manifestFile)
+		return err
 	case t.spec.URL == "":
 		return t.takePayload(ctx)
 	}
@@ -104,10 +114,15 @@ func (t *task) bringManifest(ctx context.Context, set *durable.Set) error {
 	if err != nil {
 		return err
 	}
+	// Downloading syncs the directory's name, and the manifest. Where they are lost before, refill brings them again.
+	if err = t.dir.Mkdir(workdir.PackageName, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fresh := err == nil
 	if t.spec.URL != "" {
 		got, err := t.app.fetch(ctx, p, t.spec.URL, t.dir.Root, manifestFile, fetch.Want{
 			Algorithm: t.spec.Digest.Type, Digest: t.spec.Digest.Value, Size: t.spec.Size, MaxBytes: p.Limits.Manifest,
-			Scratch: workdir.PartsName, Set: set,
+			Scratch: workdir.PartsName, Set: set, New: fresh,
 		})
 		if err == nil && t.spec.Size >= 0 && got.Size != t.spec.Size {
 			t.warn(otherSize, "the object's manifest", got.Size, t.spec.Size)
@@ -131,6 +146,40 @@ func (t *task) bringManifest(ctx context.Context, set *durable.Set) error {
 		_, err := io.Copy(w, f)
 		return err
 	})
+}
+
+// sumOf gives the SHA-256 of a file of the work directory; it is empty if there is none.
+func (t *task) sumOf(ctx context.Context, name string) (string, error) {
+	f, err := t.dir.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if err := workdir.Copy(ctx, h, f); err != nil {
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// torn reports whether a file that the last phase wrote without a sync is not what it wrote.
+func (t *task) torn(ctx context.Context, name string) (bool, error) {
+	if t.data.Unsynced == "" {
+		return false, nil
+	}
+	sum, err := t.sumOf(ctx, name)
+	return sum != t.data.Unsynced, err
+}
+
+// adopt gives a file that the last phase wrote without a sync to the set of what is synced.
+func (t *task) adopt(name string) error {
+	if t.data.Unsynced == "" {
+		return nil
+	}
+	return t.dir.Adopt(name)
 }
 
 // takePayload checks an uploaded file or container.

@@ -19,8 +19,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stagepost/stagepost/app/ingest/profile"
+	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
 	"github.com/stagepost/stagepost/edge/fetch"
+	"github.com/stagepost/stagepost/internal/durable"
 )
 
 // fetchedList has a line for each file that came, in the order in which they came. It is only ever added to and may end
@@ -37,7 +39,8 @@ type arrived struct {
 }
 
 // download is the step of Downloading: it fetches the files, some at once. A second attempt keeps complete files, which
-// it reads again to be sure, and goes on with half ones.
+// it reads again to be sure, and goes on with half ones. The list of what came is there before the first file, so without
+// it there is none.
 func (t *task) download(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {
@@ -54,14 +57,20 @@ func (t *task) download(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d := &downloads{task: t, profile: p, have: have, log: log}
+	d := &downloads{task: t, profile: p, have: have, log: log, made: map[string]bool{}}
 	err = each(ctx, t.app.options.Downloads, t.wanted(), d.one)
 	if err = errors.Join(err, t.flushLog(log)); err != nil {
 		return err
 	}
+	if t.Job().State == record.Downloading { // else refill has synced the manifest
+		if err := t.adopt(manifestFile); err != nil {
+			return err
+		}
+	}
 	if err := t.app.tree.Sync(t.Job().Parent, t.dir); err != nil {
 		return err
 	}
+	t.data.Unsynced = ""
 	t.data.Size = max(t.data.Size, d.total.Load())
 	t.app.reserved.spend(t.Job().ID, space(p, t.spec.Type, t.data.Size)-t.data.Size)
 	return t.dir.RemoveAll(workdir.PartsName)
@@ -83,18 +92,31 @@ type downloads struct {
 	have    map[string]arrived
 	total   atomic.Int64
 
-	mu  sync.Mutex // guards log and the warnings
-	log *os.File
+	mu   sync.Mutex // guards the rest, and the warnings
+	log  *os.File
+	made map[string]bool // directories
+}
+
+// mkdir makes a directory, if no other file of this run is in it.
+func (d *downloads) mkdir(dir string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.made[dir] {
+		return nil
+	}
+	_, err := d.dir.Make(dir)
+	d.made[dir] = err == nil
+	return err
 }
 
 // one fetches a file.
 func (d *downloads) one(ctx context.Context, w wanted) error {
 	target := path.Join(d.folder(), w.name)
-	if err := d.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
+	if err := d.mkdir(path.Dir(target)); err != nil {
 		return err
 	}
 	want := fetch.Want{Algorithm: w.digest.Type, Digest: w.digest.Value, Size: w.size, MaxBytes: d.profile.Limits.Bytes,
-		Scratch: workdir.PartsName, Set: d.dir.Set()}
+		Scratch: workdir.PartsName, Set: d.dir.Set(), New: d.have == nil}
 	old, known := d.have[w.name]
 	if known && w.digest.Type == "" { // the manifest gives no digest: what came is the promise
 		want.Algorithm, want.Digest, want.Size = "sha256", old.SHA256, old.Size
@@ -169,7 +191,7 @@ func (t *task) folder() string {
 // placePayload puts an uploaded file into the object. A container is read where it lies.
 func (t *task) placePayload() error {
 	if t.spec.Type != TypeContainer {
-		if err := t.dir.MkdirAll(workdir.ProducerName, 0o750); err != nil {
+		if _, err := t.dir.Make(workdir.ProducerName); err != nil {
 			return err
 		}
 	}
@@ -181,7 +203,7 @@ func (t *task) placePayload() error {
 		return err
 	}
 	target := path.Join(workdir.ProducerName, name)
-	if err := t.dir.MkdirAll(path.Dir(target), 0o750); err != nil {
+	if _, err := t.dir.Make(path.Dir(target)); err != nil {
 		return err
 	}
 	root, err := t.app.tree.Batch(t.Job().Parent)
@@ -205,17 +227,18 @@ func (t *task) placePayload() error {
 	})
 }
 
-// fetched reads the list of an earlier attempt. The half line of one that was killed is left out.
+// fetched reads the list of an earlier attempt. The half line of one that was killed is left out. It is nil if there is
+// no list.
 func (t *task) fetched() (map[string]arrived, error) {
-	all := map[string]arrived{}
 	f, err := t.dir.Open(fetchedList)
 	if errors.Is(err, fs.ErrNotExist) {
-		return all, nil
+		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
+	all := map[string]arrived{}
 	in := bufio.NewScanner(f)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
@@ -227,8 +250,19 @@ func (t *task) fetched() (map[string]arrived, error) {
 	return all, in.Err()
 }
 
-// openFetched writes the list again without what does not count, and opens it for more.
+// openFetched makes the list, or writes it again without what does not count, and opens it for more.
 func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
+	const more = os.O_WRONLY | os.O_APPEND | durable.Plain
+	if have == nil {
+		if _, err := t.dir.Make(workdir.ListName); err != nil {
+			return nil, err
+		}
+		f, err := t.dir.OpenFile(fetchedList, more|os.O_CREATE, 0o640)
+		if err != nil {
+			return nil, err
+		}
+		return f, t.dir.Set().Dir(workdir.ListName)
+	}
 	err := t.dir.Put(fetchedList, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		for _, a := range have {
@@ -241,7 +275,7 @@ func (t *task) openFetched(have map[string]arrived) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.dir.OpenFile(fetchedList, os.O_WRONLY|os.O_APPEND, 0o640)
+	return t.dir.OpenFile(fetchedList, more, 0o640)
 }
 
 // enough is the number of failed files after which the rest of an object is not tried.

@@ -195,9 +195,9 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 		}
 		m.Note = strings.Trim(m.Note+"; no storage location has the version's metadata", "; ")
 	}
-	if s.has(workdir.SystemName+"/"+record.ERCName) && s.has(workdir.SystemName+"/"+record.DublinCoreName) {
+	if s.has(ownList) {
 		m.Source = "work"
-		return m, read(func(name string) (io.ReadCloser, error) { return s.dir.Open(name) })
+		return m, read(s.openOwn)
 	}
 	m.Source = "submission"
 	who, _ := s.data.Object()
@@ -214,6 +214,19 @@ func (a *App) Metadata(ctx context.Context, id job.ID) (m Metadata, err error) {
 	err = errors.Join(erc.Write(&text, ercOf(who)), erc.WriteDublinCore(&xml, dublinCoreOf(who)))
 	m.ERC, m.DublinCore = text.String(), xml.String()
 	return m, err
+}
+
+// openOwn opens a file of those that the job brings, as Processing listed them.
+func (s *jobView) openOwn(name string) (io.ReadCloser, error) {
+	for f, err := range workdir.Lines[listed](s.dir.Root, ownList) {
+		if err != nil {
+			return nil, err
+		}
+		if f.Path == name {
+			return f.open(s.dir)
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", name, fs.ErrNotExist)
 }
 
 // printable gives a text of a row that was refused so that XML can carry it: the characters that it cannot are shown as

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -248,10 +249,10 @@ func (t *task) inherit(ctx context.Context, who *record.Identity) error {
 	return nil
 }
 
-// writeSystem writes what Stagepost adds to the object. The files follow from the job alone, so that a second attempt
-// writes the same.
-func (t *task) writeSystem(p *profile.Profile, who *record.Identity) error {
-	files := map[string]func(io.Writer) error{
+// systemFiles makes what Stagepost adds to the object, in order of the paths. The files follow from the job alone, so
+// that a second attempt makes the same. They have no digests yet.
+func (t *task) systemFiles(p *profile.Profile, who *record.Identity) ([]listed, error) {
+	texts := map[string]func(io.Writer) error{
 		record.ERCName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
 		record.DublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
 		record.IngestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
@@ -259,32 +260,28 @@ func (t *task) writeSystem(p *profile.Profile, who *record.Identity) error {
 		record.MembershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
 	}
 	if d := dataCiteOf(who, p); d.Enough() && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
-		files[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
+		texts[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
+	}
+	var files []listed
+	add := func(name string, text []byte, source string) {
+		files = append(files, listed{File: inventory.File{Path: workdir.SystemName + "/" + name}, Text: text,
+			Source: source})
+	}
+	for name, write := range texts {
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		add(name, text.Bytes(), "")
 	}
 	if t.spec.Type == TypeObjectManifest {
-		files[record.ManifestName] = t.copyFrom(manifestFile)
+		add(record.ManifestName, nil, manifestFile)
 	}
-	if t.spec.Update && t.dir.Has(workdir.ProducerName+"/"+record.DeleteName) {
-		files[record.DeleteName] = t.copyFrom(workdir.ProducerName + "/" + record.DeleteName)
+	if deletes := workdir.ProducerName + "/" + record.DeleteName; t.spec.Update && t.dir.Has(deletes) {
+		add(record.DeleteName, nil, deletes)
 	}
-	for name, write := range files {
-		if err := t.dir.Put(workdir.SystemName+"/"+name, write); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-func (t *task) copyFrom(name string) func(io.Writer) error {
-	return func(w io.Writer) error {
-		f, err := t.dir.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		_, err = io.Copy(w, f)
-		return err
-	}
+	slices.SortFunc(files, func(a, b listed) int { return cmp.Compare(a.Path, b.Path) })
+	return files, nil
 }
 
 func ercOf(who *record.Identity) erc.Record {

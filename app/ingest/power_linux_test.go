@@ -49,13 +49,15 @@ func (c *cutter) changed(j *job.Job, change *job.Change) {
 	if change.Event == "" || change.To.State == record.Failed {
 		return
 	}
+	work := filepath.Join(workdir.WorkName, string(j.Parent), string(j.ID))
 	switch j.State {
 	case record.Downloading, record.Processing:
 		if j.Kind == record.JobKind {
-			c.cut(j.State, filepath.Join(workdir.WorkName, string(j.Parent), string(j.ID)))
+			c.cut(j.State, work)
 		}
 	case record.Storing:
 		c.cut(j.State, "storage")
+		c.cut(j.State, work)
 	case record.Recording, record.Notify:
 		c.recorded(j, c.cut(j.State, "storage"))
 	case record.Reporting, record.UpdateReporting:
@@ -68,7 +70,8 @@ func (c *cutter) cut(from lifecycle.State, dir string) (image string) {
 	c.cuts[from]++
 	image = c.d.Image(c.t)
 	for _, name := range power.Lost(c.t, filepath.Join(c.d.Dir, dir), filepath.Join(image, dir)) {
-		if name != "/"+workdir.LockName && !strings.HasPrefix(name, "/extensions/stagepost-staging") {
+		list := from == record.Processing && name == "/"+ownList // synced before the object has the version
+		if name != "/"+workdir.LockName && !list && !strings.HasPrefix(name, "/extensions/stagepost-staging") {
 			c.lost = append(c.lost, fmt.Sprintf("%s%s in a commit from %s", dir, name, from))
 		}
 	}
@@ -182,6 +185,43 @@ func TestPowerCutAnywhere(t *testing.T) {
 	l := liveUntilEnd(t, power.Options{Ignore: []string{fsck.InventoryName + "*"}})
 	if inv, err := inventory.Open(t.Context(), filepath.Join(l.Image(t), fsck.InventoryName), ""); err == nil {
 		t.Errorf("an inventory that was never synced is there: %v", inv.Close())
+	}
+}
+
+// TestListBeforeVersion cuts the power at each sync: where storage has an object, the job's list of its files is there,
+// too, and no attempt makes another one. The control does not sync the list.
+func TestListBeforeVersion(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "alpha"})
+	count := func(ignore ...string) (with, without int) {
+		d := power.Mount(t, power.Options{Every: true, Ignore: ignore})
+		w := startOn(t, mem.New(), options(t, d.Dir))
+		w.one(Submission{Filename: "first.checkm"}, s.manifest("a.txt"))
+		w.stop()
+		for _, image := range d.Images(t) {
+			objects, err := filepath.Glob(filepath.Join(image, "storage", "*", "*", "*", "*", "inventory.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			jobs, err := filepath.Glob(filepath.Join(image, workdir.WorkName, "*", "*", workdir.ListName))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(objects) == 0 || len(jobs) == 0 {
+				continue
+			}
+			if text, err := os.ReadFile(filepath.Join(jobs[0], filepath.Base(ownList))); err != nil || len(text) == 0 {
+				without++
+			} else {
+				with++
+			}
+		}
+		return with, without
+	}
+	if with, without := count(); with == 0 || without > 0 {
+		t.Errorf("%d images of an object have the list, %d have not", with, without)
+	}
+	if _, without := count("own.jsonl*"); without == 0 {
+		t.Error("control: the list is there and was not synced")
 	}
 }
 

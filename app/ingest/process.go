@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/sha512"
@@ -58,16 +59,32 @@ func (t *task) process(ctx context.Context) error {
 	} else if err := t.inherit(ctx, who); err != nil {
 		return err
 	}
-	if err := t.writeSystem(p, who); err != nil {
+	system, err := t.systemFiles(p, who)
+	if err != nil {
 		return err
 	}
 	t.data.Identity = who
-	return t.takeDigests(ctx)
+	return t.takeDigests(ctx, system)
+}
+
+// processing is process whose list of files is not synced: Storing does that with the version, or makes the list again.
+func (t *task) processing(ctx context.Context) error {
+	if t.spec.Type == TypeContainer { // the files come in this phase, too
+		return t.process(ctx)
+	}
+	if err := t.dir.Defer(); err != nil {
+		return err
+	}
+	err := t.process(ctx)
+	if err == nil {
+		t.data.Unsynced, err = t.sumOf(ctx, ownList)
+	}
+	return err
 }
 
 // takeDigests writes the list of the object's files. Digests that were taken while a file was written are not taken
 // again: storage compares them once more.
-func (t *task) takeDigests(ctx context.Context) error {
+func (t *task) takeDigests(ctx context.Context, system []listed) error {
 	have := map[string]arrived{}
 	if t.spec.Type != TypeContainer {
 		var err error
@@ -78,59 +95,68 @@ func (t *task) takeDigests(ctx context.Context) error {
 	files, size := 0, int64(0)
 	err := t.dir.Put(ownList, func(w io.Writer) error {
 		e := json.NewEncoder(w)
-		for _, top := range []string{workdir.ProducerName, workdir.SystemName} {
-			err := fs.WalkDir(t.dir.FS(), top, func(name string, d fs.DirEntry, err error) error {
-				if err != nil || d.IsDir() {
-					return err
-				}
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				f, err := t.digestOf(ctx, name, have)
-				if err != nil {
-					return err
-				}
-				files, size = files+1, size+f.Size
-				t.Progress(size, max(size, t.data.Size), "bytes")
-				return e.Encode(f)
-			})
+		add := func(f listed, have map[string]arrived) error {
+			if err := errors.Join(ctx.Err(), t.digest(ctx, &f, have)); err != nil {
+				return err
+			}
+			files, size = files+1, size+f.Size
+			t.Progress(size, max(size, t.data.Size), "bytes")
+			return e.Encode(f)
+		}
+		err := fs.WalkDir(t.dir.FS(), workdir.ProducerName, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			info, err := d.Info()
 			if err != nil {
 				return err
 			}
+			if !info.Mode().IsRegular() {
+				return fail(CauseUnsafeName, "%s is no regular file", name)
+			}
+			return add(listed{File: inventory.File{Path: name, Size: info.Size()}}, have)
+		})
+		for i := 0; i < len(system) && err == nil; i++ {
+			err = add(system[i], nil)
 		}
-		return nil
+		return err
 	})
 	t.data.Files, t.data.Size = files, size
 	return err
 }
 
-func (t *task) digestOf(ctx context.Context, name string, have map[string]arrived) (inventory.File, error) {
-	info, err := t.dir.Lstat(name)
+// digest completes a file with its digests: those of what came, if it has its name and size, else those of its content.
+func (t *task) digest(ctx context.Context, f *listed, have map[string]arrived) error {
+	f.MIME = mime.TypeByExtension(path.Ext(f.Path))
+	if a, ok := have[trimTop(f.Path)]; ok && a.Size == f.Size {
+		f.SHA256, f.SHA512, f.MIME = a.SHA256, a.SHA512, cmp.Or(a.MIME, f.MIME)
+		return nil
+	}
+	in, err := f.open(t.dir)
 	if err != nil {
-		return inventory.File{}, err
-	}
-	if !info.Mode().IsRegular() {
-		return inventory.File{}, fail(CauseUnsafeName, "%s is no regular file", name)
-	}
-	f := inventory.File{Path: name, Size: info.Size(), MIME: mime.TypeByExtension(path.Ext(name))}
-	if a, ok := have[trimTop(name)]; ok && a.Size == f.Size && path.Dir(name) != workdir.SystemName {
-		f.SHA256, f.SHA512 = a.SHA256, a.SHA512
-		if a.MIME != "" {
-			f.MIME = a.MIME
-		}
-		return f, nil
-	}
-	in, err := t.dir.Open(name)
-	if err != nil {
-		return f, err
+		return err
 	}
 	defer in.Close()
 	short, long := sha256.New(), sha512.New()
-	if err := workdir.Copy(ctx, io.MultiWriter(short, long), in); err != nil {
-		return f, fmt.Errorf("%s: %w", name, err)
+	count := tally{w: io.MultiWriter(short, long)}
+	if err := workdir.Copy(ctx, &count, in); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
 	}
+	f.Size = count.n
 	f.SHA256, f.SHA512 = hex.EncodeToString(short.Sum(nil)), hex.EncodeToString(long.Sum(nil))
-	return f, nil
+	return nil
+}
+
+// tally counts what is written.
+type tally struct {
+	w io.Writer
+	n int64 // bytes
+}
+
+func (c *tally) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
 }
 
 // trimTop takes producer/ off a path.

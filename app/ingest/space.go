@@ -198,11 +198,22 @@ func (t *task) provision(ctx context.Context) error {
 // refill brings back working files that were cleared away while the job was failed, so that a retry into a later phase
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
 // always has the list of what came. An attempt that is interrupted while it brings the files back leaves a list, too;
-// the record states that it is not complete.
+// the record states that it is not complete. What a phase did not sync is made again if a loss of power has changed it.
 func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
+	if state == record.Storing && !t.data.Refilling {
+		if err := t.relist(ctx); err != nil {
+			return err
+		}
+	}
 	manifest := t.spec.Type == TypeObjectManifest && state != record.Pending &&
 		(t.data.Refilling || !t.dir.Has(manifestFile))
+	if !manifest && (state == record.Estimating || state == record.Downloading) {
+		var err error
+		if manifest, err = t.torn(ctx, manifestFile); err != nil {
+			return err
+		}
+	}
 	files := slices.Contains([]lifecycle.State{record.Processing, record.Storing, record.Recording}, state) &&
 		(t.data.Refilling || !t.dir.Has(fetchedList))
 	if !manifest && !files {
@@ -220,9 +231,12 @@ func (t *task) refill(ctx context.Context) error {
 		return err
 	}
 	if manifest {
-		t.Log().Warn("the object's manifest was cleared away: it is fetched again")
+		t.Log().Warn("the object's manifest was cleared away or lost: it is fetched again")
 		if err := t.bringManifest(ctx, nil); err != nil {
 			return err
+		}
+		if state == record.Estimating || state == record.Downloading {
+			t.data.Unsynced = ""
 		}
 	}
 	if files {
@@ -234,6 +248,20 @@ func (t *task) refill(ctx context.Context) error {
 	return t.dir.Flush() // before the next commit states that they are complete
 }
 
+// relist makes the list of the job's files again if a loss of power has changed it. No storage location has the version
+// then, because the list is synced before the first one gets it.
+func (t *task) relist(ctx context.Context) error {
+	if torn, err := t.torn(ctx, ownList); err != nil || !torn || !t.dir.Has(fetchedList) {
+		return err // without the list of what came, refill brings everything back
+	}
+	t.Log().Warn("the list of files was lost: the object is described again")
+	if err := t.process(ctx); err != nil {
+		return err
+	}
+	t.data.Unsynced = ""
+	return t.dir.Flush()
+}
+
 // refillFiles brings back the files, and what Processing made of them.
 func (t *task) refillFiles(ctx context.Context, state lifecycle.State) error {
 	t.Log().Warn("the working files were cleared away: Downloading starts again")
@@ -243,6 +271,7 @@ func (t *task) refillFiles(ctx context.Context, state lifecycle.State) error {
 	if err := t.process(ctx); err != nil {
 		return err
 	}
+	t.data.Unsynced = ""
 	if state == record.Recording { // the version is stored: its list is made as it was for Storing
 		list, err := t.versionList(ctx)
 		if err != nil {

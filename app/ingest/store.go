@@ -34,6 +34,7 @@ func (t *task) store(ctx context.Context) error {
 	if err := t.storeAll(ctx, p.Storage, locks); err != nil {
 		return t.waitFor(t.again(err))
 	}
+	t.data.Unsynced = ""
 	if t.data.Version, err = location.Number(t.data.Places[0].Name); err != nil {
 		return job.Errorf(job.Internal, "store", t.Job().ID, "version %q: %w", t.data.Places[0].Name, err)
 	}
@@ -113,14 +114,17 @@ func (t *task) storeIn(ctx context.Context, k, lead *kept, list string) (string,
 		if err != nil {
 			return "", err
 		}
-		open := func() (io.ReadCloser, error) { return t.dir.Open(f.Path) }
+		open := func() (io.ReadCloser, error) { return f.open(t.dir) }
 		if f.Kept {
 			open = func() (io.ReadCloser, error) { return lead.object.Open(lead.before(j.ID), f.Path) }
 		}
 		v.Files = append(v.Files, ocfl.File{Path: f.Path, Digest: f.SHA512, Size: f.Size, Open: open})
 	}
+	if err := t.adopt(ownList); err != nil {
+		return "", err
+	}
 	added, err := t.add(ctx, k, v, ocfl.Options{Stage: t.Fence(), Key: string(j.ID),
-		ExpectHead: t.app.expect(k.head())})
+		ExpectHead: t.app.expect(k.head()), Before: t.dir.Flush})
 	if err != nil {
 		return "", err
 	}

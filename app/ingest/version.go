@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -28,7 +30,17 @@ import (
 // listed is a file of the version that is stored: the job's own, or one that stays from the version before.
 type listed struct {
 	inventory.File
-	Kept bool `json:"kept,omitempty"`
+	Kept   bool   `json:"kept,omitempty"`
+	Text   []byte `json:"text,omitempty"`   // its content, which no file of the work directory has
+	Source string `json:"source,omitempty"` // the file of the work directory that has its content. Defaults to Path
+}
+
+// open opens a file of the job's own in its work directory.
+func (f *listed) open(dir *workdir.Dir) (io.ReadCloser, error) {
+	if f.Text != nil {
+		return io.NopCloser(bytes.NewReader(f.Text)), nil
+	}
+	return dir.Open(cmp.Or(f.Source, f.Path))
 }
 
 // versionList is versionListOn for the version before in the leading storage location.
@@ -47,12 +59,12 @@ func (t *task) versionList(ctx context.Context) (string, error) {
 // versionListOn gives the list of the version's files: the job's own and, in an update, those of the version before
 // that it neither replaces nor deletes. The version before is the newest in the leading storage location, recorded or
 // not: a job that failed after it had stored may be sent back, and its files must not be lost. The list is named for
-// the version it builds on.
+// the version it builds on. Without an update it is that of the job's own files.
 func (t *task) versionListOn(ctx context.Context, lead *kept) (string, error) {
-	base := ""
-	if t.spec.Update {
-		base = lead.before(t.Job().ID)
+	if !t.spec.Update {
+		return ownList, nil
 	}
+	base := lead.before(t.Job().ID)
 	n, err := location.Number(base)
 	if err != nil {
 		return "", err
@@ -67,15 +79,15 @@ func (t *task) writeVersion(ctx context.Context, w io.Writer, lead *kept, base s
 	if err != nil {
 		return err
 	}
-	for f, err := range workdir.Lines[inventory.File](t.dir.Root, ownList) {
+	for f, err := range workdir.Lines[listed](t.dir.Root, ownList) {
 		if err != nil {
 			return err
 		}
-		if t.spec.Update && f.Path == workdir.ProducerName+"/"+record.DeleteName {
+		if f.Path == workdir.ProducerName+"/"+record.DeleteName {
 			continue
 		}
 		gone[f.Path] = true
-		if err := e.Encode(listed{File: f}); err != nil {
+		if err := e.Encode(f); err != nil {
 			return err
 		}
 	}

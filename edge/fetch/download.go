@@ -31,8 +31,12 @@ type Want struct {
 	Scratch string
 	// Set syncs the file later, so that several files are synced together. Until then a crash may leave a file with
 	// the name and other bytes; so it is not used, and the file is synced at once, where an existing file of the right
-	// size would be accepted without a digest. Defaults to none.
+	// size would be accepted without a digest. Its bytes are in memory until it has more than 64 KiB or is complete.
+	// Defaults to none.
 	Set *durable.Set
+	// New states that the file was not downloaded before, in whole or in part, so that no earlier file is searched for.
+	// One that is there nevertheless is replaced, and counts for nothing.
+	New bool
 	// Progress, if not nil, is called by the downloading goroutine after each piece with the bytes stored so far and
 	// the size, or UnknownSize. After a restart the count begins again.
 	Progress func(have, size int64)
@@ -127,8 +131,11 @@ func (t *transfer) tooLarge(where string) error {
 
 // existing finds a complete file of an earlier call.
 func (t *transfer) existing() (Got, bool, error) {
+	if t.want.New || t.want.Digest == "" && t.want.Size < 0 {
+		return Got{}, false, nil
+	}
 	err := regular(t.root, t.name)
-	if errors.Is(err, fs.ErrNotExist) || t.want.Digest == "" && t.want.Size < 0 {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Got{}, false, nil
 	}
 	if err != nil {
@@ -176,13 +183,9 @@ func (t *transfer) accept(f *os.File) (Got, bool, error) {
 // try makes one attempt and continues the previous one. If the kept bytes do not belong to the file, it restarts from
 // the first byte.
 func (t *transfer) try(ctx context.Context) (Got, error) {
-	p, err := openPartial(t.root, t.name, partialStem(t.want.Scratch, t.name), t.url, t.want.Digest != "")
+	p, err := t.openPartial()
 	if err != nil {
 		return Got{}, storageError(err)
-	}
-	p.sync = t.client.sync
-	if t.want.Digest != "" || t.want.Size < 0 {
-		p.set = t.want.Set
 	}
 	defer p.close()
 	for {

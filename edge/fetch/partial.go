@@ -20,7 +20,8 @@ import (
 // checkpoint is the number of bytes between two syncs, and so the greatest loss after a power failure.
 const checkpoint = 64 << 20
 
-// unrecorded is the size up to which a file has no record before its first failure: after a crash it is fetched again.
+// unrecorded is the size up to which a file has no record before its first failure, and with a set no .part file either:
+// after a crash it is fetched again.
 const unrecorded = 64 << 10
 
 // version is the server's version of the bytes in a .part file. It is stored in its own file.
@@ -58,12 +59,15 @@ func (v version) same(resp *http.Response, r contentRange) bool {
 	return v.Total < 0 || r.total < 0 || v.Total == r.total
 }
 
-// partial is the .part file of one download and its record. Only one download may use a name at a time.
+// partial is the .part file of one download and its record, or the bytes of a small one. Only one download may use a
+// name at a time.
 type partial struct {
 	root    *os.Root
 	name    string // final name
 	stem    string // names of the two files without ".part" and ".part.json"
 	file    *os.File
+	small   bool   // there is no .part file yet; see inMemory
+	bytes   []byte // of a small one
 	sync    func(*os.File) error
 	set     *durable.Set // syncs the file later; nil: finish does
 	noted   bool         // there may be a record
@@ -97,18 +101,32 @@ func clashes(scratch, name string) bool {
 	return strings.HasSuffix(name, ".part") || strings.HasSuffix(name, ".part.json")
 }
 
-// openPartial opens or creates the .part file. size is the number of usable bytes: all if a digest will check them,
-// otherwise the synced ones; none if the record is missing, unreadable or of another URL.
-func openPartial(root *os.Root, name, stem, rawURL string, digestChecks bool) (*partial, error) {
-	sum := sha256.Sum256([]byte(rawURL))
-	p := &partial{root: root, name: name, stem: stem}
-	if err := root.MkdirAll(path.Dir(stem), 0o750); err != nil {
+// openPartial opens the .part file, or creates it if there is no set. size is the number of usable bytes: all if a
+// digest will check them, otherwise the synced ones; none if the record is missing, unreadable or of another URL.
+func (t *transfer) openPartial() (*partial, error) {
+	sum := sha256.Sum256([]byte(t.url))
+	source := hex.EncodeToString(sum[:])
+	digestChecks := t.want.Digest != ""
+	p := &partial{root: t.root, name: t.name, stem: partialStem(t.want.Scratch, t.name), sync: t.client.sync}
+	if digestChecks || t.want.Size < 0 {
+		p.set = t.want.Set
+	}
+	err := error(fs.ErrNotExist)
+	if !t.want.New {
+		err = regular(p.root, p.dataName())
+	}
+	t.want.New = false // for the next attempt
+	if errors.Is(err, fs.ErrNotExist) && p.set != nil {
+		p.small, p.version = true, version{Source: source, Total: UnknownSize}
+		return p, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	if err := regular(root, p.dataName()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := p.root.MkdirAll(path.Dir(p.stem), 0o750); err != nil {
 		return nil, err
 	}
-	f, err := root.OpenFile(p.dataName(), os.O_RDWR|os.O_CREATE, 0o640)
+	f, err := p.root.OpenFile(p.dataName(), os.O_RDWR|os.O_CREATE|durable.Plain, 0o640)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +136,7 @@ func openPartial(root *os.Root, name, stem, rawURL string, digestChecks bool) (*
 		f.Close()
 		return nil, err
 	}
-	source := hex.EncodeToString(sum[:])
-	record, err := root.ReadFile(p.recordName())
+	record, err := p.root.ReadFile(p.recordName())
 	p.noted = !errors.Is(err, fs.ErrNotExist)
 	known := err == nil && json.Unmarshal(record, &p.version) == nil && p.version.Source == source &&
 		p.version.Synced >= 0
@@ -158,14 +175,21 @@ func (p *partial) hash(s *sums) error {
 
 // begin truncates the file to the kept bytes and records the version, before the first new byte is written.
 func (p *partial) begin(v version) error {
+	v.Synced = min(p.version.Synced, p.size)
+	p.version = v
+	if p.inMemory() {
+		if v.Total <= unrecorded {
+			p.bytes = make([]byte, 0, max(v.Total, 0))
+			return nil
+		}
+		return p.spill()
+	}
 	if err := p.file.Truncate(p.size); err != nil {
 		return err
 	}
 	if _, err := p.file.Seek(p.size, io.SeekStart); err != nil {
 		return err
 	}
-	v.Synced = min(p.version.Synced, p.size)
-	p.version = v
 	if !p.noted && v.Total >= 0 && v.Total <= unrecorded {
 		return nil
 	}
@@ -185,6 +209,11 @@ func (p *partial) record() error {
 
 // save syncs the bytes first and then their record.
 func (p *partial) save() error {
+	if p.inMemory() {
+		if err := p.spill(); err != nil {
+			return err
+		}
+	}
 	if err := p.sync(p.file); err != nil {
 		return err
 	}
@@ -193,6 +222,14 @@ func (p *partial) save() error {
 }
 
 func (p *partial) write(data []byte) error {
+	if p.inMemory() {
+		p.bytes = append(p.bytes, data...)
+		p.size += int64(len(data))
+		if p.size > unrecorded {
+			return p.spill()
+		}
+		return nil
+	}
 	n, err := p.file.Write(data)
 	p.size += int64(n)
 	if err == nil && p.size-p.version.Synced >= checkpoint {
@@ -203,12 +240,20 @@ func (p *partial) write(data []byte) error {
 
 // reset drops all bytes, so that the next attempt starts at the first.
 func (p *partial) reset() {
-	p.size, p.kept = 0, 0
+	p.size, p.kept, p.bytes = 0, 0, nil
 	p.version = version{Source: p.version.Source, Total: UnknownSize}
 }
 
 // finish renames the file to its final name and replaces an existing file. The file is synced before, or by the set.
 func (p *partial) finish() error {
+	if p.inMemory() {
+		if done, err := p.finishSmall(); done || err != nil {
+			return err
+		}
+		if err := p.spill(); err != nil {
+			return err
+		}
+	}
 	if err := p.syncFile(); err != nil {
 		return err
 	}
@@ -242,6 +287,9 @@ func (p *partial) syncFile() error {
 
 // discard removes useless bytes.
 func (p *partial) discard() error {
+	if p.inMemory() {
+		return nil
+	}
 	var errs []error
 	for _, name := range []string{p.dataName(), p.recordName()} {
 		if err := p.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -252,7 +300,7 @@ func (p *partial) discard() error {
 }
 
 func (p *partial) close() error {
-	if p.file == nil { // the set has it
+	if p.file == nil { // the set has it, or it is in memory
 		return nil
 	}
 	return p.file.Close()

@@ -39,10 +39,18 @@ func (a *addition) promote(ctx context.Context) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	if err := a.set.Sync(); err != nil {
+	if err := a.syncStaged(); err != nil {
 		return "", err
 	}
 	return "", run(a.root.order(a.versionSteps()))
+}
+
+// syncStaged brings what is staged to the disk, and then what [Options.Before] brings there.
+func (a *addition) syncStaged() error {
+	if err := a.set.Sync(); err != nil || a.options.Before == nil {
+		return err
+	}
+	return a.options.Before()
 }
 
 // overtaken decides about an object that another writer changed during the intake.
@@ -125,7 +133,7 @@ func (a *addition) renameObject() error {
 			return missing
 		}
 		if top == a.dir {
-			if err := a.set.Sync(); err != nil {
+			if err := a.syncStaged(); err != nil {
 				return err
 			}
 			err = a.root.ops.Rename(a.home(), a.dir)
@@ -173,7 +181,7 @@ func (a *addition) renameWith(top string) error {
 		err = a.set.Dir(dir)
 	}
 	if err == nil {
-		err = a.set.Sync()
+		err = a.syncStaged()
 	}
 	if err == nil {
 		err = ops.Rename(tree, top)

@@ -54,3 +54,45 @@ func TestSweepRemovesEmptyStaging(t *testing.T) {
 	}
 	mustValidate(t, dir)
 }
+
+// TestBefore: the function is called when the version is staged and the object does not have it, for a new object with
+// and without the directories above it and for a further version. Its error leaves the object as before. The control is
+// the call without an error.
+func TestBefore(t *testing.T) {
+	r, dir := newRoot(t)
+	failed := errors.New("no")
+	for n, id := range []string{testID, testID, testID + "-other"} {
+		head := func() string {
+			o, err := r.Object(id)
+			if isKind(err, ErrNotFound) {
+				return ""
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o.Head()
+		}
+		was, calls := head(), 0
+		o := Options{Stage: "s", Before: func() error {
+			calls++
+			if now := head(); now != was {
+				t.Errorf("%d: the object has %q before the call", n, now)
+			}
+			staged, err := r.Stages()
+			if err != nil || len(staged) != 1 {
+				t.Errorf("%d: stages %q, %v", n, staged, err)
+			}
+			return failed
+		}}
+		v := version("load", text("a", id+was))
+		if _, err := r.AddVersion(t.Context(), id, v, o); !isKind(err, failed) || calls != 1 || head() != was {
+			t.Errorf("%d: got %v after %d calls, head %q", n, err, calls, head())
+		}
+		failed = nil
+		if _, err := r.AddVersion(t.Context(), id, v, o); err != nil || calls != 2 || head() == was {
+			t.Errorf("%d: control: got %v after %d calls, head %q", n, err, calls, head())
+		}
+		failed = errors.New("no")
+	}
+	mustValidate(t, dir)
+}

@@ -41,6 +41,9 @@ type Options struct {
 	// Key makes the call idempotent: if a version of the object has this key, that version is the result. The last
 	// line of the version's message stores it.
 	Key string
+	// Before, if not nil, is called once what is added is on the disk and before the object has it. Its error ends the
+	// call, and the object is as before. It may be called again after another attempt was first.
+	Before func() error
 }
 
 // Added is the result of AddVersion.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -19,7 +20,7 @@ var Err = errors.New("locked by another attempt")
 // attempt which was suspended cannot lock it later. Closing the file unlocks. Err means that another attempt works
 // there, kind Stale that a later one has.
 func Lock(root *os.Root, name string, id job.ID, epoch int64) (*os.File, error) {
-	lock, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|durable.Plain, 0o640)
 	if err != nil {
 		return nil, err
 	}
@@ -33,11 +34,12 @@ func take(lock *os.File, id job.ID, epoch int64) error {
 	if err := TryLock(lock); err != nil {
 		return err
 	}
-	text, err := io.ReadAll(io.LimitReader(lock, 64))
-	if err != nil {
+	text := make([]byte, 64)
+	n, err := lock.ReadAt(text, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	last, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64) // damaged: as if there had been none
+	last, _ := strconv.ParseInt(strings.TrimSpace(string(text[:n])), 10, 64) // damaged: as if there had been none
 	if last > epoch {
 		return job.Errorf(job.Stale, "work", id, "claim %d is over, claim %d has the work directory", epoch, last)
 	}

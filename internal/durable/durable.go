@@ -70,7 +70,7 @@ func (f File) write(at *os.Root, name, part string, fill func(*os.File) error) (
 // create makes the temporary file. What has its name is removed: a crash left it, or somebody else placed it.
 func (f File) create(at *os.Root, part string) (*os.File, error) {
 	for again := false; ; again = true {
-		file, err := at.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL, cmp.Or(f.Mode, 0o600))
+		file, err := at.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_EXCL|Plain, cmp.Or(f.Mode, 0o600))
 		if again || !errors.Is(err, fs.ErrExist) {
 			return file, err
 		}
@@ -145,7 +145,7 @@ func Sync(name string) error {
 
 // SyncIn is Sync within a directory.
 func SyncIn(root *os.Root, name string) error {
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|Plain, 0)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ const (
 type Set struct {
 	root   *os.Root
 	system *system // nil: each file is synced by itself
+	off    bool    // nothing is synced
 	slots  chan struct{}
 	files  sync.WaitGroup
 
@@ -43,13 +44,21 @@ func newSet(root *os.Root, s *system) *Set {
 	return &Set{root: root, system: s, slots: make(chan struct{}, setSyncs), dirs: map[string]*os.File{}}
 }
 
+// Unsynced makes a set that syncs nothing: for files that the next user of the directory syncs, or makes again if they
+// are not what was written.
+func Unsynced(root *os.Root) *Set {
+	s := newSet(root, nil)
+	s.off = true
+	return s
+}
+
 // Shared reports whether Sync brings everything on the file system to the disk, added or not.
 func (s *Set) Shared() bool { return s.system != nil }
 
 // File takes over a file of size bytes that was written completely: the set syncs and closes it. The caller may rename
 // it meanwhile. The error is that of an earlier file of the set, so that a full disk ends a long series early.
 func (s *Set) File(f *os.File, size int64) error {
-	if s.system != nil && size <= setSmall {
+	if s.off || s.system != nil && size <= setSmall {
 		err := f.Close()
 		s.changed(err)
 		return err
@@ -66,7 +75,7 @@ func (s *Set) File(f *os.File, size int64) error {
 
 // Dir adds a directory below the set's root after names in it have changed. It may be renamed until Sync.
 func (s *Set) Dir(name string) error {
-	if s.system != nil {
+	if s.off || s.system != nil {
 		s.changed(nil)
 		return nil
 	}
@@ -75,7 +84,7 @@ func (s *Set) Dir(name string) error {
 	if s.dirs[name] != nil {
 		return nil
 	}
-	f, err := s.root.Open(name)
+	f, err := s.root.OpenFile(name, os.O_RDONLY|Plain, 0)
 	if err == nil {
 		s.dirs[name] = f
 	}

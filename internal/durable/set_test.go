@@ -59,6 +59,7 @@ func TestSetErrors(t *testing.T) {
 	root := rootOf(t, t.TempDir())
 	for name, set := range map[string]*Set{
 		"each": newSet(root, nil), "shared": newSet(root, &system{sync: func() error { return nil }}),
+		"unsynced": Unsynced(root),
 	} {
 		f, err := root.Create(name)
 		if err != nil {
@@ -73,6 +74,9 @@ func TestSetErrors(t *testing.T) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
+	}
+	if err := Unsynced(root).Sync(); err != nil {
+		t.Errorf("got %v", err)
 	}
 	if err := newSet(root, nil).Dir("none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"modernc.org/sqlite"
@@ -14,11 +15,12 @@ const mostGrouped = 64
 
 // call is a transaction that somebody waits for.
 type call struct {
-	ctx   context.Context
-	do    func(tx *change) error // may be called again after it was rolled back
-	taken atomic.Bool            // it is being carried out, or its caller has left
-	done  chan struct{}          // closed after err was set
-	err   error
+	ctx      context.Context
+	do       func(tx *change) error // may be called again after it was rolled back
+	volatile bool                   // its changes need not outlast a loss of power
+	taken    atomic.Bool            // it is being carried out, or its caller has left
+	done     chan struct{}          // closed after err was set
+	err      error
 }
 
 func (c *call) answer(err error) {
@@ -32,7 +34,18 @@ func (c *call) answer(err error) {
 // disk is unknown: nothing is written from then on, and Dead gives the error. A full disk, and a caller that leaves,
 // end the transaction only.
 func (i *Inventory) tx(ctx context.Context, do func(tx *change) error) error {
-	c := &call{ctx: ctx, do: do, done: make(chan struct{})}
+	return i.wait(&call{ctx: ctx, do: do, done: make(chan struct{})})
+}
+
+// volatile is tx for changes that mean nothing without this process or a later one on the same system. They outlast the
+// process. After a loss of power they may be missing, with all later ones that were not synced; what tx confirmed is
+// never missing, nor is anything that was changed before it.
+func (i *Inventory) volatile(ctx context.Context, do func(tx *change) error) error {
+	return i.wait(&call{ctx: ctx, do: do, volatile: true, done: make(chan struct{})})
+}
+
+// wait returns when a call was carried out, or its caller has left.
+func (i *Inventory) wait(c *call) error {
 	i.mu.Lock()
 	i.calls = append(i.calls, c)
 	i.mu.Unlock()
@@ -40,9 +53,9 @@ func (i *Inventory) tx(ctx context.Context, do func(tx *change) error) error {
 	case i.turn <- struct{}{}:
 		i.round(c)
 	case <-c.done:
-	case <-ctx.Done():
+	case <-c.ctx.Done():
 		if c.taken.CompareAndSwap(false, true) {
-			return ctx.Err()
+			return c.ctx.Err()
 		}
 	}
 	<-c.done
@@ -84,7 +97,7 @@ func (i *Inventory) carryOut(calls []*call) {
 		}
 	}
 	for _, c := range live {
-		c.answer(i.alone(c.ctx, c.do))
+		c.answer(i.alone(c))
 	}
 }
 
@@ -96,6 +109,9 @@ func (i *Inventory) together(calls []*call) (results []error, ok bool) {
 		return nil, false
 	}
 	ctx := context.Background()
+	if err := i.pace(ctx, slices.ContainsFunc(calls, func(c *call) bool { return !c.volatile })); err != nil {
+		return nil, false
+	}
 	tx, err := i.begin(ctx)
 	if err != nil {
 		return nil, false

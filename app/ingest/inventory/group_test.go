@@ -50,7 +50,7 @@ func grouped(t *testing.T) (i *Inventory, run func(calls ...func() error) []erro
 }
 
 // TestCallsShareACommit: calls that wait are carried out by one transaction with one sync. A call that is refused
-// changes nothing, and the others are carried out. The controls are the same calls one after the other.
+// changes nothing, and the others are carried out. The control is such calls one after the other.
 func TestCallsShareACommit(t *testing.T) {
 	newLayer(t)
 	i, run := grouped(t)
@@ -68,7 +68,9 @@ func TestCallsShareACommit(t *testing.T) {
 		_, err := i.Take(t.Context(), Taker{Job: "late", Epoch: 1}, Want{Kind: ObjectLock, Name: "ark:/1/free"},
 			Want{Kind: ObjectLock, Name: "ark:/1/3"})
 		return err
-	}, take("ark:/1/last", "last"))
+	}, take("ark:/1/last", "last"), func() error {
+		return i.EnterName(t.Context(), "a", "ark:/1/a", "owner", false, nil)
+	})
 	before := syncs.Load()
 	errs := run(calls...)
 	if n := syncs.Load() - before; n != 1 {
@@ -85,12 +87,118 @@ func TestCallsShareACommit(t *testing.T) {
 	}
 	before = syncs.Load()
 	for n := range 10 {
-		if err := take(fmt.Sprintf("ark:/2/%d", n), "job")(); err != nil {
+		name := fmt.Sprintf("ark:/2/%d", n)
+		if err := i.EnterName(t.Context(), name, name, "owner", false, nil); err != nil {
 			t.Error(err)
 		}
 	}
 	if n := syncs.Load() - before; n != 10 {
 		t.Errorf("control: %d syncs of 10 calls", n)
+	}
+}
+
+// TestLocksAreNotSynced: a lock costs no sync, alone or with others, and what is entered afterwards is synced.
+func TestLocksAreNotSynced(t *testing.T) {
+	newLayer(t)
+	i, run := grouped(t)
+	take := func(n int) func() error {
+		return func() error {
+			_, err := i.Take(t.Context(), Taker{Job: fmt.Sprint(n), Epoch: 1},
+				Want{Kind: ObjectLock, Name: fmt.Sprintf("ark:/1/%d", n)})
+			return err
+		}
+	}
+	for round := range 3 {
+		before := syncs.Load()
+		for n, err := range run(take(10*round), take(10*round+1)) {
+			if err != nil {
+				t.Errorf("call %d: %v", n, err)
+			}
+		}
+		if err := take(10*round + 2)(); err != nil {
+			t.Error(err)
+		}
+		if n := syncs.Load() - before; n != 0 {
+			t.Errorf("%d syncs of locks", n)
+		}
+		name := fmt.Sprintf("ark:/2/%d", round)
+		if err := i.EnterName(t.Context(), name, name, "owner", false, nil); err != nil {
+			t.Error(err)
+		}
+		if n := syncs.Load() - before; n != 1 {
+			t.Errorf("%d syncs of an entry after locks, want 1", n)
+		}
+	}
+}
+
+// TestNameIsOneTransaction: a name of a template that storage is asked about is entered with one sync. Names that calls
+// are about to enter are given to no other call, and those that were not entered are free again for the next process.
+func TestNameIsOneTransaction(t *testing.T) {
+	newLayer(t)
+	path := filepath.Join(t.TempDir(), "inventory.db")
+	i, err := Open(t.Context(), path, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	template, err := noid.Parse("99999/fk4.reedeedk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("storage is not there")
+	name := func(job string, stored error) (string, error) {
+		n, err := i.Name(t.Context(), Claim{Taker: Taker{Job: job}, Owner: "owner", Template: template,
+			Stored: func(context.Context, string) (bool, error) { return false, stored }})
+		return n.ARK, err
+	}
+	if _, err := name("a", refused); !errors.Is(err, refused) {
+		t.Errorf("got %v", err)
+	}
+	before := syncs.Load()
+	b, err := name("b", nil)
+	if n := syncs.Load() - before; err != nil || n != 1 {
+		t.Errorf("%d syncs, %v", n, err)
+	}
+	lost, err := i.mint(t.Context(), template.Seeded("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c, err := name("c", nil); err != nil || c == b || c == lost.ark {
+		t.Errorf("got %s after %s and %s, %v", c, b, lost.ark, err)
+	}
+	last, err := i.mint(t.Context(), template.Seeded("one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := i.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if i, err = Open(t.Context(), path, "one"); err != nil {
+		t.Fatal(err)
+	}
+	defer i.Close()
+	if d, err := name("d", nil); err != nil || d != last.ark {
+		t.Errorf("got %s, %v, want %s", d, err, last.ark)
+	}
+}
+
+// TestNameThatAnotherProcessEntered: a candidate that is in use when it would be entered is not given, and the next one
+// is asked about in storage, too.
+func TestNameThatAnotherProcessEntered(t *testing.T) {
+	i, _ := grouped(t)
+	template, err := noid.Parse("99999/fk4.reedeedk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	n, err := i.Name(t.Context(), Claim{Taker: Taker{Job: "a"}, Owner: "owner", Template: template,
+		Stored: func(ctx context.Context, ark string) (bool, error) {
+			if asked = append(asked, ark); len(asked) == 1 {
+				return false, i.EnterName(ctx, "b", ark, "owner", true, nil)
+			}
+			return false, nil
+		}})
+	if err != nil || len(asked) != 2 || n.ARK != asked[1] || asked[0] == asked[1] {
+		t.Errorf("got %s of %q, %v", n.ARK, asked, err)
 	}
 }
 

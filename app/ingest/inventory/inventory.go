@@ -57,13 +57,16 @@ type Inventory struct {
 	dead   atomic.Pointer[error] // why nothing is written any more
 	deaths chan error
 
-	turn  chan struct{} // full while somebody writes
-	mu    sync.Mutex    // guards calls
-	calls []*call       // that wait for a transaction
+	turn    chan struct{} // full while somebody writes
+	relaxed bool          // commits do not sync, see pace; used by the caller that has the turn
+
+	mu     sync.Mutex        // guards all below
+	calls  []*call           // that wait for a transaction
+	minted map[string]uint64 // by template: the number after the last one that was taken to be tried
 }
 
 func newInventory() *Inventory {
-	return &Inventory{deaths: make(chan error, 1), turn: make(chan struct{}, 1)}
+	return &Inventory{deaths: make(chan error, 1), turn: make(chan struct{}, 1), minted: map[string]uint64{}}
 }
 
 // schemas brings a file from each schema to the next: the first makes a new one. They are never changed once they were

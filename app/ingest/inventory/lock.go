@@ -31,8 +31,9 @@ func LocalIDName(owner, localID string) string { return owner + "/" + localID }
 
 // Lock is a claim of one job on one name. It survives the process and ends when it is released, or taken over because
 // its job has ended, or broken. Token is the fencing token: every acquisition gets a higher one than any before, so
-// that a holder who lost the lock without knowing is refused by comparing tokens. An attempt of the same job under a
-// later epoch is an acquisition too.
+// that a holder who lost the lock without knowing is refused by comparing tokens. (A loss of power ends the holders of
+// the tokens that were not on the disk, and these may be given again.) An attempt of the same job under a later epoch
+// is an acquisition too.
 type Lock struct {
 	Kind  LockKind
 	Name  string
@@ -70,10 +71,11 @@ type Want struct {
 }
 
 // Take acquires all of the locks or none: *HeldError names one that another job has. The same attempt gets what it has;
-// a later attempt of the job gets a new token, and an earlier one is refused with ErrStale.
+// a later attempt of the job gets a new token, and an earlier one is refused with ErrStale. A loss of power may end the
+// locks that were taken last: it also ends all attempts that have them.
 func (i *Inventory) Take(ctx context.Context, by Taker, wants ...Want) ([]Lock, error) {
 	var got []Lock
-	err := i.tx(ctx, func(tx *change) (err error) {
+	err := i.volatile(ctx, func(tx *change) (err error) {
 		got, err = take(ctx, tx, by, wants)
 		return err
 	})
@@ -134,11 +136,6 @@ func (t Taker) over(token int64) bool {
 	return false
 }
 
-// asker is a transaction or the connections for reading.
-type asker interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 const lockColumns = "kind, name, job, epoch, since, token, note"
 
 func scanLock(scan func(...any) error) (l Lock, err error) {
@@ -148,7 +145,7 @@ func scanLock(scan func(...any) error) (l Lock, err error) {
 	return l, err
 }
 
-func lockOf(ctx context.Context, a asker, kind LockKind, name string) (l Lock, found bool, err error) {
+func lockOf(ctx context.Context, a asked, kind LockKind, name string) (l Lock, found bool, err error) {
 	l, err = scanLock(a.QueryRowContext(ctx, "SELECT "+lockColumns+" FROM locks WHERE kind = ? AND name = ?", kind,
 		name).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -158,7 +155,7 @@ func lockOf(ctx context.Context, a asker, kind LockKind, name string) (l Lock, f
 }
 
 // check refuses with ErrStale unless every lock is still the one that was taken.
-func check(ctx context.Context, a asker, locks []Lock) error {
+func check(ctx context.Context, a asked, locks []Lock) error {
 	for _, l := range locks {
 		now, found, err := lockOf(ctx, a, l.Kind, l.Name)
 		if err != nil {

@@ -41,60 +41,86 @@ type Name struct {
 // that the permit does not cover ErrUnknown. A call that ends early may leave a name of the template unused, never one
 // used twice.
 func (i *Inventory) Name(ctx context.Context, c Claim) (Name, error) {
-	for fresh := ""; ; {
-		var n Name
-		var reserved string
-		err := i.advanced(ctx, func(tx *change) (entered bool, err error) {
-			n, reserved, entered, err = i.nameOnce(ctx, tx, &c, fresh)
+	n, err := i.name(ctx, &c)
+	if err != nil {
+		return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
+	}
+	return n, nil
+}
+
+// candidate is a name of a template that is to be tried, and its number.
+type candidate struct {
+	ark    string
+	number uint64
+}
+
+// name asks storage, which may take long, outside of the transaction that enters the name; so it needs one only.
+func (i *Inventory) name(ctx context.Context, c *Claim) (n Name, _ error) {
+	for {
+		try, err := i.candidate(ctx, c)
+		if err != nil {
+			return Name{}, err
+		}
+		err = i.advanced(ctx, func(tx *change) (entered bool, err error) {
+			n, entered, err = i.enter(ctx, tx, c, try)
 			return entered, err
 		})
-		fresh = reserved
-		stored := false
-		if err == nil && n.ARK == "" && fresh != "" {
-			stored, err = c.Stored(ctx, fresh)
+		if err != nil || n.ARK != "" || c.Template == nil {
+			return n, err
+		} // else another process entered the candidate meanwhile
+	}
+}
+
+// candidate gives a name of the template that no storage location has, and that no other call is given, unless the
+// object seems to have a name or the claim has no template: then it is nil. What it reads may change before the name
+// is entered.
+func (i *Inventory) candidate(ctx context.Context, c *Claim) (*candidate, error) {
+	if c.Template == nil {
+		return nil, nil
+	}
+	if n, err := before(ctx, i.read, c.Job); err != nil || n.ARK != "" {
+		return nil, err
+	}
+	if n, err := known(ctx, i.read, c); err != nil || n.ARK != "" {
+		return nil, err
+	}
+	for {
+		try, err := i.mint(ctx, c.Template.Seeded(i.installation))
+		if err != nil || c.Stored == nil {
+			return try, err
 		}
-		switch {
-		case err != nil:
-			return Name{}, fmt.Errorf("name of %s: %w", c.Job, err)
-		case n.ARK != "" || fresh == "":
-			return n, nil
-		case stored:
-			fresh = ""
+		if stored, err := c.Stored(ctx, try.ark); err != nil || !stored {
+			return try, err
 		}
 	}
 }
 
-// nameOnce is one transaction of Name. It enters the name, or returns one of the template that was reserved and must be
-// checked in storage; the next call gets it as fresh if storage does not have it.
-func (i *Inventory) nameOnce(ctx context.Context, tx *change, c *Claim, fresh string) (n Name, reserved string,
-	entered bool, err error) {
+// enter finds the name of a claim and enters it, or locks the local ids if a service has to mint it. It changes nothing
+// and gives no name if the object needs a candidate that is not in use, and there is none.
+func (i *Inventory) enter(ctx context.Context, tx *change, c *Claim, try *candidate) (n Name, entered bool, err error) {
 	if n, err = before(ctx, tx, c.Job); err != nil || n.ARK != "" {
-		return n, "", false, err
+		return n, false, err
 	}
 	if n, err = known(ctx, tx, c); err != nil {
-		return n, "", false, err
+		return n, false, err
 	}
 	if n.ARK == "" && c.Template == nil {
 		n.Locks, err = take(ctx, tx, c.Taker, c.locksOf())
-		return n, "", false, err
+		return n, false, err
 	}
 	if n.ARK == "" {
-		taken := fresh == ""
-		if !taken {
-			taken, err = used(ctx, tx, fresh)
+		if try == nil {
+			return n, false, nil
 		}
-		if err == nil && taken {
-			fresh, err = mint(ctx, tx, c.Template.Seeded(i.installation))
-			if err == nil && c.Stored != nil {
-				return n, fresh, false, nil
-			}
+		if taken, err := used(ctx, tx, try.ark); err != nil || taken {
+			return n, false, err
 		}
-		if err != nil {
-			return n, "", false, err
+		if err := count(ctx, tx, c.Template.Seeded(i.installation), try.number); err != nil {
+			return n, false, err
 		}
-		n = Name{ARK: fresh, Minted: true}
+		n = Name{ARK: try.ark, Minted: true}
 	}
-	return n, "", true, keep(ctx, tx, c, n)
+	return n, true, keep(ctx, tx, c, n)
 }
 
 // locksOf names the locks of the local ids.
@@ -156,9 +182,9 @@ func settle(ctx context.Context, tx *change, c *Claim, ark string, stored bool) 
 	return n, keep(ctx, tx, c, n)
 }
 
-func before(ctx context.Context, tx *change, job string) (Name, error) {
+func before(ctx context.Context, db asked, job string) (Name, error) {
 	var n Name
-	err := tx.QueryRowContext(ctx, "SELECT ark, minted FROM named WHERE job = ?", job).Scan(&n.ARK, &n.Minted)
+	err := db.QueryRowContext(ctx, "SELECT ark, minted FROM named WHERE job = ?", job).Scan(&n.ARK, &n.Minted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Name{}, nil
 	}
@@ -167,16 +193,16 @@ func before(ctx context.Context, tx *change, job string) (Name, error) {
 
 // known finds the ARK that the given one and the local ids agree upon, or *HeldError if one of them is just being
 // settled.
-func known(ctx context.Context, tx *change, c *Claim) (Name, error) {
+func known(ctx context.Context, db asked, c *Claim) (Name, error) {
 	n := Name{ARK: c.Given}
 	from := "the primary id"
 	if c.Given != "" {
-		if err := c.Permit.check(ctx, tx, c.Given, c.Given); err != nil {
+		if err := c.Permit.check(ctx, db, c.Given, c.Given); err != nil {
 			return n, err
 		}
 	}
 	for _, id := range c.LocalIDs {
-		held, found, err := lockOf(ctx, tx, LocalIDLock, LocalIDName(c.Owner, id))
+		held, found, err := lockOf(ctx, db, LocalIDLock, LocalIDName(c.Owner, id))
 		if err != nil {
 			return n, err
 		}
@@ -184,10 +210,10 @@ func known(ctx context.Context, tx *change, c *Claim) (Name, error) {
 			return n, &HeldError{Lock: held}
 		}
 		var ark string
-		err = tx.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner,
+		err = db.QueryRowContext(ctx, "SELECT ark FROM local_ids WHERE owner = ? AND local_id = ?", c.Owner,
 			id).Scan(&ark)
 		if err == nil { // before anything is reported about the object
-			if err := c.Permit.check(ctx, tx, ark, "local id "+id); err != nil {
+			if err := c.Permit.check(ctx, db, ark, "local id "+id); err != nil {
 				return n, err
 			}
 		}
@@ -209,7 +235,7 @@ func known(ctx context.Context, tx *change, c *Claim) (Name, error) {
 		return n, nil
 	}
 	var owner string
-	err := tx.QueryRowContext(ctx, "SELECT owner FROM objects WHERE ark = ? UNION SELECT owner FROM named WHERE ark "+
+	err := db.QueryRowContext(ctx, "SELECT owner FROM objects WHERE ark = ? UNION SELECT owner FROM named WHERE ark "+
 		"= ? LIMIT 1",
 		n.ARK, n.ARK).Scan(&owner)
 	switch {
@@ -223,35 +249,48 @@ func known(ctx context.Context, tx *change, c *Claim) (Name, error) {
 	return n, nil
 }
 
-// mint takes the template's next name that is not in use.
-func mint(ctx context.Context, tx *change, t *noid.Template) (string, error) {
-	var next uint64
-	err := tx.QueryRowContext(ctx, "SELECT next FROM minters WHERE template = ?", t.String()).Scan(&next)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return "", err
-	}
+// mint takes the template's next name that is not in use. It is taken in memory: until it is entered, nothing of this
+// is on the disk, and another process may take it, too.
+func (i *Inventory) mint(ctx context.Context, t *noid.Template) (*candidate, error) {
 	for {
-		name, err := t.Mint(next)
+		number, err := i.number(ctx, t)
 		if err != nil {
-			return "", err
+			return nil, err
 		}
-		next++
+		name, err := t.Mint(number)
+		if err != nil {
+			return nil, err
+		}
 		ark := "ark:/" + name
-		taken, err := used(ctx, tx, ark)
-		if err != nil {
-			return "", err
+		if taken, err := used(ctx, i.read, ark); err != nil || !taken {
+			return &candidate{ark, number}, err
 		}
-		if taken {
-			continue
-		}
-		_, err = tx.ExecContext(ctx, "INSERT INTO minters VALUES (?, ?) ON CONFLICT DO UPDATE SET next = excluded.next",
-			t.String(), next)
-		return ark, err
 	}
 }
 
-func used(ctx context.Context, tx *change, ark string) (taken bool, err error) {
-	err = tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?) OR EXISTS (SELECT 1 FROM "+
+// number gives the template's next number that no other call has.
+func (i *Inventory) number(ctx context.Context, t *noid.Template) (uint64, error) {
+	var next uint64
+	err := i.read.QueryRowContext(ctx, "SELECT next FROM minters WHERE template = ?", t.String()).Scan(&next)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	next = max(next, i.minted[t.String()])
+	i.minted[t.String()] = next + 1
+	return next, nil
+}
+
+// count notes that a number of a template was used.
+func count(ctx context.Context, tx *change, t *noid.Template, number uint64) error {
+	_, err := tx.ExecContext(ctx, `INSERT INTO minters VALUES (?, ?)
+		ON CONFLICT DO UPDATE SET next = max(next, excluded.next)`, t.String(), number+1)
+	return err
+}
+
+func used(ctx context.Context, db asked, ark string) (taken bool, err error) {
+	err = db.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM objects WHERE ark = ?) OR EXISTS (SELECT 1 FROM "+
 		"named WHERE ark = ?)",
 		ark, ark).Scan(&taken)
 	return taken, err

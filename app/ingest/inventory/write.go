@@ -17,23 +17,44 @@ import (
 // layer is the file layer below SQLite as a part of the name of the file; tests replace it by one whose syncs fail.
 var layer = ""
 
-// alone runs do in a transaction of its own.
-func (i *Inventory) alone(ctx context.Context, do func(tx *change) error) error {
+// alone carries out a call in a transaction of its own.
+func (i *Inventory) alone(c *call) error {
 	if why := i.dead.Load(); why != nil {
 		return &job.Error{Op: "inventory", Kind: job.Unavailable,
 			Err: fmt.Errorf("nothing is written after a failure of the disk: %w", *why)}
 	}
-	tx, err := i.begin(ctx)
+	if err := i.pace(c.ctx, !c.volatile); err != nil {
+		return err
+	}
+	tx, err := i.begin(c.ctx)
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
+	if err := c.do(tx); err != nil {
 		if fault(err) == faultCorrupt {
 			i.die(err)
 		}
 		return errors.Join(err, tx.Rollback())
 	}
 	return i.commit(tx)
+}
+
+// pace makes the next commit sync the log of the database, or not. Without that SQLite syncs the log before it copies
+// it into the database, and before it begins the log anew (PRAGMA synchronous, WAL mode), so the database stays whole,
+// and a later commit that syncs includes this one. The caller has the turn.
+func (i *Inventory) pace(ctx context.Context, synced bool) error {
+	if i.unsynced || synced == !i.relaxed {
+		return nil
+	}
+	mode := "NORMAL"
+	if synced {
+		mode = "FULL"
+	}
+	if _, err := i.write.ExecContext(ctx, "PRAGMA synchronous = "+mode); err != nil {
+		return err
+	}
+	i.relaxed = !synced
+	return nil
 }
 
 // commit ends a transaction. A disk that refuses it ends the inventory.

@@ -79,6 +79,9 @@ type JobData struct {
 	// for a job that added no version; identity, version and copies are empty then
 	Same *SameObject `json:"same,omitempty"`
 	List string      `json:"list,omitempty"` // of the files of the version that was stored
+	// SHA-256 in hex of what the last phase wrote into the work directory and did not sync: of the object's manifest
+	// until it is downloaded, then of the list of files until it is stored. A loss of power may have changed the file.
+	Unsynced string `json:"unsynced,omitempty"`
 	// its working files were cleared away, and are not complete again
 	Refilling bool `json:"refilling,omitempty"`
 	// what is odd in what was handed in, and no reason to refuse it

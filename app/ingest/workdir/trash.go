@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/internal/dirlock"
+	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -50,7 +51,7 @@ func (w *Tree) DiscardBatch(id job.ID) error {
 // the directory's lock, returns true.
 func (w *Tree) DiscardIdle(batch, id job.ID, still func() (bool, error)) (done bool, err error) {
 	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
-	lock, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE, 0o640)
+	lock, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDWR|os.O_CREATE|durable.Plain, 0o640)
 	if err != nil {
 		return false, IgnoreMissing(err)
 	}

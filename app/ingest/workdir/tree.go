@@ -4,6 +4,7 @@ package workdir
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"io/fs"
 	"iter"
 	"os"
+	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -32,7 +34,7 @@ const (
 // Names below a job's work directory.
 const (
 	ProducerName = "producer" // what the depositor gave
-	SystemName   = "system"   // what goes into the object besides
+	SystemName   = "system"   // what goes into the object besides; it is in the list of files, not in files of its own
 	PackageName  = "package"  // a container, or an object's manifest, as it was handed in
 	ListName     = "lists"    // of files, between phases
 	PartsName    = "parts"    // unfinished downloads
@@ -59,10 +61,13 @@ type Dir struct {
 // another attempt is still at it; kind Stale that a later one has been.
 func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	dir := filepath.Join(w.Data, WorkName, string(batch), string(id))
-	if err := os.MkdirAll(dir, 0o750); err != nil {
-		return nil, err
-	}
 	root, err := os.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(dir, 0o750); err != nil {
+			return nil, err
+		}
+		root, err = os.OpenRoot(dir)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +77,6 @@ func (w *Tree) Open(batch, id job.ID, epoch int64) (*Dir, error) {
 	}
 	if there, err := d.At(dir); err != nil || !there { // it went to the trash between opening and locking
 		return nil, errors.Join(dirlock.Err, err, d.Close())
-	}
-	for _, sub := range []string{SystemName, PackageName, ListName} {
-		if err := root.Mkdir(sub, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, errors.Join(err, d.Close())
-		}
 	}
 	return d, nil
 }
@@ -118,9 +118,43 @@ func (d *Dir) Has(name string) bool {
 	return err == nil
 }
 
-// Put writes a file so that it appears complete or not at all. It is on the disk after Flush.
+// Open opens a file or directory for reading.
+func (d *Dir) Open(name string) (*os.File, error) { return open(d.Root, name) }
+
+func open(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|durable.Plain, 0)
+}
+
+// Make makes a directory, and those above it, and reports whether it is new. Its name is on the disk after Flush.
+func (d *Dir) Make(name string) (made bool, err error) {
+	err = d.Mkdir(name, 0o750)
+	above := path.Dir(name)
+	if errors.Is(err, fs.ErrNotExist) && above != "." {
+		if _, err := d.Make(above); err != nil {
+			return false, err
+		}
+		err = d.Mkdir(name, 0o750)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, d.set.Dir(above)
+}
+
+// Put writes a file so that it appears complete or not at all, and makes its directory. It is on the disk after Flush.
 func (d *Dir) Put(name string, write func(w io.Writer) error) error {
-	return put(durable.File{Root: d.Root, Name: name, Mode: 0o640, Set: d.set}, write)
+	file := durable.File{Root: d.Root, Name: name, Mode: 0o640, Set: d.set}
+	err := put(file, write)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if made, err2 := d.Make(path.Dir(name)); !made || err2 != nil { // write did not find something else
+		return cmp.Or(err2, err)
+	}
+	return put(file, write)
 }
 
 // PutFile writes through a temporary name, syncs and renames.
@@ -149,6 +183,29 @@ func put(file durable.File, write func(w io.Writer) error) error {
 
 // Set collects what an attempt writes into the directory by other means than Put.
 func (d *Dir) Set() *durable.Set { return d.set }
+
+// Defer leaves what is written from now on to a later attempt, which compares it with a digest and adopts it, or makes
+// it again: until then a crash may lose it, in whole or in part.
+func (d *Dir) Defer() error {
+	err := d.set.Sync()
+	err = errors.Join(err, d.set.Close())
+	d.set = durable.Unsynced(d.Root)
+	return err
+}
+
+// Adopt adds a file that an earlier attempt wrote after Defer, and its name, to what Flush brings to the disk. The name
+// of its directory is there already.
+func (d *Dir) Adopt(name string) error {
+	f, err := d.Open(name)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return errors.Join(d.set.File(f, info.Size()), d.set.Dir(path.Dir(name)))
+}
 
 // Flush returns when everything that was written is on the disk. A step calls it before the commit that refers to it.
 // Until then a crash may leave a file empty under its final name, so no later attempt may trust a name.
@@ -183,7 +240,7 @@ func IgnoreMissing(err error) error {
 func Lines[T any](root *os.Root, name string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		f, err := root.Open(name)
+		f, err := open(root, name)
 		if err != nil {
 			yield(none, err)
 			return
