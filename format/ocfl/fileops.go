@@ -50,7 +50,7 @@ type diskOps struct{ root *os.Root }
 func (d diskOps) Mkdir(name string) error { return d.root.Mkdir(name, 0o755) }
 
 func (d diskOps) Create(name string) (syncFile, error) {
-	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	f, err := d.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|durable.Plain, 0o644)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +60,12 @@ func (d diskOps) Create(name string) (syncFile, error) {
 func (d diskOps) Rename(from, to string) error { return d.root.Rename(from, to) }
 
 func (d diskOps) Exchange(a, b string) error {
-	from, err := d.root.Open(path.Dir(a))
+	from, err := openPlain(d.root, path.Dir(a))
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := d.root.Open(path.Dir(b))
+	to, err := openPlain(d.root, path.Dir(b))
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (d diskOps) Remove(name string) error { return d.root.Remove(name) }
 func (d diskOps) RemoveAll(name string) error { return d.root.RemoveAll(name) }
 
 func (d diskOps) SyncDir(name string) error {
-	f, err := d.root.Open(name)
+	f, err := openPlain(d.root, name)
 	if err != nil {
 		return err
 	}
@@ -246,7 +246,12 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
 	}
-	return root.Open(name)
+	return openPlain(root, name)
+}
+
+// openPlain opens a regular file or a directory for reading.
+func openPlain(root *os.Root, name string) (*os.File, error) {
+	return root.OpenFile(name, os.O_RDONLY|durable.Plain, 0)
 }
 
 // readLimited reads a whole small file and refuses one that is larger than limit bytes.
@@ -264,7 +269,7 @@ func readLimited(root *os.Root, name string, limit int64) ([]byte, error) {
 }
 
 func readDir(root *os.Root, name string) ([]fs.DirEntry, error) {
-	f, err := root.Open(name)
+	f, err := openPlain(root, name)
 	if err != nil {
 		return nil, err
 	}

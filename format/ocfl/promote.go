@@ -168,7 +168,7 @@ func (a *addition) highestMissing() (string, error) {
 // renameWith creates the missing directories with the object in them in the stage, syncs them, and moves them in.
 // After an error the object is in the stage as before.
 func (a *addition) renameWith(top string) error {
-	ops, tree := a.root.ops, a.stage.path("layout")
+	ops, tree := a.ops, a.stage.path("layout")
 	object := path.Join(tree, strings.TrimPrefix(a.dir, top+"/"))
 	if err := mkdirAll(ops, path.Dir(object)); err != nil {
 		return err

@@ -70,7 +70,7 @@ func (r *Root) lockStage(dir string, synced bool) (*os.File, error) {
 // lockDir opens and locks a directory. held: another process or goroutine has the lock. A nil file without held and
 // error: the directory does not exist, or the locked directory no longer has this name.
 func lockDir(root *os.Root, dir string) (lock *os.File, held bool, err error) {
-	f, err := root.Open(dir)
+	f, err := openPlain(root, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
@@ -97,7 +97,7 @@ func (s *stage) clear(r *Root) error {
 	if err := s.prune(r); err != nil {
 		return err
 	}
-	entries, err := readDir(r.dir, s.dir)
+	entries, err := s.lock.ReadDir(-1)
 	if err != nil {
 		return err
 	}

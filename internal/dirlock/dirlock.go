@@ -35,7 +35,7 @@ func take(lock *os.File, id job.ID, epoch int64) error {
 		return err
 	}
 	text := make([]byte, 64)
-	n, err := lock.ReadAt(text, 0)
+	n, err := lock.Read(text)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}

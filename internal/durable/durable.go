@@ -136,7 +136,7 @@ func MkdirAll(dir string, mode fs.FileMode) error {
 
 // Sync brings a file, or the names in a directory, to the disk.
 func Sync(name string) error {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|Plain, 0)
 	if err != nil {
 		return err
 	}

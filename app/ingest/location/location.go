@@ -59,7 +59,7 @@ func Read(dir string) (Identity, error) {
 	if !info.Mode().IsRegular() {
 		return id, fmt.Errorf("%w: %s is not a regular file", ErrDamaged, file)
 	}
-	f, err := os.Open(file)
+	f, err := os.OpenFile(file, os.O_RDONLY|durable.Plain, 0)
 	if err != nil {
 		return id, err
 	}
