@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host"
+	"github.com/stagepost/stagepost/internal/log"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -176,8 +178,10 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	d := &depositors{acked: map[string]job.ID{}}
 	chance := rand.New(rand.NewPCG(1, uint64(*kills)))
+	left := 0
 	for i := range *kills {
-		v := raise(t, dir, "--store-log="+[...]string{"on", "off", "on"}[i%3])
+		mode := [...]string{"on", "off", "on"}[i%3]
+		v := raise(t, dir, "--store-log="+mode)
 		ctx, cancel := context.WithCancel(t.Context())
 		var busy sync.WaitGroup
 		some := d.marked(chance.IntN(4)) // of four
@@ -195,6 +199,12 @@ func TestKill(t *testing.T) {
 		v.kill(t)
 		cancel()
 		busy.Wait()
+		if mode == "on" && unapplied(t, dir) > 0 {
+			left++
+		}
+	}
+	if left == 0 {
+		t.Error("no kill left records in the log that the database lacks: the test is blind")
 	}
 	v := raise(t, dir)
 	c, err := client.New(v.url, client.Options{})
@@ -214,11 +224,46 @@ func TestKill(t *testing.T) {
 			t.Errorf("%s: %v\n%s", command, err, out)
 		}
 	}
-	t.Logf("%d kills, %d batches acknowledged, all there, all ended (%d failed as poison)", *kills, len(d.acked),
-		poisoned)
+	t.Logf("%d kills, %d of them left records in the log alone, %d batches acknowledged, all there, all ended "+
+		"(%d failed as poison)", *kills, left, len(d.acked), poisoned)
 	if len(d.acked) < *kills/4 {
 		t.Errorf("only %d submissions were acknowledged: the kills come too early to show anything", len(d.acked))
 	}
+}
+
+// unapplied returns how many records of the log the database lacks, in a data directory that no server uses. It reads
+// a copy of the database, which stays as the kill left it.
+func unapplied(t *testing.T, dir string) int64 {
+	t.Helper()
+	copied := t.TempDir()
+	for _, name := range []string{"stagepost.db", "stagepost.db-wal"} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(copied, name), text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := host.OpenReading(filepath.Join(copied, "stagepost.db"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var applied uint64
+	var installation string
+	if err := db.QueryRow("SELECT logged, id FROM head, installation").Scan(&applied, &installation); err != nil {
+		t.Fatal(err)
+	}
+	n := int64(0)
+	_, err = log.Read(filepath.Join(dir, "store-log"), installation, applied, func(uint64, []byte) error {
+		n++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // finish waits for the end of every acknowledged batch and checks what became of it.

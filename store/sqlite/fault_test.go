@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/stagepost/stagepost/internal/conn"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/internal/ledger"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -178,6 +180,9 @@ func TestDiskFullForApplier(t *testing.T) {
 	if err := s.applier.flush(t.Context()); !errors.As(err, &full) {
 		t.Errorf("flush: %v", err)
 	}
+	if s.Full().IsZero() {
+		t.Error("the store does not report the full disk before the next write")
+	}
 	if _, err := s.Create(t.Context(), made("tst_2")); !errors.As(err, &full) || s.Full().IsZero() {
 		t.Errorf("create: %v, full since %v", err, s.Full())
 	}
@@ -192,6 +197,31 @@ func TestDiskFullForApplier(t *testing.T) {
 	create(t, s, "tst_2")
 	if !s.Full().IsZero() {
 		t.Errorf("with space again: full since %v", s.Full())
+	}
+	clean(t, s)
+}
+
+// A database that another program locks is no full disk: the applier waits for it, and commits go on. The control is
+// TestDiskFullForApplier.
+func TestDatabaseLockedForApplier(t *testing.T) {
+	dir := t.TempDir()
+	s := openStore(t, dir, Options{applyAfter: time.Hour})
+	other, err := conn.Open(filepath.Join(dir, database), conn.ReadWrite, "")
+	if err == nil {
+		err = errors.Join(other.Exec("BEGIN IMMEDIATE"), s.records.c.Exec("PRAGMA busy_timeout = 0"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(t, s, "tst_1")
+	err = s.applier.flush(t.Context())
+	wantKind(t, "flush", err, job.Unavailable)
+	if job.IsFull(err) || !s.Full().IsZero() {
+		t.Errorf("a locked database counts as a full disk: %v", err)
+	}
+	create(t, s, "tst_2")
+	if err := errors.Join(other.Close(), s.applier.flush(t.Context())); err != nil {
+		t.Error(err)
 	}
 	clean(t, s)
 }
