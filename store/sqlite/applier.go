@@ -24,12 +24,13 @@ const (
 
 // applier writes the rows of the log to the database. One goroutine runs it; [applier.flush] may be called from any.
 type applier struct {
-	store *Store
-	stmts map[rowlog.Kind]*conn.Stmt
-	after time.Duration // applyAfter
-	rows  rowlog.Reduction
-	many  *conn.Stmt     // writes eventsAtOnce history entries
-	some  []rowlog.Image // fewer than that: they are written together
+	store   *Store
+	stmts   map[rowlog.Kind]*conn.Stmt
+	after   time.Duration // applyAfter
+	rows    rowlog.Reduction
+	many    *conn.Stmt     // writes eventsAtOnce history entries
+	shifted shifted        // of many: a value in an interface would be allocated for each row
+	some    []rowlog.Image // fewer than that: they are written together
 
 	noSpace atomic.Bool // the disk was full: the loop refuses writes until it has space
 	ended   error       // of the last attempt; set before stopped is closed
@@ -278,7 +279,8 @@ func (a *applier) rowsOf(images []rowlog.Image) error {
 // events writes eventsAtOnce history entries.
 func (a *applier) events(all []rowlog.Image) error {
 	for i, m := range all {
-		if err := m.Bind(shifted{a.many, i * eventColumns}); err != nil {
+		a.shifted = shifted{a.many, i * eventColumns}
+		if err := m.Bind(&a.shifted); err != nil {
 			return err
 		}
 	}
@@ -291,10 +293,10 @@ type shifted struct {
 	by int
 }
 
-func (s shifted) Int(i int, v int64)   { s.Stmt.Int(s.by+i, v) }
-func (s shifted) Null(i int)           { s.Stmt.Null(s.by + i) }
-func (s shifted) Text(i int, v string) { s.Stmt.Text(s.by+i, v) }
-func (s shifted) Blob(i int, v []byte) { s.Stmt.Blob(s.by+i, v) }
+func (s *shifted) Int(i int, v int64)   { s.Stmt.Int(s.by+i, v) }
+func (s *shifted) Null(i int)           { s.Stmt.Null(s.by + i) }
+func (s *shifted) Text(i int, v string) { s.Stmt.Text(s.by+i, v) }
+func (s *shifted) Blob(i int, v []byte) { s.Stmt.Blob(s.by+i, v) }
 
 // row executes the statement of a row.
 func (a *applier) row(m rowlog.Image) error {

@@ -46,8 +46,8 @@ func TestLaneThatWasDropped(t *testing.T) {
 func TestClaimedJobs(t *testing.T) {
 	q := New()
 	record := func(id job.ID, worker string) *job.Job {
-		return &job.Job{ID: id, Number: int64(id[0]), Kind: "k", Position: lifecycle.Position{State: "A"}, Entered: start,
-			Worker: worker}
+		return &job.Job{ID: id, Number: int64(id[0]), Kind: "k", Position: lifecycle.Position{State: "A"},
+			Entered: start, Worker: worker}
 	}
 	all := []job.ID{"a", "b", "c", "d"}
 	for _, id := range all {
