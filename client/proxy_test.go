@@ -63,7 +63,8 @@ func TestProxyVariables(t *testing.T) {
 			name, _, _ := strings.Cut(v, "=")
 			return strings.HasSuffix(strings.ToUpper(name), "_PROXY")
 		})
-		cmd.Env = append(append(cmd.Env, strings.Fields(c.env)...), "TEST_PROXY_TARGET="+c.target, "TEST_PROXY_CALL="+call)
+		cmd.Env = append(append(cmd.Env, strings.Fields(c.env)...), "TEST_PROXY_TARGET="+c.target,
+			"TEST_PROXY_CALL="+call)
 		text, err := cmd.CombinedOutput()
 		mu.Lock()
 		if err != nil || len(asked) != 1 || asked[0] != want {
