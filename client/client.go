@@ -18,7 +18,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/stagepost/stagepost/client/internal/direct"
 	"github.com/stagepost/stagepost/internal/retryafter"
 	"github.com/stagepost/stagepost/job"
 )
@@ -43,9 +42,7 @@ type Options struct {
 // Client talks to one server. It is safe for concurrent use.
 type Client struct {
 	base  string
-	root  *url.URL // base
 	http  *http.Client
-	quick *direct.Conns // for the calls of workers; nil: they use http
 	agent string
 	token Secret
 
@@ -63,8 +60,7 @@ func New(base string, o Options) (*Client, error) {
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.RawQuery != "" || u.User != nil {
 		return nil, job.Errorf(job.Invalid, "connect", "", "%q is not the address of a server (http://HOST:PORT)", base)
 	}
-	own := o.HTTP == nil
-	if own {
+	if o.HTTP == nil {
 		t := http.DefaultTransport.(*http.Transport).Clone()
 		t.MaxIdleConnsPerHost = 256
 		o.HTTP = &http.Client{Transport: t,
@@ -82,26 +78,17 @@ func New(base string, o Options) (*Client, error) {
 	if o.Retrying == nil {
 		o.Retrying = func(error) {}
 	}
-	c := &Client{
-		base: u.String(), root: u, http: o.HTTP, agent: o.Agent, token: o.Token,
+	return &Client{
+		base: u.String(), http: o.HTTP, agent: o.Agent, token: o.Token,
 		patience: o.Patience, outage: o.Outage, retrying: o.Retrying, met: new(atomic.Bool), lost: new(atomic.Bool),
-	}
-	if own {
-		c.quick = c.direct(u)
-	}
-	return c, nil
+	}, nil
 }
 
 // Base returns the server's address.
 func (c *Client) Base() string { return c.base }
 
 // Close closes idle connections.
-func (c *Client) Close() {
-	c.http.CloseIdleConnections()
-	if c.quick != nil {
-		c.quick.CloseIdle()
-	}
-}
+func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // maxAnswer is the most that an answer read into memory may have.
 const maxAnswer = 64 << 20
@@ -174,15 +161,10 @@ func read[T any](c *Client, r *http.Request) (answer T, err error) {
 	if err != nil {
 		return answer, err
 	}
-	return answer, decode(r, text, &answer)
-}
-
-// decode reads the answer to a request.
-func decode[T any](r *http.Request, text []byte, into *T) error {
-	if err := json.Unmarshal(text, into); err != nil {
-		return job.Errorf(job.Internal, "decode", "", "the answer of %s: %w", r.URL.Path, err)
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, job.Errorf(job.Internal, "decode", "", "the answer of %s: %w", r.URL.Path, err)
 	}
-	return nil
+	return answer, nil
 }
 
 func (c *Client) request(ctx context.Context, method, path string, q url.Values,
@@ -239,21 +221,11 @@ func (c *Client) once(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, unreachable(r, err)
 	}
-	return c.verdict(answer)
-}
-
-// answered notes that the server has answered. passing reports whether it asks to be called again.
-func (c *Client) answered(passing bool) {
-	c.met.Store(true)
-	if !passing {
-		c.lost.Store(false)
-	}
-}
-
-// verdict notes that the server has answered, and makes an error of an answer whose status is not 2xx.
-func (c *Client) verdict(answer *http.Response) (*http.Response, error) {
 	if answer.StatusCode < 300 || isProblem(answer) {
-		c.answered(passingStatus(answer))
+		c.met.Store(true)
+		if !passingStatus(answer) {
+			c.lost.Store(false)
+		}
 	}
 	if answer.StatusCode >= 200 && answer.StatusCode < 300 {
 		return answer, nil

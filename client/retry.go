@@ -164,20 +164,12 @@ func (c *Client) again(r *http.Request, err error) bool {
 // Options.Patience, or Options.Outage (see [Persistent]). use reads the answer, whose body it closes unless it keeps
 // it.
 func (c *Client) insist(r *http.Request, use func(*http.Response) error) error {
-	return c.persist(r, func(r *http.Request) error {
+	p := c.newPauses()
+	for {
 		answer, err := c.once(r)
 		if err == nil {
 			err = use(answer)
 		}
-		return err
-	})
-}
-
-// persist calls once with a request, and again as insist does.
-func (c *Client) persist(r *http.Request, once func(*http.Request) error) error {
-	p := c.newPauses()
-	for {
-		err := once(r)
 		if err == nil || !c.again(r, err) {
 			return err
 		}

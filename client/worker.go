@@ -14,26 +14,26 @@ import (
 
 // Claim takes up to N jobs. An empty answer is no error: there was none within Wait.
 func (c *Client) Claim(ctx context.Context, r Claim) ([]Leased, error) {
-	a, err := work[Claimed](ctx, c, "/api/v1/worker/claim", r)
+	a, err := send[Claimed](ctx, c, http.MethodPost, "/api/v1/worker/claim", nil, r)
 	return a.Jobs, err
 }
 
 // Renew prolongs leases and gives those that are over.
 func (c *Client) Renew(ctx context.Context, r Renewal) ([]job.Lease, error) {
-	a, err := work[Renewed](ctx, c, "/api/v1/worker/renew", r)
+	a, err := send[Renewed](ctx, c, http.MethodPost, "/api/v1/worker/renew", nil, r)
 	return a.Lost, err
 }
 
 // Report reports the results of jobs. Each report succeeds or fails alone; the error is about all of them. One report
 // alone that fails is an error as well: of kind Stale when the claim is over.
 func (c *Client) Report(ctx context.Context, r Reports) ([]Reported, error) {
-	a, err := work[Results](ctx, c, "/api/v1/worker/report", r)
+	a, err := send[Results](ctx, c, http.MethodPost, "/api/v1/worker/report", nil, r)
 	return a.Results, err
 }
 
 // Update reports in the middle of the work; the claims of the worker stay as they are.
 func (c *Client) Update(ctx context.Context, r api.Reports) ([]api.Reported, error) {
-	a, err := work[api.Results](ctx, c, "/api/v1/worker/update", r)
+	a, err := send[api.Results](ctx, c, http.MethodPost, "/api/v1/worker/update", nil, r)
 	return a.Results, err
 }
 

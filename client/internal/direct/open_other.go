@@ -1,9 +1,0 @@
-//go:build !unix
-
-package direct
-
-import "net"
-
-const checked = false
-
-func open(net.Conn) bool { return false }
