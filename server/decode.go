@@ -41,8 +41,8 @@ func Body[T any](r *http.Request, required bool) (T, error) {
 // bodies are buffers for the bodies of requests by workers.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// bodyBy is [Body] for the requests of workers, which limit the throughput of the API. read reads the texts that workers
-// usually send as Strict does, and returns false for all others.
+// bodyBy is [Body] for the requests of workers, which limit the throughput of the API. read reads the texts that
+// workers usually send as Strict does, and returns false for all others.
 func bodyBy[T any](r *http.Request, read func([]byte, *T) bool) (v T, err error) {
 	const most = 1 << 20 // bytes of a buffer that is kept
 	if r.URL.RawQuery != "" || r.ContentLength < 0 || r.ContentLength > most || !isJSON(r.Header.Get("Content-Type")) {

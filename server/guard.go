@@ -13,12 +13,14 @@ import (
 	"github.com/stagepost/stagepost/server/problem"
 )
 
+const policyOfAll = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
 // headers are set in every answer, errors included. A route may replace Content-Security-Policy.
 var headers = []struct {
 	name  string
 	value []string
 }{
-	{"Content-Security-Policy", []string{"default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"}},
+	{"Content-Security-Policy", []string{policyOfAll}},
 	{"X-Content-Type-Options", []string{"nosniff"}},
 	{"X-Frame-Options", []string{"DENY"}},
 	{"Referrer-Policy", []string{"no-referrer"}},

@@ -74,7 +74,8 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestReadLeaves: texts about which readers of JSON may differ, and those with other members, are left to encoding/json.
+// TestReadLeaves: texts about which readers of JSON may differ, and those with other members, are left to
+// encoding/json.
 func TestReadLeaves(t *testing.T) {
 	for _, text := range []string{
 		``, ` `, `null`, `[]`, `{`, `{"worker"}`, `{"worker":}`, `{"worker":"a",}`, `{"worker":"a"}x`, `{,}`,
