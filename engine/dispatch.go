@@ -309,7 +309,7 @@ func (e *Engine) commit(ctx context.Context, r *Run, t *transition) (after *job.
 	r.running.committing()
 	defer func(before int64) {
 		version := int64(0)
-		if err == nil {
+		if err == nil && after != nil { // the goroutine does not end here, as it does where a test stops it
 			version = after.Version
 		}
 		r.running.committed(before, version)

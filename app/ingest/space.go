@@ -198,8 +198,8 @@ func (t *task) provision(ctx context.Context) error {
 // refill brings back working files that were cleared away while the job was failed, so that a retry into a later phase
 // finds what it needs: the manifest, the files, what Processing made of them. A directory that Downloading has filled
 // always has the list of what came, and the manifest, since a directory is cleared away as a whole. An attempt that is
-// interrupted while it brings the files back leaves a list, too; the record states that it is not complete. What a phase
-// did not sync is made again if a loss of power has changed it.
+// interrupted while it brings the files back leaves a list, too; the record states that it is not complete. What a
+// phase did not sync is made again if a loss of power has changed it.
 func (t *task) refill(ctx context.Context) error {
 	state := t.Job().State
 	if state == record.Storing && !t.data.Refilling {
