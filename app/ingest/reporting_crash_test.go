@@ -492,6 +492,10 @@ func TestReportIsSentOncePerGeneration(t *testing.T) {
 			t.Run(at, func(t *testing.T) {
 				t.Parallel()
 				r, wrong, twice := newCrashHarness(t).die(at)
+				for try := 1; try < 5 && !r.crashed && len(wrong) == 0; try++ {
+					// Some calls come about in some orders of the two mails only.
+					r, wrong, twice = newCrashHarness(t).die(at)
+				}
 				for _, w := range wrong {
 					t.Errorf("killed at %q: %s", at, w)
 				}
