@@ -246,7 +246,11 @@ type counter struct {
 func (b *batch) writeGiven(p *pgx.Batch) {
 	k, c := &b.known, &b.writes.Counters
 	var all []counter
-	for _, n := range b.writes.Numbers() {
+	last := map[job.Kind]rules.KindNumber{}
+	for _, n := range b.writes.Numbers() { // of each kind several, if several operations created jobs
+		last[n.Kind] = n
+	}
+	for _, n := range last {
 		all = append(all, counter{countNumbers + stored(string(n.Kind)), n.Number, []byte{}})
 	}
 	if len(b.news) > 0 {

@@ -122,6 +122,7 @@ type column[T any] struct {
 	name  string
 	int   func(*T) int64
 	text  func(*T) string
+	plain func(*T) string // a text in its stored form
 	bytes func(*T) []byte
 	lane  func(*T) laneID
 }
@@ -131,7 +132,7 @@ func (c *column[T]) typed() string {
 	switch {
 	case c.int != nil:
 		return "bigint[]"
-	case c.text != nil:
+	case c.text != nil, c.plain != nil:
 		return "text[]"
 	case c.lane != nil:
 		return "uuid[]"
@@ -145,6 +146,8 @@ func (c *column[T]) args(rows []T) any {
 		return values(rows, c.int)
 	case c.text != nil:
 		return values(rows, func(r *T) string { return stored(c.text(r)) })
+	case c.plain != nil:
+		return values(rows, c.plain)
 	case c.lane != nil:
 		return values(rows, func(r *T) pgtype.UUID {
 			id := c.lane(r)
