@@ -78,6 +78,7 @@ const beginWrite = `UPDATE writer SET seq = $2, seen = $3 WHERE id = $1 AND seq 
 // begin begins the transaction and gives it a number, which no other transaction of this server has.
 func (b *batch) begin(p *pgx.Batch, seq int64, applied *bool) {
 	p.Queue("BEGIN")
+	b.s.scanned(p, -1)
 	p.Queue(beginWrite, b.s.id, seq, time.Now().UnixMicro()).Exec(func(tag pgconn.CommandTag) error {
 		*applied = tag.RowsAffected() == 0
 		return nil
@@ -284,6 +285,10 @@ func (b *batch) readMessages(p *pgx.Batch) {
 		})
 }
 
+// selectUnsent reads the messages of the job only: the index of pending ones has those of all jobs.
+const selectUnsent = `WITH of_job AS MATERIALIZED (SELECT key, settled FROM message WHERE job = $1)
+SELECT key FROM of_job WHERE settled = '' LIMIT 1`
+
 // readParents reads what follows from the records: parents that are not locked yet, because a job has changed
 // meanwhile, and what prevents purges.
 func (b *batch) readParents(ops []*operation) error {
@@ -317,7 +322,7 @@ func (b *batch) readParents(ops []*operation) error {
 		}
 	}
 	for _, id := range unsent {
-		p.Queue("SELECT key FROM message WHERE job = $1 AND settled = '' LIMIT 1", stored(string(id))).Query(
+		p.Queue(selectUnsent, stored(string(id))).Query(
 			func(rows pgx.Rows) error {
 				var key string
 				_, err := pgx.ForEachRow(rows, []any{&key}, func() error {

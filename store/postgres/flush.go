@@ -104,6 +104,7 @@ func (b *batch) flush() error {
 	}
 	b.enterLanes(&p, entered)
 	b.raiseLanes(&p)
+	b.s.scanned(&p, 1)
 	p.Queue("COMMIT")
 	return b.q.SendBatch(b.ctx, &p).Close()
 }

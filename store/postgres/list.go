@@ -115,10 +115,10 @@ func (c *conditions) query(q *job.Query) {
 // Named is part of job.Store.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	part = stored(part)
-	const statement = selectRecord + `WHERE m.n IN (
+	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
   (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2) ORDER BY n DESC LIMIT $3)
   UNION SELECT n FROM (SELECT n, id, owner FROM job_made ORDER BY n DESC LIMIT 10000) e
-   WHERE right(id, length($1)) = $1 AND ($2 = '' OR owner = $2))
+   WHERE right(id, length($1)) = $1 AND ($2 = '' OR owner = $2)))
  ORDER BY m.n DESC LIMIT $3`
 	err = s.read(ctx, "find", "", func(r *reader) error {
 		list, err := all(r, scanRecord, statement, part, stored(owner), max(0, min(n, mostRows)))
@@ -133,10 +133,12 @@ func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []jo
 
 // Overdue is part of job.Store.
 func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
-	const statement = selectRecord + `WHERE m.n IN (
-  (SELECT n FROM job_now WHERE worker <> '' AND until <= $1 AND until <> 0 AND ended = 0 AND ($2::text[] IS NULL OR kind = ANY ($2)) LIMIT $3)
-  UNION (SELECT n FROM job_now WHERE expires <> 0 AND ended = 0 AND expires <= $1 AND ($2 IS NULL OR kind = ANY ($2)) LIMIT $3))
- LIMIT $3`
+	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
+  (SELECT n FROM job_now WHERE worker <> '' AND until <= $1 AND until <> 0 AND
+   ($2::text[] IS NULL OR kind = ANY ($2)) ORDER BY until LIMIT $3)
+  UNION (SELECT n FROM job_now WHERE expires <> 0 AND ended = 0 AND expires <= $1 AND
+   ($2 IS NULL OR kind = ANY ($2)) ORDER BY expires LIMIT $3)))
+ AND j.ended = 0 LIMIT $3`
 	var of []string
 	if len(kinds) > 0 {
 		of = storedAll(kinds)

@@ -40,7 +40,9 @@ type Store struct {
 	outgoing []job.Hint // to be announced to other servers
 	ready    chan struct{}
 
-	beforeFlush func(*pgx.Conn) // for tests: before the writes of a transaction are sent
+	// For tests.
+	beforeFlush func(*pgx.Conn) // called before the writes of a transaction are sent
+	counting    bool            // Touched counts what the database reads, not what it returns
 }
 
 var (
@@ -62,6 +64,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	config.MaxConns = int32(options.Connections)
 	config.ConnConfig.RuntimeParams["application_name"] = "stagepost"
 	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
 	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
 		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},
 		watchers: map[int]func([]job.Hint){}, ready: make(chan struct{}, 1)}
@@ -118,6 +121,21 @@ func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.ConnectConfig(ctx, s.config.ConnConfig)
 }
 
+// planSettings let statements find rows by indexes, whatever the statistics of the tables are: those of a table that
+// grows are out of date, and a plan that reads a whole table stays in use.
+var planSettings = []string{"SET enable_seqscan = off", "SET enable_hashjoin = off", "SET enable_mergejoin = off",
+	"SET enable_bitmapscan = off", "SET jit = off"}
+
+// set makes settings of a connection.
+func set(ctx context.Context, conn *pgx.Conn, settings []string) error {
+	for _, one := range settings {
+		if _, err := conn.Exec(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Close waits for the present operations and closes the connections.
 func (s *Store) Close() error {
 	s.once.Do(func() {
@@ -150,7 +168,3 @@ func (s *Store) noteFailure(err error) {
 		s.options.OnFailure(fmt.Errorf("postgres: %w", err))
 	}
 }
-
-// Touched returns how many rows the statements of the store have returned and written so far, and how many lanes its
-// claims have visited. It is a measure of cost that does not depend on the machine.
-func (s *Store) Touched() (rows, lanes int64) { return s.touched.Load(), s.visited.Load() }

@@ -54,7 +54,15 @@ func (s *Store) tryRead(ctx context.Context, f func(*reader) error) error {
 	}
 	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
 		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
-			func(tx pgx.Tx) error { return f(&reader{ctx, s, tx}) })
+			func(tx pgx.Tx) error {
+				if err := s.scannedNow(ctx, tx, -1); err != nil {
+					return err
+				}
+				if err := f(&reader{ctx, s, tx}); err != nil {
+					return err
+				}
+				return s.scannedNow(ctx, tx, 1)
+			})
 	})
 }
 

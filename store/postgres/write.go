@@ -258,22 +258,17 @@ func (w *writer) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, setting := range writerSettings {
-		if _, err := conn.Exec(ctx, setting); err != nil {
-			_ = conn.Close(ctx)
-			return err
-		}
+	if err := set(ctx, conn, slices.Concat(planSettings, writerSettings)); err != nil {
+		_ = conn.Close(ctx)
+		return err
 	}
 	w.conn = conn
 	return nil
 }
 
-// writerSettings are those of the connection that writes. Its statements find rows by their keys, whatever the
-// statistics say. A transaction whose server is gone does not keep its locks.
-var writerSettings = []string{"SET synchronous_commit = on", "SET enable_seqscan = off", "SET enable_hashjoin = off",
-	"SET enable_mergejoin = off", "SET enable_bitmapscan = off", "SET jit = off",
-	"SET idle_in_transaction_session_timeout = '15s'", "SET lock_timeout = '10s'",
-	"SET default_transaction_isolation = 'read committed'"}
+// writerSettings are those of the connection that writes. A transaction whose server is gone does not keep its locks.
+var writerSettings = []string{"SET synchronous_commit = on", "SET idle_in_transaction_session_timeout = '15s'",
+	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'"}
 
 // rollBack ends a transaction that is not to be committed.
 func (w *writer) rollBack() {
