@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stagepost/stagepost/job"
@@ -41,8 +42,11 @@ type Store struct {
 	ready    chan struct{}
 
 	// For tests.
-	beforeFlush func(*pgx.Conn) // called before the writes of a transaction are sent
-	counting    bool            // Touched counts what the database reads, not what it returns
+	beforeFlush  func(*writer) // called before the writes of a transaction are sent
+	writerDial   pgconn.DialFunc
+	grouped      func(n int)   // called with the number of operations of a transaction
+	counting     bool          // Touched counts what the database reads, not what it returns
+	afterFailure func(*writer) // called after each attempt that failed
 }
 
 var (
@@ -82,6 +86,7 @@ func Open(ctx context.Context, database string, options Options) (*Store, error)
 	s.stop = stop
 	s.background.Go(func() { s.announcer(background) })
 	s.background.Go(func() { s.listener(background) })
+	s.background.Go(func() { s.tidier(background) })
 	go (&writer{s: s}).run()
 	return s, nil
 }
@@ -118,7 +123,7 @@ const oldWriter = 30 * 24 * time.Hour
 
 // connect makes a connection that is not one of the pool.
 func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
-	return pgx.ConnectConfig(ctx, s.config.ConnConfig)
+	return pgx.ConnectConfig(ctx, s.config.ConnConfig.Copy())
 }
 
 // planSettings let statements find rows by indexes, whatever the statistics of the tables are: those of a table that

@@ -61,6 +61,9 @@ func (w *writer) group(first *operation) {
 		}
 		return err != nil
 	})
+	if w.s.grouped != nil {
+		w.s.grouped(len(ops))
+	}
 	if len(ops) > 0 {
 		w.carryOut(ops)
 	}
@@ -105,6 +108,9 @@ func (w *writer) retry(ops []*operation) error {
 		}
 		if next != nil {
 			b = next
+		}
+		if w.s.afterFailure != nil {
+			w.s.afterFailure(w)
 		}
 		if errors.Is(err, errUnfinished) {
 			if err = w.promote(ops); err == nil {
@@ -159,7 +165,7 @@ func (w *writer) attempt(ops []*operation) (b *batch, applied bool, err error) {
 		one.refuse[i] = err
 	}
 	if w.s.beforeFlush != nil {
-		w.s.beforeFlush(w.conn)
+		w.s.beforeFlush(w)
 	}
 	return one, false, one.flush()
 }
@@ -254,7 +260,11 @@ func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil && !w.conn.IsClosed() {
 		return nil
 	}
-	conn, err := w.s.connect(ctx)
+	config := w.s.config.ConnConfig.Copy()
+	if w.s.writerDial != nil {
+		config.DialFunc = w.s.writerDial
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -296,6 +306,10 @@ func (w *writer) disconnect() {
 // rolled back the transaction for a reason that is not in the transaction itself.
 func temporary(err error) bool {
 	var e *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) { // not if the password is wrong or the database does not exist
+		return !errors.As(err, &e) || !slices.Contains([]string{"28", "3D"}, e.Code[:2])
+	}
 	if errors.As(err, &e) {
 		switch e.Code {
 		case "23505": // unique_violation: another server was first, the next attempt finds it
@@ -307,8 +321,7 @@ func temporary(err error) bool {
 		return slices.Contains([]string{"08", "40", "57", "58"}, e.Code[:2])
 	}
 	var network net.Error
-	var connect *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+	return errors.As(err, &network) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
