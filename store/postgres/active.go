@@ -102,7 +102,8 @@ func (v *view) of(kind job.Kind) *active {
 
 const (
 	selectClaimed = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
- (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND worker <> '' GROUP BY lane) j JOIN lane l ON l.id = j.lane`
+ (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND worker <> '' GROUP BY lane) j
+ JOIN lane l ON l.id = j.lane`
 	selectOccupied = `SELECT j.lane, l.state, l.grp, l.owner, l.tags, l.crowd, l.suspect, j.n FROM
  (SELECT lane, count(*) AS n FROM job_now WHERE kind = $1 AND state = ANY ($2) AND ended = 0 GROUP BY lane) j
  JOIN lane l ON l.id = j.lane`

@@ -40,9 +40,9 @@ func (b *batch) at(caller time.Time) time.Time {
 // errUnfinished reports that a transaction must begin again before it wrote anything.
 var errUnfinished = errors.New("jobs have become due")
 
-// prepare locks and reads what the operations need. It returns applied if the transaction was committed before, by a
-// server whose answer was lost.
-func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64) (applied bool, err error) {
+// prepare locks and reads what the operations need. It returns applied if the transaction was committed before, and its
+// answer was lost. With promotes, it fails if jobs have become due.
+func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64, promotes bool) (applied bool, err error) {
 	b.needs.Reset()
 	holds, queue, kinds, until := unlocked, false, []job.Kind(nil), time.Time{}
 	for _, o := range ops {
@@ -66,7 +66,7 @@ func (b *batch) prepare(ctx context.Context, ops []*operation, seq int64) (appli
 	if err := b.q.SendBatch(ctx, &p).Close(); err != nil || applied {
 		return applied, err
 	}
-	if queue && due != 0 && due <= micro(b.at(until)) {
+	if queue && promotes && due != 0 && due <= micro(b.at(until)) {
 		return false, errUnfinished
 	}
 	b.turn = b.clock.UnixMicro()
@@ -112,11 +112,14 @@ func (b *batch) lock(p *pgx.Batch, holds lock, kinds []job.Kind) {
 	}
 }
 
+// selectFirstDue is when the first job that waits for its time becomes due.
+const selectFirstDue = "SELECT coalesce(min(due), 0) FROM job_now WHERE waits = 2"
+
 // readClock reads the time, and when the first job that waits for that becomes due.
 func (b *batch) readClock(p *pgx.Batch, queue bool, due *int64) {
 	p.Queue("SELECT clock_timestamp()").QueryRow(func(row pgx.Row) error { return row.Scan(&b.clock) })
 	if queue {
-		p.Queue("SELECT coalesce(min(due), 0) FROM job_now WHERE waits = 2").QueryRow(func(row pgx.Row) error {
+		p.Queue(selectFirstDue).QueryRow(func(row pgx.Row) error {
 			return row.Scan(due)
 		})
 	}

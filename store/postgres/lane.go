@@ -11,8 +11,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// laneID identifies a lane: the first bytes of the SHA-256 sum over its key. So a server needs no look-up to file a
-// job, and two servers give a new lane the same id.
+// laneID identifies a lane: the first bytes of the SHA-256 sum over its key. So a server needs no query to find the
+// lane of a job, and two servers give a new lane the same id.
 type laneID [16]byte
 
 // laneKey is what the jobs of a lane have in common.

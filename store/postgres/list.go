@@ -116,7 +116,8 @@ func (c *conditions) query(q *job.Query) {
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	part = stored(part)
 	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
-  (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2) ORDER BY n DESC LIMIT $3)
+  (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2)
+   ORDER BY n DESC LIMIT $3)
   UNION SELECT n FROM (SELECT n, id, owner FROM job_made ORDER BY n DESC LIMIT 10000) e
    WHERE right(id, length($1)) = $1 AND ($2 = '' OR owner = $2)))
  ORDER BY m.n DESC LIMIT $3`
@@ -172,7 +173,7 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecas
 					return err
 				}
 			}
-			if err = r.q.QueryRow(r.ctx, "SELECT coalesce(min(due), 0) FROM job_now WHERE waits = 2").Scan(&due); err != nil {
+			if err = r.q.QueryRow(r.ctx, selectFirstDue).Scan(&due); err != nil {
 				return err
 			}
 			mine := c
@@ -183,7 +184,8 @@ func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecas
 		if err != nil || due == 0 || due > micro(now) {
 			return f, err
 		}
-		if err := s.do(ctx, "peek", &operation{queue: true, until: now, apply: func(*batch) error { return nil }}); err != nil {
+		promote := &operation{queue: true, until: now, apply: func(*batch) error { return nil }}
+		if err := s.do(ctx, "peek", promote); err != nil {
 			return f, err
 		}
 	}

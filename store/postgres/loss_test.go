@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"net"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
@@ -77,7 +75,8 @@ func (c cuttable) Read(b []byte) (int, error) {
 // cuttingStore opens a store whose writer's connection goes through a cutter, from now on.
 func cuttingStore(t *testing.T, c *cutter) *Store {
 	t.Helper()
-	s := openStore(t, newDatabase(t), Options{CallerTime: true, RetryAfter: time.Millisecond, OnFailure: func(error) {}})
+	s := openStore(t, newDatabase(t), Options{CallerTime: true, RetryAfter: time.Millisecond,
+		OnFailure: func(error) {}})
 	s.writerDial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
 		return cuttable{conn, c}, err
@@ -151,7 +150,9 @@ func script(ctx context.Context, s *Store) (answers []any, err error) {
 	}
 	batch := newJob(storetest.Batch, "tst_batch", func(j *job.Job) { j.Children.Expected = 2 })
 	child := func(id job.ID) job.Created {
-		c := newJob(storetest.Step, id, func(j *job.Job) { j.Parent, j.Key, j.Tags = "tst_batch", string(id), []string{"a"} })
+		c := newJob(storetest.Step, id, func(j *job.Job) {
+			j.Parent, j.Key, j.Tags = "tst_batch", string(id), []string{"a"}
+		})
 		c.Outbox = []job.Message{{Key: "m" + string(id), Job: id, Topic: "mail", Created: at, Due: at}}
 		return c
 	}
@@ -168,7 +169,8 @@ func script(ctx context.Context, s *Store) (answers []any, err error) {
 		return answers, fmt.Errorf("claimed %v: %w", got, failed)
 	}
 	j := got[0]
-	note(s.Renew(ctx, job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Lease: time.Hour, Now: at}))
+	note(s.Renew(ctx, job.Renewal{Worker: "w1", Leases: []job.Lease{{Job: j.ID, Epoch: j.Epoch}}, Lease: time.Hour,
+		Now: at}))
 	for _, e := range []lifecycle.Event{"begin", "next", "finish"} {
 		c, failed := storetest.Transition(storetest.Step, j, e, lifecycle.Worker, at)
 		if failed != nil {
@@ -228,8 +230,8 @@ func TestConnectionLoss(t *testing.T) {
 	}
 }
 
-// TestAnswerLost loses the answer of a commit. The control is a store whose attempts have numbers of their own: it makes
-// the entry twice.
+// TestAnswerLost loses the answer of a commit. The control is a store whose attempts have numbers of their own: it
+// makes the entry twice.
 func TestAnswerLost(t *testing.T) {
 	for _, control := range []bool{false, true} {
 		c := &cutter{}
@@ -239,9 +241,10 @@ func TestAnswerLost(t *testing.T) {
 		}
 		note := func(actor string) {
 			t.Helper()
-			check(t, s.Note(t.Context(), job.Audit{By: lifecycle.Operator, Actor: actor, Event: "break-lock", At: start}))
+			entry := job.Audit{By: lifecycle.Operator, Actor: actor, Event: "break-lock", At: start}
+			check(t, s.Note(t.Context(), entry))
 		}
-		note("first") // with the look-ups that a new connection needs
+		note("first") // with the queries that a new connection needs
 		note("second")
 		calls := c.calls
 		note("third")
@@ -275,7 +278,8 @@ func TestTerminated(t *testing.T) {
 			return
 		}
 		terminated[w.seq] = true
-		check(t, testServer.exec("postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", w.conn.PgConn().PID())))
+		terminate := fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", w.conn.PgConn().PID())
+		check(t, testServer.exec("postgres", terminate))
 	}
 	answers, err := script(t.Context(), s)
 	check(t, err)
@@ -294,7 +298,8 @@ func TestTerminated(t *testing.T) {
 func TestDeadlock(t *testing.T) {
 	var failures []error
 	database := newDatabase(t)
-	s := openStore(t, database, Options{CallerTime: true, OnFailure: func(err error) { failures = append(failures, err) }})
+	s := openStore(t, database, Options{CallerTime: true,
+		OnFailure: func(err error) { failures = append(failures, err) }})
 	jobs, err := s.Create(t.Context(), newJob(storetest.Step, "tst_1"), newJob(storetest.Step, "tst_2"))
 	check(t, err)
 	conn, err := s.connect(t.Context())
@@ -332,14 +337,6 @@ func TestDeadlock(t *testing.T) {
 			t.Errorf("%s has version %d, %v", j.ID, got.Version, err)
 		}
 	}
-}
-
-func sqlState(err error) string {
-	var e *pgconn.PgError
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return ""
 }
 
 // waitForLock waits until a transaction of the store waits for a lock of another one.

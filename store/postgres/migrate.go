@@ -34,12 +34,15 @@ func migrate(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+const createVersions = `CREATE TABLE IF NOT EXISTS schema_version
+ (version integer PRIMARY KEY, applied text NOT NULL)`
+
 // upgrade applies the next version. It returns the one to be applied after it.
 func upgrade(ctx context.Context, tx pgx.Tx) (next int, err error) {
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, 0)", int32(lockSchema)); err != nil {
 		return 0, err
 	}
-	if _, err := tx.Exec(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, applied text NOT NULL)"); err != nil {
+	if _, err := tx.Exec(ctx, createVersions); err != nil {
 		return 0, err
 	}
 	var version int
@@ -60,6 +63,7 @@ func upgrade(ctx context.Context, tx pgx.Tx) (next int, err error) {
 	if _, err := tx.Exec(ctx, string(text)); err != nil {
 		return 0, fmt.Errorf("schema %d: %w", version+1, err)
 	}
-	_, err = tx.Exec(ctx, "INSERT INTO schema_version VALUES ($1, $2)", version+1, time.Now().UTC().Format(time.RFC3339))
+	_, err = tx.Exec(ctx, "INSERT INTO schema_version VALUES ($1, $2)", version+1,
+		time.Now().UTC().Format(time.RFC3339))
 	return version + 1, err
 }

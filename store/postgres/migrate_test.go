@@ -64,7 +64,8 @@ func TestReadViews(t *testing.T) {
 	_, err = s.Hold(t.Context(), job.Hold{Scope: job.Scope{Group: "maps", Tag: "queue=a"}, Who: "olga", Since: start})
 	check(t, err)
 	for _, c := range []struct{ statement, want string }{
-		{`SELECT string_agg(id || ' ' || state || ' ' || coalesce(worker, '-') || ' ' || created, ', ' ORDER BY number, id) FROM jobs`,
+		{`SELECT string_agg(id || ' ' || state || ' ' || coalesce(worker, '-') || ' ' || created, ', '
+ ORDER BY number, id) FROM jobs`,
 			"tst_1 Done - 2026-03-04 05:06:07+00, tst_batch Waiting - 2026-03-04 05:06:07+00, " +
 				"tst_2 Waiting - 2026-03-04 05:06:07+00"},
 		{`SELECT string_agg(event || ' by ' || "by", ', ' ORDER BY seq) FROM history WHERE job = 'tst_1'`,
@@ -136,7 +137,8 @@ func TestOpenRefuses(t *testing.T) {
 // over, or that has forgotten the server.
 func TestWriterForgotten(t *testing.T) {
 	s := openStore(t, newDatabase(t), Options{CallerTime: true, OnFailure: func(error) {}})
-	for i, statement := range []string{"DELETE FROM writer", "UPDATE writer SET seq = seq - 1", "UPDATE writer SET seq = 0"} {
+	for i, statement := range []string{"DELETE FROM writer", "UPDATE writer SET seq = seq - 1",
+		"UPDATE writer SET seq = 0"} {
 		_, err := s.pool.Exec(t.Context(), statement)
 		check(t, err)
 		for range 3 {

@@ -117,8 +117,8 @@ func (s *Store) begin(ctx context.Context) (err error) {
 	return err
 }
 
-// oldWriter is how long after its last transaction a writer is forgotten. A server that writes nothing for longer has no
-// commit whose result is unknown; see begin in batch.go.
+// oldWriter is how long after its last transaction a writer is forgotten. A server that writes nothing for longer has
+// no commit whose result is unknown; see begin in batch.go.
 const oldWriter = 30 * 24 * time.Hour
 
 // connect makes a connection that is not one of the pool.

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stagepost/stagepost/job"
@@ -70,8 +71,11 @@ func wrapped(name string, err error) error {
 		return err
 	}
 	kind := job.Internal
-	if temporary(err) {
+	switch {
+	case temporary(err):
 		kind = job.Unavailable
+	case sqlState(err) == diskFull:
+		kind, err = job.Unavailable, fmt.Errorf("%w (%w)", &job.Full{Dir: "the database server", Free: -1}, err)
 	}
 	return &job.Error{Op: name, Kind: kind, Err: err}
 }

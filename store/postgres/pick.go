@@ -237,7 +237,8 @@ func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneS
 		v.turns[k.owner] = max(v.turns[k.owner], turn)
 	}
 	if n != nil {
-		l.jobs = append(l.jobs, &candidate{job.ID(original(*jobID)), job.ID(original(*parent)), *n, *priority, *entered})
+		l.jobs = append(l.jobs, &candidate{job.ID(original(*jobID)), job.ID(original(*parent)), *n, *priority,
+			*entered})
 	}
 	return l, nil
 }
@@ -302,11 +303,11 @@ func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
 	for {
 		var best *candidate
 		for _, c := range l.jobs {
-			if best != nil && !o.rank(c, 0).less(o.rank(best, 0)) || t.taken[c.id] || !fresh && v.changed[c.id] != nil ||
-				l.key.held(v.holds, t.now, c) != nil {
-				continue
+			worse := best != nil && !o.rank(c, 0).less(o.rank(best, 0))
+			if !worse && !t.taken[c.id] && (fresh || v.changed[c.id] == nil) &&
+				l.key.held(v.holds, t.now, c) == nil {
+				best = c
 			}
-			best = c
 		}
 		if best != nil || fresh || len(l.jobs) < l.asked {
 			return best, nil

@@ -29,11 +29,11 @@ func (s *Store) read(ctx context.Context, op string, id job.ID, f func(*reader) 
 			return err
 		}
 		if !temporary(err) || ctx.Err() != nil || time.Since(began) > s.options.Patience {
-			kind := job.Internal
-			if temporary(err) {
-				kind = job.Unavailable
+			err := wrapped(op, err)
+			if errors.As(err, &e) {
+				e.ID = id
 			}
-			return &job.Error{Op: op, Kind: kind, ID: id, Err: err}
+			return err
 		}
 		s.noteFailure(err)
 		select {
@@ -109,7 +109,8 @@ func (s *Store) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
 // Numbered is part of job.Store.
 func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (j job.Job, err error) {
 	err = s.read(ctx, "find", "", func(r *reader) error {
-		list, err := all(r, scanRecord, selectRecord+"WHERE m.kind = $1 AND m.number = $2", stored(string(kind)), number)
+		list, err := all(r, scanRecord, selectRecord+"WHERE m.kind = $1 AND m.number = $2", stored(string(kind)),
+			number)
 		if err == nil && len(list) == 0 {
 			err = job.Errorf(job.NotFound, "find", "", "there is no %s with number %d", kind, number)
 		}
@@ -249,8 +250,8 @@ func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
 		}
 		first, most = max(0, last+int64(n)), min(-int64(n), last)
 	}
-	entries, err := all(r, scanAudit, `SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note, seen,
- hash FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
+	entries, err := all(r, scanAudit, `SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note,
+ seen, hash FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
 	if err != nil {
 		return nil, err
 	}

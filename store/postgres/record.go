@@ -12,7 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-// record is a job with what the store knows about it besides.
+// record is a job with the columns that the contract does not have.
 type record struct {
 	job   job.Job
 	n     int64 // row number, in order of creation
@@ -203,8 +203,8 @@ func (t *table[T]) update() string {
 
 // put is a statement that inserts rows or replaces those with the same keys.
 func (t *table[T]) put(keys string) string {
-	return t.insert() + " ON CONFLICT (" + keys + ") DO UPDATE SET (" + t.names("") + ") = ROW (" + t.names("excluded.") +
-		")"
+	return t.insert() + " ON CONFLICT (" + keys + ") DO UPDATE SET (" + t.names("") + ") = ROW (" +
+		t.names("excluded.") + ")"
 }
 
 // args are the arguments of the statements.

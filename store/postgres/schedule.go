@@ -27,7 +27,7 @@ func (b *batch) schedule(n int) error {
 			continue
 		}
 		now := b.at(w.At)
-		row, crowd := b.place(w, expected)
+		row, crowd := b.number(w, expected)
 		after := newChanged(w.After, row, crowd, now)
 		b.follow(before, after)
 		if w.Chain == nil || w.After.Ended {
@@ -58,8 +58,8 @@ func (b *batch) before(w *rules.JobWrite) *changed {
 	return newChanged(&r.job, r.n, r.crowd, time.Time{})
 }
 
-// place returns the row number and the crowd of a job. A new job gets them.
-func (b *batch) place(w *rules.JobWrite, expected map[job.ID]int) (row int64, crowd job.ID) {
+// number returns the row number and the crowd of a job. A new job gets them.
+func (b *batch) number(w *rules.JobWrite, expected map[job.ID]int) (row int64, crowd job.ID) {
 	id := w.After.ID
 	if w.Before == nil {
 		b.row++

@@ -53,7 +53,8 @@ func withServer(m *testing.M) int {
 // startServer starts a server that ends with stop.
 func startServer() (*server, error) {
 	if _, err := os.Stat(filepath.Join(binaries, "postgres")); err != nil {
-		return nil, fmt.Errorf("PostgreSQL 15 is not installed: run scripts/tools, or apt-get install postgresql (%w)", err)
+		return nil, fmt.Errorf("PostgreSQL 15 is not installed: run scripts/tools, or apt-get install postgresql (%w)",
+			err)
 	}
 	dir, err := os.MkdirTemp("", "pg")
 	if err != nil {

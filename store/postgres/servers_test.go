@@ -3,7 +3,9 @@ package postgres
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -11,10 +13,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
 )
+
+var crashes = flag.Int("crashes", 3, "crashes of the database server in TestServerCrash")
 
 var stepKind = job.Kind(storetest.Step.Name())
 
@@ -61,7 +67,8 @@ func TestRollUp(t *testing.T) {
 func TestFailsAlone(t *testing.T) {
 	s := openStore(t, newDatabase(t), Options{CallerTime: true, OnFailure: func(error) {}})
 	ctx := t.Context()
-	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1"), newJob(storetest.Step, "tst_2"), newJob(storetest.Step, "tst_3"))
+	jobs, err := s.Create(ctx, newJob(storetest.Step, "tst_1"), newJob(storetest.Step, "tst_2"),
+		newJob(storetest.Step, "tst_3"))
 	check(t, err)
 	entered, proceed := make(chan bool), make(chan bool)
 	var sizes []int
@@ -85,8 +92,8 @@ func TestFailsAlone(t *testing.T) {
 	huge := 1 << 40
 	all.Go(func() { errs[1] = commit(1, job.Fields{Attempts: &huge}) })
 	all.Go(func() { errs[2] = commit(2, job.Fields{}) })
-	for len(s.operations) < 2 {
-		time.Sleep(time.Millisecond) // until both wait
+	for len(s.operations) < 2 { // until both wait
+		runtime.Gosched()
 	}
 	close(proceed)
 	all.Wait()
@@ -116,7 +123,8 @@ func TestDatabaseClock(t *testing.T) {
 		}
 		got, err := s.Claim(ctx, job.Claim{Worker: "w1", N: 9, Now: clock, Lease: time.Minute, From: from("Waiting")})
 		check(t, err)
-		if len(got) != 1 || got[0].ID != "tst_now" || got[0].Until.Before(now) || got[0].Until.After(time.Now().Add(2*time.Minute)) {
+		if len(got) != 1 || got[0].ID != "tst_now" || got[0].Until.Before(now) ||
+			got[0].Until.After(time.Now().Add(2*time.Minute)) {
 			t.Fatalf("claimed %+v", got)
 		}
 		late, err := s.Overdue(ctx, clock, nil, 9)
@@ -141,7 +149,7 @@ func TestDatabaseClock(t *testing.T) {
 	}
 }
 
-// TestHints has a server hear of the changes of another one; without hints, claims find the jobs as well.
+// TestHints notifies a server of the changes of another one; without hints, claims find the jobs as well.
 func TestHints(t *testing.T) {
 	database := newDatabase(t)
 	a, b := openStore(t, database, Options{CallerTime: true}), openStore(t, database, Options{CallerTime: true})
@@ -212,7 +220,8 @@ func TestUnavailable(t *testing.T) {
 	conn.Release()
 	name := database[strings.LastIndex(database, "=")+1:]
 	check(t, testServer.exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false"))
-	check(t, testServer.exec("postgres", "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'"))
+	check(t, testServer.exec("postgres",
+		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'"))
 	if _, err := s.Create(ctx, newJob(storetest.Step, "tst_2")); job.KindOf(err) != job.Unavailable {
 		t.Errorf("a write without a database: %v", err)
 	}
@@ -266,10 +275,10 @@ func TestServerCrash(t *testing.T) {
 	}
 	reach := func(n int64) {
 		for goal := done.Load() + n; done.Load() < goal && !t.Failed(); {
-			time.Sleep(time.Millisecond)
+			runtime.Gosched()
 		}
 	}
-	for range 3 {
+	for range *crashes {
 		reach(50)
 		check(t, server.end(syscall.SIGQUIT))
 		check(t, server.start())
@@ -320,7 +329,9 @@ func TestVerify(t *testing.T) {
 	}
 	verify := func(id job.ID) (found []string) {
 		t.Helper()
-		checked, err := s.Verify(ctx, id, lives, func(id job.ID, err error) { found = append(found, fmt.Sprint(id, ": ", err)) })
+		checked, err := s.Verify(ctx, id, lives, func(id job.ID, err error) {
+			found = append(found, fmt.Sprint(id, ": ", err))
+		})
 		if err != nil || checked != 3 && id == "" {
 			t.Errorf("%d jobs were checked, %v", checked, err)
 		}
@@ -379,5 +390,22 @@ func TestTidy(t *testing.T) {
 	got, err = s.Claim(ctx, job.Claim{Worker: "w1", N: 15, Now: start, Lease: time.Minute, From: from("Waiting")})
 	if err != nil || len(got) != 5 {
 		t.Errorf("claimed %d, %v", len(got), err)
+	}
+}
+
+// TestErrors gives errors of PostgreSQL their kinds.
+func TestErrors(t *testing.T) {
+	for code, want := range map[string]job.ErrorKind{
+		"40001": job.Unavailable, "40P01": job.Unavailable, "57P01": job.Unavailable, "08006": job.Unavailable,
+		"53300": job.Unavailable, "55P03": job.Unavailable, "53100": job.Unavailable, "22003": job.Internal,
+		"42P01": job.Internal, "XX001": job.Internal,
+	} {
+		err := wrapped("commit", fmt.Errorf("flush: %w", &pgconn.PgError{Code: code}))
+		if job.KindOf(err) != want || job.IsFull(err) != (code == diskFull) {
+			t.Errorf("%s: %v of kind %s, want %s", code, err, job.KindOf(err), want)
+		}
+	}
+	if err := wrapped("commit", persistent{&pgconn.PgError{Code: uniqueViolation}}); job.KindOf(err) != job.Internal {
+		t.Errorf("a unique violation that remains: %v", err)
 	}
 }

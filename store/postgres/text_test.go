@@ -8,7 +8,8 @@ import (
 
 // FuzzText stores texts and reads them again: any bytes come back, and PostgreSQL accepts what is stored.
 func FuzzText(f *testing.F) {
-	for _, text := range []string{"", "maps", "ümlaut", "\x00", "\xff\xfe", escape, escape + "00", "a\x00b" + escape + "__", "\xf4\x8f\xbf"} {
+	for _, text := range []string{"", "maps", "ümlaut", "\x00", "\xff\xfe", escape, escape + "00",
+		"a\x00b" + escape + "__", "\xf4\x8f\xbf"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

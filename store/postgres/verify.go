@@ -83,7 +83,8 @@ func (s *Store) verifyAudit(ctx context.Context, wrong func(job.ID, error)) erro
 			if entries, err = r.audit(from, verified); err != nil {
 				return err
 			}
-			return r.q.QueryRow(r.ctx, "SELECT coalesce((SELECT n FROM given WHERE what = $1), 0)", countAudit).Scan(&counted)
+			last := r.q.QueryRow(r.ctx, "SELECT coalesce((SELECT n FROM given WHERE what = $1), 0)", countAudit)
+			return last.Scan(&counted)
 		})
 		if err != nil {
 			return err

@@ -92,7 +92,7 @@ func (s *Store) announcer(ctx context.Context) {
 	}
 }
 
-// payload has as many of the hints as fit into one notification, and at least says that there are some.
+// payload has as many of the hints as fit into one notification, and at least one without any.
 func (s *Store) payload(hints []job.Hint) (text string, n int) {
 	one := notice{From: hex.EncodeToString(s.id[:])}
 	for n = len(hints); n > 0; n /= 2 {

@@ -91,11 +91,11 @@ func (w *writer) carryOut(ops []*operation) {
 // store ends. All attempts have one number, so that no operation is carried out twice.
 func (w *writer) retry(ops []*operation) error {
 	w.seq++
-	began, wait := time.Now(), w.s.options.RetryAfter
+	began, wait, duplicates := time.Now(), w.s.options.RetryAfter, 0
 	var b *batch // of the last attempt
-	for {
+	for due := true; ; {
 		last := b
-		next, applied, err := w.attempt(ops)
+		next, applied, err := w.attempt(ops, due)
 		if applied {
 			next, err = last, nil
 		}
@@ -113,8 +113,13 @@ func (w *writer) retry(ops []*operation) error {
 			w.s.afterFailure(w)
 		}
 		if errors.Is(err, errUnfinished) {
-			if err = w.promote(ops); err == nil {
+			if due, err = w.promote(ops); err == nil {
 				continue
+			}
+		}
+		if sqlState(err) == uniqueViolation {
+			if duplicates++; duplicates > mostDuplicates {
+				return persistent{err}
 			}
 		}
 		w.s.noteFailure(err)
@@ -133,9 +138,18 @@ func (w *writer) retry(ops []*operation) error {
 	}
 }
 
-// attempt makes one attempt. It returns the transaction if that was to be committed: with an error, the result is not
+// mostDuplicates bounds the attempts after a unique violation. Another server may have been first; more than a few are a
+// defect.
+const mostDuplicates = 5
+
+// persistent is an error that looks temporary and is not.
+type persistent struct{ error }
+
+func (p persistent) Unwrap() error { return p.error }
+
+// attempt makes one attempt. With due, jobs that have become due are promoted before. It returns the transaction if that was to be committed: with an error, the result is not
 // known. applied reports that an earlier attempt was committed.
-func (w *writer) attempt(ops []*operation) (b *batch, applied bool, err error) {
+func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
 	defer stop()
 	if err := w.connect(ctx); err != nil {
@@ -147,7 +161,7 @@ func (w *writer) attempt(ops []*operation) (b *batch, applied bool, err error) {
 		}
 	}()
 	one := w.s.newBatch(ctx, w.conn)
-	missed, err := one.prepare(ctx, ops, w.seq)
+	missed, err := one.prepare(ctx, ops, w.seq, due)
 	if err == nil && missed {
 		applied, err = w.resolve(ctx)
 	}
@@ -190,8 +204,8 @@ func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return false, err
 	}
-	_, err = w.conn.Exec(ctx, "INSERT INTO writer (id, seq, seen) VALUES ($1, $2, $3) ON CONFLICT (id) DO UPDATE SET seq = $2",
-		w.s.id, w.seq-1, time.Now().UnixMicro())
+	_, err = w.conn.Exec(ctx, `INSERT INTO writer (id, seq, seen) VALUES ($1, $2, $3)
+ ON CONFLICT (id) DO UPDATE SET seq = $2`, w.s.id, w.seq-1, time.Now().UnixMicro())
 	if err != nil {
 		return false, err
 	}
@@ -209,13 +223,14 @@ func (s *Store) newBatch(ctx context.Context, conn *pgx.Conn) *batch {
 	return b
 }
 
-// promote makes jobs claimable that have become due.
-func (w *writer) promote(ops []*operation) error {
+// promote makes jobs claimable that have become due. It reports whether it found some: those that it does not find are
+// locked by another transaction, which changes them.
+func (w *writer) promote(ops []*operation) (found bool, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
 	defer stop()
 	for {
 		if err := w.connect(ctx); err != nil {
-			return err
+			return found, err
 		}
 		b := w.s.newBatch(ctx, w.conn)
 		err := w.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&b.clock)
@@ -232,10 +247,11 @@ func (w *writer) promote(ops []*operation) error {
 		}
 		if err != nil {
 			w.rollBack()
-			return err
+			return found, err
 		}
+		found = found || n > 0
 		if n < 5000 {
-			return nil
+			return found, nil
 		}
 	}
 }
@@ -305,6 +321,9 @@ func (w *writer) disconnect() {
 // temporary reports whether a later attempt may succeed: the connection was lost, or the server ended, refused or
 // rolled back the transaction for a reason that is not in the transaction itself.
 func temporary(err error) bool {
+	if errors.As(err, new(persistent)) {
+		return false
+	}
 	var e *pgconn.PgError
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) { // not if the password is wrong or the database does not exist
@@ -312,7 +331,7 @@ func temporary(err error) bool {
 	}
 	if errors.As(err, &e) {
 		switch e.Code {
-		case "23505": // unique_violation: another server was first, the next attempt finds it
+		case uniqueViolation: // another server was first, the next attempt finds what it made
 			return true
 		case "55P03", "53300", "53200", "25P03", "25006": // lock timeout, too many clients, memory, idle, read-only
 			return true
@@ -324,6 +343,21 @@ func temporary(err error) bool {
 	return errors.As(err, &network) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// Conditions of PostgreSQL.
+const (
+	uniqueViolation = "23505"
+	diskFull        = "53100"
+)
+
+// sqlState returns the condition that PostgreSQL reports; "" for another error.
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
 }
 
 // hash is a number for a text, for advisory locks.
