@@ -112,14 +112,15 @@ func (c *conditions) query(q *job.Query) {
 	}
 }
 
-// Named is part of job.Store.
+// Named is part of job.Store. Jobs that are not among the newest 10,000 are found in the order of their ids, which
+// increase with time.
 func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
 	part = stored(part)
 	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
   (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2)
-   ORDER BY n DESC LIMIT $3)
+   ORDER BY id DESC LIMIT $3)
   UNION SELECT n FROM (SELECT n, id, owner FROM job_made ORDER BY n DESC LIMIT 10000) e
-   WHERE right(id, length($1)) = $1 AND ($2 = '' OR owner = $2)))
+   WHERE (right(id, length($1)) = $1 OR id ^@ $1) AND ($2 = '' OR owner = $2)))
  ORDER BY m.n DESC LIMIT $3`
 	err = s.read(ctx, "find", "", func(r *reader) error {
 		list, err := all(r, scanRecord, statement, part, stored(owner), max(0, min(n, mostRows)))
