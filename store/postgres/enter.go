@@ -6,6 +6,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/stagepost/stagepost/job"
 )
 
 // enteredLane is a lane that jobs have entered, with the lowest keys of those.
@@ -136,6 +138,48 @@ func (b *batch) enterLanes(p *pgx.Batch, entered map[laneID]*enteredLane) {
 		values(put, func(l *enteredLane) bool { return l.key.suspect }),
 		values(put, func(l *enteredLane) bool { return l.waiting })}
 	p.Queue(putLanes, append(args, keys(put)...)...)
+}
+
+// markLanes marks the lanes that were read and are held, so that they are not read again. It is done under the lock of
+// the holds, and waits for nothing. A hold that ends by itself marks none.
+func (b *batch) markLanes(p *pgx.Batch) {
+	endless := slices.DeleteFunc(slices.Clone(b.view.holds), func(h job.Hold) bool { return !h.Until.IsZero() })
+	if len(endless) == 0 {
+		return
+	}
+	var ids []laneID
+	for _, s := range b.sources {
+		for _, l := range s.lanes {
+			if l.key.held(endless, b.clock, nil) != nil {
+				ids = append(ids, l.id)
+			}
+		}
+	}
+	if len(ids) > 0 {
+		p.Queue(`UPDATE lane SET held = true WHERE id = ANY (ARRAY (SELECT id FROM lane WHERE id = ANY ($1)
+ FOR UPDATE SKIP LOCKED))`, values(ids, func(id *laneID) pgtype.UUID { return pgtype.UUID{Bytes: *id, Valid: true} }))
+	}
+}
+
+// holdLanes marks the lanes of new holds, and no others any more if a hold was released or replaced.
+func (b *batch) holdLanes(p *pgx.Batch) {
+	w := &b.writes
+	ends := len(w.Released) > 0
+	for i := range w.Put {
+		ends = ends || slices.ContainsFunc(b.known.Holds, func(h job.Hold) bool { return h.Scope == w.Put[i].Scope })
+	}
+	if ends {
+		p.Queue("UPDATE lane SET held = false WHERE held")
+	}
+	for i := range w.Holds {
+		h := &w.Holds[i]
+		added := slices.ContainsFunc(w.Put, func(put job.Hold) bool { return put.Version == h.Version })
+		if added && h.Until.IsZero() && h.Tag == "" && h.Job == "" && h.Group+h.Owner != "" {
+			p.Queue(`UPDATE lane SET held = true WHERE waiting AND NOT held AND ($1 = '' OR kind = $1) AND
+ ($2 = '' OR state = $2) AND ($3 = '' OR grp = $3) AND ($4 = '' OR owner = $4)`, stored(string(h.Kind)),
+				stored(string(h.State)), stored(h.Group), stored(h.Owner))
+		}
+	}
 }
 
 // raiseLanes raises the keys of lanes whose first jobs are gone, unless another transaction changes lanes of their

@@ -102,7 +102,9 @@ func (b *batch) flush() error {
 		f.enter(entered)
 	}
 	b.enterLanes(&p, entered)
+	b.holdLanes(&p)
 	b.raiseLanes(&p)
+	b.markLanes(&p)
 	b.s.scanned(&p, 1)
 	p.Queue("COMMIT")
 	return b.q.SendBatch(b.ctx, &p).Close()

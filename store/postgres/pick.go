@@ -161,7 +161,7 @@ func (v *view) readTurns(t *terms) error {
 const (
 	selectByTurn = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
   (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY priority, turn, first, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -170,7 +170,7 @@ LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_no
 ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
 	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
   h.n, h.id, h.parent, h.priority, h.entered
-FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
   (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
   ORDER BY entered, eldest, id LIMIT $10) l
 LEFT JOIN turn t ON t.owner = l.owner
@@ -243,8 +243,8 @@ func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneS
 	return l, nil
 }
 
-// leftOut returns the owners and groups whose lanes of a state are not read, because of limits and holds; closed means
-// that none are.
+// leftOut returns the owners and groups whose lanes of a state are not read, because of limits and of holds that end by
+// themselves; closed means that none are.
 func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed bool) {
 	owners, groups = []string{}, []string{}
 	for _, l := range t.limits {
@@ -273,8 +273,9 @@ func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed boo
 	}
 	for i := range v.holds {
 		h := &v.holds[i]
-		if !h.On(t.now) || h.Tag != "" || h.Job != "" || h.Kind != "" && h.Kind != s.Kind ||
-			h.State != "" && h.State != s.State {
+		here := (h.Kind == "" || h.Kind == s.Kind) && (h.State == "" || h.State == s.State)
+		marks := h.Until.IsZero() && h.Group+h.Owner != "" // its lanes are marked
+		if !here || marks || !h.On(t.now) || h.Tag != "" || h.Job != "" {
 			continue
 		}
 		switch {

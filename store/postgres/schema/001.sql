@@ -96,10 +96,12 @@ CREATE TABLE lane (
   id uuid PRIMARY KEY, kind text NOT NULL, state text NOT NULL, grp text NOT NULL, owner text NOT NULL,
   tags text NOT NULL, crowd text NOT NULL, suspect boolean NOT NULL,
   waiting boolean NOT NULL, -- some job can be claimed
+  held boolean NOT NULL DEFAULT false, -- by a hold without an end: no claim reads the lane until a hold changes
   priority bigint NOT NULL, turn bigint NOT NULL, first bigint NOT NULL, entered bigint NOT NULL, eldest bigint NOT NULL
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02);
-CREATE INDEX lane_first ON lane (kind, state, suspect, priority, turn, first, id) WHERE waiting;
-CREATE INDEX lane_eldest ON lane (kind, state, suspect, entered, eldest, id) WHERE waiting;
+CREATE INDEX lane_first ON lane (kind, state, suspect, priority, turn, first, id) WHERE waiting AND NOT held;
+CREATE INDEX lane_eldest ON lane (kind, state, suspect, entered, eldest, id) WHERE waiting AND NOT held;
+CREATE INDEX lane_held ON lane (id) WHERE held;
 
 -- When an owner was last granted a job, for claims in turn.
 CREATE TABLE turn (owner text PRIMARY KEY, at bigint NOT NULL) WITH (fillfactor = 50);
