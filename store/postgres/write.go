@@ -147,8 +147,9 @@ type persistent struct{ error }
 
 func (p persistent) Unwrap() error { return p.error }
 
-// attempt makes one attempt. With due, jobs that have become due are promoted before. It returns the transaction if that
-// was to be committed: with an error, the result is not known. applied reports that an earlier attempt was committed.
+// attempt makes one attempt. With due, jobs that have become due are promoted before. It returns the transaction if
+// that was to be committed: with an error, the result is not known. applied reports that an earlier attempt was
+// committed.
 func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, err error) {
 	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
 	defer stop()
