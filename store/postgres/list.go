@@ -219,10 +219,7 @@ func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
 			f.Hold = &one
 		}
 	}
-	v.turn = c.Now.UnixMicro()
-	if !r.s.options.CallerTime {
-		v.turn = max(v.turn, time.Now().UnixMicro())
-	}
+	v.turn = math.MaxInt64 / 2 // after all turns that were given
 	picked, err := v.pick(&terms{Claim: c, now: c.Now, limits: limits, taken: map[job.ID]bool{}})
 	for _, g := range picked {
 		f.Next = append(f.Next, g.id)

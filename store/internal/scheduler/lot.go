@@ -252,7 +252,9 @@ func (s *state) oldest() *lane {
 			continue
 		}
 		var l *lane
-		if !o.closed() {
+		if o.closed() {
+			o.exclude()
+		} else {
 			l = o.oldest()
 		}
 		if l != nil && l.filed == top.age {
