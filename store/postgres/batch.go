@@ -91,6 +91,7 @@ const (
 	lockClaims
 	lockLanes
 	lockSchema
+	lockLeader
 )
 
 // lock takes the locks that are no row locks, in a fixed order: the holds, then the claims of kinds.

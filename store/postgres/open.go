@@ -32,6 +32,7 @@ type Store struct {
 	stop       context.CancelFunc
 
 	touched, visited atomic.Int64
+	leads            atomic.Bool
 	names            sync.Map // counters that exist
 
 	mu       sync.Mutex // guards all below

@@ -17,6 +17,10 @@ type Options struct {
 	// RetryAfter is the first pause between two attempts, which doubles up to 1 s; zero: 5 ms.
 	RetryAfter time.Duration
 
+	// LeadEvery is how often a server that is not the leader tries to become it, and the leader makes sure that it has a
+	// connection; zero: 5 s. See [Store.Leads].
+	LeadEvery time.Duration
+
 	// CallerTime takes the time from the callers of Claim, Renew, Take, Replay and Overdue and from changes, instead of
 	// that of the database. It is for one server, with a simulated clock.
 	CallerTime bool
@@ -40,6 +44,9 @@ func (o *Options) defaults() {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second
+	}
+	if o.LeadEvery <= 0 {
+		o.LeadEvery = 5 * time.Second
 	}
 	if o.RetryAfter <= 0 {
 		o.RetryAfter = 5 * time.Millisecond

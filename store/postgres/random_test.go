@@ -127,7 +127,9 @@ func (r *random) call() {
 		r.keep(created...)
 	case k < 9:
 		c := r.claim()
-		got := both(r, fmt.Sprintf("claim %+v", c), func(s job.Store) ([]job.Job, error) { return s.Claim(r.Context(), c) })
+		got := both(r, fmt.Sprintf("claim %+v", c), func(s job.Store) ([]job.Job, error) {
+			return s.Claim(r.Context(), c)
+		})
 		r.claimed += len(got)
 		if len(got) == 0 {
 			r.empty++
@@ -193,10 +195,13 @@ func (r *random) limits() (all []job.Limit) {
 	waiting, running := []lifecycle.State{"Waiting"}, []lifecycle.State{"Running"}
 	for _, l := range []job.Limit{
 		{Name: "all", Max: 10 + r.IntN(30)}, {Name: "owner", PerOwner: true, Max: r.IntN(8)},
-		{Name: "group", PerGroup: true, Max: 3 + r.IntN(8)}, {Name: "both", PerGroup: true, PerOwner: true, Max: 1 + r.IntN(3)},
+		{Name: "group", PerGroup: true, Max: 3 + r.IntN(8)},
+		{Name: "both", PerGroup: true, PerOwner: true, Max: 1 + r.IntN(3)},
 		{Name: "one", Owner: "o1", Max: r.IntN(4)}, {Name: "g", Group: "g1", Max: r.IntN(5)},
-		{Name: "tag", Tag: "queue=1", Max: r.IntN(4)}, {Name: "running", Guard: waiting, Occupy: running, Max: 5 + r.IntN(20)},
-		{Name: "each", Guard: running, PerOwner: true, Max: 1 + r.IntN(4)}, {Name: "og", Owner: "o2", PerGroup: true, Max: 2},
+		{Name: "tag", Tag: "queue=1", Max: r.IntN(4)},
+		{Name: "running", Guard: waiting, Occupy: running, Max: 5 + r.IntN(20)},
+		{Name: "each", Guard: running, PerOwner: true, Max: 1 + r.IntN(4)},
+		{Name: "og", Owner: "o2", PerGroup: true, Max: 2},
 		{Name: "go", Group: "g2", PerOwner: true, Max: 2},
 	} {
 		if r.IntN(6) == 0 {
@@ -229,8 +234,8 @@ func (r *random) commit() {
 	var changes []job.Change
 	for range 1 + r.IntN(4) {
 		j := r.jobs[r.IntN(len(r.jobs))]
-		if claimed := slices.DeleteFunc(slices.Clone(r.jobs), func(j job.Job) bool { return !j.Claimed() }); len(claimed) > 0 &&
-			r.IntN(4) > 0 {
+		claimed := slices.DeleteFunc(slices.Clone(r.jobs), func(j job.Job) bool { return !j.Claimed() })
+		if len(claimed) > 0 && r.IntN(4) > 0 {
 			j = claimed[r.IntN(len(claimed))]
 		}
 		changes = append(changes, r.change(j))

@@ -184,7 +184,7 @@ func TestHints(t *testing.T) {
 	}
 	n := hinted(1)
 	const listeners = `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
- WHERE datname = current_database() AND query LIKE 'LISTEN%'`
+ WHERE datname = current_database() AND application_name = 'stagepost listener'`
 	var ended int
 	check(t, a.pool.QueryRow(ctx, listeners).Scan(&ended))
 	if ended != 2 {
@@ -407,5 +407,42 @@ func TestErrors(t *testing.T) {
 	}
 	if err := wrapped("commit", persistent{&pgconn.PgError{Code: uniqueViolation}}); job.KindOf(err) != job.Internal {
 		t.Errorf("a unique violation that remains: %v", err)
+	}
+}
+
+// TestLeads has one leader of two servers, whatever becomes of its connection and of itself.
+func TestLeads(t *testing.T) {
+	database := newDatabase(t)
+	options := Options{LeadEvery: 10 * time.Millisecond, OnFailure: func(error) {}}
+	servers := []*Store{openStore(t, database, options), openStore(t, database, options)}
+	leader := func() int {
+		for t.Context().Err() == nil {
+			a, b := servers[0].Leads(), servers[1].Leads()
+			if a != b {
+				return number(b)
+			}
+			runtime.Gosched()
+		}
+		return 0
+	}
+	first := leader()
+	for range 20 { // past several rounds of LeadEvery
+		check(t, servers[first].pool.Ping(t.Context()))
+		if got := leader(); got != first {
+			t.Fatalf("server %d leads, server %d before", got, first)
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	_, err := servers[first].pool.Exec(t.Context(), `SELECT pg_terminate_backend(pid, 5000) FROM pg_locks
+ WHERE locktype = 'advisory' AND classid = $1 AND granted AND
+  database = (SELECT oid FROM pg_database WHERE datname = current_database())`, int64(lockLeader))
+	check(t, err)
+	next := leader()
+	closeStore(t, servers[next])
+	for !servers[1-next].Leads() {
+		runtime.Gosched()
+	}
+	if servers[next].Leads() {
+		t.Error("a server that was closed leads")
 	}
 }

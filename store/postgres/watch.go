@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -115,18 +117,46 @@ func (s *Store) listener(ctx context.Context) {
 	}
 }
 
+// Leads reports whether this server is the leader of those that share the database, for the option Leads of an engine. The leader
+// has a lock of the database as long as its connection lasts. It is quick, and may be called concurrently. After a loss
+// of the connection two servers may lead for a moment.
+func (s *Store) Leads() bool { return s.leads.Load() }
+
+// lead takes the leader's lock if it is free, and finds out whether the connection is alive.
+func (s *Store) lead(ctx context.Context, conn *pgx.Conn) error {
+	waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+	defer stop()
+	leads := true
+	if s.leads.Load() {
+		return conn.Ping(waiting)
+	}
+	err := conn.QueryRow(waiting, "SELECT pg_try_advisory_lock($1, 0)", int32(lockLeader)).Scan(&leads)
+	s.leads.Store(err == nil && leads)
+	return err
+}
+
 func (s *Store) listen(ctx context.Context) {
 	conn, err := s.connect(ctx)
 	if err != nil {
 		return
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err := conn.Exec(ctx, "LISTEN "+channel); err != nil {
+	if set(ctx, conn, []string{"SET application_name = 'stagepost listener'", "LISTEN " + channel}) != nil {
 		return
 	}
+	defer s.leads.Store(false)
 	self := hex.EncodeToString(s.id[:])
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		if err := s.lead(ctx, conn); err != nil {
+			return
+		}
+		waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+		n, err := conn.WaitForNotification(waiting)
+		late := waiting.Err() != nil && ctx.Err() == nil && !conn.IsClosed()
+		stop()
+		if late {
+			continue
+		}
 		if err != nil {
 			return
 		}
