@@ -71,6 +71,9 @@
 // After a commit, the other servers are notified (LISTEN, NOTIFY) outside of the transaction. Hints may be merged or
 // lost: a lost one costs time until the next sweep of an engine, nothing else.
 //
+// The connection that listens also has the lock of the leader ([Store.Leads]), the server that does what one server
+// does for all.
+//
 // # Failures
 //
 //   - The connection is lost, the database server ends or a replica takes over, a deadlock, a lock that takes too long:

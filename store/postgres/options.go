@@ -17,8 +17,8 @@ type Options struct {
 	// RetryAfter is the first pause between two attempts, which doubles up to 1 s; zero: 5 ms.
 	RetryAfter time.Duration
 
-	// LeadEvery is how often a server that is not the leader tries to become it, and the leader makes sure that it has a
-	// connection; zero: 5 s. See [Store.Leads].
+	// LeadEvery is how often a server that is not the leader tries to become it, and the leader makes sure that it has
+	// a connection; zero: 5 s. See [Store.Leads].
 	LeadEvery time.Duration
 
 	// CallerTime takes the time from the callers of Claim, Renew, Take, Replay and Overdue and from changes, instead of

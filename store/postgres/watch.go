@@ -117,9 +117,9 @@ func (s *Store) listener(ctx context.Context) {
 	}
 }
 
-// Leads reports whether this server is the leader of those that share the database, for the option Leads of an engine. The leader
-// has a lock of the database as long as its connection lasts. It is quick, and may be called concurrently. After a loss
-// of the connection two servers may lead for a moment.
+// Leads reports whether this server is the leader of those that share the database, for the option Leads of an engine.
+// The leader has a lock of the database as long as its connection lasts. It is quick, and may be called concurrently.
+// After a loss of the connection two servers may lead for a moment.
 func (s *Store) Leads() bool { return s.leads.Load() }
 
 // lead takes the leader's lock if it is free, and finds out whether the connection is alive.
