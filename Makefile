@@ -15,7 +15,7 @@ RACE = ./engine/... ./internal/... ./flow/... ./store/... ./server/... ./client/
 	./app/compute/orchestrator/detect ./app/compute/orchestrator/wire/... ./edge/httpguard ./edge/tunnel ./edge/tus
 
 # Tests of one goroutine at a time, which take minutes with the race detector: the stage before runs them without it.
-NO_RACE = PowerCut|TestCrashWithLog$$|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
+NO_RACE = PowerCut|TestCrashWithLog$$|TestCrash$$|TestConnectionLoss|TestLines|TestFlipped|TestCosts|TestLogOfNewDatabaseIsCut|TestDamagedLogIsRefused|TestFsck$$|TestSearch$$|TestVerify|TestEdited
 
 # The tests with long counts, the longest first: package, tests, flags. TestSoakList checks that each line names a test and flags that exist.
 define SOAK
@@ -36,6 +36,11 @@ define SOAK
 ./store/sqlite -run TestPowerCut$$ -cuts 1
 ./store/sqlite -run TestPowerCutWithLog$$ -images 50000
 ./store/sqlite -run TestCrashWithLog$$ -transitions 1
+./store/postgres -run TestCosts -cost-jobs 100000
+./store/postgres -run TestCrash$$ -transitions 1
+./store/postgres -run TestConnectionLoss -losses 1
+./store/postgres -run TestServerCrash -crashes 50
+./store/postgres -run TestRandom -random-seeds 200 -random-calls 1000
 ./app/ingest -run TestPowerCutAnywhere -every-cut
 ./flow/durable -run KilledFlows -flows 200
 ./app/ingest/access -run Memory -vast

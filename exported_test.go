@@ -17,7 +17,7 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // public are the packages that programs embed. docs/embedding.md has the reason for each of their identifiers.
-var public = []string{"lifecycle", "job", "store/sqlite", "engine", "flow"}
+var public = []string{"lifecycle", "job", "store/sqlite", "store/postgres", "engine", "flow"}
 
 // TestExported compares the exported identifiers of the public packages with testdata/exported.txt: what is added there
 // is a decision (go test . -run TestExported -update).

@@ -60,6 +60,7 @@ var rules = []rule{
 	{"store/sqlite",
 		"job lifecycle internal/conn internal/durable internal/log store/internal/ledger store/internal/rules store/sqlite",
 		"stores depend on no engine and not on each other"},
+	{"store/postgres", "job lifecycle store/internal/rules", "stores depend on no engine and not on each other"},
 	{"store/storetest", "job lifecycle", "the tests of the contract depend on no store"},
 	{"store/crash", "job lifecycle store/storetest",
 		"crashes are the same for every store; the checks of the contract decide"},

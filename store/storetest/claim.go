@@ -27,6 +27,7 @@ var claimTests = []test{
 	{"a peek names what keeps a job from being granted", claimReasons},
 	{"starts are counted until a worker reports", claimStarts},
 	{"suspects as the claim asks", claimSuspects},
+	{"suspects after claims without them", claimSuspectsAgain},
 }
 
 func claimGives(w *harness) {

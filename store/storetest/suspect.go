@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"slices"
+	"time"
 
 	"github.com/stagepost/stagepost/job"
 )
@@ -56,4 +57,31 @@ func claimSuspects(w *harness) {
 		w.Fatalf("got %+v, %v", j, err)
 	}
 	same(w, "after its worker reported", len(look(job.OnlySuspects, 1)), 0)
+}
+
+// claimSuspectsAgain has claims that exclude suspects, and then ones that do not: a suspect is found by its age, and
+// after a hold on it has ended.
+func claimSuspectsAgain(w *harness) {
+	suspect := w.step(group("maps"), priority(90))
+	w.must(job.Change{Job: suspect.ID, Version: suspect.Version, At: w.now(),
+		Set: job.Fields{Starts: ptr(job.SuspectStarts)}})
+	w.pass(time.Hour)
+	other := w.step(priority(95))
+	first := func(what job.Suspects, share int) []job.ID {
+		w.Helper()
+		ask := w.asks("w1", 1, nil)
+		ask.Suspects, ask.Ageing = what, job.Ageing{Share: share, Patience: time.Nanosecond}
+		return w.peek(ask, "").Next
+	}
+	for _, share := range []int{0, 1} {
+		same(w, "without suspects", first(job.NoSuspects, share), []job.ID{other.ID})
+		same(w, "with suspects", first(job.SuspectsToo, share), []job.ID{suspect.ID})
+	}
+	w.put(job.Scope{Group: "maps"}, w.now().Add(time.Minute))
+	for range 2 {
+		same(w, "held", first(job.SuspectsToo, 0), []job.ID{other.ID})
+	}
+	same(w, "held, without suspects", first(job.NoSuspects, 0), []job.ID{other.ID})
+	w.pass(time.Hour)
+	same(w, "after the hold", first(job.SuspectsToo, 0), []job.ID{suspect.ID})
 }

@@ -177,6 +177,9 @@ func (o *lot) exclude() {
 func (o *lot) openAgain() {
 	o.state.q.visits++
 	if o.closed() || len(o.lanes) == 0 {
+		if o.state.q.excluding { // the next claim may include suspects
+			o.exclude()
+		}
 		return
 	}
 	if o.size == 0 && len(o.lanes) <= few { // it is no home
@@ -252,7 +255,9 @@ func (s *state) oldest() *lane {
 			continue
 		}
 		var l *lane
-		if !o.closed() {
+		if o.closed() {
+			o.exclude()
+		} else {
 			l = o.oldest()
 		}
 		if l != nil && l.filed == top.age {

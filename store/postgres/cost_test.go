@@ -1,0 +1,158 @@
+package postgres
+
+import (
+	"flag"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/storetest"
+)
+
+var costJobs = flag.Int("cost-jobs", 12_000, "jobs in the store of TestCosts")
+
+// TestCosts counts the rows and the entries of indexes that PostgreSQL visits, not the time.
+func TestCosts(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.counting = true
+	storetest.Costs(t, s, *costJobs)
+}
+
+// scanned returns the median of what an operation visits.
+func scanned(t *testing.T, s *Store, f func() error) int64 {
+	t.Helper()
+	var all []int64
+	for range 5 {
+		before, _ := s.Touched()
+		check(t, f())
+		after, _ := s.Touched()
+		all = append(all, after-before)
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// claimAndReturn claims a job and gives it back.
+func claimAndReturn(t *testing.T, s *Store, at time.Time, want func(*job.Job) bool) error {
+	got, err := s.Claim(t.Context(), job.Claim{Worker: "w1", N: 1, Now: at, Lease: time.Hour, From: from("Waiting")})
+	if err != nil || len(got) != 1 || !want(&got[0]) {
+		return fmt.Errorf("claimed %+v, %w", got, err)
+	}
+	_, err = s.Commit(t.Context(), job.Change{Job: got[0].ID, Epoch: got[0].Epoch, At: at})
+	return err
+}
+
+// TestHeldCosts holds a group of many owners, whose jobs are the first ones.
+func TestHeldCosts(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.counting = true
+	ctx := t.Context()
+	const n = 2000
+	var list []job.Created
+	for i := range n {
+		list = append(list, newJob(storetest.Step, job.ID(fmt.Sprint("tst_", i)), func(j *job.Job) {
+			j.Owner, j.Group, j.Priority = fmt.Sprint("o", i), "maps", 1
+			if i%2 > 0 {
+				j.Tags = []string{"queue=a"}
+			}
+		}))
+	}
+	list = append(list, newJob(storetest.Step, "tst_free", func(j *job.Job) { j.Group = "books" }))
+	_, err := s.Create(ctx, list...)
+	check(t, err)
+	free := func(j *job.Job) bool { return j.ID == "tst_free" }
+	held := func(j *job.Job) bool { return j.Group == "maps" }
+	for _, scope := range []job.Scope{{Group: "maps"}, {Group: "maps", Kind: stepKind},
+		{Kind: stepKind, State: "Waiting", Group: "maps"}} {
+		hold := job.Hold{Scope: scope, Who: "olga", Since: start}
+		_, err = s.Hold(ctx, hold)
+		check(t, err)
+		if rows := scanned(t, s, func() error { return claimAndReturn(t, s, start, free) }); rows > 300 {
+			t.Errorf("%s: a claim visits %d rows past %d held lanes", scope, rows, n)
+		}
+		_, err = s.Create(ctx, newJob(storetest.Step, job.ID("tst_new"+scope.String()), func(j *job.Job) {
+			j.Group, j.Owner, j.Priority = "maps", "new", 0
+		}))
+		check(t, err)
+		check(t, claimAndReturn(t, s, start, free)) // a lane that came into the hold
+		_, err = s.Release(ctx, hold)
+		check(t, err)
+		check(t, claimAndReturn(t, s, start, held))
+	}
+	hold := job.Hold{Scope: job.Scope{Group: "maps"}, Who: "olga", Since: start}
+	_, err = s.Hold(ctx, hold)
+	check(t, err)
+	hold.Until = start.Add(time.Hour)
+	_, err = s.Hold(ctx, hold) // instead of the one before
+	check(t, err)
+	check(t, claimAndReturn(t, s, start, free))
+	check(t, claimAndReturn(t, s, start.Add(2*time.Hour), held))
+	tagged := job.Hold{Scope: job.Scope{Tag: "queue=a"}, Who: "olga", Since: start}
+	_, err = s.Hold(ctx, tagged)
+	check(t, err)
+	other := func(j *job.Job) bool { return len(j.Tags) == 0 }
+	late := start.Add(2 * time.Hour)
+	if rows := scanned(t, s, func() error { return claimAndReturn(t, s, late, other) }); rows > 300 {
+		t.Errorf("a claim visits %d rows beside a held tag", rows)
+	}
+	_, err = s.Release(ctx, tagged)
+	check(t, err)
+	if got, err := s.Claim(ctx, job.Claim{Worker: "w1", N: 1 << 12, Now: late, Lease: time.Hour,
+		From: from("Waiting")}); err != nil || len(got) != n+4 {
+		t.Errorf("claimed %d of %d jobs, %v", len(got), n+4, err)
+	}
+}
+
+// TestEndedCosts has many ended jobs beside a few others.
+func TestEndedCosts(t *testing.T) {
+	s := openStore(t, newDatabase(t), Options{CallerTime: true})
+	s.counting = true
+	ctx := t.Context()
+	var list []job.Created
+	for i := range 40 {
+		list = append(list, newJob(storetest.Step, job.ID(fmt.Sprint("tst_", i))))
+	}
+	jobs, err := s.Create(ctx, list...)
+	check(t, err)
+	c, err := storetest.Transition(storetest.Step, jobs[0], "cancel", lifecycle.Operator, start)
+	check(t, err)
+	_, err = s.Commit(ctx, c)
+	check(t, err)
+	costs := func() (all []int64) {
+		for _, f := range []func() error{
+			func() error { return claimAndReturn(t, s, start, func(*job.Job) bool { return true }) },
+			func() error { _, err := s.List(ctx, job.Query{Ended: new(bool), Limit: 20}); return err },
+			func() error { _, err := s.Overdue(ctx, start, nil, 10); return err },
+			func() error { _, err := s.Count(ctx); return err },
+			func() error {
+				_, err := s.Peek(ctx, job.Claim{N: 5, Now: start, From: from("Waiting")}, "tst_7")
+				return err
+			},
+		} {
+			all = append(all, scanned(t, s, f))
+		}
+		return all
+	}
+	few := costs()
+	for _, statement := range []string{ // ended jobs older and newer than the others
+		`INSERT INTO job_made SELECT g.i, 'old_' || g.i, kind, 1000000 + g.i, parent, owner, definition, created, key, spec,
+ crowd FROM job_made, generate_series(-50000, 50000) AS g (i) WHERE id = 'tst_0' AND g.i NOT BETWEEN 0 AND 1000`,
+		`INSERT INTO job_now SELECT m.n, j.kind, j.state, j.last_ok, j.origin, j.outcome, j.ended, j.priority, j.grp,
+ j.tags, j.bytes, j.version, j.epoch, j.worker, j.until, j.starts, j.attempts, j.retries, j.due, j.deadline, j.expires,
+ j.entered, j.changed, j.message, j.cause, j.children, j.seq, j.head, j.data, j.lane, j.waits
+ FROM job_made m, job_now j WHERE m.id LIKE 'old%' AND j.n = (SELECT n FROM job_made WHERE id = 'tst_0')`,
+	} {
+		_, err := s.pool.Exec(ctx, statement)
+		check(t, err)
+	}
+	many := costs()
+	t.Logf("claim, list, overdue, count, peek: %d without ended jobs, %d with 100,000", few, many)
+	for i := range few {
+		if many[i] > 2*few[i]+16 {
+			t.Errorf("operation %d visits %d rows, %d without ended jobs", i, many[i], few[i])
+		}
+	}
+}

@@ -1,0 +1,90 @@
+// Package postgres keeps jobs in a PostgreSQL database (15 or later), which any number of servers share.
+//
+// # The authoritative data
+//
+// The tables job_made and job_now have the records, event the histories, audit the audit log. The tables lane, turn and
+// tally are derived from them in the same commit: the queue and the counts. Users read the views (jobs, history, tasks,
+// holds, outbox, audit_list), which have the columns of those of package sqlite.
+//
+// Ended jobs are in the same tables, and in none of the indexes of the queue, which are partial. So a claim, a commit
+// and a list of jobs that have not ended cost the same with ten million ended ones.
+//
+// # One transaction
+//
+//	callers -> operations -> writer: BEGIN, locks, reads (one round trip) -> rules -> writes, COMMIT (one round trip)
+//	        -> answers -> hints
+//
+// One goroutine of each server writes, on a connection of its own. It takes all operations that wait, up to 512, and
+// carries them out in one transaction: it locks and reads what they need, computes in Go what they write (package
+// rules), and writes it with one statement for each table, whose parameters are arrays. A refused operation has no
+// writes. If a statement fails for a reason that lies in the values, each operation runs in a transaction of its own,
+// so that only the faulty one fails.
+//
+// Transactions are READ COMMITTED. Each statement sees what was committed before it began, and locks come before the
+// reads that depend on them. All servers take locks in one order:
+//
+//  1. the row of the writer (see Failures),
+//  2. the advisory lock of the holds: shared by what claims or requires holds, exclusive to change one,
+//  3. the advisory lock of each kind whose limits a claim must observe,
+//  4. the counters that the operations raise (table given), by name: the numbers of a kind, of rows, of messages, of
+//     the audit log,
+//  5. the records: jobs, and the batches whose counts may change, by id (FOR UPDATE). The batch is locked with the job,
+//     so that of two jobs that end at once the second one sees the first as ended,
+//  6. messages, by key,
+//  7. jobs to be claimed, with SKIP LOCKED, which waits for nothing,
+//  8. counts and turns, by key; the counts of each server are in rows of their own, and their sum counts,
+//  9. the advisory locks of lanes, by number.
+//
+// Should two transactions wait for each other nevertheless (a job gets a batch's lock late because it has changed
+// meanwhile), PostgreSQL ends one, and the store tries again.
+//
+// A row number gives the order of creation. Its counter is locked until the commit, as is that of each kind's numbers,
+// so that both increase in the order in which jobs become visible, and a cursor of a list skips none.
+//
+// # Claims
+//
+// Jobs that have the same kind, state, group, owner, tags and large batch are a lane: limits and holds, except those on
+// single jobs, block all of a lane or nothing of it. A lane has the keys of its first job (priority, last turn of the
+// owner, row) and of its eldest one. A claim reads lanes in the order of these keys, with their first jobs, until no
+// lane that it has not read can be better. Lanes of owners and groups whose limits are full are left out by the
+// statement. Lanes that a hold blocks are marked, when it is put or when a claim finds them, and not read until a hold
+// is released. So the costs of a claim grow neither with the jobs nor with the owners that wait. They grow with the
+// number of active jobs, with the lanes of owners and groups that have reached a limit or are under a hold that ends by
+// itself, and with the holds on single jobs.
+//
+// The keys are lower bounds. A transaction that adds a job lowers them if necessary, under the shared lock of the
+// lane's bucket. A claim that finds them too low raises them, under the exclusive lock. If another transaction has the
+// shared one, the claim leaves them as they are. So no job is overlooked, and lanes whose jobs are gone are not visited
+// twice.
+//
+// The turns of owners are in the database: owners take turns with all servers. Each server counts its own grants for
+// [job.Ageing].
+//
+// A job with a time before which it is not due is promoted when a claim finds that the time has come, in a transaction
+// of its own.
+//
+// The time is that of the database ([job.Claim.Now] is not used), so that clocks of servers that differ neither
+// shorten a lease nor grant one twice.
+//
+// # Hints
+//
+// After a commit, the other servers are notified (LISTEN, NOTIFY) outside of the transaction. Hints may be merged or
+// lost: a lost one costs time until the next sweep of an engine, nothing else.
+//
+// The connection that listens also has the lock of the leader ([Store.Leads]), the server that does what one server
+// does for all.
+//
+// # Failures
+//
+//   - The connection is lost, the database server ends or a replica takes over, a deadlock, a lock that takes too long:
+//     the operations are tried again, for [Options.Patience]. Then they fail with kind Unavailable.
+//   - The answer of a COMMIT is lost: each transaction of a server has a number, which it writes to the server's row of
+//     the table writer. The next attempt has the same number. It first waits for that row. If the row has the number,
+//     the transaction was committed, and its answers are given; otherwise it is carried out. So nothing is done twice.
+//   - A server stops within a transaction: PostgreSQL ends the transaction when the connection ends, at the latest
+//     after 15 s without a statement.
+//   - The database server has fsync off: Open refuses it.
+//   - An entry of a history or of the audit log was changed: [Store.Verify] names it, by the hash of each entry.
+//
+// Backups, replicas and recovery are those of PostgreSQL.
+package postgres

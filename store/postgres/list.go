@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// mostRows bounds the jobs of an answer, as job.Store defines.
+const mostRows = 1000
+
+// conditions are the conditions of a statement, with their arguments.
+type conditions struct {
+	text []string
+	args []any
+}
+
+// add adds a condition, in which %s is a parameter for the argument.
+func (c *conditions) add(text string, arg any) {
+	c.args = append(c.args, arg)
+	c.text = append(c.text, fmt.Sprintf(text, "$"+strconv.Itoa(len(c.args))))
+}
+
+func (c *conditions) where() string {
+	if len(c.text) == 0 {
+		return ""
+	}
+	return "WHERE " + strings.Join(c.text, " AND ")
+}
+
+// List is part of job.Store. A cursor is the row number of a page's last job.
+func (s *Store) List(ctx context.Context, q job.Query) (page job.Page, err error) {
+	var c conditions
+	after := int64(math.MaxInt64)
+	if q.Oldest {
+		after = 0
+	}
+	if q.After != "" {
+		if after, err = strconv.ParseInt(q.After, 10, 64); err != nil || after < 0 {
+			return page, job.Errorf(job.Invalid, "list", "", "bad cursor %q", q.After)
+		}
+	}
+	order := "DESC"
+	if q.Oldest {
+		order = "ASC"
+		c.add("m.n > %s", after)
+	} else {
+		c.add("m.n < %s", after)
+	}
+	c.query(&q)
+	limit := q.PageSize()
+	statement := selectRecord + c.where() + " ORDER BY m.n " + order + " LIMIT " + strconv.Itoa(limit+1)
+	err = s.read(ctx, "list", "", func(r *reader) error {
+		list, err := all(r, scanRecord, statement, c.args...)
+		if len(list) > limit {
+			list = list[:limit]
+			page.Next = strconv.FormatInt(list[limit-1].n, 10)
+		}
+		page.Jobs = nil
+		for _, one := range list {
+			page.Jobs = append(page.Jobs, one.job)
+		}
+		return err
+	})
+	return page, err
+}
+
+// query adds the conditions of a query, which are those of [job.Query.Matches].
+func (c *conditions) query(q *job.Query) {
+	list := func(column string, values []string) {
+		switch len(values) {
+		case 0:
+		case 1:
+			c.add(column+" = %s", values[0])
+		default:
+			c.add(column+" = ANY (%s)", values)
+		}
+	}
+	text := func(column, value string) {
+		if value != "" {
+			c.add(column+" = %s AND "+column+" <> ''", stored(value))
+		}
+	}
+	list("j.kind", storedAll(q.Kinds))
+	list("j.state", storedAll(q.States))
+	list("j.outcome", storedAll(q.Outcomes))
+	list("j.cause", storedAll(q.Causes))
+	if len(q.Causes) > 0 && !slices.Contains(q.Causes, "") {
+		c.text = append(c.text, "j.cause <> ''")
+	}
+	text("j.grp", q.Group)
+	text("m.owner", q.Owner)
+	text("m.parent", string(q.Parent))
+	text("m.key", q.Key)
+	if q.Tag != "" {
+		c.add("m.n IN (SELECT n FROM job_tag WHERE tag = %s)", stored(q.Tag))
+	}
+	if q.Ended != nil {
+		c.text = append(c.text, pick(*q.Ended, "j.ended <> 0", "j.ended = 0"))
+	}
+	if !q.Before.IsZero() {
+		c.add("j.changed < %s", q.Before.UnixMicro())
+	}
+	if q.Worker != "" {
+		c.add("j.worker ^@ %s AND j.worker <> ''", stored(q.Worker))
+	}
+}
+
+// Named is part of job.Store. Jobs that are not among the newest 10,000 are found in the order of their ids, which
+// increase with time.
+func (s *Store) Named(ctx context.Context, part, owner string, n int) (jobs []job.Job, err error) {
+	part = stored(part)
+	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
+  (SELECT n FROM job_made WHERE id >= $1 AND id < $1 || U&'\+10FFFF' AND ($2 = '' OR owner = $2)
+   ORDER BY id DESC LIMIT $3)
+  UNION SELECT n FROM (SELECT n, id, owner FROM job_made ORDER BY n DESC LIMIT 10000) e
+   WHERE (right(id, length($1)) = $1 OR id ^@ $1) AND ($2 = '' OR owner = $2)))
+ ORDER BY m.n DESC LIMIT $3`
+	err = s.read(ctx, "find", "", func(r *reader) error {
+		list, err := all(r, scanRecord, statement, part, stored(owner), max(0, min(n, mostRows)))
+		jobs = nil
+		for _, one := range list {
+			jobs = append(jobs, one.job)
+		}
+		return err
+	})
+	return jobs, err
+}
+
+// Overdue is part of job.Store.
+func (s *Store) Overdue(ctx context.Context, now time.Time, kinds []job.Kind, n int) (jobs []job.Job, err error) {
+	const statement = selectRecord + `WHERE m.n = ANY (ARRAY (
+  (SELECT n FROM job_now WHERE worker <> '' AND until <= $1 AND until <> 0 AND
+   ($2::text[] IS NULL OR kind = ANY ($2)) ORDER BY until LIMIT $3)
+  UNION (SELECT n FROM job_now WHERE expires <> 0 AND ended = 0 AND expires <= $1 AND
+   ($2 IS NULL OR kind = ANY ($2)) ORDER BY expires LIMIT $3)))
+ AND j.ended = 0 LIMIT $3`
+	var of []string
+	if len(kinds) > 0 {
+		of = storedAll(kinds)
+	}
+	err = s.read(ctx, "overdue", "", func(r *reader) error {
+		at := now
+		if !s.options.CallerTime {
+			if err := r.q.QueryRow(r.ctx, "SELECT clock_timestamp()").Scan(&at); err != nil {
+				return err
+			}
+		}
+		list, err := all(r, scanRecord, statement, micro(at), of, max(0, min(n, mostRows)))
+		jobs = nil
+		for _, one := range list {
+			jobs = append(jobs, one.job)
+		}
+		return err
+	})
+	return jobs, err
+}
+
+// Peek is part of job.Store. It reads only, except that jobs which have become due are made claimable first.
+func (s *Store) Peek(ctx context.Context, c job.Claim, id job.ID) (f job.Forecast, err error) {
+	now := c.Now
+	for range 2 {
+		due := int64(0)
+		err = s.read(ctx, "peek", id, func(r *reader) (err error) {
+			f = job.Forecast{}
+			if !s.options.CallerTime {
+				if err := r.q.QueryRow(r.ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+					return err
+				}
+			}
+			if err = r.q.QueryRow(r.ctx, selectFirstDue).Scan(&due); err != nil {
+				return err
+			}
+			mine := c
+			mine.Now = now
+			f, err = r.peek(&mine, id)
+			return err
+		})
+		if err != nil || due == 0 || due > micro(now) {
+			return f, err
+		}
+		promote := &operation{queue: true, until: now, apply: func(*batch) error { return nil }}
+		if err := s.do(ctx, "peek", promote); err != nil {
+			return f, err
+		}
+	}
+	return f, err
+}
+
+func (r *reader) peek(c *job.Claim, id job.ID) (f job.Forecast, err error) {
+	v := newView(r.ctx, r.q)
+	if v.holds, err = all(r, scanHold, selectHolds+" ORDER BY since, version"); err != nil {
+		return f, err
+	}
+	r.s.mu.Lock()
+	for place, n := range r.s.given {
+		v.given[place] = n
+	}
+	r.s.mu.Unlock()
+	limits, err := v.limited(c.Limits)
+	if err != nil {
+		return f, err
+	}
+	found, err := all(r, scanRecord, selectRecord+"WHERE m.id = $1", stored(string(id)))
+	if err != nil {
+		return f, err
+	}
+	if len(found) > 0 && !found[0].job.Ended && !found[0].job.Claimed() {
+		of := newChanged(&found[0].job, found[0].n, found[0].crowd, c.Now)
+		f.Limits = uses(limits, of.key)
+		if h := of.key.held(v.holds, c.Now, &of.candidate); h != nil {
+			one := *h
+			f.Hold = &one
+		}
+	}
+	v.turn = math.MaxInt64 / 2 // after all turns that were given
+	picked, err := v.pick(&terms{Claim: c, now: c.Now, limits: limits, taken: map[job.ID]bool{}})
+	for _, g := range picked {
+		f.Next = append(f.Next, g.id)
+	}
+	r.s.visited.Add(v.visits)
+	return f, err
+}

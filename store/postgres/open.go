@@ -1,0 +1,176 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Store is a job.Store in a PostgreSQL database. Call Open.
+type Store struct {
+	options Options
+	config  *pgxpool.Config
+	pool    *pgxpool.Pool // of connections that read
+	id      [16]byte      // of the writer
+	slot    int16         // of its tallies
+
+	operations chan *operation
+	closing    chan struct{} // closed when the store is to be closed
+	closed     chan struct{} // closed when the writer has ended
+	once       sync.Once
+	background sync.WaitGroup
+	stop       context.CancelFunc
+
+	touched, visited atomic.Int64
+	leads            atomic.Bool
+	names            sync.Map // counters that exist
+
+	mu       sync.Mutex // guards all below
+	given    map[job.KindState]int
+	watchers map[int]func([]job.Hint)
+	watching int
+	outgoing []job.Hint // to be announced to other servers
+	ready    chan struct{}
+
+	// For tests.
+	beforeFlush  func(*writer) // called before the writes of a transaction are sent
+	writerDial   pgconn.DialFunc
+	grouped      func(n int)   // called with the number of operations of a transaction
+	counting     bool          // Touched counts what the database reads, not what it returns
+	afterFailure func(*writer) // called after each attempt that failed
+}
+
+var (
+	_ job.Store      = (*Store)(nil)
+	_ job.ClockStore = (*Store)(nil)
+)
+
+// slots is the number of slots of tallies.
+const slots = 16
+
+// Open opens the store in a database: a connection string or URL, as libpq defines them. It creates or upgrades the
+// schema. Several servers may open it at the same time.
+func Open(ctx context.Context, database string, options Options) (*Store, error) {
+	options.defaults()
+	config, err := pgxpool.ParseConfig(database)
+	if err != nil {
+		return nil, job.Errorf(job.Invalid, "open", "", "the connection string: %w", err)
+	}
+	config.MaxConns = int32(options.Connections)
+	config.ConnConfig.RuntimeParams["application_name"] = "stagepost"
+	config.ConnConfig.RuntimeParams["timezone"] = "UTC"
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return set(ctx, conn, planSettings) }
+	s := &Store{options: options, config: config, operations: make(chan *operation, mostOperations),
+		closing: make(chan struct{}), closed: make(chan struct{}), given: map[job.KindState]int{},
+		watchers: map[int]func([]job.Hint){}, ready: make(chan struct{}, 1)}
+	if _, err := rand.Read(s.id[:]); err != nil {
+		return nil, err
+	}
+	s.slot = int16(s.id[0]) % slots
+	if err := s.begin(ctx); err != nil {
+		return nil, wrapped("open", err)
+	}
+	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
+		return nil, wrapped("open", err)
+	}
+	background, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.background.Go(func() { s.announcer(background) })
+	s.background.Go(func() { s.listener(background) })
+	s.background.Go(func() { s.tidier(background) })
+	go (&writer{s: s}).run()
+	return s, nil
+}
+
+// begin checks the database, upgrades its schema and enters the writer.
+func (s *Store) begin(ctx context.Context) (err error) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
+	var fsync string
+	if err := conn.QueryRow(ctx, "SHOW fsync").Scan(&fsync); err != nil {
+		return err
+	}
+	if fsync != "on" && !s.options.Unsynced {
+		return job.Errorf(job.Refused, "open", "", "the database server has fsync = %s: it would lose acknowledged "+
+			"changes in a power failure; set fsync = on in postgresql.conf", fsync)
+	}
+	if err := migrate(ctx, conn); err != nil {
+		return err
+	}
+	now := time.Now()
+	if _, err = conn.Exec(ctx, "DELETE FROM writer WHERE seen < $1", now.Add(-oldWriter).UnixMicro()); err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, "INSERT INTO writer (id, seq, seen) VALUES ($1, 0, $2)", s.id, now.UnixMicro())
+	return err
+}
+
+// oldWriter is how long after its last transaction a writer is forgotten. A server that writes nothing for longer has
+// no commit whose result is unknown; see begin in batch.go.
+const oldWriter = 30 * 24 * time.Hour
+
+// connect makes a connection that is not one of the pool.
+func (s *Store) connect(ctx context.Context) (*pgx.Conn, error) {
+	return pgx.ConnectConfig(ctx, s.config.ConnConfig.Copy())
+}
+
+// planSettings let statements find rows by indexes, whatever the statistics of the tables are: those of a table that
+// grows are out of date, and a plan that reads a whole table stays in use.
+var planSettings = []string{"SET enable_seqscan = off", "SET enable_hashjoin = off", "SET enable_mergejoin = off",
+	"SET enable_bitmapscan = off", "SET jit = off"}
+
+// set makes settings of a connection.
+func set(ctx context.Context, conn *pgx.Conn, settings []string) error {
+	for _, one := range settings {
+		if _, err := conn.Exec(ctx, one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close waits for the present operations and closes the connections.
+func (s *Store) Close() error {
+	s.once.Do(func() {
+		close(s.closing)
+		<-s.closed
+		s.stop()
+		s.background.Wait()
+		s.pool.Close()
+	})
+	return nil
+}
+
+// Properties is part of job.Store.
+func (s *Store) Properties() job.Properties { return job.Properties{Name: "postgres", Durable: true} }
+
+// unknown reports whether some counter may not exist. It is not asked twice: counters are never removed.
+func (s *Store) unknown(names []string) bool {
+	missing := false
+	for _, name := range names {
+		if _, known := s.names.LoadOrStore(name, true); !known {
+			missing = true
+		}
+	}
+	return missing
+}
+
+func (s *Store) noteFailure(err error) {
+	s.names.Clear() // the transaction that added counters may have been rolled back
+	if s.options.OnFailure != nil {
+		s.options.OnFailure(fmt.Errorf("postgres: %w", err))
+	}
+}

@@ -1,0 +1,234 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/store/internal/rules"
+)
+
+// lock is how an operation locks the holds.
+type lock int
+
+const (
+	unlocked lock = iota
+	shared
+	exclusive
+)
+
+// operation is one call of a method that writes. It may be carried out several times, until its transaction is
+// committed, and alone or with others.
+type operation struct {
+	ctx     context.Context
+	needs   func(*rules.Needs) // what it reads; nil: nothing
+	changes []job.Change       // whose parents are read too
+	holds   lock
+	kinds   []job.Kind // whose grants no other server may make at the same time, because of limits
+	queue   bool       // it may claim jobs
+	until   time.Time  // with the time of callers: the latest time at which it claims
+	// apply adds to the writes of the batch. An error of another type than *job.Error is one of the transaction.
+	apply func(*batch) error
+
+	done chan error
+}
+
+// do carries out an operation with those of other callers.
+func (s *Store) do(ctx context.Context, name string, o *operation) error {
+	unavailable := func(err error) error { return &job.Error{Op: name, Kind: job.Unavailable, Err: err} }
+	if err := ctx.Err(); err != nil {
+		return unavailable(err)
+	}
+	o.ctx, o.done = ctx, make(chan error, 1)
+	select {
+	case s.operations <- o:
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	case <-s.closing:
+		return unavailable(errClosed)
+	}
+	select {
+	case err := <-o.done:
+		return wrapped(name, err)
+	case <-ctx.Done():
+		return unavailable(ctx.Err())
+	case <-s.closed:
+		select {
+		case err := <-o.done:
+			return wrapped(name, err)
+		default:
+			return unavailable(errClosed)
+		}
+	}
+}
+
+// wrapped makes an error one of the contract.
+func wrapped(name string, err error) error {
+	var e *job.Error
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	kind := job.Internal
+	switch {
+	case temporary(err):
+		kind = job.Unavailable
+	case sqlState(err) == diskFull:
+		kind, err = job.Unavailable, fmt.Errorf("%w (%w)", &job.Full{Dir: "the database server", Free: -1}, err)
+	}
+	return &job.Error{Op: name, Kind: kind, Err: err}
+}
+
+// guarding returns the kinds of limits under which jobs of a state may not be claimed.
+func guarding(kinds []job.Kind, limits []job.Limit, from ...job.KindState) []job.Kind {
+	for i := range limits {
+		for _, place := range from {
+			k := laneKey{KindState: place, group: limits[i].Group, owner: limits[i].Owner}
+			if limits[i].Tag != "" && place.Kind == limits[i].Kind || k.guards(&limits[i]) {
+				kinds = append(kinds, limits[i].Kind)
+				break
+			}
+		}
+	}
+	return kinds
+}
+
+// Create is part of job.Store.
+func (s *Store) Create(ctx context.Context, jobs ...job.Created) ([]job.Job, error) {
+	var created []job.Job
+	o := &operation{needs: func(n *rules.Needs) { n.Create(jobs) }}
+	for i := range jobs {
+		o.chain(jobs[i].Chain, job.KindState{Kind: jobs[i].Job.Kind, State: jobs[i].Job.State}, jobs[i].Job.Created)
+	}
+	o.apply = func(b *batch) error {
+		from := len(b.writes.Jobs)
+		list, err := rules.Create(&b.writes, jobs)
+		if err != nil {
+			return err
+		}
+		if err := b.schedule(from); err != nil {
+			return err
+		}
+		created = owned(list)
+		return nil
+	}
+	if err := s.do(ctx, "create", o); err != nil {
+		return nil, err
+	}
+	return created, nil
+}
+
+// chain prepares an operation for the claim of a next state.
+func (o *operation) chain(c *job.Chain, to job.KindState, at time.Time) {
+	if c == nil {
+		return
+	}
+	o.queue, o.holds, o.until = true, max(o.holds, shared), later(o.until, at)
+	for i := range c.Limits { // the kind of the job is that of the limits, if any applies
+		place := to
+		if place.Kind == "" {
+			place.Kind = c.Limits[i].Kind
+		}
+		o.kinds = guarding(o.kinds, c.Limits[i:i+1], place)
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// Commit is part of job.Store.
+func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result, error) {
+	results := make([]job.Result, len(changes))
+	o := &operation{needs: func(n *rules.Needs) { n.Commit(changes) }, changes: changes}
+	for i := range changes {
+		c := &changes[i]
+		if r := &c.Require; r.Held || r.Free || r.Unheld {
+			o.holds = max(o.holds, shared)
+		}
+		o.chain(c.Chain, job.KindState{State: c.To.State}, c.At)
+		for j := range c.Spawn {
+			one := &c.Spawn[j]
+			o.chain(one.Chain, job.KindState{Kind: one.Job.Kind, State: one.Job.State}, one.Job.Created)
+		}
+	}
+	o.apply = func(b *batch) error {
+		for i := range changes {
+			from := len(b.writes.Jobs)
+			j, err := rules.Commit(&b.writes, &changes[i])
+			results[i] = job.Result{Err: err}
+			if err := b.schedule(from); err != nil {
+				return err
+			}
+			if j != nil {
+				results[i].Job = *j
+				results[i].Job.Own()
+			}
+		}
+		return nil
+	}
+	if len(changes) == 0 {
+		return results, nil
+	}
+	if err := s.do(ctx, "commit", o); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// Claim is part of job.Store.
+func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	var claimed []job.Job
+	if err := rules.CheckClaim(&c); err != nil {
+		return nil, err
+	}
+	if c.N <= 0 || len(c.From) == 0 {
+		return nil, nil
+	}
+	o := &operation{holds: shared, kinds: guarding(nil, c.Limits, c.From...), queue: true, until: c.Now}
+	o.apply = func(b *batch) error {
+		mine := c
+		mine.Now = b.at(c.Now)
+		list, err := b.claim(&mine)
+		claimed = owned(list)
+		return err
+	}
+	if err := s.do(ctx, "claim", o); err != nil {
+		return nil, err
+	}
+	return claimed, nil
+}
+
+// Renew is part of job.Store.
+func (s *Store) Renew(ctx context.Context, r job.Renewal) ([]job.Lease, error) {
+	var lost []job.Lease
+	o := &operation{needs: func(n *rules.Needs) { n.Renew(&r) }}
+	o.apply = func(b *batch) error {
+		mine := r
+		mine.Now = b.at(r.Now)
+		from := len(b.writes.Jobs)
+		lost = rules.Renew(&b.writes, &mine)
+		return b.schedule(from)
+	}
+	if err := s.do(ctx, "renew", o); err != nil {
+		return nil, err
+	}
+	return lost, nil
+}
+
+// owned copies records, which then share no memory with the store.
+func owned(of []*job.Job) []job.Job {
+	if len(of) == 0 {
+		return nil
+	}
+	jobs := make([]job.Job, len(of))
+	for i, j := range of {
+		jobs[i] = *j
+		jobs[i].Own()
+	}
+	return jobs
+}

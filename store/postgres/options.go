@@ -1,0 +1,54 @@
+package postgres
+
+import "time"
+
+// Options are the options of a store. The zero Options are the defaults.
+type Options struct {
+	// Connections is the number of connections that read; zero: 8. Three more write and listen.
+	Connections int
+
+	// Patience is how long operations are tried again while the database cannot be reached; zero: 30 s. Then they fail
+	// with kind Unavailable. job.Off: they are tried once.
+	Patience time.Duration
+
+	// Timeout is how long one attempt may take; zero: 30 s.
+	Timeout time.Duration
+
+	// RetryAfter is the first pause between two attempts, which doubles up to 1 s; zero: 5 ms.
+	RetryAfter time.Duration
+
+	// LeadEvery is how often a server that is not the leader tries to become it, and the leader makes sure that it has
+	// a connection; zero: 5 s. See [Store.Leads].
+	LeadEvery time.Duration
+
+	// CallerTime takes the time from the callers of Claim, Renew, Take, Replay and Overdue and from changes, instead of
+	// that of the database. It is for one server, with a simulated clock.
+	CallerTime bool
+
+	// Unsynced accepts a database that acknowledges commits before they are on disk (fsync = off), for tests.
+	Unsynced bool
+
+	// OnFailure is called with each error after which an operation is tried again; it must not block. May be nil.
+	OnFailure func(error)
+}
+
+func (o *Options) defaults() {
+	if o.Connections <= 0 {
+		o.Connections = 8
+	}
+	switch {
+	case o.Patience < 0:
+		o.Patience = -1
+	case o.Patience == 0:
+		o.Patience = 30 * time.Second
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.LeadEvery <= 0 {
+		o.LeadEvery = 5 * time.Second
+	}
+	if o.RetryAfter <= 0 {
+		o.RetryAfter = 5 * time.Millisecond
+	}
+}

@@ -1,0 +1,351 @@
+package postgres
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// sourceKey identifies the lanes of a state in one order.
+type sourceKey struct {
+	job.KindState
+	suspect bool
+	order   order
+}
+
+// source reads the lanes of a state as far as they are needed. Lanes are read in the order of their stored ranks, which
+// are lower bounds: the first job of the lanes that were read is the first of all if its rank is not above the last
+// one that was read.
+type source struct {
+	sourceKey
+	lanes []*laneState
+	last  rank   // stored, of the last lane that was read
+	id    laneID // of that lane
+	ended bool   // no lane is left
+	shut  bool   // lanes were left out because of limits
+}
+
+// How many lanes and jobs of each are read at once.
+const (
+	firstLanes = 16
+	mostLanes  = 512
+	fewJobs    = 4
+)
+
+// first returns the first job in an order that the claim may be granted.
+func (v *view) first(t *terms, o order) (best grant, err error) {
+	sources, err := v.readied(t, o)
+	if err != nil {
+		return best, err
+	}
+	for {
+		best = grant{}
+		var at rank
+		offer := func(l *laneState) error {
+			if !v.open(t, l.key) {
+				return nil
+			}
+			c, err := v.head(t, l, o)
+			if c == nil || err != nil {
+				return err
+			}
+			if r := o.rank(c, v.turns[l.key.owner]); best.candidate == nil || r.less(at) {
+				best, at = grant{c, l}, r
+			}
+			return nil
+		}
+		for _, l := range v.fresh {
+			if slices.Contains(t.From, l.key.KindState) {
+				if err := offer(l); err != nil {
+					return best, err
+				}
+			}
+		}
+		for _, s := range sources {
+			for _, l := range s.lanes {
+				if err := offer(l); err != nil {
+					return best, err
+				}
+			}
+		}
+		more := false
+		for _, s := range sources {
+			if !s.ended && (best.candidate == nil || !at.less(s.last)) {
+				more = true
+				if err := v.extend(t, s); err != nil {
+					return best, err
+				}
+			}
+		}
+		if !more {
+			return best, nil
+		}
+	}
+}
+
+// readied returns the sources of a claim. What was left out because of limits is read again if a limit may have become
+// free since.
+func (v *view) readied(t *terms, o order) (all []*source, err error) {
+	if v.released {
+		for key, s := range v.sources {
+			if s.shut {
+				delete(v.sources, key)
+			}
+		}
+		v.released = false
+	}
+	limits := ""
+	for _, l := range t.limits {
+		limits += fmt.Sprintln(identity(&l.Limit), l.Max)
+	}
+	if limits != v.shut {
+		clear(v.sources)
+		v.shut = limits
+	}
+	for _, place := range t.From {
+		for _, suspect := range []bool{false, true} {
+			if suspect && t.Suspects == job.NoSuspects || !suspect && t.Suspects == job.OnlySuspects {
+				continue
+			}
+			key := sourceKey{place, suspect, o}
+			s := v.sources[key]
+			if s == nil {
+				s = &source{sourceKey: key, last: rank{math.MinInt64, 0, 0}}
+				v.sources[key] = s
+				if err := v.extend(t, s); err != nil {
+					return nil, err
+				}
+			}
+			if !slices.Contains(all, s) {
+				all = append(all, s)
+			}
+		}
+	}
+	return all, v.readTurns(t)
+}
+
+const selectTurns = "SELECT owner, at FROM turn WHERE owner = ANY ($1)"
+
+// readTurns reads the turns of the owners of changed jobs.
+func (v *view) readTurns(t *terms) error {
+	var missing []string
+	for _, l := range v.fresh {
+		if _, known := v.turns[l.key.owner]; !known && slices.Contains(t.From, l.key.KindState) {
+			missing = append(missing, stored(l.key.owner))
+			v.turns[l.key.owner] = 0
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	rows, err := v.q.Query(v.ctx, selectTurns, missing)
+	if err != nil {
+		return err
+	}
+	var owner string
+	var at int64
+	_, err = pgx.ForEachRow(rows, []any{&owner, &at}, func() error {
+		v.turns[original(owner)] = at
+		return nil
+	})
+	return err
+}
+
+// The lanes of a state after a rank, each with the turn of its owner and its first jobs: a row for each job, and one
+// for a lane without jobs.
+const (
+	selectByTurn = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.priority, l.turn, l.first, coalesce(t.at, 0),
+  h.n, h.id, h.parent, h.priority, h.entered
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+  (priority, turn, first, id) > ($4, $5, $6, $7) AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
+  ORDER BY priority, turn, first, id LIMIT $10) l
+LEFT JOIN turn t ON t.owner = l.owner
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+  WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.priority, j.n LIMIT $11) h ON true
+ORDER BY l.priority, l.turn, l.first, l.id, h.priority, h.n`
+	selectByAge = `SELECT l.id, l.grp, l.owner, l.tags, l.crowd, l.entered, l.eldest, 0::bigint, coalesce(t.at, 0),
+  h.n, h.id, h.parent, h.priority, h.entered
+FROM (SELECT * FROM lane WHERE kind = $1 AND state = $2 AND suspect = $3 AND waiting AND NOT held AND
+  (entered, eldest, id) > ($4, $5, $7) AND $6::bigint IS NOT NULL AND NOT owner = ANY ($8) AND NOT grp = ANY ($9)
+  ORDER BY entered, eldest, id LIMIT $10) l
+LEFT JOIN turn t ON t.owner = l.owner
+LEFT JOIN LATERAL (SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+  WHERE j.lane = l.id AND j.waits = 1 ORDER BY j.entered, j.n LIMIT $11) h ON true
+ORDER BY l.entered, l.eldest, l.id, h.entered, h.n`
+)
+
+// extend reads the next lanes of a source.
+func (v *view) extend(t *terms, s *source) error {
+	owners, groups, closed := v.leftOut(t, s)
+	s.shut = s.shut || closed || len(owners)+len(groups) > 0
+	if closed {
+		s.ended = true
+		return nil
+	}
+	statement, lanes, jobs := selectByTurn, min(max(firstLanes, 2*len(s.lanes)), mostLanes), min(t.N+1, 100)
+	switch s.order {
+	case byAge:
+		statement, jobs = selectByAge, fewJobs
+	case byPriority:
+		lanes = math.MaxInt32 // there are few suspects
+	}
+	jobs = max(jobs, fewJobs)
+	rows, err := v.q.Query(v.ctx, statement, stored(string(s.Kind)), stored(string(s.State)), s.suspect, s.last.a,
+		s.last.b, s.last.c, pgtype.UUID{Bytes: s.id, Valid: true}, owners, groups, lanes, jobs)
+	if err != nil {
+		return err
+	}
+	read := 0
+	var l *laneState
+	_, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (bool, error) {
+		v.visits++
+		next, err := v.scanLane(s, row, l)
+		if next != l {
+			l = next
+			l.asked = jobs
+			s.lanes = append(s.lanes, l)
+			s.last, s.id = l.rank, l.id
+			read++
+		}
+		return true, err
+	})
+	s.ended = read < lanes
+	return err
+}
+
+// scanLane reads a row: of the lane l or of the next one, which it returns.
+func (v *view) scanLane(s *source, row pgx.CollectableRow, l *laneState) (*laneState, error) {
+	var id pgtype.UUID
+	k := laneKey{KindState: s.KindState, suspect: s.suspect}
+	var r rank
+	var turn int64
+	var n, priority, entered *int64
+	var jobID, parent *string
+	err := row.Scan(&id, &k.group, &k.owner, &k.tags, (*string)(&k.crowd), &r.a, &r.b, &r.c, &turn, &n, &jobID, &parent,
+		&priority, &entered)
+	if err != nil {
+		return l, err
+	}
+	if l == nil || l.id != id.Bytes {
+		k.original()
+		l = &laneState{id: id.Bytes, key: &k, rank: r}
+		v.turns[k.owner] = max(v.turns[k.owner], turn)
+	}
+	if n != nil {
+		l.jobs = append(l.jobs, &candidate{job.ID(original(*jobID)), job.ID(original(*parent)), *n, *priority,
+			*entered})
+	}
+	return l, nil
+}
+
+// leftOut returns the owners and groups whose lanes of a state are not read, because of limits and of holds that end by
+// themselves; closed means that none are.
+func (v *view) leftOut(t *terms, s *source) (owners, groups []string, closed bool) {
+	owners, groups = []string{}, []string{}
+	for _, l := range t.limits {
+		any := laneKey{KindState: s.KindState, group: l.Group, owner: l.Owner}
+		if l.Tag != "" || !any.guards(&l.Limit) || l.PerGroup && l.PerOwner {
+			continue
+		}
+		switch {
+		case l.Max <= 0 && l.Group == "" && l.Owner == "":
+			closed = true
+		case l.PerOwner && l.Group == "" || !l.PerGroup && l.Owner != "" && l.Group == "":
+			for s, n := range l.counts {
+				if n >= l.Max && (l.Owner == "" || s.owner == l.Owner || !l.PerOwner) {
+					owners = append(owners, stored(pick(l.PerOwner, s.owner, l.Owner)))
+				}
+			}
+		case l.PerGroup && l.Owner == "" || !l.PerOwner && l.Group != "" && l.Owner == "":
+			for s, n := range l.counts {
+				if n >= l.Max && (l.Group == "" || s.group == l.Group || !l.PerGroup) {
+					groups = append(groups, stored(pick(l.PerGroup, s.group, l.Group)))
+				}
+			}
+		case l.Group == "" && l.Owner == "":
+			closed = closed || l.counts[share{}] >= l.Max
+		}
+	}
+	for i := range v.holds {
+		h := &v.holds[i]
+		here := (h.Kind == "" || h.Kind == s.Kind) && (h.State == "" || h.State == s.State)
+		marks := h.Until.IsZero() && h.Group+h.Owner != "" // its lanes are marked
+		if !here || marks || !h.On(t.now) || h.Tag != "" || h.Job != "" {
+			continue
+		}
+		switch {
+		case h.Group == "" && h.Owner == "":
+			closed = true
+		case h.Group == "":
+			owners = append(owners, stored(h.Owner))
+		case h.Owner == "":
+			groups = append(groups, stored(h.Group))
+		}
+	}
+	return owners, groups, closed
+}
+
+func pick[T any](first bool, a, b T) T {
+	if first {
+		return a
+	}
+	return b
+}
+
+// head returns the first job of a lane in an order that the claim may be granted, nil if there is none.
+func (v *view) head(t *terms, l *laneState, o order) (*candidate, error) {
+	_, fresh := v.fresh[l.id]
+	fresh = fresh && v.fresh[l.id] == l
+	for {
+		var best *candidate
+		for _, c := range l.jobs {
+			worse := best != nil && !o.rank(c, 0).less(o.rank(best, 0))
+			if !worse && !t.taken[c.id] && (fresh || v.changed[c.id] == nil) &&
+				l.key.held(v.holds, t.now, c) == nil {
+				best = c
+			}
+		}
+		if best != nil || fresh || len(l.jobs) < l.asked {
+			return best, nil
+		}
+		if err := v.deepen(l, o); err != nil {
+			return nil, err
+		}
+	}
+}
+
+const (
+	selectMoreByTurn = `SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+WHERE j.lane = $1 AND j.waits = 1 AND (j.priority, j.n) > ($2, $3) ORDER BY j.priority, j.n LIMIT $4`
+	selectMoreByAge = `SELECT j.n, m.id, m.parent, j.priority, j.entered FROM job_now j JOIN job_made m ON m.n = j.n
+WHERE j.lane = $1 AND j.waits = 1 AND (j.entered, j.n) > ($2, $3) ORDER BY j.entered, j.n LIMIT $4`
+)
+
+// deepen reads more jobs of a lane: as many as it has, so that the jobs after many held ones are reached soon.
+func (v *view) deepen(l *laneState, o order) error {
+	last := l.jobs[len(l.jobs)-1]
+	statement, from := selectMoreByTurn, last.priority
+	if o == byAge {
+		statement, from = selectMoreByAge, last.entered
+	}
+	n := len(l.jobs)
+	l.asked += n
+	rows, err := v.q.Query(v.ctx, statement, pgtype.UUID{Bytes: l.id, Valid: true}, from, last.n, n)
+	if err != nil {
+		return err
+	}
+	more, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (*candidate, error) {
+		v.visits++
+		c := new(candidate)
+		err := row.Scan(&c.n, (*string)(&c.id), (*string)(&c.parent), &c.priority, &c.entered)
+		c.id, c.parent = job.ID(original(string(c.id))), job.ID(original(string(c.parent)))
+		return c, err
+	})
+	l.jobs = append(l.jobs, more...)
+	return err
+}

@@ -1,0 +1,304 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// reader is a transaction that reads: all its statements find the same state.
+type reader struct {
+	ctx context.Context
+	s   *Store
+	q   querier
+}
+
+// read runs f in a transaction. It is tried again if the connection was lost.
+func (s *Store) read(ctx context.Context, op string, id job.ID, f func(*reader) error) error {
+	began, wait := time.Now(), s.options.RetryAfter
+	for {
+		err := s.tryRead(ctx, f)
+		var e *job.Error
+		if err == nil || errors.As(err, &e) {
+			return err
+		}
+		if !temporary(err) || ctx.Err() != nil || time.Since(began) > s.options.Patience {
+			err := wrapped(op, err)
+			if errors.As(err, &e) {
+				e.ID = id
+			}
+			return err
+		}
+		s.noteFailure(err)
+		select {
+		case <-s.closing:
+			return &job.Error{Op: op, Kind: job.Unavailable, ID: id, Err: errClosed}
+		case <-ctx.Done():
+		case <-time.After(wait):
+			wait = min(2*wait, time.Second)
+		}
+	}
+}
+
+func (s *Store) tryRead(ctx context.Context, f func(*reader) error) error {
+	select {
+	case <-s.closing:
+		return &job.Error{Op: "read", Kind: job.Unavailable, Err: errClosed}
+	default:
+	}
+	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		return pgx.BeginTxFunc(ctx, c, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+			func(tx pgx.Tx) error {
+				if err := s.scannedNow(ctx, tx, -1); err != nil {
+					return err
+				}
+				if err := f(&reader{ctx, s, tx}); err != nil {
+					return err
+				}
+				return s.scannedNow(ctx, tx, 1)
+			})
+	})
+}
+
+// collect reads all rows and counts them.
+func collect[T any](s *Store, rows pgx.Rows, scan func(pgx.CollectableRow) (T, error)) ([]T, error) {
+	list, err := pgx.CollectRows(rows, scan)
+	s.touched.Add(int64(len(list)))
+	return list, err
+}
+
+// all returns the rows of a statement.
+func all[T any](r *reader, scan func(pgx.CollectableRow) (T, error), statement string, args ...any) ([]T, error) {
+	rows, err := r.q.Query(r.ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return collect(r.s, rows, scan)
+}
+
+// record returns a record by a statement that begins with selectRecord, or kind NotFound.
+func (r *reader) record(id job.ID, where string, args ...any) (*record, error) {
+	list, err := all(r, scanRecord, selectRecord+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, job.Errorf(job.NotFound, "get", id, "there is no such job")
+	}
+	return list[0], nil
+}
+
+// Get is part of job.Store.
+func (s *Store) Get(ctx context.Context, id job.ID) (j job.Job, err error) {
+	err = s.read(ctx, "get", id, func(r *reader) error {
+		found, err := r.record(id, "WHERE m.id = $1", stored(string(id)))
+		if err == nil {
+			j = found.job
+		}
+		return err
+	})
+	return j, err
+}
+
+// Numbered is part of job.Store.
+func (s *Store) Numbered(ctx context.Context, kind job.Kind, number int64) (j job.Job, err error) {
+	err = s.read(ctx, "find", "", func(r *reader) error {
+		list, err := all(r, scanRecord, selectRecord+"WHERE m.kind = $1 AND m.number = $2", stored(string(kind)),
+			number)
+		if err == nil && len(list) == 0 {
+			err = job.Errorf(job.NotFound, "find", "", "there is no %s with number %d", kind, number)
+		}
+		if err == nil {
+			j = list[0].job
+		}
+		return err
+	})
+	return j, err
+}
+
+// Count is part of job.Store.
+func (s *Store) Count(ctx context.Context) (tallies []job.Tally, err error) {
+	err = s.read(ctx, "count", "", func(r *reader) error {
+		tallies, err = all(r, func(row pgx.CollectableRow) (t job.Tally, err error) {
+			err = row.Scan((*string)(&t.Kind), (*string)(&t.State), &t.Group, &t.Jobs, &t.Claimed, &t.Bytes)
+			t.Kind, t.State = job.Kind(original(string(t.Kind))), lifecycle.State(original(string(t.State)))
+			t.Group = original(t.Group)
+			return t, err
+		}, `SELECT kind, state, grp, sum(jobs)::bigint, sum(claimed)::bigint, sum(bytes)::bigint FROM tally
+ GROUP BY kind, state, grp HAVING sum(jobs) <> 0`)
+		return err
+	})
+	return tallies, err
+}
+
+// History is part of job.Store.
+func (s *Store) History(ctx context.Context, id job.ID, seq int64, n int) (events []job.Event, err error) {
+	err = s.read(ctx, "history", id, func(r *reader) error {
+		found, err := r.record(id, "WHERE m.id = $1", stored(string(id)))
+		if err != nil || seq < 0 {
+			return err
+		}
+		events, err = r.history(found, seq, n)
+		return err
+	})
+	return events, err
+}
+
+// history reads entries after number seq. The hash before the first one is read too.
+func (r *reader) history(of *record, seq int64, n int) ([]job.Event, error) {
+	limit := any(nil)
+	if n > 0 {
+		limit = n + 1
+	}
+	events, err := all(r, func(row pgx.CollectableRow) (e job.Event, err error) {
+		var by, at int64
+		var hash []byte
+		err = row.Scan(&e.Seq, (*string)(&e.Event), (*string)(&e.From), (*string)(&e.To), (*string)(&e.Outcome), &by,
+			&e.Actor, &e.Cause, &e.Note, &e.Epoch, &at, &hash)
+		e.Job, e.By, e.At = of.job.ID, lifecycle.Actor(by), moment(at)
+		e.Event, e.From = lifecycle.Event(original(string(e.Event))), lifecycle.State(original(string(e.From)))
+		e.To, e.Outcome = lifecycle.State(original(string(e.To))), lifecycle.Outcome(original(string(e.Outcome)))
+		e.Actor, e.Cause, e.Note = original(e.Actor), original(e.Cause), original(e.Note)
+		copy(e.Hash[:], hash)
+		return e, err
+	}, `SELECT seq, event, from_state, to_state, outcome, actor, who, cause, note, epoch, at, hash FROM event
+ WHERE job = $1 AND seq >= $2 ORDER BY seq LIMIT $3`, of.n, seq, limit)
+	if err != nil {
+		return nil, err
+	}
+	var prev job.Hash
+	for i := range events {
+		events[i].Prev = prev
+		prev = events[i].Hash
+	}
+	if len(events) > 0 && events[0].Seq <= seq {
+		events = events[1:]
+	}
+	if n > 0 {
+		events = events[:min(n, len(events))]
+	}
+	return events, nil
+}
+
+// Tasks is part of job.Store.
+func (s *Store) Tasks(ctx context.Context, id job.ID) (tasks []job.Task, err error) {
+	err = s.read(ctx, "tasks", id, func(r *reader) error {
+		tasks, err = all(r, func(row pgx.CollectableRow) (t job.Task, err error) {
+			var changed int64
+			var data []byte
+			err = row.Scan(&t.Name, (*string)(&t.Kind), (*string)(&t.State), &t.Epoch, &t.Attempts, &t.Done, &t.Total,
+				&t.Message, &data, &changed)
+			t.Name, t.Kind = original(t.Name), job.Kind(original(string(t.Kind)))
+			t.State, t.Message = lifecycle.State(original(string(t.State))), original(t.Message)
+			t.Data, t.Changed = data, moment(changed)
+			return t, err
+		}, `SELECT t.name, t.kind, t.state, t.epoch, t.attempts, t.done, t.total, t.message, t.data, t.changed
+ FROM job_made m JOIN task t ON t.job = m.n WHERE m.id = $1 ORDER BY t.name`, stored(string(id)))
+		return err
+	})
+	return tasks, err
+}
+
+const selectHolds = `SELECT kind, state, grp, owner, tag, job, who, why, since, until, version FROM hold`
+
+func scanHold(row pgx.CollectableRow) (h job.Hold, err error) {
+	var since, until int64
+	err = row.Scan((*string)(&h.Kind), (*string)(&h.State), &h.Group, &h.Owner, &h.Tag, (*string)(&h.Job), &h.Who,
+		&h.Why, &since, &until, &h.Version)
+	h.Kind, h.State = job.Kind(original(string(h.Kind))), lifecycle.State(original(string(h.State)))
+	h.Group, h.Owner, h.Tag = original(h.Group), original(h.Owner), original(h.Tag)
+	h.Job, h.Who, h.Why = job.ID(original(string(h.Job))), original(h.Who), original(h.Why)
+	h.Since, h.Until = moment(since), moment(until)
+	return h, err
+}
+
+// Holds is part of job.Store.
+func (s *Store) Holds(ctx context.Context) (holds []job.Hold, err error) {
+	err = s.read(ctx, "holds", "", func(r *reader) error {
+		holds, err = all(r, scanHold, selectHolds+" ORDER BY since, version")
+		return err
+	})
+	return holds, err
+}
+
+// Audit is part of job.Store.
+func (s *Store) Audit(ctx context.Context, seq int64, n int) (entries []job.Audit, err error) {
+	if n == 0 {
+		return nil, nil
+	}
+	err = s.read(ctx, "audit", "", func(r *reader) error {
+		entries, err = r.audit(seq, n)
+		return err
+	})
+	return entries, err
+}
+
+// audit reads entries, and the one before the first for its hash.
+func (r *reader) audit(seq int64, n int) ([]job.Audit, error) {
+	first, most := max(seq, 0), int64(n)
+	if n < 0 {
+		var last int64
+		err := r.q.QueryRow(r.ctx, "SELECT coalesce(max(a), 0) FROM audit WHERE $1 <= 0 OR a < $1", seq).Scan(&last)
+		if err != nil {
+			return nil, err
+		}
+		first, most = max(0, last+int64(n)), min(-int64(n), last)
+	}
+	entries, err := all(r, scanAudit, `SELECT a, at, actor, who, event, job, kind, from_state, to_state, object, note,
+ seen, hash FROM audit WHERE a >= $1 ORDER BY a LIMIT $2`, first, most+1)
+	if err != nil {
+		return nil, err
+	}
+	var prev job.Hash
+	for i := range entries {
+		entries[i].Prev = prev
+		prev = entries[i].Hash
+	}
+	if len(entries) > 0 && entries[0].Seq <= first {
+		entries = entries[1:]
+	}
+	return entries[:min(most, int64(len(entries)))], nil
+}
+
+func scanAudit(row pgx.CollectableRow) (a job.Audit, err error) {
+	var at, by int64
+	var hash []byte
+	err = row.Scan(&a.Seq, &at, &by, &a.Actor, (*string)(&a.Event), (*string)(&a.Job), (*string)(&a.Kind),
+		(*string)(&a.From), (*string)(&a.To), &a.Object, &a.Note, &a.Seen, &hash)
+	a.At, a.By = moment(at), lifecycle.Actor(by)
+	a.Actor, a.Event = original(a.Actor), lifecycle.Event(original(string(a.Event)))
+	a.Job, a.Kind = job.ID(original(string(a.Job))), job.Kind(original(string(a.Kind)))
+	a.From, a.To = lifecycle.State(original(string(a.From))), lifecycle.State(original(string(a.To)))
+	a.Object, a.Note = original(a.Object), original(a.Note)
+	copy(a.Hash[:], hash)
+	return a, err
+}
+
+// KeptClock is part of job.ClockStore.
+func (s *Store) KeptClock(ctx context.Context) (k job.KeptClock, err error) {
+	err = s.read(ctx, "clock", "", func(r *reader) error {
+		var trusted, latest, confirmed int64
+		err := r.q.QueryRow(r.ctx, "SELECT trusted, latest, confirmed FROM clock").Scan(&trusted, &latest, &confirmed)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		k = job.KeptClock{Trusted: moment(trusted), Latest: moment(latest), Confirmed: moment(confirmed)}
+		return err
+	})
+	return k, err
+}
+
+// KeepClock is part of job.ClockStore.
+func (s *Store) KeepClock(ctx context.Context, k job.KeptClock) error {
+	o := &operation{apply: func(b *batch) error {
+		b.kept = &k
+		return nil
+	}}
+	return s.do(ctx, "clock", o)
+}

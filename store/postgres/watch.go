@@ -1,0 +1,168 @@
+package postgres
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// channel is that on which servers notify each other.
+const channel = "stagepost"
+
+// Watch is part of job.Store. Hints of other servers have no records.
+func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
+	s.mu.Lock()
+	id := s.watching
+	s.watching++
+	s.watchers[id] = wake
+	s.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		delete(s.watchers, id)
+		s.mu.Unlock()
+	})
+}
+
+// wake calls the watchers.
+func (s *Store) wake(hints []job.Hint) {
+	if len(hints) == 0 {
+		return
+	}
+	s.mu.Lock()
+	var all []func([]job.Hint)
+	for _, w := range s.watchers {
+		all = append(all, w)
+	}
+	s.mu.Unlock()
+	for _, w := range all {
+		w(hints)
+	}
+}
+
+// mostHints bounds the hints that wait for being announced. More are lost.
+const mostHints = 10_000
+
+// announce lets the announcer notify the other servers.
+func (s *Store) announce(hints []job.Hint) {
+	s.mu.Lock()
+	for _, h := range hints {
+		if h.Record = nil; len(s.outgoing) < mostHints {
+			s.outgoing = append(s.outgoing, h)
+		}
+	}
+	s.mu.Unlock()
+	select {
+	case s.ready <- struct{}{}:
+	default:
+	}
+}
+
+// notice is the payload of a notification.
+type notice struct {
+	From  string     `json:"from"`
+	Hints []job.Hint `json:"hints"`
+}
+
+// mostPayload is the length of a payload that PostgreSQL accepts.
+const mostPayload = 7900
+
+// announcer sends notifications outside of the transactions that changed the jobs: a commit with a notification waits
+// for all others that have one. A hint that is lost costs time until the next sweep, nothing else.
+func (s *Store) announcer(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.ready:
+		}
+		s.mu.Lock()
+		hints := s.outgoing
+		s.outgoing = nil
+		s.mu.Unlock()
+		for len(hints) > 0 {
+			payload, n := s.payload(hints)
+			hints = hints[n:]
+			if _, err := s.pool.Exec(ctx, "SELECT pg_notify($1, $2)", channel, payload); err != nil {
+				break
+			}
+		}
+	}
+}
+
+// payload has as many of the hints as fit into one notification, and at least one without any.
+func (s *Store) payload(hints []job.Hint) (text string, n int) {
+	one := notice{From: hex.EncodeToString(s.id[:])}
+	for n = len(hints); n > 0; n /= 2 {
+		one.Hints = hints[:n]
+		if b, err := json.Marshal(one); err == nil && len(b) <= mostPayload {
+			return string(b), n
+		}
+	}
+	return `{}`, 1
+}
+
+// listener wakes the watchers when other servers have changed jobs. After a loss of its connection, hints are lost.
+func (s *Store) listener(ctx context.Context) {
+	for ctx.Err() == nil {
+		s.listen(ctx)
+		select {
+		case <-ctx.Done():
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// Leads reports whether this server is the leader of those that share the database, for the option Leads of an engine.
+// The leader has a lock of the database as long as its connection lasts. It is quick, and may be called concurrently.
+// After a loss of the connection two servers may lead for a moment.
+func (s *Store) Leads() bool { return s.leads.Load() }
+
+// lead takes the leader's lock if it is free, and finds out whether the connection is alive.
+func (s *Store) lead(ctx context.Context, conn *pgx.Conn) error {
+	waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+	defer stop()
+	leads := true
+	if s.leads.Load() {
+		return conn.Ping(waiting)
+	}
+	err := conn.QueryRow(waiting, "SELECT pg_try_advisory_lock($1, 0)", int32(lockLeader)).Scan(&leads)
+	s.leads.Store(err == nil && leads)
+	return err
+}
+
+func (s *Store) listen(ctx context.Context) {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	if set(ctx, conn, []string{"SET application_name = 'stagepost listener'", "LISTEN " + channel}) != nil {
+		return
+	}
+	defer s.leads.Store(false)
+	self := hex.EncodeToString(s.id[:])
+	for {
+		if err := s.lead(ctx, conn); err != nil {
+			return
+		}
+		waiting, stop := context.WithTimeout(ctx, s.options.LeadEvery)
+		n, err := conn.WaitForNotification(waiting)
+		late := waiting.Err() != nil && ctx.Err() == nil && !conn.IsClosed()
+		stop()
+		if late {
+			continue
+		}
+		if err != nil {
+			return
+		}
+		var one notice
+		if err := json.Unmarshal([]byte(n.Payload), &one); err == nil && one.From != self {
+			s.wake(one.Hints)
+		}
+	}
+}

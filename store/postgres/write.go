@@ -1,0 +1,369 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+var errClosed = errors.New("the store is closed")
+
+// mostOperations bounds the operations of one transaction.
+const mostOperations = 512
+
+// writer is the goroutine that writes: it gathers the operations that wait, and carries them out in one transaction.
+type writer struct {
+	s    *Store
+	conn *pgx.Conn // nil: not connected
+	seq  int64     // of the last transaction
+}
+
+// run carries out operations until the store is closed.
+func (w *writer) run() {
+	defer close(w.s.closed)
+	for {
+		select {
+		case <-w.s.closing:
+			w.disconnect()
+			return
+		case o := <-w.s.operations:
+			w.group(o)
+		}
+	}
+}
+
+// group carries out an operation with all others that wait.
+func (w *writer) group(first *operation) {
+	ops := []*operation{first}
+	for len(ops) < mostOperations {
+		select {
+		case o := <-w.s.operations:
+			ops = append(ops, o)
+			continue
+		default:
+		}
+		break
+	}
+	ops = slices.DeleteFunc(ops, func(o *operation) bool {
+		err := o.ctx.Err()
+		if err != nil {
+			o.done <- &job.Error{Op: "store", Kind: job.Unavailable, Err: err}
+		}
+		return err != nil
+	})
+	if w.s.grouped != nil {
+		w.s.grouped(len(ops))
+	}
+	if len(ops) > 0 {
+		w.carryOut(ops)
+	}
+}
+
+// carryOut carries out operations in one transaction and answers their callers. What cannot be written, such as a value
+// that PostgreSQL refuses, fails alone.
+func (w *writer) carryOut(ops []*operation) {
+	err := w.retry(ops)
+	if err == nil {
+		return
+	}
+	if len(ops) > 1 && !temporary(err) {
+		for _, o := range ops {
+			w.carryOut([]*operation{o})
+		}
+		return
+	}
+	for _, o := range ops {
+		o.done <- wrapped("store", err)
+	}
+}
+
+// retry tries to commit operations until that succeeds, fails for a reason that does not pass, or the patience of the
+// store ends. All attempts have one number, so that no operation is carried out twice.
+func (w *writer) retry(ops []*operation) error {
+	w.seq++
+	began, wait, duplicates := time.Now(), w.s.options.RetryAfter, 0
+	var b *batch // of the last attempt
+	for due := true; ; {
+		last := b
+		next, applied, err := w.attempt(ops, due)
+		if applied {
+			next, err = last, nil
+		}
+		if err == nil {
+			if next == nil { // committed by a transaction whose computation is lost: that cannot be
+				return job.Errorf(job.Internal, "store", "", "transaction %d of this server exists", w.seq)
+			}
+			w.s.committed(next, ops)
+			return nil
+		}
+		if next != nil {
+			b = next
+		}
+		if w.s.afterFailure != nil {
+			w.s.afterFailure(w)
+		}
+		if errors.Is(err, errUnfinished) {
+			if due, err = w.promote(ops); err == nil {
+				continue
+			}
+		}
+		if sqlState(err) == uniqueViolation {
+			if duplicates++; duplicates > mostDuplicates {
+				return persistent{err}
+			}
+		}
+		w.s.noteFailure(err)
+		if errors.Is(err, errRenumbered) {
+			continue
+		}
+		if !temporary(err) || time.Since(began) > w.s.options.Patience {
+			return err
+		}
+		select {
+		case <-w.s.closing:
+			return err
+		case <-time.After(wait):
+			wait = min(2*wait, time.Second)
+		}
+	}
+}
+
+// mostDuplicates bounds the attempts after a unique violation. Another server may have been first; more than a few are
+// a defect.
+const mostDuplicates = 5
+
+// persistent is an error of a temporary kind that remains.
+type persistent struct{ error }
+
+func (p persistent) Unwrap() error { return p.error }
+
+// attempt makes one attempt. With due, jobs that have become due are promoted before. It returns the transaction if
+// that was to be committed: with an error, the result is not known. applied reports that an earlier attempt was
+// committed.
+func (w *writer) attempt(ops []*operation, due bool) (b *batch, applied bool, err error) {
+	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
+	defer stop()
+	if err := w.connect(ctx); err != nil {
+		return nil, false, err
+	}
+	defer func() {
+		if b == nil || err != nil || applied {
+			w.rollBack()
+		}
+	}()
+	one := w.s.newBatch(ctx, w.conn)
+	missed, err := one.prepare(ctx, ops, w.seq, due)
+	if err == nil && missed {
+		applied, err = w.resolve(ctx)
+	}
+	if err != nil || applied {
+		return nil, applied, err
+	}
+	one.writes.Reset(&one.known)
+	one.refuse = make([]error, len(ops))
+	for i, o := range ops {
+		err := o.apply(one)
+		var refusal *job.Error
+		if err != nil && !errors.As(err, &refusal) {
+			return nil, false, err
+		}
+		one.refuse[i] = err
+	}
+	if w.s.beforeFlush != nil {
+		w.s.beforeFlush(w)
+	}
+	return one, false, one.flush()
+}
+
+// errRenumbered reports that the writer's row was not there, and is now.
+var errRenumbered = errors.New("the database does not have the last transaction of this server")
+
+// resolve finds out whether a transaction was committed whose result is not known: its number is that of the writer's
+// row, on which the present transaction has waited for it. If the row has another number, the database has lost
+// transactions, as a replica may have when it takes over, or the row was removed because it was old: it is written
+// again.
+func (w *writer) resolve(ctx context.Context) (applied bool, err error) {
+	w.rollBack()
+	if err := w.connect(ctx); err != nil {
+		return false, err
+	}
+	var seq int64
+	err = w.conn.QueryRow(ctx, "SELECT seq FROM writer WHERE id = $1", w.s.id).Scan(&seq)
+	if err == nil && seq == w.seq {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return false, err
+	}
+	_, err = w.conn.Exec(ctx, `INSERT INTO writer (id, seq, seen) VALUES ($1, $2, $3)
+ ON CONFLICT (id) DO UPDATE SET seq = $2`, w.s.id, w.seq-1, time.Now().UnixMicro())
+	if err != nil {
+		return false, err
+	}
+	return false, errRenumbered
+}
+
+// newBatch returns a transaction on a connection.
+func (s *Store) newBatch(ctx context.Context, conn *pgx.Conn) *batch {
+	b := &batch{view: newView(ctx, conn), s: s, rows: map[job.ID]*record{}, crowds: map[job.ID]job.ID{},
+		news: map[job.ID]int64{}}
+	b.known.Numbers = map[job.Kind]int64{}
+	s.mu.Lock()
+	b.given = maps.Clone(s.given)
+	s.mu.Unlock()
+	return b
+}
+
+// promote makes jobs claimable that have become due. It reports whether it found some: those that it does not find are
+// locked by another transaction, which changes them.
+func (w *writer) promote(ops []*operation) (found bool, err error) {
+	ctx, stop := context.WithTimeout(context.Background(), w.s.options.Timeout)
+	defer stop()
+	for {
+		if err := w.connect(ctx); err != nil {
+			return found, err
+		}
+		b := w.s.newBatch(ctx, w.conn)
+		err := w.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&b.clock)
+		var n int
+		if err == nil {
+			_, err = w.conn.Exec(ctx, "BEGIN")
+		}
+		if err == nil {
+			until := time.Time{}
+			for _, o := range ops {
+				until = later(until, o.until)
+			}
+			n, err = b.promote(micro(b.at(until)))
+		}
+		if err != nil {
+			w.rollBack()
+			return found, err
+		}
+		found = found || n > 0
+		if n < 5000 {
+			return found, nil
+		}
+	}
+}
+
+// committed answers the callers and notifies the watchers.
+func (s *Store) committed(b *batch, ops []*operation) {
+	s.mu.Lock()
+	s.given = b.given
+	s.mu.Unlock()
+	s.visited.Add(b.visits)
+	s.touched.Add(int64(len(b.writes.Jobs) + len(b.writes.Messages) + len(b.writes.Audits)))
+	hints := b.hints()
+	for i, o := range ops {
+		o.done <- b.refuse[i]
+	}
+	s.wake(hints)
+	s.announce(hints)
+}
+
+// connect makes a connection if there is none.
+func (w *writer) connect(ctx context.Context) error {
+	if w.conn != nil && !w.conn.IsClosed() {
+		return nil
+	}
+	config := w.s.config.ConnConfig.Copy()
+	if w.s.writerDial != nil {
+		config.DialFunc = w.s.writerDial
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	if err := set(ctx, conn, slices.Concat(planSettings, writerSettings)); err != nil {
+		_ = conn.Close(ctx)
+		return err
+	}
+	w.conn = conn
+	return nil
+}
+
+// writerSettings are those of the connection that writes. A transaction whose server is gone does not keep its locks.
+var writerSettings = []string{"SET synchronous_commit = on", "SET idle_in_transaction_session_timeout = '15s'",
+	"SET lock_timeout = '10s'", "SET default_transaction_isolation = 'read committed'"}
+
+// rollBack ends a transaction that is not to be committed.
+func (w *writer) rollBack() {
+	if w.conn == nil || w.conn.IsClosed() {
+		w.conn = nil
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+	defer stop()
+	if _, err := w.conn.Exec(ctx, "ROLLBACK"); err != nil {
+		w.disconnect()
+	}
+}
+
+func (w *writer) disconnect() {
+	if w.conn != nil {
+		ctx, stop := context.WithTimeout(context.Background(), time.Second)
+		defer stop()
+		_ = w.conn.Close(ctx)
+		w.conn = nil
+	}
+}
+
+// temporary reports whether a later attempt may succeed: the connection was lost, or the server ended, refused or
+// rolled back the transaction for a reason that is not in the transaction itself.
+func temporary(err error) bool {
+	if errors.As(err, new(persistent)) {
+		return false
+	}
+	var e *pgconn.PgError
+	var connect *pgconn.ConnectError
+	if errors.As(err, &connect) { // not if the password is wrong or the database does not exist
+		return !errors.As(err, &e) || !slices.Contains([]string{"28", "3D"}, e.Code[:2])
+	}
+	if errors.As(err, &e) {
+		switch e.Code {
+		case uniqueViolation: // another server was first, the next attempt finds what it made
+			return true
+		case "55P03", "53300", "53200", "25P03", "25006": // lock timeout, too many clients, memory, idle, read-only
+			return true
+		}
+		// connection, transaction rollback (serialization, deadlock), operator intervention
+		return slices.Contains([]string{"08", "40", "57", "58"}, e.Code[:2])
+	}
+	var network net.Error
+	return errors.As(err, &network) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// Conditions of PostgreSQL.
+const (
+	uniqueViolation = "23505"
+	diskFull        = "53100"
+)
+
+// sqlState returns the condition that PostgreSQL reports; "" for another error.
+func sqlState(err error) string {
+	var e *pgconn.PgError
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// hash is a number for a text, for advisory locks.
+func hash(text string) int32 {
+	h := fnv.New32a()
+	_, _ = io.WriteString(h, text)
+	return int32(h.Sum32())
+}
