@@ -18,7 +18,8 @@ func FuzzDecoders(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if s, err := ParseJobStatus(data); err == nil {
-			fuzzAgain(t, data, s.Encode(), "last_modified", "last_successful_status", "retry_count", "message", "status")
+			fuzzAgain(t, data, s.Encode(), "last_modified", "last_successful_status", "retry_count", "message",
+				"status")
 		}
 		if s, err := ParseBatchStatus(data); err == nil {
 			fuzzAgain(t, data, s.Encode(), "last_modified", "message", "status")

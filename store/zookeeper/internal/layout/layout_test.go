@@ -189,7 +189,8 @@ func TestStatusData(t *testing.T) {
 	}
 	read, err := ParseJobStatus([]byte(`{"status":"Failed","retry_count":3,"message":"<a & b>","priority_was":7,` +
 		`"last_successful_status":"Recording","last_modified":"2025-01-02 03:04:05 -0800","x":{"deep":[1, 2.50]}}`))
-	if err != nil || read.Status != Failed || read.Retries != 3 || read.Last != Recording || read.Message != "<a & b>" ||
+	if err != nil || read.Status != Failed || read.Retries != 3 || read.Last != Recording ||
+		read.Message != "<a & b>" ||
 		!read.Modified.Equal(time.Date(2025, 1, 2, 11, 4, 5, 0, time.UTC)) {
 		t.Fatalf("read %+v, %v", read, err)
 	}
@@ -217,9 +218,10 @@ func TestKnownBadStatus(t *testing.T) {
 		"{\"status\":\"Held\"}\n": {Status: Held},
 		`{"status":"Failed","retry_count":null,"message":null,"last_successful_status":"Failed"}`: {Status: Failed,
 			Last: Failed},
-		`{"status":"Failed","retry_count":"2","last_successful_status":"Held"}`: {Status: Failed, Last: Held, Retries: 2},
-		`{"status":"Failed","retry_count":-2,"last_successful_status":"nil"}`:   {Status: Failed},
-		`{"status":"Failed","last_modified":"yesterday","message":17}`:          {Status: Failed, Message: "17"},
+		`{"status":"Failed","retry_count":"2","last_successful_status":"Held"}`: {Status: Failed, Last: Held,
+			Retries: 2},
+		`{"status":"Failed","retry_count":-2,"last_successful_status":"nil"}`: {Status: Failed},
+		`{"status":"Failed","last_modified":"yesterday","message":17}`:        {Status: Failed, Message: "17"},
 	} {
 		got, err := ParseJobStatus([]byte(text))
 		got.Other = nil
@@ -281,7 +283,8 @@ func TestIdentifiersData(t *testing.T) {
 }
 
 func TestOtherData(t *testing.T) {
-	s, err := ParseStored([]byte(`{"manifest_url":"http://h/m","mode":"add/7001/ark%3A","delete":"producer/a\n","z":1}`))
+	s, err := ParseStored([]byte(`{"manifest_url":"http://h/m","mode":"add/7001/ark%3A","delete":"producer/a\n",` +
+		`"z":1}`))
 	if err != nil || string(s.EncodeStore()) !=
 		`{"delete":"producer/a\n","manifest_url":"http://h/m","mode":"add/7001/ark%3A","z":1}` {
 		t.Errorf("store: %s, %v", s.EncodeStore(), err)

@@ -32,15 +32,15 @@ type JobStatus struct {
 	// the last state that succeeded, "" if there is none. The Java library writes "Failed" after a retry, and a release
 	// leaves "Held": see Resume
 	Last Status
-	// as written. The Ruby library does not update it: the age of a status is the mtime of its node
+	// as written. The Ruby library does not update it: the mtime of its node is the age of a status
 	Modified time.Time
 	Retries  int
 	Message  string
 	Other    Object // the object that was read; nil for a new one
 }
 
-// ParseJobStatus reads a status node. A missing retry count is 0, a missing message "", and a time that cannot be parsed
-// the zero time. An unknown state is an error.
+// ParseJobStatus reads a status node. A missing retry count is 0, a missing message "", and a time that cannot be
+// parsed the zero time. An unknown state is an error.
 func ParseJobStatus(data []byte) (s JobStatus, err error) {
 	b, err := ParseBatchStatus(data)
 	if err != nil {

@@ -6,6 +6,6 @@
 //     [Lost]. The caller opens another Session.
 //   - A change is one [Session.Multi]: all of its operations or none.
 //   - Errors have a [Kind], by which a caller decides: refused by the server, not sent, or result unknown.
-//   - [Session.Apply] repeats a change a bounded number of times. After an unknown result it reads what was written: the
-//     caller recognizes its own operation id.
+//   - [Session.Apply] repeats a change a bounded number of times. After an unknown result it reads what was written:
+//     the caller recognizes its own operation id.
 package session

@@ -19,7 +19,7 @@ const (
 	Refused    Kind = "refused"     // invalid for another reason
 	Unsent     Kind = "unsent"      // no server was reached: the request may be repeated
 	Unknown    Kind = "unknown"     // sent, without an answer: a write may have been made, or may be made later
-	Lost       Kind = "lost"        // the session has ended, with its ephemeral nodes; an earlier write may have been made
+	Lost       Kind = "lost"        // the session has ended, with its ephemeral nodes; a write may have been made
 )
 
 // Error is the error of a request.

@@ -84,6 +84,7 @@ func read[T any](ctx context.Context, s *Session, op, path string, f func() (T, 
 		if k := KindOf(err); k != Unsent && k != Unknown || ctx.Err() != nil {
 			return v, err
 		}
+		s.await(ctx)
 	}
 	return v, err
 }
@@ -155,6 +156,7 @@ func (s *Session) Apply(ctx context.Context, ops []Op, found func(context.Contex
 			if try >= tries || ctx.Err() != nil {
 				return err
 			}
+			s.await(ctx)
 			continue
 		case !unknown: // refused, at the first time
 			return err

@@ -34,7 +34,8 @@ type Session struct {
 
 	mu      sync.Mutex // guards what follows
 	timeout time.Duration
-	ready   chan struct{} // closed at the first connection; nil afterwards
+	first   bool          // it was connected before
+	up      chan struct{} // closed while a server is connected
 	ended   bool
 	silent  *time.Timer // runs while no server is connected
 }
@@ -50,8 +51,8 @@ func Open(ctx context.Context, servers []string, o Options) (*Session, error) {
 	if o.Dial == nil {
 		o.Dial = net.DialTimeout
 	}
-	s := &Session{dial: o.Dial, lost: make(chan struct{}), timeout: o.Timeout, ready: make(chan struct{})}
-	ready := s.ready
+	s := &Session{dial: o.Dial, lost: make(chan struct{}), timeout: o.Timeout, up: make(chan struct{})}
+	ready := s.up
 	conn, _, err := zk.Connect(servers, o.Timeout, zk.WithLogInfo(false), zk.WithLogger(logger{o.Log}),
 		zk.WithDialer(s.connect), zk.WithEventCallback(s.event))
 	if err != nil {
@@ -103,16 +104,41 @@ func (s *Session) event(e zk.Event) {
 			s.silent.Stop()
 			s.silent = nil
 		}
-		if s.ready != nil {
-			close(s.ready)
-			s.ready = nil
+		if !s.connected() {
+			close(s.up)
 		}
+		s.first = true
 	case zk.StateExpired:
 		s.endLocked()
 	case zk.StateDisconnected:
-		if s.silent == nil && s.ready == nil && !s.ended {
+		if s.connected() {
+			s.up = make(chan struct{})
+		}
+		if s.silent == nil && s.first && !s.ended {
 			s.silent = time.AfterFunc(s.timeout, s.end)
 		}
+	}
+}
+
+// connected reports whether a server is connected. The caller has the lock.
+func (s *Session) connected() bool {
+	select {
+	case <-s.up:
+		return true
+	default:
+		return false
+	}
+}
+
+// await waits until a server is connected, or the session or ctx has ended.
+func (s *Session) await(ctx context.Context) {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	select {
+	case <-up:
+	case <-s.lost:
+	case <-ctx.Done():
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { zktest.Main(m) }
 
-const timeout = 10 * zktest.Tick
+const timeout = 20 * zktest.Tick
 
 func open(t *testing.T, o session.Options) (*session.Session, *zktest.Server) {
 	t.Helper()
@@ -112,8 +112,8 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
-// A created node counts in its parent's Made, and its removal does not, so that the number of the next sequential node is
-// that count.
+// A created node counts in its parent's Made, and its removal does not, so that the number of the next sequential node
+// is that count.
 func TestMade(t *testing.T) {
 	s, srv := open(t, session.Options{})
 	ctx := t.Context()
@@ -136,7 +136,7 @@ type network struct {
 	mu    sync.Mutex
 	cut   bool
 	conns []net.Conn
-	lose  int // the answer to this many requests, counted backwards, is lost; 0: none
+	lose  bool // the answer to the next request is lost
 }
 
 func (n *network) dial(network, address string, timeout time.Duration) (net.Conn, error) {
@@ -168,8 +168,11 @@ func (n *network) set(cut bool) {
 func (n *network) loseNext() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lose = 1
+	n.lose = true
 }
+
+// opMulti is the code of a multi in the header of a request, after length and number.
+const opMulti = 14
 
 // lossy is a connection whose next write may be the last: the server gets it, and the answer is lost.
 type lossy struct {
@@ -179,9 +182,9 @@ type lossy struct {
 
 func (c *lossy) Write(b []byte) (int, error) {
 	c.n.mu.Lock()
-	lose := c.n.lose > 0 && len(b) > 40 // no ping
+	lose := c.n.lose && len(b) > 12 && b[11] == opMulti
 	if lose {
-		c.n.lose = 0
+		c.n.lose = false
 	}
 	c.n.mu.Unlock()
 	if !lose {

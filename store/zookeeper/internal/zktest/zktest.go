@@ -120,7 +120,8 @@ func (s *Server) run() error {
 	for i, jar := range jars {
 		path[i] = jarDir + jar + ".jar"
 	}
-	s.cmd = exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", strings.Join(path, ":"),
+	s.cmd = exec.Command("java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp",
+		strings.Join(path, ":"),
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 	out, err := s.cmd.StderrPipe()
 	if err != nil {
