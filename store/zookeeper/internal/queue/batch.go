@@ -152,8 +152,9 @@ func (q *Queue) AcquireBatch(ctx context.Context) (*Batch, []Bad, error) {
 }
 
 // AcquireForReporting locks a batch whose jobs have all ended, and moves it to Reporting: one in Processing or
-// Reporting whose directory of unfinished jobs exists and is empty, and which has all of its expected jobs if their
-// number was recorded. It returns as AcquireBatch.
+// Reporting whose directory of unfinished jobs exists and is empty. If the number of jobs was recorded, all must exist.
+// If not, the directory must have been empty since the call before: the Java library removes and creates the reference
+// of a job at each change. It returns as AcquireBatch.
 func (q *Queue) AcquireForReporting(ctx context.Context) (*Batch, []Bad, error) {
 	return q.acquireSettled(ctx, layout.Reporting, layout.Processing, layout.Reporting)
 }
@@ -175,12 +176,22 @@ func (q *Queue) acquireSettled(ctx context.Context, to layout.Status, from ...la
 			return false
 		}
 		expected, recorded := b.Status.Expected()
-		return c.InProcess == 0 && c.Made && (!recorded || c.All() == expected)
+		return c.InProcess == 0 && c.Made && (q.emptySince(b.ID, c) && !recorded || recorded && c.All() == expected)
 	}, func(b *Batch, next *layout.BatchStatus) []session.Op {
 		next.Status = to
 		return session.Childless(b.ID.Dir(layout.InProcess))
 	})
 	return b, bad, errors.Join(err, failed)
+}
+
+// emptySince reports whether the directory of unfinished jobs of a batch was empty at the last call, and no reference
+// was created since.
+func (q *Queue) emptySince(id layout.BatchID, c Counts) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	before, seen := q.empty[id]
+	q.empty[id] = c.Total
+	return seen && before == c.Total
 }
 
 // acquireBatch locks the first batch that fits. change changes its status, and returns further operations.
@@ -274,7 +285,8 @@ func (q *Queue) unlock(ctx context.Context, lock, status string, version int32) 
 
 // Counts are the numbers of the jobs of a batch, by its references.
 type Counts struct {
-	Made                                  bool // the directory of unfinished jobs exists
+	Made                                  bool  // the directory of unfinished jobs exists
+	Total                                 int64 // references that it ever had
 	InProcess, Completed, Failed, Deleted int
 }
 
@@ -290,7 +302,7 @@ func (q *Queue) Count(ctx context.Context, id layout.BatchID) (c Counts, err err
 			return nil
 		}
 		if layout.BatchDirs[i] == layout.InProcess {
-			c.Made = err == nil
+			c.Made, c.Total = err == nil, st.Made
 		}
 		numbers[i] = st.Children
 		return err

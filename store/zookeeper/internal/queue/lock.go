@@ -12,6 +12,7 @@ import (
 type Lock struct {
 	q    *Queue
 	path string
+	own  func(node) bool // the node is this lock
 }
 
 // LockStorage takes the lock of an object in storage. It is persistent: it remains when the process ends, because the
@@ -57,20 +58,26 @@ func (q *Queue) lock(ctx context.Context, path string, ops []session.Op, own fun
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{q, path}, nil
+	return &Lock{q, path, own}, nil
 }
 
 // Unlock removes the lock. One that is gone, or that another client has by now, remains as it is.
 func (l *Lock) Unlock(ctx context.Context) error {
-	op := session.Delete(l.path, lockVersion)
-	err := l.q.s.Multi(ctx, op)
-	for session.KindOf(err) == session.Unknown && ctx.Err() == nil {
-		err = l.q.s.Multi(ctx, op)
+	for {
+		n, err := l.q.s.Get(ctx, l.path)
+		if isMissing(err) || err == nil && !l.own(node{n, true}) {
+			return nil
+		}
+		if err == nil {
+			err = l.q.s.Multi(ctx, session.Delete(l.path, lockVersion))
+		}
+		switch {
+		case refusedAt(err) != "":
+			return nil
+		case session.KindOf(err) != session.Unknown || ctx.Err() != nil:
+			return err
+		}
 	}
-	if refusedAt(err) != "" {
-		return nil
-	}
-	return err
 }
 
 // PauseIngest makes all ingest and storage workers stop acquiring; running work goes on. It may be repeated.

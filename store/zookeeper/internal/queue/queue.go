@@ -22,6 +22,9 @@ type Queue struct {
 	s     *session.Session
 	now   func() time.Time
 	count atomic.Int64 // of operations
+
+	mu    sync.Mutex // guards empty
+	empty map[layout.BatchID]int64
 }
 
 // New returns the queue of a session.
@@ -29,7 +32,7 @@ func New(s *session.Session, o Options) *Queue {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Queue{s: s, now: o.Now}
+	return &Queue{s: s, now: o.Now, empty: map[layout.BatchID]int64{}}
 }
 
 // Init creates the nodes that every tree has, as far as they are missing. It may be repeated.

@@ -102,6 +102,9 @@ var batchSituations = []situation{
 	{"batch updated and completed", func(h *harness) {
 		failBatch(h)
 		need[*queue.Batch](h)(h.q.UpdateBatch(h.Context(), h.only()))
+		if b, _, err := h.q.AcquireForUpdate(h.Context()); b != nil || err != nil {
+			h.Errorf("acquired at once, although the number of jobs was not recorded: %v, %v", b, err)
+		}
 		need[*queue.Batch](h)(h.q.FinishBatch(h.Context(), got[queue.Batch](h)(h.q.AcquireForUpdate(h.Context()))))
 	}, batchNodes("Completed", "Success", "/batches/bid0/states/batch-processing")},
 	{"batch failed and deleted", func(h *harness) {

@@ -269,6 +269,9 @@ func tree(t testing.TB, c *zk.Conn, path string, all map[string]string) {
 	t.Helper()
 	parent := strings.TrimSuffix(path, "/")
 	names, _, err := c.Children(path)
+	if err == zk.ErrNoNode {
+		return // an ephemeral one
+	}
 	if err != nil {
 		t.Fatal(path, err)
 	}
@@ -278,6 +281,9 @@ func tree(t testing.TB, c *zk.Conn, path string, all map[string]string) {
 		}
 		child := parent + "/" + name
 		data, _, err := c.Get(child)
+		if err == zk.ErrNoNode {
+			continue
+		}
 		if err != nil {
 			t.Fatal(child, err)
 		}
