@@ -24,6 +24,8 @@ type Job struct {
 	Locked        bool
 
 	entry string // its queue entry as it was found; "": under its status and priority
+	// version of the node of the priority, -1 if there is none
+	priorityVersion int32
 }
 
 // Entry returns the path of the queue entry of the job.
@@ -62,6 +64,10 @@ func (q *Queue) Job(ctx context.Context, id layout.JobID) (*Job, error) {
 	p, err := layout.ParseInt(all[2].Data)
 	if err != nil {
 		p = defaultPriority
+	}
+	j.priorityVersion = all[2].Stat.Version
+	if !all[2].exists {
+		j.priorityVersion = -1
 	}
 	j.Priority = layout.ClampPriority(int(min(max(p, layout.FirstPriority), layout.LastPriority)))
 	if j.Configuration, err = layout.ParseObject(all[4].Data); err != nil {

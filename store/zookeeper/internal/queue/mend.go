@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
@@ -31,7 +32,8 @@ type mending struct {
 //
 //   - The queue entries and the references of a job become those of its status and priority. A missing priority,
 //     working space or list of identifiers is created.
-//   - A job without a status was not created to its end, or not removed to its end: its nodes are removed.
+//   - A job without a status, and a completed or deleted one without entry and reference, was not created or not removed
+//     to its end: its nodes are removed.
 //   - A batch without a status that has a submission becomes Pending; one without both is removed.
 //   - A pending batch with an empty directory of references loses that directory: it would never be acquired.
 //   - Entries, references and ids of batches whose record does not exist are removed.
@@ -138,7 +140,11 @@ func (m *mending) jobs(ctx context.Context) error {
 		case j.lock.exists || m.young(j.made) || m.young(j.status.Stat.Modified):
 		case b != nil && b.lock.exists && !j.status.exists: // it may be created now
 		case !j.status.exists:
-			if err := m.unfinishedJob(ctx, id, j); err != nil {
+			if err := m.unfinishedJob(ctx, id, j, "removed: it has no status"); err != nil {
+				return err
+			}
+		case j.readable && j.parsed.Status.Deletable() && !m.listed(id):
+			if err := m.unfinishedJob(ctx, id, j, "removed: its removal was not finished"); err != nil {
 				return err
 			}
 		case !j.readable || !j.batch.Valid():
@@ -152,8 +158,19 @@ func (m *mending) jobs(ctx context.Context) error {
 	return nil
 }
 
-// unfinishedJob removes a job without a status, with its entries and references.
-func (m *mending) unfinishedJob(ctx context.Context, id layout.JobID, j *scannedJob) error {
+// listed reports whether a job has a queue entry or a reference. Of a change of the status, at most one of both is
+// missing; of a removal, both.
+func (m *mending) listed(id layout.JobID) bool {
+	for _, b := range m.t.batches {
+		if slices.ContainsFunc(b.refs, func(ref reference) bool { return ref.job == id }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.t.entries, func(e entry) bool { return e.valid && e.job == id })
+}
+
+// unfinishedJob removes a job that was not created, or not removed, to its end, with its entries and references.
+func (m *mending) unfinishedJob(ctx context.Context, id layout.JobID, j *scannedJob, what string) error {
 	ops, err := m.q.removal(ctx, id.Path())
 	if err != nil {
 		return err
@@ -170,7 +187,7 @@ func (m *mending) unfinishedJob(ctx context.Context, id layout.JobID, j *scanned
 			}
 		}
 	}
-	if err := m.apply(ctx, id.Path(), "removed: it has no status", ops...); err != nil {
+	if err := m.apply(ctx, id.Path(), what, ops...); err != nil {
 		return err
 	}
 	delete(m.t.jobs, id)

@@ -92,6 +92,9 @@ func (q *Queue) tryMove(ctx context.Context, j *Job, next layout.JobStatus, r Re
 	if err != nil {
 		return nil, err
 	}
+	if r.Priority == nil && j.priorityVersion >= 0 {
+		ops = append(ops, session.Check(j.ID.Priority(), j.priorityVersion))
+	}
 	if old, entry := j.Entry(), to.Entry(); old != entry {
 		ops = append(ops, session.Delete(old, session.AnyVersion), session.Create(entry, nil))
 	}
