@@ -153,8 +153,7 @@ func (q *Queue) AcquireBatch(ctx context.Context) (*Batch, []Bad, error) {
 
 // AcquireForReporting locks a batch whose jobs have all ended, and moves it to Reporting: one in Processing or
 // Reporting whose directory of unfinished jobs exists and is empty. If the number of jobs was recorded, all must exist.
-// If not, the directory must have been empty since the call before: the Java library removes and creates the reference
-// of a job at each change. It returns as AcquireBatch.
+// If not, the directory must have been empty for the time of [Options.Settle]. It returns as AcquireBatch.
 func (q *Queue) AcquireForReporting(ctx context.Context) (*Batch, []Bad, error) {
 	return q.acquireSettled(ctx, layout.Reporting, layout.Processing, layout.Reporting)
 }
@@ -184,14 +183,17 @@ func (q *Queue) acquireSettled(ctx context.Context, to layout.Status, from ...la
 	return b, bad, errors.Join(err, failed)
 }
 
-// emptySince reports whether the directory of unfinished jobs of a batch was empty at the last call, and no reference
-// was created since.
+// emptySince reports whether the directory of unfinished jobs of a batch, which is empty, was so in an earlier call, long
+// enough ago, and no reference was created since.
 func (q *Queue) emptySince(id layout.BatchID, c Counts) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	before, seen := q.empty[id]
-	q.empty[id] = c.Total
-	return seen && before == c.Total
+	if !seen || before.total != c.Total {
+		q.empty[id] = emptied{c.Total, time.Now()}
+		return false
+	}
+	return time.Since(before.since) >= q.settled
 }
 
 // acquireBatch locks the first batch that fits. change changes its status, and returns further operations.

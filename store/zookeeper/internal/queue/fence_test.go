@@ -3,8 +3,10 @@ package queue_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -194,6 +196,7 @@ type cutter struct {
 	mu    sync.Mutex
 	left  int // multis until the cut
 	after bool
+	again bool // the network is there again after the cut
 	off   bool
 }
 
@@ -204,12 +207,21 @@ func (c *cutter) dial(network, address string, timeout time.Duration) (net.Conn,
 		return nil, errors.New("the network is cut")
 	}
 	conn, err := net.DialTimeout(network, address, timeout)
-	return &cut{conn, c}, err
+	return &cut{Conn: conn, c: c}, err
 }
 
 type cut struct {
 	net.Conn
-	c *cutter
+	c    *cutter
+	dead atomic.Bool // what the server answers is lost
+}
+
+func (c *cut) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.dead.Load() {
+		return 0, io.EOF
+	}
+	return n, err
 }
 
 func (c *cut) Write(b []byte) (int, error) {
@@ -219,21 +231,18 @@ func (c *cut) Write(b []byte) (int, error) {
 	if len(b) > 12 && b[11] == opMulti {
 		c.c.left--
 		now = c.c.left == 0
-		c.c.off = c.c.off || now
+		c.c.off = c.c.off || now && !c.c.again
 	}
 	after := c.c.after
 	c.c.mu.Unlock()
 	if !now {
 		return c.Conn.Write(b)
 	}
+	c.dead.Store(true)
 	if after {
-		c.Conn.Write(b)
-		c.Conn.(*net.TCPConn).CloseWrite()
+		return c.Conn.Write(b)
 	}
-	c.Conn.(*net.TCPConn).CloseRead()
-	if !after {
-		c.Conn.Close()
-	}
+	c.Conn.Close()
 	return len(b), nil
 }
 
@@ -263,6 +272,29 @@ func TestCrash(t *testing.T) {
 			if done || t.Failed() {
 				break
 			}
+		}
+	}
+}
+
+// TestAnswersLost loses the answer to each write once, with the connection. Each write is made exactly once.
+func TestAnswersLost(t *testing.T) {
+	for n := 1; ; n++ {
+		done := false
+		t.Run(fmt.Sprint("write ", n), func(t *testing.T) {
+			h := newHarness(t)
+			c := &cutter{left: n, after: true, again: true}
+			s, err := session.Open(t.Context(), []string{h.srv.Address, h.srv.Address}, session.Options{Timeout: 20 * zktest.Tick,
+				Dial: c.dial})
+			h.ok(err)
+			defer s.Close()
+			if err := work(h, queue.New(s, queue.Options{})); err != nil {
+				t.Fatal(err)
+			}
+			done = c.left > 0
+			h.finish()
+		})
+		if done || t.Failed() {
+			return
 		}
 	}
 }

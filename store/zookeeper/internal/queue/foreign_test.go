@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -365,46 +368,41 @@ func zktestRemove(h *harness, path string) {
 }
 
 // TestRaceX1 changes the state of the last job of a batch as the Java library does, by removing its reference and
-// creating it again, while another process searches for batches whose jobs have ended. The control is that the
-// directory is observed empty.
+// creating it again, while other processes search for batches whose jobs have ended. The control is a process that does
+// not wait for Settle: it acquires the batch.
 func TestRaceX1(t *testing.T) {
 	h := newHarness(t)
 	h.run(javaCreatesBatch, javaAcquiresBatch, javaCreatesJob)
-	stop, ended := make(chan struct{}), make(chan int)
-	other := h.srv.Raw(t)
-	go func() {
-		empty := 0
-		defer func() { ended <- empty }()
-		for {
-			select {
-			case <-stop:
-				return
-			default:
+	_, s := h.open()
+	careful := queue.New(s, queue.Options{Settle: time.Second})
+	stop := make(chan struct{})
+	var searchers sync.WaitGroup
+	search := func(q *queue.Queue, found *atomic.Int64) {
+		searchers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				switch b, _, err := q.AcquireForReporting(t.Context()); {
+				case err != nil:
+					t.Error(err)
+					return
+				case b != nil:
+					found.Add(1)
+					if err := q.ReleaseBatch(t.Context(), b); err != nil {
+						t.Error(err)
+					}
+				}
 			}
-			names, _, err := other.Children("/batches/bid0000000000/states/batch-processing")
-			if err == nil && len(names) == 0 {
-				empty++
-			}
-		}
-	}()
-	found := make(chan string, 1)
-	searched := make(chan struct{})
-	go func() {
-		defer close(searched)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if b, _, err := h.q.AcquireForReporting(t.Context()); b != nil || err != nil {
-				found <- fmt.Sprintf("acquired %+v, %v", b, err)
-				return
-			}
-		}
-	}()
+		})
+	}
+	var wrong, control atomic.Int64
+	search(careful, &wrong)
+	search(h.q, &control)
 	const ref = "/batches/bid0000000000/states/batch-processing/jid0000000001"
-	for range 1500 {
+	for begin := time.Now(); time.Since(begin) < 3*time.Second || control.Load() == 0; {
 		if err := h.raw.Delete(ref, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -412,14 +410,13 @@ func TestRaceX1(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if wrong.Load() > 0 {
+		t.Errorf("a batch whose job had not ended was acquired %d times (control: %d)", wrong.Load(), control.Load())
+	}
+	h.remove(ref) // it ends
+	for wrong.Load() == 0 && !t.Failed() {
+		h.s.Sync(t.Context())
+	}
 	close(stop)
-	if empty := <-ended; empty == 0 {
-		t.Error("the control did not find the directory empty")
-	}
-	<-searched
-	select {
-	case text := <-found:
-		t.Error("a batch whose job has not ended was acquired:", text)
-	default:
-	}
+	searchers.Wait()
 }

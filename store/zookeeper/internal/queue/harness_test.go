@@ -47,7 +47,7 @@ func (h *harness) open() (*queue.Queue, *session.Session) {
 		h.Fatal(err)
 	}
 	h.Cleanup(s.Close)
-	return queue.New(s, queue.Options{}), s
+	return queue.New(s, queue.Options{Settle: time.Nanosecond}), s
 }
 
 // need returns the value of an operation that must succeed.

@@ -15,7 +15,13 @@ import (
 type Options struct {
 	// Now is the clock of what is written for people: last_modified. Nil is time.Now.
 	Now func() time.Time
+	// Settle is how long a batch whose number of jobs was not recorded must have no unfinished job before it is
+	// reported, 5 s by default. The Java library removes the reference of a job for a moment at each change.
+	Settle time.Duration
 }
+
+// defaultSettle is that of Options.Settle.
+const defaultSettle = 5 * time.Second
 
 // Queue is a Merritt ingest queue. Its methods are safe for concurrent use.
 type Queue struct {
@@ -23,8 +29,16 @@ type Queue struct {
 	now   func() time.Time
 	count atomic.Int64 // of operations
 
+	settled time.Duration
+
 	mu    sync.Mutex // guards empty
-	empty map[layout.BatchID]int64
+	empty map[layout.BatchID]emptied
+}
+
+// emptied is a directory of unfinished jobs that was empty.
+type emptied struct {
+	total int64 // references that it ever had
+	since time.Time
 }
 
 // New returns the queue of a session.
@@ -32,7 +46,10 @@ func New(s *session.Session, o Options) *Queue {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Queue{s: s, now: o.Now, empty: map[layout.BatchID]int64{}}
+	if o.Settle <= 0 {
+		o.Settle = defaultSettle
+	}
+	return &Queue{s: s, now: o.Now, settled: o.Settle, empty: map[layout.BatchID]emptied{}}
 }
 
 // Init creates the nodes that every tree has, as far as they are missing. It may be repeated.

@@ -48,19 +48,22 @@ func KindOf(err error) Kind {
 	return Refused
 }
 
-// kinds are those of the errors of the library. The others of a server are Refused.
+// kinds are those of the errors of the library. Others are errors of the network, after which the result is Unknown.
 var kinds = map[error]Kind{
-	zk.ErrNoNode:           NoNode,
-	zk.ErrNodeExists:       NodeExists,
-	zk.ErrBadVersion:       BadVersion,
-	zk.ErrNotEmpty:         NotEmpty,
-	zk.ErrNoServer:         Unsent,
-	zk.ErrConnectionClosed: Unknown,
-	zk.ErrClosing:          Unknown,
-	zk.ErrUnknown:          Unknown,
-	zk.ErrSessionMoved:     Unknown,
-	zk.ErrNothing:          Unknown,
-	zk.ErrSessionExpired:   Lost,
+	zk.ErrNoNode:         NoNode,
+	zk.ErrNodeExists:     NodeExists,
+	zk.ErrBadVersion:     BadVersion,
+	zk.ErrNotEmpty:       NotEmpty,
+	zk.ErrNoServer:       Unsent,
+	zk.ErrSessionExpired: Lost,
+
+	zk.ErrNoAuth:                  Refused,
+	zk.ErrNoChildrenForEphemerals: Refused,
+	zk.ErrInvalidACL:              Refused,
+	zk.ErrInvalidFlags:            Refused,
+	zk.ErrAuthFailed:              Refused,
+	zk.ErrBadArguments:            Refused,
+	zk.ErrInvalidPath:             Refused,
 }
 
 // classify makes an Error of an error of the library.
@@ -70,7 +73,7 @@ func classify(op, path string, err error) error {
 	}
 	kind, listed := kinds[err]
 	if !listed {
-		kind = Refused
+		kind = Unknown
 	}
 	return &Error{kind, op, path, err}
 }

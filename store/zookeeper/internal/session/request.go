@@ -118,7 +118,7 @@ func (s *Session) Multi(ctx context.Context, ops ...Op) error {
 // refusedPath returns the path of the operation that was refused. The others have no error of their own.
 func refusedPath(ops []Op, responses []zk.MultiResponse) string {
 	for i := range responses {
-		if _, listed := kinds[responses[i].Error]; listed && i < len(ops) {
+		if kind := kinds[responses[i].Error]; kind != "" && i < len(ops) {
 			return ops[i].Path
 		}
 	}
