@@ -14,8 +14,8 @@ type Op struct {
 	size    int // of the request in bytes, about
 }
 
-// opBytes is about the size of an operation without path and data.
-const opBytes = 64
+// opBytes is the size of an operation without path and data, at most: header, lengths, access list.
+const opBytes = 56
 
 // Create creates a persistent node.
 func Create(path string, data []byte) Op { return create(path, data, 0) }
@@ -52,7 +52,7 @@ func Absent(path string) []Op { return []Op{Create(path, nil), Delete(path, AnyV
 func Childless(path string) []Op { return []Op{Delete(path, AnyVersion), Create(path, nil)} }
 
 // MostBytes bounds the sum of the operations of a multi, in bytes: servers refuse requests of 1 MiB.
-const MostBytes = 900 << 10
+const MostBytes = 1_000_000
 
 // Size returns the size of the operations in bytes, about, to be compared with MostBytes.
 func Size(ops []Op) (n int) {

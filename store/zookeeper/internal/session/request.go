@@ -175,3 +175,28 @@ func (s *Session) Apply(ctx context.Context, ops []Op, found func(context.Contex
 		}
 	}
 }
+
+// Gone waits until a node does not exist.
+func (s *Session) Gone(ctx context.Context, path string) error {
+	for {
+		w, err := read(ctx, s, "watch", path, func() (watched, error) {
+			exists, _, events, err := s.conn.ExistsW(path)
+			return watched{exists, events}, err
+		})
+		if err != nil || !w.exists {
+			return err
+		}
+		select {
+		case <-w.events: // a change, or the end of the connection: read again
+		case <-s.lost:
+			return &Error{Lost, "watch", path, errEnded}
+		case <-ctx.Done():
+			return &Error{Unsent, "watch", path, ctx.Err()}
+		}
+	}
+}
+
+type watched struct {
+	exists bool
+	events <-chan zk.Event
+}
