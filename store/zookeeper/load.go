@@ -118,8 +118,7 @@ func (l *loader) loadHolds(ctx context.Context) error {
 
 func (l *loader) loadAudit(ctx context.Context) error {
 	err := l.children(ctx, l.audit(), func(_ string, data []byte) error {
-		var a job.Audit
-		err := json.Unmarshal(data, &a)
+		a, err := decodeAudit(data)
 		l.r.audit = append(l.r.audit, a)
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 // root is the node below which a store keeps its nodes; the methods return their paths.
@@ -132,12 +133,13 @@ type eventNode struct {
 	*job.Event
 	Job  struct{} `json:"job,omitzero"`  // hides the field of Event
 	Prev struct{} `json:"prev,omitzero"` // likewise
+	By   int      `json:"by"`            // likewise: the names of actors have none for 0
 }
 
 func encodeEvents(events []job.Event) []byte {
 	nodes := make([]eventNode, len(events))
 	for i := range events {
-		nodes[i].Event = &events[i]
+		nodes[i].Event, nodes[i].By = &events[i], int(events[i].By)
 	}
 	return encode(nodes)
 }
@@ -152,13 +154,31 @@ func decodeEvents(data []byte, to *record) error {
 		if n.Event == nil {
 			return errors.New("an event is empty")
 		}
-		n.Event.Job = to.job.ID
+		n.Event.Job, n.Event.By = to.job.ID, lifecycle.Actor(n.By)
 		if last := len(to.history); last > 0 {
 			n.Event.Prev = to.history[last-1].Hash
 		}
 		to.history = append(to.history, *n.Event)
 	}
 	return nil
+}
+
+// auditNode is the data of the node of an entry of the audit log.
+type auditNode struct {
+	*job.Audit
+	By int `json:"by"` // hides the field of Audit, as in eventNode
+}
+
+func encodeAudit(a *job.Audit) []byte { return encode(&auditNode{a, int(a.By)}) }
+
+func decodeAudit(data []byte) (job.Audit, error) {
+	n := auditNode{Audit: new(job.Audit)}
+	err := json.Unmarshal(data, &n)
+	if n.Audit == nil {
+		n.Audit = new(job.Audit)
+	}
+	n.Audit.By = lifecycle.Actor(n.By)
+	return *n.Audit, err
 }
 
 // taskNode is the data of the node of a task, messageNode that of a message.

@@ -103,7 +103,7 @@ func (w *writer) rest(of *rules.Writes, rows int64) {
 		w.put(w.number(n.Kind), encode(n.Number), w.r.kinds[n.Kind])
 	}
 	for i := range of.Audits {
-		w.put(w.audited(of.Audits[i].Seq), encode(&of.Audits[i]), false)
+		w.put(w.audited(of.Audits[i].Seq), encodeAudit(&of.Audits[i]), false)
 	}
 	holds := w.r.ledger.Holds()
 	held := func(s job.Scope) bool {
