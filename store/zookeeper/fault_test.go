@@ -159,7 +159,8 @@ func TestTooLarge(t *testing.T) {
 
 // A node that another program has damaged is reported when the store is opened.
 func TestDamaged(t *testing.T) {
-	for _, path := range []string{"/stagepost/jobs/tst_1", "/stagepost/jobs/tst_1/history-000000", "/stagepost/counters"} {
+	for _, path := range []string{"/stagepost/jobs/tst_1", "/stagepost/jobs/tst_1/history-000000",
+		"/stagepost/counters"} {
 		srv := zktest.Shared(t)
 		s := open(t, srv, zookeeper.Options{})
 		if _, err := s.Create(t.Context(), made("tst_1", "")); err != nil {
@@ -299,12 +300,14 @@ func lostWrite(t *testing.T, p *proxy) {
 	if err != nil || len(jobs) != 2 {
 		t.Fatal(jobs, err)
 	}
-	if _, err := s.Hold(ctx, job.Hold{Scope: job.Scope{Group: "g"}, Who: "alice", Why: "test", Since: now}); err != nil {
+	if _, err := s.Hold(ctx, job.Hold{Scope: job.Scope{Group: "g"}, Who: "alice", Why: "test",
+		Since: now}); err != nil {
 		t.Fatal(err)
 	}
 	for _, j := range jobs {
 		results, err := s.Commit(ctx, job.Change{Job: j.ID, Epoch: j.Epoch, At: now, Keep: true,
-			Set: job.Fields{Data: []byte(`{"a":1}`)}, Outbox: []job.Message{{Key: string(j.ID), Job: j.ID, Topic: "mail",
+			Set: job.Fields{Data: []byte(`{"a":1}`)}, Outbox: []job.Message{{Key: string(j.ID), Job: j.ID,
+				Topic:   "mail",
 				Created: now, Due: now}}})
 		if err != nil || results[0].Err != nil || results[0].Job.Version != 3 {
 			t.Fatal(results, err)

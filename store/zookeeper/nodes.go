@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/url"
 	"unicode/utf8"
@@ -128,57 +127,75 @@ func decodeJob(data []byte) (row int64, j job.Job, err error) {
 	return n.Row, n.Job, nil
 }
 
-// eventNode is an event in the data of a node of a history: without the job and without the hash before it.
-type eventNode struct {
-	*job.Event
-	Job  struct{} `json:"job,omitzero"`  // hides the field of Event
-	Prev struct{} `json:"prev,omitzero"` // likewise
-	By   int      `json:"by"`            // likewise: the names of actors have none for 0
+// eventRow is an event in the data of a node of a history: a list of values, without the job and the hash before it,
+// which follow from the node and from the event before.
+type eventRow struct{ event job.Event }
+
+// fields are the values in their order.
+func (e *eventRow) fields() []any {
+	v := &e.event
+	return []any{&v.Seq, &v.Event, &v.From, &v.To, &v.Outcome, (*uint8)(&v.By), &v.Actor, &v.Cause, &v.Note, &v.Epoch,
+		&v.At, &v.Hash}
+}
+
+// MarshalJSON is part of json.Marshaler.
+func (e *eventRow) MarshalJSON() ([]byte, error) { return encode(e.fields()), nil }
+
+// UnmarshalJSON is part of json.Unmarshaler.
+func (e *eventRow) UnmarshalJSON(data []byte) error {
+	fields := e.fields()
+	n := len(fields)
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return err
+	}
+	if len(fields) != n {
+		return fmt.Errorf("an event has %d values, not %d", len(fields), n)
+	}
+	return nil
 }
 
 func encodeEvents(events []job.Event) []byte {
-	nodes := make([]eventNode, len(events))
+	rows := make([]*eventRow, len(events))
 	for i := range events {
-		nodes[i].Event, nodes[i].By = &events[i], int(events[i].By)
+		rows[i] = &eventRow{events[i]}
 	}
-	return encode(nodes)
+	return encode(rows)
 }
 
 // decodeEvents adds the events of the next node of a history to a record.
 func decodeEvents(data []byte, to *record) error {
-	var nodes []eventNode
-	if err := json.Unmarshal(data, &nodes); err != nil {
+	var rows []eventRow
+	if err := json.Unmarshal(data, &rows); err != nil {
 		return err
 	}
-	for _, n := range nodes {
-		if n.Event == nil {
-			return errors.New("an event is empty")
-		}
-		n.Event.Job, n.Event.By = to.job.ID, lifecycle.Actor(n.By)
+	for i := range rows {
+		e := &rows[i].event
+		e.Job = to.job.ID
 		if last := len(to.history); last > 0 {
-			n.Event.Prev = to.history[last-1].Hash
+			e.Prev = to.history[last-1].Hash
 		}
-		to.history = append(to.history, *n.Event)
+		to.history = append(to.history, *e)
 	}
 	return nil
 }
 
 // auditNode is the data of the node of an entry of the audit log.
 type auditNode struct {
-	*job.Audit
-	By int `json:"by"` // hides the field of Audit, as in eventNode
+	Audit job.Audit `json:"audit"` // without By, whose names have none for 0
+	By    int       `json:"actor_kind"`
 }
 
-func encodeAudit(a *job.Audit) []byte { return encode(&auditNode{a, int(a.By)}) }
+func encodeAudit(a *job.Audit) []byte {
+	n := auditNode{*a, int(a.By)}
+	n.Audit.By = lifecycle.Operator // not read
+	return encode(&n)
+}
 
 func decodeAudit(data []byte) (job.Audit, error) {
-	n := auditNode{Audit: new(job.Audit)}
+	var n auditNode
 	err := json.Unmarshal(data, &n)
-	if n.Audit == nil {
-		n.Audit = new(job.Audit)
-	}
 	n.Audit.By = lifecycle.Actor(n.By)
-	return *n.Audit, err
+	return n.Audit, err
 }
 
 // taskNode is the data of the node of a task, messageNode that of a message.

@@ -187,7 +187,8 @@ func (s *Store) owned(ctx context.Context) (bool, error) {
 	}
 	if err := s.session.Gone(ctx, s.root.lock()); err != nil {
 		holder, _ := s.session.Get(context.WithoutCancel(ctx), s.root.lock())
-		return false, job.Errorf(job.Unavailable, "open", "", "the store at %s is in use by %s: %w", s.root, holder.Data,
+		return false, job.Errorf(job.Unavailable, "open", "", "the store at %s is in use by %s: %w", s.root,
+			holder.Data,
 			err)
 	}
 	return false, nil

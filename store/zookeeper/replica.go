@@ -225,7 +225,10 @@ func (r *replica) tasks(id job.ID) (tasks []job.Task) {
 	if one == nil {
 		return nil
 	}
-	tasks = slices.SortedFunc(maps.Values(one.tasks), func(a, b job.Task) int { return strings.Compare(a.Name, b.Name) })
+	tasks = slices.SortedFunc(maps.Values(one.tasks), func(a, b job.Task) int {
+		return strings.Compare(a.Name,
+			b.Name)
+	})
 	for i := range tasks {
 		tasks[i].Data = slices.Clone(tasks[i].Data)
 	}

@@ -183,8 +183,8 @@ func (q *Queue) acquireSettled(ctx context.Context, to layout.Status, from ...la
 	return b, bad, errors.Join(err, failed)
 }
 
-// emptySince reports whether the directory of unfinished jobs of a batch, which is empty, was so in an earlier call, long
-// enough ago, and no reference was created since.
+// emptySince reports whether the directory of unfinished jobs of a batch, which is empty, was so in an earlier call,
+// long enough ago, and no reference was created since.
 func (q *Queue) emptySince(id layout.BatchID, c Counts) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package queue has the operations on a Merritt ingest queue, which Java and Ruby programs may use at the same time. The
-// nodes are those of package layout.
+// Package queue has the operations on a Merritt ingest queue, which Java and Ruby programs may use at the same time.
+// The nodes are those of package layout.
 //
 // Each change is one multi, so that no other client observes half of it, and no crash leaves half of it. It sets the
 // status node at the version that was read. The operation's id in that node (a key that other programs keep) shows
@@ -8,8 +8,8 @@
 // # Locks and fencing
 //
 // A worker acquires a record by creating its ephemeral lock, and by setting its status node in the same multi: the
-// version of that node is the fencing token. A worker whose lock is gone has an older version, and is refused. The version of a
-// lock is no token, because a lock that is created again begins at 0 again.
+// version of that node is the fencing token. A worker whose lock is gone has an older version, and is refused. The
+// version of a lock is no token, because a lock that is created again begins at 0 again.
 //
 // Other programs create a lock and change nothing else, so that the status keeps its version. Therefore a lock of this
 // package is set once when it is created and has version 1, while locks of others have version 0. Every change by the

@@ -261,7 +261,8 @@ func TestCrash(t *testing.T) {
 				q := queue.New(s, queue.Options{})
 				err = work(h, q)
 				done = err == nil
-				if k := session.KindOf(err); err != nil && k != session.Lost && k != session.Unknown && k != session.Unsent {
+				if k := session.KindOf(err); err != nil && k != session.Lost && k != session.Unknown &&
+					k != session.Unsent {
 					t.Fatalf("the worker failed with %v, not by the network", err)
 				}
 				if !done {
@@ -283,8 +284,9 @@ func TestAnswersLost(t *testing.T) {
 		t.Run(fmt.Sprint("write ", n), func(t *testing.T) {
 			h := newHarness(t)
 			c := &cutter{left: n, after: true, again: true}
-			s, err := session.Open(t.Context(), []string{h.srv.Address, h.srv.Address}, session.Options{Timeout: 20 * zktest.Tick,
-				Dial: c.dial})
+			s, err := session.Open(t.Context(), []string{h.srv.Address, h.srv.Address},
+				session.Options{Timeout: 20 * zktest.Tick,
+					Dial: c.dial})
 			h.ok(err)
 			defer s.Close()
 			if err := work(h, queue.New(s, queue.Options{})); err != nil {

@@ -35,7 +35,8 @@ var javaCreatesBatch = steps{
 	put("/batches/bid0000000000", ""),
 	put("/batch-uuids/bid-9000000", "bid0000000000"),
 	put("/batches/bid0000000000/submission", foreignSubmission),
-	put("/batches/bid0000000000/status", `{"status":"Pending","last_modified":"2026-11-20 10:21:44 +0000","message":""}`),
+	put("/batches/bid0000000000/status",
+		`{"status":"Pending","last_modified":"2026-11-20 10:21:44 +0000","message":""}`),
 }
 
 // javaAcquiresBatch are those of acquirePendingBatch. The lock is ephemeral, so that it is gone after a crash.
@@ -166,7 +167,7 @@ func TestHalfCreatedJob(t *testing.T) {
 		if j.Priority != 7 {
 			t.Errorf("after %d steps: priority %d", n, j.Priority)
 		}
-		j = need[*queue.Job](h)(h.q.SucceedJob(t.Context(), j, queue.Results{}))
+		need[*queue.Job](h)(h.q.SucceedJob(t.Context(), j, queue.Results{}))
 		if !strings.Contains(h.data("/jobs/jid0000000001/status"), `"custom":{"kept":true}`) {
 			t.Errorf("the key of another program is lost: %s", h.data("/jobs/jid0000000001/status"))
 		}
@@ -241,7 +242,8 @@ func TestMoveRepairs(t *testing.T) {
 // After each step of Job.delete and Batch.delete, the rest is removed.
 func TestHalfRemoved(t *testing.T) {
 	const job, ref = "/jobs/jid0000000001", "/batches/bid0000000000/states/batch-completed/jid0000000001"
-	all := steps{del("/jobs/states/completed/07-jid0000000001"), del(ref), del(job + "/bid"), del(job + "/configuration"),
+	all := steps{del("/jobs/states/completed/07-jid0000000001"), del(ref), del(job + "/bid"),
+		del(job + "/configuration"),
 		del(job + "/priority"), del(job + "/space_needed"), del(job + "/status"), del(job + "/identifiers"), del(job),
 		del("/batch-uuids/bid-9000000"), del("/batches/bid0000000000/status")}
 	for n := range len(all) + 1 {

@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -85,7 +84,8 @@ func (h *harness) ok(err error) {
 func submission(uuid string) layout.Object {
 	o := layout.Object{}
 	for key, v := range map[string]any{"batchID": uuid, "profile": "maps_content", "type": "manifest",
-		"size": 10, "filename": "a.checkm", "update": false, "submitter": "u/User", "submissionDate": "Thu Nov 20 10:17:00 PST 2025", "notificationFormat": "xml"} {
+		"size": 10, "filename": "a.checkm", "update": false, "submitter": "u/User",
+		"submissionDate": "Thu Nov 20 10:17:00 PST 2025", "notificationFormat": "xml"} {
 		o.Set(key, v)
 	}
 	return o
@@ -180,7 +180,8 @@ func (h *harness) tree() string {
 		if strings.HasSuffix(p, "/configuration") || strings.HasSuffix(p, "/submission") {
 			data = "..."
 		}
-		data = emptyFirst.Replace(volatile.ReplaceAllString(timeKey.ReplaceAllString(data, `"last_modified":"now"`), ""))
+		data = emptyFirst.Replace(volatile.ReplaceAllString(timeKey.ReplaceAllString(data, `"last_modified":"now"`),
+			""))
 		lines = append(lines, strings.TrimSpace(rename(p)+" "+rename(data)))
 	}
 	slices.Sort(lines)
@@ -229,14 +230,6 @@ func (h *harness) data(path string) string {
 		h.Fatal(path, err)
 	}
 	return string(b)
-}
-
-// field reads a key of a status node.
-func (h *harness) field(path, key string) string {
-	h.Helper()
-	var o map[string]any
-	h.ok(json.Unmarshal([]byte(h.data(path)), &o))
-	return fmt.Sprint(o[key])
 }
 
 func (h *harness) exists(path string) bool {

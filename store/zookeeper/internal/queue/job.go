@@ -94,7 +94,8 @@ type NewJob struct {
 // expected is the number of all jobs of the batch, also those of later calls; it is recorded, so that the batch is not
 // reported before all exist. The error is ErrChanged if the caller no longer holds the batch. Jobs that are too many
 // for one request are refused by package session: see [Queue.MostJobs].
-func (q *Queue) CreateJobs(ctx context.Context, b *Batch, expected int, jobs ...NewJob) (*Batch, []layout.JobID, error) {
+func (q *Queue) CreateJobs(ctx context.Context, b *Batch, expected int, jobs ...NewJob) (*Batch, []layout.JobID,
+	error) {
 	if b.Status.Status != layout.Processing {
 		return nil, nil, fmt.Errorf("batch %s is %s: %w", b.ID, b.Status.Status, ErrNotAllowed)
 	}

@@ -32,8 +32,8 @@ type mending struct {
 //
 //   - The queue entries and the references of a job become those of its status and priority. A missing priority,
 //     working space or list of identifiers is created.
-//   - A job without a status, and a completed or deleted one without entry and reference, was not created or not removed
-//     to its end: its nodes are removed.
+//   - A job without a status, and a completed or deleted one without entry and reference, was not created or not
+//     removed to its end: its nodes are removed.
 //   - A batch without a status that has a submission becomes Pending; one without both is removed.
 //   - A pending batch with an empty directory of references loses that directory: it would never be acquired.
 //   - Entries, references and ids of batches whose record does not exist are removed.

@@ -85,8 +85,8 @@ func (q *Queue) references(ctx context.Context, j *Job) (all []string, err error
 }
 
 // PurgeBatch removes a completed or deleted batch: first its jobs, each at once, then the batch. It may be repeated
-// after a crash. Failed and held jobs go with a deleted batch. The error is ErrUnfinished if a job is not to be removed:
-// then the batch remains.
+// after a crash. Failed and held jobs go with a deleted batch. The error is ErrUnfinished if a job is not to be
+// removed: then the batch remains.
 func (q *Queue) PurgeBatch(ctx context.Context, id layout.BatchID) error {
 	b, err := q.Batch(ctx, id)
 	if err != nil {

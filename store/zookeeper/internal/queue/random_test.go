@@ -129,7 +129,8 @@ func (r reader) job(path string, queued, listed []string) string {
 	if want := []string{fmt.Sprintf("%s %02d", strings.ToLower(state), p)}; !slices.Equal(queued, want) {
 		r.Errorf("%s is queued as %q, want %q", path, queued, want)
 	}
-	dir := map[string]string{"Failed": "batch-failed", "Completed": "batch-completed", "Deleted": "batch-deleted"}[state]
+	dir := map[string]string{"Failed": "batch-failed", "Completed": "batch-completed",
+		"Deleted": "batch-deleted"}[state]
 	if dir == "" {
 		dir = "batch-processing"
 	}
@@ -333,7 +334,8 @@ func (p *player) administer() {
 		if _, err = p.q.RequeueJob(p.Context(), id); p.refusal("requeue", err, m.state == layout.Failed) {
 			m.retries++
 			m.state = map[layout.Status]layout.Status{"Estimating": "Provisioning", "Provisioning": "Downloading",
-				"Downloading": "Processing", "Processing": "Storing", "Storing": "Recording", "Recording": "Notify"}[m.last]
+				"Downloading": "Processing", "Processing": "Storing", "Storing": "Recording",
+				"Recording": "Notify"}[m.last]
 			if m.state == "" {
 				m.state = layout.Estimating
 			}
@@ -409,7 +411,8 @@ func (p *player) purgeBatch(id layout.BatchID, s layout.Status) {
 	for j, m := range p.m.jobs {
 		switch {
 		case m.batch != id:
-		case m.state == "Completed" || m.state == "Deleted" || s == "Deleted" && (m.state == "Failed" || m.state == "Held"):
+		case m.state == "Completed" || m.state == "Deleted" || s == "Deleted" && (m.state == "Failed" ||
+			m.state == "Held"):
 			delete(p.m.jobs, j)
 		default:
 			left++

@@ -177,7 +177,8 @@ func (r *report) references(id layout.JobID, j *scannedJob) {
 		case ref.dir == dir:
 			found = true
 		default:
-			r.add("4", id.Batch(), j.bid.Stat.Created, ref.path, "the job is %s and %s exists", j.parsed.Status, ref.path)
+			r.add("4", id.Batch(), j.bid.Stat.Created, ref.path, "the job is %s and %s exists", j.parsed.Status,
+				ref.path)
 		}
 	}
 	if !found {

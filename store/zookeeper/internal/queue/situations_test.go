@@ -34,7 +34,8 @@ func batchNodes(state, message string, more ...string) []string {
 func jobNodes(entry, dir, data string, more ...string) []string {
 	lines := batchNodes("Processing", "",
 		"/batches/bid0/states/"+dir+"/jid0", "/jobs/jid0/bid bid0", "/jobs/jid0/configuration ...",
-		`/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`, "/jobs/jid0/priority "+strings.TrimPrefix(entry[strings.
+		`/jobs/jid0/identifiers {"local_id":[],"primary_id":""}`,
+		"/jobs/jid0/priority "+strings.TrimPrefix(entry[strings.
 			LastIndex(entry, "/")+1:][:2], "0"), "/jobs/jid0/space_needed 0", "/jobs/jid0/status "+data,
 		"/jobs/states/"+entry)
 	return append(lines, more...)
@@ -231,7 +232,11 @@ var jobSituations = []situation{
 // accessSituations are those of access requests.
 var accessSituations = []situation{
 	{"access created", func(h *harness) { access(h) }, accessNodes(201, "Pending", "")},
-	{"access acquired", func(h *harness) { access(h); got[queue.Request](h)(h.q.AcquireRequest(h.Context(), layout.Small)) },
+	{"access acquired", func(h *harness) {
+		access(h)
+		got[queue.Request](h)(h.q.AcquireRequest(h.Context(),
+			layout.Small))
+	},
 		accessNodes(201, "Processing", "", "/access/small/qid0/lock")},
 	{"access completed", func(h *harness) { finishAccess(h, access(h)) }, accessNodes(200, "Completed", "Success")},
 	{"access failed", func(h *harness) { failAccess(h, access(h)) }, accessNodes(500, "Failed", "broken")},
