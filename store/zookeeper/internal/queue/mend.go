@@ -199,11 +199,7 @@ func (m *mending) job(ctx context.Context, id layout.JobID, j *scannedJob) error
 	if err := m.missing(ctx, id, j); err != nil {
 		return err
 	}
-	p, err := layout.ParseInt(j.priority.Data)
-	if err != nil {
-		p = defaultPriority
-	}
-	want := j.parsed.Status.Entry(int(min(max(p, -1), layout.LastPriority+1)), id)
+	want := j.wanted(id)
 	entries, refs := 0, 0
 	for _, e := range m.t.entries {
 		if e.valid && e.job == id && e.path != want {

@@ -151,7 +151,7 @@ func (r *report) job(id layout.JobID, j *scannedJob) {
 	if err != nil || p < layout.FirstPriority || p > layout.LastPriority {
 		r.add("priority", id.Priority(), j.made, "", "the priority is not within 0..99: %.20q", j.priority.Data)
 	}
-	want := j.parsed.Status.Entry(int(min(max(p, -1), layout.LastPriority+1)), id)
+	want := j.wanted(id)
 	if !slices.ContainsFunc(r.t.entries, func(e entry) bool { return e.path == want }) {
 		r.add("5", id.Path(), j.made, "", "%s does not exist", want)
 	}
@@ -187,7 +187,7 @@ func (r *report) references(id layout.JobID, j *scannedJob) {
 }
 
 func (r *report) entries() {
-	first := map[layout.JobID]string{}
+	of := map[layout.JobID][]entry{}
 	for _, e := range r.t.entries {
 		j := r.t.jobs[e.job]
 		switch {
@@ -199,10 +199,14 @@ func (r *report) entries() {
 		case e.priority > layout.LastPriority:
 			r.add("priority", e.path, e.made, e.path, "other programs cannot read a priority above 99")
 		}
-		if other, twice := first[e.job]; twice {
-			r.all = append(r.all, Finding{"9", e.path, e.made, e.path, "the job has another entry: " + other, Fail})
+		of[e.job] = append(of[e.job], e)
+	}
+	for id, entries := range of {
+		for _, e := range entries {
+			if j := r.t.jobs[id]; len(entries) > 1 && (j == nil || j.wanted(id) != e.path) {
+				r.all = append(r.all, Finding{"9", e.path, e.made, e.path, "the job has another entry", Fail})
+			}
 		}
-		first[e.job] = e.path
 	}
 }
 

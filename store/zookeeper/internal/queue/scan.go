@@ -45,6 +45,16 @@ type scannedJob struct {
 	batch            layout.BatchID
 }
 
+// wanted returns the queue entry that the status and the priority of a job have. A priority outside of the range has
+// the nearest one.
+func (j *scannedJob) wanted(id layout.JobID) string {
+	p, err := layout.ParseInt(j.priority.Data)
+	if err != nil {
+		p = defaultPriority
+	}
+	return j.parsed.Status.Entry(int(min(max(p, layout.FirstPriority), layout.LastPriority)), id)
+}
+
 // entry is a child of a queue directory.
 type entry struct {
 	state    layout.Status
