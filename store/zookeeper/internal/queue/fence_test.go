@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -246,11 +247,17 @@ func (c *cut) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+var everyWrite = flag.Bool("every-write", false, "crash at every write, not at every fourth")
+
 // TestCrash ends the network of a worker at each of its writes, before and after it reached the server. Another worker
 // then finishes the work, from whatever state the first one left.
 func TestCrash(t *testing.T) {
+	stride := 4
+	if *everyWrite {
+		stride = 1
+	}
 	for _, after := range []bool{false, true} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += stride {
 			done := false
 			t.Run(fmt.Sprintf("write %d, reached the server %v", n, after), func(t *testing.T) {
 				h := newHarness(t)

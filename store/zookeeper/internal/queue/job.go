@@ -187,35 +187,76 @@ func (q *Queue) AcquireJob(ctx context.Context, state layout.Status) (*Job, []Ba
 	}
 	layout.SortEntries(names)
 	var bad []Bad
-	for _, name := range names {
-		entry := state.Queue() + "/" + name
-		_, id, ok := layout.ParseEntry(name)
+	for part := 1; len(names) > 0; part = min(4*part, atOnce) {
+		n := min(part, len(names))
+		j, faults, err := q.acquireOf(ctx, state, names[:n])
+		bad = append(bad, faults...)
+		if err != nil || j != nil {
+			return j, bad, err
+		}
+		names = names[n:]
+	}
+	return nil, bad, nil
+}
+
+// acquireOf locks the first job of some entries that can be acquired. Jobs that are locked are found at once.
+func (q *Queue) acquireOf(ctx context.Context, state layout.Status, names []string) (*Job, []Bad, error) {
+	locked := make([]bool, len(names))
+	err := each(len(names), func(i int) error {
+		_, id, ok := layout.ParseEntry(names[i])
 		if !ok {
-			bad = append(bad, Bad{entry, fmt.Errorf("%w: not an entry", ErrMalformed)})
+			return nil
+		}
+		_, err := q.s.Stat(ctx, id.Lock())
+		locked[i] = err == nil
+		if isMissing(err) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var bad []Bad
+	for i, name := range names {
+		if locked[i] {
 			continue
 		}
-		j, err := q.Job(ctx, id)
-		if unusable(err) {
-			bad = append(bad, Bad{entry, err})
-			continue
+		j, fault, err := q.candidate(ctx, state, name)
+		if fault != nil {
+			bad = append(bad, *fault)
 		}
 		if err != nil {
 			return nil, bad, err
 		}
-		if j.Status.Status != state {
-			bad = append(bad, Bad{entry, fmt.Errorf("%w: the job is %s", ErrMalformed, j.Status.Status)})
+		if j == nil || j.Locked {
 			continue
 		}
-		if j.Locked {
-			continue
-		}
-		j.entry = entry
-		got, err := q.acquireJob(ctx, j)
-		if err != nil || got != nil {
+		if got, err := q.acquireJob(ctx, j); err != nil || got != nil {
 			return got, bad, err
 		}
 	}
 	return nil, bad, nil
+}
+
+// candidate reads the job of an entry. It returns why the job cannot be acquired by the entry, if that is so.
+func (q *Queue) candidate(ctx context.Context, state layout.Status, name string) (*Job, *Bad, error) {
+	entry := state.Queue() + "/" + name
+	_, id, ok := layout.ParseEntry(name)
+	if !ok {
+		return nil, &Bad{entry, fmt.Errorf("%w: not an entry", ErrMalformed)}, nil
+	}
+	j, err := q.Job(ctx, id)
+	switch {
+	case unusable(err):
+		return nil, &Bad{entry, err}, nil
+	case err != nil:
+		return nil, nil, err
+	case j.Status.Status != state:
+		return nil, &Bad{entry, fmt.Errorf("%w: the job is %s", ErrMalformed, j.Status.Status)}, nil
+	}
+	j.entry = entry
+	return j, nil, nil
 }
 
 // acquireJob locks a job. It returns nil if another client has it, or its collection is locked and it is held.

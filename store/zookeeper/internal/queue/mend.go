@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
@@ -162,11 +161,11 @@ func (m *mending) jobs(ctx context.Context) error {
 // missing; of a removal, both.
 func (m *mending) listed(id layout.JobID) bool {
 	for _, b := range m.t.batches {
-		if slices.ContainsFunc(b.refs, func(ref reference) bool { return ref.job == id }) {
+		if len(b.of[id]) > 0 {
 			return true
 		}
 	}
-	return slices.ContainsFunc(m.t.entries, func(e entry) bool { return e.valid && e.job == id })
+	return len(m.t.of[id]) > 0
 }
 
 // unfinishedJob removes a job that was not created, or not removed, to its end, with its entries and references.
@@ -175,16 +174,12 @@ func (m *mending) unfinishedJob(ctx context.Context, id layout.JobID, j *scanned
 	if err != nil {
 		return err
 	}
-	for _, e := range m.t.entries {
-		if e.job == id && e.valid {
-			ops = append(ops, session.Delete(e.path, session.AnyVersion))
-		}
+	for _, e := range m.t.of[id] {
+		ops = append(ops, session.Delete(e.path, session.AnyVersion))
 	}
 	if b := m.t.batches[j.batch]; b != nil {
-		for _, ref := range b.refs {
-			if ref.job == id {
-				ops = append(ops, session.Delete(ref.path, session.AnyVersion))
-			}
+		for _, ref := range b.of[id] {
+			ops = append(ops, session.Delete(ref.path, session.AnyVersion))
 		}
 	}
 	if err := m.apply(ctx, id.Path(), what, ops...); err != nil {
@@ -201,21 +196,17 @@ func (m *mending) job(ctx context.Context, id layout.JobID, j *scannedJob) error
 	}
 	want := j.wanted(id)
 	entries, refs := 0, 0
-	for _, e := range m.t.entries {
-		if e.valid && e.job == id && e.path != want {
-			entries += 2 // a wrong one
-		} else if e.path == want {
-			entries++
+	for _, e := range m.t.of[id] {
+		if entries++; e.path != want {
+			entries++ // a wrong one
 		}
 	}
 	b := m.t.batches[j.batch]
 	if b == nil {
 		refs = 1 // no batch, no reference
 	} else {
-		for _, ref := range b.refs {
-			if ref.job == id && ref.dir != j.parsed.Status.BatchDir() {
-				refs += 2
-			} else if ref.job == id {
+		for _, ref := range b.of[id] {
+			if refs++; ref.dir != j.parsed.Status.BatchDir() {
 				refs++
 			}
 		}

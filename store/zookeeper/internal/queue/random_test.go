@@ -3,6 +3,7 @@ package queue_test
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,8 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper/internal/layout"
 	"github.com/stagepost/stagepost/store/zookeeper/internal/queue"
 )
+
+var actions = flag.Int("actions", 150, "random actions of each seed")
 
 // facts are what a tree states, as another program reads it: by id, "state" of a batch, and "batch dir state priority
 // last retries" of a job.
@@ -524,10 +527,6 @@ func (p *player) access() {
 // TestRandom makes random actions. After each, a reader that shares no code with the queue agrees with the model, and
 // the orphan report is empty.
 func TestRandom(t *testing.T) {
-	steps := 250
-	if testing.Short() {
-		steps = 60
-	}
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			p := &player{harness: newHarness(t), Rand: rand.New(rand.NewPCG(seed, 7)), m: &model{
@@ -535,7 +534,7 @@ func TestRandom(t *testing.T) {
 				requests: map[string]layout.Status{}}}
 			actions := []func(){p.createBatch, p.acquireBatch, p.work, p.work, p.work, p.work, p.work, p.work,
 				p.administer, p.administer, p.administerBatch, p.report, p.report, p.locks, p.access}
-			for p.n = range steps {
+			for p.n = range *actions {
 				actions[p.IntN(len(actions))]()
 				if diff := cmp.Diff(p.m.facts(), reader{t, p.raw}.read()); diff != "" {
 					t.Fatalf("step %d: the tree differs from the model (-want +got):\n%s", p.n, diff)

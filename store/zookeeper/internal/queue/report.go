@@ -152,7 +152,7 @@ func (r *report) job(id layout.JobID, j *scannedJob) {
 		r.add("priority", id.Priority(), j.made, "", "the priority is not within 0..99: %.20q", j.priority.Data)
 	}
 	want := j.wanted(id)
-	if !slices.ContainsFunc(r.t.entries, func(e entry) bool { return e.path == want }) {
+	if !slices.ContainsFunc(r.t.of[id], func(e entry) bool { return e.path == want }) {
 		r.add("5", id.Path(), j.made, "", "%s does not exist", want)
 	}
 	if _, err := layout.ParseIdentifiers(j.idents.Data); err != nil || !j.idents.exists {
@@ -171,9 +171,8 @@ func (r *report) references(id layout.JobID, j *scannedJob) {
 	}
 	dir := j.parsed.Status.BatchDir()
 	found := false
-	for _, ref := range b.refs {
+	for _, ref := range b.of[id] {
 		switch {
-		case ref.job != id:
 		case ref.dir == dir:
 			found = true
 		default:
@@ -187,21 +186,18 @@ func (r *report) references(id layout.JobID, j *scannedJob) {
 }
 
 func (r *report) entries() {
-	of := map[layout.JobID][]entry{}
 	for _, e := range r.t.entries {
 		j := r.t.jobs[e.job]
 		switch {
 		case !e.valid:
 			r.add("name", e.path, e.made, e.path, "the name is not that of an entry")
-			continue
 		case j == nil:
 			r.add("6", e.path, e.made, e.path, "job %s does not exist", e.job)
 		case e.priority > layout.LastPriority:
 			r.add("priority", e.path, e.made, e.path, "other programs cannot read a priority above 99")
 		}
-		of[e.job] = append(of[e.job], e)
 	}
-	for id, entries := range of {
+	for id, entries := range r.t.of {
 		for _, e := range entries {
 			if j := r.t.jobs[id]; len(entries) > 1 && (j == nil || j.wanted(id) != e.path) {
 				r.all = append(r.all, Finding{"9", e.path, e.made, e.path, "the job has another entry", Fail})

@@ -14,7 +14,8 @@ type tree struct {
 	batches map[layout.BatchID]*scannedBatch
 	jobs    map[layout.JobID]*scannedJob
 	entries []entry
-	other   []Bad // names that are not of the layout
+	of      map[layout.JobID][]entry // the valid entries, by job
+	other   []Bad                    // names that are not of the layout
 }
 
 type scannedBatch struct {
@@ -24,6 +25,7 @@ type scannedBatch struct {
 	readable           bool // the status
 	states, lock       node
 	refs               []reference
+	of                 map[layout.JobID][]reference
 	dirs               int // children of states
 }
 
@@ -72,6 +74,18 @@ func (q *Queue) scan(ctx context.Context) (*tree, error) {
 	for _, f := range []func(context.Context, *tree) error{q.scanEntries, q.scanBatches, q.scanJobs, q.scanUUIDs} {
 		if err := f(ctx, t); err != nil {
 			return nil, err
+		}
+	}
+	t.of = map[layout.JobID][]entry{}
+	for _, e := range t.entries {
+		if e.valid {
+			t.of[e.job] = append(t.of[e.job], e)
+		}
+	}
+	for _, b := range t.batches {
+		b.of = map[layout.JobID][]reference{}
+		for _, ref := range b.refs {
+			b.of[ref.job] = append(b.of[ref.job], ref)
 		}
 	}
 	return t, nil
