@@ -532,10 +532,10 @@ func TestRandom(t *testing.T) {
 			p := &player{harness: newHarness(t), Rand: rand.New(rand.NewPCG(seed, 7)), m: &model{
 				batches: map[layout.BatchID]layout.Status{}, jobs: map[layout.JobID]*modelJob{},
 				requests: map[string]layout.Status{}}}
-			actions := []func(){p.createBatch, p.acquireBatch, p.work, p.work, p.work, p.work, p.work, p.work,
+			moves := []func(){p.createBatch, p.acquireBatch, p.work, p.work, p.work, p.work, p.work, p.work,
 				p.administer, p.administer, p.administerBatch, p.report, p.report, p.locks, p.access}
 			for p.n = range *actions {
-				actions[p.IntN(len(actions))]()
+				moves[p.IntN(len(moves))]()
 				if diff := cmp.Diff(p.m.facts(), reader{t, p.raw}.read()); diff != "" {
 					t.Fatalf("step %d: the tree differs from the model (-want +got):\n%s", p.n, diff)
 				}
