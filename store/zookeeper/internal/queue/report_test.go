@@ -24,10 +24,12 @@ func TestReport(t *testing.T) {
 		damage                      func(h *harness)
 		left                        string // rules that Repair leaves to a person
 	}{
-		{"uuid of no batch", "1", "/batch-uuids/bid-1", "/batch-uuids/bid-1", put("/batch-uuids/bid-1", "bid0000000900"), ""},
+		{"uuid of no batch", "1", "/batch-uuids/bid-1", "/batch-uuids/bid-1", put("/batch-uuids/bid-1",
+			"bid0000000900"), ""},
 		{"batch without uuid", "2", batch + "/submission", "", del("/batch-uuids/bid-9000000"), "2"},
 		{"reference to no job", "3", batch + "/states/batch-processing/jid0000000900",
-			batch + "/states/batch-processing/jid0000000900", put(batch+"/states/batch-processing/jid0000000900", ""), ""},
+			batch + "/states/batch-processing/jid0000000900", put(batch+"/states/batch-processing/jid0000000900", ""),
+			""},
 		{"job of no batch", "4", job + "/bid", "", put(job+"/bid", "bid0000000900"), "3 4"},
 		{"job in two directories", "4", job + "/bid", batch + "/states/batch-failed/jid0000000001", func(h *harness) {
 			h.put(batch+"/states/batch-failed", "", batch+"/states/batch-failed/jid0000000001", "")
@@ -53,7 +55,8 @@ func TestReport(t *testing.T) {
 		{"status of a job", "status", job + "/status", "", put(job+"/status", "{"), "status"},
 		{"status of a batch", "status", batch, "", put(batch+"/status", "{"), "status"},
 		{"submission of a batch", "submission", batch, "", put(batch+"/submission", "{"), "submission"},
-		{"name of an entry", "name", "/jobs/states/held/x", "/jobs/states/held/x", put("/jobs/states/held/x", ""), "name"},
+		{"name of an entry", "name", "/jobs/states/held/x", "/jobs/states/held/x", put("/jobs/states/held/x", ""),
+			"name"},
 		{"name of a queue", "name", "/jobs/states/lost", "", put("/jobs/states/lost", ""), "name"},
 		{"name of a job", "name", "/jobs/x", "", put("/jobs/x", ""), "name"},
 		{"name of a batch", "name", "/batches/x", "", put("/batches/x", ""), "name"},
