@@ -26,9 +26,11 @@ const Tick = 200 * time.Millisecond
 type Server struct {
 	Address string // "127.0.0.1:41234"
 
-	dir  string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
+	dir   string
+	more  string // further lines of its configuration
+	ready string // the line of its log after which clients can connect
+	cmd   *exec.Cmd
+	done  chan struct{} // closed when the process has ended
 }
 
 // jars are the libraries of the server, in Debian's directory of Java libraries.
@@ -75,19 +77,14 @@ func Shared(t testing.TB) *Server {
 
 // Start starts a server. It is ready when Start returns.
 func Start() (*Server, error) {
-	for _, jar := range jars {
-		if _, err := os.Stat(jarDir + jar + ".jar"); err != nil {
-			return nil, errMissing
-		}
-	}
-	if _, err := exec.LookPath("java"); err != nil {
-		return nil, errMissing
+	if err := installed(); err != nil {
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "zktest")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir}
+	s := &Server{dir: dir, ready: "PrepRequestProcessor (sid:0) started"}
 	for range 5 { // another process may take the port first
 		if err = s.start(); err == nil {
 			return s, nil
@@ -98,20 +95,45 @@ func Start() (*Server, error) {
 }
 
 func (s *Server) start() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addresses, err := free(1)
 	if err != nil {
 		return err
 	}
-	s.Address = l.Addr().String()
-	l.Close()
+	s.Address = addresses[0]
 	return s.run()
+}
+
+// free returns addresses that no process listens on at the moment.
+func free(n int) (addresses []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		addresses = append(addresses, l.Addr().String())
+	}
+	return addresses, nil
+}
+
+// installed returns why no server can be started, or nil.
+func installed() error {
+	for _, jar := range jars {
+		if _, err := os.Stat(jarDir + jar + ".jar"); err != nil {
+			return errMissing
+		}
+	}
+	if _, err := exec.LookPath("java"); err != nil {
+		return errMissing
+	}
+	return nil
 }
 
 // run starts the process at the address, with the data of earlier ones.
 func (s *Server) run() error {
 	_, port, _ := net.SplitHostPort(s.Address)
 	config := fmt.Sprintf("tickTime=%d\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
-		"admin.enableServer=false\nmaxClientCnxns=0\n", Tick.Milliseconds(), s.dir, port)
+		"admin.enableServer=false\nmaxClientCnxns=0\n%s", Tick.Milliseconds(), s.dir, port, s.more)
 	file := filepath.Join(s.dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
@@ -134,7 +156,7 @@ func (s *Server) run() error {
 	started := make(chan string, 1)
 	go func() {
 		defer close(s.done)
-		readiness(out, started)
+		readiness(out, s.ready, started)
 		s.cmd.Wait()
 	}()
 	select {
@@ -152,14 +174,14 @@ func (s *Server) run() error {
 
 // readiness reads the log of a server to its end. It sends "" when the server accepts requests, or the last lines if
 // it ends before.
-func readiness(out io.Reader, started chan<- string) {
+func readiness(out io.Reader, mark string, started chan<- string) {
 	var last []string
 	ready := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		line := lines.Text()
 		last = append(last, line)
 		last = last[max(0, len(last)-5):]
-		if !ready && strings.Contains(line, "PrepRequestProcessor (sid:0) started") {
+		if !ready && strings.Contains(line, mark) {
 			ready = true
 			started <- ""
 		}
