@@ -313,3 +313,13 @@ func tree(t testing.TB, c *zk.Conn, path string, all map[string]string) {
 		tree(t, c, child, all)
 	}
 }
+
+// Ended reports whether the process has ended.
+func (s *Server) Ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
