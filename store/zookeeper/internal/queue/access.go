@@ -26,8 +26,8 @@ type Request struct {
 func (q *Queue) CreateRequest(ctx context.Context, in layout.Queue, token layout.Token) (*Request, error) {
 	status := layout.BatchStatus{Status: layout.Pending, Modified: q.now()}
 	op := mark(&status, q.operation())
-	for {
-		n, err := q.next(ctx, in.Path())
+	for numbers := (numbering{}); ; {
+		n, err := numbers.next(ctx, q, in.Path())
 		if err != nil {
 			return nil, err
 		}

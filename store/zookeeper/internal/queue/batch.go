@@ -30,8 +30,8 @@ func (q *Queue) CreateBatch(ctx context.Context, submission layout.Object) (*Bat
 	uuid := submission.Text(layout.KeyBatchID)
 	status := layout.BatchStatus{Status: layout.Pending, Modified: q.now()}
 	op := mark(&status, q.operation())
-	for {
-		n, err := q.next(ctx, layout.Batches)
+	for numbers := (numbering{}); ; {
+		n, err := numbers.next(ctx, q, layout.Batches)
 		if err != nil {
 			return nil, err
 		}

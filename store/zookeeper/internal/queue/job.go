@@ -104,8 +104,8 @@ func (q *Queue) CreateJobs(ctx context.Context, b *Batch, expected int, jobs ...
 			return nil, nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 		}
 	}
-	for {
-		made, ids, err := q.createJobs(ctx, b, expected, jobs)
+	for numbers := (numbering{}); ; {
+		made, ids, err := q.createJobs(ctx, b, expected, jobs, &numbers)
 		switch at := refusedAt(err); {
 		case err == nil:
 			return made, ids, nil
@@ -118,8 +118,9 @@ func (q *Queue) CreateJobs(ctx context.Context, b *Batch, expected int, jobs ...
 	}
 }
 
-func (q *Queue) createJobs(ctx context.Context, b *Batch, expected int, jobs []NewJob) (*Batch, []layout.JobID, error) {
-	first, err := q.next(ctx, layout.Jobs)
+func (q *Queue) createJobs(ctx context.Context, b *Batch, expected int, jobs []NewJob,
+	numbers *numbering) (*Batch, []layout.JobID, error) {
+	first, err := numbers.next(ctx, q, layout.Jobs)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -135,8 +135,21 @@ func (q *Queue) children(ctx context.Context, path string) (names []string, exis
 	return names, err == nil, err
 }
 
-// next returns the number of the next sequential child of a node.
-func (q *Queue) next(ctx context.Context, path string) (int64, error) {
+// numbering finds a free number for a child of a node: that of the next sequential one. If that is taken although no
+// child was created since, as after a restore under the names of before, it is the next free one.
+type numbering struct {
+	made, skip int64
+	again      bool
+}
+
+// next returns a number that was not tried yet.
+func (n *numbering) next(ctx context.Context, q *Queue, path string) (int64, error) {
 	st, err := q.s.Stat(ctx, path)
-	return st.Made, err
+	if n.again && st.Made == n.made {
+		n.skip++
+	} else {
+		n.skip = 0
+	}
+	n.made, n.again = st.Made, true
+	return st.Made + n.skip, err
 }

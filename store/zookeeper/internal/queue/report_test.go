@@ -322,3 +322,24 @@ func TestConcurrentCreation(t *testing.T) {
 	}
 	h.sound()
 }
+
+// Nodes that were created under names of their own, as by a restore, do not stop the creation of others.
+func TestTakenNames(t *testing.T) {
+	h := newHarness(t)
+	ctx := t.Context()
+	h.put("/batches/bid0000000001", "", "/jobs/jid0000000003", "", "/jobs/jid0000000005", "",
+		"/access/small/qid0000000001", "")
+	b := need[*queue.Batch](h)(h.q.CreateBatch(ctx, submission("bid-1000000")))
+	if b.ID != "bid0000000002" {
+		t.Errorf("created %s", b.ID)
+	}
+	b, _, err := h.q.AcquireBatch(ctx)
+	h.ok(err)
+	_, ids, err := h.q.CreateJobs(ctx, b, 3, newJob("a", 1), newJob("b", 1), newJob("c", 1))
+	if h.ok(err); len(ids) != 3 || ids[0] != "jid0000000006" {
+		t.Errorf("created %s", ids)
+	}
+	if id := access(h); id != "qid0000000002" {
+		t.Errorf("created %s", id)
+	}
+}

@@ -58,7 +58,9 @@ func Open(ctx context.Context, servers []string, o Options) (*Session, error) {
 	if err != nil {
 		return nil, &Error{Refused, "open", fmt.Sprint(servers), err}
 	}
+	s.mu.Lock()
 	s.conn = conn
+	s.mu.Unlock()
 	select {
 	case <-ready:
 		s.id = conn.SessionID()
