@@ -51,6 +51,8 @@ define SOAK
 ./app/compute -run LongQueue -queued 10000
 ./app/compute/orchestrator/trials -run TestKills -kills 3
 ./app/archive -run CrashAnywhere -crash.activities 3 -crash.stride 1
+./store/zookeeper/internal/queue -run TestRandom -actions 2000
+./store/zookeeper/internal/queue -run TestCrash$$ -every-write
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
 endef
