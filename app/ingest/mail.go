@@ -56,7 +56,7 @@ func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 	b := r.Job()
 	q := &report.Queued{
 		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(),
-		Bytes: s.Payload.Size, Objects: d.Jobs,
+		Bytes: s.Bytes(), Objects: d.Jobs,
 	}
 	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) +
 		";", Queued: q}

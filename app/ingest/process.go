@@ -180,7 +180,7 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 // openPackage opens the container: what was fetched, or the batch's payload.
 func (t *task) openPackage() (*os.File, error) {
 	if t.spec.URL == "" {
-		return t.app.openPayload(t.Job().Parent, &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}})
+		return t.app.openPart(t.Job().Parent, t.spec.Part, t.spec.Size)
 	}
 	name, err := t.fileName()
 	if err != nil {

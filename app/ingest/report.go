@@ -228,16 +228,20 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	case rep.Pending > 0: // its time was up before all were made, or before they ended
 		return fail(CauseJobs, "%d of %d jobs have not ended", rep.Pending, rep.Expected)
 	}
-	return a.dropPayload(rep.Batch)
+	return a.dropPayload(rep.Batch, len(s.More))
 }
 
-// dropPayload removes the payload of a batch whose objects are all stored: it is not read again.
-func (a *App) dropPayload(batch job.ID) error {
+// dropPayload removes the files of a batch whose objects are all stored: they are not read again. more is how many there
+// are after the first.
+func (a *App) dropPayload(batch job.ID, more int) error {
 	root, err := a.tree.Batch(batch)
 	if err != nil {
 		return err
 	}
-	return errors.Join(workdir.IgnoreMissing(root.Remove(workdir.PayloadName)), root.Close())
+	for part := range more + 1 {
+		err = errors.Join(err, workdir.IgnoreMissing(root.Remove(workdir.PartName(part))))
+	}
+	return errors.Join(err, root.Close())
 }
 
 // publish writes the files of a report and sends the mail about it.
