@@ -306,6 +306,8 @@ type task struct {
 	spec record.JobSpec
 	data record.JobData
 	dir  *workdir.Dir // the job's, locked; nil in phases that need none
+
+	handed *description // of the submission and its files; nil before Processing
 }
 
 // phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.

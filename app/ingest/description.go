@@ -31,6 +31,9 @@ func checkDescription(s *Submission) error {
 			if err := record.CheckText(value); err != nil {
 				return refuse("dublin_core: %s: %w", element, err)
 			}
+			if strings.ContainsAny(value, "\ufffe\uffff") {
+				return refuse("dublin_core: %s: a character that XML cannot carry", element)
+			}
 		}
 		if n += len(values); n > mostValues {
 			return refuse("dublin_core: more than %d values", mostValues)

@@ -227,3 +227,84 @@ func TestDescriptionsOfSubmissions(t *testing.T) {
 		}
 	}
 }
+
+// TestFormDescribesTheObject merges what the form and the files say about an object: every element of Dublin Core once,
+// the embargo of the file before that of the form, and the resource type of the form.
+func TestFormDescribesTheObject(t *testing.T) {
+	p := testProfile()
+	p.Collections, p.Role, p.Aggregate = []string{"post", "maps"}, "MRT-class", "MRT-none"
+	w := start(t, p)
+	box := zipOf(t, "map.txt", "a map", "mrt-dc.xml", `<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">`+
+		`<dc:title>Of the file</dc:title><dc:subject>maps</dc:subject><dc:rights>&lt;none&gt;</dc:rights></metadata>`)
+	s := Submission{Filename: "box.zip", Title: "Of the form", Creator: "A. Person", Date: "1857", LocalIDs: []string{"m-1"},
+		DublinCore:   map[string][]string{"subject": {"maps", "roads"}, "description": {"A map & more"}},
+		ResourceType: "Dataset/Survey", Embargo: "2031-12-31", Note: "n"}
+	j := w.one(s, box)
+	files := w.files(j.ARK, "v1")
+	core := files["system/mrt-dc.xml"]
+	for _, has := range []string{"<dc:title>Of the file</dc:title>", "<dc:rights>&lt;none&gt;</dc:rights>",
+		"<dc:subject>roads</dc:subject>", "<dc:description>A map &amp; more</dc:description>"} {
+		if !strings.Contains(core, has) {
+			t.Errorf("mrt-dc.xml lacks %s:\n%s", has, core)
+		}
+	}
+	if n := strings.Count(core, "<dc:subject>maps</dc:subject>"); n != 1 {
+		t.Errorf("one element stands %d times:\n%s", n, core)
+	}
+	if cite := files["system/mrt-datacite.xml"]; !strings.Contains(cite, `resourceTypeGeneral="Dataset">Survey<`) {
+		t.Errorf("mrt-datacite.xml: %s", cite)
+	}
+	if got, want := files["system/mrt-mom.txt"], "primaryIdentifier: "+j.ARK+"\ntype: MRT-curatorial\nrole: MRT-class\n"+
+		"aggregate: MRT-none\nlocalIdentifier: m-1\n"; got != want {
+		t.Errorf("mrt-mom.txt: got %q, want %q", got, want)
+	}
+	if got := files["system/mrt-membership.txt"]; got != "maps\npost\n" {
+		t.Errorf("mrt-membership.txt: %q", got)
+	}
+	for _, line := range []string{"userAgent: ann", "file: box.zip", "collection: maps; post", "suppliedIdentifier: (:unas)",
+		"assignedIdentifier: " + j.ARK, "localIdentifier: m-1", "title: Of the file", "creator: A. Person", "date: 1857",
+		"note: n", "embargoEndDate: 2031-12-31T00:00:00Z"} {
+		if !strings.Contains("\n"+files["system/mrt-ingest.txt"], "\n"+line+"\n") {
+			t.Errorf("mrt-ingest.txt lacks %q:\n%s", line, files["system/mrt-ingest.txt"])
+		}
+	}
+	s.Title, s.LocalIDs, s.Embargo = "Another", []string{"m-2"}, "2031-12-31"
+	j = w.one(s, zipOf(t, "map.txt", "b", "mrt-embargo.txt", "embargoEndDate: none\n"))
+	if got := w.files(j.ARK, "v1")["system/mrt-ingest.txt"]; !strings.Contains(got, "embargoEndDate: none\n") {
+		t.Errorf("the file's embargo does not go before that of the form:\n%s", got)
+	}
+}
+
+// TestRowsShareTheDescription gives each object of a batch manifest what the form says about all of them.
+func TestRowsShareTheDescription(t *testing.T) {
+	s := newSite(t, map[string]string{"a.txt": "a", "b.txt": "b"})
+	w := start(t)
+	list := manifest("mrt-single-file-batch-manifest", s.row("a.txt", "a", "A"), s.row("b.txt", "b", "B"))
+	r := w.ingest(Submission{DublinCore: map[string][]string{"rights": {"free"}}}, list)
+	if r.State != record.Completed || len(r.Jobs) != 2 {
+		t.Fatal(r.Text())
+	}
+	for _, j := range r.Jobs {
+		if got := w.files(j.ARK, "v1")["system/mrt-dc.xml"]; !strings.Contains(got, "<dc:rights>free</dc:rights>") {
+			t.Errorf("%s: %s", j.Filename, got)
+		}
+	}
+}
+
+// TestMuchDublinCore is merged up to its bound, with a warning.
+func TestMuchDublinCore(t *testing.T) {
+	w := start(t)
+	var b strings.Builder
+	b.WriteString(`<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">`)
+	for i := range mostElements + 100 {
+		fmt.Fprintf(&b, "<dc:subject>%d</dc:subject>", i)
+	}
+	b.WriteString("</metadata>")
+	j := w.one(Submission{Filename: "box.zip"}, zipOf(t, "a", "a", "mrt-dc.xml", b.String()))
+	if n := strings.Count(w.files(j.ARK, "v1")["system/mrt-dc.xml"], "<dc:"); n != mostElements {
+		t.Errorf("got %d elements", n)
+	}
+	if !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, "has not all elements") }) {
+		t.Errorf("got %q", j.Warnings)
+	}
+}

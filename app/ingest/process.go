@@ -43,6 +43,9 @@ func (t *task) process(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.handed, err = t.submitted(ctx); err != nil {
+		return err
+	}
 	who, primary, err := t.describe()
 	if err != nil {
 		return err
@@ -56,6 +59,9 @@ func (t *task) process(ctx context.Context) error {
 		// of an earlier attempt: the object may have newer versions by now, and the files must become what they were
 		who = was
 	} else if err := t.inherit(ctx, who); err != nil {
+		return err
+	}
+	if err := t.register(ctx, p, who); err != nil {
 		return err
 	}
 	if err := t.writeSystem(p, who); err != nil {
