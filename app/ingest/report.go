@@ -97,11 +97,11 @@ func addJob(r *report.Batch, j *job.Job) error {
 	one := report.Job{
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL,
 		LocalIDs: s.LocalIDs,
-		Title:    s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
+		Title:    s.Title, Creator: s.Creator, Date: s.Date, Type: s.Type, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
 	who, version := d.Object()
 	if who != nil {
-		one.ARK, one.Title = who.ARK, who.Title
+		one.ARK, one.Title, one.Creator, one.Date = who.ARK, who.Title, who.Creator, who.Date
 		if len(who.LocalIDs) > 0 {
 			one.LocalIDs = who.LocalIDs
 		}

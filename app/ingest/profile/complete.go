@@ -67,10 +67,16 @@ func (p *Profile) complete() faults {
 	if !slices.Contains([]Suppress{SuppressNone, SuppressPartial, SuppressFull}, p.Suppress) {
 		f.add("suppress", "%q is none of none, partial, full", string(p.Suppress))
 	}
+	if !slices.Contains([]Form{FormStagepost, FormMerritt}, p.Reports) {
+		f.add("reports", "%q is none of stagepost, merritt", string(p.Reports))
+	}
 	p.completeMinter(&f)
 	p.completeAddresses(&f)
 	if p.Callback != nil {
 		f.webURL("callback.url", p.Callback.URL)
+		if p.Callback.Resolver != "" {
+			f.webURL("callback.resolver", p.Callback.Resolver)
+		}
 		if !slices.Contains([]Form{FormStagepost, FormMerritt}, p.Callback.Form) {
 			f.add("callback.form", "%q is none of stagepost, merritt", string(p.Callback.Form))
 		}

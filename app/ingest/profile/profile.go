@@ -35,6 +35,9 @@ type Profile struct {
 	NotifyFailure []string `yaml:"notification_failure" format:"email" doc:"Addresses that get a mail only when something failed."`
 	NotifyAdmins  []string `yaml:"notification_bcc" format:"email" doc:"Addresses that get every mail as blind copies."`
 
+	ReplyTo string `yaml:"reply_to" doc:"Address for answers to its mails (Reply-To). Defaults to their sender."`
+	Reports Form   `yaml:"reports" enum:"stagepost,merritt" default:"stagepost" doc:"Keys of failed.json and completed.json, which mails carry: merritt has those of Merritt's job configuration, with status and message."`
+
 	Submitters []string `yaml:"submitters" default:"*" pattern:"^[^ ]+$" doc:"Owners of user tokens that may submit. Defaults to *, which is all of them. To others the profile is unknown."`
 	Updaters   []string `yaml:"updaters" pattern:"^[^ ]+$" doc:"Owners of user tokens that may fetch and update every object of the profile, or * for all. Defaults to none: depositors have their own objects, which are unknown to others."`
 
@@ -86,16 +89,17 @@ const (
 type Callback struct {
 	URL      string `yaml:"url" need:"true" format:"uri" doc:"Where it is called, with the user for Basic authentication if it needs one: https://USER@HOST."`
 	Form     Form   `yaml:"form" enum:"stagepost,merritt" default:"stagepost" doc:"Address and body of a call: merritt posts job:jobState to the url with /mc/ and the id of the job behind it, as Merritt does."`
+	Resolver string `yaml:"resolver" format:"uri" doc:"Beginning of job:persistentURL in the form merritt, to which the ARK is added: https://n2t.net/. Defaults to none: the call has no such member."`
 	Required bool   `yaml:"required" doc:"A job waits in Notify until its callback was delivered, and fails when the callback is abandoned. Defaults to false: the job completes, and the outbox delivers."`
 
 	PasswordFile string `yaml:"password_file" doc:"File with the password of the user in url. Its mode is 600; relative to the profile. Read for each call."`
 	SecretFile   string `yaml:"secret_file" doc:"File with the secrets that sign each call, one on a line: whsec_ and base64 as in Standard Webhooks, or any text, whose bytes are the key then. Its mode is 600; relative to the profile. Read for each call."`
 }
 
-// Form is the form of a callback.
+// Form is the form of callbacks and reports.
 type Form string
 
-// Forms of callbacks.
+// Forms of callbacks and reports.
 const (
 	FormStagepost Form = "stagepost"
 	FormMerritt   Form = "merritt"
