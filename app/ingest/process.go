@@ -175,6 +175,10 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 			t.warn("%s in the container not in UTF-8 and read as %s.", plural(n, "name is", "names are"), table)
 		}
 	}
+	if report.Links > 0 {
+		t.warn("%s.", plural(report.Links, "link of the container is stored as a copy of its file",
+			"links of the container are stored as copies of their files"))
+	}
 	if report.Files == 0 {
 		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"),
 			t.dir.RemoveAll(workdir.ProducerName))
