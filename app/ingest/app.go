@@ -285,6 +285,7 @@ func (a *App) client(p *profile.Profile) *fetch.Client {
 			c.fetch.Close()
 		}
 		policy := a.options.Fetch
+		policy.FTP = true
 		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
 		policy.MaxBytes = max(p.Limits.Bytes, p.Limits.Manifest)
 		c = outlet{of: p, fetch: fetch.New(policy)}

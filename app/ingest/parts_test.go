@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"archive/tar"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/app/ingest/report"
 	"github.com/stagepost/stagepost/app/ingest/workdir"
+	"github.com/stagepost/stagepost/edge/fetch/ftptest"
 	"github.com/stagepost/stagepost/job"
 )
 
@@ -305,6 +307,36 @@ func TestMuchDublinCore(t *testing.T) {
 		t.Errorf("got %d elements", n)
 	}
 	if !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, "has not all elements") }) {
+		t.Errorf("got %q", j.Warnings)
+	}
+}
+
+// TestFilesOverFTP fetches the files of a manifest from an FTP server, with their sizes before.
+func TestFilesOverFTP(t *testing.T) {
+	s := &ftptest.Server{Files: map[string]string{"maps/a.txt": "alpha", "b.txt": "beta"}, User: "ann", Password: "s3cret"}
+	at := "ftp://ann:s3cret@" + s.Start(t)
+	w := start(t)
+	j := w.one(Submission{}, manifest("mrt-ingest-manifest", at+"/maps/a.txt | md5 | "+md5Hex("alpha")+" | 5 | | a.txt",
+		at+"/b.txt | | | | | b.txt"))
+	if got := w.files(j.ARK, "v1"); got["producer/a.txt"] != "alpha" || got["producer/b.txt"] != "beta" {
+		t.Errorf("got %q", got)
+	}
+	r := w.ingest(Submission{}, manifest("mrt-ingest-manifest", at+"/none.txt | | | | | a.txt"))
+	if len(r.Jobs) != 1 || r.Jobs[0].Cause != CauseNotFound || strings.Contains(r.Text(), "s3cret") {
+		t.Errorf("got %s", r.Text())
+	}
+}
+
+// TestLinksOfAContainer stores a link inside a tar as a copy, with a warning.
+func TestLinksOfAContainer(t *testing.T) {
+	w := start(t)
+	box := tarOf(t, []tar.Header{{Name: "a.txt", Mode: 0o600}, {Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../a.txt"}},
+		"alpha")
+	j := w.one(Submission{Filename: "box.tar"}, box)
+	if got := w.files(j.ARK, "v1"); got["producer/d/l"] != "alpha" {
+		t.Errorf("got %q", got)
+	}
+	if !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, "stored as a copy of its file") }) {
 		t.Errorf("got %q", j.Warnings)
 	}
 }

@@ -171,6 +171,7 @@ func setField(sub *api.Submission, name, text string) error {
 		"creator": &sub.Creator,
 		"date":    &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
 		"digest_value": &sub.DigestValue, "notification": &sub.Notification, "note": &sub.Note, "key": &sub.Key,
+		"resource_type": &sub.ResourceType, "embargo": &sub.Embargo,
 	}
 	if field := fields[name]; field != nil {
 		*field = text
@@ -183,12 +184,14 @@ func setField(sub *api.Submission, name, text string) error {
 			strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' })...)
 	case "update":
 		sub.Update, err = strconv.ParseBool(text)
+	case "retain_target":
+		sub.RetainTarget, err = strconv.ParseBool(text)
 	case "priority":
 		var n int
 		n, err = strconv.Atoi(text)
 		sub.Priority = &n
 	default:
-		known := []string{"submission", "payload", "local_ids", "update", "priority"}
+		known := []string{"submission", "payload", "local_ids", "update", "retain_target", "priority"}
 		for k := range fields {
 			known = append(known, k)
 		}
