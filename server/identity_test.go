@@ -143,8 +143,10 @@ func (faulty) Fault() error                                { return token.ErrTyp
 func TestBasicIsOfItsRoutes(t *testing.T) {
 	part := func(*servertest.Harness) server.Part {
 		route := func(pattern string, basic bool) server.Route {
-			return server.Route{Method: http.MethodPost, Pattern: pattern, Who: server.Shared, Basic: basic, Doc: "A test.",
-				NoReason: "a test", IO: openapi.IO{Media: openapi.Text}, Handle: func(w http.ResponseWriter, r *http.Request) error {
+			return server.Route{Method: http.MethodPost, Pattern: pattern, Who: server.Shared, Basic: basic,
+				Doc:      "A test.",
+				NoReason: "a test", IO: openapi.IO{Media: openapi.Text}, Handle: func(w http.ResponseWriter,
+					r *http.Request) error {
 					_, err := w.Write([]byte(server.OwnerOf(r.Context())))
 					return err
 				}}

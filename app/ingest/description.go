@@ -67,7 +67,8 @@ func checkDescription(s *Submission) error {
 // slash, as EZID has it: Dataset/Survey.
 func resourceType(text string) (string, error) {
 	general, specific, _ := strings.Cut(text, "/")
-	i := slices.IndexFunc(erc.ResourceTypes, func(t string) bool { return strings.EqualFold(t, strings.TrimSpace(general)) })
+	i := slices.IndexFunc(erc.ResourceTypes,
+		func(t string) bool { return strings.EqualFold(t, strings.TrimSpace(general)) })
 	if i < 0 {
 		return "", fmt.Errorf("resource type %.80q is none of %s", text, strings.Join(erc.ResourceTypes, ", "))
 	}

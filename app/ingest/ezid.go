@@ -39,7 +39,8 @@ func (t *task) mintAtEZID(ctx context.Context, p *profile.Profile) (string, erro
 	return ark.String(), nil
 }
 
-// register sends the description and the target of an object to EZID, if that mints for the profile. It may be repeated.
+// register sends the description and the target of an object to EZID, if that mints for the profile. It may be
+// repeated.
 func (t *task) register(ctx context.Context, p *profile.Profile, who *record.Identity) error {
 	if p.Minter.Form != profile.MinterEZID {
 		return nil

@@ -29,7 +29,8 @@ func atEZID(t *testing.T, s *ezidtest.Server) profile.Profile {
 func TestEZID(t *testing.T) {
 	s := ezidtest.New(t)
 	w := start(t, atEZID(t, s))
-	j := w.one(Submission{Title: "Map: 100 % of it", Creator: "Ü. Person", Date: "1857", LocalIDs: []string{"maps-17"}}, "one")
+	j := w.one(Submission{Title: "Map: 100 % of it", Creator: "Ü. Person", Date: "1857",
+		LocalIDs: []string{"maps-17"}}, "one")
 	if all := s.Minted(); len(all) != 1 || all[0] != j.ARK {
 		t.Fatalf("minted %q, the object is %s", all, j.ARK)
 	}
@@ -108,12 +109,13 @@ func TestEZIDIsAway(t *testing.T) {
 	w := start(t, atEZID(t, s))
 	j := w.one(Submission{}, "one")
 	all := s.Minted()
-	if len(all) != 2 || all[1] != j.ARK || s.Record(all[0])["_status"] != "reserved" || s.Record(j.ARK)["_status"] != "public" {
+	if len(all) != 2 || all[1] != j.ARK || s.Record(all[0])["_status"] != "reserved" ||
+		s.Record(j.ARK)["_status"] != "public" {
 		t.Errorf("minted %q, the object is %s: %q", all, j.ARK, s.Record(all[0]))
 	}
 }
 
-// void is an answer that nobody gets.
+// void is an answer that is lost.
 type void struct{ header http.Header }
 
 func (v *void) Header() http.Header       { return v.header }
@@ -132,7 +134,10 @@ func TestEZIDRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, Submission{}, "401: unauthorized"},
-		"no such shoulder": {func(p *profile.Profile) { p.Minter.URL = strings.Replace(p.Minter.URL, "/fk4", "/zz9", 1) },
+		"no such shoulder": {func(p *profile.Profile) {
+			p.Minter.URL = strings.Replace(p.Minter.URL, "/fk4", "/zz9",
+				1)
+		},
 			Submission{}, "no such shoulder created"},
 		"an identifier of others": {func(*profile.Profile) {}, Submission{PrimaryID: "ark:/12345/x"}, "403: forbidden"},
 	} {

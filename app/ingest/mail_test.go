@@ -480,7 +480,8 @@ func TestReportsWithTheKeysOfMerritt(t *testing.T) {
 				"batchID": string(b.ID), "profile": "test", "versionID": 1.0},
 			"failed": {"localID": "l3", "status": "Failed", "title": "Beta", "type": "file"},
 		} {
-			if err := json.Unmarshal([]byte(attached[name+".json"]), &lists); err != nil || len(lists[name+"Jobs"]) != 1 {
+			if err := json.Unmarshal([]byte(attached[name+".json"]), &lists); err != nil ||
+				len(lists[name+"Jobs"]) != 1 {
 				t.Fatalf("%s.json: %v, %s", name, err, attached[name+".json"])
 			}
 			got := lists[name+"Jobs"][0]

@@ -255,14 +255,18 @@ func (t *task) inherit(ctx context.Context, who *record.Identity) error {
 // writes the same.
 func (t *task) writeSystem(p *profile.Profile, who *record.Identity) error {
 	files := map[string]func(io.Writer) error{
-		record.ERCName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
-		record.DublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, t.handed.dublinCore(who, t.warn)) },
+		record.ERCName: func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
+		record.DublinCoreName: func(w io.Writer) error {
+			return erc.WriteDublinCore(w,
+				t.handed.dublinCore(who, t.warn))
+		},
 		record.IngestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
 		record.OwnerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
 		record.MembershipName: func(w io.Writer) error { return writeMembership(w, p) },
 		record.MOMName:        func(w io.Writer) error { return writeMOM(w, p, who) },
 	}
-	if d := dataCiteOf(who, p, t.handed.ResourceType); d.Enough() && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
+	if d := dataCiteOf(who, p, t.handed.ResourceType); d.Enough() &&
+		!t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
 		files[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
 	}
 	if t.spec.Type == TypeObjectManifest {

@@ -125,11 +125,15 @@ func TestRefusedFiles(t *testing.T) {
 		files []string
 		has   string
 	}{
-		"no file":          {Submission{}, nil, "there is no file"},
-		"a primary id":     {Submission{PrimaryID: "ark:/99999/fk4a"}, []string{"a", "1", "b", "2"}, "belongs to one object"},
-		"local ids":        {Submission{LocalIDs: []string{"x"}}, []string{"a", "1", "b", "2"}, "belongs to one object"},
-		"a digest":         {Submission{DigestType: "md5", DigestValue: md5Hex("1")}, []string{"a", "1", "b", "2"}, "one file"},
-		"a batch type":     {Submission{Type: TypeBatchManifest}, []string{"a", batch, "b", batch}, "submit each by itself"},
+		"no file": {Submission{}, nil, "there is no file"},
+		"a primary id": {Submission{PrimaryID: "ark:/99999/fk4a"}, []string{"a", "1", "b", "2"},
+			"belongs to one object"},
+		"local ids": {Submission{LocalIDs: []string{"x"}}, []string{"a", "1", "b", "2"},
+			"belongs to one object"},
+		"a digest": {Submission{DigestType: "md5", DigestValue: md5Hex("1")}, []string{"a", "1", "b", "2"},
+			"one file"},
+		"a batch type": {Submission{Type: TypeBatchManifest}, []string{"a", batch, "b", batch},
+			"submit each by itself"},
 		"a hostile name":   {Submission{}, []string{"a", "1", "../../b", "2"}, "the name of file 2"},
 		"no such profile":  {Submission{Profile: "none"}, []string{"a", "1"}, "there is no profile"},
 		"too large for it": {Submission{Profile: "small"}, []string{"a", "1", "b", "1234"}, "file 2 has 4 bytes"},
@@ -167,7 +171,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// TestBatchManifestAmongFiles refuses a batch manifest that is found among other files: its objects could not be told
+// TestBatchManifestAmongFiles refuses a batch manifest that is found among other files: its objects could not be distinguished
 // from theirs.
 func TestBatchManifestAmongFiles(t *testing.T) {
 	w := start(t)
@@ -212,7 +216,8 @@ func TestDescriptionsOfSubmissions(t *testing.T) {
 			Embargo: "2031-12-31"}, ""},
 		"unknown element":    {Submission{DublinCore: map[string][]string{"colour": {"red"}}}, `"colour" is none of`},
 		"control characters": {Submission{DublinCore: map[string][]string{"subject": {"a\x00"}}}, "control character"},
-		"many values": {Submission{DublinCore: map[string][]string{"subject": strings.Split(strings.Repeat("a,", 300), ",")}},
+		"many values": {Submission{DublinCore: map[string][]string{"subject": strings.Split(strings.Repeat("a,", 300),
+			",")}},
 			"more than 200 values"},
 		"unknown type": {Submission{ResourceType: "Film"}, "resource type"},
 		"no date":      {Submission{Embargo: "next summer"}, "neither a date"},
@@ -223,14 +228,15 @@ func TestDescriptionsOfSubmissions(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	for text, want := range map[string]string{"Dataset": "Dataset", "dataset / Survey": "Dataset/Survey", "Film": "Audiovisual/Film", "a/b": "Other/a b", "": ""} {
+	for text, want := range map[string]string{"Dataset": "Dataset", "dataset / Survey": "Dataset/Survey",
+		"Film": "Audiovisual/Film", "a/b": "Other/a b", "": ""} {
 		if got := LooseResourceType(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
 
-// TestFormDescribesTheObject merges what the form and the files say about an object: every element of Dublin Core once,
+// TestFormDescribesTheObject merges what the form and the files have about an object: every element of Dublin Core once,
 // the embargo of the file before that of the form, and the resource type of the form.
 func TestFormDescribesTheObject(t *testing.T) {
 	p := testProfile()
@@ -238,7 +244,8 @@ func TestFormDescribesTheObject(t *testing.T) {
 	w := start(t, p)
 	box := zipOf(t, "map.txt", "a map", "mrt-dc.xml", `<metadata xmlns:dc="http://purl.org/dc/elements/1.1/">`+
 		`<dc:title>Of the file</dc:title><dc:subject>maps</dc:subject><dc:rights>&lt;none&gt;</dc:rights></metadata>`)
-	s := Submission{Filename: "box.zip", Title: "Of the form", Creator: "A. Person", Date: "1857", LocalIDs: []string{"m-1"},
+	s := Submission{Filename: "box.zip", Title: "Of the form", Creator: "A. Person", Date: "1857",
+		LocalIDs:     []string{"m-1"},
 		DublinCore:   map[string][]string{"subject": {"maps", "roads"}, "description": {"A map & more"}},
 		ResourceType: "Dataset/Survey", Embargo: "2031-12-31", Note: "n"}
 	j := w.one(s, box)
@@ -263,8 +270,10 @@ func TestFormDescribesTheObject(t *testing.T) {
 	if got := files["system/mrt-membership.txt"]; got != "maps\npost\n" {
 		t.Errorf("mrt-membership.txt: %q", got)
 	}
-	for _, line := range []string{"userAgent: ann", "file: box.zip", "collection: maps; post", "suppliedIdentifier: (:unas)",
-		"assignedIdentifier: " + j.ARK, "localIdentifier: m-1", "title: Of the file", "creator: A. Person", "date: 1857",
+	for _, line := range []string{"userAgent: ann", "file: box.zip", "collection: maps; post",
+		"suppliedIdentifier: (:unas)",
+		"assignedIdentifier: " +
+			j.ARK, "localIdentifier: m-1", "title: Of the file", "creator: A. Person", "date: 1857",
 		"note: n", "embargoEndDate: 2031-12-31T00:00:00Z"} {
 		if !strings.Contains("\n"+files["system/mrt-ingest.txt"], "\n"+line+"\n") {
 			t.Errorf("mrt-ingest.txt lacks %q:\n%s", line, files["system/mrt-ingest.txt"])
@@ -277,7 +286,7 @@ func TestFormDescribesTheObject(t *testing.T) {
 	}
 }
 
-// TestRowsShareTheDescription gives each object of a batch manifest what the form says about all of them.
+// TestRowsShareTheDescription gives each object of a batch manifest what the form has about all of them.
 func TestRowsShareTheDescription(t *testing.T) {
 	s := newSite(t, map[string]string{"a.txt": "a", "b.txt": "b"})
 	w := start(t)
@@ -313,7 +322,8 @@ func TestMuchDublinCore(t *testing.T) {
 
 // TestFilesOverFTP fetches the files of a manifest from an FTP server, with their sizes before.
 func TestFilesOverFTP(t *testing.T) {
-	s := &ftptest.Server{Files: map[string]string{"maps/a.txt": "alpha", "b.txt": "beta"}, User: "ann", Password: "s3cret"}
+	s := &ftptest.Server{Files: map[string]string{"maps/a.txt": "alpha", "b.txt": "beta"}, User: "ann",
+		Password: "s3cret"}
 	at := "ftp://ann:s3cret@" + s.Start(t)
 	w := start(t)
 	j := w.one(Submission{}, manifest("mrt-ingest-manifest", at+"/maps/a.txt | md5 | "+md5Hex("alpha")+" | 5 | | a.txt",
@@ -330,13 +340,15 @@ func TestFilesOverFTP(t *testing.T) {
 // TestLinksOfAContainer stores a link inside a tar as a copy, with a warning.
 func TestLinksOfAContainer(t *testing.T) {
 	w := start(t)
-	box := tarOf(t, []tar.Header{{Name: "a.txt", Mode: 0o600}, {Name: "d/l", Typeflag: tar.TypeSymlink, Linkname: "../a.txt"}},
+	box := tarOf(t, []tar.Header{{Name: "a.txt", Mode: 0o600}, {Name: "d/l", Typeflag: tar.TypeSymlink,
+		Linkname: "../a.txt"}},
 		"alpha")
 	j := w.one(Submission{Filename: "box.tar"}, box)
 	if got := w.files(j.ARK, "v1"); got["producer/d/l"] != "alpha" {
 		t.Errorf("got %q", got)
 	}
-	if !slices.ContainsFunc(j.Warnings, func(s string) bool { return strings.Contains(s, "stored as a copy of its file") }) {
+	if !slices.ContainsFunc(j.Warnings,
+		func(s string) bool { return strings.Contains(s, "stored as a copy of its file") }) {
 		t.Errorf("got %q", j.Warnings)
 	}
 }

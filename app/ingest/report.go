@@ -97,7 +97,8 @@ func addJob(r *report.Batch, j *job.Job) error {
 	one := report.Job{
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL,
 		LocalIDs: s.LocalIDs,
-		Title:    s.Title, Creator: s.Creator, Date: s.Date, Type: s.Type, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
+		Title:    s.Title, Creator: s.Creator, Date: s.Date, Type: s.Type,
+		Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
 	who, version := d.Object()
 	if who != nil {
@@ -231,7 +232,8 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	return a.dropPayload(rep.Batch, len(s.More))
 }
 
-// dropPayload removes the files of a batch whose objects are all stored: they are not read again. more is how many there
+// dropPayload removes the files of a batch whose objects are all stored: they are not read again. more is how many
+// there
 // are after the first.
 func (a *App) dropPayload(batch job.ID, more int) error {
 	root, err := a.tree.Batch(batch)

@@ -14,7 +14,7 @@ import (
 	"github.com/stagepost/stagepost/format/erc"
 )
 
-// description is what a submission and its files say about an object, besides its identity.
+// description is what a submission and its files have about an object, besides its identity.
 type description struct {
 	DublinCore   map[string][]string // of the form
 	ResourceType string
@@ -48,7 +48,8 @@ const (
 	mostCore     = 1 << 20 // bytes of values
 )
 
-// dublinCore merges the Dublin Core of an object: who and what it is, then the elements of mrt-dc.xml, then those of the
+// dublinCore merges the Dublin Core of an object: who and what it is, then the elements of mrt-dc.xml, then those of
+// the
 // form. None stands twice.
 func (d *description) dublinCore(who *record.Identity, warn func(string, ...any)) erc.DublinCore {
 	all := dublinCoreOf(who)
@@ -69,7 +70,8 @@ func (d *description) dublinCore(who *record.Identity, warn func(string, ...any)
 			continue
 		}
 		if size += len(e.Value); size > mostCore || len(all) == mostElements {
-			warn("system/%s has not all elements of Dublin Core: at most %d, of %d bytes.", record.DublinCoreName, mostElements,
+			warn("system/%s has not all elements of Dublin Core: at most %d, of %d bytes.", record.DublinCoreName,
+				mostElements,
 				mostCore)
 			break
 		}
@@ -128,8 +130,10 @@ func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *record.Identity
 		retrieved = who.ARK
 	}
 	return writeLines(w, [][2]string{
-		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type", s.Type},
-		{"submitter", s.Submitter}, {"userAgent", s.Submitter}, {"submissionDate", j.Created.UTC().Format(time.RFC3339)},
+		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type",
+			s.Type},
+		{"submitter", s.Submitter}, {"userAgent", s.Submitter}, {"submissionDate",
+			j.Created.UTC().Format(time.RFC3339)},
 		{"filename", s.Filename}, {"file", s.Filename}, {"collection", strings.Join(collections(p), "; ")},
 		{"suppliedIdentifier", cmp.Or(s.PrimaryID, "(:unas)")}, {"assignedIdentifier", assigned},
 		{"retrievedIdentifier", retrieved}, {"localIdentifier", strings.Join(who.LocalIDs, "; ")},

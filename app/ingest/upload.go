@@ -97,7 +97,8 @@ func (u *Upload) check(p *profile.Profile, s *Submission) error {
 	for i := range u.files {
 		f := &u.files[i]
 		if f.Size > max(p.Limits.Bytes, p.Limits.Manifest) {
-			return job.Errorf(job.Invalid, "submit", "", "file %d has %d bytes, more than profile %s allows", i+1, f.Size,
+			return job.Errorf(job.Invalid, "submit", "", "file %d has %d bytes, more than profile %s allows", i+1,
+				f.Size,
 				p.ID)
 		}
 		if i == 0 {

@@ -72,7 +72,8 @@ func (c *Client) Mint(ctx context.Context, about []Element) (string, error) {
 	return c.send(ctx, http.MethodPost, c.Shoulder, about)
 }
 
-// Update sends what EZID is to keep about an ARK. Elements that are left out stay. An identifier that EZID does not have
+// Update sends what EZID is to keep about an ARK. Elements that are left out stay. An identifier that EZID does not
+// have
 // is created.
 func (c *Client) Update(ctx context.Context, ark string, about []Element) error {
 	address, err := c.identifier(ark)

@@ -21,7 +21,8 @@ func client(s *ezidtest.Server) *ezid.Client {
 func TestLifeOfAnIdentifier(t *testing.T) {
 	s := ezidtest.New(t)
 	c := client(s)
-	ark, err := c.Mint(t.Context(), []ezid.Element{{Name: ezid.Status, Value: ezid.Public}, {Name: ezid.Profile, Value: "erc"}})
+	ark, err := c.Mint(t.Context(), []ezid.Element{{Name: ezid.Status, Value: ezid.Public},
+		{Name: ezid.Profile, Value: "erc"}})
 	if err != nil || !strings.HasPrefix(ark, ezidtest.Shoulder) {
 		t.Fatalf("got %s, %v", ark, err)
 	}
@@ -36,7 +37,8 @@ func TestLifeOfAnIdentifier(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := s.Record(ark)
-	if got["erc"] != strings.TrimSpace(odd) || got["a:b"] != "c" || got[ezid.Target] != target || got[ezid.Status] != ezid.Public ||
+	if got["erc"] != strings.TrimSpace(odd) || got["a:b"] != "c" || got[ezid.Target] != target ||
+		got[ezid.Status] != ezid.Public ||
 		got[ezid.Profile] != "erc" {
 		t.Errorf("got %q", got)
 	}
@@ -129,7 +131,8 @@ func TestWrongCredentials(t *testing.T) {
 func TestUpdateOfAnother(t *testing.T) {
 	s := ezidtest.New(t)
 	s.Next(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "success: ark:/99999/fk4other") })
-	if err := client(s).Update(t.Context(), "ark:/99999/fk4x", nil); err == nil || !strings.Contains(err.Error(), "fk4other") {
+	if err := client(s).Update(t.Context(), "ark:/99999/fk4x", nil); err == nil || !strings.Contains(err.Error(),
+		"fk4other") {
 		t.Errorf("got %v", err)
 	}
 }

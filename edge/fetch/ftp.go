@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Bounds of what an FTP server says.
+// Bounds of the replies of an FTP server.
 const (
 	ftpLine  = 4 << 10 // bytes of a line
 	ftpLines = 200     // of one reply
@@ -24,7 +24,8 @@ const (
 
 // ftp makes a request for an ftp URL (RFC 959, 2428 and 3659) and answers as an http server would: 200 or 206 with the
 // file, 404, 401, 403, or 502 and 503 for other refusals. Size and time of the file make an entity tag, so that a
-// download can be continued. The data connection goes to the address of the control connection, whatever the server says.
+// download can be continued. The data connection goes to the address of the control connection, whatever the server
+// names.
 func (c *Client) ftp(ctx context.Context, method string, u *url.URL, user *url.Userinfo, header http.Header) (
 	*http.Response, error) {
 	name, err := ftpName(u)
@@ -63,7 +64,8 @@ func ftpName(u *url.URL) (string, error) {
 
 // unsafeFTP reports whether a text would be more than one argument of a command.
 func unsafeFTP(text string) bool {
-	return strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) || strings.Contains(text, "\xff")
+	return strings.ContainsFunc(text, func(r rune) bool { return r < 0x20 || r == 0x7f }) ||
+		strings.Contains(text, "\xff")
 }
 
 // ftpSession is a control connection.
@@ -228,7 +230,7 @@ func (f *ftpSession) list(name, tag string) (*http.Response, error) {
 	return answer, nil
 }
 
-// ftpFrom is the first byte that a request wants; 0 if the file changed since.
+// ftpFrom is the first byte that a request is for; 0 if the file changed since.
 func ftpFrom(header http.Header, tag string) int64 {
 	text, ok := strings.CutPrefix(header.Get("Range"), "bytes=")
 	from, err := strconv.ParseUint(strings.TrimSuffix(text, "-"), 10, 63)

@@ -33,7 +33,8 @@ func TestFTP(t *testing.T) {
 		"a login":          {&ftptest.Server{User: "ann", Password: "s3 cret"}, "ann:s3%20cret@", ""},
 		"no EPSV":          {&ftptest.Server{Lacks: "EPSV"}, "", ""},
 		"no SIZE, no MDTM": {&ftptest.Server{Lacks: "SIZE MDTM"}, "", ""},
-		"a long greeting":  {&ftptest.Server{Says: map[string]string{"": "120 soon\r\n220-a\r\n 220 b\r\n220 c"}}, "", ""},
+		"a long greeting": {&ftptest.Server{Says: map[string]string{"": "120 soon\r\n220-a\r\n 220 b\r\n220 c"}}, "",
+			""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.server
@@ -46,8 +47,9 @@ func TestFTP(t *testing.T) {
 				t.Errorf("got %+v, %v", info, err)
 			}
 			root := newRoot(t)
-			got, err := client.Download(t.Context(), url, root, "f", Want{Algorithm: "sha256", Digest: sha([]byte(data)),
-				Size: int64(len(data))})
+			got, err := client.Download(t.Context(), url, root, "f", Want{Algorithm: "sha256",
+				Digest: sha([]byte(data)),
+				Size:   int64(len(data))})
 			if err != nil || got.Size != int64(len(data)) {
 				t.Fatalf("got %+v, %v", got, err)
 			}
@@ -56,7 +58,8 @@ func TestFTP(t *testing.T) {
 			if kind := kindOf(t, err); kind != NotFound && c.end == "" {
 				t.Errorf("a file that is not there: %v", err)
 			}
-			if _, err := client.Head(t.Context(), url+"x"); kindOf(t, err) != NotFound && c.end == "" && s.Lacks != "SIZE MDTM" {
+			if _, err := client.Head(t.Context(), url+"x"); kindOf(t, err) != NotFound && c.end == "" &&
+				s.Lacks != "SIZE MDTM" {
 				t.Errorf("a file that is not there: %v", err)
 			}
 		})
@@ -94,25 +97,32 @@ func TestFTPRefusals(t *testing.T) {
 		kind   Kind
 		has    string
 	}{
-		"control":               {&ftptest.Server{}, "ftp://ADDR/f", "", ""},
-		"a line end":            {&ftptest.Server{}, "ftp://ADDR/f%0D%0ADELE%20f", Refused, "control character"},
-		"a line end, user":      {&ftptest.Server{}, "ftp://a%0D%0Ab:c@ADDR/f", Refused, "control character"},
-		"a directory":           {&ftptest.Server{}, "ftp://ADDR/d/", Refused, "names no file"},
-		"no name":               {&ftptest.Server{}, "ftp://ADDR/", Refused, "names no file"},
-		"text mode":             {&ftptest.Server{}, "ftp://ADDR/f;type=a", Refused, ";type=i"},
-		"a low port":            {&ftptest.Server{}, "ftp://127.0.0.1:25/f", Refused, "port 25"},
-		"a port of http":        {&ftptest.Server{}, "ftp://127.0.0.1:80/f", Refused, "port 80"},
-		"an address":            {&ftptest.Server{}, "ftp://10.1.2.3/f", Refused, "private"},
-		"a wrong login":         {&ftptest.Server{User: "ann", Password: "x"}, "ftp://ann:y@ADDR/f", Status, "401"},
-		"busy":                  {&ftptest.Server{Says: map[string]string{"": "421 too many"}}, "ftp://ADDR/f", Server, "503"},
-		"no server of FTP":      {&ftptest.Server{Says: map[string]string{"": "SSH-2.0-x"}}, "ftp://ADDR/f", Network, "another form"},
-		"a data port of others": {&ftptest.Server{Says: map[string]string{"EPSV": "229 (|||25|)"}}, "ftp://ADDR/f", Refused, "data port 25"},
-		"no passive mode":       {&ftptest.Server{Lacks: "EPSV PASV"}, "ftp://ADDR/f", Server, "502"},
-		"PASV of another form":  {&ftptest.Server{Lacks: "EPSV", Says: map[string]string{"PASV": "227 here"}}, "ftp://ADDR/f", Server, "502"},
-		"not allowed":           {&ftptest.Server{Says: map[string]string{"RETR": "553 name"}}, "ftp://ADDR/f", Status, "403"},
-		"an endless reply": {&ftptest.Server{Says: map[string]string{"": "220-" + strings.Repeat("\r\nx", 300)}}, "ftp://ADDR/f",
+		"control":          {&ftptest.Server{}, "ftp://ADDR/f", "", ""},
+		"a line end":       {&ftptest.Server{}, "ftp://ADDR/f%0D%0ADELE%20f", Refused, "control character"},
+		"a line end, user": {&ftptest.Server{}, "ftp://a%0D%0Ab:c@ADDR/f", Refused, "control character"},
+		"a directory":      {&ftptest.Server{}, "ftp://ADDR/d/", Refused, "names no file"},
+		"no name":          {&ftptest.Server{}, "ftp://ADDR/", Refused, "names no file"},
+		"text mode":        {&ftptest.Server{}, "ftp://ADDR/f;type=a", Refused, ";type=i"},
+		"a low port":       {&ftptest.Server{}, "ftp://127.0.0.1:25/f", Refused, "port 25"},
+		"a port of http":   {&ftptest.Server{}, "ftp://127.0.0.1:80/f", Refused, "port 80"},
+		"an address":       {&ftptest.Server{}, "ftp://10.1.2.3/f", Refused, "private"},
+		"a wrong login":    {&ftptest.Server{User: "ann", Password: "x"}, "ftp://ann:y@ADDR/f", Status, "401"},
+		"busy": {&ftptest.Server{Says: map[string]string{"": "421 too many"}}, "ftp://ADDR/f", Server,
+			"503"},
+		"no server of FTP": {&ftptest.Server{Says: map[string]string{"": "SSH-2.0-x"}}, "ftp://ADDR/f", Network,
+			"another form"},
+		"a data port of others": {&ftptest.Server{Says: map[string]string{"EPSV": "229 (|||25|)"}}, "ftp://ADDR/f",
+			Refused, "data port 25"},
+		"no passive mode": {&ftptest.Server{Lacks: "EPSV PASV"}, "ftp://ADDR/f", Server, "502"},
+		"PASV of another form": {&ftptest.Server{Lacks: "EPSV", Says: map[string]string{"PASV": "227 here"}},
+			"ftp://ADDR/f", Server, "502"},
+		"not allowed": {&ftptest.Server{Says: map[string]string{"RETR": "553 name"}}, "ftp://ADDR/f", Status,
+			"403"},
+		"an endless reply": {&ftptest.Server{Says: map[string]string{"": "220-" + strings.Repeat("\r\nx", 300)}},
+			"ftp://ADDR/f",
 			Network, "endless"},
-		"a long line": {&ftptest.Server{Says: map[string]string{"": "220 " + strings.Repeat("x", 10_000)}}, "ftp://ADDR/f",
+		"a long line": {&ftptest.Server{Says: map[string]string{"": "220 " + strings.Repeat("x", 10_000)}},
+			"ftp://ADDR/f",
 			Network, "buffer full"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestLinksInsideTheTree copies the files to which links of a tar lead: hard and symbolic ones, also to files behind them
+// TestLinksInsideTheTree copies the files to which links of a tar lead: hard and symbolic ones, also to files behind
+// them
 // and through other links.
 func TestLinksInsideTheTree(t *testing.T) {
 	data := makeTar(entry{name: "d/s", kind: '2', link: "../a.txt"}, entry{name: "a.txt", data: "alpha"},
@@ -16,7 +17,8 @@ func TestLinksInsideTheTree(t *testing.T) {
 		entry{name: "d/chain", kind: '2', link: "s"}, entry{name: "d/./dot", kind: '2', link: "./b.txt"},
 		entry{name: "late", kind: '2', link: "z/z"}, entry{name: "z/z", data: "z"})
 	p := newPlace(t)
-	report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out", Limits{})
+	report, err := Unpack(context.Background(), bytes.NewReader(data), int64(len(data)), "x.tar", p.root, "out",
+		Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +36,8 @@ func TestLinksInsideTheTree(t *testing.T) {
 func TestLinksElsewhere(t *testing.T) {
 	p := newPlace(t)
 	for _, kind := range []byte{'1', '2'} {
-		for _, to := range []string{"/etc/passwd", "..", "../x", "d/../../x", "missing", "d", ".", "", "l", "a\\b", "a.txt/x",
+		for _, to := range []string{"/etc/passwd", "..", "../x", "d/../../x", "missing", "d", ".", "", "l", "a\\b",
+			"a.txt/x",
 			"\x00"} {
 			data := makeTar(entry{name: "a.txt", data: "alpha"}, entry{name: "d/", kind: '5'},
 				entry{name: "l", kind: kind, link: to})

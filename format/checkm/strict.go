@@ -206,7 +206,8 @@ func (r *Reader) strictField(row *Row, c Column, value string) string {
 	switch c {
 	case HashAlgorithm:
 		switch {
-		case !strings.EqualFold(value, "md5") && !strings.EqualFold(value, "sha-256"): // as the web validator spells them
+		case !strings.EqualFold(value, "md5") && !strings.EqualFold(value,
+			"sha-256"): // as the web validator spells them
 			return "md5 or sha-256"
 		case d.IsZero():
 			return "an algorithm with a value"

@@ -122,7 +122,8 @@ func (f *merrittForm) part(ctx context.Context, part *multipart.Part) error {
 	case err != nil:
 		return server.BodyError(err)
 	case len(text) > maxField:
-		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes", name,
+		return problem.Refuse(http.StatusRequestEntityTooLarge, job.Invalid, "the part %.100q is larger than %d bytes",
+			name,
 			maxField)
 	case name == "file":
 		return job.Errorf(job.Invalid, "submit", "", "the part file has no file name: send it as a file")
@@ -186,7 +187,8 @@ func (f *merrittForm) field(name, text string) error {
 	if to := fields[name]; to != nil {
 		if name == "primaryIdentifier" || name == "object" {
 			if f.sub.PrimaryID != "" && f.sub.PrimaryID != text {
-				return job.Errorf(job.Invalid, "submit", "", "two primary identifiers: %.100q and %.100q", f.sub.PrimaryID,
+				return job.Errorf(job.Invalid, "submit", "", "two primary identifiers: %.100q and %.100q",
+					f.sub.PrimaryID,
 					text)
 			}
 		}
@@ -238,7 +240,7 @@ func (f *merrittForm) complete() error {
 		return job.Errorf(job.Invalid, "submit", "", "the form has no file: send it as the part file")
 	}
 	if f.size >= 0 && f.sub.DigestValue == "" && len(f.received) == 1 && f.received[0] != f.size {
-		return job.Errorf(job.Invalid, "submit", "", "the file has %d bytes, the form says %d", f.received[0], f.size)
+		return job.Errorf(job.Invalid, "submit", "", "the file has %d bytes, the form has %d", f.received[0], f.size)
 	}
 	return nil
 }

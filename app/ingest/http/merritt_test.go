@@ -49,7 +49,8 @@ func TestMerrittForms(t *testing.T) {
 		t.Fatalf("%s %s: %v", answer.Status, text, err)
 	}
 	state := got["bat:batchState"]
-	if state["bat:batchStatus"] != "QUEUED" || state["bat:userAgent"] != "ann/Ann Arbor" || state["bat:batchID"] == "" ||
+	if state["bat:batchStatus"] != "QUEUED" || state["bat:userAgent"] != "ann/Ann Arbor" ||
+		state["bat:batchID"] == "" ||
 		state["xmlns:bat"] != "http://uc3.cdlib.org/ontology/mrt/ingest/batch" || state["bat:submissionDate"] == "" {
 		t.Errorf("got %s", text)
 	}
@@ -74,7 +75,8 @@ func TestMerrittAddresses(t *testing.T) {
 		for _, id := range []string{"", "/ark:/99999/fk4abc"} {
 			answer, text := w.Ask(w.merritt(path+id, parts("file:a.txt", "a", "file:b.txt", "b")))
 			if answer.StatusCode != http.StatusOK || w.ingest.got.Update != update ||
-				w.ingest.got.PrimaryID != strings.TrimPrefix(id, "/") || !slices.Equal(w.ingest.names, []string{"a.txt", "b.txt"}) {
+				w.ingest.got.PrimaryID != strings.TrimPrefix(id, "/") || !slices.Equal(w.ingest.names,
+				[]string{"a.txt", "b.txt"}) {
 				t.Errorf("%s: got %s, %+v of %q: %s", path+id, answer.Status, w.ingest.got, w.ingest.names, text)
 			}
 		}
@@ -145,15 +147,16 @@ func TestMerrittRefusals(t *testing.T) {
 		status int
 		has    string
 	}{
-		"control":                 {whole, 200, "batchState"},
-		"no file":                 {parts("title", "A"), 400, "exc:error>the form has no file"},
-		"no chosen file":          {parts("file:", ""), 400, "no file"},
-		"a file without a name":   {parts("file:", "bytes"), 400, "a file has no name"},
-		"the file as a field":     {parts("file", "bytes"), 400, "has no file name"},
-		"a field twice":           {parts("title", "A", "title", "B", "file:a", "b"), 400, "twice"},
-		"two identifiers":         {parts("object", "ark:/1/a", "primaryIdentifier", "ark:/1/b", "file:a", "b"), 400, "two primary"},
+		"control":               {whole, 200, "batchState"},
+		"no file":               {parts("title", "A"), 400, "exc:error>the form has no file"},
+		"no chosen file":        {parts("file:", ""), 400, "no file"},
+		"a file without a name": {parts("file:", "bytes"), 400, "a file has no name"},
+		"the file as a field":   {parts("file", "bytes"), 400, "has no file name"},
+		"a field twice":         {parts("title", "A", "title", "B", "file:a", "b"), 400, "twice"},
+		"two identifiers": {parts("object", "ark:/1/a", "primaryIdentifier", "ark:/1/b", "file:a", "b"), 400,
+			"two primary"},
 		"a size that is none":     {parts("size", "-3", "file:a", "b"), 400, "no number of bytes"},
-		"another size":            {parts("file:a", "bytes", "size", "7"), 400, "5 bytes, the form says 7"},
+		"another size":            {parts("file:a", "bytes", "size", "7"), 400, "5 bytes, the form has 7"},
 		"a large field":           {parts("note", strings.Repeat("x", 70_000), "file:a", "b"), 413, "larger than"},
 		"a large file":            {parts("file:a", strings.Repeat("x", 300_000)), 413, "larger than"},
 		"many parts":              {parts(many...), 400, "more than 1000 parts"},
@@ -197,7 +200,8 @@ func TestMerrittERC(t *testing.T) {
 	record := "erc:\r\nwho: Proust, Marcel\r\nwhat: Remembrance\r\nwhen: 1922\r\n"
 	w.Ask(w.merritt("/add", parts("file:a", "a", "title", "Mine", "erc", record, "DataCite.resourceType", "Film")))
 	got := w.ingest.got
-	if got.Title != "Mine" || got.Creator != "Proust, Marcel" || got.Date != "1922" || got.ResourceType != "Audiovisual/Film" {
+	if got.Title != "Mine" || got.Creator != "Proust, Marcel" || got.Date != "1922" ||
+		got.ResourceType != "Audiovisual/Film" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -130,7 +130,8 @@ func (p *Profile) completeEZID(f *faults) {
 	}
 	if m.Form == MinterEZID {
 		if u, err := url.Parse(m.URL); err != nil || !strings.Contains(u.Path, "/shoulder/ark:/") {
-			f.add("minter.url", "it is no address of a shoulder such as https://USER@ezid.cdlib.org/shoulder/ark:/99999/fk4")
+			f.add("minter.url",
+				"it is no address of a shoulder such as https://USER@ezid.cdlib.org/shoulder/ark:/99999/fk4")
 		}
 		return
 	}

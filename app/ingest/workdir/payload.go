@@ -33,7 +33,8 @@ func PartName(part int) string {
 	return fmt.Sprintf("%s-%d", PayloadName, part+1)
 }
 
-// Stage brings a file of a batch to work/<batch>, see [PartName]: temporary name, sync, rename. When it returns, the file
+// Stage brings a file of a batch to work/<batch>, see [PartName]: temporary name, sync, rename. When it returns, the
+// file
 // is on disk. After an error nothing of the batch is left.
 func (w *Tree) Stage(ctx context.Context, id job.ID, part int, from io.Reader, most int64) (size int64, digest string,
 	err error) {

@@ -45,7 +45,7 @@ func (s *Server) ShoulderURL() string {
 	return strings.Replace(s.URL, "http://", "http://"+User+"@", 1) + "/shoulder/" + Shoulder
 }
 
-// Next answers the next requests, one each, before they are looked at. A handler may call Handle to have the request
+// Next answers the next requests, one each, before they are read. A handler may call Handle to have the request
 // answered as usual.
 func (s *Server) Next(answers ...http.HandlerFunc) {
 	s.mu.Lock()
