@@ -171,8 +171,8 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// TestBatchManifestAmongFiles refuses a batch manifest that is found among other files: its objects could not be distinguished
-// from theirs.
+// TestBatchManifestAmongFiles refuses a batch manifest that is found among other files: it has to be submitted by
+// itself.
 func TestBatchManifestAmongFiles(t *testing.T) {
 	w := start(t)
 	batch := manifest("mrt-batch-manifest", "http://example.org/x | | | | | x.checkm | | a")
@@ -236,8 +236,8 @@ func TestDescriptionsOfSubmissions(t *testing.T) {
 	}
 }
 
-// TestFormDescribesTheObject merges what the form and the files have about an object: every element of Dublin Core once,
-// the embargo of the file before that of the form, and the resource type of the form.
+// TestFormDescribesTheObject merges what the form and the files have about an object: every element of Dublin Core
+// once, the embargo of the file before that of the form, and the resource type of the form.
 func TestFormDescribesTheObject(t *testing.T) {
 	p := testProfile()
 	p.Collections, p.Role, p.Aggregate = []string{"post", "maps"}, "MRT-class", "MRT-none"

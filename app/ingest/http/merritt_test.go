@@ -92,7 +92,8 @@ func TestMerrittAddresses(t *testing.T) {
 func TestMerrittTypes(t *testing.T) {
 	w := open(t, nil, nil)
 	for word, want := range map[string]string{
-		"": "", "file": "file", "container": "container", "object-manifest": "object-manifest", "manifest": "object-manifest",
+		"": "", "file": "file", "container": "container", "object-manifest": "object-manifest",
+		"manifest":       "object-manifest",
 		"batch-manifest": "batch-manifest", "container-batch-manifest": "container-batch-manifest",
 		"single-file-batch-manifest": "single-file-batch-manifest", "batchManifest": "batch-manifest",
 		"batchManifestFile": "single-file-batch-manifest", "batchManifestContainer": "container-batch-manifest",
