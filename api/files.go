@@ -39,6 +39,13 @@ type Metadata struct {
 	Note       string `json:"note,omitempty"`
 }
 
+// HandedFile is a file of a submission of several.
+type HandedFile struct {
+	Filename string `json:"filename"`
+	Size     int64  `json:"size"` // in bytes
+	SHA256   string `json:"sha256"`
+}
+
 // Handed is what was submitted with a batch.
 type Handed struct {
 	Batch      job.ID     `json:"batch"`
@@ -46,7 +53,9 @@ type Handed struct {
 	Type       string     `json:"type,omitempty"` // as given or found out
 	Size       int64      `json:"size"`           // of the payload
 	SHA256     string     `json:"sha256"`         // of the payload
-	Staged     bool       `json:"staged"`         // the payload is still there
-	Jobs       int        `json:"jobs,omitempty"`
-	Note       string     `json:"note,omitempty"`
+	// files of a submission of several, after the first
+	More   []HandedFile `json:"more,omitempty"`
+	Staged bool         `json:"staged"` // the payload is still there
+	Jobs   int          `json:"jobs,omitempty"`
+	Note   string       `json:"note,omitempty"`
 }

@@ -23,6 +23,11 @@ type Submission struct {
 	Key          string   `json:"key,omitempty"` // idempotency key
 	Update       bool     `json:"update,omitempty"`
 	Priority     *int     `json:"priority,omitempty"`
+
+	DublinCore   map[string][]string `json:"dublin_core,omitempty"`   // values by element of DCMES 1.1, such as subject
+	ResourceType string              `json:"resource_type,omitempty"` // resourceTypeGeneral of DataCite, such as Dataset
+	Embargo      string              `json:"embargo,omitempty"`       // when it ends: a date, or none
+	RetainTarget bool                `json:"retain_target,omitempty"` // the target at EZID stays as it is
 }
 
 // ObjectQuery selects stored objects; empty fields do not restrict.

@@ -55,6 +55,9 @@ type JobReport struct {
 	ARK      string            `json:"ark,omitempty"`
 	LocalIDs []string          `json:"local_ids,omitempty"`
 	Title    string            `json:"title,omitempty"`
+	Creator  string            `json:"creator,omitempty"`
+	Date     string            `json:"date,omitempty"`
+	Type     string            `json:"type,omitempty"` // of its payload: file, container or object-manifest
 	Version  int               `json:"version,omitempty"`
 	Files    int               `json:"files,omitempty"`
 	Bytes    int64             `json:"bytes,omitempty"`

@@ -82,6 +82,10 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 		}
 		return r, nil
 	}
+	if _, password, ok := r.BasicAuth(); ok && route.Basic && len(r.Header.Values("Authorization")) == 1 {
+		r = r.Clone(r.Context())
+		r.Header.Set("Authorization", "Bearer "+password)
+	}
 	who, err := s.Tokens.Check(r)
 	if errors.Is(err, token.ErrInURL) {
 		return nil, problem.Refuse(http.StatusBadRequest, job.Invalid, "%w", err)
@@ -96,6 +100,9 @@ func (s *Server) admit(w http.ResponseWriter, route *Route, r *http.Request) (*h
 			challenge += `, error="invalid_token"` // RFC 6750, section 3.1
 		}
 		w.Header().Set("WWW-Authenticate", challenge)
+		if route.Basic {
+			w.Header().Add("WWW-Authenticate", `Basic realm="stagepost"`) // RFC 7617, section 2
+		}
 		return nil, problem.Refuse(http.StatusUnauthorized, job.Refused, "%w", err)
 	}
 	if !slices.Contains(may[route.Who], who.Role) || who.Role == token.User && !route.forUsers() {

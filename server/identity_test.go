@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/openapi"
 	"github.com/stagepost/stagepost/server/servertest"
 	"github.com/stagepost/stagepost/server/token"
 )
@@ -136,3 +137,43 @@ type faulty struct{}
 func (faulty) Check(*http.Request) (token.Identity, error) { return token.Identity{}, token.ErrUnknown }
 func (faulty) Valid() []token.Hash                         { return nil }
 func (faulty) Fault() error                                { return token.ErrTypo }
+
+// TestBasicIsOfItsRoutes takes a token as the password of Basic authentication on routes that allow it, and on no
+// others. Other passwords are refused.
+func TestBasicIsOfItsRoutes(t *testing.T) {
+	part := func(*servertest.Harness) server.Part {
+		route := func(pattern string, basic bool) server.Route {
+			return server.Route{Method: http.MethodPost, Pattern: pattern, Who: server.Shared, Basic: basic,
+				Doc:      "A test.",
+				NoReason: "a test", IO: openapi.IO{Media: openapi.Text}, Handle: func(w http.ResponseWriter,
+					r *http.Request) error {
+					_, err := w.Write([]byte(server.OwnerOf(r.Context())))
+					return err
+				}}
+		}
+		return server.Part{Routes: []server.Route{route("/basic", true), route("/bearer", false)}}
+	}
+	g := servertest.Guard(t, part)
+	for _, c := range []struct {
+		path, password string
+		status         int
+	}{
+		{"/basic", g.Tokens[token.User], 200}, {"/bearer", g.Tokens[token.User], 401}, {"/basic", "wrong", 401},
+		{"/basic", "", 401}, {"/basic", g.Tokens[token.Worker], 403},
+	} {
+		r := g.Request(http.MethodPost, c.path, "")
+		r.SetBasicAuth("whatever", c.password)
+		answer, text := g.Ask(r)
+		if answer.StatusCode != c.status || c.status == 200 && text != "ann" {
+			t.Errorf("%s %.8q: got %s: %s", c.path, c.password, answer.Status, text)
+		}
+		offered := strings.Contains(strings.Join(answer.Header.Values("WWW-Authenticate"), ","), "Basic")
+		if offered != (c.status == 401 && c.path == "/basic") {
+			t.Errorf("%s %.8q: offered %v", c.path, c.password, offered)
+		}
+	}
+	r := g.With(g.Tokens[token.User], http.MethodPost, "/basic", "")
+	if answer, text := g.Ask(r); answer.StatusCode != 200 || text != "ann" {
+		t.Errorf("with a bearer token: got %s: %s", answer.Status, text)
+	}
+}

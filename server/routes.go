@@ -35,6 +35,7 @@ type Route struct {
 
 	Handle func(http.ResponseWriter, *http.Request) error
 	Upload bool // the handler bounds the body by itself
+	Basic  bool // the token may be the password of Basic authentication, for programs that know no other
 
 	IO openapi.IO // what it reads and answers, for the description
 

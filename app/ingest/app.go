@@ -285,6 +285,7 @@ func (a *App) client(p *profile.Profile) *fetch.Client {
 			c.fetch.Close()
 		}
 		policy := a.options.Fetch
+		policy.FTP = true
 		policy.Allow = append(p.AllowNetworks(), policy.Allow...)
 		policy.MaxBytes = max(p.Limits.Bytes, p.Limits.Manifest)
 		c = outlet{of: p, fetch: fetch.New(policy)}
@@ -306,6 +307,8 @@ type task struct {
 	spec record.JobSpec
 	data record.JobData
 	dir  *workdir.Dir // the job's, locked; nil in phases that need none
+
+	handed *description // of the submission and its files; nil before Processing
 }
 
 // phase makes a step of a job's phase: it reads what is known of the job and, if wanted, takes its work directory.

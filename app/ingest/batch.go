@@ -47,6 +47,9 @@ func (a *App) readPayload(ctx context.Context, r *engine.Run) error {
 
 func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s *record.BatchSpec) (record.BatchData,
 	error) {
+	if len(s.More) > 0 {
+		return a.examineParts(r.Job().ID, s)
+	}
 	f, err := a.openPayload(r.Job().ID, s)
 	if err != nil {
 		return record.BatchData{}, err
@@ -89,12 +92,17 @@ func (a *App) examine(ctx context.Context, r *engine.Run, p *profile.Profile, s 
 
 // openPayload opens the staged payload and sees that it is whole.
 func (a *App) openPayload(batch job.ID, s *record.BatchSpec) (*os.File, error) {
+	return a.openPart(batch, 0, s.Payload.Size)
+}
+
+// openPart opens a staged file of a batch and sees that it is whole.
+func (a *App) openPart(batch job.ID, part int, size int64) (*os.File, error) {
 	root, err := a.tree.Batch(batch)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(workdir.PayloadName)
+	f, err := root.Open(workdir.PartName(part))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fail(CausePayloadMissing, "the staged payload is gone")
 	}
@@ -102,9 +110,8 @@ func (a *App) openPayload(batch job.ID, s *record.BatchSpec) (*os.File, error) {
 		return nil, err
 	}
 	info, err := f.Stat()
-	if err == nil && info.Size() != s.Payload.Size {
-		err = fail(CausePayloadMissing, "the staged payload has %d bytes, %d were handed in", info.Size(),
-			s.Payload.Size)
+	if err == nil && info.Size() != size {
+		err = fail(CausePayloadMissing, "the staged payload has %d bytes, %d were handed in", info.Size(), size)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -311,7 +318,8 @@ func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *record.BatchSpec,
 	d *record.BatchData) (next func() (record.JobSpec, error), stop func()) {
 	want := batchProfiles[d.Type]
 	if want == nil {
-		return func() (record.JobSpec, error) { return single(s, d), nil }, func() {}
+		part := -1
+		return func() (record.JobSpec, error) { part++; return single(s, d, part) }, func() {}
 	}
 	pull, stop := iter.Pull2(rows(f, s.Filename, want, p.Strict, nil))
 	return func() (record.JobSpec, error) {
@@ -323,14 +331,25 @@ func jobSpecs(f io.ReadSeeker, p *profile.Profile, s *record.BatchSpec,
 	}, stop
 }
 
-// single is the one job of a payload that is an object itself.
-func single(s *record.BatchSpec, d *record.BatchData) record.JobSpec {
-	return record.JobSpec{
+// single is the job of a file that is an object itself.
+func single(s *record.BatchSpec, d *record.BatchData, part int) (record.JobSpec, error) {
+	if part > len(s.More) || part > 0 && part >= len(d.Types) {
+		return record.JobSpec{}, fail(CausePayloadMissing, "the batch has no file %d", part+1)
+	}
+	j := record.JobSpec{
 		Type: d.Type, Profile: s.Profile, Submitter: s.Submitter, Filename: s.Filename, Size: s.Payload.Size,
 		Digest: record.Digest{Type: s.DigestType,
 			Value: s.DigestValue}, Title: s.Title, Creator: s.Creator, Date: s.Date,
 		PrimaryID: s.PrimaryID, LocalIDs: s.LocalIDs, Note: s.Note, Update: s.Update, Bound: s.Bound,
+		Part: part, Described: s.Described(),
 	}
+	if len(d.Types) > 0 {
+		j.Type = d.Types[part]
+	}
+	if part > 0 {
+		j.Filename, j.Size = s.More[part-1].Filename, s.More[part-1].Size
+	}
+	return j, nil
 }
 
 // ofRow is the job of a row. What the row leaves out is the batch's, but for identifiers, which belong to one object.
@@ -341,6 +360,7 @@ func ofRow(row checkm.Row, s *record.BatchSpec, typ string) record.JobSpec {
 		Digest: record.Digest{Type: string(row.Digest.Algorithm),
 			Value: row.Digest.Value}, Title: row.Title, Creator: row.Creator, Date: row.Date,
 		PrimaryID: row.PrimaryID, LocalIDs: row.LocalIDs(), Note: s.Note, Update: s.Update, Bound: s.Bound,
+		Described: s.Described(),
 	}
 	if j.Title == "" {
 		j.Title = s.Title

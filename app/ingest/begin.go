@@ -193,8 +193,7 @@ func (t *task) takePayload(ctx context.Context) error {
 
 // payload opens the batch's payload at its beginning, after its digest was checked.
 func (t *task) payload(ctx context.Context) (*os.File, error) {
-	s := &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}}
-	f, err := t.app.openPayload(t.Job().Parent, s)
+	f, err := t.app.openPart(t.Job().Parent, t.spec.Part, t.spec.Size)
 	if err != nil {
 		return nil, err
 	}

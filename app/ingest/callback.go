@@ -49,6 +49,7 @@ type merrittNews struct {
 
 // merrittState has the names of Merritt's job state. What is not known is left out.
 type merrittState struct {
+	Space     string `json:"xmlns:job"`
 	Status    string `json:"job:jobStatus"` // COMPLETED or FAILED
 	Message   string `json:"job:jobStatusMessage,omitempty"`
 	Job       job.ID `json:"job:jobID"`
@@ -63,6 +64,7 @@ type merrittState struct {
 	Submitter string `json:"job:userAgent,omitempty"`
 	Submitted string `json:"job:submissionDate"` // RFC 3339
 	Completed string `json:"job:completionDate"` // of the end, whatever it is
+	Resolved  string `json:"job:persistentURL,omitempty"`
 }
 
 // end is the end of a job that a callback reports.
@@ -93,13 +95,22 @@ func (e *end) news() News {
 	}
 }
 
-func (e *end) merritt() merrittNews {
+// merrittSpace is the namespace of Merritt's job state.
+const merrittSpace = "http://uc3.cdlib.org/ontology/mrt/ingest/job"
+
+func (e *end) merritt(resolver string) merrittNews {
 	who, version := e.object()
+	if resolver != "" && who.ARK != "" {
+		resolver += who.ARK
+	} else {
+		resolver = ""
+	}
 	status := "FAILED"
 	if e.job.State == record.Completed {
 		status = "COMPLETED"
 	}
 	return merrittNews{merrittState{
+		Space: merrittSpace, Resolved: resolver,
 		Status: status, Message: e.job.Message, Job: e.job.ID, Batch: e.job.Parent,
 		ARK: who.ARK, LocalID: strings.Join(who.LocalIDs, ";"), Version: version, Package: e.spec.Filename,
 		Title: who.Title, Creator: who.Creator, Date: who.Date, Submitter: e.spec.Submitter,
@@ -119,7 +130,7 @@ type called struct {
 func newCalled(p *profile.Profile, e *end) (called, error) {
 	var news any = e.news()
 	if p.Callback.Form == profile.FormMerritt {
-		news = e.merritt()
+		news = e.merritt(p.Callback.Resolver)
 	}
 	body, err := json.Marshal(news)
 	return called{Profile: p.ID, Host: hostOf(p.Callback.URL), Form: p.Callback.Form, Body: body}, err

@@ -212,10 +212,10 @@ func (t *task) placePayload() error {
 	}
 	defer root.Close()
 	inBatch := path.Join(string(t.Job().ID), target)
-	if err := root.Link(workdir.PayloadName, inBatch); err == nil || errors.Is(err, fs.ErrExist) {
+	if err := root.Link(workdir.PartName(t.spec.Part), inBatch); err == nil || errors.Is(err, fs.ErrExist) {
 		return nil
 	}
-	from, err := root.Open(workdir.PayloadName) // a file system without links
+	from, err := root.Open(workdir.PartName(t.spec.Part)) // a file system without links
 	if err != nil {
 		return err
 	}

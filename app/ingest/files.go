@@ -267,7 +267,7 @@ func (s *jobView) single(page *JobFiles) {
 
 // payloadThere reports whether the batch's payload is still staged.
 func (s *jobView) payloadThere() bool {
-	f, err := s.staged(s.job.Parent)
+	f, err := s.staged(s.job.Parent, s.spec.Part)
 	if err != nil {
 		return false
 	}

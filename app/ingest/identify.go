@@ -34,7 +34,11 @@ func (t *task) identify(ctx context.Context, p *profile.Profile, primary string,
 	if err != nil || n.ARK != "" {
 		return n, t.waitFor(t.again(err))
 	}
-	ark, err := t.mintOutside(ctx, p)
+	mint := t.mintOutside
+	if p.Minter.Form == profile.MinterEZID {
+		mint = t.mintAtEZID
+	}
+	ark, err := mint(ctx, p)
 	if err != nil {
 		return n, err
 	}

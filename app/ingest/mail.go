@@ -33,6 +33,7 @@ type letter struct {
 	InReplyTo  string         `json:"in_reply_to,omitempty"`
 	References []string       `json:"references,omitempty"`
 	Date       time.Time      `json:"date"`
+	ReplyTo    string         `json:"reply_to,omitempty"`
 	Text       string         `json:"text,omitempty"` // of letters that older versions left in the outbox
 	Queued     *report.Queued `json:"queued,omitempty"`
 	Batch      job.ID         `json:"batch,omitempty"` // of the report
@@ -56,10 +57,11 @@ func (a *App) sendQueued(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 	b := r.Job()
 	q := &report.Queued{
 		Batch: b.ID, Filename: s.Filename, Profile: s.Profile, Submitter: s.Submitter, Submitted: b.Created.UTC(),
-		Bytes: s.Payload.Size, Objects: d.Jobs,
+		Bytes: s.Bytes(), Objects: d.Jobs,
 	}
 	l := letter{receivers: to, Date: b.Created, Subject: "Ingest: OK -- Submission Queued: " + string(b.ID) +
 		";", Queued: q}
+	l.ReplyTo = p.ReplyTo
 	kind := "queued"
 	if failure != nil {
 		l.Subject, kind = "Ingest: FAIL -- Submission Queue Failed: "+string(b.ID)+";", "queue-failed"
@@ -86,6 +88,7 @@ func (a *App) sendReport(r *engine.Run, p *profile.Profile, s *record.BatchSpec,
 		Subject:   fmt.Sprintf("Ingest: %s -- Submission Processed: %s;", word, rep.Batch),
 		MessageID: a.messageID(rep.Batch, reportKind(rep.Generation)),
 	}
+	l.ReplyTo = p.ReplyTo
 	l.References = []string{a.messageID(rep.Batch, "queued")}
 	if d.Reports > 0 {
 		l.References = append(l.References, a.messageID(rep.Batch, reportKind(d.Last)))
@@ -111,7 +114,7 @@ func (a *App) sendLetter(ctx context.Context, m job.Message) error {
 	}
 	msg := mail.Message{
 		From: a.options.From, To: l.To, Cc: l.Cc, Bcc: l.Bcc, Subject: l.Subject, MessageID: l.MessageID,
-		InReplyTo: l.InReplyTo, References: l.References, Date: l.Date,
+		InReplyTo: l.InReplyTo, References: l.References, Date: l.Date, ReplyTo: l.ReplyTo,
 	}
 	body := report.Body{Text: l.Text}
 	var err error
@@ -144,6 +147,9 @@ func (a *App) body(batch job.ID, generation int) (report.Body, error) {
 	var rep report.Batch
 	if err := json.Unmarshal(data, &rep); err != nil {
 		return report.Body{}, &errCaused{cause: "mail", err: fmt.Errorf("report %d of %s: %w", generation, batch, err)}
+	}
+	if p, ok := a.options.Profiles.Get(rep.Profile); ok {
+		rep.Merritt = p.Reports == profile.FormMerritt
 	}
 	return rep.Body(a.link(batch, ""), func(format string) string { return a.whole(rep.Batch, format) })
 }

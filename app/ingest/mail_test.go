@@ -455,3 +455,53 @@ func TestAddressForLinks(t *testing.T) {
 		}
 	}
 }
+
+// TestReportsWithTheKeysOfMerritt reads failed.json and completed.json of a profile that asks for Merritt's keys, and
+// the address for answers. A profile that does not is the control.
+func TestReportsWithTheKeysOfMerritt(t *testing.T) {
+	for _, form := range []profile.Form{profile.FormMerritt, profile.FormStagepost} {
+		p := testProfile()
+		p.Reports, p.ReplyTo = form, "Help <help@example.org>"
+		w, post := withPost(t, p)
+		s := newSite(t, map[string]string{"a": "alpha"})
+		b := w.end(w.submit(Submission{Filename: "two.checkm"}, manifest("mrt-single-file-batch-manifest",
+			s.row("a", "l1;l2", "Alpha"), s.row("b", "l3", "Beta"))).ID)
+		mails := w.arrived(post, b.ID, 2)
+		for i := range mails {
+			if got := mails[i].head.Get("Reply-To"); got != `"Help" <help@example.org>` {
+				t.Errorf("mail %d: answers go to %q", i, got)
+			}
+		}
+		_, _, attached := parts(t, mails[len(mails)-1].raw)
+		var lists map[string][]map[string]any
+		for name, want := range map[string]map[string]any{
+			"completed": {"localID": "l1;l2", "status": "Completed", "message": "Success", "title": "Alpha",
+				"creator": "A. Person", "date": "2009", "type": "file", "filename": "a", "submitter": "ann",
+				"batchID": string(b.ID), "profile": "test", "versionID": 1.0},
+			"failed": {"localID": "l3", "status": "Failed", "title": "Beta", "type": "file"},
+		} {
+			if err := json.Unmarshal([]byte(attached[name+".json"]), &lists); err != nil ||
+				len(lists[name+"Jobs"]) != 1 {
+				t.Fatalf("%s.json: %v, %s", name, err, attached[name+".json"])
+			}
+			got := lists[name+"Jobs"][0]
+			if form == profile.FormStagepost {
+				if got["job"] == nil || got["jobID"] != nil {
+					t.Errorf("control: %s.json: %v", name, got)
+				}
+				continue
+			}
+			for key, value := range want {
+				if got[key] != value {
+					t.Errorf("%s.json: %s is %v, want %v", name, key, got[key], value)
+				}
+			}
+			if got["jobID"] == nil || got["submissionDate"] == nil || got["message"] == "" || got["job"] != nil {
+				t.Errorf("%s.json: %v", name, got)
+			}
+			if ark, _ := got["objectID"].(string); (ark != "") != (name == "completed") {
+				t.Errorf("%s.json: objectID is %q", name, ark)
+			}
+		}
+	}
+}

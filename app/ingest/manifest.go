@@ -63,7 +63,7 @@ func (s *jobView) openManifest(ctx context.Context) (io.ReadCloser, error) {
 		}
 	}
 	if s.spec.URL == "" {
-		if f, err := s.staged(s.job.Parent); !errors.Is(err, fs.ErrNotExist) {
+		if f, err := s.staged(s.job.Parent, s.spec.Part); !errors.Is(err, fs.ErrNotExist) {
 			return f, err
 		}
 	}
@@ -76,13 +76,13 @@ func (s *jobView) openManifest(ctx context.Context) (io.ReadCloser, error) {
 	}
 }
 
-// staged opens a batch's payload as it is staged; the error is fs.ErrNotExist if there is none.
-func (a *App) staged(batch job.ID) (*os.File, error) {
+// staged opens a file of a batch as it is staged; the error is fs.ErrNotExist if there is none.
+func (a *App) staged(batch job.ID, part int) (*os.File, error) {
 	root, err := os.OpenRoot(filepath.Join(a.options.Dir, workdir.WorkName, string(batch)))
 	if err != nil {
 		return nil, err
 	}
-	f, err := root.Open(workdir.PayloadName)
+	f, err := root.Open(workdir.PartName(part))
 	return f, errors.Join(err, root.Close())
 }
 
@@ -93,7 +93,7 @@ func (a *App) batchManifest(j *job.Job) (io.ReadCloser, error) {
 	if err := decodeBoth(j, &s, &d); err != nil {
 		return nil, err
 	}
-	f, err := a.staged(j.ID)
+	f, err := a.staged(j.ID, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, job.Errorf(job.Gone, "manifest", j.ID,
 			"its payload was cleared away: a payload stays until every object of it is stored")
@@ -259,7 +259,10 @@ func (a *App) Submission(ctx context.Context, id job.ID) (Handed, error) {
 	}
 	h := Handed{Batch: id, Submission: s.Submission, Type: cmp.Or(d.Type, s.Type), Size: s.Payload.Size,
 		SHA256: s.Payload.SHA256, Jobs: d.Jobs}
-	f, err := a.staged(id)
+	for _, m := range s.More {
+		h.More = append(h.More, api.HandedFile{Filename: m.Filename, Size: m.Size, SHA256: m.SHA256})
+	}
+	f, err := a.staged(id, 0)
 	switch {
 	case err == nil:
 		h.Staged = true

@@ -24,7 +24,8 @@ import (
 // described is the content of a metadata file.
 type described struct {
 	erc.Record
-	ids []string // as they are written
+	core erc.DublinCore // all elements, of Dublin Core
+	ids  []string       // as they are written
 }
 
 // metadataFiles are the descriptive files that depositors may hand in, the one that counts most first.
@@ -50,7 +51,7 @@ func readERC(l *erc.Loose, in io.Reader) (described, error) {
 
 func readDublinCore(l *erc.Loose, in io.Reader) (described, error) {
 	r, err := l.DublinCore(in)
-	return described{Record: r.ERC(), ids: r.All("identifier")}, err
+	return described{Record: r.ERC(), core: r, ids: r.All("identifier")}, err
 }
 
 // readDataCite takes no ids: the identifier of a DataCite record is a DOI as a rule, and none of the archive.
@@ -73,6 +74,7 @@ func (t *task) describe() (who *record.Identity, primary string, err error) {
 		who.Title = cmp.Or(who.Title, record.Known(d.What))
 		who.Creator = cmp.Or(who.Creator, record.Known(d.Who))
 		who.Date = cmp.Or(who.Date, record.Known(d.When))
+		t.handed.core = append(t.handed.core, d.core...)
 		for _, id := range d.ids {
 			if err := ids.add(one.name, id, t.warn); err != nil {
 				return nil, "", err
@@ -86,6 +88,7 @@ func (t *task) describe() (who *record.Identity, primary string, err error) {
 	if who.Embargo, err = t.embargo(); err != nil {
 		return nil, "", err
 	}
+	who.Embargo = cmp.Or(who.Embargo, t.handed.Embargo)
 	return who, ids.primary, nil
 }
 
@@ -253,13 +256,18 @@ func (t *task) inherit(ctx context.Context, who *record.Identity) error {
 // that a second attempt makes the same. They have no digests yet.
 func (t *task) systemFiles(p *profile.Profile, who *record.Identity) ([]listed, error) {
 	texts := map[string]func(io.Writer) error{
-		record.ERCName:        func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
-		record.DublinCoreName: func(w io.Writer) error { return erc.WriteDublinCore(w, dublinCoreOf(who)) },
+		record.ERCName: func(w io.Writer) error { return erc.Write(w, ercOf(who)) },
+		record.DublinCoreName: func(w io.Writer) error {
+			return erc.WriteDublinCore(w,
+				t.handed.dublinCore(who, t.warn))
+		},
 		record.IngestName:     func(w io.Writer) error { return t.writeIngest(w, p, who) },
 		record.OwnerName:      func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Owner); return err },
-		record.MembershipName: func(w io.Writer) error { _, err := fmt.Fprintln(w, p.Collection); return err },
+		record.MembershipName: func(w io.Writer) error { return writeMembership(w, p) },
+		record.MOMName:        func(w io.Writer) error { return writeMOM(w, p, who) },
 	}
-	if d := dataCiteOf(who, p); d.Enough() && !t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
+	if d := dataCiteOf(who, p, t.handed.ResourceType); d.Enough() &&
+		!t.dir.Has(workdir.ProducerName+"/"+record.DataCiteName) {
 		texts[record.DataCiteName] = func(w io.Writer) error { return erc.WriteDataCite(w, d) }
 	}
 	var files []listed
@@ -310,10 +318,13 @@ func dublinCoreOf(who *record.Identity) erc.DublinCore {
 }
 
 // dataCiteOf is the object as DataCite describes it. Without title, creator or a year it is not enough to be written.
-func dataCiteOf(who *record.Identity, p *profile.Profile) erc.DataCite {
+func dataCiteOf(who *record.Identity, p *profile.Profile, typ string) erc.DataCite {
 	d := erc.DataCite{
 		Identifier: who.ARK, IdentifierType: "ARK", Publisher: p.Owner, PublicationYear: erc.Year(who.Date),
 		ResourceType: "digital object", ResourceGeneral: "Other",
+	}
+	if general, specific, _ := strings.Cut(typ, "/"); general != "" {
+		d.ResourceGeneral, d.ResourceType = general, cmp.Or(specific, general)
 	}
 	for name := range strings.SplitSeq(who.Creator, ";") {
 		if name = strings.TrimSpace(name); name != "" {
@@ -330,23 +341,4 @@ func dataCiteOf(who *record.Identity, p *profile.Profile) erc.DataCite {
 		d.Alternates = append(d.Alternates, erc.Element{Label: "local", Value: id})
 	}
 	return d
-}
-
-// writeIngest writes how the object came here, a line for each fact.
-func (t *task) writeIngest(w io.Writer, p *profile.Profile, who *record.Identity) error {
-	j := t.Job()
-	for _, line := range [][2]string{
-		{"ingest", "stagepost"}, {"batch", string(j.Parent)}, {"job", string(j.ID)}, {"profile", p.ID}, {"type",
-			t.spec.Type},
-		{"submitter", t.spec.Submitter}, {"submissionDate", j.Created.UTC().Format(time.RFC3339)},
-		{"filename", t.spec.Filename}, {"note", t.spec.Note}, {"embargoEndDate", who.Embargo},
-	} {
-		if line[1] == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(w, "%s: %s\n", line[0], line[1]); err != nil {
-			return err
-		}
-	}
-	return nil
 }

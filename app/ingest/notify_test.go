@@ -361,7 +361,7 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 	s.answer("late.txt", http.NotFound)
 	p := testProfile()
 	p.Callback = &profile.Callback{URL: strings.Replace(in.URL, "http://", "http://ann@", 1) + "/base/?dept=maps",
-		PasswordFile: secretFile(t, "s3cret"), Form: profile.FormMerritt}
+		PasswordFile: secretFile(t, "s3cret"), Form: profile.FormMerritt, Resolver: "https://n2t.net/"}
 	w := start(t, p)
 	rows := map[string]string{
 		"COMPLETED": s.row("a.checkm", "l1; l2", "One"), "FAILED": s.row("late.checkm", "l3", "Two"),
@@ -370,14 +370,15 @@ func TestCallbackInMerrittsForm(t *testing.T) {
 		b := w.submit(Submission{Filename: "b.checkm"}, manifest("mrt-batch-manifest", row))
 		j := w.end(w.children(b.ID, 1)[0].ID)
 		created, ended := j.Created.UTC().Format(time.RFC3339), j.Entered.UTC().Format(time.RFC3339)
-		want := fmt.Sprintf(`{"job:jobState":{"job:jobStatus":"FAILED","job:jobStatusMessage":%q,"job:jobID":"%s","job:batchID":"%s","job:localID":"l3",`+
+		want := fmt.Sprintf(`{"job:jobState":{"xmlns:job":"http://uc3.cdlib.org/ontology/mrt/ingest/job","job:jobStatus":"FAILED","job:jobStatusMessage":%q,"job:jobID":"%s","job:batchID":"%s","job:localID":"l3",`+
 			`"job:packageName":"late.checkm","job:objectTitle":"Two","job:objectCreator":"A. Person","job:objectDate":"2009","job:userAgent":"ann",`+
 			`"job:submissionDate":"%s","job:completionDate":"%s"}}`, j.Message, j.ID, b.ID, created, ended)
 		if status == "COMPLETED" {
 			ark := w.reported(w.end(b.ID).ID).Jobs[0].ARK
-			want = fmt.Sprintf(`{"job:jobState":{"job:jobStatus":"COMPLETED","job:jobID":"%s","job:batchID":"%s","job:primaryID":"%s","job:localID":"l1;l2","job:versionID":1,`+
+			want = fmt.Sprintf(`{"job:jobState":{"xmlns:job":"http://uc3.cdlib.org/ontology/mrt/ingest/job","job:jobStatus":"COMPLETED","job:jobID":"%s","job:batchID":"%s","job:primaryID":"%s","job:localID":"l1;l2","job:versionID":1,`+
 				`"job:packageName":"a.checkm","job:objectTitle":"One","job:objectCreator":"A. Person","job:objectDate":"2009","job:userAgent":"ann",`+
-				`"job:submissionDate":"%s","job:completionDate":"%s"}}`, j.ID, b.ID, ark, created, ended)
+				`"job:submissionDate":"%s","job:completionDate":"%s","job:persistentURL":"https://n2t.net/%s"}}`, j.ID, b.ID, ark, created,
+				ended, ark)
 		}
 		select {
 		case a := <-got:

@@ -44,6 +44,9 @@ func (t *task) process(ctx context.Context) error {
 			return err
 		}
 	}
+	if t.handed, err = t.submitted(ctx); err != nil {
+		return err
+	}
 	who, primary, err := t.describe()
 	if err != nil {
 		return err
@@ -57,6 +60,9 @@ func (t *task) process(ctx context.Context) error {
 		// of an earlier attempt: the object may have newer versions by now, and the files must become what they were
 		who = was
 	} else if err := t.inherit(ctx, who); err != nil {
+		return err
+	}
+	if err := t.register(ctx, p, who); err != nil {
 		return err
 	}
 	system, err := t.systemFiles(p, who)
@@ -195,6 +201,10 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 			t.warn("%s in the container not in UTF-8 and read as %s.", plural(n, "name is", "names are"), table)
 		}
 	}
+	if report.Links > 0 {
+		t.warn("%s.", plural(report.Links, "link of the container is stored as a copy of its file",
+			"links of the container are stored as copies of their files"))
+	}
 	if report.Files == 0 {
 		return errors.Join(fail(CauseEmptyManifest, "the container holds no file"),
 			t.dir.RemoveAll(workdir.ProducerName))
@@ -206,7 +216,7 @@ func (t *task) unpack(ctx context.Context, limits profile.Limits) error {
 // openPackage opens the container: what was fetched, or the batch's payload.
 func (t *task) openPackage() (*os.File, error) {
 	if t.spec.URL == "" {
-		return t.app.openPayload(t.Job().Parent, &record.BatchSpec{Payload: record.Payload{Size: t.spec.Size}})
+		return t.app.openPart(t.Job().Parent, t.spec.Part, t.spec.Size)
 	}
 	name, err := t.fileName()
 	if err != nil {

@@ -97,11 +97,12 @@ func addJob(r *report.Batch, j *job.Job) error {
 	one := report.Job{
 		Job: j.ID, State: j.State, Outcome: j.Outcome, Row: s.Row, Filename: s.Filename, URL: s.URL,
 		LocalIDs: s.LocalIDs,
-		Title:    s.Title, Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
+		Title:    s.Title, Creator: s.Creator, Date: s.Date, Type: s.Type,
+		Cause: j.Cause, Message: j.Message, Retries: j.Retries, Warnings: d.Warnings,
 	}
 	who, version := d.Object()
 	if who != nil {
-		one.ARK, one.Title = who.ARK, who.Title
+		one.ARK, one.Title, one.Creator, one.Date = who.ARK, who.Title, who.Creator, who.Date
 		if len(who.LocalIDs) > 0 {
 			one.LocalIDs = who.LocalIDs
 		}
@@ -228,16 +229,21 @@ func (a *App) report(ctx context.Context, r *engine.Run) error {
 	case rep.Pending > 0: // its time was up before all were made, or before they ended
 		return fail(CauseJobs, "%d of %d jobs have not ended", rep.Pending, rep.Expected)
 	}
-	return a.dropPayload(rep.Batch)
+	return a.dropPayload(rep.Batch, len(s.More))
 }
 
-// dropPayload removes the payload of a batch whose objects are all stored: it is not read again.
-func (a *App) dropPayload(batch job.ID) error {
+// dropPayload removes the files of a batch whose objects are all stored: they are not read again. more is how many
+// there
+// are after the first.
+func (a *App) dropPayload(batch job.ID, more int) error {
 	root, err := a.tree.Batch(batch)
 	if err != nil {
 		return err
 	}
-	return errors.Join(workdir.IgnoreMissing(root.Remove(workdir.PayloadName)), root.Close())
+	for part := range more + 1 {
+		err = errors.Join(err, workdir.IgnoreMissing(root.Remove(workdir.PartName(part))))
+	}
+	return errors.Join(err, root.Close())
 }
 
 // publish writes the files of a report and sends the mail about it.

@@ -3,7 +3,6 @@ package ingest
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,13 +11,10 @@ import (
 	"strings"
 	"unicode/utf16"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/app/ingest/profile"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/edge/unpack"
-	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/format/checkm"
 	"github.com/stagepost/stagepost/format/noid"
 	"github.com/stagepost/stagepost/job"
@@ -84,7 +80,7 @@ func checkSubmission(s *Submission, profiles profile.Source) (*profile.Profile, 
 		s.PrimaryID = ark.String()
 	}
 	s.LocalIDs = splitIDs(s.LocalIDs)
-	if err := checkDigest(s); err != nil {
+	if err := errors.Join(checkDigest(s), checkDescription(s)); err != nil {
 		return nil, err
 	}
 	if _, err := addresses(s.Notification); err != nil {
@@ -136,51 +132,33 @@ func (a *App) Submit(ctx context.Context, s Submission, from io.Reader) (job.Job
 // objects that it may update. What it may not use is as unknown: a profile Invalid, an object NotFound. An empty user
 // may do everything.
 func (a *App) SubmitFor(ctx context.Context, user string, s Submission, from io.Reader) (job.Job, error) {
-	p, err := checkSubmission(&s, permitted{a.options.Profiles, user})
+	p, err := a.admit(ctx, user, &s)
 	if err != nil {
 		return job.Job{}, err
+	}
+	u, err := a.Upload(user)
+	if err != nil {
+		return job.Job{}, err
+	}
+	u.most = max(p.Limits.Bytes, p.Limits.Manifest)
+	if err := u.Add(ctx, "", from); err != nil {
+		return job.Job{}, err
+	}
+	return u.enter(ctx, p, s)
+}
+
+// admit checks a submission of a user, brings it into normal form and gives its profile.
+func (a *App) admit(ctx context.Context, user string, s *Submission) (*profile.Profile, error) {
+	p, err := checkSubmission(s, permitted{a.options.Profiles, user})
+	if err != nil {
+		return nil, err
 	}
 	byUser := user != "" || isUser(ctx)
 	if byUser && s.Priority != nil && p.Priority != nil && *s.Priority < *p.Priority {
-		return job.Job{}, job.Errorf(job.Refused, "submit", "", "priority %d goes before that of profile %s, which "+
+		return nil, job.Errorf(job.Refused, "submit", "", "priority %d goes before that of profile %s, which "+
 			"is %d: only staff may order it", *s.Priority, p.ID, *p.Priority)
 	}
-	if err := a.mayUpdate(ctx, user, p, &s); err != nil {
-		return job.Job{}, err
-	}
-	if a.engine == nil {
-		return job.Job{}, job.Errorf(job.Unavailable, "submit", "", "no engine is bound")
-	}
-	now := a.engine.Clock().Now()
-	made, err := ulid.New(ulid.Timestamp(now), rand.Reader)
-	if err != nil {
-		return job.Job{}, err
-	}
-	id := job.ID("bat_" + made.String())
-	size, digest, err := a.tree.Stage(ctx, id, from, max(p.Limits.Bytes, p.Limits.Manifest))
-	if err != nil {
-		return job.Job{}, err
-	}
-	spec := record.BatchSpec{Submission: s, Payload: record.Payload{Size: size, SHA256: digest}, User: byUser,
-		Bound: user}
-	batch, err := a.engine.Submit(ctx, engine.Order{
-		ID: id, Kind: record.BatchKind, Group: p.Group(), Owner: s.Submitter, Key: s.Key,
-		Tags: []string{QueueTag}, Bytes: size,
-		Spec: spec, Actor: s.Submitter,
-	})
-	if err != nil {
-		if _, there := a.engine.Store().Get(ctx, id); there != nil && job.KindOf(there) == job.NotFound {
-			err = errors.Join(err, a.tree.Unstage(id)) // otherwise its fate is not known, and the sweep sees to it
-		}
-		return batch, err
-	}
-	if batch.ID == id {
-		return batch, nil
-	}
-	if err := a.tree.Unstage(id); err != nil {
-		return batch, err
-	}
-	return batch, sameSubmission(&batch, spec)
+	return p, a.mayUpdate(ctx, user, p, s)
 }
 
 type userKey struct{}

@@ -75,6 +75,9 @@ func (c *Client) request(ctx context.Context, method, rawURL string, header http
 
 func (c *Client) roundTrip(ctx context.Context, method string, u, first *url.URL, header http.Header) (*http.Response,
 	error) {
+	if u.Scheme == "ftp" {
+		return c.ftp(ctx, method, u, first.User, header)
+	}
 	target := *u
 	target.User = nil
 	target.Fragment = ""
@@ -108,6 +111,9 @@ func (c *Client) follow(from *url.URL, resp *http.Response) (*url.URL, error) {
 	}
 	target.User = nil
 	next, err := c.policy.parse(target.String())
+	if err == nil && next.Scheme == "ftp" {
+		err = &Error{Kind: Refused, URL: redact(next), Err: refusal("redirect to ftp")}
+	}
 	if err != nil {
 		var e *Error
 		errors.As(err, &e)

@@ -16,6 +16,8 @@ type Policy struct {
 	// Ports lists the allowed ports. Defaults to 80, 443 and everything from 1024 on, which excludes mail, SSH, name
 	// and file servers.
 	Ports []uint16
+	// FTP allows ftp URLs, at port 21 besides. Redirects to them are refused in any case.
+	FTP bool
 	// MaxBytes bounds one file. Defaults to 1 TiB.
 	MaxBytes int64
 	// MaxRedirects bounds the hops of one request. Defaults to 5; negative allows none.

@@ -11,7 +11,11 @@ type guarded struct{ client *Client }
 // RoundTrip executes one request. A refused URL or address is an *Error of kind Refused; other errors are the
 // transport's own.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if reason := g.client.policy.refuses(r.URL); reason != "" {
+	reason := g.client.policy.refuses(r.URL)
+	if reason == "" && r.URL.Scheme == "ftp" {
+		reason = "scheme is not http or https"
+	}
+	if reason != "" {
 		if r.Body != nil {
 			_ = r.Body.Close() // required of every RoundTripper
 		}

@@ -46,7 +46,8 @@ func (p *Policy) parse(raw string) (*url.URL, error) {
 }
 
 func (p *Policy) refuses(u *url.URL) string {
-	if u.Scheme != "http" && u.Scheme != "https" {
+	ftp := u.Scheme == "ftp" && p.FTP
+	if u.Scheme != "http" && u.Scheme != "https" && !ftp {
 		return "scheme is not http or https"
 	}
 	if u.Opaque != "" || u.Host == "" {
@@ -59,7 +60,7 @@ func (p *Policy) refuses(u *url.URL) string {
 	if err != nil || port == 0 {
 		return "port is not a number from 1 to 65535"
 	}
-	if !p.portAllowed(uint16(port)) {
+	if !p.portAllowed(uint16(port)) && !(ftp && port == 21 && len(p.Ports) == 0) || ftp && port < 1024 && port != 21 {
 		return "port " + portOf(u) + " is not allowed"
 	}
 	return ""
@@ -113,8 +114,11 @@ func portOf(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		return port
 	}
-	if u.Scheme == "https" {
+	switch u.Scheme {
+	case "https":
 		return "443"
+	case "ftp":
+		return "21"
 	}
 	return "80"
 }

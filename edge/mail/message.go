@@ -33,6 +33,8 @@ type Message struct {
 	To   []string // the main receivers
 	Cc   []string // receivers of a copy
 	Bcc  []string // receivers that are hidden from the others
+	// ReplyTo is where answers go. Empty: to From.
+	ReplyTo string
 	// Subject is one line.
 	Subject string
 	// MessageID identifies the message globally, without angle brackets: "job-7.completed@stagepost.example.org".
@@ -118,6 +120,10 @@ func (m *Message) validateAddresses(add func(string, error)) {
 			_, err := address(a)
 			add(list.field, err)
 		}
+	}
+	if m.ReplyTo != "" {
+		_, err := address(m.ReplyTo)
+		add("reply to", err)
 	}
 	if n := len(m.To) + len(m.Cc) + len(m.Bcc); n == 0 || n > MaxRecipients {
 		add("to", fmt.Errorf("%d recipients, must be 1 to %d", n, MaxRecipients))
@@ -235,6 +241,13 @@ func (m *Message) compose() (*gomail.Msg, error) {
 	msg.ToMailAddress(to...)
 	msg.CcMailAddress(cc...)
 	msg.BccMailAddress(bcc...)
+	if m.ReplyTo != "" {
+		to, err := address(m.ReplyTo)
+		if err != nil {
+			return nil, err
+		}
+		msg.ReplyToMailAddress(to)
+	}
 	msg.Subject(m.Subject)
 	msg.SetMessageIDWithValue(m.MessageID)
 	msg.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic absence notice

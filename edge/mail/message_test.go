@@ -93,6 +93,7 @@ func TestInjectionsAreRefused(t *testing.T) {
 		"to, name":    func(m *Message, s string) { m.To[0] = "Ann" + s + " <ann@example.org>" },
 		"bcc":         func(m *Message, s string) { m.Bcc = []string{"ann@example.org" + s} },
 		"cc":          func(m *Message, s string) { m.Cc = []string{"ann@example.org" + s} },
+		"reply to":    func(m *Message, s string) { m.ReplyTo = "a" + s + "@example.org" },
 		"in reply to": func(m *Message, s string) { m.InReplyTo = "a" + s + "@example.org" },
 		"references": func(m *Message,
 			s string) {

@@ -154,6 +154,7 @@ func TestThreadHeaders(t *testing.T) {
 	m := good()
 	m.InReplyTo, m.References, m.Cc = "b@example.org", []string{"a@example.org", "b@example.org"},
 		[]string{"Desk <desk@example.org>"}
+	m.ReplyTo = "Help <help@example.org>"
 	if err := m.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestThreadHeaders(t *testing.T) {
 	for name, want := range map[string]string{
 		"In-Reply-To": "<b@example.org>",
 		"References":  "<a@example.org> <b@example.org>", "Cc": `"Desk" <desk@example.org>`,
-		"Auto-Submitted": "auto-generated",
+		"Auto-Submitted": "auto-generated", "Reply-To": `"Help" <help@example.org>`,
 	} {
 		if got := h.Get(name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)

@@ -20,7 +20,10 @@ func (w *writer) tar(stream io.Reader) error {
 	for headers := 0; ; headers++ {
 		hdr, err := tr.Next()
 		if err == io.EOF {
-			return w.tarEnd(in, end)
+			if err := w.tarEnd(in, end); err != nil {
+				return err
+			}
+			return w.symlinks()
 		}
 		if errors.Is(err, tar.ErrInsecurePath) && hdr != nil {
 			return refuse(Name, hdr.Name, err)
@@ -43,6 +46,8 @@ func (w *writer) tarEntry(tr *tar.Reader, hdr *tar.Header) error {
 		return refuse(rule, hdr.Name, fmt.Errorf("type %q", hdr.Typeflag))
 	}
 	switch hdr.Typeflag {
+	case tar.TypeLink, tar.TypeSymlink:
+		return w.link(hdr)
 	case tar.TypeXGlobalHeader:
 		return nil // a comment; git writes its commit in it
 	case tar.TypeDir:
@@ -73,13 +78,11 @@ func tarRule(hdr *tar.Header) Rule {
 			}
 		}
 		return ""
-	case tar.TypeDir:
+	case tar.TypeDir, tar.TypeLink, tar.TypeSymlink:
 		if hdr.Size != 0 {
 			return Special
 		}
 		return ""
-	case tar.TypeLink, tar.TypeSymlink:
-		return Link
 	}
 	return Special
 }

@@ -53,6 +53,7 @@ type Report struct {
 	Dirs   int // including implied directories
 	Bytes  int64
 	Latin1 int // zip names that were not UTF-8 and were read as ISO-8859-1
+	Links  int // of a tar, each of which became a copy of the file it leads to
 	CP437  int // the same for archives that a program of DOS or Windows made, read as code page 437
 }
 
@@ -73,7 +74,7 @@ var suffixes = []struct {
 	suffix string
 	kind   Kind
 }{
-	{".tar.gz", TarGzip}, {".tgz", TarGzip}, {".tar.bz2", TarBzip2}, {".tbz2", TarBzip2},
+	{".tar.gz", TarGzip}, {".tgz", TarGzip}, {".tarz", TarGzip}, {".tar.bz2", TarBzip2}, {".tbz2", TarBzip2},
 	{".zip", Zip}, {".tar", Tar}, {".gz", Gzip}, {".bz2", Bzip2},
 }
 

@@ -23,6 +23,7 @@ type writer struct {
 	packed int64 // bytes of the archive
 	names  safename.Set
 	report Report
+	links  []link // symbolic, to be copied at the end
 	buffer [128 << 10]byte
 }
 

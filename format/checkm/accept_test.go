@@ -17,7 +17,7 @@ const (
 #%fields | nfo:fileUrl | nfo:hashAlgorithm | nfo:hashValue | nfo:fileSize | nfo:fileLastModified | nfo:fileName | mrt:mimeType
 `
 	rowA = "https://example.org/s/a.txt | md5 | b1946ac92492d2347c6235b4d2611184 | 6 |  | a.txt\n"
-	rowB = "https://example.org/s/b.txt | sha256 | " +
+	rowB = "https://example.org/s/b.txt | sha-256 | " +
 		"5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 6 |  | b.txt | text/plain\n"
 	objectURL = "http://uc3.cdlib.org/registry/ingest/manifest/mrt-ingest-manifest"
 	batchRow  = "https://example.org/s/%s |  |  |  |  | %s | %s | loc1;loc2 | A. Person | A title | 2009-09-01\n"
@@ -182,7 +182,7 @@ var manifests = []struct {
 	{name: "second manifest without a profile", text: objectHeader + rowA + "#%eof\n#%checkm_0.7\n" + rowB + "#%eof\n",
 		rows: 1,
 		err: `m.checkm:9:1: expected #%profile | URL before the first row, found "https://example.org/s/b.txt | ` +
-			`sha256 | 5891b5b522d5df086d0ff…"`,
+			`sha-256 | 5891b5b522d5df086d0f…"`,
 		strict: `m.checkm:8:1: expected the end of the file after #%eof, found "#%checkm_0.7"`},
 	{name: "second manifest, the first without its end", text: objectHeader + rowA + objectHeader + rowB + "#%eof\n",
 		rows:   1,
@@ -239,26 +239,30 @@ var manifests = []struct {
 	{name: "blank line within rows", text: objectHeader + rowA + "\n \t\n" + rowB + "#%eof\n", rows: 2},
 	{name: "blank line after rows", text: objectHeader + rowA + "\n\n#%eof\n", rows: 1},
 	{name: "CRLF", text: strings.ReplaceAll(objectHeader+rowA+rowB+"#%eof\n", "\n", "\r\n"), rows: 2},
-	{name: "upper-case algorithm", text: objectHeader + strings.Replace(rowA, "md5", "MD5", 1) + "#%eof\n", rows: 1,
-		strict: `m.checkm:6:31: expected md5 or sha256, found "MD5"`},
-	{name: "algorithm with hyphen", text: objectHeader + strings.Replace(rowB, "sha256", "sha-256", 1) + "#%eof\n",
-		rows: 1},
+	{name: "upper-case algorithm", text: objectHeader + strings.Replace(rowA, "md5", "MD5", 1) + "#%eof\n", rows: 1},
+	{name: "upper-case algorithm with hyphen",
+		text: objectHeader + strings.Replace(rowB, "sha-256", "SHA-256", 1) + "#%eof\n", rows: 1},
+	{name: "hyphen in a name that has none in strict mode",
+		text: objectHeader + strings.Replace(rowA, "md5", "MD-5", 1) + "#%eof\n", rows: 1,
+		strict: `m.checkm:6:31: expected md5 or sha-256, found "MD-5"`},
+	{name: "algorithm without hyphen", text: objectHeader + strings.Replace(rowB, "sha-256", "sha256", 1) + "#%eof\n",
+		rows: 1, strict: `m.checkm:6:31: expected md5 or sha-256, found "sha256"`},
 	{name: "algorithm of the default mode only",
 		text: objectHeader + strings.Replace(rowA, "md5", "crc32", 1) + "#%eof\n", rows: 1,
-		strict: `m.checkm:6:31: expected md5 or sha256, found "crc32"`},
-	{name: "algorithm with underscore", text: objectHeader + strings.Replace(rowB, "sha256", "sha_256", 1) + "#%eof\n",
+		strict: `m.checkm:6:31: expected md5 or sha-256, found "crc32"`},
+	{name: "algorithm with underscore", text: objectHeader + strings.Replace(rowB, "sha-256", "sha_256", 1) + "#%eof\n",
 		err: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
 			`sha512), found "sha_256"`,
 		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
 			`sha512), found "sha_256"`},
 	{name: "algorithm of another family",
-		text: objectHeader + strings.Replace(rowB, "sha256", "sha3-256", 1) + "#%eof\n",
+		text: objectHeader + strings.Replace(rowB, "sha-256", "sha3-256", 1) + "#%eof\n",
 		err: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
 			`sha512), found "sha3-256"`,
 		strict: `m.checkm:6:31: expected a digest algorithm (adler32, crc32, md2, md5, sha1, sha256, sha384, ` +
 			`sha512), found "sha3-256"`},
 	{name: "algorithm without value", text: objectHeader + "https://example.org/a | sha_256 |  | 6\n#%eof\n", rows: 1,
-		strict: `m.checkm:6:25: expected md5 or sha256, found "sha_256"`},
+		strict: `m.checkm:6:25: expected md5 or sha-256, found "sha_256"`},
 	{name: "known algorithm without value", text: objectHeader + "https://example.org/a | md5 |  | 6\n#%eof\n", rows: 1,
 		strict: "m.checkm:6:25: expected an algorithm with a value, found \"md5\""},
 	{name: "value without algorithm",
@@ -269,7 +273,7 @@ var manifests = []struct {
 			`"1946ac92492d2347c6235b4d2611184"`},
 	{name: "sha256 with a letter that is no digit",
 		text: objectHeader + strings.Replace(rowB, "5891b", "x891b", 1) + "#%eof\n", rows: 1,
-		strict: `m.checkm:6:40: expected 64 lower-case hexadecimal digits of sha256, found ` +
+		strict: `m.checkm:6:41: expected 64 lower-case hexadecimal digits of sha256, found ` +
 			`"x891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6…"`},
 	{name: "bad file size", text: objectHeader + strings.Replace(rowA, "| 6 |", "| 12x |", 1) + "#%eof\n",
 		err:    `m.checkm:6:72: expected a file size in bytes, found "12x"`,
@@ -310,9 +314,9 @@ var manifests = []struct {
 		err:    "m.checkm:6:46: expected a URL or a file name, found nothing",
 		strict: "m.checkm:6:46: expected a URL or a file name, found nothing"},
 	{name: "a field too many", text: objectHeader + strings.TrimSuffix(rowB, "\n") + " | x\n#%eof\n", rows: 1,
-		strict: "m.checkm:6:135: expected at most 7 fields, found 8"},
+		strict: "m.checkm:6:136: expected at most 7 fields, found 8"},
 	{name: "a bar too many", text: objectHeader + strings.TrimSuffix(rowB, "\n") + " |\n#%eof\n", rows: 1,
-		strict: "m.checkm:6:134: expected at most 7 fields, found 8"},
+		strict: "m.checkm:6:135: expected at most 7 fields, found 8"},
 	{name: "name twice", text: objectHeader + rowA + rowA + "#%eof\n", rows: 2,
 		strict: `m.checkm:7:79: expected a file name that is not in line 6, found "a.txt"`},
 	{name: "name twice, once from the URL", text: objectHeader + rowA + "https://example.org/a.txt\n#%eof\n", rows: 2,
@@ -392,7 +396,7 @@ func TestAssumedProfile(t *testing.T) {
 				`md5 | b1946ac92492d2347c6235b4…"`},
 		{name: "rows after the end", text: rowA + "#%eof\n" + rowB + "#%eof\n", rows: 1,
 			err: `m.checkm:3:1: expected the end of the file after #%eof, found "https://example.org/s/b.txt | ` +
-				`sha256 | 5891b5b522d5df086d0ff…"`},
+				`sha-256 | 5891b5b522d5df086d0f…"`},
 		{name: "strict", text: rowA + "#%eof\n", strict: true,
 			err: `m.checkm:1:1: expected #%profile | URL before the first row, found "https://example.org/s/a.txt | ` +
 				`md5 | b1946ac92492d2347c6235b4…"`},

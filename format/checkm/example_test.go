@@ -65,7 +65,7 @@ https://example.org/a | sha-512 | 00 |  |  | a.txt
 	}
 	// Output:
 	// <nil>
-	// a.checkm:3:25: expected md5 or sha256, found "sha-512"
+	// a.checkm:3:25: expected md5 or sha-256, found "sha-512"
 }
 
 func ExampleWriter() {

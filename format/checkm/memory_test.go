@@ -31,7 +31,7 @@ func (s *stream) Read(p []byte) (int, error) {
 			number := strconv.Itoa(s.row)
 			b := append(s.buffer[:0], "https://example.org/storage/collection/"...)
 			b = append(append(b, number...),
-				"/file.tif | sha256 | 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 123456 |  | "+
+				"/file.tif | sha-256 | 5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03 | 123456 |  | "+
 					"producer/"...)
 			b = append(append(b, number...), "/file.tif | image/tiff\n"...)
 			s.buffer, s.rest = b, b

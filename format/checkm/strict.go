@@ -206,8 +206,9 @@ func (r *Reader) strictField(row *Row, c Column, value string) string {
 	switch c {
 	case HashAlgorithm:
 		switch {
-		case value != "md5" && value != "sha256" && value != "sha-256":
-			return "md5 or sha256"
+		case !strings.EqualFold(value, "md5") && !strings.EqualFold(value,
+			"sha-256"): // as the web validator spells them
+			return "md5 or sha-256"
 		case d.IsZero():
 			return "an algorithm with a value"
 		}

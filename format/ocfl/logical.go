@@ -17,7 +17,7 @@ type pathFault int
 
 const (
 	pathFine pathFault = iota
-	pathEdge           // empty, or begins or ends with a slash
+	pathEdge           // begins or ends with a slash
 	pathDots           // an element is ., .. or empty
 	pathLong           // longer than maxPath
 )
@@ -25,19 +25,32 @@ const (
 // maxPath bounds the work on an untrusted inventory; no file system accepts a path of this length.
 const maxPath = 32 << 10
 
+// checkPath returns the first fault of a path.
 func checkPath(p string) pathFault {
-	if p == "" || p[0] == '/' || p[len(p)-1] == '/' {
-		return pathEdge
-	}
-	if len(p) > maxPath {
-		return pathLong
-	}
-	for e := range strings.SplitSeq(p, "/") {
-		if e == "" || e == "." || e == ".." {
-			return pathDots
-		}
+	if all := pathFaults(p); len(all) > 0 {
+		return all[0]
 	}
 	return pathFine
+}
+
+// pathFaults returns all faults of a path. A slash at an end is no empty element besides.
+func pathFaults(p string) (all []pathFault) {
+	if len(p) > maxPath {
+		return []pathFault{pathLong}
+	}
+	inner := strings.TrimSuffix(strings.TrimPrefix(p, "/"), "/")
+	if inner != p {
+		all = append(all, pathEdge)
+	}
+	if p == "/" {
+		return all
+	}
+	for e := range strings.SplitSeq(inner, "/") {
+		if e == "" || e == "." || e == ".." {
+			return append(all, pathDots)
+		}
+	}
+	return all
 }
 
 // pathSet finds paths that occur twice or that are a parent of another.

@@ -139,21 +139,32 @@ func (c *inventoryCheck) contentPaths() {
 	set := newPathSet(len(c.inv.Manifest))
 	for _, paths := range c.inv.Manifest {
 		for _, p := range paths {
-			switch checkPath(p) {
-			case pathEdge:
-				c.found("E100", "content path %q is empty, or begins or ends with a slash", p)
-			case pathDots:
-				c.found("E099", "content path %q has an element that is empty, \".\" or \"..\"", p)
-			case pathLong:
-				c.found("E098", "content path of %d bytes", len(p))
-			case pathFine:
-				c.contentPosition(p)
-				if conflict := set.add(p); conflict != "" {
-					c.found("E101", "content path %s", conflict)
-				}
+			if !c.contentPath(p) {
+				continue
+			}
+			c.contentPosition(p)
+			if conflict := set.add(p); conflict != "" {
+				c.found("E101", "content path %s", conflict)
 			}
 		}
 	}
+}
+
+// contentPath checks the form of a content path, in the manifest or in the fixity block, and reports whether it is
+// valid.
+func (c *inventoryCheck) contentPath(p string) bool {
+	faults := pathFaults(p)
+	for _, fault := range faults {
+		switch fault {
+		case pathEdge:
+			c.found("E100", "content path %q begins or ends with a slash", p)
+		case pathDots:
+			c.found("E099", "content path %q has an element that is empty, \".\" or \"..\"", p)
+		case pathLong:
+			c.found("E098", "content path of %d bytes", len(p))
+		}
+	}
+	return len(faults) == 0
 }
 
 // contentPosition checks that a content path is in the content directory of a version of this inventory.
@@ -218,8 +229,10 @@ func (c *inventoryCheck) sequence() {
 		switch {
 		case padded && len(name) == len(first) && name[1] != '0':
 			c.found("E011", "version name %s has no leading zero as %s has", name, first)
+			c.found("E013", "version name %s does not follow the convention of %s", name, first)
 		case padded != (name[1] == '0') || (padded && len(name) != len(first)):
 			c.found("E012", "version name %s is not of the style of %s", name, first)
+			c.found("E013", "version name %s does not follow the convention of %s", name, first)
 		case n != i+1 && i == 0:
 			c.found("E009", "the first version is %s", name)
 		case n != i+1:
@@ -333,17 +346,22 @@ func (c *inventoryCheck) state(version string, v document) map[string][]string {
 }
 
 func (c *inventoryCheck) logicalPath(version, p string, set *pathSet) {
-	switch checkPath(p) {
-	case pathEdge:
-		c.found("E053", "%s: logical path %q is empty, or begins or ends with a slash", version, p)
-	case pathDots:
-		c.found("E052", "%s: logical path %q has an element that is empty, \".\" or \"..\"", version, p)
-	case pathLong:
-		c.found("E051", "%s: logical path of %d bytes", version, len(p))
-	case pathFine:
-		if conflict := set.add(p); conflict != "" {
-			c.found("E095", "%s: logical path %s", version, conflict)
+	faults := pathFaults(p)
+	for _, fault := range faults {
+		switch fault {
+		case pathEdge:
+			c.found("E053", "%s: logical path %q begins or ends with a slash", version, p)
+		case pathDots:
+			c.found("E052", "%s: logical path %q has an element that is empty, \".\" or \"..\"", version, p)
+		case pathLong:
+			c.found("E051", "%s: logical path of %d bytes", version, len(p))
 		}
+	}
+	if len(faults) > 0 {
+		return
+	}
+	if conflict := set.add(p); conflict != "" {
+		c.found("E095", "%s: logical path %s", version, conflict)
 	}
 }
 
@@ -406,8 +424,8 @@ func (c *inventoryCheck) fixityBlock(algorithm string, v document, stored map[st
 			continue
 		}
 		for _, p := range paths {
-			if !stored[p] {
-				c.found("E057", "fixity path %q is not in the manifest", p)
+			if c.contentPath(p) && !stored[p] {
+				c.found("E093", "fixity path %q is not in the manifest", p)
 			}
 		}
 		block[m.key] = append(block[m.key], paths...)

@@ -34,6 +34,12 @@ var planted = []struct {
 	{"E012", "two styles of version name", func(f *fixture) {
 		f.edit(func(n node) { v := at(n, "versions"); v["v02"] = v["v2"]; delete(v, "v2"); n["head"] = "v02" })
 	}},
+	{"E013", "the second version breaks the convention of the first", func(f *fixture) {
+		f.edit(func(n node) { v := at(n, "versions"); v["v02"] = v["v2"]; delete(v, "v2"); n["head"] = "v02" })
+	}},
+	{"E013", "padded name without a zero after one with", func(f *fixture) {
+		f.edit(func(n node) { n["versions"] = node{"v01": at(n, "versions", "v1"), "v22": at(n, "versions", "v2")} })
+	}},
 	{"E015", "file in a version directory", func(f *fixture) { f.write("v1/notes.txt", "x") }},
 	{"E016", "content directory is missing", func(f *fixture) { f.remove("v1/content") }},
 	{"E017", "contentDirectory with a slash",
@@ -41,6 +47,8 @@ var planted = []struct {
 	{"E018", "contentDirectory is dots", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = ".." }) }},
 	{"E019", "contentDirectory set in v2 only",
 		func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "data" }) }},
+	{"E019", "contentDirectory set to its default in v2 only",
+		func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = "content" }) }},
 	{"E020", "contentDirectory changed",
 		func(f *fixture) { f.editV1(func(n node) { n["contentDirectory"] = "data" }) }},
 	{"E021", "contentDirectory is a number", func(f *fixture) { f.edit(func(n node) { n["contentDirectory"] = 1 }) }},
@@ -117,7 +125,7 @@ var planted = []struct {
 	{"E057", "fixity key is no digest", func(f *fixture) {
 		f.edit(func(n node) { at(n, "fixity", "md5")["abc"] = []string{"v1/content/a.txt"} })
 	}},
-	{"E057", "fixity of a file that is not there", func(f *fixture) {
+	{"E093", "fixity of a file that is not there", func(f *fixture) {
 		f.edit(func(n node) { at(n, "fixity", "md5")[digestOf(MD5, nil)] = []string{"v1/content/none"} })
 	}},
 	{"E058", "no sidecar", func(f *fixture) { f.remove("inventory.json.sha512") }},
@@ -183,6 +191,25 @@ var planted = []struct {
 	}},
 	{"E100", "content path with a slash at its end", func(f *fixture) {
 		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{"v1/content/a.txt/"} })
+	}},
+	{"E099", "empty content path", func(f *fixture) {
+		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{""} })
+	}},
+	{"E099", "content path with a slash in front and dots", func(f *fixture) {
+		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{"/v1/content/../a.txt"} })
+	}},
+	{"E100", "content path with a slash in front and dots", func(f *fixture) {
+		f.edit(func(n node) { at(n, "manifest")[digestA] = []string{"/v1/content/../a.txt"} })
+	}},
+	{"E099", "fixity path with an empty element", func(f *fixture) {
+		f.edit(func(n node) {
+			at(n, "fixity")["md5"] = node{digestOf(MD5, []byte("A")): []string{"v1//content/a.txt"}}
+		})
+	}},
+	{"E100", "fixity path with a slash in front", func(f *fixture) {
+		f.edit(func(n node) {
+			at(n, "fixity")["md5"] = node{digestOf(MD5, []byte("A")): []string{"/v1/content/a.txt"}}
+		})
 	}},
 	{"E101", "content path of two digests", func(f *fixture) {
 		f.edit(func(n node) { at(n, "manifest")[digestB] = []string{"v1/content/a.txt"} })

@@ -111,12 +111,13 @@ func (c *objectCheck) prior(name string, inv *Inventory) {
 	if inv.Head != name {
 		c.found("E040", at, "head %q in version directory %s", inv.Head, name)
 	}
-	if inv.contentDir() != c.inv.contentDir() {
-		code := "E020"
-		if inv.ContentDirectory == "" {
-			code = "E019"
-		}
-		c.found(code, at, "contentDirectory %q, but the object root states %q", inv.contentDir(), c.inv.contentDir())
+	n, _ := parseVersionName(name)
+	switch {
+	case n == 1 && inv.ContentDirectory == "" && c.inv.ContentDirectory != "":
+		c.found("E019", at, "no contentDirectory, but the object root states %q", c.inv.ContentDirectory)
+	case inv.contentDir() != c.inv.contentDir():
+		c.found("E020", at, "contentDirectory %q, but the object root states %q", inv.contentDir(),
+			c.inv.contentDir())
 	}
 	for version, block := range inv.Versions {
 		current, ok := c.inv.Versions[version]

@@ -95,6 +95,7 @@ func operation(r huma.Registry, o *Operation) *huma.Operation {
 	h.Responses["default"] = &huma.Response{Description: "What went wrong.", Content: map[string]*huma.MediaType{
 		"application/problem+json": {Schema: r.Schema(reflect.TypeFor[api.Problem](), true, "")},
 	}}
+	maps.Copy(h.Responses["default"].Content, content(r, nil, o.Faults))
 	if len(o.Events) > 0 {
 		h.Responses["200"].Content["text/event-stream"] = events(r, o.Events)
 	}

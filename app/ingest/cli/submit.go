@@ -1,8 +1,10 @@
 package ingestcli
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -95,10 +97,24 @@ func bindSubmission(cmd *cobra.Command, s *client.Submission) {
 		{&s.DigestType, "digest-type", "such as sha256"}, {&s.DigestValue, "digest-value", "of the payload"},
 		{&s.Notification, "notification", "addresses for the report, with commas between"}, {&s.Key, "key",
 			"idempotency key"},
+		{&s.ResourceType, "resource-type", "general resource type of DataCite, such as Dataset"},
+		{&s.Embargo, "embargo", "when it ends: a date such as 2030-01-31, or none"},
 	} {
 		f.StringVar(text.to, text.name, "", text.doc)
 	}
 	f.StringVarP(&s.Note, "note", "m", "", "a note to the batch")
 	f.StringSliceVar(&s.LocalIDs, "local-id", nil, "local identifiers of the object")
+	f.BoolVar(&s.RetainTarget, "retain-target", false, "leave the target of the identifier at EZID as it is")
+	f.Func("dublin-core", "an element and its value, such as subject=maps; may be repeated", func(text string) error {
+		element, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return fmt.Errorf("%q is no ELEMENT=VALUE", text)
+		}
+		if s.DublinCore == nil {
+			s.DublinCore = map[string][]string{}
+		}
+		s.DublinCore[element] = append(s.DublinCore[element], value)
+		return nil
+	})
 	f.BoolVar(&s.Update, "update", false, "a new version of an object that is stored")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 	"testing"
 
 	ingesthttp "github.com/stagepost/stagepost/app/ingest/http"
@@ -57,6 +58,37 @@ type inbox struct {
 	got    client.Submission
 	bytes  string
 	fail   error // of submissions, instead of taking them
+	// of an upload
+	names     []string
+	texts     []string
+	discarded bool
+	user      string
+}
+
+// Upload begins an upload, which the inbox itself keeps.
+func (i *inbox) Upload(user string) (ingesthttp.Upload, error) {
+	i.names, i.texts, i.discarded, i.user = nil, nil, false, user
+	return uploading{i}, nil
+}
+
+type uploading struct{ *inbox }
+
+func (u uploading) Add(_ context.Context, name string, from io.Reader) error {
+	text, err := io.ReadAll(from)
+	if err != nil {
+		return &job.Error{Op: "submit", Kind: job.Unavailable, Err: err}
+	}
+	u.names, u.texts = append(u.names, name), append(u.texts, string(text))
+	return nil
+}
+
+func (u uploading) Submit(ctx context.Context, s client.Submission) (job.Job, error) {
+	return u.inbox.Submit(ctx, u.user, s, strings.NewReader(strings.Join(u.texts, "+")))
+}
+
+func (u uploading) Discard() error {
+	u.discarded = true
+	return nil
 }
 
 func (i *inbox) Submit(ctx context.Context, _ string, s client.Submission, payload io.Reader) (job.Job, error) {

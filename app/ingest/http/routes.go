@@ -3,6 +3,7 @@ package ingesthttp
 import (
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
@@ -12,7 +13,8 @@ import (
 
 // routes lists the routes of storage, submissions, packages and profiles.
 func (s *Handlers) routes() []server.Route {
-	return slices.Concat(s.storageRoutes(), s.submissionRoutes(), s.accessRoutes(), s.profileRoutes())
+	return slices.Concat(s.storageRoutes(), s.submissionRoutes(), s.merrittRoutes(), s.accessRoutes(),
+		s.profileRoutes())
 }
 
 // storageRoutes lists the routes of storage locations and of what is checked in them.
@@ -67,6 +69,43 @@ func (s *Handlers) submissionRoutes() []server.Route {
 			IO: openapi.IO{Out: api.Objects{},
 				Query: openapi.Query("ark", "local_id", "owner", "digest", "after", "limit")}},
 	}
+}
+
+// merrittMedia are the media types of Merritt's answers.
+var merrittMedia = []string{"text/xml", "application/json", "text/x-anvl"}
+
+// merrittRoutes lists the addresses of Merritt's ingest, for depositors whose programs were made for it.
+func (s *Handlers) merrittRoutes() []server.Route {
+	var all []server.Route
+	for _, one := range []struct {
+		name   string
+		update bool
+		doc    string
+	}{
+		{"submitobject", true, "Submits files as Merritt takes them, and adds a version to the object if it is stored"},
+		{"updateobject", true, "Adds a version to an object as Merritt does: files that are not submitted stay"},
+		{"addobject", false, "Submits files as Merritt takes them; a version has the submitted files and no others"},
+		{"submit", true, "The same as submitobject"}, {"update", true, "The same as updateobject"},
+		{"add", false, "The same as addobject"},
+		{"object/ingest", false, "The same as addobject, at the address of Merritt's web pages"},
+		{"object/update", true, "The same as updateobject, at the address of Merritt's web pages"},
+	} {
+		patterns := []string{"/" + one.name, "/" + one.name + "/{scheme}/{shoulder}/{objectid}"}
+		if strings.Contains(one.name, "/") {
+			patterns = patterns[:1]
+		}
+		for _, pattern := range patterns {
+			all = append(all, server.Route{
+				Method: http.MethodPost, Pattern: pattern, Who: server.Own, Doc: one.doc +
+					": multipart/form-data with the fields of Merritt and one file or several.",
+				Handle: s.merritt(one.update), Upload: true, Basic: true,
+				NoReason: "it is new work in a form of Merritt, which may have a note",
+				IO: openapi.IO{Parts: map[string]any{"file": nil, "profile": nil, "type": nil, "responseForm": nil},
+					Media: merrittMedia, Faults: merrittMedia},
+			})
+		}
+	}
+	return all
 }
 
 // accessRoutes lists the routes of packages of stored objects.

@@ -26,6 +26,19 @@ var allowed = map[string]string{
 	"/api/v1/ingest/profiles/reload": "oa",
 	"/api/v1/access":                 "uoa",
 	"/api/v1/access/":                "*",
+	"/submitobject":                  "uoa",
+	"/updateobject":                  "uoa",
+	"/addobject":                     "uoa",
+	"/submit":                        "uoa",
+	"/update":                        "uoa",
+	"/add":                           "uoa",
+	"/submitobject/":                 "uoa",
+	"/updateobject/":                 "uoa",
+	"/addobject/":                    "uoa",
+	"/submit/":                       "uoa",
+	"/update/":                       "uoa",
+	"/add/":                          "uoa",
+	"/object/":                       "uoa",
 }
 
 // reasonIn lists by hand in which type each route that needs a reason reads it; nil: in the query.

@@ -24,9 +24,20 @@ type Ingest interface {
 	// Submit reads the payload to its end and gives the batch once both are safe. An error of the reader is a failed
 	// submission. user is the owner of a user token, which may use its own objects only; an empty one may use all.
 	Submit(ctx context.Context, user string, s api.Submission, payload io.Reader) (job.Job, error)
+	// Upload begins a submission whose files come before its description. user is as for Submit.
+	Upload(user string) (Upload, error)
 	Report(ctx context.Context, batch job.ID) (Report, error)
 	// Objects lists those that the user may use.
 	Objects(ctx context.Context, user string, q api.ObjectQuery) (api.Objects, error)
+}
+
+// Upload is a submission that is being received. One of Submit and Discard ends it; after an error it is at its end.
+type Upload interface {
+	// Add reads a file to its end; when it returns, the file is safe.
+	Add(ctx context.Context, name string, from io.Reader) error
+	// Submit makes the batch of the files.
+	Submit(ctx context.Context, s api.Submission) (job.Job, error)
+	Discard() error
 }
 
 // Report is the report about a batch, in several forms. JSON is a [api.BatchReport]; the functions make the rarer ones,
@@ -160,6 +171,7 @@ func setField(sub *api.Submission, name, text string) error {
 		"creator": &sub.Creator,
 		"date":    &sub.Date, "filename": &sub.Filename, "primary_id": &sub.PrimaryID, "digest_type": &sub.DigestType,
 		"digest_value": &sub.DigestValue, "notification": &sub.Notification, "note": &sub.Note, "key": &sub.Key,
+		"resource_type": &sub.ResourceType, "embargo": &sub.Embargo,
 	}
 	if field := fields[name]; field != nil {
 		*field = text
@@ -172,12 +184,14 @@ func setField(sub *api.Submission, name, text string) error {
 			strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == '\n' || r == '\r' })...)
 	case "update":
 		sub.Update, err = strconv.ParseBool(text)
+	case "retain_target":
+		sub.RetainTarget, err = strconv.ParseBool(text)
 	case "priority":
 		var n int
 		n, err = strconv.Atoi(text)
 		sub.Priority = &n
 	default:
-		known := []string{"submission", "payload", "local_ids", "update", "priority"}
+		known := []string{"submission", "payload", "local_ids", "update", "retain_target", "priority"}
 		for k := range fields {
 			known = append(known, k)
 		}

@@ -16,7 +16,8 @@ func TestSubmission(t *testing.T) {
 	w := open(t, nil, nil)
 	n := 7
 	s := client.Submission{Type: "file", Title: "Ü", Submitter: "ann", Key: "k1", LocalIDs: []string{"a", "b"},
-		Update: true, Priority: &n, Filename: "x.tif"}
+		Update: true, Priority: &n, Filename: "x.tif", DublinCore: map[string][]string{"subject": {"maps"}},
+		ResourceType: "Dataset", Embargo: "none", RetainTarget: true}
 	j, err := w.Client.Submit(t.Context(), s, strings.NewReader("the payload"))
 	if err != nil {
 		t.Fatal(err)
@@ -67,8 +68,9 @@ func TestForms(t *testing.T) {
 		body, header string
 		status       int
 	}{
-		"control": {form("title", "A", "local_ids", "a;b", "update", "true", "priority", "3", "payload",
-			"bytes"), "", 201},
+		"control": {form("title", "A", "local_ids", "a;b", "update", "true", "priority", "3", "embargo", "none",
+			"resource_type", "Dataset", "retain_target", "true", "payload", "bytes"), "", 201},
+		"bad target flag":     {form("retain_target", "perhaps", "payload", "b"), "", 400},
 		"key in the header":   {form("payload", "bytes"), "k9", 201},
 		"json part":           {form("submission", `{"title":"A"}`, "payload", "bytes"), "", 201},
 		"empty payload":       {form("payload", ""), "", 201},

@@ -32,6 +32,10 @@ func (r *receiver) Submit(_ context.Context, _ string, _ client.Submission, payl
 	return job.Job{ID: "let_1", Kind: "test.letter"}, nil
 }
 
+func (*receiver) Upload(string) (ingesthttp.Upload, error) {
+	return nil, job.Errorf(job.Unavailable, "submit", "", "it takes no uploads")
+}
+
 func (*receiver) Report(context.Context, job.ID) (ingesthttp.Report, error) {
 	return ingesthttp.Report{}, nil
 }

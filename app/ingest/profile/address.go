@@ -9,6 +9,11 @@ const maxAddresses = 50
 // completeAddresses refuses what no mail could be sent to, when the profile is loaded rather than when the first
 // report is due.
 func (p *Profile) completeAddresses(f *faults) {
+	if p.ReplyTo != "" {
+		if err := mail.CheckAddress(p.ReplyTo); err != nil {
+			f.add("reply_to", "%s", err)
+		}
+	}
 	n := 0
 	for _, list := range []struct {
 		key   string

@@ -67,10 +67,16 @@ func (p *Profile) complete() faults {
 	if !slices.Contains([]Suppress{SuppressNone, SuppressPartial, SuppressFull}, p.Suppress) {
 		f.add("suppress", "%q is none of none, partial, full", string(p.Suppress))
 	}
+	if !slices.Contains([]Form{FormStagepost, FormMerritt}, p.Reports) {
+		f.add("reports", "%q is none of stagepost, merritt", string(p.Reports))
+	}
 	p.completeMinter(&f)
 	p.completeAddresses(&f)
 	if p.Callback != nil {
 		f.webURL("callback.url", p.Callback.URL)
+		if p.Callback.Resolver != "" {
+			f.webURL("callback.resolver", p.Callback.Resolver)
+		}
 		if !slices.Contains([]Form{FormStagepost, FormMerritt}, p.Callback.Form) {
 			f.add("callback.form", "%q is none of stagepost, merritt", string(p.Callback.Form))
 		}
@@ -87,6 +93,7 @@ func at(key string, i int) string { return fmt.Sprintf("%s.%d", key, i) }
 
 func (p *Profile) completeMinter(f *faults) {
 	m := &p.Minter
+	p.completeEZID(f)
 	switch {
 	case m.URL != "" && m.Template != "":
 		f.add("minter", "it has a template and a url; one of them mints")
@@ -107,6 +114,32 @@ func (p *Profile) completeMinter(f *faults) {
 		return
 	}
 	m.noid = t
+}
+
+// completeEZID checks what belongs to EZID.
+func (p *Profile) completeEZID(f *faults) {
+	m := &p.Minter
+	if !slices.Contains([]MinterForm{MinterStagepost, MinterEZID}, m.Form) {
+		f.add("minter.form", "%q is none of stagepost, ezid", string(m.Form))
+	}
+	if !slices.Contains([]string{"public", "reserved"}, m.Status) {
+		f.add("minter.status", "%q is none of public, reserved", m.Status)
+	}
+	if m.Target != "" {
+		f.webURL("minter.target", m.Target)
+	}
+	if m.Form == MinterEZID {
+		if u, err := url.Parse(m.URL); err != nil || !strings.Contains(u.Path, "/shoulder/ark:/") {
+			f.add("minter.url",
+				"it is no address of a shoulder such as https://USER@ezid.cdlib.org/shoulder/ark:/99999/fk4")
+		}
+		return
+	}
+	for key, text := range map[string]string{"minter.target": m.Target, "minter.coowner": m.Coowner} {
+		if text != "" {
+			f.add(key, "it is for the form ezid")
+		}
+	}
 }
 
 func (p *Profile) completeWebhooks(f *faults) {

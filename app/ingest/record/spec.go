@@ -15,36 +15,59 @@ import (
 type BatchSpec struct {
 	api.Submission
 	Payload Payload `json:"payload"`
-	User    bool    `json:"user,omitempty"` // a user handed it in, see AsUser
+	// the files after the first, each the payload of a job of its own
+	More []Payload `json:"more,omitempty"`
+	User bool      `json:"user,omitempty"` // a user handed it in, see AsUser
 	// owner of the user token that it came with: it adds versions only to objects that this user may update
 	Bound string `json:"bound,omitempty"`
 }
 
-// Payload is the file that was handed in, at work/<batch>/payload.
+// Payload is a file that was handed in, at work/<batch>/payload; further ones see [workdir.PartName].
 type Payload struct {
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+	Filename string `json:"filename,omitempty"` // of a further file; that of the first is the submission's
+}
+
+// Bytes is the size of all files.
+func (s *BatchSpec) Bytes() int64 {
+	all := s.Payload.Size
+	for i := range s.More {
+		all += s.More[i].Size
+	}
+	return all
+}
+
+// Described reports whether the submission describes its objects beyond what a [JobSpec] repeats.
+func (s *BatchSpec) Described() bool {
+	return len(s.DublinCore) > 0 || s.ResourceType != "" || s.Embargo != "" || s.RetainTarget
 }
 
 // BatchData is what the phases of a batch find out.
 type BatchData struct {
-	Type     string `json:"type,omitempty"` // as given or found out
-	Jobs     int    `json:"jobs,omitempty"`
-	Priority int    `json:"priority,omitempty"`
-	Cause    string `json:"cause,omitempty"` // why it made no jobs
-	Failure  string `json:"failure,omitempty"`
-	Reported string `json:"reported,omitempty"` // digest of the last report
-	Reports  int    `json:"reports,omitempty"`  // how many there were
-	Last     int    `json:"last,omitempty"`     // generation of the last one
+	Type string `json:"type,omitempty"` // as given or found out
+	// of each file of a submission of several
+	Types    []string `json:"types,omitempty"`
+	Jobs     int      `json:"jobs,omitempty"`
+	Priority int      `json:"priority,omitempty"`
+	Cause    string   `json:"cause,omitempty"` // why it made no jobs
+	Failure  string   `json:"failure,omitempty"`
+	Reported string   `json:"reported,omitempty"` // digest of the last report
+	Reports  int      `json:"reports,omitempty"`  // how many there were
+	Last     int      `json:"last,omitempty"`     // generation of the last one
 }
 
 // JobSpec is what a job is created with.
 type JobSpec struct {
-	Type      string   `json:"type"` // file, container or object-manifest
-	Profile   string   `json:"profile"`
-	Submitter string   `json:"submitter,omitempty"`
-	URL       string   `json:"url,omitempty"` // where the payload is; empty: the payload of the batch
-	Row       int      `json:"row,omitempty"` // line in the batch manifest
+	Type      string `json:"type"` // file, container or object-manifest
+	Profile   string `json:"profile"`
+	Submitter string `json:"submitter,omitempty"`
+	URL       string `json:"url,omitempty"` // where the payload is; empty: the payload of the batch
+	Row       int    `json:"row,omitempty"` // line in the batch manifest
+	// which file of the batch is its payload; 0 is the first
+	Part int `json:"part,omitempty"`
+	// the submission of the batch has more about the object
+	Described bool     `json:"described,omitempty"`
 	Filename  string   `json:"filename,omitempty"`
 	Size      int64    `json:"size"` // of the payload; -1 when not known
 	Digest    Digest   `json:"digest,omitzero"`

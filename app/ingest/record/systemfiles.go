@@ -13,6 +13,7 @@ const (
 	ManifestName   = "mrt-submission-manifest.txt"
 	DeleteName     = "mrt-delete.txt"
 	EmbargoName    = "mrt-embargo.txt"
+	MOMName        = "mrt-mom.txt" // what the object is in Merritt's object model
 )
 
 // Known drops the codes that stand for no value, and texts that are too long for a name.

@@ -13,7 +13,11 @@ import (
 // Batch is the report about a batch. It follows from the records alone: every server makes the same one. Its JSON is
 // what the files of reports hold and what the API answers: files of older versions are still read, so that a name in it
 // never changes.
-type Batch struct{ api.BatchReport }
+type Batch struct {
+	api.BatchReport
+	// Merritt gives failed.json and completed.json, the attachments of mails, the keys of Merritt.
+	Merritt bool `json:"-"`
+}
 
 // Job is the report about one object.
 type Job = api.JobReport

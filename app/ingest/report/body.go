@@ -82,7 +82,11 @@ func (r *Batch) listJSON(completed bool, most int, where string) (text []byte, l
 	jobs := r.with(completed)
 	text = []byte("{\n  \"" + key + "\": [")
 	for i := range jobs {
-		one, err := json.MarshalIndent(&jobs[i], "    ", "  ")
+		var of any = &jobs[i]
+		if r.Merritt {
+			of = r.merritt(&jobs[i])
+		}
+		one, err := json.MarshalIndent(of, "    ", "  ")
 		if err != nil {
 			return nil, 0, err
 		}

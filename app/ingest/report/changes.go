@@ -48,6 +48,7 @@ func (r *Batch) Since(before *Batch, generation int) *Changes {
 // facts is what a report has about a job, without what follows from it and without its number of attempts.
 func facts(j Job) Job {
 	j.Retries, j.Reason, j.Remedy, j.Next = 0, "", "", ""
+	j.Creator, j.Date, j.Type = "", "", "" // older versions did not keep them
 	return j
 }
 

@@ -24,6 +24,14 @@ func (i submissions) Submit(ctx context.Context, user string, s client.Submissio
 	return i.app.SubmitFor(ctx, user, s, payload)
 }
 
+func (i submissions) Upload(user string) (ingesthttp.Upload, error) {
+	u, err := i.app.Upload(user)
+	if err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
 func (i submissions) Report(ctx context.Context, batch job.ID) (ingesthttp.Report, error) {
 	report, err := i.app.Report(ctx, batch)
 	if err != nil {

@@ -25,9 +25,18 @@ func (w *Tree) Batch(id job.ID) (*os.Root, error) {
 	return os.OpenRoot(dir)
 }
 
-// Stage brings a payload to work/<batch>/payload: temporary name, sync, rename. When it returns, the payload is on
-// disk. After an error nothing is left.
-func (w *Tree) Stage(ctx context.Context, id job.ID, from io.Reader, most int64) (size int64, digest string,
+// PartName names a file of a batch in its directory; part 0 is the payload.
+func PartName(part int) string {
+	if part == 0 {
+		return PayloadName
+	}
+	return fmt.Sprintf("%s-%d", PayloadName, part+1)
+}
+
+// Stage brings a file of a batch to work/<batch>, see [PartName]: temporary name, sync, rename. When it returns, the
+// file
+// is on disk. After an error nothing of the batch is left.
+func (w *Tree) Stage(ctx context.Context, id job.ID, part int, from io.Reader, most int64) (size int64, digest string,
 	err error) {
 	root, err := w.Batch(id)
 	if err != nil {
@@ -40,7 +49,7 @@ func (w *Tree) Stage(ctx context.Context, id job.ID, from io.Reader, most int64)
 		}
 	}()
 	sum := sha256.New()
-	err = PutFile(root, PayloadName, func(to io.Writer) error {
+	err = PutFile(root, PartName(part), func(to io.Writer) error {
 		n, err := io.Copy(io.MultiWriter(to, sum), LimitReader(ctx, from, most))
 		size = n
 		return err
