@@ -23,7 +23,9 @@ const timeout = 20 * zktest.Tick
 func open(t *testing.T, o session.Options) (*session.Session, *zktest.Server) {
 	t.Helper()
 	srv := zktest.Shared(t)
-	o.Timeout = timeout
+	if o.Timeout == 0 {
+		o.Timeout = timeout
+	}
 	s, err := session.Open(t.Context(), []string{srv.Address}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func TestUnknownResult(t *testing.T) {
 
 // A request that reaches no server is repeated.
 func TestServerRestarts(t *testing.T) {
-	s, srv := open(t, session.Options{})
+	s, srv := open(t, session.Options{Timeout: time.Minute}) // longer than a restart takes
 	ctx := t.Context()
 	kind(t, s.Multi(ctx, session.Create("/a", nil), session.CreateEphemeral("/a/e", nil)), "")
 	srv.Kill()

@@ -19,7 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Tick is the unit of time of the server: sessions last 2 to 20 ticks.
+// Tick is the unit of time of the server: a session lasts at least 2 ticks without contact, and at most a minute.
 const Tick = 200 * time.Millisecond
 
 // Server is a running server.
@@ -133,7 +133,8 @@ func installed() error {
 func (s *Server) run() error {
 	_, port, _ := net.SplitHostPort(s.Address)
 	config := fmt.Sprintf("tickTime=%d\ndataDir=%s/data\nclientPort=%s\nclientPortAddress=127.0.0.1\n"+
-		"admin.enableServer=false\nmaxClientCnxns=0\n%s", Tick.Milliseconds(), s.dir, port, s.more)
+		"admin.enableServer=false\nmaxClientCnxns=0\nmaxSessionTimeout=60000\n%s", Tick.Milliseconds(), s.dir, port,
+		s.more)
 	file := filepath.Join(s.dir, "zoo.cfg")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return err
