@@ -38,8 +38,8 @@ type arrived struct {
 }
 
 // download is the step of Downloading: it fetches the files, some at once. A second attempt keeps complete files, which
-// it reads again to be sure, and goes on with half ones. The list of what came is there before the first file, so without
-// it there is none.
+// it reads again to be sure, and goes on with half ones. The list of what came is there before the first file, so
+// without it there is none.
 func (t *task) download(ctx context.Context) error {
 	p, err := t.app.profile(t.spec.Profile)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // checkpoint is the number of bytes between two syncs, and so the greatest loss after a power failure.
 const checkpoint = 64 << 20
 
-// unrecorded is the size up to which a file has no record before its first failure, and with a set no .part file either:
-// after a crash it is fetched again.
+// unrecorded is the size up to which a file has no record before its first failure, and with a set no .part file
+// either: after a crash it is fetched again.
 const unrecorded = 64 << 10
 
 // version is the server's version of the bytes in a .part file. It is stored in its own file.
