@@ -91,12 +91,8 @@ func (c *Checker) checkRoot(ctx context.Context, location string, until time.Tim
 		return r, errors.New("it is not configured")
 	}
 	var errs []error
-	type key struct{ object, name, job string }
-	keyOf := func(v catalog.Version) key { return key{v.Object, v.Name, v.Job} }
-	skip := map[key]bool{} // those that are being removed: what is left of them is checked in the next pass
 	for {
-		due, err := c.o.Catalog.DueVersions(ctx, location, until, batch+len(skip))
-		due = slices.DeleteFunc(due, func(v catalog.Version) bool { return skip[keyOf(v)] })
+		due, err := c.o.Catalog.DueVersions(ctx, location, until, batch)
 		if err != nil || len(due) == 0 {
 			return r, errors.Join(append(errs, err)...)
 		}
@@ -104,10 +100,7 @@ func (c *Checker) checkRoot(ctx context.Context, location string, until time.Tim
 			return r, errors.Join(append(errs, err)...)
 		}
 		for i := range due {
-			checked, err := c.checkVersion(ctx, root, &due[i], until, &r)
-			if !checked {
-				skip[keyOf(due[i])] = true
-			}
+			err := c.checkVersion(ctx, root, &due[i], until, &r)
 			var unhealed *unhealedError
 			if errs = append(errs, err); err != nil && !errors.As(err, &unhealed) {
 				return r, errors.Join(errs...)
@@ -116,43 +109,44 @@ func (c *Checker) checkRoot(ctx context.Context, location string, until time.Tim
 	}
 }
 
-// checkVersion checks a version, heals it, and enters the result, which checked reports. Nothing is entered if the root
-// cannot be read, or if the version is being removed.
+// checkVersion checks a version, heals it, and enters the result. Nothing is entered if the root cannot be read.
 func (c *Checker) checkVersion(
 	ctx context.Context, root *ocfl.Root, v *catalog.Version, until time.Time, r *Result,
-) (checked bool, err error) {
+) error {
 	done, faults, err := c.readVersion(ctx, root, v)
 	if err != nil {
-		return false, err
+		return err
 	}
 	if len(faults) > 0 {
 		if err := root.Ready(); err != nil { // its file system may be gone meanwhile
-			return false, err
+			return err
 		}
 		if same, err := c.isCurrent(ctx, v); err != nil || !same {
-			return false, err
+			return err
 		}
 	}
 	known, err := c.o.Catalog.FaultsOf(ctx, v)
 	if err != nil {
-		return false, err
+		return err
 	}
 	at := c.o.Now()
-	if !at.After(until) { // with a clock that stands still, it would be due again
-		at = until.Add(time.Nanosecond)
+	for _, last := range []time.Time{until, v.LastFixity} {
+		if !at.After(last) { // with a clock that stands still or was set back, it would be due again
+			at = last.Add(time.Nanosecond)
+		}
 	}
 	r.Copies, r.Bytes = r.Copies+1, r.Bytes+done.Bytes
 	x := catalog.VersionResult{Version: *v, At: at, Bytes: done.Bytes}
 	x.Faults = since(faults, known, at)
 	events, err := c.reportVersion(ctx, &x, known)
 	if err != nil {
-		return false, err
+		return err
 	}
 	var reason error
 	if len(faults) > 0 {
 		r.Faults++
 		if reason, err = c.healVersion(ctx, root, &x, len(events) > 0); err != nil {
-			return false, err
+			return err
 		}
 		events = append(events, c.healedEvent(&x)...)
 		r.Healed += x.Healed
@@ -161,12 +155,12 @@ func (c *Checker) checkVersion(
 		x.Next = at.Add(faultyEvery)
 	}
 	if err := c.o.Catalog.PutVersionChecked(ctx, x, events...); err != nil {
-		return false, err
+		return err
 	}
 	if reason != nil {
-		return true, &unhealedError{fmt.Errorf("heal %s: %w", versionObject(v), reason)}
+		return &unhealedError{fmt.Errorf("heal %s: %w", versionObject(v), reason)}
 	}
-	return true, nil
+	return nil
 }
 
 // isCurrent reports whether a version still is what the list of due ones had. Else the deletion of an archive removed
