@@ -355,8 +355,8 @@ func TestDeleteVersionsAfterACrash(t *testing.T) {
 	}
 }
 
-// TestCheckAgainAtTheSameTime: a version that gets another name is due again. A pass checks it once, even if the clock has
-// not moved since the last one.
+// TestCheckAgainAtTheSameTime: a version that gets another name is due again. A pass checks it once, even if the clock
+// has not moved since the last one.
 func TestCheckAgainAtTheSameTime(t *testing.T) {
 	src, d := newFake(1, 2), newDepots(t)
 	bubble(t, src, d.use, func(h *harness) {

@@ -105,16 +105,25 @@ func bindSubmission(cmd *cobra.Command, s *client.Submission) {
 	f.StringVarP(&s.Note, "note", "m", "", "a note to the batch")
 	f.StringSliceVar(&s.LocalIDs, "local-id", nil, "local identifiers of the object")
 	f.BoolVar(&s.RetainTarget, "retain-target", false, "leave the target of the identifier at EZID as it is")
-	f.Func("dublin-core", "an element and its value, such as subject=maps; may be repeated", func(text string) error {
-		element, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return fmt.Errorf("%q is no ELEMENT=VALUE", text)
-		}
-		if s.DublinCore == nil {
-			s.DublinCore = map[string][]string{}
-		}
-		s.DublinCore[element] = append(s.DublinCore[element], value)
-		return nil
-	})
+	f.Var(&coreFlag{&s.DublinCore}, "dublin-core", "an element and its value, such as subject=maps; may be repeated")
 	f.BoolVar(&s.Update, "update", false, "a new version of an object that is stored")
 }
+
+// coreFlag is a flag of elements of Dublin Core and their values, ELEMENT=VALUE.
+type coreFlag struct{ values *map[string][]string }
+
+func (c *coreFlag) Set(text string) error {
+	element, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q is no ELEMENT=VALUE", text)
+	}
+	if *c.values == nil {
+		*c.values = map[string][]string{}
+	}
+	(*c.values)[element] = append((*c.values)[element], value)
+	return nil
+}
+
+func (c *coreFlag) Type() string { return "stringArray" }
+
+func (c *coreFlag) String() string { return "" }
