@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stagepost/stagepost/job"
@@ -25,6 +26,31 @@ func TestClaimsWithoutFence(t *testing.T) {
 		t.Errorf("%d of %d histories are not linearizable without a fence; the check is blind", wrong, n)
 	}
 	t.Logf("%d of %d histories are not linearizable without a fence", wrong, n)
+}
+
+// The control: in a store that several servers share, a claim that finds nothing although no other call is under way is
+// still detected.
+func TestClaimsThatFindNothing(t *testing.T) {
+	const n = 2_000
+	wrong := storetest.Histories(t, n, func() job.Store { return &idle{Store: mem.New()} })
+	if wrong < n/10 {
+		t.Errorf("%d of %d histories with claims that find nothing are not linearizable; the check is blind", wrong, n)
+	}
+}
+
+// idle states that several servers share it, and finds nothing at every third claim.
+type idle struct {
+	job.Store
+	claims atomic.Int64
+}
+
+func (s *idle) Properties() job.Properties { return job.Properties{Name: "idle"} }
+
+func (s *idle) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
+	if s.claims.Add(1)%3 == 0 {
+		return nil, nil
+	}
+	return s.Store.Claim(ctx, c)
 }
 
 // unfenced takes every change as one made under the current claim.
