@@ -1,7 +1,6 @@
 package zktest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,8 +17,8 @@ type Ensemble struct {
 // StartEnsemble starts n servers, which are stopped when t ends. Each of them accepts clients when it returns.
 func StartEnsemble(t testing.TB, n int) *Ensemble {
 	t.Helper()
-	if err := installed(); errors.Is(err, errMissing) {
-		t.Skip(err)
+	if err := installed(); err != nil {
+		t.Fatal(err)
 	}
 	addresses, err := free(3 * n)
 	if err != nil {
