@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/config"
 	"github.com/stagepost/stagepost/edge/timestamp"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 )
 
@@ -27,7 +28,7 @@ func (r *Server) openAnchors(s *Settings) error {
 		return nil
 	}
 	r.anchors = history.New(history.Options{
-		Dir: filepath.Join(r.Data, anchorsName), Source: r.store.Histories, Installation: r.store.Installation,
+		Dir: filepath.Join(r.Shared, anchorsName), Source: r.store.Histories, Installation: r.store.Installation,
 		Every: s.AnchorEvery, Keep: s.RecordsKeep, Log: r.Log,
 		Leads: func() bool { return r.Engine.Leads() },
 		Authorities: func() []*timestamp.Authority {
@@ -62,6 +63,10 @@ func (s *Settings) authorities() (all []*timestamp.Authority, err error) {
 
 // Export writes an export of all histories with their anchors.
 func (d *Maintenance) Export(ctx context.Context, w io.Writer) error {
+	if d.Store.Histories == nil {
+		return job.Errorf(job.Refused, "export", "", "a store of kind %s has no export of histories; stagepost admin "+
+			"verify checks them", d.Store.Jobs.Properties().Name)
+	}
 	_, err := history.Export(ctx, w, filepath.Join(d.Dir, anchorsName), d.Store.Installation, d.Store.Histories,
 		time.Now())
 	return err

@@ -120,6 +120,9 @@ func (d *Maintenance) Backup(ctx context.Context, b client.Backup) (client.Backe
 }
 
 func (d *Maintenance) backUp(ctx context.Context, b client.Backup, by lifecycle.Actor) (client.BackedUp, error) {
+	if d.Store.Freeze == nil {
+		return client.BackedUp{}, &job.Error{Op: "backup", Kind: job.Refused, Err: errors.New(d.Store.Instead)}
+	}
 	if b.Name == "" {
 		b.Name = backup.NameAt("backup-", time.Now())
 	}

@@ -15,7 +15,7 @@ import (
 // Maintenance checks and backs up a data directory, with or without a server on it.
 type Maintenance struct {
 	Store *stores.Store
-	Dir   string // the data directory
+	Dir   string // the directory with the files of jobs
 
 	Settings *Settings // which name the contents of backups and their directory
 	backups  backups
@@ -76,6 +76,11 @@ func (d *Maintenance) lives() (func(job.Kind) *lifecycle.Table, error) {
 // Fsck checks what the store derives from records, and compares these with the files of the applications. Only the
 // first can be made anew here, which is entered in the audit list.
 func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, error) {
+	if f.Repair && d.Store.Fsck == nil {
+		return client.Checkup{Faults: []string{}}, job.Errorf(job.Refused, "fsck", "", "a store of kind %s derives "+
+			"nothing outside the transactions of its database, and so has nothing to repair: leave out --repair",
+			d.Store.Jobs.Properties().Name)
+	}
 	if f.Repair {
 		if err := d.enter(ctx, lifecycle.Operator, "fsck-repair", f.Actor, f.Note, ""); err != nil {
 			return client.Checkup{Faults: []string{}}, err
@@ -85,7 +90,11 @@ func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, 
 	if err != nil {
 		return client.Checkup{Faults: []string{}}, err
 	}
-	c, err := d.Store.Fsck(ctx, lifeOf, f.Repair)
+	check := func() (client.Checkup, error) { return d.Verify(ctx, "") }
+	if d.Store.Fsck != nil {
+		check = func() (client.Checkup, error) { return d.Store.Fsck(ctx, lifeOf, f.Repair) }
+	}
+	c, err := check()
 	for _, m := range d.Settings.Modules {
 		if err != nil {
 			break

@@ -52,10 +52,13 @@ func (r *Server) topics() []string {
 // disks returns the directories whose free space is a metric: the data directory and the storage locations.
 func (r *Server) disks() map[string]string {
 	all := map[string]string{"data": r.Data}
+	if r.Shared != r.Data {
+		all["shared"] = r.Shared
+	}
 	for _, a := range r.apps {
 		if p, ok := a.(module.StorageLister); ok {
 			for _, dir := range p.StorageLocations() {
-				all[placeName(r.Data, dir)] = dir
+				all[placeName(r.Shared, dir)] = dir
 			}
 		}
 	}

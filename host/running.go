@@ -34,6 +34,7 @@ type Server struct {
 	URL        string // where it answers
 	MetricsURL string // where the metrics are, if they have an address of their own
 	Data       string // absolute path of the data directory
+	Shared     string // absolute path of the directory with the files of jobs
 	Engine     *engine.Engine
 	Open       int64 // jobs that had not ended when it started
 
@@ -84,7 +85,11 @@ func Start(ctx context.Context, s *Settings, log *slog.Logger) (*Server, error) 
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, cli.Usagef("data: %w (--data DIR names a directory that this user can write)", err)
 	}
-	r := &Server{Data: dir, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
+	shared, err := s.sharedDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Server{Data: dir, Shared: shared, Log: log, grace: s.Grace, stalls: stalledFor(s.Sweep),
 		failed: make(chan struct{}), named: map[string]module.App{}}
 	r.metrics = newMetrics(r, s)
 	if err := r.assemble(ctx, s); err != nil {
@@ -121,15 +126,15 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 	if err := r.open(ctx, s); err != nil {
 		return err
 	}
-	r.space = &space{dir: r.Data, reserve: s.reserve(), store: r.store}
-	logs, err := joblog.Open(filepath.Join(r.Data, "logs"),
+	r.space = &space{dir: r.Shared, reserve: s.reserve(), store: r.store}
+	logs, err := joblog.Open(filepath.Join(r.Shared, "logs"),
 		joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, logs)
 	host := r.hostOf(s, logs)
-	if host.Mail, err = s.mail(r.Data, r.Log); err != nil {
+	if host.Mail, err = s.mail(r.Shared, r.Log); err != nil {
 		return err
 	}
 	for _, warning := range s.mailWarnings() {
@@ -168,7 +173,8 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: r.store.Jobs, Installation: r.store.Installation, Log: r.Log, Logs: logs,
+		Dir: r.Shared, Own: r.Data, Postgres: r.store.Postgres, Config: s.Set, Store: r.store.Jobs,
+		Installation: r.store.Installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
 		Engine: func() *engine.Engine { return r.Engine },
@@ -197,14 +203,16 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	if r.tokens != nil {
 		o.Tokens = r.tokens
 	}
-	warn := []func() []string{s.mailWarnings}
+	warn := []func() []string{s.mailWarnings, s.storeWarnings}
 	if r.store.Durable() {
-		d := &Maintenance{Store: r.store, Dir: r.Data, Settings: s, Apps: r.named}
+		d := &Maintenance{Store: r.store, Dir: r.Shared, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, d); err != nil {
 			return err
 		}
 		o.Maintenance = d
-		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+		if r.backups != nil {
+			warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
+		}
 		if err := r.openAnchors(s); err != nil {
 			return err
 		}
@@ -233,6 +241,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 		return all
 	}
 	r.server = server.New(*o)
+	r.server.Add(server.Part{Health: r.describeStore})
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))
@@ -285,13 +294,17 @@ func (r *Server) App(name string) module.App { return r.named[name] }
 
 // open opens the store and the addresses.
 func (r *Server) open(ctx context.Context, s *Settings) (err error) {
-	r.store, err = stores.Open(ctx, stores.Options{
-		Where: s.Store, Dir: r.Data, NoLog: s.StoreLog == "off", OnCommit: r.metrics.Committed,
-		OnLock: func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
-		OnDamage: func(err error) {
-			r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
-		},
-	})
+	o, err := s.storeOptions(r.Data, r.Shared)
+	if err != nil {
+		return err
+	}
+	o.OnCommit = r.metrics.Committed
+	o.OnFailure = func(err error) { r.Log.Warn("the store tries an operation again", "error", err) }
+	o.OnLock = func() (string, error) { err := r.listen(ctx, s); return r.URL, err }
+	o.OnDamage = func(err error) {
+		r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+	}
+	r.store, err = stores.Open(ctx, o)
 	if err == nil && r.store.Closer != nil {
 		r.closers = append(r.closers, r.store.Closer)
 	}
@@ -314,7 +327,7 @@ func (r *Server) engineOptions(s *Settings, logs engine.JobLogs) engine.Options 
 		}
 	}
 	return engine.Options{
-		Name: s.Name, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
+		Name: s.serverName(r.Data), Leads: r.store.Leads, Slots: s.Slots, Lease: s.Lease, Sweep: s.Sweep, Grace: s.Grace, Log: r.Log, Meter: r.metrics,
 		JobLogs: logs, Deliver: deliver,
 		Attempts: s.Attempts, Retain: r.retention(s), Impaired: r.space.impaired,
 	}

@@ -25,11 +25,15 @@ func withStore[T any](ctx context.Context, c *commands, ask func(context.Context
 	if err != nil {
 		return answer, err
 	}
-	store, err := stores.Open(ctx, stores.Options{Where: c.host.Store, Dir: dir, NoLog: true, Existing: true})
+	o, err := c.host.Existing(dir)
+	if err != nil {
+		return answer, err
+	}
+	store, err := stores.Open(ctx, o)
 	if err != nil {
 		return answer, err
 	}
 	defer func() { err = errors.Join(err, store.Closer.Close()) }()
-	d := &host.Maintenance{Store: store, Dir: dir, Settings: c.host}
+	d := &host.Maintenance{Store: store, Dir: o.Files, Settings: c.host}
 	return direct(ctx, d)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/edge/disk"
+	"github.com/stagepost/stagepost/internal/dirowner"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/store/mem"
 	"github.com/stagepost/stagepost/store/sqlite"
@@ -24,16 +25,25 @@ func openSQLite(_ context.Context, o *Options) (*Store, error) {
 			return nil, job.Errorf(job.NotFound, cli.NoStore, "", "there is no store in %s", o.Dir)
 		}
 	}
+	if id, err := readID(filepath.Join(o.Dir, FilesName)); id != "" || err != nil {
+		return nil, errors.Join(err, job.Errorf(job.Refused, "open", "", "the jobs whose files are in %s are in "+
+			"another store (%s): name it with the setting store", o.Dir, FilesName))
+	}
 	s, err := sqlite.Open(o.Dir, sqlite.Options{OnLock: o.OnLock, OnCommit: o.OnCommit, OnDamage: o.OnDamage,
 		Space: disk.Space, NoLog: o.NoLog})
-	var used *sqlite.InUse
-	switch {
-	case errors.As(err, &used) && used.Process["address"] != "":
-		return nil, fmt.Errorf("another server runs on this data directory: %w", err)
-	case err != nil:
-		return nil, err
+	if err != nil {
+		return nil, runs(err)
 	}
 	return OfSQLite(s), nil
+}
+
+// runs adds to the error of a directory that a process has that this is a server.
+func runs(err error) error {
+	var used *dirowner.InUse
+	if errors.As(err, &used) && used.Process["address"] != "" {
+		return fmt.Errorf("another server runs on this data directory: %w", err)
+	}
+	return err
 }
 
 // OfSQLite returns an open store of package sqlite.

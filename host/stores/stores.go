@@ -4,6 +4,7 @@ package stores
 import (
 	"context"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -23,8 +24,16 @@ type Store struct {
 	// Installation is the id of the installation; empty: the store keeps nothing.
 	Installation string
 
-	Leads   func() bool // whether this server leads those that share the store
-	Waiting func() int  // operations that wait for a commit
+	// Leads reports whether this server leads those that share the store; Leader names the one that does, by
+	// [Options.Name].
+	Leads  func() bool
+	Leader func(ctx context.Context) (name string, leads bool, err error)
+
+	Waiting     func() int              // operations that wait for a commit
+	Retries     func() int64            // operations that were tried again
+	Connections func() (used, most int) // to the database
+	Place       string                  // of the database, for people
+	Postgres    string                  // the URL of the database with the password, for databases of applications
 
 	// Full returns since when the disk of the store is full, or zero; Writable tests whether it accepts writes.
 	Full     func() time.Time
@@ -59,15 +68,21 @@ func (s *Store) Durable() bool { return s.Jobs.Properties().Durable }
 // Options of [Open]. Where and Dir are required.
 type Options struct {
 	Where string // the setting store
-	Dir   string // the data directory, absolute
+	Dir   string // the data directory of the server, absolute
+	Files string // the directory with the files that records refer to, absolute; defaults to Dir
+
+	Name     string        // of the server among those on the store
+	Password string        // of the database; defaults to that of Where
+	Patience time.Duration // see [postgres.Options]
 
 	// OnLock is called when no other server can have the data directory any more, before the store is read. It returns
 	// the address of the server. Defaults to none.
 	OnLock func() (address string, err error)
 
-	OnCommit func(operations int, took time.Duration) // after each commit; defaults to none
-	OnDamage func(error)                              // for each damaged record; defaults to none
-	NoLog    bool                                     // see [sqlite.Options]
+	OnCommit  func(operations int, took time.Duration) // after each commit; defaults to none
+	OnDamage  func(error)                              // for each damaged record; defaults to none
+	OnFailure func(error)                              // for each operation that is tried again; defaults to none
+	NoLog     bool                                     // see [sqlite.Options]
 
 	// Existing refuses a store that does not exist yet, with kind NotFound, in place of creating it.
 	Existing bool
@@ -80,14 +95,17 @@ func (o *Options) locked() error {
 
 // kind is one kind of stores.
 type kind struct {
-	name string // what the setting is, or its beginning before "://"
-	open func(ctx context.Context, o *Options) (*Store, error)
+	name    string // what the setting is, or its beginning before "://"
+	located bool   // it is a URL
+	open    func(ctx context.Context, o *Options) (*Store, error)
 }
 
 // kinds are the kinds of stores.
 var kinds = []kind{
-	{"sqlite", openSQLite},
-	{"mem", openMem},
+	{"sqlite", false, openSQLite},
+	{"mem", false, openMem},
+	{"postgres", true, openPostgres},
+	{"postgresql", true, openPostgres},
 }
 
 // Open opens a store. The caller closes it.
@@ -95,10 +113,28 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.OnLock == nil {
 		o.OnLock = func() (string, error) { return "", nil }
 	}
-	name, _, _ := strings.Cut(o.Where, "://")
+	if o.Files == "" {
+		o.Files = o.Dir
+	}
+	name, _, located := strings.Cut(o.Where, "://")
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
-	if i < 0 {
-		return nil, cli.Usagef("store must be sqlite or mem, not %q", o.Where)
+	if i < 0 || located != kinds[i].located {
+		return nil, cli.Usagef("store must be sqlite, mem or postgres://USER@HOST/DATABASE, not %q", shown(o.Where))
+	}
+	if !located && o.Files != o.Dir {
+		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are in its "+
+			"data directory", name)
 	}
 	return kinds[i].open(ctx, &o)
 }
+
+// shown is a setting without a password.
+func shown(where string) string {
+	if u, err := url.Parse(where); err == nil {
+		return u.Redacted()
+	}
+	return "a URL that cannot be read"
+}
+
+// Shared reports whether several servers may share the store that a setting names.
+func Shared(where string) bool { return strings.Contains(where, "://") }

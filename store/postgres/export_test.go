@@ -11,11 +11,11 @@ func TemporaryDatabase() (database string, remove func()) {
 		log.Fatal(errServer)
 	}
 	name := fmt.Sprintf("example_%d", databaseSeq.Add(1))
-	if err := testServer.exec("postgres", "CREATE DATABASE "+name); err != nil {
+	if err := testServer.Exec("postgres", "CREATE DATABASE "+name); err != nil {
 		log.Fatal(err)
 	}
-	return testServer.url(name), func() {
-		if err := testServer.exec("postgres", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+	return testServer.URL(name), func() {
+		if err := testServer.Exec("postgres", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
 			log.Fatal(err)
 		}
 	}

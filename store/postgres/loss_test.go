@@ -279,7 +279,7 @@ func TestTerminated(t *testing.T) {
 		}
 		terminated[w.seq] = true
 		terminate := fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", w.conn.PgConn().PID())
-		check(t, testServer.exec("postgres", terminate))
+		check(t, testServer.Exec("postgres", terminate))
 	}
 	answers, err := script(t.Context(), s)
 	check(t, err)

@@ -221,8 +221,8 @@ func TestUnavailable(t *testing.T) {
 	}
 	conn.Release()
 	name := database[strings.LastIndex(database, "=")+1:]
-	check(t, testServer.exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false"))
-	check(t, testServer.exec("postgres",
+	check(t, testServer.Exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS false"))
+	check(t, testServer.Exec("postgres",
 		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'"))
 	if _, err := s.Create(ctx, newJob(storetest.Step, "tst_2")); job.KindOf(err) != job.Unavailable {
 		t.Errorf("a write without a database: %v", err)
@@ -230,7 +230,7 @@ func TestUnavailable(t *testing.T) {
 	if _, err := s.Get(ctx, "tst_1"); job.KindOf(err) != job.Unavailable {
 		t.Errorf("a read without a database: %v", err)
 	}
-	check(t, testServer.exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS true"))
+	check(t, testServer.Exec("postgres", "ALTER DATABASE "+name+" ALLOW_CONNECTIONS true"))
 	if _, err := s.Create(ctx, newJob(storetest.Step, "tst_3")); err != nil {
 		t.Errorf("a write when the database is back: %v", err)
 	}
@@ -251,12 +251,12 @@ func TestServerCrash(t *testing.T) {
 	}
 	server, err := startServer()
 	check(t, err)
-	defer func() { check(t, server.stop()) }()
+	defer func() { check(t, server.Stop()) }()
 	var failures atomic.Int64
 	options := Options{Unsynced: true, Patience: time.Minute, OnFailure: func(error) { failures.Add(1) }}
 	var stores [2]*Store
 	for i := range stores {
-		stores[i], err = Open(t.Context(), server.url("postgres"), options)
+		stores[i], err = Open(t.Context(), server.URL("postgres"), options)
 		check(t, err)
 		defer closeStore(t, stores[i])
 	}
@@ -282,8 +282,8 @@ func TestServerCrash(t *testing.T) {
 	}
 	for range *crashes {
 		reach(50)
-		check(t, server.end(syscall.SIGQUIT))
-		check(t, server.start())
+		check(t, server.End(syscall.SIGQUIT))
+		check(t, server.Start())
 	}
 	reach(50)
 	ended.Store(true)
