@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,41 +17,29 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// TestMain ends the database server, if a test has started it.
+var databases pgtest.Lazy
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if databaseServer != nil {
-		if err := databaseServer.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-	}
+	databases.Stop()
 	os.Exit(code)
 }
 
-var databaseServer *pgtest.Server
-
-// pg is the database server of the tests that need one.
-func pg(t *testing.T) *pgtest.Server {
+// newDatabase makes an empty database and returns its URL.
+func newDatabase(t *testing.T) string {
 	t.Helper()
-	if databaseServer == nil {
-		var err error
-		if databaseServer, err = pgtest.Start(pgtest.Options{Fsync: true, TCP: true}); err != nil {
-			t.Fatal(err)
+	u := url.URL{Scheme: "postgres", User: url.User("postgres")}
+	q := url.Values{}
+	for _, field := range strings.Fields(databases.Database(t)) {
+		switch key, value, _ := strings.Cut(field, "="); key {
+		case "host":
+			q.Set("host", value)
+		case "dbname":
+			u.Path = "/" + value
 		}
 	}
-	return databaseServer
-}
-
-var databases atomic.Int64
-
-// newDatabase makes an empty database and returns its URL.
-func newDatabase(t *testing.T, of *pgtest.Server) string {
-	t.Helper()
-	name := fmt.Sprintf("jobs%d", databases.Add(1))
-	if err := of.Exec("postgres", "CREATE DATABASE "+name); err != nil {
-		t.Fatal(err)
-	}
-	return "postgres://postgres@" + of.Address() + "/" + name
+	u.RawQuery = q.Encode()
+	return u.String()
 }
 
 // sharing starts a server on a store and a shared directory.
@@ -74,8 +61,7 @@ func sharing(t *testing.T, store, shared, data string) (*Server, error) {
 // TestSharedStore starts several servers on one database: names differ, one leads, health says which, and servers that
 // have other files or a data directory in use are refused with what to do.
 func TestSharedStore(t *testing.T) {
-	of := pg(t)
-	store, shared := newDatabase(t, of), t.TempDir()
+	store, shared := newDatabase(t), t.TempDir()
 	a, err := sharing(t, store, shared, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +73,7 @@ func TestSharedStore(t *testing.T) {
 	names := map[string]bool{}
 	for _, r := range []*Server{a, b} {
 		h := healthFrom(t, r)
-		if h.Store != "postgres" || !strings.HasPrefix(h.Place, "jobs") || !strings.Contains(h.Place, of.Address()) {
+		if h.Store != "postgres" || !strings.HasPrefix(h.Place, "test_") || !strings.Contains(h.Place, " on /") {
 			t.Errorf("health %+v", h)
 		}
 		name, _, _ := strings.Cut(h.Engine, "/")
@@ -106,7 +92,7 @@ func TestSharedStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := t.TempDir()
-	if _, err := sharing(t, newDatabase(t, of), other, t.TempDir()); err != nil {
+	if _, err := sharing(t, newDatabase(t), other, t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct{ store, shared, data, want string }{
@@ -138,8 +124,7 @@ func healthFrom(t *testing.T, r *Server) client.Health {
 
 // TestNextLeader: when the server that leads stops, another one leads, and a server that has stopped can start again.
 func TestNextLeader(t *testing.T) {
-	of := pg(t)
-	store, shared, data := newDatabase(t, of), t.TempDir(), t.TempDir()
+	store, shared, data := newDatabase(t), t.TempDir(), t.TempDir()
 	s := NewSettings()
 	s.Data, s.Listen, s.Store, s.Shared = data, "127.0.0.1:0", store, shared
 	first, err := Start(t.Context(), s, slog.New(slog.DiscardHandler))
@@ -169,9 +154,8 @@ func TestNextLeader(t *testing.T) {
 
 // TestStoreMaintenance: what a store in PostgreSQL does not do itself is refused with what to do instead.
 func TestStoreMaintenance(t *testing.T) {
-	of := pg(t)
 	data := t.TempDir()
-	r, err := sharing(t, newDatabase(t, of), "", data)
+	r, err := sharing(t, newDatabase(t), "", data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +180,7 @@ func TestStoreMaintenance(t *testing.T) {
 		}
 	}
 	s := NewSettings()
-	s.Data, s.Listen, s.Store, s.BackupEvery = t.TempDir(), "127.0.0.1:0", newDatabase(t, of), time.Hour
+	s.Data, s.Listen, s.Store, s.BackupEvery = t.TempDir(), "127.0.0.1:0", newDatabase(t), time.Hour
 	if r, err := Start(ctx, s, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "pg_dump") {
 		t.Errorf("scheduled backups: %v, %v", r, err)
 	}

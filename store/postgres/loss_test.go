@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/stagepost/stagepost/internal/pg"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -329,7 +330,7 @@ func TestDeadlock(t *testing.T) {
 	lock("tst_1")
 	exec("COMMIT")
 	check(t, <-result)
-	if len(failures) == 0 || sqlState(failures[0]) != "40P01" {
+	if len(failures) == 0 || pg.State(failures[0]) != "40P01" {
 		t.Errorf("failures %v, want a deadlock", failures)
 	}
 	for i, j := range jobs {

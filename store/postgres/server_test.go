@@ -4,23 +4,21 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stagepost/stagepost/internal/pgtest"
 )
 
-// shared is the server of all tests of the package, and why there is none.
+// testServer is the server of all tests of the package, and errServer is why there is none.
 var (
-	testServer  *pgtest.Server
-	errServer   error
-	databaseSeq atomic.Int64
+	testServer *pgtest.Server
+	errServer  error
 )
 
 func TestMain(m *testing.M) { os.Exit(withServer(m)) }
 
 func withServer(m *testing.M) int {
-	testServer, errServer = startServer()
+	testServer, errServer = pgtest.New("fsync=off")
 	if errServer == nil {
 		defer func() {
 			if err := testServer.Stop(); err != nil {
@@ -31,9 +29,6 @@ func withServer(m *testing.M) int {
 	}
 	return m.Run()
 }
-
-// startServer starts a server that ends with its method Stop.
-func startServer() (*pgtest.Server, error) { return pgtest.Start(pgtest.Options{}) }
 
 // prepare makes the template of the databases of tests.
 func prepare(s *pgtest.Server) error {
@@ -53,16 +48,7 @@ func newDatabase(t testing.TB) string {
 	if errServer != nil {
 		t.Fatal(errServer)
 	}
-	name := fmt.Sprintf("test_%d", databaseSeq.Add(1))
-	if err := testServer.Exec("postgres", "CREATE DATABASE "+name+" TEMPLATE template_stagepost"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := testServer.Exec("postgres", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
-			t.Error(err)
-		}
-	})
-	return testServer.URL(name)
+	return testServer.Database(t, "template_stagepost")
 }
 
 // openStore opens a store that is closed at the end of the test at the latest.

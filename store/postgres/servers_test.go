@@ -15,6 +15,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stagepost/stagepost/internal/pg"
+	"github.com/stagepost/stagepost/internal/pgtest"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
@@ -249,7 +251,7 @@ func TestServerCrash(t *testing.T) {
 	if errServer != nil {
 		t.Fatal(errServer)
 	}
-	server, err := startServer()
+	server, err := pgtest.New("fsync=off")
 	check(t, err)
 	defer func() { check(t, server.Stop()) }()
 	var failures atomic.Int64
@@ -403,11 +405,11 @@ func TestErrors(t *testing.T) {
 		"42P01": job.Internal, "XX001": job.Internal,
 	} {
 		err := wrapped("commit", fmt.Errorf("flush: %w", &pgconn.PgError{Code: code}))
-		if job.KindOf(err) != want || job.IsFull(err) != (code == diskFull) {
+		if job.KindOf(err) != want || job.IsFull(err) != (code == pg.DiskFull) {
 			t.Errorf("%s: %v of kind %s, want %s", code, err, job.KindOf(err), want)
 		}
 	}
-	if err := wrapped("commit", persistent{&pgconn.PgError{Code: uniqueViolation}}); job.KindOf(err) != job.Internal {
+	if err := wrapped("commit", persistent{&pgconn.PgError{Code: pg.UniqueViolation}}); job.KindOf(err) != job.Internal {
 		t.Errorf("a unique violation that remains: %v", err)
 	}
 }

@@ -1,17 +1,19 @@
-// Package pgtest starts PostgreSQL servers of their own for tests.
+// Package pgtest has PostgreSQL servers for tests, and connections to them that are lost at a chosen call.
 package pgtest
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,47 +22,33 @@ import (
 // binaries is where Debian has the programs of PostgreSQL.
 const binaries = "/usr/lib/postgresql/15/bin"
 
-// Options of [Start]. The zero Options work.
-type Options struct {
-	Fsync       bool // commits are on disk when they are acknowledged
-	TCP         bool // the server listens on a port of the loopback, too
-	Connections int  // max_connections; defaults to 200
-}
-
-// Server is a private server, on a socket in a directory of its own.
+// Server is a private PostgreSQL server for tests, on a socket in a directory of its own.
 type Server struct {
-	dir     string
-	options Options
-	port    int // 0: it listens on the socket alone
-	command *exec.Cmd
-	as      *syscall.Credential // nil: the present user
-	ended   chan error
+	dir      string
+	settings []string
+	command  *exec.Cmd
+	as       *syscall.Credential // nil: the present user
+	ended    chan error
+
+	databases atomic.Int64 // that were made
 }
 
-// Start starts a server that ends with Stop.
-func Start(o Options) (*Server, error) {
+// New starts a server with settings such as "fsync=off". It ends with [Server.Stop].
+func New(settings ...string) (*Server, error) {
 	if _, err := os.Stat(filepath.Join(binaries, "postgres")); err != nil {
 		return nil, fmt.Errorf("PostgreSQL 15 is not installed: run scripts/tools, or apt-get install postgresql (%w)",
 			err)
 	}
-	if o.Connections == 0 {
-		o.Connections = 200
-	}
-	dir, err := os.MkdirTemp("", "pg")
+	dir, err := os.MkdirTemp(memory(), "pg")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{dir: dir, options: o}
+	s := &Server{dir: dir, settings: settings}
 	if os.Getuid() == 0 { // PostgreSQL refuses to run as root
 		if s.as, err = credential("postgres"); err != nil {
 			return nil, err
 		}
 		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
-			return nil, err
-		}
-	}
-	if o.TCP {
-		if s.port, err = freePort(); err != nil {
 			return nil, err
 		}
 	}
@@ -71,13 +59,12 @@ func Start(o Options) (*Server, error) {
 	return s, s.Start()
 }
 
-// freePort returns a port that was free a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// memory is a directory in memory, where syncs cost nothing; "" if there is none.
+func memory() string {
+	if _, err := os.Stat("/dev/shm"); err == nil {
+		return "/dev/shm"
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return ""
 }
 
 // credential returns that of a user.
@@ -101,23 +88,16 @@ func (s *Server) program(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// Start starts the server again after End, and waits until it accepts connections.
+// Start starts the server and waits until it accepts connections.
 func (s *Server) Start() error {
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	set := []string{"listen_addresses=", "fsync=off", "shared_buffers=64MB", "deadlock_timeout=100ms",
-		"max_connections=" + strconv.Itoa(s.options.Connections)}
-	if s.options.Fsync {
-		set = append(set, "fsync=on")
-	}
-	if s.port != 0 {
-		set = append(set, "listen_addresses=127.0.0.1", "port="+strconv.Itoa(s.port))
-	}
 	args := []string{"-D", s.data(), "-k", s.dir}
-	for _, one := range set {
+	for _, one := range slices.Concat([]string{"listen_addresses=", "max_connections=200", "shared_buffers=64MB",
+		"deadlock_timeout=100ms"}, s.settings) {
 		args = append(args, "-c", one)
 	}
 	s.command = s.program("postgres", args...)
@@ -154,24 +134,17 @@ func (s *Server) End(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends the server and removes its files.
+// Stop ends the server and removes its directory.
 func (s *Server) Stop() error {
 	return errors.Join(s.End(syscall.SIGINT), os.RemoveAll(s.dir))
 }
 
-// URL returns the connection string of a database over the socket.
+// URL gives the connection string of a database.
 func (s *Server) URL(database string) string {
-	text := fmt.Sprintf("host=%s user=postgres dbname=%s", s.dir, database)
-	if s.port != 0 {
-		text += " port=" + strconv.Itoa(s.port)
-	}
-	return text
+	return fmt.Sprintf("host=%s user=postgres dbname=%s", s.dir, database)
 }
 
-// Address returns the address of the server on the loopback.
-func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
-
-// Exec executes one statement.
+// Exec executes a statement in a database.
 func (s *Server) Exec(database, statement string) error {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.URL(database))
@@ -180,4 +153,19 @@ func (s *Server) Exec(database, statement string) error {
 	}
 	_, err = conn.Exec(ctx, statement)
 	return errors.Join(err, conn.Close(ctx))
+}
+
+// Database makes a database for a test, with the content of another one, and returns its connection string.
+func (s *Server) Database(t testing.TB, template string) string {
+	t.Helper()
+	name := fmt.Sprintf("test_%d", s.databases.Add(1))
+	if err := s.Exec("postgres", "CREATE DATABASE "+name+" TEMPLATE "+template); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Exec("postgres", "DROP DATABASE "+name+" WITH (FORCE)"); err != nil {
+			t.Error(err)
+		}
+	})
+	return s.URL(name)
 }
