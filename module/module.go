@@ -151,7 +151,8 @@ func URLOf(address net.Addr) string {
 
 // Directory is a data directory that no server works on.
 type Directory struct {
-	Dir          string
+	Dir          string // with the files of jobs
+	Postgres     string // as in [Host]
 	Installation string
 	Store        job.Store
 }
