@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server/listen"
@@ -32,12 +35,36 @@ func (r *Server) bindMetrics() {
 	if r.anchors != nil {
 		from.Anchors = func() (time.Time, time.Duration) { return r.anchors.State().Stamped, r.anchors.Every() }
 	}
+	if r.store.Retries != nil {
+		from.More = append(from.More, storeGauges(r.store))
+	}
 	for _, a := range r.apps {
 		if m, ok := a.(module.Measurer); ok {
 			m.Measure(&from)
 		}
 	}
 	r.metrics.Bind(from)
+}
+
+// storeGauges are those of a store that servers share.
+func storeGauges(s *stores.Store) metrics.Source {
+	leads := metrics.NewGauge("store_leader", "1 if this server leads those that share the store.")
+	retries := metrics.NewGauge("store_retries", "Operations of the store that were tried again since the start.")
+	used := metrics.NewGauge("store_connections_used", "Connections to the database that read.")
+	most := metrics.NewGauge("store_connections", "Connections to the database that may read.")
+	return metrics.Source{Name: "store", Gauges: []*prometheus.Desc{leads, retries, used, most},
+		Collect: func(_ context.Context, put metrics.Putter) error {
+			leading := 0.0
+			if s.Leads() {
+				leading = 1
+			}
+			n, limit := s.Connections()
+			put(leads, leading)
+			put(retries, float64(s.Retries()))
+			put(used, float64(n))
+			put(most, float64(limit))
+			return nil
+		}}
 }
 
 // topics names the messages that the applications deliver.
