@@ -59,6 +59,7 @@ define SOAK
 ./store/zookeeper/internal/queue -run TestCrash$$ -every-write
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
+./cmd/stagepost -run TestCluster$$ -cluster.jobs 1000 -cluster.disturbances 100
 endef
 export SOAK
 

@@ -38,6 +38,7 @@ type member struct {
 // cluster is several servers on one database, and workers.
 type cluster struct {
 	t        *testing.T
+	of       *pgtest.Server
 	database string
 	shared   string
 	servers  []*member
@@ -45,9 +46,12 @@ type cluster struct {
 	chance   *rand.Rand
 }
 
+// clusterRole is the user of the database that the servers have. It is no superuser.
+const clusterRole = "jobs"
+
 // databaseURL is the URL of a database that a connection string names.
 func databaseURL(connection string) string {
-	u, q := url.URL{Scheme: "postgres", User: url.User("postgres")}, url.Values{}
+	u, q := url.URL{Scheme: "postgres", User: url.User(clusterRole)}, url.Values{}
 	for _, field := range strings.Fields(connection) {
 		switch key, value, _ := strings.Cut(field, "="); key {
 		case "host":
@@ -71,10 +75,13 @@ func newCluster(t *testing.T, servers, workers int) *cluster {
 			t.Error(err)
 		}
 	})
-	if err := of.Exec("postgres", "CREATE DATABASE cluster"); err != nil {
-		t.Fatal(err)
+	for _, statement := range []string{"CREATE ROLE " + clusterRole + " LOGIN",
+		"CREATE DATABASE cluster OWNER " + clusterRole} {
+		if err := of.Exec("postgres", statement); err != nil {
+			t.Fatal(err)
+		}
 	}
-	c := &cluster{t: t, database: of.URL("cluster"), shared: t.TempDir(),
+	c := &cluster{t: t, of: of, database: of.URL("cluster"), shared: t.TempDir(),
 		chance: rand.New(rand.NewPCG(*clusterSeed, 0))}
 	for range servers {
 		c.servers = append(c.servers, &member{proxy: of.Proxy(t), front: newRelay(t), data: t.TempDir()})
@@ -152,22 +159,16 @@ func TestCluster(t *testing.T) {
 	defer api.Close()
 	texts := orderTexts(ctx, t, api, *clusterJobs)
 	d := &depositors{acked: map[string]job.ID{}}
-	working, stop := context.WithCancel(ctx)
-	var busy sync.WaitGroup
-	for _, m := range c.servers {
-		busy.Go(func() {
-			for working.Err() == nil && d.count() < *clusterJobs {
-				d.work(working, t, "http://"+m.front.Addr().String())
-			}
-		})
-	}
+	permits, stop := c.deposit(ctx, d)
 	turns := map[string]int{}
-	for n := 0; n < *clusterTurns; n++ {
+	for n := range *clusterTurns {
+		for range *clusterJobs * (n + 1) / *clusterTurns - *clusterJobs*n / *clusterTurns { // under way in the next turn
+			permits <- struct{}{}
+		}
 		turns[c.disturb()]++
 	}
-	waitAcked(ctx, t, d, *clusterJobs)
+	waitAcked(ctx, t, d, *clusterJobs, permits)
 	stop()
-	busy.Wait()
 	waitEnded(ctx, t, api, len(texts))
 	for i, id := range texts {
 		checkText(ctx, t, api, id, i)
@@ -185,6 +186,29 @@ func TestCluster(t *testing.T) {
 	t.Logf("seed %d: %v; %d batches acknowledged, %d failed as poison", *clusterSeed, turns, len(d.acked), poisoned)
 }
 
+// deposit hands in a batch or two at some server for each permit, until the returned function is called.
+func (c *cluster) deposit(ctx context.Context, d *depositors) (permits chan<- struct{}, stop func()) {
+	given := make(chan struct{}, 1+*clusterJobs)
+	working, cancel := context.WithCancel(ctx)
+	var busy sync.WaitGroup
+	for _, m := range c.servers {
+		busy.Go(func() {
+			for {
+				select {
+				case <-working.Done():
+					return
+				case <-given:
+					d.work(working, c.t, "http://"+m.front.Addr().String())
+				}
+			}
+		})
+	}
+	return given, func() {
+		cancel()
+		busy.Wait()
+	}
+}
+
 // count is how many submissions were acknowledged.
 func (d *depositors) count() int {
 	d.mu.Lock()
@@ -192,14 +216,17 @@ func (d *depositors) count() int {
 	return len(d.acked)
 }
 
-// waitAcked waits until so many submissions were acknowledged and none is to be handed in again.
-func waitAcked(ctx context.Context, t *testing.T, d *depositors, n int) {
+// waitAcked waits until so many submissions were acknowledged. It gives permits for those that are handed in again.
+func waitAcked(ctx context.Context, t *testing.T, d *depositors, n int, permits chan<- struct{}) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for d.count() < n {
 		select {
 		case <-tick.C:
+			if len(permits) == 0 {
+				permits <- struct{}{}
+			}
 		case <-ctx.Done():
 			t.Fatalf("%d of %d submissions were acknowledged: %v", d.count(), n, ctx.Err())
 		}
