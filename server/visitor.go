@@ -28,7 +28,7 @@ type Visitor struct {
 	SignOut       string // the address to which a form posts; empty: the sender cannot sign out here
 }
 
-// Visitor returns who looks at a page. The page is of any route, also of one for anyone.
+// Visitor returns who sent the request for a page, of any route, also of one for anyone.
 func (s *Server) Visitor(r *http.Request) Visitor {
 	who, ok := Who(r.Context())
 	v := Visitor{Authenticated: s.Identities != nil, SignedIn: ok, Name: who.Name, Shown: who.Shown(), Role: who.Role,
