@@ -51,6 +51,7 @@ var rules = []rule{
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/ziptest", "", "it reads ZIP files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
+	{"internal/sharedfile", "internal/durable", "it reads and edits files"},
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
 	{"internal/headfile", "", "it reads and writes files"},
 	{"internal/pacer", "", "it counts bytes and waits"},
@@ -188,6 +189,8 @@ var rules = []rule{
 		"commands for jobs of every kind; applications add theirs (cli.Part)"},
 	{"cli", "job lifecycle client api quantity config server/token internal/build",
 		"the kernel of the command line; applications add their commands (cli.Part)"},
+	{"server/identity", "", "who sends a request: it depends on no way to sign in"},
+	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},
 	{"server", "job lifecycle engine flow api server",
@@ -200,7 +203,7 @@ var rules = []rule{
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
 var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
-	"internal/headfile", "internal/pacer"}
+	"internal/headfile", "internal/pacer", "internal/sharedfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

@@ -183,10 +183,10 @@ func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 		},
 	}
 	if r.tokens != nil {
-		h.Tokens = r.tokens
+		h.Identities = r.tokens
 		h.Valid = func() []string {
 			var all []string
-			for _, hash := range r.tokens.Valid() {
+			for _, hash := range r.tokens.All() {
 				all = append(all, hash.String())
 			}
 			return all
@@ -201,7 +201,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
 	if r.tokens != nil {
-		o.Tokens = r.tokens
+		o.Identities = r.tokens
 	}
 	warn := []func() []string{s.mailWarnings, s.storeWarnings}
 	if r.store.Durable() {
