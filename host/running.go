@@ -29,6 +29,7 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/store/mem"
 	"github.com/stagepost/stagepost/store/sqlite"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Server is a server in this process.
@@ -239,6 +240,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		return all
 	}
 	r.server = server.New(*o)
+	r.server.Add(web.Part(r.server))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))
