@@ -27,6 +27,7 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Server is a server in this process.
@@ -242,6 +243,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	}
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
+	r.server.Add(web.Part(r.server))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))

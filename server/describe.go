@@ -88,7 +88,15 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) error {
 }
 
 // index is a page for those who open the server's address.
-func (s *Server) index(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Vary", "Accept")
+	if ForPeople(r) {
+		for i := range s.parts {
+			if home := s.parts[i].Pages.Home; home != nil {
+				return home(w, r)
+			}
+		}
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Stagepost %s: the HTTP API\n\n", s.Version)
 	for _, r := range s.all {

@@ -218,3 +218,9 @@ func ActorOf(r *http.Request, as, actor string) (lifecycle.Actor, string, error)
 	}
 	return 0, "", job.Errorf(job.Invalid, "request", "", "as must be operator or owner, not %.40q", as)
 }
+
+// Admit decides whether the sender of a request has a role that a route for the given role admits, and gives the
+// request with its identity. Pages for anyone that show more to a person use it.
+func (s *Server) Admit(w http.ResponseWriter, r *http.Request, role Role) (*http.Request, error) {
+	return s.admit(w, &Route{Method: r.Method, Pattern: r.URL.Path, Who: role}, r)
+}

@@ -65,8 +65,8 @@ func (s *Server) routes() []Route {
 // serverRoutes are for the server itself.
 func (s *Server) serverRoutes() []Route {
 	return []Route{
-		{Method: http.MethodGet, Pattern: "/{$}", Who: Anyone, Doc: "A short index of the API.", Handle: s.index,
-			IO: openapi.IO{Media: openapi.Text}},
+		{Method: http.MethodGet, Pattern: "/{$}", Who: Anyone, Doc: "The pages of the server for browsers, a short index of the API for others.",
+			Handle: s.index, IO: openapi.IO{Media: slices.Concat(openapi.HTML, openapi.Text)}},
 		{Method: http.MethodGet, Pattern: "/healthz", Who: Anyone,
 			Doc: "Whether the store answers and the engine works.", Handle: s.health,
 			IO: openapi.IO{Out: api.Health{}, Also: map[int]any{503: api.Health{}}}},
@@ -120,8 +120,8 @@ func (s *Server) jobRoutes() []Route {
 			Doc: "What it waits for and what would move it, now or at the time `at`.", Handle: s.why,
 			IO: openapi.IO{Out: api.Explanation{}, Query: openapi.Query("at")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/diagram.svg", Who: Person,
-			Doc: "Its lifecycle as a drawing, with its path and its state.", Handle: s.diagram,
-			IO: openapi.IO{Media: openapi.SVG}},
+			Doc: "Its lifecycle as a drawing, with its path and its state, now or at the time `at`.", Handle: s.diagram,
+			IO: openapi.IO{Media: openapi.SVG, Query: openapi.Query("at")}},
 		{Method: http.MethodGet, Pattern: "/api/v1/jobs/{id}/events", Who: Person,
 			Doc: "Its changes as they happen, and those of its jobs' counts (server-sent events).", Handle: s.Events,
 			IO: openapi.IO{Events: openapi.JobEvents, Query: openapi.Query("after")}},
@@ -175,6 +175,12 @@ func (s *Server) controlRoutes() []Route {
 		{Method: http.MethodGet, Pattern: "/api/v1/counts", Who: Operator,
 			Doc: "How many jobs there are by kind, state and group.", Handle: s.counts,
 			IO: openapi.IO{Out: api.Counts{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/workers", Who: Operator,
+			Doc:    "The workers that have jobs, with the number of their jobs and of those whose lease has expired.",
+			Handle: s.workers, IO: openapi.IO{Out: api.Workers{}}},
+		{Method: http.MethodGet, Pattern: "/api/v1/throughput", Who: Operator,
+			Doc:    "How many jobs of each kind ended in each of the last 24 hours, since this server started.",
+			Handle: s.throughput, IO: openapi.IO{Out: api.Throughput{}}},
 		{Method: http.MethodGet, Pattern: "/api/v1/outbox", Who: Operator,
 			Doc: "Messages that leave or have left, without their bodies, newest first: job, topic, " +
 				"status, after, limit.", Handle: s.outbox,

@@ -89,6 +89,7 @@ type Server struct {
 	all       []Route // of the server and its parts
 	chain     http.Handler
 	hub       *hub.Hub
+	endings   *ended
 	leases    *leases
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
@@ -122,7 +123,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		exact: map[string]exact{}, hub: hub.New(), leases: newLeases(o.Leases),
+		exact: map[string]exact{}, hub: hub.New(), endings: newEnded(o.Engine.Clock().Now), leases: newLeases(o.Leases),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
@@ -137,6 +138,7 @@ func New(o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close = cancel
 	s.Store.Watch(ctx, s.hub.Notify)
+	s.Store.Watch(ctx, s.endings.count)
 	if s.Identities != nil {
 		go s.watchIdentities(ctx)
 	}
@@ -256,6 +258,7 @@ type Part struct {
 	Health func(*api.Health)
 	// pages/*.css and pages/*.js are served below /assets/
 	Assets fs.FS
+	Pages  Pages
 	Close  func() // is called once, when the server is closed
 }
 
