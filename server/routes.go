@@ -66,7 +66,8 @@ func (s *Server) routes() []Route {
 func (s *Server) serverRoutes() []Route {
 	return []Route{
 		{Method: http.MethodGet, Pattern: "/{$}", Who: Anyone, Doc: "The pages of the server for browsers, a short index of the API for others.",
-			Handle: s.index, IO: openapi.IO{Media: slices.Concat(openapi.HTML, openapi.Text)}},
+			Handle: s.index, IO: openapi.IO{Media: slices.Concat(openapi.HTML, openapi.Text),
+				Also: map[int]any{http.StatusSeeOther: nil}}},
 		{Method: http.MethodGet, Pattern: "/healthz", Who: Anyone,
 			Doc: "Whether the store answers and the engine works.", Handle: s.health,
 			IO: openapi.IO{Out: api.Health{}, Also: map[int]any{503: api.Health{}}}},

@@ -9,20 +9,25 @@ import (
 	"github.com/stagepost/stagepost/job"
 )
 
-// get asks an operation of the API and decodes its answer.
-func (p *Pages) get(r *http.Request, path string, into any) error {
-	text, err := p.Ask(r, http.MethodGet, path, nil)
+// Get asks an operation of the API and decodes its answer.
+func (p *Pages) Get(r *http.Request, path string, into any) error {
+	return p.Send(r, http.MethodGet, path, nil, into)
+}
+
+// Send sends a body to an operation of the API and decodes its answer.
+func (p *Pages) Send(r *http.Request, method, path string, in, into any) error {
+	text, err := p.Ask(r, method, path, in)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
-		return job.Errorf(job.Internal, "page", "", "GET %s: %w", path, err)
+		return job.Errorf(job.Internal, "page", "", "%s %s: %w", method, path, err)
 	}
 	return nil
 }
 
-// with returns a path with a query, if it has one.
-func with(path string, q url.Values) string {
+// With returns a path with a query, if it has one.
+func With(path string, q url.Values) string {
 	if len(q) == 0 {
 		return path
 	}

@@ -35,7 +35,7 @@ type heldRow struct {
 
 func (h *handlers) holds(r *http.Request) (*Frame, error) {
 	var holds api.QueueHolds
-	if err := h.get(r, "/api/v1/queue/holds", &holds); err != nil {
+	if err := h.Get(r, "/api/v1/queue/holds", &holds); err != nil {
 		return nil, err
 	}
 	return &Frame{Title: "Holds", Body: viewHolds(h.Pages, h.Engine.Clock().Now(), &holds), Lead: "A hold keeps jobs " +
@@ -60,7 +60,7 @@ func viewHolds(kinds Catalog, now time.Time, in *api.QueueHolds) holdsView {
 		if t.Group != "" {
 			q.Set("group", t.Group)
 		}
-		v.Held = append(v.Held, heldRow{t, kinds.NameOf(t.Kind).Many, with("/jobs", q)})
+		v.Held = append(v.Held, heldRow{t, kinds.NameOf(t.Kind).Many, With("/jobs", q)})
 	}
 	return v
 }
@@ -93,7 +93,7 @@ func (h *handlers) release(r *http.Request, form *Form) (to, done string, err er
 	if everything {
 		q.Set("everything", "true")
 	}
-	_, err = h.Ask(r, http.MethodDelete, with("/api/v1/holds", q), nil)
+	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/holds", q), nil)
 	return "/holds", "Released: " + s.String(), err
 }
 
@@ -112,7 +112,7 @@ type lockRow struct {
 func (h *handlers) locks(r *http.Request) (*Frame, error) {
 	var locks api.Locks
 	v := locksView{}
-	err := h.get(r, "/api/v1/locks", &locks)
+	err := h.Get(r, "/api/v1/locks", &locks)
 	if job.KindOf(err) == job.NotFound {
 		v.Absent = job.Reason(err)
 		err = nil
@@ -130,7 +130,7 @@ func (h *handlers) breakLock(r *http.Request, form *Form) (to, done string, err 
 	if err := form.Err(); err != nil {
 		return "", "", err
 	}
-	_, err = h.Ask(r, http.MethodDelete, with("/api/v1/locks", given(q)), nil)
+	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/locks", given(q)), nil)
 	return "/locks", "The lock is broken", err
 }
 
@@ -150,7 +150,7 @@ type workerRow struct {
 
 func (h *handlers) workers(r *http.Request) (*Frame, error) {
 	var workers api.Workers
-	if err := h.get(r, "/api/v1/workers", &workers); err != nil {
+	if err := h.Get(r, "/api/v1/workers", &workers); err != nil {
 		return nil, err
 	}
 	return &Frame{Title: "Workers", Body: viewWorkers(h.Pages, &workers), Refresh: overviewRefresh,
@@ -162,7 +162,7 @@ func viewWorkers(kinds Kinds, in *api.Workers) workersView {
 	v := workersView{Cut: in.Cut}
 	for _, w := range in.Workers {
 		row := workerRow{WorkerJobs: w, Oldest: Ago(in.At, w.Oldest), Lease: Ago(in.At, w.Until),
-			Path: with("/jobs", url.Values{"worker": {w.Worker}, "ended": {"false"}})}
+			Path: With("/jobs", url.Values{"worker": {w.Worker}, "ended": {"false"}})}
 		var names []string
 		for _, k := range w.Kinds {
 			names = append(names, kinds.NameOf(k).Many)

@@ -146,13 +146,13 @@ func (h *handlers) job(r *http.Request) (*Frame, error) {
 // readJob asks the API about a job.
 func (h *handlers) readJob(r *http.Request, in *jobInput) error {
 	path := "/api/v1/jobs/" + url.PathEscape(r.PathValue("id"))
-	if err := h.get(r, path, &in.Job); err != nil {
+	if err := h.Get(r, path, &in.Job); err != nil {
 		return err
 	}
 	var history api.History
 	var tasks api.Tasks
 	first := max(0, cmp.Or(in.Entry, in.Job.Seq)-jobHistory)
-	if err := h.get(r, path+"/history?limit=1000&after="+strconv.FormatInt(first, 10), &history); err != nil {
+	if err := h.Get(r, path+"/history?limit=1000&after="+strconv.FormatInt(first, 10), &history); err != nil {
 		return err
 	}
 	in.History = history.History
@@ -164,12 +164,12 @@ func (h *handlers) readJob(r *http.Request, in *jobInput) error {
 	} else {
 		in.Entry = 0
 	}
-	if err := cmp.Or(h.get(r, path+"/why"+at, &in.Why), h.get(r, path+"/tasks", &tasks)); err != nil {
+	if err := cmp.Or(h.Get(r, path+"/why"+at, &in.Why), h.Get(r, path+"/tasks", &tasks)); err != nil {
 		return err
 	}
 	in.Tasks = tasks.Tasks
 	if in.Job.Children.Expected > 0 {
-		if err := h.get(r, path+"/children?limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
+		if err := h.Get(r, path+"/children?limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
 			return err
 		}
 	}
@@ -201,6 +201,9 @@ func viewJob(kinds Kinds, in *jobInput) jobView {
 		v.Tone = ToneOf(stage.Kind, j.Outcome, stage.Kind == lifecycle.End, false)
 	} else {
 		v.Exits = exitsFor(in.Why.Moves, in.By)
+	}
+	if len(in.Why.Blockers) > 0 && in.Why.Blockers[0].Sentence == j.Message {
+		j.Message = "" // the reason below states it
 	}
 	for i := range in.Why.Blockers {
 		b := &in.Why.Blockers[i]
@@ -249,7 +252,7 @@ func childrenOf(kinds Kinds, in *jobInput) childrenView {
 	v := childrenView{Rows: RowsOf(kinds, in.Now, &in.Children), Total: c.Expected}
 	of := func(more url.Values) string {
 		more.Set("parent", string(in.Job.ID))
-		return with("/jobs", more)
+		return With("/jobs", more)
 	}
 	v.All = of(url.Values{})
 	if c.Failed+c.TimedOut > 0 {
@@ -316,11 +319,14 @@ func pretty(text json.RawMessage) string {
 	if json.Unmarshal(text, &v) != nil {
 		return string(text)
 	}
-	out, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
+	var b strings.Builder
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if out.Encode(v) != nil {
 		return string(text)
 	}
-	return string(out)
+	return strings.TrimSpace(b.String())
 }
 
 // act causes an event.
@@ -354,6 +360,9 @@ func (h *handlers) priority(r *http.Request, form *Form) (to, done string, err e
 		p.Priority = &n
 	}
 	id := r.PathValue("id")
+	if _, err := h.Ask(r, http.MethodGet, "/api/v1/jobs/"+url.PathEscape(id), nil); err != nil {
+		return "", "", err // that there is none goes before a mistake in the form
+	}
 	_, err = h.Ask(r, http.MethodPut, "/api/v1/jobs/"+url.PathEscape(id)+"/priority", p)
 	return JobPath(job.ID(id)), "The priority is now " + text, err
 }

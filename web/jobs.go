@@ -44,7 +44,7 @@ type choice struct {
 func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
 	if filters := given(q); len(filters) < len(q) {
-		http.Redirect(w, r, with("/jobs", filters), http.StatusSeeOther)
+		http.Redirect(w, r, With("/jobs", filters), http.StatusSeeOther)
 		return nil
 	}
 	return h.Show("jobs.html", h.jobList)(w, r)
@@ -53,14 +53,14 @@ func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
 func (h *handlers) jobList(r *http.Request) (*Frame, error) {
 	q := r.URL.Query()
 	var page api.Page
-	if err := h.get(r, with("/api/v1/jobs", q), &page); err != nil {
+	if err := h.Get(r, With("/api/v1/jobs", q), &page); err != nil {
 		return nil, err
 	}
 	v := viewJobs(h.Pages, time.Now(), q, &page)
 	v.User = server.IsUser(r.Context())
 	if h.MayUse(r.Context(), server.Operator) {
 		var queue api.Queue
-		if err := h.get(r, "/api/v1/queue", &queue); err != nil {
+		if err := h.Get(r, "/api/v1/queue", &queue); err != nil {
 			return nil, err
 		}
 		v.Total = totalOf(h.Pages, q, queue.Rows)
@@ -87,14 +87,14 @@ func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsVi
 		v.Ends = append(v.Ends, choice{string(o), string(o), slices.Contains(q["outcome"], string(o))})
 	}
 	if q.Has("after") {
-		v.First = with("/jobs", filter)
+		v.First = With("/jobs", filter)
 	}
 	if page.Next != "" {
 		next := url.Values{"after": {page.Next}}
 		for name, values := range filter {
 			next[name] = values
 		}
-		v.Next = with("/jobs", next)
+		v.Next = With("/jobs", next)
 	}
 	return v
 }
@@ -161,7 +161,7 @@ func savedViews(filter url.Values) (all []savedView) {
 		for name, values := range one.more {
 			q[name] = values
 		}
-		all = append(all, savedView{one.title, with("/jobs", q), q.Encode() == filter.Encode()})
+		all = append(all, savedView{one.title, With("/jobs", q), q.Encode() == filter.Encode()})
 	}
 	return all
 }
@@ -200,7 +200,7 @@ func actsOn(pages []server.Link, filter url.Values) (all []server.Link) {
 		return nil
 	}
 	for _, l := range pages {
-		l.Path = with(l.Path, q)
+		l.Path = With(l.Path, q)
 		all = append(all, l)
 	}
 	return all
@@ -220,7 +220,7 @@ func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
 		return h.Fail(w, r, err)
 	}
 	var page api.Page
-	if err := h.get(r, with("/api/v1/lookup", url.Values{"name": {name}}), &page); err != nil {
+	if err := h.Get(r, With("/api/v1/lookup", url.Values{"name": {name}}), &page); err != nil {
 		return h.Fail(w, r, err)
 	}
 	if len(page.Jobs) == 1 {

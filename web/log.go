@@ -42,14 +42,14 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 	id := server.JobID(r)
 	path := "/api/v1/jobs/" + url.PathEscape(string(id))
 	var j api.Job
-	if err := h.get(r, path, &j); err != nil {
+	if err := h.Get(r, path, &j); err != nil {
 		return nil, err
 	}
 	var log api.Log
 	v := logView{ID: id, Text: text, Job: JobPath(id)}
 	for at := offset; ; at = log.Next { // a search reads on until the page is full
 		log = api.Log{}
-		if err := h.get(r, fmt.Sprintf("%s/log?limit=%d&offset=%d", path, logLines, at), &log); err != nil {
+		if err := h.Get(r, fmt.Sprintf("%s/log?limit=%d&offset=%d", path, logLines, at), &log); err != nil {
 			return nil, err
 		}
 		v.Read += len(log.Lines)
@@ -66,7 +66,7 @@ func (h *handlers) log(r *http.Request) (*Frame, error) {
 		if text != "" {
 			q.Set("text", text)
 		}
-		return with(v.Job+"/log", q)
+		return With(v.Job+"/log", q)
 	}
 	if log.More {
 		v.Next = address(log.Next)
@@ -117,7 +117,7 @@ func (h *handlers) logText(w http.ResponseWriter, r *http.Request) error {
 	for first := true; log.More; first = false {
 		next := log.Next
 		log = api.Log{}
-		if err := h.get(r, path+strconv.FormatInt(next, 10), &log); err != nil {
+		if err := h.Get(r, path+strconv.FormatInt(next, 10), &log); err != nil {
 			if first {
 				return err
 			}
@@ -152,7 +152,7 @@ func (h *handlers) files(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	var j api.Job
-	if err := h.get(r, "/api/v1/jobs/"+url.PathEscape(r.PathValue("id")), &j); err != nil {
+	if err := h.Get(r, "/api/v1/jobs/"+url.PathEscape(r.PathValue("id")), &j); err != nil {
 		return nil, err
 	}
 	path := h.FilesOf(&j.Job)
@@ -164,11 +164,11 @@ func (h *handlers) files(r *http.Request) (*Frame, error) {
 		q.Set("after", after)
 	}
 	var v filesView
-	if err := h.get(r, with(path, q), &v.JobFiles); err != nil {
+	if err := h.Get(r, With(path, q), &v.JobFiles); err != nil {
 		return nil, err
 	}
 	if v.Next != "" {
-		v.NextPage = with(JobPath(j.ID)+"/files", url.Values{"after": {v.Next}})
+		v.NextPage = With(JobPath(j.ID)+"/files", url.Values{"after": {v.Next}})
 	}
 	return &Frame{Title: "Files", Lead: TitleOf(&j.Job), Up: server.Link{Title: TitleOf(&j.Job), Path: JobPath(j.ID)},
 		Body: v}, nil

@@ -34,7 +34,7 @@ func (h *handlers) mine(r *http.Request) (*Frame, error) {
 	v := mineView{Empty: true}
 	for _, g := range groups {
 		var page api.Page
-		if err := h.get(r, "/api/v1/jobs?limit=20&"+g.query, &page); err != nil {
+		if err := h.Get(r, "/api/v1/jobs?limit=20&"+g.query, &page); err != nil {
 			return nil, err
 		}
 		one := viewMine(h.Pages, time.Now(), &page)

@@ -80,20 +80,20 @@ type hourBar struct {
 
 // home answers GET / of browsers: users see their own work, others the overview.
 func (h *handlers) home(w http.ResponseWriter, r *http.Request) error {
-	r, err := h.Admit(w, r, server.Shared)
+	admitted, err := h.Admit(w, r, server.Shared)
 	if err != nil {
 		return h.Fail(w, r, err)
 	}
-	if server.IsUser(r.Context()) {
+	if server.IsUser(admitted.Context()) {
 		http.Redirect(w, r, "/mine", http.StatusSeeOther)
 		return nil
 	}
-	return h.Show("overview.html", h.overview)(w, r)
+	return h.Show("overview.html", h.overview)(w, admitted)
 }
 
 func (h *handlers) overview(r *http.Request) (*Frame, error) {
 	in := overviewInput{}
-	ask := func(path string, into any) error { return h.get(r, path, into) }
+	ask := func(path string, into any) error { return h.Get(r, path, into) }
 	err := cmp.Or(
 		ask("/api/v1/queue", &in.Queue), ask("/api/v1/stuck?limit=6", &in.Stuck),
 		ask("/api/v1/queue/holds", &in.Holds), ask("/api/v1/workers", &in.Workers),

@@ -45,10 +45,10 @@ type batchRow struct {
 func (h *handlers) queues(r *http.Request) (*Frame, error) {
 	var queue api.Queue
 	var batches api.QueueBatches
-	if err := h.get(r, "/api/v1/queue", &queue); err != nil {
+	if err := h.Get(r, "/api/v1/queue", &queue); err != nil {
 		return nil, err
 	}
-	if err := h.get(r, "/api/v1/queue/batches?limit=20", &batches); err != nil {
+	if err := h.Get(r, "/api/v1/queue/batches?limit=20", &batches); err != nil {
 		return nil, err
 	}
 	return &Frame{Title: "Queues", Body: viewQueues(h.Pages, &queue, &batches), Refresh: overviewRefresh}, nil
@@ -65,7 +65,7 @@ func viewQueues(kinds Kinds, q *api.Queue, batches *api.QueueBatches) queuesView
 		stage := kinds.Stage(t.Kind, t.State)
 		of.Jobs += t.Jobs
 		of.States = append(of.States, stateQueue{t, ToneOf(stage.Kind, stage.Outcome, stage.Kind == lifecycle.End,
-			t.Claimed > 0), stage.Doc, with("/jobs", url.Values{"kind": {string(t.Kind)}, "state": {string(t.State)}})})
+			t.Claimed > 0), stage.Doc, With("/jobs", url.Values{"kind": {string(t.Kind)}, "state": {string(t.State)}})})
 	}
 	for i := range batches.Batches {
 		b := &batches.Batches[i]

@@ -33,7 +33,7 @@ type messageRow struct {
 func (h *handlers) outbox(r *http.Request) (*Frame, error) {
 	q := given(r.URL.Query())
 	var box api.Outbox
-	if err := h.get(r, with("/api/v1/outbox", q), &box); err != nil {
+	if err := h.Get(r, With("/api/v1/outbox", q), &box); err != nil {
 		return nil, err
 	}
 	return &Frame{Title: "Messages", Body: viewOutbox(time.Now(), q, &box), Refresh: overviewRefresh,
@@ -62,7 +62,7 @@ func viewOutbox(now time.Time, q url.Values, box *api.Outbox) outboxView {
 		v.Messages = append(v.Messages, row)
 	}
 	if box.Next != "" {
-		v.Next = with("/outbox", changed(q, "after", box.Next))
+		v.Next = With("/outbox", changed(q, "after", box.Next))
 	}
 	return v
 }
@@ -101,14 +101,14 @@ type auditView struct {
 func (h *handlers) audit(r *http.Request) (*Frame, error) {
 	q := given(r.URL.Query())
 	var audits api.Audits
-	if err := h.get(r, with("/api/v1/audit", q), &audits); err != nil {
+	if err := h.Get(r, With("/api/v1/audit", q), &audits); err != nil {
 		return nil, err
 	}
 	v := auditView{Filter: q, Entries: audits.Entries, Cut: audits.Cut}
 	if !q.Has("after") {
 		slices.Reverse(v.Entries)
 	} else if audits.Next != "" {
-		v.Next = with("/audit", changed(q, "after", audits.Next))
+		v.Next = With("/audit", changed(q, "after", audits.Next))
 	}
 	return &Frame{Title: "Audit log", Body: v, Lead: "What people did, who, when and why. Each entry has the hash of " +
 		"the one before; stagepost verify checks them."}, nil
@@ -130,7 +130,7 @@ func (h *handlers) lifecycles(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	var all api.Lifecycles
-	if err := h.get(r, "/api/v1/lifecycles", &all); err != nil {
+	if err := h.Get(r, "/api/v1/lifecycles", &all); err != nil {
 		return nil, err
 	}
 	v := lifecyclesView{}
@@ -170,7 +170,7 @@ func (h *handlers) lifecycle(r *http.Request) (*Frame, error) {
 	}
 	path := "/api/v1/lifecycles/" + url.PathEscape(name)
 	v := lifecycleView{}
-	if err := h.get(r, path, &v); err != nil {
+	if err := h.Get(r, path, &v); err != nil {
 		return nil, err
 	}
 	svg, err := h.Ask(r, http.MethodGet, path+".svg", nil)
@@ -200,7 +200,7 @@ func (h *handlers) fixity(r *http.Request) (*Frame, error) {
 		return nil, err
 	}
 	var fixity api.Fixity
-	err := h.get(r, "/api/v1/fixity", &fixity)
+	err := h.Get(r, "/api/v1/fixity", &fixity)
 	v := viewFixity(time.Now(), &fixity)
 	if job.KindOf(err) == job.NotFound {
 		v.Absent, err = job.Reason(err), nil

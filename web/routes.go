@@ -38,14 +38,14 @@ var links = []server.Link{
 // formReason is why the routes of forms check no reason.
 const formReason = "the operation of the API that the form is sent to checks it"
 
-// page is a route that shows a page.
-func page(pattern string, who server.Role, doc string, query []openapi.Parameter,
+// PageRoute is a route that shows a page.
+func PageRoute(pattern string, who server.Role, doc string, query []openapi.Parameter,
 	handle func(http.ResponseWriter, *http.Request) error) server.Route {
 	if query == nil {
 		handle = bare(handle)
 	}
 	return server.Route{Method: http.MethodGet, Pattern: pattern, Who: who, Doc: doc, Handle: handle,
-		IO: openapi.IO{Media: openapi.HTML, Query: query}}
+		IO: openapi.IO{Media: openapi.HTML, Query: query, Also: map[int]any{http.StatusSeeOther: nil}}}
 }
 
 // bare refuses every parameter before the handler of a page that reads none.
@@ -58,43 +58,44 @@ func bare(handle func(http.ResponseWriter, *http.Request) error) func(http.Respo
 	}
 }
 
-// form is a route that takes a form and answers with a redirect.
-func form(pattern string, who server.Role, doc string,
+// FormRoute is a route that takes a form and answers with a redirect.
+func FormRoute(pattern string, who server.Role, doc string,
 	handle func(http.ResponseWriter, *http.Request) error) server.Route {
 	return server.Route{Method: http.MethodPost, Pattern: pattern, Who: who, Doc: doc, Handle: handle,
 		NoReason: formReason, IO: openapi.IO{Takes: []string{"application/x-www-form-urlencoded"},
-			Media: openapi.HTML, Status: http.StatusSeeOther}}
+			Media: openapi.HTML, Status: http.StatusSeeOther, Faults: openapi.HTML}}
 }
 
 // workRoutes lists the pages about work: the lists and the search.
 func (h *handlers) workRoutes() []server.Route {
 	return []server.Route{
-		page("/mine", server.Own, "A page with the jobs of the user: what needs attention, what is in progress, what ended.",
+		PageRoute("/mine", server.Own, "A page with the jobs of the user: what needs attention, what is in progress, what ended.",
 			nil, h.Show("mine.html", h.mine)),
-		page("/jobs", server.Own, "A page with jobs and their filters, as the list of the API has them.",
+		PageRoute("/jobs", server.Own, "A page with jobs and their filters, as the list of the API has them.",
 			openapi.Filters("parent"), h.jobs),
-		page("/search", server.Own, "Opens the page of the job that a name means, or lists the jobs that it may mean.",
+		PageRoute("/search", server.Own, "Opens the page of the job that a name means, or lists the jobs that it may mean.",
 			openapi.Query("name"), h.search),
-		page("/queues", server.Operator, "A page with the number of jobs by kind and state, and the open batches.",
+		PageRoute("/queues", server.Operator, "A page with the number of jobs by kind and state, and the open batches.",
 			nil, h.Show("queues.html", h.queues)),
-		form("/theme", server.Anyone, "Chooses the colors of the pages: auto, light, dark or contrast.", h.theme),
+		FormRoute("/theme", server.Anyone, "Chooses the colors of the pages: auto, light, dark or contrast.", h.theme),
 	}
 }
 
 // jobRoutes lists the pages about one job.
 func (h *handlers) jobRoutes() []server.Route {
 	return []server.Route{
-		page("/jobs/{id}", server.Person, "A page about a job: state, reasons, what can be done, timeline, tasks, log, "+
+		PageRoute("/jobs/{id}", server.Person, "A page about a job: state, reasons, what can be done, timeline, tasks, log, "+
 			"history; entry shows it as it was after an entry of its history.", openapi.Query("entry"),
 			h.Show("job.html", h.job)),
-		page("/jobs/{id}/log", server.Person, "A page with the log of a job: offset, and text that lines must contain.",
+		PageRoute("/jobs/{id}/log", server.Person, "A page with the log of a job: offset, and text that lines must contain.",
 			openapi.Query("offset", "text"), h.Show("log.html", h.log)),
-		page("/jobs/{id}/log.txt", server.Person, "The log of a job as text.", nil, h.logText),
-		page("/jobs/{id}/files", server.Person, "A page with the files of a job and their digests: after.",
+		{Method: http.MethodGet, Pattern: "/jobs/{id}/log.txt", Who: server.Person, Doc: "The log of a job as text.",
+			Handle: h.logText, IO: openapi.IO{Media: openapi.Text}},
+		PageRoute("/jobs/{id}/files", server.Person, "A page with the files of a job and their digests: after.",
 			openapi.Query("after"), h.Show("files.html", h.files)),
-		form("/jobs/{id}/events/{event}", server.Person, "Causes an event as the form of the page asks.",
+		FormRoute("/jobs/{id}/events/{event}", server.Person, "Causes an event as the form of the page asks.",
 			h.Post(h.act)),
-		form("/jobs/{id}/priority", server.Operator, "Changes the priority as the form of the page asks.",
+		FormRoute("/jobs/{id}/reorder", server.Operator, "Changes the priority as the form of the page asks.",
 			h.Post(h.priority)),
 	}
 }
@@ -102,31 +103,31 @@ func (h *handlers) jobRoutes() []server.Route {
 // controlRoutes lists the pages by which operators control work.
 func (h *handlers) controlRoutes() []server.Route {
 	return []server.Route{
-		page("/holds", server.Operator, "A page with the holds, and a form that puts one.", nil,
+		PageRoute("/holds", server.Operator, "A page with the holds, and a form that puts one.", nil,
 			h.Show("holds.html", h.holds)),
-		form("/holds", server.Operator, "Puts a hold.", h.Post(h.hold)),
-		form("/holds/release", server.Operator, "Ends a hold.", h.Post(h.release)),
-		page("/locks", server.Operator, "A page with the locks.", nil, h.Show("locks.html", h.locks)),
-		form("/locks/break", server.Operator, "Breaks a lock.", h.Post(h.breakLock)),
-		page("/workers", server.Operator, "A page with the workers that have jobs.", nil,
+		FormRoute("/holds", server.Operator, "Puts a hold.", h.Post(h.hold)),
+		FormRoute("/holds/release", server.Operator, "Ends a hold.", h.Post(h.release)),
+		PageRoute("/locks", server.Operator, "A page with the locks.", nil, h.Show("locks.html", h.locks)),
+		FormRoute("/locks/break", server.Operator, "Breaks a lock.", h.Post(h.breakLock)),
+		PageRoute("/workers", server.Operator, "A page with the workers that have jobs.", nil,
 			h.Show("workers.html", h.workers)),
-		page("/outbox", server.Operator, "A page with messages that leave or have left, and their deliveries.",
+		PageRoute("/outbox", server.Operator, "A page with messages that leave or have left, and their deliveries.",
 			openapi.Query("job", "topic", "after", "limit", "status"), h.Show("outbox.html", h.outbox)),
-		form("/outbox/replay", server.Operator, "Delivers messages again.", h.Post(h.replay)),
+		FormRoute("/outbox/replay", server.Operator, "Delivers messages again.", h.Post(h.replay)),
 	}
 }
 
 // recordRoutes lists the pages about what is recorded.
 func (h *handlers) recordRoutes() []server.Route {
 	return []server.Route{
-		page("/fixity", server.Operator, "A page with the storage locations, their fixity checks and faults.", nil,
+		PageRoute("/fixity", server.Operator, "A page with the storage locations, their fixity checks and faults.", nil,
 			h.Show("fixity.html", h.fixity)),
-		form("/fixity/check", server.Operator, "Requests a fixity check.", h.Post(h.checkFixity)),
-		page("/audit", server.Operator, "A page with what people did: the filters of the audit log.",
+		FormRoute("/fixity/check", server.Operator, "Requests a fixity check.", h.Post(h.checkFixity)),
+		PageRoute("/audit", server.Operator, "A page with what people did: the filters of the audit log.",
 			openapi.Query("actor", "job", "event", "after", "limit"), h.Show("audit.html", h.audit)),
-		page("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
+		PageRoute("/lifecycles", server.Shared, "A page with the lifecycles of this server.", nil,
 			h.Show("lifecycles.html", h.lifecycles)),
-		page("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,
+		PageRoute("/lifecycles/{name}", server.Shared, "A page about one lifecycle: its diagram and its table.", nil,
 			h.Show("lifecycle.html", h.lifecycle)),
 	}
 }

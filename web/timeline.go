@@ -16,6 +16,7 @@ type stay struct {
 	Took     time.Duration
 	Attempts []attempt
 	Open     bool // the job is in this state
+	End      bool // it is an end: no time is counted
 	X, W     int  // in a bar of 1000 units
 	Text     string
 }
@@ -51,31 +52,32 @@ func staysOf(kinds Kinds, j *job.Job, history []job.Event, now time.Time) (all [
 		}
 		stage := kinds.Stage(j.Kind, e.To)
 		all = append(all, stay{State: e.To, From: e.At, Waits: stage.Kind != lifecycle.Work,
+			End:  stage.Kind == lifecycle.End,
 			Tone: ToneOf(stage.Kind, e.Outcome, stage.Kind == lifecycle.End, stage.Kind == lifecycle.Work)})
 	}
 	if n := len(all); n > 0 && !j.Ended {
 		all[n-1].Took, all[n-1].Open = now.Sub(all[n-1].From), true
 	}
-	place(all)
+	divide(all)
 	return all
 }
 
 // least is the width of a stay that took nearly no time, so that it can be seen.
 const least = 8
 
-// place divides a bar of 1000 units among the stays.
-func place(all []stay) {
+// divide divides a bar of 1000 units among the stays.
+func divide(all []stay) {
 	total := time.Duration(0)
 	for i := range all {
 		total += max(all[i].Took, 0)
 	}
-	room := 1000 - least*len(all)
+	rest := 1000 - least*len(all)
 	x := 0
 	for i := range all {
 		s := &all[i]
 		s.X, s.W = x, least
-		if total > 0 && room > 0 {
-			s.W += int(float64(room) * float64(max(s.Took, 0)) / float64(total))
+		if total > 0 && rest > 0 {
+			s.W += int(float64(rest) * float64(max(s.Took, 0)) / float64(total))
 		}
 		x += s.W
 		s.Text = string(s.State) + ": " + Span(max(s.Took, 0))

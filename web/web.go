@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -178,7 +179,9 @@ func (p *Pages) Post(of func(r *http.Request, form *Form) (to, done string, err 
 		}
 		putNotice(w, done)
 		w.Header().Set("Location", to)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusSeeOther)
+		_, _ = fmt.Fprintf(w, "<a href=\"%s\">See the result</a>\n", template.HTMLEscapeString(to)) // RFC 9110, 15.4.4
 		return nil
 	}
 }

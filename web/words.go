@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/job"
@@ -20,13 +21,29 @@ import (
 // functions are those of all templates.
 var functions = template.FuncMap{
 	"shown": server.Shown, "time": timeHTML, "ago": Ago, "span": Span, "size": quantity.Size, "count": Count,
-	"sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": percent, "title": TitleOf,
+	"sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": percent, "title": TitleOf, "lines": lines,
 	"plural": func(n any, one, many string) string {
 		if fmt.Sprint(n) == "1" {
 			return one
 		}
 		return many
 	},
+}
+
+// mostBlock is how many bytes of a text with several lines a page shows.
+const mostBlock = 64 << 10
+
+// lines is a text with several lines, which may be of strangers: its lines are kept.
+func lines(text string) string {
+	if len(text) > mostBlock {
+		text = text[:mostBlock] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '\ufffd'
+	}, text)
 }
 
 // TitleOf returns what people call a job: its title, else the name of its object, else its number.
@@ -97,12 +114,18 @@ func Ago(now, t time.Time) string {
 	case t.IsZero():
 		return ""
 	case d < -time.Second:
-		return "in " + Span(-d)
+		return "in " + largest(-d)
 	case d < time.Second:
 		return "just now"
 	default:
-		return Span(d) + " ago"
+		return largest(d) + " ago"
 	}
+}
+
+// largest writes a duration with its largest unit alone.
+func largest(d time.Duration) string {
+	words := strings.Fields(Span(d))
+	return strings.Join(words[:min(2, len(words))], " ")
 }
 
 func percent(part, whole any) int {
