@@ -66,13 +66,14 @@ export SOAK
 # The systems of the release binaries.
 TARGETS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
 
-.PHONY: help build demo transcript check darwin targets lint tests typescript race shows cluster soak fuzz generate bench market \
+.PHONY: help build demo transcript check darwin targets lint tests typescript browser browser-packages screenshots race shows cluster soak fuzz generate bench market \
 	market-check tools
 
 help:
 	@sed -n 's/^# \{0,1\}\(make.*\)/\1/p' Makefile
 	@echo "make build      bin/stagepost"
 	@echo "make generate   write the generated documents anew"
+	@echo "make screenshots  take those of docs/ anew"
 	@echo "make bench      measure (see bench/README.md)"
 	@echo "make market     measure beside other systems (see docs/performance.md)"
 
@@ -93,7 +94,7 @@ tools:
 # for its own intervals, so it runs beside the linters.
 check: tools
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint cluster
-	@$(MAKE) --no-print-directory darwin tests typescript race shows fuzz
+	@$(MAKE) --no-print-directory darwin tests typescript browser race shows fuzz
 	@echo "everything passed"
 
 lint: build
@@ -121,6 +122,16 @@ tests: build
 # The description of the API is enough for clients: TypeScript types are made from it and used.
 typescript: build
 	scripts/typescript
+
+# The pages in Debian's chromium: the main paths with and without the script, the keyboard alone, accessibility.
+browser: browser-packages
+	scripts/test ./web -run TestBrowser -browser
+
+browser-packages:
+	@[ -d scripts/browser/node_modules/axe-core ] || npm --prefix scripts/browser ci --no-audit --no-fund
+
+screenshots: browser-packages
+	$(GO) test ./web -run TestScreenshots -shots ../docs
 
 race:
 	scripts/test -race -skip '$(NO_RACE)' $(RACE)

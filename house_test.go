@@ -51,6 +51,7 @@ var rules = []rule{
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/ziptest", "", "it reads ZIP files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
+	{"internal/sharedfile", "internal/durable", "it reads and edits files"},
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
 	{"internal/headfile", "", "it reads and writes files"},
 	{"internal/pacer", "", "it counts bytes and waits"},
@@ -188,10 +189,14 @@ var rules = []rule{
 		"commands for jobs of every kind; applications add theirs (cli.Part)"},
 	{"cli", "job lifecycle client api quantity config server/token internal/build",
 		"the kernel of the command line; applications add their commands (cli.Part)"},
+	{"server/identity", "", "who sends a request: it depends on no way to sign in"},
+	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},
 	{"server", "job lifecycle engine flow api server",
 		"the API over the engine; applications bring their routes (server.Part)"},
+	{"web", "job lifecycle api quantity server",
+		"pages over the operations of the API; applications bring theirs (server.Pages)"},
 	{"docs", "lifecycle app flow docs", "documents that are made from the tables"},
 	{"bench", everything, "it measures all packages"},
 	{"examples", everything, "they use all packages as other programs do"},
@@ -200,7 +205,7 @@ var rules = []rule{
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
 var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
-	"internal/headfile", "internal/pacer"}
+	"internal/headfile", "internal/pacer", "internal/sharedfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{
@@ -208,15 +213,15 @@ var apart = []rule{
 }
 
 // handlers is what the routes of an application may import besides the application.
-const handlers = "job lifecycle engine flow format edge quantity api server"
+const handlers = "job lifecycle engine flow format edge quantity api server web"
 
 // joined is what the packages that join an application to a program may import.
 const joined = "job lifecycle engine flow format edge quantity client api server store backup cli config host " +
 	"module internal/build internal/conn internal/durable"
 
 // hosting is what a server in one process may import.
-const hosting = "job lifecycle engine client api server store backup cli config module edge/disk edge/mail " +
-	"edge/timestamp history quantity format internal"
+const hosting = "job lifecycle engine client api server store backup cli config module web edge/disk " +
+	"edge/mail edge/timestamp history quantity format internal"
 
 // commands is what the commands of an application may import besides the application.
 const commands = "job lifecycle engine flow format edge quantity client api server store cli config host " +
@@ -307,7 +312,7 @@ var nameless = strings.Fields(`
 	server server/metrics server/hub server/lean server/listen server/problem server/session
 	server/token server/transfer server/servertest job lifecycle lifecycle/draw engine
 	engine/explain engine/joblog engine/remote engine/operator engine/status engine/cause cli
-	config host host/cli module backup
+	config host host/cli module backup web
 `)
 
 // TestGenericPackagesNameNoApplication refuses the name of an application in a generic package: in code, texts and

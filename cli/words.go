@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // Note prints a remark on standard error.
@@ -51,27 +52,12 @@ func (c *Call) Span(seconds int64) string {
 	return fmt.Sprintf("%ds", seconds)
 }
 
-// Size writes a number of bytes for people.
-func Size(n int64) string {
-	const step = 1024
-	if n < step {
-		return fmt.Sprintf("%d B", n)
-	}
-	x, units := float64(n), "KMGTPE"
-	i := -1
-	for x >= step && i < len(units)-1 {
-		x /= step
-		i++
-	}
-	return fmt.Sprintf("%.1f %ciB", x, units[i])
-}
-
 // Bytes writes a size: with a unit on a terminal, exact in a pipe.
 func (c *Call) Bytes(n int64) string {
 	if c.Out.Mode != ModeTable {
 		return strconv.FormatInt(n, 10)
 	}
-	return Size(n)
+	return quantity.Size(n)
 }
 
 // Free refuses to write over a file.

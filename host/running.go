@@ -27,6 +27,7 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Server is a server in this process.
@@ -183,10 +184,10 @@ func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 		},
 	}
 	if r.tokens != nil {
-		h.Tokens = r.tokens
+		h.Identities = r.tokens
 		h.Valid = func() []string {
 			var all []string
-			for _, hash := range r.tokens.Valid() {
+			for _, hash := range r.tokens.All() {
 				all = append(all, hash.String())
 			}
 			return all
@@ -201,7 +202,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
 	if r.tokens != nil {
-		o.Tokens = r.tokens
+		o.Identities = r.tokens
 	}
 	warn := []func() []string{s.mailWarnings, s.storeWarnings}
 	if r.store.Durable() {
@@ -242,6 +243,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	}
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
+	r.server.Add(web.Part(r.server))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))

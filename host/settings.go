@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
 )
 
 // Settings are those of a server, with what every command takes and those of the modules.
@@ -66,7 +67,7 @@ func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
 
 // Routes lists the whole API.
 func (s *Settings) Routes() []server.Route {
-	all := server.Routes()
+	all := slices.Concat(server.Routes(), web.Part(nil).Routes)
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			all = slices.Concat(all, m.Part(nil, nil).Routes)

@@ -3,6 +3,7 @@ package quantity
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -75,6 +76,21 @@ func cutSuffixFold(s, suffix string) (string, bool) {
 		return s, false
 	}
 	return s[:len(s)-len(suffix)], true
+}
+
+// Size formats a size for people, rounded to a tenth of a unit: "1.4 GiB".
+func Size(n int64) string {
+	const step = 1024
+	if n < step {
+		return fmt.Sprintf("%d B", n)
+	}
+	x, units := float64(n), "KMGTPE"
+	i := -1
+	for x >= step && i < len(units)-1 {
+		x /= step
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", x, units[i])
 }
 
 // FormatBytes formats a size with the largest unit of 1024 that leaves no remainder.

@@ -12,8 +12,8 @@ import (
 	"github.com/stagepost/stagepost/lifecycle/draw"
 )
 
-// lives lists the engine's tables and then the others, each name once.
-func (s *Server) lives() []*lifecycle.Table {
+// Tables lists the engine's tables and then the others, each name once.
+func (s *Server) Tables() []*lifecycle.Table {
 	var all []*lifecycle.Table
 	for _, k := range s.Engine.Kinds() {
 		all = append(all, s.Engine.Life(k))
@@ -43,7 +43,7 @@ func (s *Server) lifecycles(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a := api.Lifecycles{Lifecycles: []api.Lifecycle{}}
-	for _, t := range s.lives() {
+	for _, t := range s.Tables() {
 		l := api.Lifecycle{Name: t.Name(), Hash: t.Hash(), Events: t.Events(),
 			Jobs: s.Engine.Life(job.Kind(t.Name())) != nil}
 		for _, st := range t.Stages() {
@@ -61,7 +61,7 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 	}
 	full := r.PathValue("name")
 	names := []string{}
-	for _, t := range s.lives() {
+	for _, t := range s.Tables() {
 		if t.Name() == full {
 			return Reply(w, t)
 		}
@@ -80,9 +80,11 @@ func (s *Server) lifecycle(w http.ResponseWriter, r *http.Request) error {
 		full, strings.Join(names, ", "))
 }
 
-// diagram draws the state of a job and its path.
+// diagram draws the state of a job and its path, now or at an earlier time.
 func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
-	if err := Params(r).Err(); err != nil {
+	p := Params(r)
+	at := p.time("at")
+	if err := p.Err(); err != nil {
 		return err
 	}
 	j, err := s.Store.Get(r.Context(), JobID(r))
@@ -99,7 +101,14 @@ func (s *Server) diagram(w http.ResponseWriter, r *http.Request) error {
 	}
 	view := draw.View{Current: j.Position, By: lifecycle.Operator | lifecycle.Owner}
 	for _, e := range history {
-		view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
+		if at.IsZero() || !e.At.After(at) {
+			view.Path = append(view.Path, lifecycle.Taken{Event: e.Event, By: e.By})
+		}
+	}
+	if !at.IsZero() {
+		if view.Current, err = life.Replay(view.Path); err != nil {
+			return job.Errorf(job.Refused, "draw", j.ID, "its history is of another lifecycle: %w", err)
+		}
 	}
 	return ReplySVG(w, draw.SVG(life, view))
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // Pages are for depositors: they are made here, whole, and work without scripts. All that comes from strangers goes
-// through html/template, which escapes it, and through shown, which makes visible what could turn the direction of
+// through html/template, which escapes it, and through Shown, which makes visible what could turn the direction of
 // writing.
 
 //go:embed pages
@@ -29,7 +29,7 @@ func Templates(files fs.FS) *template.Template {
 }
 
 var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
-	"shown": shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
+	"shown": Shown, "when": func(t time.Time) string { return t.UTC().Format("2 January 2006, 15:04 UTC") },
 	"join":  func(list []string) string { return strings.Join(list, "; ") },
 	"clock": func(t time.Time) string { return t.UTC().Format("15:04:05 UTC") },
 }).ParseFS(pages, "pages/*.html"))
@@ -43,7 +43,7 @@ const (
 
 // FailPage shows a browser what is wrong in plain words; other clients get the problem as everywhere.
 func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) error {
-	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+	if !ForPeople(r) {
 		return err
 	}
 	p := problem.Of(err)
@@ -61,6 +61,9 @@ func (s *Server) FailPage(w http.ResponseWriter, r *http.Request, err error) err
 	}
 	return ReplyPage(w, p.Status, pageTemplates, "error.html", struct{ Text string }{text})
 }
+
+// ForPeople reports whether a browser asks for a page: the others get text or JSON.
+func ForPeople(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 func ReplyPage(w http.ResponseWriter, status int, t *template.Template, name string, view any) error {
 	return ReplyPageUnder(w, status, t, name, view, pagePolicy)
@@ -106,9 +109,9 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// shown makes a stranger's text safe to read: what is not printed is shown by its number, and a very long text is cut
+// Shown makes a stranger's text safe to read: what is not printed is shown by its number, and a very long text is cut
 // with an ellipsis.
-func shown(text string) string {
+func Shown(text string) string {
 	const most = 300
 	var b strings.Builder
 	n := 0

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stagepost/stagepost/internal/pg"
@@ -16,7 +15,7 @@ import (
 // connector makes connections of database/sql that understand the statements of this package.
 type connector struct {
 	known   *statements
-	config  *pgx.ConnConfig
+	inner   driver.Connector
 	patient time.Duration // how long it waits for the database; 0: it tries once
 	reads   bool          // statements may be repeated on another connection
 }
@@ -28,7 +27,7 @@ func (c *connector) Driver() driver.Driver { return stdlib.GetDefaultDriver() }
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	wait, began := firstPause, time.Now()
 	for {
-		inner, err := stdlib.GetConnector(*c.config, withSyncs).Connect(ctx)
+		inner, err := c.inner.Connect(ctx)
 		if err == nil {
 			return &conn{Conn: inner.(*stdlib.Conn), c: c}, nil
 		}

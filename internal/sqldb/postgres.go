@@ -79,24 +79,22 @@ func (s *Shared) open(ctx context.Context, database string, schema Schema) error
 		return fmt.Errorf("schema %s: %w", schema.Name, unavailable(err))
 	}
 	var known statements
-	for _, c := range []struct {
-		db          **sql.DB
-		silent      time.Duration
-		patience    time.Duration
-		connections int
-	}{{&s.write, s.options.Timeout, 0, 1}, {&s.Read, readTimeout, s.options.Patience, s.options.Connections}} {
-		config, err := configure(database, schema.Name, c.silent)
-		if err != nil {
-			return err
-		}
-		*c.db = sql.OpenDB(&connector{known: &known, config: config, patient: c.patience, reads: c.patience > 0})
-		(*c.db).SetMaxOpenConns(c.connections)
-		(*c.db).SetMaxIdleConns(c.connections)
-	}
-	return s.Write(ctx, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM writers WHERE seen < ?", time.Now().Add(-oldWriter).UnixMicro())
+	writing, err := configure(database, schema.Name, s.options.Timeout)
+	if err != nil {
 		return err
-	})
+	}
+	reading, err := configure(database, schema.Name, readTimeout)
+	if err != nil {
+		return err
+	}
+	s.write = sql.OpenDB(&connector{known: &known,
+		inner: stdlib.GetConnector(*writing, stdlib.OptionAfterConnect(synced))})
+	s.write.SetMaxOpenConns(1)
+	s.Read = sql.OpenDB(&connector{known: &known, inner: stdlib.GetConnector(*reading), reads: true,
+		patient: s.options.Patience})
+	s.Read.SetMaxOpenConns(s.options.Connections)
+	s.Read.SetMaxIdleConns(s.options.Connections)
+	return nil
 }
 
 // lockOf gives the number of the advisory lock of a schema.
@@ -138,8 +136,6 @@ func synced(ctx context.Context, c *pgx.Conn) error {
 		WHERE current_setting('synchronous_commit') = 'off'`)
 	return err
 }
-
-var withSyncs = stdlib.OptionAfterConnect(synced)
 
 // bounded is a connection that is closed when it is silent for too long: a network that lost it reports nothing.
 type bounded struct {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,10 @@ type Schema struct {
 
 // Version is the newest schema that this program reads and writes.
 func (s *Schema) Version() int { return s.First + len(s.Steps) - 1 }
+
+// byBytes lets the columns of a step compare texts by their bytes, as SQLite does. Those with another collation stay.
+var byBytes = strings.NewReplacer(" text NOT NULL", ` text COLLATE "C" NOT NULL`,
+	" text PRIMARY KEY", ` text COLLATE "C" PRIMARY KEY`)
 
 // common is what each schema has besides the tables of its application.
 const common = `
@@ -39,14 +44,6 @@ func upgradeShared(ctx context.Context, config *pgx.ConnConfig, schema Schema, l
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	var fsync string
-	if err := conn.QueryRow(ctx, "SHOW fsync").Scan(&fsync); err != nil {
-		return err
-	}
-	if fsync != "on" {
-		return fmt.Errorf("the database server has fsync = %s: it would lose acknowledged changes in a power failure; "+
-			"set fsync = on in postgresql.conf", fsync)
-	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1, $2)", int32(lockClass), lock); err != nil {
 			return err
@@ -56,7 +53,7 @@ func upgradeShared(ctx context.Context, config *pgx.ConnConfig, schema Schema, l
 			return err
 		}
 		for ; version < schema.Version(); version++ {
-			if _, err := tx.Exec(ctx, schema.Steps[version+1-schema.First]); err != nil {
+			if _, err := tx.Exec(ctx, byBytes.Replace(schema.Steps[version+1-schema.First])); err != nil {
 				return fmt.Errorf("step %d: %w", version+1, err)
 			}
 			if _, err := tx.Exec(ctx, "INSERT INTO schema_version VALUES ($1, $2)", version+1,
@@ -64,16 +61,22 @@ func upgradeShared(ctx context.Context, config *pgx.ConnConfig, schema Schema, l
 				return err
 			}
 		}
-		return nil
+		_, err = tx.Exec(ctx, "DELETE FROM writers WHERE seen < $1", time.Now().Add(-oldWriter).UnixMicro())
+		return err
 	})
 }
 
 // sharedVersion gives the number of the schema that is there; before the first one the schema is made.
 func sharedVersion(ctx context.Context, tx pgx.Tx, schema Schema) (version int, err error) {
+	var fsync string
 	var exists, made bool
-	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
-		to_regclass($1 || '.schema_version') IS NOT NULL`, schema.Name).Scan(&exists, &made); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT current_setting('fsync'), EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
+		to_regclass($1 || '.schema_version') IS NOT NULL`, schema.Name).Scan(&fsync, &exists, &made); err != nil {
 		return 0, err
+	}
+	if fsync != "on" {
+		return 0, fmt.Errorf("the database server has fsync = %s: it would lose acknowledged changes in a power failure; "+
+			"set fsync = on in postgresql.conf", fsync)
 	}
 	if !exists { // one that exists may be there because this user may create none
 		if _, err := tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema.Name}.Sanitize()); err != nil {

@@ -95,7 +95,9 @@ type Handlers struct {
 // requests.
 func Part(s *server.Server, app Archive) server.Part {
 	h := &Handlers{s, app}
-	return server.Part{Routes: h.routes(), About: archive.About}
+	return server.Part{Routes: h.routes(), About: archive.About, Pages: server.Pages{Kinds: map[job.Kind]server.Named{
+		archive.Kind: {One: "archive job", Many: "archive jobs", Application: "Archive"},
+	}}}
 }
 
 func (s *Handlers) app() (Archive, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // bulkFlags are the flags of bulk beside its filters.
@@ -219,7 +220,7 @@ func (c *commands) printPreview(p *client.BulkPreview) error {
 	}
 	if c.Out.Mode == cli.ModeTable {
 		c.Out.Line("%d %s, %s; %s is legal for %d of them.", p.Count,
-			cli.Plural(int64(p.Count), "job matches", "jobs match"), cli.Size(p.Bytes), p.Event, p.Legal)
+			cli.Plural(int64(p.Count), "job matches", "jobs match"), quantity.Size(p.Bytes), p.Event, p.Legal)
 	}
 	rows := [][]string{{"count", strconv.Itoa(p.Count), strconv.FormatInt(p.Bytes, 10), strconv.Itoa(p.Legal)}}
 	states := make([][]string, len(p.States))

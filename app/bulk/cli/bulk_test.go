@@ -9,6 +9,7 @@ import (
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // TestBulkAsksForTheNumber: on a terminal the operator types it; anything else does nothing.
@@ -42,7 +43,7 @@ func TestNoQuestionInAPipe(t *testing.T) {
 func TestSizes(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1_234_567: "1.2 MiB",
 		5_000_000_000_000: "4.5 TiB", 1<<63 - 1: "8.0 EiB"} {
-		if got := cli.Size(n); got != want {
+		if got := quantity.Size(n); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/openapi"
+	"github.com/stagepost/stagepost/web"
 )
 
 // routes lists the routes of bulks.
@@ -22,6 +23,10 @@ func (s *Handlers) routes() []server.Route {
 			Who: server.Operator, Doc: "Result of a bulk: jobs done, refused with reasons, changed concurrently.",
 			Handle: s.bulkResult,
 			IO:     openapi.IO{Out: api.BulkResult{}}},
+		web.PageRoute("/bulk", server.Operator, "A page that previews what an event does to all jobs of a query, with a "+
+			"form that does it.", openapi.Query(append([]string{"event"}, filters...)...),
+			s.pages.Show("bulk.html", s.page)),
+		web.FormRoute("/bulk", server.Operator, "Starts a bulk as the form of the page asks.", s.pages.Post(s.start)),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stagepost/stagepost/cli/jobs"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/quantity"
 )
 
 // clean removes the files of jobs.
@@ -84,7 +85,7 @@ func (r *removed) add(j *client.ComputeJob) {
 
 func (r *removed) String() string {
 	text := fmt.Sprintf("removed the files of %d %s: %d %s, %s", r.jobs, cli.Plural(int64(r.jobs), "job", "jobs"),
-		r.files, cli.Plural(int64(r.files), "file", "files"), cli.Size(r.bytes))
+		r.files, cli.Plural(int64(r.files), "file", "files"), quantity.Size(r.bytes))
 	if r.without > 0 {
 		text += fmt.Sprintf("; %d had none", r.without)
 	}

@@ -30,7 +30,10 @@ func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{s, o}
 	part := server.Part{
 		Routes: slices.Concat(h.routes(), h.tesRoutes()), Redact: withoutSecrets, About: compute.About,
-		Health: h.computeHealth,
+		Health: h.computeHealth, Pages: server.Pages{Kinds: map[job.Kind]server.Named{
+			compute.JobKind:     {One: "compute job", Many: "compute jobs", Application: "Compute"},
+			compute.PayloadKind: {One: "execution", Many: "executions", Application: "Compute"},
+		}},
 	}
 	if o.Compute != nil {
 		part.Numbers = []job.Kind{compute.JobKind}

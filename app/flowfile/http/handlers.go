@@ -1,7 +1,11 @@
 // Package flowhttp serves flows over HTTP: orders, views, drawings, signals and the page of a flow.
 package flowhttp
 
-import "github.com/stagepost/stagepost/server"
+import (
+	"github.com/stagepost/stagepost/flow/durable"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/server"
+)
 
 // Handlers answer requests.
 type Handlers struct {
@@ -13,5 +17,8 @@ type Handlers struct {
 // Part gives what flows add to a server. A nil server is enough to list the routes, a nil application refuses requests.
 func Part(s *server.Server, app Flows) server.Part {
 	h := &Handlers{Server: s, Flows: app, views: newViews()}
-	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: pages, Close: h.views.close}
+	return server.Part{Routes: h.routes(), About: about, Explain: h.whyFlow, Assets: pages, Close: h.views.close,
+		Pages: server.Pages{Kinds: map[job.Kind]server.Named{
+			durable.Kind: {One: "flow", Many: "flows", Application: "Flow"},
+		}}}
 }

@@ -3,9 +3,12 @@
 package ingesthttp
 
 import (
+	"net/url"
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/record"
+	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
 )
 
@@ -25,10 +28,26 @@ type Handlers struct {
 	making reportSlots
 }
 
+// kinds are what the jobs of ingest are called.
+var kinds = map[job.Kind]server.Named{
+	record.BatchKind:  {One: "batch", Many: "batches", Application: "Ingest"},
+	record.JobKind:    {One: "object", Many: "objects", Application: "Ingest"},
+	record.AccessKind: {One: "access package", Many: "access packages", Application: "Ingest"},
+}
+
+// filesOf returns the path of the operation that lists the files of a job.
+func filesOf(j *job.Job) string {
+	if j.Kind != record.JobKind {
+		return ""
+	}
+	return "/api/v1/ingest/jobs/" + url.PathEscape(string(j.ID)) + "/files"
+}
+
 // Part gives what ingest adds to a server. A nil server is enough to list the routes.
 func Part(s *server.Server, o Options) server.Part {
 	h := &Handlers{Server: s, Options: o, making: make(reportSlots, mostReports)}
-	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth}
+	part := server.Part{Routes: slices.Concat(h.routes(), h.hookRoutes()), About: ingest.About, Health: h.profileHealth,
+		Pages: server.Pages{Kinds: kinds, Files: filesOf}}
 	if o.Details != nil {
 		part.Named = o.Details.Named
 	}

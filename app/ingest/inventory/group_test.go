@@ -179,7 +179,7 @@ func TestNameIsOneTransaction(t *testing.T) {
 
 // TestNameThatAnotherProcessEntered: a candidate that is in use when it would be entered is not given, and the next one
 // is asked about in storage, too.
-func TestNameThatAnotherProcessEntered(t *testing.T) { each(t, testNameThatAnotherProcessEntered) }
+func TestNameThatAnotherProcessEntered(t *testing.T) { inEach(t, testNameThatAnotherProcessEntered) }
 
 func testNameThatAnotherProcessEntered(t *testing.T, open opener) {
 	i, _ := grouped(t, open)
@@ -201,7 +201,7 @@ func testNameThatAnotherProcessEntered(t *testing.T, open opener) {
 }
 
 // TestCallsThatFailInAGroup: a statement that fails, or whose caller leaves, is repeated alone, and so are the others.
-func TestCallsThatFailInAGroup(t *testing.T) { each(t, testCallsThatFailInAGroup) }
+func TestCallsThatFailInAGroup(t *testing.T) { inEach(t, testCallsThatFailInAGroup) }
 
 func testCallsThatFailInAGroup(t *testing.T, open opener) {
 	i, run := grouped(t, open)
@@ -235,7 +235,7 @@ func testCallsThatFailInAGroup(t *testing.T, open opener) {
 
 // TestNamesInAGroup: jobs that get their identifiers in one transaction get different ones, and each is looked up in
 // storage before it is given, also when the transaction had to be repeated.
-func TestNamesInAGroup(t *testing.T) { each(t, testNamesInAGroup) }
+func TestNamesInAGroup(t *testing.T) { inEach(t, testNamesInAGroup) }
 
 func testNamesInAGroup(t *testing.T, open opener) {
 	i, run := grouped(t, open)
@@ -314,7 +314,7 @@ func TestFailedSyncOfAGroup(t *testing.T) {
 }
 
 // TestCallerLeaves: a caller that waits for its turn can leave, and then its call is not carried out.
-func TestCallerLeaves(t *testing.T) { each(t, testCallerLeaves) }
+func TestCallerLeaves(t *testing.T) { inEach(t, testCallerLeaves) }
 
 func testCallerLeaves(t *testing.T, open opener) {
 	i, _ := grouped(t, open)

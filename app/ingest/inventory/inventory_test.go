@@ -34,7 +34,7 @@ func name(t *testing.T, i *Inventory, c Claim) Name {
 	return n
 }
 
-func TestNameMintsOncePerJob(t *testing.T) { each(t, testNameMintsOncePerJob) }
+func TestNameMintsOncePerJob(t *testing.T) { inEach(t, testNameMintsOncePerJob) }
 
 func testNameMintsOncePerJob(t *testing.T, open opener) {
 	i, x := open.new(t), template(t)
@@ -57,7 +57,7 @@ func testNameMintsOncePerJob(t *testing.T, open opener) {
 	}
 }
 
-func TestNameByLocalID(t *testing.T) { each(t, testNameByLocalID) }
+func TestNameByLocalID(t *testing.T) { inEach(t, testNameByLocalID) }
 
 func testNameByLocalID(t *testing.T, open opener) {
 	i, x := open.new(t), template(t)
@@ -76,7 +76,7 @@ func testNameByLocalID(t *testing.T, open opener) {
 	}
 }
 
-func TestNameConflicts(t *testing.T) { each(t, testNameConflicts) }
+func TestNameConflicts(t *testing.T) { inEach(t, testNameConflicts) }
 
 func testNameConflicts(t *testing.T, open opener) {
 	i, x := open.new(t), template(t)
@@ -100,7 +100,7 @@ func testNameConflicts(t *testing.T, open opener) {
 	}
 }
 
-func TestMintPassesNamesInUse(t *testing.T) { each(t, testMintPassesNamesInUse) }
+func TestMintPassesNamesInUse(t *testing.T) { inEach(t, testMintPassesNamesInUse) }
 
 func testMintPassesNamesInUse(t *testing.T, open opener) {
 	i, x := open.new(t), template(t)
@@ -114,7 +114,7 @@ func testMintPassesNamesInUse(t *testing.T, open opener) {
 	}
 }
 
-func TestOutsideMinterReservesLocalIDs(t *testing.T) { each(t, testOutsideMinterReservesLocalIDs) }
+func TestOutsideMinterReservesLocalIDs(t *testing.T) { inEach(t, testOutsideMinterReservesLocalIDs) }
 
 func testOutsideMinterReservesLocalIDs(t *testing.T, open opener) {
 	i := open.new(t)
@@ -140,7 +140,7 @@ func testOutsideMinterReservesLocalIDs(t *testing.T, open opener) {
 }
 
 // TestSettleUnderALostLock lets another job take the local id over while the first one's minter thinks.
-func TestSettleUnderALostLock(t *testing.T) { each(t, testSettleUnderALostLock) }
+func TestSettleUnderALostLock(t *testing.T) { inEach(t, testSettleUnderALostLock) }
 
 func testSettleUnderALostLock(t *testing.T, open opener) {
 	i := open.new(t)
@@ -191,7 +191,7 @@ func files(n int, fail error) iter.Seq2[File, error] {
 	}
 }
 
-func TestRecordAndQuery(t *testing.T) { each(t, testRecordAndQuery) }
+func TestRecordAndQuery(t *testing.T) { inEach(t, testRecordAndQuery) }
 
 func testRecordAndQuery(t *testing.T, open opener) {
 	i := open.new(t)
@@ -239,7 +239,7 @@ func testRecordAndQuery(t *testing.T, open opener) {
 	}
 }
 
-func TestRecordIsAllOrNothing(t *testing.T) { each(t, testRecordIsAllOrNothing) }
+func TestRecordIsAllOrNothing(t *testing.T) { inEach(t, testRecordIsAllOrNothing) }
 
 func testRecordIsAllOrNothing(t *testing.T, open opener) {
 	i := open.new(t)
@@ -252,7 +252,7 @@ func testRecordIsAllOrNothing(t *testing.T, open opener) {
 	}
 }
 
-func TestReopen(t *testing.T) { each(t, testReopen) }
+func TestReopen(t *testing.T) { inEach(t, testReopen) }
 
 func testReopen(t *testing.T, open opener) {
 	at := open.place(t)
@@ -275,7 +275,7 @@ func testReopen(t *testing.T, open opener) {
 
 // A name that storage has is passed over for good, also when two jobs ask for names at once; without a template or a
 // new name storage is not asked.
-func TestNamePassesWhatIsStored(t *testing.T) { each(t, testNamePassesWhatIsStored) }
+func TestNamePassesWhatIsStored(t *testing.T) { inEach(t, testNamePassesWhatIsStored) }
 
 func testNamePassesWhatIsStored(t *testing.T, open opener) {
 	i, x := open.new(t), template(t)
@@ -330,7 +330,7 @@ func testNamePassesWhatIsStored(t *testing.T, open opener) {
 }
 
 // The file belongs to one installation, and a file without one gets it.
-func TestInstallation(t *testing.T) { each(t, testInstallation) }
+func TestInstallation(t *testing.T) { inEach(t, testInstallation) }
 
 func testInstallation(t *testing.T, open opener) {
 	at, foreign := open.place(t), open.foreign

@@ -28,7 +28,7 @@ func object(t *testing.T, i *Inventory, by Taker) Lock {
 	return got[0]
 }
 
-func TestTake(t *testing.T) { each(t, testTake) }
+func TestTake(t *testing.T) { inEach(t, testTake) }
 
 func testTake(t *testing.T, open opener) {
 	i := open.new(t)
@@ -65,7 +65,7 @@ func testTake(t *testing.T, open opener) {
 	}
 }
 
-func TestTakeIsAllOrNothing(t *testing.T) { each(t, testTakeIsAllOrNothing) }
+func TestTakeIsAllOrNothing(t *testing.T) { inEach(t, testTakeIsAllOrNothing) }
 
 func testTakeIsAllOrNothing(t *testing.T, open opener) {
 	i := open.new(t)
@@ -82,7 +82,7 @@ func testTakeIsAllOrNothing(t *testing.T, open opener) {
 }
 
 // TestTokensNeverGoBack takes and ends a lock in every way, and opens the file again in between.
-func TestTokensNeverGoBack(t *testing.T) { each(t, testTokensNeverGoBack) }
+func TestTokensNeverGoBack(t *testing.T) { inEach(t, testTokensNeverGoBack) }
 
 func testTokensNeverGoBack(t *testing.T, open opener) {
 	at := open.place(t)
@@ -112,7 +112,7 @@ func testTokensNeverGoBack(t *testing.T, open opener) {
 }
 
 func TestReleaseOfALockThatSomebodyElseHas(t *testing.T) {
-	each(t, testReleaseOfALockThatSomebodyElseHas)
+	inEach(t, testReleaseOfALockThatSomebodyElseHas)
 }
 
 func testReleaseOfALockThatSomebodyElseHas(t *testing.T, open opener) {
@@ -135,7 +135,7 @@ func testReleaseOfALockThatSomebodyElseHas(t *testing.T, open opener) {
 }
 
 // TestOneOfManyGetsTheLock lets many ask at once.
-func TestOneOfManyGetsTheLock(t *testing.T) { each(t, testOneOfManyGetsTheLock) }
+func TestOneOfManyGetsTheLock(t *testing.T) { inEach(t, testOneOfManyGetsTheLock) }
 
 func testOneOfManyGetsTheLock(t *testing.T, open opener) {
 	i := open.new(t)
@@ -158,7 +158,7 @@ func testOneOfManyGetsTheLock(t *testing.T, open opener) {
 	}
 }
 
-func TestRecordUnderALostLock(t *testing.T) { each(t, testRecordUnderALostLock) }
+func TestRecordUnderALostLock(t *testing.T) { inEach(t, testRecordUnderALostLock) }
 
 func testRecordUnderALostLock(t *testing.T, open opener) {
 	i := open.new(t)

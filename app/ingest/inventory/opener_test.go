@@ -2,7 +2,10 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stagepost/stagepost/internal/headfile"
@@ -17,7 +20,20 @@ var server = pgtest.Lazy{Prepare: func(s *pgtest.Server) error {
 		return err
 	}
 	return i.Close()
-}}
+}, Reset: emptied()}
+
+// emptied removes all rows, and lets the numbers that the database gives begin anew.
+func emptied() string {
+	var b strings.Builder
+	for _, table := range slices.Backward(tables.Names) {
+		fmt.Fprintf(&b, "DELETE FROM %s.%s;", shared.Name, table)
+		if column := tables.Counter[table]; column != "" {
+			fmt.Fprintf(&b, "SELECT setval(pg_get_serial_sequence('%[1]s.%[2]s', '%[3]s'), 1, false);", shared.Name, table,
+				column)
+		}
+	}
+	return b.String()
+}
 
 // place opens one inventory, each time that it is called.
 type place func(installation string) (*Inventory, error)
@@ -43,8 +59,8 @@ var (
 	}, sqldb.ErrForeign}
 )
 
-// each runs a test in each kind of database.
-func each(t *testing.T, run func(t *testing.T, open opener)) {
+// inEach runs a test in each kind of database.
+func inEach(t *testing.T, run func(t *testing.T, open opener)) {
 	for _, open := range []opener{inFile, inPostgres} {
 		t.Run(open.name, func(t *testing.T) { run(t, open) })
 	}

@@ -24,7 +24,7 @@ func deposit(t *testing.T, i *Inventory, job, user, profile string, version int,
 
 // TestPermitOfNames asks for names as the depositor, as a stranger, as an updater of the profile and without a user, of
 // objects that are recorded and of ones that only have an identifier.
-func TestPermitOfNames(t *testing.T) { each(t, testPermitOfNames) }
+func TestPermitOfNames(t *testing.T) { inEach(t, testPermitOfNames) }
 
 func testPermitOfNames(t *testing.T, open opener) {
 	i := open.new(t)
@@ -75,7 +75,7 @@ func testPermitOfNames(t *testing.T, open opener) {
 }
 
 // TestPermitOfQueries lists objects: users have their own and those of the profiles that name them.
-func TestPermitOfQueries(t *testing.T) { each(t, testPermitOfQueries) }
+func TestPermitOfQueries(t *testing.T) { inEach(t, testPermitOfQueries) }
 
 func testPermitOfQueries(t *testing.T, open opener) {
 	i := open.new(t)

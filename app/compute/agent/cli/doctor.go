@@ -118,7 +118,7 @@ const leastDisk = 512 << 20
 func examineMachine(data string) []finding {
 	found := []finding{{Name: "processors", OK: true, Detail: fmt.Sprint(runtime.NumCPU())}}
 	memory := agent.MachineMemory()
-	found = append(found, finding{Name: "memory", OK: memory > 0, Detail: cli.Size(memory),
+	found = append(found, finding{Name: "memory", OK: memory > 0, Detail: quantity.Size(memory),
 		Remedy: remedyIf(memory <= 0, "give --memory: the system does not report it")})
 	for data != "" { // the nearest directory that there is
 		if _, err := os.Stat(data); err == nil {
@@ -132,7 +132,7 @@ func examineMachine(data string) []finding {
 	}
 	free, err := agent.DiskFree(data)
 	disk := finding{Name: "disk", OK: err == nil && free >= leastDisk, Needed: true,
-		Detail: cli.Size(free) + " free in " + data}
+		Detail: quantity.Size(free) + " free in " + data}
 	if err != nil {
 		disk.Detail = err.Error()
 	}

@@ -1,0 +1,145 @@
+package bulkhttp
+
+import (
+	"embed"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/bulk"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/web"
+)
+
+//go:embed pages
+var files embed.FS
+
+// filters are the parameters of the list of jobs that a bulk takes, too.
+var filters = []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause"}
+
+// pageView is what the page about a bulk that is to be started shows.
+type pageView struct {
+	Filters []filter
+	List    string // address of the jobs
+	Events  []event
+	Preview *api.BulkPreview // nil: no event is chosen
+}
+
+type filter struct{ Name, Value string }
+
+type event struct {
+	Value  string
+	Chosen bool
+}
+
+// page shows what an event would do to all jobs of a query, and a form that does it.
+func (s *Handlers) page(r *http.Request) (*web.Frame, error) {
+	p := server.Params(r)
+	q := url.Values{}
+	for _, name := range filters {
+		if values := p.All(name); len(values) > 0 {
+			q[name] = values
+		}
+	}
+	chosen := p.Text("event")
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	b, err := bulkOf(q)
+	if err != nil {
+		return nil, err
+	}
+	v := viewPage(s.pages, q, chosen)
+	if chosen != "" {
+		b.Event = lifecycle.Event(chosen)
+		v.Preview = new(api.BulkPreview)
+		if err := s.pages.Send(r, http.MethodPost, "/api/v1/bulk?dry=true", b, v.Preview); err != nil {
+			return nil, err
+		}
+	}
+	return &web.Frame{Title: "Act on many jobs", Up: server.Link{Title: "Jobs", Path: v.List}, Body: v}, nil
+}
+
+// viewPage makes the page without its preview.
+func viewPage(kinds web.Catalog, q url.Values, chosen string) pageView {
+	v := pageView{List: web.With("/jobs", q)}
+	for _, name := range filters {
+		for _, value := range q[name] {
+			v.Filters = append(v.Filters, filter{name, value})
+		}
+	}
+	seen := map[lifecycle.Event]bool{lifecycle.Reprioritize: true}
+	for _, k := range kinds.KindsOf() {
+		if k == bulk.Kind || len(q["kind"]) > 0 && !slices.Contains(q["kind"], string(k)) {
+			continue
+		}
+		for _, stage := range kinds.Stages(k) {
+			if len(q["state"]) > 0 && !slices.Contains(q["state"], string(stage.State)) {
+				continue
+			}
+			for _, t := range stage.Transitions {
+				if t.By&lifecycle.Operator != 0 && !seen[t.Event] {
+					seen[t.Event] = true
+					v.Events = append(v.Events, event{string(t.Event), string(t.Event) == chosen})
+				}
+			}
+		}
+	}
+	return v
+}
+
+// bulkOf makes a request of the filters.
+func bulkOf(q url.Values) (b api.Bulk, err error) {
+	single := func(name string) string {
+		if len(q[name]) > 1 {
+			err = job.Errorf(job.Invalid, "bulk", "", "%s is given %d times", name, len(q[name]))
+		}
+		return q.Get(name)
+	}
+	b = api.Bulk{Group: single("group"), Owner: single("owner"), Parent: job.ID(single("parent")), Tag: single("tag"),
+		Causes: q["cause"]}
+	for _, k := range q["kind"] {
+		b.Kinds = append(b.Kinds, job.Kind(k))
+	}
+	for _, s := range q["state"] {
+		b.States = append(b.States, lifecycle.State(s))
+	}
+	for _, o := range q["outcome"] {
+		b.Outcomes = append(b.Outcomes, lifecycle.Outcome(o))
+	}
+	return b, err
+}
+
+// start starts the bulk of the form.
+func (s *Handlers) start(r *http.Request, form *web.Form) (to, done string, err error) {
+	q := url.Values{}
+	for _, name := range filters {
+		if values := form.All(name); len(values) > 0 {
+			q[name] = values
+		}
+	}
+	b, err := bulkOf(q)
+	if err != nil {
+		return "", "", err
+	}
+	b.Event, b.Note, b.Confirm = lifecycle.Event(form.Text("event")), form.Line("note"), form.Checked("confirm")
+	if text := form.Text("expect"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			form.Wrong("expect must be a number, not %.40q", text)
+		}
+		b.Expect = &n
+	}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	var j api.Job
+	if err := s.pages.Send(r, http.MethodPost, "/api/v1/bulk", b, &j); err != nil {
+		return "", "", err
+	}
+	return web.JobPath(j.ID), "Started: " + string(b.Event) + " on all matching jobs", nil
+}

@@ -1,0 +1,86 @@
+package server
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stagepost/stagepost/job"
+)
+
+// Pages is what a part adds to the pages for people. Every field may be empty.
+type Pages struct {
+	// answers GET / of browsers; the first part that has one answers
+	Home func(http.ResponseWriter, *http.Request) error
+	// entries of the navigation
+	Links []Link
+	// pages that act on all jobs of a query: they take the filters of the list of jobs as parameters
+	OnList []Link
+	// what kinds of jobs are called in plain words
+	Kinds map[job.Kind]Named
+	// the path of the operation that lists the files of a job (api.JobFiles); empty: there is none
+	Files func(*job.Job) string
+}
+
+// Link is a page that people open by its name.
+type Link struct {
+	Section string // of the navigation, such as Work
+	Title   string
+	Path    string
+	Who     Role // of the page's route
+}
+
+// Named is what jobs of a kind are called.
+type Named struct {
+	One, Many   string // such as ingest job, ingest jobs
+	Application string // whose jobs they are, such as Ingest
+}
+
+// Links lists the entries of the navigation that the sender of a request may open.
+func (s *Server) Links(ctx context.Context) []Link {
+	return s.linksOf(ctx, func(p *Pages) []Link { return p.Links })
+}
+
+// OnList lists the pages for all jobs of a query that the sender of a request may open.
+func (s *Server) OnList(ctx context.Context) []Link {
+	return s.linksOf(ctx, func(p *Pages) []Link { return p.OnList })
+}
+
+func (s *Server) linksOf(ctx context.Context, of func(*Pages) []Link) (all []Link) {
+	for i := range s.parts {
+		for _, l := range of(&s.parts[i].Pages) {
+			if s.MayUse(ctx, l.Who) {
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// MayUse reports whether the sender of a request has a role that a route for the given role admits.
+func (s *Server) MayUse(ctx context.Context, role Role) bool {
+	who, known := Who(ctx)
+	page := Route{Method: http.MethodGet, Who: role}
+	return s.Identities == nil || role == Anyone || known && page.permits(&who)
+}
+
+// NameOf returns what jobs of a kind are called; of a kind without a name, its kind.
+func (s *Server) NameOf(k job.Kind) Named {
+	for i := range s.parts {
+		if n, ok := s.parts[i].Pages.Kinds[k]; ok {
+			return n
+		}
+	}
+	return Named{One: string(k), Many: string(k)}
+}
+
+// FilesOf returns the path of the operation that lists the files of a job; empty: there is none.
+func (s *Server) FilesOf(j *job.Job) string {
+	for i := range s.parts {
+		if files := s.parts[i].Pages.Files; files != nil {
+			if path := files(j); path != "" {
+				return path
+			}
+		}
+	}
+	return ""
+}

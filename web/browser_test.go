@@ -1,0 +1,203 @@
+package web_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/app/bulk"
+	bulkhttp "github.com/stagepost/stagepost/app/bulk/http"
+	"github.com/stagepost/stagepost/engine"
+	"github.com/stagepost/stagepost/engine/enginetest"
+	"github.com/stagepost/stagepost/engine/joblog"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/servertest"
+	"github.com/stagepost/stagepost/store/mem"
+)
+
+var (
+	inBrowser = flag.Bool("browser", false, "run the tests in a browser (scripts/tools installs what they need)")
+	shots     = flag.String("shots", "", "take the screenshots of docs/ into this folder instead")
+)
+
+// suiteTime bounds one run of the browser.
+const suiteTime = 5 * time.Minute
+
+// TestBrowser runs scripts/browser/suite.mjs against a server with letters: each text of strangers in them is hostile.
+func TestBrowser(t *testing.T) {
+	if !*inBrowser {
+		t.Skip("make browser runs it")
+	}
+	w := office(t)
+	set := map[string]any{"failedTitle": "Letter to Anna", "cause": "the address does not exist", "group": "maps",
+		"bulkEvent": "retry", "failedState": "Lost"}
+	evil := w.order(t, hostile+" "+strings.Repeat("long", 200), hostile[:40], "evil")
+	for i := range 60 {
+		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
+	}
+	set["open"], set["open2"] = w.order(t, "A map", "maps", "ann"), w.order(t, "A plan", "maps", "ann")
+	set["followed"] = w.order(t, "An atlas", "atlases", "ben")
+	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), set["cause"].(string))
+	set["failed"] = failed
+	set["pages"] = []string{"/", "/mine", "/jobs", "/jobs?group=many", "/jobs/" + string(failed), "/jobs/" + string(evil),
+		"/jobs/" + string(failed) + "?entry=1", "/jobs/" + string(failed) + "/log", "/search?name=" + string(failed)[:8],
+		"/queues", "/holds", "/locks", "/workers", "/outbox", "/audit", "/fixity", "/lifecycles",
+		"/lifecycles/test.letter", "/jobs/none", "/bulk?state=Lost&event=retry"}
+	in, err := json.Marshal(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.node(t, in, "suite.mjs")
+}
+
+// TestScreenshots takes the screenshots of docs/.
+func TestScreenshots(t *testing.T) {
+	if *shots == "" {
+		t.Skip("make screenshots runs it")
+	}
+	folder, err := filepath.Abs(*shots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := office(t)
+	for i := range 40 {
+		w.order(t, fmt.Sprintf("Letter %d to the registry", i+1), "letters", "ann")
+	}
+	failed := w.fail(t, w.order(t, "Letter to Anna", "letters", "cleo"), "the address does not exist")
+	w.order(t, "Map of the postal routes, 1857", "maps", "ben")
+	if _, err := w.Client.Hold(t.Context(), api.Hold{Scope: job.Scope{Group: "maps"}, Who: "ann",
+		Why: "the maps move to another building"}); err != nil {
+		t.Fatal(err)
+	}
+	w.node(t, nil, "shots.mjs", folder, "light,dark", "1280", "web-overview=/", "web-jobs=/jobs",
+		"web-job=/jobs/"+string(failed))
+}
+
+// postOffice is a server with letters, which a worker of the test works on.
+type postOffice struct{ *servertest.Harness }
+
+func office(t *testing.T) postOffice {
+	t.Helper()
+	app := bulk.New(bulk.Options{})
+	logs, err := joblog.Open(t.TempDir(), joblog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = logs.Close() })
+	e, err := engine.New(mem.New(), append(app.Works(), engine.Work{Life: enginetest.Letter, Prefix: "let", Outside: true}),
+		engine.Options{JobLogs: logs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	app.Bind(e)
+	w := servertest.Serve(t, server.Options{Engine: e, Logs: logs, Version: "test"}, part, titles,
+		func(w *servertest.Harness) server.Part { return bulkhttp.Part(w.Server, app) })
+	w.Run()
+	return postOffice{w}
+}
+
+// titles names letters by their specs.
+func titles(*servertest.Harness) server.Part {
+	return server.Part{
+		About: func(j *job.Job) (title, object, page string) {
+			var of struct{ Title string }
+			if json.Unmarshal(j.Spec, &of) != nil {
+				return "", "", ""
+			}
+			return of.Title, "", ""
+		},
+		Pages: server.Pages{Kinds: map[job.Kind]server.Named{"test.letter": {One: "letter", Many: "letters",
+			Application: "Post office"}}},
+	}
+}
+
+func (w postOffice) order(t *testing.T, title, group, owner string) job.ID {
+	t.Helper()
+	spec, err := json.Marshal(map[string]string{"Title": title})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.Post(engine.Order{Group: group, Owner: owner, Spec: spec}).ID
+}
+
+// fail lets a worker claim letters until it has this one, whose work fails.
+func (w postOffice) fail(t *testing.T, id job.ID, why string) job.ID {
+	t.Helper()
+	claimed, err := w.Client.Claim(t.Context(), api.Claim{Worker: "clerk", N: 1000,
+		From: []job.KindState{{Kind: "test.letter", State: "Posted"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := api.Reports{Worker: "clerk"}
+	for _, c := range claimed {
+		report := api.Report{Job: c.ID, Epoch: c.Epoch, Wait: &job.Blocker{Code: "desk", Sentence: "it waits for a clerk"}}
+		if c.ID == id {
+			report = api.Report{Job: c.ID, Epoch: c.Epoch, Fail: why, Cause: "address",
+				Log: []api.LogEntry{{N: 1, Text: "reads the address"}, {N: 2, Level: "error", Text: why + " " + hostile}}}
+		}
+		reports.Reports = append(reports.Reports, report)
+	}
+	results, err := w.Client.Report(t.Context(), reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Problem != nil {
+			t.Fatalf("%s: %s", r.Job, r.Problem.Error())
+		}
+	}
+	j, err := w.Client.Job(t.Context(), id)
+	if err != nil || j.Outcome != lifecycle.Failed {
+		t.Fatalf("it did not fail: %+v, %v", j.Position, err)
+	}
+	return id
+}
+
+// node runs a script of scripts/browser with the address of the server.
+func (w postOffice) node(t *testing.T, in []byte, script string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), suiteTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "node", append([]string{script}, args...)...)
+	cmd.Dir = "../scripts/browser"
+	cmd.Env = append(os.Environ(), "STAGEPOST_URL="+w.Web.URL)
+	cmd.Stdin = bytes.NewReader(in)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
+}
+
+// TestPageCosts: the first page is small, with its style sheets and its script.
+func TestPageCosts(t *testing.T) {
+	const most = 60 << 10
+	w := office(t)
+	for i := range 200 {
+		w.order(t, fmt.Sprint("Letter ", i), "many", "ann")
+	}
+	bytes := 0
+	for _, path := range []string{"/", "/assets/app.css", "/assets/lifecycle.css", "/assets/app.js"} {
+		_, text := browser(w.Harness, w.Request(http.MethodGet, path, ""))
+		bytes += len(text)
+	}
+	if bytes > most {
+		t.Errorf("the first page has %d bytes, more than %d", bytes, most)
+	}
+	if _, page := browser(w.Harness, w.Request(http.MethodGet, "/jobs", "")); !strings.Contains(page, "200 jobs match") ||
+		!strings.Contains(page, "Next page") {
+		t.Error("the list of jobs does not state how many there are")
+	}
+}

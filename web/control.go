@@ -1,0 +1,174 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+)
+
+// holdsView is what the page about holds shows.
+type holdsView struct {
+	Holds  []holdRow
+	Held   []heldRow
+	Kinds  []choice
+	States []choice
+}
+
+type holdRow struct {
+	api.QueueHold
+	Name  string // the scope in words
+	Since string
+	Left  string // until it ends by itself
+}
+
+// heldRow is jobs that people put aside one by one.
+type heldRow struct {
+	job.Tally
+	Many string
+	Path string
+}
+
+func (h *handlers) holds(r *http.Request) (*Frame, error) {
+	var holds api.QueueHolds
+	if err := h.Get(r, "/api/v1/queue/holds", &holds); err != nil {
+		return nil, err
+	}
+	return &Frame{Title: "Holds", Body: viewHolds(h.Pages, h.Engine.Clock().Now(), &holds), Lead: "A hold keeps jobs " +
+		"from being worked on. What runs continues; nothing is lost. Release the hold and the jobs continue."}, nil
+}
+
+// viewHolds makes the page.
+func viewHolds(kinds Catalog, now time.Time, in *api.QueueHolds) holdsView {
+	v := holdsView{States: stateChoices(kinds, nil, nil)}
+	for _, k := range kinds.KindsOf() {
+		v.Kinds = append(v.Kinds, choice{Value: string(k), Text: kinds.NameOf(k).Many})
+	}
+	for _, one := range in.Holds {
+		row := holdRow{QueueHold: one, Name: one.Scope.String(), Since: Ago(now, one.Since)}
+		if !one.Until.IsZero() {
+			row.Left = Span(one.Until.Sub(now))
+		}
+		v.Holds = append(v.Holds, row)
+	}
+	for _, t := range in.Held {
+		q := url.Values{"kind": {string(t.Kind)}, "state": {string(t.State)}}
+		if t.Group != "" {
+			q.Set("group", t.Group)
+		}
+		v.Held = append(v.Held, heldRow{t, kinds.NameOf(t.Kind).Many, With("/jobs", q)})
+	}
+	return v
+}
+
+// scope reads the scope of a hold from a form.
+func scope(form *Form) (s job.Scope, everything bool) {
+	s = job.Scope{Kind: job.Kind(form.Text("kind")), State: lifecycle.State(form.Text("state")),
+		Group: form.Text("group"), Owner: form.Text("owner"), Tag: form.Text("tag"), Job: job.ID(form.Text("job"))}
+	return s, form.Checked("everything")
+}
+
+func (h *handlers) hold(r *http.Request, form *Form) (to, done string, err error) {
+	b := api.Hold{Why: form.Line("why"), Until: form.Time("until")}
+	b.Scope, b.Everything = scope(form)
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	_, err = h.Ask(r, http.MethodPut, "/api/v1/holds", b)
+	return "/holds", "Held: " + b.Scope.String(), err
+}
+
+func (h *handlers) release(r *http.Request, form *Form) (to, done string, err error) {
+	s, everything := scope(form)
+	why := form.Line("why")
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	q := given(url.Values{"kind": {string(s.Kind)}, "state": {string(s.State)}, "group": {s.Group}, "owner": {s.Owner},
+		"tag": {s.Tag}, "job": {string(s.Job)}, "why": {why}})
+	if everything {
+		q.Set("everything", "true")
+	}
+	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/holds", q), nil)
+	return "/holds", "Released: " + s.String(), err
+}
+
+// locksView is what the page about locks shows.
+type locksView struct {
+	Absent string // why there are none
+	Locks  []lockRow
+}
+
+type lockRow struct {
+	api.Lock
+	Since string
+	Left  bool // its holder has ended
+}
+
+func (h *handlers) locks(r *http.Request) (*Frame, error) {
+	var locks api.Locks
+	v := locksView{}
+	err := h.Get(r, "/api/v1/locks", &locks)
+	if job.KindOf(err) == job.NotFound {
+		v.Absent = job.Reason(err)
+		err = nil
+	}
+	now := h.Engine.Clock().Now()
+	for _, l := range locks.Locks {
+		v.Locks = append(v.Locks, lockRow{l, Ago(now, l.Since), l.State == "left"})
+	}
+	return &Frame{Title: "Locks", Body: v, Lead: "A lock belongs to one job and ends with it. Break one only if its " +
+		"holder cannot continue: what the holder writes under it afterwards is refused."}, err
+}
+
+func (h *handlers) breakLock(r *http.Request, form *Form) (to, done string, err error) {
+	q := url.Values{"kind": {form.Text("kind")}, "name": {form.Text("name")}, "note": {form.Line("note")}}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	_, err = h.Ask(r, http.MethodDelete, With("/api/v1/locks", given(q)), nil)
+	return "/locks", "The lock is broken", err
+}
+
+// workersView is what the page about workers shows.
+type workersView struct {
+	Workers []workerRow
+	Cut     bool
+}
+
+type workerRow struct {
+	api.WorkerJobs
+	Kinds  string
+	Oldest string
+	Lease  string
+	Path   string
+}
+
+func (h *handlers) workers(r *http.Request) (*Frame, error) {
+	var workers api.Workers
+	if err := h.Get(r, "/api/v1/workers", &workers); err != nil {
+		return nil, err
+	}
+	return &Frame{Title: "Workers", Body: viewWorkers(h.Pages, &workers), Refresh: overviewRefresh,
+		Lead: "Who works on jobs now. A worker renews its leases; when one expires, another worker continues the job."}, nil
+}
+
+// viewWorkers makes the page.
+func viewWorkers(kinds Kinds, in *api.Workers) workersView {
+	v := workersView{Cut: in.Cut}
+	for _, w := range in.Workers {
+		row := workerRow{WorkerJobs: w, Oldest: Ago(in.At, w.Oldest), Lease: Ago(in.At, w.Until),
+			Path: With("/jobs", url.Values{"worker": {w.Worker}, "ended": {"false"}})}
+		var names []string
+		for _, k := range w.Kinds {
+			names = append(names, kinds.NameOf(k).Many)
+		}
+		row.Kinds = strings.Join(names, ", ")
+		v.Workers = append(v.Workers, row)
+	}
+	return v
+}

@@ -1,0 +1,368 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"html/template"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Bounds of the page about a job; the lists of the API have all.
+const (
+	jobHistory  = server.MostPage // entries from which the timeline is made
+	jobChildren = 10
+)
+
+// jobInput is what the API answers about a job.
+type jobInput struct {
+	Job      api.Job
+	Why      api.Explanation
+	History  []job.Event // the newest, oldest first
+	Tasks    []job.Task
+	Children api.Page
+	Diagram  template.HTML
+	Entry    int64 // of the history, whose state is shown; 0: the last
+	Now      time.Time
+	By       lifecycle.Actor // as whom the reader acts
+	Operator bool
+}
+
+// jobView is what the page shows.
+type jobView struct {
+	Row
+	Progress *job.Progress
+	Owners   string // group and owner
+	Past     bool   // it shows an earlier time
+	At       time.Time
+	Entry    int64
+	First    int64 // number of the first entry that the slider reaches
+	Blockers []blockerView
+	Rule     string
+	Chain    []job.Event
+	Attempts string
+	Not      []string
+	Exits    []exit
+	Stays    []stay
+	Claims   string
+	Tasks    []taskRow
+	Children childrenView
+	Diagram  template.HTML
+	History  []historyRow
+	Older    bool // there are entries before the first row
+	Chained  string
+	Broken   bool // a hash does not match
+	Spec     string
+	Data     string
+	Log      string // its address
+	Files    string // address of the page with its files; empty: it has none
+	Page     string // of the application, for the depositor
+	Reorders bool   // the reader may change the priority
+}
+
+// blockerView is one reason why a job does not move.
+type blockerView struct {
+	job.Blocker
+	For   string // how long it has been so
+	Again string // in how long it ends or is examined again
+}
+
+// exit is a legal event that a person may cause.
+type exit struct {
+	Event   lifecycle.Event
+	To      lifecycle.State
+	Doc     string
+	Refused string
+	Confirm bool // it loses something: a box must be checked
+	Command string
+}
+
+type taskRow struct {
+	job.Task
+	Tone    Tone
+	Percent int
+	Since   string
+}
+
+type childrenView struct {
+	Rows  []Row
+	Parts []part
+	Total int
+	All   string // address of the whole list
+	Bad   string // address of those that failed; empty: none did
+}
+
+// part is one outcome of the jobs of a batch, as a part of a bar.
+type part struct {
+	Name  string
+	Tone  Tone
+	Jobs  int
+	X, W  int // of 100
+	Where string
+}
+
+type historyRow struct {
+	job.Event
+	Who   string
+	After string // time since the entry before
+	Moved bool   // the state changed
+	Bad   bool   // its hash does not match
+	Path  string // of the page as it was after this entry
+}
+
+func (h *handlers) job(r *http.Request) (*Frame, error) {
+	p := server.Params(r)
+	in := jobInput{Now: h.Engine.Clock().Now(), Entry: p.Number("entry", 1, 1<<53), By: lifecycle.Operator,
+		Operator: h.MayUse(r.Context(), server.Operator)}
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	if server.IsUser(r.Context()) {
+		in.By = lifecycle.Owner
+	}
+	if err := h.readJob(r, &in); err != nil {
+		return nil, err
+	}
+	v := viewJob(h.Pages, &in)
+	if path := h.FilesOf(&in.Job.Job); path != "" {
+		v.Files = JobPath(in.Job.ID) + "/files"
+	}
+	f := &Frame{Title: v.Name, Plain: true, Body: v}
+	if !in.Job.Ended && !v.Past {
+		f.Events = "/api/v1/jobs/" + url.PathEscape(string(in.Job.ID)) + "/events?after=" +
+			strconv.FormatInt(in.Job.Seq, 10)
+	}
+	return f, nil
+}
+
+// readJob asks the API about a job.
+func (h *handlers) readJob(r *http.Request, in *jobInput) error {
+	path := "/api/v1/jobs/" + url.PathEscape(r.PathValue("id"))
+	if err := h.Get(r, path, &in.Job); err != nil {
+		return err
+	}
+	var history api.History
+	var tasks api.Tasks
+	first := max(0, cmp.Or(in.Entry, in.Job.Seq)-jobHistory)
+	if err := h.Get(r, path+"/history?limit=1000&after="+strconv.FormatInt(first, 10), &history); err != nil {
+		return err
+	}
+	in.History = history.History
+	at := ""
+	if in.Entry > 0 && in.Entry < in.Job.Seq {
+		if i := in.Entry - first - 1; i < int64(len(in.History)) {
+			at = "?at=" + url.QueryEscape(in.History[i].At.UTC().Format(time.RFC3339Nano))
+		}
+	} else {
+		in.Entry = 0
+	}
+	if err := cmp.Or(h.Get(r, path+"/why"+at, &in.Why), h.Get(r, path+"/tasks", &tasks)); err != nil {
+		return err
+	}
+	in.Tasks = tasks.Tasks
+	if in.Job.Children.Expected > 0 {
+		if err := h.Get(r, path+"/children?limit="+strconv.Itoa(jobChildren), &in.Children); err != nil {
+			return err
+		}
+	}
+	if svg, err := h.Ask(r, http.MethodGet, path+"/diagram.svg"+at, nil); err == nil {
+		in.Diagram = inline(string(svg)) // a job of an unknown kind has none
+	}
+	return nil
+}
+
+// inline makes a drawing of package draw a part of a page: the style sheet in it is served as a file.
+func inline(svg string) template.HTML {
+	before, rest, _ := strings.Cut(svg, "<style>")
+	_, after, _ := strings.Cut(rest, "</style>")
+	return template.HTML(before + after)
+}
+
+// viewJob makes the page.
+func viewJob(kinds Kinds, in *jobInput) jobView {
+	record := in.Job.Job // a past position takes the place of the present one
+	j := &record
+	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group, j.Owner), ", "),
+		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Rule: in.Why.Rule,
+		Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
+		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: JobPath(j.ID) + "/log", Page: in.Job.Links["page"],
+		Reorders: in.Operator && !j.Ended && in.Entry == 0}
+	if v.Past {
+		j.Position, j.Message, v.Progress = in.Why.Position, "", nil
+		stage := kinds.Stage(j.Kind, j.State)
+		v.Tone = ToneOf(stage.Kind, j.Outcome, stage.Kind == lifecycle.End, false)
+	} else {
+		v.Exits = exitsFor(in.Why.Moves, in.By)
+	}
+	if len(in.Why.Blockers) > 0 && in.Why.Blockers[0].Sentence == j.Message {
+		j.Message = "" // the reason below states it
+	}
+	for i := range in.Why.Blockers {
+		b := &in.Why.Blockers[i]
+		one := blockerView{Blocker: *b}
+		if !b.Since.IsZero() {
+			one.For = Span(in.Why.At.Sub(b.Since))
+		}
+		if b.Until.After(in.Why.At) {
+			one.Again = Span(b.Until.Sub(in.Why.At))
+		}
+		v.Blockers = append(v.Blockers, one)
+	}
+	v.Stays = staysOf(kinds, j, in.History, in.Now)
+	for i := range in.Tasks {
+		t := &in.Tasks[i]
+		stage := kinds.Stage(t.Kind, t.State)
+		v.Tasks = append(v.Tasks, taskRow{*t, ToneOf(stage.Kind, stage.Outcome, stage.Kind == lifecycle.End, false),
+			percent(t.Done, t.Total), Ago(in.Now, t.Changed)})
+	}
+	v.Children = childrenOf(kinds, in)
+	v.setHistory(in)
+	return v
+}
+
+// exitsFor lists what a person may do, in the order of the lifecycle.
+func exitsFor(moves []api.Move, by lifecycle.Actor) (all []exit) {
+	for _, m := range moves {
+		if m.By&by == 0 || m.Event == lifecycle.Reprioritize {
+			continue
+		}
+		e := exit{Event: m.Event, To: m.To, Doc: m.Doc, Refused: m.Refused}
+		if m.Remedy != nil {
+			e.Command = m.Remedy.Command
+			e.Confirm = strings.Contains(string(m.Remedy.Body), "confirm")
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+func childrenOf(kinds Kinds, in *jobInput) childrenView {
+	c := in.Job.Children
+	if c.Expected == 0 {
+		return childrenView{}
+	}
+	v := childrenView{Rows: RowsOf(kinds, in.Now, &in.Children), Total: c.Expected}
+	of := func(more url.Values) string {
+		more.Set("parent", string(in.Job.ID))
+		return With("/jobs", more)
+	}
+	v.All = of(url.Values{})
+	if c.Failed+c.TimedOut > 0 {
+		v.Bad = of(url.Values{"outcome": {string(lifecycle.Failed), string(lifecycle.TimedOut)}})
+	}
+	x := 0
+	for _, p := range []part{
+		{Name: "ok", Tone: Good, Jobs: c.OK, Where: of(url.Values{"outcome": {string(lifecycle.OK)}})},
+		{Name: "failed", Tone: Bad, Jobs: c.Failed + c.TimedOut, Where: v.Bad},
+		{Name: "cancelled", Tone: Quiet, Jobs: c.Cancelled, Where: of(url.Values{"outcome": {string(lifecycle.Cancelled)}})},
+		{Name: "deleted", Tone: Quiet, Jobs: c.Deleted},
+		{Name: "open", Tone: Working, Jobs: c.Open, Where: of(url.Values{"ended": {"false"}})},
+	} {
+		if p.Jobs == 0 {
+			continue
+		}
+		p.X, p.W = x, max(1, percent(p.Jobs, c.Expected))
+		x += p.W
+		v.Parts = append(v.Parts, p)
+	}
+	return v
+}
+
+// setHistory makes the rows of the history, the newest first, and checks the chain of hashes.
+func (v *jobView) setHistory(in *jobInput) {
+	var prev job.Hash
+	if len(in.History) > 0 {
+		prev, v.First = in.History[0].Prev, in.History[0].Seq
+		v.Older = v.First > 1
+	}
+	for i, e := range in.History {
+		row := historyRow{Event: e, Moved: e.From != e.To, Who: whoOf(&e),
+			Path: JobPath(in.Job.ID) + "?entry=" + strconv.FormatInt(e.Seq, 10)}
+		if i > 0 {
+			row.After = Span(e.At.Sub(in.History[i-1].At))
+		}
+		sealed := e
+		sealed.Seal(prev)
+		row.Bad = sealed.Hash != e.Hash
+		v.Broken = v.Broken || row.Bad
+		prev = e.Hash
+		v.History = append([]historyRow{row}, v.History...)
+	}
+	if n := len(in.History); n > 0 && in.History[n-1].Seq == in.Job.Seq && prev != in.Job.Head {
+		v.Broken = true
+	}
+	v.Chained = strconv.Itoa(len(in.History)) + " entries, each with the hash of the one before"
+}
+
+// whoOf names who caused an entry.
+func whoOf(e *job.Event) string {
+	if e.Actor == "" {
+		return e.By.String()
+	}
+	return e.By.String() + " " + e.Actor
+}
+
+// pretty writes JSON with a line for each member; "" for none.
+func pretty(text json.RawMessage) string {
+	if len(text) == 0 || string(text) == "null" || string(text) == "{}" {
+		return ""
+	}
+	var v any
+	if json.Unmarshal(text, &v) != nil {
+		return string(text)
+	}
+	var b strings.Builder
+	out := json.NewEncoder(&b)
+	out.SetEscapeHTML(false)
+	out.SetIndent("", "  ")
+	if out.Encode(v) != nil {
+		return string(text)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// act causes an event.
+func (h *handlers) act(r *http.Request, form *Form) (to, done string, err error) {
+	a := api.Act{Note: form.Line("note"), Confirm: form.Checked("confirm"), Now: form.Checked("now")}
+	if text := form.Text("version"); text != "" {
+		if a.Version, err = strconv.ParseInt(text, 10, 64); err != nil {
+			form.Wrong("version must be a number, not %.40q", text)
+		}
+	}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	id, event := r.PathValue("id"), r.PathValue("event")
+	_, err = h.Ask(r, http.MethodPost, "/api/v1/jobs/"+url.PathEscape(id)+"/events/"+url.PathEscape(event), a)
+	return JobPath(job.ID(id)), "Done: " + event, err
+}
+
+// priority moves a job in its queue.
+func (h *handlers) priority(r *http.Request, form *Form) (to, done string, err error) {
+	text := form.Text("priority")
+	p := api.Priority{Note: form.Line("note")}
+	n, wrong := strconv.Atoi(text)
+	if text != "" && wrong != nil {
+		form.Wrong("priority must be a number from 0 to 99, not %.40q", text)
+	}
+	if err := form.Err(); err != nil {
+		return "", "", err
+	}
+	if text != "" {
+		p.Priority = &n
+	}
+	id := r.PathValue("id")
+	if _, err := h.Ask(r, http.MethodGet, "/api/v1/jobs/"+url.PathEscape(id), nil); err != nil {
+		return "", "", err // that there is none goes before a mistake in the form
+	}
+	_, err = h.Ask(r, http.MethodPut, "/api/v1/jobs/"+url.PathEscape(id)+"/priority", p)
+	return JobPath(job.ID(id)), "The priority is now " + text, err
+}

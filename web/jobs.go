@@ -1,0 +1,251 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// jobsView is what the list of jobs shows.
+type jobsView struct {
+	Filter url.Values // as in the address, without the cursor
+	Views  []savedView
+	Kinds  []choice
+	States []choice
+	Ends   []choice
+	Rows   []Row
+	Total  string // how many match, if it is known at no cost
+	First  string // address of the first page, on the others
+	Next   string // address of the next page
+	Acts   []server.Link
+	User   bool // it lists the jobs of one user
+}
+
+// savedView is a query that people often need.
+type savedView struct {
+	Title, Path string
+	Here        bool
+}
+
+// choice is an option of a filter.
+type choice struct {
+	Value, Text string
+	Chosen      bool
+}
+
+// jobs lists jobs. The address has the filters; those without a value are removed from it.
+func (h *handlers) jobs(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	if filters := given(q); len(filters) < len(q) {
+		http.Redirect(w, r, With("/jobs", filters), http.StatusSeeOther)
+		return nil
+	}
+	return h.Show("jobs.html", h.jobList)(w, r)
+}
+
+func (h *handlers) jobList(r *http.Request) (*Frame, error) {
+	q := r.URL.Query()
+	var page api.Page
+	if err := h.Get(r, With("/api/v1/jobs", q), &page); err != nil {
+		return nil, err
+	}
+	v := viewJobs(h.Pages, time.Now(), q, &page)
+	v.User = server.IsUser(r.Context())
+	if h.MayUse(r.Context(), server.Operator) {
+		var queue api.Queue
+		if err := h.Get(r, "/api/v1/queue", &queue); err != nil {
+			return nil, err
+		}
+		v.Total = totalOf(h.Pages, q, queue.Rows)
+		v.Acts = actsOn(h.OnList(r.Context()), v.Filter)
+	}
+	return &Frame{Title: "Jobs", Body: v, Refresh: overviewRefresh}, nil
+}
+
+// viewJobs makes the list.
+func viewJobs(kinds Catalog, now time.Time, q url.Values, page *api.Page) jobsView {
+	filter := url.Values{}
+	for name, values := range q {
+		if name != "after" {
+			filter[name] = values
+		}
+	}
+	v := jobsView{Filter: filter, Rows: RowsOf(kinds, now, page), Views: savedViews(filter)}
+	chosen := q["kind"]
+	for _, k := range kinds.KindsOf() {
+		v.Kinds = append(v.Kinds, choice{string(k), kinds.NameOf(k).Many, slices.Contains(chosen, string(k))})
+	}
+	v.States = stateChoices(kinds, chosen, q["state"])
+	for _, o := range []lifecycle.Outcome{lifecycle.OK, lifecycle.Failed, lifecycle.TimedOut, lifecycle.Cancelled} {
+		v.Ends = append(v.Ends, choice{string(o), string(o), slices.Contains(q["outcome"], string(o))})
+	}
+	if q.Has("after") {
+		v.First = With("/jobs", filter)
+	}
+	if page.Next != "" {
+		next := url.Values{"after": {page.Next}}
+		for name, values := range filter {
+			next[name] = values
+		}
+		v.Next = With("/jobs", next)
+	}
+	return v
+}
+
+// Catalog is the kinds of a server with their names and stages.
+type Catalog interface {
+	Kinds
+	KindsOf() []job.Kind
+	Stages(k job.Kind) []lifecycle.Stage
+}
+
+// KindsOf lists the kinds that the server runs.
+func (p *Pages) KindsOf() []job.Kind { return p.Engine.Kinds() }
+
+// Stages lists the stages of the lifecycle of a kind.
+func (p *Pages) Stages(k job.Kind) []lifecycle.Stage {
+	if life := p.Engine.Life(k); life != nil {
+		return life.Stages()
+	}
+	return nil
+}
+
+// stateChoices lists the states of the chosen kinds, or of all, each once.
+func stateChoices(kinds Catalog, of, chosen []string) (all []choice) {
+	seen := map[lifecycle.State]bool{}
+	for _, k := range kinds.KindsOf() {
+		if len(of) > 0 && !slices.Contains(of, string(k)) {
+			continue
+		}
+		for _, s := range kinds.Stages(k) {
+			if !seen[s.State] {
+				seen[s.State] = true
+				all = append(all, choice{string(s.State), string(s.State), slices.Contains(chosen, string(s.State))})
+			}
+		}
+	}
+	if len(of) == 0 {
+		slices.SortFunc(all, func(a, b choice) int { return cmp.Compare(a.Text, b.Text) })
+	}
+	return all
+}
+
+// savedViews are the queries above the list. They keep the kind, group, owner and tag of the present one.
+func savedViews(filter url.Values) (all []savedView) {
+	keep := url.Values{}
+	for _, name := range []string{"kind", "group", "owner", "tag", "parent"} {
+		if v := filter[name]; len(v) > 0 {
+			keep[name] = v
+		}
+	}
+	for _, one := range []struct {
+		title string
+		more  url.Values
+	}{
+		{"All", nil}, {"Open", url.Values{"ended": {"false"}}},
+		{"Failed", url.Values{"outcome": {string(lifecycle.Failed), string(lifecycle.TimedOut)}}},
+		{"Ended well", url.Values{"outcome": {string(lifecycle.OK)}}},
+		{"Oldest open", url.Values{"ended": {"false"}, "order": {"oldest"}}},
+	} {
+		q := url.Values{}
+		for name, values := range keep {
+			q[name] = values
+		}
+		for name, values := range one.more {
+			q[name] = values
+		}
+		all = append(all, savedView{one.title, With("/jobs", q), q.Encode() == filter.Encode()})
+	}
+	return all
+}
+
+// totalOf states how many jobs match. The tallies have it for the filters by kind, state, group and ended; for
+// others the number is not known without reading all jobs.
+func totalOf(kinds Kinds, q url.Values, rows []job.Tally) string {
+	for name := range q {
+		if !slices.Contains([]string{"kind", "state", "group", "ended", "order", "after", "limit"}, name) {
+			return ""
+		}
+	}
+	n := int64(0)
+	for i := range rows {
+		t := &rows[i]
+		ended := kinds.Stage(t.Kind, t.State).Kind == lifecycle.End
+		if fits(q["kind"], string(t.Kind)) && fits(q["state"], string(t.State)) && fits(q["group"], t.Group) &&
+			(q.Get("ended") == "" || (q.Get("ended") == "true") == ended) {
+			n += t.Jobs
+		}
+	}
+	return numbered(int(n), "job", "jobs")
+}
+
+func fits(wanted []string, got string) bool { return len(wanted) == 0 || slices.Contains(wanted, got) }
+
+// actsOn gives pages the filters of a list. Without a filter there are none: nothing acts on all jobs of a server.
+func actsOn(pages []server.Link, filter url.Values) (all []server.Link) {
+	q := url.Values{}
+	for _, name := range []string{"kind", "state", "outcome", "group", "owner", "parent", "tag", "cause"} {
+		if v := filter[name]; len(v) > 0 {
+			q[name] = v
+		}
+	}
+	if len(q) == 0 {
+		return nil
+	}
+	for _, l := range pages {
+		l.Path = With(l.Path, q)
+		all = append(all, l)
+	}
+	return all
+}
+
+// searchView is what a search found.
+type searchView struct {
+	Name string
+	Rows []Row
+}
+
+// search opens the job that a name means.
+func (h *handlers) search(w http.ResponseWriter, r *http.Request) error {
+	p := server.Params(r)
+	name := p.Text("name")
+	if err := p.Err(); err != nil {
+		return h.Fail(w, r, err)
+	}
+	var page api.Page
+	if err := h.Get(r, With("/api/v1/lookup", url.Values{"name": {name}}), &page); err != nil {
+		return h.Fail(w, r, err)
+	}
+	if len(page.Jobs) == 1 {
+		http.Redirect(w, r, JobPath(page.Jobs[0].ID), http.StatusSeeOther)
+		return nil
+	}
+	f := &Frame{Title: "Several jobs fit", Query: name, Body: searchView{name, RowsOf(h.Pages, time.Now(), &page)}}
+	return h.Reply(w, r, http.StatusOK, "search.html", f)
+}
+
+// theme stores which colors a browser chose, and goes back to the page.
+func (h *handlers) theme(w http.ResponseWriter, r *http.Request) error {
+	return h.Post(func(_ *http.Request, form *Form) (to, done string, err error) {
+		chosen, back := form.Text("theme"), form.Text("back")
+		if err := form.Err(); err != nil {
+			return "", "", err
+		}
+		if !slices.Contains(themes, chosen) {
+			return "", "", job.Errorf(job.Invalid, "theme", "", "there is no theme %.20q", chosen)
+		}
+		if u, err := url.Parse(back); err != nil || u.Host != "" || u.Scheme != "" || !localPath.MatchString(back) {
+			back = "/"
+		}
+		http.SetCookie(w, &http.Cookie{Name: themeCookie, Value: chosen, Path: "/", MaxAge: 365 * 24 * 3600,
+			HttpOnly: true, SameSite: http.SameSiteLaxMode})
+		return back, "", nil
+	})(w, r)
+}

@@ -1,0 +1,242 @@
+package web
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// Bounds of the lists of the overview.
+const (
+	overviewStuck  = 6
+	overviewFailed = 6
+)
+
+// overviewRefresh is the pause, in seconds, after which the script reads the overview again: nothing reports all
+// changes of a server.
+const overviewRefresh = 15
+
+// overviewInput is what the API answers about the whole server.
+type overviewInput struct {
+	Health     api.Health
+	Queue      api.Queue
+	Stuck      api.Stuck
+	Holds      api.QueueHolds
+	Workers    api.Workers
+	Failed     api.Page
+	Throughput api.Throughput
+}
+
+// overview is what the page shows.
+type overview struct {
+	Alerts       []alert
+	Stuck        []stuckRow
+	StuckMore    int
+	Failed       []Row
+	Applications []applicationRow
+	Hours        []hourBar
+	HoursTotal   int64
+	HoursSince   time.Time
+	Empty        bool // there is no job
+}
+
+// alert is one thing that needs attention, with the page where something can be done about it.
+type alert struct {
+	Tone Tone
+	Text string
+	Link string
+	Do   string // text of the link
+}
+
+type stuckRow struct {
+	Name, What, Path, Reason, Why string
+	State                         lifecycle.State
+	Tone                          Tone
+	Time                          string
+}
+
+// applicationRow sums up the jobs of one kind.
+type applicationRow struct {
+	Application, Many                      string
+	Kind                                   job.Kind
+	Queued, Working, Waiting, Failed, Done int64
+}
+
+// hourBar is one hour of the throughput.
+type hourBar struct {
+	Start  time.Time
+	Jobs   int64
+	Height int // of 40
+	X, Y   int // in the drawing
+	Text   string
+}
+
+// home answers GET / of browsers: users see their own work, others the overview.
+func (h *handlers) home(w http.ResponseWriter, r *http.Request) error {
+	admitted, err := h.Admit(w, r, server.Shared)
+	if err != nil {
+		return h.Fail(w, r, err)
+	}
+	if server.IsUser(admitted.Context()) {
+		http.Redirect(w, r, "/mine", http.StatusSeeOther)
+		return nil
+	}
+	return h.Show("overview.html", h.overview)(w, admitted)
+}
+
+func (h *handlers) overview(r *http.Request) (*Frame, error) {
+	in := overviewInput{}
+	ask := func(path string, into any) error { return h.Get(r, path, into) }
+	err := cmp.Or(
+		ask("/api/v1/queue", &in.Queue), ask("/api/v1/stuck?limit=6", &in.Stuck),
+		ask("/api/v1/queue/holds", &in.Holds), ask("/api/v1/workers", &in.Workers),
+		ask("/api/v1/jobs?outcome=failed&outcome=timed-out&limit=6", &in.Failed),
+		ask("/api/v1/throughput", &in.Throughput),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := ask("/healthz", &in.Health); err != nil { // it is ill: the page shows why
+		in.Health.Status = err.Error()
+	}
+	return &Frame{Title: "Overview", Body: viewOverview(h.Pages, &in), Refresh: overviewRefresh}, nil
+}
+
+// viewOverview makes the overview: what needs attention first.
+func viewOverview(kinds Kinds, in *overviewInput) overview {
+	v := overview{Alerts: alertsOf(in), Empty: in.Queue.Total.Jobs == 0}
+	for i := range in.Stuck.Stuck {
+		v.Stuck = append(v.Stuck, stuckRowOf(kinds, &in.Stuck.Stuck[i]))
+	}
+	v.StuckMore = in.Stuck.Found - len(v.Stuck)
+	v.Failed = RowsOf(kinds, in.Queue.At, &in.Failed)
+	v.Applications = applicationsOf(kinds, in.Queue.States)
+	v.Hours, v.HoursTotal = barsOf(&in.Throughput)
+	v.HoursSince = in.Throughput.Since
+	return v
+}
+
+// alertsOf lists what needs attention, the worst first.
+func alertsOf(in *overviewInput) (all []alert) {
+	if in.Health.Status != "ok" {
+		all = append(all, alert{Bad, "The server is not well: " + in.Health.Status, "/healthz", "Health"})
+	}
+	expired := 0
+	for _, w := range in.Workers.Workers {
+		if w.Expired > 0 {
+			expired++
+		}
+	}
+	if expired > 0 {
+		all = append(all, alert{Bad, numbered(expired, "worker has", "workers have") + " jobs whose lease has expired",
+			"/workers", "Workers"})
+	}
+	for _, text := range in.Health.Warnings {
+		all = append(all, alert{Held, text, "", ""})
+	}
+	if n := len(in.Stuck.Messages); n > 0 {
+		all = append(all, alert{Bad, numbered(n, "message was", "messages were") + " abandoned after the last attempt",
+			"/outbox?status=abandoned", "Messages"})
+	}
+	if n := len(in.Holds.Holds); n > 0 {
+		jobs := int64(0)
+		for i := range in.Holds.Holds {
+			jobs += in.Holds.Holds[i].Jobs
+		}
+		all = append(all, alert{Held, numbered(n, "hold keeps ", "holds keep ") + numbered(int(jobs), "job", "jobs") +
+			" from being worked on", "/holds", "Holds"})
+	}
+	if in.Stuck.Found > 0 {
+		all = append(all, alert{Held, numbered(in.Stuck.Found, "job does", "jobs do") + " not move as usual", "#stuck",
+			"Which"})
+	}
+	return all
+}
+
+// numbered writes a number with its noun.
+func numbered(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(n) + " " + many
+}
+
+func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
+	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group, s.Owner),
+		", "), Path: JobPath(s.Job), State: s.State, Time: Span(time.Duration(s.Seconds) * time.Second),
+		Tone: ToneOf(kinds.Stage(s.Kind, s.State).Kind, lifecycle.None, false, s.Worker != "")}
+	if len(s.Reasons) > 0 {
+		row.Reason = s.Reasons[0].Sentence
+	}
+	if len(s.Blockers) > 0 {
+		row.Why = s.Blockers[0].Sentence
+	}
+	return row
+}
+
+func nonEmpty(texts ...string) []string {
+	return slices.DeleteFunc(texts, func(t string) bool { return t == "" })
+}
+
+// applicationsOf sums up the jobs of each kind by what they do: the kinds with the most work first.
+func applicationsOf(kinds Kinds, states []api.QueueTotal) []applicationRow {
+	rows := map[job.Kind]*applicationRow{}
+	for _, s := range states {
+		row := rows[s.Kind]
+		if row == nil {
+			named := kinds.NameOf(s.Kind)
+			row = &applicationRow{Application: named.Application, Many: named.Many, Kind: s.Kind}
+			rows[s.Kind] = row
+		}
+		stage := kinds.Stage(s.Kind, s.State)
+		switch {
+		case stage.Kind == lifecycle.End && (stage.Outcome == lifecycle.Failed || stage.Outcome == lifecycle.TimedOut):
+			row.Failed += s.Jobs
+		case stage.Kind == lifecycle.End:
+			row.Done += s.Jobs
+		case stage.Kind == lifecycle.Wait:
+			row.Waiting += s.Jobs
+		default:
+			row.Working += s.Claimed
+			row.Queued += s.Jobs - s.Claimed
+		}
+	}
+	var all []applicationRow
+	for _, row := range rows {
+		all = append(all, *row)
+	}
+	slices.SortFunc(all, func(a, b applicationRow) int {
+		return cmp.Or(cmp.Compare(a.Application, b.Application), cmp.Compare(a.Many, b.Many))
+	})
+	return all
+}
+
+// barsOf draws the hours as bars of at most 40 units.
+func barsOf(t *api.Throughput) (bars []hourBar, total int64) {
+	most := int64(1)
+	for _, h := range t.Hours {
+		b := hourBar{Start: h.Start}
+		for _, k := range h.Kinds {
+			b.Jobs += k.Jobs
+		}
+		most, total = max(most, b.Jobs), total+b.Jobs
+		bars = append(bars, b)
+	}
+	for i := range bars {
+		b := &bars[i]
+		b.Height = int(40 * b.Jobs / most)
+		if b.Jobs > 0 {
+			b.Height = max(b.Height, 2)
+		}
+		b.X, b.Y = 10*i, 40-b.Height
+		b.Text = b.Start.Format("15:04") + " UTC: " + numbered(int(b.Jobs), "job", "jobs") + " ended"
+	}
+	return bars, total
+}

@@ -1,0 +1,194 @@
+"use strict";
+// What the pages do beyond forms and links: they follow changes, show local times, filter while one types, and have a
+// palette of commands. Without this script everything works by loading pages.
+(function () {
+  let main = document.getElementById("main");
+
+  // Times in the zone of the reader.
+  const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  function localize(part) {
+    for (const t of part.querySelectorAll("time[datetime]")) {
+      t.title = t.dateTime;
+      t.textContent = day.format(new Date(t.dateTime));
+    }
+    for (const b of part.querySelectorAll(".js")) b.hidden = false;
+  }
+  for (const z of document.querySelectorAll(".zone")) z.textContent = "local (" + Intl.DateTimeFormat().resolvedOptions().timeZone + ")";
+
+  // swap replaces the content by that of an address. What a person has begun stays: then a button offers the change.
+  async function swap(address, force) {
+    const answer = await fetch(address, { headers: { Accept: "text/html" } });
+    if (!answer.ok) return false;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("main");
+    if (!fresh) return false;
+    if (!force && busy()) {
+      offer(() => swap(address, true));
+      return true;
+    }
+    if (comparable(fresh) === comparable(main)) return true;
+    keep(fresh);
+    document.title = page.title;
+    return true;
+  }
+
+  // comparable is the content without what this script has changed in it.
+  function comparable(part) {
+    const copy = part.cloneNode(true);
+    for (const t of copy.querySelectorAll("time")) { t.textContent = ""; t.removeAttribute("title"); }
+    for (const b of copy.querySelectorAll(".js")) b.hidden = true;
+    for (const d of copy.querySelectorAll("details")) d.removeAttribute("open");
+    return copy.innerHTML;
+  }
+
+  // keep puts fresh content in the place of the old, with the focus, the open parts and the positions of scrolling.
+  function keep(fresh) {
+    const focus = document.activeElement, at = focus && main.contains(focus) ? address(focus) : null;
+    const caret = focus && focus.selectionStart;
+    const open = Array.from(main.querySelectorAll("details"), (d) => d.open);
+    const scrolled = Array.from(main.querySelectorAll(".scroll, .diagram"), (s) => [s.scrollLeft, s.scrollTop]);
+    main.replaceWith(fresh);
+    main = fresh;
+    localize(main);
+    main.querySelectorAll("details").forEach((d, i) => { if (open[i]) d.open = true; });
+    main.querySelectorAll(".scroll, .diagram").forEach((s, i) => { if (scrolled[i]) [s.scrollLeft, s.scrollTop] = scrolled[i]; });
+    if (at) for (const e of main.querySelectorAll("a, button, input, select, summary, [tabindex]")) {
+      if (address(e) !== at) continue;
+      e.focus({ preventScroll: true });
+      if (caret != null && e.setSelectionRange && e.type !== "checkbox" && e.type !== "range") try { e.setSelectionRange(caret, caret); } catch (_) { /* a type without a caret */ }
+      break;
+    }
+    live();
+    ranges();
+    document.dispatchEvent(new CustomEvent("content"));
+  }
+  function address(e) { return e.tagName + (e.getAttribute("href") || e.name || e.textContent.slice(0, 80)); }
+
+  // busy reports whether a form of the content is being filled in.
+  function busy() {
+    if (main.querySelector("details.act[open]")) return true;
+    const e = document.activeElement;
+    return e && main.contains(e) && /^(INPUT|SELECT|TEXTAREA)$/.test(e.tagName) && !e.closest("[data-live]") ||
+      Array.from(main.querySelectorAll("form[method=post] input[type=checkbox], .fields input")).some((i) => i.type === "checkbox" ? i.checked : i.type !== "hidden" && i.value !== i.defaultValue);
+  }
+  function offer(act) {
+    if (document.querySelector(".fresh")) return;
+    const b = document.createElement("button");
+    b.type = "button";
+    b.className = "fresh";
+    b.textContent = "There are changes: show them";
+    b.addEventListener("click", () => { b.remove(); act(); });
+    document.body.append(b);
+  }
+
+  // Follow an event stream, or read the page again from time to time while it is visible.
+  const pause = 700;
+  let due = null, last = 0;
+  function later() {
+    if (due) return;
+    due = setTimeout(async () => {
+      due = null;
+      last = Date.now();
+      try { await swap(location.href); } catch (_) { /* the server is away: the next change comes again */ }
+    }, Math.max(0, last + pause - Date.now()));
+  }
+  if (main.dataset.events && window.EventSource) {
+    const source = new EventSource(main.dataset.events);
+    source.addEventListener("history", later);
+    source.addEventListener("job", later);
+    document.addEventListener("content", () => { if (!main.dataset.events) source.close(); });
+  }
+  const refresh = Number(main.dataset.refresh);
+  if (refresh) setInterval(() => { if (document.visibilityState === "visible") later(); }, refresh * 1000);
+
+  // Filters act while one types; the address keeps them.
+  function live() {
+    for (const form of main.querySelectorAll("form[data-live]")) {
+      let timer = null;
+      const act = async () => {
+        const q = new URLSearchParams();
+        for (const [name, value] of new FormData(form)) if (value) q.append(name, value);
+        const to = form.getAttribute("action") + (q.size ? "?" + q : "");
+        if (await swap(to, true)) history.replaceState(null, "", to);
+      };
+      form.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(act, 250); });
+      form.addEventListener("submit", (e) => { e.preventDefault(); clearTimeout(timer); act(); });
+    }
+  }
+
+  // The slider over the history shows the page of each entry.
+  function ranges() {
+    for (const range of main.querySelectorAll(".travel input[type=range]")) {
+      const out = main.querySelector(`output[for="${range.id}"]`);
+      range.addEventListener("input", () => { out.value = range.value; });
+      range.addEventListener("change", async () => {
+        const to = range.form.getAttribute("action") + "?entry=" + range.value;
+        if (await swap(to, true)) history.replaceState(null, "", to);
+      });
+    }
+  }
+
+  // Copy buttons.
+  document.addEventListener("click", async (e) => {
+    const b = e.target.closest(".copy");
+    if (!b) return;
+    try { await navigator.clipboard.writeText(b.dataset.copy); b.textContent = "Copied"; } catch (_) { b.textContent = "Not possible here"; }
+    setTimeout(() => { b.textContent = "Copy"; }, 1500);
+  });
+
+  // Colors are set at once.
+  for (const form of document.querySelectorAll(".theme")) {
+    form.querySelector("button").hidden = true;
+    form.querySelector("select").addEventListener("change", () => form.requestSubmit());
+    form.querySelector("[name=back]").value = location.pathname + location.search;
+  }
+
+  // The palette: pages, what can be done on this page, and jobs by their names.
+  const dialog = document.createElement("dialog");
+  dialog.setAttribute("aria-label", "Commands");
+  dialog.innerHTML = '<input type="text" role="combobox" aria-expanded="true" aria-controls="commands" aria-label="Command, page or job" placeholder="Type a page, a command or the name of a job" autocomplete="off"><ul id="commands" role="listbox" aria-label="Commands"></ul>';
+  document.body.append(dialog);
+  const input = dialog.querySelector("input"), list = dialog.querySelector("ul");
+  let commands = [], chosen = 0;
+  function collect() {
+    const all = Array.from(document.querySelectorAll(".side a"), (a) => ({ text: a.textContent, act: () => { location.href = a.href; } }));
+    for (const s of main.querySelectorAll("details.act > summary")) all.push({ text: "Here: " + s.textContent, act: () => { s.parentElement.open = true; (s.parentElement.querySelector("input:not([type=hidden]), button") || s).focus(); } });
+    for (const t of ["auto", "light", "dark", "contrast"]) all.push({ text: "Colors: " + t, act: () => { const s = document.getElementById("theme"); s.value = t; s.form.requestSubmit(); } });
+    return all;
+  }
+  function draw() {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const fit = commands.filter((c) => words.every((w) => c.text.toLowerCase().includes(w)));
+    if (input.value.trim()) fit.push({ text: "Find the job " + input.value.trim(), act: () => { location.href = "/search?name=" + encodeURIComponent(input.value.trim()); } });
+    chosen = Math.min(Math.max(chosen, 0), fit.length - 1);
+    list.replaceChildren(...fit.map((c, i) => {
+      const li = document.createElement("li");
+      li.id = "command" + i;
+      li.setAttribute("role", "option");
+      li.setAttribute("aria-selected", String(i === chosen));
+      li.textContent = c.text;
+      li.addEventListener("click", () => { dialog.close(); c.act(); });
+      return li;
+    }));
+    input.setAttribute("aria-activedescendant", fit.length ? "command" + chosen : "");
+    const now = list.children[chosen];
+    if (now) now.scrollIntoView({ block: "nearest" });
+    return fit;
+  }
+  function open() { commands = collect(); input.value = ""; chosen = 0; draw(); dialog.showModal(); input.focus(); }
+  input.addEventListener("input", () => { chosen = 0; draw(); });
+  input.addEventListener("keydown", (e) => {
+    const fit = list.children.length;
+    if (e.key === "ArrowDown" || e.key === "ArrowUp") { e.preventDefault(); chosen = (chosen + (e.key === "ArrowDown" ? 1 : fit - 1)) % fit; draw(); }
+    if (e.key === "Enter") { e.preventDefault(); const c = draw()[chosen]; dialog.close(); if (c) c.act(); }
+  });
+  for (const b of document.querySelectorAll(".palette-open")) b.addEventListener("click", open);
+  document.addEventListener("keydown", (e) => {
+    if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") { e.preventDefault(); if (dialog.open) dialog.close(); else open(); }
+    if (e.key === "/" && !dialog.open && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) { e.preventDefault(); document.getElementById("find").focus(); }
+  });
+
+  localize(document);
+  live();
+  ranges();
+})();

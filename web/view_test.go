@@ -1,0 +1,251 @@
+package web
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/server"
+)
+
+// letters is the catalog of one kind.
+type letters struct{}
+
+var stages = []lifecycle.Stage{
+	{State: "Queued", Kind: lifecycle.Queue}, {State: "Writing", Kind: lifecycle.Work}, {State: "Held", Kind: lifecycle.Wait},
+	{State: "Sent", Kind: lifecycle.End, Outcome: lifecycle.OK}, {State: "Lost", Kind: lifecycle.End, Outcome: lifecycle.Failed},
+}
+
+func (letters) NameOf(job.Kind) server.Named {
+	return server.Named{One: "letter", Many: "letters", Application: "Post"}
+}
+func (letters) KindsOf() []job.Kind               { return []job.Kind{"letter"} }
+func (letters) Stages(job.Kind) []lifecycle.Stage { return stages }
+func (letters) Stage(_ job.Kind, s lifecycle.State) lifecycle.Stage {
+	for _, one := range stages {
+		if one.State == s {
+			return one
+		}
+	}
+	return lifecycle.Stage{State: s}
+}
+
+var noon = time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 999 * time.Millisecond: "999 ms", 1500 * time.Millisecond: "1.5 s", 59 * time.Second: "59 s",
+		61 * time.Second: "1 min 1 s", time.Hour: "1 h", 90 * time.Minute: "1 h 30 min", 49 * time.Hour: "2 days 1 h",
+		-time.Minute: "-1 min",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{90 * time.Minute: "1 h ago", -90 * time.Minute: "in 1 h", 0: "just now"} {
+		if got := Ago(noon, noon.Add(-d)); got != want {
+			t.Errorf("%v ago: got %q, want %q", d, got, want)
+		}
+	}
+	if got := Ago(noon, time.Time{}); got != "" {
+		t.Errorf("no time: got %q", got)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 9999: "9999", 12345: "12\u202f345", 1234567: "1\u202f234\u202f567", -12345: "-12\u202f345"} {
+		if got := Count(n); got != want {
+			t.Errorf("%d: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestSentence: texts of strangers are escaped; times and ids are marked.
+func TestSentence(t *testing.T) {
+	got := string(sentence("job ing_01J9Z3ABCDEFGHJKMNPQRSTVWX waits until 2026-11-27T12:00:00Z <b>\u202e"))
+	want := `job <a href="/jobs/ing_01J9Z3ABCDEFGHJKMNPQRSTVWX" title="ing_01J9Z3ABCDEFGHJKMNPQRSTVWX">…PQRSTVWX</a> ` +
+		`waits until <time datetime="2026-11-27T12:00:00Z">27 Nov 2026, 12:00:00 UTC</time> &lt;b&gt;&lt;U+202E&gt;`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTones(t *testing.T) {
+	for _, c := range []struct {
+		kind           lifecycle.Kind
+		outcome        lifecycle.Outcome
+		ended, claimed bool
+		want           Tone
+	}{
+		{lifecycle.Queue, lifecycle.None, false, false, Waiting}, {lifecycle.Queue, lifecycle.None, false, true, Working},
+		{lifecycle.Work, lifecycle.None, false, false, Working}, {lifecycle.Wait, lifecycle.None, false, false, Held},
+		{lifecycle.End, lifecycle.OK, true, false, Good}, {lifecycle.End, lifecycle.Failed, true, false, Bad},
+		{lifecycle.Wait, lifecycle.Failed, false, false, Bad}, {lifecycle.End, lifecycle.TimedOut, true, false, Bad},
+		{lifecycle.End, lifecycle.Cancelled, true, false, Quiet},
+	} {
+		if got := ToneOf(c.kind, c.outcome, c.ended, c.claimed); got != c.want {
+			t.Errorf("%+v: got %s", c, got)
+		}
+	}
+}
+
+// TestOverview: what needs attention comes first, the worst first, and the jobs are summed up by what they do.
+func TestOverview(t *testing.T) {
+	in := &overviewInput{
+		Health:  api.Health{Status: "storage full", Warnings: []string{"the clock is ahead"}},
+		Workers: api.Workers{Workers: []api.WorkerJobs{{Worker: "a", Expired: 1}, {Worker: "b"}}},
+		Holds:   api.QueueHolds{Holds: []api.QueueHold{{Jobs: 3}}},
+		Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1", Kind: "letter", State: "Writing",
+			Reasons: []api.StuckReason{{Sentence: "in Writing for 2h"}}}}, Messages: make([]job.Message, 2)},
+		Queue: api.Queue{At: noon, Total: api.QueueTotal{Jobs: 10}, States: []api.QueueTotal{
+			{Kind: "letter", State: "Queued", Jobs: 3, Claimed: 1}, {Kind: "letter", State: "Writing", Jobs: 2, Claimed: 2},
+			{Kind: "letter", State: "Held", Jobs: 1}, {Kind: "letter", State: "Sent", Jobs: 3}, {Kind: "letter", State: "Lost", Jobs: 1},
+		}},
+		Throughput: api.Throughput{Hours: []api.ThroughputHour{{Start: noon}, {Start: noon.Add(time.Hour),
+			Kinds: []api.ThroughputKind{{Kind: "letter", Jobs: 4}}}}},
+	}
+	v := viewOverview(letters{}, in)
+	var texts []string
+	for _, a := range v.Alerts {
+		texts = append(texts, fmt.Sprintf("%s %s %s", a.Tone, a.Text, a.Link))
+	}
+	want := []string{
+		"bad The server is not well: storage full /healthz",
+		"bad 1 worker has jobs whose lease has expired /workers",
+		"held the clock is ahead ",
+		"bad 2 messages were abandoned after the last attempt /outbox?status=abandoned",
+		"held 1 hold keeps 3 jobs from being worked on /holds", "held 9 jobs do not move as usual #stuck",
+	}
+	if diff := cmp.Diff(want, texts); diff != "" {
+		t.Error(diff)
+	}
+	row := applicationRow{Application: "Post", Many: "letters", Kind: "letter", Queued: 2, Working: 3, Waiting: 1, Failed: 1,
+		Done: 3}
+	if diff := cmp.Diff([]applicationRow{row}, v.Applications); diff != "" {
+		t.Error(diff)
+	}
+	if v.StuckMore != 8 || v.HoursTotal != 4 || v.Hours[0].Height != 0 || v.Hours[1].Height != 40 {
+		t.Errorf("got %+v", v)
+	}
+	calm := viewOverview(letters{}, &overviewInput{Health: api.Health{Status: "ok"}})
+	if len(calm.Alerts) != 0 || !calm.Empty {
+		t.Errorf("nothing to do: got %+v", calm)
+	}
+}
+
+// TestTimeline: waiting and working time by state, with the attempts that failed.
+func TestTimeline(t *testing.T) {
+	at := func(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+	history := []job.Event{
+		{To: "Queued", At: at(0)}, {From: "Queued", To: "Writing", At: at(2)},
+		{From: "Writing", To: "Writing", Event: backoff, At: at(3), Cause: "net"},
+		{From: "Writing", To: "Writing", Event: "priority", At: at(4)},
+		{From: "Writing", To: "Writing", Event: backoff, At: at(7), Cause: "net"},
+		{From: "Writing", To: "Sent", At: at(10), Outcome: lifecycle.OK},
+	}
+	ended := staysOf(letters{}, &job.Job{Ended: true}, history, at(60))
+	var got []string
+	for _, s := range ended {
+		line := fmt.Sprintf("%s %s waits=%v", s.State, s.Took, s.Waits)
+		for _, a := range s.Attempts {
+			line += fmt.Sprintf(" %s after %s", a.Cause, a.Took)
+		}
+		got = append(got, line)
+	}
+	want := []string{"Queued 2m0s waits=true", "Writing 8m0s waits=false net after 1m0s net after 4m0s", "Sent 0s waits=true"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if last := ended[2]; ended[1].X != ended[0].W || last.X+last.W > 1000 || last.W < least {
+		t.Errorf("the bar: %+v", ended)
+	}
+	if open := staysOf(letters{}, &job.Job{}, history[:2], at(12)); !open[1].Open || open[1].Took != 10*time.Minute {
+		t.Errorf("an open job: %+v", open[1])
+	}
+}
+
+// TestChain: an entry that was changed is found.
+func TestChain(t *testing.T) {
+	first, second := job.Event{Job: "let_1", Seq: 1, To: "Queued", At: noon}, job.Event{Job: "let_1", Seq: 2, Event: "go", At: noon}
+	first.Seal(job.Hash{})
+	second.Seal(first.Hash)
+	in := &jobInput{History: []job.Event{first, second}}
+	in.Job.ID, in.Job.Seq, in.Job.Head = "let_1", 2, second.Hash
+	v := jobView{}
+	v.setHistory(in)
+	if v.Broken || len(v.History) != 2 || v.History[0].Seq != 2 {
+		t.Errorf("the control: %+v", v)
+	}
+	for name, change := range map[string]func(){
+		"an edited note": func() { in.History[0].Note = "edited" },
+		"another head":   func() { in.Job.Head = first.Hash },
+	} {
+		in.History, in.Job.Head = []job.Event{first, second}, second.Hash
+		change()
+		v := jobView{}
+		if v.setHistory(in); !v.Broken {
+			t.Errorf("%s is not found", name)
+		}
+	}
+}
+
+// TestExits: the events of the reader's role, with those that a rule refuses and those that lose something.
+func TestExits(t *testing.T) {
+	confirmed := job.Causing("delete", "let_1", true, "deletes it")
+	moves := []api.Move{
+		{Event: "retry", By: lifecycle.Operator | lifecycle.Owner, To: "Queued"},
+		{Event: "delete", By: lifecycle.Operator, To: "Lost", Remedy: &confirmed},
+		{Event: "cancel", By: lifecycle.Owner, Refused: "it is stored"}, {Event: "done", By: lifecycle.Worker},
+		{Event: lifecycle.Reprioritize, By: lifecycle.Operator},
+	}
+	words := func(by lifecycle.Actor) (all []string) {
+		for _, e := range exitsFor(moves, by) {
+			all = append(all, fmt.Sprint(e.Event, e.Confirm, e.Refused != ""))
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{"retryfalse false", "deletetrue false"}, words(lifecycle.Operator)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"retryfalse false", "cancelfalse true"}, words(lifecycle.Owner)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestJobsFilters: the address of the next page keeps the filters, the total comes from the tallies as far as they have
+// it, and nothing acts on all jobs without a filter.
+func TestJobsFilters(t *testing.T) {
+	q := map[string][]string{"kind": {"letter"}, "ended": {"false"}, "after": {"x"}}
+	v := viewJobs(letters{}, noon, q, &api.Page{Next: "y", Jobs: []job.Job{{ID: "let_1", Kind: "letter", Title: "A letter"}}})
+	if v.Next != "/jobs?after=y&ended=false&kind=letter" || v.First != "/jobs?ended=false&kind=letter" ||
+		v.Rows[0].Name != "A letter" || !v.Kinds[0].Chosen {
+		t.Errorf("got %+v", v)
+	}
+	rows := []job.Tally{{Kind: "letter", State: "Queued", Jobs: 2}, {Kind: "letter", State: "Sent", Jobs: 5}}
+	if got := totalOf(letters{}, q, rows); got != "2 jobs" {
+		t.Errorf("got %q", got)
+	}
+	if got := totalOf(letters{}, map[string][]string{"owner": {"ann"}}, rows); got != "" {
+		t.Errorf("the tallies have no owners: got %q", got)
+	}
+	pages := []server.Link{{Path: "/bulk"}}
+	if all := actsOn(pages, nil); len(all) != 0 {
+		t.Errorf("without a filter: got %+v", all)
+	}
+	if all := actsOn(pages, v.Filter); len(all) != 1 || all[0].Path != "/bulk?kind=letter" {
+		t.Errorf("got %+v", all)
+	}
+}
+
+// TestInline removes the style sheet of a drawing, which the policy of the pages forbids.
+func TestInline(t *testing.T) {
+	if got := string(inline("<svg><style>x{}</style><g/></svg>")); got != "<svg><g/></svg>" || strings.Contains(got, "style") {
+		t.Errorf("got %s", got)
+	}
+}

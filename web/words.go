@@ -1,0 +1,244 @@
+package web
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/stagepost/stagepost/api"
+	"github.com/stagepost/stagepost/job"
+	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/quantity"
+	"github.com/stagepost/stagepost/server"
+)
+
+// functions are those of all templates.
+var functions = template.FuncMap{
+	"shown": server.Shown, "time": timeHTML, "ago": Ago, "span": Span, "size": quantity.Size, "count": Count,
+	"sentence": sentence, "jobpath": JobPath, "short": shortID, "percent": percent, "title": TitleOf, "lines": lines,
+	"plural": func(n any, one, many string) string {
+		if fmt.Sprint(n) == "1" {
+			return one
+		}
+		return many
+	},
+}
+
+// mostBlock is how many bytes of a text with several lines a page shows.
+const mostBlock = 64 << 10
+
+// lines is a text with several lines, which may be of strangers: its lines are kept.
+func lines(text string) string {
+	if len(text) > mostBlock {
+		text = text[:mostBlock] + "…"
+	}
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return '\ufffd'
+	}, text)
+}
+
+// TitleOf returns what people call a job: its title, else the name of its object, else its number.
+func TitleOf(j *job.Job) string {
+	switch {
+	case j.Title != "":
+		return j.Title
+	case j.Object != "":
+		return j.Object
+	}
+	return fmt.Sprintf("%s %d", j.Kind, j.Number)
+}
+
+// JobPath is the path of the page of a job.
+func JobPath(id job.ID) string { return "/jobs/" + url.PathEscape(string(id)) }
+
+// shortID is the end of an id, as the command line shows it: it is enough to find the job.
+func shortID(id job.ID) string { return string(id[max(0, len(id)-8):]) }
+
+// Count writes a number with thin spaces between groups of three digits.
+func Count(n any) string {
+	text := fmt.Sprint(n)
+	sign := ""
+	if strings.HasPrefix(text, "-") {
+		sign, text = "-", text[1:]
+	}
+	if len(text) < 5 {
+		return sign + text
+	}
+	var groups []string
+	for len(text) > 3 {
+		groups = append([]string{text[len(text)-3:]}, groups...)
+		text = text[:len(text)-3]
+	}
+	return sign + strings.Join(append([]string{text}, groups...), "\u202f")
+}
+
+// Span writes a duration with its two largest units.
+func Span(d time.Duration) string {
+	if d < 0 {
+		return "-" + Span(-d)
+	}
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return strconv.FormatFloat(math.Round(d.Seconds()*10)/10, 'f', -1, 64) + " s"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return two(int(d.Minutes()), "min", int(d.Seconds())%60, "s")
+	case d < 48*time.Hour:
+		return two(int(d.Hours()), "h", int(d.Minutes())%60, "min")
+	}
+	return two(int(d.Hours())/24, "days", int(d.Hours())%24, "h")
+}
+
+func two(n int, unit string, rest int, small string) string {
+	if rest == 0 {
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", n, unit, rest, small)
+}
+
+// Ago writes how long ago a time was, or in how long it will be; "" for the zero time.
+func Ago(now, t time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return ""
+	case d < -time.Second:
+		return "in " + largest(-d)
+	case d < time.Second:
+		return "just now"
+	default:
+		return largest(d) + " ago"
+	}
+}
+
+// largest writes a duration with its largest unit alone.
+func largest(d time.Duration) string {
+	words := strings.Fields(Span(d))
+	return strings.Join(words[:min(2, len(words))], " ")
+}
+
+func percent(part, whole any) int {
+	p, _ := strconv.ParseFloat(fmt.Sprint(part), 64)
+	w, _ := strconv.ParseFloat(fmt.Sprint(whole), 64)
+	if w <= 0 {
+		return 0
+	}
+	return int(min(100, 100*p/w))
+}
+
+// timeHTML is a time for people; the script of the pages writes it in the local zone.
+func timeHTML(t time.Time) template.HTML {
+	if t.IsZero() {
+		return ""
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` +
+		t.Format("2 Jan 2006, 15:04:05 UTC") + `</time>`)
+}
+
+// marked are the times and the ids of jobs in a sentence of the server.
+var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
+
+// sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere, and
+// ids are links.
+func sentence(text string) template.HTML {
+	var b strings.Builder
+	text = server.Shown(text)
+	at := 0
+	for _, m := range marked.FindAllStringIndex(text, -1) {
+		b.WriteString(template.HTMLEscapeString(text[at:m[0]]))
+		word := text[m[0]:m[1]]
+		at = m[1]
+		if t, err := time.Parse(time.RFC3339, word); err == nil {
+			b.WriteString(string(timeHTML(t)))
+			continue
+		}
+		id := job.ID(word)
+		fmt.Fprintf(&b, `<a href="%s" title="%s">…%s</a>`, template.HTMLEscapeString(JobPath(id)),
+			template.HTMLEscapeString(word), template.HTMLEscapeString(shortID(id)))
+	}
+	b.WriteString(template.HTMLEscapeString(text[at:]))
+	return template.HTML(b.String())
+}
+
+// Tone is how a state appears: what is well, what failed, what is at work, what waits.
+type Tone string
+
+// The tones.
+const (
+	Good    Tone = "good"
+	Bad     Tone = "bad"
+	Working Tone = "working"
+	Waiting Tone = "waiting"
+	Held    Tone = "held"
+	Quiet   Tone = "quiet"
+)
+
+// ToneOf returns how a state of a kind appears.
+func ToneOf(kind lifecycle.Kind, o lifecycle.Outcome, ended, claimed bool) Tone {
+	switch {
+	case o == lifecycle.Failed || o == lifecycle.TimedOut:
+		return Bad
+	case ended && o == lifecycle.OK:
+		return Good
+	case ended:
+		return Quiet
+	case kind == lifecycle.Wait:
+		return Held
+	case claimed || kind == lifecycle.Work:
+		return Working
+	}
+	return Waiting
+}
+
+// Row is a job in a list.
+type Row struct {
+	*job.Job
+	Name  string // what people call it
+	What  string // its kind in plain words
+	Tone  Tone
+	Since string // how long it has been in its state
+	Path  string
+}
+
+// Kinds gives what a page needs about kinds of jobs.
+type Kinds interface {
+	NameOf(k job.Kind) server.Named
+	Stage(k job.Kind, s lifecycle.State) lifecycle.Stage
+}
+
+// RowOf makes a row of a job.
+func RowOf(kinds Kinds, now time.Time, j *job.Job) Row {
+	stage := kinds.Stage(j.Kind, j.State)
+	return Row{Job: j, Name: TitleOf(j), What: kinds.NameOf(j.Kind).One, Path: JobPath(j.ID),
+		Tone: ToneOf(stage.Kind, j.Outcome, j.Ended, j.Claimed()), Since: Ago(now, j.Entered)}
+}
+
+// RowsOf makes the rows of a page of jobs.
+func RowsOf(kinds Kinds, now time.Time, page *api.Page) []Row {
+	rows := make([]Row, len(page.Jobs))
+	for i := range page.Jobs {
+		rows[i] = RowOf(kinds, now, &page.Jobs[i])
+	}
+	return rows
+}
+
+// Stage returns the stage of a state in the lifecycle of a kind; of an unknown one, a stage without a kind.
+func (p *Pages) Stage(k job.Kind, s lifecycle.State) lifecycle.Stage {
+	if life := p.Engine.Life(k); life != nil {
+		stage, _ := life.Stage(s)
+		return stage
+	}
+	return lifecycle.Stage{State: s}
+}
