@@ -51,14 +51,16 @@ var rules = []rule{
 	{"internal/secretfile", "", "it reads and writes files"},
 	{"internal/ziptest", "", "it reads ZIP files in tests"},
 	{"internal/durable", "", "it reads and writes files"},
+	{"internal/sharedfile", "internal/durable", "it reads and edits files"},
 	{"internal/log", "internal/durable", "it appends to files and reads them"},
 	{"internal/headfile", "", "it reads and writes files"},
 	{"internal/pacer", "", "it counts bytes and waits"},
+	{"internal/dirowner", "job", "the lock of a directory, by a process"},
 	{"internal/dirlock", "job", "the lock of a directory, by the claim of a job"},
 	{"internal/build", "", "the version of the program"},
 	{"store/sqlite/internal/rowlog", "", "it encodes rows; what they mean is the store's"},
 	{"store/sqlite",
-		"job lifecycle internal/conn internal/durable internal/log store/internal/ledger store/internal/rules store/sqlite",
+		"job lifecycle internal/conn internal/dirowner internal/durable internal/log store/internal/ledger store/internal/rules store/sqlite",
 		"stores depend on no engine and not on each other"},
 	{"internal/pg", "", "texts and errors of PostgreSQL"},
 	{"internal/pgtest", "", "PostgreSQL servers for tests"},
@@ -179,12 +181,16 @@ var rules = []rule{
 	{"config", "quantity format/tree", "settings of any program"},
 	{"module", "job lifecycle engine backup cli config server edge/mail edge/timestamp",
 		"what an application registers; it depends on none"},
+	{"host/stores", "job lifecycle client cli history edge/disk internal/dirowner internal/durable store",
+		"the kinds of stores and what each has; it depends on no server and no module"},
 	{"host/cli", hosting + " host", "commands about a server and its data directory"},
-	{"host", hosting, "a server in one process; it joins modules and depends on none of them"},
+	{"host", hosting + " host/stores", "a server in one process; it joins modules and depends on none of them"},
 	{"cli/jobs", "job lifecycle client api quantity cli",
 		"commands for jobs of every kind; applications add theirs (cli.Part)"},
 	{"cli", "job lifecycle client api quantity config server/token internal/build",
 		"the kernel of the command line; applications add their commands (cli.Part)"},
+	{"server/identity", "", "who sends a request: it depends on no way to sign in"},
+	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},
 	{"server", "job lifecycle engine flow api server",
@@ -197,7 +203,7 @@ var rules = []rule{
 
 // everywhere are internal packages that use the standard library only. All packages may import them.
 var everywhere = []string{"internal/nearest", "internal/durable", "internal/retryafter", "internal/secretfile",
-	"internal/headfile", "internal/pacer"}
+	"internal/headfile", "internal/pacer", "internal/sharedfile"}
 
 // apart are modules that a program can be built without. Only the listed packages import them, in tests too.
 var apart = []rule{

@@ -27,8 +27,8 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/metrics"
-	"github.com/stagepost/stagepost/server/token"
 )
 
 // App is what brings compute into a server: the application, the agent that the server has in itself, and the listener
@@ -333,22 +333,22 @@ func (c *App) Listen(ctx context.Context, sv *server.Server) (*module.Endpoint, 
 		Who: c.caller(), Strict: c.env.Strict, Hosts: c.h.Hosts, Log: c.h.Log, IsDefault: c.h.Config.IsDefault,
 	})
 	return &module.Endpoint{Name: "compute", Title: users.Title(), Listener: l, Server: &http.Server{
-		Handler: sv.UnderTokens(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		Handler: sv.UnderIdentities(handler), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}}, nil
 }
 
-// caller gives whose the token of a request of the module's users is, or nil if there are no tokens.
+// caller gives who sends a request of the module's users, or nil without authentication.
 func (c *App) caller() func(*http.Request) (owner string, all bool, err error) {
-	if c.h.Tokens == nil {
+	if c.h.Identities == nil {
 		return nil
 	}
 	return func(q *http.Request) (string, bool, error) {
-		who, err := c.h.Tokens.Check(q)
-		if err == nil && who.Role == token.Worker {
-			err = errors.New("the token is a worker's")
+		who, err := c.h.Identities.Identify(q)
+		if err == nil && (who.Role == identity.Worker || who.Role == identity.Auditor || who.Groups != "") {
+			err = fmt.Errorf("this address is not for the role %s", identity.WriteScope(who.Role, who.Groups, ""))
 		}
-		return who.Owner, who.Role == token.Operator || who.Role == token.Admin, err
+		return who.Name, who.Role.Staff(), err
 	}
 }
 
