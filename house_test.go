@@ -64,7 +64,7 @@ var rules = []rule{
 		"stores depend on no engine and not on each other"},
 	{"internal/pg", "", "texts and errors of PostgreSQL"},
 	{"internal/pgtest", "", "PostgreSQL servers for tests"},
-	{"internal/sqldb", "internal/pg", "databases of applications; what they contain is theirs"},
+	{"internal/sqldb", "internal/pg internal/sqldb", "databases of applications; what they contain is theirs"},
 	{"store/postgres", "job lifecycle internal/pg store/internal/rules", "stores depend on no engine and not on each other"},
 	{"store/zookeeper/internal/layout", "", "the nodes of another system's tree; no network and no job"},
 	{"store/zookeeper/internal/session", "store/zookeeper/internal/zktest", "the client library of ZooKeeper"},
