@@ -92,6 +92,9 @@ func (s *Store) connect(ctx context.Context) error {
 		return unavailable("open", err)
 	}
 	s.session = c
+	if s.mirror != nil {
+		s.mirror.Attach(c, shownRecords{s})
+	}
 	if err = s.skeleton(ctx); err == nil {
 		err = s.own(ctx)
 	}
@@ -110,7 +113,7 @@ func (s *Store) load(ctx context.Context) error {
 		return unavailable("open", err)
 	}
 	s.r = r
-	return nil
+	return s.reclaim(ctx)
 }
 
 // skeleton creates the nodes that every store has.

@@ -24,6 +24,7 @@ type Store struct {
 	epoch    int32    // version of the node epoch under which this process owns the store
 	r        *replica // nil: to be read again
 	closed   bool
+	mirror   Mirror // nil: none
 	watchers map[int]func([]job.Hint)
 	nextID   int
 }
@@ -92,7 +93,10 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) { return r.due(t), n
 
 // Write is part of ledger.Records.
 func (r *records) Write(w *rules.Writes) error {
-	if err := r.commit(operations(r.s.root, r.replica, w)); err != nil {
+	if r.s.mirror != nil {
+		return r.writeShown(w)
+	}
+	if err := r.commit(operations(r.s.root, r.replica, w, nil)); err != nil {
 		return err
 	}
 	r.apply(w)
@@ -220,7 +224,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 			results[i].Job.Own()
 			return true, err
 		})
-		if err != nil && job.KindOf(err) != job.Refused {
+		if err != nil && !refused(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -236,7 +240,15 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 		for n := c.N; ; n -= perMulti {
 			part := c
 			part.N = min(n, perMulti)
+			if r.s.mirror != nil {
+				if free, err := r.passBusy(&part); !free {
+					return all, err
+				}
+			}
 			jobs, err := owned(r.ledger.Claim(r, &part))
+			if refused(err) { // another program was faster: the next search finds that
+				return all, nil
+			}
 			if err != nil {
 				return nil, err
 			}
