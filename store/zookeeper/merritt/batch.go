@@ -34,6 +34,8 @@ func (w *showing) batch(ctx context.Context, c *zookeeper.Changed) error {
 		return outdated(c, "%v", err)
 	case err != nil:
 		return err
+	case b.Status.Status != was && was == is && c.Before.Claimed() == c.Job.Claimed():
+		return nil // only the number of jobs, of a batch that the record does not follow yet
 	case b.Status.Status != was && (was != layout.Processing || b.Status.Status != layout.Reporting):
 		return outdated(c, "it is %s in Merritt, not %s", b.Status.Status, was)
 	}
