@@ -148,55 +148,80 @@ func refused(err error) bool {
 // mostShown bounds how often the nodes of a mirror are read for one commit: another program may change them each time.
 const mostShown = 5
 
-// writeShown makes writes together with what a mirror shows of them.
+// writeShown makes writes together with what a mirror shows of them. Those that change nodes of the mirror are a multi of
+// their own, because the mirror reads the nodes before, and another program may have changed them since.
 func (r *records) writeShown(w *rules.Writes) error {
 	for try := 1; ; try++ {
 		c := changesOf(r.replica, w)
-		ops, err := r.s.mirror.Show(r.ctx, c, try > 1)
+		shown, err := r.s.mirror.Show(r.ctx, c, try > 1)
 		if err != nil {
-			if !refused(err) {
-				r.failed = err
-				return unavailable("commit", err)
-			}
-			r.refuse(w)
-			return err
+			return r.refuse(w, unavailable("commit", err))
 		}
-		err = r.commit(append(operations(r.s.root, r.replica, w, c), ops...))
+		ops := operations(r.s.root, r.replica, w, c)
+		if len(shown) == 0 {
+			err = r.add(ops...)
+		} else {
+			err = r.alone(append(ops, shown...))
+		}
 		if err == nil {
 			r.apply(w)
 			r.applyShown(c)
 			return nil
 		}
-		var at *session.Error
-		if !errors.As(err, &at) || !at.Refusal() ||
-			!slices.ContainsFunc(ops, func(op session.Op) bool { return op.Path == at.Path }) {
+		at := r.refusal(shown)
+		if at == nil {
 			return err
 		}
 		r.failed = nil
 		if try == mostShown {
-			r.refuse(w)
-			return job.Errorf(job.Conflict, "commit", "", "other programs change %s at the same time: %w", at.Path, at)
+			return r.refuse(w, job.Errorf(job.Conflict, "commit", "", "other programs change %s at the same time: %w",
+				at.Path, at))
 		}
 		if err := r.s.session.Sync(r.ctx); err != nil {
 			r.failed = err
-			return unavailable("commit", err)
+			return writeError(err)
 		}
 	}
 }
 
-// refuse makes the queue follow the records again after a refusal, which wrote nothing.
-func (r *records) refuse(w *rules.Writes) {
+// alone makes operations in a multi of their own, after what was added before.
+func (r *records) alone(ops []session.Op) error {
+	if n := session.Size(ops); n > session.MostBytes-margin {
+		r.refused = tooLarge(ops)
+		return r.refused
+	}
+	if r.flush(); r.failed != nil {
+		return writeError(r.failed)
+	}
+	if r.failed = r.s.commit(r.ctx, ops); r.failed != nil {
+		return writeError(r.failed)
+	}
+	r.multis++
+	return nil
+}
+
+// refusal returns the refusal of a multi because of one of the nodes of the mirror, or nil.
+func (r *records) refusal(shown []session.Op) *session.Error {
+	var at *session.Error
+	if !errors.As(r.failed, &at) || !at.Refusal() ||
+		!slices.ContainsFunc(shown, func(op session.Op) bool { return op.Path == at.Path }) {
+		return nil
+	}
+	return at
+}
+
+// refuse makes the queue follow the records again after a refusal, which wrote nothing, and returns its error. After the
+// refusal of a purge all records are read again: the queue has forgotten the job.
+func (r *records) refuse(w *rules.Writes, err error) error {
 	for _, jw := range slices.Backward(w.Jobs) {
-		if jw.After == nil { // the queue has forgotten it
-			r.failed = errPurge
-			return
+		if jw.After == nil {
+			r.refused = err
+			return err
 		}
 		r.ledger.Follow(jw.After, jw.Before)
 	}
+	return err
 }
-
-// errPurge is why all records are read again after the refusal of a purge.
-var errPurge = errors.New("the purge of a record was refused")
 
 // applyShown notes the nodes of records after a commit.
 func (r *replica) applyShown(c *Changes) {
@@ -266,7 +291,6 @@ func (s *Store) reclaim(ctx context.Context) error {
 	if s.mirror == nil {
 		return nil
 	}
-	r := &records{s: s, replica: s.r, ctx: ctx}
 	for _, one := range s.r.rows {
 		if one.node == "" || one.job.Ended || !one.job.Claimed() {
 			continue
@@ -275,13 +299,12 @@ func (s *Store) reclaim(ctx context.Context) error {
 		free.Worker = ""
 		shown := one.shown()
 		ops, err := s.mirror.Show(ctx, &Changes{Records: []*Changed{{Shown: shown, Before: &free}}}, false)
-		if err == nil {
-			err = r.commit(ops)
+		if err == nil && len(ops) > 0 {
+			err = s.commit(ctx, ops)
 		}
-		if err != nil && r.failed != nil && session.KindOf(r.failed) == session.Lost {
-			return err
+		if err != nil && s.over(err) {
+			return unavailable("open", err)
 		}
-		r.failed = nil
 	}
 	return nil
 }

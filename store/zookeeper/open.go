@@ -40,7 +40,8 @@ func Open(ctx context.Context, servers []string, o Options) (*Store, error) {
 		host, _ := os.Hostname()
 		o.Owner = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	s := &Store{servers: servers, options: o, root: root(o.Root), watchers: map[int]func([]job.Hint){}}
+	s := &Store{servers: servers, options: o, root: root(o.Root), turn: make(chan struct{}, 1),
+		watchers: map[int]func([]job.Hint){}}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -108,11 +109,15 @@ func (s *Store) connect(ctx context.Context) error {
 }
 
 func (s *Store) load(ctx context.Context) error {
+	n, err := s.session.Get(ctx, s.root.commit())
+	if err != nil {
+		return unavailable("open", err)
+	}
 	r, err := load(ctx, s.session, s.root)
 	if err != nil {
 		return unavailable("open", err)
 	}
-	s.r = r
+	s.r, s.last = r, string(n.Data)
 	return s.reclaim(ctx)
 }
 
