@@ -5,16 +5,16 @@ import (
 	"fmt"
 
 	"github.com/stagepost/stagepost/client"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // Maintenance checks and backs up a data directory, with or without a server on it.
 type Maintenance struct {
-	Store *sqlite.Store
+	Store *stores.Store
 	Dir   string // the data directory
 
 	Settings *Settings // which name the contents of backups and their directory
@@ -85,17 +85,7 @@ func (d *Maintenance) Fsck(ctx context.Context, f client.Fsck) (client.Checkup, 
 	if err != nil {
 		return client.Checkup{Faults: []string{}}, err
 	}
-	r, err := d.Store.Fsck(ctx, lifeOf, f.Repair)
-	c := client.Checkup{Jobs: int(r.Jobs), Entries: int(r.Events), Faults: []string{}, Sound: r.Clean()}
-	for _, f := range r.Faults {
-		c.Faults = append(c.Faults, f.String())
-		if f.Repaired {
-			c.Repaired++
-		}
-	}
-	if r.More > 0 {
-		c.Faults = append(c.Faults, fmt.Sprintf("and %d more", r.More))
-	}
+	c, err := d.Store.Fsck(ctx, lifeOf, f.Repair)
 	for _, m := range d.Settings.Modules {
 		if err != nil {
 			break
@@ -111,7 +101,7 @@ func (d *Maintenance) check(ctx context.Context, m *module.Module, c *client.Che
 		return nil
 	}
 	check := func(ctx context.Context) (module.Findings, error) {
-		return m.Check(ctx, module.Directory{Dir: d.Dir, Installation: d.Store.Installation(), Store: d.Store})
+		return m.Check(ctx, module.Directory{Dir: d.Dir, Installation: d.Store.Installation, Store: d.Store.Jobs})
 	}
 	if x, ok := d.Apps[m.Name].(module.Checker); ok {
 		check = x.Check

@@ -15,7 +15,6 @@ import (
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // newMetrics makes the metrics, which the parts get when they are made.
@@ -23,11 +22,11 @@ func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 	return metrics.New(metrics.Options{Version: build.Version(), Groups: s.MetricsGroups, Log: r.Log})
 }
 
-// bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
-func (r *Server) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks}
-	if files != nil {
-		from.Waiting = files.Waiting
+// bindMetrics joins the metrics to the parts that they ask.
+func (r *Server) bindMetrics() {
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks,
+		Waiting: r.store.Waiting}
+	if r.backups != nil {
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }
 	}
 	if r.anchors != nil {

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/stagepost/stagepost/cli"
-	"github.com/stagepost/stagepost/edge/disk"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/engine/joblog"
 	"github.com/stagepost/stagepost/history"
+	"github.com/stagepost/stagepost/host/stores"
 	"github.com/stagepost/stagepost/internal/build"
 	"github.com/stagepost/stagepost/internal/durable"
 	"github.com/stagepost/stagepost/internal/pacer"
@@ -27,8 +27,6 @@ import (
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
 	"github.com/stagepost/stagepost/server/token"
-	"github.com/stagepost/stagepost/store/mem"
-	"github.com/stagepost/stagepost/store/sqlite"
 )
 
 // Server is a server in this process.
@@ -43,6 +41,7 @@ type Server struct {
 	grace     time.Duration
 	stalls    time.Duration // of the engine's sweep, beyond which the server is ailing
 	metrics   *metrics.Metrics
+	store     *stores.Store
 	space     *space
 	server    *server.Server
 	http      *http.Server
@@ -65,8 +64,8 @@ type Server struct {
 }
 
 // countOpen counts the jobs that have not ended, whose work this server continues.
-func (r *Server) countOpen(store job.Store) (n int64, err error) {
-	counts, err := store.Count(context.Background())
+func (r *Server) countOpen() (n int64, err error) {
+	counts, err := r.store.Jobs.Count(context.Background())
 	for _, t := range counts {
 		if life := r.Engine.Life(t.Kind); life == nil || !life.Ended(t.State) {
 			n += t.Jobs
@@ -119,22 +118,17 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			return cli.Usage(err)
 		}
 	}
-	store, files, err := r.open(ctx, s)
-	if err != nil {
+	if err := r.open(ctx, s); err != nil {
 		return err
 	}
-	r.space = &space{dir: r.Data, reserve: s.reserve(), store: files}
+	r.space = &space{dir: r.Data, reserve: s.reserve(), store: r.store}
 	logs, err := joblog.Open(filepath.Join(r.Data, "logs"),
 		joblog.Options{MaxBytes: s.JobLogBytes, OpenFiles: s.JobLogFiles})
 	if err != nil {
 		return err
 	}
 	r.closers = append(r.closers, logs)
-	installation := "" // a store that keeps nothing has none: the inventory keeps one of its own
-	if files != nil {
-		installation = files.Installation()
-	}
-	host := r.hostOf(s, store, installation, logs)
+	host := r.hostOf(s, logs)
 	if host.Mail, err = s.mail(r.Data, r.Log); err != nil {
 		return err
 	}
@@ -153,10 +147,10 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			r.apps, r.named[m.Name], r.closers = append(r.apps, a), a, append(r.closers, a)
 		}
 	}
-	if r.Engine, err = engine.New(store, r.works(), r.engineOptions(s, logs)); err != nil {
+	if r.Engine, err = engine.New(r.store.Jobs, r.works(), r.engineOptions(s, logs)); err != nil {
 		return err
 	}
-	if r.Open, err = r.countOpen(store); err != nil {
+	if r.Open, err = r.countOpen(); err != nil {
 		return err
 	}
 	for _, a := range r.apps {
@@ -167,14 +161,14 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 			}
 		}
 	}
-	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()}, files)
+	return r.openServer(s, &server.Options{Engine: r.Engine, Logs: logs, Topics: r.topics()})
 }
 
 // hostOf makes what the applications get.
-func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs *joblog.Logs) *module.Host {
+func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: store, Installation: installation, Log: r.Log, Logs: logs,
+		Dir: r.Data, Config: s.Set, Store: r.store.Jobs, Installation: r.store.Installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
 		Engine: func() *engine.Engine { return r.Engine },
@@ -196,7 +190,7 @@ func (r *Server) hostOf(s *Settings, store job.Store, installation string, logs 
 }
 
 // openServer makes the server. It adds to its options the settings and the maintenance of the data.
-func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store) error {
+func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
@@ -204,14 +198,14 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 		o.Tokens = r.tokens
 	}
 	warn := []func() []string{s.mailWarnings}
-	if files != nil {
-		d := &Maintenance{Store: files, Dir: r.Data, Settings: s, Apps: r.named}
+	if r.store.Durable() {
+		d := &Maintenance{Store: r.store, Dir: r.Data, Settings: s, Apps: r.named}
 		if err := r.openBackups(s, d); err != nil {
 			return err
 		}
 		o.Maintenance = d
 		warn = append(warn, func() []string { return r.backups.warnings(time.Now()) })
-		if err := r.openAnchors(s, files); err != nil {
+		if err := r.openAnchors(s); err != nil {
 			return err
 		}
 		if r.anchors != nil {
@@ -244,7 +238,7 @@ func (r *Server) openServer(s *Settings, o *server.Options, files *sqlite.Store)
 			r.server.Add(m.Part(r.server, r.named[m.Name]))
 		}
 	}
-	r.bindMetrics(files)
+	r.bindMetrics()
 	r.http = listen.HTTP(r.server, r.Log)
 	return nil
 }
@@ -289,30 +283,19 @@ func (r *Server) Address(name string) string {
 // App gives the application of a module, or nil if the settings leave it out.
 func (r *Server) App(name string) module.App { return r.named[name] }
 
-// open opens the store and the addresses. files is nil for a store without files.
-func (r *Server) open(ctx context.Context, s *Settings) (store job.Store, files *sqlite.Store, err error) {
-	switch s.Store {
-	case "mem":
-		return mem.New(), nil, r.listen(ctx, s)
-	case "sqlite":
-		files, err := sqlite.Open(r.Data, sqlite.Options{
-			OnLock:   func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
-			OnCommit: r.metrics.Committed, Space: disk.Space, NoLog: s.StoreLog == "off",
-			OnDamage: func(err error) {
-				r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
-			},
-		})
-		var used *sqlite.InUse
-		switch {
-		case errors.As(err, &used) && used.Process["address"] != "":
-			return nil, nil, fmt.Errorf("another server runs on this data directory: %w", err)
-		case err != nil:
-			return nil, nil, err
-		}
-		r.closers = append(r.closers, files)
-		return files, files, nil
+// open opens the store and the addresses.
+func (r *Server) open(ctx context.Context, s *Settings) (err error) {
+	r.store, err = stores.Open(ctx, stores.Options{
+		Where: s.Store, Dir: r.Data, NoLog: s.StoreLog == "off", OnCommit: r.metrics.Committed,
+		OnLock: func() (string, error) { err := r.listen(ctx, s); return r.URL, err },
+		OnDamage: func(err error) {
+			r.Log.Error("a record is damaged: no list shows it and no worker gets it", "err", err)
+		},
+	})
+	if err == nil && r.store.Closer != nil {
+		r.closers = append(r.closers, r.store.Closer)
 	}
-	return nil, nil, cli.Usagef("store must be sqlite or mem, not %q", s.Store)
+	return err
 }
 
 func (r *Server) works() []engine.Work {
@@ -358,17 +341,23 @@ func (r *Server) run() {
 			r.fail(fmt.Errorf("listen: %w", err))
 		}
 	})
-	for _, c := range r.closers {
-		if s, ok := c.(module.Failing); ok {
-			r.stopped.Go(func() {
-				select {
-				case err := <-s.Dead():
-					r.fail(fmt.Errorf("the data directory cannot be written to any more: %w", err))
-				case <-ctx.Done():
-				}
-			})
+	r.watch(ctx, r.store.Dead)
+	for _, a := range r.apps {
+		if f, ok := a.(module.Failing); ok {
+			r.watch(ctx, f.Dead())
 		}
 	}
+}
+
+// watch ends the server when a part of it reports that it cannot continue.
+func (r *Server) watch(ctx context.Context, dead <-chan error) {
+	r.stopped.Go(func() {
+		select {
+		case err := <-dead:
+			r.fail(fmt.Errorf("the data directory cannot be written to any more: %w", err))
+		case <-ctx.Done():
+		}
+	})
 }
 
 // fail notes why the server cannot continue. Only the first reason counts.

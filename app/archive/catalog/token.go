@@ -52,7 +52,7 @@ func (c *Catalog) PutToken(ctx context.Context, t Token, e Event) (Token, error)
 		}
 		if _, err := tx.ExecContext(ctx, `INSERT INTO current_tokens
 			SELECT subject, generation, expires FROM tokens WHERE subject = ?1 ORDER BY generation DESC LIMIT 1
-			ON CONFLICT DO UPDATE SET generation = excluded.generation, expires = excluded.expires`,
+			ON CONFLICT (subject) DO UPDATE SET generation = excluded.generation, expires = excluded.expires`,
 			t.Subject); err != nil {
 			return err
 		}
