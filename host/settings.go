@@ -88,7 +88,7 @@ func (s *Settings) reserve() (most int64) {
 // serveSettings are those of the server itself.
 type serveSettings struct {
 	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
-	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which loses all when the server ends"`
+	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite; mem, which loses all when the server ends; or zookeeper://HOST:2181,HOST:2181/NODE, below a node of ZooKeeper servers (/stagepost by default)"`
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`
 	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
 	Slots         int           `name:"slots" for:"serve" default:"16" doc:"steps that run at once"`

@@ -21,6 +21,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
 // Module is an application as a program lists it. Only Name is required.
@@ -52,7 +53,8 @@ type Host struct {
 	Dir          string // the data directory, absolute
 	Config       *config.Set
 	Store        job.Store
-	Installation string // empty: the store keeps nothing
+	ZooKeeper    *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
+	Installation string           // empty: the store keeps nothing
 	Log          *slog.Logger
 	Logs         *joblog.Logs
 	Metrics      *metrics.Metrics

@@ -13,6 +13,7 @@ import (
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
 // Store is an open store with what only some kinds of stores have. A nil field: this kind does not have it.
@@ -34,6 +35,9 @@ type Store struct {
 	// Verify checks histories against records; see [client.Verify]. Fsck checks what is derived from records.
 	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
 	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
+
+	// ZooKeeper is the store as nodes, which another system may share.
+	ZooKeeper *zookeeper.Store
 
 	Histories Histories
 	Named     cli.JobStore
@@ -88,6 +92,7 @@ type kind struct {
 var kinds = []kind{
 	{"sqlite", openSQLite},
 	{"mem", openMem},
+	{"zookeeper", openZooKeeper},
 }
 
 // Open opens a store. The caller closes it.
@@ -98,7 +103,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	name, _, _ := strings.Cut(o.Where, "://")
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 {
-		return nil, cli.Usagef("store must be sqlite or mem, not %q", o.Where)
+		return nil, cli.Usagef("store must be sqlite, mem or zookeeper://HOSTS, not %q", o.Where)
 	}
 	return kinds[i].open(ctx, &o)
 }

@@ -16,6 +16,7 @@ import (
 type root string
 
 func (r root) lock() string     { return string(r) + "/lock" }
+func (r root) install() string  { return string(r) + "/installation" }
 func (r root) epoch() string    { return string(r) + "/epoch" }
 func (r root) commit() string   { return string(r) + "/commit" }
 func (r root) counters() string { return string(r) + "/counters" }

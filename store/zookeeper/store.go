@@ -21,15 +21,16 @@ type Store struct {
 	queued sync.Mutex    // guards calls
 	calls  []*call       // that wait
 
-	mu       sync.Mutex // guards all below; it is held during requests, because one multi at a time is made
-	session  *session.Session
-	epoch    int32    // version of the node epoch under which this process owns the store
-	last     string   // what the node commit has
-	r        *replica // nil: to be read again
-	closed   bool
-	mirror   Mirror // nil: none
-	watchers map[int]func([]job.Hint)
-	nextID   int
+	mu           sync.Mutex // guards all below; it is held during requests, because one multi at a time is made
+	session      *session.Session
+	epoch        int32    // version of the node epoch under which this process owns the store
+	last         string   // what the node commit has
+	r            *replica // nil: to be read again
+	closed       bool
+	mirror       Mirror // nil: none
+	installation string
+	watchers     map[int]func([]job.Hint)
+	nextID       int
 }
 
 var (
