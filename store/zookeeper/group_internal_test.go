@@ -128,7 +128,10 @@ func TestOthersAreMade(t *testing.T) {
 	for _, n := range []struct {
 		path string
 		data []byte
-	}{{s.root.job("tst_2"), encodeJob(1, &one.Job, "", false)}, {s.root.history("tst_2", 0), encodeEvents([]job.Event{one.Event})}} {
+	}{
+		{s.root.job("tst_2"), encodeJob(1, &one.Job, "", false)},
+		{s.root.history("tst_2", 0), encodeEvents([]job.Event{one.Event})},
+	} {
 		if _, err := raw.Create(n.path, n.data, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,8 @@ type Mirror interface {
 	Attach(s *session.Session, r Records)
 
 	// Show returns the operations by which nodes show changes of records, with the versions that were read. again means
-	// that the operations of the call before were refused because a node has changed. Errors of kind Conflict, Stale and
-	// Refused mean that another program has changed or locked a record; the commit is refused then.
+	// that the operations of the call before were refused because a node has changed. Errors of kind Conflict, Stale
+	// and Refused mean that another program has changed or locked a record; the commit is refused then.
 	Show(ctx context.Context, c *Changes, again bool) ([]session.Op, error)
 
 	// Busy returns, of jobs that a claim would grant at a time, those that cannot be claimed now, with the reason and
@@ -148,8 +148,8 @@ func refused(err error) bool {
 // mostShown bounds how often the nodes of a mirror are read for one commit: another program may change them each time.
 const mostShown = 5
 
-// writeShown makes writes together with what a mirror shows of them. Those that change nodes of the mirror are a multi of
-// their own, because the mirror reads the nodes before, and another program may have changed them since.
+// writeShown makes writes together with what a mirror shows of them. Those that change nodes of the mirror are a multi
+// of their own, because the mirror reads the nodes before, and another program may have changed them since.
 func (r *records) writeShown(w *rules.Writes) error {
 	for try := 1; ; try++ {
 		c := changesOf(r.replica, w)
@@ -210,8 +210,8 @@ func (r *records) refusal(shown []session.Op) *session.Error {
 	return at
 }
 
-// refuse makes the queue follow the records again after a refusal, which wrote nothing, and returns its error. After the
-// refusal of a purge all records are read again: the queue has forgotten the job.
+// refuse makes the queue follow the records again after a refusal, which wrote nothing, and returns its error. After
+// the refusal of a purge all records are read again: the queue has forgotten the job.
 func (r *records) refuse(w *rules.Writes, err error) error {
 	for _, jw := range slices.Backward(w.Jobs) {
 		if jw.After == nil {

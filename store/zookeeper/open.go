@@ -96,8 +96,8 @@ func (s *Store) reconnect(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if err := s.connect(bounded); err != nil {
-		return job.Errorf(job.Unavailable, "store", "", "the session with ZooKeeper (%s) was lost, and there is no other yet: %w",
-			strings.Join(s.servers, ","), err)
+		return job.Errorf(job.Unavailable, "store", "",
+			"the session with ZooKeeper (%s) was lost, and there is no other yet: %w", strings.Join(s.servers, ","), err)
 	}
 	return nil
 }

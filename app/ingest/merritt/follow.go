@@ -131,7 +131,8 @@ func (f *Follower) Warnings() (all []string) {
 	}
 	for i, one := range f.findings {
 		if i == mostWarnings {
-			all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes: stagepost zk check", len(f.findings)-i))
+			more := len(f.findings) - i
+			all = append(all, fmt.Sprintf("and %d more findings in Merritt's nodes: stagepost zk check", more))
 			break
 		}
 		all = append(all, fmt.Sprintf("%s: %s (stagepost zk check)", one.Node, one.Text))
@@ -281,7 +282,8 @@ func (p *pass) follow(ctx context.Context, s *merritt.Seen) error {
 		return err
 	}
 	if s.Priority != j.Priority && s.Kind == record.JobKind && !j.Ended {
-		if j, err = p.engine.Operator().SetPriority(ctx, j.ID, 0, s.Priority, merritt.Actor, "changed in Merritt"); err != nil {
+		j, err = p.engine.Operator().SetPriority(ctx, j.ID, 0, s.Priority, merritt.Actor, "changed in Merritt")
+		if err != nil {
 			return err
 		}
 	}
@@ -370,4 +372,19 @@ func path(life *lifecycle.Table, from lifecycle.Position, to lifecycle.State) []
 		}
 	}
 	return nil
+}
+
+// Differences returns the nodes of Merritt that no record of the store shows, or whose record has another state. It
+// changes nothing.
+func Differences(ctx context.Context, store *zookeeper.Store, profiles profile.Source) ([]merritt.Seen, error) {
+	link := merritt.New(Mapping(profiles), merritt.Options{})
+	if err := store.Attach(ctx, link); err != nil {
+		return nil, err
+	}
+	known, err := store.Nodes(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen, _, err := link.Read(ctx, known)
+	return seen, err
 }

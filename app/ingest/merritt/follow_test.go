@@ -49,7 +49,8 @@ func TestFollowOperator(t *testing.T) {
 		{"work", func() error { return p.Move(id, "Estimating", "Success") }, record.Estimating, lifecycle.Worker},
 		{"fail", func() error { return p.Move(id, "Failed", "404") }, record.Failed, lifecycle.Worker},
 		{"requeue", func() error { return p.Requeue(id, "Estimating") }, record.Estimating, lifecycle.Operator},
-		{"two phases", func() error { return p.Move(id, "Downloading", "Success") }, record.Downloading, lifecycle.Worker},
+		{"two phases", func() error { return p.Move(id, "Downloading", "Success") }, record.Downloading,
+			lifecycle.Worker},
 		{"fail again", func() error { return p.Move(id, "Failed", "404") }, record.Failed, lifecycle.Worker},
 		{"delete", func() error { return p.Move(id, "Deleted", "") }, record.Deleted, lifecycle.Operator},
 	} {

@@ -141,6 +141,7 @@ func (h *harness) node(id job.ID) string {
 // do causes an event as an operator, or by work without a claim.
 func (h *harness) do(id job.ID, e lifecycle.Event, by lifecycle.Actor) {
 	h.Helper()
-	_, err := h.engine.Do(h.Context(), operator.Act{Job: id, Event: e, By: by, Actor: "op", Note: "test", Confirm: true})
+	_, err := h.engine.Do(h.Context(), operator.Act{Job: id, Event: e, By: by, Actor: "op", Note: "test",
+		Confirm: true})
 	h.ok(err)
 }

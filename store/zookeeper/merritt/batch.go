@@ -22,8 +22,8 @@ func (w *showing) newBatch(ctx context.Context, c *zookeeper.Changed) error {
 	return err
 }
 
-// batch shows the change of a batch. Merritt's programs set Reporting as soon as the jobs of a batch exist: for a record
-// in Processing it is the same.
+// batch shows the change of a batch. Merritt's programs set Reporting as soon as the jobs of a batch exist: for a
+// record in Processing it is the same.
 func (w *showing) batch(ctx context.Context, c *zookeeper.Changed) error {
 	b, err := w.q.Batch(ctx, layout.BatchID(c.Node))
 	was, is := state(c.Before.State), state(c.Job.State)

@@ -52,8 +52,8 @@ func (w *showing) notFull(ctx context.Context, j *job.Job) error {
 	n, err := w.q.Length(ctx, layout.Pending)
 	if err == nil && n.Entries >= w.l.o.MostEntries {
 		return job.Errorf(job.Unavailable, "create", j.Parent,
-			"%d jobs are pending in Merritt, whose programs cannot list more than about 52,000: it waits until some have begun",
-			n.Entries)
+			"%d jobs are pending in Merritt, whose programs cannot list more than about 52,000: "+
+				"it waits until some have begun", n.Entries)
 	}
 	return err
 }

@@ -63,8 +63,8 @@ type reading struct {
 }
 
 // Read compares the nodes of Merritt with the records that they show. It returns batches before their jobs, and what
-// cannot be read. Jobs whose queue entry fits the record are not read further, so that the cost of a call is one list of
-// each state, the status of each batch that has not ended, and what differs.
+// cannot be read. Jobs whose queue entry fits the record are not read further, so that the cost of a call is one list
+// of each state, the status of each batch that has not ended, and what differs.
 func (l *Link) Read(ctx context.Context, known map[string]zookeeper.Shown) ([]Seen, []Problem, error) {
 	s, q := l.now()
 	if q == nil {
@@ -302,8 +302,13 @@ func (l *Link) Full(ctx context.Context) ([]Problem, error) {
 	var near []Problem
 	for _, one := range all {
 		if one.Near {
-			near = append(near, Problem{one.State.Queue(), fmt.Sprintf("%d entries: Java programs cannot list more than about 52,000", one.Entries)})
+			near = append(near, Problem{one.State.Queue(), nearly(one.Entries)})
 		}
 	}
 	return near, err
+}
+
+// nearly describes a queue that is nearly too long.
+func nearly(entries int) string {
+	return fmt.Sprintf("%d entries: Java programs cannot list more than about 52,000", entries)
 }

@@ -67,8 +67,8 @@ func (w *showing) record(ctx context.Context, c *zookeeper.Changed) error {
 	return nil
 }
 
-// adopted reports whether a change follows what a program of Merritt did: the nodes have it. The work on a job that such
-// a program has begun is continued by Merritt's programs, until the job returns to Pending.
+// adopted reports whether a change follows what a program of Merritt did: the nodes have it. The work on a job that
+// such a program has begun is continued by Merritt's programs, until the job returns to Pending.
 func (w *showing) adopted(c *zookeeper.Changed) bool {
 	if c.Event != "" && c.Job.State == lifecycle.State(layout.Pending) {
 		c.Elsewhere = false

@@ -251,7 +251,8 @@ func (p *Program) createJob(batch, uuid, profile, file string) (string, error) {
 	}
 	id := strings.TrimPrefix(path, "/jobs/")
 	configuration := fmt.Sprintf(`{"batchID":%q,"jobID":%q,"profile":%q,"type":"file","filename":%q,"update":false,`+
-		`"submitter":"ann/Ann","submissionDate":"2025-01-01T00:00:00-08:00","theirs":1}`, uuid, "job-"+file, profile, file)
+		`"submitter":"ann/Ann","submissionDate":"2025-01-01T00:00:00-08:00","theirs":1}`, uuid, "job-"+file,
+		profile, file)
 	refs := "/batches/" + batch + "/states/batch-processing"
 	status := fmt.Sprintf(`{"status":"Pending","last_successful_status":null,"last_modified":%q,"retry_count":0,`+
 		`"message":""}`, Now)
