@@ -89,7 +89,7 @@ func (s *Settings) reserve() (most int64) {
 // serveSettings are those of the server itself.
 type serveSettings struct {
 	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
-	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, in the data directory; postgres://USER@HOST/DATABASE, which several servers may share; or mem, which loses all when the server ends. A URL with a password is refused on the command line"`
+	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, in the data directory; postgres://USER@HOST/DATABASE, which several servers may share; zookeeper://HOST:2181,HOST:2181/NODE, below a node of ZooKeeper servers (/stagepost by default); or mem, which loses all when the server ends. A URL with a password is refused on the command line"`
 	StorePassword string        `name:"store.password_file" for:"serve" doc:"file with the password of the user of the database, which only its owner may write; defaults to none: that of the URL, or what libpq uses (PGPASSWORD, ~/.pgpass)"`
 	Shared        string        `name:"shared" for:"serve" doc:"directory with the files of jobs, which all servers of one store reach, each under its own path; defaults to the data directory"`
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`

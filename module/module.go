@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/server"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
 // Module is an application as a program lists it. Only Name is required.
@@ -55,7 +56,8 @@ type Host struct {
 	Postgres     string // the URL of the database of a store in PostgreSQL, which is secret; empty: another kind of store
 	Config       *config.Set
 	Store        job.Store
-	Installation string // empty: the store keeps nothing
+	ZooKeeper    *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
+	Installation string           // empty: the store keeps nothing
 	Log          *slog.Logger
 	Logs         *joblog.Logs
 	Metrics      *metrics.Metrics

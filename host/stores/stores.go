@@ -14,6 +14,7 @@ import (
 	"github.com/stagepost/stagepost/history"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
+	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
 // Store is an open store with what only some kinds of stores have. A nil field: this kind does not have it.
@@ -43,6 +44,9 @@ type Store struct {
 	// Verify checks histories against records; see [client.Verify]. Fsck checks what is derived from records.
 	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
 	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
+
+	// ZooKeeper is the store as nodes, which another system may share.
+	ZooKeeper *zookeeper.Store
 
 	Histories Histories
 	Named     cli.JobStore
@@ -97,15 +101,17 @@ func (o *Options) locked() error {
 type kind struct {
 	name    string // what the setting is, or its beginning before "://"
 	located bool   // it is a URL
+	shared  bool   // several servers use it at once
 	open    func(ctx context.Context, o *Options) (*Store, error)
 }
 
 // kinds are the kinds of stores.
 var kinds = []kind{
-	{"sqlite", false, openSQLite},
-	{"mem", false, openMem},
-	{"postgres", true, openPostgres},
-	{"postgresql", true, openPostgres},
+	{name: "sqlite", open: openSQLite},
+	{name: "mem", open: openMem},
+	{name: "postgres", located: true, shared: true, open: openPostgres},
+	{name: "postgresql", located: true, shared: true, open: openPostgres},
+	{name: "zookeeper", located: true, open: openZooKeeper},
 }
 
 // Open opens a store. The caller closes it.
@@ -119,9 +125,10 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	name, _, located := strings.Cut(o.Where, "://")
 	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == name })
 	if i < 0 || located != kinds[i].located {
-		return nil, cli.Usagef("store must be sqlite, mem or postgres://USER@HOST/DATABASE, not %q", shown(o.Where))
+		return nil, cli.Usagef("store must be sqlite, mem, postgres://USER@HOST/DATABASE or zookeeper://HOSTS, not %q",
+			shown(o.Where))
 	}
-	if !located && o.Files != o.Dir {
+	if !kinds[i].shared && o.Files != o.Dir {
 		return nil, cli.Usagef("shared is for a store of several servers: the store %s has one, whose files are in its "+
 			"data directory", name)
 	}

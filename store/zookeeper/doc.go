@@ -13,6 +13,7 @@
 // An operation that is larger than servers accept (1 MiB) is Refused. Nodes:
 //
 //	/stagepost/lock              ephemeral: the process that owns the store
+//	/stagepost/installation      id of the installation
 //	/stagepost/epoch             its version is the fencing token of the owner
 //	/stagepost/commit            id of the last commit
 //	/stagepost/counters          highest numbers of messages and rows

@@ -157,6 +157,9 @@ func (s *Store) attempt(calls []*call) (n int, again bool) {
 		}
 		n++
 		r.calls = n
+		if len(r.pending) == 0 && r.failed == nil {
+			r.written = n
+		}
 	}
 	if r.failed == nil {
 		r.flush()
@@ -203,7 +206,7 @@ type records struct {
 	calls   int             // that were carried out in memory
 	written int             // of them, the first ones: all that they changed is written
 	multis  int             // that were made
-	refused error           // the last operation is too large
+	refused error           // the last operation cannot be made: it is too large, or a purge that a mirror refused
 	failed  error           // of a multi
 }
 
@@ -220,7 +223,10 @@ func (r *records) Due(t *job.Taking) ([]job.Message, error) { return r.due(t), n
 
 // Write is part of ledger.Records.
 func (r *records) Write(w *rules.Writes) error {
-	if err := r.add(operations(r.s.root, r.replica, w)...); err != nil {
+	if r.s.mirror != nil {
+		return r.writeShown(w)
+	}
+	if err := r.add(operations(r.s.root, r.replica, w, nil)...); err != nil {
 		return err
 	}
 	r.apply(w)
@@ -234,8 +240,7 @@ const margin = 1000
 func (r *records) add(ops ...session.Op) error {
 	n := session.Size(ops)
 	if n > session.MostBytes-margin {
-		r.refused = job.Errorf(job.Refused, "commit", "", "%d nodes with %d bytes are too large for one commit (%d)",
-			len(ops), n, session.MostBytes)
+		r.refused = tooLarge(ops)
 		return r.refused
 	}
 	if r.bytes+n > session.MostBytes-margin {
@@ -247,6 +252,12 @@ func (r *records) add(ops ...session.Op) error {
 	r.pending = append(r.pending, ops...)
 	r.bytes += n
 	return nil
+}
+
+// tooLarge is the refusal of an operation that no multi can make.
+func tooLarge(ops []session.Op) error {
+	return job.Errorf(job.Refused, "commit", "", "%d nodes with %d bytes are too large for one commit (%d)", len(ops),
+		session.Size(ops), session.MostBytes)
 }
 
 // flush makes the operations that were added in one multi, if this process still owns the store.

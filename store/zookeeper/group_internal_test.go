@@ -11,7 +11,7 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/store/storetest"
-	"github.com/stagepost/stagepost/store/zookeeper/internal/zktest"
+	"github.com/stagepost/stagepost/store/zookeeper/zktest"
 )
 
 // grouped is a store whose next calls are one group.
@@ -128,7 +128,10 @@ func TestOthersAreMade(t *testing.T) {
 	for _, n := range []struct {
 		path string
 		data []byte
-	}{{s.root.job("tst_2"), encodeJob(1, &one.Job)}, {s.root.history("tst_2", 0), encodeEvents([]job.Event{one.Event})}} {
+	}{
+		{s.root.job("tst_2"), encodeJob(1, &one.Job, "", false)},
+		{s.root.history("tst_2", 0), encodeEvents([]job.Event{one.Event})},
+	} {
 		if _, err := raw.Create(n.path, n.data, 0, zk.WorldACL(zk.PermAll)); err != nil {
 			t.Fatal(err)
 		}

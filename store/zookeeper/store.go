@@ -21,14 +21,16 @@ type Store struct {
 	queued sync.Mutex    // guards calls
 	calls  []*call       // that wait
 
-	mu       sync.Mutex // guards all below; it is held during requests, because one multi at a time is made
-	session  *session.Session
-	epoch    int32    // version of the node epoch under which this process owns the store
-	last     string   // what the node commit has
-	r        *replica // nil: to be read again
-	closed   bool
-	watchers map[int]func([]job.Hint)
-	nextID   int
+	mu           sync.Mutex // guards all below; it is held during requests, because one multi at a time is made
+	session      *session.Session
+	epoch        int32    // version of the node epoch under which this process owns the store
+	last         string   // what the node commit has
+	r            *replica // nil: to be read again
+	closed       bool
+	mirror       Mirror // nil: none
+	installation string
+	watchers     map[int]func([]job.Hint)
+	nextID       int
 }
 
 var (
@@ -126,7 +128,7 @@ func (s *Store) Commit(ctx context.Context, changes ...job.Change) ([]job.Result
 	s.wait(calls...)
 	for i, c := range calls {
 		err := cmp.Or(c.failed, failed[i])
-		if err != nil && job.KindOf(err) != job.Refused {
+		if err != nil && !refused(err) {
 			return nil, err
 		}
 		if err != nil {
@@ -142,7 +144,15 @@ func (s *Store) Claim(ctx context.Context, c job.Claim) ([]job.Job, error) {
 		for n := c.N; ; n -= perMulti {
 			part := c
 			part.N = min(n, perMulti)
+			if r.s.mirror != nil {
+				if free, err := r.passBusy(&part); !free {
+					return all, err
+				}
+			}
 			jobs, err := owned(r.ledger.Claim(r, &part))
+			if refused(err) { // another program was faster: the next claim finds that
+				return all, nil
+			}
 			if err != nil {
 				return nil, err
 			}
