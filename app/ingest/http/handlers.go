@@ -30,9 +30,9 @@ type Handlers struct {
 
 // kinds are what the jobs of ingest are called.
 var kinds = map[job.Kind]server.Named{
-	record.BatchKind:  {One: "batch", Many: "batches", Application: "Ingest"},
-	record.JobKind:    {One: "object", Many: "objects", Application: "Ingest"},
-	record.AccessKind: {One: "access package", Many: "access packages", Application: "Ingest"},
+	record.BatchKind:                   {One: "batch", Many: "batches", Application: "Ingest"},
+	record.JobKind:                     {One: "object", Many: "objects", Application: "Ingest"},
+	job.Kind(record.AccessLife.Name()): {One: "access package", Many: "access packages", Application: "Ingest"},
 }
 
 // filesOf returns the path of the operation that lists the files of a job.
