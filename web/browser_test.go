@@ -129,7 +129,7 @@ func (w postOffice) order(t *testing.T, title, group, owner string) job.ID {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.Post(engine.Order{Group: group, Owner: owner, Spec: spec}).ID
+	return w.Post(engine.Order{Group: group, Owner: owner, Spec: json.RawMessage(spec)}).ID
 }
 
 // fail lets a worker claim letters until it has this one, whose work fails.

@@ -38,6 +38,7 @@
     for (const t of copy.querySelectorAll("time")) { t.textContent = ""; t.removeAttribute("title"); }
     for (const b of copy.querySelectorAll(".js")) b.hidden = true;
     for (const d of copy.querySelectorAll("details")) d.removeAttribute("open");
+    for (const n of copy.querySelectorAll(".notice")) n.remove();
     return copy.innerHTML;
   }
 
@@ -47,6 +48,8 @@
     const caret = focus && focus.selectionStart;
     const open = Array.from(main.querySelectorAll("details"), (d) => d.open);
     const scrolled = Array.from(main.querySelectorAll(".scroll, .diagram"), (s) => [s.scrollLeft, s.scrollTop]);
+    const notice = main.querySelector(".notice"); // the server shows it once
+    if (notice && !fresh.querySelector(".notice")) fresh.prepend(notice);
     main.replaceWith(fresh);
     main = fresh;
     localize(main);
@@ -152,7 +155,13 @@
   let commands = [], chosen = 0;
   function collect() {
     const all = Array.from(document.querySelectorAll(".side a"), (a) => ({ text: a.textContent, act: () => { location.href = a.href; } }));
-    for (const s of main.querySelectorAll("details.act > summary")) all.push({ text: "Here: " + s.textContent, act: () => { s.parentElement.open = true; (s.parentElement.querySelector("input:not([type=hidden]), button") || s).focus(); } });
+    const summaries = () => Array.from(main.querySelectorAll("details.act > summary")); // anew: the content may be replaced meanwhile
+    summaries().forEach((of, i) => all.push({ text: "Here: " + of.textContent, act: () => {
+      const s = summaries()[i];
+      if (!s || s.textContent !== of.textContent) return;
+      s.parentElement.open = true;
+      (s.parentElement.querySelector("input:not([type=hidden]), button") || s).focus();
+    } }));
     for (const t of ["auto", "light", "dark", "contrast"]) all.push({ text: "Colors: " + t, act: () => { const s = document.getElementById("theme"); s.value = t; s.form.requestSubmit(); } });
     return all;
   }
