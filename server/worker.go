@@ -93,7 +93,7 @@ func (s *Server) claim(w http.ResponseWriter, r *http.Request) error {
 			return job.Errorf(job.Invalid, "claim", "", "%s has no state %.100q", p.Kind, p.State)
 		}
 	}
-	jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+	jobs, err := s.Engine.Remote().Claim(r.Context(), remote.Claim{Worker: c.Worker, From: c.From, N: c.N, Lease: seconds(c.Lease)})
 	if err == nil && len(jobs) == 0 && c.Wait > 0 {
 		jobs, err = s.poll(w, r, &c)
 	}
@@ -115,7 +115,7 @@ func (s *Server) poll(w http.ResponseWriter, r *http.Request, c *api.Claim) ([]j
 	again := time.NewTicker(pollAgain)
 	defer again.Stop()
 	for {
-		jobs, err := s.Engine.Remote().Claim(r.Context(), c.Worker, c.From, c.N, seconds(c.Lease))
+		jobs, err := s.Engine.Remote().Claim(r.Context(), remote.Claim{Worker: c.Worker, From: c.From, N: c.N, Lease: seconds(c.Lease)})
 		if err != nil || len(jobs) > 0 {
 			return jobs, err
 		}
