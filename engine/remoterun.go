@@ -206,7 +206,7 @@ func (d distant) adopt(ctx context.Context, r *Run, p *remote.Report) error {
 	return d.update(ctx, r, p.Spawn)
 }
 
-// RemoteStates returns the states of the work that have a step, as a claim names them, sorted.
+// RemoteStates returns the states of the work that have a step, as a claim names them, in the order of the table.
 func (w *Work) RemoteStates() []job.KindState {
 	var all []job.KindState
 	for _, st := range w.Life.Stages() {

@@ -25,7 +25,8 @@ func newMetrics(r *Server, s *Settings) *metrics.Metrics {
 
 // bindMetrics joins the metrics to the parts that they ask. files is nil for a store that keeps nothing.
 func (r *Server) bindMetrics(files *sqlite.Store) {
-	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks}
+	from := metrics.Sources{Engine: r.Engine, Topics: r.topics(), Watching: r.server.Watching, Disks: r.disks,
+		Workers: r.server.ListWorkers}
 	if files != nil {
 		from.Waiting = files.Waiting
 		from.Backups = func() (time.Time, time.Duration) { return r.backups.last(), r.backups.every }

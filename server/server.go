@@ -22,6 +22,7 @@ import (
 	"github.com/stagepost/stagepost/server/session"
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/server/transfer"
+	"github.com/stagepost/stagepost/server/workers"
 )
 
 // Options of a server. Engine is required.
@@ -47,6 +48,9 @@ type Options struct {
 	Watchers  int          // event streams at once; defaults to 1000. One owner of tokens has a quarter
 	Requests  int          // requests of one owner of tokens at once; defaults to 1024
 	Log       *slog.Logger // defaults to none
+
+	// Workers lists the workers of applications that do not claim over the API; defaults to none.
+	Workers func() []api.WorkerInfo
 
 	MetricsElsewhere bool // the metrics have an address of their own
 	ReasonsRequired  bool // staff must give a reason for everything that it changes
@@ -89,6 +93,7 @@ type Server struct {
 	chain     http.Handler
 	hub       *hub.Hub
 	leases    *leases
+	registry  *workers.Registry
 	watching  atomic.Int64 // open event streams
 	uploads   transfer.Uploads
 	requests  *session.Quota
@@ -121,7 +126,7 @@ func New(o Options) *Server {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{Options: o, Store: o.Engine.Store(), explainer: explain.New(o.Engine), mux: http.NewServeMux(),
-		exact: map[string]exact{}, hub: hub.New(), leases: newLeases(o.Leases),
+		exact: map[string]exact{}, hub: hub.New(), leases: newLeases(o.Leases), registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
 	s.description = sync.OnceValue(func() []byte {
@@ -135,6 +140,7 @@ func New(o Options) *Server {
 	s.chain = s.guard(http.HandlerFunc(s.route))
 	ctx, cancel := context.WithCancel(context.Background())
 	s.close = cancel
+	s.explainer.UseWorkers(s.takes)
 	s.Store.Watch(ctx, s.hub.Notify)
 	if s.Tokens != nil {
 		go s.watchTokens(ctx)

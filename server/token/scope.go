@@ -22,6 +22,16 @@ func (s Scope) Allows(kind, state string) bool {
 	return false
 }
 
+// Names reports whether the scope has a kind of jobs, or a state of it.
+func (s Scope) Names(kind string) bool {
+	for part := range strings.SplitSeq(string(s), ",") {
+		if k, _, _ := strings.Cut(part, "/"); k == kind {
+			return true
+		}
+	}
+	return false
+}
+
 func (s Scope) validate() error {
 	if s == "" {
 		return nil
