@@ -36,6 +36,8 @@ define SOAK
 ./engine -run SlipsThrough|HoldRace -tries 10000
 ./cmd/stagepost -run Big -big-files 10000 -big-bytes 2147483648
 ./cmd/stagepost -run TestExampleWorkers -workerjobs 1000
+./cmd/stagepost -run TestWorkKilled -worked-jobs 600
+./worker -run TestKills -killed-jobs 5000
 ./cmd/stagepost -run TestRestart$$ -restarts 40 -restarts-objects 2000
 ./store/sqlite -run TestPowerCut$$ -cuts 1
 ./store/sqlite -run TestPowerCutWithLog$$ -images 50000

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/backup"
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/config"
@@ -36,6 +37,8 @@ type Module struct {
 	// Part gives its routes and pages. app is what Open returned; nil: the routes refuse every request. A nil server
 	// is enough to list the routes.
 	Part func(s *server.Server, app App) server.Part
+
+	Remote *Remote // its work that other machines can do ([Remote]); nil: none
 
 	LivesIn   func(dir string) ([]*lifecycle.Table, error) // its lifecycles in the files of a data directory
 	Data      []backup.Entry                               // its entries of the data directory
@@ -77,7 +80,7 @@ type Host struct {
 	Listen func(ctx context.Context, setting, address string) (net.Listener, error)
 }
 
-// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [StorageLister],
+// App is an opened application. It may also be a [Loader], [Clearer], [Reloader], [Failing], [Warner], [WorkerLister], [StorageLister],
 // [Locker], [Measurer], [Listener], [TimeStamper], [Checker] or [FixityChecker].
 type App interface {
 	Works() []engine.Work
@@ -101,6 +104,9 @@ type Reloader interface{ Reload() error }
 
 // Failing cannot continue after its disk fails. Dead returns the error once.
 type Failing interface{ Dead() <-chan error }
+
+// WorkerLister lists workers that do not claim over the API, such as agents.
+type WorkerLister interface{ Workers() []api.WorkerInfo }
 
 // Warner lists problems for /healthz.
 type Warner interface{ Warn() []string }

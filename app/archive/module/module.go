@@ -27,6 +27,7 @@ func New() module.Module {
 			return nil, nil
 		},
 		Commands: []func(*cli.Call) cli.Part{archivecli.Part},
+		Remote:   archiveserve.Remote(),
 		Part:     archiveserve.Part, Data: archiveserve.Data(), Omissible: []string{"storage"},
 		Storage: s.Storage, Check: s.CheckDir,
 		CheckDoc: `Each verified copy of an archive must be in its storage location in full length, as far as that is a directory of this
