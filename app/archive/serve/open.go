@@ -97,8 +97,8 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 }
 
 func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
-	a.Catalog, err = catalog.Open(context.Background(), filepath.Join(a.h.Dir, catalog.Name),
-		catalog.Options{Installation: a.h.Installation})
+	a.Catalog, err = openCatalog(context.Background(), module.Databases{Dir: a.h.Dir, Postgres: a.h.Postgres},
+		a.h.Installation)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ func Open(h *module.Host, s *Settings) (*App, error) {
 		h.Log.Warn(warning)
 	}
 	a.App, err = ingest.New(ingest.Options{
-		Dir: h.Dir, Installation: h.Installation, Records: h.Store, Profiles: profiles,
+		Dir: h.Dir, Postgres: h.Postgres, Installation: h.Installation, Records: h.Store, Profiles: profiles,
 		Mail: h.Mail.Sender, From: h.Mail.From, Host: h.Mail.Host, Site: h.Mail.Link, Log: h.Log, Logs: h.Logs,
 		Moved: MeterBytes(h.Metrics), Keep: s.Keep, Reserve: cmp.Or(s.Reserve, job.Off), FixityEvery: s.FixityEvery,
 		FixityPace: h.FixityPace, TrashKeep: cmp.Or(s.Trash, job.Off), WorkKeep: cmp.Or(s.Work, job.Unlimited),
@@ -132,7 +132,7 @@ func (s *Settings) CheckDir(ctx context.Context, d module.Directory) (module.Fin
 	if err != nil {
 		return module.Findings{}, err
 	}
-	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Installation: d.Installation, Records: d.Store,
+	c, err := fsck.CompareDir(ctx, fsck.Source{Dir: d.Dir, Postgres: d.Postgres, Installation: d.Installation, Records: d.Store,
 		Profiles: profiles})
 	return findings(c), err
 }
