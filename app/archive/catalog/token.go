@@ -82,7 +82,7 @@ func (c *Catalog) Tokens(ctx context.Context, job string) ([]Token, error) {
 func (c *Catalog) Expiring(ctx context.Context, before time.Time, limit int) ([]Token, error) {
 	return each(ctx, c.read, scanToken, `SELECT `+tokenColumns+` FROM tokens JOIN (
 			SELECT subject AS s, generation AS g FROM current_tokens WHERE expires < ?1
-		) ON subject = s AND generation = g
+		) AS newest ON subject = s AND generation = g
 		WHERE NOT EXISTS (SELECT 1 FROM archives AS a WHERE a.job = tokens.job AND a.outcome = ?2)
 		ORDER BY expires LIMIT ?3`, sorted(before), Deleted, page(limit))
 }
