@@ -48,6 +48,8 @@ define SOAK
 ./store/postgres -run TestServerCrash -crashes 50
 ./store/zookeeper -run TestPartitions -partitions 24
 ./app/ingest/merritt -run TestRandom -actions 10000
+./app/ingest/inventory -run TestConnectionLoss -losses 1
+./app/archive/catalog -run TestConnectionLoss -losses 1
 ./store/postgres -run TestRandom -random-seeds 200 -random-calls 1000
 ./app/ingest -run TestPowerCutAnywhere -every-cut
 ./flow/durable -run KilledFlows -flows 200

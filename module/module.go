@@ -47,6 +47,10 @@ type Module struct {
 	Reserve   func() int64                                 // bytes of the disk that uploads leave free; nil: none
 	Schemas   map[string]int                               // versions of its databases by file
 
+	// Migrate copies its databases into empty ones, while no server works on either, and compares them. It may be
+	// repeated after an interruption. nil: it has none.
+	Migrate func(ctx context.Context, from, to Databases) (Copied, error)
+
 	Storage  func(ctx context.Context, dir string) (Storage, error)   // what it has outside its entries
 	Check    func(ctx context.Context, d Directory) (Findings, error) // compares records with its files
 	CheckDoc string                                                   // what Check compares, for the help of fsck
@@ -164,6 +168,18 @@ type Directory struct {
 	Postgres     string // as in [Host]
 	Installation string
 	Store        job.Store
+}
+
+// Databases is where the databases of applications are.
+type Databases struct {
+	Dir      string // the data directory, in which they are files
+	Postgres string // the URL of the PostgreSQL database in which they are schemas; empty: they are files
+}
+
+// Copied is what a migration copied.
+type Copied struct {
+	Rows   int64
+	Digest string // of all rows, which is the same for both databases; empty: there was nothing to copy
 }
 
 // Findings are the faults that a check found.
