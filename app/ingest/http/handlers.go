@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest"
+	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
@@ -30,9 +31,9 @@ type Handlers struct {
 
 // kinds are what the jobs of ingest are called.
 var kinds = map[job.Kind]server.Named{
-	record.BatchKind:  {One: "batch", Many: "batches", Application: "Ingest"},
-	record.JobKind:    {One: "object", Many: "objects", Application: "Ingest"},
-	record.AccessKind: {One: "access package", Many: "access packages", Application: "Ingest"},
+	record.BatchKind: {One: "batch", Many: "batches", Application: "Ingest"},
+	record.JobKind:   {One: "object", Many: "objects", Application: "Ingest"},
+	access.Kind:      {One: "access package", Many: "access packages", Application: "Ingest"},
 }
 
 // filesOf returns the path of the operation that lists the files of a job.
