@@ -115,11 +115,12 @@ func (a *App) open(c *archiveconfig.Config, s *Settings) (err error) {
 		Catalog: a.Catalog, Copies: a.Copies, Objects: a.live.objects, Report: a.report, Pace: a.h.FixityPace,
 		Now: a.now, Log: a.h.Log, Leads: func() bool { return a.engine.Leads() },
 	})
-	if a.printers, err = openPrinters(a.dir, s.PDFWorkers, a.h.Log); err != nil {
+	working := filepath.Join(a.h.Own, DirName, printingName)
+	if a.printers, err = openPrinters(a.dir, working, s.PDFWorkers, a.h.Log); err != nil {
 		return err
 	}
 	var printer printing.Printer
-	if err := a.printers.add(c.Printers, filepath.Join(a.dir, printingName), a.h.Log); err != nil {
+	if err := a.printers.add(c.Printers, working, a.h.Log); err != nil {
 		return err
 	}
 	if a.printers.prints(s) {

@@ -67,9 +67,9 @@ func (p *printers) add(all []archiveconfig.Printer, temp string, log *slog.Logge
 	return nil
 }
 
-// openPrinters opens the jobs, and a worker that prints several files at once; zero: none.
-func openPrinters(dir string, workers int, log *slog.Logger) (*printers, error) {
-	temp := filepath.Join(dir, printingName)
+// openPrinters opens the jobs, whose files are in dir, and a worker that prints several files at once; zero: none. temp
+// is for working files of this process.
+func openPrinters(dir, temp string, workers int, log *slog.Logger) (*printers, error) {
 	if err := os.RemoveAll(temp); err != nil { // an earlier process left it
 		return nil, err
 	}
