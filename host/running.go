@@ -168,7 +168,8 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
-		Dir: r.Data, Config: s.Set, Store: r.store.Jobs, ZooKeeper: r.store.ZooKeeper, Installation: r.store.Installation, Log: r.Log, Logs: logs,
+		Dir: r.Data, Config: s.Set, Store: r.store.Jobs, Nodes: r.store.Nodes,
+		Installation: r.store.Installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,
 		Engine: func() *engine.Engine { return r.Engine },

@@ -53,7 +53,7 @@ type Host struct {
 	Dir          string // the data directory, absolute
 	Config       *config.Set
 	Store        job.Store
-	ZooKeeper    *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
+	Nodes        *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
 	Installation string           // empty: the store keeps nothing
 	Log          *slog.Logger
 	Logs         *joblog.Logs

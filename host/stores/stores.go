@@ -36,8 +36,8 @@ type Store struct {
 	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
 	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
 
-	// ZooKeeper is the store as nodes, which another system may share.
-	ZooKeeper *zookeeper.Store
+	// Nodes is the store as nodes of ZooKeeper, which another system may share.
+	Nodes *zookeeper.Store
 
 	Histories Histories
 	Named     cli.JobStore
@@ -92,7 +92,7 @@ type kind struct {
 var kinds = []kind{
 	{"sqlite", openSQLite},
 	{"mem", openMem},
-	{"zookeeper", openZooKeeper},
+	{"zookeeper", openNodes},
 }
 
 // Open opens a store. The caller closes it.
