@@ -224,7 +224,10 @@ func (r *Run) Spawn(ctx context.Context, n int, next func(i int) (Order, error))
 			return err
 		}
 	}
-	const chunk = 500
+	chunk := 500
+	if most := r.engine.store.Properties().Spawn; most > 0 {
+		chunk = min(chunk, most)
+	}
 	orders := make([]Order, 0, min(n, chunk))
 	for i := range n {
 		one, err := next(i)

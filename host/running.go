@@ -176,7 +176,7 @@ func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
 func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 	pace := &pacer.Pacer{Rate: s.FixityRate}
 	h := &module.Host{
-		Dir: r.Shared, Own: r.Data, Postgres: r.store.Postgres, ZooKeeper: r.store.ZooKeeper, Config: s.Set,
+		Dir: r.Shared, Own: r.Data, Postgres: r.store.Postgres, Nodes: r.store.Nodes, Config: s.Set,
 		Store: r.store.Jobs, Installation: r.store.Installation, Log: r.Log, Logs: logs,
 		Metrics: r.metrics, Hosts: s.hosts(),
 		UploadBytes: s.UploadBytes, Admit: r.space.Admit, FixityPace: pace.Wait,

@@ -177,4 +177,6 @@ type Properties struct {
 	Name      string
 	Durable   bool // acknowledged writes survive the end of the process
 	Exclusive bool // one process at a time
+	// how many jobs one commit should create at most, because more may be too large for it; 0: any number
+	Spawn int
 }

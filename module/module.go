@@ -63,7 +63,7 @@ type Host struct {
 	Postgres     string // the URL of the database of a store in PostgreSQL, which is secret; empty: another kind of store
 	Config       *config.Set
 	Store        job.Store
-	ZooKeeper    *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
+	Nodes        *zookeeper.Store // the same store, if it is in ZooKeeper, whose nodes another system may share
 	Installation string           // empty: the store keeps nothing
 	Log          *slog.Logger
 	Logs         *joblog.Logs

@@ -193,7 +193,13 @@ var untried = map[string]string{
 	"ingest metadata":       "it prints files of the archive as they are",
 	"ingest profile schema": "it prints a JSON schema for editors",
 	"serve":                 "it runs until it is stopped; TestQuickStarts reads what it prints",
+	"zk check":              readsNodes,
+	"zk dump":               readsNodes,
+	"zk import":             readsNodes,
+	"zk orphans":            readsNodes,
 }
+
+const readsNodes = "it reads ZooKeeper; TestBesideMerritt reads what it prints"
 
 const scriptOfAShell = "it prints a program for a shell"
 

@@ -23,6 +23,7 @@ var noteless = map[string][]string{
 		"archive deletions", "archive hooks show", "archive list", "archive overview", "archive plan", "archive premis",
 		"archive schedules show", "archive show",
 		"archive status", "archive verify", "timestamp verify", "admin export", "fixity report", "verify",
+		"zk check", "zk dump", "zk import", "zk orphans",
 	},
 	"they make new work, or a copy": {"submit", "ingest access", "ingest fetch", "run", "flow run",
 		"archive retrieve",

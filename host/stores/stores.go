@@ -45,8 +45,8 @@ type Store struct {
 	Verify func(ctx context.Context, id job.ID, lives Lives, wrong func(job.ID, error)) (checked int64, err error)
 	Fsck   func(ctx context.Context, lives Lives, repair bool) (client.Checkup, error)
 
-	// ZooKeeper is the store as nodes, which another system may share.
-	ZooKeeper *zookeeper.Store
+	// Nodes is the store as nodes of ZooKeeper, which another system may share.
+	Nodes *zookeeper.Store
 
 	Histories Histories
 	Named     cli.JobStore
@@ -111,7 +111,7 @@ var kinds = []kind{
 	{name: "mem", open: openMem},
 	{name: "postgres", located: true, shared: true, open: openPostgres},
 	{name: "postgresql", located: true, shared: true, open: openPostgres},
-	{name: "zookeeper", located: true, open: openZooKeeper},
+	{name: "zookeeper", located: true, open: openNodes},
 }
 
 // Open opens a store. The caller closes it.

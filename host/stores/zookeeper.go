@@ -10,9 +10,9 @@ import (
 	"github.com/stagepost/stagepost/store/zookeeper"
 )
 
-// openZooKeeper opens a store of ZooKeeper servers: "zookeeper://host:2181,host:2181/node". It waits while another
+// openNodes opens a store of ZooKeeper servers: "zookeeper://host:2181,host:2181/node". It waits while another
 // server owns the store.
-func openZooKeeper(ctx context.Context, o *Options) (*Store, error) {
+func openNodes(ctx context.Context, o *Options) (*Store, error) {
 	servers, node, err := zookeeper.Parse(strings.TrimPrefix(o.Where, "zookeeper://"))
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -28,6 +28,6 @@ func openZooKeeper(ctx context.Context, o *Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.Close())
 	}
-	return &Store{Jobs: s, Closer: closers{own, s}, Installation: s.Installation(), Writable: s.Writable, ZooKeeper: s,
+	return &Store{Jobs: s, Closer: closers{own, s}, Installation: s.Installation(), Writable: s.Writable, Nodes: s,
 		Instead: "back up the nodes of ZooKeeper"}, nil
 }

@@ -6,9 +6,9 @@
 // wait share one multi. It requires the version of the epoch node, so that a process that has lost its session is
 // refused. If the servers refuse it because of one operation, each is made by itself.
 //
-// The owner has all records in memory, and answers reads and claims from there; it writes each change before it answers.
-// After the end of its session it opens another one, takes the lock again and reads all records again. An operation
-// whose result is then unknown is kind Unavailable.
+// The owner has all records in memory, and answers reads and claims from there; it writes each change before it
+// answers. After the end of its session it opens another one, takes the lock again and reads all records again. An
+// operation whose result is then unknown is kind Unavailable.
 //
 // An operation that is larger than servers accept (1 MiB) is Refused. Nodes:
 //

@@ -87,7 +87,7 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
-// reconnect is connect within the time after which callers are told that the store cannot be reached.
+// reconnect is connect within the time after which callers get the error that the store cannot be reached.
 func (s *Store) reconnect(ctx context.Context) error {
 	limit := s.options.SessionTimeout
 	if limit <= 0 {
@@ -97,7 +97,8 @@ func (s *Store) reconnect(ctx context.Context) error {
 	defer cancel()
 	if err := s.connect(bounded); err != nil {
 		return job.Errorf(job.Unavailable, "store", "",
-			"the session with ZooKeeper (%s) was lost, and there is no other yet: %w", strings.Join(s.servers, ","), err)
+			"the session with ZooKeeper (%s) was lost, and there is no other yet: %w",
+			strings.Join(s.servers, ","), err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 var partitions = flag.Int("partitions", 3, "cells of the matrix of partitions that are tried")
 
-// separations are the ways in which connections are cut, or a server is stopped.
+// separations are what happens to connections and servers.
 var separations = []struct {
 	name string
 	cut  func(w *zktest.Network, t *testing.T, leader int)

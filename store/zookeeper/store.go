@@ -17,7 +17,7 @@ type Store struct {
 	options Options
 	root    root
 
-	turn   chan struct{} // of one element: whoever put it carries out calls
+	turn   chan struct{} // of one element: the goroutine that put it carries out calls
 	queued sync.Mutex    // guards calls
 	calls  []*call       // that wait
 
@@ -227,9 +227,12 @@ func (s *Store) Watch(ctx context.Context, wake func([]job.Hint)) {
 	})
 }
 
+// mostSpawned is how many jobs fit one multi, with the nodes of a mirror: about 4 KiB each.
+const mostSpawned = 128
+
 // Properties is part of job.Store.
 func (s *Store) Properties() job.Properties {
-	return job.Properties{Name: "zookeeper", Durable: true, Exclusive: true}
+	return job.Properties{Name: "zookeeper", Durable: true, Exclusive: true, Spawn: mostSpawned}
 }
 
 // owned makes records the caller's own.

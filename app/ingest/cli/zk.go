@@ -52,9 +52,10 @@ Each finding has what to do about it. Nothing is changed. With findings the exit
 
 func (c *commands) zkOrphans() *cobra.Command {
 	return &cobra.Command{
-		Use:     "orphans ADDRESS",
-		Short:   "Print the orphan report of Merritt's admin tool",
-		Long:    "Prints the orphan report of Merritt's admin tool, by its nine rules. With findings the exit code is 5.",
+		Use:   "orphans ADDRESS",
+		Short: "Print the orphan report of Merritt's admin tool",
+		Long: "Prints the orphan report of Merritt's admin tool, by its nine rules. With findings the exit code " +
+			"is 5.",
 		Example: "  stagepost zk orphans zookeeper://zk1:2181",
 		Args:    cobra.ExactArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.zkFaults(cmd, args[0], true) },
@@ -129,11 +130,13 @@ state. Nothing is changed: a server with --ingest-merritt on makes the records w
 func (c *commands) zkDump() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
-		Use:     "dump ADDRESS [NODE]",
-		Short:   "Print a node of ZooKeeper and all below it",
-		Long:    "Prints a node of ZooKeeper and all below it with their data, of which the first 4096 bytes are shown. Locks are marked ephemeral.",
-		Example: "  stagepost zk dump zookeeper://zk1:2181 /jobs/jid0000000007\n  stagepost zk dump zookeeper://zk1:2181 / -o json",
-		Args:    cobra.RangeArgs(1, 2),
+		Use:   "dump ADDRESS [NODE]",
+		Short: "Print a node of ZooKeeper and all below it",
+		Long: "Prints a node of ZooKeeper and all below it with their data, of which the first 4096 bytes are " +
+			"shown. Locks are marked ephemeral.",
+		Example: "  stagepost zk dump zookeeper://zk1:2181 /jobs/jid0000000007\n" +
+			"  stagepost zk dump zookeeper://zk1:2181 / -o json",
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			path := "/"
 			if len(args) > 1 {

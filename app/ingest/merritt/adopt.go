@@ -49,8 +49,21 @@ func (p *pass) create(ctx context.Context, s *merritt.Seen, o engine.Order) erro
 	if s.Since.Before(o.Created) {
 		o.Created = s.Since
 	}
+	p.link.Adopt(s.Node)
 	_, err := p.engine.Submit(ctx, o)
-	p.again = p.again || err == nil
+	return p.adopted(ctx, s, err)
+}
+
+// adopted notes that there is another record, whose nodes are to be read again.
+func (p *pass) adopted(ctx context.Context, s *merritt.Seen, err error) error {
+	if err != nil {
+		return err
+	}
+	_, known, err := p.store.Node(ctx, s.Node)
+	if err == nil && !known {
+		p.find(s.Node, "another record has its key %s", merritt.KeyOf(s.Node))
+	}
+	p.again = p.again || known
 	return err
 }
 
@@ -72,9 +85,9 @@ func (p *pass) adoptBatch(ctx context.Context, s *merritt.Seen) error {
 		if f != nil {
 			defer f.Close()
 			spec.Key = merritt.KeyOf(s.Node)
+			p.link.Adopt(s.Node)
 			_, err := p.app.Submit(ctx, spec.Submission, f)
-			p.again = p.again || err == nil
-			return err
+			return p.adopted(ctx, s, err)
 		}
 	}
 	return p.create(ctx, s, engine.Order{Kind: record.BatchKind, Group: group, Owner: spec.Submitter,

@@ -96,9 +96,17 @@ func (f *Follower) Run(ctx context.Context, app *ingest.App, e *engine.Engine) {
 		}
 		if again {
 			signal()
+			continue
+		}
+		select { // each change of a queue is notified, those by this server too
+		case <-ctx.Done():
+		case <-time.After(min(f.o.Every, calm)):
 		}
 	}
 }
+
+// calm is the least time between two readings.
+const calm = 250 * time.Millisecond
 
 // pass reads the nodes once, and moves the records that differ. It reports whether another pass has something to do.
 func (f *Follower) pass(ctx context.Context) (again bool, err error) {

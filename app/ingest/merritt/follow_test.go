@@ -222,7 +222,7 @@ func TestUndone(t *testing.T) {
 	}
 }
 
-// Bad data of others is found and harms nobody.
+// Bad data of others is found and harms no other job.
 func TestBadData(t *testing.T) {
 	h := newHarness(t)
 	_, j := h.pending()

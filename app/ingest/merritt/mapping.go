@@ -41,11 +41,11 @@ func typeOf(theirs string) string {
 // dateFormat is the format of submissionDate in the submission of a batch, that of a Java date.
 const dateFormat = "Mon Jan 02 15:04:05 MST 2006"
 
-// nobody is the submitter of a batch that names none: Merritt's programs require one.
-const nobody = "stagepost"
+// unnamed is the submitter of a batch that names none: Merritt's programs require one.
+const unnamed = "stagepost"
 
-// Mapping returns how the records of ingest are shown in Merritt's nodes. The profiles tell which collections a hold
-// of a group locks.
+// Mapping returns how the records of ingest are shown in Merritt's nodes. The profiles have the collections that a
+// hold of a group locks.
 func Mapping(profiles profile.Source) merritt.Mapping {
 	return merritt.Mapping{
 		Batch: record.BatchKind, Job: record.JobKind, Access: access.Kind,
@@ -63,7 +63,7 @@ func submission(j *job.Job) merritt.Values {
 	v := merritt.Values{
 		"batchID": "bid-" + strings.ToLower(string(j.ID)), "profile": cmp.Or(s.Profile, profile.Default),
 		"type": cmp.Or(types[s.Type], "file"), "size": s.Bytes(), "filename": cmp.Or(s.Filename, "payload"),
-		"update": s.Update, "submitter": cmp.Or(s.Submitter, nobody),
+		"update": s.Update, "submitter": cmp.Or(s.Submitter, unnamed),
 		"submissionDate": j.Created.Format(dateFormat), "notificationFormat": "xml",
 	}
 	set(v, map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "objectID": s.PrimaryID,
@@ -87,7 +87,7 @@ func configuration(j *job.Job) merritt.Values {
 	v := merritt.Values{
 		"batchID": "bid-" + strings.ToLower(string(j.Parent)), "jobID": "jid-" + strings.ToLower(string(j.ID)),
 		"profile": cmp.Or(s.Profile, profile.Default), "type": cmp.Or(types[s.Type], "file"),
-		"filename": cmp.Or(s.Filename, "payload"), "update": s.Update, "submitter": cmp.Or(s.Submitter, nobody),
+		"filename": cmp.Or(s.Filename, "payload"), "update": s.Update, "submitter": cmp.Or(s.Submitter, unnamed),
 		"submissionDate": j.Created.Format(time.RFC3339), "notificationFormat": "xml",
 	}
 	texts := map[string]string{"title": s.Title, "creator": s.Creator, "date": s.Date, "objectID": s.PrimaryID,

@@ -141,7 +141,8 @@ func (p *player) finish(j *job.Job, success bool) string {
 	}
 	to, err := record.JobLife.Next(j.Position, e, lifecycle.Worker)
 	p.ok(err)
-	results, err := p.store.Commit(p.Context(), job.Change{Job: j.ID, Epoch: j.Epoch, From: j.State, Event: e, To: to,
+	results, err := p.store.Commit(p.Context(), job.Change{Job: j.ID, Epoch: j.Epoch, From: j.State, Event: e,
+		To:    to,
 		Ended: record.JobLife.Ended(to.State), By: lifecycle.Worker, Actor: "w", At: p.engine.Clock().Now()})
 	p.ok(err)
 	p.ok(results[0].Err)
@@ -174,8 +175,8 @@ func (p *player) compare() string {
 			dir = "batch-processing"
 		}
 		lock := slices.Contains(p.program.Names("/jobs/"+node), "lock")
-		got := fmt.Sprintf(line, p.program.Status("/jobs/"+node), p.program.Text("/jobs/"+node+"/priority"), entries[node],
-			refs[node], lock)
+		got := fmt.Sprintf(line, p.program.Status("/jobs/"+node), p.program.Text("/jobs/"+node+"/priority"),
+			entries[node], refs[node], lock)
 		want := fmt.Sprintf(line, j.State, strconv.Itoa(j.Priority),
 			[]string{fmt.Sprintf("%s/%02d-%s", strings.ToLower(string(j.State)), j.Priority, node)}, []string{dir},
 			j.Claimed() || p.locked[node])

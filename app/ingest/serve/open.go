@@ -97,15 +97,15 @@ func (a *App) Bind(e *engine.Engine) {
 	}
 }
 
-// openMerritt shares the queue of a Merritt system, if the settings say so.
+// openMerritt shares the queue of a Merritt system, if ingest.merritt is on.
 func openMerritt(h *module.Host, s *Settings, profiles profile.Source) (*merritt.Follower, error) {
 	switch {
 	case s.Merritt != "on":
 		return nil, nil
-	case h.ZooKeeper == nil:
+	case h.Nodes == nil:
 		return nil, cli.Usagef("ingest.merritt is on, and the jobs are not in ZooKeeper: --store zookeeper://HOST:2181")
 	}
-	return merritt.New(context.Background(), h.ZooKeeper, merritt.Options{Every: s.MerrittEvery, Queue: s.MerrittQueue,
+	return merritt.New(context.Background(), h.Nodes, merritt.Options{Every: s.MerrittEvery, Queue: s.MerrittQueue,
 		Profiles: profiles, Log: h.Log})
 }
 

@@ -8,7 +8,7 @@
 // caller to move the record by its lifecycle. Such a move names [Actor]: it writes no nodes, because they have the
 // state already.
 //
-// The package knows Merritt's nodes and the three kinds of records that they show. What a kind of the application has
+// The package has Merritt's nodes and the three kinds of records that they show. What a kind of the application has
 // in its specification and data is translated by its [Mapping].
 package merritt
 
@@ -111,6 +111,7 @@ type Link struct {
 	queue   *queue.Queue
 	records zookeeper.Records
 	opened  chan struct{} // closed when there is another session
+	adopted map[string]bool
 }
 
 var _ zookeeper.Mirror = (*Link)(nil)
@@ -120,7 +121,7 @@ func New(m Mapping, o Options) *Link {
 	if o.MostEntries <= 0 {
 		o.MostEntries = defaultMostEntries
 	}
-	return &Link{m: m, o: o, opened: make(chan struct{})}
+	return &Link{m: m, o: o, opened: make(chan struct{}), adopted: map[string]bool{}}
 }
 
 // Attach is part of zookeeper.Mirror.
@@ -131,6 +132,20 @@ func (l *Link) Attach(s *session.Session, r zookeeper.Records) {
 	l.queue = queue.New(s, queue.Options{Now: l.o.Now})
 	close(l.opened)
 	l.opened = make(chan struct{})
+}
+
+// Adopt allows that a record is made of nodes, by [KeyOf]. Without it, a key like that is one of a depositor.
+func (l *Link) Adopt(node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.adopted[node] = true
+}
+
+// adopts reports whether a record may be made of nodes.
+func (l *Link) adopts(node string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.adopted[node]
 }
 
 // now returns the session and the queue of the store; nil before Attach.

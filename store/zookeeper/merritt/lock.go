@@ -42,7 +42,7 @@ const (
 	ElsewhereCause = "merritt-work"
 )
 
-// How long a job waits that a program of Merritt has locked, or on which Merritt's programs work: until it is looked at
+// How long a job waits that a program of Merritt has locked, or on which Merritt's programs work: until it is read
 // again. A change of its nodes ends the wait.
 const (
 	lockedPause    = 2 * time.Second

@@ -91,7 +91,7 @@ func visible(c *zookeeper.Changed) bool {
 
 // created creates the nodes of a new record, unless it is made of nodes.
 func (w *showing) created(ctx context.Context, c *zookeeper.Changed) (err error) {
-	if node, made := strings.CutPrefix(c.Job.Key, keyPrefix); made {
+	if node, made := strings.CutPrefix(c.Job.Key, keyPrefix); made && w.l.adopts(node) {
 		c.Node = node
 		return nil
 	}

@@ -42,14 +42,14 @@ type Fault struct {
 	Orphans bool      `json:"-"` // Merritt's own report has it too
 }
 
-// remedies say what a person does about the findings of a rule.
+// remedies are what a person does about the findings of a rule.
 var remedies = map[string]string{
 	"1": "remove the node: no batch has this id", "2": "examine the batch: nothing finds it by its id",
 	"3": "remove the reference: its job is gone", "4": "compare the job with its batch; its next change repairs it",
 	"5": "compare the job with its queue entry; the next change of the job repairs it",
 	"6": "remove the entry: its job is gone", "7": "remove the directory: the batch is pending without it",
 	"8": "find the worker that has the lock, and remove the lock if there is none",
-	"9": "remove the entry: the job has another one", "stuck": "look for the worker of this state: stagepost why JOB",
+	"9": "remove the entry: the job has another one", "stuck": "find the worker of this state: stagepost why JOB",
 }
 
 // Check compares all nodes with each other: the rules of Merritt's orphan report, and what that does not find.

@@ -110,8 +110,8 @@ func (q *Queue) Batch(ctx context.Context, id layout.BatchID) (*Batch, error) {
 		return nil, err
 	}
 	status, submission := all[0], all[1]
-	b := &Batch{ID: id, States: all[2].exists, Locked: all[3].exists, Holder: all[3].Stat.Owner, Version: status.Stat.Version,
-		Since: status.Stat.Modified}
+	b := &Batch{ID: id, States: all[2].exists, Locked: all[3].exists, Holder: all[3].Stat.Owner,
+		Version: status.Stat.Version, Since: status.Stat.Modified}
 	if !status.exists {
 		if _, err := q.s.Stat(ctx, id.Path()); isMissing(err) {
 			return nil, fmt.Errorf("batch %s: %w", id, ErrNotFound)

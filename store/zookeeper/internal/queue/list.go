@@ -157,13 +157,13 @@ func (q *Queue) Length(ctx context.Context, s layout.Status) (Length, error) {
 	return Length{s, st.Children, st.Children >= nearEntries}, err
 }
 
-// Found is a node that was looked for.
+// Found is whether a node exists.
 type Found struct {
 	Exists bool
 	Status layout.Status // of a status node that can be read
 }
 
-// Found looks for nodes at once.
+// Found returns which nodes exist.
 func (q *Queue) Found(ctx context.Context, paths ...string) ([]Found, error) {
 	nodes, err := q.nodes(ctx, paths...)
 	all := make([]Found, len(nodes))

@@ -153,7 +153,8 @@ func (p *Plan) NewJob(ctx context.Context, batch layout.BatchID, n *NewJob, take
 }
 
 // NewRequest creates an access request in Pending, with its lock if taken is set.
-func (p *Plan) NewRequest(ctx context.Context, in layout.Queue, token layout.Token, taken bool) (layout.AccessID, error) {
+func (p *Plan) NewRequest(ctx context.Context, in layout.Queue, token layout.Token, taken bool) (layout.AccessID,
+	error) {
 	name, err := p.number(ctx, in.Path(), layout.AccessPrefix)
 	if err != nil {
 		return "", err
