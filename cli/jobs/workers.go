@@ -75,7 +75,7 @@ func (c *Commands) printWorkers(all []api.WorkerInfo) error {
 		rows = append(rows, []string{w.Name, w.State, jobs, c.Out.When(w.Seen), w.Version, kindsOf(w),
 			strings.Join(w.Labels, " ")})
 	}
-	return c.Out.Table([]string{"NAME", "STATE", "JOBS", "SEEN", "VERSION", "KINDS", "LABELS"}, rows)
+	return c.Out.Rows([]string{"NAME", "STATE", "JOBS", "SEEN", "VERSION", "KINDS", "LABELS"}, rows, 2, nil)
 }
 
 // kindsOf lists the kinds of a worker, each once.
