@@ -23,7 +23,7 @@ type Workers struct {
 type WorkerInfo struct {
 	Name    string          `json:"name"`
 	State   string          `json:"state"`
-	Where   string          `json:"where"` // server, api (it claims over the API) or agent (of compute)
+	Where   string          `json:"where"` // server, api (it claims over the API) or agent
 	Host    string          `json:"host,omitempty"`
 	Version string          `json:"version,omitempty"`
 	Slots   int             `json:"slots,omitempty"`

@@ -45,8 +45,8 @@ one crashes, another one continues its jobs when their leases expire.
 
 Work that can be done elsewhere:
 ` + c.remoteDocs() + `
-Jobs of ingest, flow and compute are worked on by servers: their steps use databases, locks and signals of the server's
-process. Compute has agents for other machines (stagepost compute agent).
+Jobs of all other kinds are worked on by servers alone: their steps use databases, locks and signals of the server's
+process.
 
 With tokens on the server, the worker has one of the role worker that names its kinds; it takes that token's owner as
 its name. On SIGINT or SIGTERM it claims nothing new; jobs that have not ended within --grace return to their queue. A
