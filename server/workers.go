@@ -157,8 +157,8 @@ func (s *Server) workerJob(w http.ResponseWriter, r *http.Request) error {
 	return Reply(w, api.WorkerJob{Job: api.LeasedOf(&j), Tasks: listed(tasks)})
 }
 
-// takes returns the workers that take jobs of a state, for the explainer. On a store of several servers, workers of the others are
-// not known here.
+// takes returns the workers that take jobs of a state, for the explainer. On a store of several servers, workers of the
+// others are not known here.
 func (s *Server) takes(p job.KindState, labels []string) explain.Takes {
 	t := s.registry.Takes(p, labels)
 	answer := explain.Takes{Live: t.Live, Last: t.Last, Seen: t.Seen, Unknown: t.New || !s.Store.Properties().Exclusive}
