@@ -25,7 +25,7 @@ type Workers struct {
 type WorkerInfo struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// server, api (it claims over the API), agent (of compute) or elsewhere: it has jobs of the store and is not known
+	// server, api (it claims over the API), agent or elsewhere: it has jobs of the store and is not known
 	// here, such as another server of the store
 	Where   string          `json:"where"`
 	Host    string          `json:"host,omitempty"`

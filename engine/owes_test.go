@@ -24,7 +24,8 @@ func TestServerOnlyStates(t *testing.T) {
 		id := w.post(engine.Order{}).ID
 		at := func(s lc.State) []job.KindState { return []job.KindState{{Kind: "test.letter", State: s}} }
 		for _, s := range []lc.State{"Sorting", "Held", "Delivered", "Nowhere"} {
-			if _, err := w.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: at(s), N: 1}); job.KindOf(err) != job.Refused {
+			if _, err := w.Remote().Claim(t.Context(), remote.Claim{
+				Worker: "ann", From: at(s), N: 1}); job.KindOf(err) != job.Refused {
 				t.Errorf("%s: got %v", s, err)
 			}
 		}

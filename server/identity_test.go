@@ -30,6 +30,7 @@ var allowed = map[string]string{
 	"PUT /api/v1/jobs/{id}/priority": "oa",
 	"/api/v1/holds":                  "oa",
 	"/api/v1/locks":                  "oa",
+	"/api/v1/workers":                "oa",
 	"/api/v1/fixity":                 "oa",
 	"/api/v1/fixity/objects":         "oa",
 	"/api/v1/counts":                 "oa",

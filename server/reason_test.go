@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/stagepost/stagepost/api"
 	"github.com/stagepost/stagepost/client"
 	"github.com/stagepost/stagepost/engine"
 	"github.com/stagepost/stagepost/server"
@@ -19,6 +20,8 @@ var reasonIn = map[string]any{
 	"DELETE /api/v1/holds":                  nil,
 	"DELETE /api/v1/locks":                  nil,
 	"POST /api/v1/outbox/replay":            client.Replay{},
+	"POST /api/v1/workers/{name}/drain":     api.WorkerDrain{},
+	"POST /api/v1/workers/{name}/resume":    api.WorkerDrain{},
 	"POST /api/v1/fixity":                   client.CheckFixity{},
 	"POST /api/v1/admin/fsck":               client.Fsck{},
 	"POST /api/v1/admin/clock":              client.ConfirmClock{},

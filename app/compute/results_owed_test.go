@@ -108,7 +108,8 @@ func TestCompletedIsOwed(t *testing.T) {
 			t.Errorf("control: %v", err)
 		}
 		at := []job.KindState{{Kind: compute.JobKind, State: compute.Retrieving}}
-		if _, err := w.eng.Remote().Claim(t.Context(), remote.Claim{Worker: "ann", From: at, N: 1}); job.KindOf(err) != job.Refused {
+		if _, err := w.eng.Remote().Claim(t.Context(), remote.Claim{
+			Worker: "ann", From: at, N: 1}); job.KindOf(err) != job.Refused {
 			t.Errorf("a worker elsewhere: got %v", err)
 		}
 	})

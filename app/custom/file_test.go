@@ -1,8 +1,12 @@
 package custom
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stagepost/stagepost/edge/sandbox"
+	"github.com/stagepost/stagepost/lifecycle"
 )
 
 const scan = `name: lab.scan
@@ -57,13 +61,47 @@ func TestParse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := (&App{}).work(f)
+	w := (&Options{Sandbox: new(sandbox.Sandbox)}).work(f)
 	if w.Prefix != "scan" || w.Slots != 2 || len(w.Limits) != 1 || !w.Limits[0].PerOwner ||
 		w.Policies["Scanning"].MaxAttempts != 3 ||
 		w.Policies["Scanning"].Timeout.Hours() != 2 || w.Steps["Waiting"] == nil || w.Steps["Checking"] == nil ||
 		w.Steps["Scanning"] != nil ||
 		f.spec.Work["Checking"].Limits.Memory != 512<<20 || f.spec.Work["Checking"].Exits[3] != "reject" {
 		t.Errorf("got %+v", w)
+	}
+}
+
+// TestWhoRunsCommands: commands have steps where there is a sandbox, and the server shares them with remote workers
+// only if it is set so.
+func TestWhoRunsCommands(t *testing.T) {
+	text := strings.Replace(scan, "timeout: 10m", "timeout: 10m\n    requires: [gpu, site=b]", 1)
+	f, err := Parse("scan.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := new(sandbox.Sandbox)
+	for _, c := range []struct {
+		name         string
+		options      Options
+		remote       bool
+		step, shared bool
+	}{
+		{"server", Options{Sandbox: box}, false, true, false},
+		{"server and workers", Options{Sandbox: box, Remote: true}, false, true, true},
+		{"workers alone", Options{Remote: true}, false, false, false},
+		{"a worker", Options{Sandbox: box}, true, true, false},
+	} {
+		w := c.options.work(f)
+		if c.remote {
+			w = RemoteWork(f, c.options)
+		}
+		shared := slices.Contains(w.Shared, lifecycle.State("Checking"))
+		if step := w.Steps["Checking"] != nil; step != c.step || shared != c.shared {
+			t.Errorf("%s: step %v, shared %v", c.name, step, shared)
+		}
+		if (w.Steps["Waiting"] != nil) == c.remote || len(w.Requires["Checking"]) != 2 {
+			t.Errorf("%s: %v, requires %v", c.name, w.Steps, w.Requires)
+		}
 	}
 }
 
@@ -88,6 +126,8 @@ func TestBadFiles(t *testing.T) {
 		{"  Waiting: {pass: true}", "  Waiting: {pass: true, timeout: 1m}", "for a command", line("  Waiting: {pass")},
 		{"{3: reject, 4: retry}", "{3: accept, 999: retry}", "not an exit code", line("exits:")},
 		{"{3: reject, 4: retry}", "{3: explode}", "no event explode", line("exits:")},
+		{"timeout: 10m", "requires: [\"a b\"]", "the label", line("timeout: 10m")},
+		{"{pass: true}", "{pass: true, requires: [gpu]}", "for a command or worker", line("  Waiting: {pass")},
 		{"timeout: 10m", "timeout: soon", "soon", line("timeout: 10m")},
 		{"memory: 512MiB", "memory: much", "much", line("    limits: {memory")},
 		{"env: {LANG: C.UTF-8}", "env: &a {LANG: C.UTF-8}", "anchors", line("    env:")},

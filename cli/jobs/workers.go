@@ -18,7 +18,7 @@ func (c *Commands) workers() *cobra.Command {
 		Use:   "workers",
 		Short: "The workers: of the server, on other machines, and agents",
 		Long: `Lists the workers that are known to the server: its own slots, workers elsewhere that claim jobs (stagepost work and programs of
-others), and agents of compute. A worker is idle, busy, draining (it takes no jobs, by stagepost workers drain), or silent:
+others), and agents. A worker is idle, busy, draining (it takes no jobs, by stagepost workers drain), or silent:
 it has sent nothing for longer than its requests are apart, and its jobs go to others when their leases expire.
 
 Known are the workers that sent requests to this server since it started and within the last day.`,
@@ -75,7 +75,7 @@ func (c *Commands) printWorkers(all []api.WorkerInfo) error {
 		rows = append(rows, []string{w.Name, w.State, jobs, c.Out.When(w.Seen), w.Version, kindsOf(w),
 			strings.Join(w.Labels, " ")})
 	}
-	return c.Out.Table([]string{"NAME", "STATE", "JOBS", "SEEN", "VERSION", "KINDS", "LABELS"}, rows)
+	return c.Out.Rows([]string{"NAME", "STATE", "JOBS", "SEEN", "VERSION", "KINDS", "LABELS"}, rows, 2, nil)
 }
 
 // kindsOf lists the kinds of a worker, each once.

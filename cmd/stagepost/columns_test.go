@@ -148,6 +148,9 @@ admin outbox
 admin outbox replay nothing --note x
 admin export histories.zip
 verify histories.zip
+workers
+workers drain lab-1 --note x
+workers resume lab-1
 admin health
 admin clock
 admin config
@@ -192,6 +195,7 @@ var untried = map[string]string{
 	"ingest manifest":       "it prints a file of the archive as it is",
 	"ingest metadata":       "it prints files of the archive as they are",
 	"ingest profile schema": "it prints a JSON schema for editors",
+	"work":                  "it runs until it is stopped; TestScript/work reads what it prints",
 	"serve":                 "it runs until it is stopped; TestQuickStarts reads what it prints",
 	"zk check":              readsNodes,
 	"zk dump":               readsNodes,

@@ -20,7 +20,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 )
 
-var workedJobs = flag.Int("worked-jobs", 24, "how many jobs stagepost work finishes in TestWorkKilled")
+var workedJobs = flag.Int("worked-jobs", 12, "how many jobs stagepost work finishes in TestWorkKilled")
 
 // tally is a lifecycle whose command runs on other machines.
 const tally = `name: lab.tally

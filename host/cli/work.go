@@ -45,8 +45,8 @@ one crashes, another one continues its jobs when their leases expire.
 
 Work that can be done elsewhere:
 ` + c.remoteDocs() + `
-Jobs of ingest, flow and compute are worked on by servers: their steps use databases, locks and signals of the server's
-process. Compute has agents for other machines (stagepost compute agent).
+Jobs of all other kinds are worked on by servers alone: their steps use databases, locks and signals of the server's
+process.
 
 With tokens on the server, the worker has one of the role worker that names its kinds; it takes that token's owner as
 its name. On SIGINT or SIGTERM it claims nothing new; jobs that have not ended within --grace return to their queue. A
@@ -60,13 +60,18 @@ second signal ends it at once. stagepost workers shows it, stagepost workers dra
 	f := cmd.Flags()
 	f.StringSliceVar(&s.kinds, "kinds", nil, "what to work on: KIND or KIND/STATE, several with commas")
 	f.IntVar(&s.concurrency, "concurrency", 4, "jobs at once")
-	f.StringSliceVar(&s.labels, "labels", nil, "what this machine has, for states that require it: NAME or NAME=VALUE, several with commas")
-	f.StringVar(&s.name, "name", "", "the name of this worker, where the server has no tokens; defaults to that of the machine")
+	f.StringSliceVar(&s.labels, "labels", nil,
+		"what this machine has, for states that require it: NAME or NAME=VALUE, several with commas")
+	f.StringVar(&s.name, "name", "",
+		"the name of this worker, where the server has no tokens; defaults to that of the machine")
 	f.StringVar(&s.temp, "temp", "", "directory of working files; defaults to that of the system")
 	f.StringVar(&s.sandbox, "sandbox", "require", "what confines commands: auto, native, bwrap, none or require")
-	cli.DurationFlag(f, &s.lease, "lease", time.Minute, "", "after which other workers continue a job if this one crashed; 1s to 1h")
-	cli.DurationFlag(f, &s.grace, "grace", 30*time.Second, "off", "that jobs get when the worker stops; off: they return to their queue at once")
-	cli.DurationFlag(f, &s.drain, "drain-after", 0, "off", "after which the worker takes no more jobs, and ends when it has none; off: never")
+	cli.DurationFlag(f, &s.lease, "lease", time.Minute, "",
+		"after which other workers continue a job if this one crashed; 1s to 1h")
+	cli.DurationFlag(f, &s.grace, "grace", 30*time.Second, "off",
+		"that jobs get when the worker stops; off: they return to their queue at once")
+	cli.DurationFlag(f, &s.drain, "drain-after", 0, "off",
+		"after which the worker takes no more jobs, and ends when it has none; off: never")
 	c.Complete(cmd, "sandbox", "auto", "native", "bwrap", "none", "require")
 	return cmd
 }

@@ -147,8 +147,8 @@ func (r *Registry) List(drains map[string]job.Hold) []api.WorkerInfo {
 		c := &w.claim
 		i := api.WorkerInfo{
 			Name: name, State: api.WorkerIdle, Where: "api", Host: c.Host, Version: c.Version, Slots: c.Slots,
-			Running: slices.Sorted(maps.Keys(w.has)), From: append([]job.KindState{}, c.From...), Labels: append([]string{}, c.Labels...),
-			Seen: w.seen,
+			Running: slices.Sorted(maps.Keys(w.has)), From: append([]job.KindState{}, c.From...),
+			Labels: append([]string{}, c.Labels...), Seen: w.seen,
 		}
 		if len(w.has) > 0 {
 			i.State = api.WorkerBusy

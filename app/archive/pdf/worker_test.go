@@ -31,7 +31,8 @@ type direct struct {
 
 func (d *direct) Claim(ctx context.Context, r api.Claim) (out []api.Leased, err error) {
 	for end := time.Now().Add(time.Duration(r.Wait) * time.Second); ; time.Sleep(time.Second) {
-		jobs, err := d.Remote().Claim(ctx, remote.Claim{Worker: r.Worker, From: r.From, N: r.N, Lease: time.Duration(r.Lease * float64(time.Second))})
+		jobs, err := d.Remote().Claim(ctx, remote.Claim{
+			Worker: r.Worker, From: r.From, N: r.N, Lease: time.Duration(r.Lease * float64(time.Second))})
 		for _, j := range jobs {
 			out = append(out, api.LeasedOf(&j))
 		}

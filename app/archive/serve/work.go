@@ -36,7 +36,8 @@ func openRemote(ctx context.Context, h *module.RemoteHost) (module.RemoteWork, e
 	if err != nil {
 		return nil, errors.Join(cli.Usage(err), box.Close())
 	}
-	w := pdf.NewWorker(h.API, pdf.Remote(h.API, h.Name), printer, pdf.WorkerOptions{Name: h.Name, Temp: h.Temp, Log: h.Log})
+	w := pdf.NewWorker(h.API, pdf.Remote(h.API, h.Name), printer,
+		pdf.WorkerOptions{Name: h.Name, Temp: h.Temp, Log: h.Log})
 	return &remotePrinter{w, box}, nil
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 // allowed lists the roles that may use what is below a path.
-var allowed = map[string]string{"POST /api/v1/lifecycles": "a", "DELETE /api/v1/lifecycles": "a"}
+var allowed = map[string]string{"POST /api/v1/lifecycles": "a", "DELETE /api/v1/lifecycles": "a",
+	"GET /api/v1/lifecycles": "wa"}
 
 // reasonIn lists the type in which each route that needs a reason reads it.
 var reasonIn = map[string]any{"POST /api/v1/lifecycles": api.NewLifecycle{}, "DELETE /api/v1/lifecycles/{name}": nil}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/stagepost/stagepost/app/ingest"
-	"github.com/stagepost/stagepost/app/ingest/access"
 	"github.com/stagepost/stagepost/app/ingest/record"
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/server"
