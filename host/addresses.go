@@ -64,9 +64,9 @@ func (r *Server) leaveAddresses(s *Settings) error {
 	return nil
 }
 
-// openAddress opens the address of a setting: to all clients with a token, or without tokens to this machine.
+// openAddress opens the address of a setting: to all clients if they are authenticated, else to this machine.
 func openAddress(ctx context.Context, s *Settings, setting, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listenAt(ctx, setting, address, s.Connections, s.Tokens != "")
+	l, err := listenAt(ctx, setting, address, s.Connections, s.authenticates())
 	if err != nil {
 		return nil, err
 	}

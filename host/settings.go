@@ -12,12 +12,14 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/signin"
 )
 
 // Settings are those of a server, with what every command takes and those of the modules.
 type Settings struct {
 	*cli.Common
 	serveSettings
+	signInSettings
 	mailSettings
 	Modules []module.Module
 }
@@ -25,7 +27,7 @@ type Settings struct {
 // NewSettings makes the default settings of a program that has these modules.
 func NewSettings(modules ...module.Module) *Settings {
 	s := &Settings{Modules: modules}
-	groups := []any{&s.serveSettings, &s.mailSettings}
+	groups := []any{&s.serveSettings, &s.signInSettings, &s.mailSettings}
 	for _, m := range modules {
 		if m.Settings != nil {
 			groups = append(groups, m.Settings)
@@ -66,7 +68,7 @@ func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
 
 // Routes lists the whole API.
 func (s *Settings) Routes() []server.Route {
-	all := server.Routes()
+	all := slices.Concat(server.Routes(), signin.Part(nil, nil).Routes)
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			all = slices.Concat(all, m.Part(nil, nil).Routes)
@@ -87,7 +89,7 @@ func (s *Settings) reserve() (most int64) {
 
 // serveSettings are those of the server itself.
 type serveSettings struct {
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens, users, oidc.issuer or proxy.user"`
 	Store         string        `name:"store" for:"serve" choices:"sqlite mem" default:"sqlite" doc:"where jobs are kept: sqlite, or mem, which loses all when the server ends"`
 	StoreLog      string        `name:"store.log" for:"serve" choices:"on off" default:"on" doc:"on: commits are acknowledged in a log in front of the database, which has them up to a second later; off: each is a transaction of the database. It may be changed at each start"`
 	Name          string        `name:"name" for:"serve" default:"engine" doc:"the name of this engine among those on the store"`
@@ -114,7 +116,6 @@ type serveSettings struct {
 	AnchorRoots   string        `name:"anchor.roots" for:"serve" doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
-	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
 	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) with metrics of their own; the rest are \"other\""`
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`

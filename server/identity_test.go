@@ -49,6 +49,26 @@ func TestRolesAndRoutes(t *testing.T) {
 	servertest.CheckRoles(t, g, g.Server.All(), allowed)
 }
 
+// TestMatrix is the role matrix of the routes of every server.
+func TestMatrix(t *testing.T) {
+	g := servertest.Guard(t)
+	servertest.CheckMatrix(t, g, g.Server.All())
+}
+
+// TestNoRuleIsClosed: a route without a role is closed, to admins too.
+func TestNoRuleIsClosed(t *testing.T) {
+	part := func(*servertest.Harness) server.Part {
+		return server.Part{Routes: []server.Route{{Method: http.MethodGet, Pattern: "/unruled", Doc: "A test.",
+			Handle: func(http.ResponseWriter, *http.Request) error { t.Error("it was reached"); return nil }}}}
+	}
+	g := servertest.Guard(t, part)
+	for role, secret := range g.Tokens {
+		if answer, _ := g.Ask(g.With(secret, http.MethodGet, "/unruled", "")); answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: got %s", role, answer.Status)
+		}
+	}
+}
+
 func TestForeignIsUnknown(t *testing.T) {
 	g := servertest.Guard(t)
 	servertest.CheckForeign(t, g, g.Server.All(), allowed)

@@ -212,7 +212,7 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 	}
 }
 
-// CheckPart tries the routes of an application: see [CheckRoutes], [CheckRoles], [CheckForeign] and [CheckReasons].
+// CheckPart tries the routes of an application: see [CheckRoutes], [CheckRoles], [CheckMatrix], [CheckForeign] and [CheckReasons].
 func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any, part PartOf) {
 	t.Run("routes", func(t *testing.T) {
 		w := Open(t, nil, nil, part)
@@ -221,6 +221,10 @@ func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any,
 	t.Run("roles", func(t *testing.T) {
 		g := Guard(t, part)
 		CheckRoles(t, g, part(g.Harness).Routes, allowed)
+	})
+	t.Run("matrix", func(t *testing.T) {
+		g := Guard(t, part)
+		CheckMatrix(t, g, part(g.Harness).Routes)
 	})
 	t.Run("foreign", func(t *testing.T) {
 		g := Guard(t, part)
