@@ -40,6 +40,8 @@ type signInSettings struct {
 	ProxyGroups    string        `name:"proxy.groups" for:"serve" doc:"header field with the groups of the user, with semicolons between them; defaults to none"`
 	ProxyFrom      string        `name:"proxy.from" for:"serve" doc:"addresses or networks (10.0.0.0/8) of trusted proxies, with commas between them; their X-Forwarded-For is believed, too"`
 	ProxySecret    string        `name:"proxy.secret_file" for:"serve" doc:"file with a secret that the proxy sends in the header field X-Stagepost-Proxy-Secret"`
+	TLSCert        string        `name:"tls.cert" for:"serve" doc:"file with the certificate of listen and its chain (PEM), which is read again when it changes; defaults to none: no TLS"`
+	TLSKey         string        `name:"tls.key" for:"serve" doc:"file with the key of tls.cert (PEM), which only its owner may read"`
 	RateIdentity   int64         `name:"rate.identity" for:"serve" zero:"unlimited" default:"1000" doc:"requests in a second of one person, worker or token owner, in the long run"`
 	RateAddress    int64         `name:"rate.address" for:"serve" zero:"unlimited" default:"100" doc:"requests in a second from one address without an identity, in the long run"`
 }
@@ -55,7 +57,7 @@ func (s *signInSettings) browsers() bool {
 }
 
 // tls reports whether browsers reach the server by TLS.
-func (s *signInSettings) tls() bool { return strings.HasPrefix(s.PublicURL, "https://") }
+func (s *signInSettings) tls() bool { return s.TLSCert != "" || strings.HasPrefix(s.PublicURL, "https://") }
 
 // proxies reads the networks of proxy.from.
 func (s *signInSettings) proxies() (all []netip.Prefix, err error) {
