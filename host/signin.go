@@ -57,7 +57,9 @@ func (s *signInSettings) browsers() bool {
 }
 
 // tls reports whether browsers reach the server by TLS.
-func (s *signInSettings) tls() bool { return s.TLSCert != "" || strings.HasPrefix(s.PublicURL, "https://") }
+func (s *signInSettings) tls() bool {
+	return s.TLSCert != "" || strings.HasPrefix(s.PublicURL, "https://")
+}
 
 // proxies reads the networks of proxy.from.
 func (s *signInSettings) proxies() (all []netip.Prefix, err error) {

@@ -47,12 +47,13 @@ func (c *clock) add(d time.Duration) {
 // harness is a server with local users, tokens and a provider.
 type harness struct {
 	*servertest.Harness
-	app    *signin.SignIn
-	users  string
-	tokens string
-	clock  *clock
-	user   string       // whom changeUser changes; empty: ann
-	last   *http.Cookie // of the session that a test is about
+	app           *signin.SignIn
+	robot, worker string // tokens of an operator and a worker
+	users         string
+	tokens        string
+	clock         *clock
+	user          string       // whom changeUser changes; empty: ann
+	last          *http.Cookie // of the session that a test is about
 }
 
 // open starts one whose users are ann (depositor), oscar (operator) and ada (admin).
@@ -68,7 +69,7 @@ func open(t *testing.T, change func(*signin.Options), sources ...identity.Source
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.addToken(t, "robot", identity.Operator)
+	h.robot, h.worker = h.addToken(t, "robot", identity.Operator), h.addToken(t, "node", identity.Worker)
 	tokens, err := token.Open(h.tokens)
 	if err != nil {
 		t.Fatal(err)

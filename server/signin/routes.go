@@ -167,6 +167,9 @@ func (s *routes) known(r *http.Request, how, name string) (session, error) {
 		if s.o.Users == nil {
 			return session{}, errWrong
 		}
+		if s.Fault() != nil {
+			return session{}, identity.ErrFault
+		}
 		u, ok := s.o.Users.Check(name, r.PostForm.Get("password"))
 		if !ok {
 			return session{}, errWrong

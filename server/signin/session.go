@@ -126,9 +126,6 @@ func (s *sessions) Valid(k identity.Key) bool {
 	return ok
 }
 
-// Fault is part of [identity.Source].
-func (s *sessions) Fault() error { return nil }
-
 // begin begins a session and sets its cookie. A session that the browser has already ends: ids are never kept over a
 // sign-in.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, one session) error {

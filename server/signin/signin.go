@@ -106,6 +106,15 @@ func (s *SignIn) standing(one *session) (identity.Identity, bool) {
 	return who, false
 }
 
+// Fault is part of [identity.Source].
+func (s *SignIn) Fault() error {
+	if s.o.Users == nil {
+		return nil
+	}
+	_, err := s.o.Users.All()
+	return err
+}
+
 // FirstAdmin returns the path of a page at which the first admin makes an account: once, and within an hour. ok is false
 // if there is an admin, or no file of users.
 func (s *SignIn) FirstAdmin(secret string) (path string, ok bool) {

@@ -17,6 +17,7 @@ import (
 	"github.com/stagepost/stagepost/server/account"
 	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/signin"
+	"github.com/stagepost/stagepost/server/token"
 )
 
 // TestSession follows a session from its beginning to its end: what its cookie is, what it may do, and that a browser
@@ -163,16 +164,57 @@ func TestWrongPasswords(t *testing.T) {
 	}
 }
 
+// TestUsersFault: while the file of users is broken, sign-in is unavailable, and sessions of passwords are refused.
+func TestUsersFault(t *testing.T) {
+	h := open(t, nil)
+	c := h.signIn("ann")
+	if err := os.WriteFile(h.users, []byte("nonsense\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.add(2 * time.Second)
+	form := url.Values{"name": {"ann"}, "password": {password}}
+	if got := h.post(server.SignInPath, nil, form).StatusCode; got != http.StatusServiceUnavailable || h.app.Fault() == nil {
+		t.Errorf("got %d, fault %v", got, h.app.Fault())
+	}
+	if got := h.status(http.MethodGet, "/api/v1/jobs", c); got != http.StatusUnauthorized {
+		t.Errorf("the session: got %d", got)
+	}
+}
+
 // TestSignInByToken begins a session that ends with its token. A worker's token begins none.
 func TestSignInByToken(t *testing.T) {
 	h := open(t, nil)
-	answer := h.post(server.SignInPath, nil, url.Values{"token": {"stp_x"}})
-	if answer.StatusCode != http.StatusForbidden {
-		t.Errorf("got %s", answer.Status)
+	for secret, want := range map[string]int{"stp_x": 403, h.worker: 403, h.robot: 303} {
+		answer := h.post(server.SignInPath, nil, url.Values{"token": {secret}})
+		if answer.StatusCode != want {
+			t.Errorf("got %s, want %d", answer.Status, want)
+		}
+		if want == http.StatusSeeOther {
+			h.last = cookieOf(t, answer)
+		}
 	}
-	if got := h.status(http.MethodGet, "/api/v1/jobs", h.signIn("ann")); got != http.StatusOK {
-		t.Errorf("got %d", got)
+	if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got != http.StatusOK {
+		t.Errorf("the session of an operator's token: got %d", got)
 	}
+	if _, err := token.Revoke(h.tokens, hashOf(t, h.robot)); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); ; { // the file is read again within a second
+		if got := h.status(http.MethodGet, "/api/v1/counts", h.last); got == http.StatusUnauthorized {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("after its token was revoked: got %d", got)
+		}
+	}
+}
+
+func hashOf(t *testing.T, secret string) string {
+	t.Helper()
+	s, err := token.Parse(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Hash().String()
 }
 
 // TestFirstAdmin: the link makes one admin, once and within its hour, and none where there is one.
