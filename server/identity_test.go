@@ -18,8 +18,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or * for
-// everybody without a token. The longest path that fits counts; a method goes before none.
+// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or *
+// for everybody without a token. The longest path that fits counts; a method goes before none.
 var allowed = map[string]string{
 	"/{$}":                           "*",
 	"/healthz":                       "*",
@@ -63,7 +63,8 @@ func TestNoRuleIsClosed(t *testing.T) {
 	}
 	g := servertest.Guard(t, part)
 	for role, secret := range g.Tokens {
-		if answer, _ := g.Ask(g.With(secret, http.MethodGet, "/unruled", "")); answer.StatusCode != http.StatusForbidden {
+		answer, _ := g.Ask(g.With(secret, http.MethodGet, "/unruled", ""))
+		if answer.StatusCode != http.StatusForbidden {
 			t.Errorf("%s: got %s", role, answer.Status)
 		}
 	}
@@ -113,7 +114,8 @@ func TestActorIsTheToken(t *testing.T) {
 	g := servertest.Guard(t)
 	j := g.Post(engine.Order{Owner: "ann"})
 	path := "/api/v1/jobs/" + string(j.ID)
-	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, path+"/hold", `{"actor":"the president"}`))
+	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, path+"/hold",
+		`{"actor":"the president"}`))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(text)
 	}
@@ -181,7 +183,8 @@ func TestBasicIsOfItsRoutes(t *testing.T) {
 		path, password string
 		status         int
 	}{
-		{"/basic", g.Tokens[identity.Depositor], 200}, {"/bearer", g.Tokens[identity.Depositor], 401}, {"/basic", "wrong", 401},
+		{"/basic", g.Tokens[identity.Depositor], 200}, {"/bearer", g.Tokens[identity.Depositor], 401},
+		{"/basic", "wrong", 401},
 		{"/basic", "", 401}, {"/basic", g.Tokens[identity.Worker], 403},
 	} {
 		r := g.Request(http.MethodPost, c.path, "")

@@ -41,8 +41,8 @@ func Part(s *host.Settings) func(*cli.Call) cli.Part {
 				"Administers a server and its data directory.",
 				"  stagepost admin health\n  stagepost admin backup --data /srv/stagepost\n"+
 					"  stagepost admin drain --note 'storage moves'",
-				c.token(), c.user(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(), c.restore(),
-				c.config()), c.fixity()},
+				c.token(), c.user(), c.health(), c.clock(), c.fsck(), c.verify(), c.export(), c.accept(), c.backup(),
+				c.restore(), c.config()), c.fixity()},
 			Server: []*cobra.Command{c.serve(), c.version()},
 			More:   []*cobra.Command{c.verifyExport()},
 			Hidden: []*cobra.Command{c.docs()},

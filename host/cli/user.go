@@ -129,7 +129,8 @@ func (c *commands) listUsers() *cobra.Command {
 }
 
 // changed is a command that changes one user of a file.
-func (c *commands) changed(cmd *cobra.Command, what string, note *string, change func(*account.User) error) *cobra.Command {
+func (c *commands) changed(cmd *cobra.Command, what string, note *string,
+	change func(*account.User) error) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(2)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		if err := c.Reasoned(*note); err != nil {

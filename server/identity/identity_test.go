@@ -71,7 +71,8 @@ func TestSees(t *testing.T) {
 }
 
 func TestScopes(t *testing.T) {
-	for _, text := range []string{"depositor", "operator:maps,photos", "worker:test.letter/Posted", "auditor", "admin"} {
+	for _, text := range []string{"depositor", "operator:maps,photos", "worker:test.letter/Posted", "auditor",
+		"admin"} {
 		role, groups, work, err := ReadScope(text)
 		if err != nil || WriteScope(role, groups, work) != text {
 			t.Errorf("%s: got %s %s %s, %v", text, role, groups, work, err)

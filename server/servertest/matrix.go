@@ -28,7 +28,7 @@ var rolesOf = map[server.Role][]identity.Role{
 // caller is a row of the matrix: a role with its scope, and its token.
 type caller struct {
 	name   string
-	role   identity.Role // empty: nobody
+	role   identity.Role // empty: no identity
 	groups identity.Groups
 	secret string
 }
@@ -41,12 +41,12 @@ type object struct {
 	group string
 }
 
-// CheckMatrix asks every route as every role, with and without a scope, for an own job, that of another person and none,
-// and compares the answers with what the roles of the table state. The parts of modules are held to the same table.
+// CheckMatrix asks every route as every role, with and without a scope, for an own job, that of another person and
+// none, and compares the answers with what the roles of the table state. The parts of modules are held to the same table.
 func CheckMatrix(t *testing.T, g *Guarded, routes []server.Route) {
 	t.Helper()
 	g.Server.Close() // event streams end at once
-	callers := []caller{{name: "nobody"}}
+	callers := []caller{{name: "anonymous"}}
 	for role, secret := range g.Tokens {
 		callers = append(callers, caller{string(role), role, "", secret})
 	}
@@ -76,7 +76,8 @@ func CheckMatrix(t *testing.T, g *Guarded, routes []server.Route) {
 func checkCell(t *testing.T, g *Guarded, r *server.Route, c *caller, o *object) {
 	t.Helper()
 	path := strings.NewReplacer("{id}", string(o.id), "{event}", "hold", "{name}", "test.letter", "{$}", "",
-		"{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x", "{key}", "x").Replace(r.Pattern)
+		"{key...}", "x", "{token}", "x", "{path...}", "x", "{upload}", "x", "{task}", "x", "{key}",
+		"x").Replace(r.Pattern)
 	answer, text := g.Ask(g.With(c.secret, r.Method, path, ""))
 	CheckHeaders(t, answer)
 	got := answer.StatusCode

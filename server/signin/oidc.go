@@ -29,7 +29,7 @@ type OIDC struct {
 	Groups       string // the claim with the groups; defaults to groups
 	Rules        Rules
 	HTTP         *http.Client // defaults to one with a timeout of 10 s
-	Redirect     string       // the address of the callback, as the provider knows it
+	Redirect     string       // the address of the callback, as it is registered at the provider
 	now          func() time.Time
 	mu           sync.Mutex // guards the rest
 	provider     *oidc.Provider

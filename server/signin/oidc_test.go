@@ -60,7 +60,8 @@ func (p *provider) reply(w http.ResponseWriter, v any) {
 
 func (p *provider) describe(w http.ResponseWriter, _ *http.Request) {
 	p.reply(w, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL +
-		"/token", "jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}})
+		"/token", "jwks_uri": p.URL + "/keys",
+		"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}})
 }
 
 func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
@@ -184,7 +185,8 @@ func TestOIDC(t *testing.T) {
 	if got := h.status(http.MethodGet, "/api/v1/counts", cookieOf(t, answer)); got != http.StatusOK {
 		t.Errorf("an operator: got %d", got)
 	}
-	if in := h.audited("sign-in"); len(in) != 1 || in[0].Actor != "olga" || !strings.HasPrefix(in[0].Object, "oidc from ") {
+	if in := h.audited("sign-in"); len(in) != 1 || in[0].Actor != "olga" ||
+		!strings.HasPrefix(in[0].Object, "oidc from ") {
 		t.Errorf("audited: %+v", in)
 	}
 }

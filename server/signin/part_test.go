@@ -16,7 +16,6 @@ func TestRoutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	servertest.CheckPart(t, allowed, map[string]any{"DELETE /api/v1/admin/sessions/{key}": nil}, func(w *servertest.Harness) server.Part {
-		return signin.Part(w.Server, app)
-	})
+	part := func(w *servertest.Harness) server.Part { return signin.Part(w.Server, app) }
+	servertest.CheckPart(t, allowed, map[string]any{"DELETE /api/v1/admin/sessions/{key}": nil}, part)
 }

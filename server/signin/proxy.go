@@ -31,8 +31,8 @@ func (p *Proxy) Validate() error {
 	case p.User == "":
 		return errors.New("the header field with the user's name is missing")
 	case len(p.From) == 0 && p.Secret == "":
-		return errors.New("name the addresses of the proxy, or a secret that it shares with the server: each client could " +
-			"send the header fields")
+		return errors.New("name the addresses of the proxy, or a secret that it shares with the server: each client " +
+			"could send the header fields")
 	case len(p.Rules) == 0:
 		return errors.New("no rule gives a role: depositor=* admits everybody whom the proxy names")
 	}

@@ -63,7 +63,8 @@ func Part(sv *server.Server, app *SignIn) server.Part {
 			Doc:    "The page at which the first admin makes an account, by the link that the server printed.",
 			Handle: s.firstPage, IO: html},
 		{Method: http.MethodPost, Pattern: firstPath + "{token}", Who: server.Anyone,
-			Doc: "Makes the first admin by a form: name and password.", Handle: s.makeFirst, NoReason: noReason, IO: html},
+			Doc: "Makes the first admin by a form: name and password.", Handle: s.makeFirst, NoReason: noReason,
+			IO: html},
 		{Method: http.MethodGet, Pattern: "/api/v1/session", Who: server.Anyone,
 			Doc: "Who sends the request: name, role, and how it is authenticated.", Handle: s.session,
 			IO: openapi.IO{Out: api.Session{}}},
@@ -80,7 +81,7 @@ func Part(sv *server.Server, app *SignIn) server.Part {
 	return server.Part{Routes: all, Assets: files}
 }
 
-// guarded refuses requests where nobody signs in by a browser.
+// guarded refuses requests where sign-in by a browser is not set up.
 func (s *routes) guarded(handle func(http.ResponseWriter, *http.Request) error) func(http.ResponseWriter,
 	*http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -174,7 +175,8 @@ func (s *routes) known(r *http.Request, how, name string) (session, error) {
 		if !ok {
 			return session{}, errWrong
 		}
-		return session{Name: u.Name, Display: u.Display, Role: u.Role, Groups: u.Groups, How: how, Secret: u.Stamp()}, nil
+		return session{Name: u.Name, Display: u.Display, Role: u.Role, Groups: u.Groups, How: how,
+			Secret: u.Stamp()}, nil
 	}
 	if s.o.Tokens == nil {
 		return session{}, token.ErrUnknown
@@ -200,7 +202,8 @@ func seeOther(w http.ResponseWriter, to string) error {
 // tooMany refuses an attempt.
 func tooMany(w http.ResponseWriter, wait time.Duration) error {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int((wait+time.Second-1)/time.Second))))
-	return problem.Refuse(http.StatusTooManyRequests, job.Unavailable, "there were too many attempts: wait and try again")
+	return problem.Refuse(http.StatusTooManyRequests, job.Unavailable,
+		"there were too many attempts: wait and try again")
 }
 
 func (s *routes) signOut(w http.ResponseWriter, r *http.Request) error {
@@ -291,8 +294,8 @@ func (s *routes) firstAllowed(w http.ResponseWriter, r *http.Request) error {
 		return tooMany(w, wait)
 	}
 	if s.o.Users == nil || !s.invited(r.PathValue("token")) || s.hasAdmin() {
-		return job.Errorf(job.NotFound, "sign-in", "", "the link is not valid, or no longer: a server without an admin "+
-			"prints one at its start")
+		return job.Errorf(job.NotFound, "sign-in", "", "the link is not valid, or no longer: a server without an "+
+			"admin prints one at its start")
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// Options of sign-in. Dir is required; without Users, Tokens and OIDC nobody can sign in by a page.
+// Options of sign-in. Dir is required; without Users, Tokens and OIDC there is no way to sign in by a page.
 type Options struct {
 	Dir     string         // of the sessions, which several servers may share; it is made if it is missing
 	Users   *account.Users // nil: there are none
@@ -115,8 +115,8 @@ func (s *SignIn) Fault() error {
 	return err
 }
 
-// FirstAdmin returns the path of a page at which the first admin makes an account: once, and within an hour. ok is false
-// if there is an admin, or no file of users.
+// FirstAdmin returns the path of a page at which the first admin makes an account: once, and within an hour. ok is
+// false if there is an admin, or no file of users.
 func (s *SignIn) FirstAdmin(secret string) (path string, ok bool) {
 	if s.o.Users == nil || s.hasAdmin() {
 		return "", false

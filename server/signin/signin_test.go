@@ -173,7 +173,8 @@ func TestUsersFault(t *testing.T) {
 	}
 	h.clock.add(2 * time.Second)
 	form := url.Values{"name": {"ann"}, "password": {password}}
-	if got := h.post(server.SignInPath, nil, form).StatusCode; got != http.StatusServiceUnavailable || h.app.Fault() == nil {
+	got := h.post(server.SignInPath, nil, form).StatusCode
+	if got != http.StatusServiceUnavailable || h.app.Fault() == nil {
 		t.Errorf("got %d, fault %v", got, h.app.Fault())
 	}
 	if got := h.status(http.MethodGet, "/api/v1/jobs", c); got != http.StatusUnauthorized {
@@ -344,7 +345,8 @@ func TestProxy(t *testing.T) {
 	if _, err := p.Identify(recorded(t, "10.1.2.3", field("ann", "", "shared"))); err == nil {
 		t.Error("a person without a role is admitted")
 	}
-	for _, wrong := range []signin.Proxy{{User: "X", Rules: rules}, {Secret: "s", Rules: rules}, {User: "X", Secret: "s"}} {
+	for _, wrong := range []signin.Proxy{{User: "X", Rules: rules}, {Secret: "s", Rules: rules},
+		{User: "X", Secret: "s"}} {
 		if wrong.Validate() == nil {
 			t.Errorf("%+v was accepted", wrong.User)
 		}
