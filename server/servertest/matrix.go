@@ -42,7 +42,8 @@ type object struct {
 }
 
 // CheckMatrix asks every route as every role, with and without a scope, for an own job, that of another person and
-// none, and compares the answers with what the roles of the table state. The parts of modules are held to the same table.
+// none, and compares the answers with what the roles of the table state. The parts of modules are held to the same
+// table.
 func CheckMatrix(t *testing.T, g *Guarded, routes []server.Route) {
 	t.Helper()
 	g.Server.Close() // event streams end at once
