@@ -194,6 +194,8 @@ var rules = []rule{
 	{"cli", "job lifecycle client api quantity config server/token internal/build",
 		"the kernel of the command line; applications add their commands (cli.Part)"},
 	{"server/identity", "", "who sends a request: it depends on no way to sign in"},
+	{"server/account", "internal/sharedfile server/identity", "local users in a file: no job, no route"},
+	{"server/ratelimit", "", "it counts"},
 	{"server/token", "internal/sharedfile server/identity", "API tokens in a file: no job, no route"},
 	{"server/servertest", "job lifecycle engine api client server store/mem",
 		"a server for tests, on a store in memory"},

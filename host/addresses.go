@@ -6,7 +6,9 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/stagepost/stagepost/cli"
 	"github.com/stagepost/stagepost/internal/durable"
@@ -41,6 +43,14 @@ func (r *Server) listen(ctx context.Context, s *Settings) (err error) {
 		return err
 	}
 	r.URL = module.URLOf(r.addresses.main.Addr())
+	if s.TLSCert != "" || s.TLSKey != "" {
+		certificate, err := listen.OpenCertificate(s.TLSCert, s.TLSKey, r.Log, time.Now)
+		if err != nil {
+			return cli.Usagef("tls.cert, tls.key: %w", err)
+		}
+		r.addresses.main = certificate.Secure(r.addresses.main)
+		r.URL = "https" + strings.TrimPrefix(r.URL, "http")
+	}
 	r.addresses.metrics, err = r.listenMetrics(ctx, s)
 	return err
 }
@@ -64,15 +74,15 @@ func (r *Server) leaveAddresses(s *Settings) error {
 	return nil
 }
 
-// openAddress opens the address of a setting: to all clients with a token, or without tokens to this machine.
+// openAddress opens the address of a setting: to all clients if they are authenticated, else to this machine.
 func openAddress(ctx context.Context, s *Settings, setting, address string, log *slog.Logger) (net.Listener, error) {
-	l, err := listenAt(ctx, setting, address, s.Connections, s.Tokens != "")
+	l, err := listenAt(ctx, setting, address, s.Connections, s.authenticates())
 	if err != nil {
 		return nil, err
 	}
-	if !listen.Loopback(address) {
-		log.Warn("tokens and data cross the network unencrypted to this address: put a proxy with TLS in front of it, "+
-			"or use a private network", "address", l.Addr().String())
+	if !listen.Loopback(address) && (setting != "listen" || s.TLSCert == "") {
+		log.Warn("tokens and data cross the network unencrypted to this address: set tls.cert and tls.key (listen "+
+			"only), put a proxy with TLS in front of it, or use a private network", "address", l.Addr().String())
 	}
 	return l, nil
 }

@@ -27,7 +27,8 @@ func (d *Maintenance) source(ctx context.Context) (*backup.Source, error) {
 		Freeze:    d.Store.Freeze, Open: d.Settings.openCopies,
 		Pin: func(file string) (backup.Pinned, error) { return sqlite.Pin(file) },
 	}
-	files := map[string]string{"tokens": d.Settings.Tokens, "stagepost.yaml": d.Settings.Read}
+	files := map[string]string{"tokens": d.Settings.Tokens, "users": d.Settings.Users,
+		"stagepost.yaml": d.Settings.Read}
 	for _, m := range d.Settings.Modules {
 		if m.Storage == nil {
 			continue

@@ -26,8 +26,10 @@ import (
 	"github.com/stagepost/stagepost/job"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/identity"
 	"github.com/stagepost/stagepost/server/listen"
 	"github.com/stagepost/stagepost/server/metrics"
+	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/server/token"
 	"github.com/stagepost/stagepost/web"
 )
@@ -56,15 +58,17 @@ type Server struct {
 	addresses addresses // closed by the servers that accept from them
 	dropped   bool      // the ballast is used for this start
 
-	anchors  *history.Anchors // nil: none are made
-	backups  *schedule        // nil: the store keeps nothing
-	tokens   *token.Tokens    // nil: none
-	closers  []io.Closer      // closed in reverse order at the end
-	stop     context.CancelFunc
-	stopped  sync.WaitGroup // engine, HTTP server, the watch over the store
-	failed   chan struct{}  // closed when it cannot continue
-	failOnce sync.Once
-	failure  error // read it after failed is closed
+	anchors    *history.Anchors // nil: none are made
+	backups    *schedule        // nil: the store keeps nothing
+	tokens     *token.Tokens    // nil: none
+	signIn     *signin.SignIn   // nil: people do not sign in by a page
+	identities identity.Sources // none: each client may do everything
+	closers    []io.Closer      // closed in reverse order at the end
+	stop       context.CancelFunc
+	stopped    sync.WaitGroup // engine, HTTP server, the watch over the store
+	failed     chan struct{}  // closed when it cannot continue
+	failOnce   sync.Once
+	failure    error // read it after failed is closed
 }
 
 // countOpen counts the jobs that have not ended, whose work this server continues.
@@ -121,10 +125,8 @@ func (r *Server) reportSpace(ctx context.Context) {
 
 // assemble opens the parts and joins them. What is open when it fails is in closers.
 func (r *Server) assemble(ctx context.Context, s *Settings) (err error) {
-	if s.Tokens != "" {
-		if r.tokens, err = token.Open(s.Tokens); err != nil {
-			return cli.Usage(err)
-		}
+	if err := r.openIdentities(s); err != nil {
+		return err
 	}
 	if err := r.open(ctx, s); err != nil {
 		return err
@@ -185,12 +187,14 @@ func (r *Server) hostOf(s *Settings, logs *joblog.Logs) *module.Host {
 			return openAddress(ctx, s, setting, address, r.Log)
 		},
 	}
-	if r.tokens != nil {
-		h.Identities = r.tokens
+	if len(r.identities) > 0 {
+		h.Identities = r.source()
 		h.Valid = func() []string {
-			var all []string
-			for _, hash := range r.tokens.All() {
-				all = append(all, hash.String())
+			all := []string{""} // of people who signed in without a token
+			if r.tokens != nil {
+				for _, hash := range r.tokens.All() {
+					all = append(all, hash.String())
+				}
 			}
 			return all
 		}
@@ -203,8 +207,8 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	o.Lives, o.Storage, o.Alive, o.Version, o.Log = s.Lives(), r.space, r.healthy, build.Version(), r.Log
 	o.Hosts, o.MaxUpload, o.Watchers = s.hosts(), s.UploadBytes, s.Watchers
 	o.Metrics, o.MetricsElsewhere, o.ReasonsRequired = r.metrics, s.MetricsListen != "", s.ReasonsRequired()
-	if r.tokens != nil {
-		o.Identities = r.tokens
+	if err := r.identityOptions(s, o); err != nil {
+		return err
 	}
 	warn := []func() []string{s.mailWarnings, s.storeWarnings}
 	if r.store.Durable() {
@@ -247,6 +251,7 @@ func (r *Server) openServer(s *Settings, o *server.Options) error {
 	r.server = server.New(*o)
 	r.server.Add(server.Part{Health: r.describeStore})
 	r.server.Add(web.Part(r.server))
+	r.server.Add(signin.Part(r.server, r.signIn))
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			r.server.Add(m.Part(r.server, r.named[m.Name]))

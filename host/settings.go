@@ -12,6 +12,7 @@ import (
 	"github.com/stagepost/stagepost/lifecycle"
 	"github.com/stagepost/stagepost/module"
 	"github.com/stagepost/stagepost/server"
+	"github.com/stagepost/stagepost/server/signin"
 	"github.com/stagepost/stagepost/web"
 )
 
@@ -19,6 +20,7 @@ import (
 type Settings struct {
 	*cli.Common
 	serveSettings
+	signInSettings
 	mailSettings
 	Modules []module.Module
 }
@@ -26,7 +28,7 @@ type Settings struct {
 // NewSettings makes the default settings of a program that has these modules.
 func NewSettings(modules ...module.Module) *Settings {
 	s := &Settings{Modules: modules}
-	groups := []any{&s.serveSettings, &s.mailSettings}
+	groups := []any{&s.serveSettings, &s.signInSettings, &s.mailSettings}
 	for _, m := range modules {
 		if m.Settings != nil {
 			groups = append(groups, m.Settings)
@@ -67,7 +69,7 @@ func (s *Settings) LifeOf(k job.Kind) *lifecycle.Table {
 
 // Routes lists the whole API.
 func (s *Settings) Routes() []server.Route {
-	all := slices.Concat(server.Routes(), web.Part(nil).Routes)
+	all := slices.Concat(server.Routes(), web.Part(nil).Routes, signin.Part(nil, nil).Routes)
 	for _, m := range s.Modules {
 		if m.Part != nil {
 			all = slices.Concat(all, m.Part(nil, nil).Routes)
@@ -88,7 +90,7 @@ func (s *Settings) reserve() (most int64) {
 
 // serveSettings are those of the server itself.
 type serveSettings struct {
-	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens"`
+	Listen        string        `name:"listen" for:"serve" default:"127.0.0.1:7433" doc:"the address to listen on; port 0 takes a free one; beyond loopback it requires tokens, users, oidc.issuer or proxy.user"`
 	Store         string        `name:"store" for:"serve" default:"sqlite" doc:"where jobs are kept: sqlite, in the data directory; postgres://USER@HOST/DATABASE, which several servers may share; zookeeper://HOST:2181,HOST:2181/NODE, below a node of ZooKeeper servers (/stagepost by default); or mem, which loses all when the server ends. A URL with a password is refused on the command line"`
 	StorePassword string        `name:"store.password_file" for:"serve" doc:"file with the password of the user of the database, which only its owner may write; defaults to none: that of the URL, or what libpq uses (PGPASSWORD, ~/.pgpass)"`
 	Shared        string        `name:"shared" for:"serve" doc:"directory with the files of jobs, which all servers of one store reach, each under its own path; defaults to the data directory"`
@@ -118,7 +120,6 @@ type serveSettings struct {
 	AnchorRoots   string        `name:"anchor.roots" for:"serve" doc:"files with the root certificates (PEM) of the authorities of anchor.url, with commas between them"`
 	Connections   int           `name:"connections" for:"serve" default:"4096" doc:"connections at once; one address has a quarter of them"`
 	Watchers      int           `name:"watchers" for:"serve" default:"1000" doc:"event streams at once"`
-	Tokens        string        `name:"tokens" for:"serve" doc:"file of the tokens that may use the API (stagepost admin token new); defaults to none: every client that reaches the server may do everything"`
 	MetricsListen string        `name:"metrics.listen" for:"serve" doc:"an address of its own for /metrics; defaults to the main one"`
 	MetricsGroups int           `name:"metrics.groups" for:"serve" default:"50" doc:"groups (collections) with metrics of their own; the rest are \"other\""`
 	UploadBytes   int64         `name:"upload.bytes" for:"serve" unit:"bytes" default:"64GiB" doc:"size of one payload"`

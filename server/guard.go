@@ -29,6 +29,9 @@ var headers = []struct {
 	{"Cache-Control", []string{"no-store"}},
 }
 
+// transport is the header field Strict-Transport-Security: two years (RFC 6797).
+var transport = []string{"max-age=63072000"}
+
 // guard wraps all routes: headers, panics, the Host header, the origin.
 func (s *Server) guard(next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
@@ -40,6 +43,9 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h := w.Header()
 		for _, one := range headers {
 			h[one.name] = one.value // shared: a handler that replaces a header sets another slice
+		}
+		if s.TLS || r.TLS != nil {
+			h["Strict-Transport-Security"] = transport
 		}
 		t := &tracked{ResponseWriter: w}
 		w = t

@@ -18,8 +18,8 @@ import (
 	"github.com/stagepost/stagepost/server/token"
 )
 
-// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or * for
-// everybody without a token. The longest path that fits counts; a method goes before none.
+// allowed has by hand which roles may use what lies below a path: u (depositor), o(perator), w(orker), a(dmin), or *
+// for everybody without a token. The longest path that fits counts; a method goes before none.
 var allowed = map[string]string{
 	"/{$}":                           "*",
 	"/healthz":                       "*",
@@ -48,6 +48,27 @@ var allowed = map[string]string{
 func TestRolesAndRoutes(t *testing.T) {
 	g := servertest.Guard(t)
 	servertest.CheckRoles(t, g, g.Server.All(), allowed)
+}
+
+// TestMatrix is the role matrix of the routes of every server.
+func TestMatrix(t *testing.T) {
+	g := servertest.Guard(t)
+	servertest.CheckMatrix(t, g, g.Server.All())
+}
+
+// TestNoRuleIsClosed: a route without a role is closed, to admins too.
+func TestNoRuleIsClosed(t *testing.T) {
+	part := func(*servertest.Harness) server.Part {
+		return server.Part{Routes: []server.Route{{Method: http.MethodGet, Pattern: "/unruled", Doc: "A test.",
+			Handle: func(http.ResponseWriter, *http.Request) error { t.Error("it was reached"); return nil }}}}
+	}
+	g := servertest.Guard(t, part)
+	for role, secret := range g.Tokens {
+		answer, _ := g.Ask(g.With(secret, http.MethodGet, "/unruled", ""))
+		if answer.StatusCode != http.StatusForbidden {
+			t.Errorf("%s: got %s", role, answer.Status)
+		}
+	}
 }
 
 func TestForeignIsUnknown(t *testing.T) {
@@ -94,7 +115,8 @@ func TestActorIsTheToken(t *testing.T) {
 	g := servertest.Guard(t)
 	j := g.Post(engine.Order{Owner: "ann"})
 	path := "/api/v1/jobs/" + string(j.ID)
-	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, path+"/hold", `{"actor":"the president"}`))
+	answer, text := g.Ask(g.With(g.Tokens[identity.Operator], http.MethodPost, path+"/hold",
+		`{"actor":"the president"}`))
 	if answer.StatusCode != http.StatusOK {
 		t.Fatal(text)
 	}
@@ -162,7 +184,8 @@ func TestBasicIsOfItsRoutes(t *testing.T) {
 		path, password string
 		status         int
 	}{
-		{"/basic", g.Tokens[identity.Depositor], 200}, {"/bearer", g.Tokens[identity.Depositor], 401}, {"/basic", "wrong", 401},
+		{"/basic", g.Tokens[identity.Depositor], 200}, {"/bearer", g.Tokens[identity.Depositor], 401},
+		{"/basic", "wrong", 401},
 		{"/basic", "", 401}, {"/basic", g.Tokens[identity.Worker], 403},
 	} {
 		r := g.Request(http.MethodPost, c.path, "")

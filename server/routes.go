@@ -17,8 +17,8 @@ type Role string
 // The roles.
 const (
 	Anyone Role = "anyone"
-	// depositor, operator, auditor or admin; the {id} is a job, of which a depositor sees its own. Without {id} it is not
-	// for depositors
+	// depositor, operator, auditor or admin; the {id} is a job, of which a depositor sees its own. Without {id} it is
+	// not for depositors
 	Person   Role = "person"
 	Own      Role = "own"    // as Person; the handler binds what is listed or made to the depositor
 	Shared   Role = "shared" // as Person; what it shows has no owner

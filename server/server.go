@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,16 +40,20 @@ type Options struct {
 	SignIn      bool               // there is a page to sign in, to which browsers are sent
 	Storage     Storage            // space of the data directory; defaults to none: it is not checked
 	// what is wrong without keeping the server from its work, for /healthz; defaults to none
-	Warn      func() []string
-	Alive     func() error // why the server cannot work any more; defaults to nil always
-	Version   string       // shown by /healthz
-	Hosts     []string     // names beside localhost under which requests may come
-	MaxBody   int64        // bytes of a JSON body; defaults to 8 MiB
-	MaxUpload int64        // bytes of a payload; defaults to 64 GiB
-	Leases    int          // records of leased jobs kept at hand for workers' reports; defaults to 100,000
-	Watchers  int          // event streams at once; defaults to 1000. One owner of tokens has a quarter
-	Requests  int          // requests of one owner of tokens at once; defaults to 1024
-	Log       *slog.Logger // defaults to none
+	Warn         func() []string
+	Alive        func() error   // why the server cannot work any more; defaults to nil always
+	Version      string         // shown by /healthz
+	TLS          bool           // browsers use TLS, though a proxy in front may end it
+	RateIdentity int64          // requests in a second of one identity; 0: unlimited
+	RateAddress  int64          // requests in a second from one address without identity; 0: unlimited
+	Proxies      []netip.Prefix // addresses of proxies, whose X-Forwarded-For is believed
+	Hosts        []string       // names beside localhost under which requests may come
+	MaxBody      int64          // bytes of a JSON body; defaults to 8 MiB
+	MaxUpload    int64          // bytes of a payload; defaults to 64 GiB
+	Leases       int            // records of leased jobs kept at hand for workers' reports; defaults to 100,000
+	Watchers     int            // event streams at once; defaults to 1000. One owner of tokens has a quarter
+	Requests     int            // requests of one owner of tokens at once; defaults to 1024
+	Log          *slog.Logger   // defaults to none
 
 	// Workers lists the workers of applications that do not claim over the API; defaults to none.
 	Workers func() []api.WorkerInfo
@@ -100,7 +105,8 @@ type Server struct {
 	uploads   transfer.Uploads
 	requests  *session.Quota
 	streams   *session.Quota
-	sessions  session.Sessions       // requests under way, by their tokens
+	sessions  session.Sessions // requests under way, by their tokens
+	rates     rates
 	host      atomic.Pointer[string] // the last Host header that named this server
 	close     context.CancelFunc
 
@@ -132,6 +138,7 @@ func New(o Options) *Server {
 		registry: workers.New(o.Engine.Clock().Now),
 		requests: session.NewQuota("requests", o.Requests), streams: session.NewQuota("event streams",
 			max(1, o.Watchers/4))}
+	s.rates = newRates(&o)
 	s.description = sync.OnceValue(func() []byte {
 		text, err := json.Marshal(Describe(s.all))
 		if err != nil {
@@ -240,8 +247,12 @@ func (s *Server) handler(r Route) http.Handler {
 			w, admitted, over = s.sessions.Open(w, admitted, who.Key)
 			defer over()
 		}
+		if slow := s.pace(w, q, admitted); slow != nil {
+			err = slow
+		}
 		if err == nil {
 			err = s.attend(&r, w, admitted)
+			s.logAct(&r, admitted, err)
 		}
 		if err != nil {
 			s.fail(w, q, err)

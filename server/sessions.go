@@ -39,7 +39,8 @@ func (s *Server) logFault(known string) string {
 	case fault == "":
 		s.Log.Info("the tokens and accounts are readable again")
 	default:
-		s.Log.Error("the tokens or accounts cannot be read: none is accepted until the file is repaired", "error", fault)
+		s.Log.Error("the tokens or accounts cannot be read: none is accepted until the file is repaired", "error",
+			fault)
 	}
 	return fault
 }

@@ -59,7 +59,8 @@ func signInAt(r *http.Request) string {
 	return SignInPath + "?next=" + url.QueryEscape(r.URL.RequestURI())
 }
 
-// toSignIn reports whether the answer to a request without an identity is the sign-in page: a person looks at a page.
+// toSignIn reports whether the answer to a request without an identity is the sign-in page: a browser requests a
+// page.
 func (s *Server) toSignIn(r *http.Request) bool {
 	return s.SignIn && r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html") &&
 		r.Header.Get("Authorization") == ""

@@ -24,7 +24,8 @@ func addWorker(t *testing.T, g *servertest.Guarded, owner string, work identity.
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: identity.Worker, Owner: owner, Work: work}); err != nil {
+	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: identity.Worker, Owner: owner,
+		Work: work}); err != nil {
 		t.Fatal(err)
 	}
 	return s.Reveal()

@@ -52,6 +52,7 @@ a pipe are number, time, who, as what, what, on what, from, to, why, and the ver
 	f.StringVar(&id, "job", "", "only about this job or batch")
 	f.StringVar(&event, "event", "", "only this event, such as retry or hold")
 	c.CompleteNames(cmd)
+	cmd.AddCommand(c.exportAudit())
 	return cmd
 }
 

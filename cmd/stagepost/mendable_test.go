@@ -48,7 +48,7 @@ func TestErrorsNameWhatToChange(t *testing.T) {
 		"--listen PORT": "listen: PORT is in use by another program; name " +
 			"another port, or port 0",
 		"--listen nonsense":                       `listen: "nonsense" is not HOST:`,
-		"--listen 203.0.113.7:99":                 "listen: 203.0.113.7:99: without tokens (--tokens)",
+		"--listen 203.0.113.7:99":                 "listen: 203.0.113.7:99: without authentication (settings tokens",
 		"--metrics-listen PORT":                   "metrics.listen: PORT is in use by another program",
 		"--compute-local 1 --compute-listen PORT": "compute.listen: PORT is in use by another program",
 		"--data file": "data: mkdir WORK/file: not a directory (--data DIR " +

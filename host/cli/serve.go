@@ -82,6 +82,9 @@ func (c *commands) runServer(cmd *cobra.Command) error {
 			}
 		}
 	}
+	if link := r.FirstAdmin(); link != "" && err == nil {
+		_, err = fmt.Fprintf(c.Err, "no admin exists: create the first one within an hour at\n%s\n", link)
+	}
 	stopping := c.notify(cmd, systemd, r, again, &level)
 	select {
 	case <-ctx.Done():

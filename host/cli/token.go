@@ -49,7 +49,8 @@ type shownToken struct {
 
 func showToken(e token.Entry) shownToken {
 	return shownToken{
-		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Groups: string(e.Groups), Owner: e.Owner, Expires: e.Expires,
+		Hash: e.Hash.String(), Role: string(e.Role), Work: string(e.Work), Groups: string(e.Groups), Owner: e.Owner,
+		Expires: e.Expires,
 		Comment: e.Comment,
 		Expired: !e.Expires.IsZero() && !time.Now().Before(e.Expires),
 	}

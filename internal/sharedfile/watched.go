@@ -11,8 +11,8 @@ import (
 // ReadEvery is the shortest time between two readings of a watched file.
 const ReadEvery = time.Second
 
-// Watched is the parsed content of a file, which is read again when the file changes. While the file cannot be read, for
-// whatever reason, there is no content: something may have been revoked in it. It is safe for concurrent use.
+// Watched is the parsed content of a file, which is read again when the file changes. While the file cannot be read,
+// for whatever reason, there is no content: something may have been revoked in it. It is safe for concurrent use.
 type Watched[T any] struct {
 	name  string
 	parse func([]byte) (T, error)

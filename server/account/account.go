@@ -10,6 +10,8 @@
 package account
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -248,4 +250,10 @@ func (u *Users) Find(name string) (User, bool) {
 func (u *Users) Check(name, password string) (User, bool) {
 	user, known := u.Find(name)
 	return user, matches(password, user.hash) && known
+}
+
+// Stamp changes with the password of the user: a session that a password began ends when the password is changed.
+func (u *User) Stamp() string {
+	sum := sha256.Sum256([]byte(u.hash))
+	return hex.EncodeToString(sum[:8])
 }

@@ -110,17 +110,15 @@ type Sources []Source
 
 // Identify is part of [Source].
 func (all Sources) Identify(r *http.Request) (Identity, error) {
-	missing := ErrNone
+	var missing error // of the first source
 	for _, s := range all {
 		who, err := s.Identify(r)
 		if !errors.Is(err, ErrNone) {
 			return who, err
 		}
-		if len(all) == 1 {
-			missing = err
-		}
+		missing = cmp.Or(missing, err)
 	}
-	return Identity{}, missing
+	return Identity{}, cmp.Or(missing, ErrNone)
 }
 
 // Valid is part of [Source].

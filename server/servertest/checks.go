@@ -113,7 +113,8 @@ func allowedFor(allowed map[string]string, r *server.Route) (roles string, ok bo
 func CheckRoles(t *testing.T, g *Guarded, routes []server.Route, allowed map[string]string) {
 	g.Server.Close() // event streams end at once
 	mine := g.Post(engine.Order{Owner: "ann"}).ID
-	letters := map[identity.Role]string{identity.Depositor: "u", identity.Operator: "o", identity.Worker: "w", identity.Admin: "a"}
+	letters := map[identity.Role]string{identity.Depositor: "u", identity.Operator: "o", identity.Worker: "w",
+		identity.Admin: "a"}
 	refused := map[string]string{
 		"none": "", "malformed": "stp_x", "unknown": g.other(),
 		"expired": g.add(t, "ann", identity.Admin, time.Now().Add(-time.Hour)),
@@ -212,7 +213,8 @@ func CheckForeign(t *testing.T, g *Guarded, routes []server.Route, allowed map[s
 	}
 }
 
-// CheckPart tries the routes of an application: see [CheckRoutes], [CheckRoles], [CheckForeign] and [CheckReasons].
+// CheckPart tries the routes of an application: see [CheckRoutes], [CheckRoles], [CheckMatrix], [CheckForeign] and
+// [CheckReasons].
 func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any, part PartOf) {
 	t.Run("routes", func(t *testing.T) {
 		w := Open(t, nil, nil, part)
@@ -221,6 +223,10 @@ func CheckPart(t *testing.T, allowed map[string]string, reasonIn map[string]any,
 	t.Run("roles", func(t *testing.T) {
 		g := Guard(t, part)
 		CheckRoles(t, g, part(g.Harness).Routes, allowed)
+	})
+	t.Run("matrix", func(t *testing.T) {
+		g := Guard(t, part)
+		CheckMatrix(t, g, part(g.Harness).Routes)
 	})
 	t.Run("foreign", func(t *testing.T) {
 		g := Guard(t, part)

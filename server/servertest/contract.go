@@ -85,6 +85,9 @@ func (c *Contract) compare(method, path string, head bool, answer *http.Response
 	switch {
 	case answer.StatusCode == http.StatusNotModified, answer.StatusCode == http.StatusRequestHeaderFieldsTooLarge:
 		return nil // net/http answers
+	case !ok && answer.StatusCode == http.StatusSeeOther &&
+		strings.HasPrefix(answer.Header.Get("Location"), server.SignInPath+"?"):
+		return nil // every route answers so to a browser without an identity, where there is a page to sign in
 	case !ok && answer.StatusCode >= 400:
 		status, form = "default", h.Responses["default"]
 	case !ok:

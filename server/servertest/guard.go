@@ -51,10 +51,7 @@ func GuardWith(t *testing.T, change func(g *Guarded, o *server.Options), parts .
 
 func (g *Guarded) add(t *testing.T, owner string, role identity.Role, expires time.Time) string {
 	t.Helper()
-	s, err := token.New(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSecret(t)
 	if err := token.Add(g.File, token.Entry{Hash: s.Hash(), Role: role, Owner: owner, Expires: expires}); err != nil {
 		t.Fatal(err)
 	}
@@ -73,9 +70,14 @@ func (g *Guarded) With(secret, method, path, body string) *http.Request {
 
 // other is a well-formed token that the file does not have.
 func (g *Guarded) other() string {
+	return newSecret(g.T).Reveal()
+}
+
+func newSecret(t *testing.T) token.Secret {
+	t.Helper()
 	s, err := token.New(rand.Reader)
 	if err != nil {
-		g.T.Fatal(err)
+		t.Fatal(err)
 	}
-	return s.Reveal()
+	return s
 }

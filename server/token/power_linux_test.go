@@ -45,7 +45,8 @@ func cutTokens(t *testing.T, names bool, ignore ...string) (cuts int, wrong []st
 		err = errors.Join(above.Sync(), above.Close())
 	}
 	name := filepath.Join(dir, "tokens")
-	first, second := Entry{Hash: identity.Key{1}, Role: identity.Depositor, Owner: "ann"}, Entry{Hash: identity.Key{2}, Role: identity.Admin, Owner: "bob"}
+	first, second := Entry{Hash: identity.Key{1}, Role: identity.Depositor, Owner: "ann"},
+		Entry{Hash: identity.Key{2}, Role: identity.Admin, Owner: "bob"}
 	states := [][]identity.Key{nil, {first.Hash}, {first.Hash, second.Hash}, {second.Hash}}
 	var confirmed []int // number of the first image after each change
 	for _, change := range []func() error{

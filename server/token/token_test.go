@@ -195,11 +195,13 @@ func TestCheck(t *testing.T) {
 		Entry{old.Hash(), identity.Admin, "old", time.Now().Add(time.Hour), "", "", ""})
 	for _, header := range []string{"Bearer " + ann.Reveal(), "bearer " + ann.Reveal(), "BEARER  " + ann.Reveal() +
 		" "} {
-		if got, err := f.check("/", header); got != (identity.Identity{Name: "ann", Role: identity.Depositor, Way: identity.ByToken, Key: ann.Hash()}) || err != nil {
+		want := identity.Identity{Name: "ann", Role: identity.Depositor, Way: identity.ByToken, Key: ann.Hash()}
+		if got, err := f.check("/", header); got != want || err != nil {
 			t.Errorf("%s: got %v, %v", header[:8], got, err)
 		}
 	}
-	if got, err := f.check("/", "Bearer "+old.Reveal()); got != (identity.Identity{Name: "old", Role: identity.Admin, Way: identity.ByToken, Key: old.Hash()}) || err != nil {
+	want := identity.Identity{Name: "old", Role: identity.Admin, Way: identity.ByToken, Key: old.Hash()}
+	if got, err := f.check("/", "Bearer "+old.Reveal()); got != want || err != nil {
 		t.Errorf("got %v, %v", got, err)
 	}
 	f.now = f.now.Add(time.Hour)
@@ -243,7 +245,8 @@ func TestComparesAll(t *testing.T) {
 	var secrets []Secret
 	for range 5 {
 		s := newToken(t)
-		secrets, entries = append(secrets, s), append(entries, Entry{s.Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""})
+		secrets = append(secrets, s)
+		entries = append(entries, Entry{s.Hash(), identity.Depositor, "ann", time.Time{}, "", "", ""})
 	}
 	f := openFile(t, entries...)
 	n := 0

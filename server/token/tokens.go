@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 
 // Errors of Identify beside those about the form.
 var (
-	ErrNone    = fmt.Errorf("%w: a token (Authorization: Bearer stp_...)", identity.ErrNone)
+	ErrNone    = fmt.Errorf("%w: send a token (Authorization: Bearer stp_...)", identity.ErrNone)
 	ErrUnknown = errors.New("there is no token")
 	ErrExpired = errors.New("the token has expired")
 )
@@ -64,7 +65,13 @@ func (t *Tokens) Identify(r *http.Request) (identity.Identity, error) {
 	if len(sent) > 1 || !strings.EqualFold(scheme, "Bearer") {
 		return none, ErrMalformed
 	}
-	secret, err := Parse(strings.Trim(text, " "))
+	return t.Find(strings.Trim(text, " "))
+}
+
+// Find returns who has a token. Its errors are those of Identify about the token itself.
+func (t *Tokens) Find(text string) (identity.Identity, error) {
+	var none identity.Identity
+	secret, err := Parse(text)
 	if err != nil {
 		return none, err
 	}
@@ -81,6 +88,13 @@ func (t *Tokens) Identify(r *http.Request) (identity.Identity, error) {
 	}
 	return identity.Identity{Name: e.Owner, Role: e.Role, Groups: e.Groups, Work: e.Work, Way: identity.ByToken,
 		Key: e.Hash}, nil
+}
+
+// HasAdmin reports whether the token of an admin is accepted now.
+func (t *Tokens) HasAdmin() bool {
+	entries, _ := t.file.Value()
+	now := t.now()
+	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Role == identity.Admin && e.valid(now) })
 }
 
 // Valid reports whether a token is accepted now.

@@ -70,7 +70,8 @@ func TestUsersSeeTheirArchives(t *testing.T) {
 		query string
 		want  string
 	}{
-		{identity.Depositor, "", "arc_1"}, {identity.Depositor, "?owner=ben", "arc_1"}, {identity.Operator, "", "arc_2 arc_1"},
+		{identity.Depositor, "", "arc_1"}, {identity.Depositor, "?owner=ben", "arc_1"},
+		{identity.Operator, "", "arc_2 arc_1"},
 		{identity.Operator, "?owner=ben", "arc_2"},
 	} {
 		_, text := g.Ask(g.With(g.Tokens[c.role], http.MethodGet, "/api/v1/archive/archives"+c.query, ""))

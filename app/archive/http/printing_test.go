@@ -154,7 +154,8 @@ func TestPrintingTokens(t *testing.T) {
 	g := servertest.Guard(t, func(w *servertest.Harness) server.Part {
 		return archivehttp.Part(w.Server, &application{pdfs: claimed{}})
 	})
-	for role, want := range map[identity.Role]int{identity.Worker: http.StatusForbidden, identity.Admin: http.StatusOK} {
+	for role, want := range map[identity.Role]int{identity.Worker: http.StatusForbidden,
+		identity.Admin: http.StatusOK} {
 		r := g.With(g.Tokens[role], http.MethodGet, "/api/v1/archive/pdf/pdf_1/document?epoch=1", "")
 		if answer, text := g.Ask(r); answer.StatusCode != want {
 			t.Errorf("%s: got %s: %s", role, answer.Status, text)

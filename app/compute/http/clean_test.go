@@ -67,7 +67,8 @@ func TestComputeDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets[owner] = secret
-		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: identity.Depositor, Owner: owner}); err != nil {
+		if err := token.Add(file, token.Entry{Hash: secret.Hash(), Role: identity.Depositor,
+			Owner: owner}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -182,7 +182,8 @@ func TestComputeResults(t *testing.T) {
 func TestComputeOwners(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tokens")
 	secrets := map[string]token.Secret{}
-	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor, "root": identity.Operator} {
+	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor,
+		"root": identity.Operator} {
 		secret, err := token.New(rand.Reader)
 		if err != nil {
 			t.Fatal(err)

@@ -370,7 +370,8 @@ func actClean(id job.ID) operator.Act {
 // TestTESOwners: a task is seen, found and cancelled by its owner alone, and by operators; keys are the owner's own.
 func TestTESOwners(t *testing.T) {
 	file, secrets := filepath.Join(t.TempDir(), "tokens"), map[string]token.Secret{}
-	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor, "root": identity.Operator} {
+	for owner, role := range map[string]identity.Role{"ann": identity.Depositor, "bea": identity.Depositor,
+		"root": identity.Operator} {
 		secret, err := token.New(rand.Reader)
 		if err == nil {
 			err = token.Add(file, token.Entry{Hash: secret.Hash(), Role: role, Owner: owner})

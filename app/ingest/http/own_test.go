@@ -21,7 +21,8 @@ func TestSubmissionsAreOwn(t *testing.T) {
 		return c.Submit(t.Context(), client.Submission{Submitter: submitter, Key: key}, strings.NewReader("x"))
 	}
 	for _, c := range []struct{ secret, said, want string }{
-		{g.Tokens[identity.Depositor], "bob", "ann"}, {g.Tokens[identity.Depositor], "", "ann"}, {g.Tokens[identity.Operator], "bob",
+		{g.Tokens[identity.Depositor], "bob", "ann"}, {g.Tokens[identity.Depositor], "", "ann"},
+		{g.Tokens[identity.Operator], "bob",
 			"bob"}, {g.Tokens[identity.Operator], "", "operator"},
 	} {
 		if j, err := submit(c.secret, c.said, ""); err != nil || j.Owner != c.want {

@@ -1,0 +1,210 @@
+package signin
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/stagepost/stagepost/server/identity"
+)
+
+// OIDC is a provider of OpenID Connect. Sign-in is by the code flow with PKCE (RFC 7636), state and nonce.
+type OIDC struct {
+	Issuer       string
+	Client       string // client id
+	Secret       string // client secret
+	Title        string // the text of the link on the sign-in page; defaults to the issuer
+	Name         string // the claim with the name for records; defaults to preferred_username
+	Groups       string // the claim with the groups; defaults to groups
+	Rules        Rules
+	HTTP         *http.Client // defaults to one with a timeout of 10 s
+	Redirect     string       // the address of the callback, as it is registered at the provider
+	now          func() time.Time
+	mu           sync.Mutex // guards the rest
+	provider     *oidc.Provider
+	usedCallback map[[32]byte]time.Time // states that came back, so that each does once
+}
+
+// Validate returns what is missing.
+func (o *OIDC) Validate() error {
+	switch {
+	case o.Issuer == "" || o.Client == "":
+		return errors.New("issuer and client id are needed")
+	case o.Redirect == "":
+		return errors.New("the address of this server, as browsers use it, is missing: the provider returns them to it")
+	case len(o.Rules) == 0:
+		return errors.New("no rule gives a role: depositor=* admits everybody whom the provider names")
+	}
+	return nil
+}
+
+// algorithms are the signatures of ID tokens that are accepted, whatever the provider offers.
+var algorithms = []string{oidc.RS256, oidc.PS256, oidc.ES256, oidc.ES384, oidc.EdDSA}
+
+// pendingFor is how long a sign-in at the provider may take.
+const pendingFor = 10 * time.Minute
+
+// pending is a sign-in that has begun. It is kept in a cookie of the browser.
+type pending struct {
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Next     string    `json:"next"`
+	Begun    time.Time `json:"begun"`
+}
+
+// ready reads the provider's description at the first use, and again after a failure: a server starts without its
+// provider.
+func (o *OIDC) ready(ctx context.Context) (*oidc.Provider, context.Context, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{Timeout: 10 * time.Second}
+	}
+	if o.provider == nil {
+		// the provider keeps this context for its keys, beyond the request
+		p, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.HTTP), o.Issuer)
+		if err != nil {
+			return nil, ctx, fmt.Errorf("the provider does not answer as it should: %w", err)
+		}
+		o.provider = p
+	}
+	return o.provider, oidc.ClientContext(ctx, o.HTTP), nil
+}
+
+func (o *OIDC) config(p *oidc.Provider) *oauth2.Config {
+	return &oauth2.Config{ClientID: o.Client, ClientSecret: o.Secret, Endpoint: p.Endpoint(), RedirectURL: o.Redirect,
+		Scopes: []string{oidc.ScopeOpenID, "profile", "email"}}
+}
+
+// begin returns the address of the provider, and the value of the cookie for the return.
+func (o *OIDC) begin(ctx context.Context, next string) (address, kept string, err error) {
+	provider, _, err := o.ready(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	p := pending{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(),
+		Verifier: oauth2.GenerateVerifier(), Next: next, Begun: o.now()}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", "", err
+	}
+	return o.config(provider).AuthCodeURL(p.State, oidc.Nonce(p.Nonce), oauth2.S256ChallengeOption(p.Verifier)),
+		base64.RawURLEncoding.EncodeToString(text), nil
+}
+
+// finish exchanges the code of a callback for the identity. kept is the value of the cookie of begin.
+func (o *OIDC) finish(ctx context.Context, kept, state, code, issuer string) (who identity.Identity, next string,
+	err error) {
+	text, err := base64.RawURLEncoding.DecodeString(kept)
+	var p pending
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	age := o.now().Sub(p.Begun)
+	switch {
+	case err != nil || p.State == "" || subtle.ConstantTimeCompare([]byte(p.State), []byte(state)) != 1:
+		return who, "", errors.New("this sign-in was not begun in this browser: begin again")
+	case age < 0 || age > pendingFor:
+		return who, "", errors.New("the sign-in took too long: begin again")
+	case issuer != "" && issuer != o.Issuer: // RFC 9207
+		return who, "", errors.New("the answer comes from another provider")
+	case !o.once(p.State):
+		return who, "", errors.New("this sign-in has ended already: begin again")
+	}
+	provider, ctx, err := o.ready(ctx)
+	if err != nil {
+		return who, "", err
+	}
+	token, err := o.config(provider).Exchange(ctx, code, oauth2.VerifierOption(p.Verifier))
+	if err != nil {
+		return who, "", fmt.Errorf("the provider refuses the code: %w", scrubbed(err))
+	}
+	raw, _ := token.Extra("id_token").(string)
+	verifier := provider.Verifier(&oidc.Config{ClientID: o.Client, SupportedSigningAlgs: algorithms, Now: o.now})
+	id, err := verifier.Verify(ctx, raw)
+	if err != nil {
+		return who, "", fmt.Errorf("the provider's ID token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(p.Nonce)) != 1 {
+		return who, "", errors.New("the provider's ID token is not for this sign-in (nonce)")
+	}
+	who, err = o.identity(id)
+	return who, p.Next, err
+}
+
+// scrubbed is an error of an exchange without the answer's body, which may have tokens.
+func scrubbed(err error) error {
+	var failed *oauth2.RetrieveError
+	if errors.As(err, &failed) {
+		return fmt.Errorf("%s %s", failed.Response.Status, failed.ErrorCode)
+	}
+	return err
+}
+
+// once reports whether a state comes back for the first time.
+func (o *OIDC) once(state string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now, key := o.now(), sha256.Sum256([]byte(state))
+	for k, at := range o.usedCallback {
+		if now.Sub(at) > pendingFor {
+			delete(o.usedCallback, k)
+		}
+	}
+	if _, used := o.usedCallback[key]; used {
+		return false
+	}
+	if o.usedCallback == nil {
+		o.usedCallback = map[[32]byte]time.Time{}
+	}
+	o.usedCallback[key] = now
+	return true
+}
+
+// identity reads the claims of an ID token.
+func (o *OIDC) identity(id *oidc.IDToken) (who identity.Identity, err error) {
+	claims := map[string]any{}
+	if err := id.Claims(&claims); err != nil {
+		return who, err
+	}
+	text := func(claim string) string {
+		s, _ := claims[claim].(string)
+		return strings.TrimSpace(s)
+	}
+	if who.Name = text(o.Name); identity.ValidateName(who.Name) != nil {
+		return who, fmt.Errorf("the claim %s has no name that can be used", o.Name)
+	}
+	if verified, given := claims["email_verified"].(bool); o.Name == "email" && (!given || !verified) {
+		return who, errors.New("the provider has not verified the mail address")
+	}
+	if who.Display = text("name"); identity.ValidateDisplay(who.Display) != nil {
+		who.Display = ""
+	}
+	var groups []string
+	switch list := claims[o.Groups].(type) {
+	case string:
+		groups = []string{list}
+	case []any:
+		for _, one := range list {
+			if group, ok := one.(string); ok {
+				groups = append(groups, group)
+			}
+		}
+	}
+	if !o.Rules.apply(&who, groups) {
+		return who, errors.New("none of your groups has a role here: ask an admin")
+	}
+	return who, nil
+}

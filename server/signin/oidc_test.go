@@ -1,0 +1,274 @@
+package signin_test
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stagepost/stagepost/server/signin"
+)
+
+// provider is a provider of OpenID Connect that can misbehave.
+type provider struct {
+	*httptest.Server
+	t     *testing.T
+	key   *rsa.PrivateKey
+	clock *clock
+
+	mu     sync.Mutex // guards the rest
+	codes  map[string]url.Values
+	twice  bool                 // it accepts a code again, and without the right verifier
+	claims func(map[string]any) // changes the claims of ID tokens
+	alg    string               // of the header of ID tokens; RS256 by default
+	forged bool                 // another key signs
+}
+
+func newProvider(t *testing.T) *provider {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &provider{t: t, key: key, clock: &clock{now: time.Now()}, codes: map[string]url.Values{}, alg: "RS256"}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.describe)
+	mux.HandleFunc("GET /keys", p.keys)
+	mux.HandleFunc("POST /token", p.token)
+	p.Server = httptest.NewServer(mux)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *provider) reply(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p *provider) describe(w http.ResponseWriter, _ *http.Request) {
+	p.reply(w, map[string]any{"issuer": p.URL, "authorization_endpoint": p.URL + "/auth", "token_endpoint": p.URL +
+		"/token", "jwks_uri": p.URL + "/keys",
+		"id_token_signing_alg_values_supported": []string{"RS256", "HS256", "none"}})
+}
+
+func (p *provider) keys(w http.ResponseWriter, _ *http.Request) {
+	p.reply(w, map[string]any{"keys": []any{map[string]any{"kty": "RSA", "kid": "one", "use": "sig", "alg": "RS256",
+		"n": base64.RawURLEncoding.EncodeToString(p.key.N.Bytes()),
+		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(p.key.E)).Bytes())}}})
+}
+
+// authorize is what the page of the provider does with the address to which the browser was sent.
+func (p *provider) authorize(address string) (code string, asked url.Values) {
+	p.t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	q := u.Query()
+	if q.Get("code_challenge_method") != "S256" || q.Get("state") == "" || q.Get("nonce") == "" ||
+		q.Get("response_type") != "code" {
+		p.t.Errorf("the request is %v", q)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	code = rand.Text()
+	p.codes[code] = q
+	return code, q
+}
+
+func (p *provider) token(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	asked := p.codes[r.FormValue("code")]
+	sum := sha256.Sum256([]byte(r.FormValue("code_verifier")))
+	right := asked.Get("code_challenge") == base64.RawURLEncoding.EncodeToString(sum[:])
+	if asked == nil || !right && !p.twice {
+		w.WriteHeader(http.StatusBadRequest)
+		p.reply(w, map[string]string{"error": "invalid_grant"})
+		return
+	}
+	if !p.twice {
+		delete(p.codes, r.FormValue("code"))
+	}
+	now := p.clock.Now()
+	claims := map[string]any{"iss": p.URL, "aud": "stagepost", "sub": "1", "nonce": asked.Get("nonce"),
+		"exp": now.Add(time.Hour).Unix(), "iat": now.Unix(), "preferred_username": "olga", "name": "Olga O.",
+		"groups": []string{"curators"}}
+	if p.claims != nil {
+		p.claims(claims)
+	}
+	p.reply(w, map[string]any{"access_token": "at", "token_type": "Bearer", "id_token": p.sign(claims)})
+}
+
+// sign makes an ID token.
+func (p *provider) sign(claims map[string]any) string {
+	part := func(v any) string {
+		text, err := json.Marshal(v)
+		if err != nil {
+			p.t.Error(err)
+		}
+		return base64.RawURLEncoding.EncodeToString(text)
+	}
+	body := part(map[string]string{"alg": p.alg, "kid": "one", "typ": "JWT"}) + "." + part(claims)
+	if p.alg == "none" {
+		return body + "."
+	}
+	key := p.key
+	if p.forged {
+		key, _ = rsa.GenerateKey(rand.Reader, 2048)
+	}
+	sum := sha256.Sum256([]byte(body))
+	signature, err := rsa.SignPKCS1v15(rand.Reader, key, crypto.SHA256, sum[:])
+	if err != nil {
+		p.t.Error(err)
+	}
+	return body + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+// browse begins a sign-in and returns the callback and its cookie.
+func (h *harness) browse(p *provider) (callback string, kept *http.Cookie) {
+	h.T.Helper()
+	answer, text := h.Ask(h.Request(http.MethodGet, "/sign-in/oidc?next=/healthz", ""))
+	if answer.StatusCode != http.StatusSeeOther || len(answer.Cookies()) != 1 {
+		h.T.Fatalf("got %s %s", answer.Status, text)
+	}
+	code, asked := p.authorize(answer.Header.Get("Location"))
+	return signin.CallbackPath + "?" + url.Values{"code": {code}, "state": {asked.Get("state")}}.Encode(),
+		answer.Cookies()[0]
+}
+
+// back follows a callback.
+func (h *harness) back(callback string, kept *http.Cookie) (*http.Response, string) {
+	h.T.Helper()
+	r := h.Request(http.MethodGet, callback, "")
+	if kept != nil {
+		r.AddCookie(kept)
+	}
+	return h.Ask(r)
+}
+
+func openOIDC(t *testing.T) (*harness, *provider) {
+	t.Helper()
+	p := newProvider(t)
+	rules, err := signin.ReadRules("operator=curators")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := open(t, func(o *signin.Options) {
+		o.OIDC = &signin.OIDC{Issuer: p.URL, Client: "stagepost", Secret: "s", Rules: rules,
+			Redirect: "http://127.0.0.1/sign-in/oidc/callback"}
+	})
+	return h, p
+}
+
+// TestOIDC signs in by a provider that behaves. It is the control of TestHostileProvider.
+func TestOIDC(t *testing.T) {
+	h, p := openOIDC(t)
+	callback, kept := h.browse(p)
+	answer, text := h.back(callback, kept)
+	if answer.StatusCode != http.StatusSeeOther || answer.Header.Get("Location") != "/healthz" {
+		t.Fatalf("got %s %s", answer.Status, text)
+	}
+	if got := h.status(http.MethodGet, "/api/v1/counts", cookieOf(t, answer)); got != http.StatusOK {
+		t.Errorf("an operator: got %d", got)
+	}
+	if in := h.audited("sign-in"); len(in) != 1 || in[0].Actor != "olga" ||
+		!strings.HasPrefix(in[0].Object, "oidc from ") {
+		t.Errorf("audited: %+v", in)
+	}
+}
+
+// TestHostileProvider: what the provider answers does not sign in, and is entered in the audit list.
+func TestHostileProvider(t *testing.T) {
+	set := func(name string, value any) func(*provider) {
+		return func(p *provider) { p.claims = func(c map[string]any) { c[name] = value } }
+	}
+	for what, spoil := range map[string]func(*provider){
+		"alg none":        func(p *provider) { p.alg = "none" },
+		"alg HS256":       func(p *provider) { p.alg = "HS256" },
+		"another key":     func(p *provider) { p.forged = true },
+		"wrong audience":  set("aud", "another"),
+		"wrong issuer":    set("iss", "https://evil.example"),
+		"wrong nonce":     set("nonce", "another"),
+		"no nonce":        set("nonce", ""),
+		"expired":         set("exp", time.Now().Add(-time.Hour).Unix()),
+		"without a role":  set("groups", []string{"others"}),
+		"without a name":  set("preferred_username", ""),
+		"a hostile name":  set("preferred_username", "olga\nadmin"),
+		"a name of a map": set("preferred_username", map[string]any{"x": 1}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			h, p := openOIDC(t)
+			spoil(p)
+			callback, kept := h.browse(p)
+			answer, text := h.back(callback, kept)
+			if answer.StatusCode != http.StatusForbidden {
+				t.Errorf("got %s %s", answer.Status, text)
+			}
+			if failed := h.audited("sign-in-failed"); len(failed) != 1 {
+				t.Errorf("audited: %+v", failed)
+			}
+		})
+	}
+}
+
+// TestCallbacks: a callback counts once, in the browser that began, in time, and from the provider.
+func TestCallbacks(t *testing.T) {
+	for what, try := range map[string]func(h *harness, p *provider, callback string, kept *http.Cookie) (*http.Response,
+		string){
+		"replayed": func(h *harness, p *provider, callback string, kept *http.Cookie) (*http.Response, string) {
+			p.twice = true // even if the provider accepts the code again
+			if answer, text := h.back(callback, kept); answer.StatusCode != http.StatusSeeOther {
+				t.Errorf("the first: got %s %s", answer.Status, text)
+			}
+			return h.back(callback, kept)
+		},
+		"another browser": func(h *harness, _ *provider, callback string, _ *http.Cookie) (*http.Response, string) {
+			return h.back(callback, nil)
+		},
+		"another sign-in": func(h *harness, p *provider, callback string, _ *http.Cookie) (*http.Response, string) {
+			_, other := h.browse(p)
+			return h.back(callback, other)
+		},
+		"another code": func(h *harness, p *provider, callback string, kept *http.Cookie) (*http.Response, string) {
+			stolen, _ := h.browse(p) // its code was given for another verifier and nonce
+			code, _ := url.Parse(stolen)
+			own, _ := url.Parse(callback)
+			q := own.Query()
+			q.Set("code", code.Query().Get("code"))
+			return h.back(fmt.Sprintf("%s?%s", own.Path, q.Encode()), kept)
+		},
+		"late": func(h *harness, _ *provider, callback string, kept *http.Cookie) (*http.Response, string) {
+			h.clock.add(11 * time.Minute)
+			return h.back(callback, kept)
+		},
+		"another issuer": func(h *harness, _ *provider, callback string, kept *http.Cookie) (*http.Response, string) {
+			return h.back(callback+"&iss=https%3A%2F%2Fevil.example", kept)
+		},
+		"refused": func(h *harness, _ *provider, callback string, kept *http.Cookie) (*http.Response, string) {
+			return h.back(callback+"&error=access_denied", kept)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h, p := openOIDC(t)
+			callback, kept := h.browse(p)
+			answer, text := try(h, p, callback, kept)
+			if answer.StatusCode != http.StatusForbidden {
+				t.Errorf("got %s %s", answer.Status, text)
+			}
+		})
+	}
+}
