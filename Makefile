@@ -59,6 +59,7 @@ define SOAK
 ./store/zookeeper/internal/queue -run TestCrash$$ -every-write
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
+./web -run TestFirstPage -page-jobs 1000000
 endef
 export SOAK
 
@@ -127,7 +128,8 @@ browser: browser-packages
 	scripts/test ./web -run TestBrowser -browser
 
 browser-packages:
-	@[ -d scripts/browser/node_modules/axe-core ] || npm --prefix scripts/browser ci --no-audit --no-fund
+	@mkdir -p bin/browser && cp scripts/browser/package.json scripts/browser/package-lock.json bin/browser/
+	@[ -d bin/browser/node_modules/axe-core ] || npm --prefix bin/browser ci --no-audit --no-fund
 
 screenshots: browser-packages
 	$(GO) test ./web -run TestScreenshots -shots ../docs
