@@ -37,7 +37,8 @@ func TestPage(t *testing.T) {
 		}
 	}
 	send := func(expect string) *http.Response {
-		form := url.Values{"group": {"maps"}, "event": {"hold"}, "expect": {expect}, "note": {"flood"}, "confirm": {"yes"}}
+		form := url.Values{"group": {"maps"}, "event": {"hold"}, "expect": {expect}, "note": {"flood"},
+			"confirm": {"yes"}}
 		r := w.Request(http.MethodPost, "/bulk", form.Encode())
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		answer, _ := w.Ask(r)
