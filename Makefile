@@ -59,7 +59,7 @@ define SOAK
 ./store/zookeeper/internal/queue -run TestCrash$$ -every-write
 ./cmd/stagepost -run BigArchive -archived-files 10000
 ./cmd/stagepost -run TestArchiveKill$$ -archive-kills 0
-./web -run TestFirstPage -page-jobs 1000000
+./web -run TestFirstPage -page-jobs 1000000 -page-time 100ms
 endef
 export SOAK
 

@@ -9,14 +9,17 @@ import (
 )
 
 // handlers are the pages of every server.
-type handlers struct{ *Pages }
+type handlers struct {
+	*Pages
+	recent *recent
+}
 
 // Part gives the pages of every server. A nil server is enough to list the routes.
 func Part(s *server.Server) server.Part {
-	h := &handlers{&Pages{s, own}}
+	h := &handlers{&Pages{s, own}, newRecent()}
 	return server.Part{
 		Routes: slices.Concat(h.workRoutes(), h.jobRoutes(), h.controlRoutes(), h.recordRoutes()), Assets: files,
-		Pages: server.Pages{Home: h.home, Links: links},
+		Pages: server.Pages{Home: h.home, Links: links}, Close: h.recent.close,
 	}
 }
 

@@ -101,8 +101,8 @@ func TestOverview(t *testing.T) {
 		Health:  api.Health{Status: "storage full", Warnings: []string{"the clock is ahead"}},
 		Workers: api.Workers{Workers: []api.WorkerJobs{{Worker: "a", Expired: 1}, {Worker: "b"}}},
 		Holds:   api.QueueHolds{Holds: []api.QueueHold{{Jobs: 3}}},
-		Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1", Kind: "letter", State: "Writing",
-			Reasons: []api.StuckReason{{Sentence: "in Writing for 2h"}}}}, Messages: make([]job.Message, 2)},
+		Attention: attention{At: noon, Stuck: api.Stuck{Found: 9, Stuck: []api.StuckJob{{Job: "let_1", Kind: "letter", State: "Writing",
+			Reasons: []api.StuckReason{{Sentence: "in Writing for 2h"}}}}, Messages: make([]job.Message, 2)}},
 		Queue: api.Queue{At: noon, Total: api.QueueTotal{Jobs: 10}, States: []api.QueueTotal{
 			{Kind: "letter", State: "Queued", Jobs: 3, Claimed: 1}, {Kind: "letter", State: "Writing", Jobs: 2, Claimed: 2},
 			{Kind: "letter", State: "Held", Jobs: 1}, {Kind: "letter", State: "Sent", Jobs: 3}, {Kind: "letter", State: "Lost", Jobs: 1},
