@@ -190,7 +190,8 @@ func inline(svg string) template.HTML {
 func viewJob(kinds Kinds, in *jobInput) jobView {
 	record := in.Job.Job // a past position takes the place of the present one
 	j := &record
-	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group, j.Owner), ", "),
+	v := jobView{Row: RowOf(kinds, in.Now, j), Progress: in.Job.Progress, Owners: strings.Join(nonEmpty(j.Group,
+		j.Owner), ", "),
 		Past: in.Entry > 0, At: in.Why.At, Entry: cmp.Or(in.Entry, j.Seq), First: 1, Rule: in.Why.Rule,
 		Chain: in.Why.Chain, Attempts: in.Why.Attempts, Not: in.Why.Not, Diagram: in.Diagram,
 		Spec: pretty(j.Spec), Data: pretty(j.Data), Log: JobPath(j.ID) + "/log", Page: in.Job.Links["page"],
@@ -262,7 +263,8 @@ func childrenOf(kinds Kinds, in *jobInput) childrenView {
 	for _, p := range []part{
 		{Name: "ok", Tone: Good, Jobs: c.OK, Where: of(url.Values{"outcome": {string(lifecycle.OK)}})},
 		{Name: "failed", Tone: Bad, Jobs: c.Failed + c.TimedOut, Where: v.Bad},
-		{Name: "cancelled", Tone: Quiet, Jobs: c.Cancelled, Where: of(url.Values{"outcome": {string(lifecycle.Cancelled)}})},
+		{Name: "cancelled", Tone: Quiet, Jobs: c.Cancelled,
+			Where: of(url.Values{"outcome": {string(lifecycle.Cancelled)}})},
 		{Name: "deleted", Tone: Quiet, Jobs: c.Deleted},
 		{Name: "open", Tone: Working, Jobs: c.Open, Where: of(url.Values{"ended": {"false"}})},
 	} {

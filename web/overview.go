@@ -161,7 +161,8 @@ func alertsOf(in *overviewInput) (all []alert) {
 			" from being worked on", "/holds", "Holds"})
 	}
 	if in.Attention.Stuck.Found > 0 {
-		all = append(all, alert{Held, numbered(in.Attention.Stuck.Found, "job does", "jobs do") + " not move as usual", "#stuck",
+		all = append(all, alert{Held, numbered(in.Attention.Stuck.Found, "job does", "jobs do") +
+			" not move as usual", "#stuck",
 			"Which"})
 	}
 	return all
@@ -176,7 +177,8 @@ func numbered(n int, one, many string) string {
 }
 
 func stuckRowOf(kinds Kinds, s *api.StuckJob) stuckRow {
-	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group, s.Owner),
+	row := stuckRow{Name: kinds.NameOf(s.Kind).One + " …" + shortID(s.Job), What: strings.Join(nonEmpty(s.Group,
+		s.Owner),
 		", "), Path: JobPath(s.Job), State: s.State, Time: Span(time.Duration(s.Seconds) * time.Second),
 		Tone: ToneOf(kinds.Stage(s.Kind, s.State).Kind, lifecycle.None, false, s.Worker != "")}
 	if len(s.Reasons) > 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/stagepost/stagepost/api"
 )
 
-// TestRecent: a page waits for a quick search, gets the result before while a long one is in progress, and a long one is
-// not repeated at once.
+// TestRecent: a page waits for a quick search, gets the result before while a long one is in progress, and a long one
+// is not repeated at once.
 func TestRecent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newRecent()

@@ -12,7 +12,8 @@ import (
 
 var (
 	pageJobs = flag.Int("page-jobs", 2000, "jobs in the store when the first page is measured")
-	pageTime = flag.Duration("page-time", time.Second, "the longest median time of a page; a busy machine needs more than a quiet one")
+	pageTime = flag.Duration("page-time", time.Second,
+		"the longest median time of a page; a busy machine needs more than a quiet one")
 )
 
 // TestFirstPage: the median time of the overview does not grow with the jobs in the store.

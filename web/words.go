@@ -143,7 +143,8 @@ func timeHTML(t time.Time) template.HTML {
 }
 
 // marked are the times and the ids of jobs in a sentence of the server.
-var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
+var marked = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)|` +
+	`\b[a-z]+_[0-9A-HJKMNP-TV-Z]{26}\b`)
 
 // sentence is a sentence of the server, which may contain the texts of strangers: times are shown as elsewhere, and
 // ids are links.
